@@ -2,6 +2,7 @@
 //! Runs device software until it is stopped. If the adapter goes, waits for it and starts a new device.
 
 use super::target::Target;
+use crate::carrier::Carrier;
 use crate::net::{AnyCarrier, Clock};
 use crate::requester::Counters;
 use std::io::{self, ErrorKind};
@@ -73,7 +74,7 @@ pub fn run<D: DeviceSoftware, E>(
 ) -> Run {
     let (flag, mut came_back) = (watch(target.clone()), 0);
     loop {
-        let (is_session, clock) = (matches!(device.carrier(), AnyCarrier::Session(_)), Clock::new());
+        let (is_session, clock) = (device.carrier().is_reliable(), Clock::new());
         let result = serve(&mut device, &flag, stop, clock);
         let has_gone = matches!(result, Ok(true));
         ended(&device, clock.now(), has_gone);
@@ -130,7 +131,7 @@ fn serve(
     stop: &AtomicBool,
     clock: Clock,
 ) -> Result<bool, SoftwareError> {
-    let is_session = matches!(device.carrier(), AnyCarrier::Session(_));
+    let is_session = device.carrier().is_reliable();
     while !stop.load(Ordering::Relaxed) {
         if came_back.swap(false, Ordering::Relaxed) && !is_session {
             return Ok(true);

@@ -30,6 +30,13 @@ pub enum Scheme {
     Session,
 }
 
+impl Scheme {
+    /// Returns the ports, if there is no session.
+    pub fn ports(self) -> PortScheme {
+        if self == Scheme::Paper { PortScheme::Paper } else { PortScheme::Tagged }
+    }
+}
+
 /// An adapter, and how TLPs reach it.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -76,7 +83,7 @@ impl Target {
             key: self.key.clone(),
             ..SessionConnectOptions::new(self.remote, self.local)
         };
-        let scheme = if self.scheme == Scheme::Paper { PortScheme::Paper } else { PortScheme::Tagged };
+        let scheme = self.scheme.ports();
         let tagged =
             TaggedOptions { local: self.local, host, scheme, ..TaggedOptions::new(self.remote, tags) };
         match self.scheme {

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Puts a virtual machine above a host of a lab, and machines of their own below virtual functions.
 
+use super::client::Client;
 use super::placing::FunctionPlacement;
 use super::qemu::VmOptions;
 use super::root_ports::RootPortSetup;
-use super::vm_host::{VmError, VmHost};
+use super::vm_host::{Firmware, VmError, VmHost};
+use guest::vmd::Vmd;
 use lab::{Hierarchy, LabFile};
 use session::external::Driver;
 use session::external::host::HostPlace;
 use std::fs;
 use std::path::{Path, PathBuf};
+use tlp::PayloadPool;
 
 /// Maximum number of functions of a machine: QEMU's host bridge has 32 devices, some of which are the machine's own.
 const MAX_FUNCTIONS: usize = 24;
@@ -47,16 +50,26 @@ impl VmHost {
     ) -> Result<VmHost, VmError> {
         let place = format!("host {host}");
         let door = lab.door_named::<HostPlace>(&place).ok_or_else(|| VmError::NoPlace(place.clone()))?;
-        let mut guest = if options.direct {
+        let firmware = match options.direct {
+            true => FunctionPlacement::new(file, &place).map(|p| Firmware::Functions(Box::new(p))),
+            false => RootPortSetup::new(file, &place).map(Firmware::RootPorts),
+        };
+        let firmware = firmware.map_err(VmError::Topology)?;
+        let mut guest = VmHost::above(host.to_owned(), door, firmware);
+        if options.direct {
             create(socket)?;
-            let placement = FunctionPlacement::new(file, &place).map_err(VmError::Topology)?;
-            VmHost::direct(lab, door, placement, socket)?
+            for placed in guest.run(lab, guest.firmware.code()).map_err(VmError::Firmware)? {
+                guest.listen(None, placed, socket)?;
+            }
+            if guest.clients.is_empty() {
+                return Err(VmError::Nothing);
+            }
         } else {
             let layout = super::layout(file, &place).map_err(VmError::Topology)?;
-            let setup = RootPortSetup::new(file, &place).map_err(VmError::Topology)?;
-            VmHost::new(lab, door, (layout, setup), socket)?
-        };
-        host.clone_into(&mut guest.name);
+            let vmd = Box::new(Vmd::new(layout, PayloadPool::new())?);
+            guest.clients.push(Client::bind(None, "vmd".to_owned(), vmd, socket)?);
+            guest.place(lab).map_err(VmError::Firmware)?;
+        }
         if !assigned.is_empty() {
             let names = assigned.iter().flat_map(|machine| machine.functions.iter().map(String::as_str));
             let placement =

@@ -2,7 +2,6 @@
 //! The folder of the sockets between riser and QEMU.
 
 use std::env;
-use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use thiserror::Error;
@@ -12,18 +11,12 @@ const LONGEST: usize = 60;
 /// The folder's parent if the path of TMPDIR is longer.
 const SHORT: &str = "/tmp";
 
-/// The reason why there is no folder.
+/// There is no folder for sockets.
 #[derive(Debug, Error)]
-pub enum SocketFolderError {
-    /// TMPDIR does not exist.
-    #[error("TMPDIR={} does not exist; set TMPDIR to an existing folder", .0.display())]
-    Missing(PathBuf),
-    /// TMPDIR is not UTF-8.
-    #[error("TMPDIR={}: no folder for sockets there: a path of UTF-8 is expected", .0.display())]
-    NotUtf8(PathBuf),
-    /// The folder cannot be created.
-    #[error("TMPDIR={}: no folder for sockets there: {}", .0.display(), .1)]
-    Create(PathBuf, io::Error),
+#[error("TMPDIR={}{why}", parent.display())]
+pub struct SocketFolderError {
+    parent: PathBuf,
+    why: String,
 }
 
 /// Creates a folder for sockets, in TMPDIR if its path is short enough.
@@ -32,13 +25,12 @@ pub enum SocketFolderError {
 /// TMPDIR is not a folder with a path in UTF-8, or the folder cannot be created.
 pub fn socket_folder() -> Result<TempDir, SocketFolderError> {
     let parent = parent(env::temp_dir());
-    if !parent.is_dir() {
-        return Err(SocketFolderError::Missing(parent));
-    }
-    if parent.to_str().is_none() {
-        return Err(SocketFolderError::NotUtf8(parent));
-    }
-    tempfile::tempdir_in(&parent).map_err(|why| SocketFolderError::Create(parent, why))
+    let made = match parent.to_str() {
+        _ if !parent.is_dir() => Err(" does not exist; set TMPDIR to an existing folder".to_owned()),
+        None => Err(": no folder for sockets there: a path of UTF-8 is expected".to_owned()),
+        Some(_) => tempfile::tempdir_in(&parent).map_err(|e| format!(": no folder for sockets there: {e}")),
+    };
+    made.map_err(|why| SocketFolderError { parent, why })
 }
 
 fn parent(folder: PathBuf) -> PathBuf {

@@ -10,7 +10,7 @@ use super::run_on_host::run_on_host;
 use guest::function::Function;
 use guest::net::{ListenError, Server};
 use guest::vfio_user::HangUp;
-use guest::vmd::{Layout, LayoutError, Vmd};
+use guest::vmd::LayoutError;
 use host::Cpu;
 use session::external::host::{HostPlace, HostRequest};
 use session::external::{Door, Driver};
@@ -41,7 +41,7 @@ pub(super) enum Firmware {
 
 impl Firmware {
     /// Returns the firmware as host code.
-    fn code(&self) -> Box<dyn FnOnce(Cpu) -> Placing> {
+    pub(super) fn code(&self) -> Box<dyn FnOnce(Cpu) -> Placing> {
         match self {
             Firmware::RootPorts(setup) => Box::new(setup.code()),
             Firmware::Functions(placement) => Box::new(placement.code()),
@@ -104,39 +104,9 @@ pub fn machines(hosts: &[VmHost]) -> impl Iterator<Item = (&VmHost, Option<&str>
 }
 
 impl VmHost {
-    fn above(door: Door<HostPlace>, clients: Vec<Client>, firmware: Firmware) -> VmHost {
-        VmHost { name: String::new(), assigned: Vec::new(), door, clients, firmware }
-    }
-
-    /// Puts a machine above a host, with a VMD that carries the whole hierarchy. Firmware sets the root ports first. The VMD's client comes
-    /// to `socket`.
-    pub(super) fn new(
-        lab: &mut Driver,
-        door: Door<HostPlace>,
-        (layout, setup): (Layout, RootPortSetup),
-        socket: &Path,
-    ) -> Result<VmHost, VmError> {
-        let vmd = Box::new(Vmd::new(layout, PayloadPool::new())?);
-        let clients = vec![Client::bind(None, "vmd".to_owned(), vmd, socket)?];
-        let mut guest = VmHost::above(door, clients, Firmware::RootPorts(setup));
-        guest.place(lab).map_err(VmError::Firmware)?;
-        Ok(guest)
-    }
-
-    /// Puts a machine above a host, with each function as a device of its own. Firmware places the functions first. The client of each
-    /// comes to a socket in `folder`, named as the slot.
-    pub(super) fn direct(
-        lab: &mut Driver,
-        door: Door<HostPlace>,
-        placement: FunctionPlacement,
-        folder: &Path,
-    ) -> Result<VmHost, VmError> {
-        let firmware = Firmware::Functions(Box::new(placement));
-        let mut guest = VmHost::above(door, Vec::new(), firmware);
-        for placed in guest.run(lab, guest.firmware.code()).map_err(VmError::Firmware)? {
-            guest.listen(None, placed, folder)?;
-        }
-        if guest.clients.is_empty() { Err(VmError::Nothing) } else { Ok(guest) }
+    /// A machine without devices. Firmware has not run.
+    pub(super) fn above(name: String, door: Door<HostPlace>, firmware: Firmware) -> VmHost {
+        VmHost { name, assigned: Vec::new(), door, clients: Vec::new(), firmware }
     }
 
     /// Listens for the client of a function, at a socket of its name in `folder`.

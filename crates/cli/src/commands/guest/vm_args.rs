@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arguments about the machines of a lab, for `riser guest run` and `riser guest serve`.
 
-use crate::commands::nettlp::adapter::{Listening, Scheme};
+use crate::commands::nettlp::adapter::{Listening, SERVED_SCHEMES};
 use crate::commands::outside::Opened;
 use crate::commands::tap::Tap;
+use crate::commands::words::one_of;
 use crate::failure::Failure;
 use crate::open_files;
 use devices::ethernet::Cable;
 use nettlp::adapter::Settings;
 use nettlp::allow::{AllowList, Rule};
 use nettlp::net::AdapterSockets;
+use nettlp::tools::Scheme;
 use session::external::{Driver, LINKS};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -66,7 +68,7 @@ pub(super) struct UplinkArgs {
     nettlp_listen: IpAddr,
 
     /// Which ways to serve them
-    #[arg(long, value_enum, requires = "nettlp_allow", default_value = "auto")]
+    #[arg(long, value_parser = one_of(&SERVED_SCHEMES), requires = "nettlp_allow", default_value = "auto")]
     nettlp_scheme: Scheme,
 
     /// Demand that they prove to have this key: a file of 64 hexadecimal digits. Serves sessions alone

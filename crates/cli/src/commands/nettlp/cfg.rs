@@ -2,9 +2,10 @@
 //! `riser nettlp cfg`: an adapter's configuration space over the network.
 
 use super::bytes::{address, number};
+use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::output;
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use config::lspci;
 use nettlp::client::control::{Config, ConfigPort, ConfigRegister, Messaging};
 use serde::Serialize;
@@ -108,13 +109,10 @@ fn width(text: &str) -> Result<u8, String> {
     }
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Port {
-    /// 0x5001, adapters from v0.22 on
-    New,
-    /// 0x4001, adapters up to v0.21
-    Old,
-}
+const PORTS: [Word<ConfigPort>; 2] = [
+    ("new", "0x5001, adapters from v0.22 on", ConfigPort::New),
+    ("old", "0x4001, adapters up to v0.21", ConfigPort::Old),
+];
 
 #[derive(clap::Args)]
 struct ConfigPeer {
@@ -127,8 +125,8 @@ struct ConfigPeer {
     local: Option<IpAddr>,
 
     /// UDP port of configuration
-    #[arg(long, value_enum, default_value = "new")]
-    port: Port,
+    #[arg(long, value_parser = one_of(&PORTS), default_value = "new")]
+    port: ConfigPort,
 
     /// Print one JSON object
     #[arg(long)]
@@ -205,11 +203,7 @@ fn dump(peer: &ConfigPeer, dws: u16, bus: Option<Bdf>) -> Result<(), Failure> {
 
 impl ConfigPeer {
     fn open(&self) -> Result<Config, Failure> {
-        let port = match self.port {
-            Port::New => ConfigPort::New,
-            Port::Old => ConfigPort::Old,
-        };
-        Config::open(self.remote, self.local, port).map_err(Failure::run)
+        Config::open(self.remote, self.local, self.port).map_err(Failure::run)
     }
 
     fn show(&self, register: &RegisterArgs, written: Option<u32>, value: u32) -> Result<(), Failure> {

@@ -22,7 +22,7 @@ mod write;
 use crate::failure::Failure;
 use crate::output;
 use clap::Subcommand;
-use nettlp::net::AnyCarrier;
+use nettlp::carrier::Carrier;
 use nettlp::tools::{Attachment, Target};
 use plug::Models;
 
@@ -75,10 +75,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
 
 /// Prints the place of device software to standard error.
 fn report_attachment(what: &str, bar: &str, Attachment { carrier, place, .. }: &Attachment) {
-    let way = match carrier {
-        AnyCarrier::Session(_) => "a session",
-        AnyCarrier::Tagged(_) => "a port per tag",
-    };
+    let way = if carrier.is_reliable() { "a session" } else { "a port per tag" };
     output::note(format_args!("{what}, {bar} at {:#x}, over {way}; Ctrl-C ends it", place.address));
 }
 

@@ -3,9 +3,9 @@
 
 use super::bytes::{mps, mrrs};
 use super::target::TargetArgs;
+use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::interrupt;
-use clap::ValueEnum;
 use nettlp::client::{Client, ClientError, Waiting};
 use nettlp::net::AnyCarrier;
 use nettlp::requester::{Fault, Rest};
@@ -13,16 +13,12 @@ use nettlp::tools::{ClientOptions, Target};
 use std::ops::RangeInclusive;
 use tlp::{Bdf, Duration, Mps, Mrrs};
 
-/// How long tags rest after a read.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum RestName {
-    /// As between machines, unless the peer is on this one
-    Auto,
-    /// 100 ms after a read that was given up
-    Loopback,
-    /// 1 s after a read that was given up, 1 ms after any other
-    Network,
-}
+/// How long tags rest after a read. `None`: by the adapter's address.
+const RESTS: [Word<Option<Rest>>; 3] = [
+    ("auto", "As between machines, unless the peer is on this one", None),
+    ("loopback", "100 ms after a read that was given up", Some(Rest::LOOPBACK)),
+    ("network", "1 s after a read that was given up, 1 ms after any other", Some(Rest::NETWORK)),
+];
 
 #[derive(clap::Args)]
 pub(crate) struct PeerArgs {
@@ -54,8 +50,8 @@ pub(crate) struct PeerArgs {
     retries: Option<u8>,
 
     /// How long tags rest, where TLPs may be lost or doubled, so that late data answers no later read
-    #[arg(long, value_enum, default_value = "auto")]
-    rest: RestName,
+    #[arg(long, value_parser = one_of(&RESTS), default_value = "auto")]
+    rest: std::option::Option<Rest>,
 
     /// Ask for what has come again and again instead of sleeping: the least latency, for a whole core
     #[arg(long)]
@@ -74,11 +70,7 @@ impl PeerArgs {
     /// The client's options. Reads the key.
     pub(super) fn options(&self) -> Result<ClientOptions, Failure> {
         let target = self.target.target()?;
-        let rest = match self.rest {
-            RestName::Loopback => Rest::LOOPBACK,
-            RestName::Network => Rest::NETWORK,
-            RestName::Auto => target.rest(),
-        };
+        let rest = self.rest.unwrap_or_else(|| target.rest());
         Ok(ClientOptions {
             target,
             requester: self.bus,

@@ -4,10 +4,11 @@
 use super::bytes::{number, within_addresses};
 use super::peer::{PeerArgs, failure, requester};
 use super::perf_report::{Outcome, show};
+use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::{interrupt, progress};
-use clap::ValueEnum;
-use nettlp::tools::perf::{self, Measured, Measurement, PerfError, Workload};
+use clap::ArgAction;
+use nettlp::tools::perf::{self, Measured, Measurement, Pattern, PerfError, Workload};
 use std::time::Duration;
 
 /// Maximum bytes of a request.
@@ -36,38 +37,25 @@ when the kernel has taken them, whether they arrive or not; in a session when th
   single_per_s, batched_per_s, share_of_single, share_of_batched}
 The exit status is 1 where a request failed.";
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Direction {
-    /// Read memory
-    Read,
-    /// Write memory
-    Write,
-}
+/// Whether requests are writes.
+const DIRECTIONS: [Word<bool>; 2] = [("read", "Read memory", false), ("write", "Write memory", true)];
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Pattern {
-    /// Always the first address of the region
-    Fixed,
-    /// One behind the other, and from the front again
-    Sequential,
-    /// Anywhere in the region, at multiples of the length
-    Random,
-}
+const PATTERNS: [Word<Pattern>; 3] = [
+    ("fixed", "Always the first address of the region", Pattern::Fixed),
+    ("sequential", "One behind the other, and from the front again", Pattern::Sequential),
+    ("random", "Anywhere in the region, at multiples of the length", Pattern::Random),
+];
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Regions {
-    /// All threads have one region
-    Same,
-    /// Each thread has its part of it
-    Diff,
-}
+/// Whether each thread has its own part of the region.
+const REGIONS: [Word<bool>; 2] =
+    [("same", "All threads have one region", false), ("diff", "Each thread has its part of it", true)];
 
 /// Measure DMA: rate, bandwidth, latency, CPU time
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    #[arg(value_enum)]
-    direction: Direction,
+    #[arg(value_parser = one_of(&DIRECTIONS), action = ArgAction::Set)]
+    direction: bool,
 
     #[command(flatten)]
     peer: PeerArgs,
@@ -89,11 +77,11 @@ pub(crate) struct Args {
     threads: u64,
 
     /// Whether threads share the region
-    #[arg(short = 'R', long, value_enum, default_value = "same")]
-    regions: Regions,
+    #[arg(short = 'R', long, value_parser = one_of(&REGIONS), default_value = "same", action = ArgAction::Set)]
+    regions: bool,
 
     /// Where each request goes
-    #[arg(short = 'P', long, value_enum, default_value = "sequential")]
+    #[arg(short = 'P', long, value_parser = one_of(&PATTERNS), default_value = "sequential")]
     pattern: Pattern,
 
     /// Requests under way, for each thread
@@ -165,15 +153,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 impl Args {
     fn workload(&self) -> Workload {
         Workload {
-            is_write: self.direction == Direction::Write,
+            is_write: self.direction,
             address: self.address,
             region_bytes: self.region,
-            is_split: self.regions == Regions::Diff,
-            pattern: match self.pattern {
-                Pattern::Fixed => perf::Pattern::Fixed,
-                Pattern::Sequential => perf::Pattern::Sequential,
-                Pattern::Random => perf::Pattern::Random,
-            },
+            is_split: self.regions,
+            pattern: self.pattern,
             seed: self.seed,
             len: self.len,
             threads: self.threads,

@@ -6,6 +6,7 @@ use super::counters::Rows;
 use super::target::TargetArgs;
 use crate::failure::Failure;
 use crate::{interrupt, output, progress};
+use nettlp::carrier::Carrier;
 use nettlp::client::control::ControlError;
 use nettlp::completer::Image;
 use nettlp::net::AnyCarrier;
@@ -101,14 +102,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     #[expect(clippy::reversed_empty_ranges, reason = "it has no requests of its own")]
     let tags = if target.scheme == Scheme::Paper { 0..=15 } else { 1..=0 };
     let mut carrier = target.open(tags, true).map_err(Failure::run)?;
+    let name = if carrier.is_reliable() { "session" } else { "tagged" };
     let mut psmem = Psmem::new(id, args.mps, Window { base, image: image.clone() });
     // The line on standard error shows who started this when to begin.
-    output::note(format_args!(
-        "{} bytes at {base:#x}, for {}, carrier {}",
-        image.bytes(),
-        target.remote,
-        name(&carrier)
-    ));
+    output::note(format_args!("{} bytes at {base:#x}, for {}, carrier {name}", image.bytes(), target.remote));
     let began = Instant::now();
     let served = until_interrupted(&mut carrier, &mut psmem, args.busy, &interrupted);
     let seconds = began.elapsed().as_secs_f64();
@@ -116,7 +113,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let written_back = image.write_back();
     let report = Report {
         remote: target.remote.to_string(),
-        carrier: name(&carrier),
+        carrier: name,
         base,
         size_bytes: image.bytes(),
         seconds,
@@ -157,13 +154,6 @@ fn place(args: &Args, target: &Target) -> Result<(u64, Bdf), Failure> {
     let base = driver.bar4_start().map_err(asked)?;
     let id = args.bus.map_or_else(|| driver.device_id(), Ok).map_err(asked)?;
     Ok((base, id))
-}
-
-const fn name(carrier: &AnyCarrier) -> &'static str {
-    match carrier {
-        AnyCarrier::Tagged(_) => "tagged",
-        AnyCarrier::Session(_) => "session",
-    }
 }
 
 fn until_interrupted(

@@ -2,27 +2,25 @@
 //! The arguments that name an adapter, and how TLPs reach it.
 
 use super::bytes::address;
+use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::output;
-use clap::ValueEnum;
 use nettlp::auth::Key;
-use nettlp::tools::{self, Target};
+use nettlp::tools::{Scheme, Target};
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// How TLPs travel.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Scheme {
-    /// A session where the peer knows it, else a port per tag
-    Auto,
-    /// A port per tag, as LibTLP has it: 0x3000 + tag; of the host's requests 0x4000 + (tag & 0xf)
-    Tagged,
-    /// The ports of the NetTLP paper: 0x3000 + (tag & 0xf)
-    Paper,
-    /// A riser session
-    Session,
-}
+const SCHEMES: [Word<Scheme>; 4] = [
+    ("auto", "A session where the peer knows it, else a port per tag", Scheme::Auto),
+    (
+        "tagged",
+        "A port per tag, as LibTLP has it: 0x3000 + tag; of the host's requests 0x4000 + (tag & 0xf)",
+        Scheme::Tagged,
+    ),
+    ("paper", "The ports of the NetTLP paper: 0x3000 + (tag & 0xf)", Scheme::Paper),
+    ("session", "A riser session", Scheme::Session),
+];
 
 #[derive(clap::Args)]
 pub(super) struct TargetArgs {
@@ -35,7 +33,7 @@ pub(super) struct TargetArgs {
     local: Option<IpAddr>,
 
     /// How TLPs travel
-    #[arg(long, value_enum, default_value = "auto")]
+    #[arg(long, value_parser = one_of(&SCHEMES), default_value = "auto")]
     scheme: Scheme,
 
     /// File of the key that the adapter has too: an authenticated session, and nothing else
@@ -51,14 +49,8 @@ impl TargetArgs {
                 "--key: upstream's ports prove nobody's key, legal with it are --scheme auto and session";
             return Err(Failure::usage(why));
         }
-        let scheme = match self.scheme {
-            Scheme::Auto => tools::Scheme::Auto,
-            Scheme::Tagged => tools::Scheme::Tagged,
-            Scheme::Paper => tools::Scheme::Paper,
-            Scheme::Session => tools::Scheme::Session,
-        };
         let key = self.key.as_deref().map(key).transpose()?;
-        Ok(Target { remote: self.remote, local: self.local, scheme, key })
+        Ok(Target { remote: self.remote, local: self.local, scheme: self.scheme, key })
     }
 }
 

@@ -68,11 +68,7 @@ struct PeerReport {
 
 impl LabRun<'_> {
     fn timing(&self) -> Timing {
-        match self.args.timing {
-            Some(super::Timing::Off) => Timing::Off,
-            Some(super::Timing::Lagging) => Timing::Lagging,
-            _ => Timing::On,
-        }
+        self.args.timing.unwrap_or(Timing::On)
     }
 
     /// Serves until `stop` is set, or the lab fails.
@@ -91,8 +87,12 @@ impl LabRun<'_> {
             backend.answer_in(mps);
         }
         let mut sockets = AdapterSockets::bind(&self.options).map_err(Failure::run)?;
-        let settings =
-            Settings { allow: self.allow.clone(), id: Bdf::default(), device, scheme: self.args.ports() };
+        let settings = Settings {
+            allow: self.allow.clone(),
+            id: Bdf::default(),
+            device,
+            scheme: self.args.scheme.ports(),
+        };
         let mut adapter = Adapter::new(settings, backend);
         listening.greet(&self.lab.display().to_string(), &self.allow, device);
         let (before, clock) = (session::cpu_seconds(), Clock::new());

@@ -2,38 +2,26 @@
 //! Where an adapter listens, and to whom, whichever command it belongs to.
 
 use crate::commands::nettlp::target::key;
+use crate::commands::words::Word;
 use crate::failure::Failure;
 use crate::output;
-use capture::encap::PortScheme;
-use clap::ValueEnum;
 use nettlp::allow::{AllowList, Rule};
 use nettlp::net::{AdapterOptions, Network};
+use nettlp::tools::Scheme;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-/// Ways that peers are served.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::commands) enum Scheme {
-    /// All of them, as each peer chooses
-    Auto,
-    /// A port per tag, as LibTLP has it: 0x3000 + tag
-    Tagged,
-    /// The ports of the NetTLP paper: 0x3000 + (tag & 0xf)
-    Paper,
-    /// riser sessions
-    Session,
-}
+/// How peers are served.
+pub(in crate::commands) const SERVED_SCHEMES: [Word<Scheme>; 4] = [
+    ("auto", "All of them, as each peer chooses", Scheme::Auto),
+    ("tagged", "A port per tag, as LibTLP has it: 0x3000 + tag", Scheme::Tagged),
+    ("paper", "The ports of the NetTLP paper: 0x3000 + (tag & 0xf)", Scheme::Paper),
+    ("session", "riser sessions", Scheme::Session),
+];
 
-impl Scheme {
-    /// The ports of the host's requests.
-    pub(in crate::commands) fn ports(self) -> PortScheme {
-        if self == Scheme::Paper { PortScheme::Paper } else { PortScheme::Tagged }
-    }
-}
-
-/// What a command was told.
+/// The arguments of a command that serves peers.
 pub(in crate::commands) struct Listening<'a> {
-    /// What its options begin with.
+    /// Prefix of its options.
     pub(in crate::commands) prefix: &'static str,
     pub(in crate::commands) address: IpAddr,
     pub(in crate::commands) rules: &'a [Rule],
@@ -80,7 +68,7 @@ impl Listening<'_> {
         })
     }
 
-    /// Who serves the host's requests: the peer that is named, or the only one that there is.
+    /// Returns the peer that serves the host's requests: as given, or the only one.
     pub(in crate::commands) fn device(
         &self,
         allow: &AllowList,
@@ -97,7 +85,7 @@ impl Listening<'_> {
         }
     }
 
-    /// Says who is served.
+    /// Prints who is served to standard error.
     pub(in crate::commands) fn greet(&self, what: &str, allow: &AllowList, device: Option<IpAddr>) {
         let peers: Vec<String> = allow.addresses().map(|a| a.to_string()).collect();
         let peers = peers.join(" ");

@@ -7,17 +7,16 @@ mod report;
 
 use super::bytes::{address, mps, rcb};
 use crate::commands::outside::Opening;
+use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::{interrupt, output};
-use capture::encap::PortScheme;
-use clap::ValueEnum;
 use lab::LabRun;
-pub(in crate::commands) use listening::{Listening, Scheme};
+pub(in crate::commands) use listening::{Listening, SERVED_SCHEMES};
 use nettlp::adapter::{Function, Registers, Settings};
 use nettlp::allow::{AllowList, Rule, parse_size};
 use nettlp::completer::Image;
 use nettlp::net::{AdapterOptions, default_threads};
-use nettlp::tools::{MemoryServer, ServedCounters, ServedMemory};
+use nettlp::tools::{MemoryServer, Scheme, ServedCounters, ServedMemory};
 use plug::Models;
 use report::{MemoryReport, Report};
 use signal_hook::consts::SIGUSR1;
@@ -28,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tlp::{Bdf, Mps, Rcb};
+use worlds::adapter::Timing;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -76,7 +76,7 @@ pub(crate) struct Args {
     allow: Vec<Rule>,
 
     /// Which ways to serve
-    #[arg(long, value_enum, default_value = "auto")]
+    #[arg(long, value_parser = one_of(&SERVED_SCHEMES), default_value = "auto")]
     scheme: Scheme,
 
     /// Demand that peers prove to have this key: a file of 64 hexadecimal digits. Serves sessions and messaging alone
@@ -102,7 +102,7 @@ pub(crate) struct Args {
     rcb: Option<Rcb>,
 
     /// Whether answers take the time that a lab's fabric says [default: on with a lab, off with --memory, which has none]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = one_of(&TIMINGS))]
     timing: Option<Timing>,
 
     /// The peer that serves the requests of the lab's host; without it the only one that --allow names
@@ -150,15 +150,15 @@ impl FromStr for MemoryName {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Timing {
-    /// As the fabric says
-    On,
-    /// None: at once
-    Off,
-    /// As the fabric says, by its own clock: where it cannot keep to that of the wall, it falls behind
-    Lagging,
-}
+const TIMINGS: [Word<Timing>; 3] = [
+    ("on", "As the fabric says", Timing::On),
+    ("off", "None: at once", Timing::Off),
+    (
+        "lagging",
+        "As the fabric says, by its own clock: where it cannot keep to that of the wall, it falls behind",
+        Timing::Lagging,
+    ),
+];
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     args.refuse_idle()?;
@@ -188,7 +188,7 @@ fn serve_memory(
     let function = Function::new(args.registers()).map_err(Failure::run)?;
     let served = ServedMemory {
         options,
-        settings: Settings { allow, id: args.id(), device: None, scheme: args.ports() },
+        settings: Settings { allow, id: args.id(), device: None, scheme: args.scheme.ports() },
         image: Arc::clone(&image),
         function: Arc::new(function),
         mps: args.mps.or_else(|| Mps::new(1024).ok()).unwrap_or_default(),
@@ -329,10 +329,6 @@ impl Args {
 
     fn threads(&self) -> u16 {
         self.threads.unwrap_or_else(default_threads)
-    }
-
-    fn ports(&self) -> PortScheme {
-        self.scheme.ports()
     }
 
     fn listening(&self) -> Listening<'_> {
