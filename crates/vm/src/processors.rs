@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The processors on which QEMU and riser run. While a guest waits for an access, riser works, and the other way round. On one processor,
-//! neither has to wake another processor, which takes longer than the rest of an access. With several virtual CPUs, other work is pending
-//! meanwhile.
+//! neither has to wake another processor, which takes longer than the rest of an access. Several virtual CPUs have other work to do
+//! during an access.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::str::FromStr;
@@ -17,7 +17,7 @@ pub enum ProcessorError {
     /// The text is not a list of processors.
     #[error("`{0}`: legal are numbers and ranges below {max}, as 0-3,6", max = CpuSet::MAX_CPU)]
     List(String),
-    /// The system's reason why this process may use none of the processors, and those that it may use.
+    /// The system's error, and the processors that this process may use instead.
     #[error("{0}; riser may use {1:?}")]
     Refused(rustix::io::Errno, Vec<usize>),
 }

@@ -6,8 +6,8 @@
 //! - [`designs`]: runs of a lab with designs that are repeated;
 //! - [`models()`]: all models that ship.
 //!
-//! This crate never opens a socket of its own accord: `nettlp` and `guest` have the sockets. It never runs a lab by a clock of its own:
-//! callers have the clock.
+//! This crate never opens a socket of its own accord, and never runs a lab by a clock of its own. `nettlp` and `guest` have the sockets,
+//! callers the clock.
 
 pub mod adapter;
 pub mod designs;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The end of a kernel's log, and the part of it that shows what is wrong.
+//! The end of a kernel's log, and its first error.
 
-/// Maximum number of lines that are shown.
+/// Maximum number of lines of an extract.
 const SHOWN_LINES: usize = 20;
 /// Words in a line of a kernel that reports an error.
 const COMPLAINTS: [&str; 6] =
@@ -12,13 +12,13 @@ const COMPLAINTS: [&str; 6] =
 pub struct Log(pub String);
 
 impl Log {
-    /// Returns the last 20 lines. Empty if there are none.
+    /// Returns the last 20 lines, or all if there are fewer.
     pub fn last_lines(&self) -> String {
         let lines: Vec<&str> = self.0.lines().collect();
         lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
     }
 
-    /// Returns up to 20 lines, from two lines before the first error that the kernel reports. Empty if it reports none.
+    /// Returns up to 20 lines, from two lines before the first error. Without an error, returns an empty text.
     pub fn complaint(&self) -> String {
         let lines: Vec<&str> = self.0.lines().collect();
         let complains = |line: &&str| COMPLAINTS.iter().any(|complaint| line.contains(complaint));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Puts a virtual machine above a host of a lab, and machines of their own below virtual functions.
+//! Opens a virtual machine above a host of a lab, and machines for virtual functions.
 
 use super::client::Client;
 use super::placing::FunctionPlacement;

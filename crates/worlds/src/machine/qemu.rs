@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a machine of QEMU needs to find the devices of a lab. Starts no process.
+//! QEMU's arguments, and the kernel's, for the devices of a lab. Starts no process.
 
 use super::vm_host::VmHost;
 use std::path::Path;
