@@ -2,6 +2,7 @@
 //! What must hold for any bytes as a capture: called by the fuzz target, and by the tests of `riser-capture` on every
 //! seed. What is broken panics.
 
+use riser_capture::check::{self, Checker, Settings};
 use riser_capture::credits::Ledgers;
 use riser_capture::series::Series;
 use riser_capture::transactions::{Summary, append_json, append_line};
@@ -15,6 +16,7 @@ pub(crate) fn capture(bytes: &[u8]) -> Option<(u64, u64)> {
     let (mut stats, mut text, mut records) = (Stats::new(), String::new(), 0);
     let (mut tracker, mut summary) = (Tracker::new(), Summary::new());
     let mut series = Series::new(None, Ledgers::new());
+    let mut checker = Checker::new(Settings::default());
     let mut trace = perfetto::Writer::new(Vec::new(), None).expect("memory");
     let mut requests = 0;
     let mut end = |t: Transaction| {
@@ -25,6 +27,7 @@ pub(crate) fn capture(bytes: &[u8]) -> Option<(u64, u64)> {
     };
     while let Some(record) = reader.next_record().expect("memory") {
         stats.add(&record);
+        checker.see(&record);
         tracker.see(&record, 0);
         std::iter::from_fn(|| tracker.next_ended()).for_each(&mut end);
         series.add(&record).expect("an automatic interval");
@@ -37,6 +40,16 @@ pub(crate) fn capture(bytes: &[u8]) -> Option<(u64, u64)> {
     assert!(records <= bytes.len());
     tracker.finish();
     std::iter::from_fn(|| tracker.next_ended()).for_each(end);
+    checker.finish();
+    let mut violations = 0;
+    while let Some(finding) = checker.next_finding() {
+        text.clear();
+        check::append_line(&finding, &mut text);
+        check::append_json(&finding, &mut text);
+        assert!(text.ends_with('}'));
+        violations += 1;
+    }
+    assert_eq!(checker.summary().violations, violations);
     let report = stats.report();
     // Every request ends as one transaction.
     let counts = tracker.matcher().counts();

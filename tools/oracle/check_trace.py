@@ -70,7 +70,7 @@ SIG_MESSAGES = {
     0x09: ({TO_ROOT}, {0}, "pci-sig-tc"),
 }
 
-# Broken rules that make a receiver drop the TLP, so that a request is none.
+# A receiver drops a TLP that breaks one of these rules. Such a request has no completion.
 MALFORMED = {
     "reserved-fmt", "reserved-type", "prefixed-header", "length", "digest", "prefix-order", "local-prefix", "end-to-end-count",
     "byte-enables", "crosses-4k", "deferrable-length", "io-tc", "io-attr", "io-at", "io-length", "io-last-be", "config-tc",
@@ -200,7 +200,7 @@ def judge_fixed(t, broken):
 
 
 def operand(t):
-    """Bytes of an operand; None for a Length that the AtomicOp does not have."""
+    """Bytes of an operand; None for an illegal Length."""
     sizes = {"CAS": {2: 4, 4: 8, 8: 16}}.get(t.name, {1: 4, 2: 8})
     return sizes.get(t.length)
 
@@ -342,7 +342,7 @@ class Request:
     def answer_read(self, c, rcb, broken):
         if not c.bcm and c.byte_count != self.remaining:
             broken.append("byte-count")
-            # Where completions are missing, Lower Address agrees with Byte Count, and not with the next byte.
+            # A completion is missing if Lower Address agrees with Byte Count and not with the next byte.
             then = self.next + self.remaining - c.byte_count
             if c.byte_count < self.remaining and c.lower_address == then % 128 != self.next % 128:
                 self.next, self.remaining = then, c.byte_count
@@ -358,7 +358,7 @@ class Request:
 
 
 class Order:
-    """Writes from one link to the next: those that leave may not overtake those that entered before (section 2.4.1)."""
+    """Writes that cross several links: a switch keeps their order (section 2.4.1)."""
 
     def __init__(self):
         self.seen = {}  # Bytes of a write: link, direction and place where it was seen last.

@@ -26,7 +26,7 @@ READS = ("MRd", "MRdLk", "IORd", "CfgRd0", "CfgRd1")
 
 
 class Fields(dict):
-    """The fields of a TLP by name; those that are missing are zero."""
+    """The fields of a TLP by name. Missing fields are zero."""
 
     __getattr__ = dict.__getitem__
     __setattr__ = dict.__setitem__

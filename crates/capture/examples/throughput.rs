@@ -5,6 +5,7 @@
 //!
 //! The traffic is that of DMA with 256 B: writes, and reads with 32 outstanding and their completions.
 
+use riser_capture::check::{Checker, Settings};
 use riser_capture::credits::Ledgers;
 use riser_capture::series::Series;
 use riser_capture::transactions::{Summary, append_json, append_line};
@@ -143,6 +144,10 @@ fn views(capture: &[u8], tlps: u64, clock: Instant) {
     measure("--stats", capture, tlps, clock, |record| {
         stats.add(record);
     });
+    let mut checker = Checker::new(Settings::default());
+    measure("--check", capture, tlps, clock, |record| checker.see(record));
+    checker.finish();
+    assert_eq!(checker.next_finding(), None);
     let mut line = String::new();
     measure("lines", capture, tlps, clock, |record| {
         line.clear();

@@ -363,3 +363,13 @@ def test_dllps_change_nothing_of_what_a_filter_keeps(keep: str) -> None:
     names = ("tlps", "types", "transactions", "waiting", "requesters", "out_of_order")
     assert [found.stats[name] for name in names] == [expected.stats[name] for name in names]
     assert found.series(1).outstanding.to_dicts() == expected.series(1).outstanding.to_dicts()
+
+
+def test_check_judges_as_the_command_does(ping: Path) -> None:
+    checked = riser.read_capture(ping).check()
+    assert checked["violations"] == []
+    assert checked["summary"] == trace(ping, "--check")[-1]["summary"]
+    strict = riser.read_capture(ping, "type=CplD").check(mps=128, mrrs=128, tags=32)
+    assert {"setting": "tags", "value": 32, "origin": "option", "functions": 0} in strict["summary"]["settings"]
+    with pytest.raises(riser.ArgumentError, match="legal are 32, 256 and 1024"):
+        riser.read_capture(ping).check(tags=33)

@@ -32,7 +32,7 @@ mod ways;
 
 pub(crate) use limits::DeviceControl;
 pub use limits::{Applied, DEFAULT_TIMEOUT_PS, Origin, Setting, SettingError, Settings, TAGS};
-pub use render::{JsonFinding, append_line};
+pub use render::{JsonFinding, append_json, append_line};
 pub use summary::{NotJudged, Summary};
 
 use crate::credits::{Available, Ledgers};

@@ -10,6 +10,10 @@ use tlp::{Attributes, Bdf, Repr};
 
 /// Most writes that may still come on a further link.
 const MAX_WRITES: usize = 4096;
+/// Most writes of equal content that are compared.
+const MAX_EQUAL: usize = 64;
+/// Most links that a write crosses.
+const MAX_LINKS: usize = 8;
 /// Most pairs of links and requesters whose order is kept.
 const MAX_PATHS: usize = 65_536;
 /// Bytes of data that tell one write from another.
@@ -19,12 +23,29 @@ const DATA_BYTES: usize = 32;
 pub(super) type Content = u64;
 
 /// A write, and where it was seen last.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Write {
-    /// Directions of links that have shown it.
-    ways: Vec<u32>,
+    /// Directions of links that have shown it, the first `count` of these.
+    ways: [u32; MAX_LINKS],
+    count: usize,
     /// Its place among the writes of the last of them.
     place: u64,
+}
+
+impl Write {
+    fn ways(&self) -> &[u32] {
+        &self.ways[..self.count]
+    }
+
+    /// The direction of a link that has shown it last.
+    fn last_way(&self) -> u32 {
+        self.ways[self.count - 1]
+    }
+
+    fn push(&mut self, way: u32, place: u64) {
+        (self.ways[self.count], self.place) = (way, place);
+        self.count += 1;
+    }
 }
 
 /// From one direction of a link to another, for a Traffic Class; of all requesters, or of one.
@@ -32,9 +53,10 @@ type Path = (u32, u32, u8, Option<Bdf>);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Order {
-    writes: BTreeMap<Content, VecDeque<Write>>,
+    /// By content and number of the first record.
+    writes: BTreeMap<(Content, u64), Write>,
     /// In the order of their first records.
-    latest: VecDeque<Content>,
+    latest: VecDeque<(Content, u64)>,
     /// Number of writes by direction of a link.
     counts: BTreeMap<u32, u64>,
     /// Of the writes that left and may pass no other write, the latest on the first link.
@@ -63,36 +85,37 @@ impl Order {
     /// Sees a write on `way`. Returns the later write that has passed it, if it may not.
     pub(super) fn see(&mut self, way: u32, number: u64, repr: &Repr, content: Content) -> Option<Passed> {
         let place = *self.counts.entry(way).and_modify(|count| *count += 1).or_insert(0);
-        let (requester, tc) = (repr.transaction().0, repr.tc.bits());
-        let mut writes = self.writes.remove(&content).unwrap_or_default();
-        let found = self.forwarded(&writes, way, tc, requester);
-        let mut passed = None;
-        match found {
-            Some(at) => {
-                let write = &mut writes[at];
-                let (from, entered) = (write.ways[write.ways.len() - 1], write.place);
-                passed = self.leave((from, way, tc), repr, Left { end: entered + 1, number });
-                write.ways.push(way);
-                write.place = place;
-            }
-            None => {
-                writes.push_back(Write { ways: vec![way], place });
-                self.latest.push_back(content);
-            }
-        }
-        self.writes.insert(content, writes);
-        self.forget_oldest();
-        passed
+        let tc = repr.tc.bits();
+        let Some(key) = self.forwarded(content, way, tc, repr.transaction().0) else {
+            let mut write = Write { ways: [0; MAX_LINKS], count: 0, place };
+            write.push(way, place);
+            self.writes.insert((content, number), write);
+            self.latest.push_back((content, number));
+            self.forget_oldest();
+            return None;
+        };
+        let write = self.writes.get_mut(&key)?;
+        let (from, entered) = (write.last_way(), write.place);
+        write.push(way, place);
+        self.leave((from, way, tc), repr, Left { end: entered + 1, number })
     }
 
-    /// The write of another link that comes on `way` now: the oldest that keeps the order, else the oldest.
-    fn forwarded(&self, writes: &VecDeque<Write>, way: u32, tc: u8, requester: Bdf) -> Option<usize> {
-        let due = || writes.iter().enumerate().filter(|(_, write)| !write.ways.contains(&way));
-        let keeps_order = |write: &Write| {
-            let from = write.ways[write.ways.len() - 1];
-            self.last_left((from, way, tc), requester).end <= write.place
-        };
-        due().find(|(_, write)| keeps_order(write)).or_else(|| due().next()).map(|(at, _)| at)
+    /// The write of another link that comes on `way` now: the oldest that keeps the order, else the oldest. `None` if no write
+    /// is due, or if too many are equal.
+    fn forwarded(&self, content: Content, way: u32, tc: u8, requester: Bdf) -> Option<(Content, u64)> {
+        let is_due = |write: &Write| write.count < MAX_LINKS && !write.ways().contains(&way);
+        let keeps_order =
+            |write: &Write| self.last_left((write.last_way(), way, tc), requester).end <= write.place;
+        let (mut oldest, mut in_order) = (None, None);
+        let equal = self.writes.range((content, 0)..=(content, u64::MAX)).rev().take(MAX_EQUAL);
+        for (n, (key, write)) in equal.enumerate().filter(|(_, (_, write))| is_due(write)) {
+            if n == MAX_EQUAL - 1 {
+                return None;
+            }
+            oldest = Some(*key);
+            in_order = if keeps_order(write) { oldest } else { in_order };
+        }
+        in_order.or(oldest)
     }
 
     fn last_left(&self, (from, to, tc): (u32, u32, u8), requester: Bdf) -> Left {
@@ -126,12 +149,8 @@ impl Order {
         if self.latest.len() <= MAX_WRITES {
             return;
         }
-        let Some(oldest) = self.latest.pop_front() else { return };
-        if let Some(writes) = self.writes.get_mut(&oldest) {
-            writes.pop_front();
-            if writes.is_empty() {
-                self.writes.remove(&oldest);
-            }
+        if let Some(oldest) = self.latest.pop_front() {
+            self.writes.remove(&oldest);
         }
     }
 

@@ -20,7 +20,7 @@
 
 use super::Finding;
 use crate::decode::{Kind, Record};
-use crate::render::object::{Object, Text};
+use crate::render::object::{self, Object, Text};
 use crate::render::write_tlp;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::fmt::Write;
@@ -67,6 +67,11 @@ pub(super) fn tlp_line(record: &Record<'_>) -> String {
         dw.iter().for_each(|byte| _ = write!(line, "{byte:02x}"));
         line
     })
+}
+
+/// Appends the JSON object of `finding` to `out`, without a line end.
+pub fn append_json(finding: &Finding, out: &mut String) {
+    object::append(&JsonFinding(finding), out);
 }
 
 /// The JSON object of a finding; its fields are in the head of this module.

@@ -9,6 +9,7 @@ use std::fs;
 
 const PAGE: &str = "docs/reference/trace.md";
 const RECORD: &str = include_str!("../../src/render/json.rs");
+const VIOLATION: &str = include_str!("../../src/check/render.rs");
 const TRANSACTION: &str = include_str!("../../src/transactions/render.rs");
 
 /// The table in the head of a source file.
@@ -37,8 +38,12 @@ fn with_table(page: &str, name: &str, table: &str) -> String {
 #[test]
 fn the_page_has_the_tables_of_the_code() {
     let old = fs::read_to_string(testkit::root().join(PAGE)).unwrap();
-    let tables =
-        [("filter", table_of_filter()), ("record", table_of(RECORD)), ("transaction", table_of(TRANSACTION))];
+    let tables = [
+        ("filter", table_of_filter()),
+        ("record", table_of(RECORD)),
+        ("transaction", table_of(TRANSACTION)),
+        ("violation", table_of(VIOLATION)),
+    ];
     let new = tables.iter().fold(old, |page, (name, table)| with_table(&page, name, table));
     testkit::generated(PAGE, &new);
 }

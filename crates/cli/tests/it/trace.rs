@@ -490,3 +490,42 @@ fn tree_shows_no_errors_and_each_transaction_once() {
         riser_ok(&["trace", &file, "--filter", "link=adder"]).lines().all(|line| line.contains(" adder:"))
     );
 }
+
+#[test]
+fn check_prints_violations_and_fails() {
+    let wrong = CPLD.replace("00000100 1b000500", "00000100 1b000540");
+    let path = capture("check.pcap", &[MRD, &wrong]);
+    let path = path.to_str().unwrap();
+    let output = riser(&["trace", "--check", path]);
+    let text = &output.stdout;
+    assert_eq!(output.code, 1, "{text}");
+    let first = text.lines().next().unwrap();
+    assert!(
+        first
+            .contains(" #2 Lower Address 0x40, expected 0x0 (PCIe 5.0 §2.2.9.1, rule lower-address): CplD, "),
+        "{text}"
+    );
+    assert!(first.ends_with("; answers #1"), "{text}");
+    assert!(text.contains("2 TLPs, 2 violations"), "{text}");
+
+    let output = riser(&["trace", "--check", "--json", path]);
+    let objects: Vec<Value> = output.stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(
+        (&objects[0]["rule"], &objects[0]["expected"]),
+        (&Value::from("lower-address"), &Value::from(0))
+    );
+    assert_eq!(objects.last().unwrap()["summary"]["violations"], 2);
+
+    // The second violation is the break after 8 bytes.
+    let output =
+        riser(&["trace", "--check", "--ignore", "lower-address", "--ignore", "completion-boundary", path]);
+    assert_eq!(output.code, 0, "{}", output.stdout);
+    for (arguments, says) in [
+        (["--rule", "lower-adress"], "lower-address"),
+        (["--mps", "100"], "128, 256, 512, 1024, 2048, 4096"),
+        (["--tags", "33"], "legal are 32, 256 and 1024"),
+    ] {
+        let output = riser(&["trace", "--check", arguments[0], arguments[1], path]);
+        assert!(output.code == 2 && output.stderr.contains(says), "{}", output.stderr);
+    }
+}

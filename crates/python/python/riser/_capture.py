@@ -118,6 +118,26 @@ class Capture:
         stats: dict[str, Any] = json.loads(self._inner.stats())
         return stats
 
+    def check(
+        self, *, rcb: int | None = None, mps: int | None = None, mrrs: int | None = None, tags: int | None = None
+    ) -> dict[str, Any]:
+        """The rules of the specification that TLPs break: `violations`, a list, and `summary`.
+
+        Their fields are those of `riser trace --check --json`. All TLPs are judged, whatever the filter keeps.
+
+        Args:
+            rcb: Read Completion Boundary of root complexes in bytes, 64 or 128.
+            mps: Max_Payload_Size in bytes; None: what the capture configures.
+            mrrs: Max_Read_Request_Size in bytes; None: what the capture configures.
+            tags: number of tags of a requester, 32, 256 or 1024; None: what the capture configures.
+
+        Raises:
+            ArgumentError: an illegal value.
+        """
+        given = [("rcb", rcb), ("mps", mps), ("mrrs", mrrs), ("tags", tags)]
+        checked: dict[str, Any] = json.loads(self._inner.check([(name, value) for name, value in given if value is not None]))
+        return checked
+
     def series(self, window_us: float | None = None, *, speed_gbps: float | None = None) -> Series:
         """The capture over time.
 

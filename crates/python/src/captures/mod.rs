@@ -15,6 +15,7 @@ mod transactions;
 use crate::error::{self, CaptureError};
 use crate::progress::Watch;
 use crate::table::Table;
+use capture::check::{Checker, Settings, append_json};
 use capture::credits::Ledgers;
 use capture::{Bad, Filter, Kind, Reader, Record, Sieve, Stats, Timestamp};
 use columns::Batch;
@@ -142,6 +143,33 @@ impl Capture {
                 }
             })?;
             series::tables(&series.report(speed_bps), self.of().clock())
+        })
+    }
+
+    /// Violations and the summary, each as `riser trace --check --json` prints it. Looks at all records, whatever the filter keeps.
+    #[pyo3(signature = (given, /))]
+    fn check(&self, py: Python<'_>, given: Vec<(String, u32)>) -> PyResult<String> {
+        let mut settings = Settings::default();
+        for (name, value) in given {
+            settings.set(&name, &value.to_string()).map_err(|wrong| error::argument(wrong.to_string()))?;
+        }
+        py.detach(|| {
+            let (mut checker, mut violations) = (Checker::new(settings), String::new());
+            let take = |checker: &mut Checker, violations: &mut String| {
+                while let Some(finding) = checker.next_finding() {
+                    violations.push_str(if violations.is_empty() { "" } else { "," });
+                    append_json(&finding, violations);
+                }
+            };
+            self.each(|record| {
+                checker.see(record);
+                take(&mut checker, &mut violations);
+                Ok(())
+            })?;
+            checker.finish();
+            take(&mut checker, &mut violations);
+            let summary = serde_json::to_string(&checker.summary()).map_err(error::internal)?;
+            Ok(format!(r#"{{"violations":[{violations}],"summary":{summary}}}"#))
         })
     }
 

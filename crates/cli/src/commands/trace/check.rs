@@ -15,7 +15,7 @@ use tlp::{Mps, Mrrs, Rcb, RuleId};
 /// Options of `--check`.
 #[derive(clap::Args)]
 pub(super) struct CheckArgs {
-    /// Print the rules that TLPs break in place of the records; the exit status is 1 if they break any
+    /// Judge the trace: print each broken rule and a summary; exit with status 1 if a rule is broken
     #[arg(long)]
     pub(super) check: bool,
 
@@ -23,15 +23,15 @@ pub(super) struct CheckArgs {
     #[arg(long, value_name = "BYTES", requires = "check", value_parser = size(Rcb::new))]
     rcb: Option<Rcb>,
 
-    /// With --check: Max_Payload_Size in bytes, in place of what the capture configures
+    /// With --check: Max_Payload_Size in bytes; overrides the capture's configuration
     #[arg(long, value_name = "BYTES", requires = "check", value_parser = size(Mps::new))]
     mps: Option<Mps>,
 
-    /// With --check: Max_Read_Request_Size in bytes, in place of what the capture configures
+    /// With --check: Max_Read_Request_Size in bytes; overrides the capture's configuration
     #[arg(long, value_name = "BYTES", requires = "check", value_parser = size(Mrrs::new))]
     mrrs: Option<Mrrs>,
 
-    /// With --check: number of tags of a requester, 32, 256 or 1024, in place of what the capture configures
+    /// With --check: number of tags of a requester, 32, 256 or 1024; overrides the capture's configuration
     #[arg(long, value_name = "COUNT", requires = "check", value_parser = tags)]
     tags: Option<u16>,
 
@@ -73,7 +73,7 @@ fn tags(text: &str) -> Result<u16, String> {
 
 fn timeout(text: &str) -> Result<u64, String> {
     let ps = capture::filter::duration_ps(text).and_then(|ps| u64::try_from(ps).ok()).filter(|ps| *ps > 0);
-    ps.ok_or_else(|| "legal is a time above 0 such as 10ms, in ps, ns, us, ms or s".to_owned())
+    ps.ok_or_else(|| "expected a time above 0 in ps, ns, us, ms or s, such as 10ms".to_owned())
 }
 
 fn rule() -> impl TypedValueParser<Value = RuleId> {
