@@ -53,7 +53,7 @@ pub struct Sequences {
 
 /// The way that a record goes.
 pub fn way(record: &Record<'_>) -> Way {
-    record.interface.map_or((0, None), |interface| (interface.link, interface.direction))
+    (record.interface.map_or(0, |interface| interface.link), record.direction)
 }
 
 /// The other way on the same link.

@@ -61,8 +61,10 @@ pub struct Finding {
     pub number: u64,
     /// When the TLP was seen.
     pub timestamp: Timestamp,
-    /// Digits of this time.
+    /// Digits of this time; 0 if the trace has no time.
     pub digits: u8,
+    /// The line of a text.
+    pub line: Option<u64>,
     /// The link and the direction; empty if the capture does not name them.
     pub place: Arc<str>,
     /// The TLP in one line.
@@ -196,6 +198,9 @@ impl Checker {
         let broken = &mut self.broken;
         header::judge(record, &mut |violation| broken.push(Broken::new(violation)));
         self.limits.judge(&tlp.repr, &mut |of| broken.push(of));
+        if record.text.is_some_and(|text| text.is_log) {
+            return self.skip(NotJudged::Logged, 1);
+        }
         let way = self.ways.number(record);
         match (&tlp.repr.body, tlp.repr.class()) {
             (Body::Completion(completion), _) => self.completion(record, tlp, completion, way),
@@ -247,8 +252,7 @@ impl Checker {
     fn request(&mut self, record: &Record<'_>, repr: &Repr, way: u32) {
         let (requester, tag) = repr.transaction();
         let key = Key::new(way, requester, tag);
-        let digits = record.interface.map_or(12, |interface| interface.resolution.digits());
-        let new = || Waiting::new(record.number, record.timestamp, digits, repr);
+        let new = || Waiting::new(record, repr);
         let mut found = self.outstanding.add(key, new());
         if matches!(found, Found::NoRoom) && self.expire(record.timestamp) {
             found = self.outstanding.add(key, new());
@@ -275,7 +279,7 @@ impl Checker {
     fn completion(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>, completion: &Completion, way: u32) {
         let key = Key::new(self.ways.opposite(way), completion.requester, completion.tag);
         // Without directions, the port says who completes.
-        let is_of_device = match record.interface.and_then(|interface| interface.direction) {
+        let is_of_device = match record.direction {
             Some(direction) => direction == Direction::Upstream,
             None => tlp.origin == crate::encap::Origin::Host,
         };
@@ -375,6 +379,7 @@ impl Checker {
             number: waiting.number,
             timestamp: waiting.time,
             digits: waiting.digits,
+            line: waiting.line,
             place: self.ways.name(key.way()),
             tlp: waiting.repr.to_string(),
             request: None,
@@ -393,7 +398,8 @@ impl Checker {
                 applied: broken.applied,
                 number: record.number,
                 timestamp: record.timestamp,
-                digits: record.interface.map_or(12, |interface| interface.resolution.digits()),
+                digits: digits(record),
+                line: record.text.map(|text| text.line),
                 place: self.ways.name(way),
                 tlp: render::tlp_line(record),
                 request: broken.request,
@@ -406,6 +412,12 @@ impl Checker {
             *self.not_judged.entry(why).or_default() += count;
         }
     }
+}
+
+/// Digits of the time of a record; 0 if it has no time.
+fn digits(record: &Record<'_>) -> u8 {
+    let has_time = record.text.is_none_or(|text| text.has_time);
+    record.interface.filter(|_| has_time).map_or(0, |interface| interface.resolution.digits())
 }
 
 /// Requester and tag of a request that asks for a completion, from its header as it stands.

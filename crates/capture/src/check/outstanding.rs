@@ -2,6 +2,7 @@
 //! The requests that wait for completions, by direction of a link, requester and tag. Memory is bounded by
 //! [`MAX_OUTSTANDING`] requests and [`MAX_REQUESTERS`] requesters. Nothing is allocated for a tag that comes again.
 
+use crate::decode::Record;
 use crate::matcher::{MAX_OUTSTANDING, MAX_REQUESTERS};
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
@@ -17,17 +18,26 @@ pub(super) struct Waiting {
     pub(super) number: u64,
     pub(super) time: Timestamp,
     pub(super) repr: Repr,
-    /// Digits of its time.
+    /// Digits of its time; 0 if the trace has no time.
     pub(super) digits: u8,
+    /// The line of a text.
+    pub(super) line: Option<u64>,
     /// The bytes that its completions have not brought yet.
     pub(super) rest: Awaited,
     pub(super) completions: u32,
 }
 
 impl Waiting {
-    pub(super) fn new(number: u64, time: Timestamp, digits: u8, repr: &Repr) -> Waiting {
-        let rest = Asked::of_non_posted(repr).bytes;
-        Waiting { number, time, repr: *repr, digits, rest, completions: 0 }
+    pub(super) fn new(record: &Record<'_>, repr: &Repr) -> Waiting {
+        Waiting {
+            number: record.number,
+            time: record.timestamp,
+            repr: *repr,
+            digits: super::digits(record),
+            line: record.text.map(|text| text.line),
+            rest: Asked::of_non_posted(repr).bytes,
+            completions: 0,
+        }
     }
 
     /// True if `completion` is the next one of this request, as its Byte Count says.

@@ -12,7 +12,8 @@
 //! | `legal` | the legal values, as a phrase | all |
 //! | `text` | field, value and expected value as a sentence with units | all |
 //! | `number` | place of the TLP among the frames of the file, from 1 | all |
-//! | `timestamp_ps` | picoseconds since 1970, in riser's captures since the start of the run | all |
+//! | `timestamp_ps` | picoseconds since 1970, in riser's captures since the start of the run | if the trace has times |
+//! | `line` | line of the file, from 1 | text |
 //! | `place` | link and direction | if the capture names them |
 //! | `tlp` | the TLP in one line | all |
 //! | `request` | number of the request that the TLP answers, that has its tag, or that passed it | if there is one |
@@ -31,7 +32,10 @@ const MAX_DWS: usize = 8;
 
 /// Appends one line for `finding` to `out`, without a line end.
 pub fn append_line(finding: &Finding, out: &mut String) {
-    finding.timestamp.append_to(out, finding.digits);
+    match (finding.digits, finding.line) {
+        (0, Some(line)) => _ = write!(out, "line {line}"),
+        (digits, _) => finding.timestamp.append_to(out, digits),
+    }
     // Writing to a string cannot fail.
     let _ = write_rest(finding, out);
 }
@@ -91,7 +95,8 @@ impl Serialize for JsonFinding<'_> {
         o.put("legal", rule.legal)?;
         o.put("text", Text(violation))?;
         o.put("number", finding.number)?;
-        o.put("timestamp_ps", finding.timestamp)?;
+        o.some("timestamp_ps", Some(finding.timestamp).filter(|_| finding.digits > 0))?;
+        o.some("line", finding.line)?;
         o.some("place", Some(&*finding.place).filter(|place| !place.is_empty()))?;
         o.put("tlp", &finding.tlp)?;
         o.some("request", finding.request)?;

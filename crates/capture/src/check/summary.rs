@@ -16,6 +16,8 @@ pub enum NotJudged {
     NotTaken,
     /// A TLP of which the capture has too little.
     CutShort,
+    /// A header in an error log, which does not hold the other TLPs of the link: it was judged by itself.
+    Logged,
     /// A completion whose request may be from before the trace, or was not tracked.
     BeforeRequest,
     /// A request that waited when a part of the file could not be read, or when its link came up again.
@@ -31,6 +33,7 @@ impl NotJudged {
         match self {
             NotJudged::NotTaken => "TLPs that were lost, damaged or sent again",
             NotJudged::CutShort => "TLPs of which too little was captured",
+            NotJudged::Logged => "headers of error logs, judged by themselves",
             NotJudged::BeforeRequest => "completions whose requests may be from before the trace",
             NotJudged::LinkDown => "requests that waited at a hole in the file or when a link came up again",
             NotJudged::Untracked => "requests beyond the limit of outstanding requests",

@@ -2,6 +2,7 @@
 //! The directions of the links of a trace, by number.
 
 use crate::decode::Record;
+use crate::reader::{Direction, Interface};
 use crate::sequence::{Way, opposite, way};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,6 +12,17 @@ use std::sync::Arc;
 struct Known {
     opposite: u32,
     name: Arc<str>,
+}
+
+/// The link and the direction, as lines show them.
+fn name(interface: &Interface, direction: Option<Direction>) -> Arc<str> {
+    let direction = direction.map(Direction::name);
+    match (&*interface.slot, direction) {
+        ("", Some(direction)) if interface.name.is_empty() => Arc::from(direction),
+        ("", _) => Arc::from(interface.name.as_str()),
+        (slot, Some(direction)) => Arc::from(format!("{slot}:{direction}")),
+        (slot, None) => Arc::from(slot),
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -35,12 +47,7 @@ impl Ways {
             && let Some(known) = self.all.get_mut(number as usize)
             && known.name.is_empty()
         {
-            known.name = match interface.direction {
-                Some(direction) if !interface.slot.is_empty() => {
-                    Arc::from(format!("{}:{}", interface.slot, direction.name()))
-                }
-                _ => Arc::from(interface.name.as_str()),
-            };
+            known.name = name(interface, record.direction);
         }
         number
     }

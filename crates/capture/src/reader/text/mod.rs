@@ -37,6 +37,8 @@ pub struct TextLine<'a> {
     pub undefined: Option<u32>,
     /// True for the header of a TLP in flit mode.
     pub is_flit: bool,
+    /// True for a header that a port logged with an error: other TLPs of its link are not in the text.
+    pub is_log: bool,
 }
 
 /// A TLP of a text.
@@ -164,7 +166,14 @@ impl Text {
     /// Line and note of the current TLP.
     pub(super) fn about(&self) -> TextLine<'_> {
         let TextTlp { line, undefined, is_flit, time, note, .. } = &self.current;
-        TextLine { line: *line, has_time: time.is_some(), note, undefined: *undefined, is_flit: *is_flit }
+        TextLine {
+            line: *line,
+            has_time: time.is_some(),
+            note,
+            undefined: *undefined,
+            is_flit: *is_flit,
+            is_log: matches!(self.lines, Lines::Log(_)),
+        }
     }
 
     /// Goes on to the next TLP.

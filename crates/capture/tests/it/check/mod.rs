@@ -3,6 +3,7 @@
 
 mod cases;
 mod completions;
+mod files;
 mod limits;
 mod links;
 mod oracle;
