@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a capture of a lab holds: every TLP once at each tap, in order of time.
 
+use capture::check::{Checker, Settings};
 use capture::reader::Reader;
 use fabric::{Limits, Side, Stop};
 use lab::{LabFile, parse};
@@ -37,10 +38,14 @@ fn times(at: Side, dllps: bool) -> (Vec<u128>, u64) {
     assert_eq!(session.fabric.run(Limits::default()), Stop::Finished);
     let bytes = handle.finish().unwrap().unwrap();
     let mut reader = Reader::new(&bytes[..]).unwrap();
-    let mut times = Vec::new();
+    let (mut times, mut checker) = (Vec::new(), Checker::new(Settings::default()));
     while let Some(record) = reader.next_record().unwrap() {
         times.push(record.timestamp.as_ps());
+        checker.see(&record);
     }
+    checker.finish();
+    // Replays and TLPs out of sequence would break rules if the capture did not mark them, or leave them out.
+    assert_eq!(checker.next_finding(), None, "{at:?}, DLLPs {dllps}");
     (times, session.fabric.totals().tlp_hops)
 }
 
