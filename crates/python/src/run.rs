@@ -119,7 +119,8 @@ pub(crate) fn run(
     match (interrupted, stop) {
         (Some(error), _) => Python::attach(|py| Err(result.of_interruption(py, error))),
         (None, stop @ (Stop::Failed(_) | Stop::NoProgress(_))) => Python::attach(|py| {
-            let text = refusals.iter().fold(stop.to_string(), |text, refusal| format!("{text}\n{refusal}"));
+            let lines = refusals.iter().filter(|refusal| !refusal.routine);
+            let text = lines.fold(stop.to_string(), |text, refusal| format!("{text}\n{refusal}"));
             let error = RunFailed::new_err(text);
             error.set_cause(py, raised);
             Err(result.into_error(py, error))

@@ -27,7 +27,8 @@ Examples:
 
 Runs until the host's programs are done, nothing can go on, or the lab's limit_us comes. --json prints one object:
   lab, set (what --set has given), seed, outcome (finished, failed, time-limit, no-progress, interrupted), warnings, basis, reasons, simulated_ns, events, tlp_hops, cpu_seconds, \
-  refusals (left out if there are none): [{place, rule, section (of PCIe 5.0), field, found, expected, tlp (the first one, as riser trace prints it), time_ps, count}], \
+  refusals (left out if there are none): [{place, rule, section (of PCIe 5.0), field, found, expected, tlp (the first one, as riser trace prints it), time_ps, count, \
+  routine}], \
   links: [{slot, gen, lanes, mps_bytes, directions: [{direction, tlps, dllps, payload_bytes, wire_bytes, utilization, \
   payload_gbps, active_ns, active_gbps, replays, credit_stalls, ...}], transactions: [{kind, requests, basis, latency_ns_{min,median,mean,p99,max}, means of the parts \
   (queue_ns, credit_wait_ns, serialization_ns, wire_ns, replay_ns, root_complex_ns, memory_ns, switch_ns, completer_ns), min, median, \
@@ -39,7 +40,8 @@ A link's table has two rates of data for each direction: `run Gb/s` over the who
 first to the last TLP with data of memory requests, AtomicOps or their completions (active_ns). Busy is a share of the whole run.
 Errors have lines of their own: counts, by their names in JSON, that are not zero, of each link by direction and of the root \
 complex. Damaged frames, which are sent again, are not among them. After them comes a line for each kind of refused TLPs: the part that refused \
-them, their number, the rule with the value found and the legal values (`riser rules NAME` explains it), and the first TLP.
+them, their number, the rule with the value found and the legal values (`riser rules NAME` explains it), and the first TLP. \
+Only --json has the routine ones: configuration reads that look for a function, and TLPs that a link sends again.
 The bytes of a direction by kind (payload, header, digest, framing, replay, dllp, skp) add up to wire_bytes. \
 A transaction is a request with its completions, from when it is handed to the transmit queue (of the host: to the root \
 complex) until its last completion has come, or its data is visible. Its parts add up to its latency:

@@ -122,7 +122,8 @@ pub struct RootCounters {
     pub malformed: u64,
     /// TLPs with a wrong ECRC: dropped (`PCIe 5.0 §2.7.1`). Root ports that are functions check it with ECRC Check Enable.
     pub ecrc_errors: u64,
-    /// Poisoned writes, AtomicOps, messages and interrupts: ignored, as `PCIe 5.0 §2.7.2.2` asks of memory.
+    /// Poisoned writes, AtomicOps, messages and interrupts: ignored, as `PCIe 5.0 §2.7.2.2` asks of memory. Poisoned
+    /// completions: their requests fail.
     pub poisoned: u64,
     /// Completions that answer no open request (`PCIe 5.0 §2.3.2`).
     pub unexpected_completions: u64,

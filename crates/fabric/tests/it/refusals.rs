@@ -163,10 +163,10 @@ fn a_root_complex_names_the_rule_of_a_completion() {
     }
 }
 
-/// Counters of refused TLPs by crate. Only the function that also takes the rule adds to them.
+/// Counters of refused TLPs by folder of the code. Only the function that also takes the rule adds to them.
 const COUNTERS: [(&str, &[&str]); 5] = [
     (
-        "endpoint",
+        "endpoint/src",
         &[
             "unsupported_requests",
             "unsupported_posted",
@@ -183,7 +183,7 @@ const COUNTERS: [(&str, &[&str]); 5] = [
         ],
     ),
     (
-        "fabric",
+        "fabric/src",
         &[
             "unsupported_requests",
             "malformed",
@@ -197,7 +197,7 @@ const COUNTERS: [(&str, &[&str]); 5] = [
         ],
     ),
     (
-        "link",
+        "link/src",
         &[
             "bad_lcrc",
             "out_of_sequence",
@@ -208,7 +208,7 @@ const COUNTERS: [(&str, &[&str]); 5] = [
         ],
     ),
     (
-        "nettlp",
+        "nettlp/src/completer",
         &[
             "reads_out_of_range",
             "writes_out_of_range",
@@ -218,7 +218,7 @@ const COUNTERS: [(&str, &[&str]); 5] = [
             "stray_completions",
         ],
     ),
-    ("worlds", &["strays", "host_timeouts", "nobody"]),
+    ("worlds/src/adapter", &["strays", "host_timeouts", "nobody"]),
 ];
 
 /// Files that add to a counter without a rule, and how often: TLPs that count twice and have named their rule before, and
@@ -247,8 +247,8 @@ fn every_refusal_names_a_rule() {
     let mut found = Vec::new();
     for (name, counters) in COUNTERS {
         let mut files = Vec::new();
-        sources(&crates.join(name).join("src"), &mut files);
-        assert!(files.len() > 5, "{name}");
+        sources(&crates.join(name), &mut files);
+        assert!(!files.is_empty(), "{name}");
         for file in files {
             let text = fs::read_to_string(&file).unwrap();
             let short = file.strip_prefix(crates).unwrap().to_str().unwrap().to_owned();

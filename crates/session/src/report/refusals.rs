@@ -27,6 +27,9 @@ pub struct RefusalReport {
     pub time_ps: u64,
     /// The number of TLPs.
     pub count: u64,
+    /// True in normal operation: configuration reads that look for a function, and TLPs that the link sends again. The text of
+    /// a report leaves them out.
+    pub routine: bool,
     #[serde(skip)]
     refusal: Refusal,
 }
@@ -49,6 +52,7 @@ impl RefusalReport {
             tlp: refusal.tlp.to_string(),
             time_ps: refusal.at.as_ps(),
             count: refusal.count,
+            routine: refusal.routine,
             refusal,
         }
     }
@@ -57,7 +61,7 @@ impl RefusalReport {
 impl RefusalReport {
     /// True if `other` is about the same rule and place.
     pub fn is_kind_of(&self, other: &RefusalReport) -> bool {
-        (self.rule, &self.place) == (other.rule, &other.place)
+        (self.rule, &self.place, self.routine) == (other.rule, &other.place, other.routine)
     }
 }
 

@@ -87,9 +87,9 @@ fn errors(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// A line for each kind of refused TLPs.
+/// A line for each kind of refused TLPs that is not routine.
 fn refusals(refusals: &[RefusalReport], f: &mut Formatter<'_>) -> fmt::Result {
-    for (n, refusal) in refusals.iter().enumerate() {
+    for (n, refusal) in refusals.iter().filter(|refusal| !refusal.routine).enumerate() {
         write!(f, "{}\n{refusal}", if n == 0 { "\n" } else { "" })?;
     }
     Ok(())

@@ -14,6 +14,8 @@ pub struct Refusal {
     pub violation: Violation,
     /// The port or function of the component; `None` if it has only one, or if no single one is meant.
     pub place: Option<u16>,
+    /// True in normal operation: a configuration read that looks for a function, or a TLP that the link sends again.
+    pub routine: bool,
     /// The first TLP: the refused one, or the request that was not completed.
     pub tlp: Head,
     /// Virtual time at which the first one was refused or given up.
@@ -29,7 +31,7 @@ pub struct Head {
     len: u8,
 }
 
-/// The refusals of a component by rule and place, in the order of the first ones.
+/// The refusals of a component by rule and place, in the order of the first ones. Routine refusals are separate kinds.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals {
     kinds: Vec<Refusal>,
@@ -44,11 +46,14 @@ impl Refusals {
     #[cold]
     pub fn record(&mut self, now: Time, place: Option<u16>, violation: Violation, tlp: Head) {
         self.total += 1;
-        let same = |kind: &Refusal| (kind.violation.rule, kind.place) == (violation.rule, place);
+        let routine = is_routine(violation.rule, &tlp);
+        let same = |kind: &Refusal| {
+            (kind.violation.rule, kind.place, kind.routine) == (violation.rule, place, routine)
+        };
         match self.kinds.iter().position(same) {
             Some(kind) => self.kinds[kind].count += 1,
             None if self.kinds.len() < Self::MAX_KINDS => {
-                self.kinds.push(Refusal { violation, place, tlp, at: now, count: 1 });
+                self.kinds.push(Refusal { violation, place, routine, tlp, at: now, count: 1 });
             }
             None => {}
         }
@@ -64,6 +69,15 @@ impl Refusals {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
+    }
+}
+
+// Software finds out by a configuration read whether a function exists; Fmt and Type of CfgRd0 and CfgRd1 are 04h and 05h.
+fn is_routine(rule: RuleId, tlp: &Head) -> bool {
+    match rule {
+        RuleId::Lcrc | RuleId::SequenceNumber => true,
+        RuleId::UnclaimedId | RuleId::LinkUp => matches!(tlp.bytes().first(), Some(0x04 | 0x05)),
+        _ => false,
     }
 }
 
@@ -216,6 +230,25 @@ mod tests {
             ]
         );
         assert_eq!(refusals.total(), 4);
+    }
+
+    #[test]
+    fn probes_and_repeated_tlps_are_routine() {
+        let read = [0x05, 0, 0, 1, 0, 0, 0, 0x0f, 3, 0, 0, 0];
+        let write = [0x45, 0, 0, 1, 0, 0, 0, 0x0f, 3, 0, 0, 0];
+        for (rule, header, routine) in [
+            (RuleId::UnclaimedId, read, true),
+            (RuleId::LinkUp, read, true),
+            (RuleId::RequestType, read, false),
+            (RuleId::UnclaimedId, write, false),
+            (RuleId::Lcrc, write, true),
+            (RuleId::SequenceNumber, COMPLETION, true),
+            (RuleId::LinkUp, COMPLETION, false),
+        ] {
+            let mut refusals = Refusals::default();
+            refusals.record(Time::ZERO, None, Violation::new(rule, 0), Head::of_bytes(&header));
+            assert_eq!(refusals.kinds()[0].routine, routine, "{rule:?}");
+        }
     }
 
     #[test]

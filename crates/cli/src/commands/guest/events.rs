@@ -77,7 +77,8 @@ impl Findings {
             return;
         }
         let all = lab.session().refusals();
-        all.iter().filter(|new| !self.refused.iter().any(|old| old.is_kind_of(new))).for_each(output::note);
+        let is_new = |new: &&RefusalReport| !self.refused.iter().any(|old| old.is_kind_of(new));
+        all.iter().filter(|refusal| !refusal.routine).filter(is_new).for_each(output::note);
         self.refused = all;
     }
 
@@ -85,6 +86,7 @@ impl Findings {
     pub(super) fn end(mut self, lab: &Driver) {
         self.print(lab);
         lab.session().wrong().iter().for_each(output::note);
-        lab.session().refusals().iter().filter(|refusal| refusal.count > 1).for_each(output::note);
+        let several = |refusal: &&RefusalReport| refusal.count > 1 && !refusal.routine;
+        lab.session().refusals().iter().filter(several).for_each(output::note);
     }
 }

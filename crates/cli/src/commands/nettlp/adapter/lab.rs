@@ -167,7 +167,8 @@ impl LabReport {
                 .collect()
         };
         output::table(&header, self.peers.iter().map(row))?;
-        self.lab.refusals.iter().try_for_each(|refusal| output::text(&refusal.to_string()))?;
+        let mut refusals = self.lab.refusals.iter().filter(|refusal| !refusal.routine);
+        refusals.try_for_each(|refusal| output::text(&refusal.to_string()))?;
         for device in self.lab.devices.iter().filter(|d| !d.counters.is_empty()) {
             let plain = device.counters.iter().filter(|(_, value)| value.is_number());
             let counts: Vec<String> = plain.map(|(name, value)| format!("{name} {value}")).collect();
