@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser rules`: the table of rules that TLPs must follow, from `riser-tlp`.
+//! `riser rules`: the table of rules that TLPs must follow, from `riser-tlp`, with examples that `riser-capture` decodes and judges.
 
 use crate::failure::Failure;
 use crate::output;
+use capture::check::{Checker, Settings};
+use capture::{ByteOrder, FileFormat, ReadOptions, Reader, render};
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
+use std::fmt::Display;
 use tlp::rules::{RULES, Rule};
 
 const EXAMPLE: &str = "\
@@ -59,7 +62,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if args.names.is_empty() {
         return list();
     }
-    let texts: Vec<String> = rules.into_iter().map(explanation).collect();
+    let texts: Vec<String> = rules.into_iter().map(explanation).collect::<Result<_, _>>()?;
     output::text(&texts.join("\n\n"))
 }
 
@@ -72,11 +75,47 @@ fn list() -> Result<(), Failure> {
     Ok(())
 }
 
-fn explanation(rule: &Rule) -> String {
-    let Rule { name, section, field, legal, text, example, side, .. } = rule;
-    let example: String = example.lines().map(|line| format!("\n    {line}")).collect();
-    format!(
-        "{name} (PCIe 5.0 {section})\n  {text}\n  binds:    the {}\n  field:    {field}\n  expected: {legal}\n  example that breaks it:{example}",
-        side.name()
-    )
+fn explanation(rule: &Rule) -> Result<String, Failure> {
+    let Rule { name, section, field, legal, text, side, .. } = rule;
+    Ok(format!(
+        "{name} (PCIe 5.0 {section})\n  {text}\n  binds:    the {}\n  field:    {field}\n  expected: {legal}\n  example:{}",
+        side.name(),
+        example(rule)?
+    ))
+}
+
+/// The TLPs of an example in hex and in words, with what each breaks. An example that TLPs cannot show is a sentence.
+fn example(rule: &Rule) -> Result<String, Failure> {
+    if rule.example.ends_with('.') {
+        return Ok(format!(" {}", rule.example));
+    }
+    let mut settings = Settings::default();
+    let mut text: String = rule.example.lines().map(|line| format!("\n    {line}")).collect();
+    for (name, value) in rule.example.lines().filter_map(|line| line.strip_prefix("# ")?.split_once('=')) {
+        settings.set(name, value).map_err(|error| Failure::Run(format!("{name}: {error}")))?;
+    }
+    let options = ReadOptions {
+        format: Some(FileFormat::Hex),
+        byte_order: Some(ByteOrder::Big),
+        ..ReadOptions::default()
+    };
+    let failed = |error: &dyn Display| Failure::Run(format!("the example of {}: {error}", rule.name));
+    let mut reader =
+        Reader::with_options(rule.example.as_bytes(), "example", &options).map_err(|error| failed(&error))?;
+    let mut checker = Checker::new(settings);
+    while let Some(record) = reader.next_record().map_err(|error| failed(&error))? {
+        text += "\n    ";
+        render::line(&record, &mut text);
+        checker.see(&record);
+        append_findings(&mut checker, &mut text);
+    }
+    checker.finish();
+    append_findings(&mut checker, &mut text);
+    Ok(text)
+}
+
+fn append_findings(checker: &mut Checker, text: &mut String) {
+    while let Some(found) = checker.next_finding() {
+        *text += &format!("\n      breaks: {}", found.violation);
+    }
 }

@@ -67,7 +67,7 @@ rules! {
     Digest: "digest", "§2.2.3", Sender,
         "size of the TLP" in Bytes, "TD set if and only if a digest follows",
         "TD is set if and only if a digest follows.",
-        "00000001 0100070f 00001000 00000000",
+        "40000001 0100070f 00001000 00000000 00000000",
         Size(digest_without_td);
     PrefixCount: "prefix-count", "§2.2.10", Sender,
         "number of prefixes" in Count, "at most 8",
@@ -217,7 +217,7 @@ rules! {
     MaxPayloadSize: "max-payload-size", "§2.2.2", Sender,
         "data" in Bytes, "at most Max_Payload_Size",
         "The data of a TLP is not longer than Max_Payload_Size.",
-        "40000021 000000ff 00000000",
+        "# mps=128\n40000021 000000ff 00000000",
         Received(beyond_mps);
     TcMapped: "tc-mapped", "§2.5.3", Sender,
         "TC" in Count, "a TC that is mapped to an enabled virtual channel",

@@ -461,9 +461,9 @@ fn violations_name_field_value_expected_value_section_and_rule() {
     }
 }
 
-/// The bytes of an example of one TLP. Data that it leaves out are zero.
+/// The bytes of an example of one TLP, after a line with a setting. Data that it leaves out are zero.
 fn example(rule: &Rule) -> Vec<u8> {
-    let dws = rule.example.split(' ').map(|dw| u32::from_str_radix(dw, 16).unwrap());
+    let dws = rule.example.lines().last().unwrap().split(' ').map(|dw| u32::from_str_radix(dw, 16).unwrap());
     let mut bytes: Vec<u8> = dws.flat_map(u32::to_be_bytes).collect();
     if rule.id == RuleId::MaxPayloadSize || rule.id == RuleId::DeferrableLength {
         bytes.resize(bytes.len() + 33 * 4, 0);
