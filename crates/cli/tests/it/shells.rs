@@ -53,7 +53,7 @@ fn bash_completes_commands_flags_and_values() {
     let path = scratch("completed").join("riser.bash");
     fs::write(&path, riser_ok(&["completions", "bash"])).unwrap();
     for (words, offered) in [
-        ("riser ru", "run"),
+        ("riser ru", "run rules"),
         ("riser model in", "inflight"),
         ("riser run --trans", "--transactions-json"),
         ("riser run --tap r", "root"),
