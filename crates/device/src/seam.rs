@@ -521,7 +521,7 @@ impl OutMessage {
     }
 }
 
-/// Why a request was not served (`PCIe 5.0 §2.2.9.1`).
+/// Why a request was not served (`PCIe 6.0 §2.2.9.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum CompletionError {

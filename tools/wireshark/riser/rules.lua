@@ -379,7 +379,7 @@ local function written(value, unit)
 end
 
 local function text_of(row, found, expected)
-    return string.format("%s %s, expected %s (PCIe 5.0 %s, rule %s)", row.field, written(found, row.unit),
+    return string.format("%s %s, expected %s (%s, rule %s)", row.field, written(found, row.unit),
         expected and written(expected, row.unit) or row.legal, row.section, row.id)
 end
 

@@ -6,7 +6,7 @@
 //! | field | unit, form | where |
 //! |---|---|---|
 //! | `rule` | name of the rule, such as `lower-address` | all |
-//! | `section` | section of PCIe 5.0 | all |
+//! | `section` | section of PCIe 5.0; §2.2.9.1 is of 6.0 | all |
 //! | `field`, `found` | the field or quantity, and its value | all |
 //! | `expected` | the one legal value | if there is one |
 //! | `legal` | the legal values, as a phrase | all |

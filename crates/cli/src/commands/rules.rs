@@ -17,7 +17,7 @@ Examples:
   riser rules --json
 
 riser names one of these rules for each TLP that it refuses, and for each violation that `riser trace --check` and `riser decode` find.
---json prints one object, rules: [{name, section (of PCIe 5.0), side (sender, receiver, switch), field, legal (its legal values), \
+--json prints one object, rules: [{name, section (of PCIe 5.0; §2.2.9.1 of 6.0), side (sender, receiver, switch), field, legal (its legal values), \
 text, example (TLPs in hex, one on each line, or a sentence)}].";
 
 /// List the rules that TLPs must follow, or explain some with an example
@@ -78,7 +78,8 @@ fn list() -> Result<(), Failure> {
 fn explanation(rule: &Rule) -> Result<String, Failure> {
     let Rule { name, section, field, legal, text, side, .. } = rule;
     Ok(format!(
-        "{name} (PCIe 5.0 {section})\n  {text}\n  binds:    the {}\n  field:    {field}\n  expected: {legal}\n  example:{}",
+        "{name} ({} {section})\n  {text}\n  binds:    the {}\n  field:    {field}\n  expected: {legal}\n  example:{}",
+        rule.specification(),
         side.name(),
         example(rule)?
     ))
@@ -90,7 +91,11 @@ fn example(rule: &Rule) -> Result<String, Failure> {
         return Ok(format!(" {}", rule.example));
     }
     let mut settings = Settings::default();
-    let mut text: String = rule.example.lines().map(|line| format!("\n    {line}")).collect();
+    let shown = |line: &str| match line.strip_prefix("# ") {
+        Some(setting) => format!("\n    with --{}", setting.replace('=', " ")),
+        None => format!("\n    {line}"),
+    };
+    let mut text: String = rule.example.lines().map(shown).collect();
     for (name, value) in rule.example.lines().filter_map(|line| line.strip_prefix("# ")?.split_once('=')) {
         settings.set(name, value).map_err(|error| Failure::Run(format!("{name}: {error}")))?;
     }

@@ -369,7 +369,7 @@ fn rules_are_listed_and_explained() {
     assert_eq!(list.lines().count(), report["rules"].as_array().unwrap().len());
     let shown = riser_ok(&["rules", "lower-address", "io-tc"]);
     for part in [
-        "lower-address (PCIe 5.0 §2.2.9.1)",
+        "lower-address (PCIe 6.0 §2.2.9.1)",
         "field:    Lower Address",
         "io-tc (PCIe 5.0 §2.2.7)",
         "02200001",

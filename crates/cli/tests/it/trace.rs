@@ -502,7 +502,7 @@ fn check_prints_violations_and_fails() {
     let first = text.lines().next().unwrap();
     assert!(
         first
-            .contains(" #2 Lower Address 0x40, expected 0x0 (PCIe 5.0 §2.2.9.1, rule lower-address): CplD, "),
+            .contains(" #2 Lower Address 0x40, expected 0x0 (PCIe 6.0 §2.2.9.1, rule lower-address): CplD, "),
         "{text}"
     );
     assert!(first.ends_with("; answers #1"), "{text}");

@@ -106,7 +106,7 @@ fn report_explains_refused_tlps() {
         assert_eq!([text("rule"), text("found"), text("expected")], [rule, found, expected], "{json}");
         assert_eq!([text("place"), text("tlp")[..5].to_owned()], ["root complex, root port 0", "CplD,"]);
         assert!(refusal["time_ps"].as_u64() > Some(0) && refusal["count"].as_u64() > Some(0), "{refusal}");
-        let line = format!("(PCIe 5.0 {}, rule {rule}); first at ", text("section"));
+        let line = format!(" {}, rule {rule}); first at ", text("section"));
         assert!(report.to_string().contains(&line), "{report}");
     }
     let whole = Session::new(&lab("")).unwrap().report("a.toml", &Stop::Finished, 0.0);

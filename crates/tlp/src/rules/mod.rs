@@ -35,7 +35,7 @@ pub struct Rule {
     pub id: RuleId,
     /// Its name in commands, reports and JSON, for example `lower-address`.
     pub name: &'static str,
-    /// Section of `PCIe 5.0`.
+    /// Section of its [specification](Rule::specification).
     pub section: &'static str,
     /// The side that it binds.
     pub side: Side,
@@ -201,6 +201,13 @@ impl Rule {
     /// True for a rule that binds only who sends: a receiver lets the TLP pass.
     pub fn is_tolerated(&self) -> bool {
         matches!(self.check, Check::Tolerated(..))
+    }
+
+    /// The specification that [`section`](Rule::section) is of: `PCIe 5.0`, or `PCIe 6.0` for the rules of completions. Revision 6.0
+    /// made §2.2.9.1 of a part of §2.2.9, which 5.0 does not divide.
+    #[must_use]
+    pub fn specification(&self) -> &'static str {
+        if self.section == "§2.2.9.1" { "PCIe 6.0" } else { "PCIe 5.0" }
     }
 
     /// The row with this name.
@@ -377,7 +384,7 @@ impl From<SpanError> for Violation {
     }
 }
 
-/// `Lower Address 0x0, expected 0x40 (PCIe 5.0 §2.2.9.1, rule lower-address)`.
+/// `Lower Address 0x0, expected 0x40 (PCIe 6.0 §2.2.9.1, rule lower-address)`.
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rule = self.rule();
@@ -385,7 +392,7 @@ impl fmt::Display for Violation {
         rule.unit.write(f, self.found)?;
         f.write_str(", expected ")?;
         self.write_expected(f)?;
-        write!(f, " (PCIe 5.0 {}, rule {})", rule.section, rule.name)
+        write!(f, " ({} {}, rule {})", rule.specification(), rule.section, rule.name)
     }
 }
 

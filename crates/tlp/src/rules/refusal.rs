@@ -177,7 +177,7 @@ impl Refusal {
     }
 }
 
-/// `4 completions refused: Lower Address 0x0, expected 0x40 (PCIe 5.0 §2.2.9.1, rule lower-address); first at 12.300 us:
+/// `4 completions refused: Lower Address 0x0, expected 0x40 (PCIe 6.0 §2.2.9.1, rule lower-address); first at 12.300 us:
 /// CplD, len 16, ...`
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -221,9 +221,9 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "2 completions refused: Lower Address 0x0, expected 0x40 (PCIe 5.0 §2.2.9.1, rule lower-address); first \
+                "2 completions refused: Lower Address 0x0, expected 0x40 (PCIe 6.0 §2.2.9.1, rule lower-address); first \
                  at 12.300 us: CplD, len 16, completer 00:00.0, success, bc 64, requester 01:00.0, tag 0x07, lowaddr 0x00",
-                "1 completion refused: Lower Address 0x8, expected 0x40 (PCIe 5.0 §2.2.9.1, rule lower-address); first \
+                "1 completion refused: Lower Address 0x8, expected 0x40 (PCIe 6.0 §2.2.9.1, rule lower-address); first \
                  at 14.000 us: CplD, len 16, completer 00:00.0, success, bc 64, requester 01:00.0, tag 0x07, lowaddr 0x00",
                 "1 TLP refused: Fmt 111b, expected 000b to 100b (PCIe 5.0 §2.2.1, rule reserved-fmt); first at 15.000 us: \
                  TLP e0000001",

@@ -7,7 +7,7 @@ const HEAD: &str = "\
 # Rules
 
 Each TLP that riser refuses, and each violation that `riser trace --check` and `riser decode` report, names a rule of this page. `riser rules NAME` explains
-one, with an example that breaks it. Sections are those of PCIe 5.0. The page is generated from the table in `crates/tlp/src/rules`.
+one, with an example that breaks it. Sections are those of PCIe 5.0; §2.2.9.1 is of 6.0. The page is generated from the table in `crates/tlp/src/rules`.
 
 | rule | section | binds the | field | legal values | rule as a sentence |
 |---|---|---|---|---|---|

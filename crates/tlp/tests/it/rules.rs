@@ -449,7 +449,7 @@ fn violations_name_field_value_expected_value_section_and_rule() {
         (Violation::new(RuleId::IoLength, 2), "Length 2 DW, expected 1 DW (PCIe 5.0 §2.2.7, rule io-length)"),
         (
             Violation::expecting(RuleId::LowerAddress, 0, 0x40),
-            "Lower Address 0x0, expected 0x40 (PCIe 5.0 §2.2.9.1, rule lower-address)",
+            "Lower Address 0x0, expected 0x40 (PCIe 6.0 §2.2.9.1, rule lower-address)",
         ),
         (
             Violation::new(RuleId::ReservedFmt, 7),

@@ -310,7 +310,7 @@ fn light_and_dark() {
 fn broken_rules_are_marked() {
     let Some(mut browser) = Browser::take() else { return };
     browser.open(&page_file("broken", &generate::wrong_lower_address()), "");
-    let due = "Lower Address 0x0, expected 0x4 (PCIe 5.0 §2.2.9.1, rule lower-address)";
+    let due = "Lower Address 0x0, expected 0x4 (PCIe 6.0 §2.2.9.1, rule lower-address)";
     let shown = browser.eval("document.querySelector('.row.broken .info').textContent");
     assert!(shown.as_str().unwrap().contains(due), "{shown}");
     assert_eq!(browser.eval("document.querySelectorAll('.row.broken').length"), 1);

@@ -50,7 +50,7 @@ fn broken_rules_are_in_the_page() {
     let violations = &meta(text(&bytes))["violations"];
     assert_eq!(violations["count"], 1);
     assert_eq!(violations["list"][0]["number"], 2);
-    let due = "Lower Address 0x0, expected 0x4 (PCIe 5.0 §2.2.9.1, rule lower-address)";
+    let due = "Lower Address 0x0, expected 0x4 (PCIe 6.0 §2.2.9.1, rule lower-address)";
     assert_eq!(violations["list"][0]["text"], due);
 }
 

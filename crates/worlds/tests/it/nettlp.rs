@@ -403,7 +403,7 @@ fn duplicate_and_foreign_completions_are_only_counted() {
 }
 
 /// The run fails because no completion comes in time, and the report says why: each has a wrong Lower Address
-/// (`PCIe 5.0 §2.2.9.1`).
+/// (`PCIe 6.0 §2.2.9.1`).
 #[test]
 fn wrong_lower_address_is_explained() {
     let (mut lab, mut now, mut out) = mmio(Timing::On);
@@ -427,7 +427,7 @@ fn wrong_lower_address_is_explained() {
     assert_eq!((&refusal.found, &refusal.expected, refusal.count), (&found, &expected, strays));
     let text = refusal.to_string();
     let line = format!(
-        "Lower Address {found}, expected {expected} (PCIe 5.0 §2.2.9.1, rule lower-address); first at "
+        "Lower Address {found}, expected {expected} (PCIe 6.0 §2.2.9.1, rule lower-address); first at "
     );
     assert!(text.starts_with("slot `adapter`: ") && text.contains(&line), "{text}");
     assert!(text.contains(" us: CplD, len "), "{text}");

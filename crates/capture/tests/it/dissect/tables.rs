@@ -76,8 +76,9 @@ fn rule_row(rule: &Rule) -> String {
         unit => unreachable!("no header has a field in {unit:?}"),
     };
     let Rule { name, section, field, legal, .. } = rule;
+    let source = format!("{} {section}", rule.specification());
     format!(
-        "id = \"{name}\", section = \"{section}\", field = \"{field}\", unit = {unit},\n      legal = \"{legal}\""
+        "id = \"{name}\", section = \"{source}\", field = \"{field}\", unit = {unit},\n      legal = \"{legal}\""
     )
 }
 
