@@ -18,6 +18,8 @@ use std::collections::VecDeque;
 const KERNEL: &str = "TLP Header";
 const LSPCI: &str = "HeaderLog:";
 const PREFIXES: &str = "E-E Prefixes:";
+/// Part of each line of a record of the firmware.
+const FIRMWARE: &str = "[Hardware Error]:";
 /// Dwords of a header log, and the most that one of flit mode has (Linux: `PCIE_STD_MAX_TLP_HEADERLOG`).
 const LOG_DW: usize = 4;
 const MAX_DW: usize = 14;
@@ -25,17 +27,48 @@ const MAX_DW: usize = 14;
 const MAX_ERRORS: usize = 8;
 const MAX_NOTE: usize = 200;
 
+/// Most functions whose errors are kept.
+const MAX_FUNCTIONS: usize = 64;
+
+/// What the log says about the errors of one function.
+#[derive(Default)]
+struct Errors {
+    function: String,
+    severity: String,
+    bits: Vec<String>,
+}
+
+impl Errors {
+    fn note(&self) -> String {
+        let bits = self.bits.join(", ");
+        match (self.severity.is_empty(), bits.is_empty()) {
+            (false, false) => format!("{}: {bits}", self.severity),
+            _ => format!("{}{bits}", self.severity),
+        }
+    }
+
+    fn push(&mut self, bit: String) {
+        if self.bits.len() < MAX_ERRORS {
+            self.bits.push(bit);
+        }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Log {
-    /// The function of the last line that named one.
+    /// The function of the last line that named one, aside from records of the firmware.
     device: String,
-    /// Severity and errors of this function from earlier lines.
-    severity: String,
-    errors: Vec<String>,
+    /// Errors whose header may follow, oldest first.
+    known: VecDeque<Errors>,
+    /// Errors of the firmware's current record.
+    firmware: Errors,
+    /// True after the first line of lspci's list of errors.
+    is_in_list: bool,
     kernel: u64,
     lspci: u64,
-    lspci_empty: u64,
     rasdaemon: u64,
+    /// Header logs of zeros.
+    empty: u64,
 }
 
 /// Returns whether a line tells that this is a log: a header, an error of AER, or a time stamp of a kernel.
@@ -48,12 +81,11 @@ pub(super) fn is_line(line: &str) -> bool {
 impl Log {
     pub(super) fn taken_for(&self) -> String {
         let of = |count: u64, whose: &str| (count > 0).then(|| format!("{count} {whose}"));
-        let empty = (self.lspci_empty > 0).then(|| format!("{} empty", self.lspci_empty));
         let parts = [
             of(self.kernel, "of the kernel"),
             of(self.lspci, "of lspci"),
             of(self.rasdaemon, "of rasdaemon"),
-            empty,
+            of(self.empty, "empty"),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         match parts.as_slice() {
@@ -79,8 +111,10 @@ impl Log {
             self.learn(text);
             return Ok(());
         };
-        let header = header?;
-        let mut tlp = header.tlp();
+        let Some(mut tlp) = header?.tlp()? else {
+            self.empty += 1;
+            return Ok(());
+        };
         (tlp.line, tlp.time) = (number, time);
         self.name(before, &mut tlp);
         out.push_back(tlp);
@@ -89,72 +123,107 @@ impl Log {
 
     /// Gives a header its interface and what is known of the error.
     fn name(&mut self, before: &str, tlp: &mut TextTlp) {
+        if before.contains(FIRMWARE) {
+            self.kernel += 1;
+            let errors = std::mem::take(&mut self.firmware);
+            (tlp.note, tlp.interface) = (errors.note(), errors.function);
+            return;
+        }
         let found = function(before);
-        let rest = found.map_or(before, |(_, end)| &before[end..]);
-        let said = rest.trim_matches(|c: char| c.is_whitespace() || c == ':' || c == ',');
-        let said = said.strip_prefix("AER").or_else(|| said.strip_prefix("DPC")).unwrap_or(said);
-        let said = said.trim_matches(|c: char| c.is_whitespace() || c == ':');
-        let is_firmware = before.contains("[Hardware Error]");
+        let said = without_service(found.map_or(before, |(_, end)| &before[end..]));
+        let said = said.trim_matches(|c: char| c.is_whitespace() || c == ':' || c == ',');
         let device = found.map(|(start, end)| &before[start..end]);
         // rasdaemon and the trace event have all in one line.
-        if !said.is_empty() && !is_firmware {
+        if !said.is_empty() {
             self.rasdaemon += 1;
             tlp.interface = device.unwrap_or_default().to_owned();
             tlp.note = cut(said);
             return;
         }
         self.kernel += 1;
-        if device.is_none_or(|device| device == self.device) {
-            tlp.note = self.note();
-        }
-        tlp.interface = device.unwrap_or(&self.device).to_owned();
-        self.errors.clear();
-    }
-
-    fn note(&self) -> String {
-        let errors = self.errors.join(", ");
-        match (self.severity.is_empty(), errors.is_empty()) {
-            (false, false) => format!("{}: {errors}", self.severity),
-            _ => format!("{}{errors}", self.severity),
+        let device = device.unwrap_or(&self.device);
+        tlp.interface = device.to_owned();
+        if let Some(at) = self.known.iter().position(|errors| errors.function == device) {
+            tlp.note = self.known.remove(at).unwrap_or_default().note();
         }
     }
 
-    /// Keeps what a line says about the device whose header may follow.
+    /// The errors of the current function.
+    fn errors(&mut self) -> &mut Errors {
+        let found = self.known.iter().position(|errors| errors.function == self.device);
+        let at = found.unwrap_or_else(|| {
+            if self.known.len() == MAX_FUNCTIONS {
+                self.known.pop_front();
+            }
+            self.known.push_back(Errors { function: self.device.clone(), ..Errors::default() });
+            self.known.len() - 1
+        });
+        &mut self.known[at]
+    }
+
+    /// Keeps what a line says about the function whose header may follow.
     fn learn(&mut self, text: &str) {
-        let errors_of_lspci = text.trim_start().strip_prefix("UESta:");
-        if let Some(bits) = errors_of_lspci {
-            let set = bits.split_whitespace().filter_map(|bit| bit.strip_suffix('+'));
-            self.errors = set.take(MAX_ERRORS).map(cut).collect();
+        if let Some((_, said)) = text.split_once(FIRMWARE) {
+            self.learn_of_firmware(said);
+            return;
+        }
+        if self.is_list(text) {
+            let set = text.split_whitespace().filter_map(|bit| bit.strip_suffix('+')).map(cut);
+            set.for_each(|bit| self.errors().push(bit));
             return;
         }
         let Some((start, end)) = function(text) else { return };
-        if self.device != text[start..end] {
-            self.device = text[start..end].to_owned();
-            self.severity.clear();
-            self.errors.clear();
+        text[start..end].clone_into(&mut self.device);
+        let said = without_service(&text[end..]);
+        if let Some((_, severity)) = said.split_once("PCIe Bus Error: severity=") {
+            let severity = cut(severity.split(',').next().unwrap_or_default());
+            *self.errors() = Errors { function: self.device.clone(), severity, bits: Vec::new() };
+        } else if let Some(error) = error_bit(said) {
+            self.errors().push(error);
         }
-        let said = text[end..].trim_start_matches(':');
-        if let Some((_, severity)) = said.split_once("severity=") {
-            self.severity = cut(severity.split(',').next().unwrap_or_default());
-            self.errors.clear();
-        } else if let Some(error) = error_bit(said).filter(|_| self.errors.len() < MAX_ERRORS) {
-            self.errors.push(error);
+    }
+
+    /// Returns whether a line is of lspci's list of a function's errors, which may have two lines.
+    fn is_list(&mut self, text: &str) -> bool {
+        let is_first = text.trim_start().starts_with("UESta:");
+        if is_first {
+            self.errors().bits.clear();
+        }
+        let is_bits = !text.trim().is_empty() && text.split_whitespace().all(|bit| bit.ends_with(['+', '-']));
+        self.is_in_list = is_first || self.is_in_list && is_bits;
+        self.is_in_list
+    }
+
+    /// Keeps what a record of the firmware says (Linux: `drivers/firmware/efi/cper.c`).
+    fn learn_of_firmware(&mut self, said: &str) {
+        let said = said.trim_start();
+        if said.starts_with("Hardware error from") || said.starts_with("section_type:") {
+            self.firmware = Errors::default();
+        } else if let Some((start, end)) = function(said).filter(|_| said.starts_with("device_id:")) {
+            said[start..end].clone_into(&mut self.firmware.function);
+        } else if said.starts_with("aer_uncor_status:") {
+            let status = said.split(',').next().unwrap_or_default();
+            self.firmware.push(cut(status));
         }
     }
 
     fn lspci(&mut self, text: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
-        let header = Header::of_dwords(text, false)?;
-        if header.dwords.iter().all(|dw| *dw == 0) {
-            // No header was logged.
-            self.lspci_empty += 1;
+        let Some(mut tlp) = Header::of_dwords(text, false)?.tlp()? else {
+            self.empty += 1;
             return Ok(());
-        }
+        };
         self.lspci += 1;
-        let mut tlp = header.tlp();
-        (tlp.line, tlp.interface, tlp.note) = (number, self.device.clone(), self.note());
+        (tlp.line, tlp.interface) = (number, self.device.clone());
+        tlp.note = self.errors().note();
         out.push_back(tlp);
         Ok(())
     }
+}
+
+/// The rest of a kernel's line after the name of the port service that wrote it.
+fn without_service(text: &str) -> &str {
+    let text = text.trim_start_matches([':', ' ']);
+    ["AER:", "DPC:"].iter().find_map(|service| text.strip_prefix(service)).unwrap_or(text)
 }
 
 /// The error of a line such as `[21] ACSViol                (First)`.
@@ -192,19 +261,32 @@ impl Header {
         let dwords = dwords(header);
         let most = if is_flit { MAX_DW } else { LOG_DW };
         if !(if is_flit { 1 } else { LOG_DW }..=most).contains(&dwords.len()) {
-            return Err(format!("header log of {} dwords, expected {}", dwords.len(), expected(is_flit)));
+            let text = cut_to(header.trim(), 60);
+            return Err(format!(
+                "header log `{text}` has {} dwords, expected {}",
+                dwords.len(),
+                expected(is_flit)
+            ));
         }
         Ok(Header { dwords, prefixes: self::dwords(prefixes), is_flit })
     }
 
-    fn tlp(&self) -> TextTlp {
+    /// The TLP; `None` if no header was logged.
+    fn tlp(&self) -> Result<Option<TextTlp>, String> {
+        let is_all = |wanted: u32| self.dwords.iter().all(|dw| *dw == wanted);
+        if is_all(0) {
+            return Ok(None);
+        }
+        if is_all(u32::MAX) {
+            return Err("header log of ones: the function did not answer when its log was read".to_owned());
+        }
         let dwords = self.prefixes.iter().chain(&self.dwords);
         let bytes = dwords.flat_map(|dw| dw.to_be_bytes()).collect();
         let mut tlp = TextTlp { bytes, is_flit: self.is_flit, ..TextTlp::default() };
         if !self.is_flit {
             tlp.trim_log();
         }
-        tlp
+        Ok(Some(tlp))
     }
 }
 

@@ -21,11 +21,15 @@ pub(super) const TAKEN_FOR: &str =
 const MAX_WINDOWS: usize = 4096;
 /// Flags in the low bits of an address in a `PCIDEV` line.
 const ADDRESS_FLAGS: u64 = 0xf;
+/// First words of lines without an access.
+const OTHER_LINES: [&str; 6] = ["VERSION", "LSPCI", "MAP", "UNMAP", "MARK", "#"];
 
 #[derive(Default)]
 pub(super) struct Mmiotrace {
     windows: Vec<(u64, u64, Bdf)>,
     tag: u16,
+    /// Lines that are not mmiotrace's.
+    others: u64,
 }
 
 /// An access to a register.
@@ -57,7 +61,11 @@ impl Mmiotrace {
         if line.starts_with("UNKNOWN ") {
             return Err("access with an operation that mmiotrace did not know".to_owned());
         }
-        let Some(access) = access(line) else { return Ok(()) };
+        let Some(access) = access(line) else {
+            let word = line.split_whitespace().next();
+            self.others += u64::from(word.is_some_and(|word| !OTHER_LINES.contains(&word)));
+            return Ok(());
+        };
         let access = access?;
         let made = |repr: Repr, interface: &str| TextTlp {
             line: number,
@@ -70,6 +78,11 @@ impl Mmiotrace {
         out.push_back(made(request, "downstream"));
         out.extend(completion.map(|completion| made(completion, "upstream")));
         Ok(())
+    }
+
+    /// Lines read so far that are not mmiotrace's.
+    pub(super) const fn others(&self) -> u64 {
+        self.others
     }
 
     fn device(&mut self, text: &str) -> Option<()> {
@@ -141,7 +154,7 @@ fn access(line: &str) -> Option<Result<Access, String>> {
         _ => return None,
     };
     let mut access = || {
-        let bytes = words.next()?.parse().ok().filter(|bytes| matches!(bytes, 1 | 2 | 4 | 8))?;
+        let bytes = words.next()?.parse().ok()?;
         let time = seconds(words.next()?)?;
         let _map: u32 = words.next()?.parse().ok()?;
         let mut hex = || {
@@ -150,5 +163,9 @@ fn access(line: &str) -> Option<Result<Access, String>> {
         };
         Some(Access { is_write, bytes, time, address: hex()?, value: hex()? })
     };
-    Some(access().ok_or_else(|| "access without width, time, map, 0xADDRESS and 0xVALUE".to_owned()))
+    let access = access().ok_or_else(|| "access without width, time, map, 0xADDRESS and 0xVALUE".to_owned());
+    Some(access.and_then(|access| match access.bytes {
+        1 | 2 | 4 | 8 => Ok(access),
+        other => Err(format!("access of {other} bytes: expected 1, 2, 4 or 8")),
+    }))
 }

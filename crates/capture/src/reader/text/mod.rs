@@ -2,7 +2,7 @@
 //! Text formats: lines become TLPs. Each format is a file here; this one detects the format, splits lines and hands TLPs out
 //! as frames of `LINKTYPE_PCI_EXP`.
 //!
-//! At most [`MAX_LINE`] bytes of a line and the TLPs of one line are held.
+//! At most [`MAX_LINE`] bytes of a line and the TLPs of one line are held. A longer line is one error.
 
 mod csv;
 mod hex;
@@ -15,14 +15,15 @@ use super::format::{ByteOrder, FileFormat, ReadOptions};
 use super::{Fault, Found, Interfaces, LINKTYPE_PCI_EXP, Mark, Source, Step};
 use crate::time::{Resolution, Timestamp};
 use std::collections::VecDeque;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::io::{self, Read};
 use tlp::Header;
 
-/// Longest line, bytes. A longer line is split.
+/// Longest line with its end, bytes. A longer line is not read.
 pub const MAX_LINE: usize = 64 << 10;
 /// Bytes from the start of a file that decide about its format.
 const SAMPLE: usize = 128 << 10;
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// A TLP's line in a text, and the text about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,6 +95,17 @@ pub(super) struct Text {
     /// The current TLP.
     current: TextTlp,
     tlps: u64,
+    /// Those with a fourth dword that is no part of them.
+    undefined: u64,
+}
+
+/// A number of things, with its plural.
+struct Count(u64, &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
+    }
 }
 
 impl Text {
@@ -105,10 +117,11 @@ impl Text {
             return Ok(None);
         }
         let sample = String::from_utf8_lossy(sample);
+        let sample = sample.trim_start_matches(BYTE_ORDER_MARK);
         let has_columns = options.columns.as_ref().map(|_| FileFormat::Csv);
-        let format = options.format.or(has_columns).or_else(|| format_of(&sample));
+        let format = options.format.or(has_columns).or_else(|| format_of(sample));
         let lines = match format {
-            Some(FileFormat::Hex) => Lines::Hex(hex::Hex::new(options.byte_order, options.flit, &sample)),
+            Some(FileFormat::Hex) => Lines::Hex(hex::Hex::new(options.byte_order, options.flit, sample)),
             Some(FileFormat::Log) => Lines::Log(log::Log::default()),
             Some(FileFormat::Pcileech) => Lines::Pcileech(pcileech::Pcileech::default()),
             Some(FileFormat::Mmiotrace) => Lines::Mmiotrace(mmiotrace::Mmiotrace::default()),
@@ -131,6 +144,7 @@ impl Text {
             pending: VecDeque::new(),
             current: TextTlp::default(),
             tlps: 0,
+            undefined: 0,
         }))
     }
 
@@ -153,8 +167,19 @@ impl Text {
             Lines::Pcileech(_) => "TLPs printed by PCILeech, TX upstream".to_owned(),
             Lines::Mmiotrace(_) => mmiotrace::TAKEN_FOR.to_owned(),
         };
-        let plural = if self.tlps == 1 { "" } else { "s" };
-        let _ = write!(text, ": {} TLP{plural}", self.tlps);
+        let others = match &self.lines {
+            Lines::Pcileech(pcileech) => pcileech.others(),
+            Lines::Mmiotrace(mmiotrace) => mmiotrace.others(),
+            Lines::Csv(_) | Lines::Hex(_) | Lines::Log(_) => 0,
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(text, ": {}", Count(self.tlps, "TLP"));
+        if others > 0 {
+            let _ = write!(text, ", {}", Count(others, "other line"));
+        }
+        if self.undefined > 0 {
+            let _ = write!(text, ", {} with an undefined fourth dword", self.undefined);
+        }
         text
     }
 
@@ -189,7 +214,7 @@ impl Text {
                 return Ok(Step::Frame);
             }
             let offset = source.offset();
-            if !self.next_line(source)? {
+            let Some(is_whole) = self.next_line(source)? else {
                 if std::mem::replace(&mut self.has_ended, true) {
                     return Ok(Step::End);
                 }
@@ -199,10 +224,11 @@ impl Text {
                     Lines::Hex(_) | Lines::Log(_) | Lines::Mmiotrace(_) => {}
                 }
                 continue;
-            }
+            };
             self.number += 1;
             let line = self.line.as_str();
             let result = match &mut self.lines {
+                _ if !is_whole => Err(format!("line of more than {MAX_LINE} bytes")),
                 Lines::Csv(csv) => csv.line(line, self.number, &mut self.pending),
                 Lines::Hex(hex) => hex.line(line, self.number, &mut self.pending),
                 Lines::Log(log) => log.line(line, self.number, &mut self.pending),
@@ -226,12 +252,13 @@ impl Text {
             direction: None,
         };
         self.tlps += 1;
+        self.undefined += u64::from(tlp.undefined.is_some());
         self.current = tlp;
     }
 
-    /// Takes the next line; returns false at the end of the file.
-    fn next_line<R: Read>(&mut self, source: &mut Source<R>) -> io::Result<bool> {
-        let mut need = 1;
+    /// Takes the next line; `None` at the end of the file. Returns false if the line is longer than [`MAX_LINE`]; it is skipped.
+    fn next_line<R: Read>(&mut self, source: &mut Source<R>) -> io::Result<Option<bool>> {
+        let (mut need, mut is_whole) = (1, true);
         loop {
             let is_there = source.need(need)?;
             let window = source.window();
@@ -239,29 +266,45 @@ impl Text {
             let end = window.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
             match end {
                 None if is_there && window.len() < MAX_LINE => need = window.len() + 1,
-                None if window.is_empty() => return Ok(false),
+                None if window.is_empty() => return Ok((!is_whole).then_some(false)),
+                None if is_there && window.len() == MAX_LINE => {
+                    (need, is_whole) = (1, false);
+                    source.skip(MAX_LINE);
+                }
                 end => {
                     let end = end.unwrap_or(window.len());
                     self.line.clear();
                     let text = String::from_utf8_lossy(&window[..end]);
-                    // A terminal may show it.
-                    self.line.extend(text.trim_end().chars().map(printable));
+                    let text =
+                        if self.number == 0 { text.trim_start_matches(BYTE_ORDER_MARK) } else { &text };
+                    append_shown(text.trim_end(), &mut self.line);
                     source.skip(end);
-                    return Ok(true);
+                    return Ok(Some(is_whole));
                 }
             }
         }
     }
 }
 
-const fn printable(c: char) -> char {
-    if c.is_ascii_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }
+/// Appends what a terminal may show: without escape sequences such as colors, other control characters replaced.
+fn append_shown(text: &str, line: &mut String) {
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        if c == '\u{1b}' && rest.as_str().starts_with('[') {
+            // Parameters, then one final character (ECMA-48 §5.4).
+            rest.by_ref().skip(1).find(|c| !(' '..='?').contains(c));
+        } else {
+            line.push(if c.is_ascii_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c });
+        }
+    }
 }
 
 fn is_binary(sample: &[u8]) -> bool {
-    // A terminal's log may hold escape sequences, and a damaged one other characters.
-    let odd = sample.iter().filter(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace()).count();
-    sample.is_empty() || sample.contains(&0) || odd * 8 > sample.len()
+    // A log may hold escape sequences, and that of a crash zeros.
+    let odd =
+        sample.iter().filter(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace() && **byte != 0);
+    let text = sample.iter().filter(|byte| **byte != 0).count();
+    text == 0 || odd.count() * 8 > text
 }
 
 fn format_of(sample: &str) -> Option<FileFormat> {

@@ -9,6 +9,7 @@
 //! PCILeech is the device: TX goes upstream. Source: PCILeech issue 217.
 
 use super::TextTlp;
+use super::hex::cut_to;
 use super::words::is_hex;
 use crate::reader::MAX_FRAME_LEN;
 use std::collections::VecDeque;
@@ -17,6 +18,8 @@ use std::collections::VecDeque;
 pub(super) struct Pcileech {
     /// The TLP whose bytes are being read.
     open: Option<TextTlp>,
+    /// Lines that are no part of a TLP.
+    others: u64,
 }
 
 /// Returns whether a line is the head of a TLP.
@@ -49,29 +52,57 @@ impl Pcileech {
             self.open = Some(TextTlp { line: number, interface: interface.to_owned(), ..TextTlp::default() });
             return Ok(());
         }
-        let (Some(tlp), Some((offset, bytes))) = (&mut self.open, dump_line(line)) else {
-            self.flush(out);
-            return Ok(());
-        };
-        if offset != tlp.bytes.len() || offset >= MAX_FRAME_LEN {
-            let expected = tlp.bytes.len();
-            self.flush(out);
-            return Err(format!("bytes at offset {offset:#06x}: expected {expected:#06x}"));
+        match (&mut self.open, dump_line(line)) {
+            (Some(tlp), Some((offset, bytes))) if offset == tlp.bytes.len() && offset < MAX_FRAME_LEN => {
+                tlp.bytes.extend(bytes);
+                Ok(())
+            }
+            (Some(tlp), Some((offset, _))) => {
+                let expected = tlp.bytes.len();
+                self.end_damaged(out);
+                Err(format!("bytes at offset {offset:#06x}: expected {expected:#06x}"))
+            }
+            (None, Some(_)) => Err("bytes without a head line before them".to_owned()),
+            (_, None) if line.starts_with("TX: ") || line.starts_with("RX: ") => {
+                self.flush(out);
+                Err(format!("`{}`: expected a head line with a type and Len:", cut_to(line, 40)))
+            }
+            (Some(_), None) if is_offset(line.split_whitespace().next().unwrap_or_default()) => {
+                self.end_damaged(out);
+                Err("expected an offset and up to 16 bytes of two digits".to_owned())
+            }
+            (_, None) => {
+                self.flush(out);
+                self.others += u64::from(!line.is_empty());
+                Ok(())
+            }
         }
-        tlp.bytes.extend(bytes);
-        Ok(())
     }
 
-    /// Appends the TLP that is being read, if it has bytes.
+    /// Lines read so far that are no part of a TLP.
+    pub(super) const fn others(&self) -> u64 {
+        self.others
+    }
+
+    /// Appends the TLP that is being read. A head alone is a TLP without bytes.
     pub(super) fn flush(&mut self, out: &mut VecDeque<TextTlp>) {
+        out.extend(self.open.take());
+    }
+
+    /// Appends the bytes before a line that cannot be read, if there are any: the error of the line names the TLP.
+    fn end_damaged(&mut self, out: &mut VecDeque<TextTlp>) {
         out.extend(self.open.take().filter(|tlp| !tlp.bytes.is_empty()));
     }
+}
+
+fn is_offset(word: &str) -> bool {
+    word.len() >= 4 && is_hex(word)
 }
 
 /// The offset and the bytes of a line.
 fn dump_line(line: &str) -> Option<(usize, Vec<u8>)> {
     let (offset, rest) = line.trim_start().split_once(' ')?;
-    let offset = usize::from_str_radix(offset, 16).ok().filter(|_| offset.len() >= 4 && is_hex(offset))?;
+    let offset = usize::from_str_radix(offset, 16).ok().filter(|_| is_offset(offset))?;
     // Three blanks end the bytes; two are in the middle of the line.
     let bytes = rest.trim_start().split("   ").next()?;
     let byte = |pair: &str| (pair.len() == 2 && is_hex(pair)).then(|| u8::from_str_radix(pair, 16).ok())?;
