@@ -8,7 +8,8 @@ use crate::encap::{
 };
 use crate::peer_session;
 use crate::reader::{
-    Direction, Fault, Frame, Interface, LINKTYPE_ETHERNET, LINKTYPE_PCI_EXP, Mark, Reader, Step, TextLine,
+    Direction, Fault, Frame, Interface, LINKTYPE_ETHERNET, LINKTYPE_PCI_EXP, LINKTYPE_USER0, Mark, Reader,
+    Step, TextLine,
 };
 use crate::superpacket::{Part, Parts};
 use crate::time::Timestamp;
@@ -163,7 +164,7 @@ pub enum Bad {
     #[error("{0}")]
     File(Fault),
     /// A link type that is not decoded.
-    #[error("link type {0}: expected {LINKTYPE_ETHERNET} (Ethernet) or {LINKTYPE_PCI_EXP} (PCI Express)")]
+    #[error("link type {0}: expected {LINKTYPE_ETHERNET} (Ethernet) or {LINKTYPE_PCI_EXP} (PCI Express){hint}", hint = user_hint(*.0))]
     LinkType(u16),
     /// A fault of Ethernet, IP, UDP or the NetTLP header.
     #[error("{0}")]
@@ -172,7 +173,7 @@ pub enum Bad {
     #[error("{0}")]
     Tlp(ParseError),
     /// The datagram holds less or more than the TLP's header says.
-    #[error("TLP of {needed} bytes by its header in a datagram that holds {have}")]
+    #[error("TLP of {have} bytes, expected {needed} by its header")]
     TlpLength {
         /// Bytes of the whole TLP by its header.
         needed: usize,
@@ -182,6 +183,12 @@ pub enum Bad {
     /// The DLLP cannot be read.
     #[error("{0}")]
     Dllp(DllpError),
+}
+
+/// Names the option that reads a user link type.
+fn user_hint(link_type: u16) -> String {
+    let user = link_type.checked_sub(LINKTYPE_USER0).filter(|user| *user < 16);
+    user.map(|user| format!("; --dlt USER{user}=tlp reads it as TLPs")).unwrap_or_default()
 }
 
 impl Bad {

@@ -23,7 +23,12 @@ pub fn append_line(record: &Record<'_>, out: &mut String) -> bool {
     append_direction(record, out);
     append_bytes(bytes, out);
     let by_header = Header::new(bytes).map_or(0, |header| header.tlp_len()).max(bytes.len());
-    if by_header != record.tlp_wire_len() || bytes.len() == 16 {
+    let undefined = record.text.and_then(|text| text.undefined);
+    if let Some(dw) = undefined.filter(|_| bytes.len() == 12 && by_header != 16) {
+        // Read back, it is a header log again.
+        out.push(' ');
+        append_hex(dw.into(), 8, out);
+    } else if by_header != record.tlp_wire_len() || bytes.len() == 16 {
         // Writing to a string cannot fail.
         let _ = write!(out, " len={}", record.tlp_wire_len());
     }

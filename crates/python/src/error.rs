@@ -201,7 +201,7 @@ pub(crate) fn in_file(path: &Path, error: &io::Error) -> PyErr {
 pub(crate) fn of_opening(error: OpenError) -> PyErr {
     match error {
         OpenError::Io { path, error } => in_file(Path::new(&path), &error),
-        OpenError::NotACapture { .. } => of_capture(error.to_string(), None),
+        OpenError::NotACapture { .. } | OpenError::Option { .. } => of_capture(error.to_string(), None),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::decode::{Bad, Kind, Record, TlpRecord};
 use tlp::{AddressType, Body, Completion, Header, MemoryOp, ParseError, RuleId, Status, Violation, rules};
 
 /// Reports the rules that a TLP breaks by itself. Returns false if the capture has too little of it.
-pub(super) fn judge(record: &Record<'_>, report: &mut impl FnMut(Violation)) -> bool {
+pub(crate) fn judge(record: &Record<'_>, report: &mut impl FnMut(Violation)) -> bool {
     match &record.kind {
         Kind::Tlp(tlp) => {
             if !is_plain(tlp, record.tlp_bytes)

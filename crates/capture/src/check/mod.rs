@@ -22,7 +22,7 @@
 //! neither it nor its completions are judged.
 
 mod completion;
-mod header;
+pub(crate) mod header;
 mod limits;
 mod order;
 mod outstanding;

@@ -8,6 +8,7 @@ mod fields;
 mod flit;
 mod meaning;
 
+use crate::check::header::judge;
 use crate::decode::{Bad, Ecrc, Kind, Record};
 use crate::names::Meaning;
 use serde::Serialize;
@@ -26,7 +27,7 @@ pub struct FieldValue {
 }
 
 /// A TLP explained.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Explanation {
     /// The fields of prefixes and header, in their order.
     pub fields: Vec<FieldValue>,
@@ -48,11 +49,23 @@ impl Explanation {
         if record.text.is_some_and(|text| text.is_flit) {
             return Some(flit::explain(bytes));
         }
-        let header = match Header::new(bytes) {
+        let header = Header::new(bytes);
+        let mut broken: Vec<Violation> = header.iter().flat_map(rules::broken).collect();
+        judge(record, &mut |violation| {
+            if !broken.contains(&violation) {
+                broken.push(violation);
+            }
+        });
+        let header = match header {
             Ok(header) => header,
-            Err(error) => return Some(Explanation::of_error(&error)),
+            Err(error) => {
+                return Some(Explanation {
+                    error: Some(error.to_string()),
+                    broken,
+                    ..Explanation::default()
+                });
+            }
         };
-        let mut broken: Vec<Violation> = rules::broken(&header).collect();
         let mut error = None;
         match &record.kind {
             Kind::Bad(Bad::Tlp(ParseError::Malformed(violation))) if !broken.contains(violation) => {
@@ -74,14 +87,5 @@ impl Explanation {
     #[must_use]
     pub const fn is_read(&self) -> bool {
         self.error.is_none()
-    }
-
-    /// Explains bytes that are no header.
-    fn of_error(error: &ParseError) -> Explanation {
-        let broken = match error {
-            ParseError::Malformed(violation) => vec![*violation],
-            _ => Vec::new(),
-        };
-        Explanation { fields: Vec::new(), means: Vec::new(), broken, error: Some(error.to_string()) }
     }
 }

@@ -463,7 +463,7 @@ impl Word {
         Some(match (self, &record.kind) {
             // A record that is no TLP has a type too.
             (Word::Type, kind) => kind.type_name(),
-            (Word::Direction, _) => record.interface?.direction?.name(),
+            (Word::Direction, _) => record.direction?.name(),
             (Word::Interface, _) => &record.interface?.name,
             (Word::Slot, _) => Some(&*record.interface?.slot).filter(|slot| !slot.is_empty())?,
             (Word::End, _) => record.interface?.end?.name(),

@@ -66,7 +66,7 @@ impl FromStr for Columns {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Columns, String> {
-        let mut columns = Columns(Vec::new());
+        let (mut columns, mut names) = (Columns(Vec::new()), Vec::new());
         for part in text.split(',') {
             let (name, column) =
                 part.split_once('=').ok_or_else(|| format!("`{part}`: expected NAME=COLUMN"))?;
@@ -80,10 +80,15 @@ impl FromStr for Columns {
                 Err(_) if column.trim().is_empty() => return Err(format!("`{part}`: no column")),
                 Err(_) => Column::Name(column.trim().to_owned()),
             };
+            let name = name.trim();
             let is_same = |other: Role| std::mem::discriminant(&other) == std::mem::discriminant(&role.1);
-            if columns.has(is_same) {
-                return Err(format!("`{name}` is given twice"));
+            if let Some(at) = columns.0.iter().position(|(role, _)| is_same(*role)) {
+                return Err(match names[at] {
+                    other if other == name => format!("`{name}` is given twice"),
+                    other => format!("`{other}` and `{name}` exclude each other"),
+                });
             }
+            names.push(name);
             columns.0.push((role.1, column));
         }
         let (tlp, tdata) = (columns.has(|role| role == Role::Tlp), columns.is_stream());

@@ -147,3 +147,16 @@ pub struct ReadOptions {
     /// The columns of a CSV file. A file is taken as CSV only if they are given.
     pub columns: Option<Columns>,
 }
+
+impl ReadOptions {
+    /// Describes the first option that does not apply to a file of this format.
+    pub(super) fn misfit(&self, format: FileFormat) -> Option<String> {
+        let options = [
+            ("columns are", self.columns.is_some(), FileFormat::Csv),
+            ("a byte order is", self.byte_order.is_some(), FileFormat::Hex),
+            ("flit mode is", self.flit, FileFormat::Hex),
+        ];
+        let (option, _, of) = options.into_iter().find(|(_, is_given, of)| *is_given && *of != format)?;
+        Some(format!("{option} an option of {of}; the file is read as {format}"))
+    }
+}

@@ -386,6 +386,20 @@ pub enum OpenError {
         /// The first bytes, and the list of the formats that riser reads.
         what: String,
     },
+    /// An option does not fit the file.
+    #[error("{path}: {what}")]
+    Option {
+        /// The file.
+        path: String,
+        /// The option, and what it needs.
+        what: String,
+    },
+}
+
+/// Why a file has no format that can be read.
+enum Unreadable {
+    Unknown(String),
+    Option(String),
 }
 
 /// What the next step found: a frame, or what could not be read.
@@ -479,18 +493,15 @@ impl<R: Read> Reader<R> {
                 let found = Found::default();
                 Ok(Reader { source, format, interfaces, found, frames: 0, parts: None })
             }
-            Ok(Err(what)) => Err(OpenError::NotACapture { path: name.to_owned(), what }),
+            Ok(Err(Unreadable::Unknown(what))) => Err(OpenError::NotACapture { path: name.to_owned(), what }),
+            Ok(Err(Unreadable::Option(what))) => Err(OpenError::Option { path: name.to_owned(), what }),
             Err(error) => Err(OpenError::Io { path: name.to_owned(), error }),
         }
     }
 
     /// The format of the file.
     pub fn format(&self) -> FileFormat {
-        match &self.format {
-            Format::Pcap(_) => FileFormat::Pcap,
-            Format::Pcapng(_) => FileFormat::Pcapng,
-            Format::Text(text) => text.format(),
-        }
+        self.format.name()
     }
 
     /// Describes the format, how riser detected it, and the TLPs read so far.
@@ -499,6 +510,11 @@ impl<R: Read> Reader<R> {
             Format::Text(text) => text.taken_for(),
             _ => self.format().name().to_owned(),
         }
+    }
+
+    /// Returns whether riser detected reversed dwords in hexadecimal text, or assumed their byte order.
+    pub fn has_guessed_byte_order(&self) -> bool {
+        matches!(&self.format, Format::Text(text) if text.has_guessed_byte_order())
     }
 
     /// The interfaces described so far in this section.
@@ -585,7 +601,27 @@ impl Format {
         source: &mut Source<R>,
         interfaces: &mut Interfaces,
         options: &ReadOptions,
-    ) -> io::Result<Result<Format, String>> {
+    ) -> io::Result<Result<Format, Unreadable>> {
+        let format = Format::detect_any(source, interfaces, options)?;
+        Ok(format.and_then(|format| match options.misfit(format.name()) {
+            Some(what) => Err(Unreadable::Option(what)),
+            None => Ok(format),
+        }))
+    }
+
+    fn name(&self) -> FileFormat {
+        match self {
+            Format::Pcap(_) => FileFormat::Pcap,
+            Format::Pcapng(_) => FileFormat::Pcapng,
+            Format::Text(text) => text.format(),
+        }
+    }
+
+    fn detect_any<R: Read>(
+        source: &mut Source<R>,
+        interfaces: &mut Interfaces,
+        options: &ReadOptions,
+    ) -> io::Result<Result<Format, Unreadable>> {
         source.need(pcap::FILE_HEADER_LEN)?;
         let window = source.window();
         let starts = window.first_chunk::<4>().map(|magic| u32::from_be_bytes(*magic));
@@ -594,18 +630,20 @@ impl Format {
             return Ok(Ok(Format::Pcapng(pcapng::Pcapng::new())));
         }
         if starts.is_some_and(pcap::is_magic) && may_be(FileFormat::Pcap) {
-            return Ok(pcap::Pcap::parse(window).and_then(|(pcap, interface)| {
+            let pcap = pcap::Pcap::parse(window).and_then(|(pcap, interface)| {
                 source.skip(pcap::FILE_HEADER_LEN);
                 interfaces.push(interface).map_err(|defect| defect.to_string())?;
                 Ok(Format::Pcap(pcap))
-            }));
+            });
+            return Ok(pcap.map_err(Unreadable::Unknown));
         }
         if options.format.is_none_or(FileFormat::is_text)
             && let Some(text) = Text::detect(source, options)?
         {
-            return Ok(Ok(Format::Text(Box::new(text))));
+            let text = text.map(|text| Format::Text(Box::new(text)));
+            return Ok(text.map_err(Unreadable::Option));
         }
-        Ok(Err(unknown(source.window(), options.format)))
+        Ok(Err(Unreadable::Unknown(unknown(source.window(), options.format))))
     }
 }
 
@@ -613,12 +651,13 @@ impl Format {
 fn unknown(window: &[u8], asked: Option<FileFormat>) -> String {
     let start = match window {
         [a, b, c, d, ..] => format!("it starts with {a:02x} {b:02x} {c:02x} {d:02x}"),
-        short => format!("it holds {} bytes", short.len()),
+        short => format!("it holds {}", text::Count(short.len() as u64, "byte")),
     };
+    let hint = text::hint(window).map(|hint| format!("; {hint}")).unwrap_or_default();
     match asked {
         Some(FileFormat::Csv) => "csv needs its columns, such as time_ns=1,dir=2,tlp=3".to_owned(),
         Some(format) => format!("{start}; {format} has {}", format.example()),
-        None => format!("{start}; {Understood}"),
+        None => format!("{start}{hint}; {Understood}"),
     }
 }
 

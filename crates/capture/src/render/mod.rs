@@ -8,10 +8,10 @@ pub(crate) mod object;
 pub use hex::append_hex_dump;
 pub use json::{JsonRecord, json, prefix_name};
 
-use crate::decode::{Ecrc, Kind, Other, Record, TlpRecord};
+use crate::decode::{Bad, Ecrc, Kind, Other, Record, TlpRecord};
 use crate::encap::Foreign;
 use crate::names::Meaning;
-use crate::reader::{Interface, LINKTYPE_PCI_EXP, TextLine};
+use crate::reader::{Direction, Fault, Interface, LINKTYPE_PCI_EXP, TextLine};
 use crate::time::append_decimal;
 use std::fmt::{self, Write};
 use std::net::IpAddr;
@@ -34,6 +34,7 @@ fn write_line(record: &Record<'_>, out: &mut String) -> fmt::Result {
         }
         Kind::Dllp(dllp) => write!(out, "DLLP: {dllp}")?,
         Kind::Other(other) => write!(out, "{other}")?,
+        Kind::Bad(Bad::File(fault @ Fault::Line { .. })) => write!(out, "error in {fault}")?,
         Kind::Bad(bad) => write!(out, "error in {}: {bad}", bad.layer())?,
     }
     if record.mark.damaged {
@@ -66,7 +67,7 @@ fn append_prefix(record: &Record<'_>, out: &mut String) {
         _ => record.timestamp.append_to(out, interface.resolution.digits()),
     }
     out.push(' ');
-    append_interface(interface, out);
+    append_interface(interface, record.direction, out);
     let Some(p) = &record.path else { return };
     out.push_str(if p.source.is_ipv6() { "IP6 " } else { "IP " });
     append_end(p.source, p.source_port, out);
@@ -75,14 +76,15 @@ fn append_prefix(record: &Record<'_>, out: &mut String) {
     out.push_str(": ");
 }
 
-/// The link by its slot, and the direction; else the name that the capture gives.
-fn append_interface(interface: &Interface, out: &mut String) {
+/// The link by its slot, and the direction; else the name that the capture gives, or the direction of the packet.
+fn append_interface(interface: &Interface, direction: Option<Direction>, out: &mut String) {
     if let (Some(direction), false) = (interface.direction, interface.slot.is_empty()) {
         out.push_str(&interface.slot);
         out.push(':');
         out.push_str(direction.name());
     } else if interface.name.is_empty() {
-        return;
+        let Some(direction) = direction else { return };
+        out.push_str(direction.name());
     } else {
         out.push_str(&interface.name);
     }

@@ -157,7 +157,7 @@ fn verdicts() {
             "NetTLP header: NetTLP header: header needs 6 bytes, the capture holds 5",
         ),
         // A write of four DW in a datagram without data.
-        (whole(changed(48, &[0x40])), "TLP: TLP of 28 bytes by its header in a datagram that holds 12"),
+        (whole(changed(48, &[0x40])), "TLP: TLP of 12 bytes, expected 28 by its header"),
         (
             whole(changed(48, &[0xff])),
             "TLP: malformed TLP: Fmt 111b, expected 000b to 100b (PCIe 5.0 §2.2.1, rule reserved-fmt)",
@@ -275,8 +275,7 @@ fn data_with_a_byte_missing_is_bad() {
         frame.extend(vec![1; have]);
         frame[17] += have as u8;
         frame[39] += have as u8;
-        let expected =
-            format!("TLP: TLP of {} bytes by its header in a datagram that holds {}", 12 + bytes, 12 + have);
+        let expected = format!("TLP: TLP of {} bytes, expected {} by its header", 12 + have, 12 + bytes);
         assert_eq!(verdict(&frame, frame.len()), expected, "{header:x?}");
     }
 }

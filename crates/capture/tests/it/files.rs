@@ -177,7 +177,7 @@ fn other_link_types_are_named() {
     assert_eq!(times(&file), [(0, "error"), (0, "MRd")]);
     assert!(
         lines(&file)[0]
-            .ends_with("error in link type: link type 147: expected 1 (Ethernet) or 125 (PCI Express)")
+            .ends_with("error in link type: link type 147: expected 1 (Ethernet) or 125 (PCI Express); --dlt USER0=tlp reads it as TLPs")
     );
     let file = [pcap(order, 0xa1b2_c3d4, 113), record(order, 0, 0, 60, &mrd_frame())].concat();
     assert_eq!(objects(&file)[0]["layer"], "link");

@@ -3,7 +3,9 @@
 
 use crate::common::hex;
 use riser_capture::reader::MAX_LINE;
-use riser_capture::{ByteOrder, Direction, FileFormat, Kind, Origin, ReadOptions, Reader, render};
+use riser_capture::{
+    ByteOrder, Direction, Explanation, FileFormat, Kind, Origin, ReadOptions, Reader, hex_text, render,
+};
 use std::fmt::Write;
 
 macro_rules! case {
@@ -38,7 +40,8 @@ fn reads_each_sample() {
         (
             case!("headers.txt"),
             FileFormat::Hex,
-            "hexadecimal TLPs (Fmt and Type first, as most headers are legal so): 8 TLPs",
+            "hexadecimal TLPs (Fmt and Type first, detected: more headers are legal in this order): 8 TLPs, 1 with an \
+             undefined fourth dword",
             &[
                 "line 3 upstream TLP: Msg, len 0, requester 70:00.0, tag 0x00, code 0x10 LTR, routing local, header \
                  0x0000000088468846, snoop latency 71680 ns, no-snoop latency 71680 ns |",
@@ -107,7 +110,7 @@ fn reads_each_sample() {
                 "432.251600 downstream TLP: MRd, len 1, requester 00:00.0, tag 0x01, last 0x0, first 0x4, Addr 0xfa000144 |",
                 "432.251600 upstream TLP: CplD, len 1, completer c1:00.0, success, bc 1, requester 00:00.0, tag 0x01, \
                  lowaddr 0x46 |",
-                "error in capture file: line 8: access with an operation that mmiotrace did not know",
+                "error in line 8: access with an operation that mmiotrace did not know",
             ],
         ),
     ];
@@ -171,11 +174,11 @@ fn reads_each_form_of_a_logged_header() {
         ),
         (
             "pcieport 0000:00:01.0: DPC:   TLP Header: 0x1 0x2",
-            "error in capture file: line 1: header log `0x1 0x2` has 2 dwords, expected 4",
+            "error in line 1: header log `0x1 0x2` has 2 dwords, expected 4",
         ),
         (
             "pcieport 0000:00:01.0: AER:   TLP Header: ffffffff ffffffff ffffffff ffffffff",
-            "error in capture file: line 1: header log of ones: the function did not answer when its log was read",
+            "error in line 1: header log of ones: the function did not answer when its log was read",
         ),
     ];
     for (text, line) in rows {
@@ -273,7 +276,7 @@ fn a_line_that_is_too_long_is_one_error() {
     for text in [format!("{good}\n{long}\n{good}\n"), format!("{good}\n{long}{long}\n{good}")] {
         let (_, lines) = read(&text);
         assert_eq!(lines.len(), 3, "{lines:?}");
-        assert_eq!(lines[1], "error in capture file: line 2: line of more than 65536 bytes");
+        assert_eq!(lines[1], "error in line 2: line of more than 65536 bytes");
         assert!(lines[2].starts_with("line 3 TLP: CplD"), "{lines:?}");
     }
     assert_eq!(read(&format!("{good}\n{long}")).1.len(), 2);
@@ -282,14 +285,15 @@ fn a_line_that_is_too_long_is_one_error() {
 #[test]
 fn names_lines_that_are_not_of_the_format() {
     let head = "TX: MRd32:  Len: 020 ReqID: 0600 BE_FL: ff Tag: 99 Addr: 00001c80\n";
-    let text = format!("PCILeech\n{head}{head}0000    00 00 00 zz 06 00\n0010    00 00\nRX: Cpl\n");
+    let text = format!("PCILeech\n{head}{head}0000    00 00 00 zz 06 00\n0010    00 00\nRX: Cpl\n{head}");
     let (taken_for, lines) = read(&text);
-    assert_eq!(taken_for, "TLPs printed by PCILeech, TX upstream: 1 TLP, 1 other line");
+    assert_eq!(taken_for, "TLPs printed by PCILeech, TX upstream: 0 TLPs, 1 other line");
     let expected = [
-        "line 2 upstream error in TLP: ",
-        "error in capture file: line 4: expected an offset and up to 16 bytes of two digits",
-        "error in capture file: line 5: bytes without a head line before them",
-        "error in capture file: line 6: `RX: Cpl`: expected a head line with a type and Len:",
+        "error in line 3: no bytes after the head in line 2",
+        "error in line 4: expected an offset and up to 16 bytes of two digits",
+        "error in line 5: bytes without a head line before them",
+        "error in line 6: `RX: Cpl`: expected a head line with a type and Len:",
+        "error in line 7: no bytes after the head in line 7",
     ];
     assert_eq!(lines.len(), expected.len(), "{lines:#?}");
     lines.iter().zip(expected).for_each(|(line, start)| assert!(line.starts_with(start), "{line}\n{start}"));
@@ -335,11 +339,11 @@ fn reads_each_spelling_of_a_hexadecimal_tlp() {
 fn detects_the_byte_order_over_the_whole_text() {
     let reversed = "01000020 ff040001 00200000\n0100004a 04000080 00040001 efbeadde\n";
     let (taken_for, lines) = read(reversed);
-    assert!(taken_for.contains("the bytes of each dword reversed, as most headers"), "{taken_for}");
+    assert!(taken_for.contains("the bytes of each dword reversed, detected: more headers"), "{taken_for}");
     assert!(lines[1].contains("CplD, len 1"), "{lines:?}");
     let big = ReadOptions { byte_order: Some(ByteOrder::Big), ..ReadOptions::default() };
     let (taken_for, lines) = read_with(reversed.as_bytes(), &big);
-    assert_eq!(taken_for, "hexadecimal TLPs (Fmt and Type first): 2 TLPs");
+    assert_eq!(taken_for, "hexadecimal TLPs (Fmt and Type first): 2 TLPs, 1 with an undefined fourth dword");
     assert!(lines[0].contains("error in TLP"), "{lines:?}");
 }
 
@@ -348,21 +352,33 @@ fn names_the_line_that_cannot_be_read() {
     let good = "4a004010 00000040 01000000\n";
     let rows = [
         ("4a004010 zz", "line 3: `zz` is no hexadecimal number, direction or time"),
-        ("4a004010 0040", "line 3: `0040` has 4 digits, expected 8"),
+        ("4a004010 0040", "line 3: `0040` has 4 digits, expected 8, or 4 or 2 in all numbers of the line"),
+        ("5", "line 3: `5` has 1 digit, expected an even number"),
+        (
+            "4a004010000000400100000000000",
+            "line 3: `4a004010000000400100…` has 29 digits, expected an even number",
+        ),
+        ("0.1 0.2 4a004010", "line 3: `0.2`: a line has one time, zero or more"),
+        ("-5ns 4a004010", "line 3: `-5ns`: a line has one time, zero or more"),
+        ("up down 4a004010", "line 3: `down`: a line has one direction"),
+        (
+            "00000000: 00000001 0100070f 00001000",
+            "line 3: `00000000:`: offsets of a hexadecimal dump are not read",
+        ),
         ("up", "line 3: no TLP in this line"),
         ("len=99999999 4a004010", "line 3: `len=99999999`: expected 4 to 262144 bytes"),
     ];
     for (line, error) in rows {
         let (_, lines) = read(&format!("{good}# comment\n{line}\n\n{good}"));
         assert_eq!(lines.len(), 3, "{lines:?}");
-        assert_eq!(lines[1], format!("error in capture file: {error}"));
+        assert_eq!(lines[1], format!("error in {error}"));
     }
     let text = "TX: MRd32:  Len: 001 ReqID: 0600\n0010    00 00\n";
-    assert_eq!(read(text).1, ["error in capture file: line 2: bytes at offset 0x0010: expected 0x0000"]);
+    assert_eq!(read(text).1, ["error in line 2: bytes at offset 0x0010: expected 0x0000"]);
     let text = "VERSION 20070824\nR 3 1.0 1 0x0 0x0 0x0 0\nW 8 1.0 1 0xffc 0x0 0x0 0\n";
     let (_, lines) = read(text);
-    assert_eq!(lines[0], "error in capture file: line 2: access of 3 bytes: expected 1, 2, 4 or 8");
-    assert!(lines[1].starts_with("error in capture file: line 3: access of 8 bytes at 0xffc: "), "{lines:?}");
+    assert_eq!(lines[0], "error in line 2: access of 3 bytes: expected 1, 2, 4 or 8");
+    assert!(lines[1].starts_with("error in line 3: access of 8 bytes at 0xffc: "), "{lines:?}");
 }
 
 #[test]
@@ -418,25 +434,29 @@ fn reads_the_columns_of_csv() {
             "time_us=1,dir=2,header=3,data=4",
             "CSV with a TLP per row: 1 TLP",
             &[
-                "error in capture file: line 2: `40000001,` is no hexadecimal number, direction or time",
+                "error in line 2: `40000001,` is no hexadecimal number, direction or time",
                 "0.000002000000 downstream TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr \
                  0x00001000 |",
             ],
         ),
         (
-            "h,x\n4a004010 00000040 01000000,1\n",
-            "tlp=TLP",
-            "CSV with a TLP per row: 0 TLPs",
+            "10,up,4a00401z\n20,up,00000001 0100070f 00001000\n",
+            "time_ns=1,dir=2,tlp=3",
+            "CSV with a TLP per row: 1 TLP",
             &[
-                "error in capture file: line 1: no column `TLP`: there are h, x",
-                "error in capture file: line 2: row without a TLP",
+                "error in line 1: `4a00401z` is no hexadecimal number, direction or time",
+                "0.000000020000 upstream TLP: MRd, len 1, requester 01:00.0, tag 0x07, last 0x0, first 0xf, Addr \
+                 0x00001000 |",
             ],
         ),
         (
-            "a[31:0],b\nRadix - SIGNED,HEX\n",
+            "a[31:0],b\nRadix - HEX,BINARY\n00000001,0\n010X040f,0\n00001000,1\n00000001,0\n0100040f,0\n00001000,1\n",
             "tdata=a,tlast=b",
-            "CSV with an AXI4-Stream of TLPs: 0 TLPs",
-            &["error in capture file: line 2: column 1 has radix SIGNED, expected HEX"],
+            "CSV with an AXI4-Stream of TLPs: 1 TLP",
+            &[
+                "error in line 4: tdata `010X040f`: expected hexadecimal dwords; its TLP is left out",
+                "line 6 TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |",
+            ],
         ),
     ];
     for (text, columns, taken_for, lines) in rows {
@@ -451,12 +471,103 @@ fn reads_the_columns_of_csv() {
 }
 
 #[test]
+fn options_that_do_not_fit_the_file_are_refused() {
+    let columns = |text: &str| ReadOptions { columns: Some(text.parse().unwrap()), ..ReadOptions::default() };
+    let little = ReadOptions { byte_order: Some(ByteOrder::Little), ..ReadOptions::default() };
+    let flit = ReadOptions { flit: true, ..ReadOptions::default() };
+    let rows = [
+        ("h,x\n4a004010,1\n", columns("tlp=TLP"), "no column `TLP`: there are h, x"),
+        ("h,x\n4a004010,1\n", columns("tlp=99"), "no column 99: the rows have up to 2"),
+        (
+            "h;x\n4a004010;1\n",
+            columns("tlp=h"),
+            "no column `h`: there are h;x; expected commas between columns",
+        ),
+        (
+            "a[31:0],b\nRadix - SIGNED,HEX\n",
+            columns("tdata=a,tlast=b"),
+            "column 1 has radix SIGNED, expected HEX",
+        ),
+        (
+            "4a004010 00000040 01000000\n",
+            ReadOptions { format: Some(FileFormat::Hex), ..columns("tlp=1") },
+            "columns are an option of csv; the file is read as hex",
+        ),
+        (case!("kernel-old.log"), little, "a byte order is an option of hex; the file is read as log"),
+        (case!("kernel-old.log"), flit, "flit mode is an option of hex; the file is read as log"),
+    ];
+    for (text, options, error) in rows {
+        let got = Reader::with_options(text.as_bytes(), "input", &options).err().unwrap().to_string();
+        assert_eq!(got, format!("input: {error}"));
+    }
+}
+
+#[test]
+fn the_note_tells_an_assumed_byte_order() {
+    let both = "00000000 00000000 00000000";
+    let (taken_for, _) =
+        read_with(both.as_bytes(), &ReadOptions { format: Some(FileFormat::Hex), ..ReadOptions::default() });
+    assert!(taken_for.contains("assumed: neither order has more legal headers"), "{taken_for}");
+    let options = ReadOptions { flit: true, ..ReadOptions::default() };
+    let (taken_for, _) = read_with(b"01000103 05000001 00100000 ff000000\n", &options);
+    assert!(taken_for.contains("assumed: riser does not detect the order in flit mode"), "{taken_for}");
+    let (taken_for, _) = read("40000010 010000ff 00001000 aabbccdd\n");
+    assert!(taken_for.ends_with(": 1 TLP, 1 with an undefined fourth dword"), "{taken_for}");
+}
+
+/// The examples of `riser rules` that have no whole header, no defined type, or another length.
+#[test]
+fn explanations_name_the_rule_of_each_tlp() {
+    let rows = [
+        ("00000001 0100070f 00001000 00000000 00000000", "length"),
+        ("1b000001 0100070f 00001000", "reserved-type"),
+        ("91000001", "prefixed-header"),
+    ];
+    for (text, rule) in rows {
+        let mut reader = Reader::with_options(text.as_bytes(), "input", &hex_options()).unwrap();
+        let record = reader.next_record().unwrap().unwrap();
+        let explanation = Explanation::of(&record, None).unwrap();
+        let names: Vec<&str> = explanation.broken.iter().map(|violation| violation.rule().name).collect();
+        assert_eq!(names, [rule], "{text}");
+    }
+}
+
+#[test]
+fn a_header_log_is_written_with_its_undefined_dword() {
+    let text = "40000010 010000ff 00001000 aabbccdd\n";
+    let mut reader = Reader::with_options(text.as_bytes(), "input", &hex_options()).unwrap();
+    let mut written = String::new();
+    assert!(hex_text::append_line(&reader.next_record().unwrap().unwrap(), &mut written));
+    assert_eq!(written, text);
+}
+
+fn hex_options() -> ReadOptions {
+    ReadOptions { format: Some(FileFormat::Hex), ..ReadOptions::default() }
+}
+
+#[test]
+fn the_error_names_what_was_probably_meant() {
+    let rows: [(&[u8], &str); 2] = [
+        (
+            b"00000001 0100070f 00001000 garbage\n",
+            "; as hexadecimal text (--read-as hex), line 1: `garbage` is no hexadecimal number, direction or time; riser reads",
+        ),
+        (b"\xff\xfe4\0a\0", "; this is UTF-16, expected UTF-8; riser reads"),
+    ];
+    for (bytes, part) in rows {
+        let error = Reader::new(bytes).err().unwrap().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
 fn refuses_columns_that_mean_nothing() {
     let rows = [
         ("tlp", "`tlp`: expected NAME=COLUMN"),
         ("tlp=0", "`tlp=0`: columns count from 1"),
         ("tlp=", "`tlp=`: no column"),
-        ("tlp=1,header=2", "`header` is given twice"),
+        ("tlp=1,header=2", "`tlp` and `header` exclude each other"),
+        ("tlp=1,tlp=2", "`tlp` is given twice"),
         ("when=1", "`when`: expected one of time_ps, time_ns, "),
         ("tdata=1", "expected tlp, or header and data, or tdata and tlast "),
     ];

@@ -66,6 +66,9 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         let standard = [String::from("-")];
         let files = if args.inputs.is_empty() { &standard[..] } else { &args.inputs };
         input::check(files.iter().map(Path::new))?;
+        if let Some(word) = files.iter().find(|word| is_nothing(word)) {
+            return Err(Failure::Run(format!("{word}: neither a dword of a TLP nor a file")));
+        }
         for file in files.iter().map(PathBuf::from) {
             let reader = args.reading.open(&file)?;
             let name = input::name(&file).display().to_string();
@@ -78,6 +81,11 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         1 => Err(Failure::Run("1 TLP or line could not be read".to_owned())),
         many => Err(Failure::Run(format!("{many} TLPs or lines could not be read"))),
     }
+}
+
+/// Returns whether an argument that is no dword names no file either.
+fn is_nothing(word: &str) -> bool {
+    word != "-" && Path::new(word).try_exists().is_ok_and(|exists| !exists)
 }
 
 /// Returns whether an argument is one or more hexadecimal numbers rather than the name of a file.
@@ -123,7 +131,7 @@ fn explain_all<R: Read>(
         }
         out.write_all(text.as_bytes())?;
     }
-    if name != "arguments" {
+    if name != "arguments" || reader.has_guessed_byte_order() {
         reading::tell(&reader, name);
     }
     Ok(unread)

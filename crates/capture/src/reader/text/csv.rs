@@ -4,25 +4,31 @@
 //! A stream carries TLPs as the 7 Series block of AMD does (PG054): the first dword of the TLP in bits 31:0, the first byte of each
 //! dword in its bits 31:24. Exports of an ILA have a second row with the radix of each column (ChipScoPy, `WaveformWriterCSV`).
 
+use super::TextTlp;
 use super::hex::{bytes_of, direction};
 use super::words::{is_hex, seconds};
-use super::{MAX_LINE, TextTlp};
 use crate::reader::MAX_FRAME_LEN;
 use crate::reader::columns::{Column, Columns, Role};
 use std::collections::VecDeque;
 
 pub(super) struct Csv {
     columns: Columns,
-    /// The place of each column, once the first row was read.
+    /// The place of each column.
     places: Vec<(Role, usize)>,
     has_begun: bool,
+    /// True up to the next `tlast`, after a beat of a TLP that could not be read.
+    is_lost: bool,
     /// The TLP whose beats are being read.
     open: Option<TextTlp>,
 }
 
 impl Csv {
-    pub(super) fn new(columns: Columns) -> Csv {
-        Csv { columns, places: Vec::new(), has_begun: false, open: None }
+    /// Finds the columns in the start of the file.
+    pub(super) fn new(columns: Columns, sample: &str) -> Result<Csv, String> {
+        let places = places(&columns, sample)?;
+        let csv = Csv { columns, places, has_begun: false, is_lost: false, open: None };
+        let radix = sample.lines().take(2).find(|line| is_radix(line));
+        radix.map_or(Ok(()), |line| csv.check_radix(&cells(line))).map(|()| csv)
     }
 
     pub(super) fn taken_for(&self) -> String {
@@ -37,20 +43,12 @@ impl Csv {
         out: &mut VecDeque<TextTlp>,
     ) -> Result<(), String> {
         let cells = cells(line);
-        if !std::mem::replace(&mut self.has_begun, true) {
-            self.places = places(&self.columns, &cells)?;
-            if self.is_heading(&cells) {
-                return Ok(());
-            }
-        }
-        if line.trim().is_empty() {
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        if line.trim().is_empty() || is_radix(line) || is_first && self.is_heading(&cells) {
             return Ok(());
         }
-        if cells[0].to_ascii_lowercase().starts_with("radix") {
-            return self.check_radix(&cells);
-        }
         match self.columns.is_stream() {
-            true => self.beat(&cells, number, out),
+            true => self.stream(&cells, number, out),
             false => self.row(&cells, number).map(|tlp| out.push_back(tlp)),
         }
     }
@@ -60,11 +58,16 @@ impl Csv {
         out.extend(self.open.take());
     }
 
-    /// Returns whether the first row has names: the caller names a column, or the cell of the TLP is not a number.
+    /// Returns whether the first row has names: the caller names a column, or no cell is a value. A name starts with no digit.
     fn is_heading(&self, cells: &[String]) -> bool {
         let is_named = self.columns.0.iter().any(|(_, column)| matches!(column, Column::Name(_)));
-        let tlp = self.cell(cells, |role| matches!(role, Role::Tlp | Role::Tdata));
-        is_named || tlp.is_none_or(|tlp| numbers(tlp).is_err())
+        let is_value = |(role, place): &(Role, usize)| {
+            let cell = cells.get(*place).map_or("", |cell| cell.trim());
+            let is_tlp = matches!(role, Role::Tlp | Role::Tdata) && numbers(cell).is_ok();
+            let is_direction = *role == Role::Direction && direction(cell).is_some();
+            is_tlp || is_direction || cell.starts_with(|c: char| c.is_ascii_digit() || c == '-')
+        };
+        is_named || !self.places.iter().any(is_value)
     }
 
     fn cell<'a>(&self, cells: &'a [String], is_it: impl Fn(Role) -> bool) -> Option<&'a str> {
@@ -73,8 +76,9 @@ impl Csv {
     }
 
     fn check_radix(&self, cells: &[String]) -> Result<(), String> {
-        let is_signal = |role: Role| !matches!(role, Role::Time(_) | Role::Direction);
-        let wrong = self.places.iter().filter(|(role, _)| is_signal(*role)).find_map(|(_, place)| {
+        // Signals of one bit read the same in every radix.
+        let is_number = |role: Role| matches!(role, Role::Tlp | Role::Data | Role::Tdata | Role::Tkeep);
+        let wrong = self.places.iter().filter(|(role, _)| is_number(*role)).find_map(|(_, place)| {
             let radix = cells.get(*place)?.trim_start_matches("Radix - ");
             (radix != "HEX").then_some((place + 1, radix))
         });
@@ -111,18 +115,36 @@ impl Csv {
         Ok(tlp)
     }
 
-    fn beat(&mut self, cells: &[String], number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
-        let signal = |wanted: Role| self.cell(cells, |role| role == wanted);
-        let is_set = |wanted: Role| match signal(wanted).map(str::trim) {
+    /// Reads a beat. After one that cannot be read, the rest of its TLP is left out: the error stands for it.
+    fn stream(&mut self, cells: &[String], number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+        let is_last = self.is_set(cells, Role::Tlast);
+        let was_lost = self.is_lost;
+        let result = match (self.is_set(cells, Role::Tvalid), self.is_set(cells, Role::Tready)) {
+            (Ok(true), Ok(true)) if was_lost => is_last.clone().map(|_| ()),
+            (Ok(true), Ok(true)) => self.beat(cells, number, out),
+            (Ok(_), Ok(_)) => return Ok(()),
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        };
+        self.is_lost = (was_lost || result.is_err()) && is_last != Ok(true);
+        result.map_err(|error| {
+            self.open = None;
+            format!("{error}; its TLP is left out")
+        })
+    }
+
+    /// The value of a signal of one bit; true if the file does not have it.
+    fn is_set(&self, cells: &[String], wanted: Role) -> Result<bool, String> {
+        match self.cell(cells, |role| role == wanted).map(str::trim) {
             None | Some("1") => Ok(true),
             Some("0") => Ok(false),
-            Some(other) => Err(format!("`{other}`: expected 0 or 1")),
-        };
-        if !is_set(Role::Tvalid)? || !is_set(Role::Tready)? {
-            return Ok(());
+            Some(other) => Err(format!("`{}`: expected 0 or 1", super::hex::cut(other))),
         }
+    }
+
+    fn beat(&mut self, cells: &[String], number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+        let signal = |wanted: Role| self.cell(cells, |role| role == wanted);
         let bytes = beat_bytes(signal(Role::Tdata).unwrap_or_default(), signal(Role::Tkeep))?;
-        let is_last = is_set(Role::Tlast)?;
+        let is_last = self.is_set(cells, Role::Tlast)?;
         let mut tlp = match self.open.take() {
             Some(tlp) => tlp,
             None => self.begin(cells, number)?,
@@ -169,7 +191,6 @@ fn numbers(cell: &str) -> Result<Vec<u8>, String> {
 
 /// The cells of a row. A cell in quotation marks may hold commas.
 fn cells(line: &str) -> Vec<String> {
-    debug_assert!(line.len() <= 4 * MAX_LINE);
     let (mut cells, mut is_quoted) = (vec![String::new()], false);
     for c in line.chars() {
         match c {
@@ -181,18 +202,29 @@ fn cells(line: &str) -> Vec<String> {
     cells
 }
 
+/// Returns whether a row has the radix of each column.
+fn is_radix(line: &str) -> bool {
+    line.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("radix"))
+}
+
 /// The places of the columns, those with a name by the first row.
-fn places(columns: &Columns, heading: &[String]) -> Result<Vec<(Role, usize)>, String> {
+fn places(columns: &Columns, sample: &str) -> Result<Vec<(Role, usize)>, String> {
+    let heading = cells(sample.lines().next().unwrap_or_default());
+    let width = sample.lines().map(|line| cells(line).len()).max().unwrap_or(1);
+    let is_one = width == 1 && sample.contains([';', '\t']);
+    let hint = if is_one { "; expected commas between columns" } else { "" };
     let place = |column: &Column| match column {
-        Column::Number(number) => Ok(number - 1),
+        Column::Number(number) if *number <= width => Ok(number - 1),
+        Column::Number(number) => Err(format!("no column {number}: the rows have up to {width}{hint}")),
         Column::Name(name) => {
             let is_it = |cell: &String| {
                 let base = cell.split('[').next().unwrap_or_default().trim();
                 cell.trim() == name || base == name || base.rsplit('/').next() == Some(name)
             };
             let found = heading.iter().position(is_it);
+            let names = heading.join(", ");
             found.ok_or_else(|| {
-                format!("no column `{name}`: there are {}", super::hex::cut_to(&heading.join(", "), 200))
+                format!("no column `{name}`: there are {}{hint}", super::hex::cut_to(&names, 200))
             })
         }
     };

@@ -12,10 +12,11 @@
 //! four dwords long: the fourth dword is undefined.
 
 use super::words::{bracketed_time, is_hex, seconds};
-use super::{ByteOrder, TextTlp};
+use super::{ByteOrder, Count, TextTlp};
 use crate::filter::duration_ps;
 use crate::hex_text::HEADING;
 use crate::reader::MAX_FRAME_LEN;
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use tlp::{Header, Repr};
 
@@ -24,15 +25,49 @@ const LOG_LEN: usize = 16;
 
 pub(super) struct Hex {
     order: ByteOrder,
-    is_detected: bool,
+    reason: Reason,
     is_flit: bool,
+}
+
+/// Why a text has its byte order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// The caller or the first line names it.
+    Given,
+    /// More headers are legal in it.
+    Detected,
+    /// Both orders have as many legal headers.
+    Assumed,
+    /// The headers are of flit mode, in which most headers are legal in both orders.
+    Flit,
+}
+
+impl Reason {
+    const fn text(self) -> &'static str {
+        match self {
+            Reason::Given => "",
+            Reason::Detected => ", detected: more headers are legal in this order",
+            Reason::Assumed => ", assumed: neither order has more legal headers",
+            Reason::Flit => ", assumed: riser does not detect the order in flit mode",
+        }
+    }
 }
 
 impl Hex {
     /// Detects the byte order from the start of the text if neither the caller nor the first line gives it.
     pub(super) fn new(order: Option<ByteOrder>, is_flit: bool, sample: &str) -> Hex {
-        let order = order.or_else(|| says_big(sample).then_some(ByteOrder::Big));
-        Hex { order: order.unwrap_or_else(|| byte_order(sample)), is_detected: order.is_none(), is_flit }
+        let given = order.or_else(|| says_big(sample).then_some(ByteOrder::Big));
+        let (order, reason) = match given {
+            Some(order) => (order, Reason::Given),
+            None if is_flit => (ByteOrder::Big, Reason::Flit),
+            None => byte_order(sample),
+        };
+        Hex { order, reason, is_flit }
+    }
+
+    pub(super) fn has_guessed(&self) -> bool {
+        let is_reversed = self.reason == Reason::Detected && self.order == ByteOrder::Little;
+        is_reversed || self.reason == Reason::Assumed
     }
 
     pub(super) fn taken_for(&self) -> String {
@@ -40,9 +75,8 @@ impl Hex {
             ByteOrder::Big => "Fmt and Type first",
             ByteOrder::Little => "the bytes of each dword reversed",
         };
-        let detected = if self.is_detected { ", as most headers are legal so" } else { "" };
         let flit = if self.is_flit { ", headers of flit mode" } else { "" };
-        format!("hexadecimal TLPs ({order}{detected}{flit})")
+        format!("hexadecimal TLPs ({order}{}{flit})", self.reason.text())
     }
 
     pub(super) fn line(&self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
@@ -75,8 +109,8 @@ fn reverse_dwords(bytes: &mut [u8]) {
     bytes.chunks_exact_mut(4).for_each(<[u8]>::reverse);
 }
 
-/// The byte order in which more lines begin with a legal header. TLPs of the right length count twice.
-fn byte_order(sample: &str) -> ByteOrder {
+/// The byte order in which more lines begin with a legal header, and why. TLPs of the right length count twice.
+fn byte_order(sample: &str) -> (ByteOrder, Reason) {
     let score = |bytes: &[u8]| match Repr::parse_header(bytes) {
         Ok(parsed) => 1 + usize::from(parsed.tlp_len() == bytes.len()),
         Err(_) => 0,
@@ -87,7 +121,11 @@ fn byte_order(sample: &str) -> ByteOrder {
         reverse_dwords(&mut tlp.bytes);
         little += score(&tlp.bytes);
     }
-    if little > big { ByteOrder::Little } else { ByteOrder::Big }
+    match big.cmp(&little) {
+        Ordering::Greater => (ByteOrder::Big, Reason::Detected),
+        Ordering::Equal => (ByteOrder::Big, Reason::Assumed),
+        Ordering::Less => (ByteOrder::Little, Reason::Detected),
+    }
 }
 
 /// Returns whether half of the lines or more are TLPs, comments aside.
@@ -114,25 +152,36 @@ fn parse(line: &str) -> Result<Option<TextTlp>, String> {
     if let Some((time, behind)) = bracketed_time(line) {
         (tlp.time, rest) = (Some(time), behind);
     }
-    let mut numbers = Vec::new();
+    let (mut numbers, mut offset, mut joined) = (Vec::new(), None, 0);
     for word in rest.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '|')) {
         if word.is_empty() {
             continue;
         }
         if let Some(direction) = direction(word) {
+            if !tlp.interface.is_empty() {
+                return Err(format!("`{}`: a line has one direction", cut(word)));
+            }
             tlp.interface = direction;
         } else if let Some(bytes) = word.strip_prefix("len=") {
             let wrong = || format!("`{word}`: expected 4 to {MAX_FRAME_LEN} bytes");
             let len = bytes.parse().ok().filter(|len| (4..=MAX_FRAME_LEN).contains(len));
             tlp.wire_len = Some(len.ok_or_else(wrong)?);
-        } else if let Some(time) = time(word) {
+        } else if let Some(time) = time(word.trim_start_matches('-')) {
+            if word.starts_with('-') || tlp.time.is_some() {
+                return Err(format!("`{}`: a line has one time, zero or more", cut(word)));
+            }
             tlp.time = Some(time);
         } else {
+            offset = offset.or(word.strip_suffix(':').filter(|word| numbers.is_empty() && is_hex(word)));
+            joined += usize::from(word.contains(':'));
             numbers.extend(word.split([':', '-', '_']).filter(|part| !part.is_empty()));
         }
     }
     if numbers.is_empty() {
         return if line.trim().is_empty() { Ok(None) } else { Err("no TLP in this line".to_owned()) };
+    }
+    if let Some(offset) = offset.filter(|_| joined == 1 && numbers.len() > 1) {
+        return Err(format!("`{}:`: offsets of a hexadecimal dump are not read", cut(offset)));
     }
     tlp.bytes = bytes_of(&numbers)?;
     Ok(Some(tlp))
@@ -167,18 +216,25 @@ pub(super) fn bytes_of(numbers: &[&str]) -> Result<Vec<u8>, String> {
         }
         digits.push((bare.unwrap_or(number), bare.is_some()));
     }
-    let width = match digits.as_slice() {
-        [(one, _)] if one.len().is_multiple_of(2) => one.len(),
-        all if all.iter().all(|(number, _)| number.len() <= 2) => 2,
-        all if all.iter().all(|(number, _)| number.len() == 4) => 4,
-        _ => 8,
+    let (width, expected) = match digits.as_slice() {
+        [(one, _)] if one.len().is_multiple_of(2) => (one.len(), ""),
+        [(_, false)] => (8, "an even number"),
+        all if all.iter().all(|(number, _)| number.len() <= 2) => (2, "2"),
+        all if all.iter().all(|(number, _)| number.len() == 4) => (4, "4"),
+        _ => (8, "8, or 4 or 2 in all numbers of the line"),
     };
     let mut text = String::new();
     for (number, is_marked) in digits {
         match number.len() {
             len if len.is_multiple_of(width) => {}
             len if is_marked && len < width => text.extend(std::iter::repeat_n('0', width - len)),
-            len => return Err(format!("`{}` has {len} digits, expected {width}", cut(number))),
+            len => {
+                return Err(format!(
+                    "`{}` has {}, expected {expected}",
+                    cut(number),
+                    Count(len as u64, "digit")
+                ));
+            }
         }
         text.push_str(number);
     }
@@ -190,9 +246,20 @@ pub(super) fn bytes_of(numbers: &[&str]) -> Result<Vec<u8>, String> {
     Ok(text.as_bytes().chunks_exact(2).filter_map(byte).collect())
 }
 
-/// The start of a word, for messages.
-pub(super) fn cut(word: &str) -> &str {
-    cut_to(word, 20)
+/// A word for messages, cut if it is long.
+pub(super) fn cut(word: &str) -> String {
+    let start = cut_to(word, 20);
+    format!("{start}{}", if start.len() < word.len() { "…" } else { "" })
+}
+
+/// The error of the first line that is no TLP, with its number, if a number of eight digits shows that one is meant.
+pub(super) fn first_error(sample: &str) -> Option<String> {
+    let is_dword = |word: &str| super::words::dword(word).is_some();
+    let mut lines = sample.lines().enumerate();
+    lines.find_map(|(at, line)| {
+        let error = parse(line).err().filter(|_| line.split_whitespace().any(is_dword))?;
+        Some(format!("line {}: {error}", at + 1))
+    })
 }
 
 pub(super) fn cut_to(text: &str, characters: usize) -> &str {

@@ -30,7 +30,7 @@ const MAX_NOTE: usize = 200;
 /// Most functions whose errors are kept.
 const MAX_FUNCTIONS: usize = 64;
 
-/// What the log says about the errors of one function.
+/// Logged errors of one function.
 #[derive(Default)]
 struct Errors {
     function: String,

@@ -100,7 +100,7 @@ pub(super) struct Text {
 }
 
 /// A number of things, with its plural.
-struct Count(u64, &'static str);
+pub(super) struct Count(pub(super) u64, pub(super) &'static str);
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,8 +109,11 @@ impl fmt::Display for Count {
 }
 
 impl Text {
-    /// Detects the format of a text; `None` if it is unknown.
-    pub(super) fn detect<R: Read>(source: &mut Source<R>, options: &ReadOptions) -> io::Result<Option<Text>> {
+    /// Detects the format of a text; `None` if it is unknown, an error if the columns do not fit the file.
+    pub(super) fn detect<R: Read>(
+        source: &mut Source<R>,
+        options: &ReadOptions,
+    ) -> io::Result<Option<Result<Text, String>>> {
         source.need(SAMPLE)?;
         let sample = &source.window()[..source.window().len().min(SAMPLE)];
         if options.format.is_none() && options.columns.is_none() && is_binary(sample) {
@@ -126,7 +129,10 @@ impl Text {
             Some(FileFormat::Pcileech) => Lines::Pcileech(pcileech::Pcileech::default()),
             Some(FileFormat::Mmiotrace) => Lines::Mmiotrace(mmiotrace::Mmiotrace::default()),
             Some(FileFormat::Csv) => match &options.columns {
-                Some(columns) => Lines::Csv(csv::Csv::new(columns.clone())),
+                Some(columns) => match csv::Csv::new(columns.clone(), sample) {
+                    Ok(csv) => Lines::Csv(csv),
+                    Err(error) => return Ok(Some(Err(error))),
+                },
                 None => return Ok(None),
             },
             Some(FileFormat::Pcap | FileFormat::Pcapng) | None => return Ok(None),
@@ -135,7 +141,7 @@ impl Text {
             Lines::Csv(_) | Lines::Hex(_) => Resolution::PICOSECONDS,
             _ => Resolution::MICROSECONDS,
         };
-        Ok(Some(Text {
+        Ok(Some(Ok(Text {
             lines,
             resolution,
             line: String::new(),
@@ -145,7 +151,7 @@ impl Text {
             current: TextTlp::default(),
             tlps: 0,
             undefined: 0,
-        }))
+        })))
     }
 
     pub(super) fn format(&self) -> FileFormat {
@@ -183,6 +189,10 @@ impl Text {
         text
     }
 
+    pub(super) fn has_guessed_byte_order(&self) -> bool {
+        matches!(&self.lines, Lines::Hex(hex) if hex.has_guessed())
+    }
+
     /// Bytes of the current TLP.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.current.bytes
@@ -218,10 +228,16 @@ impl Text {
                 if std::mem::replace(&mut self.has_ended, true) {
                     return Ok(Step::End);
                 }
-                match &mut self.lines {
-                    Lines::Csv(csv) => csv.flush(&mut self.pending),
+                let result = match &mut self.lines {
+                    Lines::Csv(csv) => {
+                        csv.flush(&mut self.pending);
+                        Ok(())
+                    }
                     Lines::Pcileech(pcileech) => pcileech.flush(&mut self.pending),
-                    Lines::Hex(_) | Lines::Log(_) | Lines::Mmiotrace(_) => {}
+                    Lines::Hex(_) | Lines::Log(_) | Lines::Mmiotrace(_) => Ok(()),
+                };
+                if let Err(what) = result {
+                    return Ok(Step::Fault(Fault::Line { offset, line: self.number, what }));
                 }
                 continue;
             };
@@ -299,8 +315,19 @@ fn append_shown(text: &str, line: &mut String) {
     }
 }
 
+/// Describes the start of a text without a known format, if it is UTF-16 or has hexadecimal dwords.
+pub(super) fn hint(window: &[u8]) -> Option<String> {
+    match window {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("this is UTF-16, expected UTF-8".to_owned()),
+        window => {
+            let sample = String::from_utf8_lossy(&window[..window.len().min(SAMPLE)]);
+            hex::first_error(&sample).map(|error| format!("as hexadecimal text (--read-as hex), {error}"))
+        }
+    }
+}
+
 fn is_binary(sample: &[u8]) -> bool {
-    // A log may hold escape sequences, and that of a crash zeros.
+    // Logs may hold escape sequences. Logs of crashes may hold zeros.
     let odd =
         sample.iter().filter(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace() && **byte != 0);
     let text = sample.iter().filter(|byte| **byte != 0).count();

@@ -48,9 +48,9 @@ impl Pcileech {
         out: &mut VecDeque<TextTlp>,
     ) -> Result<(), String> {
         if let Some(interface) = head(line) {
-            self.flush(out);
+            let flushed = self.flush(out);
             self.open = Some(TextTlp { line: number, interface: interface.to_owned(), ..TextTlp::default() });
-            return Ok(());
+            return flushed;
         }
         match (&mut self.open, dump_line(line)) {
             (Some(tlp), Some((offset, bytes))) if offset == tlp.bytes.len() && offset < MAX_FRAME_LEN => {
@@ -64,17 +64,16 @@ impl Pcileech {
             }
             (None, Some(_)) => Err("bytes without a head line before them".to_owned()),
             (_, None) if line.starts_with("TX: ") || line.starts_with("RX: ") => {
-                self.flush(out);
-                Err(format!("`{}`: expected a head line with a type and Len:", cut_to(line, 40)))
+                let before = self.flush(out).map_or_else(|error| format!("{error}; "), |()| String::new());
+                Err(format!("{before}`{}`: expected a head line with a type and Len:", cut_to(line, 40)))
             }
             (Some(_), None) if is_offset(line.split_whitespace().next().unwrap_or_default()) => {
                 self.end_damaged(out);
                 Err("expected an offset and up to 16 bytes of two digits".to_owned())
             }
             (_, None) => {
-                self.flush(out);
                 self.others += u64::from(!line.is_empty());
-                Ok(())
+                self.flush(out)
             }
         }
     }
@@ -84,9 +83,15 @@ impl Pcileech {
         self.others
     }
 
-    /// Appends the TLP that is being read. A head alone is a TLP without bytes.
-    pub(super) fn flush(&mut self, out: &mut VecDeque<TextTlp>) {
-        out.extend(self.open.take());
+    /// Appends the TLP that is being read. A head without bytes is an error.
+    pub(super) fn flush(&mut self, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+        match self.open.take() {
+            Some(tlp) if tlp.bytes.is_empty() => Err(format!("no bytes after the head in line {}", tlp.line)),
+            open => {
+                out.extend(open);
+                Ok(())
+            }
+        }
     }
 
     /// Appends the bytes before a line that cannot be read, if there are any: the error of the line names the TLP.

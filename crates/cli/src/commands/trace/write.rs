@@ -31,7 +31,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let place = outputs.claim(option, out)?;
     let left_out = if args.write.is_some() { pcapng(args, file, place)? } else { text(args, file, place)? };
     if left_out > 0 {
-        output::note(format_args!("{}: {left_out} records are no TLPs and were left out", out.display()));
+        let plural = if left_out == 1 { "" } else { "s" };
+        output::note(format_args!(
+            "{}: left out {left_out} record{plural}: no TLP, or a header of flit mode",
+            out.display()
+        ));
     }
     Ok(())
 }
