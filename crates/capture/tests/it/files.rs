@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! pcap and pcapng as others write them, and as they come when they are damaged.
 
-use crate::common::{hex, lines, mrd_frame, objects, reader, report, sample};
+use crate::common::{hex, kept, lines, mrd_frame, objects, reader, report, sample};
 use riser_capture::{Item, OpenError, Reader, Timestamp};
 use std::io::Cursor;
 
@@ -161,6 +161,19 @@ fn simple_and_obsolete_packets() {
     ]
     .concat();
     assert_eq!(times(&file), [(0, "MRd"), (9, "MRd")]);
+}
+
+/// `epb_flags` bits 1:0 (option 2), of an interface without a name: 2 is outbound, upstream for LINKTYPE_PCI_EXP.
+#[test]
+fn shows_and_filters_by_the_direction_of_a_packet() {
+    let order = Order::Little;
+    let tlp = hex("00000001 0100070f 00001000");
+    let head = [0, 0, 1000, 12, 12].map(|field| order.u32(field)).concat();
+    let options = [&order.u16(2)[..], &order.u16(4), &order.u32(2), &[0; 4]].concat();
+    let file = [section(order), interface(order, 125, &[]), block(order, 6, &[head, tlp, options].concat())]
+        .concat();
+    assert!(lines(&file)[0].contains(" upstream TLP: MRd"), "{:?}", lines(&file));
+    assert_eq!([kept(&file, "dir=up"), kept(&file, "dir=down")], [vec![1], vec![]]);
 }
 
 #[test]
