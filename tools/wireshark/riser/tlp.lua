@@ -235,17 +235,23 @@ end
 -- Faults --------------------------------------------------------------------------------------------------------------
 
 -- Whether it breaks no rule of receivers.
-local function report_rules(tree, h)
-    local malformed, tolerated = rules.broken(rules.malformed, h), rules.broken(rules.tolerated, h)
+local function report_malformed(tree, h)
+    local malformed = rules.broken(rules.malformed, h)
     for _, rule in ipairs(malformed or {}) do
         generated(tree, fields.tlp.malformed_rule, rule.id)
         expert(tree, "malformed", "Malformed TLP: " .. rule.text)
     end
-    for _, rule in ipairs(tolerated or {}) do
-        generated(tree, fields.tlp.tolerated_rule, rule.id)
-        expert(tree, "tolerated", "Tolerated: " .. rule.text)
-    end
     return not malformed
+end
+
+-- The rules for senders that it breaks. For a completion that answers a request, the request says how much data is right.
+local function report_tolerated(tree, h, is_answer)
+    for _, rule in ipairs(rules.broken(rules.tolerated, h) or {}) do
+        if not is_answer or rule.id ~= "completion-byte-count" then
+            generated(tree, fields.tlp.tolerated_rule, rule.id)
+            expert(tree, "tolerated", "Tolerated: " .. rule.text)
+        end
+    end
 end
 
 -- Whether its datagram is as long as a TLP with this header: LibTLP pads writes of one and two bytes to three, not four; adapters
@@ -339,9 +345,10 @@ end
 -- What is odd about a TLP, and what belongs to its transaction; gives the remark behind its line.
 local function report(tree, tvb, pinfo, part, h, settings)
     report_cut(tree, h)
-    local sound = report_rules(tree, h)
+    local sound = report_malformed(tree, h)
     sound = report_length(tree, h) and sound
     if not sound then
+        report_tolerated(tree, h, false)
         return " [malformed]"
     end
     add_digest(tree, tvb, h, settings)
@@ -349,6 +356,7 @@ local function report(tree, tvb, pinfo, part, h, settings)
     if not pinfo.visited then
         transactions.see(pinfo, part, h)
     end
+    report_tolerated(tree, h, transactions.is_answer(pinfo, part))
     local lost = transactions.show(tree, pinfo, part, h)
     return lost and " [" .. lost .. "]" or ""
 end

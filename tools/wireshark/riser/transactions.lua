@@ -6,6 +6,7 @@
 local asked = require "riser.asked"
 local completions = require "riser.completions"
 local fields = require "riser.fields"
+local header = require "riser.header"
 local marks = require "riser.marks"
 local matcher = require "riser.matcher"
 local rules = require "riser.rules"
@@ -111,7 +112,8 @@ end
 
 function add_found.unmatched(tree, found, h)
     if found.is_violation then
-        expert(tree, "unexpected", "Violation: " .. rules.text("unexpected-completion", h.requester * 0x10000 + h.tag))
+        local answered = string.format("%s tag 0x%02x", header.bdf(h.requester), h.tag)
+        expert(tree, "unexpected", "Violation: " .. rules.text("unexpected-completion", answered))
     else
         expert(tree, "unexpected")
     end
@@ -169,6 +171,12 @@ local function look_up(pinfo, part)
         return { kind = "lost", how = lost }
     end
     return found
+end
+
+-- Whether a TLP is a completion that answers a request.
+function transactions.is_answer(pinfo, part)
+    local found = not pinfo.in_error_pkt and matcher.found(pinfo.number, part)
+    return found and (found.kind == "partial" or found.kind == "complete")
 end
 
 -- Whether a DLLP is seen for the first time, and arrived.

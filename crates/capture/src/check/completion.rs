@@ -9,10 +9,9 @@ const TYPES: [u64; 2] = [0b01010, 0b01011];
 /// Fmt of a completion without data and with data.
 const FMTS: [u64; 2] = [0b000, 0b010];
 
-/// Judges a completion by its request, and counts it. Returns true if no completion can follow.
+/// Judges a completion by its request. Returns true if no completion can follow.
 ///
-/// Byte Count and Lower Address of an unsuccessful completion are judged only if the request reads no memory: there the
-/// specification names one value.
+/// An unsuccessful completion has the Byte Count of all that remains (`PCIe 5.0 §2.3.2`).
 pub(super) fn judge(
     waiting: &mut Waiting,
     repr: &Repr,
@@ -21,7 +20,6 @@ pub(super) fn judge(
     report: &mut impl FnMut(Violation),
 ) -> bool {
     let asked = Asked::of_non_posted(&waiting.repr);
-    waiting.completions += 1;
     judge_copies(&asked, repr, completion, report);
     let body = &waiting.repr.body;
     let may_retry = match body {
@@ -33,9 +31,12 @@ pub(super) fn judge(
         report(Violation::new(RuleId::CompletionRetry, 0b010));
     }
     let is_memory_read = matches!(body, Body::Memory(m) if m.op.is_read());
+    // It is reserved in completions of AtomicOps, and not judged in unsuccessful ones of memory reads.
+    let has_lower_address_0 = !is_memory_read && !matches!(body, Body::Atomic(_));
     if completion.status != Status::Success {
-        if !is_memory_read && !matches!(body, Body::Atomic(_)) {
-            judge_fixed(&asked, completion, report);
+        // With BCM, which only PCI-X completers set, Byte Count of a read is another.
+        if !is_memory_read || !completion.bcm {
+            judge_fixed(waiting.rest.byte_count, has_lower_address_0, completion, report);
         }
         return true;
     }
@@ -48,11 +49,18 @@ pub(super) fn judge(
     if is_memory_read {
         return judge_read(waiting, completion, rcb, report);
     }
-    judge_fixed(&asked, completion, report);
+    judge_fixed(waiting.rest.byte_count, has_lower_address_0, completion, report);
     if let Some(dw) = completion.length_dw.map(u32::from).filter(|dw| *dw != data_dw) {
         report(Violation::expecting(RuleId::CompletionLength, dw.into(), data_dw.into()));
     }
     true
+}
+
+/// True if `completion` is the last one of an ATS translation request: an error, or one with all translations that remain
+/// (`PCIe 5.0 §10.2.3`). A completer may return fewer translations than the request asks for.
+pub(super) fn ends_translation(completion: &Completion) -> bool {
+    let bytes = completion.length_dw.map_or(u32::MAX, |dw| u32::from(dw) * 4);
+    completion.status != Status::Success || u32::from(completion.byte_count) <= bytes
 }
 
 /// The fields that a completion copies from its request.
@@ -70,13 +78,18 @@ fn judge_copies(asked: &Asked, repr: &Repr, completion: &Completion, report: &mu
     }
 }
 
-/// Byte Count and Lower Address of all completions but those of memory reads.
-fn judge_fixed(asked: &Asked, completion: &Completion, report: &mut impl FnMut(Violation)) {
-    let (found, due) = (completion.byte_count, asked.bytes.byte_count);
-    if u32::from(found) != due {
-        report(Violation::expecting(RuleId::ByteCount, found.into(), due.into()));
+/// Byte Count and Lower Address of all completions but successful ones of memory reads.
+fn judge_fixed(
+    byte_count: u32,
+    has_lower_address_0: bool,
+    completion: &Completion,
+    report: &mut impl FnMut(Violation),
+) {
+    let found = completion.byte_count;
+    if u32::from(found) != byte_count {
+        report(Violation::expecting(RuleId::ByteCount, found.into(), byte_count.into()));
     }
-    if completion.lower_address != 0 {
+    if completion.lower_address != 0 && has_lower_address_0 {
         report(Violation::expecting(RuleId::LowerAddress, completion.lower_address.into(), 0));
     }
 }

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rules of one TLP: its prefixes, its header and its size.
 
-use crate::decode::{Bad, Kind, Record, TlpRecord};
-use tlp::{AddressType, Body, Completion, Header, MemoryOp, ParseError, RuleId, Status, Violation, rules};
+use crate::decode::{Bad, Ecrc, Kind, Record, TlpRecord};
+use tlp::{
+    AddressType, Body, Completion, Header, MemoryOp, ParseError, RuleId, Status, Violation, crc, rules,
+};
 
 /// Reports the rules that a TLP breaks by itself. Returns false if the capture has too little of it.
 pub(crate) fn judge(record: &Record<'_>, report: &mut impl FnMut(Violation)) -> bool {
     match &record.kind {
         Kind::Tlp(tlp) => {
+            if tlp.ecrc == Some(Ecrc::Bad)
+                && let Some((covered, digest)) = record.tlp_bytes.split_last_chunk()
+            {
+                let found = u32::from_be_bytes(*digest).into();
+                report(Violation::expecting(RuleId::Ecrc, found, crc::ecrc(covered).into()));
+            }
             if !is_plain(tlp, record.tlp_bytes)
                 && let Ok(header) = Header::new(record.tlp_bytes)
             {

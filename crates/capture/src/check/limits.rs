@@ -185,8 +185,9 @@ impl Limits {
         self.given.timeout_ps.unwrap_or(DEFAULT_TIMEOUT_PS)
     }
 
-    pub(super) fn timeout_origin(&self) -> Origin {
-        if self.given.timeout_ps.is_some() { Origin::Option } else { Origin::Default }
+    pub(super) fn timeout(&self) -> Applied {
+        let origin = if self.given.timeout_ps.is_some() { Origin::Option } else { Origin::Default };
+        Applied { setting: Setting::TimeoutPs, value: self.timeout_ps(), origin }
     }
 
     /// The boundary of a completer.
@@ -274,12 +275,12 @@ impl Limits {
     /// All settings, with the number of functions that have each.
     pub(super) fn applied(&self) -> Vec<(Applied, usize)> {
         let mut all: BTreeMap<Applied, usize> = BTreeMap::new();
+        all.insert(self.timeout(), 1);
         let mut add = |setting, value: Option<u64>, origin| {
             if let Some(value) = value {
                 *all.entry(Applied { setting, value, origin }).or_default() += 1;
             }
         };
-        add(Setting::TimeoutPs, Some(self.timeout_ps()), self.timeout_origin());
         for (mps, mrrs, tags, origin) in self.known_settings() {
             add(Setting::Mps, mps.map(|mps| mps.bytes().into()), origin);
             add(Setting::Mrrs, mrrs.map(|mrrs| mrrs.bytes().into()), origin);

@@ -13,8 +13,8 @@
 //!
 //! - If the first TLP of a requester is a completion, its requests began before the trace. Until a completion timeout
 //!   later, completions with tags that the trace has not shown are not judged.
-//! - A request without its last completion breaks a rule if the trace goes on for a completion timeout after it. In a trace
-//!   without times it does if a later request of the same requester was completed.
+//! - A request without its last completion breaks a rule if the trace goes on for a completion timeout after it. A trace
+//!   without times cannot show that.
 //! - After a hole in the file, and after a link came up again, the links begin as at the start of a trace.
 //!
 //! Memory is bounded by the requests that wait, at most
@@ -36,7 +36,7 @@ pub use render::{JsonFinding, append_json, append_line};
 pub use summary::{NotJudged, Summary};
 
 use crate::credits::{Available, Ledgers};
-use crate::decode::{Bad, Kind, Record, TlpRecord};
+use crate::decode::{Bad, Kind, Other, Record, TlpRecord};
 use crate::names::{Meaning, Names};
 use crate::reader::Direction;
 use crate::registers::DeviceRegisters;
@@ -47,7 +47,8 @@ use order::Order;
 use outstanding::{Found, Key, Outstanding, Waiting};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use tlp::{Body, Class, Completion, Dllp, Repr, RuleId, Violation};
+use tlp::rules::{RULES, Rule};
+use tlp::{AddressType, Body, Class, Completion, Dllp, Repr, RuleId, Violation};
 use ways::Ways;
 
 /// A broken rule, and the TLP that breaks it.
@@ -107,6 +108,12 @@ pub struct Checker {
     broken: Vec<Broken>,
     found: VecDeque<Finding>,
     ignored: BTreeSet<RuleId>,
+    /// Rules that the user names.
+    asked: BTreeSet<RuleId>,
+    /// The trace has TLPs whose credits are known.
+    has_credits: bool,
+    /// The trace has memory writes of several links.
+    has_links: bool,
     by_rule: BTreeMap<RuleId, u64>,
     tlps: u64,
     not_judged: BTreeMap<NotJudged, u64>,
@@ -114,7 +121,6 @@ pub struct Checker {
     beginning_ends: Option<Timestamp>,
     /// When requests that have timed out were searched for.
     searched: Option<Timestamp>,
-    start: Timestamp,
     end: Timestamp,
 }
 
@@ -132,12 +138,14 @@ impl Checker {
             broken: Vec::new(),
             found: VecDeque::new(),
             ignored: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            has_credits: false,
+            has_links: false,
             by_rule: BTreeMap::new(),
             tlps: 0,
             not_judged: BTreeMap::new(),
             beginning_ends: None,
             searched: None,
-            start: Timestamp::ZERO,
             end: Timestamp::ZERO,
         }
     }
@@ -147,6 +155,12 @@ impl Checker {
         self.ignored.insert(rule);
     }
 
+    /// Leaves out the violations of all rules but these. The summary names those of them that the trace cannot show.
+    pub fn only(&mut self, rules: &[RuleId]) {
+        self.asked = rules.iter().copied().collect();
+        self.ignored.extend(RULES.iter().map(|rule| rule.id).filter(|id| !rules.contains(id)));
+    }
+
     /// Sees a record.
     pub fn see(&mut self, record: &Record<'_>) {
         match &record.kind {
@@ -154,7 +168,9 @@ impl Checker {
             Kind::Bad(Bad::Tlp(_) | Bad::TlpLength { .. }) => self.malformed(record),
             Kind::Dllp(dllp) => self.dllp(record, dllp),
             Kind::Bad(Bad::File(_)) => self.hole(record),
-            Kind::Other(_) | Kind::Bad(_) => {}
+            Kind::Bad(_) => self.skip(NotJudged::Unread, 1),
+            Kind::Other(Other::FlitHeader) => self.skip(NotJudged::FlitHeader, 1),
+            Kind::Other(_) => {}
         }
         if !self.broken.is_empty() {
             self.report(record);
@@ -168,12 +184,9 @@ impl Checker {
 
     /// Ends the trace: judges the requests that wait.
     pub fn finish(&mut self) {
-        let timeout = u128::from(self.limits.timeout_ps());
-        let (end, has_times) = (self.end, self.end > self.start);
         let mut unjudged = 0;
-        for (key, waiting) in self.outstanding.expire(end) {
-            let is_late = end.since_ps(waiting.time) >= timeout;
-            if is_late || (!has_times && waiting.number < self.outstanding.latest_completed(key)) {
+        for (key, waiting) in self.outstanding.expire(self.end) {
+            if self.has_timed_out(waiting.time, self.end) {
                 self.unanswered(key, &waiting);
             } else {
                 unjudged += 1;
@@ -184,7 +197,20 @@ impl Checker {
 
     /// Returns what was judged so far.
     pub fn summary(&self) -> Summary {
-        Summary::new(self.tlps, &self.by_rule, self.limits.applied(), &self.not_judged)
+        let hidden = self.asked.difference(&self.ignored).copied().filter(|id| !self.shows(*id));
+        Summary::new(self.tlps, &self.by_rule, self.limits.applied(), &self.not_judged, hidden)
+    }
+
+    /// True if the trace can show a violation of this rule.
+    fn shows(&self, id: RuleId) -> bool {
+        let rule = Rule::get(id);
+        match id {
+            RuleId::MaxPayloadSize => true,
+            RuleId::Credits => self.has_credits,
+            RuleId::PostedOrder => self.has_links,
+            RuleId::CompletionTimeout | RuleId::LateCompletion => self.end > Timestamp::ZERO,
+            _ => !rule.is_of_component() && !rule.is_of_receiver(),
+        }
     }
 
     fn tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) {
@@ -201,13 +227,12 @@ impl Checker {
         if record.text.is_some_and(|text| text.is_log) {
             return self.skip(NotJudged::Logged, 1);
         }
+        let has_others = record.interface.is_some_and(|interface| interface.has_others);
         let way = self.ways.number(record);
         match (&tlp.repr.body, tlp.repr.class()) {
             (Body::Completion(completion), _) => self.completion(record, tlp, completion, way),
             (_, Class::NonPosted) => self.request(record, &tlp.repr, way),
-            (Body::Memory(_), _) if record.interface.is_some_and(|interface| interface.has_others) => {
-                self.posted(record, tlp, way);
-            }
+            (Body::Memory(_), _) if has_others => self.posted(record, tlp, way),
             _ => {}
         }
         if matches!(tlp.repr.body, Body::Config(_) | Body::Completion(_))
@@ -237,7 +262,6 @@ impl Checker {
     fn begin(&mut self, record: &Record<'_>) {
         self.tlps += 1;
         if self.beginning_ends.is_none() {
-            self.start = record.timestamp;
             self.restart(record.timestamp);
         }
         self.end = self.end.max(record.timestamp);
@@ -261,11 +285,14 @@ impl Checker {
             Found::Free => {}
             Found::NoRoom => self.skip(NotJudged::Untracked, 1),
             Found::InUse { number, since, dropped } => {
-                if let Some(dropped) = dropped {
-                    self.unanswered(key, &dropped);
+                match dropped {
+                    Some(dropped) if self.has_timed_out(dropped.time, record.timestamp) => {
+                        self.unanswered(key, &dropped);
+                    }
+                    dropped => self.skip(NotJudged::Untracked, dropped.map_or(0, |_| 1)),
                 }
                 // A requester may use a tag again after a completion timeout (`PCIe 5.0 §2.8`).
-                if record.timestamp.since_ps(since) >= u128::from(self.limits.timeout_ps()) {
+                if self.has_timed_out(since, record.timestamp) {
                     let earlier = self.outstanding.take_earlier(key);
                     earlier.iter().for_each(|earlier| self.unanswered(key, earlier));
                     return;
@@ -283,20 +310,39 @@ impl Checker {
             Some(direction) => direction == Direction::Upstream,
             None => tlp.origin == crate::encap::Origin::Host,
         };
-        let (rcb, applied) = self.limits.rcb(!is_of_device);
+        let (rcb, boundary) = self.limits.rcb(!is_of_device);
+        let timeout = self.limits.timeout();
+        let found = tlp::completion::transaction_value(completion);
         let first = self.broken.len();
         let broken = &mut self.broken;
         let mut report = |violation: Violation| {
-            let applied = Some(applied).filter(|_| violation.rule == RuleId::CompletionBoundary);
+            let applied = match violation.rule {
+                RuleId::CompletionBoundary => Some(boundary),
+                RuleId::LateCompletion => Some(timeout),
+                _ => None,
+            };
             broken.push(Broken { violation, applied, request: None });
         };
+        let mut is_translation = false;
         let answered = self.outstanding.complete(key, completion, |waiting| {
+            if record.timestamp.since_ps(waiting.time) >= u128::from(timeout.value) {
+                report(Violation::new(RuleId::LateCompletion, found));
+            }
+            is_translation = waiting.repr.at == AddressType::TranslationRequest;
+            if is_translation {
+                return completion::ends_translation(completion);
+            }
             completion::judge(waiting, &tlp.repr, completion, rcb, &mut report)
         });
         if answered.is_some() {
             self.broken[first..].iter_mut().for_each(|broken| broken.request = answered);
+            // The request says how much data is right.
+            self.broken.retain(|broken| broken.violation.rule != RuleId::CompletionByteCount);
+            if is_translation {
+                self.outstanding.skip(key);
+                self.skip(NotJudged::Translation, 1);
+            }
         } else if self.outstanding.shows_requests(key, self.beginning_ends > Some(record.timestamp)) {
-            let found = u64::from(completion.requester.bits()) << 16 | u64::from(completion.tag.bits());
             self.broken.push(Broken::new(Violation::new(RuleId::UnexpectedCompletion, found)));
         } else {
             self.skip(NotJudged::BeforeRequest, 1);
@@ -304,6 +350,7 @@ impl Checker {
     }
 
     fn posted(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>, way: u32) {
+        self.has_links = true;
         let header = &record.tlp_bytes[..tlp.repr.header_len().min(record.tlp_bytes.len())];
         let content = order::content(header, tlp.data);
         if let Some(passed) = self.order.see(way, record.number, &tlp.repr, content) {
@@ -326,6 +373,7 @@ impl Checker {
     /// Judges the credits of a TLP.
     fn credits(&mut self, record: &Record<'_>) {
         let Some(took) = self.ledgers.see(record) else { return };
+        self.has_credits |= matches!(took.header_before, Available::Credits(_));
         let none = Available::Credits(0);
         let kinds = [
             (took.header_before, took.header_after, u32::from(took.header_before != took.header_after)),
@@ -345,12 +393,18 @@ impl Checker {
 
     /// Part of the file could not be read.
     fn hole(&mut self, record: &Record<'_>) {
+        self.skip(NotJudged::Unread, 1);
         self.ledgers.see(record);
         let dropped = self.outstanding.forget(|_| true);
         self.skip(NotJudged::LinkDown, dropped);
         self.order.clear();
         self.sequences.hole();
         self.restart(self.end);
+    }
+
+    /// True if a request of the time `since` has timed out by `now`.
+    fn has_timed_out(&self, since: Timestamp, now: Timestamp) -> bool {
+        now.since_ps(since) >= u128::from(self.limits.timeout_ps())
     }
 
     /// Judges the requests that have timed out by `now`. Returns whether there were any.
@@ -370,12 +424,10 @@ impl Checker {
         if self.ignored.contains(&RuleId::CompletionTimeout) {
             return;
         }
-        let timeout = self.limits.timeout_ps();
-        let origin = self.limits.timeout_origin();
         *self.by_rule.entry(RuleId::CompletionTimeout).or_default() += 1;
         self.found.push_back(Finding {
             violation: Violation::new(RuleId::CompletionTimeout, waiting.completions.into()),
-            applied: Some(Applied { setting: Setting::TimeoutPs, value: timeout, origin }),
+            applied: Some(self.limits.timeout()),
             number: waiting.number,
             timestamp: waiting.time,
             digits: waiting.digits,

@@ -71,7 +71,7 @@ impl Key {
 struct Place {
     newest: Option<Waiting>,
     earlier: Option<Box<Waiting>>,
-    /// The latest request was not tracked, so its completions are not judged.
+    /// A request was not tracked, or its completions are not judged. A completion without a request breaks no rule then.
     is_untracked: bool,
 }
 
@@ -82,8 +82,6 @@ struct Requester {
     began_before: bool,
     /// The trace shows requests of it.
     has_requests: bool,
-    /// Number of the latest request that was completed.
-    latest_completed: u64,
 }
 
 /// What a new request finds under its tag.
@@ -118,12 +116,15 @@ impl Outstanding {
             self.places.retain(|_, place| place.newest.is_some() || place.earlier.is_some());
         }
         let place = self.places.entry(key).or_default();
-        place.is_untracked = false;
         self.count += 1;
-        let Some(before) = place.newest.replace(request) else { return Found::Free };
+        let Some(before) = place.newest.replace(request) else {
+            place.is_untracked &= place.earlier.is_some();
+            return Found::Free;
+        };
         let (number, since) = (before.number, before.time);
         let dropped = place.earlier.replace(Box::new(before)).map(|dropped| *dropped);
         self.count -= usize::from(dropped.is_some());
+        place.is_untracked |= dropped.is_some();
         Found::InUse { number, since, dropped }
     }
 
@@ -172,16 +173,10 @@ impl Outstanding {
         };
         let waiting = if is_earlier { place.earlier.as_deref_mut() } else { place.newest.as_mut() }?;
         let number = waiting.number;
+        waiting.completions += 1;
         if judge(waiting) {
             self.count -= 1;
-            if is_earlier {
-                place.earlier = None
-            } else {
-                place.newest = None
-            }
-            if let Some(requester) = self.requesters.get_mut(&key.requester()) {
-                requester.latest_completed = requester.latest_completed.max(number);
-            }
+            if is_earlier { place.earlier = None } else { place.newest = None }
         }
         Some(number)
     }
@@ -197,11 +192,6 @@ impl Outstanding {
         }
         let shows = |r: &Requester| r.has_requests && !(r.began_before && is_beginning);
         self.requesters.get(&key.requester()).is_some_and(shows)
-    }
-
-    /// Number of the latest completed request of the requester.
-    pub(super) fn latest_completed(&self, key: Key) -> u64 {
-        self.requesters.get(&key.requester()).map_or(0, |requester| requester.latest_completed)
     }
 
     /// Drops all that is known of these directions, after a hole in the file or a link that went down. Returns the number
@@ -224,7 +214,7 @@ impl Outstanding {
         if self.requesters.len() == MAX_REQUESTERS && !self.requesters.contains_key(&id) {
             return false;
         }
-        let new = Requester { began_before: !is_request, has_requests: false, latest_completed: 0 };
+        let new = Requester { began_before: !is_request, has_requests: false };
         self.requesters.entry(id).or_insert(new).has_requests |= is_request;
         true
     }

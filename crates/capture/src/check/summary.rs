@@ -18,13 +18,19 @@ pub enum NotJudged {
     CutShort,
     /// A header in an error log, which does not hold the other TLPs of the link: it was judged by itself.
     Logged,
+    /// A record that could not be read.
+    Unread,
+    /// A header of flit mode.
+    FlitHeader,
     /// A completion whose request may be from before the trace, or was not tracked.
     BeforeRequest,
+    /// A completion of an ATS translation request.
+    Translation,
     /// A request that waited when a part of the file could not be read, or when its link came up again.
     LinkDown,
-    /// A request beyond the limit of requests that wait.
+    /// A request beyond the limit of requests that wait: of all, or two with one tag.
     Untracked,
-    /// A request that waited at the end of the trace, for less than a completion timeout.
+    /// A request that waited at the end of the trace, and had not timed out.
     OutstandingAtEnd,
 }
 
@@ -34,12 +40,13 @@ impl NotJudged {
             NotJudged::NotTaken => "TLPs that were lost, damaged or sent again",
             NotJudged::CutShort => "TLPs of which too little was captured",
             NotJudged::Logged => "headers of error logs, judged by themselves",
+            NotJudged::Unread => "records that could not be read",
+            NotJudged::FlitHeader => "headers of flit mode",
             NotJudged::BeforeRequest => "completions whose requests may be from before the trace",
+            NotJudged::Translation => "completions of translation requests",
             NotJudged::LinkDown => "requests that waited at a hole in the file or when a link came up again",
             NotJudged::Untracked => "requests beyond the limit of outstanding requests",
-            NotJudged::OutstandingAtEnd => {
-                "requests outstanding at the end for less than a completion timeout"
-            }
+            NotJudged::OutstandingAtEnd => "requests outstanding at the end that had not timed out",
         }
     }
 }
@@ -85,6 +92,8 @@ pub struct Summary {
     pub settings: Vec<InForce>,
     /// What was not judged.
     pub not_judged: Vec<Unjudged>,
+    /// Names of the rules that the user names, and that the trace cannot show.
+    pub cannot_be_judged: Vec<&'static str>,
 }
 
 impl Summary {
@@ -93,6 +102,7 @@ impl Summary {
         by_rule: &BTreeMap<RuleId, u64>,
         settings: Vec<(Applied, usize)>,
         not_judged: &BTreeMap<NotJudged, u64>,
+        cannot_be_judged: impl Iterator<Item = RuleId>,
     ) -> Summary {
         let of_rule = |(id, count): (&RuleId, &u64)| OfRule { rule: Rule::get(*id).name, count: *count };
         let in_force = |(applied, count): (Applied, usize)| {
@@ -106,6 +116,7 @@ impl Summary {
             by_rule: by_rule.iter().map(of_rule).collect(),
             settings: settings.into_iter().map(in_force).collect(),
             not_judged: not_judged.iter().map(unjudged).collect(),
+            cannot_be_judged: cannot_be_judged.map(|id| Rule::get(id).name).collect(),
         }
     }
 }
@@ -134,6 +145,9 @@ impl fmt::Display for Summary {
         }
         for Unjudged { reason, count } in &self.not_judged {
             write!(f, "\n  {count:>8} {}", reason.text())?;
+        }
+        if !self.cannot_be_judged.is_empty() {
+            write!(f, "\ncannot be judged here: {}", self.cannot_be_judged.join(", "))?;
         }
         Ok(())
     }

@@ -92,6 +92,8 @@ pub enum Unit {
     DwCount,
     /// A function: `01:00.0`.
     Function,
+    /// Requester ID in bits 31:16 and tag in bits 9:0: `01:00.0 tag 0x01`.
+    Transaction,
 }
 
 impl Unit {
@@ -108,6 +110,9 @@ impl Unit {
             Unit::Bytes => write!(f, "{value} {}", if value == 1 { "byte" } else { "bytes" }),
             Unit::DwCount => write!(f, "{value} DW"),
             Unit::Function => write!(f, "{}", Bdf::from_bits(value as u16)),
+            Unit::Transaction => {
+                write!(f, "{} tag {:#04x}", Bdf::from_bits((value >> 16) as u16), value & 0x3ff)
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{Check, Rule, Side, Unit};
 use crate::format::Family;
 use Check::{Component, FirstByte, Header, MessageTc, Parser, Prefixes, Received, Size, Tolerated, Trace};
 use Side::{Receiver, Sender, Switch};
-use Unit::{Binary, Bytes, Count, Dw, DwCount, Function, Hex};
+use Unit::{Binary, Bytes, Count, Dw, DwCount, Function, Hex, Transaction};
 
 const MEMORY: Family = Family::Memory;
 const IO: Family = Family::Io;
@@ -90,7 +90,7 @@ rules! {
         "9e000000 9e000000 9f000000 9f000000 9e000000 00000001 0100070f 00001000",
         Prefixes(end_to_end_count);
     ByteEnables: "byte-enables", "§2.2.5", Sender,
-        "Last and First DW BE" in Binary(8), "Last BE 0000b if and only if Length is 1; no gaps except in one DW or one aligned QW",
+        "Last and First DW BE" in Binary(8), "Last BE 0000b if and only if Length is 1; First BE not 0000b if Length is more than 1; no gaps except in one DW or one aligned QW",
         "Last DW BE is 0000b if and only if Length is 1. First DW BE is not 0000b if Length is more than 1. Gaps are legal only in one DW, or in two that form an aligned QW.",
         "00000001 010007ff 00001000",
         Header(MEMORY, byte_enables);
@@ -270,8 +270,8 @@ rules! {
         "90120000 00000001 0100070f 00001000",
         Tolerated(extended_tph);
     Pasid: "pasid", "§6.20", Sender,
-        "PASID" in Hex, "no PASID except on memory requests, AtomicOps, Invalidate_Request, Page_Request and PRG_Response",
-        "A PASID prefix precedes only memory requests, AtomicOps, Invalidate_Request, Page_Request and PRG_Response.",
+        "PASID" in Hex, "no PASID except on untranslated memory requests and AtomicOps, translation requests, Invalidate_Request, Page_Request and PRG_Response",
+        "A PASID prefix precedes only untranslated memory requests and AtomicOps, translation requests, Invalidate_Request, Page_Request and PRG_Response.",
         "91012345 0a000000 02000004 01000700",
         Tolerated(pasid);
     PasidOnce: "pasid-once", "§6.20", Sender,
@@ -340,18 +340,18 @@ rules! {
         "# mrrs=512\nup 00000100 010004ff 00002000",
         Trace;
     UnexpectedCompletion: "unexpected-completion", "§2.3.2", Sender,
-        "Requester ID and Tag" in Hex, "those of an outstanding request",
+        "Requester ID and Tag" in Transaction, "those of an outstanding request",
         "A completion has the Requester ID and the tag of an outstanding request.",
         "up 00000001 0100050f 00002000\ndown 4a000001 00000004 01000500\ndown 4a000001 00000004 01000500",
         Trace;
     CompletionTimeout: "completion-timeout", "§2.8", Sender,
         "number of completions" in Count, "completions with all requested bytes",
         "Every non-posted request is completed.",
-        "up 00000001 0100040f 00002000\nup 00000001 0100050f 00003000\ndown 4a000001 00000004 01000500",
+        "0us up 00000001 0100040f 00002000\n60000us up 00000001 0100050f 00003000",
         Trace;
     LowerAddress: "lower-address", "§2.2.9.1", Sender,
         "Lower Address" in Hex, "bits 6:0 of the address of the first byte in the completion",
-        "Lower Address of a completion of a memory read is bits 6:0 of the address of its first byte. It is 0 in other completions.",
+        "Lower Address of a completion of a memory read is bits 6:0 of the address of its first byte. It is reserved in completions of AtomicOps, and 0 in others.",
         "up 00000001 0100050f 00001004\ndown 4a000001 00000004 01000500",
         Trace;
     ByteCount: "byte-count", "§2.2.9.1", Sender,
@@ -452,13 +452,13 @@ rules! {
     Ecrc: "ecrc", "§2.7.1", Sender,
         "ECRC" in Dw, "the CRC of the TLP",
         "The digest of a TLP is its ECRC. A receiver that checks ECRC drops a TLP with another digest.",
-        "A switch changes a bit of a TLP between its ports.",
-        Component;
+        "up 40008001 0100000f 00002000 11223344 00000000",
+        Trace;
     LateCompletion: "late-completion", "§2.8", Sender,
-        "Requester ID and Tag" in Hex, "a completion before its request times out",
+        "Requester ID and Tag" in Transaction, "a completion before its request times out",
         "A completion arrives before the Completion Timeout of its request.",
-        "A completion arrives 60 ms after its request. The requester has given up after 50 ms.",
-        Component;
+        "0us up 00000001 0100040f 00002000\n60000us down 4a000001 00000004 01000400",
+        Trace;
     BusMasterEnable: "bus-master-enable", "§7.5.1.1.3", Sender,
         "Bus Master Enable" in Count, "1",
         "A function sends memory and I/O requests, and a bridge forwards them upstream, only with Bus Master Enable.",

@@ -73,8 +73,9 @@ fn accepts_legal_completions() {
             &[],
         ),
         (
-            "CA at once, with the Byte Count that some completers send",
-            "up 00000020 010004ff 00002000\ndown 0a000000 00008004 01000400",
+            "CA at once, and UR of a 64-bit FetchAdd",
+            "up 00000020 010004ff 00002000\ndown 0a000000 00008080 01000400\n\
+             up 4c000002 01000500 00002000\ndown 0a000000 00002008 01000500",
             &[],
         ),
         (
@@ -168,9 +169,9 @@ fn finds_wrong_completions() {
             &[(2, "byte-count"), (2, "lower-address")],
         ),
         (
-            "Lower Address of an AtomicOp, and the Byte Count of all its data",
+            "Byte Count of all data of an AtomicOp; Lower Address is reserved",
             "up 4e000004 01000400 00002008\ndown 4a000002 00000010 01000408",
-            &[(2, "byte-count"), (2, "lower-address")],
+            &[(2, "byte-count")],
         ),
         (
             "AtomicOp with too much data",
@@ -198,6 +199,22 @@ fn finds_wrong_completions() {
             &[(2, "completion-type")],
         ),
         (
+            "Byte Count 4 of CA for a read, and of UR for a 64-bit FetchAdd",
+            "up 00000020 010004ff 00002000\ndown 0a000000 00008004 01000400\n\
+             up 4c000002 01000500 00002000\ndown 0a000000 00002004 01000500",
+            &[(2, "byte-count"), (4, "byte-count")],
+        ),
+        (
+            "UR after a piece, with the Byte Count of the whole request",
+            "up 00000020 010004ff 00002000\ndown 4a000010 00000080 01000400\ndown 0a000000 00002080 01000440",
+            &[(3, "byte-count")],
+        ),
+        (
+            "a digest with a wrong bit, and the right one (§2.7.1)",
+            "up 00008004 1b0003ff 2f001000 cbe0911b\nup 00008004 1b0004ff 2f001000 73d09407",
+            &[(1, "ecrc")],
+        ),
+        (
             "UR with data",
             "up 00000001 0100040f 00002000\ndown 4a000001 00002004 01000400",
             &[(2, "completion-data")],
@@ -222,7 +239,12 @@ fn finds_wrong_completions() {
         (
             "more data than was asked for",
             "up 00000002 010004ff 00002000\ndown 4a000003 00000008 01000400",
-            &[(2, "completion-byte-count"), (2, "completion-length")],
+            &[(2, "completion-length")],
+        ),
+        (
+            "Lower Address alone is wrong, with data up to the end of the request",
+            "up 00000004 0100011e 0001003c\ndown 4a000004 0000000c 0100013c",
+            &[(2, "lower-address")],
         ),
         (
             "a reserved status ends the request",
@@ -271,7 +293,7 @@ fn judges_only_what_the_trace_shows() {
         ),
         (
             "an earlier request has timed out 50 ms after the start",
-            "@1000 down 4a000001 00000004 01000400\n@2000 up 00000001 0100050f 00002000\n\
+            "@1000 down 4a000001 00000004 01000400\n@4000 up 00000001 0100050f 00002000\n\
              @50002000 down 4a000001 00000004 01000600\n@50003000 down 4a000001 00000004 01000500",
             &[(3, "unexpected-completion")],
         ),
@@ -292,10 +314,44 @@ fn judges_only_what_the_trace_shows() {
             &[(1, "completion-timeout")],
         ),
         (
-            "without times: a request waits, and a later one was completed",
+            "without times: completions of different tags may pass each other (§2.4.1)",
             "up 00000001 0100040f 00002000\nup 00000001 0100050f 00002000\ndown 4a000001 00000004 01000500\n\
              up 00000001 0100060f 00002000",
-            &[(1, "completion-timeout")],
+            &[],
+        ),
+        (
+            "a completion after the completion timeout of its request",
+            "0us up 00000001 0100010f 00010000\n60000us down 4a000001 00000004 01000100",
+            &[(2, "late-completion")],
+        ),
+        (
+            "a completion just before the completion timeout",
+            "0us up 00000001 0100010f 00010000\n49999us down 4a000001 00000004 01000100",
+            &[],
+        ),
+        (
+            "a tag used again after a timeout: the new request gets the completion, and there is no second one",
+            "0us up 00000001 0100010f 00010000\n60000us up 00000001 0100010f 00020000\n\
+             60001us down 4a000001 00000004 01000100\n60002us down 4a000001 00000004 01000100",
+            &[(1, "completion-timeout"), (4, "unexpected-completion")],
+        ),
+        (
+            "three requests with one tag: the third completion may answer the one that is no longer tracked",
+            "1us up 00000001 0100010f 00010000\n2us up 00000001 0100010f 00020000\n3us up 00000001 0100010f 00030000\n\
+             4us down 4a000001 00000004 01000100\n5us down 4a000001 00000004 01000100\n6us down 4a000001 00000004 01000100",
+            &[(2, "tag-in-use"), (3, "tag-in-use")],
+        ),
+        (
+            "ATS translation requests with one translation each (§10.2.3), then a read",
+            "up 00000402 010001ff 00010000\ndown 4a000002 00000008 01000178\nup 00000408 010001ff 00010000\n\
+             down 4a000002 00000008 01000178\nup 00000001 0100020f 00010000\ndown 4a000001 00000004 01000200",
+            &[],
+        ),
+        (
+            "an ATS translation request with two completions, and one more",
+            "up 00000408 010001ff 00010000\ndown 4a000002 00000020 01000160\ndown 4a000006 00000018 01000168\n\
+             down 4a000006 00000018 01000168",
+            &[],
         ),
         (
             "a completer answers a malformed request",

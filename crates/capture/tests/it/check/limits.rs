@@ -2,6 +2,8 @@
 //! Rules that depend on a setting: Max_Payload_Size, Max_Read_Request_Size, the number of tags.
 
 use super::{judge, rules, trace};
+use riser_capture::check::{Checker, Settings};
+use tlp::RuleId::{CompletionTimeout, Credits, LowerAddress, TcMapped, UnclaimedAddress};
 
 fn zeros(dws: usize) -> String {
     " 00000000".repeat(dws)
@@ -66,4 +68,16 @@ fn judges_sizes_and_tags_by_configuration_writes() {
     ] {
         assert!(summary.contains(line), "{summary}");
     }
+}
+
+/// A trace without DLLPs and times shows neither credits nor timeouts, and no trace shows the state of a component.
+#[test]
+fn names_the_rules_that_a_trace_cannot_show() {
+    let mut checker = Checker::new(Settings::default());
+    assert!(!checker.summary().to_string().contains("cannot be judged"));
+    checker.only(&[UnclaimedAddress, TcMapped, LowerAddress, Credits, CompletionTimeout]);
+    let due = ["tc-mapped", "completion-timeout", "credits", "unclaimed-address"];
+    assert_eq!(checker.summary().cannot_be_judged, due);
+    let text = checker.summary().to_string();
+    assert!(text.ends_with(&format!("\ncannot be judged here: {}", due.join(", "))), "{text}");
 }

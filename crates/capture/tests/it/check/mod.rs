@@ -13,8 +13,8 @@ use riser_capture::check::{Checker, Finding, Settings, Summary};
 use riser_capture::{Direction, Interface, Origin, Record, Timestamp};
 use tlp::{Class, Header};
 
-/// A trace as hex text: a line for each TLP with its direction and its DWs. A line `# name=value` gives a setting. `@ns`
-/// before the direction is the time. Data that is left out is zero.
+/// A trace as hex text: a line for each TLP with its direction and its DWs. A line `# name=value` gives a setting. The
+/// time stands before the direction, as `@NS` or `NUMBERus`. Data that is left out is zero.
 pub(super) struct Trace {
     settings: Settings,
     tlps: Vec<(u64, Direction, Vec<u8>)>,
@@ -31,8 +31,9 @@ pub(super) fn trace(text: &str) -> Trace {
         }
         let line = line.split('#').next().unwrap();
         let mut words = line.split_whitespace().peekable();
-        let time = words.next_if(|word| word.starts_with('@'));
-        let ns = time.map_or(0, |time| time[1..].parse().unwrap());
+        let ns = words.next_if(|word| word.starts_with('@')).map(|ns| ns[1..].parse().unwrap());
+        let us = words.next_if(|word| word.ends_with("us"));
+        let ns = ns.or(us.map(|us| us.trim_end_matches("us").parse::<u64>().unwrap() * 1000)).unwrap_or(0);
         let direction = match words.next() {
             Some("up") => Direction::Upstream,
             Some("down") => Direction::Downstream,
@@ -45,12 +46,15 @@ pub(super) fn trace(text: &str) -> Trace {
     trace
 }
 
-/// The TLP, with zeros for data that the text leaves out, and without the undefined fourth DW of a 3-DW header.
+/// The TLP, with zeros for data and the ECRC for a digest that the text leaves out, and without the undefined fourth DW of a 3-DW header.
 fn whole(mut bytes: Vec<u8>) -> Vec<u8> {
     let Ok(header) = Header::new(&bytes) else { return bytes };
     let (len, header_len) = (header.tlp_len(), header.prefix_bytes().len() + header.bytes().len());
-    if bytes.len() <= header_len + 4 {
-        bytes.resize(len, 0);
+    if bytes.len() <= header_len + 4 && bytes.len() != len {
+        let digest_len = if header.td() { 4 } else { 0 };
+        bytes.resize(len - digest_len, 0);
+        let ecrc = tlp::crc::ecrc(&bytes).to_be_bytes();
+        bytes.extend(&ecrc[..digest_len]);
     }
     bytes
 }

@@ -73,6 +73,7 @@ fn rule_row(rule: &Rule) -> String {
         Unit::Count => "\"%d\"".to_owned(),
         Unit::Bytes => "\"%d bytes\"".to_owned(),
         Unit::DwCount => "\"%d DW\"".to_owned(),
+        Unit::Transaction => "\"%s\"".to_owned(),
         unit => unreachable!("no header has a field in {unit:?}"),
     };
     let Rule { name, section, field, legal, .. } = rule;

@@ -85,9 +85,10 @@ impl CheckArgs {
     fn checker(&self) -> Checker {
         let CheckArgs { rcb, mps, mrrs, tags, timeout, .. } = *self;
         let mut checker = Checker::new(Settings { rcb, mps, mrrs, tags, timeout_ps: timeout });
-        let is_meant =
-            |id: &RuleId| (self.only.is_empty() || self.only.contains(id)) && !self.ignore.contains(id);
-        RULES.iter().map(|rule| rule.id).filter(|id| !is_meant(id)).for_each(|id| checker.ignore(id));
+        if !self.only.is_empty() {
+            checker.only(&self.only);
+        }
+        self.ignore.iter().for_each(|id| checker.ignore(*id));
         checker
     }
 
