@@ -42,6 +42,9 @@ batch! {
         message_name: Names<&'static str>,
         routing: Numbers<UInt8Type>,
         message_header: Texts,
+        snoop_latency_ns: Numbers<UInt64Type>,
+        no_snoop_latency_ns: Numbers<UInt64Type>,
+        header_bytes: Numbers<UInt8Type>,
         tc: Numbers<UInt8Type>,
         attr: Numbers<UInt8Type>,
         at: Numbers<UInt8Type>,
@@ -186,6 +189,7 @@ impl Columns {
         let (requester, tag) = repr.transaction();
         self.requester.put(row, Some(requester));
         self.tag.put(row, tag.bits());
+        self.header_bytes.put(row, tlp.header_bytes() as u8);
         self.tc.put(row, repr.tc.bits());
         self.attr.put(row, repr.attr.bits());
         self.at.put(row, repr.at.bits());
@@ -221,6 +225,9 @@ impl Columns {
             self.message_name.put(row, tlp::message::name_of(message));
             self.routing.put(row, message.routing.bits());
             self.message_header.put(row, Some(format!("{:016x}", u64::from_be_bytes(message.header))));
+            let [no_snoop, snoop] = message.latencies_ns().unwrap_or_default();
+            self.snoop_latency_ns.put(row, snoop);
+            self.no_snoop_latency_ns.put(row, no_snoop);
         }
     }
 }
