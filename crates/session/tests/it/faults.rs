@@ -89,7 +89,7 @@ fn report_explains_refused_tlps() {
         (
             "action = \"set-tag\"\nnew_tag = 77",
             "unexpected-completion",
-            "0x4d",
+            "00:00.0 tag 0x4d",
             "those of an outstanding request",
         ),
     ];

@@ -161,7 +161,7 @@ fn a_malformed_tlp_is_dropped_where_it_arrives() {
         "tx_data <= 64'h00000ffc;\n            {tx_keep, tx_last} <= {8'h0f, 1'b1};\n            if (0) tx_last",
     );
     for (header, end, rule) in
-        [("40000001", ("", ""), "Byte Enables"), ("00000002", read, "does not cross a 4 KiB boundary")]
+        [("40000001", ("", ""), "rule byte-enables"), ("00000002", read, "rule crosses-4k")]
     {
         let source = SCRATCH.replace("40000002", header).replace(end.0, end.1);
         let folder = folder(&source, DESIGN);
@@ -441,7 +441,7 @@ fn what_descriptors_say_wrongly_is_told_and_errors_reach_the_design() {
     assert_eq!(build(&folder).code, 0);
     for (number, why) in [
         (2, "s_axis_rq: 32 double-words of data, of which the descriptor says 33"),
-        (3, "does not cross a 4 KiB boundary"),
+        (3, "rule crosses-4k"),
         (4, "tag 0 is in use"),
     ] {
         let steps = format!(

@@ -80,7 +80,7 @@ fn what_a_stream_does_wrongly_is_told() {
     }
     let folder = stream(64);
     for (number, left, why) in [
-        (2, 1, "a memory request does not cross a 4 KiB boundary"),
+        (2, 1, "rule crosses-4k"),
         (3, 0, "a TLP of 76 B, whose header says 80 B: the block drops it"),
         (4, 1, "the TLP was sent as it is: tag 0 is not free"),
         (5, 0, "the TLP was not sent: tag 254: legal are 0 to 63"),
