@@ -291,7 +291,7 @@ pub fn check_size(header: &Header<'_>, len: usize) -> Result<(), Violation> {
 /// # Errors
 /// The first rule that the TLP breaks; the receiver drops the TLP, gives its credits back and reports a Malformed TLP
 /// (`PCIe 5.0 §6.2.3`).
-#[inline]
+#[inline(always)]
 pub fn check_received(tlp: &Tlp, limits: &Limits) -> Result<(), Violation> {
     let repr = &tlp.repr;
     let is_plain = match &repr.body {
