@@ -49,7 +49,7 @@ pub struct Report {
     /// Events and failures of hot-plug capable slots; left out if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hot_plug: Vec<HotPlugReport>,
-    /// Refused, dropped and timed-out TLPs by rule and place: the first one, and their number. Left out if there are none.
+    /// Refused, dropped and timed-out TLPs by rule and place: the first one, and their number. Absent if no TLP was refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refusals: Vec<RefusalReport>,
     /// The links.

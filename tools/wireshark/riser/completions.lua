@@ -106,8 +106,7 @@ local function judge(request, h, rcb, report)
     end
 end
 
--- The violations of a completion that answers `request`, each as its rule and its text, and counts its data; nil if there are
--- none. Completions of ATS translation requests are not judged.
+-- Counts the data of a completion that answers `request`. Returns its violations, each with rule and text, or nil. Completions of ATS translation requests are not judged.
 function completions.violations(request, h, rcb)
     local found
     if request.is_translation then

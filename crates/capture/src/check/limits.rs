@@ -76,7 +76,7 @@ impl Settings {
     }
 }
 
-/// Where a setting comes from.
+/// The origin of a setting.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -128,7 +128,7 @@ pub struct Applied {
     pub setting: Setting,
     /// Its value, in the unit of the setting.
     pub value: u64,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
 }
 
@@ -148,7 +148,7 @@ impl std::fmt::Display for Applied {
     }
 }
 
-/// The settings of one function, as far as the capture has them.
+/// The settings of one function that the capture shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct DeviceControl {
     pub(crate) mps: Option<Mps>,
@@ -156,7 +156,7 @@ pub(crate) struct DeviceControl {
     pub(crate) tags: Option<u16>,
 }
 
-/// All settings, and what the TLPs show of those that are unknown.
+/// All settings, and lower bounds of unknown ones, inferred from the TLPs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Limits {
     given: Settings,

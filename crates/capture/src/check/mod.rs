@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Judges a trace by the rules of [`tlp::rules`]: those of one TLP, and those that relate several.
+//! Judges a trace by the rules of [`tlp::rules`]: rules of one TLP, and rules that relate several.
 //!
 //! | rules | judged |
 //! |---|---|
@@ -74,7 +74,7 @@ pub struct Finding {
     pub request: Option<u64>,
 }
 
-/// A broken rule of the TLP at hand.
+/// A rule that the current TLP breaks.
 #[derive(Clone, Copy, Debug)]
 struct Broken {
     violation: Violation,
@@ -94,7 +94,7 @@ impl Broken {
 
 /// Judges the records of a trace in their order.
 ///
-/// See each record, and take what it broke with [`next_finding`](Self::next_finding) until there is none. Call
+/// Pass each record to [`see`](Self::see). Then take its findings with [`next_finding`](Self::next_finding). Call
 /// [`finish`](Self::finish) at the end of the trace, and take the rest.
 #[derive(Clone, Debug)]
 pub struct Checker {
@@ -438,7 +438,7 @@ impl Checker {
         });
     }
 
-    /// Turns what the TLP at hand broke into findings.
+    /// Makes a finding of each rule that the current TLP breaks.
     #[cold]
     fn report(&mut self, record: &Record<'_>) {
         let way = self.ways.number(record);

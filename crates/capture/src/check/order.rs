@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The order of posted requests across a switch (`PCIe 5.0 §2.4.1`): those that enter on one link and leave on another
-//! leave in the order in which they came, except by Relaxed Ordering and ID-Based Ordering. Compares memory writes of one
-//! Traffic Class. Memory is bounded by [`MAX_WRITES`].
+//! The order of posted requests across a switch (`PCIe 5.0 §2.4.1`). Requests that enter on one link and leave on another keep
+//! their order, unless Relaxed Ordering or ID-Based Ordering allows another one. Compares memory writes of one Traffic Class. Memory is bounded by [`MAX_WRITES`].
 //!
 //! A write on a second link is the oldest write of a first link with the same header and data that may come there now.
 
@@ -59,7 +58,7 @@ pub(super) struct Order {
     latest: VecDeque<(Content, u64)>,
     /// Number of writes by direction of a link.
     counts: BTreeMap<u32, u64>,
-    /// Of the writes that left and may pass no other write, the latest on the first link.
+    /// The write without Relaxed Ordering and ID-Based Ordering that left and was the latest on the first link.
     left: BTreeMap<Path, Left>,
 }
 
@@ -124,7 +123,7 @@ impl Order {
         if of_one.end > of_all.end { of_one } else { of_all }
     }
 
-    /// Notes that a write leaves, and compares it with those that left before.
+    /// Records that a write leaves. Returns the write that it should have followed.
     fn leave(&mut self, path: (u32, u32, u8), repr: &Repr, write: Left) -> Option<Passed> {
         let (requester, _) = repr.transaction();
         let last = self.last_left(path, requester);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The requests that wait for completions, by direction of a link, requester and tag. Memory is bounded by
-//! [`MAX_OUTSTANDING`] requests and [`MAX_REQUESTERS`] requesters. Nothing is allocated for a tag that comes again.
+//! [`MAX_OUTSTANDING`] requests and [`MAX_REQUESTERS`] requesters. A tag that is used again needs no allocation.
 
 use crate::decode::Record;
 use crate::matcher::{MAX_OUTSTANDING, MAX_REQUESTERS};
@@ -66,7 +66,7 @@ impl Key {
     }
 }
 
-/// What waits under one tag. An earlier request keeps waiting if its tag is used again.
+/// The outstanding requests of one tag. An earlier request keeps waiting if its tag is used again.
 #[derive(Clone, Debug, Default)]
 struct Place {
     newest: Option<Waiting>,
@@ -75,7 +75,7 @@ struct Place {
     is_untracked: bool,
 }
 
-/// What is known of a requester on one direction of a link.
+/// A requester on one direction of a link.
 #[derive(Clone, Copy, Debug)]
 struct Requester {
     /// Its first TLP was a completion: its first requests are not in the trace.
@@ -84,7 +84,7 @@ struct Requester {
     has_requests: bool,
 }
 
-/// What a new request finds under its tag.
+/// The state of the tag of a new request.
 pub(super) enum Found {
     Free,
     /// There is no room to track it.

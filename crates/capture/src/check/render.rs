@@ -27,7 +27,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::fmt::Write;
 use tlp::RuleId;
 
-/// Most DWs that are shown of a TLP that cannot be read.
+/// Maximum number of DWs shown of an unreadable TLP.
 const MAX_DWS: usize = 8;
 
 /// Appends one line for `finding` to `out`, without a line end.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was judged: counts, settings with their origin, and what was not judged.
+//! The summary of a check: counts, settings with their origin, and the TLPs that were not judged.
 
 use super::limits::{Applied, Origin};
+use crate::render::Count;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -70,7 +71,7 @@ pub struct InForce {
     pub functions: usize,
 }
 
-/// What was not judged, and how much.
+/// The number of TLPs that were not judged for one reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Unjudged {
     /// Why.
@@ -79,7 +80,7 @@ pub struct Unjudged {
     pub count: u64,
 }
 
-/// What was judged. Displays as several lines.
+/// The summary of a check. Displays as several lines.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Summary {
     /// TLPs of the trace.
@@ -90,7 +91,7 @@ pub struct Summary {
     pub by_rule: Vec<OfRule>,
     /// The settings that rules depend on.
     pub settings: Vec<InForce>,
-    /// What was not judged.
+    /// TLPs that were not judged, by reason.
     pub not_judged: Vec<Unjudged>,
     /// Names of the rules that the user names, and that the trace cannot show.
     pub cannot_be_judged: Vec<&'static str>,
@@ -123,9 +124,7 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = |count: u64| if count == 1 { "" } else { "s" };
-        let (tlps, violations) = (self.tlps, self.violations);
-        write!(f, "{tlps} TLP{}, {violations} violation{}", plural(tlps), plural(violations))?;
+        write!(f, "{}, {}", Count(self.tlps, "TLP"), Count(self.violations, "violation"))?;
         for OfRule { rule, count } in &self.by_rule {
             write!(f, "\n  {count:>8} {rule}")?;
         }
@@ -133,9 +132,7 @@ impl fmt::Display for Summary {
         for InForce { applied, functions } in &self.settings {
             write!(f, "\n  {applied}")?;
             match (applied.origin, *functions) {
-                (Origin::Capture, functions) => {
-                    write!(f, ", of {functions} function{}", plural(functions as u64))?;
-                }
+                (Origin::Capture, functions) => write!(f, ", of {}", Count(functions as u64, "function"))?,
                 (Origin::Inferred, _) => f.write_str(": no TLP can break it")?,
                 _ => {}
             }

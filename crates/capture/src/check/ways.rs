@@ -7,7 +7,7 @@ use crate::sequence::{Way, opposite, way};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is known of a direction.
+/// One direction of a link.
 #[derive(Clone, Debug)]
 struct Known {
     opposite: u32,

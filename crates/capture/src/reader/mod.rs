@@ -651,7 +651,7 @@ impl Format {
 fn unknown(window: &[u8], asked: Option<FileFormat>) -> String {
     let start = match window {
         [a, b, c, d, ..] => format!("it starts with {a:02x} {b:02x} {c:02x} {d:02x}"),
-        short => format!("it holds {}", text::Count(short.len() as u64, "byte")),
+        short => format!("it holds {}", crate::render::Count(short.len() as u64, "byte")),
     };
     let hint = text::hint(window).map(|hint| format!("; {hint}")).unwrap_or_default();
     match asked {

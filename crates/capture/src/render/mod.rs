@@ -133,6 +133,16 @@ impl fmt::Display for Other {
     }
 }
 
+/// A number of things, with their name in the singular: `1 TLP`, `2 TLPs`.
+#[derive(Clone, Copy, Debug)]
+pub struct Count(pub u64, pub &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
+    }
+}
+
 /// Appends what a TLP means to the line that shows it.
 pub fn append_meaning(meaning: &Meaning, out: &mut String) {
     // Writing to a string cannot fail.

@@ -4,6 +4,7 @@
 
 use super::Tracker;
 use crate::matcher::{Ack, Transaction};
+use crate::render::Count;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -207,8 +208,7 @@ pub struct TypeSummary {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let s = if self.transactions == 1 { "" } else { "s" };
-        write!(f, "{} transaction{s}, {} with errors", self.transactions, self.with_errors)?;
+        write!(f, "{}, {} with errors", Count(self.transactions, "transaction"), self.with_errors)?;
         if self.probes > 0 {
             write!(f, ", {} bus probes", self.probes)?;
         }

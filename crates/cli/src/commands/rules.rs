@@ -85,7 +85,7 @@ fn explanation(rule: &Rule) -> Result<String, Failure> {
     ))
 }
 
-/// The TLPs of an example in hex and in words, with what each breaks. An example that TLPs cannot show is a sentence.
+/// The TLPs of an example in hex and decoded, with the rules that each breaks. Some examples are sentences instead.
 fn example(rule: &Rule) -> Result<String, Failure> {
     if rule.example.ends_with('.') {
         return Ok(format!(" {}", rule.example));

@@ -20,9 +20,7 @@ impl Base {
         *counter(self) += 1;
         self.refusals.record(now, Some(port as u16), why, Head::of(tlp));
     }
-}
 
-impl Base {
     /// Counts a request of the host that leads to no root port.
     #[cold]
     pub(super) fn nowhere(&mut self, now: Time, repr: Repr, why: Violation) {

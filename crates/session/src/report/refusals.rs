@@ -13,7 +13,7 @@ pub struct RefusalReport {
     pub place: String,
     /// Name of the rule; `riser rules NAME` explains it.
     pub rule: &'static str,
-    /// Section of `PCIe 5.0`.
+    /// Section of `PCIe 5.0`; §2.2.9.1 is of `PCIe 6.0`.
     pub section: &'static str,
     /// The field whose value the rule restricts.
     pub field: &'static str,
@@ -56,9 +56,7 @@ impl RefusalReport {
             refusal,
         }
     }
-}
 
-impl RefusalReport {
     /// True if `other` is about the same rule and place.
     pub fn is_kind_of(&self, other: &RefusalReport) -> bool {
         (self.rule, &self.place, self.routine) == (other.rule, &other.place, other.routine)

@@ -510,22 +510,22 @@ rules! {
         "A device writes to an address whose mapping its driver has removed.",
         Component;
     CompletionRepeated: "completion-repeated", "§2.3.1.1", Sender,
-        "Byte Count" in Bytes, "that of bytes that have not arrived yet",
+        "Byte Count" in Bytes, "the Byte Count of bytes that have not arrived yet",
         "The completions of a request have each byte once.",
         "A network between a completer and a requester of NetTLP delivers a completion twice.",
         Component;
     CompletionOrder: "completion-order", "§2.3.1.1", Sender,
-        "Byte Count" in Bytes, "that of the next byte",
+        "Byte Count" in Bytes, "the Byte Count of the next byte",
         "The completions of a request arrive in the order of addresses. A requester of NetTLP keeps apart only some that arrive early.",
         "A network between a completer and a requester of NetTLP delivers completions in random order.",
         Component;
     Lcrc: "lcrc", "§3.6.3.1", Sender,
         "wrong bits" in Count, "0",
-        "The LCRC of a TLP is that of its bits. The receiver drops another TLP and sends a Nak, and the sender repeats it.",
+        "The LCRC of a TLP matches its bits. Otherwise the receiver drops the TLP and sends a Nak, and the sender repeats it.",
         "A bit of a TLP is flipped on the wire.",
         Component;
     SequenceNumber: "sequence-number", "§3.6.3.1", Sender,
-        "TLP Sequence Number" in Count, "the number after that of the TLP before",
+        "TLP Sequence Number" in Count, "the next sequence number",
         "TLPs arrive in the order of their sequence numbers. The receiver drops a TLP after a missing one and sends a Nak.",
         "The first of two TLPs is lost on the wire.",
         Component;

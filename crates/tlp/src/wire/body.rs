@@ -106,7 +106,7 @@ pub(super) fn span(header: &Header<'_>) -> Result<Span, SpanError> {
     Span::from_fields(header.address(), header.length_dw(), first_be, last_be)
 }
 
-/// First and Last DW BE of a memory request; those that a read with a hint implies.
+/// First and Last DW BE of a memory request. A read with a hint implies all bytes.
 pub(super) fn byte_enables(header: &Header<'_>) -> (u8, u8) {
     match header.th() && !memory_op(header.format().id).is_posted() {
         true => (0xf, if header.length_dw() == 1 { 0 } else { 0xf }),

@@ -41,7 +41,7 @@ pub const MAX_ROWS: u64 = 4_000_000;
 /// Most violations that a page shows; those beyond are counted.
 pub const MAX_VIOLATIONS: usize = 10_000;
 
-/// What breaks a rule in the capture, as `riser trace --check` finds it.
+/// The violations in the capture, as `riser trace --check` finds them.
 #[derive(Default, Serialize)]
 pub struct Violations {
     /// At most [`MAX_VIOLATIONS`], in the order in which they are found.

@@ -4,9 +4,9 @@
 //! A stream carries TLPs as the 7 Series block of AMD does (PG054): the first dword of the TLP in bits 31:0, the first byte of each
 //! dword in its bits 31:24. Exports of an ILA have a second row with the radix of each column (ChipScoPy, `WaveformWriterCSV`).
 
-use super::TextTlp;
 use super::hex::{bytes_of, direction};
 use super::words::{is_hex, seconds};
+use super::{Lines, TextTlp};
 use crate::reader::MAX_FRAME_LEN;
 use crate::reader::columns::{Column, Columns, Role};
 use std::collections::VecDeque;
@@ -29,33 +29,6 @@ impl Csv {
         let csv = Csv { columns, places, has_begun: false, is_lost: false, open: None };
         let radix = sample.lines().take(2).find(|line| is_radix(line));
         radix.map_or(Ok(()), |line| csv.check_radix(&cells(line))).map(|()| csv)
-    }
-
-    pub(super) fn taken_for(&self) -> String {
-        let what = if self.columns.is_stream() { "an AXI4-Stream of TLPs" } else { "a TLP per row" };
-        format!("CSV with {what}")
-    }
-
-    pub(super) fn line(
-        &mut self,
-        line: &str,
-        number: u64,
-        out: &mut VecDeque<TextTlp>,
-    ) -> Result<(), String> {
-        let cells = cells(line);
-        let is_first = !std::mem::replace(&mut self.has_begun, true);
-        if line.trim().is_empty() || is_radix(line) || is_first && self.is_heading(&cells) {
-            return Ok(());
-        }
-        match self.columns.is_stream() {
-            true => self.stream(&cells, number, out),
-            false => self.row(&cells, number).map(|tlp| out.push_back(tlp)),
-        }
-    }
-
-    /// Hands out a TLP of which the last beat is missing.
-    pub(super) fn flush(&mut self, out: &mut VecDeque<TextTlp>) {
-        out.extend(self.open.take());
     }
 
     /// Returns whether the first row has names: the caller names a column, or no cell is a value. A name starts with no digit.
@@ -158,6 +131,31 @@ impl Csv {
         } else {
             self.open = Some(tlp);
         }
+        Ok(())
+    }
+}
+
+impl Lines for Csv {
+    fn taken_for(&self) -> String {
+        let what = if self.columns.is_stream() { "an AXI4-Stream of TLPs" } else { "a TLP per row" };
+        format!("CSV with {what}")
+    }
+
+    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+        let cells = cells(line);
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        if line.trim().is_empty() || is_radix(line) || is_first && self.is_heading(&cells) {
+            return Ok(());
+        }
+        match self.columns.is_stream() {
+            true => self.stream(&cells, number, out),
+            false => self.row(&cells, number).map(|tlp| out.push_back(tlp)),
+        }
+    }
+
+    // The last beat of the TLP is missing.
+    fn flush(&mut self, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+        out.extend(self.open.take());
         Ok(())
     }
 }

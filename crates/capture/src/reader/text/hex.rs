@@ -12,10 +12,11 @@
 //! four dwords long: the fourth dword is undefined.
 
 use super::words::{bracketed_time, is_hex, seconds};
-use super::{ByteOrder, Count, TextTlp};
+use super::{ByteOrder, Lines, TextTlp};
 use crate::filter::duration_ps;
 use crate::hex_text::HEADING;
 use crate::reader::MAX_FRAME_LEN;
+use crate::render::Count;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use tlp::{Header, Repr};
@@ -64,13 +65,15 @@ impl Hex {
         };
         Hex { order, reason, is_flit }
     }
+}
 
-    pub(super) fn has_guessed(&self) -> bool {
+impl Lines for Hex {
+    fn has_guessed_byte_order(&self) -> bool {
         let is_reversed = self.reason == Reason::Detected && self.order == ByteOrder::Little;
         is_reversed || self.reason == Reason::Assumed
     }
 
-    pub(super) fn taken_for(&self) -> String {
+    fn taken_for(&self) -> String {
         let order = match self.order {
             ByteOrder::Big => "Fmt and Type first",
             ByteOrder::Little => "the bytes of each dword reversed",
@@ -79,7 +82,7 @@ impl Hex {
         format!("hexadecimal TLPs ({order}{}{flit})", self.reason.text())
     }
 
-    pub(super) fn line(&self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
         let Some(mut tlp) = parse(line)? else { return Ok(()) };
         tlp.line = number;
         if self.order == ByteOrder::Little {

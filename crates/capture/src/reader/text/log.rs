@@ -10,9 +10,9 @@
 //! | lspci | `HeaderLog: 40008001 3100000f fee00db8 00000000` | pciutils 3.9 |
 //! | rasdaemon | `TLP Header: 00000000 00000001 00000002 00000003` after the error in the same line | 0.6.8 |
 
-use super::TextTlp;
 use super::hex::cut_to;
 use super::words::{bracketed_time, dword, function};
+use super::{Lines, TextTlp};
 use std::collections::VecDeque;
 
 const KERNEL: &str = "TLP Header";
@@ -79,48 +79,6 @@ pub(super) fn is_line(line: &str) -> bool {
 }
 
 impl Log {
-    pub(super) fn taken_for(&self) -> String {
-        let of = |count: u64, whose: &str| (count > 0).then(|| format!("{count} {whose}"));
-        let parts = [
-            of(self.kernel, "of the kernel"),
-            of(self.lspci, "of lspci"),
-            of(self.rasdaemon, "of rasdaemon"),
-            of(self.empty, "empty"),
-        ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        match parts.as_slice() {
-            [] => "a log without TLP headers".to_owned(),
-            parts => format!("a log with TLP headers: {}", parts.join(", ")),
-        }
-    }
-
-    pub(super) fn line(
-        &mut self,
-        line: &str,
-        number: u64,
-        out: &mut VecDeque<TextTlp>,
-    ) -> Result<(), String> {
-        let (time, text) = bracketed_time(line).map_or((None, line), |(time, text)| (Some(time), text));
-        if let Some(at) = text.find(LSPCI) {
-            return self.lspci(&text[at + LSPCI.len()..], number, out);
-        }
-        let header = text.match_indices(KERNEL).find_map(|(at, _)| {
-            Header::parse(&text[at + KERNEL.len()..]).map(|header| (&text[..at], header))
-        });
-        let Some((before, header)) = header else {
-            self.learn(text);
-            return Ok(());
-        };
-        let Some(mut tlp) = header?.tlp()? else {
-            self.empty += 1;
-            return Ok(());
-        };
-        (tlp.line, tlp.time) = (number, time);
-        self.name(before, &mut tlp);
-        out.push_back(tlp);
-        Ok(())
-    }
-
     /// Gives a header its interface and what is known of the error.
     fn name(&mut self, before: &str, tlp: &mut TextTlp) {
         if before.contains(FIRMWARE) {
@@ -215,6 +173,45 @@ impl Log {
         self.lspci += 1;
         (tlp.line, tlp.interface) = (number, self.device.clone());
         tlp.note = self.errors().note();
+        out.push_back(tlp);
+        Ok(())
+    }
+}
+
+impl Lines for Log {
+    fn taken_for(&self) -> String {
+        let of = |count: u64, whose: &str| (count > 0).then(|| format!("{count} {whose}"));
+        let parts = [
+            of(self.kernel, "of the kernel"),
+            of(self.lspci, "of lspci"),
+            of(self.rasdaemon, "of rasdaemon"),
+            of(self.empty, "empty"),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        match parts.as_slice() {
+            [] => "a log without TLP headers".to_owned(),
+            parts => format!("a log with TLP headers: {}", parts.join(", ")),
+        }
+    }
+
+    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+        let (time, text) = bracketed_time(line).map_or((None, line), |(time, text)| (Some(time), text));
+        if let Some(at) = text.find(LSPCI) {
+            return self.lspci(&text[at + LSPCI.len()..], number, out);
+        }
+        let header = text.match_indices(KERNEL).find_map(|(at, _)| {
+            Header::parse(&text[at + KERNEL.len()..]).map(|header| (&text[..at], header))
+        });
+        let Some((before, header)) = header else {
+            self.learn(text);
+            return Ok(());
+        };
+        let Some(mut tlp) = header?.tlp()? else {
+            self.empty += 1;
+            return Ok(());
+        };
+        (tlp.line, tlp.time) = (number, time);
+        self.name(before, &mut tlp);
         out.push_back(tlp);
         Ok(())
     }

@@ -10,12 +10,12 @@
 //! The TLPs are made from these lines: a read is an MRd and its CplD, a write an MWr. The requester is 00:00.0, tags count up. The
 //! completer is the function with this address in its `PCIDEV` line, or 00:00.0.
 
-use super::TextTlp;
 use super::words::{is_hex, seconds};
+use super::{Lines, TextTlp};
 use std::collections::VecDeque;
 use tlp::{Bdf, Body, Completion, MemoryOp, MemoryRequest, Repr, Span, Status, Tag};
 
-pub(super) const TAKEN_FOR: &str =
+const TAKEN_FOR: &str =
     "mmiotrace (the TLPs are made from accesses: requester 00:00.0, counted tags, no completion time)";
 /// Most windows of functions that are kept.
 const MAX_WINDOWS: usize = 4096;
@@ -47,44 +47,6 @@ pub(super) fn is_line(line: &str) -> bool {
 }
 
 impl Mmiotrace {
-    pub(super) fn line(
-        &mut self,
-        line: &str,
-        number: u64,
-        out: &mut VecDeque<TextTlp>,
-    ) -> Result<(), String> {
-        if let Some(device) = line.strip_prefix("PCIDEV ") {
-            return self
-                .device(device)
-                .ok_or_else(|| "PCIDEV without function, addresses and sizes".to_owned());
-        }
-        if line.starts_with("UNKNOWN ") {
-            return Err("access with an operation that mmiotrace did not know".to_owned());
-        }
-        let Some(access) = access(line) else {
-            let word = line.split_whitespace().next();
-            self.others += u64::from(word.is_some_and(|word| !OTHER_LINES.contains(&word)));
-            return Ok(());
-        };
-        let access = access?;
-        let made = |repr: Repr, interface: &str| TextTlp {
-            line: number,
-            bytes: bytes_of(&repr, access.value),
-            time: Some(access.time),
-            interface: interface.to_owned(),
-            ..TextTlp::default()
-        };
-        let (request, completion) = self.headers(&access)?;
-        out.push_back(made(request, "downstream"));
-        out.extend(completion.map(|completion| made(completion, "upstream")));
-        Ok(())
-    }
-
-    /// Lines read so far that are not mmiotrace's.
-    pub(super) const fn others(&self) -> u64 {
-        self.others
-    }
-
     fn device(&mut self, text: &str) -> Option<()> {
         let mut words = text.split_whitespace();
         let mut hex = || u64::from_str_radix(words.next()?, 16).ok();
@@ -101,7 +63,7 @@ impl Mmiotrace {
         Some(())
     }
 
-    /// The header of the request, and that of a read's completion.
+    /// The header of the request, and the header of a read's completion.
     fn headers(&mut self, access: &Access) -> Result<(Repr, Option<Repr>), String> {
         let wrong = |error: &dyn std::fmt::Display| {
             format!("access of {} bytes at {:#x}: {error}", access.bytes, access.address)
@@ -131,6 +93,44 @@ impl Mmiotrace {
         let holds =
             |(start, size, _): &&(u64, u64, Bdf)| address.checked_sub(*start).is_some_and(|at| at < *size);
         self.windows.iter().find(holds).map_or(Bdf::default(), |(_, _, function)| *function)
+    }
+}
+
+impl Lines for Mmiotrace {
+    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+        if let Some(device) = line.strip_prefix("PCIDEV ") {
+            return self
+                .device(device)
+                .ok_or_else(|| "PCIDEV without function, addresses and sizes".to_owned());
+        }
+        if line.starts_with("UNKNOWN ") {
+            return Err("access with an operation that mmiotrace did not know".to_owned());
+        }
+        let Some(access) = access(line) else {
+            let word = line.split_whitespace().next();
+            self.others += u64::from(word.is_some_and(|word| !OTHER_LINES.contains(&word)));
+            return Ok(());
+        };
+        let access = access?;
+        let made = |repr: Repr, interface: &str| TextTlp {
+            line: number,
+            bytes: bytes_of(&repr, access.value),
+            time: Some(access.time),
+            interface: interface.to_owned(),
+            ..TextTlp::default()
+        };
+        let (request, completion) = self.headers(&access)?;
+        out.push_back(made(request, "downstream"));
+        out.extend(completion.map(|completion| made(completion, "upstream")));
+        Ok(())
+    }
+
+    fn others(&self) -> u64 {
+        self.others
+    }
+
+    fn taken_for(&self) -> String {
+        TAKEN_FOR.to_owned()
     }
 }
 

@@ -13,9 +13,10 @@ mod words;
 
 use super::format::{ByteOrder, FileFormat, ReadOptions};
 use super::{Fault, Found, Interfaces, LINKTYPE_PCI_EXP, Mark, Source, Step};
+use crate::render::Count;
 use crate::time::{Resolution, Timestamp};
 use std::collections::VecDeque;
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::io::{self, Read};
 use tlp::Header;
 
@@ -76,17 +77,33 @@ impl TextTlp {
     }
 }
 
-/// The reader of one format. Each takes line by line and appends the TLPs that are complete.
-enum Lines {
-    Csv(csv::Csv),
-    Hex(hex::Hex),
-    Log(log::Log),
-    Pcileech(pcileech::Pcileech),
-    Mmiotrace(mmiotrace::Mmiotrace),
+/// The reader of one format. It takes line by line and appends the TLPs that are complete.
+trait Lines {
+    /// Describes the format, and the TLPs that were read of a log.
+    fn taken_for(&self) -> String;
+
+    /// Reads line `number`. Returns why it cannot be read.
+    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String>;
+
+    /// Appends the TLP that is being read: the file ends. Returns why it cannot be read.
+    fn flush(&mut self, _out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The number of lines that are no part of a TLP, in a format in which all are.
+    fn others(&self) -> u64 {
+        0
+    }
+
+    /// Returns whether the byte order is a guess that the user should know.
+    fn has_guessed_byte_order(&self) -> bool {
+        false
+    }
 }
 
 pub(super) struct Text {
-    lines: Lines,
+    format: FileFormat,
+    lines: Box<dyn Lines + Send>,
     resolution: Resolution,
     line: String,
     number: u64,
@@ -97,15 +114,6 @@ pub(super) struct Text {
     tlps: u64,
     /// Those with a fourth dword that is no part of them.
     undefined: u64,
-}
-
-/// A number of things, with its plural.
-pub(super) struct Count(pub(super) u64, pub(super) &'static str);
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
-    }
 }
 
 impl Text {
@@ -123,25 +131,24 @@ impl Text {
         let sample = sample.trim_start_matches(BYTE_ORDER_MARK);
         let has_columns = options.columns.as_ref().map(|_| FileFormat::Csv);
         let format = options.format.or(has_columns).or_else(|| format_of(sample));
-        let lines = match format {
-            Some(FileFormat::Hex) => Lines::Hex(hex::Hex::new(options.byte_order, options.flit, sample)),
-            Some(FileFormat::Log) => Lines::Log(log::Log::default()),
-            Some(FileFormat::Pcileech) => Lines::Pcileech(pcileech::Pcileech::default()),
-            Some(FileFormat::Mmiotrace) => Lines::Mmiotrace(mmiotrace::Mmiotrace::default()),
-            Some(FileFormat::Csv) => match &options.columns {
-                Some(columns) => match csv::Csv::new(columns.clone(), sample) {
-                    Ok(csv) => Lines::Csv(csv),
-                    Err(error) => return Ok(Some(Err(error))),
-                },
-                None => return Ok(None),
+        let Some(format) = format else { return Ok(None) };
+        let lines: Box<dyn Lines + Send> = match (format, &options.columns) {
+            (FileFormat::Hex, _) => Box::new(hex::Hex::new(options.byte_order, options.flit, sample)),
+            (FileFormat::Log, _) => Box::new(log::Log::default()),
+            (FileFormat::Pcileech, _) => Box::new(pcileech::Pcileech::default()),
+            (FileFormat::Mmiotrace, _) => Box::new(mmiotrace::Mmiotrace::default()),
+            (FileFormat::Csv, Some(columns)) => match csv::Csv::new(columns.clone(), sample) {
+                Ok(csv) => Box::new(csv),
+                Err(error) => return Ok(Some(Err(error))),
             },
-            Some(FileFormat::Pcap | FileFormat::Pcapng) | None => return Ok(None),
+            (FileFormat::Csv, None) | (FileFormat::Pcap | FileFormat::Pcapng, _) => return Ok(None),
         };
-        let resolution = match lines {
-            Lines::Csv(_) | Lines::Hex(_) => Resolution::PICOSECONDS,
+        let resolution = match format {
+            FileFormat::Csv | FileFormat::Hex => Resolution::PICOSECONDS,
             _ => Resolution::MICROSECONDS,
         };
         Ok(Some(Ok(Text {
+            format,
             lines,
             resolution,
             line: String::new(),
@@ -154,30 +161,17 @@ impl Text {
         })))
     }
 
-    pub(super) fn format(&self) -> FileFormat {
-        match self.lines {
-            Lines::Csv(_) => FileFormat::Csv,
-            Lines::Hex(_) => FileFormat::Hex,
-            Lines::Log(_) => FileFormat::Log,
-            Lines::Pcileech(_) => FileFormat::Pcileech,
-            Lines::Mmiotrace(_) => FileFormat::Mmiotrace,
-        }
+    pub(super) const fn format(&self) -> FileFormat {
+        self.format
     }
 
     /// Describes the format and the TLPs read so far.
     pub(super) fn taken_for(&self) -> String {
-        let mut text = match &self.lines {
-            Lines::Csv(csv) => csv.taken_for(),
-            Lines::Hex(hex) => hex.taken_for(),
-            Lines::Log(log) => return log.taken_for(),
-            Lines::Pcileech(_) => "TLPs printed by PCILeech, TX upstream".to_owned(),
-            Lines::Mmiotrace(_) => mmiotrace::TAKEN_FOR.to_owned(),
-        };
-        let others = match &self.lines {
-            Lines::Pcileech(pcileech) => pcileech.others(),
-            Lines::Mmiotrace(mmiotrace) => mmiotrace.others(),
-            Lines::Csv(_) | Lines::Hex(_) | Lines::Log(_) => 0,
-        };
+        let mut text = self.lines.taken_for();
+        if self.format == FileFormat::Log {
+            return text;
+        }
+        let others = self.lines.others();
         // Writing to a string cannot fail.
         let _ = write!(text, ": {}", Count(self.tlps, "TLP"));
         if others > 0 {
@@ -190,7 +184,7 @@ impl Text {
     }
 
     pub(super) fn has_guessed_byte_order(&self) -> bool {
-        matches!(&self.lines, Lines::Hex(hex) if hex.has_guessed())
+        self.lines.has_guessed_byte_order()
     }
 
     /// Bytes of the current TLP.
@@ -207,7 +201,7 @@ impl Text {
             note,
             undefined: *undefined,
             is_flit: *is_flit,
-            is_log: matches!(self.lines, Lines::Log(_)),
+            is_log: self.format == FileFormat::Log,
         }
     }
 
@@ -224,32 +218,16 @@ impl Text {
                 return Ok(Step::Frame);
             }
             let offset = source.offset();
-            let Some(is_whole) = self.next_line(source)? else {
-                if std::mem::replace(&mut self.has_ended, true) {
-                    return Ok(Step::End);
-                }
-                let result = match &mut self.lines {
-                    Lines::Csv(csv) => {
-                        csv.flush(&mut self.pending);
-                        Ok(())
+            let result = match self.next_line(source)? {
+                Some(is_whole) => {
+                    self.number += 1;
+                    match is_whole {
+                        true => self.lines.line(&self.line, self.number, &mut self.pending),
+                        false => Err(format!("line of more than {MAX_LINE} bytes")),
                     }
-                    Lines::Pcileech(pcileech) => pcileech.flush(&mut self.pending),
-                    Lines::Hex(_) | Lines::Log(_) | Lines::Mmiotrace(_) => Ok(()),
-                };
-                if let Err(what) = result {
-                    return Ok(Step::Fault(Fault::Line { offset, line: self.number, what }));
                 }
-                continue;
-            };
-            self.number += 1;
-            let line = self.line.as_str();
-            let result = match &mut self.lines {
-                _ if !is_whole => Err(format!("line of more than {MAX_LINE} bytes")),
-                Lines::Csv(csv) => csv.line(line, self.number, &mut self.pending),
-                Lines::Hex(hex) => hex.line(line, self.number, &mut self.pending),
-                Lines::Log(log) => log.line(line, self.number, &mut self.pending),
-                Lines::Pcileech(pcileech) => pcileech.line(line, self.number, &mut self.pending),
-                Lines::Mmiotrace(mmiotrace) => mmiotrace.line(line, self.number, &mut self.pending),
+                None if std::mem::replace(&mut self.has_ended, true) => return Ok(Step::End),
+                None => self.lines.flush(&mut self.pending),
             };
             if let Err(what) = result {
                 return Ok(Step::Fault(Fault::Line { offset, line: self.number, what }));

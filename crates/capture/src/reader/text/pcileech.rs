@@ -8,9 +8,9 @@
 //!
 //! PCILeech is the device: TX goes upstream. Source: PCILeech issue 217.
 
-use super::TextTlp;
 use super::hex::cut_to;
 use super::words::is_hex;
+use super::{Lines, TextTlp};
 use crate::reader::MAX_FRAME_LEN;
 use std::collections::VecDeque;
 
@@ -41,12 +41,14 @@ fn head(line: &str) -> Option<&'static str> {
 }
 
 impl Pcileech {
-    pub(super) fn line(
-        &mut self,
-        line: &str,
-        number: u64,
-        out: &mut VecDeque<TextTlp>,
-    ) -> Result<(), String> {
+    /// Appends the bytes before a line that cannot be read, if there are any: the error of the line names the TLP.
+    fn end_damaged(&mut self, out: &mut VecDeque<TextTlp>) {
+        out.extend(self.open.take().filter(|tlp| !tlp.bytes.is_empty()));
+    }
+}
+
+impl Lines for Pcileech {
+    fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
         if let Some(interface) = head(line) {
             let flushed = self.flush(out);
             self.open = Some(TextTlp { line: number, interface: interface.to_owned(), ..TextTlp::default() });
@@ -78,13 +80,11 @@ impl Pcileech {
         }
     }
 
-    /// Lines read so far that are no part of a TLP.
-    pub(super) const fn others(&self) -> u64 {
+    fn others(&self) -> u64 {
         self.others
     }
 
-    /// Appends the TLP that is being read. A head without bytes is an error.
-    pub(super) fn flush(&mut self, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+    fn flush(&mut self, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
         match self.open.take() {
             Some(tlp) if tlp.bytes.is_empty() => Err(format!("no bytes after the head in line {}", tlp.line)),
             open => {
@@ -94,9 +94,8 @@ impl Pcileech {
         }
     }
 
-    /// Appends the bytes before a line that cannot be read, if there are any: the error of the line names the TLP.
-    fn end_damaged(&mut self, out: &mut VecDeque<TextTlp>) {
-        out.extend(self.open.take().filter(|tlp| !tlp.bytes.is_empty()));
+    fn taken_for(&self) -> String {
+        "TLPs printed by PCILeech, TX upstream".to_owned()
     }
 }
 

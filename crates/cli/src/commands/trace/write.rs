@@ -5,6 +5,7 @@ use super::{Args, for_each_record};
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
+use capture::render::Count;
 use capture::{Interface, InterfaceId, Record, Writer, hex_text};
 use clap::ValueEnum;
 use std::io::{BufWriter, Write};
@@ -31,10 +32,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let place = outputs.claim(option, out)?;
     let left_out = if args.write.is_some() { pcapng(args, file, place)? } else { text(args, file, place)? };
     if left_out > 0 {
-        let plural = if left_out == 1 { "" } else { "s" };
         output::note(format_args!(
-            "{}: left out {left_out} record{plural}: no TLP, or a header of flit mode",
-            out.display()
+            "{}: left out {}: no TLP, or a header of flit mode",
+            out.display(),
+            Count(left_out, "record")
         ));
     }
     Ok(())

@@ -1,18 +1,18 @@
 #!/vm/busybox sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# torture: goes through a schedule of faults while a workload runs again and again, and says what the kernel makes of them. RISER_MODULE,
-# RISER_WORKLOAD and RISER_FIRST, the number of the first fault here, are in the environment. A fault is a line of the program
-# torture-schedule: milliseconds to wait, its name, and what it is done with.
+# torture: injects a schedule of faults while a workload runs repeatedly, and reports the kernel's reaction. The environment has
+# RISER_MODULE, RISER_WORKLOAD and RISER_FIRST (number of the first fault here). A fault is a line of the program torture-schedule:
+# milliseconds to wait, the name, and the command.
 #
-# What it says, a line each, is for riser: "alive", now and then; "begun", when the workload has run once; "fault NUMBER NAME", before it comes;
-# "round well" or "round failed", of the workload; "rescue NUMBER NAME"; "found TEXT"; and as its last "over", "unable TEXT" where there is
-# nothing to torture, or "gone TEXT" where this kernel does not go on.
+# It prints lines for riser: "alive" at intervals; "begun" after the first run of the workload; "fault NUMBER NAME" before each fault;
+# "round well" or "round failed" after each run; "rescue NUMBER NAME"; "found TEXT". The last line is "over", "unable TEXT" if there is
+# no function to torture, or "gone TEXT" if this kernel stops working.
 
 work=/tmp/torture
-# Until a driver is taken to have given up; and until that is taken to be for good.
+# Seconds until a driver counts as having given up, and until that counts as final.
 back_s=15
 rescued_s=180
-# Until what does not end hangs: a step, and a workload. A kernel waits for up to 65 s after an FLR, and as long after a reset of the link.
+# Seconds until a step and a workload count as hanging. A kernel waits for up to 65 s after an FLR, and as long after a reset of the link.
 step_s=200
 wait_s=300
 
@@ -29,7 +29,7 @@ gone() {
     exit 1
 }
 
-# Runs something for so many seconds at most: what hangs in the kernel nobody can end. It then fails with 124.
+# Runs a command for at most $1 seconds; then returns 124. A process that hangs in the kernel cannot be killed.
 within() {
     limit=$1
     shift
@@ -38,14 +38,14 @@ within() {
     return "$status"
 }
 
-# The functions that the module's drivers have.
+# Lists the functions bound to the module's drivers.
 functions() {
     for driver in /sys/module/"$RISER_MODULE"/drivers/pci:*; do
         ls "/sys/bus/pci/drivers/${driver##*pci:}" 2>/dev/null
     done | grep : | sort
 }
 
-# One of them, by a number that was drawn.
+# Picks one of them by a random number.
 one_of_them() {
     count=$(functions | wc -l)
     [ "$count" -gt 0 ] && functions | sed -n "$(($1 % count + 1))p"
@@ -55,7 +55,7 @@ driver_of() {
     basename "$(readlink "/sys/bus/pci/devices/$1/driver")"
 }
 
-# Waits until there are as many functions as in the beginning, for so many seconds.
+# Waits for up to $1 seconds until there are as many functions as at the start.
 are_back() {
     for _ in $(seq $(($1 * 10))); do
         [ "$(functions | wc -l)" -ge "$expected" ] && return
@@ -91,7 +91,7 @@ step() {
     rebind)
         device=$(one_of_them "$1") && [ "$device" ] || return 0
         driver=/sys/bus/pci/drivers/$(driver_of "$device")
-        # It may go meanwhile: what counts is that it is back in the end.
+        # The function may vanish during the step. It must be back at the end.
         echo "$device" >"$driver/unbind" || true
         echo "$device" >"$driver/bind" || true
         ;;
@@ -104,7 +104,7 @@ step() {
     esac
 }
 
-# A driver may give a device up for good; found anew, it is to take it again.
+# A driver may give a device up permanently. After a rescan it must bind to the device again.
 find_anew() {
     for device in $known; do
         [ -e "/sys/bus/pci/devices/$device/remove" ] && echo 1 >"/sys/bus/pci/devices/$device/remove"
@@ -112,7 +112,7 @@ find_anew() {
     echo 1 >/sys/bus/pci/rescan
 }
 
-# The kernel's log: a reading that ends, since much has come at once, begins anew.
+# Follows the kernel's log. If a reader ends because messages came too fast, another one starts.
 kernel_log() {
     while :; do
         cat /dev/kmsg 2>/dev/null
@@ -120,7 +120,7 @@ kernel_log() {
     done
 }
 
-# What the kernel says of itself, with the number of the fault before it. A shell reads single bytes, of which /dev/kmsg gives none.
+# Reports the kernel's own messages with the number of the latest fault. A shell reads single bytes, of which /dev/kmsg gives none.
 watch_kernel() {
     last=-1
     kernel_log | while IFS=, read -r _ sequence line; do
@@ -162,7 +162,7 @@ again_and_again() {
 
 # One fault, and until the driver is through with it.
 endure() {
-    # So that the kernel's log tells what came before what.
+    # The mark orders faults and kernel messages in the log.
     echo "torture: fault $*" >/dev/kmsg
     say "fault $1 $2"
     number=$1 name=$2
@@ -198,7 +198,7 @@ slabs >$work/before
 say begun
 again_and_again &
 load=$!
-# Linux leaves Uncorrectable Internal Error masked, as it is by default (PCIe 5.0 §7.8.4.3): a port that loses a write would tell nobody.
+# Linux leaves Uncorrectable Internal Error masked, the default (PCIe 5.0 §7.8.4.3). A port that loses a write would not report it.
 for port in /sys/bus/pci/devices/*; do
     case $(cat "$port/class") in
     0x0604*) setpci -s "${port##*/}" ECAP_AER+8.l=0:400000 2>/dev/null ;;
