@@ -15,6 +15,7 @@ mod quiet;
 pub use build::{
     Above, FabricConfig, HostConfig, LinkName, MAX_HOSTS, SlotConfig, SwitchSlot, TopologyError,
 };
+pub use ends::PlacedRefusal;
 pub use hosts::NoHost;
 
 use crate::breakdown::Breakdown;

@@ -42,8 +42,8 @@ mod wire;
 
 pub use breakdown::Breakdown;
 pub use fabric::{
-    Above, Fabric, FabricConfig, HostConfig, LinkName, MAX_HOSTS, NoHost, RunTotals, SlotConfig, SwitchSlot,
-    TopologyError,
+    Above, Fabric, FabricConfig, HostConfig, LinkName, MAX_HOSTS, NoHost, PlacedRefusal, RunTotals,
+    SlotConfig, SwitchSlot, TopologyError,
 };
 pub use fault::{
     Alteration, FaultAction, FaultLimit, FaultRule, FrameKind, InternalError, TlpFilter, TlpType,

@@ -175,6 +175,10 @@ impl MessageCodes {
     /// The empty set.
     pub const NONE: MessageCodes = MessageCodes([0; 2]);
 
+    /// The messages that every endpoint takes: those of power management and locks.
+    pub const OF_ENDPOINTS: MessageCodes =
+        MessageCodes::of(&[UNLOCK, PM_ACTIVE_STATE_NAK, PME_TURN_OFF, SET_SLOT_POWER_LIMIT]);
+
     /// ERR_COR, ERR_NONFATAL and ERR_FATAL.
     pub const ERRORS: MessageCodes = MessageCodes::of(&[ERR_COR, ERR_NONFATAL, ERR_FATAL]);
 

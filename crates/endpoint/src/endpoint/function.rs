@@ -15,7 +15,7 @@ use device::seam::{
 };
 use tlp::message::MessageCodes;
 use tlp::split::request_piece;
-use tlp::{Class, Data, Mps, Mrrs, Span, TcSet, Time, Tlp, TrafficClass};
+use tlp::{AtomicRequest, Body, Class, Data, MemoryOp, Mps, Mrrs, Span, Tag, TcSet, Time, Tlp, TrafficClass};
 
 /// A posted output that the device has handed over.
 pub(super) enum Posted {
@@ -262,7 +262,7 @@ impl Function<Work> {
             return Begun::Refused;
         }
         if !self.settings.bus_master {
-            shared.counters.blocked_by_bus_master += 1;
+            self.block_write(shared, write.address, len as u32);
             return Begun::Refused;
         }
         shared.counters.dma_writes += 1;
@@ -272,6 +272,12 @@ impl Function<Work> {
             Ok(span) if at_once && piece as usize == len => Begun::Whole(span),
             _ => Begun::Split { at_once },
         }
+    }
+
+    #[cold]
+    fn block_write(&self, shared: &mut Shared, address: u64, len: u32) {
+        let limit = self.settings.mps.bytes();
+        self.blocked(shared, self.first_request(shared, MemoryOp::Write, (address, len), limit));
     }
 
     fn split_write(&mut self, shared: &mut Shared, write: DmaWrite, at_once: bool) {
@@ -295,8 +301,10 @@ impl Function<Work> {
 
     fn next_write(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
         if !self.settings.bus_master {
-            self.end_posted(now, shared);
-            return shared.blocked();
+            if let Some(Posted::Write(cursor)) = self.end_posted(now, shared) {
+                self.block_write(shared, cursor.address, cursor.data.len() as u32 - cursor.sent);
+            }
+            return None;
         }
         let requester = self.id(shared);
         let Posted::Write(cursor) = self.behind.posted.current()? else { return None };
@@ -394,7 +402,9 @@ impl Function<Work> {
         let error = if read.len > shared.limits.max_dma_len || end.is_none() {
             DmaError::TooLong
         } else if !self.settings.bus_master {
-            shared.counters.blocked_by_bus_master += 1;
+            let limit = self.settings.mrrs.bytes();
+            let first = self.first_request(shared, MemoryOp::Read, (read.address, read.len), limit);
+            self.blocked(shared, first);
             self.settings.not_bus_master()
         } else {
             let tc = read.options.tc;
@@ -422,13 +432,18 @@ impl Function<Work> {
                 return true;
             }
         };
-        shared.counters.blocked_by_bus_master += u64::from(!self.settings.bus_master);
+        if !self.settings.bus_master {
+            let (requester, tag, op, address) = (self.id(shared), Tag::default(), atomic.op, atomic.address);
+            let request =
+                operand.map(|operand| Body::Atomic(AtomicRequest { op, operand, requester, tag, address }));
+            self.blocked(shared, request);
+        }
         self.refuse_read(now, shared, (id, Err(error)));
         false
     }
 
     fn stop_sending(&mut self, now: Time, shared: &mut Shared) {
-        shared.counters.blocked_by_bus_master += 1;
+        self.blocked(shared, None);
         if let Some(done) = self.behind.reads.stop_sending(self.settings.not_bus_master()) {
             self.refuse_read(now, shared, done);
         }

@@ -113,7 +113,7 @@ const NO_ERRORS: [&str; 16] = [
 ];
 
 /// Error counters of refused TLPs. [`Shared::refused`](super::Shared::refused) alone adds to them, and names the rule.
-const REFUSALS: [&str; 12] = [
+const REFUSALS: [&str; 13] = [
     "unsupported_requests",
     "unsupported_posted",
     "completer_aborts",
@@ -126,6 +126,7 @@ const REFUSALS: [&str; 12] = [
     "received_abort",
     "request_overflows",
     "ecrc_errors",
+    "blocked_by_bus_master",
 ];
 
 impl Counters {

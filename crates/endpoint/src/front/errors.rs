@@ -6,10 +6,10 @@ use super::requests::{Question, Reply};
 use super::{Behind, Front, Function, Shared};
 use config::{DetectedError, ErrorMessage, ErrorReport, Uncorrectable};
 use link::header_log;
-use tlp::rules::Head;
+use tlp::rules::{Head, Reason};
 use tlp::{
     Access, AtomicRequest, Bdf, Body, ConfigKind, ConfigRequest, IoRequest, MemoryOp, MemoryRequest,
-    OperandSize, Prefixes, Repr, RuleId, Tlp, Violation,
+    OperandSize, Prefixes, Repr, Tlp, Violation,
 };
 
 /// The Header Log and TLP Prefix Log of a TLP (`PCIe 5.0 §7.8.4.8`, §7.8.4.12): byte 0 in bits 31:24; absent DWs are
@@ -134,7 +134,8 @@ impl<B: Behind> Function<B> {
     /// Counts and logs the Completion Timeout of a request (`PCIe 5.0 §2.8`).
     #[cold]
     pub(crate) fn timed_out(&mut self, shared: &mut Shared, request: LoggedTlp) {
-        let (place, why) = (Some(usize::from(self.number)), Violation::new(RuleId::CompletionTimeout, 0));
+        let (place, waited) = (Some(usize::from(self.number)), self.settings.completion_timeout);
+        let why = Reason::timeout(waited.unwrap_or_default());
         shared.refused(|c| &mut c.completion_timeouts, place, why, request.head());
         self.log(shared, Uncorrectable::CompletionTimeout, false, request);
     }

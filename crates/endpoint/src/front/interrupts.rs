@@ -16,7 +16,10 @@ use tlp::{
 impl<B: Behind> Function<B> {
     pub(crate) fn interrupt(&mut self, shared: &mut Shared, vector: u16) -> Option<Tlp> {
         if !self.settings.bus_master {
-            return shared.blocked();
+            let address = self.settings.msi.map(|msi| msi.address);
+            let write = |at| self.first_request(shared, MemoryOp::Write, (at, 4), 4);
+            self.blocked(shared, address.and_then(write));
+            return None;
         }
         match &mut self.msix {
             Some(msix) if self.settings.msix.enabled => match msix.raise(vector, self.settings.msix) {

@@ -5,7 +5,9 @@
 use super::claim::{Claim, Drop};
 use super::{Behind, Front};
 use crate::port::CreditReturn;
-use tlp::message::{PM_ACTIVE_STATE_NAK, PME_TURN_OFF, SET_SLOT_POWER_LIMIT, UNLOCK, is_ignored};
+use tlp::message::{
+    MessageCodes, PM_ACTIVE_STATE_NAK, PME_TURN_OFF, SET_SLOT_POWER_LIMIT, UNLOCK, is_ignored,
+};
 use tlp::rules::reasons::{beyond_mps, wrong_length};
 use tlp::{Bdf, Data, Message, MessageRouting, RuleId, Tlp, Violation};
 
@@ -76,11 +78,9 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// Whether a function takes messages of `code`. Each takes those of power management and locks; its device says
-    /// which others.
+    /// Whether a function takes messages of `code`: its device says which it takes beyond those of every endpoint.
     fn takes(&self, index: usize, code: u8) -> bool {
-        matches!(code, UNLOCK | PM_ACTIVE_STATE_NAK | PME_TURN_OFF | SET_SLOT_POWER_LIMIT)
-            || self.functions[index].behind.messages().contains(code)
+        MessageCodes::OF_ENDPOINTS.or(self.functions[index].behind.messages()).contains(code)
     }
 
     /// Handles messages that do not reach the device: PME_Turn_Off, which is acknowledged (`PCIe 5.0 §5.3.3.2.1`);

@@ -200,11 +200,6 @@ impl Shared {
         None
     }
 
-    pub(crate) fn blocked(&mut self) -> Option<Tlp> {
-        self.counters.blocked_by_bus_master += 1;
-        None
-    }
-
     /// The DW that answers an I/O read: the bytes of `span` in their lanes.
     pub(crate) fn whole_dw(&self, span: Span, data: &Data) -> Data {
         let Some(bytes) = data.bytes() else { return Data::Counted(4) };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Refused TLPs: the one place that counts them, with the rule that each breaks. Never logs an error.
 
-use super::{Behind, Counters, Front, Shared};
+use super::{Behind, Counters, Front, Function, Shared};
 use device::seam::CompletionError;
-use tlp::Violation;
 use tlp::rules::reasons::{aborted, unsupported};
-use tlp::rules::{Head, Refusal};
+use tlp::rules::{Head, Reason, Refusal};
+use tlp::split::request_piece;
+use tlp::{Body, MemoryOp, MemoryRequest, Repr, Span, Tag, Violation};
 
 impl Shared {
     /// Counts a TLP that `function` refuses, or a request that it gives up, and keeps the reason. No other code writes
@@ -15,11 +16,38 @@ impl Shared {
         &mut self,
         counter: fn(&mut Counters) -> &mut u64,
         function: Option<usize>,
-        why: Violation,
+        why: impl Into<Reason>,
         tlp: Head,
     ) {
         *counter(&mut self.counters) += 1;
         self.refusals.record(self.now, function.map(|index| index as u16), why, tlp);
+    }
+}
+
+impl<B: Behind> Function<B> {
+    /// Counts a request that the function may not issue: Bus Master Enable is clear, or it is not in D0. `request` is its
+    /// first TLP.
+    #[cold]
+    pub(crate) fn blocked(&self, shared: &mut Shared, request: Option<Body>) {
+        let head = request.map_or_else(Head::default, |body| Head::of_header(&Repr::new(body)));
+        let function = Some(usize::from(self.number));
+        shared.refused(|c| &mut c.blocked_by_bus_master, function, self.settings.gate(), head);
+    }
+
+    /// The first memory request of a transfer that is split at `limit` bytes.
+    #[cold]
+    pub(crate) fn first_request(
+        &self,
+        shared: &Shared,
+        op: MemoryOp,
+        (address, len): (u64, u32),
+        limit: u32,
+    ) -> Option<Body> {
+        let span = match len {
+            0 => Span::zero_length(address),
+            _ => Span::covering(address, request_piece(address, len, limit)).ok()?,
+        };
+        Some(Body::Memory(MemoryRequest { op, requester: self.id(shared), tag: Tag::default(), span }))
     }
 }
 

@@ -7,7 +7,7 @@ use config::{
     AtomicSupport, BarKind, BarWindow, ConfigSpace, DeferrableLength, MsiConfig, MsixControl, PowerState,
 };
 use device::seam::{BarIndex, DmaError};
-use tlp::{Attributes, Duration, Mps, Mrrs, TaggedRequests};
+use tlp::{Attributes, Duration, Mps, Mrrs, RuleId, TaggedRequests, Violation};
 
 /// The settings of one function, read from its configuration space whenever a write changed it.
 #[derive(Clone, Debug)]
@@ -120,6 +120,16 @@ impl Settings {
     /// Why the function may issue no requests, where `bus_master` is false.
     pub(crate) fn not_bus_master(&self) -> DmaError {
         if self.in_d0 { DmaError::BusMasterDisabled } else { DmaError::NotInD0 }
+    }
+
+    /// The same as a violation; the states other than D0 are one: D3.
+    #[cold]
+    pub(crate) fn gate(&self) -> Violation {
+        if self.in_d0 {
+            Violation::new(RuleId::BusMasterEnable, 0)
+        } else {
+            Violation::new(RuleId::PowerState, 3)
+        }
     }
 
     /// Sets the tags of a function that has these settings.

@@ -2,14 +2,15 @@
 //! The requests that a design has to answer, by Requester ID and tag, and how much of each is answered. Never decides what to
 //! answer.
 
-use super::RefusedTlp;
 use super::requester::Requester;
+use super::{RefusedTlp, no_request};
 use crate::front::refusals::of_answer;
 use crate::front::requests::{Question, Reply};
 use crate::front::{Function, Shared};
 use device::seam::{CompletionError, Token};
 use std::collections::BTreeMap;
-use tlp::{Asked, Bdf, Body, Completion, Repr, Status, Tag, Time, Tlp};
+use tlp::rules::reasons::{beyond_mps, wrong_length};
+use tlp::{Asked, Bdf, Body, Completion, Repr, RuleId, Status, Tag, Time, Tlp, Violation};
 
 /// A request that is not fully answered.
 struct Open {
@@ -48,16 +49,17 @@ impl Answering {
         shared: &mut Shared,
         tlp: &mut Tlp,
     ) -> Result<bool, RefusedTlp> {
-        let Body::Completion(completion) = tlp.repr.body else { return Err(RefusedTlp::NoRequest) };
+        let none = || no_request(&tlp.repr);
+        let Body::Completion(completion) = tlp.repr.body else { return Err(none()) };
         let place = key((completion.requester, completion.tag));
-        let open = self.0.get_mut(&place).ok_or(RefusedTlp::NoRequest)?;
-        let function = functions.get_mut(usize::from(open.function)).ok_or(RefusedTlp::NoRequest)?;
+        let open = self.0.get_mut(&place).ok_or_else(none)?;
+        let function = functions.get_mut(usize::from(open.function)).ok_or_else(none)?;
         let peeked = open.begun.or_else(|| shared.requests.question(open.function, open.token));
-        let question = peeked.ok_or(RefusedTlp::NoRequest)?;
+        let question = peeked.ok_or_else(none)?;
         let asked = question.asked(function.completer(shared));
         let bytes = fit(&completion, tlp, &question, &asked, open.sent)?;
         if bytes > function.settings.mps.bytes() {
-            return Err(RefusedTlp::Completion);
+            return Err(RefusedTlp::Completion(beyond_mps(tlp)));
         }
         if open.begun.is_none() {
             open.begun = shared.requests.answer(open.function, open.token);
@@ -91,13 +93,23 @@ impl Answering {
 
 /// The bytes of its request that a completion answers; zero where it has no data.
 fn fit(c: &Completion, tlp: &Tlp, question: &Question, asked: &Asked, sent: u32) -> Result<u32, RefusedTlp> {
+    let broken = |why| Err(RefusedTlp::Completion(why));
     match c.status {
         Status::Success if question.reply.has_data() => {
-            let bytes = asked.bytes.behind(sent).place_next(c).map_err(|_| RefusedTlp::Completion)?;
-            (tlp.data.len() == bytes as usize).then_some(bytes).ok_or(RefusedTlp::Completion)
+            let awaited = asked.bytes.behind(sent);
+            match awaited.place_next(c) {
+                Ok(bytes) if tlp.data.len() == bytes as usize => Ok(bytes),
+                Ok(_) => broken(wrong_length(tlp)),
+                Err(misfit) => broken(awaited.violation(c, misfit)),
+            }
         }
-        Status::Success if c.length_dw.is_some() => Err(RefusedTlp::Completion),
-        Status::ConfigRetry if question.reply != Reply::NothingOrRetry => Err(RefusedTlp::Completion),
+        // Fmt with data, and without.
+        Status::Success if c.length_dw.is_some() => {
+            broken(Violation::expecting(RuleId::CompletionType, 0b010, 0b000))
+        }
+        Status::ConfigRetry if question.reply != Reply::NothingOrRetry => {
+            broken(Violation::new(RuleId::CompletionRetry, c.status.bits().into()))
+        }
         _ => Ok(0),
     }
 }

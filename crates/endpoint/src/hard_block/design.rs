@@ -4,8 +4,9 @@
 use crate::port::LinkCredits;
 use config::ConfigSpace;
 use device::seam::{BarIndex, DmaError, Ready, ResetKind, Token};
+use std::fmt;
 use tlp::message::MessageCodes;
-use tlp::{Bdf, Class, Tag, Time, Tlp};
+use tlp::{Bdf, Class, RuleId, Tag, Time, Tlp, Violation};
 
 /// A design behind a front. Sans-IO like a [`Device`](device::Device), but it sees TLPs: requests that hit a BAR of
 /// one of its functions come as they are, and what it sends has tags of its own choosing.
@@ -200,14 +201,12 @@ pub enum DesignOutput {
 }
 
 /// Why a TLP of a design was not sent, or should not have been.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RefusedTlp {
     /// There is no such function.
-    #[error("there is no function {0}")]
     NoFunction(u16),
     /// It is of another class than was polled.
-    #[error("a {is:?} TLP where {polled:?} was polled")]
     Class {
         /// The class of the TLP.
         is: Class,
@@ -215,13 +214,10 @@ pub enum RefusedTlp {
         polled: Class,
     },
     /// The function may not issue requests: Bus Master Enable, or the power state.
-    #[error("{0}")]
     Gated(DmaError),
     /// It breaks a rule for TLPs (`PCIe 5.0 §2.2`).
-    #[error("{0}")]
-    Malformed(tlp::Violation),
+    Malformed(Violation),
     /// A read asks for more than Max_Read_Request_Size.
-    #[error("a read of {bytes} B: legal are up to {mrrs} B (Max_Read_Request_Size)")]
     TooLong {
         /// Bytes asked for, in whole DWs.
         bytes: u32,
@@ -229,15 +225,10 @@ pub enum RefusedTlp {
         mrrs: u32,
     },
     /// No function behind a slot sends such a request: configuration, I/O, locked reads, deferrable writes.
-    #[error("no function of a slot sends such a request")]
-    Kind,
+    Kind(Violation),
     /// The tag is in use, or at rest after a timeout.
-    #[error("tag {0} is not free")]
     Tag(u16),
     /// The tag is none of the function's: as many as it may have requests outstanding, of those that software has enabled.
-    #[error(
-        "tag {tag}: legal are {first} to {last}, by the requests that may be outstanding, Extended Tag Field Enable and 10-Bit Tag Requester Enable"
-    )]
     TagRange {
         /// The tag.
         tag: u16,
@@ -247,14 +238,54 @@ pub enum RefusedTlp {
         last: u16,
     },
     /// A completion matches no request that is to be answered.
-    #[error("it answers no request")]
-    NoRequest,
+    NoRequest(Violation),
     /// A completion does not fit its request, or what remains of it.
-    #[error("the completion does not fit its request")]
-    Completion,
+    Completion(Violation),
 }
 
+/// Names rule, field, value and legal values, and the limit of the function.
+impl fmt::Display for RefusedTlp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self, self.violation()) {
+            (RefusedTlp::TooLong { mrrs, .. }, Some(why)) => {
+                write!(f, "{why}; Max_Read_Request_Size is {mrrs} bytes")
+            }
+            (RefusedTlp::TagRange { first, last, .. }, Some(why)) => {
+                write!(f, "{why}; the function has tags {first:#x} to {last:#x}")
+            }
+            (_, Some(why)) => write!(f, "{why}"),
+            (RefusedTlp::NoFunction(function), _) => write!(f, "there is no function {function}"),
+            (RefusedTlp::Class { is, polled }, _) => write!(f, "a {is:?} TLP where {polled:?} was polled"),
+            (RefusedTlp::Gated(error), _) => write!(f, "{error}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for RefusedTlp {}
+
 impl RefusedTlp {
+    /// The rule that the TLP breaks; `None` if it is refused for how it was handed over.
+    #[must_use]
+    pub fn violation(&self) -> Option<Violation> {
+        Some(match *self {
+            RefusedTlp::NoFunction(_) | RefusedTlp::Class { .. } => return None,
+            RefusedTlp::Gated(DmaError::BusMasterDisabled) => Violation::new(RuleId::BusMasterEnable, 0),
+            RefusedTlp::Gated(DmaError::AtomicsDisabled) => Violation::new(RuleId::AtomicRequesterEnable, 0),
+            RefusedTlp::Gated(DmaError::NotInD0) => Violation::new(RuleId::PowerState, 3),
+            RefusedTlp::Gated(_) => return None,
+            RefusedTlp::TooLong { bytes, .. } => {
+                Violation::new(RuleId::MaxReadRequestSize, (bytes / 4).into())
+            }
+            RefusedTlp::Tag(tag) => Violation::new(RuleId::TagInUse, tag.into()),
+            RefusedTlp::TagRange { tag, .. } => Violation::new(RuleId::TagRange, tag.into()),
+            RefusedTlp::Malformed(why)
+            | RefusedTlp::Kind(why)
+            | RefusedTlp::NoRequest(why)
+            | RefusedTlp::Completion(why) => why,
+        })
+    }
+
     /// Whether a link can carry such a TLP, and somebody answers it as the specification says: not where a register forbids to send, where
     /// nobody is there who sends, and where nobody could follow it by its tag.
     pub fn may_be_sent(&self) -> bool {
@@ -265,10 +296,10 @@ impl RefusedTlp {
             | RefusedTlp::TagRange { .. } => false,
             RefusedTlp::Malformed(_)
             | RefusedTlp::TooLong { .. }
-            | RefusedTlp::Kind
+            | RefusedTlp::Kind(_)
             | RefusedTlp::Tag(_)
-            | RefusedTlp::NoRequest
-            | RefusedTlp::Completion => true,
+            | RefusedTlp::NoRequest(_)
+            | RefusedTlp::Completion(_) => true,
         }
     }
 }

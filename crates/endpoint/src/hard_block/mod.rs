@@ -30,8 +30,12 @@ use device::seam::{DmaError, Ready, ResetKind, Token};
 use link::Notice;
 use requester::{Issued, Requester};
 use tlp::message::MessageCodes;
-use tlp::rules::Refusal;
-use tlp::{Bdf, Body, Class, Completion, MemoryOp, PayloadPool, Repr, Tag, TagState, TcSet, Time, Tlp};
+use tlp::rules::reasons::{of_transaction, request_type};
+use tlp::rules::{Head, Refusal};
+use tlp::{
+    Bdf, Body, Class, Completion, MemoryOp, PayloadPool, Repr, RuleId, Tag, TagState, TcSet, Time, Tlp,
+    Violation,
+};
 
 /// A hard block with its design.
 pub struct HardBlock<D> {
@@ -249,16 +253,19 @@ impl<D: TlpDesign> HardBlock<D> {
             Err(why) if why.may_be_sent() && self.design.sends_wrong(&why) => {
                 return self.send_wrong(now, function, tlp, why);
             }
-            Err(why) => {
-                self.refuse(now, tlp, why);
-            }
+            Err(why) => self.refuse(now, function, tlp, why),
         }
         None
     }
 
-    /// Gives a TLP back to the design, which is not sent.
-    fn refuse(&mut self, now: Time, tlp: Tlp, why: RefusedTlp) {
-        self.front.shared.counters.bad_outputs += u64::from(!matches!(why, RefusedTlp::Gated(_)));
+    /// Gives a TLP of a function back to the design, which is not sent.
+    #[cold]
+    fn refuse(&mut self, now: Time, function: u16, tlp: Tlp, why: RefusedTlp) {
+        let shared = &mut self.front.shared;
+        shared.counters.bad_outputs += u64::from(!matches!(why, RefusedTlp::Gated(_)));
+        if let Some(why) = why.violation() {
+            shared.refusals.record(now, Some(function), why, Head::of(&tlp));
+        }
         self.design.handle(now, DesignInput::Refused { tlp, why });
         self.front.shared.wake_after_refusal(now);
     }
@@ -369,13 +376,23 @@ fn check_kind(repr: &Repr, mrrs: u32, atomic_requester: bool) -> Result<(), Refu
                 Err(RefusedTlp::TooLong { bytes: m.span.length_dw() * 4, mrrs })
             }
             MemoryOp::Read | MemoryOp::Write => Ok(()),
-            MemoryOp::ReadLocked | MemoryOp::WriteDeferrable => Err(RefusedTlp::Kind),
+            MemoryOp::ReadLocked | MemoryOp::WriteDeferrable => Err(wrong_kind(repr)),
         },
         Body::Atomic(_) if !atomic_requester => Err(RefusedTlp::Gated(DmaError::AtomicsDisabled)),
         Body::Atomic(_) | Body::Message(_) => Ok(()),
-        Body::Io(_) | Body::Config(_) => Err(RefusedTlp::Kind),
-        Body::Completion(_) => Err(RefusedTlp::NoRequest),
+        Body::Io(_) | Body::Config(_) => Err(wrong_kind(repr)),
+        Body::Completion(_) => Err(no_request(repr)),
     }
+}
+
+#[cold]
+fn wrong_kind(repr: &Repr) -> RefusedTlp {
+    RefusedTlp::Kind(Violation { rule: RuleId::EndpointRequest, ..request_type(repr) })
+}
+
+#[cold]
+fn no_request(completion: &Repr) -> RefusedTlp {
+    RefusedTlp::NoRequest(of_transaction(RuleId::UnexpectedCompletion, completion))
 }
 
 impl<D: TlpDesign> TlpPort for HardBlock<D> {

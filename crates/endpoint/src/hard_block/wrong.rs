@@ -29,7 +29,7 @@ impl<D: TlpDesign> HardBlock<D> {
         why: RefusedTlp,
     ) -> Option<Tlp> {
         if let Err(gated) = self.prepare(now, function, &mut tlp) {
-            self.refuse(now, tlp, gated);
+            self.refuse(now, function, tlp, gated);
             return None;
         }
         self.front.shared.counters.wrong_outputs += 1;

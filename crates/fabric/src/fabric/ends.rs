@@ -9,6 +9,17 @@ use crate::wire::PortState;
 use tlp::Time;
 use tlp::rules::Refusal;
 
+/// A refusal with the name of the component.
+#[derive(Clone, Debug)]
+pub struct PlacedRefusal {
+    /// The component, and the place in it.
+    pub place: String,
+    /// The refusal.
+    pub refusal: Refusal,
+    /// The windows of root ports, if none of them claims an address of the host.
+    pub note: Option<String>,
+}
+
 impl Fabric {
     /// True if something other than the upkeep of links is still to come.
     fn is_live(&self) -> bool {
@@ -166,10 +177,11 @@ impl Fabric {
     }
 
     /// Why TLPs were refused, each with the name of the component.
-    pub fn refusals(&self) -> Vec<(String, Refusal)> {
+    pub fn refusals(&self) -> Vec<PlacedRefusal> {
         let hosts = self.hosts.iter().enumerate().flat_map(|(n, host)| {
             let place = |at: u16| format!("root port {at}");
-            placed(self.of_host(n, "root complex"), host.root.refusals().to_vec(), place)
+            let placed = placed(self.of_host(n, "root complex"), host.root.refusals().to_vec(), place);
+            placed.map(|one| PlacedRefusal { note: host.root.windows_missed(&one.refusal), ..one })
         });
         let switches = self.switches.iter().enumerate().flat_map(|(n, state)| {
             placed(self.switch_name(n), state.switch.refusals().to_vec(), |at| format!("port {at}"))
@@ -216,9 +228,12 @@ fn placed(
     who: String,
     refusals: Vec<Refusal>,
     name: impl Fn(u16) -> String,
-) -> impl Iterator<Item = (String, Refusal)> {
-    refusals.into_iter().map(move |refusal| match refusal.place {
-        Some(place) => (format!("{who}, {}", name(place)), refusal),
-        None => (who.clone(), refusal),
+) -> impl Iterator<Item = PlacedRefusal> {
+    refusals.into_iter().map(move |refusal| {
+        let place = match refusal.place {
+            Some(place) => format!("{who}, {}", name(place)),
+            None => who.clone(),
+        };
+        PlacedRefusal { place, refusal, note: None }
     })
 }

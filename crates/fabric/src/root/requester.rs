@@ -335,6 +335,11 @@ impl RootComplex {
         data: Data,
     ) -> Option<Option<usize>> {
         let (Some(port), Some(body)) = (port, body) else {
+            // Software finds out by a configuration request whether a function exists.
+            if let Some(body) = body.filter(|body| !matches!(body, Body::Config(_))) {
+                let repr = Repr::new(body);
+                self.base.nowhere(now, repr, unrouted(&repr));
+            }
             self.base.tell_host(now, HostInput::Done { id, result: Err(HostError::NoDevice) });
             return Some(None);
         };

@@ -359,5 +359,9 @@ fn requests_without_a_root_port_end_there() {
             if all == [Some(nowhere); 3] { Ok(()) } else { Err(format!("{all:?}")) }
         });
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);
-    assert_eq!(fabric.root().counters().unsupported_requests, 2);
+    assert_eq!(fabric.root().counters().unsupported_requests, 3);
+    let [refusal] = &fabric.refusals()[..] else { panic!("{:?}", fabric.refusals()) };
+    assert_eq!((refusal.refusal.violation.found, refusal.refusal.count), (AddressMap.mmio32(1).base, 3));
+    let windows = "windows of root port 0: 0x80000000-0x8fffffff, 0x4000000000-0x47ffffffff";
+    assert!(refusal.note.as_ref().is_some_and(|note| note.ends_with(windows)), "{:?}", refusal.note);
 }

@@ -3,6 +3,7 @@
 
 use crate::{root_rig, switch_rig};
 use config::ext::{acs, dpc};
+use riser_fabric::PlacedRefusal;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tlp::*;
@@ -120,9 +121,40 @@ fn a_root_complex_names_the_rule() {
         let refusal = fabric.root().refusals()[0];
         assert_eq!(refusal.tlp.to_string(), format!("{tlp}"), "{what}");
         assert!(refusal.at > Time::ZERO + Duration::from_us(100), "{what}: {}", refusal.at);
-        let [(place, _)] = &fabric.refusals()[..] else { panic!("{what}: one refusal") };
+        let [PlacedRefusal { place, .. }] = &fabric.refusals()[..] else { panic!("{what}: one refusal") };
         assert_eq!(place, "root complex, root port 0", "{what}");
     }
+}
+
+/// Requests of the host to addresses below no root port: 8 MiB, and I/O port 0x80. A configuration read of bus 9 is a probe.
+#[test]
+fn a_root_complex_names_host_requests_that_no_root_port_claims() {
+    let rig = root_rig::Rig::new();
+    (0..2).for_each(|n| rig.ends[usize::from(n)].serve(root_rig::below(n)));
+    let fabric = rig.run(|cpu| async move {
+        for _ in 0..3 {
+            assert!(cpu.read(0x80_0000, 4).await.is_err());
+        }
+        assert!(cpu.io_read(0x80, 1).await.is_err());
+        assert!(cpu.config_read(Bdf::from_bits(0x0900), 0).await.is_err());
+        Ok(())
+    });
+    let refusals = fabric.refusals();
+    let found: Vec<_> = refusals
+        .iter()
+        .map(|r| (r.place.as_str(), r.refusal.violation, r.refusal.count, r.refusal.routine))
+        .collect();
+    let root = "root complex";
+    assert_eq!(found, [(root, Violation::new(RuleId::UnclaimedAddress, 0x80_0000), 4, false),]);
+    assert!(refusals[0].refusal.tlp.to_string().starts_with("MRd, "), "{refusals:?}");
+    assert_eq!(
+        refusals[0].note.as_deref(),
+        Some(
+            "no root port claims it, a processor reads all ones; windows of root port 0: 0x90000000-0x9fffffff; root port 1: \
+             0xa0000000-0xafffffff"
+        )
+    );
+    assert_eq!(fabric.root().counters().unsupported_requests, 4);
 }
 
 /// Rows: how a completion of a read of 8 bytes at offset 4 is changed, and the rule that it breaks then.
@@ -179,6 +211,7 @@ const COUNTERS: [(&str, &[&str]); 5] = [
             "received_unsupported",
             "received_abort",
             "request_overflows",
+            "blocked_by_bus_master",
             "ecrc_errors",
         ],
     ),
@@ -223,7 +256,9 @@ const COUNTERS: [(&str, &[&str]); 5] = [
 
 /// Files that add to a counter without a rule, and how often: TLPs that count twice and have named their rule before, and
 /// outputs of a host program that are no TLPs.
-const WITHOUT_RULE: [(&str, &str, usize); 5] = [
+const WITHOUT_RULE: [(&str, &str, usize); 7] = [
+    ("endpoint/src/hard_block/mod.rs", "blocked_by_bus_master", 1),
+    ("endpoint/src/hard_block/wrong.rs", "blocked_by_bus_master", 1),
     ("fabric/src/root/refusals.rs", "unsupported_requests", 1),
     ("fabric/src/root/requester.rs", "unsupported_requests", 2),
     ("fabric/src/root/requester/endings.rs", "unsupported_requests", 1),

@@ -186,10 +186,10 @@ fn what_the_front_says_is_told() {
     bench.block.handle(DesignInput::SentWrong { tlp: tlp(), why: RefusedTlp::Tag(7) });
     let [first, second] = &bench.findings()[..] else { panic!() };
     assert!(
-        first.contains("the TLP was not sent: ") && first.ends_with("00000002010007ff00001000"),
+        first.contains("the TLP was not sent: Bus Master Enable 0, expected 1 (PCIe 5.0 §7.5.1.1.3, rule bus-master-enable)") && first.ends_with("00000002010007ff00001000"),
         "{first}"
     );
-    assert!(second.contains("the TLP was sent as it is: tag 7 is not free"), "{second}");
+    assert!(second.contains("the TLP was sent as it is: Tag 0x7, expected a tag that "), "{second}");
     bench.block.handle(DesignInput::Reset { function: 0, kind: ResetKind::FunctionLevel });
     let shown: Vec<u32> = (0..3)
         .map(|_| {

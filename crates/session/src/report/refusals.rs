@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Refused TLPs in reports. Never decides what is refused.
 
-use fabric::Fabric;
+use fabric::{Fabric, PlacedRefusal};
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 use tlp::rules::Refusal;
@@ -27,9 +27,15 @@ pub struct RefusalReport {
     pub time_ps: u64,
     /// The number of TLPs.
     pub count: u64,
+    /// How long the first request had waited when it was given up, in picoseconds; left out for other reasons.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waited_ps: Option<u64>,
     /// True in normal operation: configuration reads that look for a function, and TLPs that the link sends again. The text of
     /// a report leaves them out.
     pub routine: bool,
+    /// The windows of root ports, if none of them claims an address of the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     #[serde(skip)]
     refusal: Refusal,
 }
@@ -52,7 +58,9 @@ impl RefusalReport {
             tlp: refusal.tlp.to_string(),
             time_ps: refusal.at.as_ps(),
             count: refusal.count,
+            waited_ps: refusal.waited.map(|waited| waited.as_ps()),
             routine: refusal.routine,
+            note: None,
             refusal,
         }
     }
@@ -66,10 +74,13 @@ impl RefusalReport {
 /// ``slot `nic`: 4 completions refused: Lower Address 0x0, expected 0x40 ...``
 impl Display for RefusalReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.refusal)
+        write!(f, "{}: {}", self.place, self.refusal)?;
+        self.note.iter().try_for_each(|note| write!(f, "; {note}"))
     }
 }
 
 pub(crate) fn refusals(fabric: &Fabric) -> Vec<RefusalReport> {
-    fabric.refusals().into_iter().map(|(place, refusal)| RefusalReport::new(place, refusal)).collect()
+    let report =
+        |PlacedRefusal { place, refusal, note }| RefusalReport { note, ..RefusalReport::new(place, refusal) };
+    fabric.refusals().into_iter().map(report).collect()
 }

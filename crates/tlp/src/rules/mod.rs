@@ -24,7 +24,7 @@ use crate::message::MessageType;
 use crate::wire::Header;
 use crate::{Bdf, Body, Mps, Prefixes, Repr, SpanError, TcSet, Tlp};
 use core::fmt;
-pub use refusal::{Head, Refusal, Refusals};
+pub use refusal::{Head, Reason, Refusal, Refusals};
 pub use table::RuleId;
 use table::{COUNT, TABLE};
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a component refused, dropped or gave up TLPs: the first TLP of each kind, and their number. Decides nothing.
 
-use super::{RuleId, Violation};
+use super::{Rule, RuleId, Violation};
 use crate::wire::Header;
-use crate::{Class, Prefixes, Repr, Time, Tlp};
+use crate::{Class, Duration, Prefixes, Repr, Time, Tlp};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -22,6 +22,15 @@ pub struct Refusal {
     pub at: Time,
     /// The number of TLPs.
     pub count: u64,
+    /// How long the first request had waited when it was given up; `None` for other reasons.
+    pub waited: Option<Duration>,
+}
+
+/// Why a TLP is refused, or a request given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reason {
+    violation: Violation,
+    waited: Option<Duration>,
 }
 
 /// Prefixes and header of a TLP, as bytes on the wire.
@@ -44,18 +53,23 @@ impl Refusals {
 
     /// Counts a refusal at `now`; keeps the TLP if it is the first one of its rule and place.
     #[cold]
-    pub fn record(&mut self, now: Time, place: Option<u16>, violation: Violation, tlp: Head) {
-        self.total += 1;
+    pub fn record(&mut self, now: Time, place: Option<u16>, why: impl Into<Reason>, tlp: Head) {
+        let Reason { violation, waited } = why.into();
         let routine = is_routine(violation.rule, &tlp);
-        let same = |kind: &Refusal| {
-            (kind.violation.rule, kind.place, kind.routine) == (violation.rule, place, routine)
-        };
-        match self.kinds.iter().position(same) {
-            Some(kind) => self.kinds[kind].count += 1,
-            None if self.kinds.len() < Self::MAX_KINDS => {
-                self.kinds.push(Refusal { violation, place, routine, tlp, at: now, count: 1 });
-            }
-            None => {}
+        self.add(&Refusal { violation, place, routine, tlp, at: now, count: 1, waited });
+    }
+
+    /// Adds refusals of one kind by another component that has the same clock. Keeps the earlier TLP.
+    #[cold]
+    pub fn add(&mut self, other: &Refusal) {
+        self.total += other.count;
+        let kind = |kind: &Refusal| (kind.violation.rule, kind.place, kind.routine);
+        if let Some(mine) = self.kinds.iter_mut().find(|mine| kind(mine) == kind(other)) {
+            let count = mine.count + other.count;
+            let first = if other.at < mine.at { *other } else { *mine };
+            *mine = Refusal { count, ..first };
+        } else if self.kinds.len() < Self::MAX_KINDS {
+            self.kinds.push(*other);
         }
     }
 
@@ -69,6 +83,20 @@ impl Refusals {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
+    }
+}
+
+impl Reason {
+    /// No completion came within `waited` (`PCIe 5.0 §2.8`).
+    #[must_use]
+    pub const fn timeout(waited: Duration) -> Reason {
+        Reason { violation: Violation::new(RuleId::CompletionTimeout, 0), waited: Some(waited) }
+    }
+}
+
+impl From<Violation> for Reason {
+    fn from(violation: Violation) -> Reason {
+        Reason { violation, waited: None }
     }
 }
 
@@ -170,10 +198,19 @@ impl Refusal {
     // The outcome for the TLPs, as a participle.
     fn outcome(&self, class: Option<Class>) -> &'static str {
         match (self.violation.rule, class) {
-            (RuleId::CompletionTimeout, _) => "timed out",
             (RuleId::UnsupportedRequest | RuleId::CompleterAbort, Some(Class::Completion)) => "received",
             _ => "refused",
         }
+    }
+}
+
+// Picoseconds as `12.300 us`.
+struct Us(u64);
+
+impl fmt::Display for Us {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0 / 1_000;
+        write!(f, "{}.{:03} us", ns / 1_000, ns % 1_000)
     }
 }
 
@@ -190,9 +227,16 @@ impl fmt::Display for Refusal {
         };
         let plural = if self.count == 1 { "" } else { "s" };
         let outcome = self.outcome(class.map(|(class, _)| class));
-        let us = self.at.as_ps() / 1_000;
-        write!(f, "{} {noun}{plural} {outcome}: {}; first at ", self.count, self.violation)?;
-        write!(f, "{}.{:03} us: {}", us / 1_000, us % 1_000, self.tlp)
+        write!(f, "{} {noun}{plural} ", self.count)?;
+        match self.waited {
+            Some(waited) => {
+                let Rule { section, name, .. } = self.violation.rule();
+                let specification = self.violation.rule().specification();
+                write!(f, "timed out after {} ({specification} {section}, rule {name})", Us(waited.as_ps()))?;
+            }
+            None => write!(f, "{outcome}: {}", self.violation)?,
+        }
+        write!(f, "; first at {}: {}", Us(self.at.as_ps()), self.tlp)
     }
 }
 
@@ -200,6 +244,19 @@ impl fmt::Display for Refusal {
 mod tests {
     use super::*;
     use std::string::ToString;
+
+    #[test]
+    fn names_how_long_a_request_had_waited() {
+        let mut refusals = Refusals::default();
+        let read = [0, 0, 0, 1, 1, 0, 7, 0xf, 0, 0, 0x20, 0];
+        let why = Reason::timeout(Duration::from_ms(50));
+        refusals.record(Time::from_ps(51_000_000_000), None, why, Head::of_bytes(&read));
+        assert_eq!(
+            refusals.kinds()[0].to_string(),
+            "1 request timed out after 50000.000 us (PCIe 5.0 §2.8, rule completion-timeout); first at 51000.000 us: MRd, \
+             len 1, requester 01:00.0, tag 0x07, last 0x0, first 0xf, Addr 0x00002000"
+        );
+    }
 
     const COMPLETION: [u8; 12] = [0x4a, 0, 0, 0x10, 0, 0, 0, 0x40, 1, 0, 7, 0];
 
@@ -249,6 +306,22 @@ mod tests {
             refusals.record(Time::ZERO, None, Violation::new(rule, 0), Head::of_bytes(&header));
             assert_eq!(refusals.kinds()[0].routine, routine, "{rule:?}");
         }
+    }
+
+    #[test]
+    fn adds_kinds_and_keeps_the_earlier_tlp() {
+        let why = |found| Violation::expecting(RuleId::LowerAddress, found, 0x40);
+        let (mut one, mut other) = (Refusals::default(), Refusals::default());
+        let record = |refusals: &mut Refusals, ps, found| {
+            refusals.record(Time::from_ps(ps), None, why(found), Head::of_bytes(&COMPLETION));
+        };
+        record(&mut one, 5, 1);
+        record(&mut other, 3, 2);
+        record(&mut other, 9, 3);
+        other.record(Time::ZERO, None, Violation::new(RuleId::ReservedFmt, 7), Head::of_bytes(&[0xe0; 4]));
+        other.kinds().iter().for_each(|kind| one.add(kind));
+        let found: Vec<_> = one.kinds().iter().map(|kind| (kind.violation.found, kind.count)).collect();
+        assert_eq!((&found[..], one.total()), (&[(2, 3), (7, 1)][..], 4));
     }
 
     #[test]

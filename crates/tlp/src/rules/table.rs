@@ -464,6 +464,21 @@ rules! {
         "A function sends memory and I/O requests, and a bridge forwards them upstream, only with Bus Master Enable.",
         "A driver starts a DMA read before it sets Bus Master Enable of the switch port above the device.",
         Component;
+    PowerState: "power-state", "§5.3.1", Sender,
+        "power state (D0 to D3)" in Count, "0",
+        "A function sends memory and I/O requests only in D0.",
+        "A device writes to memory after its driver has put it into D3.",
+        Component;
+    AtomicRequesterEnable: "atomic-requester-enable", "§7.5.3.16", Sender,
+        "AtomicOp Requester Enable" in Count, "1",
+        "A function sends AtomicOps only with AtomicOp Requester Enable.",
+        "A device sends a FetchAdd before its driver has enabled AtomicOps.",
+        Component;
+    EndpointRequest: "endpoint-request", "§1.3.2.2", Sender,
+        "Fmt and Type" in Hex, "MRd, MWr, an AtomicOp or a message",
+        "An endpoint sends no configuration requests, I/O requests and locked reads. riser lets it send no DMWr either.",
+        "An FPGA design sends a CfgRd on its requester request interface.",
+        Component;
     AcsSourceValidation: "acs-source-validation", "§6.12.1.1", Sender,
         "Requester ID" in Function, "a bus number from Secondary to Subordinate Bus Number",
         "With ACS Source Validation, the bus number of a Requester ID from below is one of the port's buses.",

@@ -23,8 +23,9 @@ use nettlp::adapter::{Received, Registers, Way};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use tlp::message::is_ignored;
 use tlp::rules::reasons::{poisoned, request_type};
-use tlp::rules::{Head, Refusal, Refusals};
+use tlp::rules::{Head, Reason, Refusal, Refusals};
 use tlp::{
     AddressType, Asked, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Mps, PayloadPool, Prefixes, Rcb,
     Repr, RuleId, Span, Status, Time, Violation,
@@ -162,6 +163,7 @@ impl Bridge {
                     self.refused(|c| &mut c.strays, why, from.head());
                 }
             }
+            Body::Message(m) if is_ignored(m.code) => self.counters.dropped += 1,
             Body::Message(m) => {
                 let why = Violation::new(RuleId::MessageSupported, m.code.into());
                 self.refused(|c| &mut c.dropped, why, from.head());
@@ -175,7 +177,7 @@ impl Bridge {
     pub(crate) fn refused(
         &mut self,
         counter: fn(&mut BridgeCounters) -> &mut u64,
-        why: Violation,
+        why: impl Into<Reason>,
         tlp: Head,
     ) {
         *counter(&mut self.counters) += 1;
@@ -407,9 +409,8 @@ impl Device for BridgeDevice {
             Input::Timer => {
                 bridge.woken = false;
                 while let Some(request) = bridge.host.expire(now) {
-                    let (why, head) =
-                        (Violation::new(RuleId::CompletionTimeout, 0), Head::of_header(&request));
-                    bridge.refused(|c| &mut c.host_timeouts, why, head);
+                    let why = Reason::timeout(bridge.host.timeout);
+                    bridge.refused(|c| &mut c.host_timeouts, why, Head::of_header(&request));
                 }
                 bridge.host.proceed(now, &mut bridge.egress);
             }

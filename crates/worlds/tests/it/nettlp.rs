@@ -18,8 +18,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use testkit::Bytes;
 use tlp::{
-    Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Prefixes, Repr, Span,
-    Status, Tag, Time, Tlp,
+    Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, Message, MessageRouting, PayloadPool,
+    Prefixes, Repr, Span, Status, Tag, Time, Tlp,
 };
 
 const PLAIN: &str =
@@ -303,6 +303,30 @@ fn flood_is_limited_by_room() {
         advance(&mut lab, &mut now, Duration::from_ms(600), &mut out);
     }
     assert_eq!(lab.slot().counters().undeliverable, 1);
+}
+
+/// A session announces device software by a Vendor_Defined message of Type 1, which a receiver drops silently; one of Type 0 is an
+/// Unsupported Request (`PCIe 5.0 §2.2.8.6`).
+#[test]
+fn announcements_are_no_refusals() {
+    let (mut lab, now) = booted(PLAIN, Timing::On);
+    for (code, refused) in [(0x7f, 0), (0x7e, 1)] {
+        let message = Message {
+            routing: MessageRouting::ToRootComplex,
+            requester: Bdf::from_bits(0x1b00),
+            tag: Tag::default(),
+            code,
+            header: [0; 8],
+            length_dw: None,
+        };
+        let tlp = Tlp::new(Repr::new(Body::Message(message)), Data::NONE);
+        give(&mut lab, now, way(0), &tlp, &mut Sent::new()).unwrap();
+        let refusals = lab.session().refusals();
+        let rules: Vec<_> =
+            refusals.iter().filter(|refusal| !refusal.routine).map(|refusal| refusal.rule).collect();
+        assert_eq!(rules, vec!["message-supported"; refused], "{code:#x}");
+    }
+    assert_eq!(lab.slot().counters().dropped, 2);
 }
 
 /// Memory that answers as a pseudo memory device does.

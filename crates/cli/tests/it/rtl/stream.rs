@@ -82,8 +82,8 @@ fn what_a_stream_does_wrongly_is_told() {
     for (number, left, why) in [
         (2, 1, "rule crosses-4k"),
         (3, 0, "a TLP of 76 B, whose header says 80 B: the block drops it"),
-        (4, 1, "the TLP was sent as it is: tag 0 is not free"),
-        (5, 0, "the TLP was not sent: tag 254: legal are 0 to 63"),
+        (4, 1, "the TLP was sent as it is: Tag 0x0, expected a tag that no outstanding request of the requester has (PCIe 5.0 §2.2.6.2, "),
+        (5, 0, "rule tag-range); the function has tags 0x0 to 0x3f"),
         (6, 0, "s_axis_tx_tkeep of 0xf0"),
     ] {
         let steps = ring(number) + "{ do = \"sleep\", value = 2000 },\n" + IDENTITY;
@@ -93,5 +93,9 @@ fn what_a_stream_does_wrongly_is_told() {
         let finding = counters["finding_1"].as_str().unwrap_or_default();
         assert!(finding.starts_with("cycle ") && finding.contains(why), "`{why}` in {counters}");
         assert_eq!(counters["wrong_outputs"].as_u64().unwrap_or(0), left, "{number}: {counters}");
+        let tag_range = ("tag-range".into(), "0xfe".into());
+        let refusals = report["refusals"].as_array().map_or(&[][..], Vec::as_slice);
+        let is_refused = refusals.iter().any(|r| (&r["rule"], &r["found"]) == (&tag_range.0, &tag_range.1));
+        assert_eq!(is_refused, number == 5, "{number}: {refusals:?}");
     }
 }

@@ -168,7 +168,9 @@ fn requests_to_bars_come_out_as_tlps_and_are_answered_by_them() {
     }
     // The request was answered: any further completion answers nothing.
     block.sends(0, sent[0].clone());
-    assert_eq!(block.refused(Class::Completion), [RefusedTlp::NoRequest]);
+    // Requester 00:00.0, tag 7.
+    let why = RefusedTlp::NoRequest(Violation::new(RuleId::UnexpectedCompletion, 7));
+    assert_eq!(block.refused(Class::Completion), [why]);
 }
 
 #[test]
@@ -310,13 +312,14 @@ fn what_may_not_leave_comes_back() {
     let mut long = mwr(0x1000, &[0; 512]);
     long.repr.ep = true;
     // MPS 256, MRRS 512; tags 0 to 31.
+    let kind = |fmt_type| RefusedTlp::Kind(Violation::new(RuleId::EndpointRequest, fmt_type));
     let rows: [(u16, Tlp, RefusedTlp); 7] = [
         (0, dma(0, 1, 0x1000, 1024), RefusedTlp::TooLong { bytes: 1024, mrrs: 512 }),
         (0, dma(0, 32, 0x1000, 4), RefusedTlp::TagRange { tag: 32, first: 0, last: 31 }),
         (2, dma(0, 1, 0x1000, 4), RefusedTlp::NoFunction(2)),
-        (0, cfg(Access::Read, EP, 0, 0xf, &[]), RefusedTlp::Kind),
-        (0, memory(MemoryOp::ReadLocked, 1, 0x1000, 4, Data::NONE), RefusedTlp::Kind),
-        (0, memory(MemoryOp::WriteDeferrable, 1, 0x1000, 4, Data::Counted(4)), RefusedTlp::Kind),
+        (0, cfg(Access::Read, EP, 0, 0xf, &[]), kind(0x04)),
+        (0, memory(MemoryOp::ReadLocked, 1, 0x1000, 4, Data::NONE), kind(0x01)),
+        (0, memory(MemoryOp::WriteDeferrable, 1, 0x1000, 4, Data::Counted(4)), kind(0x5b)),
         (
             0,
             long,
@@ -324,12 +327,24 @@ fn what_may_not_leave_comes_back() {
         ),
     ];
     let bad = rows.len() as u64;
+    let broken: Vec<_> = rows
+        .iter()
+        .filter_map(|(function, tlp, why)| Some((why.violation()?.rule, *function, tlp.to_string())))
+        .collect();
     for (function, tlp, why) in rows {
         let class = tlp.class();
         block.sends(function, tlp);
         assert_eq!(block.refused(class), [why]);
     }
     assert_eq!(block.port.counters().bad_outputs, bad);
+    let refusals = block.port.refusals();
+    for (rule, function, tlp) in &broken {
+        let kept = refusals.iter().find(|refusal| refusal.violation.rule == *rule).unwrap();
+        let first = broken.iter().find(|(of, ..)| of == rule).unwrap();
+        assert_eq!((kept.place, &kept.tlp.to_string()), (Some(*function), &first.2), "{tlp}");
+    }
+    let counts: Vec<_> = refusals.iter().map(|refusal| refusal.count).collect();
+    assert_eq!(counts, [1, 1, 3, 1]);
 
     // Bus Master Enable cleared (`PCIe 5.0 §7.5.1.1.3`): no requests, but messages and completions.
     block.handle(mrd(3, BAR0, 4));
@@ -360,22 +375,23 @@ fn completions_that_do_not_fit_their_request_come_back() {
     let [request] = &block.requests()[..] else { panic!("one request") };
     let good = answers(request, 128);
     type Wrong = fn(&mut Completion);
-    let rows: [Wrong; 4] = [
-        |c| c.byte_count = 255,
-        |c| c.lower_address = 8,
-        |c| c.length_dw = Some(31),
-        |c| c.status = Status::ConfigRetry,
+    let rows: [(Wrong, Violation); 4] = [
+        (|c| c.byte_count = 255, Violation::expecting(RuleId::ByteCount, 255, 256)),
+        (|c| c.lower_address = 8, Violation::expecting(RuleId::LowerAddress, 8, 4)),
+        (|c| c.length_dw = Some(31), Violation::new(RuleId::Length, 128)),
+        (|c| c.status = Status::ConfigRetry, Violation::new(RuleId::CompletionRetry, 0b010)),
     ];
-    for wrong in rows {
+    for (wrong, why) in rows {
         let mut tlp = good[0].clone();
         if let Body::Completion(c) = &mut tlp.repr.body {
             wrong(c);
         }
         block.sends(0, tlp);
-        assert_eq!(block.refused(Class::Completion), [RefusedTlp::Completion]);
+        assert_eq!(block.refused(Class::Completion), [RefusedTlp::Completion(why)]);
     }
     block.sends(0, good[1].clone());
-    assert_eq!(block.refused(Class::Completion), [RefusedTlp::Completion], "out of order");
+    let why = RefusedTlp::Completion(Violation::expecting(RuleId::ByteCount, 128, 256));
+    assert_eq!(block.refused(Class::Completion), [why], "out of order");
     // An error in the middle of it is its last, and logged (`PCIe 5.0 §2.3.1`).
     block.sends(0, good[0].clone());
     assert!(block.poll(Class::Completion).is_some());
@@ -553,8 +569,8 @@ fn what_is_wrong_leaves_from_a_block_without_a_checker() {
             |why| matches!(why, RefusedTlp::Malformed(m) if m.rule == RuleId::MaxPayloadSize),
         ),
         (dma(0, 1, 0x1000, 1024), |why| matches!(why, RefusedTlp::TooLong { .. })),
-        (memory(MemoryOp::ReadLocked, 2, 0x1000, 4, Data::NONE), |why| matches!(why, RefusedTlp::Kind)),
-        (stray, |why| matches!(why, RefusedTlp::NoRequest)),
+        (memory(MemoryOp::ReadLocked, 2, 0x1000, 4, Data::NONE), |why| matches!(why, RefusedTlp::Kind(_))),
+        (stray, |why| matches!(why, RefusedTlp::NoRequest(_))),
     ];
     for (tlp, is_told) in rows {
         let class = tlp.class();
@@ -672,5 +688,34 @@ fn completions_with_another_traffic_class_are_malformed_unless_lenient() {
             DesignInput::Completion { .. } => assert!(lenient_completions),
             other => panic!("{other:?}"),
         }
+    }
+}
+
+/// The text names the rule with its section, the value and the legal values, and the limit of the function.
+#[test]
+fn texts_of_refused_outputs_name_their_rule() {
+    let rows = [
+        (
+            RefusedTlp::TagRange { tag: 32, first: 0, last: 31 },
+            "Tag 0x20, expected below 32, 256 or 1024, as Extended Tag Field Enable and 10-Bit Tag Requester Enable allow \
+             (PCIe 5.0 §2.2.6.2, rule tag-range); the function has tags 0x0 to 0x1f",
+        ),
+        (
+            RefusedTlp::TooLong { bytes: 1024, mrrs: 512 },
+            "Length 256 DW, expected at most Max_Read_Request_Size (PCIe 5.0 §2.2.7, rule max-read-request-size); \
+             Max_Read_Request_Size is 512 bytes",
+        ),
+        (
+            RefusedTlp::Gated(DmaError::BusMasterDisabled),
+            "Bus Master Enable 0, expected 1 (PCIe 5.0 §7.5.1.1.3, rule bus-master-enable)",
+        ),
+        (
+            RefusedTlp::Gated(DmaError::AtomicsDisabled),
+            "AtomicOp Requester Enable 0, expected 1 (PCIe 5.0 §7.5.3.16, rule atomic-requester-enable)",
+        ),
+        (RefusedTlp::NoFunction(2), "there is no function 2"),
+    ];
+    for (why, text) in rows {
+        assert_eq!(why.to_string(), text);
     }
 }

@@ -117,6 +117,11 @@ fn bus_master_enable_gates_every_request() {
     assert!(bench.poll_all(Class::Posted).is_empty() && bench.poll_all(Class::NonPosted).is_empty());
     assert_eq!(bench.probe().done(), [(5, Err(DmaError::BusMasterDisabled))]);
     assert_eq!(bench.endpoint.counters().blocked_by_bus_master, 3);
+    let refusals = bench.endpoint.refusals();
+    let [refusal] = &refusals[..] else { panic!("{refusals:?}") };
+    assert_eq!((refusal.violation, refusal.count), (Violation::new(RuleId::BusMasterEnable, 0), 3));
+    let first = refusal.tlp.to_string();
+    assert!(first.starts_with("MWr, len 64, ") && first.ends_with(" Addr 0x00002000"), "{first}");
     assert_eq!(bench.endpoint.poll_timeout(), Some(Time::ZERO), "the other classes are to be polled again");
     assert!(bench.endpoint.waits_for().unwrap().contains("Bus Master Enable is clear"));
 }

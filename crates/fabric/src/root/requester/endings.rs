@@ -13,6 +13,7 @@ use config::{RpPioFailure, Side, Uncorrectable};
 use device::CompletionError;
 use host::{HostError, HostInput};
 use tlp::completion::{not_repeated, repeats};
+use tlp::rules::Reason;
 use tlp::rules::reasons::{of_transaction, poisoned, unsupported_prefixes, wrong_length};
 use tlp::{
     Access, Body, Completion, ConfigRequest, Data, Duration, IoRequest, MemoryOp, PayloadPool, Repr, RuleId,
@@ -384,8 +385,8 @@ impl RootComplex {
             Some((TagState::Waiting, &mut Pending { asker, request, .. })) => {
                 tags.rest(tag, until);
                 self.base.no_longer_open(port);
-                let (why, tlp) =
-                    (Violation::new(RuleId::CompletionTimeout, 0), Tlp::new(request, Data::NONE));
+                let waited = self.base.ports[port].config.completion_timeout.unwrap_or_default();
+                let (why, tlp) = (Reason::timeout(waited), Tlp::new(request, Data::NONE));
                 self.base.refused(|b| &mut b.counters.completion_timeouts, port, now, why, &tlp);
                 self.tell_asker(now, asker, Err(HostError::CompletionTimeout), now);
                 self.base.log(port, now, Uncorrectable::CompletionTimeout, false, Side::Secondary, &tlp);
