@@ -10,7 +10,7 @@ use riser_capture::encap::Origin;
 use riser_nettlp::carrier::Arrival;
 use riser_nettlp::completer::{Image, Incoming, Memory};
 use riser_nettlp::psmem::{Psmem, Window};
-use riser_tlp::{AddressType, Attributes, Bdf, Body, MemoryOp, Mps, Repr, Span, Status};
+use riser_tlp::{AddressType, Attributes, Bdf, Body, MemoryOp, Mps, Repr, Span, Status, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl Run {
         {
             self.expect(origin, &incoming);
         }
-        self.psmem.handle(&Arrival { origin, tlp, sequence: 0, timestamp: 0 });
+        self.psmem.handle(Time::ZERO, &Arrival { origin, tlp, sequence: 0, timestamp: 0 });
         let mut now = vec![0; BYTES];
         self.image.read(0, &mut now);
         assert!(now == self.shadow, "memory is not what was written");

@@ -13,12 +13,16 @@
 use crate::carrier::{Arrival, Carrier, Wait, announce};
 use crate::completer::{
     COMPLETIONS_MAX, Completer, CompleterCounters, Completions, Fault, Image, Incoming, Memory,
+    reason_to_drop,
 };
+use crate::net::Clock;
 use capture::encap::Origin;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use tlp::{Bdf, Body, Duration, MemoryOp, Mps, Rcb, Repr, Status, Tag};
+use tlp::rules::reasons::unrouted;
+use tlp::rules::{Head, Refusal};
+use tlp::{Bdf, Body, Duration, MemoryOp, Mps, Rcb, Repr, RuleId, Status, Tag, Time, Violation};
 
 /// Requests that wait for room to be answered; more are dropped and counted. A session's window, and what the sockets of
 /// upstream's ports give at once, are less.
@@ -119,17 +123,27 @@ impl<M: Memory> Psmem<M> {
         &self.completer.counters
     }
 
+    /// Why TLPs were refused or dropped, one of each kind.
+    pub fn refusals(&self) -> &[Refusal] {
+        self.completer.refusals()
+    }
+
     /// Requests that [`answer`](Self::answer) has not answered yet.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Takes a TLP: a write is done at once, which no read before it minds (`PCIe 5.0 §2.4.1`: posted requests pass reads),
+    /// Takes a TLP at `now`: a write is done at once, which no read before it minds (`PCIe 5.0 §2.4.1`: posted requests pass reads),
     /// and what wants an answer waits for [`answer`](Self::answer).
-    pub fn handle(&mut self, arrival: &Arrival<'_>) {
+    pub fn handle(&mut self, now: Time, arrival: &Arrival<'_>) {
         self.counters.received += 1;
+        self.completer.set_time(now);
         let mut scratch = [0; 4];
-        let Ok(incoming) = Incoming::parse(arrival.tlp, &mut scratch) else {
+        let incoming = Incoming::parse(arrival.tlp, &mut scratch);
+        if let Some(why) = reason_to_drop(arrival.tlp, &incoming) {
+            self.completer.record(why, Head::of_bytes(arrival.tlp));
+        }
+        let Ok(incoming) = incoming else {
             self.counters.malformed += 1;
             return;
         };
@@ -140,6 +154,8 @@ impl<M: Memory> Psmem<M> {
         self.counters.mended += u64::from(incoming.is_mended);
         // What crosses 4 KiB no host sends. A write is done as two; no completions could answer a read.
         if incoming.rest.is_some() && wants_answer(&incoming.repr) {
+            let why = Violation::new(RuleId::Crosses4K, unrouted(&incoming.repr).found);
+            self.completer.record(why, Head::new(&incoming.prefixes, &incoming.repr));
             return self.wait(Waiting { origin: arrival.origin, repr: incoming.repr, refused: true });
         }
         self.take(arrival.origin, incoming.repr, incoming.data);
@@ -161,6 +177,8 @@ impl<M: Memory> Psmem<M> {
             self.waiting.push_back(waiting);
         } else {
             self.counters.unanswered += 1;
+            let why = Violation::new(RuleId::RequestLimit, WAITING_MAX as u64);
+            self.completer.record(why, Head::of_header(&waiting.repr));
         }
     }
 
@@ -237,11 +255,15 @@ pub fn serve<M: Memory>(
     let _ = announce(carrier, psmem.completer.id);
     let flushed = carrier.flush();
     tolerate(carrier, flushed)?;
+    let clock = Clock::new();
     while go_on(psmem) {
         let most = if psmem.waiting() == 0 { TURN } else { ROOM };
         let wait = if busy { Wait::Busy(most) } else { Wait::AtMost(most) };
         let wait = if carrier.room() >= COMPLETIONS_MAX && psmem.waiting() > 0 { Wait::Never } else { wait };
-        let received = carrier.receive(wait, |arrival| psmem.handle(&arrival));
+        let mut now = None;
+        let received = carrier.receive(wait, |arrival| {
+            psmem.handle(*now.get_or_insert_with(|| clock.now()), &arrival);
+        });
         tolerate(carrier, received.map(drop))?;
         psmem.answer(carrier);
         let flushed = carrier.flush();

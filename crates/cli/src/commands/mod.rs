@@ -19,6 +19,7 @@ mod outside;
 mod paper;
 mod profiles;
 mod reading;
+mod refused;
 mod report;
 mod rtl;
 mod rules;

@@ -28,7 +28,7 @@ Examples:
 Runs until the host's programs are done, nothing can go on, or the lab's limit_us comes. --json prints one object:
   lab, set (what --set has given), seed, outcome (finished, failed, time-limit, no-progress, interrupted), warnings, basis, reasons, simulated_ns, events, tlp_hops, cpu_seconds, \
   refusals (left out if there are none): [{place, rule, section (of PCIe 5.0), field, found, expected, tlp (the first one, as riser trace prints it), time_ps, count, \
-  routine}], \
+  waited_ps (of a request that timed out), routine, note (the windows that an address of the host misses)}], \
   links: [{slot, gen, lanes, mps_bytes, directions: [{direction, tlps, dllps, payload_bytes, wire_bytes, utilization, \
   payload_gbps, active_ns, active_gbps, replays, credit_stalls, ...}], transactions: [{kind, requests, basis, latency_ns_{min,median,mean,p99,max}, means of the parts \
   (queue_ns, credit_wait_ns, serialization_ns, wire_ns, replay_ns, root_complex_ns, memory_ns, switch_ns, completer_ns), min, median, \

@@ -32,6 +32,13 @@ impl Adapter {
         (Adapter { child, said }, first)
     }
 
+    /// The next line on standard error.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        line
+    }
+
     fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
@@ -160,7 +167,7 @@ fn without_write_back_the_file_stays_and_ctrl_c_ends_it() {
     let (local, remote) = ("127.13.60.4", "127.13.60.3");
     let rule = format!("{local},0+32,rw");
     let args = ["--memory", image.to_str().unwrap(), "--listen", remote, "--allow", &rule, "--threads", "2"];
-    let (adapter, _) = Adapter::start(&args);
+    let (mut adapter, _) = Adapter::start(&args);
     let socket = UdpSocket::bind((local, 0x3000)).unwrap();
     socket.send_to(&[&HEADER[..], &WRITE].concat(), (remote, 0x3000)).unwrap();
     drop(socket);
@@ -171,6 +178,9 @@ fn without_write_back_the_file_stays_and_ctrl_c_ends_it() {
     beyond[11] = 0x20;
     let answer = ask(local, remote, 0x3001, &[&HEADER[..], &beyond].concat()).unwrap();
     assert_eq!((answer[6], answer[12] >> 5), (0x0a, 1));
+    let said = [adapter.line(), adapter.line()].concat();
+    let rules = ["rule request-type); first at ", "Address 0x20, expected an address "];
+    assert!(rules.iter().all(|rule| said.contains(rule)), "{said}");
     // The last one at its port: no later datagram tells of it.
     let stranger = UdpSocket::bind(("127.13.60.16", 0)).unwrap();
     stranger.send_to(&[0; 18], (remote, 0x3005)).unwrap();
@@ -178,6 +188,8 @@ fn without_write_back_the_file_stays_and_ctrl_c_ends_it() {
     assert_eq!(code, Some(0));
     assert!(out.contains("kernel_drops 1"), "{out}");
     assert!(out.contains("writes_read_only 1") && out.contains("refused_reads 1"), "{out}");
+    let refused = "\nnettlp adapter: 1 request refused: Address 0x20, expected an address ";
+    assert!(out.contains(refused), "{out}");
     assert_eq!(fs::read(&image).unwrap(), [b'.'; 64]);
 }
 

@@ -9,6 +9,7 @@ use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 use testkit::lspci as oracle;
 use testkit::served::Served;
 
@@ -382,4 +383,49 @@ fn ctrl_c_ends_a_write_with_what_was_sent() {
     assert_eq!((status, &*says), (Some(130), expected));
     let object: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&object["sent_bytes"], &object["verified"]), (&5.into(), &false.into()));
+}
+
+/// Runs a command against an adapter on tag 0 that answers every read with Lower Address 0x40.
+fn with_wrong_lower_address(test: u8, args: &[&str]) -> (Option<i32>, String, String) {
+    let places = [1, 2].map(|host| format!("127.64.{test}.{host}"));
+    let adapter = UdpSocket::bind((&places[0][..], 0x3000)).unwrap();
+    adapter.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+    let peer = ["-r", &places[0], "-l", &places[1], "--bus", "01:00.0", "--scheme", "tagged"];
+    let rest = ["--timeout-ms", "300", "--retries", "0", "--tags", "0", "--rest", "loopback"];
+    let mut command = common::command(&[&["nettlp"], args, &peer, &rest].concat());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut bytes = [0; 64];
+    while child.try_wait().unwrap().is_none() {
+        let Ok((_, from)) = adapter.recv_from(&mut bytes) else { continue };
+        // CplD of 1 DW, Byte Count 4, under Requester ID and tag of the read.
+        let mut answer = [0; 6 + 16];
+        answer[6..14].copy_from_slice(&[0x4a, 0, 0, 1, 0, 0, 0, 4]);
+        answer[14..17].copy_from_slice(&bytes[10..13]);
+        answer[17] = 0x40;
+        adapter.send_to(&answer, from).unwrap();
+        adapter.send_to(&answer[..5], from).unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn reports_wrong_lower_address() {
+    let why = "nettlp requester: 1 completion refused: Lower Address 0x40, expected 0x0 (PCIe 6.0 §2.2.9.1, rule lower-address); \
+               first at ";
+    let timed_out = "nettlp requester: 1 request timed out after 300000.000 us (PCIe 5.0 §2.8, rule completion-timeout); first at ";
+    let (code, _, said) = with_wrong_lower_address(1, &["read", "0x1000", "4"]);
+    assert!(code == Some(1) && said.contains(why) && said.contains(timed_out), "{said}");
+    let short =
+        "riser: 1 datagram dropped: legal are a NetTLP header of 6 bytes and a TLP of up to 4148 bytes\n";
+    assert!(said.contains(short), "{said}");
+    let perf = ["perf", "read", "-L", "4", "-c", "1", "-t", "60"];
+    let (code, shown, _) = with_wrong_lower_address(2, &perf);
+    assert!(code == Some(1) && shown.contains(why) && shown.contains(timed_out), "{shown}");
+    assert!(shown.contains("1 datagram dropped: "), "{shown}");
+    let (code, shown, _) = with_wrong_lower_address(3, &[&perf[..], &["--json"]].concat());
+    let report: Value = serde_json::from_str(&shown).unwrap();
+    let rule = |n: usize| report["refusals"][n]["rule"].as_str();
+    assert_eq!((code, rule(0), rule(1)), (Some(1), Some("lower-address"), Some("completion-timeout")));
 }

@@ -3,12 +3,13 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 /// A running `psmem` that has said that it is ready.
 struct Psmem {
     child: Child,
+    said: BufReader<ChildStderr>,
     ready: String,
 }
 
@@ -22,8 +23,16 @@ impl Psmem {
             .spawn()
             .unwrap();
         let mut ready = String::new();
-        BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut ready).unwrap();
-        Psmem { child, ready }
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        said.read_line(&mut ready).unwrap();
+        Psmem { child, said, ready }
+    }
+
+    /// The next line on standard error.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        line
     }
 
     /// Ctrl-C, and what it prints then.
@@ -75,7 +84,7 @@ fn read(tag: u8, at: u8) -> Vec<u8> {
 
 #[test]
 fn it_answers_on_all_ports_and_counts() {
-    let psmem = Psmem::start(&[
+    let mut psmem = Psmem::start(&[
         "-r",
         "127.14.40.2",
         "-l",
@@ -104,7 +113,17 @@ fn it_answers_on_all_ports_and_counts() {
             host.send(&[1, 2, 3]).unwrap();
         }
     }
+    let line = psmem.line();
+    let why = "nettlp psmem: 1 request refused: Address 0xfe000100, expected an address in an enabled BAR, a bridge window or \
+               memory (PCIe 5.0 §2.3.1, rule unclaimed-address); first at ";
+    assert!(line.contains(why) && line.contains(" us: MRd, "), "{line}");
     let report: serde_json::Value = serde_json::from_str(&psmem.interrupt()).unwrap();
+    let [refusal] = &report["refusals"].as_array().unwrap()[..] else { panic!("{report}") };
+    let expected = ("unclaimed-address".into(), "0xfe000100".into(), 4.into());
+    assert_eq!(
+        (&refusal["rule"], &refusal["found"], &refusal["count"]),
+        (&expected.0, &expected.1, &expected.2)
+    );
     assert_eq!((&report["carrier"], &report["received"]), (&"tagged".into(), &12.into()));
     let completer = &report["completer"];
     for (name, count) in [("reads", 4), ("writes", 4), ("reads_out_of_range", 4), ("completions", 8)] {

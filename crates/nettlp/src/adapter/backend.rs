@@ -85,6 +85,11 @@ pub trait Backend {
         Vec::new()
     }
 
+    /// The number of [refusals](Self::refusals).
+    fn refusal_kinds(&self) -> usize {
+        self.refusals().len()
+    }
+
     /// Takes a TLP of a peer: a request of the device, or the answer to one of the host.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use super::counters::{PeerCounters, Strangers};
 use super::egress::{Back, Datagrams, Device, Egress, Tally};
 use crate::allow::{AllowList, Peer};
 use crate::carrier::is_announcement;
-use crate::completer::{Completions, Full, Incoming, refusal};
+use crate::completer::{Completions, Full, Incoming, reason_to_drop, refusal};
 use crate::wire::config::{CONFIG_LEN, ConfigMessage};
 use crate::wire::header::NettlpHeader;
 use crate::wire::messaging::{REPLY_MAX, Request};
@@ -18,7 +18,7 @@ use capture::encap::{
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tlp::rules::reasons::unrouted;
 use tlp::rules::{Head, Refusal, Refusals};
-use tlp::{Access, Bdf, Body, MemoryOp, Repr, RuleId, Span, Status, Time, Violation, crc};
+use tlp::{Access, Bdf, Body, MemoryOp, Repr, RuleId, Span, Status, Time, Violation};
 
 /// What an adapter is, and whom it serves.
 #[derive(Clone, Debug)]
@@ -88,6 +88,11 @@ impl<B: Backend> Adapter<B> {
     /// Refused TLPs of peers, one of each kind: by the adapter, then by its backend.
     pub fn refusals(&self) -> Vec<Refusal> {
         self.refusals.kinds().iter().copied().chain(self.backend.refusals()).collect()
+    }
+
+    /// The number of [refusals](Self::refusals).
+    pub fn refusal_kinds(&self) -> usize {
+        self.refusals.kinds().len() + self.backend.refusal_kinds()
     }
 
     /// Takes a datagram that has come to `port` from `from`; answers go to `out`. Of a session (`port` is [`PORT_SESSION`])
@@ -212,12 +217,7 @@ impl<B: Backend> Adapter<B> {
     /// Reads a TLP. One that is malformed, or has a wrong digest, is a refusal.
     fn incoming<'a>(&mut self, now: Time, tlp: &'a [u8], scratch: &'a mut [u8; 4]) -> Option<Incoming<'a>> {
         let incoming = Incoming::parse(tlp, scratch);
-        let why = match &incoming {
-            Ok(incoming) if incoming.is_digest_wrong => wrong_digest(tlp),
-            Ok(_) => None,
-            Err(error) => Some(error.on_a_link()),
-        };
-        if let Some(why) = why {
+        if let Some(why) = reason_to_drop(tlp, &incoming) {
             self.refusals.record(now, None, why, Head::of_bytes(tlp));
         }
         incoming.ok()
@@ -318,12 +318,6 @@ impl<B: Backend> Adapter<B> {
 /// The counter that says what became of a datagram which is no TLP.
 type Count = fn(&mut PeerCounters) -> &mut u64;
 type Done = Result<Count, Count>;
-
-#[cold]
-fn wrong_digest(tlp: &[u8]) -> Option<Violation> {
-    let (before, digest) = tlp.split_last_chunk()?;
-    Some(Violation::expecting(RuleId::Ecrc, u32::from_be_bytes(*digest).into(), crc::ecrc(before).into()))
-}
 
 fn malformed<E>(_: E) -> Count {
     |c| &mut c.malformed

@@ -17,7 +17,7 @@ use config::header::{self, command, type0};
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tlp::rules::{Refusal, Refusals};
+use tlp::rules::Refusal;
 use tlp::{Bdf, Body, MemoryOp, Mps, Rcb, RuleId, Span, Status, Time, Violation};
 
 /// Where interrupts are written to: the range that x86 has for them.
@@ -109,20 +109,13 @@ pub struct MemoryBackend {
     function: Arc<Function>,
     completer: Completer,
     counters: MemoryCounters,
-    refusals: Refusals,
 }
 
 impl MemoryBackend {
     /// `image`, answered in completions of up to `mps`, which are cut at 64 B as a root complex may do.
     pub fn new(image: Arc<Image>, function: Arc<Function>, mps: Mps) -> MemoryBackend {
         let completer = Completer::new(function.id(), mps, Rcb::default());
-        MemoryBackend {
-            image,
-            function,
-            completer,
-            counters: MemoryCounters::default(),
-            refusals: Refusals::default(),
-        }
+        MemoryBackend { image, function, completer, counters: MemoryCounters::default() }
     }
 
     /// What answers, to be set.
@@ -154,7 +147,11 @@ impl Backend for MemoryBackend {
     }
 
     fn refusals(&self) -> Vec<Refusal> {
-        self.refusals.kinds().iter().chain(self.completer.refusals()).copied().collect()
+        self.completer.refusals().to_vec()
+    }
+
+    fn refusal_kinds(&self) -> usize {
+        self.completer.refusals().len()
     }
 
     fn handle(&mut self, now: Time, tlp: &Received<'_>, out: &mut dyn Outbox) -> Result<(), Full> {
@@ -164,8 +161,7 @@ impl Backend for MemoryBackend {
             if !self.function.is_bus_master.load(Ordering::Relaxed) {
                 self.completer.refuse(tlp.repr, Status::UnsupportedRequest, &mut back)?;
                 self.counters.not_bus_master += 1;
-                let why = Violation::new(RuleId::BusMasterEnable, 0);
-                self.refusals.record(now, None, why, tlp.head());
+                self.completer.record(Violation::new(RuleId::BusMasterEnable, 0), tlp.head());
                 return Ok(());
             }
             if m.op == MemoryOp::Write && self.is_interrupt(m.span) {

@@ -13,7 +13,7 @@
 use tlp::wire::{Header, Part, field};
 use tlp::{
     AddressType, Bdf, Body, FormatId, MemoryOp, MemoryRequest, ParseError, Parsed, Prefixes, Repr, RuleId,
-    Span,
+    Span, Violation, crc,
 };
 
 /// A whole TLP: legal, or mended.
@@ -88,6 +88,21 @@ impl<'a> Incoming<'a> {
         };
         mended.ok_or(error)
     }
+}
+
+/// Why a TLP is dropped that [`Incoming::parse`] has read: it is malformed, or its digest is wrong.
+pub fn reason_to_drop(tlp: &[u8], incoming: &Result<Incoming<'_>, ParseError>) -> Option<Violation> {
+    match incoming {
+        Ok(incoming) if incoming.is_digest_wrong => wrong_digest(tlp),
+        Ok(_) => None,
+        Err(error) => Some(error.on_a_link()),
+    }
+}
+
+#[cold]
+fn wrong_digest(tlp: &[u8]) -> Option<Violation> {
+    let (before, digest) = tlp.split_last_chunk()?;
+    Some(Violation::expecting(RuleId::Ecrc, u32::from_be_bytes(*digest).into(), crc::ecrc(before).into()))
 }
 
 /// No translation is asked for, for 4 KiB at once: the bit belongs to Length.

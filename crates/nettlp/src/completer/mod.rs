@@ -21,8 +21,9 @@ mod incoming;
 mod tests;
 
 pub use image::{CHUNK, IMAGE_MAX, Image};
-pub use incoming::{Incoming, padding_of_short_write};
+pub use incoming::{Incoming, padding_of_short_write, reason_to_drop};
 
+use tlp::message::{MessageCodes, is_ignored};
 use tlp::rules::reasons::{aborted, of_transaction, poisoned, request_type, unclaimed};
 use tlp::rules::{Head, Refusal, Refusals};
 use tlp::{
@@ -181,8 +182,12 @@ impl Completer {
                 self.refused(|c| &mut c.stray_completions, why, repr);
                 Ok(())
             }
-            Body::Message(_) => {
+            Body::Message(message) => {
                 self.counters.messages += 1;
+                if !is_ignored(message.code) && !MessageCodes::OF_ENDPOINTS.contains(message.code) {
+                    let why = Violation::new(RuleId::MessageSupported, message.code.into());
+                    self.record(why, Head::of_header(repr));
+                }
                 Ok(())
             }
             _ => {
@@ -278,7 +283,13 @@ impl Completer {
     #[cold]
     fn refused(&mut self, counter: fn(&mut CompleterCounters) -> &mut u64, why: Violation, repr: &Repr) {
         *counter(&mut self.counters) += 1;
-        self.refusals.record(self.now, None, why, Head::of_header(repr));
+        self.record(why, Head::of_header(repr));
+    }
+
+    /// Keeps why a TLP was refused that did not reach [`handle`](Self::handle). The caller counts it.
+    #[cold]
+    pub fn record(&mut self, why: Violation, tlp: Head) {
+        self.refusals.record(self.now, None, why, tlp);
     }
 
     /// Sets the time of the TLPs that come next, for refusals.

@@ -36,7 +36,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::RangeInclusive;
 use thiserror::Error;
-use tlp::{Bdf, Class, Data, Mps, PayloadPool, TcSet, Time, Tlp};
+use tlp::rules::{Head, Refusal, Refusals};
+use tlp::{Bdf, Class, Data, Mps, PayloadPool, RuleId, TcSet, Time, Tlp, Violation};
 use vectors::Interrupts;
 
 /// TLPs that have come and that the device has not taken yet. Then no more are received: a session withholds credits, and
@@ -133,6 +134,9 @@ pub struct DeviceHost<C> {
     held: [Option<Tlp>; 3],
     untaken: usize,
     counters: DeviceHostCounters,
+    /// Refusals of TLPs that do not reach the endpoint.
+    refusals: Refusals,
+    now: Time,
 }
 
 impl<C: Carrier> DeviceHost<C> {
@@ -169,6 +173,8 @@ impl<C: Carrier> DeviceHost<C> {
             held: [first, None, None],
             untaken: 0,
             counters: DeviceHostCounters::default(),
+            refusals: Refusals::default(),
+            now: Time::ZERO,
         })
     }
 
@@ -185,6 +191,16 @@ impl<C: Carrier> DeviceHost<C> {
     /// What it has counted.
     pub fn counters(&self) -> DeviceHostCounters {
         self.counters
+    }
+
+    /// Why TLPs were refused, and reads not completed, one of each kind.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        let reads = self.reads.as_ref().map_or(&[][..], Reads::refusals);
+        self.endpoint
+            .refusals()
+            .into_iter()
+            .chain(self.refusals.kinds().iter().chain(reads).copied())
+            .collect()
     }
 
     /// What its reads have counted, where datagrams may be lost: how many were asked again, timed out, or came late.
@@ -212,14 +228,21 @@ impl<C: Carrier> DeviceHost<C> {
         if self.untaken + self.arrived.len() + self.answers.len() >= MAX_UNTAKEN {
             return Ok(0);
         }
-        let DeviceHost { carrier, reads, arrived, answers, pool, counters, .. } = self;
+        let DeviceHost { carrier, reads, arrived, answers, pool, counters, refusals, now, .. } = self;
         let whose = |tlp: &[u8]| reads.as_ref().map_or(Whose::Endpoint, |reads| reads.whose(tlp));
         carrier.receive(wait, |arrival| match whose(arrival.tlp) {
             Whose::Reads => answers.push(arrival.tlp.to_vec()),
-            Whose::Nobody => counters.unexpected += 1,
+            Whose::Nobody(transaction) => {
+                counters.unexpected += 1;
+                let why = Violation::new(RuleId::UnexpectedCompletion, transaction);
+                refusals.record(*now, None, why, Head::of_bytes(arrival.tlp));
+            }
             Whose::Endpoint => match Tlp::parse(arrival.tlp, pool) {
                 Ok(tlp) => arrived.push_back(tlp),
-                Err(_) => counters.malformed += 1,
+                Err(error) => {
+                    counters.malformed += 1;
+                    refusals.record(*now, None, error.on_a_link(), Head::of_bytes(arrival.tlp));
+                }
             },
         })
     }
@@ -229,6 +252,7 @@ impl<C: Carrier> DeviceHost<C> {
     /// # Errors
     /// Those of the carrier.
     pub fn advance(&mut self, now: Time) -> io::Result<()> {
+        self.now = now;
         self.hand_on(now);
         loop {
             if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {

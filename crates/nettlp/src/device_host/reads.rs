@@ -8,6 +8,8 @@ use crate::requester::{Buffers, Counters, Done, Fault, RequestId, Requester, Res
 use capture::encap::Origin;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
+use tlp::completion::transaction_value;
+use tlp::rules::Refusal;
 use tlp::wire::Header;
 use tlp::{
     AddressType, Asked, Bdf, Body, Data, Duration, MemoryOp, Mps, PayloadPool, Rcb, Repr, Status, Time, Tlp,
@@ -30,7 +32,8 @@ pub(super) enum Whose {
     /// A completion for one of the tags of the reads.
     Reads,
     /// A completion under the endpoint's own tag of a read that went out under another: nobody asked for it.
-    Nobody,
+    /// With its Requester ID and tag.
+    Nobody(u64),
     Endpoint,
 }
 
@@ -77,6 +80,10 @@ impl Reads {
         self.requester.counters()
     }
 
+    pub(super) fn refusals(&self) -> &[Refusal] {
+        self.requester.refusals()
+    }
+
     /// Whether a TLP of the endpoint's is a read that can be asked again: of memory, without anything that the requester does not
     /// say. Relaxed Ordering and No Snoop are leave that need not be taken.
     pub(super) fn takes(tlp: &Tlp) -> bool {
@@ -111,11 +118,12 @@ impl Reads {
     /// For whom a TLP is that came.
     pub(super) fn whose(&self, tlp: &[u8]) -> Whose {
         let completion = Header::new(tlp).ok().and_then(|header| header.completion());
-        let Some(tag) = completion.map(|completion| completion.tag) else { return Whose::Endpoint };
+        let Some(completion) = completion else { return Whose::Endpoint };
+        let tag = completion.tag;
         let is_hidden = |slot: &Slot| slot.id.is_some() && slot.request.transaction().1 == tag;
         match tag.bits() >= self.first_tag {
             true => Whose::Reads,
-            false if self.slots.slots.iter().any(is_hidden) => Whose::Nobody,
+            false if self.slots.slots.iter().any(is_hidden) => Whose::Nobody(transaction_value(&completion)),
             false => Whose::Endpoint,
         }
     }

@@ -40,7 +40,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use tags::{Piece, Place, Tags};
 use tlp::rules::reasons::{aborted, poisoned, unsupported};
-use tlp::rules::{Head, Refusal, Refusals};
+use tlp::rules::{Head, Reason, Refusal, Refusals};
 use tlp::{Awaited, RuleId, Status, Tag, Time, Violation, split};
 
 /// How long a free tag takes only what completions of reads given up under it cannot answer: a peer may have stood still for
@@ -541,7 +541,7 @@ impl Requester {
         self.counters.timed_out += 1;
         let (tag, token) = (self.tags.tag(index), self.request(piece.request).token);
         let request = Outgoing::new(Queue::Again, piece, token, self.settings.requester, tag);
-        let why = Violation::new(RuleId::CompletionTimeout, 0);
+        let why = Reason::timeout(self.settings.timeout);
         self.refusals.record(now, None, why, Head::of_header(&request.repr));
         self.release(now, index, Place::Lost);
         if piece.attempt < self.settings.retries {

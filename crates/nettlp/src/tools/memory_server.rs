@@ -7,10 +7,11 @@ use crate::net::{AdapterOptions, AdapterSockets, Clock, OpenError, serve};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tlp::rules::Refusals;
 use tlp::{Mps, Rcb};
 
 /// How long a thread may take to publish its counters. One that serves does so within 50 ms.
@@ -54,12 +55,17 @@ pub struct ServedCounters {
     pub sockets: Counts,
     /// Counters of sessions.
     pub sessions: Counts,
+    /// Why TLPs were refused.
+    #[serde(skip)]
+    pub refusals: Refusals,
 }
 
 /// State that the threads share with the server.
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
+    /// Number of times that a thread refused a TLP for a new reason.
+    kinds: AtomicUsize,
     /// Number of times that counters were requested. A thread that has seen fewer publishes its counters.
     requested: AtomicU64,
     /// For each thread, the number of requests seen, and its counters then.
@@ -103,6 +109,11 @@ impl MemoryServer {
         self.threads.iter().all(|thread| !thread.is_finished())
     }
 
+    /// Returns how often a thread has refused a TLP for a new reason.
+    pub fn refusal_kinds(&self) -> usize {
+        self.shared.kinds.load(Ordering::Relaxed)
+    }
+
     /// Returns the current counters. Blocks for up to 50 ms, or for a second if a thread hangs.
     pub fn counters(&self) -> ServedCounters {
         let requested = self.shared.requested.fetch_add(1, Ordering::Relaxed) + 1;
@@ -143,6 +154,7 @@ fn sum(counters: &[(u64, ServedCounters)]) -> ServedCounters {
         add(&mut sum.function, &one.function);
         add(&mut sum.sockets, &one.sockets);
         add(&mut sum.sessions, &one.sessions);
+        one.refusals.kinds().iter().for_each(|kind| sum.refusals.add(kind));
     }
     sum
 }
@@ -159,12 +171,17 @@ impl ServedMemory {
         let mut backend = MemoryBackend::new(self.image, self.function, self.mps);
         backend.completer_mut().rcb = self.rcb;
         let mut adapter = Adapter::new(self.settings, backend);
-        let mut seen = 0;
+        let (mut seen, mut kinds) = (0, 0);
         let served = serve(&mut sockets, &mut adapter, clock, self.busy, |adapter, sockets, _| {
             let requested = shared.requested.load(Ordering::Relaxed);
             if requested > seen {
                 seen = requested;
                 shared.counters()[index] = (seen, snapshot(adapter, sockets));
+            }
+            let new = adapter.refusal_kinds() - kinds;
+            if new > 0 {
+                kinds += new;
+                shared.kinds.fetch_add(new, Ordering::Relaxed);
             }
             !shared.stop.load(Ordering::Relaxed)
         });
@@ -175,7 +192,10 @@ impl ServedMemory {
 }
 
 fn snapshot(adapter: &Adapter<MemoryBackend>, sockets: &AdapterSockets) -> ServedCounters {
+    let mut refusals = Refusals::default();
+    adapter.refusals().iter().for_each(|kind| refusals.add(kind));
     ServedCounters {
+        refusals,
         peers: adapter.peers().map(|(_, counters)| counters.rows().collect()).collect(),
         strangers: adapter.strangers(),
         completer: adapter.backend().completer_counters().rows().collect(),

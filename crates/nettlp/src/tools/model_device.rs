@@ -13,6 +13,7 @@ use plug::plugged::{AnyReport, FunctionEnd};
 use plug::site::NativeCode;
 use plug::{End, Plan, RunContext, Shown, Site};
 use thiserror::Error;
+use tlp::rules::Refusal;
 use tlp::{Bdf, Mps, Mrrs, PayloadPool, TcSet, Time};
 
 /// Settings of a model as device software.
@@ -144,6 +145,10 @@ impl ModelDevice {
 impl DeviceSoftware for ModelDevice {
     fn carrier(&self) -> &AnyCarrier {
         self.host.carrier()
+    }
+
+    fn refusals(&self) -> Vec<Refusal> {
+        self.host.refusals()
     }
 
     fn turn(&mut self, clock: Clock) -> Result<(), SoftwareError> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use thiserror::Error;
+use tlp::rules::Refusal;
 use tlp::{Duration, Time};
 
 /// Maximum time of a turn, so that the caller's flag is seen.
@@ -33,6 +34,9 @@ pub(super) fn read_counts(reads: &Counters) -> [Count; 3] {
 pub trait DeviceSoftware {
     /// Returns the carrier of its TLPs.
     fn carrier(&self) -> &AnyCarrier;
+
+    /// Returns why TLPs were refused, and reads not completed.
+    fn refusals(&self) -> Vec<Refusal>;
 
     /// Does what is pending, or waits for it for at most 100 ms.
     ///

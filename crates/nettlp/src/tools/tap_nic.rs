@@ -13,6 +13,7 @@ use nix::sys::time::TimeSpec;
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 use tlp::Duration;
+use tlp::rules::Refusal;
 
 /// Wait for a carrier while the interface is broken and reports that at once, again and again.
 const BROKEN: Duration = Duration::from_ms(10);
@@ -96,6 +97,10 @@ impl<'i> TapNic<'i> {
 impl DeviceSoftware for TapNic<'_> {
     fn carrier(&self) -> &AnyCarrier {
         self.snic.host.carrier()
+    }
+
+    fn refusals(&self) -> Vec<Refusal> {
+        self.snic.host.refusals()
     }
 
     fn turn(&mut self, clock: Clock) -> Result<(), SoftwareError> {

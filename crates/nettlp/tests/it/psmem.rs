@@ -7,7 +7,7 @@ use riser_capture::encap::Origin;
 use riser_nettlp::carrier::Arrival;
 use riser_nettlp::completer::Image;
 use riser_nettlp::psmem::{Psmem, WAITING_MAX, Window, serve};
-use riser_tlp::{Bdf, Body, MemoryOp, Mps, Repr, Status, Tag};
+use riser_tlp::{Bdf, Body, MemoryOp, Mps, Repr, RuleId, Status, Tag, Time};
 use std::sync::Arc;
 
 const BASE: u64 = 0xfe00_0000;
@@ -18,7 +18,7 @@ fn psmem(bytes: u64) -> Psmem<Window> {
 }
 
 fn handle(psmem: &mut Psmem<Window>, tlp: &[u8]) {
-    psmem.handle(&Arrival { origin: Origin::Host, tlp, sequence: 0, timestamp: 0 });
+    psmem.handle(Time::from_ps(7), &Arrival { origin: Origin::Host, tlp, sequence: 0, timestamp: 0 });
 }
 
 fn answers(psmem: &mut Psmem<Window>) -> Vec<Vec<u8>> {
@@ -134,6 +134,39 @@ fn too_many_that_wait_are_dropped_and_counted() {
         handle(&mut psmem, &[0, 0, 0, 1, 0, 0, 0, 0xf, 0xfe, 0, 0, 0]);
     }
     assert_eq!((psmem.waiting(), psmem.counters().unanswered), (WAITING_MAX, 3));
+    let [refusal] = psmem.refusals() else { panic!("{:?}", psmem.refusals()) };
+    assert_eq!((refusal.violation.rule, refusal.count), (RuleId::RequestLimit, 3));
+}
+
+/// Rows: a TLP, and the rule that it breaks with the value. `None`: it breaks no rule.
+#[test]
+fn refused_tlps_name_their_rule() {
+    let rows: &[(&str, Option<(RuleId, u64)>)] = &[
+        ("ff000000", Some((RuleId::ReservedFmt, 7))),
+        // TD, and a digest of zeros: the CRC-32 of the TLP before it is another one (`PCIe 5.0 §2.7.1`).
+        ("00008001 0000030f fe000000 00000000", Some((RuleId::Ecrc, 0))),
+        ("00000002 00000fff fe000ffc", Some((RuleId::Crosses4K, 0xfe00_0ffc))),
+        ("00000001 0000030f fe001000", Some((RuleId::UnclaimedAddress, 0xfe00_1000))),
+        ("40000001 0000000f fe001004 00000000", Some((RuleId::UnclaimedAddress, 0xfe00_1004))),
+        ("02000001 0000050f 00000080", Some((RuleId::RequestType, 0x02))),
+        ("4a000001 00000004 00000500 00000000", Some((RuleId::UnexpectedCompletion, 5))),
+        ("40004001 0000000f fe000000 00000000", Some((RuleId::Poisoned, 1))),
+        // Vendor_Defined Type 0 and Type 1, and Set_Slot_Power_Limit, which every endpoint takes (§2.2.8.5).
+        ("30000000 0000007e 00000000 00000000", Some((RuleId::MessageSupported, 0x7e))),
+        ("30000000 0000007f 00000000 00000000", None),
+        ("74000001 00000050 00000000 00000000 00000000", None),
+        ("00000001 0000030f fe000000", None),
+    ];
+    for (tlp, expected) in rows {
+        let mut psmem = psmem(0x1000);
+        handle(&mut psmem, &hex(tlp));
+        answers(&mut psmem);
+        let found: Vec<_> =
+            psmem.refusals().iter().map(|r| (r.violation.rule, r.violation.found, r.at, r.count)).collect();
+        let expected: Vec<_> =
+            expected.iter().map(|(rule, found)| (*rule, *found, Time::from_ps(7), 1)).collect();
+        assert_eq!(found, expected, "{tlp}");
+    }
 }
 
 proptest! {

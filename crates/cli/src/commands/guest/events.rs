@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Prints to standard error what happens to machines and designs while they run.
 
+use crate::commands::refused::Printed;
 use crate::output;
 use session::external::Driver;
 use session::report::RefusalReport;
@@ -66,20 +67,15 @@ pub(super) struct Findings {
     /// Number of findings, by slot.
     told: Vec<usize>,
     /// Kinds of refused TLPs.
-    refused: Vec<RefusalReport>,
+    refused: Printed,
 }
 
 impl Findings {
     /// Prints new findings, and the first refused TLP of each kind.
     pub(super) fn print(&mut self, lab: &Driver) {
         lab.session().new_findings(&mut self.told).iter().for_each(output::note);
-        if lab.session().fabric.refusal_kinds() == self.refused.len() {
-            return;
-        }
-        let all = lab.session().refusals();
-        let is_new = |new: &&RefusalReport| !self.refused.iter().any(|old| old.is_kind_of(new));
-        all.iter().filter(|refusal| !refusal.routine).filter(is_new).for_each(output::note);
-        self.refused = all;
+        let kinds = lab.session().fabric.refusal_kinds();
+        self.refused.print_new(kinds, || lab.session().refusals());
     }
 
     /// Prints the rest, the total of each slot, and the number of refused TLPs of the kinds that came several times.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counters as JSON: an object each, in the order of their rows.
 
+use crate::commands::refused;
 use nettlp::requester;
 use serde::{Serialize, Serializer};
 use session::report::RefusalReport;
@@ -39,7 +40,7 @@ impl Serialize for Rows {
 
 /// Why a requester refused completions, or gave requests up.
 pub(super) fn refusals(refusals: &[Refusal]) -> Vec<RefusalReport> {
-    refusals.iter().map(|refusal| RefusalReport::new("nettlp requester".to_owned(), *refusal)).collect()
+    refused::of("nettlp requester", refusals)
 }
 
 #[derive(Serialize)]

@@ -6,15 +6,20 @@ use super::counters::Rows;
 use super::target::TargetArgs;
 use super::{report_attachment, report_lost_adapter};
 use crate::commands::labs::{self, Native};
+use crate::commands::refused;
 use crate::commands::sizes::seed;
 use crate::failure::Failure;
 use crate::{interrupt, output};
-use nettlp::tools::{ModelDevice, ModelFunction, ModelSettings, Run, SoftwareError, run as run_device};
+use nettlp::tools::{
+    DeviceSoftware, ModelDevice, ModelFunction, ModelSettings, Run, SoftwareError, run as run_device,
+};
 use plug::file::{FileErrors, Folder, Overrides, Source};
 use plug::{Models, Plan};
 use serde::Serialize;
+use session::report::RefusalReport;
 use std::path::{Path, PathBuf};
 use tlp::Mps;
+use tlp::rules::Refusals;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -29,7 +34,7 @@ business; the host of `riser nettlp adapter LAB.toml` runs the driver of a model
 An adapter that goes is waited for; when one is there again, the device begins anew. Ctrl-C ends it. \
 --json prints one object: model, session (false: a port per tag), received_tlps, sent_tlps, malformed, unexpected_completions, not_carried, \
   interrupts, lost_interrupts; over ports of upstream's also reads_asked_again, reads_timed_out, late_completions; came_back, how often the \
-  adapter did; counters: what `riser run` reports of the device.";
+  adapter did; counters: what `riser run` reports of the device; refusals (as of riser run; left out if there are none).";
 
 /// Be any model of a lab, as the device of a remote host
 #[derive(clap::Args)]
@@ -78,6 +83,8 @@ struct Report {
     counts: Rows,
     came_back: u64,
     counters: serde_json::Map<String, serde_json::Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refusals: Vec<RefusalReport>,
 }
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
@@ -92,15 +99,18 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         report_attachment(&what, &format!("its BAR{}", function.bar), &attachment);
         ModelDevice::new(function, attachment).map_err(Failure::run)
     };
-    let mut last = None;
+    let (mut last, mut refused) = (None, Refusals::default());
     let Run { came_back, is_session, result } =
         run_device(attach()?, &target, &stop, attach, |device, now, has_gone| {
             last = Some((device.counters(), device.shown(now).into_map()));
+            device.refusals().iter().for_each(|kind| refused.add(kind));
             report_lost_adapter(&target, has_gone);
         });
     let (counts, counters) = last.unwrap_or_default();
     let counts = Rows::new(counts.into_iter());
-    let report = Report { model: args.model.clone(), session: is_session, counts, came_back, counters };
+    let refusals = refused::of("nettlp device", refused.kinds());
+    let model = args.model.clone();
+    let report = Report { model, session: is_session, counts, came_back, counters, refusals };
     if args.json { output::json(&report) } else { report.text() }?;
     result.map_err(|error| match error {
         SoftwareError::Device(why) => Failure::Run(format!("{}: {why}", args.model)),
@@ -153,6 +163,6 @@ impl Report {
         for (name, value) in counted {
             output::text(&format!("{name:20} {value:>10}"))?;
         }
-        Ok(())
+        refused::lines(&self.refusals).try_for_each(|line| output::text(&line))
     }
 }

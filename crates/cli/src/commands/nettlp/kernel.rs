@@ -91,7 +91,7 @@ impl KernelArgs {
         bar.finish_and_clear();
         done.map_err(|error| match error {
             Error::Memory(ClientError::Stopped) => interrupted(&target, "nothing was written"),
-            Error::Memory(error) => failure(&target, &error),
+            Error::Memory(error) => failure(&target, &error, client.refusals(), &client.carrier().counters()),
             error => Failure::Run(format!("{}: {error}", target.remote)),
         })
     }

@@ -2,15 +2,20 @@
 //! The arguments of tools that read and write memory behind an adapter, and their client.
 
 use super::bytes::{mps, mrrs};
+use super::counters::refusals;
 use super::target::TargetArgs;
+use crate::commands::refused;
 use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;
-use crate::interrupt;
+use crate::{interrupt, output};
 use nettlp::client::{Client, ClientError, Waiting};
-use nettlp::net::AnyCarrier;
+use nettlp::net::{AnyCarrier, MAX_TLP_BYTES, SocketCounters};
 use nettlp::requester::{Fault, Rest};
 use nettlp::tools::{ClientOptions, Target};
+use nettlp::wire::header::NETTLP_LEN;
+use plug::counted;
 use std::ops::RangeInclusive;
+use tlp::rules::Refusal;
 use tlp::{Bdf, Duration, Mps, Mrrs};
 
 /// How long tags rest after a read. `None`: by the adapter's address.
@@ -99,13 +104,29 @@ pub(super) fn requester(options: &ClientOptions) -> Result<Bdf, Failure> {
     options.requester().map_err(|e| Failure::Run(format!("{e}; name the Requester ID with --bus")))
 }
 
+/// Returns a line about datagrams that cannot be a TLP, if some came.
+pub(super) fn malformed_datagrams(sockets: &SocketCounters) -> Option<String> {
+    let (count, header) = (sockets.malformed_datagrams, NETTLP_LEN);
+    (count > 0).then(|| {
+        let datagrams = counted(count, "datagram");
+        format!("{datagrams} dropped: legal are a NetTLP header of {header} bytes and a TLP of up to {MAX_TLP_BYTES} bytes")
+    })
+}
+
 /// Returns the failure of an interrupted command. `done` is what it has done.
 pub(super) fn interrupted(target: &Target, done: &str) -> Failure {
     Failure::Interrupted(format!("{}: interrupted: {done}", target.remote))
 }
 
-/// Returns the failure for a client's error.
-pub(super) fn failure(target: &Target, error: &ClientError) -> Failure {
+/// Returns the failure for a client's error. Prints what the client and its sockets have refused.
+pub(super) fn failure(
+    target: &Target,
+    error: &ClientError,
+    refused: &[Refusal],
+    sockets: &SocketCounters,
+) -> Failure {
+    refused::note(&refusals(refused));
+    malformed_datagrams(sockets).iter().for_each(output::note);
     let hint = match error {
         ClientError::Fault(Fault::TimedOut { .. }) => {
             "; whom an adapter does not allow it does not answer: -l names the address that its --allow has"

@@ -8,7 +8,7 @@ use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::{interrupt, progress};
 use clap::ArgAction;
-use nettlp::tools::perf::{self, Measured, Measurement, Pattern, PerfError, Workload};
+use nettlp::tools::perf::{self, Measured, Measurement, Pattern, PerfError, Tally, Workload};
 use std::time::Duration;
 
 /// Maximum bytes of a request.
@@ -33,7 +33,7 @@ when the kernel has taken them, whether they arrive or not; in a session when th
   bandwidth_gbps (data alone), cpu_s, cpu_ns_per_request, cpu_ns_per_tlp (this process, both user and system), latency_ns: \
   {min, mean, median, p90, p99, p999, max} (null for writes, and where no read was answered), counters: {read_tlps, \
   write_tlps, retried, timed_out, late, copies, strays}, faults: {unsupported_request, completer_abort, config_retry, poisoned, timed_out}, sockets: \
-  {received_datagrams, sent_datagrams, receive_calls, send_calls, kernel_drops}, ceiling (with --ceiling): {datagram_bytes, \
+  {received_datagrams, sent_datagrams, receive_calls, send_calls, malformed_datagrams, kernel_drops}, refusals (as of riser run; left out if there are none), ceiling (with --ceiling): {datagram_bytes, \
   single_per_s, batched_per_s, share_of_single, share_of_batched}
 The exit status is 1 where a request failed.";
 
@@ -141,7 +141,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         if outcome.tally.requests > 0 {
             show(&outcome, args.json).ok();
         }
-        return Err(failure(&options.target, &error));
+        let Tally { refusals, sockets, .. } = &outcome.tally;
+        return Err(failure(&options.target, &error, refusals.kinds(), sockets));
     }
     if args.ceiling {
         let ceiling = perf::ceiling(&options, &workload, &outcome.tally);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The result of a measurement, as text and as JSON.
 
-use super::counters::{Counters, Rows};
+use super::counters::{Counters, Rows, refusals};
+use super::peer::malformed_datagrams;
+use crate::commands::refused;
 use crate::failure::Failure;
 use crate::output;
 use hdrhistogram::Histogram;
@@ -10,11 +12,18 @@ use nettlp::tools::ClientOptions;
 use nettlp::tools::perf::{Pattern, Tally, Workload};
 use plug::counted;
 use serde::Serialize;
+use session::report::RefusalReport;
 use std::fmt::Write;
 
 /// Names of the socket counters in the report.
-const SOCKETS: [&str; 5] =
-    ["received_datagrams", "sent_datagrams", "receive_calls", "send_calls", "kernel_drops"];
+const SOCKETS: [&str; 6] = [
+    "received_datagrams",
+    "sent_datagrams",
+    "receive_calls",
+    "send_calls",
+    "malformed_datagrams",
+    "kernel_drops",
+];
 
 /// A finished measurement.
 pub(super) struct Outcome<'a> {
@@ -55,6 +64,8 @@ struct Report {
     counters: Counters,
     faults: Rows,
     sockets: Rows,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refusals: Vec<RefusalReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ceiling: Option<CeilingReport>,
 }
@@ -85,6 +96,7 @@ pub(super) fn show(outcome: &Outcome<'_>, json: bool) -> Result<(), Failure> {
         output::json(&report)?;
     } else {
         output::text(text(&report).trim_end())?;
+        malformed_datagrams(&outcome.tally.sockets).iter().try_for_each(|line| output::text(line))?;
     }
     match report.failed {
         0 => Ok(()),
@@ -127,6 +139,7 @@ fn report(outcome: &Outcome<'_>) -> Report {
         counters: (&tally.counters).into(),
         faults: Rows::new(tally.faults.rows()),
         sockets: Rows::of(&SOCKETS, tally.sockets.rows()),
+        refusals: refusals(tally.refusals.kinds()),
         ceiling: ceiling.map(|ceiling| ceiling_report(ceiling, tlps as f64 / elapsed_s)),
     }
 }
@@ -212,6 +225,9 @@ fn text(r: &Report) -> String {
     let c = &r.counters;
     let strays: u64 = c.strays.values().sum();
     let _ = writeln!(text, "  retried {}, late {}, copies {}, strays {strays}", c.retried, c.late, c.copies);
+    for line in refused::lines(&r.refusals) {
+        let _ = writeln!(text, "  {line}");
+    }
     if let Some(c) = &r.ceiling {
         let _ = writeln!(
             text,

@@ -4,6 +4,7 @@
 use super::bytes::{mps, number, within_addresses};
 use super::counters::Rows;
 use super::target::TargetArgs;
+use crate::commands::refused::{self, Printed};
 use crate::failure::Failure;
 use crate::{interrupt, output, progress};
 use nettlp::carrier::Carrier;
@@ -13,6 +14,7 @@ use nettlp::net::AnyCarrier;
 use nettlp::psmem::{Psmem, Window, serve};
 use nettlp::tools::{Scheme, Target};
 use serde::Serialize;
+use session::report::RefusalReport;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -36,7 +38,8 @@ until Ctrl-C. Reads beyond the memory are answered with Unsupported Request; com
 --mps. What was counted is shown at the end; --json prints one object:
   remote, carrier (session or tagged), base, size_bytes, seconds, received, malformed, mended, wrong_digest, unanswered (TLPs), \
   completer: {reads, read_bytes, writes, written_bytes, completions, reads_out_of_range, ...}, sockets: {received_datagrams, \
-  sent_datagrams, malformed_datagrams}";
+  sent_datagrams, malformed_datagrams}, refusals (as of riser run; left out if there are none)
+Standard error shows the first refused TLP of each kind at once.";
 
 /// Answer the host's reads and writes of BAR4 from memory
 #[derive(clap::Args)]
@@ -91,6 +94,8 @@ struct Report {
     counters: Counts,
     completer: Counts,
     sockets: Rows,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refusals: Vec<RefusalReport>,
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -123,11 +128,16 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             &["received_datagrams", "sent_datagrams", "malformed_datagrams"],
             carrier.counters().rows(),
         ),
+        refusals: refusals(&psmem),
     };
     if args.json { output::json(&report) } else { report.text() }?;
     served.map_err(|e| Failure::Run(format!("{}: {e}", target.remote)))?;
     written_back.map_err(|e| in_file(&args, &e))?;
     Ok(())
+}
+
+fn refusals(psmem: &Psmem<Window>) -> Vec<RefusalReport> {
+    refused::of("nettlp psmem", psmem.refusals())
 }
 
 fn image(args: &Args) -> Result<Image, Failure> {
@@ -162,12 +172,13 @@ fn until_interrupted(
     busy: bool,
     interrupted: &AtomicBool,
 ) -> io::Result<()> {
-    let (mut bar, began) = (None, Instant::now());
+    let (mut bar, began, mut printed) = (None, Instant::now(), Printed::default());
     let mut shown = (began, 0);
     // A turn takes a microsecond, or 50 ms if nothing comes. The clock is read in every 16th.
     let mut turns = 0_u32;
     let served = serve(carrier, psmem, busy, |psmem| {
         turns = turns.wrapping_add(1);
+        printed.print_new(psmem.refusals().len(), || refusals(psmem));
         if turns.is_multiple_of(16) && shown.0.elapsed() >= SHOW_EVERY && began.elapsed() >= SHOW_AFTER {
             let bar = bar.get_or_insert_with(|| progress::spinner("{spinner} {elapsed} {msg}"));
             let received = psmem.counters().received;
@@ -191,6 +202,7 @@ impl Report {
             .filter(|(name, count)| **count > 0 || matches!(**name, "reads" | "writes"))
             .map(|(name, count)| format!("{} {count}", name.replace('_', " ")))
             .collect();
-        output::text(&format!("{:.1} s: {}", self.seconds, lines.join(", ")))
+        output::text(&format!("{:.1} s: {}", self.seconds, lines.join(", ")))?;
+        refused::lines(&self.refusals).try_for_each(|line| output::text(&line))
     }
 }

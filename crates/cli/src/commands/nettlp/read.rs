@@ -4,6 +4,7 @@
 use super::bytes::{dump, number, within_addresses};
 use super::counters::refusals;
 use super::peer::{PeerArgs, failure, interrupted};
+use crate::commands::refused;
 use crate::failure::Failure;
 use crate::outputs::{Output, Outputs, Place};
 use crate::{output, progress};
@@ -87,10 +88,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     while done < args.length && whole {
         let part = &mut chunk[..(args.length - done).min(CHUNK_BYTES) as usize];
         let read = client.read_until_stopped(args.address + done, part);
-        let read = read.map_err(|error| {
-            refusals(client.refusals()).iter().for_each(output::note);
-            failure(&target, &error)
-        })?;
+        let read =
+            read.map_err(|error| failure(&target, &error, client.refusals(), &client.carrier().counters()))?;
         (whole, done) = (read == part.len(), done + read as u64);
         match &mut file {
             Some(file) => file.write_all(&part[..read]).map_err(|e| file.failed(&e))?,
@@ -103,6 +102,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     bar.finish_and_clear();
     let data_is_shown = file.is_none();
     file.map_or(Ok(()), Output::finish)?;
+    let refusals = refusals(client.refusals());
     if args.json {
         let data = data_is_shown.then(|| shown.iter().map(|byte| format!("{byte:02x}")).collect());
         output::json(&Report {
@@ -113,10 +113,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             data,
             output: args.output.map(|path| path.display().to_string()),
             counters: client.counters().into(),
-            refusals: refusals(client.refusals()),
+            refusals,
         })?;
-    } else if !shown.is_empty() {
-        output::text(dump(args.address, &shown).trim_end())?;
+    } else {
+        refused::note(&refusals);
+        if !shown.is_empty() {
+            output::text(dump(args.address, &shown).trim_end())?;
+        }
     }
     if whole {
         return Ok(());

@@ -4,11 +4,14 @@
 use super::counters::Rows;
 use super::target::TargetArgs;
 use super::{report_attachment, report_lost_adapter};
+use crate::commands::refused;
 use crate::commands::tap::Tap;
 use crate::failure::Failure;
 use crate::{interrupt, output};
-use nettlp::tools::{Count, Run, TapNic, run as run_device};
+use nettlp::tools::{Count, DeviceSoftware, Run, TapNic, run as run_device};
 use serde::Serialize;
+use session::report::RefusalReport;
+use tlp::rules::Refusals;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -23,7 +26,8 @@ An adapter that goes is waited for; when one is there again, the NIC begins anew
 Ctrl-C ends it. --json prints one object: session (false: a port per tag), from_wire, from_wire_lost, to_wire, to_wire_lost,
   tx_frames, rx_frames, refused_doorbells, refused_descriptors, no_buffer, lost_frames, dma_errors, interrupts, \
   lost_interrupts, received_tlps, sent_tlps, malformed, not_carried; over ports of upstream's also reads_asked_again, \
-  reads_timed_out, late_completions; and came_back, how often the adapter did.";
+  reads_timed_out, late_completions; came_back, how often the adapter did; and refusals (as of riser run; \
+  left out if there are none).";
 
 /// Be the simple NIC of a remote host, with a tap interface for its cable
 #[derive(clap::Args)]
@@ -46,6 +50,8 @@ struct Report {
     session: bool,
     #[serde(flatten)]
     counts: Rows,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refusals: Vec<RefusalReport>,
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -57,15 +63,17 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         report_attachment(&what, "BAR4", &attachment);
         TapNic::new(attachment, &tap).map_err(Failure::run)
     };
-    let mut counts = Vec::<Count>::new();
+    let (mut counts, mut refused) = (Vec::<Count>::new(), Refusals::default());
     let Run { came_back, is_session, result } =
         run_device(attach()?, &target, &stop, attach, |nic, _, has_gone| {
             let before = counts.drain(..).map(|(_, count)| count).chain(std::iter::repeat(0));
             counts = nic.counters().into_iter().zip(before).map(|((name, n), sum)| (name, n + sum)).collect();
+            nic.refusals().iter().for_each(|kind| refused.add(kind));
             report_lost_adapter(&target, has_gone);
         });
     counts.push(("came_back", came_back));
-    let report = Report { session: is_session, counts: Rows::new(counts.into_iter()) };
+    let refusals = refused::of("nettlp snic", refused.kinds());
+    let report = Report { session: is_session, counts: Rows::new(counts.into_iter()), refusals };
     if args.json { output::json(&report) } else { report.text() }?;
     result.map_err(|e| Failure::Run(format!("{}: {e}", target.remote)))
 }
@@ -76,6 +84,6 @@ impl Report {
         for (name, value) in self.counts.iter().filter(|(_, value)| *value > 0) {
             output::text(&format!("{name:20} {value:>10}"))?;
         }
-        Ok(())
+        refused::lines(&self.refusals).try_for_each(|line| output::text(&line))
     }
 }

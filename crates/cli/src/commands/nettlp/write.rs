@@ -4,6 +4,7 @@
 use super::bytes::{hex, number, within_addresses};
 use super::counters::refusals;
 use super::peer::{PeerArgs, failure, interrupted};
+use crate::commands::refused;
 use crate::failure::Failure;
 use crate::{input, output};
 use nettlp::client::{ClientError, WriteError, WriteStep};
@@ -74,12 +75,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Ok(()) => false,
         Err(WriteError::Client(ClientError::Stopped)) => true,
         Err(WriteError::Client(error)) => {
-            refusals(client.refusals()).iter().for_each(output::note);
-            return Err(failure(&target, &error));
+            return Err(failure(&target, &error, client.refusals(), &client.carrier().counters()));
         }
         Err(differs) => return Err(Failure::run(differs)),
     };
     let sent = client.counters().written_bytes;
+    let refusals = refusals(client.refusals());
     if args.json {
         output::json(&Report {
             remote: target.remote.to_string(),
@@ -89,8 +90,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             acknowledged: client.is_reliable() && step == WriteStep::ReadBack,
             verified: args.verify && !stopped,
             counters: client.counters().into(),
-            refusals: refusals(client.refusals()),
+            refusals,
         })?;
+    } else {
+        refused::note(&refusals);
     }
     if !stopped {
         return Ok(());

@@ -9,6 +9,7 @@ use crate::requester::{Buffers, Counters, Done, Fault};
 use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+use tlp::rules::Refusals;
 use tlp::{Duration, Time};
 
 /// Maximum time of a turn, so that the caller's flag is seen.
@@ -48,6 +49,8 @@ pub struct Tally {
     pub counters: Counters,
     /// Counters of the sockets.
     pub sockets: SocketCounters,
+    /// Why completions were refused, and reads not completed.
+    pub refusals: Refusals,
 }
 
 impl Default for Tally {
@@ -60,6 +63,7 @@ impl Default for Tally {
             latency_ns: Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("legal bounds"),
             counters: Counters::default(),
             sockets: SocketCounters::default(),
+            refusals: Refusals::default(),
         }
     }
 }
@@ -73,6 +77,7 @@ impl Tally {
         let _ = self.latency_ns.add(&other.latency_ns);
         self.counters.add(&other.counters);
         self.sockets.add(&other.sockets);
+        other.refusals.kinds().iter().for_each(|kind| self.refusals.add(kind));
     }
 
     fn count(&mut self, result: Result<u64, Fault>) {
@@ -148,6 +153,7 @@ impl Worker {
         self.gather();
         self.tally.counters = *self.client.counters();
         self.tally.sockets = self.client.carrier().counters();
+        self.client.refusals().iter().for_each(|kind| self.tally.refusals.add(kind));
         (self.tally, ended.err())
     }
 

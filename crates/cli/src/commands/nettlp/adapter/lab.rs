@@ -3,18 +3,19 @@
 //! nothing else.
 
 use super::Args;
+use super::report::strangers_line;
 use crate::commands::nettlp::counters::Rows;
 use crate::commands::outside::Opened;
+use crate::commands::refused;
 use crate::failure::Failure;
 use crate::output;
-use nettlp::adapter::{Adapter, Settings};
+use nettlp::adapter::{Adapter, Settings, Strangers};
 use nettlp::allow::AllowList;
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, serve};
 use plug::Models;
 use serde::Serialize;
 use session::Report;
 use session::external::{Lag, RecordSize};
-use session::report::RefusalReport;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +39,7 @@ struct LabReport {
     listen: IpAddr,
     seconds: f64,
     peers: Vec<PeerReport>,
+    strangers: Strangers,
     sockets: Rows,
     #[serde(skip_serializing_if = "Option::is_none")]
     lag: Option<LagReport>,
@@ -134,13 +136,12 @@ impl LabRun<'_> {
             PeerReport { address, counts: Rows::new(counts.into_iter()) }
         });
         let mut lab = backend.session().report(&self.lab.display().to_string(), &stop, spent);
-        let of_adapter = adapter.refusals().into_iter();
-        lab.refusals
-            .extend(of_adapter.map(|refusal| RefusalReport::new("nettlp adapter".to_owned(), refusal)));
+        lab.refusals.extend(refused::of("nettlp adapter", &adapter.refusals()));
         let report = LabReport {
             listen: self.options.address,
             seconds,
             peers: peers.collect(),
+            strangers: adapter.strangers(),
             sockets: Rows::new(sockets.counters().rows()),
             lag: (self.timing() == Timing::Lagging).then(|| LagReport::new(backend.lag())),
             record: size,
@@ -167,8 +168,7 @@ impl LabReport {
                 .collect()
         };
         output::table(&header, self.peers.iter().map(row))?;
-        let mut refusals = self.lab.refusals.iter().filter(|refusal| !refusal.routine);
-        refusals.try_for_each(|refusal| output::text(&refusal.to_string()))?;
+        refused::lines(&self.lab.refusals).try_for_each(|line| output::text(&line))?;
         for device in self.lab.devices.iter().filter(|d| !d.counters.is_empty()) {
             let plain = device.counters.iter().filter(|(_, value)| value.is_number());
             let counts: Vec<String> = plain.map(|(name, value)| format!("{name} {value}")).collect();
@@ -177,6 +177,7 @@ impl LabReport {
         if let Some(LagReport { dropped_us, times }) = &self.lag {
             output::text(&format!("\nlate by {dropped_us:.3} us in all, dropped in {times} parts"))?;
         }
+        strangers_line(&self.strangers).iter().try_for_each(|line| output::text(line))?;
         let drops = self.sockets.get("kernel_drops");
         if drops > 0 {
             output::text(&format!("\n{drops} datagrams dropped by the kernel before they were read"))?;

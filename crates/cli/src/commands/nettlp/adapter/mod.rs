@@ -7,6 +7,7 @@ mod report;
 
 use super::bytes::{address, mps, rcb};
 use crate::commands::outside::Opening;
+use crate::commands::refused::Printed;
 use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::{interrupt, output};
@@ -18,7 +19,7 @@ use nettlp::completer::Image;
 use nettlp::net::{AdapterOptions, default_threads};
 use nettlp::tools::{MemoryServer, Scheme, ServedCounters, ServedMemory};
 use plug::Models;
-use report::{MemoryReport, Report};
+use report::{MemoryReport, Report, refusals};
 use signal_hook::consts::SIGUSR1;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -46,8 +47,9 @@ Ctrl-C, or SIGTERM, ends it: what was written goes to the file first. SIGUSR1 sh
   peers: [{address, rules, datagrams, reads, read_bytes, writes, write_bytes, ...}], strangers: {datagrams, bytes, messaging, \
   last}, completer: {reads, read_bytes, writes, written_bytes, completions, ...}, function: {interrupts, not_bus_master, \
   lost_completions}, sockets: {received_datagrams, sent_datagrams, receive_calls, send_calls, malformed_datagrams, \
-  failed_sends, kernel_drops}, sessions: {opened, closed, failed, refused, strays, retransmitted, duplicates, ...}
-Of a lab it prints listen, seconds, peers, sockets, lag: {dropped_us, times} with --timing lagging, record: {bytes, left_out} with \
+  failed_sends, kernel_drops}, sessions: {opened, closed, failed, refused, strays, retransmitted, duplicates, ...}, refusals (as of riser run; left out if there are none)
+Standard error shows the first refused TLP of each kind at once.
+Of a lab it prints listen, seconds, peers, strangers, sockets, lag: {dropped_us, times} with --timing lagging, record: {bytes, left_out} with \
   --record, and lab: what `riser run --json` prints.";
 
 /// Serve NetTLP peers from memory, as an adapter in a host's slot would
@@ -224,8 +226,10 @@ impl Served<'_> {
     fn supervise(&self, server: &MemoryServer, signals: &Signals) {
         let every = self.args.report.map(Duration::from_secs);
         let mut next = every.map(|every| self.start + every);
+        let mut printed = Printed::default();
         while !signals.end.load(Ordering::Relaxed) && server.is_running() {
             std::thread::sleep(Duration::from_millis(20));
+            printed.print_new(server.refusal_kinds(), || refusals(&server.counters()));
             let asked = signals.show.swap(false, Ordering::Relaxed);
             if asked || next.is_some_and(|next| Instant::now() >= next) {
                 next = next.zip(every).map(|(next, every)| next + every);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The counters of an adapter, as JSON and as text.
 
+use crate::commands::refused;
 use nettlp::adapter::Strangers;
 use nettlp::allow::Rule;
 use nettlp::tools::{Counts, ServedCounters};
 use serde::Serialize;
+use session::report::RefusalReport;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -19,6 +21,8 @@ pub(super) struct Report {
     peers: Vec<PeerReport>,
     #[serde(flatten)]
     counters: ServedCounters,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refusals: Vec<RefusalReport>,
 }
 
 #[derive(Serialize)]
@@ -36,6 +40,11 @@ struct PeerReport {
     rules: Vec<String>,
     #[serde(flatten)]
     counts: Counts,
+}
+
+/// Why the adapter's threads refused TLPs.
+pub(super) fn refusals(counters: &ServedCounters) -> Vec<RefusalReport> {
+    refused::of("nettlp adapter", counters.refusals.kinds())
 }
 
 impl Report {
@@ -57,7 +66,8 @@ impl Report {
             counts: counts.clone(),
         };
         let peers = addresses.into_iter().zip(&counters.peers).map(peer).collect();
-        Report { listen, memory, seconds, cpu_seconds: session::cpu_seconds(), threads, peers, counters }
+        let (cpu_seconds, refusals) = (session::cpu_seconds(), refusals(&counters));
+        Report { listen, memory, seconds, cpu_seconds, threads, peers, counters, refusals }
     }
 
     /// Returns lines with the counters that are not zero.
@@ -70,18 +80,28 @@ impl Report {
             let _ = write!(text, "\n{}: {}", peer.rules.join(" "), line(&peer.counts));
         }
         let ServedCounters { strangers, completer, function, sockets, sessions, .. } = &self.counters;
-        if strangers.datagrams > 0 {
-            let Strangers { datagrams, bytes, last, .. } = strangers;
-            let last = last.map(|last| format!(", the last from {last}")).unwrap_or_default();
-            let _ = write!(text, "\nstrangers: {datagrams} datagrams, {bytes} bytes{last}");
+        if let Some(line) = strangers_line(strangers) {
+            let _ = write!(text, "\n{line}");
         }
         for (name, counts) in
             [("memory", completer), ("function", function), ("sockets", sockets), ("sessions", sessions)]
         {
             let _ = write!(text, "\n{name}: {}", line(counts));
         }
+        for line in refused::lines(&self.refusals) {
+            let _ = write!(text, "\n{line}");
+        }
         text
     }
+}
+
+/// Returns a line about datagrams of peers that no --allow names, if some came.
+pub(super) fn strangers_line(strangers: &Strangers) -> Option<String> {
+    let Strangers { datagrams, bytes, last, .. } = strangers;
+    let last = last.map(|last| format!(", the last from {last}")).unwrap_or_default();
+    (*datagrams > 0).then(|| {
+        format!("strangers: {datagrams} datagrams, {bytes} bytes{last}: dropped, since no --allow names who sent them")
+    })
 }
 
 fn line(counts: &Counts) -> String {
