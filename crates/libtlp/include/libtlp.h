@@ -118,6 +118,14 @@ ssize_t dma_write_aligned(struct nettlp *nt, uintptr_t addr, void *buf, size_t c
 uint64_t nettlp_strays(void);
 
 /*
+ * Writes why the last TLP among them was dropped into `text`, at most `size` bytes with the 0 at the end: field, value, legal
+ * values, section and name of the rule (`riser rules NAME` explains it), and the TLP. UTF-8. `text` may be null if `size` is 0.
+ *
+ * Returns the length without the 0, also if it did not fit; 0 if no TLP was dropped. Never blocks.
+ */
+size_t nettlp_stray_reason(char *text, size_t size);
+
+/*
  * What nettlp_run_cb calls; any may be null. `nt` is the context that the TLP came on, `arg` that of nettlp_run_cb.
  * Headers and data stand in the library's buffer, and are gone when the callback returns; what a header says was checked
  * against the datagram's length. What a callback returns is not looked at.

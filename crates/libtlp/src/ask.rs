@@ -88,7 +88,7 @@ fn ask(fd: RawFd, register_dw: u16) -> Result<u32, Errno> {
         let answer = buffer.get(..len).and_then(|bytes| ConfigMessage::parse_reply(bytes).ok());
         match answer {
             Some(a) if (a.command, a.register_dw) == (question.command, register_dw) => return Ok(a.data),
-            _ => crate::dma::count_stray(),
+            _ => crate::strays::add(),
         }
         if Instant::now() >= deadline {
             return Err(Errno::ETIME);

@@ -2,8 +2,9 @@
 //! `nettlp_run_cb`: TLPs of up to 16 contexts, one after the other, in the caller's thread. Never calls back for a TLP
 //! that is shorter than its header says.
 
-use crate::dma::{DATAGRAM_MAX, NETTLP_LEN, count_stray};
+use crate::dma::{DATAGRAM_MAX, NETTLP_LEN};
 use crate::socket;
+use crate::strays;
 use nettlp::completer::padding_of_short_write;
 use nix::errno::Errno;
 use std::os::fd::RawFd;
@@ -73,7 +74,7 @@ fn take(buffer: &mut Buffer, len: usize, call: impl FnOnce(Kind, &mut [u8])) {
     let end = SKIP + len;
     let tlp = buffer.0.get(TLP_AT..end).and_then(classify);
     let Some((kind, whole)) = tlp.filter(|(_, whole)| TLP_AT + whole <= buffer.0.len()) else {
-        return count_stray();
+        return strays::add();
     };
     let whole = TLP_AT + whole;
     if whole > end {
@@ -177,9 +178,9 @@ mod tests {
             take(&mut buffer, datagram.len(), |kind, tlp| seen.push((kind, tlp.to_vec())));
             assert_eq!(seen, [(Kind::Mwr, [&header[..], &data].concat())], "{first_be:#06b}");
         }
-        let before = crate::dma::strays();
+        let before = strays::count();
         take(&mut buffer, 5, |_, _| unreachable!());
         take(&mut buffer, DATAGRAM_MAX + 1, |_, _| unreachable!());
-        assert!(crate::dma::strays() >= before + 2);
+        assert!(strays::count() >= before + 2);
     }
 }

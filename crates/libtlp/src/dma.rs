@@ -8,11 +8,12 @@
 
 use crate::gather::{Gather, Read, Taken};
 use crate::socket;
+use crate::strays;
 use crate::types::Nettlp;
 use nix::errno::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tlp::{Body, MemoryOp, MemoryRequest, Repr, Span, split};
@@ -31,9 +32,6 @@ const REQUEST_MAX: u32 = 4096;
 /// Datagrams that a read drops before it is sent; a peer that sends without end must not hold it up.
 const DROP_MAX: usize = 1024;
 
-/// Datagrams that no request asked for.
-static STRAYS: AtomicU64 = AtomicU64::new(0);
-
 /// A read that timed out.
 struct Resting {
     gather: Gather,
@@ -44,14 +42,6 @@ struct Resting {
 static RESTING: Mutex<BTreeMap<RawFd, Resting>> = Mutex::new(BTreeMap::new());
 /// How many there are, so that nobody takes the lock where there is none.
 static RESTING_COUNT: AtomicUsize = AtomicUsize::new(0);
-
-pub(crate) fn strays() -> u64 {
-    STRAYS.load(Ordering::Relaxed)
-}
-
-pub(crate) fn count_stray() {
-    STRAYS.fetch_add(1, Ordering::Relaxed);
-}
 
 /// Opens the socket of a context.
 pub(crate) fn init(nt: &mut Nettlp) -> Result<(), Errno> {
@@ -147,11 +137,13 @@ fn collect(
     let mut asleep = nt.is_own();
     while !gather.is_whole() {
         let len = socket::receive_by(nt.sockfd, buffer, deadline, asleep)?;
-        match tlp_of(buffer, len).map(|tlp| gather.take(tlp, Some(out))) {
-            Some(Taken::Data) => {}
-            Some(Taken::Failed(error)) => return Err(error),
-            Some(Taken::Stray) | None => {
-                count_stray();
+        let tlp = tlp_of(buffer, len).unwrap_or_default();
+        let taken = if tlp.is_empty() { Taken::Stray(None) } else { gather.take(tlp, Some(out)) };
+        match taken {
+            Taken::Data => {}
+            Taken::Failed(error) => return Err(error),
+            Taken::Stray(why) => {
+                why.map_or_else(strays::add, |why| strays::add_refused(why, tlp));
                 if Instant::now() >= deadline {
                     return Err(Errno::ETIME);
                 }
@@ -170,7 +162,7 @@ pub(crate) fn tlp_of(buffer: &[u8; DATAGRAM_MAX], len: usize) -> Option<&[u8]> {
 fn drop_waiting(fd: RawFd, buffer: &mut [u8]) {
     for _ in 0..DROP_MAX {
         match socket::receive_now(fd, buffer) {
-            Ok(_) => count_stray(),
+            Ok(_) => strays::add(),
             // An error of an earlier datagram is taken off the socket; the next send says what holds now.
             Err(Errno::EINTR | Errno::ECONNREFUSED) => {}
             Err(_) => return,
@@ -205,7 +197,7 @@ fn await_rest(fd: RawFd, buffer: &mut [u8; DATAGRAM_MAX]) -> Result<(), Errno> {
     while !gather.is_whole() {
         match socket::receive_by(fd, buffer, until, false) {
             Ok(len) => {
-                count_stray();
+                strays::add();
                 let _ = tlp_of(buffer, len).map(|tlp| gather.take(tlp, None));
                 if Instant::now() >= until {
                     break;

@@ -4,7 +4,7 @@
 
 use crate::callbacks::{self, CONTEXTS_MAX, Kind};
 use crate::types::{Callbacks, InAddr, Msix, Nettlp, OnData, OnTlp, PcieCfg};
-use crate::{ask, dma, header};
+use crate::{ask, dma, header, strays};
 use nettlp::wire::messaging::{Reply, Request};
 use nix::errno::Errno;
 use std::ffi::{c_int, c_void};
@@ -145,7 +145,26 @@ unsafe extern "C" fn dma_write_aligned(
 /// `nettlp_strays`.
 #[unsafe(no_mangle)]
 extern "C" fn nettlp_strays() -> u64 {
-    dma::strays()
+    strays::count()
+}
+
+/// `nettlp_stray_reason`.
+///
+/// # Safety
+/// As `libtlp.h` says of its pointers.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nettlp_stray_reason(text: *mut c_void, size: usize) -> usize {
+    let reason = strays::reason();
+    // SAFETY: the program's buffer.
+    if let Ok([room @ .., end]) = unsafe { buffer(text, size) } {
+        let len = reason.floor_char_boundary(room.len().min(reason.len()));
+        room[..len].copy_from_slice(&reason.as_bytes()[..len]);
+        match room.get_mut(len) {
+            Some(after) => *after = 0,
+            None => *end = 0,
+        }
+    }
+    reason.len()
 }
 
 /// `nettlp_run_cb`.

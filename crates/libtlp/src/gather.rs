@@ -6,7 +6,8 @@
 //! and be doubled, so bytes are kept account of by DW, not by a cursor. Never waits, and knows no socket.
 
 use nix::errno::Errno;
-use tlp::{Awaited, Bdf, Body, Completion, Repr, Span, Status, Tag};
+use tlp::rules::reasons::{of_transaction, unsupported_prefixes};
+use tlp::{Awaited, Bdf, Body, Completion, Parsed, Repr, RuleId, Span, Status, Tag, Violation};
 
 /// DWs of the longest read.
 const DWS: usize = 1024;
@@ -27,8 +28,8 @@ pub(crate) enum Taken {
     Data,
     /// The completer refused, or what it sent is poisoned.
     Failed(Errno),
-    /// It answers something else, or nothing.
-    Stray,
+    /// It answers something else, or nothing; with the rule that a completion breaks.
+    Stray(Option<Violation>),
 }
 
 /// A read, and which of its DWs have come.
@@ -51,14 +52,13 @@ impl Gather {
 
     /// Takes a TLP, and puts its data where it belongs in `out`, which has the read's bytes.
     pub(crate) fn take(&mut self, tlp: &[u8], out: Option<&mut [u8]>) -> Taken {
-        let Ok(parsed) = Repr::parse_header(tlp) else { return Taken::Stray };
-        let Body::Completion(completion) = parsed.repr.body else { return Taken::Stray };
-        if completion.locked
-            || completion.requester != self.read.requester
-            || completion.tag != self.read.tag
-            || !parsed.prefixes.is_empty()
-        {
-            return Taken::Stray;
+        let parsed = match Repr::parse_header(tlp) {
+            Ok(parsed) => parsed,
+            Err(error) => return Taken::Stray(Some(error.on_a_link())),
+        };
+        let Body::Completion(completion) = parsed.repr.body else { return Taken::Stray(None) };
+        if let Some(why) = self.not_of_read(&completion, &parsed) {
+            return Taken::Stray(Some(why));
         }
         if let Some(error) = failure(&completion) {
             self.end_at(&completion);
@@ -67,28 +67,51 @@ impl Gather {
         // A digest may be left out though TD is set, as adapters do; nothing else may stand behind the data.
         match tlp.get(parsed.data.clone()) {
             Some(data) if tlp.len() <= parsed.tlp_len() => {
-                self.take_data(&completion, data, out, parsed.repr.ep)
+                let taken = self.take_data(&completion, data, out, parsed.repr.ep);
+                taken.unwrap_or_else(|why| Taken::Stray(Some(why)))
             }
-            _ => Taken::Stray,
+            _ => Taken::Stray(Some(Violation::new(RuleId::Length, tlp.len() as u64))),
         }
     }
 
-    fn take_data(&mut self, c: &Completion, data: &[u8], out: Option<&mut [u8]>, poisoned: bool) -> Taken {
-        let Ok(placed) = self.awaited().place(c) else { return Taken::Stray };
+    /// Returns the rule that a completion breaks if it does not belong to the read.
+    fn not_of_read(&self, c: &Completion, parsed: &Parsed) -> Option<Violation> {
+        if c.requester != self.read.requester || c.tag != self.read.tag {
+            return Some(of_transaction(RuleId::UnexpectedCompletion, &parsed.repr));
+        }
+        if c.locked {
+            return Some(Violation::expecting(RuleId::CompletionLocked, 0x0b, 0x0a));
+        }
+        (!parsed.prefixes.is_empty()).then(|| unsupported_prefixes(&parsed.prefixes))
+    }
+
+    fn take_data(
+        &mut self,
+        c: &Completion,
+        data: &[u8],
+        out: Option<&mut [u8]>,
+        poisoned: bool,
+    ) -> Result<Taken, Violation> {
+        let awaited = self.awaited();
+        let placed = awaited.place(c).map_err(|misfit| awaited.violation(c, misfit))?;
         let (lead, placed) = (usize::from(c.lower_address & 3), placed.start as usize..placed.end as usize);
         // Only the first one may begin within a DW, and only the last one end there.
+        if placed.start != 0 && lead != 0 {
+            let end_before = awaited.first_byte + placed.start as u64;
+            return Err(Violation::new(RuleId::CompletionBoundary, end_before));
+        }
         let first = (self.read.span.lead() as usize + placed.start) / 4;
-        if placed.start != 0 && lead != 0 || !self.mark(first, data.len() / 4) {
-            return Taken::Stray;
+        if !self.mark(first, data.len() / 4) {
+            return Err(Violation::new(RuleId::CompletionRepeated, c.byte_count.into()));
         }
         if poisoned {
-            return Taken::Failed(Errno::EIO);
+            return Ok(Taken::Failed(Errno::EIO));
         }
         if let Some(out) = out {
             let from = &data[lead..lead + placed.len()];
             out[placed].copy_from_slice(from);
         }
-        Taken::Data
+        Ok(Taken::Data)
     }
 
     fn awaited(&self) -> Awaited {

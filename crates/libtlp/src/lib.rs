@@ -28,4 +28,5 @@ mod ffi;
 mod gather;
 mod header;
 mod socket;
+mod strays;
 mod types;

@@ -62,24 +62,31 @@ fn completions(read: &Read) -> Vec<Vec<u8>> {
 fn what_is_not_the_reads_is_a_stray() {
     let read = read(0x1001, 10);
     let right = completion(&read, 0, 10);
+    let unexpected = |found| Violation::new(RuleId::UnexpectedCompletion, found);
+    let expecting = Violation::expecting;
     let rows = [
-        ("tag", Completion { tag: Tag::from_bits(4), ..right }),
-        ("tag bit 8", Completion { tag: Tag::from_bits(0x103), ..right }),
-        ("requester", Completion { requester: Bdf::from_bits(0x1b01), ..right }),
-        ("lower address", Completion { lower_address: 0, ..right }),
-        ("byte count, larger", Completion { byte_count: 11, ..right }),
-        ("byte count, smaller", Completion { byte_count: 9, ..right }),
-        ("length, larger", Completion { length_dw: Some(4), ..right }),
-        ("locked", Completion { locked: true, ..right }),
+        ("tag", Completion { tag: Tag::from_bits(4), ..right }, unexpected(0x1b00_0004)),
+        ("tag bit 8", Completion { tag: Tag::from_bits(0x103), ..right }, unexpected(0x1b00_0103)),
+        ("requester", Completion { requester: Bdf::from_bits(0x1b01), ..right }, unexpected(0x1b01_0003)),
+        ("lower address", Completion { lower_address: 0, ..right }, expecting(RuleId::LowerAddress, 0, 1)),
+        ("byte count, larger", Completion { byte_count: 11, ..right }, expecting(RuleId::ByteCount, 11, 10)),
+        ("byte count, smaller", Completion { byte_count: 9, ..right }, expecting(RuleId::LowerAddress, 1, 2)),
+        (
+            "length, larger",
+            Completion { length_dw: Some(4), ..right },
+            Violation::new(RuleId::CompletionLength, 4),
+        ),
+        ("locked", Completion { locked: true, ..right }, expecting(RuleId::CompletionLocked, 0x0b, 0x0a)),
     ];
-    for (what, wrong) in rows {
+    for (what, wrong, why) in rows {
         let mut out = [0xee; 10];
         let mut gather = Gather::new(read);
-        assert_eq!(gather.take(&bytes(wrong, 0x1001), Some(&mut out)), Taken::Stray, "{what}");
+        assert_eq!(gather.take(&bytes(wrong, 0x1001), Some(&mut out)), Taken::Stray(Some(why)), "{what}");
         assert_eq!((out, gather.is_whole()), ([0xee; 10], false), "{what}");
         assert_eq!(gather.take(&bytes(right, 0x1001), Some(&mut out)), Taken::Data);
         assert!(gather.is_whole());
-        assert_eq!(gather.take(&bytes(right, 0x1001), Some(&mut out)), Taken::Stray, "twice");
+        let repeated = Violation::new(RuleId::CompletionRepeated, 10);
+        assert_eq!(gather.take(&bytes(right, 0x1001), Some(&mut out)), Taken::Stray(Some(repeated)), "twice");
     }
 }
 
@@ -89,10 +96,12 @@ fn what_is_shorter_or_longer_than_it_says_is_a_stray() {
     let whole = bytes(completion(&read, 0, 8), 0x1000);
     let mut out = [0; 8];
     for len in 0..whole.len() {
-        assert_eq!(Gather::new(read).take(&whole[..len], Some(&mut out)), Taken::Stray, "{len}");
+        let taken = Gather::new(read).take(&whole[..len], Some(&mut out));
+        assert!(matches!(taken, Taken::Stray(Some(_))), "{len}: {taken:?}");
     }
     let long = [&whole[..], &[0]].concat();
-    assert_eq!(Gather::new(read).take(&long, Some(&mut out)), Taken::Stray);
+    let length = Violation::new(RuleId::Length, long.len() as u64);
+    assert_eq!(Gather::new(read).take(&long, Some(&mut out)), Taken::Stray(Some(length)));
 }
 
 /// Completion Status (`PCIe 5.0 Table 2-34`) to errno, as `libtlp.h` has it.

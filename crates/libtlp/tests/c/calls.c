@@ -88,6 +88,15 @@ int main(int argc, char **argv)
 			free(buf);
 		} else if (strncmp(line, "strays", 6) == 0) {
 			answer((ssize_t)nettlp_strays(), NULL);
+		} else if (strncmp(line, "reason", 6) == 0) {
+			char text[512], cut[8];
+			size_t len = nettlp_stray_reason(text, sizeof(text));
+
+			if (nettlp_stray_reason(cut, sizeof(cut)) != len || strlen(cut) > 7 ||
+			    nettlp_stray_reason(NULL, 0) != len)
+				return 2;
+			printf("%s\n", text);
+			fflush(stdout);
 		} else if (strncmp(line, "wrong", 5) == 0) {
 			unsigned char byte = 0;
 			struct nettlp other = nt;

@@ -122,6 +122,26 @@ fn what_answers_something_else_is_dropped_and_counted() {
     calls.end();
 }
 
+#[test]
+fn the_reason_names_rule_value_and_tlp() {
+    let Some((mut calls, peer)) = pair(14) else { return };
+    calls.ask("reason");
+    assert_eq!(calls.answer(), "");
+    calls.ask("read 1001 10");
+    serve(&peer, 10, |request| {
+        let wrong = Completion { lower_address: 2, ..completion(request, 0, 10) };
+        peer.send(&tlp_of(wrong, 0x1001, |_| 0xee));
+        completions(request).iter().for_each(|tlp| peer.send(tlp));
+    });
+    assert_eq!(calls.answer(), format!("10 {}", hex(&contents(0x1001, 10))));
+    calls.ask("reason");
+    let reason = calls.answer();
+    let why = "Lower Address 0x2, expected 0x1 (PCIe 6.0 §2.2.9.1, rule lower-address): CplD, len 3, ";
+    assert!(reason.starts_with(why), "{reason}");
+    assert_eq!(calls.strays(), 1);
+    calls.end();
+}
+
 /// The fault of old that gave wrong data for ever: the completion of a read that timed out answered the next one.
 #[test]
 fn a_late_completion_never_answers_the_next_read() {
