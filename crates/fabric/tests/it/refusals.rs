@@ -251,7 +251,7 @@ const COUNTERS: [(&str, &[&str]); 5] = [
             "stray_completions",
         ],
     ),
-    ("worlds/src/adapter", &["strays", "host_timeouts", "nobody"]),
+    ("worlds/src/adapter", &["strays", "host_timeouts", "nobody", "undeliverable"]),
 ];
 
 /// Files that add to a counter without a rule, and how often: TLPs that count twice and have named their rule before, and

@@ -336,20 +336,31 @@ impl Bridge {
     pub(crate) fn take_egress(&mut self, now: Time, index: usize, delivery: Delivery) -> bool {
         self.now = now;
         let Some(entry) = self.egress.take(index) else { return false };
-        match (delivery, &entry) {
-            (Delivery::Sent, _) => {}
-            (Delivery::NoDevice, Entry::Request(tlp)) => {
-                let (why, head) = (Violation::new(RuleId::LinkUp, 0), Head::of(tlp));
-                self.host.no_device(tlp);
-                self.refused(|c| &mut c.nobody, why, head);
-            }
-            (Delivery::NoDevice | Delivery::Lost, _) => self.counters.undeliverable += 1,
+        if delivery != Delivery::Sent {
+            self.not_delivered(delivery, &entry);
         }
         if self.host.is_held_up() {
             self.host.proceed(now, &mut self.egress);
         }
         self.woken |= !self.host.taken.is_empty() || !self.host.answers.is_empty();
         self.woken
+    }
+
+    // A peer that is not there, or takes nothing, is as a link that is down.
+    #[cold]
+    fn not_delivered(&mut self, delivery: Delivery, entry: &Entry) {
+        let why = Violation::new(RuleId::LinkUp, 0);
+        let head = match entry {
+            Entry::Request(tlp) => Head::of(tlp),
+            Entry::Answer(answer) => Head::of(&answer.next((self.mps, self.rcb)).0),
+        };
+        match (delivery, entry) {
+            (Delivery::NoDevice, Entry::Request(tlp)) => {
+                self.host.no_device(tlp);
+                self.refused(|c| &mut c.nobody, why, head);
+            }
+            _ => self.refused(|c| &mut c.undeliverable, why, head),
+        }
     }
 
     fn reset(&mut self, kind: ResetKind) {

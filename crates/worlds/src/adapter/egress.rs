@@ -31,7 +31,7 @@ impl Answer {
     }
 
     /// Its next TLP, as the peer asked for it, and how many bytes that holds.
-    fn next(&self, (mps, rcb): Cuts) -> (Tlp, u32) {
+    pub(crate) fn next(&self, (mps, rcb): Cuts) -> (Tlp, u32) {
         let data = match &self.result {
             Ok(data) => data,
             Err(status) => {

@@ -303,6 +303,12 @@ fn flood_is_limited_by_room() {
         advance(&mut lab, &mut now, Duration::from_ms(600), &mut out);
     }
     assert_eq!(lab.slot().counters().undeliverable, 1);
+    let refusals = lab.session().refusals();
+    let lost: Vec<_> = refusals.iter().filter(|refusal| refusal.rule == "link-up").collect();
+    assert!(
+        matches!(lost[..], [lost] if lost.count == 1 && lost.tlp.starts_with("CplD, len 16, ")),
+        "{refusals:?}"
+    );
 }
 
 /// A session announces device software by a Vendor_Defined message of Type 1, which a receiver drops silently; one of Type 0 is an
