@@ -310,8 +310,8 @@ local function report_unreadable(tree, h)
         expert(tree, "unknown_type", string.format("Unknown Fmt and Type: first byte 0x%02x", h.first_byte))
         return "unknown type"
     end
-    expert(tree, "truncated", string.format("TLP cut short: its header ends at byte %d, there are %d",
-        h.prefix_len + h.header_len, h.captured))
+    expert(tree, "truncated", string.format("TLP cut short: %d bytes, expected %d up to the end of its header",
+        h.captured, h.prefix_len + h.header_len))
     return "header cut short"
 end
 

@@ -135,7 +135,7 @@ fn verdicts() {
         (cut(33), "IPv4: IPv4: header needs 20 bytes, the capture holds 19"),
         (cut(41), "UDP: UDP: header needs 8 bytes, the capture holds 7"),
         (cut(47), "NetTLP header: NetTLP header: header needs 6 bytes, the capture holds 5"),
-        (cut(59), "TLP: truncated TLP: its header ends at byte 12, there are 11"),
+        (cut(59), "TLP: truncated TLP: 11 bytes, expected 12 up to the end of its header"),
         (whole(spliced(12, &[0x81, 0, 0, 1].repeat(5))), "802.1Q tag: 802.1Q tag: more than 4 stacked tags"),
         (
             (spliced(12, &[0x81, 0, 0, 1])[..16].to_vec(), 64),

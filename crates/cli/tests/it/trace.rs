@@ -117,7 +117,7 @@ fn bad_frames_are_named_and_counted_and_the_rest_is_read() {
     assert_eq!(types, ["MRd", "error", "CplD"]);
     assert_eq!(outcome.code, 0);
     let reported = ": 1 record could not be read; first: 1.000001000 IP 10.0.0.1.12293 > 10.0.0.2.12293: \
-        error in TLP: truncated TLP: its header ends at byte 16, there are 12";
+        error in TLP: truncated TLP: 12 bytes, expected 16 up to the end of its header";
     // Every view reports it.
     for view in [&["--json"][..], &["--stats"], &["--stats", "--interval", "1us"], &["--transactions"]] {
         let outcome = riser(&[&["trace", file.to_str().unwrap()], view].concat());

@@ -84,7 +84,7 @@ impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ParseError::Truncated { part, needed, have } => {
-                write!(f, "truncated TLP: its {part} ends at byte {needed}, there are {have}")
+                write!(f, "truncated TLP: {have} bytes, expected {needed} up to the end of its {part}")
             }
             ParseError::UnknownType { fmt, ty } => {
                 write!(f, "unknown TLP type: Fmt {fmt:03b}b, Type {ty:05b}b; known are")?;

@@ -585,7 +585,7 @@ fn the_end_of_the_bytes_is_named() {
     let long = [0x20, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0];
     let error = ParseError::Truncated { part: Part::Header, needed: 16, have: 12 };
     assert_eq!(Repr::parse_header(&long), Err(error));
-    assert_eq!(error.to_string(), "truncated TLP: its header ends at byte 16, there are 12");
+    assert_eq!(error.to_string(), "truncated TLP: 12 bytes, expected 16 up to the end of its header");
 }
 
 /// All first bytes of headers: a known type, a reserved Fmt, or an error that names both fields.
