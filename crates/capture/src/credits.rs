@@ -132,7 +132,10 @@ impl Ledgers {
                 self.sequences.hole();
                 None
             }
-            _ => None,
+            _ => {
+                self.sequences.pass(record);
+                None
+            }
         }
     }
 

@@ -84,10 +84,11 @@ impl Sequences {
     /// Passes over a record that nobody counts: what comes behind it is as if it had been seen.
     pub fn pass(&mut self, record: &Record<'_>) {
         match &record.kind {
-            Kind::Tlp(_) => _ = self.tlp(record),
             Kind::Dllp(dllp) => _ = self.link_came_up(record, dllp),
             Kind::Bad(Bad::File(_)) => self.hole(),
-            Kind::Other(_) | Kind::Bad(_) => {}
+            // The data link layer takes a malformed TLP as any other.
+            Kind::Tlp(_) | Kind::Bad(_) => _ = self.tlp(record),
+            Kind::Other(_) => {}
         }
     }
 

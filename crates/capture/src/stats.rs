@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a capture holds, counted. Memory is bounded: by types, sizes and requesters, not by records.
 
-use crate::decode::{Bad, Kind, Record, TlpRecord};
+use crate::decode::{Kind, Record, TlpRecord};
 use crate::encap::Layer;
 use crate::filter::terms::is_error;
 use crate::matcher::{Counts, Errors, MAX_REQUESTERS, Match, Matcher, Requester};
@@ -101,9 +101,7 @@ impl Stats {
             }
             Kind::Other(_) => self.counted.others += 1,
             Kind::Bad(bad) => {
-                if matches!(bad, Bad::File(_)) {
-                    self.sequences.hole();
-                }
+                self.sequences.pass(record);
                 *self.errors.entry((bad.layer(), bad.kind())).or_default() += 1;
             }
         }

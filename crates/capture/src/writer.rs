@@ -286,6 +286,37 @@ impl<W: Write> Writer<W> {
         origin: Origin,
         mark: Mark,
     ) -> io::Result<()> {
+        self.write_as(interface, time, tlp, None, origin, mark)
+    }
+
+    /// Writes `tlp` with another header, which forms no TLP.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    ///
+    /// # Panics
+    /// If `interface` belongs to another writer.
+    pub fn write_malformed(
+        &mut self,
+        interface: InterfaceId,
+        time: Time,
+        tlp: &Tlp,
+        header: [u32; 4],
+        origin: Origin,
+        mark: Mark,
+    ) -> io::Result<()> {
+        self.write_as(interface, time, tlp, Some(header), origin, mark)
+    }
+
+    fn write_as(
+        &mut self,
+        interface: InterfaceId,
+        time: Time,
+        tlp: &Tlp,
+        header: Option<[u32; 4]>,
+        origin: Origin,
+        mark: Mark,
+    ) -> io::Result<()> {
         let (_, tag) = tlp.repr.transaction();
         let port = PortScheme::Tagged.port(origin, tag);
         let wire_len = tlp.wire_len();
@@ -295,6 +326,11 @@ impl<W: Write> Writer<W> {
         let start = packet + self.overhead();
         self.buffer.resize(start + known, 0);
         emit_tlp(tlp, &mut self.buffer[start..]);
+        if let Some(header) = header {
+            let at = start + tlp.prefixes.wire_len();
+            let dws = self.buffer[at..at + tlp.repr.header_len()].chunks_exact_mut(4);
+            dws.zip(header).for_each(|(bytes, dw)| bytes.copy_from_slice(&dw.to_be_bytes()));
+        }
         self.end_packet(interface, packet, captured, mark)
     }
 

@@ -443,7 +443,9 @@ fn show(tap: &mut dyn Tap, time: Time, from: PortId, at: Side, frame: Frame<&Tlp
         return;
     }
     let (link, direction) = (from.link(), Direction::of_sender(from.side()));
-    let damaged = odd.and_then(|odd| odd.harm.as_ref()).is_some_and(|harm| harm.is_damage());
+    let harm = odd.and_then(|odd| odd.harm.as_ref());
+    let damaged = harm.is_some_and(|harm| harm.is_damage());
+    let malformed = harm.and_then(|harm| harm.malformed());
     let dropped = odd.is_some_and(|odd| odd.dropped);
-    tap.frame(&TapRecord { time, link, at, direction, frame, damaged, dropped });
+    tap.frame(&TapRecord { time, link, at, direction, frame, damaged, dropped, malformed });
 }

@@ -232,7 +232,12 @@ pub(crate) struct Harm {
 impl Harm {
     /// Whether a tap must call the frame damaged.
     pub(crate) fn is_damage(&self) -> bool {
-        !self.damage.is_empty() || self.broken_framing || self.malformed.is_some()
+        !self.damage.is_empty() || self.broken_framing
+    }
+
+    /// The header that arrives if it forms no TLP. The CRC of the frame is right.
+    pub(crate) const fn malformed(&self) -> Option<[u32; 4]> {
+        self.malformed
     }
 
     /// What arrives where `sent` was sent.

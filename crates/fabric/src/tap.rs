@@ -50,6 +50,8 @@ pub struct TapRecord<'a> {
     pub damaged: bool,
     /// True if a fault rule dropped it on the way.
     pub dropped: bool,
+    /// The header that arrives in place of the one sent, if it forms no TLP: the receiver accepts the frame and refuses the TLP.
+    pub malformed: Option<[u32; 4]>,
 }
 
 /// An observer of frames. It is called at each port for each frame sent and received, replays included.

@@ -136,7 +136,7 @@ impl Tap for Sight {
     fn frame(&mut self, record: &TapRecord<'_>) {
         if let (Frame::Tlp { tlp, .. }, Side::Device) = (record.frame, record.at) {
             self.number += 1;
-            let is_lost = record.damaged || record.dropped;
+            let is_lost = record.damaged || record.dropped || record.malformed.is_some();
             if !is_lost
                 && (teaches(::session::way(record.direction), tlp)
                     || !self.run.waiting.all.borrow().is_empty())

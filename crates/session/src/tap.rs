@@ -87,12 +87,17 @@ impl<W: Write> State<W> {
         interface: InterfaceId,
         direction: Direction,
         frame: Frame<&Tlp>,
+        malformed: Option<[u32; 4]>,
         mark: Mark,
     ) {
         let Some(writer) = self.writer.as_mut().filter(|_| self.error.is_none()) else { return };
         let result = match frame {
             Frame::Tlp { tlp, .. } => {
-                writer.write_tlp_marked(interface, time, tlp, Origin::of(way(direction), tlp.class()), mark)
+                let origin = Origin::of(way(direction), tlp.class());
+                match malformed {
+                    None => writer.write_tlp_marked(interface, time, tlp, origin, mark),
+                    Some(header) => writer.write_malformed(interface, time, tlp, header, origin, mark),
+                }
             }
             Frame::Dllp(dllp) => writer.write_dllp_marked(interface, time, &dllp, mark),
         };
@@ -112,7 +117,7 @@ impl<W: Write> State<W> {
         while self.leaving.front().is_some_and(|leaving| leaving.time <= now)
             && let Some(Leaving { time, interface, direction, frame, mark, .. }) = self.leaving.pop_front()
         {
-            self.write(time, interface, direction, frame.as_ref(), mark);
+            self.write(time, interface, direction, frame.as_ref(), None, mark);
         }
     }
 }
@@ -170,7 +175,7 @@ impl<W: Write> Tap for CaptureTap<W> {
             state.keep(Leaving { time, link, interface, direction, frame: frame.cloned(), mark });
         } else {
             state.write_left(time);
-            state.write(time, interface, direction, frame, mark);
+            state.write(time, interface, direction, frame, record.malformed, mark);
         }
     }
 

@@ -121,6 +121,7 @@ impl Series {
         }
         // What is not counted, and when it came, is left out: its time may be any.
         if !matches!(record.kind, Kind::Tlp(_) | Kind::Dllp(_)) {
+            self.sequences.pass(record);
             return Ok(());
         }
         let at = record.timestamp.as_ps();

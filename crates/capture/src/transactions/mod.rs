@@ -15,7 +15,7 @@ mod summary;
 pub use render::{JsonTransaction, append_json, append_line};
 pub use summary::{MAX_VALUES, Quantiles, Report, Spread, Summary, TypeSummary};
 
-use crate::decode::{Bad, Ecrc, Kind, Record, TlpRecord};
+use crate::decode::{Ecrc, Kind, Record, TlpRecord};
 use crate::matcher::{Ack, Errors, MAX_POSTED, Match, Matcher, Packet, Requester, Root, Transaction};
 use crate::sequence::{Arrival, MAX_UNACKED, Sequences, Way, opposite, way};
 use crate::time::Timestamp;
@@ -110,11 +110,11 @@ impl Tracker {
                 self.dllp(record, dllp);
                 Outcome::default()
             }
-            Kind::Bad(Bad::File(_)) => {
-                self.sequences.hole();
+            Kind::Bad(_) => {
+                self.sequences.pass(record);
                 Outcome::default()
             }
-            _ => Outcome::default(),
+            Kind::Other(_) => Outcome::default(),
         }
     }
 

@@ -7,6 +7,7 @@ use fabric::{Limits, Side, Stop};
 use lab::{LabFile, parse};
 use riser_session::{CaptureOptions, Session};
 use std::path::Path;
+use tlp::Time;
 
 const LAB: &str = "
 version = 1
@@ -58,6 +59,34 @@ fn frames_are_in_order_of_time_at_either_end() {
             assert!(times.is_sorted(), "{at:?}, DLLPs {dllps}");
             // The first InitFC1 of the fast link: 8 B on 8 lanes at 8 GT/s.
             assert_eq!(times[0] == 1015, dllps);
+        }
+    }
+}
+
+/// A header that is flipped on the way forms no TLP, but its frame is intact: the receiver's end of the link shows the flipped header,
+/// and no TLP after it is out of sequence.
+#[test]
+fn a_tap_shows_a_header_that_was_flipped_on_the_way_as_it_arrives() {
+    let text = "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"pcie-bench\"\n[slot.pcie-bench]\ntest = \"BW_RD\"\n\
+                size_bytes = 64\ntransfers = 100\n[[fault]]\nslot = \"card\"\ndirection = \"upstream\"\nframes = \"non-posted\"\n\
+                nth = 30\naction = \"flip-header\"\nheader_dw = 1\nheader_bits = 0xf0\n";
+    for (at, due) in [(Side::Root, &["byte-enables"][..]), (Side::Device, &[])] {
+        for dllps in [false, true] {
+            let lab =
+                parse(&devices::models(), Path::new("flip.toml"), text).unwrap_or_else(|e| panic!("{e}"));
+            let mut session = Session::new(&LabFile { lab, base: "".into() }).unwrap();
+            let handle = session.capture(Vec::new(), CaptureOptions { at, dllps }).unwrap();
+            session.fabric.run(Limits { until: Time::from_ps(100_000_000), ..Limits::default() });
+            let bytes = handle.finish().unwrap().unwrap();
+            let (mut reader, mut checker) =
+                (Reader::new(&bytes[..]).unwrap(), Checker::new(Settings::default()));
+            while let Some(record) = reader.next_record().unwrap() {
+                checker.see(&record);
+            }
+            checker.finish();
+            let found = std::iter::from_fn(|| checker.next_finding());
+            let rules: Vec<_> = found.map(|finding| finding.violation.rule().name).collect();
+            assert_eq!(rules, due, "{at:?}, DLLPs {dllps}");
         }
     }
 }
