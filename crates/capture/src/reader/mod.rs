@@ -13,28 +13,29 @@
 //! says, its `Duration` has no picoseconds, and it cannot go on behind a bad record.
 
 mod columns;
+mod fault;
 mod format;
+mod interface;
 mod pcap;
 pub(crate) mod pcapng;
 mod source;
 mod text;
 
-use crate::registers::OwnRegisters;
 use crate::superpacket::{Part, Parts};
-use crate::time::{Resolution, Timestamp, append_decimal};
+use crate::time::Timestamp;
 use format::Understood;
-use serde::Serialize;
+use interface::Interfaces;
 use source::Source;
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 use text::Text;
 
 pub use columns::{Column, Columns};
+pub use fault::{Defect, Fault, OpenError};
 pub use format::{ByteOrder, FileFormat, ReadOptions};
+pub use interface::{Direction, End, Interface};
 pub use text::{MAX_LINE, TextLine};
 
 /// Link type of Ethernet (`LINKTYPE_ETHERNET`), which carries NetTLP.
@@ -51,147 +52,6 @@ pub const MAX_BLOCK_LEN: usize = 16 << 20;
 pub const MAX_INTERFACES: usize = 4_096;
 /// Most links that are told apart.
 pub const MAX_LINKS: usize = 65_535;
-
-/// Which way an interface looks: the part behind the colon of names such as `link0:downstream`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// From the root complex to the device.
-    Downstream,
-    /// From the device to the root complex.
-    Upstream,
-}
-
-impl Direction {
-    /// `downstream` or `upstream`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Direction::Downstream => "downstream",
-            Direction::Upstream => "upstream",
-        }
-    }
-}
-
-/// An end of a link, where a tap sits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum End {
-    /// The root port, or the downstream port of a switch.
-    Root,
-    /// The device, or the upstream port of a switch.
-    Device,
-}
-
-impl End {
-    /// `root` or `device`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            End::Root => "root",
-            End::Device => "device",
-        }
-    }
-
-    /// The end in descriptions of interfaces.
-    const fn described(self) -> &'static str {
-        match self {
-            End::Root => "root port",
-            End::Device => "device",
-        }
-    }
-}
-
-/// An interface of a capture.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Interface {
-    /// Its name (`if_name`); empty where the capture gives none.
-    pub name: String,
-    /// What it is (`if_description`); empty where the capture gives none.
-    pub description: String,
-    /// Link type; [`LINKTYPE_ETHERNET`] and [`LINKTYPE_PCI_EXP`] are decoded.
-    pub link_type: u16,
-    /// Unit of its timestamps.
-    pub resolution: Resolution,
-    /// Seconds to add to its timestamps (`if_tsoffset`).
-    pub offset_s: i64,
-    /// Most bytes captured of a frame; 0 is no limit.
-    pub snaplen: u32,
-    /// Which way it looks, where its name says so.
-    pub direction: Option<Direction>,
-    /// Which link it sits on: interfaces whose names agree up to the colon share a number; the first is 0.
-    pub link: u16,
-    /// The slot or switch that the link leads to, as the description of captures of riser has it; else empty.
-    pub slot: Arc<str>,
-    /// At which end of the link it sits, where the description says so.
-    pub end: Option<End>,
-    /// Registers of the device on its link. Only downstream interfaces of riser's captures name them.
-    pub registers: OwnRegisters,
-    /// True where the capture describes other links too.
-    pub has_others: bool,
-    /// Data bits per second that its wire carries, encoding taken off (`if_speed`); `None` where the capture does not say.
-    pub speed_bps: Option<u64>,
-}
-
-impl Interface {
-    /// One way of a link of riser's, as its captures have it: with timestamps from the start of the run on.
-    pub fn of_link(link: u16, way: Direction, description: &str) -> Interface {
-        let mut interface = Interface {
-            name: format!("link{link}:{}", way.name()),
-            direction: Some(way),
-            link,
-            ..Interface::new(LINKTYPE_ETHERNET, Resolution::PICOSECONDS, 0)
-        };
-        interface.describe(description);
-        interface
-    }
-
-    /// Describes one direction of the link to a slot or switch, seen at one end, for captures of riser.
-    pub fn description(slot: &str, way: Direction, end: End) -> String {
-        format!("{slot}, {}, at the {}", way.name(), end.described())
-    }
-
-    /// Sets the description, and the slot and the end that it names.
-    fn describe(&mut self, description: &str) {
-        description.clone_into(&mut self.description);
-        let Some((rest, at)) = description.rsplit_once(", at the ") else { return };
-        let ways = [", upstream", ", downstream"];
-        let slot = ways.into_iter().find_map(|way| rest.strip_suffix(way));
-        let end = [End::Root, End::Device].into_iter().find(|end| end.described() == at);
-        if let (Some(slot), Some(end)) = (slot, end) {
-            (self.slot, self.end) = (slot.into(), Some(end));
-        }
-    }
-
-    /// Appends the name of a link: its slot or switch, or `link` and its number.
-    pub fn append_link(link: u16, slot: &str, out: &mut String) {
-        if slot.is_empty() {
-            out.push_str("link");
-            append_decimal(out, link.into(), 1);
-        } else {
-            out.push_str(slot);
-        }
-    }
-
-    /// Without a name, and with timestamps from the epoch on.
-    fn new(link_type: u16, resolution: Resolution, snaplen: u32) -> Interface {
-        Interface {
-            name: String::new(),
-            description: String::new(),
-            link_type,
-            resolution,
-            offset_s: 0,
-            snaplen,
-            direction: None,
-            link: 0,
-            slot: Arc::default(),
-            end: None,
-            registers: OwnRegisters::default(),
-            has_others: false,
-            speed_bps: None,
-        }
-    }
-}
 
 /// What a capture says of a frame beside its bytes; captures of riser that hold DLLPs do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -239,161 +99,6 @@ pub struct Frame<'a> {
     pub direction: Option<Direction>,
     /// The line of the text that it is from; `None` for pcap and pcapng.
     pub text: Option<TextLine<'a>>,
-}
-
-/// Something in a file that could not be read.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Fault {
-    /// The file ends within a record.
-    #[error("at byte {offset}: the file ends within a record that needs {need} bytes; {have} are left")]
-    Truncated {
-        /// Where the record starts.
-        offset: u64,
-        /// Bytes that it needs.
-        need: usize,
-        /// Bytes that are left.
-        have: usize,
-    },
-    /// A record or block contradicts itself.
-    #[error("at byte {offset}: {what}; {skipped} bytes skipped")]
-    Corrupt {
-        /// Where it starts.
-        offset: u64,
-        /// What is wrong.
-        what: Defect,
-        /// Bytes skipped up to the next sound record, or to the end of the file.
-        skipped: u64,
-    },
-    /// A block with a sound frame around a body that cannot be read.
-    #[error("at byte {offset}: {what}")]
-    Block {
-        /// Where it starts.
-        offset: u64,
-        /// What is wrong.
-        what: Defect,
-    },
-    /// A line of a text that cannot be read.
-    #[error("line {line}: {what}")]
-    Line {
-        /// Where it starts.
-        offset: u64,
-        /// Its number, from 1 on.
-        line: u64,
-        /// What is wrong.
-        what: String,
-    },
-}
-
-/// What is wrong with a record or block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Defect {
-    /// A pcap record whose length cannot be.
-    #[error(
-        "record of {captured} bytes captured of {original}: legal are at most {MAX_FRAME_LEN}, and no more than there were"
-    )]
-    RecordLength {
-        /// Bytes captured.
-        captured: u32,
-        /// Bytes on the wire.
-        original: u32,
-    },
-    /// A pcap record whose fraction of a second is a second or more.
-    #[error("record with a fraction of a second of {0}")]
-    Fraction(u32),
-    /// A pcapng block whose length cannot be.
-    #[error("block of {0} bytes: legal are multiples of 4 from 12 to {MAX_BLOCK_LEN}")]
-    BlockLength(u32),
-    /// A pcapng block whose two lengths differ.
-    #[error("block whose lengths disagree: {0} at its start, {1} at its end")]
-    BlockTrailer(u32, u32),
-    /// A pcapng section with an unknown byte order mark.
-    #[error("section with byte-order magic {0:#010x}: legal is 0x1a2b3c4d")]
-    ByteOrder(u32),
-    /// A pcapng section of a version that is not 1.
-    #[error("section of version {0}: legal is 1")]
-    Version(u16),
-    /// A packet on an interface that no block describes.
-    #[error("packet of interface {interface}, where {known} are described")]
-    UnknownInterface {
-        /// Its number.
-        interface: u32,
-        /// How many there are.
-        known: usize,
-    },
-    /// A block too short for its type.
-    #[error("block of type {0} too short for what it says it holds")]
-    ShortBlock(u32),
-    /// A block of a type that is neither standard nor set aside for local use.
-    #[error("block of unknown type {0:#x}")]
-    UnknownBlock(u32),
-    /// More interfaces than are kept.
-    #[error("more than {MAX_INTERFACES} interfaces in a section")]
-    TooManyInterfaces,
-}
-
-impl Fault {
-    /// Where in the file, bytes from its start.
-    pub const fn offset(&self) -> u64 {
-        match self {
-            Fault::Truncated { offset, .. }
-            | Fault::Corrupt { offset, .. }
-            | Fault::Block { offset, .. }
-            | Fault::Line { offset, .. } => *offset,
-        }
-    }
-
-    /// A short name of the kind of fault, for counting.
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Fault::Truncated { .. } => "truncated record",
-            Fault::Corrupt { what, .. } | Fault::Block { what, .. } => what.kind(),
-            Fault::Line { .. } => "line",
-        }
-    }
-}
-
-impl Defect {
-    const fn kind(self) -> &'static str {
-        match self {
-            Defect::RecordLength { .. } => "record length",
-            Defect::Fraction(_) => "record time",
-            Defect::BlockLength(_) | Defect::BlockTrailer(..) => "block length",
-            Defect::ByteOrder(_) | Defect::Version(_) => "section header",
-            Defect::UnknownInterface { .. } => "unknown interface",
-            Defect::ShortBlock(_) => "short block",
-            Defect::UnknownBlock(_) => "unknown block",
-            Defect::TooManyInterfaces => "too many interfaces",
-        }
-    }
-}
-
-/// Why a file cannot be read at all.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The operating system refuses.
-    #[error("{path}: {error}")]
-    Io {
-        /// The file.
-        path: String,
-        /// Why.
-        error: io::Error,
-    },
-    /// The file is of no format that riser reads.
-    #[error("{path}: no capture: {what}")]
-    NotACapture {
-        /// The file.
-        path: String,
-        /// The first bytes, and the list of the formats that riser reads.
-        what: String,
-    },
-    /// An option does not fit the file.
-    #[error("{path}: {what}")]
-    Option {
-        /// The file.
-        path: String,
-        /// The option, and what it needs.
-        what: String,
-    },
 }
 
 /// Why a file has no format that can be read.
@@ -487,7 +192,7 @@ impl<R: Read> Reader<R> {
     /// As [`new`](Self::new); also if the file does not have the format in `options`.
     pub fn with_options(inner: R, name: &str, options: &ReadOptions) -> Result<Reader<R>, OpenError> {
         let mut source = Source::new(inner);
-        let mut interfaces = Interfaces { user_tlps: options.user_tlps, ..Interfaces::default() };
+        let mut interfaces = Interfaces::new(options.user_tlps);
         match Format::detect(&mut source, &mut interfaces, options) {
             Ok(Ok(format)) => {
                 let found = Found::default();
@@ -658,121 +363,5 @@ fn unknown(window: &[u8], asked: Option<FileFormat>) -> String {
         Some(FileFormat::Csv) => "csv needs its columns, such as time_ns=1,dir=2,tlp=3".to_owned(),
         Some(format) => format!("{start}; {format} has {}", format.example()),
         None => format!("{start}{hint}; {Understood}"),
-    }
-}
-
-/// The interfaces of a section, and the links of the whole file.
-#[derive(Default)]
-struct Interfaces {
-    list: Vec<Interface>,
-    links: BTreeMap<String, u16>,
-    /// User link types that hold TLPs.
-    user_tlps: u16,
-}
-
-impl Interfaces {
-    fn push(&mut self, mut interface: Interface) -> Result<(), Defect> {
-        if self.list.len() == MAX_INTERFACES {
-            return Err(Defect::TooManyInterfaces);
-        }
-        let user = interface.link_type.checked_sub(LINKTYPE_USER0).filter(|user| *user < 16);
-        if user.is_some_and(|user| self.user_tlps >> user & 1 == 1) {
-            interface.link_type = LINKTYPE_PCI_EXP;
-        }
-        let (link, way) = interface.name.split_once(':').unwrap_or(("", &interface.name));
-        let direction = match way {
-            "downstream" => Some(Direction::Downstream),
-            "upstream" => Some(Direction::Upstream),
-            _ => None,
-        };
-        let link = if direction.is_some() { link } else { "" };
-        interface.link = self.link(link);
-        interface.direction = direction;
-        interface.has_others = self.links.len() > 1;
-        if interface.has_others {
-            self.list.iter_mut().for_each(|other| other.has_others = true);
-        }
-        self.list.push(interface);
-        Ok(())
-    }
-
-    /// Returns the number of the interface of a text with this name. The last of [`MAX_INTERFACES`] has no name and stands for
-    /// all further ones.
-    fn of_text(&mut self, name: &str, resolution: Resolution, link_type: u16) -> u32 {
-        if let Some(at) = self.list.iter().rposition(|known| known.name == name) {
-            return at as u32;
-        }
-        if self.list.len() < MAX_INTERFACES {
-            let is_last = self.list.len() == MAX_INTERFACES - 1;
-            let name = if is_last { String::new() } else { name.to_owned() };
-            let interface = Interface { name, ..Interface::new(link_type, resolution, 0) };
-            // There is room.
-            let _ = self.push(interface);
-        }
-        self.list.len() as u32 - 1
-    }
-
-    // Interfaces that name no link share the empty name: one place, as in NetTLP's captures.
-    fn link(&mut self, name: &str) -> u16 {
-        if let Some(link) = self.links.get(name) {
-            return *link;
-        }
-        let link = self.links.len().min(MAX_LINKS) as u16;
-        if self.links.len() < MAX_LINKS {
-            self.links.insert(name.to_owned(), link);
-        }
-        link
-    }
-}
-
-/// Goes on at the next place where `is_sound` holds for the window, of `need` bytes but at the end of the file.
-fn resync<R: Read>(
-    source: &mut Source<R>,
-    what: Defect,
-    need: usize,
-    is_sound: impl Fn(&[u8]) -> bool,
-) -> io::Result<Step> {
-    let offset = source.offset();
-    loop {
-        source.skip(1);
-        source.need(need)?;
-        if source.window().is_empty() || is_sound(source.window()) {
-            return Ok(Step::Fault(Fault::Corrupt { offset, what, skipped: source.offset() - offset }));
-        }
-    }
-}
-
-/// The end of the file, or what is left of a record there.
-fn cut_short<R: Read>(source: &mut Source<R>, need: usize) -> Step {
-    let (offset, have) = (source.offset(), source.window().len());
-    if have == 0 {
-        return Step::End;
-    }
-    source.skip(have);
-    Step::Fault(Fault::Truncated { offset, need, have })
-}
-
-/// The byte order of a file or section.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Order {
-    Big,
-    Little,
-}
-
-impl Order {
-    fn u16(self, bytes: &[u8], at: usize) -> u16 {
-        let word = u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        if self == Order::Big { word.swap_bytes() } else { word }
-    }
-
-    fn u32(self, bytes: &[u8], at: usize) -> u32 {
-        let bytes = &bytes[at..at + 4];
-        let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        if self == Order::Big { word.swap_bytes() } else { word }
-    }
-
-    fn u64(self, bytes: &[u8], at: usize) -> u64 {
-        let (first, second) = (u64::from(self.u32(bytes, at)), u64::from(self.u32(bytes, at + 4)));
-        if self == Order::Big { first << 32 | second } else { second << 32 | first }
     }
 }

@@ -6,7 +6,8 @@
 //! record:  seconds u32, fraction u32, captured length u32, original length u32
 //! ```
 
-use super::{Defect, Found, Interface, MAX_FRAME_LEN, Mark, Order, Source, Step, cut_short, resync};
+use super::source::{Order, Source, cut_short, resync};
+use super::{Defect, Found, Interface, MAX_FRAME_LEN, Mark, Step};
 use crate::time::{Resolution, Timestamp};
 use std::io::{self, Read};
 

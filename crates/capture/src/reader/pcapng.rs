@@ -2,9 +2,11 @@
 //! pcapng (draft-ietf-opsawg-pcapng): blocks of type, length, body and length again, in sections that each have their own
 //! byte order and interfaces.
 
+use super::interface::Interfaces;
+use super::source::{Order, Source, cut_short, resync};
 use super::{
-    DROPPED, Defect, Direction, Fault, Found, Interface, Interfaces, LINKTYPE_PCI_EXP, MAX_BLOCK_LEN,
-    MAX_FRAME_LEN, Mark, Order, Source, Step, cut_short, resync,
+    DROPPED, Defect, Direction, Fault, Found, Interface, LINKTYPE_PCI_EXP, MAX_BLOCK_LEN, MAX_FRAME_LEN,
+    Mark, Step,
 };
 use crate::time::{Resolution, Timestamp};
 use std::io::{self, Read};

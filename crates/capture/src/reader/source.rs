@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A file seen through a window that slides forward. Never holds more than twice the largest block.
+//! [`resync`] finds the next sound record, [`Order`] reads numbers.
 
+use super::{Defect, Fault, Step};
 use std::io::{self, Read};
 
 /// Bytes of the window at first: small enough to stay in a core's cache.
@@ -76,5 +78,57 @@ impl<R: Read> Source<R> {
     pub(super) fn behind(&self, back: usize, len: usize) -> &[u8] {
         let from = self.start.saturating_sub(back);
         &self.buffer[from..(from + len).min(self.end)]
+    }
+}
+
+/// Goes on at the next place where `is_sound` holds for the window, of `need` bytes but at the end of the file.
+pub(super) fn resync<R: Read>(
+    source: &mut Source<R>,
+    what: Defect,
+    need: usize,
+    is_sound: impl Fn(&[u8]) -> bool,
+) -> io::Result<Step> {
+    let offset = source.offset();
+    loop {
+        source.skip(1);
+        source.need(need)?;
+        if source.window().is_empty() || is_sound(source.window()) {
+            return Ok(Step::Fault(Fault::Corrupt { offset, what, skipped: source.offset() - offset }));
+        }
+    }
+}
+
+/// The end of the file, or what is left of a record there.
+pub(super) fn cut_short<R: Read>(source: &mut Source<R>, need: usize) -> Step {
+    let (offset, have) = (source.offset(), source.window().len());
+    if have == 0 {
+        return Step::End;
+    }
+    source.skip(have);
+    Step::Fault(Fault::Truncated { offset, need, have })
+}
+
+/// The byte order of a file or section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Order {
+    Big,
+    Little,
+}
+
+impl Order {
+    pub(super) fn u16(self, bytes: &[u8], at: usize) -> u16 {
+        let word = u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        if self == Order::Big { word.swap_bytes() } else { word }
+    }
+
+    pub(super) fn u32(self, bytes: &[u8], at: usize) -> u32 {
+        let bytes = &bytes[at..at + 4];
+        let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        if self == Order::Big { word.swap_bytes() } else { word }
+    }
+
+    pub(super) fn u64(self, bytes: &[u8], at: usize) -> u64 {
+        let (first, second) = (u64::from(self.u32(bytes, at)), u64::from(self.u32(bytes, at + 4)));
+        if self == Order::Big { first << 32 | second } else { second << 32 | first }
     }
 }

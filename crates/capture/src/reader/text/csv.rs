@@ -9,6 +9,7 @@ use super::words::{is_hex, seconds};
 use super::{Lines, TextTlp};
 use crate::reader::MAX_FRAME_LEN;
 use crate::reader::columns::{Column, Columns, Role};
+use ::csv::StringRecord;
 use std::collections::VecDeque;
 
 pub(super) struct Csv {
@@ -187,17 +188,13 @@ fn numbers(cell: &str) -> Result<Vec<u8>, String> {
     if numbers.is_empty() { Err("empty cell in place of a TLP".to_owned()) } else { bytes_of(&numbers) }
 }
 
-/// The cells of a row. A cell in quotation marks may hold commas.
+/// The cells of a row. A cell in quotation marks may hold commas and, doubled, quotation marks.
 fn cells(line: &str) -> Vec<String> {
-    let (mut cells, mut is_quoted) = (vec![String::new()], false);
-    for c in line.chars() {
-        match c {
-            '"' => is_quoted = !is_quoted,
-            ',' if !is_quoted => cells.push(String::new()),
-            c => cells.last_mut().into_iter().for_each(|cell| cell.push(c)),
-        }
-    }
-    cells
+    let mut reader = ::csv::ReaderBuilder::new();
+    let mut row = StringRecord::new();
+    // A line in memory is read without errors.
+    let _ = reader.has_headers(false).flexible(true).from_reader(line.as_bytes()).read_record(&mut row);
+    row.iter().map(str::to_owned).collect()
 }
 
 /// Returns whether a row has the radix of each column.

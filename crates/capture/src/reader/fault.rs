@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What cannot be read: a file, or a part of it.
+
+use super::{MAX_BLOCK_LEN, MAX_FRAME_LEN, MAX_INTERFACES};
+use std::io;
+
+/// Something in a file that could not be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Fault {
+    /// The file ends within a record.
+    #[error("at byte {offset}: the file ends within a record that needs {need} bytes; {have} are left")]
+    Truncated {
+        /// Where the record starts.
+        offset: u64,
+        /// Bytes that it needs.
+        need: usize,
+        /// Bytes that are left.
+        have: usize,
+    },
+    /// A record or block contradicts itself.
+    #[error("at byte {offset}: {what}; {skipped} bytes skipped")]
+    Corrupt {
+        /// Where it starts.
+        offset: u64,
+        /// What is wrong.
+        what: Defect,
+        /// Bytes skipped up to the next sound record, or to the end of the file.
+        skipped: u64,
+    },
+    /// A block with a sound frame around a body that cannot be read.
+    #[error("at byte {offset}: {what}")]
+    Block {
+        /// Where it starts.
+        offset: u64,
+        /// What is wrong.
+        what: Defect,
+    },
+    /// A line of a text that cannot be read.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Where it starts.
+        offset: u64,
+        /// Its number, from 1 on.
+        line: u64,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// What is wrong with a record or block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Defect {
+    /// A pcap record whose length cannot be.
+    #[error(
+        "record of {captured} bytes captured of {original}: legal are at most {MAX_FRAME_LEN}, and no more than there were"
+    )]
+    RecordLength {
+        /// Bytes captured.
+        captured: u32,
+        /// Bytes on the wire.
+        original: u32,
+    },
+    /// A pcap record whose fraction of a second is a second or more.
+    #[error("record with a fraction of a second of {0}")]
+    Fraction(u32),
+    /// A pcapng block whose length cannot be.
+    #[error("block of {0} bytes: legal are multiples of 4 from 12 to {MAX_BLOCK_LEN}")]
+    BlockLength(u32),
+    /// A pcapng block whose two lengths differ.
+    #[error("block whose lengths disagree: {0} at its start, {1} at its end")]
+    BlockTrailer(u32, u32),
+    /// A pcapng section with an unknown byte order mark.
+    #[error("section with byte-order magic {0:#010x}: legal is 0x1a2b3c4d")]
+    ByteOrder(u32),
+    /// A pcapng section of a version that is not 1.
+    #[error("section of version {0}: legal is 1")]
+    Version(u16),
+    /// A packet on an interface that no block describes.
+    #[error("packet of interface {interface}, where {known} are described")]
+    UnknownInterface {
+        /// Its number.
+        interface: u32,
+        /// How many there are.
+        known: usize,
+    },
+    /// A block too short for its type.
+    #[error("block of type {0} too short for what it says it holds")]
+    ShortBlock(u32),
+    /// A block of a type that is neither standard nor set aside for local use.
+    #[error("block of unknown type {0:#x}")]
+    UnknownBlock(u32),
+    /// More interfaces than are kept.
+    #[error("more than {MAX_INTERFACES} interfaces in a section")]
+    TooManyInterfaces,
+}
+
+impl Fault {
+    /// Where in the file, bytes from its start.
+    pub const fn offset(&self) -> u64 {
+        match self {
+            Fault::Truncated { offset, .. }
+            | Fault::Corrupt { offset, .. }
+            | Fault::Block { offset, .. }
+            | Fault::Line { offset, .. } => *offset,
+        }
+    }
+
+    /// A short name of the kind of fault, for counting.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Fault::Truncated { .. } => "truncated record",
+            Fault::Corrupt { what, .. } | Fault::Block { what, .. } => what.kind(),
+            Fault::Line { .. } => "line",
+        }
+    }
+}
+
+impl Defect {
+    const fn kind(self) -> &'static str {
+        match self {
+            Defect::RecordLength { .. } => "record length",
+            Defect::Fraction(_) => "record time",
+            Defect::BlockLength(_) | Defect::BlockTrailer(..) => "block length",
+            Defect::ByteOrder(_) | Defect::Version(_) => "section header",
+            Defect::UnknownInterface { .. } => "unknown interface",
+            Defect::ShortBlock(_) => "short block",
+            Defect::UnknownBlock(_) => "unknown block",
+            Defect::TooManyInterfaces => "too many interfaces",
+        }
+    }
+}
+
+/// Why a file cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The operating system refuses.
+    #[error("{path}: {error}")]
+    Io {
+        /// The file.
+        path: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// The file is of no format that riser reads.
+    #[error("{path}: no capture: {what}")]
+    NotACapture {
+        /// The file.
+        path: String,
+        /// The first bytes, and the list of the formats that riser reads.
+        what: String,
+    },
+    /// An option does not fit the file.
+    #[error("{path}: {what}")]
+    Option {
+        /// The file.
+        path: String,
+        /// The option, and what it needs.
+        what: String,
+    },
+}
