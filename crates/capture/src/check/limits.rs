@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The settings that rules depend on, and where they come from: given by the user, configured in the capture, the
+//! The settings that rules depend on, and where they come from: given by the user or by the file, configured in the capture, the
 //! default of the specification, or inferred from the TLPs.
 
 use super::Broken;
@@ -14,7 +14,7 @@ pub const DEFAULT_TIMEOUT_PS: u64 = 50_000_000_000;
 /// Numbers of tags that the settings of a function allow.
 pub const TAGS: [u16; 3] = [32, 256, 1024];
 
-/// Settings that the user gives. They apply to all functions.
+/// Settings that the user or a file gives. They apply to all functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
     /// Read Completion Boundary of root complexes. Other completers have 128 bytes (`PCIe 5.0 §2.3.1.1`).
@@ -52,6 +52,9 @@ pub enum SettingError {
 }
 
 impl Settings {
+    /// Names of the settings that [`set`](Self::set) knows.
+    pub const NAMES: [&str; 4] = ["rcb", "mps", "mrrs", "tags"];
+
     /// Sets one setting from text: `rcb`, `mps`, `mrrs` in bytes, or `tags`.
     ///
     /// # Errors
@@ -76,12 +79,30 @@ impl Settings {
     }
 }
 
+/// `mps=256 tags=32`; the completion timeout is left out.
+impl std::fmt::Display for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let values = [
+            self.rcb.map(Rcb::bytes),
+            self.mps.map(Mps::bytes),
+            self.mrrs.map(Mrrs::bytes),
+            self.tags.map(u32::from),
+        ];
+        let given = Settings::NAMES.into_iter().zip(values);
+        let words: Vec<String> =
+            given.filter_map(|(name, value)| Some(format!("{name}={}", value?))).collect();
+        f.write_str(&words.join(" "))
+    }
+}
+
 /// The origin of a setting.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     /// The user gave it.
     Option,
+    /// A comment of the file gives it.
+    File,
     /// A configuration request in the capture set it.
     Capture,
     /// The specification names it.
@@ -91,11 +112,12 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// `option`, `capture`, `default` or `inferred`.
+    /// `option`, `file`, `capture`, `default` or `inferred`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Origin::Option => "option",
+            Origin::File => "file",
             Origin::Capture => "capture",
             Origin::Default => "default",
             Origin::Inferred => "inferred",
@@ -160,6 +182,8 @@ pub(crate) struct DeviceControl {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Limits {
     given: Settings,
+    /// Settings that the file gives.
+    of_file: Settings,
     functions: BTreeMap<Bdf, DeviceControl>,
     /// The longest data of a TLP, the longest read and the largest tag of functions whose setting is unknown.
     data_bytes: Option<u32>,
@@ -170,6 +194,17 @@ pub(super) struct Limits {
 impl Limits {
     pub(super) fn new(given: Settings) -> Limits {
         Limits { given, ..Limits::default() }
+    }
+
+    /// Takes the settings that the file gives. Those of the user come first.
+    pub(super) const fn take(&mut self, of_file: Settings) {
+        self.of_file = of_file;
+    }
+
+    /// A setting of the user or of the file.
+    fn given<T>(&self, of: impl Fn(&Settings) -> Option<T>) -> Option<(T, Origin)> {
+        let of_file = || of(&self.of_file).map(|value| (value, Origin::File));
+        of(&self.given).map(|value| (value, Origin::Option)).or_else(of_file)
     }
 
     /// Learns the settings of a function after a configuration request to it.
@@ -192,9 +227,9 @@ impl Limits {
 
     /// The boundary of a completer.
     pub(super) fn rcb(&self, is_root: bool) -> (Rcb, Applied) {
-        let (rcb, setting, origin) = match (is_root, self.given.rcb) {
+        let (rcb, setting, origin) = match (is_root, self.given(|given| given.rcb)) {
             (false, _) => (Rcb::ENDPOINT, Setting::RcbDevice, Origin::Default),
-            (true, Some(rcb)) => (rcb, Setting::RcbRoot, Origin::Option),
+            (true, Some((rcb, origin))) => (rcb, Setting::RcbRoot, origin),
             (true, None) => (Rcb::default(), Setting::RcbRoot, Origin::Default),
         };
         (rcb, Applied { setting, value: rcb.bytes().into(), origin })
@@ -215,7 +250,7 @@ impl Limits {
             }
             _ => {}
         }
-        let known = self.known(self.given.tags, requester, |control| control.tags);
+        let known = self.known(self.given(|given| given.tags), requester, |control| control.tags);
         let Some((tags, origin)) = known else {
             self.tag = self.tag.max(Some(tag.bits()));
             return;
@@ -229,9 +264,10 @@ impl Limits {
     fn judge_data(&mut self, repr: &Repr, data: u32, report: &mut impl FnMut(Broken)) {
         let (requester, _) = repr.transaction();
         let mps = |control: &DeviceControl| control.mps;
-        let mut known = self.known(self.given.mps, requester, mps);
+        let given = self.given(|given| given.mps);
+        let mut known = self.known(given, requester, mps);
         if let Body::Completion(c) = &repr.body {
-            let sender = self.known(self.given.mps, c.completer, mps);
+            let sender = self.known(given, c.completer, mps);
             // The receiver's setting binds the sender too.
             known = match (known, sender) {
                 (Some(receiver), Some(sender)) => Some(receiver.min(sender)),
@@ -249,7 +285,8 @@ impl Limits {
     }
 
     fn judge_read(&mut self, requester: Bdf, bytes: u32, report: &mut impl FnMut(Broken)) {
-        let Some((mrrs, origin)) = self.known(self.given.mrrs, requester, |control| control.mrrs) else {
+        let given = self.given(|given| given.mrrs);
+        let Some((mrrs, origin)) = self.known(given, requester, |control| control.mrrs) else {
             self.read_bytes = self.read_bytes.max(Some(bytes));
             return;
         };
@@ -261,12 +298,12 @@ impl Limits {
 
     fn known<T>(
         &self,
-        given: Option<T>,
+        given: Option<(T, Origin)>,
         function: Bdf,
         of: impl Fn(&DeviceControl) -> Option<T>,
     ) -> Option<(T, Origin)> {
         match given {
-            Some(value) => Some((value, Origin::Option)),
+            Some(given) => Some(given),
             None if self.functions.is_empty() => None,
             None => Some((of(self.functions.get(&function)?)?, Origin::Capture)),
         }
@@ -281,10 +318,22 @@ impl Limits {
                 *all.entry(Applied { setting, value, origin }).or_default() += 1;
             }
         };
-        for (mps, mrrs, tags, origin) in self.known_settings() {
-            add(Setting::Mps, mps.map(|mps| mps.bytes().into()), origin);
-            add(Setting::Mrrs, mrrs.map(|mrrs| mrrs.bytes().into()), origin);
-            add(Setting::Tags, tags.map(u64::from), origin);
+        let bytes_of_mps = |mps: Mps| u64::from(mps.bytes());
+        let bytes_of_mrrs = |mrrs: Mrrs| u64::from(mrrs.bytes());
+        let given = [
+            (Setting::Mps, self.given(|given| given.mps.map(bytes_of_mps))),
+            (Setting::Mrrs, self.given(|given| given.mrrs.map(bytes_of_mrrs))),
+            (Setting::Tags, self.given(|given| given.tags.map(u64::from))),
+        ];
+        for (setting, given) in given {
+            given.into_iter().for_each(|(value, origin)| add(setting, Some(value), origin));
+        }
+        for control in self.functions.values() {
+            let of_function =
+                [control.mps.map(bytes_of_mps), control.mrrs.map(bytes_of_mrrs), control.tags.map(u64::from)];
+            for ((setting, given), value) in given.iter().zip(of_function) {
+                add(*setting, value.filter(|_| given.is_none()), Origin::Capture);
+            }
         }
         let legal = |bytes: u32| u64::from(bytes.next_power_of_two().max(128));
         add(Setting::Mps, self.data_bytes.map(legal), Origin::Inferred);
@@ -293,18 +342,5 @@ impl Limits {
         add(Setting::Tags, self.tag.and_then(tags), Origin::Inferred);
         let rcbs = [true, false].map(|is_root| (self.rcb(is_root).1, 0));
         rcbs.into_iter().chain(all).collect()
-    }
-
-    /// The settings that the user gave, else those of each function.
-    fn known_settings(&self) -> impl Iterator<Item = (Option<Mps>, Option<Mrrs>, Option<u16>, Origin)> {
-        let given = self.given;
-        let of_user = std::iter::once((given.mps, given.mrrs, given.tags, Origin::Option));
-        let of_function = move |control: &DeviceControl| {
-            let mps = control.mps.filter(|_| given.mps.is_none());
-            let mrrs = control.mrrs.filter(|_| given.mrrs.is_none());
-            let tags = control.tags.filter(|_| given.tags.is_none());
-            (mps, mrrs, tags, Origin::Capture)
-        };
-        of_user.chain(self.functions.values().map(of_function))
     }
 }

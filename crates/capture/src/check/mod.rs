@@ -245,7 +245,7 @@ impl Checker {
     /// A TLP that its receiver drops.
     fn malformed(&mut self, record: &Record<'_>) {
         self.begin(record);
-        if record.mark.is_lost() || record.truncated {
+        if record.truncated || !matches!(self.sequences.tlp(record), Arrival::Taken { .. }) {
             return self.skip(NotJudged::NotTaken, 1);
         }
         let broken = &mut self.broken;
@@ -261,6 +261,9 @@ impl Checker {
 
     fn begin(&mut self, record: &Record<'_>) {
         self.tlps += 1;
+        if let Some(text) = &record.text {
+            self.limits.take(text.settings);
+        }
         if self.beginning_ends.is_none() {
             self.restart(record.timestamp);
         }

@@ -17,7 +17,7 @@
 //! | `place` | link and direction | if the capture names them |
 //! | `tlp` | the TLP in one line | all |
 //! | `request` | number of the request that the TLP answers, that has its tag, or that passed it | if there is one |
-//! | `setting` | object: `setting`, `value`, `origin` (`option`, `capture`, `default`, `inferred`) | rules that depend on a setting |
+//! | `setting` | object: `setting`, `value`, `origin` (`option`, `file`, `capture`, `default`, `inferred`) | rules that depend on a setting |
 
 use super::Finding;
 use crate::decode::{Kind, Record};

@@ -7,12 +7,15 @@
 //! number = dwords of 8 digits, words of 4, bytes of 2, or one number of any even length; "0x" before it as you like
 //! ```
 //!
+//! A comment of a whole line such as `# mps=256 tags=32` gives [settings](crate::check::Settings::set) to the rules.
+//!
 //! Blanks, `,`, `;`, `|`, `:`, `-` and `_` separate numbers. The header comes first, then data as far as it is known. `len=` is
 //! the length of the whole TLP if the line has less. Without it, four dwords whose header has three are a header log if the TLP is not
 //! four dwords long: the fourth dword is undefined.
 
 use super::words::{bracketed_time, is_hex, seconds};
 use super::{ByteOrder, Lines, TextTlp};
+use crate::check::Settings;
 use crate::filter::duration_ps;
 use crate::hex_text::HEADING;
 use crate::reader::MAX_FRAME_LEN;
@@ -28,6 +31,7 @@ pub(super) struct Hex {
     order: ByteOrder,
     reason: Reason,
     is_flit: bool,
+    settings: Settings,
 }
 
 /// Why a text has its byte order.
@@ -63,7 +67,21 @@ impl Hex {
             None if is_flit => (ByteOrder::Big, Reason::Flit),
             None => byte_order(sample),
         };
-        Hex { order, reason, is_flit }
+        Hex { order, reason, is_flit, settings: Settings::default() }
+    }
+
+    /// Takes the settings of a comment such as `mps=256 tags=32`. Comments without the name of a setting are ignored.
+    fn comment(&mut self, comment: &str) -> Result<(), String> {
+        let pairs: Option<Vec<_>> = comment.split_whitespace().map(|word| word.split_once('=')).collect();
+        let pairs = pairs.unwrap_or_default();
+        if !pairs.iter().any(|(name, _)| Settings::NAMES.contains(name)) {
+            return Ok(());
+        }
+        let mut settings = self.settings;
+        let set = |(name, value): (&str, &str)| settings.set(name, value);
+        pairs.into_iter().try_for_each(set).map_err(|error| error.to_string())?;
+        self.settings = settings;
+        Ok(())
     }
 }
 
@@ -79,10 +97,19 @@ impl Lines for Hex {
             ByteOrder::Little => "the bytes of each dword reversed",
         };
         let flit = if self.is_flit { ", headers of flit mode" } else { "" };
-        format!("hexadecimal TLPs ({order}{}{flit})", self.reason.text())
+        let settings = self.settings.to_string();
+        let settings = if settings.is_empty() { settings } else { format!(", settings {settings}") };
+        format!("hexadecimal TLPs ({order}{}{flit}{settings})", self.reason.text())
+    }
+
+    fn settings(&self) -> Settings {
+        self.settings
     }
 
     fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+        if let Some(comment) = line.trim_start().strip_prefix('#') {
+            return self.comment(comment);
+        }
         let Some(mut tlp) = parse(line)? else { return Ok(()) };
         tlp.line = number;
         if self.order == ByteOrder::Little {

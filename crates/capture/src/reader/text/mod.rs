@@ -13,6 +13,7 @@ mod words;
 
 use super::format::{ByteOrder, FileFormat, ReadOptions};
 use super::{Fault, Found, Interfaces, LINKTYPE_PCI_EXP, Mark, Source, Step};
+use crate::check::Settings;
 use crate::render::Count;
 use crate::time::{Resolution, Timestamp};
 use std::collections::VecDeque;
@@ -41,6 +42,8 @@ pub struct TextLine<'a> {
     pub is_flit: bool,
     /// True for a header that a port logged with an error: other TLPs of its link are not in the text.
     pub is_log: bool,
+    /// Settings that the text gives before this line.
+    pub settings: Settings,
 }
 
 /// A TLP of a text.
@@ -93,6 +96,11 @@ trait Lines {
     /// The number of lines that are no part of a TLP, in a format in which all are.
     fn others(&self) -> u64 {
         0
+    }
+
+    /// Settings that the lines so far give.
+    fn settings(&self) -> Settings {
+        Settings::default()
     }
 
     /// Returns whether the byte order is a guess that the user should know.
@@ -202,6 +210,7 @@ impl Text {
             undefined: *undefined,
             is_flit: *is_flit,
             is_log: self.format == FileFormat::Log,
+            settings: self.lines.settings(),
         }
     }
 

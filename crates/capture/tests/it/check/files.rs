@@ -3,8 +3,8 @@
 
 use riser_capture::check::{Checker, Settings};
 use riser_capture::{Bad, Direction, Interface, Kind, Origin, Reader, Record, Timestamp};
-use tlp::RuleId;
 use tlp::rules::Rule;
+use tlp::{Mps, RuleId};
 
 /// Line and rule of each violation of a file.
 fn rules(text: &str) -> Vec<(u64, &'static str)> {
@@ -51,11 +51,52 @@ fn counts_records_that_it_does_not_read() {
     assert!(summary.ends_with(due), "{summary}");
 }
 
-/// The examples with times or a digest, as `riser rules` reads them.
+/// The examples with times, a digest or settings, as `riser rules` reads them.
 #[test]
 fn reads_the_examples_of_rules() {
-    for (id, number) in [(RuleId::CompletionTimeout, 1), (RuleId::LateCompletion, 2), (RuleId::Ecrc, 1)] {
+    let examples = [
+        (RuleId::CompletionTimeout, 1),
+        (RuleId::LateCompletion, 2),
+        (RuleId::Ecrc, 1),
+        (RuleId::MaxPayloadSize, 1),
+        (RuleId::TagRange, 1),
+    ];
+    for (id, number) in examples {
         let rule = Rule::get(id);
         assert_eq!(rules(rule.example), [(number, rule.name)], "{}", rule.example);
     }
+}
+
+/// Comments that are settings, and others. An option of the user overrides those of the file.
+#[test]
+fn a_file_gives_settings_for_the_lines_below() {
+    let tlp = "up 60000021 010000ff 00000001 00000000";
+    let text =
+        format!("# seed=7\n{tlp}\n# mps=128 tags=32\n{tlp}\n# mps=100\n# mrrs=128 x=1\n# mps=256 for all\n");
+    let judged = |settings: Settings| {
+        let mut reader = Reader::new(text.as_bytes()).unwrap();
+        let (mut checker, mut errors) = (Checker::new(settings), Vec::new());
+        while let Some(record) = reader.next_record().unwrap() {
+            checker.see(&record);
+            if let Kind::Bad(bad) = &record.kind {
+                errors.push(bad.to_string());
+            }
+        }
+        let found = std::iter::from_fn(|| checker.next_finding());
+        let found: Vec<_> =
+            found.map(|finding| (finding.line, finding.applied.unwrap().to_string())).collect();
+        (reader.taken_for(), found, errors)
+    };
+    let (taken_for, found, errors) = judged(Settings::default());
+    assert_eq!(found, [(Some(4), "Max_Payload_Size 128 bytes (file)".to_owned())]);
+    assert_eq!(
+        errors,
+        [
+            "line 5: Max_Payload_Size of 100 bytes: legal are 128, 256, 512, 1024, 2048, 4096",
+            "line 6: unknown setting \"x\"; known settings: rcb, mps, mrrs, tags",
+        ]
+    );
+    assert!(taken_for.contains("settings mps=128 tags=32): 2 TLPs"), "{taken_for}");
+    let (_, found, _) = judged(Settings { mps: Some(Mps::new(256).unwrap()), ..Settings::default() });
+    assert_eq!(found, []);
 }
