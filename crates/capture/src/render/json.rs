@@ -11,6 +11,7 @@
 //! | `number` | place among the frames of the file, from 1 | all but faults of the file |
 //! | `timestamp_ps` | picoseconds since 1970, in riser's captures since the start of the run | as `number`; not for lines of text without a time |
 //! | `line` | the line of the file, from 1 | records of text |
+//! | `undefined` | 8 hexadecimal digits: the fourth dword of a header log with a header of three, no part of the TLP | records of text that have it |
 //! | `note` | what the text says about the TLP, such as the errors that a kernel logged with it | records of text that says something |
 //! | `interface`, `direction` | name; `downstream`, `upstream` | where the capture names interfaces |
 //! | `slot`, `end` | the slot or switch that the link leads to; `root`, `device`: at which end of the link it was seen | captures of riser |
@@ -121,6 +122,7 @@ impl Serialize for JsonRecord<'_> {
         o.some("timestamp_ps", (in_file && is_timed).then_some(record.timestamp))?;
         o.some("interface", named.map(|interface| &interface.name))?;
         o.some("line", record.text.map(|text| text.line))?;
+        o.some("undefined", record.text.and_then(|text| text.undefined).map(|dw| format!("{dw:08x}")))?;
         o.some("note", record.text.map(|text| text.note).filter(|note| !note.is_empty()))?;
         o.some("direction", record.direction)?;
         o.some("slot", named.map(|interface| &*interface.slot).filter(|slot| !slot.is_empty()))?;

@@ -149,6 +149,14 @@ pub fn append_meaning(meaning: &Meaning, out: &mut String) {
     let _ = write!(out, "; {meaning}");
 }
 
+/// Appends what a text says about the TLP of a line, such as the errors that a kernel logged with it.
+pub fn append_note(record: &Record<'_>, out: &mut String) {
+    if let Some(TextLine { note, .. }) = record.text.filter(|text| !text.note.is_empty()) {
+        out.push_str("; logged with ");
+        out.push_str(note);
+    }
+}
+
 /// Appends `value` in hexadecimal with at least `width` digits.
 pub(crate) fn append_hex(value: u64, width: u32, out: &mut String) {
     let digits = (u64::BITS - value.leading_zeros()).div_ceil(4).max(width);

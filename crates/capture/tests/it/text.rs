@@ -36,7 +36,7 @@ fn read(text: &str) -> (String, Vec<String>) {
 
 #[test]
 fn reads_each_sample() {
-    let rows: [(&str, FileFormat, &str, &[&str]); 7] = [
+    let rows: [(&str, FileFormat, &str, &[&str]); 8] = [
         (
             case!("headers.txt"),
             FileFormat::Hex,
@@ -80,6 +80,17 @@ fn reads_each_sample() {
             "a log with TLP headers: 1 of lspci, 1 empty",
             &["line 55 30:02.0 TLP: MWr, len 1, requester 31:00.0, tag 0x00, last 0x0, first 0xf, Addr \
                  0xfee00db8, TD |ECRC undefined 00000000"],
+        ),
+        (
+            case!("rasdaemon-errors.txt"),
+            FileFormat::Log,
+            "a log with TLP headers: 2 of rasdaemon",
+            &[
+                "line 5 0000:03:00.0 TLP: Msg, len 0, requester 70:00.0, tag 0x00, code 0x10 LTR, routing local, header \
+                 0x0000000088468846, snoop latency 71680 ns, no-snoop latency 71680 ns |Uncorrected (Non-Fatal) error: \
+                 Unsupported Request",
+                "line 6 0000:00:01.1 error in TLP: malformed TLP: Last and First DW BE 00001111b",
+            ],
         ),
         (
             case!("rasdaemon-summary.txt"),
@@ -224,7 +235,7 @@ fn notes_have_the_errors_of_their_function_alone() {
              [2.0] {1}[Hardware Error]:   device_id: 0000:5e:00.0\n\
              [2.0] {1}[Hardware Error]:   vendor_id: 0x144d, device_id: 0xa822\n\
              [2.0] {1}[Hardware Error]:   TLP Header: 34000000 70000010 00000000 88468846\n",
-            &[" aer_uncor_status: 0x00100000", "0000:5e:00.0 "],
+            &[" aer_uncor_status: 0x00100000 (Unsupported Request Error)", "0000:5e:00.0 "],
         ),
         (
             "01:00.0 Ethernet\n\t\tUESta:\tDLP- CmpltTO+ TLPBlockedErr-\n\t\t\tPoisonTLPBlocked+ DMWrReqBlocked-\n\
@@ -418,7 +429,7 @@ fn reads_the_columns_of_csv() {
                5,5,0,0000000000001000,0f,1,1,1\n\
                6,6,0,0100040f00000001,ff,0,1,1\n";
     let stream = "tdata=m_axis_rx_tdata,tkeep=rx_tkeep,tlast=rx_tlast,tvalid=rx_tvalid,tready=rx_tready";
-    let rows: [(&str, &str, &str, &[&str]); 4] = [
+    let rows: [(&str, &str, &str, &[&str]); 5] = [
         (
             ila,
             stream,
@@ -426,7 +437,7 @@ fn reads_the_columns_of_csv() {
             &[
                 "line 4 TLP: MWr, len 1, requester 00:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfee00db8 |",
                 "line 7 TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |",
-                "line 9 error in TLP: truncated TLP: its header ends at byte 12, there are 8 |",
+                "line 9 error in TLP: truncated TLP: 8 bytes, expected 12 up to the end of its header |",
             ],
         ),
         (
@@ -458,6 +469,13 @@ fn reads_the_columns_of_csv() {
                 "line 6 TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |",
             ],
         ),
+        // A name with quotation marks and a comma, which stand in others in the file.
+        (
+            "\"say \"\"tlp\"\", twice\",x\n\"00000001 0100040f 00001000\",0\n",
+            "tlp=1",
+            "CSV with a TLP per row: 1 TLP",
+            &["line 2 TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |"],
+        ),
     ];
     for (text, columns, taken_for, lines) in rows {
         let options = ReadOptions { columns: Some(columns.parse().unwrap()), ..ReadOptions::default() };
@@ -477,6 +495,7 @@ fn options_that_do_not_fit_the_file_are_refused() {
     let flit = ReadOptions { flit: true, ..ReadOptions::default() };
     let rows = [
         ("h,x\n4a004010,1\n", columns("tlp=TLP"), "no column `TLP`: there are h, x"),
+        ("\"a \"\"b\"\"\",x\n4a004010,1\n", columns("tlp=TLP"), "no column `TLP`: there are a \"b\", x"),
         ("h,x\n4a004010,1\n", columns("tlp=99"), "no column 99: the rows have up to 2"),
         (
             "h;x\n4a004010;1\n",

@@ -33,7 +33,6 @@ fields with a well-known place have names; the other dwords are shown as they ar
 
 --json prints one object per TLP: the fields of riser trace --json, and
   dwords: the bytes that were read, as hexadecimal dwords
-  undefined: the fourth dword of a header log with a header of three
   fields: [{name, value, text}], in their order
   meaning: [sentence]
   broken: [{rule, section, side, field, found, expected, text}]
@@ -172,8 +171,6 @@ struct JsonTlp<'a> {
     #[serde(flatten)]
     record: JsonRecord<'a>,
     dwords: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    undefined: Option<String>,
     fields: &'a [FieldValue],
     meaning: &'a [String],
     broken: Vec<JsonViolation>,
@@ -213,7 +210,6 @@ fn append_json(record: &Record<'_>, explanation: &Explanation, text: &mut String
     let object = JsonTlp {
         record: JsonRecord::new(record),
         dwords: record.tlp_bytes.chunks(4).map(hex).collect(),
-        undefined: record.text.and_then(|text| text.undefined).map(|dw| format!("{dw:08x}")),
         fields: &explanation.fields,
         meaning: &explanation.means,
         broken: explanation.broken.iter().map(JsonViolation::of).collect(),

@@ -104,10 +104,17 @@ fn explains_logs_from_standard_input() {
         (0, &Value::from("0000:80:1b.4"), &Value::from(8))
     );
     assert_eq!(object["dwords"], serde_json::json!(["34000000", "00000052", "00000000", "00000000"]));
+    for command in ["trace", "decode"] {
+        let undefined = riser(&[command, "--json", &case("lspci.txt")]).stdout;
+        assert_eq!(undefined.matches(r#""undefined":"00000000""#).count(), 1, "{undefined}");
+    }
     assert_eq!(
         object["fields"][0],
         serde_json::json!({"name": "Fmt", "value": 1, "text": "001b 4 DW header, no data"})
     );
+
+    let line = riser(&["trace", &case("kernel-new.log")]).stdout;
+    assert!(line.ends_with("; logged with Uncorrectable (Non-Fatal): ACSViol (First)\n"), "{line}");
 
     let (code, out, said) =
         decode_text(b"[    0.000000] Linux version 6.12\n[    0.000000] x86: fine\n", &[]);

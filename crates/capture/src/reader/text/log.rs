@@ -13,6 +13,7 @@
 use super::hex::cut_to;
 use super::words::{bracketed_time, dword, function};
 use super::{Lines, TextTlp};
+use config::ext::aer::Uncorrectable;
 use std::collections::VecDeque;
 
 const KERNEL: &str = "TLP Header";
@@ -161,7 +162,7 @@ impl Log {
             said[start..end].clone_into(&mut self.firmware.function);
         } else if said.starts_with("aer_uncor_status:") {
             let status = said.split(',').next().unwrap_or_default();
-            self.firmware.push(cut(status));
+            self.firmware.push(cut(&with_names(status)));
         }
     }
 
@@ -229,6 +230,16 @@ fn error_bit(text: &str) -> Option<String> {
     bit.trim().parse::<u8>().ok().filter(|bit| *bit < 32)?;
     let words: Vec<&str> = name.split_whitespace().collect();
     (!words.is_empty()).then(|| cut(&words.join(" ")))
+}
+
+/// A status register such as `aer_uncor_status: 0x00100000`, and the errors that it holds.
+fn with_names(status: &str) -> String {
+    let value = status.split_whitespace().next_back().and_then(dword).unwrap_or(0);
+    let set = Uncorrectable::ALL.into_iter().filter(|error| value & error.mask() != 0);
+    match set.map(Uncorrectable::name).collect::<Vec<_>>() {
+        none if none.is_empty() => status.to_owned(),
+        names => format!("{status} ({})", names.join(", ")),
+    }
 }
 
 fn cut(text: &str) -> String {

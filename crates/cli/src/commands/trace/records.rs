@@ -66,6 +66,7 @@ fn append_record_line(args: &Args, record: &Record<'_>, meaning: Option<&Meaning
     if let Some(meaning) = meaning {
         render::append_meaning(meaning, line);
     }
+    render::append_note(record, line);
     if let Some(tlp) = record.tlp().filter(|_| args.hex) {
         render::append_hex_dump(tlp.data, tlp.payload_bytes, line);
     }
