@@ -3,7 +3,9 @@
 
 import json
 import os
+import re
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -277,6 +279,67 @@ def test_texts_with_tlps_are_captures() -> None:
     text = riser.read_capture(cases / "completions.txt")
     assert text.frames == 14
     assert [tlp["type"] for tlp in text.tlps.to_dicts()[:3]] == ["MRd", "CplD", "CplD"]
+
+
+def compare_texts(path: Path, *args: str, **options: Any) -> riser.Capture:
+    """A table with options and the command with the same options have the same TLPs."""
+    capture = riser.read_capture(path, **options)
+    objects = trace(path, *args)
+    rows = [known(row) for row in capture.tlps.to_dicts()]
+    for row in rows:
+        row.pop("link")
+    for found in objects:
+        found.pop("means", None)
+        if "timestamp_ps" in found:
+            found["time_ps"] = found.pop("timestamp_ps") - capture.epoch_ps
+    assert rows and rows == [found for found in objects if found["type"] != "error"]
+    return capture
+
+
+def test_the_reader_takes_the_options_of_the_command(tmp_path: Path) -> None:
+    cases = Path(__file__).parents[2] / "capture/tests/cases"
+    compare_texts(cases / "lspci.txt")
+    compare_texts(cases / "kernel-old.log", "--read-as", "log", read_as="log")
+    ila = compare_texts(
+        Path("labs/refused/ila.csv"),
+        "--columns=tdata=s_axis_tx_tdata,tkeep=s_axis_tx_tkeep,tlast=s_axis_tx_tlast,tvalid=s_axis_tx_tvalid",
+        columns={name: f"s_axis_tx_{name}" for name in ("tdata", "tkeep", "tlast", "tvalid")},
+    )
+    assert "AXI4-Stream" in ila.read_as
+    reversed_dwords = tmp_path / "little.txt"
+    reversed_dwords.write_text("01000060 0f000001 ff000000 00e0ffff\n")
+    little = compare_texts(reversed_dwords, "--byte-order", "little", byte_order="little")
+    assert little.tlps.to_dicts()[0]["address"] == 0xFFFFFFE000
+    assert little.check()["violations"] == []
+    flit = tmp_path / "flit.txt"
+    flit.write_text("03010001 01000005 00001000 000000ff\n")
+    assert "flit" in riser.read_capture(flit, flit=True).read_as
+    # A pcap with one TLP and link type 147 (LINKTYPE_USER0).
+    user = tmp_path / "user.pcap"
+    tlp = bytes.fromhex("00000001 0100040f 00001000")
+    head = struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 147)
+    user.write_bytes(head + struct.pack("<IIII", 0, 0, len(tlp), len(tlp)) + tlp)
+    compare_texts(user, "--dlt", "USER0=tlp", dlt=[0])
+    assert len(riser.read_capture(user).tlps.to_dicts()) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"read_as": "xml"}, "read_as xml: expected pcap, pcapng, hex"),
+        ({"byte_order": "middle"}, "byte_order middle: expected big or little"),
+        ({"columns": {"time": 1}}, "columns: `time`: expected one of time_ps"),
+        ({"dlt": [16]}, "dlt 16: expected numbers of user link types, 0 to 15"),
+    ],
+)
+def test_illegal_options_of_the_reader_name_the_legal_ones(ping: Path, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(riser.ArgumentError, match=re.escape(said)):
+        riser.read_capture(ping, **options)
+
+
+def test_options_that_do_not_fit_the_file_are_refused(ping: Path) -> None:
+    with pytest.raises(riser.CaptureError, match="columns are"):
+        riser.read_capture(ping, columns={"tlp": 1})
 
 
 def test_what_is_no_capture_is_an_error(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _PAGE_RECORDS = 20_000
 """Records of the page in a cell."""
+_DETECT: dict[str, Any] = {"read_as": None, "byte_order": None, "flit": False, "columns": None, "dlt": []}
+"""Options of the reader that leave all to the file."""
 
 
 class Series(NamedTuple):
@@ -190,6 +192,11 @@ def read_capture(
     *,
     errors: Literal["raise", "skip"] = "raise",
     vc_of_tc: Sequence[int] | None = None,
+    read_as: str | None = None,
+    byte_order: Literal["big", "little"] | None = None,
+    flit: bool = False,
+    columns: Mapping[str, int | str] | None = None,
+    dlt: Sequence[int] = (),
 ) -> Capture:
     """Open a capture: pcap or pcapng with TLPs, of riser or of NetTLP, or a text with TLPs such as a kernel log (docs/formats.md).
 
@@ -202,14 +209,26 @@ def read_capture(
         errors: what becomes of parts of the file that cannot be read, such as a last record that was cut short: an exception, or
             they are skipped as by `riser trace`, and stand in `Capture.errors`. Frames that cannot be decoded always stand there.
         vc_of_tc: the virtual channel of each traffic class, eight numbers; captures do not tell.
+        read_as: format of the file: `pcap`, `pcapng`, `hex`, `log`, `pcileech`, `mmiotrace` or `csv`. None: riser detects it.
+        byte_order: byte order of hexadecimal dwords. None: the order in which more headers are legal.
+        flit: True if hexadecimal TLPs are headers of flit mode.
+        columns: columns of a CSV file, by number from 1 or by name in the first row, such as `{"time_ns": 1, "tlp": "data"}`.
+        dlt: numbers of the user link types of a pcap, 0 to 15, that hold TLPs.
 
     Raises:
         OSError: the file cannot be opened.
-        ArgumentError: `errors` or `vc_of_tc` is not legal.
+        ArgumentError: `errors`, `vc_of_tc` or an option of the format is not legal.
         CaptureError: it is no capture, or a part of it cannot be read; with the place, in bytes.
         FilterError: the filter means nothing; with the place, and what is legal.
     """
-    return _open(path, filter, errors, vc_of_tc)
+    reading: dict[str, Any] = {
+        "read_as": read_as,
+        "byte_order": byte_order,
+        "flit": flit,
+        "columns": None if columns is None else ",".join(f"{name}={column}" for name, column in columns.items()),
+        "dlt": list(dlt),
+    }
+    return _open(path, filter, errors, vc_of_tc, reading)
 
 
 def _open(
@@ -217,6 +236,7 @@ def _open(
     filter: str | None = None,
     errors: str = "raise",
     vc_of_tc: Sequence[int] | None = None,
+    reading: dict[str, Any] = _DETECT,
     keep: object = None,
 ) -> Capture:
     if errors not in ("raise", "skip"):
@@ -228,6 +248,6 @@ def _open(
             f"vc_of_tc {list(vc_of_tc)}: legal are 8 numbers from 0 to 7, the first of them 0"
         )
     inner = _riser.Capture(
-        fspath(path), filter, errors == "raise", None if vc_of_tc is None else list(vc_of_tc)
+        fspath(path), filter, errors == "raise", None if vc_of_tc is None else list(vc_of_tc), reading
     )
     return Capture(inner, fspath(path), filter, keep)

@@ -394,7 +394,9 @@ class RunResult:
 
 @final
 class Capture:
-    def __new__(cls, path: str, filter: str | None, strict: bool, vc_of_tc: list[int] | None, /) -> Capture: ...
+    def __new__(
+        cls, path: str, filter: str | None, strict: bool, vc_of_tc: list[int] | None, reading: dict[str, Any], /
+    ) -> Capture: ...
     @property
     def frames(self) -> int: ...
     @property

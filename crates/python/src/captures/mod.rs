@@ -2,10 +2,12 @@
 //! Captures as tables. What is in a file, and what a filter keeps of it, `riser-capture` says; here it becomes columns.
 //!
 //! - [`columns`]: columns that grow, and batches. - [`stream`]: a capture read batch by batch.
-//! - [`tlps`], [`transactions`], [`others`]: what becomes of a record. - [`scan`]: what is known of a file before it is read.
+//! - [`tlps`], [`transactions`], [`others`]: what becomes of a record. - [`reading`]: options of the reader. - [`scan`]: what is known
+//!   of a file before it is read.
 
 mod columns;
 mod others;
+mod reading;
 mod scan;
 mod series;
 mod stream;
@@ -17,9 +19,10 @@ use crate::progress::Watch;
 use crate::table::Table;
 use capture::check::{Checker, Settings, append_json};
 use capture::credits::Ledgers;
-use capture::{Bad, Filter, Kind, Reader, Record, Sieve, Stats, Timestamp};
+use capture::{Bad, Filter, Kind, OpenError, ReadOptions, Reader, Record, Sieve, Stats, Timestamp};
 use columns::Batch;
 use pyo3::prelude::*;
+use reading::Reading;
 use scan::Scan;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -50,6 +53,7 @@ impl Clock {
 #[pyclass(frozen, module = "riser._riser")]
 pub(crate) struct Capture {
     path: PathBuf,
+    options: ReadOptions,
     filter: Option<Filter>,
     /// A part of the file that cannot be read is an error.
     strict: bool,
@@ -61,17 +65,19 @@ pub(crate) struct Capture {
 impl Capture {
     /// Looks through the file once; its TLPs are read when a table is.
     #[new]
-    #[pyo3(signature = (path, filter, strict, vc_of_tc, /))]
+    #[pyo3(signature = (path, filter, strict, vc_of_tc, reading, /))]
     fn new(
         py: Python<'_>,
         path: PathBuf,
         filter: Option<&str>,
         strict: bool,
         vc_of_tc: Option<[u8; 8]>,
+        reading: Reading,
     ) -> PyResult<Capture> {
+        let options = reading.options()?;
         let filter = filter.map(|text| text.parse::<Filter>().map_err(error::of_filter)).transpose()?;
-        let scan = py.detach(|| Scan::of(&path, strict))?;
-        Ok(Capture { path, filter, strict, vc_of_tc, scan })
+        let scan = py.detach(|| Scan::of(&path, &options, strict))?;
+        Ok(Capture { path, options, filter, strict, vc_of_tc, scan })
     }
 
     /// Frames of the file.
@@ -226,16 +232,16 @@ impl Capture {
 
     /// A table that reads the file when it is read.
     fn table<R: Rows + 'static>(&self, rows: impl Fn(&Of) -> R + Send + Sync + 'static) -> Table {
-        let (path, of, strict) = (self.path.clone(), self.of(), self.strict);
+        let (path, options, of, strict) = (self.path.clone(), self.options.clone(), self.of(), self.strict);
         Table::lazy(R::Batch::schema(), move || {
-            let batches = Batches::open(&path, rows(&of), strict).map_err(error::of_opening)?;
+            let batches = Batches::open(&path, &options, rows(&of), strict).map_err(error::of_opening)?;
             Ok(Box::new(batches))
         })
     }
 
     /// Sees every record of the file.
     fn each(&self, mut see: impl FnMut(&Record<'_>) -> PyResult<()>) -> PyResult<()> {
-        let mut reader = open(&self.path)?;
+        let mut reader = open(&self.path, &self.options).map_err(error::of_opening)?;
         let (mut watch, mut seen) = (Watch::new(None), 0_u64);
         while let Some(record) = reader.next_record().map_err(|e| error::in_file(&self.path, &e))? {
             match &record.kind {
@@ -257,6 +263,8 @@ impl Capture {
     }
 }
 
-fn open(path: &Path) -> PyResult<Reader<File>> {
-    capture::open(path).map_err(error::of_opening)
+fn open(path: &Path, options: &ReadOptions) -> Result<Reader<File>, OpenError> {
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|error| OpenError::Io { path: name.clone(), error })?;
+    Reader::with_options(file, &name, options)
 }

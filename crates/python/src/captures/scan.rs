@@ -4,7 +4,7 @@
 use super::{SLICE, open};
 use crate::error;
 use crate::progress::Watch;
-use capture::Item;
+use capture::{Item, ReadOptions};
 use pyo3::PyResult;
 use std::path::Path;
 
@@ -20,8 +20,8 @@ pub(super) struct Scan {
 impl Scan {
     /// # Errors
     /// Where the file is no capture; where `strict`, also where a part of it cannot be read.
-    pub(super) fn of(path: &Path, strict: bool) -> PyResult<Scan> {
-        let mut reader = open(path)?;
+    pub(super) fn of(path: &Path, options: &ReadOptions, strict: bool) -> PyResult<Scan> {
+        let mut reader = open(path, options).map_err(error::of_opening)?;
         let mut scan = Scan { frames: 0, epoch_ps: 0, taken_for: String::new() };
         let mut watch = Watch::new(None);
         while let Some(item) = reader.next_item().map_err(|e| error::in_file(path, &e))? {

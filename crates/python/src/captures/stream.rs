@@ -4,7 +4,7 @@
 use super::columns::{BATCH_ROWS, Batch};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use capture::{Bad, Kind, Reader, Record};
+use capture::{Bad, Kind, OpenError, ReadOptions, Reader, Record};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -36,8 +36,13 @@ pub(super) struct Batches<R> {
 }
 
 impl<R: Rows> Batches<R> {
-    pub(super) fn open(path: &Path, rows: R, strict: bool) -> Result<Batches<R>, capture::OpenError> {
-        let reader = capture::open(path)?;
+    pub(super) fn open(
+        path: &Path,
+        options: &ReadOptions,
+        rows: R,
+        strict: bool,
+    ) -> Result<Batches<R>, OpenError> {
+        let reader = super::open(path, options)?;
         Ok(Batches { path: path.to_owned(), reader, rows, strict, schema: R::Batch::schema(), ended: false })
     }
 

@@ -14,6 +14,9 @@ batch! {
     /// The columns.
     Columns {
         number: Numbers<UInt64Type>,
+        line: Numbers<UInt64Type>,
+        note: Texts,
+        undefined: Texts,
         time_ps: Numbers<Int64Type>,
         link: Numbers<UInt16Type>,
         interface: Names<String>,
@@ -159,7 +162,13 @@ impl Columns {
     fn record(&mut self, record: &Record<'_>, clock: Clock) {
         let row = self.rows;
         self.number.put(row, record.number);
-        self.time_ps.put(row, clock.ps(record.timestamp));
+        let has_time = record.text.is_none_or(|text| text.has_time);
+        self.time_ps.put(row, clock.ps(record.timestamp).filter(|_| has_time));
+        if let Some(text) = &record.text {
+            self.line.put(row, text.line);
+            self.note.put(row, Some(text.note).filter(|note| !note.is_empty()));
+            self.undefined.put(row, text.undefined.map(|dw| format!("{dw:08x}")));
+        }
         let interface = record.interface;
         self.link.put(row, interface.map(|interface| interface.link));
         let named = interface.filter(|interface| !interface.name.is_empty());
