@@ -3,7 +3,8 @@
 //!
 //! `cargo run --release -p riser-capture --example throughput [TLPs]`
 //!
-//! The traffic is that of DMA with 256 B: writes, and reads with 32 outstanding and their completions.
+//! The traffic is that of DMA with 256 B: writes, and reads with 32 outstanding and their completions. The last capture has writes on
+//! both links of a switch, whose order `--check` judges.
 
 use riser_capture::check::{Checker, Settings};
 use riser_capture::credits::Ledgers;
@@ -93,6 +94,35 @@ fn write_one(taps: &mut Taps, index: u64, data: Data) {
     }
 }
 
+/// Writes on the two links of a switch that has 32 of them at a time.
+fn generate_forwarded(tlps: u64) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::with_capacity(tlps as usize * 128)).expect("memory");
+    let ingress = writer.tap(1, Direction::Upstream, "card, upstream, at the device").expect("memory");
+    let egress = writer.tap(0, Direction::Upstream, "switch, upstream, at the device").expect("memory");
+    let writes = tlps / 2;
+    for index in 0..writes + 32 {
+        let time = Time::from_ps(index * 42_666);
+        let mut write = |interface, index| {
+            let tlp = memory(MemoryOp::Write, index, Data::Counted(256));
+            writer.write_tlp(interface, time, &tlp, Origin::Device).expect("memory");
+        };
+        if index < writes {
+            write(ingress, index);
+        }
+        if let Some(leaving) = index.checked_sub(32) {
+            write(egress, leaving);
+        }
+    }
+    writer.finish().expect("memory")
+}
+
+fn check(capture: &[u8], tlps: u64, clock: Instant) {
+    let mut checker = Checker::new(Settings::default());
+    measure("--check", capture, tlps, clock, |record| checker.see(record));
+    checker.finish();
+    assert_eq!(checker.next_finding(), None);
+}
+
 fn rate(what: &str, tlps: u64, start: Duration, end: Duration) {
     let spent = (end - start).as_nanos().max(1);
     let per_second = u128::from(tlps) * 1_000_000_000 / spent;
@@ -144,10 +174,7 @@ fn views(capture: &[u8], tlps: u64, clock: Instant) {
     measure("--stats", capture, tlps, clock, |record| {
         stats.add(record);
     });
-    let mut checker = Checker::new(Settings::default());
-    measure("--check", capture, tlps, clock, |record| checker.see(record));
-    checker.finish();
-    assert_eq!(checker.next_finding(), None);
+    check(capture, tlps, clock);
     let mut line = String::new();
     measure("lines", capture, tlps, clock, |record| {
         line.clear();
@@ -198,4 +225,6 @@ fn main() {
         rate("write", tlps, begin, cpu_time(clock));
         views(&capture, tlps, clock);
     }
+    println!("posted writes on two links");
+    check(&generate_forwarded(tlps), tlps / 2 * 2, clock);
 }
