@@ -17,6 +17,8 @@ const MAX_LINKS: usize = 8;
 const MAX_PATHS: usize = 65_536;
 /// Bytes of data that tell one write from another.
 const DATA_BYTES: usize = 32;
+/// Lists of writes, chosen by content.
+const LISTS: usize = MAX_WRITES;
 
 /// Header and data of a write, as a hash.
 pub(super) type Content = u64;
@@ -24,6 +26,9 @@ pub(super) type Content = u64;
 /// A write, and where it was seen last.
 #[derive(Clone, Copy, Debug)]
 struct Write {
+    content: Content,
+    /// Number of the write before it in its list.
+    older: Option<u64>,
     /// Directions of links that have shown it, the first `count` of these.
     ways: [u32; MAX_LINKS],
     count: usize,
@@ -50,12 +55,54 @@ impl Write {
 /// From one direction of a link to another, for a Traffic Class; of all requesters, or of one.
 type Path = (u32, u32, u8, Option<Bdf>);
 
+/// Writes by content, the latest [`MAX_WRITES`]. Each has a number, from 0.
+#[derive(Clone, Debug, Default)]
+struct Writes {
+    all: VecDeque<Write>,
+    /// Number of the first of them. Lists end at a write that was dropped.
+    first: u64,
+    /// Number of the latest write of each list; empty before the first.
+    latest: Vec<Option<u64>>,
+}
+
+impl Writes {
+    fn get(&self, number: u64) -> Option<&Write> {
+        self.all.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
+    fn get_mut(&mut self, number: u64) -> Option<&mut Write> {
+        self.all.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
+    /// The writes of this content with their numbers, latest first.
+    fn of(&self, content: Content) -> impl Iterator<Item = (u64, &Write)> {
+        let latest = self.latest.get(list_of(content)).copied().flatten();
+        let numbered = |number: Option<u64>| number.and_then(|number| Some((number, self.get(number)?)));
+        let list = std::iter::successors(numbered(latest), move |(_, write)| numbered(write.older));
+        list.filter(move |(_, write)| write.content == content)
+    }
+
+    fn push(&mut self, content: Content, way: u32, place: u64) {
+        if self.all.len() == MAX_WRITES {
+            self.all.pop_front();
+            self.first += 1;
+        }
+        self.latest.resize(LISTS, None);
+        let number = self.first + self.all.len() as u64;
+        let older = self.latest[list_of(content)].replace(number);
+        let mut write = Write { content, older, ways: [0; MAX_LINKS], count: 0, place };
+        write.push(way, place);
+        self.all.push_back(write);
+    }
+}
+
+fn list_of(content: Content) -> usize {
+    content as usize % LISTS
+}
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Order {
-    /// By content and number of the first record.
-    writes: BTreeMap<(Content, u64), Write>,
-    /// In the order of their first records.
-    latest: VecDeque<(Content, u64)>,
+    writes: Writes,
     /// Number of writes by direction of a link.
     counts: BTreeMap<u32, u64>,
     /// The write without Relaxed Ordering and ID-Based Ordering that left and was the latest on the first link.
@@ -86,14 +133,10 @@ impl Order {
         let place = *self.counts.entry(way).and_modify(|count| *count += 1).or_insert(0);
         let tc = repr.tc.bits();
         let Some(key) = self.forwarded(content, way, tc, repr.transaction().0) else {
-            let mut write = Write { ways: [0; MAX_LINKS], count: 0, place };
-            write.push(way, place);
-            self.writes.insert((content, number), write);
-            self.latest.push_back((content, number));
-            self.forget_oldest();
+            self.writes.push(content, way, place);
             return None;
         };
-        let write = self.writes.get_mut(&key)?;
+        let write = self.writes.get_mut(key)?;
         let (from, entered) = (write.last_way(), write.place);
         write.push(way, place);
         self.leave((from, way, tc), repr, Left { end: entered + 1, number })
@@ -101,17 +144,17 @@ impl Order {
 
     /// The write of another link that comes on `way` now: the oldest that keeps the order, else the oldest. `None` if no write
     /// is due, or if too many are equal.
-    fn forwarded(&self, content: Content, way: u32, tc: u8, requester: Bdf) -> Option<(Content, u64)> {
+    fn forwarded(&self, content: Content, way: u32, tc: u8, requester: Bdf) -> Option<u64> {
         let is_due = |write: &Write| write.count < MAX_LINKS && !write.ways().contains(&way);
         let keeps_order =
             |write: &Write| self.last_left((write.last_way(), way, tc), requester).end <= write.place;
         let (mut oldest, mut in_order) = (None, None);
-        let equal = self.writes.range((content, 0)..=(content, u64::MAX)).rev().take(MAX_EQUAL);
+        let equal = self.writes.of(content).take(MAX_EQUAL);
         for (n, (key, write)) in equal.enumerate().filter(|(_, (_, write))| is_due(write)) {
             if n == MAX_EQUAL - 1 {
                 return None;
             }
-            oldest = Some(*key);
+            oldest = Some(key);
             in_order = if keeps_order(write) { oldest } else { in_order };
         }
         in_order.or(oldest)
@@ -144,24 +187,23 @@ impl Order {
         None
     }
 
-    fn forget_oldest(&mut self) {
-        if self.latest.len() <= MAX_WRITES {
-            return;
-        }
-        if let Some(oldest) = self.latest.pop_front() {
-            self.writes.remove(&oldest);
-        }
-    }
-
     /// Drops all, after a hole in the file.
     pub(super) fn clear(&mut self) {
         *self = Order::default();
     }
 }
 
-/// FNV-1a of header and data. EP and TD are left out, as they may change on the way.
+/// A hash of header and data. EP and TD are left out, as they may change on the way.
 pub(super) fn content(header: &[u8], data: &[u8]) -> Content {
-    let add = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-    let header = header.iter().enumerate().map(|(n, byte)| if n == 2 { byte & 0x3f } else { *byte });
-    header.chain(data.iter().take(DATA_BYTES).copied()).fold(0xcbf2_9ce4_8422_2325, add)
+    let mut masked = [0; 16];
+    masked[..header.len().min(16)].copy_from_slice(&header[..header.len().min(16)]);
+    masked[2] &= 0x3f;
+    let data = &data[..data.len().min(DATA_BYTES)];
+    masked.chunks(8).chain(data.chunks(8)).fold(0, |hash, bytes| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        // A finalizer of MurmurHash3 per word.
+        let hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        hash ^ hash >> 33
+    })
 }
