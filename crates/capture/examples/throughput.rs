@@ -226,5 +226,7 @@ fn main() {
         views(&capture, tlps, clock);
     }
     println!("posted writes on two links");
-    check(&generate_forwarded(tlps), tlps / 2 * 2, clock);
+    let (capture, tlps) = (generate_forwarded(tlps), tlps / 2 * 2);
+    measure("decode", &capture, tlps, clock, |_| {});
+    check(&capture, tlps, clock);
 }
