@@ -37,6 +37,7 @@ fn seeds_of_text_hold() {
         ("detected", 8, 0),
         ("hex_completions", 14, 0),
         ("hex_flit", 0, 0),
+        ("detected_settings", 1, 1),
         ("hex_headers", 8, 0),
         ("hex_reversed", 2, 0),
         ("log_lspci", 1, 0),
