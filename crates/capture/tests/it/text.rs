@@ -429,7 +429,7 @@ fn reads_the_columns_of_csv() {
                5,5,0,0000000000001000,0f,1,1,1\n\
                6,6,0,0100040f00000001,ff,0,1,1\n";
     let stream = "tdata=m_axis_rx_tdata,tkeep=rx_tkeep,tlast=rx_tlast,tvalid=rx_tvalid,tready=rx_tready";
-    let rows: [(&str, &str, &str, &[&str]); 5] = [
+    let rows: [(&str, &str, &str, &[&str]); 6] = [
         (
             ila,
             stream,
@@ -467,6 +467,15 @@ fn reads_the_columns_of_csv() {
             &[
                 "error in line 4: tdata `010X040f`: expected hexadecimal dwords; its TLP is left out",
                 "line 6 TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |",
+            ],
+        ),
+        (
+            "00000001,0,1\n0100040f00000001,ff,0\n00001000,f,1\n",
+            "tdata=1,tkeep=2,tlast=3",
+            "CSV with an AXI4-Stream of TLPs: 1 TLP",
+            &[
+                "error in line 1: TLP without a byte; its TLP is left out",
+                "line 2 TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |",
             ],
         ),
         // A name with quotation marks and a comma, which stand in others in the file.

@@ -127,6 +127,9 @@ impl Csv {
             return Err(format!("TLP without an end after {MAX_FRAME_LEN} bytes"));
         }
         tlp.bytes.extend(bytes);
+        if is_last && tlp.bytes.is_empty() {
+            return Err("TLP without a byte".to_owned());
+        }
         if is_last {
             out.push_back(tlp);
         } else {

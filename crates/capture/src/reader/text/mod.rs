@@ -245,8 +245,11 @@ impl Text {
     }
 
     fn hand_out(&mut self, tlp: TextTlp, interfaces: &mut Interfaces, found: &mut Found) {
+        let unit = 10_u128.pow(u32::from(12 - self.resolution.digits()));
+        let time = tlp.time.unwrap_or(0);
         *found = Found {
-            timestamp: Timestamp::from_ps(tlp.time.unwrap_or(0)),
+            // Copies and lines then have the same time.
+            timestamp: Timestamp::from_ps(time - time % unit),
             interface_id: interfaces.of_text(&tlp.interface, self.resolution, LINKTYPE_PCI_EXP),
             original_len: tlp.original_len(),
             bytes: 0..0,
