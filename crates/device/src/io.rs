@@ -55,15 +55,17 @@
 mod atomic;
 mod config;
 mod data;
+mod generator;
 mod registers;
 mod request;
 
 pub use crate::seam::{DmaOptions, OutMessage};
-use crate::shared::Bell;
+use crate::shared::Notifier;
 pub use atomic::payload;
 pub use atomic::{AtomicRequest, AtomicValue, FetchValue};
 pub use config::{ConfigRead, ConfigWrite};
 pub use data::{Answer, IntoData};
+pub use generator::{Generating, Generator, generated_id};
 pub use registers::RegisterFile;
 pub use request::{MessageRequest, ReadRequest, Request, WriteRequest};
 
@@ -76,6 +78,7 @@ use crate::seam::{
     ResetKind, Token,
 };
 use exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList, wake};
+use generator::{Generated, generated_number};
 use request::{Owed, Place, Success};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -143,6 +146,7 @@ impl Mailbox {
 /// One life of a device, from reset to reset.
 struct Shared {
     core: Rc<IoCore>,
+    generated: Generated,
     mail: RefCell<Mailbox>,
     /// True where requests wait for room, not for a task to take them.
     held_back: Cell<bool>,
@@ -165,11 +169,18 @@ impl Shared {
     fn new(core: IoCore, told: Told, begun_by: ResetKind) -> Rc<Shared> {
         Rc::new(Shared {
             core: Rc::new(core),
+            generated: Generated::default(),
             mail: RefCell::default(),
             held_back: Cell::default(),
             told: Cell::new(told),
             begun_by,
         })
+    }
+
+    /// Drops tasks and generator, which hold handles on what holds them.
+    fn close(&self) {
+        self.generated.clear();
+        self.core.exec.close();
     }
 
     fn complete(&self, token: Token, result: Result<Data, CompletionError>) {
@@ -564,7 +575,7 @@ impl<T> Future for DmaReadFuture<T> {
 pub struct AsyncDevice {
     shared: Rc<Shared>,
     start: Box<dyn Fn(Io)>,
-    bell: Option<Bell>,
+    notifier: Option<Notifier>,
     messages: MessageCodes,
 }
 
@@ -593,7 +604,7 @@ impl AsyncDevice {
         };
         let shared = Shared::new(Core::new(pool), Told::default(), ResetKind::Fundamental);
         start(Io { shared: Rc::clone(&shared) });
-        AsyncDevice { shared, start: Box::new(start), bell: None, messages: MessageCodes::NONE }
+        AsyncDevice { shared, start: Box::new(start), notifier: None, messages: MessageCodes::NONE }
     }
 
     /// This device, taking messages of these codes, as [`Device::messages`] has it.
@@ -604,10 +615,10 @@ impl AsyncDevice {
     }
 
     fn reset(&mut self, kind: ResetKind) {
-        self.shared.core.exec.close();
+        self.shared.close();
         self.shared = Shared::new(self.shared.core.next_life(), self.shared.told.get(), kind);
-        if let Some(bell) = &self.bell {
-            self.shared.core.exec.set_bell(bell.clone());
+        if let Some(notifier) = &self.notifier {
+            self.shared.core.exec.set_notifier(notifier.clone());
         }
         (self.start)(Io { shared: Rc::clone(&self.shared) });
     }
@@ -637,7 +648,10 @@ impl Device for AsyncDevice {
         self.shared.core.advance(now);
         match input {
             Input::Request(request) => self.shared.deliver(request),
-            Input::DmaDone { id, result } => self.shared.core.finish(id.0, result),
+            Input::DmaDone { id, result } => match generated_number(id) {
+                Some(number) => self.shared.generated_done(now, number, result),
+                None => self.shared.core.finish(id.0, result),
+            },
             Input::Timer => {}
             Input::Reset(kind) => self.reset(kind),
         }
@@ -647,8 +661,11 @@ impl Device for AsyncDevice {
 
     fn poll_output(&mut self, now: Time, class: Class) -> Option<Output> {
         self.shared.core.set_now(now);
-        if self.shared.core.exec.has_ready() {
+        if !self.shared.generated.has(class) && self.shared.core.exec.has_ready() {
             self.shared.run();
+        }
+        if self.shared.generated.has(class) {
+            return self.shared.poll_generated(now, class);
         }
         let output = self.pop(class);
         if output.is_some() {
@@ -678,9 +695,9 @@ impl Device for AsyncDevice {
         }
     }
 
-    fn set_bell(&mut self, bell: Bell) -> bool {
-        self.shared.core.exec.set_bell(bell.clone());
-        self.bell = Some(bell);
+    fn set_notifier(&mut self, notifier: Notifier) -> bool {
+        self.shared.core.exec.set_notifier(notifier.clone());
+        self.notifier = Some(notifier);
         true
     }
 
@@ -714,7 +731,6 @@ impl Device for AsyncDevice {
 
 impl Drop for AsyncDevice {
     fn drop(&mut self) {
-        // Breaks the cycle of tasks that hold handles on what holds the tasks.
-        self.shared.core.exec.close();
+        self.shared.close();
     }
 }

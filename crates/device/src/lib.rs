@@ -8,7 +8,7 @@
 //! - [`counters!`]: counters with names, for whoever counts.
 //!
 //! A fabric and all that is plugged into it live on one thread: devices, drivers and programs share by `Rc`. Only
-//! wakers and bells may be sent to other threads.
+//! wakers and notifiers may be sent to other threads.
 //!
 //! This crate never reads a clock, never does I/O, and knows no host, no fabric and no link.
 

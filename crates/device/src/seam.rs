@@ -15,7 +15,7 @@
 //! refuses a request that it does not know ([`CompletionError::UnsupportedRequest`]), and structures are made by their
 //! functions.
 
-use exec::Bell;
+use exec::Notifier;
 use thiserror::Error;
 use tlp::message::MessageCodes;
 use tlp::{
@@ -36,7 +36,7 @@ pub trait Device {
     /// Which of [`poll_output`](Self::poll_output) and [`poll_taken`](Self::poll_taken) may find something now; what it
     /// leaves out would find nothing, and nothing is lost where it is not asked. For speed alone: whoever drives the
     /// device need not ask, and a device need not say. Changes only in calls of this device, and where the device has
-    /// rung its [`Bell`].
+    /// used its [`Notifier`].
     fn ready(&self) -> Ready {
         Ready::ALL
     }
@@ -45,15 +45,15 @@ pub trait Device {
     fn poll_taken(&mut self) -> Option<Token>;
 
     /// When to hand it [`Input::Timer`] next; a time that has passed means at once. Asked after every other call, and
-    /// when the device has rung its [`Bell`].
+    /// when the device has used its [`Notifier`].
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// Hands it a bell, which takes the place of an earlier one. True where the device may be left alone until it rings: it
-    /// rings wherever a call of another device may have changed what this one has to say, or stands alone. One that
-    /// does not say so is asked whenever another one was called, which costs time where there are many. Those of
-    /// [`shared`](crate::shared) and all of [`io`](crate::io) ring by themselves.
-    fn set_bell(&mut self, bell: Bell) -> bool {
-        let _ = bell;
+    /// Hands it a notifier, in place of an earlier one. True if the device may be left alone until it notifies: it notifies
+    /// whenever a call of another device may have changed its own answers, or shares nothing. A device that returns false is
+    /// asked whenever another device was called, which costs time if there are many. Devices of
+    /// [`shared`](crate::shared) and all of [`io`](crate::io) notify by themselves.
+    fn set_notifier(&mut self, notifier: Notifier) -> bool {
+        let _ = notifier;
         false
     }
 

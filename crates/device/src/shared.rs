@@ -7,10 +7,10 @@
 //! - [`Channel`](crate::Channel): `async` code. Tasks of one function send what tasks of another receive; it outlives
 //!   their resets.
 //!
-//! Both ring the [`Bell`]s of the functions that they concern. A device that shares something in its own way may do
+//! Both use the [`Notifier`]s of the functions that they concern. A device that shares something in its own way may do
 //! so too; one that does not is asked after every call of another, as all are where they are few.
 
-pub use exec::{Bell, Bells};
+pub use exec::{Notifier, Notifiers};
 
 use crate::seam::{Device, Input, Output, Ready, Token};
 use std::cell::RefCell;
@@ -77,27 +77,27 @@ pub enum Stirred {
     All,
 }
 
-/// An engine, and the bells of its functions by number.
+/// An engine, and the notifiers of its functions by number.
 struct Common<E> {
     engine: RefCell<E>,
-    bells: RefCell<BTreeMap<u16, Bell>>,
+    notifiers: RefCell<BTreeMap<u16, Notifier>>,
 }
 
 impl<E: Engine> Common<E> {
-    /// Calls the engine, then rings the bells of those whom the call concerns.
+    /// Calls the engine, then notifies for those whom the call concerns.
     fn call<T>(&self, call: impl FnOnce(&mut E) -> T) -> T {
         let engine = &mut *self.engine.borrow_mut();
         let result = call(engine);
-        let bells = self.bells.borrow();
-        if bells.is_empty() {
+        let notifiers = self.notifiers.borrow();
+        if notifiers.is_empty() {
             return result;
         }
         loop {
             match engine.poll_stirred() {
                 Stirred::None => return result,
-                Stirred::One(function) => bells.get(&function).into_iter().for_each(Bell::ring),
+                Stirred::One(function) => notifiers.get(&function).into_iter().for_each(Notifier::notify),
                 Stirred::All => {
-                    bells.values().for_each(Bell::ring);
+                    notifiers.values().for_each(Notifier::notify);
                     return result;
                 }
             }
@@ -117,7 +117,7 @@ impl<E> Clone for SharedEngine<E> {
 impl<E: Engine + 'static> SharedEngine<E> {
     /// An engine to be shared.
     pub fn new(engine: E) -> SharedEngine<E> {
-        SharedEngine(Rc::new(Common { engine: RefCell::new(engine), bells: RefCell::default() }))
+        SharedEngine(Rc::new(Common { engine: RefCell::new(engine), notifiers: RefCell::default() }))
     }
 
     /// The device that stands for function `number`; to be made once for each.
@@ -174,8 +174,8 @@ impl<E: Engine> Device for EngineFunction<E> {
         self.engine.0.call(|engine| engine.set_bus_master(self.number, may_send));
     }
 
-    fn set_bell(&mut self, bell: Bell) -> bool {
-        self.engine.0.bells.borrow_mut().insert(self.number, bell);
+    fn set_notifier(&mut self, notifier: Notifier) -> bool {
+        self.engine.0.notifiers.borrow_mut().insert(self.number, notifier);
         true
     }
 }

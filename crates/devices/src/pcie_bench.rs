@@ -22,6 +22,7 @@
 mod card;
 mod costs;
 mod driver;
+mod generator;
 mod model;
 mod settings;
 mod slots;
@@ -47,6 +48,7 @@ use config::PcieLayout;
 use device::io::{DmaOptions, DmaReadFuture};
 use device::{BarIndex, DmaError, Io};
 use endpoint::FunctionConfig;
+use generator::CardGenerator;
 use plug::transfers::EndedTransfer;
 use plug::{Shared, named};
 use staged::Stages;
@@ -114,14 +116,9 @@ pub fn function(
 /// The control task (SIGCOMM'18, §5.1): starts all workers, waits for them, and says that it is done.
 async fn run(card: Rc<Card>, registers: Registers) -> Result<(), DmaError> {
     card.results.change(|r| r.start(card.io.now()));
-    let worker = |_| match &card.stages {
-        None => card.io.spawn(Card::work(card.clone())),
-        Some(stages) => card.io.spawn(staged::work(card.clone(), stages.clone())),
-    };
-    let workers: Vec<_> = (0..card.settings.workers()).map(worker).collect();
-    for worker in workers {
-        // A worker that is refused for want of tasks leaves its work to the others.
-        let _ = worker.await;
+    match &card.stages {
+        None => card.io.generate(Box::new(CardGenerator::new(card.clone(), card.io.now()))).await,
+        Some(stages) => run_staged(&card, stages).await,
     }
     let failure = card.results.get().failure;
     let code =
@@ -130,6 +127,16 @@ async fn run(card: Rc<Card>, registers: Registers) -> Result<(), DmaError> {
     registers.set_u32(ERROR, code);
     registers.set_status(status);
     card.io.interrupt(DONE_VECTOR).await
+}
+
+/// Runs the workers of a card that has costs.
+async fn run_staged(card: &Rc<Card>, stages: &Rc<Stages>) {
+    let worker = |_| card.io.spawn(staged::work(card.clone(), stages.clone()));
+    let workers: Vec<_> = (0..card.settings.workers()).map(worker).collect();
+    for worker in workers {
+        // A worker that is refused for want of tasks leaves its work to the others.
+        let _ = worker.await;
+    }
 }
 
 /// What the workers share.
@@ -167,28 +174,8 @@ impl Card {
         })
     }
 
-    /// A worker of a card that costs nothing: transfer after transfer, until the last one that counts has ended.
-    async fn work(self: Rc<Card>) {
-        while self.results.get().phase < Phase::Done {
-            let (address, (writes, reads)) = self.next();
-            let start = self.io.now();
-            // The read stays behind the write on its way to memory (SIGCOMM'18, §4.1).
-            // (Here and not in futures of their own, which would be moved for each transfer.)
-            let mut result = Ok(());
-            if writes {
-                result = self.io.dma_write(address, self.data.clone()).await;
-            }
-            if reads && result.is_ok() {
-                result = self.dma_read(address).await.map(|_| ());
-            }
-            match result {
-                Ok(()) => self.end(start, writes, reads),
-                Err(error) => self.results.change(|r| r.fail(self.io.now(), error)),
-            }
-        }
-    }
-
     /// The address of the next transfer, whether it writes, and whether it reads.
+    #[inline]
     fn next(&self) -> (u64, (bool, bool)) {
         let issued = self.issued.replace(self.issued.get() + 1);
         let address = self.window.wrapping_add(self.units.borrow_mut().next_offset());

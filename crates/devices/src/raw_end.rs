@@ -36,13 +36,13 @@ impl RawEnd {
     }
 
     /// Takes a TLP that has arrived; returns it if it is a completion.
-    pub(crate) fn receive(&mut self, tlp: Tlp) -> Option<Tlp> {
+    pub(crate) fn receive<'a>(&mut self, tlp: &'a Tlp) -> Option<&'a Tlp> {
         if tlp.class() == Class::NonPosted {
             // Its credits return with its answer, so that no more wait here than the receive buffer holds.
-            self.refused.push_back(tlp);
+            self.refused.push_back(tlp.clone());
             return None;
         }
-        self.credits.push_back(CreditReturn::of(&tlp));
+        self.credits.push_back(CreditReturn::of(tlp));
         matches!(tlp.repr.body, Body::Completion(_)).then_some(tlp)
     }
 

@@ -163,7 +163,7 @@ impl Replay {
 }
 
 impl TlpPort for Replay {
-    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+    fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
         self.now = self.now.max(now);
         let Some(tlp) = self.end.receive(tlp) else { return };
         if let Body::Completion(c) = &tlp.repr.body {

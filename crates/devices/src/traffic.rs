@@ -60,6 +60,8 @@ pub struct Traffic {
     started: bool,
     now: Time,
     end: RawEnd,
+    /// The classes of the flows that have requests to send, due or not.
+    unsent: Ready,
 }
 
 impl Traffic {
@@ -84,7 +86,7 @@ impl Traffic {
             })
             .collect();
         report.change(|r| *r = Report::new(settings));
-        Ok(Traffic {
+        let mut traffic = Traffic {
             id: settings.id,
             flows,
             turn: [0; 3],
@@ -93,7 +95,17 @@ impl Traffic {
             started: false,
             now: Time::ZERO,
             end: RawEnd::new(settings.id, settings.done_vector, pool),
-        })
+            unsent: Ready::NONE,
+        };
+        traffic.note_unsent();
+        Ok(traffic)
+    }
+
+    /// Requests were sent, or tags are free again.
+    fn note_unsent(&mut self) {
+        let has_more = |flow: &&Running| flow.has_more();
+        let ready = self.flows.iter().filter(has_more).map(|flow| Ready::output(flow.class()));
+        self.unsent = ready.fold(Ready::NONE, Ready::or);
     }
 
     fn start(&mut self, now: Time) {
@@ -127,6 +139,7 @@ impl Traffic {
         if posted {
             self.end(now, at);
         }
+        self.note_unsent();
         tlp
     }
 
@@ -157,6 +170,7 @@ impl Traffic {
         let at = usize::from(flow);
         let running = &mut self.flows[at];
         running.tags.push_back(c.tag.bits());
+        self.unsent = self.unsent.or(Ready::when(running.has_more(), Ready::output(Class::NonPosted)));
         let bytes = if failed { 0 } else { u64::from(running.flow.answer_bytes()) };
         self.report.change(|r| r.answered(at, now.since(sent), bytes));
         self.end(now, at);
@@ -222,11 +236,11 @@ impl Running {
 }
 
 impl TlpPort for Traffic {
-    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+    fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
         self.now = self.now.max(now);
         let Some(tlp) = self.end.receive(tlp) else { return };
         if let Body::Completion(c) = tlp.repr.body {
-            self.take_completion(now, &tlp, &c);
+            self.take_completion(now, tlp, &c);
         }
     }
 
@@ -247,12 +261,8 @@ impl TlpPort for Traffic {
     }
 
     fn ready(&self) -> Ready {
-        let when = |yes: bool, what: Ready| if yes { what } else { Ready::NONE };
-        let more = |class| self.flows.iter().any(|f| f.class() == class && f.has_more());
-        let done = self.end.has_interrupt() && self.is_done();
-        when(more(Class::Posted) || done, Ready::output(Class::Posted))
-            .or(when(more(Class::NonPosted), Ready::output(Class::NonPosted)))
-            .or(self.end.ready())
+        let done = Ready::when(self.end.has_interrupt() && self.is_done(), Ready::output(Class::Posted));
+        self.unsent.or(done).or(self.end.ready())
     }
 
     fn poll_credits(&mut self) -> Option<CreditReturn> {

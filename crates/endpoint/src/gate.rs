@@ -39,7 +39,7 @@ impl Gate {
 }
 
 impl TlpPort for Gate {
-    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+    fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
         self.open |= matches!(tlp.repr.body, Body::Message(m) if m.code == VENDOR_DEFINED_TYPE_1);
         self.device.handle_tlp(now, tlp);
     }

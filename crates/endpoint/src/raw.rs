@@ -58,11 +58,11 @@ pub fn refusal(request: &Tlp) -> Option<Tlp> {
 }
 
 impl TlpPort for RawDevice {
-    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+    fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
         self.now = self.now.max(now);
-        self.credits.push_back(CreditReturn::of(&tlp));
+        self.credits.push_back(CreditReturn::of(tlp));
         if self.received.len() < self.record_limit {
-            self.received.push((now, tlp));
+            self.received.push((now, tlp.clone()));
         } else {
             self.unrecorded += 1;
         }

@@ -6,25 +6,25 @@
 //! tasks) nothing is allocated: task slots and their wakers are kept and used again.
 //!
 //! Every future takes its waker from its context, so combinators of other crates (`futures`, say) work here, and the
-//! wakers may be sent anywhere. A wake from outside is noticed when the adapter is called next; it rings the adapter's bell,
-//! where it has one.
+//! wakers may be sent anywhere. A wake from outside is noticed when the adapter is called next; if the adapter has a [`Notifier`], it
+//! notifies its driver.
 //!
 //! A task that yields for ever without waiting for anything lets no time pass: after [`MAX_POLLS_PER_INSTANT`] polls at one
 //! instant no task is polled any more, and the run ends with an error that names it. Only a loop
 //! that never yields is out of reach.
 
-mod bell;
 mod calls;
 mod combine;
 mod core;
+mod notifier;
 mod queue;
 mod timers;
 mod wait;
 
-pub use bell::{Bell, Bells};
 pub use calls::MAX_CALLS;
 pub use combine::{Either, YieldNow, join, join_array, select, yield_now};
 pub use core::{Call, Core, Outgoing, Post, Sleep};
+pub use notifier::{Notifier, Notifiers};
 pub use queue::MAX_OUTPUTS;
 pub use wait::{WaitList, wake};
 
@@ -59,22 +59,22 @@ type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 struct Inbox {
     any: AtomicBool,
     queue: Mutex<Vec<u32>>,
-    /// The bell of the adapter, rung when the first task comes in: its driver may not know that there is something to do.
-    bell: Mutex<Option<Bell>>,
+    /// The notifier of the adapter, used when the first task comes in: its driver may not know that there is something to do.
+    notifier: Mutex<Option<Notifier>>,
 }
 
 impl Inbox {
     fn push(&self, task: u32) {
         self.lock().push(task);
         if !self.any.swap(true, Ordering::AcqRel)
-            && let Some(bell) = &*self.bell()
+            && let Some(notifier) = &*self.notifier()
         {
-            bell.ring();
+            notifier.notify();
         }
     }
 
-    fn bell(&self) -> MutexGuard<'_, Option<Bell>> {
-        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
+    fn notifier(&self) -> MutexGuard<'_, Option<Notifier>> {
+        self.notifier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn any(&self) -> bool {
@@ -267,9 +267,9 @@ impl Default for Executor {
 }
 
 impl Executor {
-    /// Sets the bell to be rung where a task is woken through its waker.
-    pub fn set_bell(&self, bell: Bell) {
-        *self.own.inbox.bell() = Some(bell);
+    /// Sets the notifier to use when a task is woken through its waker.
+    pub fn set_notifier(&self, notifier: Notifier) {
+        *self.own.inbox.notifier() = Some(notifier);
     }
 
     /// True where [`run`](Self::run) would poll a task.

@@ -50,6 +50,20 @@ impl Breakdown {
         breakdown
     }
 
+    /// Adds a transaction that took `latency` if it does not stand out; otherwise returns false and changes nothing.
+    #[inline(always)]
+    pub(crate) fn add_usual(&mut self, latency: Duration, spent: &[(Stage, Duration)]) -> bool {
+        let ps = latency.as_ps();
+        let count = &mut self.counts[bucket_of(ps)];
+        if *count == 0 || ps < self.least_ps || ps > self.greatest_ps {
+            return false;
+        }
+        *count += 1;
+        self.count += 1;
+        spent.iter().for_each(|&(stage, spent)| self.sums.add(stage, spent));
+        true
+    }
+
     /// Adds a transaction that took `latency`: `parts` and `spent` together. The rest of it is only asked for if it
     /// stands out.
     pub(crate) fn add(

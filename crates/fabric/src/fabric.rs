@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The event loop, and what it moves between ports and their owners: [`arrive`] from the wires, [`pump`] onto them from [`givers`];
+//! The event loop, and what it moves between ports and their owners: [`arrive`] from the wires, [`pump`] onto them from [`owners`],
+//! and both by a [`fast`] path where nothing rare is in use;
 //! [`build`] puts a fabric together, [`hosts`] stand above it, [`links`] come and go, [`ends`] says when a run is over,
 //! [`quiet`] passes over time in which nothing happens.
 
 mod arrive;
 mod build;
 mod ends;
-mod givers;
+mod fast;
 mod hosts;
 mod links;
+mod owners;
 mod pump;
 mod quiet;
 
@@ -32,7 +34,7 @@ use crate::topology::{HostId, LinkEvent, PortId, Side};
 use crate::wire::{Odd, PortState};
 use endpoint::{LinkCredits, TlpPort};
 use hosts::Hosts;
-use link::{Counters, Frame, Port};
+use link::{Counters, Frame, Port, Rare};
 use std::collections::VecDeque;
 use tlp::{Class, Duration, TcSet, Time, Tlp};
 
@@ -63,6 +65,8 @@ struct Slot {
     held: [Option<Tlp>; 3],
     /// The classes of the held TLPs, bits by [`Class::index`].
     holds: u8,
+    /// Its link leads to a root port: most writes end there.
+    is_below_root: bool,
 }
 
 impl Slot {
@@ -81,12 +85,11 @@ impl Slot {
         self.holds & 1 << class.index() != 0
     }
 
-    /// Keeps a TLP whose channel has no room; returns the remaining room, which is none.
+    /// Keeps a TLP whose channel has no room.
     #[cold]
-    fn hold(&mut self, class: Class, tlp: Option<Tlp>) -> Option<Tlp> {
+    fn hold(&mut self, class: Class, tlp: Option<Tlp>) {
         self.held[class.index()] = tlp;
         self.holds |= 1 << class.index();
-        None
     }
 
     /// The part of `room` whose channels have no held posted TLP: what was issued after one may not pass it.
@@ -177,10 +180,12 @@ impl Fabric {
     /// Lets `tap` see every frame from now on.
     pub fn set_tap(&mut self, tap: Box<dyn Tap>) {
         self.tap = Some(tap);
+        self.set_rare(Rare::TAPPED, true);
     }
 
     /// Takes the tap out.
     pub fn take_tap(&mut self) -> Option<Box<dyn Tap>> {
+        self.set_rare(Rare::TAPPED, false);
         self.tap.take()
     }
 
@@ -323,14 +328,14 @@ impl Fabric {
                 self.last_progress = self.now;
                 let side = &mut self.hosts[job.host()];
                 let port = side.root.read_ready(job.number(), self.now);
-                self.heed_root(job.host());
+                self.apply_root_effects(job.host());
                 self.pump_root(job.host(), port);
             }
             Event::Drained(port) => {
                 self.last_progress = self.now;
                 let side = &mut self.hosts[port.host()];
                 side.root.drained(port.number() as usize, self.now);
-                self.heed_root(port.host());
+                self.apply_root_effects(port.host());
                 self.pump_root(port.host(), port.number() as usize);
             }
             Event::RootPort(port) => {
@@ -339,9 +344,9 @@ impl Fabric {
             }
             Event::RootTimer(host) => {
                 self.hosts[host].root.handle_timeout(self.now);
-                self.heed_root(host);
+                self.apply_root_effects(host);
                 self.step_host(host);
-                self.obey_roots();
+                self.apply_link_actions();
             }
             Event::Host(host) => self.step_host(host),
             Event::LinkChange(n) => self.change_link(n as usize),
@@ -404,9 +409,13 @@ impl Fabric {
 
     /// Requests the timer of a slot's device, where that is earlier than the one requested.
     fn arm_slot(&mut self, n: usize) {
-        let slot = &mut self.slots[n];
-        if let Some(at) = slot.device.poll_timeout().map(|at| at.max(self.now))
-            && slot.timer.request(at)
+        self.arm_slot_at(n, self.slots[n].device.poll_timeout());
+    }
+
+    /// The same if the device has just named `timeout`.
+    fn arm_slot_at(&mut self, n: usize, timeout: Option<Time>) {
+        if let Some(at) = timeout.map(|at| at.max(self.now))
+            && self.slots[n].timer.request(at)
         {
             self.queue.push(at, Event::SlotTimer(n as u32));
         }
@@ -419,7 +428,7 @@ impl Fabric {
             self.last_progress = self.now;
             state.switch.handle_timeout(self.now);
         }
-        self.settle_switch(n);
+        self.pump_touched_ports(n);
     }
 
     fn try_start_host(&mut self) {

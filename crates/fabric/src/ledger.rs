@@ -12,14 +12,19 @@
 
 use crate::breakdown::Breakdown;
 use crate::stages::{Parts, Stage, Transaction, TransactionKind, TransactionTap};
-use crate::topology::Side;
+use crate::topology::{LinkId, Side};
+use link::{Frame, Port, SentFrame, TransmitTimes};
 use tlp::{Account, Bdf, Body, Class, Duration, MemoryOp, Span, Status, Tag, Time, Tlp};
 
 /// Most accounts that are open at a time.
 pub const MAX_ACCOUNTS: usize = 1 << INDEX_BITS;
 
 const INDEX_BITS: u32 = 14;
-const GENERATIONS: u32 = 1 << (32 - INDEX_BITS);
+const GENERATIONS: u32 = (1 << (32 - INDEX_BITS)) - 1;
+
+/// The account of a write that is counted as opened but has no entry: the port that sent it keeps all that is needed
+/// ([`TransmitTimes`]). It gets an entry if it leaves the fast path ([`Ledger::open_late`]).
+pub(crate) const UNOPENED: Account = Account(u32::MAX);
 
 /// The turn that memory gives to a request of a transaction.
 #[derive(Clone, Copy, Debug)]
@@ -240,19 +245,21 @@ impl Ledger {
         entry.charge(Stage::Wire, arrival);
     }
 
-    /// Whether the data of `tlp` are part of a [`Flow`](crate::Flow). Only the account of a completion of one DW tells whether
+    /// Whether the `data_bytes` of `tlp` are part of a [`Flow`](crate::Flow). Only the account of a completion of one DW tells whether
     /// it answers a configuration request.
-    pub(crate) fn is_flow(&mut self, tlp: &Tlp) -> bool {
-        use TransactionKind as K;
-        match (&tlp.repr.body, tlp.repr.data_dw()) {
-            (_, 0) => false,
-            (Body::Memory(_) | Body::Atomic(_), _) => true,
-            (Body::Completion(_), 1) => self
-                .entry(tlp.account)
-                .is_some_and(|entry| !matches!(entry.kind, K::HostConfig | K::HostIo | K::DmaOther)),
-            (Body::Completion(_), _) => true,
+    #[inline(always)]
+    pub(crate) fn is_flow(&mut self, tlp: &Tlp, data_bytes: u32) -> bool {
+        match &tlp.repr.body {
+            Body::Memory(_) | Body::Atomic(_) => true,
+            Body::Completion(_) => data_bytes > 4 || self.answers_memory(tlp.account),
             _ => false,
         }
+    }
+
+    fn answers_memory(&mut self, account: Account) -> bool {
+        use TransactionKind as K;
+        let entry = self.entry(account);
+        entry.is_some_and(|entry| !matches!(entry.kind, K::HostConfig | K::HostIo | K::DmaOther))
     }
 
     /// The other end accepts a replayed TLP of the transaction.
@@ -268,6 +275,79 @@ impl Ledger {
         entry.charge(Stage::RootComplex, turn.asked);
         entry.charge(Stage::Memory, turn.answered);
         entry.charge(Stage::RootComplex, turn.ready);
+    }
+
+    /// Counts an account as opened that has no entry yet: see [`UNOPENED`].
+    #[inline(always)]
+    pub(crate) fn defer(&mut self) -> Account {
+        if !self.is_kept {
+            return Account::NONE;
+        }
+        self.totals.opened += 1;
+        UNOPENED
+    }
+
+    /// Whether the account of the TLP of a frame is [`UNOPENED`].
+    #[inline(always)]
+    pub(crate) fn is_unopened(&self, frame: Option<Frame<&Tlp>>) -> bool {
+        frame.and_then(Frame::tlp).is_some_and(|tlp| tlp.account == UNOPENED)
+    }
+
+    /// Opens the account of an [`UNOPENED`] TLP that `sender` has sent, as if it had had one from the beginning.
+    #[cold]
+    pub(crate) fn open_late(
+        &mut self,
+        sender: &mut Port,
+        frame: SentFrame,
+        link: LinkId,
+        propagation: Duration,
+    ) {
+        let Frame::Tlp { sequence, .. } = frame else { return };
+        if let Some((tlp, times)) = sender.lend_sent(sequence) {
+            tlp.account = self.open_sent(link, tlp, times, times.end + propagation);
+        }
+    }
+
+    /// Opens the account of a write that was counted as opened, and has arrived, or will arrive, at `arrival`.
+    #[cold]
+    fn open_sent(&mut self, link: LinkId, tlp: &Tlp, times: &TransmitTimes, arrival: Time) -> Account {
+        self.totals.opened -= 1;
+        let account = self.open(times.queued_at, link.0 as usize, Side::Device, tlp);
+        self.sent(account, times.start, times.end, arrival, times.credit_wait);
+        account
+    }
+
+    /// An [`UNOPENED`] write has arrived at `arrival`, reaches the memory system at `asked`, and is visible from `visible` on.
+    #[inline(always)]
+    pub(crate) fn written_unopened(
+        &mut self,
+        link: LinkId,
+        tlp: &Tlp,
+        times: &TransmitTimes,
+        [arrival, asked, visible]: [Time; 3],
+    ) {
+        let TransmitTimes { queued_at, credit_wait, start, end } = *times;
+        let waited = start.since(queued_at);
+        let credit_wait = credit_wait.min(waited);
+        let middle = arrival.max(asked);
+        let last = middle.max(visible);
+        let spent = [
+            (Stage::Queue, waited - credit_wait),
+            (Stage::CreditWait, credit_wait),
+            (Stage::Serialization, end.since(start)),
+            (Stage::Wire, arrival.since(end)),
+            (Stage::RootComplex, middle.since(arrival)),
+            (Stage::Memory, last.since(middle)),
+        ];
+        let sum = &mut self.breakdowns[link.0 as usize][TransactionKind::DmaWrite as usize];
+        let is_usual = self.tap.is_none()
+            && sum.as_mut().is_some_and(|sum| sum.add_usual(last.since(queued_at), &spent));
+        if is_usual {
+            self.totals.closed += 1;
+        } else {
+            let account = self.open_sent(link, tlp, times, arrival);
+            self.written(account, asked, visible);
+        }
     }
 
     /// A device hands on `tlp` at `now`: a request, whose account it opens, or a completion.
@@ -321,6 +401,7 @@ impl Ledger {
 
     /// A posted TLP had no effect, or a receiver discarded a TLP of the transaction.
     pub(crate) fn drop(&mut self, account: Account) {
+        self.totals.dropped += u64::from(account == UNOPENED);
         let Some(entry) = self.entry(account) else { return };
         entry.generation = 0;
         self.free.push(account.0 % MAX_ACCOUNTS as u32);

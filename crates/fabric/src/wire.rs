@@ -6,7 +6,7 @@ use crate::flow::Flow;
 use crate::queue::{Event, SortedQueue};
 use crate::timer::TimerEvents;
 use crate::topology::{Owner, PortId};
-use link::{Frame, Port, SentFrame, TLP_FRAMING_BYTES};
+use link::{Frame, Port, Rare, SentFrame, TLP_FRAMING_BYTES};
 use std::collections::VecDeque;
 use tlp::{Class, Duration, Time, Tlp};
 
@@ -61,13 +61,13 @@ pub(crate) struct PortState {
     pub(crate) propagation: Duration,
     /// Faults of frames on their way here.
     pub(crate) faults: Faults,
-    /// True for a port of a switch that forwards TLPs before their last symbol has arrived.
-    pub(crate) cuts_through: bool,
     /// True if the owner may have more TLPs than it was last asked for.
     pub(crate) asks_again: bool,
     /// The data that it has sent.
     pub(crate) flow: Flow,
     transmit_at: Time,
+    /// An event of its timer has come, so the next must be requested.
+    timer_came: bool,
     /// The pending events of its timer.
     timers: TimerEvents,
 }
@@ -83,19 +83,21 @@ impl PortState {
         propagation: Duration,
         faults: Faults,
     ) -> PortState {
-        PortState {
+        let mut state = PortState {
             id,
             owner,
             port,
             inbound: VecDeque::with_capacity(IN_FLIGHT),
             propagation,
             faults,
-            cuts_through: false,
             asks_again: true,
             flow: Flow::default(),
             transmit_at: Time::MAX,
+            timer_came: true,
             timers: TimerEvents::none(),
-        }
+        };
+        state.note_faults();
+        state
     }
 
     /// Sends a frame, which is `frame` with its TLP, to arrive here at `arrival` unless a fault prevents it. Returns whether the
@@ -129,6 +131,20 @@ impl PortState {
         verdict.cut
     }
 
+    /// The fault rules have changed.
+    #[cold]
+    pub(crate) fn note_faults(&mut self) {
+        self.port.set_rare(Rare::FAULTS, !self.faults.none());
+    }
+
+    /// Puts a new TLP on its way, to arrive at `arrival`.
+    #[inline(always)]
+    pub(crate) fn push_tlp(&mut self, sequence: u16, arrival: Time, queue: &mut SortedQueue) {
+        let frame = Frame::Tlp { sequence, tlp: () };
+        self.inbound.push_back(InFlight { frame, odd: None, tail: Duration::ZERO, passed: false });
+        queue.push(arrival, Event::Arrive(self.id));
+    }
+
     /// Puts a frame on its way, to arrive at `arrival`.
     pub(crate) fn push_inbound(&mut self, sent: InFlight, arrival: Time, queue: &mut SortedQueue) {
         let tail = sent.tail;
@@ -143,13 +159,14 @@ impl PortState {
     /// Time from a frame's header to its last symbol, if it is sent from `start` to `end` and the receiver needs it.
     pub(crate) fn tail(&self, start: Time, end: Time, tlp: Option<&Tlp>) -> Duration {
         match tlp {
-            Some(tlp) if self.cuts_through => tail(start, end, tlp),
+            Some(tlp) if self.port.rare().contains(Rare::CUT_THROUGH) => tail(start, end, tlp),
             _ => Duration::ZERO,
         }
     }
 
     /// Requests the events that the port needs next. An earlier pending event serves as well; if it turns out to be too
     /// early, another is requested.
+    #[inline(always)]
     pub(crate) fn arm(&mut self, now: Time, queue: &mut SortedQueue) {
         if let Some(at) = self.port.transmit_ready_at() {
             let at = at.max(now);
@@ -158,6 +175,15 @@ impl PortState {
                 queue.push(at, Event::Transmit(self.id));
             }
         }
+        if self.port.take_deadline_moved() || std::mem::take(&mut self.timer_came) {
+            self.request_timer(now, queue);
+        }
+        let due = self.port.poll_timeout().unwrap_or(Time::MAX).max(now);
+        debug_assert!(due >= self.timers.first(), "{}: no event waits for the timer due at {due}", self.id);
+    }
+
+    #[inline(never)]
+    fn request_timer(&mut self, now: Time, queue: &mut SortedQueue) {
         if let Some(at) = self.port.poll_timeout() {
             let at = at.max(now);
             if self.timers.request(at) {
@@ -189,6 +215,10 @@ impl PortState {
 
     /// The owner has been asked, and may still have TLPs of the classes in `outputs`.
     pub(crate) fn note_outputs(&mut self, outputs: u8) {
+        if outputs == 0 {
+            self.asks_again = false;
+            return;
+        }
         let open = |class: &Class| outputs & 1 << class.index() != 0 && !self.port.room(*class).is_empty();
         self.asks_again = outputs != 0 && Class::ALL.iter().any(open);
     }
@@ -205,6 +235,7 @@ impl PortState {
     /// A `PortTimer` event has come; true if the port's timer is really due.
     pub(crate) fn timer_due(&mut self, now: Time) -> bool {
         self.timers.come(now);
+        self.timer_came = true;
         self.port.poll_timeout().is_some_and(|at| at <= now)
     }
 }

@@ -200,6 +200,15 @@ impl HostMemory {
         self.memory().contains(address, len)
     }
 
+    /// True where these bytes lie in pages of its own, which any DMA may reach.
+    #[inline]
+    pub fn has_page(&self, address: u64, len: u32) -> bool {
+        match &self.held {
+            Held::Pages(pages) => pages.contains(address, len as usize),
+            Held::Elsewhere(_) => false,
+        }
+    }
+
     /// True where a DMA is allowed: see [`Memory::lets_dma`].
     pub fn lets_dma(&self, dma: &DmaAccess) -> bool {
         match &self.held {

@@ -132,6 +132,11 @@ impl Arbiter {
         Arbiter { strict, distance: (0..phases.len()).map(row).collect(), phase: 0 }
     }
 
+    /// True if VC0 alone is served, without a look at phases.
+    pub(crate) fn serves_only_vc0(&self) -> bool {
+        self.strict & 1 == 0 && self.distance.len() == 1
+    }
+
     /// The channel of `ready` that sends now; `ready` must not be empty.
     #[inline]
     pub(crate) fn pick(&mut self, ready: u8) -> usize {

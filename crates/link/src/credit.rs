@@ -85,6 +85,7 @@ impl TxCredits {
     }
 
     /// Whether a TLP with `data` credits of data may go.
+    #[inline(always)]
     pub(crate) const fn covers(&self, data: u32) -> bool {
         self.header.covers(1) && self.data.covers(data)
     }
@@ -227,6 +228,7 @@ impl RxCredits {
     }
 
     /// A TLP with `data` credits of data has arrived; false, and not counted, if it had no credits.
+    #[inline(always)]
     pub(crate) const fn receive(&mut self, data: u32) -> bool {
         if !self.header.covers(1) || !self.data.covers(data) {
             return false;
@@ -238,6 +240,7 @@ impl RxCredits {
 
     /// A TLP with `data` credits of data has left the buffer. True if the sender may be blocked for want of credits, so
     /// that an UpdateFC must be scheduled at once (`PCIe 5.0 §2.6.1.2`).
+    #[inline(always)]
     pub(crate) const fn free(&mut self, data: u32) -> bool {
         self.header.free(1);
         self.data.free(data);
@@ -246,6 +249,7 @@ impl RxCredits {
 
     /// True if the sender, as far as it knows, has no header credit left or too few data credits for the largest TLP,
     /// and an UpdateFC could tell it of more.
+    #[inline(always)]
     pub(crate) const fn starves_sender(&self) -> bool {
         self.header.is_starved(1) || self.data.is_starved(self.least_data)
     }

@@ -3,11 +3,13 @@
 //! header's lengths, Traffic Class and ordering attributes.
 
 mod down;
+mod fast;
 mod receive;
 mod refresh;
 mod transmit;
 
 pub use down::Lost;
+pub use fast::SentTlp;
 
 use crate::arbiter::Arbiter;
 use crate::channel::Channel;
@@ -17,6 +19,7 @@ use crate::credit::UnusedCredits;
 use crate::frame::{Damage, Frame, Sent, SentFrame};
 use crate::init::{FeatureExchange, State};
 use crate::notice::{Notice, Notices};
+use crate::rare::Rare;
 use crate::replay::ReplayBuffer;
 use crate::rx::Receiver;
 use crate::sequence::Sequence;
@@ -46,6 +49,9 @@ mod pending {
 /// `poll_transmit` itself, ask [`transmit_ready_at`](Port::transmit_ready_at) and [`poll_timeout`](Port::poll_timeout)
 /// again.
 pub struct Port {
+    rare: Rare,
+    /// A deadline may be earlier than when the driver asked last.
+    deadline_moved: bool,
     pending: u64,
     /// Channels that have a TLP to send and credits for it, by [`Vc::index`].
     ready: u8,
@@ -112,6 +118,8 @@ impl Port {
         let channel_of = |tc| map.vc(TrafficClass::from_bits(tc as u8)).unwrap_or_default().id();
         let (tlps, bytes) = (config.replay_buffer_tlps, config.replay_buffer_bytes);
         Port {
+            rare: Rare::INACTIVE,
+            deadline_moved: true,
             pending: 0,
             ready: 0,
             sendable: 0,
@@ -147,6 +155,7 @@ impl Port {
     /// The physical layer is up: the exchange of features begins, then flow-control initialization of VC0, then of the
     /// other channels. Call it once.
     pub fn start(&mut self, now: Time) {
+        self.deadline_moved = true;
         self.wire.start(now);
         if self.buffer.is_some() {
             return self.note_up();
@@ -200,6 +209,14 @@ impl Port {
     /// written here, where the TLP stays. Writing it just before the TLP moves here would make the move wait for the write.
     /// Without room the port still keeps the TLP, at the cost of an allocation.
     pub fn enqueue(&mut self, now: Time, tlp: Tlp, account: Account) {
+        if self.rare.is_empty() && tlp.repr.tc == TrafficClass::default() {
+            return self.enqueue_fast(now, tlp, account);
+        }
+        self.enqueue_general(now, tlp, account);
+    }
+
+    #[inline(never)]
+    fn enqueue_general(&mut self, now: Time, tlp: Tlp, account: Account) {
         let class = tlp.class();
         let index = self.channel_of(tlp.repr.tc);
         let lengths = Lengths::of(&tlp);
@@ -271,10 +288,12 @@ impl Port {
 
     /// A frame has arrived, its last symbol at `now`. True if it is a TLP to hand up: a new one in order. The receiver then
     /// holds its credits until [`return_credits`](Self::return_credits).
-    #[inline]
+    #[inline(always)]
     pub fn handle_frame(&mut self, now: Time, frame: Frame<&Tlp>) -> bool {
         match frame {
-            Frame::Tlp { sequence, tlp } => self.receive_tlp(now, sequence, tlp),
+            Frame::Tlp { sequence, tlp } => {
+                self.receive_fast(now, sequence, tlp) || self.receive_tlp(now, sequence, tlp)
+            }
             Frame::Dllp(dllp) => {
                 self.receive_dllp(now, dllp);
                 false
@@ -310,7 +329,17 @@ impl Port {
     }
 
     /// The receiver has taken a TLP of `tc` and `class` with `data_credits` units of 16 B out of its buffer.
+    #[inline]
     pub fn return_credits(&mut self, now: Time, tc: TrafficClass, class: Class, data_credits: u32) {
+        if self.rare.is_empty() && tc == TrafficClass::default() {
+            return self.return_credits_fast(now, class, data_credits);
+        }
+        self.return_credits_general(now, tc, class, data_credits);
+    }
+
+    #[inline(never)]
+    fn return_credits_general(&mut self, now: Time, tc: TrafficClass, class: Class, data_credits: u32) {
+        self.deadline_moved = true;
         if let Some(buffer) = &mut self.buffer {
             buffer.used = buffer.used.saturating_sub(1);
             return;
@@ -324,6 +353,12 @@ impl Port {
         self.pending |= u64::from(tell) << pending::UPDATE_FC_SHIFT;
     }
 
+    /// Whether [`poll_timeout`](Self::poll_timeout) may name an earlier time than when this was asked last.
+    #[inline(always)]
+    pub fn take_deadline_moved(&mut self) -> bool {
+        std::mem::take(&mut self.deadline_moved)
+    }
+
     /// When to call [`handle_timeout`](Self::handle_timeout) next.
     pub fn poll_timeout(&self) -> Option<Time> {
         let data_link = self.receiver.deadline().min(self.replay.deadline());
@@ -334,6 +369,7 @@ impl Port {
 
     /// Expires the timers that are due at `now`. Calling it too early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.deadline_moved = true;
         if self.receiver.ack_due(now) {
             self.pending |= pending::ACK;
         }
@@ -376,6 +412,7 @@ impl Port {
     /// with the later of their [`retrained_at`](Self::retrained_at). The frame on the wire still goes out; then the
     /// wire is silent. Sequence numbers, credits and unacknowledged TLPs stay; REPLAY_TIMER is held meanwhile.
     pub fn retrain(&mut self, now: Time, until: Time, rate: Rate, width: Width) {
+        self.deadline_moved = true;
         if self.down {
             return;
         }
@@ -401,6 +438,7 @@ impl Port {
     /// The other end has sent the link into retraining: this port sends nothing from the end of the frame on the wire
     /// until `until`, and holds REPLAY_TIMER.
     pub fn hold(&mut self, now: Time, until: Time) {
+        self.deadline_moved = true;
         if self.down {
             return;
         }

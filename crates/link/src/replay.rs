@@ -29,6 +29,20 @@ pub(crate) enum Acknowledged {
 struct Slot {
     lengths: Lengths,
     handle: Handle,
+    times: TransmitTimes,
+}
+
+/// The times of the first transmission of a TLP.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TransmitTimes {
+    /// When the TLP was queued.
+    pub queued_at: Time,
+    /// How long it waited for credits at the head of its queue.
+    pub credit_wait: Duration,
+    /// When its first symbol left.
+    pub start: Time,
+    /// When its last symbol had left.
+    pub end: Time,
 }
 
 /// Unacknowledged TLPs, in a ring indexed by sequence number.
@@ -84,6 +98,7 @@ impl ReplayBuffer {
     }
 
     /// Whether one more TLP fits. An empty buffer takes any TLP, so that none waits for ever.
+    #[inline(always)]
     pub(crate) fn has_room(&self, lengths: Lengths) -> bool {
         let len = self.len();
         len == 0 || len < self.max_tlps && self.bytes + stored(lengths) <= self.max_bytes
@@ -94,9 +109,10 @@ impl ReplayBuffer {
     }
 
     /// Keeps a TLP that is sent now; returns its sequence number.
-    pub(crate) fn push(&mut self, lengths: Lengths, handle: Handle) -> u16 {
+    #[inline(always)]
+    pub(crate) fn push(&mut self, lengths: Lengths, handle: Handle, times: TransmitTimes) -> u16 {
         let sequence = self.next_transmit_seq;
-        self.ring[self.index(sequence)] = Slot { lengths, handle };
+        self.ring[self.index(sequence)] = Slot { lengths, handle, times };
         self.bytes += stored(lengths);
         self.next_transmit_seq = sequence.next();
         self.replay_next = self.next_transmit_seq;
@@ -107,12 +123,15 @@ impl ReplayBuffer {
         usize::from(sequence.bits() & self.mask)
     }
 
-    /// A TLP's last symbol leaves at `end`: starts REPLAY_TIMER if it does not run.
-    pub(crate) fn sent(&mut self, end: Time) {
-        if self.restart_timer || self.deadline == Time::MAX {
+    /// A TLP's last symbol leaves at `end`: starts REPLAY_TIMER if it does not run. True if the timer starts.
+    #[inline(always)]
+    pub(crate) fn sent(&mut self, end: Time) -> bool {
+        let starts = self.restart_timer || self.deadline == Time::MAX;
+        if starts {
             self.deadline = end + self.timeout;
             self.restart_timer = false;
         }
+        starts
     }
 
     /// Drops all TLPs up to `up_to` (`PCIe 5.0 §3.6.2.2`).
@@ -129,7 +148,7 @@ impl ReplayBuffer {
         }
         for _ in 0..count {
             self.ackd_seq = self.ackd_seq.next();
-            let Slot { lengths, handle } = self.ring[self.index(self.ackd_seq)];
+            let Slot { lengths, handle, .. } = self.ring[self.index(self.ackd_seq)];
             self.bytes -= stored(lengths);
             store.remove(handle);
         }
@@ -178,9 +197,17 @@ impl ReplayBuffer {
     }
 
     /// The TLP with this sequence number, if it is not acknowledged.
+    #[inline(always)]
     pub(crate) fn get(&self, sequence: Sequence) -> Option<Handle> {
+        self.sent_as(sequence).map(|(handle, _)| handle)
+    }
+
+    /// The same, with the times of its first transmission.
+    #[inline(always)]
+    pub(crate) fn sent_as(&self, sequence: Sequence) -> Option<(Handle, &TransmitTimes)> {
         let age = sequence.since(self.ackd_seq);
-        (age != 0 && age <= self.len()).then(|| self.ring[self.index(sequence)].handle)
+        let slot = &self.ring[self.index(sequence)];
+        (age != 0 && age <= self.len()).then_some((slot.handle, &slot.times))
     }
 
     /// The unacknowledged TLPs, oldest first.
@@ -216,13 +243,13 @@ mod tests {
             let mut buffer = ReplayBuffer::new(u16::MAX, u32::MAX, Duration::from_us(1), true);
             for number in 0..=acknowledged.unwrap_or(0) {
                 if acknowledged.is_some() {
-                    assert_eq!(buffer.push(lengths, Handle::default()), number);
+                    assert_eq!(buffer.push(lengths, Handle::default(), TransmitTimes::default()), number);
                     buffer.acknowledge(Time::ZERO, Sequence::from_bits(number), &mut store);
                 }
             }
             let mut sent = 0;
             while buffer.has_room(lengths) {
-                buffer.push(lengths, Handle::default());
+                buffer.push(lengths, Handle::default(), TransmitTimes::default());
                 sent += 1;
                 assert!(buffer.next_transmit_seq.since(buffer.ackd_seq) <= 2048);
             }

@@ -61,6 +61,18 @@ impl Receiver {
         !self.expects(sequence) && self.next_rcv_seq.since(sequence) <= PAST
     }
 
+    /// The next TLP in order has arrived; the timer does not run from the last Ack. True if it starts.
+    #[inline(always)]
+    pub(crate) fn accept_next(&mut self, now: Time) -> bool {
+        self.next_rcv_seq = self.next_rcv_seq.next();
+        self.nak_scheduled = false;
+        let starts = self.ack_at == Time::MAX;
+        if starts {
+            self.ack_at = now + self.ack_limit;
+        }
+        starts
+    }
+
     /// A TLP with a good LCRC has arrived.
     pub(crate) fn receive(&mut self, now: Time, sequence: Sequence) -> Verdict {
         if sequence == self.next_rcv_seq {

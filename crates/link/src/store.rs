@@ -24,6 +24,7 @@ impl TlpStore {
     }
 
     /// Keeps a TLP with `account` in place of its own.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, tlp: Tlp, account: Account) -> Handle {
         let handle = self.free.pop().unwrap_or_else(|| self.grow());
         self.slots[handle.0 as usize].insert(tlp).account = account;
@@ -36,8 +37,14 @@ impl TlpStore {
         Handle(self.slots.len() as u32 - 1)
     }
 
+    #[inline(always)]
     pub(crate) fn get(&self, handle: Handle) -> Option<&Tlp> {
         self.slots[handle.0 as usize].as_ref()
+    }
+
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self, handle: Handle) -> Option<&mut Tlp> {
+        self.slots[handle.0 as usize].as_mut()
     }
 
     /// Takes a TLP out of the store.

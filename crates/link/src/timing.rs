@@ -194,7 +194,7 @@ impl Serializer {
     }
 
     /// Sends `bytes` from `now`, or once the wire is free and due SKPs are out; returns the first and last instant.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send(&mut self, now: Time, bytes: u32, counters: &mut Counters) -> (Time, Time) {
         let mut start = self.free;
         if now.as_ps() > start.ps {

@@ -22,6 +22,7 @@ pub(crate) struct Lengths {
 }
 
 impl Lengths {
+    #[inline(always)]
     pub(crate) fn of(tlp: &Tlp) -> Lengths {
         Lengths {
             header: (tlp.prefixes.wire_len() + tlp.repr.header_len()) as u8,
@@ -83,12 +84,14 @@ impl TransmitQueue {
         self.fifos[class.index()].len() < self.capacity
     }
 
+    #[inline(always)]
     pub(crate) fn push(&mut self, at: Time, class: Class, lengths: Lengths, handle: Handle) {
         self.fifos[class.index()].push_back(Queued { stamp: self.next_stamp, at, lengths, handle });
         self.next_stamp += 1;
         self.waiting |= 1 << class.index();
     }
 
+    #[inline(always)]
     pub(crate) fn pop(&mut self, class: Class) -> Option<Queued> {
         let fifo = &mut self.fifos[class.index()];
         let first = fifo.pop_front();
@@ -140,6 +143,17 @@ impl TransmitQueue {
             }
         }
         choice
+    }
+
+    /// The only head, if it has its credits; `Some(None)` if nothing waits, `None` if the general choice must be made.
+    #[inline(always)]
+    pub(crate) fn only_head(&self, credits: &[TxCredits; 3]) -> Option<Option<(Class, Lengths)>> {
+        if self.waiting & self.waiting.wrapping_sub(1) != 0 {
+            return None;
+        }
+        let Some(class) = Class::ALL.get(self.waiting.trailing_zeros() as usize) else { return Some(None) };
+        let lengths = self.head(*class)?.lengths;
+        credits[class.index()].covers(lengths.data_credits()).then_some(Some((*class, lengths)))
     }
 
     /// `oldest_sendable` when TLPs of at most one class wait, so that the ordering rules hold back none.

@@ -74,6 +74,7 @@ impl UpdateSchedule {
     }
 
     /// Credits of `class` on `channel` were returned; returns the kinds to report at once.
+    #[inline(always)]
     pub(crate) fn returned(&mut self, now: Time, channel: usize, class: Class, urgent: bool) -> u32 {
         let bit = bit(channel, class) & self.running;
         if bit == 0 || urgent {

@@ -9,7 +9,7 @@ use device::seam::{
     CompletionError, DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead, DmaWrite, Input, OutMessage, Output,
     Request, RequestOp, ResetKind, Token,
 };
-use device::shared::Bell;
+use device::shared::Notifier;
 use device::{BarIndex, Device};
 use plug::{Report, Shared, Shown};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -451,8 +451,8 @@ impl Device for Guard {
         self.instance.as_ref()?.next_timer().map(Time::from_ps)
     }
 
-    /// It shares nothing with other functions, so that no bell is needed.
-    fn set_bell(&mut self, _: Bell) -> bool {
+    /// It shares nothing with other functions, so that no notifier is needed.
+    fn set_notifier(&mut self, _: Notifier) -> bool {
         true
     }
 

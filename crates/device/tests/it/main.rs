@@ -3,5 +3,6 @@
 
 mod both_forms;
 mod device;
+mod generator;
 mod rig;
 mod shared;

@@ -99,7 +99,7 @@ impl<P: TlpPort> NonPostedWrites<P> {
         let Some(read) = self.flush.take() else { return };
         if let Some(tlp) = answer(&read) {
             self.own_completions += 1;
-            self.port.handle_tlp(now, tlp);
+            self.port.handle_tlp(now, &tlp);
         }
     }
 }
@@ -118,7 +118,7 @@ fn answer(read: &Tlp) -> Option<Tlp> {
 }
 
 impl<P: TlpPort> TlpPort for NonPostedWrites<P> {
-    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+    fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
         self.now = now;
         let Body::Completion(c) = tlp.repr.body else { return self.port.handle_tlp(now, tlp) };
         let tag = c.tag.bits();
@@ -126,7 +126,7 @@ impl<P: TlpPort> TlpPort for NonPostedWrites<P> {
         if !ours {
             return self.port.handle_tlp(now, tlp);
         }
-        self.credits.push_back(CreditReturn::of(&tlp));
+        self.credits.push_back(CreditReturn::of(tlp));
         self.free.push_back(tag);
         self.failed += u64::from(c.status != Status::Success);
         self.answer_flush(now);
@@ -251,7 +251,7 @@ mod tests {
         for write in &sent {
             assert!(matches!(write.repr.body, Body::Memory(m) if m.op == MemoryOp::WriteDeferrable));
             assert_eq!(port.port.received().len(), 0, "not before all writes are answered");
-            port.handle_tlp(now, answer_to(write));
+            port.handle_tlp(now, &answer_to(write));
         }
         let [(_, done)] = port.port.received() else { panic!("{:?}", port.port.received()) };
         assert_eq!((done.repr.transaction().1.bits(), done.data.len()), (OWN_TAG, 1));

@@ -87,7 +87,7 @@ impl Host {
                 if u32::from(c.byte_count) == completion.data.len() as u32 {
                     assert!(self.busy.remove(&(c.requester, c.tag)));
                 }
-                self.replay.handle_tlp(now, completion);
+                self.replay.handle_tlp(now, &completion);
             }
         }
         panic!("does not end");
@@ -229,11 +229,11 @@ fn the_host_is_refused() {
     let plan = Plan::read(&mut small(), &settings(), 256).unwrap();
     let report = Shared::default();
     let mut replay = Replay::new(plan, settings(), &PayloadPool::new(), &report);
-    replay.handle_tlp(Time::ZERO, request(MemoryOp::Read, 7, 0x9000_0000, 4));
+    replay.handle_tlp(Time::ZERO, &request(MemoryOp::Read, 7, 0x9000_0000, 4));
     let refusal = replay.poll_tlp(Time::ZERO, Class::Completion, tlp::TcSet::ALL).unwrap();
     let Body::Completion(c) = refusal.repr.body else { panic!("{refusal}") };
     assert_eq!((c.status, c.tag, c.byte_count), (Status::UnsupportedRequest, Tag::from_bits(7), 4));
-    replay.handle_tlp(Time::ZERO, answer(&request(MemoryOp::Read, 99, 0, 4), 4, 4));
+    replay.handle_tlp(Time::ZERO, &answer(&request(MemoryOp::Read, 99, 0, 4), 4, 4));
     assert_eq!(report.get().unexpected_completions, 1);
 }
 

@@ -91,15 +91,15 @@ fn reads_are_bounded_by_their_tags_and_timed() {
     let first = poll(&mut traffic, 10, Class::NonPosted).unwrap();
     let second = poll(&mut traffic, 20, Class::NonPosted).unwrap();
     assert!(poll(&mut traffic, 20, Class::NonPosted).is_none(), "two under way");
-    traffic.handle_tlp(ns(110), answer(&second, Status::Success));
+    traffic.handle_tlp(ns(110), &answer(&second, Status::Success));
     let third = poll(&mut traffic, 110, Class::NonPosted).unwrap();
     assert_eq!(third.repr.transaction(), second.repr.transaction(), "the tag that is free");
-    traffic.handle_tlp(ns(210), answer(&first, Status::Success));
-    traffic.handle_tlp(ns(220), answer(&first, Status::Success));
-    traffic.handle_tlp(ns(310), answer(&third, Status::UnsupportedRequest));
+    traffic.handle_tlp(ns(210), &answer(&first, Status::Success));
+    traffic.handle_tlp(ns(220), &answer(&first, Status::Success));
+    traffic.handle_tlp(ns(310), &answer(&third, Status::UnsupportedRequest));
     let last = poll(&mut traffic, 400, Class::NonPosted).unwrap();
     assert!(traffic.waits_for().is_some());
-    traffic.handle_tlp(ns(450), answer(&last, Status::Success));
+    traffic.handle_tlp(ns(450), &answer(&last, Status::Success));
     assert!(poll(&mut traffic, 450, Class::Posted).is_some(), "the interrupt");
     assert_eq!(traffic.waits_for(), None);
     let report = report.get();
@@ -144,7 +144,7 @@ fn requests_of_the_host_are_refused_and_give_their_credits_back() {
     let (kind, op, requester) = (ConfigKind::Type0, Access::Read, Bdf::default());
     let (tag, completer) = (Tag::from_bits(3), Bdf::from_bits(0x0100));
     let body = ConfigRequest { op, kind, requester, tag, completer, register_dw: 0, first_be: 0xf };
-    traffic.handle_tlp(ns(1), Tlp::new(Repr::new(Body::Config(body)), Data::NONE));
+    traffic.handle_tlp(ns(1), &Tlp::new(Repr::new(Body::Config(body)), Data::NONE));
     assert_eq!(traffic.poll_credits(), None, "with the answer");
     let tlp = poll(&mut traffic, 2, Class::Completion).unwrap();
     let Body::Completion(c) = tlp.repr.body else { panic!("{tlp}") };
@@ -195,7 +195,7 @@ fn allocations(count: u64) -> u64 {
                 if let Some(tlp) = poll(&mut traffic, now, class)
                     && class == Class::NonPosted
                 {
-                    traffic.handle_tlp(ns(now), answer(&tlp, Status::Success));
+                    traffic.handle_tlp(ns(now), &answer(&tlp, Status::Success));
                     assert!(traffic.poll_credits().is_some());
                 }
             }

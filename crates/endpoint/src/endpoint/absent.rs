@@ -2,7 +2,7 @@
 //! The device of a virtual function that has none. Never does anything.
 
 use device::seam::{Device, Input, Output, Ready, Token};
-use device::shared::Bell;
+use device::shared::Notifier;
 use tlp::{Class, Time};
 
 /// Stands in the place of a device that is gone.
@@ -27,7 +27,7 @@ impl Device for Absent {
         None
     }
 
-    fn set_bell(&mut self, _bell: Bell) -> bool {
+    fn set_notifier(&mut self, _bell: Notifier) -> bool {
         true
     }
 }

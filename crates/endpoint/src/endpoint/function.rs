@@ -52,8 +52,8 @@ pub(super) struct WriteCursor {
 /// A device, and what it has under way.
 pub(crate) struct Work {
     pub(super) device: Box<dyn Device>,
-    /// The device is new, and has not been given its bell.
-    pub(super) wants_bell: bool,
+    /// The device is new, and has not been given its notifier.
+    pub(super) wants_notifier: bool,
     /// The sizes that the device was told; `None` while it is new.
     told: Option<(Mps, Mrrs)>,
     told_bus_master: Option<bool>,
@@ -70,7 +70,7 @@ impl Behind for Work {
     fn new(device: Option<Box<dyn Device>>) -> Work {
         Work {
             device: device.unwrap_or_else(|| Box::new(Absent)),
-            wants_bell: true,
+            wants_notifier: true,
             told: None,
             told_bus_master: None,
             reads: ReadEngine::new(),
@@ -83,7 +83,7 @@ impl Behind for Work {
 
     fn replace(&mut self, device: Option<Box<dyn Device>>) {
         self.device = device.unwrap_or_else(|| Box::new(Absent));
-        (self.wants_bell, self.told) = (true, None);
+        (self.wants_notifier, self.told) = (true, None);
     }
 
     fn set_vectors(&mut self, vectors: u16) {
@@ -195,17 +195,18 @@ impl Function<Work> {
     pub(crate) fn poll_posted(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         let mut refused = 0;
         while refused < MAX_REFUSED_PER_POLL {
-            if self.behind.posted.select(room, |_, _| true) {
+            let idle = self.behind.posted.is_empty() && !self.settings.may_unmask;
+            if !idle && self.behind.posted.select(room, |_, _| true) {
                 if let Some(tlp) = self.next_posted(now, shared) {
                     return Some(tlp);
                 }
                 refused += 1;
                 continue;
             }
-            if let Some(tlp) = self.late_interrupt(shared, room) {
+            if !idle && let Some(tlp) = self.late_interrupt(shared, room) {
                 return Some(tlp);
             }
-            if !self.behind.posted.has_room() {
+            if !idle && !self.behind.posted.has_room() {
                 return None;
             }
             match self.behind.device.poll_output(now, Class::Posted) {

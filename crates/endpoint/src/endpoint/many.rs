@@ -3,7 +3,7 @@
 //! grows with the functions that it reaches, not with all. One alone is simply asked each time.
 //!
 //! The answer of a function changes only in calls of the function, after which it is [`touched`](Endpoint::touch), and
-//! where its device rings its bell. So only those are asked again, and those whose devices may change without ringing.
+//! when its device notifies. So only those are asked again, and those whose devices may change without notice.
 
 use super::Endpoint;
 use super::function::Work;
@@ -11,7 +11,7 @@ use crate::front::{Front, Function, MAX_STALE_PER_POLL, Shared, earlier};
 use crate::marks::Marks;
 use crate::port::CreditReturn;
 use device::seam::{Device, Ready};
-use device::shared::Bells;
+use device::shared::Notifiers;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use tlp::{Class, TcSet, Time, Tlp};
@@ -73,8 +73,8 @@ pub(super) struct Agenda {
     /// The last answer of each function.
     said: Vec<u8>,
     deadlines: Deadlines,
-    bells: Bells,
-    /// The functions, by index, whose devices may change without ringing.
+    notifiers: Notifiers,
+    /// The functions, by index, whose devices may change without notice.
     silent: BTreeSet<u16>,
     several_channels: bool,
     /// Scratch space, kept for its allocation.
@@ -82,7 +82,7 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// The agenda of these functions, `None` if there is only one: all devices are given their bells and asked.
+    /// The agenda of these functions, `None` if there is only one: all devices are given their notifiers and asked.
     pub(super) fn of(functions: &mut [Function<Work>], several_channels: bool) -> Option<Box<Agenda>> {
         let count = functions.len();
         if count == 1 {
@@ -92,22 +92,22 @@ impl Agenda {
             marks: std::array::from_fn(|_| Marks::new(count)),
             said: vec![0; count],
             deadlines: Deadlines::new(count),
-            bells: Bells::new(count as u16),
+            notifiers: Notifiers::new(count as u16),
             silent: BTreeSet::new(),
             several_channels,
             due: Vec::with_capacity(count),
         };
         for (index, function) in functions.iter_mut().enumerate() {
-            agenda.give_bell(&mut *function.behind.device, index as u16);
-            function.behind.wants_bell = false;
+            agenda.give_notifier(&mut *function.behind.device, index as u16);
+            function.behind.wants_notifier = false;
             agenda.ask(function, index);
         }
         Some(Box::new(agenda))
     }
 
-    /// Gives its bell to the new device of a function.
-    pub(super) fn give_bell(&mut self, device: &mut dyn Device, index: u16) {
-        if device.set_bell(self.bells.bell(index)) {
+    /// Gives its notifier to the new device of a function.
+    pub(super) fn give_notifier(&mut self, device: &mut dyn Device, index: u16) {
+        if device.set_notifier(self.notifiers.notifier(index)) {
             self.silent.remove(&index);
         } else {
             self.silent.insert(index);
@@ -132,14 +132,14 @@ impl Agenda {
         self.ask_stirred(functions);
     }
 
-    /// Asks the functions whose bells have rung, and those that may change without ringing.
+    /// Asks the functions whose devices have notified, and those that may change without notice.
     fn ask_stirred(&mut self, functions: &[Function<Work>]) {
         if !self.silent.is_empty() {
             self.ask_silent(functions);
         }
-        while let Some(rung) = self.bells.take() {
-            if let Some(function) = functions.get(usize::from(rung)) {
-                self.ask(function, rung.into());
+        while let Some(index) = self.notifiers.take() {
+            if let Some(function) = functions.get(usize::from(index)) {
+                self.ask(function, index.into());
             }
         }
     }
@@ -152,9 +152,9 @@ impl Agenda {
         self.silent = silent;
     }
 
-    /// The polls that may find something; all of them where a bell was rung from outside, which may mean anything.
+    /// The polls that may find something; all of them if a device has notified, which may mean anything.
     pub(super) fn ready(&self, front: &Front<Work>) -> Ready {
-        if self.bells.any() {
+        if self.notifiers.any() {
             return Ready::ALL;
         }
         let bits = (0..).zip(&self.marks).map(|(bit, marks)| u8::from(marks.count > 0) << bit);
@@ -178,9 +178,9 @@ impl Agenda {
         [found, self.marks[WITH_A_TAG].next(from)].into_iter().flatten().min()
     }
 
-    /// The earliest time that a function waits for; at once where a bell was rung from outside.
+    /// The earliest time that a function waits for; at once if a device has notified.
     pub(super) fn next_timeout(&self, functions: &[Function<Work>]) -> Option<Time> {
-        if self.bells.any() {
+        if self.notifiers.any() {
             return Some(Time::ZERO);
         }
         let silent = self.silent.iter().map(|&index| &functions[usize::from(index)]);
@@ -195,11 +195,16 @@ impl Endpoint {
         let functions = &mut self.front.functions;
         if functions.len() > self.agenda.as_ref().map_or(1, |agenda| agenda.said.len()) {
             self.agenda = Agenda::of(functions, self.front.shared.several_channels);
+            self.notifier = None;
         }
+        if self.agenda.is_none() && std::mem::take(&mut functions[0].behind.wants_notifier) {
+            self.give_notifier();
+        }
+        let functions = &mut self.front.functions;
         for index in self.front.changed.drain(..) {
             let Some(agenda) = &mut self.agenda else { continue };
-            if std::mem::take(&mut functions[index].behind.wants_bell) {
-                agenda.give_bell(&mut *functions[index].behind.device, index as u16);
+            if std::mem::take(&mut functions[index].behind.wants_notifier) {
+                agenda.give_notifier(&mut *functions[index].behind.device, index as u16);
             }
             agenda.touch(functions, index);
         }
@@ -259,9 +264,6 @@ impl Endpoint {
     }
 
     pub(super) fn next_credit_of_many(&mut self) -> Option<CreditReturn> {
-        if let Some(credit) = self.front.shared.requests.next_credit() {
-            return Some(credit);
-        }
         let (mut at, mut stale) = (0, 0);
         while let Some(index) = self.next_marked(TAKEN, at) {
             let found = self.next_taken(index, &mut stale);

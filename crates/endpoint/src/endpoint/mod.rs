@@ -47,9 +47,10 @@ use crate::front::claim::{Claim, Place};
 use crate::front::configure::config_value;
 use crate::front::findings::Finding;
 use crate::front::{Front, Function, earlier};
-use crate::port::{CreditReturn, TlpPort};
+use crate::port::{CreditReturn, PortStatus, TlpPort};
 use config::ConfigSpace;
 use device::seam::{BarIndex, Device, Input, Ready, Request, RequestOp, ResetKind};
+use device::shared::Notifiers;
 use function::Work;
 use link::Notice;
 use many::Agenda;
@@ -97,9 +98,11 @@ pub struct Endpoint {
     turn: [u16; 3],
     /// Functions that found no tag that they may use where the pool had others.
     passed_over: VecDeque<u16>,
-    /// The cached result of `own_ready`; cleared wherever what is under way may change.
-    own: Cell<Option<Ready>>,
-    /// What the functions have to do, if they are several; function 0 alone is asked each time.
+    /// The answer to `status`, until it may have changed. Kept only for a single function whose device notifies of changes.
+    status: Cell<Option<PortStatus>>,
+    /// The notifier of that device.
+    notifier: Option<Notifiers>,
+    /// What the functions have to do, if they are several.
     agenda: Option<Box<Agenda>>,
 }
 
@@ -117,10 +120,14 @@ impl Endpoint {
             front,
             turn: [0; 3],
             passed_over: VecDeque::new(),
-            own: Cell::new(None),
+            status: Cell::new(None),
+            notifier: None,
             agenda: None,
         };
-        endpoint.agenda = Agenda::of(&mut endpoint.front.functions, false);
+        match Agenda::of(&mut endpoint.front.functions, false) {
+            None => endpoint.give_notifier(),
+            agenda => endpoint.agenda = agenda,
+        }
         Ok(endpoint)
     }
 
@@ -201,27 +208,26 @@ impl Endpoint {
 
     /// To be called after each call of the front that may have changed anything.
     fn front_was_called(&mut self) {
-        self.own.set(None);
+        self.status.set(None);
         if !self.front.changed.is_empty() {
             self.follow_changes();
         }
     }
 
-    fn receive(&mut self, now: Time, tlp: Tlp) {
-        if !self.front.admits(&tlp) {
+    fn receive(&mut self, now: Time, tlp: &Tlp) {
+        if !self.front.admits(tlp) {
             return;
         }
         match &tlp.repr.body {
-            // The TLP is lent, not moved.
-            Body::Completion(completion) => self.completion(now, &tlp, completion),
+            Body::Completion(completion) => self.completion(now, tlp, completion),
             _ => self.request(now, tlp),
         }
     }
 
     // A function of its own, so that requests and completions do not save registers for each other.
     #[inline(never)]
-    fn request(&mut self, now: Time, tlp: Tlp) {
-        match self.front.claim(now, &tlp) {
+    fn request(&mut self, now: Time, tlp: &Tlp) {
+        match self.front.claim(now, tlp) {
             Claim::Nothing => {}
             Claim::Bar(Place { index, bar, offset }) => self.hand_on(now, index, tlp, bar, offset),
             Claim::Register(index) | Claim::Message(index) => self.hand_on(now, index, tlp, BarIndex(0), 0),
@@ -229,9 +235,9 @@ impl Endpoint {
     }
 
     /// Hands a request to the device of a function; `bar` and `offset` have no meaning for a request to no BAR.
-    fn hand_on(&mut self, now: Time, index: usize, tlp: Tlp, bar: BarIndex, offset: u64) {
+    fn hand_on(&mut self, now: Time, index: usize, tlp: &Tlp, bar: BarIndex, offset: u64) {
         let (tc, attr) = (tlp.repr.tc, tlp.repr.attr);
-        let Some(token) = self.front.take_in(index, &tlp) else { return };
+        let Some(token) = self.front.take_in(index, tlp) else { return };
         let Some(op) = operation(tlp, bar, offset) else { return };
         let request = Request::with(token, tc, attr, op);
         self.front.functions[index].behind.device.handle(now, Input::Request(request));
@@ -254,14 +260,57 @@ impl Endpoint {
         self.touch(index);
     }
 
-    /// The polls that find something already under way here, with one function; outputs of its device come on top.
-    fn own_ready(&self) -> Ready {
-        if let Some(ready) = self.own.get() {
-            return ready;
+    /// Gives the device of a single function its notifier.
+    fn give_notifier(&mut self) {
+        let notifiers = Notifiers::new(1);
+        let notifies = self.front.functions[0].behind.device.set_notifier(notifiers.notifier(0));
+        self.notifier = notifies.then_some(notifiers);
+    }
+
+    /// What it may be asked for now, and when to call it next.
+    #[inline]
+    fn status(&self) -> PortStatus {
+        match (&self.notifier, self.status.get()) {
+            (Some(notifier), Some(status)) if notifier.take().is_none() => {
+                debug_assert_eq!(status, self.present_status(), "changed without a call or a notification");
+                status
+            }
+            _ => self.find_status(),
         }
-        let ready = self.front.shared.ready().or(self.front.functions[0].ready());
-        self.own.set(Some(ready));
-        ready
+    }
+
+    #[inline(never)]
+    fn find_status(&self) -> PortStatus {
+        let status = self.present_status();
+        self.status.set(self.notifier.as_ref().map(|_| status));
+        status
+    }
+
+    #[inline(always)]
+    fn present_status(&self) -> PortStatus {
+        let (functions, shared) = (&self.front.functions, &self.front.shared);
+        let (of_functions, timeout) = match &self.agenda {
+            None => {
+                let function = &functions[0];
+                (function.ready().or(function.behind.device.ready()), function.poll_timeout())
+            }
+            Some(agenda) => (agenda.ready(&self.front), agenda.next_timeout(functions)),
+        };
+        PortStatus { ready: shared.ready().or(of_functions), timeout: earlier(shared.wake, timeout) }
+    }
+
+    // Inlined, so that the TLP is made where the caller wants it.
+    #[inline(always)]
+    fn poll_next(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        self.front.shared.now = now;
+        if room != TcSet::ALL && !std::mem::replace(&mut self.front.shared.several_channels, true) {
+            self.find_several_channels();
+        }
+        self.status.set(None);
+        if self.front.ecrc_generation {
+            return self.next_with_digest(now, class, room);
+        }
+        self.next_tlp(now, class, room)
     }
 
     /// The next TLP of `class`, if there is one. (Here and below a TLP is made where it is returned: to move one just
@@ -309,11 +358,15 @@ impl Endpoint {
         self.next_of_many(now, class, room)
     }
 
-    fn next_credit(&mut self) -> Option<CreditReturn> {
-        if let Some(credit) = self.front.shared.requests.next_credit() {
-            return Some(credit);
-        }
-        self.next_taken(0, &mut 0).break_value().flatten()
+    /// The front has handed out a credit: only what it has of those may have changed.
+    fn note_credits(&mut self) {
+        let Some(PortStatus { ready, timeout }) = self.status.get() else { return };
+        let function = &self.front.functions[0];
+        let taken = self.front.shared.requests.has_credit()
+            || function.holds_posted()
+            || function.behind.device.ready().contains(Ready::TAKEN);
+        let ready = ready.without(Ready::TAKEN).or(Ready::when(taken, Ready::TAKEN));
+        self.status.set(Some(PortStatus { ready, timeout }));
     }
 
     #[inline(always)]
@@ -329,53 +382,51 @@ impl Endpoint {
 }
 
 impl TlpPort for Endpoint {
-    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+    fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
         self.front.shared.now = now;
         self.receive(now, tlp);
         self.front_was_called();
     }
 
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
-        self.front.shared.now = now;
-        if room != TcSet::ALL && !std::mem::replace(&mut self.front.shared.several_channels, true) {
-            self.find_several_channels();
-        }
-        self.own.set(None);
-        if self.front.ecrc_generation {
-            return self.next_with_digest(now, class, room);
-        }
-        self.next_tlp(now, class, room)
+        self.poll_next(now, class, room)
+    }
+
+    fn poll_tlp_and_status(
+        &mut self,
+        now: Time,
+        class: Class,
+        room: TcSet,
+        status: &mut PortStatus,
+    ) -> Option<Tlp> {
+        let tlp = self.poll_next(now, class, room);
+        *status = self.present_status();
+        self.status.set(self.notifier.as_ref().map(|_| *status));
+        tlp
     }
 
     fn ready(&self) -> Ready {
-        match &self.agenda {
-            None => self.own_ready().or(self.front.functions[0].behind.device.ready()),
-            Some(agenda) => self.front.shared.ready().or(agenda.ready(&self.front)),
-        }
+        self.status().ready
     }
 
     fn poll_credits(&mut self) -> Option<CreditReturn> {
         // A credit that is here is taken at once, which is cheaper than to ask for it first.
-        if !self.front.shared.requests.has_credit() && !self.ready().contains(Ready::TAKEN) {
+        if let Some(credit) = self.front.shared.requests.next_credit() {
+            self.note_credits();
+            return Some(credit);
+        }
+        if !self.ready().contains(Ready::TAKEN) {
             return None;
         }
         if self.agenda.is_some() {
             return self.next_credit_of_many();
         }
-        let credit = self.next_credit();
-        // Only credits have changed here.
-        let credits = Ready::when(self.front.shared.requests.has_credit(), Ready::TAKEN);
-        self.own.set(self.own.get().map(|own| own.without(Ready::TAKEN).or(credits)));
-        credit
+        self.status.set(None);
+        self.next_taken(0, &mut 0).break_value().flatten()
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let functions = &self.front.functions;
-        let timeout = match &self.agenda {
-            None => functions[0].poll_timeout(),
-            Some(agenda) => agenda.next_timeout(functions),
-        };
-        earlier(self.front.shared.wake, timeout)
+        self.status().timeout
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -386,7 +437,7 @@ impl TlpPort for Endpoint {
         } else {
             self.front.functions[0].handle_timeout(now, &mut self.front.shared);
         }
-        self.own.set(None);
+        self.status.set(None);
     }
 
     fn handle_notice(&mut self, now: Time, notice: Notice) {
@@ -426,8 +477,8 @@ impl TlpPort for Endpoint {
 }
 
 /// The operation that a request asks of a device; `None` for a completion.
-fn operation(tlp: Tlp, bar: BarIndex, offset: u64) -> Option<RequestOp> {
-    let data = tlp.data;
+fn operation(tlp: &Tlp, bar: BarIndex, offset: u64) -> Option<RequestOp> {
+    let data = tlp.data.clone();
     Some(match tlp.repr.body {
         Body::Memory(m) => match m.op {
             MemoryOp::Read => RequestOp::Read { bar, offset, span: m.span, locked: false },

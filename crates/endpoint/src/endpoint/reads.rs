@@ -126,6 +126,7 @@ impl ReadEngine {
         Some(read_request(requester, span, tag, options, carry))
     }
 
+    #[inline(always)]
     fn cursor(&mut self, read: DmaRead, settings: &Settings) -> Cursor {
         let DmaRead { id, address, len, carry, mut options, .. } = read;
         options.attr &= settings.attributes;
@@ -388,6 +389,7 @@ impl ReadEngine {
 
 impl Cursor {
     /// The span of the next request, and the bytes by which the read advances.
+    #[inline(always)]
     fn span(&self, settings: &Settings) -> Option<(Span, u32)> {
         if self.remaining == 0 {
             return Some((Span::zero_length(self.address), 0));

@@ -100,8 +100,8 @@ impl<D: TlpDesign> HardBlock<D> {
 
     // ---- in ----
 
-    fn request(&mut self, now: Time, tlp: Tlp) {
-        match self.front.claim(now, &tlp) {
+    fn request(&mut self, now: Time, tlp: &Tlp) {
+        match self.front.claim(now, tlp) {
             Claim::Nothing => {}
             Claim::Bar(Place { index, bar, offset }) => {
                 self.hand_on(now, index, Target::Bar { bar, offset }, tlp);
@@ -111,21 +111,21 @@ impl<D: TlpDesign> HardBlock<D> {
         }
     }
 
-    fn hand_on(&mut self, now: Time, index: usize, target: Target, tlp: Tlp) {
-        let Some(token) = self.front.take_in(index, &tlp) else { return };
+    fn hand_on(&mut self, now: Time, index: usize, target: Target, tlp: &Tlp) {
+        let Some(token) = self.front.take_in(index, tlp) else { return };
         let function = index as u16;
         if tlp.class() == Class::NonPosted {
             self.answering.asked(function, token, tlp.repr.transaction());
         }
-        let request = DesignRequest { token, function, target, tlp };
+        let request = DesignRequest { token, function, target, tlp: tlp.clone() };
         self.design.handle(now, DesignInput::Request(request));
     }
 
-    fn completion(&mut self, now: Time, tlp: Tlp, completion: &Completion) {
-        let Some(index) = self.front.completed(&tlp, completion) else {
-            return self.front.finding(None, Finding::Unexpected, &tlp);
+    fn completion(&mut self, now: Time, tlp: &Tlp, completion: &Completion) {
+        let Some(index) = self.front.completed(tlp, completion) else {
+            return self.front.finding(None, Finding::Unexpected, tlp);
         };
-        self.completed(now, index, tlp, completion);
+        self.completed(now, index, tlp.clone(), completion);
         self.front.functions[index].return_tags(&mut self.front.shared);
     }
 
@@ -396,9 +396,9 @@ fn no_request(completion: &Repr) -> RefusedTlp {
 }
 
 impl<D: TlpDesign> TlpPort for HardBlock<D> {
-    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+    fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
         self.front.shared.now = now;
-        if self.front.admits(&tlp) {
+        if self.front.admits(tlp) {
             match tlp.repr.body {
                 Body::Completion(completion) => self.completion(now, tlp, &completion),
                 _ => self.request(now, tlp),

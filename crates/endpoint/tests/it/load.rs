@@ -191,7 +191,7 @@ impl Load {
                 self.host.push_back(tlp);
             }
             let request = self.host.pop_front().expect("32 are outstanding");
-            self.endpoint.handle_tlp(Time::ZERO, self.answer(&request));
+            self.endpoint.handle_tlp(Time::ZERO, &self.answer(&request));
             while self.endpoint.poll_credits().is_some() {}
         }
     }
@@ -228,7 +228,7 @@ impl Load {
         let (op, requester, tag) = (MemoryOp::Read, Bdf::default(), Tag::default());
         let repr = Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span }));
         for _ in 0..ROUND {
-            self.endpoint.handle_tlp(Time::ZERO, Tlp::new(repr, Data::NONE));
+            self.endpoint.handle_tlp(Time::ZERO, &Tlp::new(repr, Data::NONE));
             assert!(self.endpoint.poll_tlp(Time::ZERO, Class::Completion, tlp::TcSet::ALL).is_some());
             while self.endpoint.poll_credits().is_some() {}
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Frames that arrive at a port and go to its owner.
 
-use super::givers::{Giver, RootOutput};
+use super::owners::{PortOwner, RootPortOwner};
 use super::{Fabric, show};
 use crate::stages::Stage;
 use crate::topology::{HostId, Owner, PortId};
@@ -17,6 +17,11 @@ impl Fabric {
             return;
         };
         let InFlight { frame, odd, tail: _, passed } = coming;
+        if let (Frame::Tlp { sequence, .. }, None) = (frame, &odd)
+            && self.arrive_fast(id, sequence)
+        {
+            return;
+        }
         match odd {
             None => self.arrive_frame(id, frame, None, passed),
             Some(odd) => self.arrive_odd(id, frame, &odd, passed),
@@ -38,6 +43,9 @@ impl Fabric {
             None => (None, None, false),
             Some(Odd { again, harm, dropped }) => (again.as_ref(), harm.as_deref(), *dropped),
         };
+        if self.ledger.is_unopened(sender.port.lend(frame)) {
+            self.ledger.open_late(&mut sender.port, frame, id.link(), state.propagation);
+        }
         // Only after an Ack that a fault has altered is the TLP gone before it arrives.
         let lent = if again.is_some() { frame.with(again) } else { sender.port.lend(frame) };
         let Some(frame) = lent.map(|frame| harm.map_or(frame, |harm| harm.alter(frame))) else { return };
@@ -69,7 +77,7 @@ impl Fabric {
         match state.owner {
             Owner::Root(host, n) => {
                 self.hosts[host].root.handle_tlp(n as usize, now, tlp);
-                self.settle_root(host, n as usize, id.index());
+                self.finish_root_tlp(host, n as usize, id.index());
             }
             Owner::Slot(n) => {
                 match tlp.class() {
@@ -78,7 +86,7 @@ impl Fabric {
                     // The device asked for what this completion answers.
                     Class::Completion => self.ledger.close(tlp, Stage::Replay, now),
                 }
-                self.slots[n as usize].device.handle_tlp(now, tlp.clone());
+                self.slots[n as usize].device.handle_tlp(now, tlp);
                 self.pump(id.index());
             }
             // The TLP has gone on already.
@@ -86,7 +94,7 @@ impl Fabric {
             Owner::Switch { switch, port } => {
                 self.switches[switch as usize].switch.handle_tlp(port as usize, now, now, tlp);
                 self.pump_link(id.index());
-                self.settle_switch(switch as usize);
+                self.pump_touched_ports(switch as usize);
             }
         }
     }
@@ -109,22 +117,26 @@ impl Fabric {
         let tail_at = self.now + coming.tail;
         self.last_progress = self.now;
         self.switches[switch as usize].switch.handle_tlp(port as usize, self.now, tail_at, tlp);
-        self.settle_switch(switch as usize);
+        self.pump_touched_ports(switch as usize);
     }
 
     /// Root port `n` of `host`, whose port is at `index`, has taken a TLP: of a write, only the credits are left.
-    pub(super) fn settle_root(&mut self, host: HostId, n: usize, index: usize) {
+    pub(super) fn finish_root_tlp(&mut self, host: HostId, n: usize, index: usize) {
         let side = &mut self.hosts[host];
-        side.heed(host, &mut self.queue, &mut self.ledger, &mut self.actions);
-        if side.root.outputs(n) == 0
-            && let Some(state) = self.ports.get_mut(index)
+        side.apply_effects(host, &mut self.queue, &mut self.ledger, &mut self.actions);
+        if let Some(state) = self.ports.get_mut(index)
+            && let outputs = side.root.outputs(n)
+            && (outputs == 0 || (state.port.is_busy(self.now, outputs) && !state.port.has_notice()))
         {
-            RootOutput::of(&mut side.root, n, state.id.link()).return_credits(&mut state.port, self.now);
+            if outputs != 0 {
+                state.asks_again = false;
+            }
+            RootPortOwner::of(&mut side.root, n, state.id.link()).return_credits(&mut state.port, self.now);
             state.arm(self.now, &mut self.queue);
         } else {
             self.pump(index);
         }
-        self.obey_roots();
+        self.apply_link_actions();
     }
 
     /// If `id` has sent its link into retraining, silences the other end too.

@@ -20,7 +20,7 @@ use config::ConfigSpace;
 use endpoint::TlpPort;
 use host::HostProgram;
 use host::memory::HostMemory;
-use link::{ConfigError, Port};
+use link::{ConfigError, Port, Rare};
 use std::collections::VecDeque;
 use thiserror::Error;
 use tlp::{PayloadPool, Rcb, Time};
@@ -310,8 +310,13 @@ impl Fabric {
         let mut ports = ports(&tree, &links, &config.faults, config.seed);
         for port in &mut ports {
             if let Owner::Switch { switch, .. } = port.owner {
-                port.cuts_through = switches[switch as usize].switch.cuts_through();
+                let cuts_through = switches[switch as usize].switch.cuts_through();
+                port.port.set_rare(Rare::CUT_THROUGH, cuts_through);
             }
+        }
+        for slot in &mut slots {
+            let peer = &ports[ports[slot.port].id.peer().index()];
+            slot.is_below_root = matches!(peer.owner, Owner::Root(..));
         }
         let hosts = config.hosts.into_iter().enumerate();
         let hosts = hosts.map(|(n, host)| host_side(&tree, &links, n, host, config.seed));
@@ -389,7 +394,16 @@ impl Slot {
         let is_clocked = device.poll_timeout().is_some() && device.is_ticking();
         let shows_credits = is_clocked && device.shows_credits();
         let held = [const { None }; 3];
-        Slot { port, device, is_clocked, shows_credits, timer: TimerEvents::none(), held, holds: 0 }
+        Slot {
+            port,
+            device,
+            is_clocked,
+            shows_credits,
+            timer: TimerEvents::none(),
+            held,
+            holds: 0,
+            is_below_root: false,
+        }
     }
 }
 

@@ -79,7 +79,7 @@ impl HostSide {
     /// Handles the effects of a call to the root complex: when to call it again, and where transactions have spent
     /// time. Usually there is none, or only the turn that memory gives to one request.
     #[inline(always)]
-    pub(super) fn heed(
+    pub(super) fn apply_effects(
         &mut self,
         id: HostId,
         queue: &mut SortedQueue,
@@ -94,16 +94,16 @@ impl HostSide {
                 effects.clear();
             }
             [Effect::Served(turn)] => {
-                heed_turn(id, &turn, queue, ledger);
+                apply_turn(id, &turn, queue, ledger);
                 effects.clear();
             }
-            _ => self.heed_all(id, queue, ledger, actions),
+            _ => self.apply_all_effects(id, queue, ledger, actions),
         }
     }
 
     // Compiled once, since it has many callers.
     #[inline(never)]
-    pub(super) fn heed_all(
+    pub(super) fn apply_all_effects(
         &mut self,
         id: HostId,
         queue: &mut SortedQueue,
@@ -113,7 +113,7 @@ impl HostSide {
         let effects = self.root.effects();
         for effect in effects.drain(..) {
             match effect {
-                Effect::Served(turn) => heed_turn(id, &turn, queue, ledger),
+                Effect::Served(turn) => apply_turn(id, &turn, queue, ledger),
                 Effect::Written { account, asked, visible } => ledger.written(account, asked, visible),
                 Effect::Ready(at, job) => queue.push(at, Event::ReadReady(OfHost::new(id, job))),
                 Effect::Wake(at, due) => queue.push(at, Event::of_root(id, due)),
@@ -125,7 +125,7 @@ impl HostSide {
 }
 
 /// Accounts for a turn and waits for its end.
-fn heed_turn(id: HostId, turn: &Turn, queue: &mut SortedQueue, ledger: &mut Ledger) {
+fn apply_turn(id: HostId, turn: &Turn, queue: &mut SortedQueue, ledger: &mut Ledger) {
     ledger.served(turn);
     if turn.ready > turn.now {
         queue.push(turn.ready, Event::ReadReady(OfHost::new(id, turn.job)));
@@ -257,7 +257,7 @@ impl Fabric {
         if ends {
             host.outcome = program.outcome();
         }
-        self.heed_root(id);
+        self.apply_root_effects(id);
         for at in wakes.into_iter().flatten() {
             self.queue.push(at, Event::Host(id));
         }
@@ -268,11 +268,11 @@ impl Fabric {
             self.pump_root(id, n);
         }
         self.touched = touched;
-        self.obey_roots();
+        self.apply_link_actions();
     }
 
     /// Handles the effects of a call to a root complex.
-    pub(super) fn heed_root(&mut self, id: HostId) {
-        self.hosts[id].heed(id, &mut self.queue, &mut self.ledger, &mut self.actions);
+    pub(super) fn apply_root_effects(&mut self, id: HostId) {
+        self.hosts[id].apply_effects(id, &mut self.queue, &mut self.ledger, &mut self.actions);
     }
 }

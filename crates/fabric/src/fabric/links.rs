@@ -74,6 +74,7 @@ impl Fabric {
         };
         if let Some(state) = self.ports.get_mut(PortId::new(rule.link, into).index()) {
             state.faults.push(rule, self.now);
+            state.note_faults();
         }
     }
 
@@ -82,6 +83,7 @@ impl Fabric {
         for side in [Side::Root, Side::Device] {
             if let Some(state) = self.ports.get_mut(PortId::new(link, side).index()) {
                 state.faults.clear();
+                state.note_faults();
             }
         }
     }
@@ -98,8 +100,8 @@ impl Fabric {
             self.hold(link, Held::RESET, true, false);
             self.power_on(link);
             self.hosts[host].root.reset_port(n, self.now);
-            self.heed_root(host);
-            self.obey_roots();
+            self.apply_root_effects(host);
+            self.apply_link_actions();
             if self.is_empty_slot(link) {
                 self.tell_slot(link, SlotEvent::Presence { present: false });
             }
@@ -179,7 +181,7 @@ impl Fabric {
             }
             Owner::Root(host, n) => {
                 self.hosts[host].root.handle_training(n as usize, self.now, trains);
-                self.heed_root(host);
+                self.apply_root_effects(host);
             }
             Owner::Slot(_) => {}
         }
@@ -221,7 +223,7 @@ impl Fabric {
             }
             Owner::Root(host, n) => {
                 self.hosts[host].root.handle_slot(n as usize, self.now, event);
-                self.heed_root(host);
+                self.apply_root_effects(host);
             }
             Owner::Slot(_) => {}
         }
@@ -303,7 +305,7 @@ impl Fabric {
             }
             Owner::Root(host, n) if unsent => {
                 self.hosts[host].root.handle_lost(n as usize, self.now, &lost.tlp);
-                self.heed_root(host);
+                self.apply_root_effects(host);
             }
             _ if lost.tlp.class() != Class::NonPosted => self.ledger.drop(lost.tlp.account),
             _ => {}
@@ -330,7 +332,7 @@ impl Fabric {
             match owner {
                 Owner::Root(host, n) => {
                     self.hosts[host].root.handle_notice(n as usize, self.now, notice);
-                    self.heed_root(host);
+                    self.apply_root_effects(host);
                 }
                 Owner::Slot(n) => self.slots[n as usize].device.handle_notice(self.now, notice),
                 Owner::Switch { switch, port } => {
@@ -343,7 +345,7 @@ impl Fabric {
             }
         }
         if matches!(owner, Owner::Root(..)) {
-            self.obey_roots();
+            self.apply_link_actions();
         }
     }
 
@@ -371,33 +373,33 @@ impl Fabric {
     }
 
     /// Carries out what root complexes ask of the links at their root ports.
-    pub(super) fn obey_roots(&mut self) {
+    pub(super) fn apply_link_actions(&mut self) {
         if !self.actions.is_empty() {
-            self.obey_root_ports();
+            self.apply_root_actions();
         }
     }
 
     #[cold]
-    fn obey_root_ports(&mut self) {
+    fn apply_root_actions(&mut self) {
         while let Some((index, action)) = self.actions.pop_front() {
-            self.obey(index, action);
+            self.apply_action(index, action);
         }
     }
 
     /// Carries out what a switch asks of the links at its ports.
-    pub(super) fn obey_switch(&mut self, n: usize) {
+    pub(super) fn apply_switch_actions(&mut self, n: usize) {
         while let Some(account) = self.switches[n].switch.poll_dropped() {
             self.ledger.drop(account);
         }
         while let Some((port, action)) = self.switches[n].switch.poll_action() {
             if let Some(index) = self.switches[n].ports[port] {
-                self.obey(index, action);
+                self.apply_action(index, action);
             }
         }
     }
 
     #[cold]
-    fn obey(&mut self, index: usize, action: Action) {
+    fn apply_action(&mut self, index: usize, action: Action) {
         let link = self.ports[index].id.link();
         match action {
             Action::HoldReset => self.hold(link, Held::RESET, true, false),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Moves TLPs from the owners of ports into their queues, and from there onto the wires.
 
-use super::givers::{Giver, RootOutput, SlotOutput, SwitchPort};
+use super::owners::{PortOwner, RootPortOwner, SlotOwner, SwitchPortOwner};
 use super::{Fabric, show};
 use crate::host_slot::HostSlot;
 use crate::queue::Event;
@@ -11,7 +11,7 @@ use link::Sent;
 
 /// What has gone onto a wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Put {
+pub(super) enum Put {
     Nothing,
     /// A new TLP, which alone leaves room in the transmit queue.
     NewTlp,
@@ -28,7 +28,7 @@ impl Fabric {
     pub(super) fn pump(&mut self, index: usize) {
         self.pump_port(index);
         if let Owner::Switch { switch, .. } = self.ports[index].owner {
-            self.settle_switch(switch as usize);
+            self.pump_touched_ports(switch as usize);
         }
     }
 
@@ -58,6 +58,7 @@ impl Fabric {
 
     /// Pumps a port of which only the link has changed: asks the owner only if there is new room, or if it may have
     /// more than it was last asked for.
+    #[inline(always)]
     pub(super) fn pump_link(&mut self, index: usize) {
         let Some(state) = self.ports.get_mut(index) else { return };
         if state.asks_again || state.port.has_notice() {
@@ -67,14 +68,14 @@ impl Fabric {
             self.refill(index);
             if let Owner::Switch { switch, .. } = self.ports[index].owner {
                 self.ports[index].arm(self.now, &mut self.queue);
-                return self.settle_switch(switch as usize);
+                return self.pump_touched_ports(switch as usize);
             }
         }
         self.ports[index].arm(self.now, &mut self.queue);
     }
 
     /// A TLP that a switch took or gave at one port may let its other ports send, or return credits.
-    pub(super) fn settle_switch(&mut self, n: usize) {
+    pub(super) fn pump_touched_ports(&mut self, n: usize) {
         while let Some(state) = self.switches.get_mut(n)
             && let Some(port) = state.switch.poll_touched()
         {
@@ -82,7 +83,7 @@ impl Fabric {
                 self.pump_port(index);
             }
         }
-        self.obey_switch(n);
+        self.apply_switch_actions(n);
         let Some(state) = self.switches.get_mut(n) else { return };
         if let Some(at) = state.switch.poll_timeout().map(|at| at.max(self.now))
             && state.timer.request(at)
@@ -92,6 +93,7 @@ impl Fabric {
     }
 
     /// Sends a frame if one may go. It is called far more often than one may.
+    #[inline(always)]
     fn transmit(&mut self, index: usize) -> Put {
         let ready = self.ports[index].port.transmit_ready_at();
         if ready.is_some_and(|at| at <= self.now) { self.send(index) } else { Put::Nothing }
@@ -99,6 +101,11 @@ impl Fabric {
 
     #[inline(never)]
     fn send(&mut self, index: usize) -> Put {
+        self.send_fast(index).unwrap_or_else(|| self.send_general(index))
+    }
+
+    #[inline(never)]
+    fn send_general(&mut self, index: usize) -> Put {
         let now = self.now;
         let id = self.ports[index].id;
         let ends = [index, id.peer().index()];
@@ -106,6 +113,9 @@ impl Fabric {
         let sent = state.port.poll_transmit(now);
         // The parts just written are read one by one: reading them as a whole would wait for the writes.
         let Some(Sent { frame, start, end, wait }) = &sent else { return Put::Nothing };
+        if self.ledger.is_unopened(state.port.lend(*frame)) {
+            self.ledger.open_late(&mut state.port, *frame, id.link(), peer.propagation);
+        }
         let Some(lent) = state.port.lend(*frame) else { return Put::Nothing };
         if let Some(tap) = &mut self.tap {
             show(tap.as_mut(), *end, id, id.side(), lent, None);
@@ -114,8 +124,9 @@ impl Fabric {
         let arrival = *end + peer.propagation;
         if let (Some(tlp), Some(wait)) = (tlp, wait) {
             self.ledger.sent(tlp.account, *start, *end, arrival, wait.credit_wait);
-            if self.ledger.is_flow(tlp) {
-                state.flow.add(4 * tlp.repr.data_dw(), *start, *end);
+            let data_bytes = 4 * tlp.repr.data_dw();
+            if data_bytes != 0 && self.ledger.is_flow(tlp, data_bytes) {
+                state.flow.add(data_bytes, *start, *end);
             }
         }
         let again = tlp.filter(|_| wait.is_none());
@@ -132,6 +143,7 @@ impl Fabric {
 
     /// Refills the queues from the owner. False if it has nothing more, however much room there is.
     // What it calls is not inlined, so that no owner pays for the registers of another.
+    #[inline(always)]
     fn refill(&mut self, index: usize) -> bool {
         match self.ports[index].owner {
             Owner::Root(host, n) => {
@@ -143,26 +155,40 @@ impl Fabric {
                 self.refill_root(index, host, n as usize)
             }
             Owner::Slot(n) => self.refill_slot(index, n as usize),
-            Owner::Switch { switch, port } => self.refill_switch(index, switch as usize, port as usize),
+            Owner::Switch { switch, port } => {
+                let (n, port) = (switch as usize, port as usize);
+                if self.switches[n].switch.outputs(port) != 0 {
+                    return self.refill_switch(index, n, port);
+                }
+                let at = &mut self.ports[index];
+                SwitchPortOwner { switch: &mut self.switches[n].switch, port }
+                    .return_credits(&mut at.port, self.now);
+                at.asks_again = false;
+                false
+            }
         }
     }
 
-    /// A TLP that leaves lets its ingress port return credits, which the switch reports (`settle_switch`).
+    /// A TLP that leaves lets its ingress port return credits, which the switch reports (`pump_touched_ports`).
     #[inline(never)]
     fn refill_switch(&mut self, index: usize, n: usize, port: usize) -> bool {
         let (Some(state), Some(at)) = (self.switches.get_mut(n), self.ports.get_mut(index)) else {
             return false;
         };
-        let mut giver = SwitchPort { switch: &mut state.switch, port };
-        giver.refill(at, self.now, &mut self.ledger)
+        let mut owner = SwitchPortOwner { switch: &mut state.switch, port };
+        owner.refill(at, self.now, &mut self.ledger)
     }
 
     /// A device asked for output may also take a request or set a timer, so it is asked for that as well.
     #[inline(never)]
     fn refill_slot(&mut self, index: usize, n: usize) -> bool {
         let (Some(slot), Some(at)) = (self.slots.get_mut(n), self.ports.get_mut(index)) else { return false };
-        let more = SlotOutput::of(slot, n).refill(at, self.now, &mut self.ledger);
-        self.arm_slot(n);
+        let mut owner = SlotOwner::of(slot, n, &at.port);
+        let more = owner.refill(at, self.now, &mut self.ledger);
+        match owner.timeout {
+            None => self.arm_slot(n),
+            Some(timeout) => self.arm_slot_at(n, timeout),
+        }
         more
     }
 
@@ -172,12 +198,12 @@ impl Fabric {
     fn refill_root(&mut self, index: usize, host: HostId, n: usize) -> bool {
         let Some(at) = self.ports.get_mut(index) else { return false };
         let side = &mut self.hosts[host];
-        let mut giver = RootOutput::of(&mut side.root, n, at.id.link());
-        let more = giver.refill(at, self.now, &mut self.ledger);
-        let moved = giver.moved;
+        let mut owner = RootPortOwner::of(&mut side.root, n, at.id.link());
+        let more = owner.refill(at, self.now, &mut self.ledger);
+        let moved = owner.moved;
         // The root complex rarely has effects here.
         if !side.root.effects().is_empty() {
-            side.heed_all(host, &mut self.queue, &mut self.ledger, &mut self.actions);
+            side.apply_all_effects(host, &mut self.queue, &mut self.ledger, &mut self.actions);
         }
         if moved && side.program.as_ref().is_some_and(HostSlot::is_stuck) {
             self.queue.push(self.now, Event::Host(host));

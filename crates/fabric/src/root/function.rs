@@ -163,7 +163,7 @@ impl Base {
         let tlp = Tlp::new(Repr::new(Body::Config(request)), data);
         let (answer, effects) = function.bridge.config_request(&tlp, &request, &self.payloads);
         if request.op == Access::Write {
-            self.obey(port, now, effects);
+            self.apply_register_effects(port, now, effects);
         }
         Ok(answer.map_or(Data::NONE, |answer| answer.data))
     }
@@ -174,7 +174,7 @@ impl Base {
     }
 
     /// Carries out the effects of a register write.
-    fn obey(&mut self, port: usize, now: Time, effects: Effects) {
+    fn apply_register_effects(&mut self, port: usize, now: Time, effects: Effects) {
         let Some(function) = &mut self.ports[port].function else { return };
         let (reset, disable) =
             (function.bridge.routes().windows.secondary_bus_reset, function.bridge.space().link_disable());

@@ -3,7 +3,7 @@
 
 use super::completer::Job;
 use super::effects::Due;
-use super::memory::Service;
+use super::memory::{Service, WriteTurn};
 use super::peer::Verdict;
 use super::{Base, ROOT_ID, RootComplex, Watch};
 use crate::memory_system::Access;
@@ -12,7 +12,7 @@ use config::{Side, Uncorrectable};
 use endpoint::CreditReturn;
 use host::{HostInput, HostInterrupt};
 use tlp::rules::reasons::{poisoned, unsupported_prefixes};
-use tlp::{Body, Limits, MemoryOp, MemoryRequest, Prefixes, TcSet, Time, Tlp, TrafficClass, rules};
+use tlp::{Body, Flaw, Limits, MemoryOp, MemoryRequest, Prefixes, TcSet, Time, Tlp, TrafficClass, rules};
 
 impl RootComplex {
     /// A TLP has arrived at root port `port`.
@@ -174,6 +174,63 @@ impl RootComplex {
             let Some(tlp) = self.base.ports[port].waiting.pop(tc) else { return };
             self.start(port, now, &tlp);
         }
+    }
+}
+
+/// A write whose turn in memory is known before anything has changed: see [`RootComplex::plan_write`].
+pub(crate) struct PlannedWrite {
+    pub(crate) data_credits: u32,
+    /// When it reaches the memory system.
+    pub(crate) asked: Time,
+    /// When memory has taken it: at once.
+    taken: Time,
+    /// When it is visible.
+    pub(crate) visible: Time,
+}
+
+impl RootComplex {
+    /// The turn of a write at root port `port`; `None` unless it goes to memory of fixed latencies that takes it at once, the
+    /// port has nothing to send, and nothing about the write is rare.
+    #[inline(always)]
+    pub(crate) fn plan_write(&self, port: usize, now: Time, tlp: &Tlp) -> Option<PlannedWrite> {
+        let base = &self.base;
+        let p = base.ports.get(port)?;
+        let (Body::Memory(m), repr) = (&tlp.repr.body, &tlp.repr) else { return None };
+        if m.op != MemoryOp::Write
+            || (repr.td | repr.ep)
+            || repr.tc != TrafficClass::default()
+            || tlp.flaw != Flaw::None
+            || !tlp.prefixes.is_empty()
+            || p.watch == Watch::Everything
+            || p.outputs() != 0
+            || !p.credits.is_empty()
+        {
+            return None;
+        }
+        let (address, len, length_dw) = (m.span.first_byte(), m.span.byte_count(), m.span.length_dw());
+        if m.span.is_zero_length()
+            || len as usize != tlp.data.len()
+            || length_dw * 4 > p.config.mps.bytes()
+            || MSI_WINDOW.contains(address, len.into())
+        {
+            return None;
+        }
+        let turn = base.memory.write_turn(&base.profile, address, len, now)?;
+        let WriteTurn { asked, taken, visible } = turn;
+        let data_credits = length_dw.div_ceil(4);
+        (taken <= now).then_some(PlannedWrite { data_credits, asked, taken, visible })
+    }
+
+    /// Takes a write that was planned at this time.
+    #[inline(always)]
+    pub(crate) fn take_write(&mut self, write: &PlannedWrite, tlp: &Tlp) {
+        self.base.counters.memory_writes += 1;
+        if tlp.data.bytes().is_some()
+            && let Body::Memory(m) = &tlp.repr.body
+        {
+            self.base.memory.store(m.requester, m.span, &tlp.data);
+        }
+        self.base.memory.take_turn(write.taken, write.visible);
     }
 }
 

@@ -51,6 +51,16 @@ pub(super) struct Served {
     pub(super) late: Duration,
 }
 
+/// The turn of a write in memory with fixed latencies.
+pub(super) struct WriteTurn {
+    /// When the write reaches the memory system.
+    pub(super) asked: Time,
+    /// When memory has taken it, and its room is free.
+    pub(super) taken: Time,
+    /// When it is visible.
+    pub(super) visible: Time,
+}
+
 impl Memory {
     pub(super) fn new(contents: HostMemory, profile: &HostProfile, ports: usize) -> Memory {
         Memory {
@@ -140,10 +150,26 @@ impl Memory {
             return self.take_write_modelled(p, access, asked, service, account, effects);
         }
         let taken = asked.max(self.write_free_at) + service;
-        self.write_free_at = taken;
-        self.write_visible_at = self.write_visible_at.max(taken + p.memory_write_latency);
+        self.take_turn(taken, self.write_visible_at.max(taken + p.memory_write_latency));
         effects.push(Effect::Written { account, asked, visible: self.write_visible_at });
         taken
+    }
+
+    /// The next turn of a write; `None` unless it goes to pages of memory with fixed latencies.
+    #[inline(always)]
+    pub(super) fn write_turn(&self, p: &HostProfile, address: u64, len: u32, now: Time) -> Option<WriteTurn> {
+        if self.system.is_some() || !self.granted.is_empty() || !self.contents.has_page(address, len) {
+            return None;
+        }
+        let asked = now + p.root_complex_latency;
+        let taken = asked.max(self.write_free_at) + p.write_service(address, len);
+        Some(WriteTurn { asked, taken, visible: self.write_visible_at.max(taken + p.memory_write_latency) })
+    }
+
+    /// A write has had its [turn](Self::write_turn).
+    #[inline(always)]
+    pub(super) fn take_turn(&mut self, taken: Time, visible: Time) {
+        (self.write_free_at, self.write_visible_at) = (taken, visible);
     }
 
     #[inline(never)]

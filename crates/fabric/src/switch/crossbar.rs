@@ -245,8 +245,8 @@ impl Crossbar {
 
     /// The classes with a TLP that may go to `egress`, on any Traffic Class: bits by [`Class::index`].
     pub(super) fn outputs(&self, egress: usize) -> u8 {
-        let [posted, non_posted, completion] = self.due[egress].map(|inputs| u8::from(inputs != 0));
-        posted | non_posted << 1 | completion << 2
+        let [posted, non_posted, completion] = &self.due[egress];
+        u8::from(*posted != 0) | u8::from(*non_posted != 0) << 1 | u8::from(*completion != 0) << 2
     }
 
     /// An egress port that may have something new to send; each is named once until it may again.

@@ -146,7 +146,7 @@ impl Switch {
         }
         let (answer, effects) = self.bridges[of].config_request(tlp, &c, &self.payloads);
         self.answer(arrival, 0, tlp, answer);
-        self.obey(arrival.now, of, effects);
+        self.apply_register_effects(arrival.now, of, effects);
     }
 
     /// A poisoned write is completed with UR, but its only error is that of a poisoned TLP (`PCIe 5.0 §2.7.2.2`).
@@ -173,7 +173,7 @@ impl Switch {
     }
 
     /// Carries out the effects of a register write.
-    fn obey(&mut self, now: Time, port: usize, effects: Effects) {
+    fn apply_register_effects(&mut self, now: Time, port: usize, effects: Effects) {
         if effects.is_empty() {
             return;
         }

@@ -342,7 +342,10 @@ impl Switch {
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next.
     pub fn poll_timeout(&self) -> Option<Time> {
-        [self.crossbar.next_timer(), self.places.next_timeout()].into_iter().flatten().min()
+        match (self.crossbar.next_timer(), self.places.next_timeout()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
 
     /// Handles the time that `poll_timeout` named: ports may be touched.

@@ -188,7 +188,7 @@ fn a_link_that_retrains_for_ever_comes_to_its_end() {
 struct Restless;
 
 impl TlpPort for Restless {
-    fn handle_tlp(&mut self, _: Time, _: Tlp) {}
+    fn handle_tlp(&mut self, _: Time, _: &Tlp) {}
     fn poll_tlp(&mut self, _: Time, _: Class, _: tlp::TcSet) -> Option<Tlp> {
         None
     }

@@ -267,7 +267,7 @@ fn a_dma_read_that_runs_into_unmapped_memory_fails() {
 fn answers_that_cannot_leave_hold_up_only_who_asked() {
     struct Deaf(Raw);
     impl endpoint::TlpPort for Deaf {
-        fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+        fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
             self.0.handle_tlp(now, tlp);
         }
         fn poll_tlp(&mut self, now: Time, class: Class, room: tlp::TcSet) -> Option<Tlp> {

@@ -379,7 +379,7 @@ impl Wire {
                 }
                 let Some(tlp) = frame.tlp() else { continue };
                 if side == 1 {
-                    endpoint.handle_tlp(now, tlp);
+                    endpoint.handle_tlp(now, &tlp);
                 } else {
                     self.ports[0].return_credits(now, tlp.repr.tc, tlp.class(), tlp.data_credits());
                     self.back.push(tlp);

@@ -25,9 +25,9 @@ struct Script {
 }
 
 impl TlpPort for Script {
-    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+    fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
         self.now = now;
-        self.credits.push_back(CreditReturn::of(&tlp));
+        self.credits.push_back(CreditReturn::of(tlp));
     }
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         self.now = now;

@@ -34,8 +34,8 @@ impl Flood {
 }
 
 impl TlpPort for Flood {
-    fn handle_tlp(&mut self, _now: Time, tlp: Tlp) {
-        self.credits.push_back(CreditReturn::of(&tlp));
+    fn handle_tlp(&mut self, _now: Time, tlp: &Tlp) {
+        self.credits.push_back(CreditReturn::of(tlp));
         if let Body::Completion(c) = tlp.repr.body {
             self.tags.push_back(c.tag.bits());
         }

@@ -6,6 +6,7 @@ use super::Port;
 use crate::config::FlowControlMode;
 use crate::init::FeatureExchange;
 use crate::notice::Notice;
+use crate::rare::Rare;
 use crate::replay::ReplayBuffer;
 use crate::sequence::Sequence;
 use crate::stall::Stalls;
@@ -40,12 +41,14 @@ impl Port {
         if self.down {
             return Vec::new();
         }
+        self.deadline_moved = true;
         self.keep_stale();
         let lost = self.hand_back();
         self.wire.stop(now, &mut self.counters);
         self.stalls.finish(now, &mut self.counters);
         self.forget();
         self.down = true;
+        self.note_rare();
         self.counters.link_downs += 1;
         self.notices.link(Notice::Down { surprise });
         lost
@@ -58,6 +61,7 @@ impl Port {
         if !std::mem::take(&mut self.down) {
             return;
         }
+        self.deadline_moved = true;
         self.room = [TcSet::ALL; 3];
         if self.buffer.is_some() {
             self.channels.iter_mut().for_each(|channel| channel.init.skip());
@@ -79,6 +83,7 @@ impl Port {
     pub fn forget_received(&mut self) {
         self.stale = 0;
         self.stale_by_kind = Box::default();
+        self.note_rare();
         if let (Some(buffer), true) = (&mut self.buffer, self.down) {
             buffer.used = 0;
         }
@@ -96,6 +101,7 @@ impl Port {
         let Some(stale) = stale.filter(|n| **n != 0) else { return false };
         *stale -= 1;
         self.stale -= 1;
+        self.rare.set(Rare::STALE, self.stale != 0);
         true
     }
 

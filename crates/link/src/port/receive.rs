@@ -59,6 +59,7 @@ impl Port {
     /// which [`poll_retrain`](Self::poll_retrain) reports.
     #[cold]
     pub fn receive_broken_frame(&mut self, now: Time, of_tlp: bool) {
+        self.deadline_moved = true;
         if self.down {
             return;
         }
@@ -137,7 +138,9 @@ impl Port {
         active && self.buffer.is_none() && self.receiver.expects(Sequence::from_bits(sequence))
     }
 
+    #[inline(never)]
     pub(super) fn receive_tlp(&mut self, now: Time, sequence: u16, tlp: &Tlp) -> bool {
+        self.deadline_moved = true;
         match self.channels[0].init.state() {
             State::Active => {}
             State::FcInit2 => self.hear_tlp(now, 0),
@@ -274,6 +277,7 @@ impl Port {
     }
 
     pub(super) fn receive_dllp(&mut self, now: Time, dllp: Dllp) {
+        self.deadline_moved = true;
         match dllp {
             Dllp::Ack { sequence } => self.receive_ack(now, sequence),
             Dllp::Nak { sequence } => self.receive_nak(now, sequence),
@@ -374,6 +378,7 @@ impl Port {
             if index == 0 {
                 self.start_other_channels();
                 self.note_up();
+                self.note_rare();
             }
         }
     }

@@ -42,6 +42,7 @@ impl Port {
     /// Has the effect of `intervals` to come, of which [`refreshes_ahead`](Self::refreshes_ahead) has told: afterwards the port
     /// is as it will be then. Returns the number of UpdateFCs that are thus sent; they change nothing at the other end.
     pub fn skip_refreshes(&mut self, intervals: u64) -> u64 {
+        self.deadline_moved = true;
         let times = self.updates.refreshes();
         self.wire.repeat(&times, REFRESH, intervals, DLLP_WIRE_BYTES, &mut self.counters);
         self.updates.skip(Duration::from_ps(REFRESH.as_ps() * intervals));

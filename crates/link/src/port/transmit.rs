@@ -4,6 +4,7 @@
 use super::{Port, pending};
 use crate::frame::{DLLP_WIRE_BYTES, Frame, QueueWait, Sent, TLP_FRAMING_BYTES};
 use crate::notice::Notice;
+use crate::replay::TransmitTimes;
 use crate::tx::Lengths;
 use tlp::{Class, Dllp, Duration, FlowControlKind, Time};
 
@@ -38,8 +39,9 @@ impl Port {
         self.stalls.set_replay(self.sendable != self.ready);
     }
 
-    #[inline]
+    #[inline(never)]
     pub(super) fn transmit_new(&mut self, now: Time) -> Option<Sent> {
+        self.deadline_moved = true;
         if self.sendable == 0 {
             return None;
         }
@@ -51,8 +53,9 @@ impl Port {
         self.room[class.index()] = self.room[class.index()].or(channel.classes);
         let credit_wait = self.stalls.take_wait(index, class);
         let wait = Some(QueueWait { queued_at: queued.at, credit_wait });
-        let sequence = self.replay.push(lengths, queued.handle);
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
+        let times = TransmitTimes { queued_at: queued.at, credit_wait, start, end };
+        let sequence = self.replay.push(lengths, queued.handle, times);
         if class == Class::Completion && lengths.data > 0 {
             let rest_ps = self.store.get(queued.handle).map_or(0, |tlp| tlp.rest_ps);
             self.wire.rest(Duration::from_ps(rest_ps.into()));
@@ -68,7 +71,7 @@ impl Port {
         Some(Sent { frame: Frame::Tlp { sequence, tlp: () }, start, end, wait })
     }
 
-    fn count_new(&mut self, channel: usize, lengths: Lengths) {
+    pub(super) fn count_new(&mut self, channel: usize, lengths: Lengths) {
         self.counters.tlps += 1;
         self.counters.payload_bytes += u64::from(lengths.data);
         self.counters.header_bytes += u64::from(lengths.header);
@@ -81,6 +84,7 @@ impl Port {
 
     #[inline(never)]
     pub(super) fn transmit_pending(&mut self, now: Time) -> Option<Sent> {
+        self.deadline_moved = true;
         let first = self.pending.trailing_zeros() as usize;
         match 1_u64 << first {
             pending::NAK => self.transmit_nak(now),

@@ -284,7 +284,7 @@ impl<C: Carrier> DeviceHost<C> {
     fn give(&mut self, now: Time) {
         while let Some(tlp) = self.arrived.pop_front() {
             self.untaken += 1;
-            self.endpoint.handle_tlp(now, tlp);
+            self.endpoint.handle_tlp(now, &tlp);
         }
     }
 

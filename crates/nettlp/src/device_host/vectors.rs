@@ -3,7 +3,7 @@
 //! raised.
 
 use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry};
-use device::shared::Bell;
+use device::shared::Notifier;
 use device::{Device, DmaWrite, Input, Output, Ready, Token};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -96,8 +96,8 @@ impl Device for Interrupts {
         self.device.messages()
     }
 
-    fn set_bell(&mut self, bell: Bell) -> bool {
-        self.device.set_bell(bell)
+    fn set_notifier(&mut self, notifier: Notifier) -> bool {
+        self.device.set_notifier(notifier)
     }
 
     /// Its vectors are those of the adapter's table, whatever its own configuration space has.

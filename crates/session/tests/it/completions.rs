@@ -28,11 +28,12 @@ fn is_changed(tlp: &Tlp) -> bool {
 }
 
 impl TlpPort for Changed {
-    fn handle_tlp(&mut self, now: Time, mut tlp: Tlp) {
+    fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
+        let mut tlp = tlp.clone();
         if is_changed(&tlp) {
             tlp.repr.attr |= Attributes::RELAXED_ORDERING;
         }
-        self.0.handle_tlp(now, tlp);
+        self.0.handle_tlp(now, &tlp);
     }
 
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {

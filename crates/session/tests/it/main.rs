@@ -20,6 +20,7 @@ mod nfp6000;
 mod one_slot;
 mod own_model;
 mod packet_nic;
+mod paths;
 mod progress;
 mod seeds;
 mod settings;

@@ -222,7 +222,7 @@ impl AdapterPort {
 }
 
 impl TlpPort for AdapterPort {
-    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+    fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
         self.with((), |e| {
             // Its own registers show the ID, which configuration requests change.
             self.bridge.borrow_mut().registers.requester = e.function_id(0).unwrap_or_default();

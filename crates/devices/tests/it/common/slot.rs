@@ -68,7 +68,7 @@ impl Slot {
     fn wake(&mut self, program: &mut AsyncProgram) {
         while self.answers.front().is_some_and(|(at, _)| *at <= self.now) {
             let (_, tlp) = self.answers.pop_front().unwrap();
-            self.endpoint.handle_tlp(self.now, tlp);
+            self.endpoint.handle_tlp(self.now, &tlp);
         }
         if self.endpoint.poll_timeout().is_some_and(|at| at <= self.now) {
             self.endpoint.handle_timeout(self.now);
@@ -124,7 +124,7 @@ impl Slot {
             HostOutput::Extension(_) => return,
             other => panic!("no driver here does {other:?}"),
         };
-        self.endpoint.handle_tlp(self.now, Tlp::new(Repr::new(body), data).with_carry(true));
+        self.endpoint.handle_tlp(self.now, &Tlp::new(Repr::new(body), data).with_carry(true));
     }
 
     fn config(&mut self, id: HostReadId, op: Access, completer: Bdf, register_dw: u16, first_be: u8) -> Body {

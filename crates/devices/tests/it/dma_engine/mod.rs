@@ -109,7 +109,7 @@ impl Bench {
         let (op, span) = (MemoryOp::Write, Span::covering(address, bytes.len() as u32).unwrap());
         let request = MemoryRequest { op, requester: Bdf::default(), tag: Tag::default(), span };
         let data = Data::Carried(PayloadPool::new().copy(bytes));
-        self.slot.endpoint.handle_tlp(Time::ZERO, Tlp::new(Repr::new(Body::Memory(request)), data));
+        self.slot.endpoint.handle_tlp(Time::ZERO, &Tlp::new(Repr::new(Body::Memory(request)), data));
     }
 
     /// Runs a program of the host's.

@@ -107,7 +107,7 @@ impl Block {
     }
 
     fn handle(&mut self, tlp: Tlp) {
-        self.port.handle_tlp(Time::ZERO, tlp);
+        self.port.handle_tlp(Time::ZERO, &tlp);
     }
 
     fn inputs(&self) -> Vec<DesignInput> {

@@ -2,7 +2,7 @@
 //! An endpoint with devices whose every move a test makes, and a host made by hand.
 
 use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout, PcieLayout};
-use device::shared::Bell;
+use device::shared::Notifier;
 use device::*;
 use riser_endpoint::*;
 use std::cell::RefCell;
@@ -35,7 +35,7 @@ pub(crate) struct State {
     pub(crate) takes: bool,
     /// Begins a read as soon as one has ended, for ever.
     pub(crate) rereads: bool,
-    pub(crate) bell: Option<Bell>,
+    pub(crate) notifier: Option<Notifier>,
     /// What it takes of messages.
     pub(crate) messages: MessageCodes,
     /// The sizes that it was told, each with the number of inputs before it.
@@ -80,8 +80,8 @@ impl Device for Probe {
         self.0.borrow().messages
     }
 
-    fn set_bell(&mut self, bell: Bell) -> bool {
-        self.0.borrow_mut().bell = Some(bell);
+    fn set_notifier(&mut self, notifier: Notifier) -> bool {
+        self.0.borrow_mut().notifier = Some(notifier);
         true
     }
 
@@ -96,14 +96,14 @@ impl Probe {
     pub(crate) fn push(&self, class: Class, output: Output) {
         let state = &mut *self.0.borrow_mut();
         state.outputs[class.index()].push_back(output);
-        state.bell.iter().for_each(Bell::ring);
+        state.notifier.iter().for_each(Notifier::notify);
     }
 
     /// Takes these requests; likewise.
     pub(crate) fn take(&self, tokens: Vec<Token>) {
         let state = &mut *self.0.borrow_mut();
         state.taken.extend(tokens);
-        state.bell.iter().for_each(Bell::ring);
+        state.notifier.iter().for_each(Notifier::notify);
     }
 
     pub(crate) fn take_inputs(&self) -> Vec<Input> {
@@ -190,7 +190,7 @@ impl Bench {
     }
 
     pub(crate) fn handle(&mut self, tlp: Tlp) {
-        self.endpoint.handle_tlp(Time::ZERO, tlp);
+        self.endpoint.handle_tlp(Time::ZERO, &tlp);
         self.check_refusals();
     }
 

@@ -222,9 +222,9 @@ fn credits_return_only_when_the_device_takes() {
     assert_eq!(bench.credits(), [(0, 0); 3]);
     assert!(bench.endpoint.waits_for().unwrap().contains("5 requests not taken"));
     let tokens = bench.probe().tokens();
-    bench.probe().0.borrow_mut().taken.extend(&tokens[..2]);
+    bench.probe().take(tokens[..2].to_vec());
     assert_eq!(bench.credits(), [(2, 8), (0, 0), (0, 0)]);
-    bench.probe().0.borrow_mut().taken.extend(&tokens[1..]);
+    bench.probe().take(tokens[1..].to_vec());
     assert_eq!(bench.credits(), [(2, 8), (1, 0), (0, 0)]);
     assert_eq!(bench.endpoint.counters().stale_tokens, 1, "one was taken twice");
 }

@@ -133,20 +133,20 @@ fn a_shared_engine_is_heard_of_whoever_was_called() {
         let mut endpoint = endpoint((0..count).map(|n| engine.function(n)).collect());
         let order: Vec<u16> = (0..count).map(|n| (n * 7 + 3) % count).collect();
         for &n in &order {
-            endpoint.handle_tlp(Time::ZERO, mwr(page(n), &[0; 4]));
+            endpoint.handle_tlp(Time::ZERO, &mwr(page(n), &[0; 4]));
         }
         assert_eq!(std::iter::from_fn(|| endpoint.poll_credits()).count(), order.len());
         let mut served = Vec::new();
         while let [asked] = &all(&mut endpoint, Time::ZERO, Class::NonPosted)[..] {
             served.push(request(asked).requester.bits() - EP.bits());
-            answer(asked).into_iter().for_each(|c| endpoint.handle_tlp(Time::ZERO, c));
+            answer(asked).into_iter().for_each(|c| endpoint.handle_tlp(Time::ZERO, &c));
         }
         assert_eq!(served, order, "{count} functions, says: {says}");
         assert_eq!(endpoint.ready(), Ready::TAKEN, "the credits of completions");
     }
 }
 
-/// What a write to any of several functions makes another one send; they share it, and nobody rings.
+/// What a write to any of several functions makes another one send; they share it, and nobody notifies.
 #[derive(Default)]
 struct Mail {
     taken: Vec<(u16, Token)>,
@@ -203,7 +203,7 @@ impl Device for Silent {
     }
 }
 
-/// Whatever their number, functions that share something and never ring are asked: at once, and when a time has come that
+/// Whatever their number, functions that share something and never notify are asked: at once, and when a time has come that
 /// another one's call has set.
 #[test]
 fn functions_that_share_without_a_bell_do_not_stall() {
@@ -214,7 +214,7 @@ fn functions_that_share_without_a_bell_do_not_stall() {
             Box::new(Silent { number, count, delay, mail, now })
         };
         let mut endpoint = endpoint((0..count).map(function).collect());
-        endpoint.handle_tlp(Time::ZERO, mwr(page(count - 1), &[0; 4]));
+        endpoint.handle_tlp(Time::ZERO, &mwr(page(count - 1), &[0; 4]));
         assert!(endpoint.ready().contains(Ready::TAKEN) && endpoint.poll_credits().is_some());
         if delay_us > 0 {
             assert!(all(&mut endpoint, Time::ZERO, Class::Posted).is_empty());
@@ -253,7 +253,7 @@ fn a_function_that_uses_the_io_of_another_is_heard_of() {
             }))
         }));
         let mut endpoint = endpoint(devices);
-        endpoint.handle_tlp(Time::ZERO, mwr(page(1), &[0; 4]));
+        endpoint.handle_tlp(Time::ZERO, &mwr(page(1), &[0; 4]));
         let mut written = Vec::new();
         while endpoint.poll_timeout() == Some(Time::ZERO) || endpoint.ready() != Ready::NONE {
             endpoint.handle_timeout(Time::ZERO);
@@ -295,7 +295,7 @@ fn a_channel_wakes_a_function_that_nobody_called() {
         }));
         let mut endpoint = endpoint(devices);
         for n in 1..count {
-            endpoint.handle_tlp(Time::ZERO, mwr(page(n), &(0x1000 * u64::from(n)).to_le_bytes()));
+            endpoint.handle_tlp(Time::ZERO, &mwr(page(n), &(0x1000 * u64::from(n)).to_le_bytes()));
         }
         let mut written = Vec::new();
         // As a link does: polls, and comes back when it is told to.
@@ -392,7 +392,7 @@ fn all_functions_capture_the_slot_power_limit() {
             length_dw: Some(1),
         };
         let data = Data::Carried(PayloadPool::new().copy(&[value, scale, 0, 0]));
-        endpoint.handle_tlp(Time::ZERO, Tlp::new(Repr::new(Body::Message(body)), data));
+        endpoint.handle_tlp(Time::ZERO, &Tlp::new(Repr::new(Body::Message(body)), data));
         // Captured Slot Power Limit Value and Scale (`PCIe 5.0 §7.5.3.3`).
         for n in 0..2 {
             let config = endpoint.config(n).unwrap();

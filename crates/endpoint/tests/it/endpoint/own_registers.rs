@@ -134,7 +134,7 @@ fn a_mailbox_in_async_code() {
     let (name, limits, pool) = ("mailbox".into(), EndpointLimits::default(), PayloadPool::new());
     let mut endpoint = Endpoint::new(EndpointConfig { name, functions, limits, pool }).unwrap();
     let mut ask = |request: Tlp| {
-        endpoint.handle_tlp(Time::ZERO, request);
+        endpoint.handle_tlp(Time::ZERO, &request);
         endpoint.poll_tlp(Time::ZERO, Class::Completion, TcSet::ALL).unwrap()
     };
     let write = |dw, byte_enables, data: &[u8]| cfg(Access::Write, EP, dw, byte_enables, data);

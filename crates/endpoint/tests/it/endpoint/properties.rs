@@ -250,7 +250,7 @@ proptest! {
             let at = tlp.class().index();
             owed[at] = (owed[at].0 + 1, owed[at].1 + tlp.data_credits());
             let now = us(n * 1_000);
-            bench.endpoint.handle_tlp(now, tlp);
+            bench.endpoint.handle_tlp(now, &tlp);
             if drain {
                 bench.advance(now);
             }

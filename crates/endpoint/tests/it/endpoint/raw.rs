@@ -32,7 +32,7 @@ fn a_script_against_an_endpoint() {
         bench.handle(tlp);
     }
     for tlp in bench.poll_all(Class::Completion) {
-        raw.handle_tlp(us(1), tlp);
+        raw.handle_tlp(us(1), &tlp);
     }
     assert_eq!((raw.received().len(), raw.unrecorded()), (1, 1));
     assert_eq!(raw.received()[0].0, us(1));

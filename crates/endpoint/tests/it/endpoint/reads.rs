@@ -222,7 +222,7 @@ fn a_timeout_quarantines_the_tag_until_nothing_can_come() {
     assert_eq!((bench.endpoint.counters().completion_timeouts, bench.config(AER_STATUS)), (1, 1 << 14));
     assert!(bench.poll(Class::NonPosted).is_none(), "the tag is out of use");
     // Late, but not too late: counted, and the tag is free.
-    bench.endpoint.handle_tlp(us(60), answer(&first).remove(0));
+    bench.endpoint.handle_tlp(us(60), &answer(&first).remove(0));
     assert!(bench.probe().done().is_empty());
     assert_eq!(bench.endpoint.counters().late_completions, 1);
     assert!(bench.endpoint.poll_tlp(us(60), Class::NonPosted, tlp::TcSet::ALL).is_some());

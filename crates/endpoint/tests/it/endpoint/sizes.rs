@@ -112,9 +112,9 @@ fn async_code_sees_them_from_its_first_line_on() {
     write(&mut endpoint, 5, (BAR0 >> 32) as u32);
     write(&mut endpoint, DEVICE_CONTROL, sizes(2, 3));
     write(&mut endpoint, COMMAND, 0x6);
-    endpoint.handle_tlp(Time::ZERO, mwr(BAR0, &[0; 4]));
+    endpoint.handle_tlp(Time::ZERO, &mwr(BAR0, &[0; 4]));
     write(&mut endpoint, DEVICE_CONTROL, sizes(1, 3));
-    endpoint.handle_tlp(Time::ZERO, mwr(BAR0, &[0; 4]));
+    endpoint.handle_tlp(Time::ZERO, &mwr(BAR0, &[0; 4]));
     write(&mut endpoint, DEVICE_CONTROL, sizes(1, 3) | 1 << 15);
     assert_eq!(*log.borrow(), [(512, 1024), (512, 1024), (256, 1024), (256, 512)]);
 }

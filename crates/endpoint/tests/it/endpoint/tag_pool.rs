@@ -207,7 +207,7 @@ impl Rig {
                 let at = at % self.out.len();
                 if !self.out[at].resting {
                     let out = self.out.swap_remove(at);
-                    self.bench.endpoint.handle_tlp(self.now, refuse(&out.tlp, Status::UnsupportedRequest));
+                    self.bench.endpoint.handle_tlp(self.now, &refuse(&out.tlp, Status::UnsupportedRequest));
                     self.failed(out.function, out.read);
                 }
             }
@@ -274,7 +274,7 @@ impl Rig {
         if out.answers.is_empty() {
             self.out.swap_remove(at);
         }
-        self.bench.endpoint.handle_tlp(self.now, tlp);
+        self.bench.endpoint.handle_tlp(self.now, &tlp);
     }
 
     /// The tag alone does not make a completion expected.
@@ -286,7 +286,7 @@ impl Rig {
         let Body::Completion(c) = &mut tlp.repr.body else { return Ok(()) };
         c.requester = id(f);
         let before = *self.bench.endpoint.counters();
-        self.bench.endpoint.handle_tlp(self.now, tlp);
+        self.bench.endpoint.handle_tlp(self.now, &tlp);
         let after = *self.bench.endpoint.counters();
         prop_assert_eq!(after.unexpected_completions, before.unexpected_completions + 1);
         prop_assert_eq!(after.late_completions, before.late_completions);

@@ -55,8 +55,8 @@ impl Stream {
 }
 
 impl TlpPort for Stream {
-    fn handle_tlp(&mut self, _now: Time, tlp: Tlp) {
-        self.credits.push_back(CreditReturn::of(&tlp));
+    fn handle_tlp(&mut self, _now: Time, tlp: &Tlp) {
+        self.credits.push_back(CreditReturn::of(tlp));
         if let Body::Completion(c) = tlp.repr.body {
             let open = &mut self.open[usize::from(c.tag.bits())];
             *open += tlp.data.len() as u32;

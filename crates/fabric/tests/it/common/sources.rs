@@ -50,8 +50,8 @@ pub(crate) fn write(tc: u8, size: u32) -> Tlp {
 }
 
 impl TlpPort for Sources {
-    fn handle_tlp(&mut self, _now: Time, tlp: Tlp) {
-        self.credits.push_back(CreditReturn::of(&tlp));
+    fn handle_tlp(&mut self, _now: Time, tlp: &Tlp) {
+        self.credits.push_back(CreditReturn::of(tlp));
     }
 
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {

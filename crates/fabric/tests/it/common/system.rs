@@ -236,7 +236,7 @@ impl Raw {
 }
 
 impl TlpPort for Raw {
-    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+    fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
         self.0.borrow_mut().handle_tlp(now, tlp);
     }
     fn poll_tlp(&mut self, now: Time, class: Class, room: tlp::TcSet) -> Option<Tlp> {

@@ -63,8 +63,8 @@ impl Both {
 }
 
 impl TlpPort for Both {
-    fn handle_tlp(&mut self, _now: Time, tlp: Tlp) {
-        self.credits.push_back(CreditReturn::of(&tlp));
+    fn handle_tlp(&mut self, _now: Time, tlp: &Tlp) {
+        self.credits.push_back(CreditReturn::of(tlp));
         if let Body::Completion(c) = tlp.repr.body {
             let open = &mut self.open[usize::from(c.tag.bits())];
             *open += tlp.data.len() as u32;

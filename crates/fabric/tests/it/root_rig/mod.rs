@@ -136,14 +136,14 @@ impl End {
 }
 
 impl TlpPort for End {
-    fn handle_tlp(&mut self, _now: Time, tlp: Tlp) {
+    fn handle_tlp(&mut self, _now: Time, tlp: &Tlp) {
         let mut state = self.0.borrow_mut();
-        state.credits.push_back(CreditReturn::of(&tlp));
+        state.credits.push_back(CreditReturn::of(tlp));
         if tlp.class() == Class::NonPosted {
-            let answers = state.answer.as_mut().map(|answer| answer(&tlp)).unwrap_or_default();
+            let answers = state.answer.as_mut().map(|answer| answer(tlp)).unwrap_or_default();
             answers.into_iter().for_each(|tlp| state.push(tlp));
         }
-        state.received.push(tlp);
+        state.received.push(tlp.clone());
     }
 
     fn poll_tlp(&mut self, _now: Time, class: Class, _room: TcSet) -> Option<Tlp> {

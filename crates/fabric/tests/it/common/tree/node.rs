@@ -462,10 +462,10 @@ fn vendor_message(routing: MessageRouting, to: Bdf, number: u32) -> Message {
 }
 
 impl TlpPort for Node {
-    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+    fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
         self.now = self.now.max(now);
         match tlp.repr.body {
-            Body::Memory(m) if m.op == MemoryOp::Read => return self.ask(&m, &tlp),
+            Body::Memory(m) if m.op == MemoryOp::Read => return self.ask(&m, tlp),
             Body::Memory(m) => {
                 if let Some(&[a, b, c, d, ..]) = tlp.data.bytes() {
                     self.take_number(m.requester, tlp.repr.tc.bits(), u32::from_le_bytes([a, b, c, d]));
@@ -477,12 +477,12 @@ impl TlpPort for Node {
             }
             // Of the switch above.
             Body::Message(_) => {}
-            Body::Completion(c) => self.complete(&c, &tlp),
+            Body::Completion(c) => self.complete(&c, tlp),
             Body::Io(_) | Body::Config(_) | Body::Atomic(_) => {
                 self.wrong(format!("is sent {}", tlp.repr.name()))
             }
         }
-        self.give_back(&tlp);
+        self.give_back(tlp);
     }
 
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The owners of ports behind one interface, which asks them for TLPs: root ports, devices in slots, ports of switches.
+//! The owners of ports, as the pump sees them: root ports, devices in slots and ports of switches give TLPs and return credits.
 
 use super::Slot;
 use crate::ledger::Ledger;
@@ -9,12 +9,12 @@ use crate::switch::Switch;
 use crate::topology::LinkId;
 use crate::wire::PortState;
 use device::Ready;
-use endpoint::CreditReturn;
+use endpoint::{CreditReturn, PortStatus};
 use link::Port;
-use tlp::{Account, Class, TcSet, Time, Tlp};
+use tlp::{Account, Body, Class, MemoryOp, TcSet, Time, Tlp};
 
-/// The owner of a port, as the giver of its TLPs.
-pub(super) trait Giver {
+/// The owner of a port: it gives TLPs to send and returns credits.
+pub(super) trait PortOwner {
     /// The classes of the TLPs that it has to send, bits by [`Class::index`].
     fn outputs(&self) -> u8;
 
@@ -24,16 +24,16 @@ pub(super) trait Giver {
     }
 
     /// Its next TLP of `class`, of one of the Traffic Classes in `room`.
-    fn give(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp>;
+    fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp>;
 
-    /// Follows `give`: returns the account that the TLP has from here on.
+    /// Follows `poll_tlp`: returns the account that the TLP has from here on.
     fn account(&mut self, ledger: &mut Ledger, now: Time, class: Class, tlp: &Tlp) -> Account;
 
     /// Returns the credits that are due. True if that may have changed what it has to send.
     fn return_credits(&mut self, port: &mut Port, now: Time) -> bool;
 
     /// Moves its TLPs to `port` as far as there is room, and returns its credits. False if it has nothing more.
-    // Inlined into its callers, which know the giver.
+    // Inlined into its callers, which know the owner.
     #[inline(always)]
     fn refill(&mut self, port: &mut PortState, now: Time, ledger: &mut Ledger) -> bool {
         let (mut outputs, mut done) = (self.outputs(), 0);
@@ -61,14 +61,14 @@ pub(super) trait Giver {
             return false;
         }
         // The TLP moves only once more, into the port: each move of a freshly written TLP waits for the writes.
-        let Some(tlp) = self.give(now, class, room) else { return false };
+        let Some(tlp) = self.poll_tlp(now, class, room) else { return false };
         let account = self.account(ledger, now, class, &tlp);
         port.port.enqueue(now, tlp, account);
         true
     }
 }
 
-fn give_back(port: &mut Port, now: Time, credit: CreditReturn) {
+fn return_credit(port: &mut Port, now: Time, credit: CreditReturn) {
     port.return_credits(now, credit.tc, credit.class, credit.data_credits);
 }
 
@@ -77,8 +77,8 @@ fn first_class(set: u8) -> Option<Class> {
     Class::ALL.get(set.trailing_zeros() as usize).copied()
 }
 
-/// Root port `port` of a host, as a giver.
-pub(super) struct RootOutput<'a> {
+/// Root port `port` of a host.
+pub(super) struct RootPortOwner<'a> {
     root: &'a mut RootComplex,
     port: usize,
     link: usize,
@@ -86,19 +86,19 @@ pub(super) struct RootOutput<'a> {
     pub(super) moved: bool,
 }
 
-impl<'a> RootOutput<'a> {
-    pub(super) fn of(root: &'a mut RootComplex, port: usize, link: LinkId) -> RootOutput<'a> {
-        RootOutput { root, port, link: link.0 as usize, moved: false }
+impl<'a> RootPortOwner<'a> {
+    pub(super) fn of(root: &'a mut RootComplex, port: usize, link: LinkId) -> RootPortOwner<'a> {
+        RootPortOwner { root, port, link: link.0 as usize, moved: false }
     }
 }
 
-impl Giver for RootOutput<'_> {
+impl PortOwner for RootPortOwner<'_> {
     fn outputs(&self) -> u8 {
         self.root.outputs(self.port)
     }
 
     #[inline]
-    fn give(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+    fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         self.root.poll_tlp(self.port, now, class, room)
     }
 
@@ -112,7 +112,7 @@ impl Giver for RootOutput<'_> {
 
     fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
         for credit in self.root.owed_credits(self.port).drain(..) {
-            give_back(port, now, credit);
+            return_credit(port, now, credit);
         }
         false
     }
@@ -120,20 +120,25 @@ impl Giver for RootOutput<'_> {
 
 /// The device in slot `number`. It is asked what it is ready for whenever that may have changed: a TLP that was
 /// accepted or refused may let it go on.
-pub(super) struct SlotOutput<'a> {
+pub(super) struct SlotOwner<'a> {
     slot: &'a mut Slot,
     number: usize,
     ready: Ready,
+    /// Accounts of its writes are opened only if they leave the fast path.
+    opens_late: bool,
+    /// When it is to be called next, if it has said so since it was called last.
+    pub(super) timeout: Option<Option<Time>>,
 }
 
-impl<'a> SlotOutput<'a> {
-    pub(super) fn of(slot: &'a mut Slot, number: usize) -> SlotOutput<'a> {
-        let ready = slot.device.ready();
-        SlotOutput { slot, number, ready }
+impl<'a> SlotOwner<'a> {
+    #[inline(always)]
+    pub(super) fn of(slot: &'a mut Slot, number: usize, port: &Port) -> SlotOwner<'a> {
+        let (ready, opens_late) = (slot.device.ready(), slot.is_below_root && port.rare().is_empty());
+        SlotOwner { slot, number, ready, opens_late, timeout: None }
     }
 }
 
-impl Giver for SlotOutput<'_> {
+impl PortOwner for SlotOwner<'_> {
     fn outputs(&self) -> u8 {
         self.ready.outputs() | self.slot.holds
     }
@@ -143,17 +148,23 @@ impl Giver for SlotOutput<'_> {
     }
 
     #[inline]
-    fn give(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+    fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         if self.slot.holds(class) {
             return self.slot.next_held(class, room);
         }
-        let given = self.slot.device.poll_tlp(now, class, room);
-        self.ready = self.slot.device.ready();
-        let tc = given.as_ref()?.repr.tc;
-        if room.contains(tc) { given } else { self.slot.hold(class, given) }
+        let mut status = PortStatus::default();
+        let mut given = self.slot.device.poll_tlp_and_status(now, class, room, &mut status);
+        (self.ready, self.timeout) = (status.ready, Some(status.timeout));
+        if !given.as_ref().is_none_or(|tlp| room.contains(tlp.repr.tc)) {
+            self.slot.hold(class, given.take());
+        }
+        given
     }
 
     fn account(&mut self, ledger: &mut Ledger, now: Time, class: Class, tlp: &Tlp) -> Account {
+        if self.opens_late && matches!(&tlp.repr.body, Body::Memory(m) if m.op == MemoryOp::Write) {
+            return ledger.defer();
+        }
         ledger.leaving(now, self.number, class, tlp)
     }
 
@@ -161,26 +172,27 @@ impl Giver for SlotOutput<'_> {
         while self.ready.contains(Ready::TAKEN)
             && let Some(credit) = self.slot.device.poll_credits()
         {
-            give_back(port, now, credit);
+            return_credit(port, now, credit);
             self.ready = self.slot.device.ready();
+            self.timeout = None;
         }
         true
     }
 }
 
-/// Port `port` of a switch, as a giver.
-pub(super) struct SwitchPort<'a> {
+/// Port `port` of a switch.
+pub(super) struct SwitchPortOwner<'a> {
     pub(super) switch: &'a mut Switch,
     pub(super) port: usize,
 }
 
-impl Giver for SwitchPort<'_> {
+impl PortOwner for SwitchPortOwner<'_> {
     fn outputs(&self) -> u8 {
         self.switch.outputs(self.port)
     }
 
     #[inline]
-    fn give(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+    fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         self.switch.poll_tlp(self.port, now, class, room)
     }
 
@@ -191,7 +203,7 @@ impl Giver for SwitchPort<'_> {
 
     fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
         while let Some(credit) = self.switch.poll_credits(self.port) {
-            give_back(port, now, credit);
+            return_credit(port, now, credit);
         }
         false
     }

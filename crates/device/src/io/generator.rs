@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! DMA requests that a state machine generates, in place of tasks. A task costs several hundred instructions for each transfer,
+//! which matters to devices that do nothing but transfer.
+
+use super::{Io, Shared};
+use crate::seam::{DmaError, DmaId, Output};
+use exec::wake;
+use std::cell::{Cell, RefCell};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use tlp::{Class, Data, Time};
+
+/// A state machine that generates requests of a device. Within a class, its requests go before those of the tasks.
+///
+/// ```
+/// use riser_device::io::{Generator, Io};
+/// use riser_device::{DmaError, DmaWrite, Output};
+/// use tlp::{Class, Data, Time};
+///
+/// /// Writes 64 bytes at each multiple of 64 below `end`.
+/// struct Fill {
+///     next: u64,
+///     end: u64,
+/// }
+///
+/// impl Generator for Fill {
+///     fn outputs(&self) -> u8 {
+///         u8::from(self.next < self.end) << Class::Posted.index()
+///     }
+///
+///     fn poll_output(&mut self, _now: Time, class: Class) -> Option<Output> {
+///         let has_one = class == Class::Posted && self.next < self.end;
+///         let address = std::mem::replace(&mut self.next, self.next + 64 * u64::from(has_one));
+///         has_one.then(|| Output::Write(DmaWrite::new(address, Data::Counted(64))))
+///     }
+///
+///     fn handle_done(&mut self, _now: Time, _number: u32, _result: Result<Data, DmaError>) {}
+///
+///     fn is_done(&self) -> bool {
+///         self.next >= self.end
+///     }
+/// }
+///
+/// async fn device(io: Io) -> Result<(), DmaError> {
+///     io.generate(Box::new(Fill { next: 0, end: 4096 })).await;
+///     io.interrupt(0).await
+/// }
+/// ```
+pub trait Generator {
+    /// The classes of which it has requests, bits by [`Class::index`].
+    fn outputs(&self) -> u8;
+
+    /// The next request of `class`, which the endpoint accepts. Reads and AtomicOps have IDs made by [`generated_id`].
+    fn poll_output(&mut self, now: Time, class: Class) -> Option<Output>;
+
+    /// Read or AtomicOp `number` has ended.
+    fn handle_done(&mut self, now: Time, number: u32, result: Result<Data, DmaError>);
+
+    /// True if it will have no requests any more.
+    fn is_done(&self) -> bool;
+}
+
+/// Set in the IDs of generated reads and AtomicOps, and in no others.
+const GENERATED: u32 = 1 << 31;
+
+/// The ID of read or AtomicOp `number`, below 2^31, of a [`Generator`].
+pub const fn generated_id(number: u32) -> DmaId {
+    DmaId(GENERATED | number)
+}
+
+/// The number of a generated read or AtomicOp; `None` for one of a task.
+pub(super) const fn generated_number(id: DmaId) -> Option<u32> {
+    if id.0 & GENERATED == 0 { None } else { Some(id.0 & !GENERATED) }
+}
+
+/// The generator of a device, if there is one.
+#[derive(Default)]
+pub(super) struct Generated {
+    generator: RefCell<Option<Box<dyn Generator>>>,
+    waker: Cell<Option<Waker>>,
+    outputs: Cell<u8>,
+}
+
+impl Generated {
+    /// Whether it has a request of `class`.
+    #[inline(always)]
+    pub(super) fn has(&self, class: Class) -> bool {
+        self.outputs.get() & 1 << class.index() != 0
+    }
+
+    /// Drops the generator; its future never ends.
+    pub(super) fn clear(&self) {
+        self.generator.take();
+        self.outputs.set(0);
+    }
+}
+
+/// Ends when a generator is done.
+#[must_use = "futures do nothing unless awaited"]
+pub struct Generating {
+    shared: Rc<Shared>,
+}
+
+impl Future for Generating {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let generated = &self.shared.generated;
+        if generated.generator.borrow().is_none() {
+            return Poll::Ready(());
+        }
+        generated.waker.set(Some(cx.waker().clone()));
+        Poll::Pending
+    }
+}
+
+impl Io {
+    /// Lets `generator` make requests from now on; it takes the place of an earlier one. Ends when it is done.
+    pub fn generate(&self, generator: Box<dyn Generator>) -> Generating {
+        let shared = Rc::clone(&self.shared);
+        shared.note_generated(&*generator);
+        shared.generated.generator.replace(Some(generator));
+        Generating { shared }
+    }
+}
+
+impl Shared {
+    /// The next request of the generator, which has one of `class`.
+    #[inline(always)]
+    pub(super) fn poll_generated(&self, now: Time, class: Class) -> Option<Output> {
+        let mut slot = self.generated.generator.borrow_mut();
+        let generator = slot.as_mut()?;
+        let output = generator.poll_output(now, class);
+        self.note_generated(&**generator);
+        if !self.generated.has(class) {
+            self.core.see(class.index(), self.core.is_empty(class.index()));
+        }
+        let is_done = self.generated.outputs.get() == 0 && generator.is_done();
+        drop(slot);
+        if is_done {
+            self.end_generated();
+        }
+        output
+    }
+
+    pub(super) fn generated_done(&self, now: Time, number: u32, result: Result<Data, DmaError>) {
+        let mut slot = self.generated.generator.borrow_mut();
+        let Some(generator) = slot.as_mut() else { return };
+        generator.handle_done(now, number, result);
+        self.note_generated(&**generator);
+        let is_done = self.generated.outputs.get() == 0 && generator.is_done();
+        drop(slot);
+        if is_done {
+            self.end_generated();
+        }
+    }
+
+    /// Notes what the generator has now.
+    #[inline]
+    fn note_generated(&self, generator: &dyn Generator) {
+        let now = generator.outputs();
+        let mut new = now & !self.generated.outputs.replace(now);
+        while new != 0 {
+            self.core.tell(new.trailing_zeros() as usize);
+            new &= new - 1;
+        }
+    }
+
+    #[cold]
+    fn end_generated(&self) {
+        self.generated.clear();
+        wake(self.generated.waker.take());
+        self.run();
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fast path of the two steps that most hops consist of: a new TLP goes onto the wire, and a write that arrives at a root
+//! port has its turn in memory. Each step either does what the general path would do, or changes nothing.
+
+use super::Fabric;
+use super::pump::Put;
+use crate::ledger::UNOPENED;
+use crate::topology::{Owner, PortId};
+use link::{Rare, SentTlp};
+use tlp::{Account, Class};
+
+impl Fabric {
+    /// Makes all ports take the general path from now on: to compare both paths in tests.
+    pub fn take_general_path(&mut self) {
+        self.set_rare(Rare::GENERAL_PATH, true);
+    }
+
+    /// Sets or clears rare features of all ports.
+    pub(super) fn set_rare(&mut self, features: Rare, on: bool) {
+        self.ports.iter_mut().for_each(|state| state.port.set_rare(features, on));
+    }
+
+    /// Sends the next new TLP of the port at `index`, if neither end of the link has rare features.
+    #[inline(always)]
+    pub(super) fn send_fast(&mut self, index: usize) -> Option<Put> {
+        let now = self.now;
+        let peer = self.ports.get(index)?.id.peer().index();
+        let Ok([state, peer]) = self.ports.get_disjoint_mut([index, peer]) else { return None };
+        if !state.port.may_transmit_fast(now) || !peer.port.rare().is_empty() {
+            return None;
+        }
+        let SentTlp { sequence, start, end, credit_wait, data_bytes, tlp } = state.port.transmit_fast(now)?;
+        let arrival = end + peer.propagation;
+        if tlp.account != UNOPENED {
+            self.ledger.sent(tlp.account, start, end, arrival, credit_wait);
+        }
+        if data_bytes != 0 && self.ledger.is_flow(tlp, data_bytes) {
+            state.flow.add(data_bytes, start, end);
+        }
+        peer.push_tlp(sequence, arrival, &mut self.queue);
+        Some(Put::NewTlp)
+    }
+
+    /// A write arrives at a root port; false if it must take the general path.
+    #[inline(always)]
+    pub(super) fn arrive_fast(&mut self, id: PortId, sequence: u16) -> bool {
+        let now = self.now;
+        let ends = [id.index(), id.peer().index()];
+        let Ok([state, sender]) = self.ports.get_disjoint_mut(ends) else { return false };
+        let Owner::Root(host, n) = state.owner else { return false };
+        if !state.port.rare().is_empty() {
+            return false;
+        }
+        let Some((tlp, times)) = sender.port.lend_sent(sequence) else { return false };
+        let root = &mut self.hosts[host].root;
+        let Some(write) = root.plan_write(n as usize, now, tlp) else { return false };
+        if !state.port.accept_fast(now, sequence, Class::Posted, write.data_credits) {
+            return false;
+        }
+        self.totals.tlp_hops += 1;
+        self.last_progress = now;
+        root.take_write(&write, tlp);
+        if tlp.account == UNOPENED {
+            self.ledger.written_unopened(id.link(), tlp, times, [now, write.asked, write.visible]);
+            // The transaction is over, even if the TLP is sent again.
+            tlp.account = Account::NONE;
+        } else {
+            self.ledger.written(tlp.account, write.asked, write.visible);
+        }
+        state.port.return_credits_fast(now, Class::Posted, write.data_credits);
+        state.arm(now, &mut self.queue);
+        true
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fast path of a port without [`Rare`] features: one channel, which is up, and all credits from this life of the link. Each
+//! step either does what the general path would do, or changes nothing and returns false.
+
+use super::{Port, pending};
+use crate::rare::Rare;
+use crate::replay::TransmitTimes;
+use crate::sequence::Sequence;
+use crate::tx::Lengths;
+use tlp::{Account, Class, Duration, Flaw, Time, Tlp, TrafficClass};
+
+/// A new TLP that [`Port::transmit_fast`] has sent.
+#[derive(Clone, Copy, Debug)]
+pub struct SentTlp<'a> {
+    /// Its sequence number.
+    pub sequence: u16,
+    /// When its first symbol leaves.
+    pub start: Time,
+    /// When its last symbol has left.
+    pub end: Time,
+    /// How long it has waited for credits at the head of its queue.
+    pub credit_wait: Duration,
+    /// Bytes of its data, in whole DWs.
+    pub data_bytes: u32,
+    /// The TLP, which stays in the replay buffer.
+    pub tlp: &'a Tlp,
+}
+
+impl Port {
+    /// The rare features of this port.
+    #[inline(always)]
+    pub fn rare(&self) -> Rare {
+        self.rare
+    }
+
+    /// Sets or clears features that the driver knows of: [`Rare::TAPPED`], [`Rare::FAULTS`], [`Rare::CUT_THROUGH`] and
+    /// [`Rare::GENERAL_PATH`]. The port sets the others itself.
+    #[cold]
+    pub fn set_rare(&mut self, features: Rare, on: bool) {
+        self.rare.set(features, on);
+    }
+
+    /// Finds the features that the port knows of again. Called whenever one may have changed.
+    #[cold]
+    pub(super) fn note_rare(&mut self) {
+        let several = self.channels.len() != 1 || !self.arbiter.serves_only_vc0();
+        self.rare.set(Rare::INACTIVE, self.down || !self.channels[0].is_active());
+        self.rare.set(Rare::NO_CREDITS, self.buffer.is_some());
+        self.rare.set(Rare::CHANNELS, several);
+        self.rare.set(Rare::STALE, self.stale != 0);
+    }
+
+    /// The TLP that was sent with this sequence number; `None` if it was acknowledged.
+    #[inline(always)]
+    pub fn lend_tlp(&self, sequence: u16) -> Option<&Tlp> {
+        self.store.get(self.replay.get(Sequence::from_bits(sequence))?)
+    }
+
+    /// The same, to change its account, with the times of its first transmission.
+    #[inline(always)]
+    pub fn lend_sent(&mut self, sequence: u16) -> Option<(&mut Tlp, &TransmitTimes)> {
+        let (handle, times) = self.replay.sent_as(Sequence::from_bits(sequence))?;
+        Some((self.store.get_mut(handle)?, times))
+    }
+
+    /// Whether the next frame is a new TLP that may go onto the wire at `now` by [`transmit_fast`](Self::transmit_fast).
+    #[inline(always)]
+    pub fn may_transmit_fast(&self, now: Time) -> bool {
+        self.rare.is_empty() && self.pending == 0 && self.sendable != 0 && now >= self.wire.free_at()
+    }
+
+    /// Whether the wire is taken at `now` and the queues of all `classes`, bits by [`Class::index`], are full: the port then
+    /// neither sends nor takes TLPs of these classes.
+    #[inline(always)]
+    pub fn is_busy(&self, now: Time, classes: u8) -> bool {
+        let full = |class: Class| classes & 1 << class.index() == 0 || self.room[class.index()].is_empty();
+        now < self.wire.free_at() && Class::ALL.into_iter().all(full)
+    }
+
+    /// Accepts a TLP that has arrived if it is the next one, well-formed, of TC0, and has its credits.
+    #[inline(always)]
+    pub(super) fn receive_fast(&mut self, now: Time, sequence: u16, tlp: &Tlp) -> bool {
+        self.rare.is_empty()
+            && tlp.repr.tc == TrafficClass::default()
+            && tlp.flaw == Flaw::None
+            && self.accept_fast(now, sequence, tlp.class(), tlp.data_credits())
+    }
+
+    /// The same for a TLP that the caller knows to be well-formed and of TC0, at a port without rare features.
+    #[inline(always)]
+    pub fn accept_fast(&mut self, now: Time, sequence: u16, class: Class, data_credits: u32) -> bool {
+        if !self.receiver.expects(Sequence::from_bits(sequence)) {
+            return false;
+        }
+        let [channel] = &mut self.channels[..] else { return false };
+        let credits = &mut channel.rx[class.index()];
+        if !credits.receive(data_credits) {
+            return false;
+        }
+        let starves = credits.starves_sender();
+        self.deadline_moved |= self.receiver.accept_next(now);
+        self.pending &= !pending::NAK;
+        if starves {
+            self.pending |= u64::from(self.updates.used_up(0, class)) << pending::UPDATE_FC_SHIFT;
+        }
+        true
+    }
+
+    /// As [`return_credits`](Self::return_credits), for a TLP of TC0 at a port without rare features.
+    #[inline(always)]
+    pub fn return_credits_fast(&mut self, now: Time, class: Class, data_credits: u32) {
+        let [channel] = &mut self.channels[..] else { return };
+        let urgent = channel.rx[class.index()].free(data_credits);
+        let before = self.updates.news_deadline();
+        let tell = self.updates.returned(now, 0, class, urgent);
+        self.deadline_moved |= self.updates.news_deadline() != before;
+        self.pending |= u64::from(tell) << pending::UPDATE_FC_SHIFT;
+    }
+
+    /// Chooses what is sent next if TLPs of at most one class wait, the first has its credits, and nothing stalls.
+    #[inline(always)]
+    fn select_fast(&mut self) -> bool {
+        let [channel] = &mut self.channels[..] else { return false };
+        if !self.stalls.none() {
+            return false;
+        }
+        let Some(head) = channel.queue.only_head(&channel.tx) else { return false };
+        if head.is_some_and(|(_, lengths)| !self.replay.has_room(lengths)) {
+            return false;
+        }
+        channel.head = head;
+        let ready = u8::from(head.is_some());
+        (self.ready, self.sendable) = (ready, ready);
+        true
+    }
+
+    #[inline(always)]
+    pub(super) fn enqueue_fast(&mut self, now: Time, tlp: Tlp, account: Account) {
+        let (class, lengths) = (tlp.class(), Lengths::of(&tlp));
+        let handle = self.store.insert(tlp, account);
+        let [channel] = &mut self.channels[..] else { return };
+        let behind_others = channel.queue.head(class).is_some();
+        channel.queue.push(now, class, lengths, handle);
+        if !channel.queue.has_room(class) {
+            let room = &mut self.room[class.index()];
+            *room = room.and(channel.classes.complement());
+        }
+        if !behind_others && !self.select_fast() {
+            self.select(0);
+            self.stalls.note(self.wire.free_at().max(now), &mut self.counters);
+        }
+        if lengths.data > self.admits {
+            self.check_admitted(0, class, lengths);
+        }
+    }
+
+    /// Sends the next new TLP. Call it only if [`may_transmit_fast`](Self::may_transmit_fast) is true.
+    #[inline(always)]
+    pub fn transmit_fast(&mut self, now: Time) -> Option<SentTlp<'_>> {
+        let [channel] = &mut self.channels[..] else { return None };
+        let (class, lengths) = channel.head?;
+        let queued = channel.queue.pop(class)?;
+        channel.tx[class.index()].consume(lengths.data_credits());
+        self.room[class.index()] = self.room[class.index()].or(channel.classes);
+        let credit_wait = self.stalls.take_wait(0, class);
+        let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
+        let times = TransmitTimes { queued_at: queued.at, credit_wait, start, end };
+        let sequence = self.replay.push(lengths, queued.handle, times);
+        self.deadline_moved |= self.replay.sent(end);
+        self.count_new(0, lengths);
+        if class == Class::Completion && lengths.data > 0 {
+            let rest_ps = self.store.get(queued.handle).map_or(0, |tlp| tlp.rest_ps);
+            self.wire.rest(Duration::from_ps(rest_ps.into()));
+        }
+        if !self.select_fast() {
+            self.select(0);
+            self.stalls.note(end, &mut self.counters);
+        }
+        let tlp = self.store.get(queued.handle)?;
+        let data_bytes = lengths.data.into();
+        Some(SentTlp { sequence, start, end, credit_wait, data_bytes, tlp })
+    }
+}
