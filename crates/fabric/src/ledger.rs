@@ -20,11 +20,8 @@ use tlp::{Account, Bdf, Body, Class, Duration, MemoryOp, Span, Status, Tag, Time
 pub const MAX_ACCOUNTS: usize = 1 << INDEX_BITS;
 
 const INDEX_BITS: u32 = 14;
+/// One less than the bits hold: no name is that of a [deferred](Account::DEFERRED) account.
 const GENERATIONS: u32 = (1 << (32 - INDEX_BITS)) - 1;
-
-/// The account of a write that is counted as opened but has no entry: the port that sent it keeps all that is needed
-/// ([`TransmitTimes`]). It gets an entry if it leaves the fast path ([`Ledger::open_late`]).
-pub(crate) const UNOPENED: Account = Account(u32::MAX);
 
 /// The turn that memory gives to a request of a transaction.
 #[derive(Clone, Copy, Debug)]
@@ -277,25 +274,25 @@ impl Ledger {
         entry.charge(Stage::RootComplex, turn.ready);
     }
 
-    /// Counts an account as opened that has no entry yet: see [`UNOPENED`].
+    /// Counts an account as opened that has no entry yet: see [deferred](Account::DEFERRED).
     #[inline(always)]
     pub(crate) fn defer(&mut self) -> Account {
         if !self.is_kept {
             return Account::NONE;
         }
         self.totals.opened += 1;
-        UNOPENED
+        Account::DEFERRED
     }
 
-    /// Whether the account of the TLP of a frame is [`UNOPENED`].
+    /// Whether the account of the TLP of a frame is [deferred](Account::DEFERRED).
     #[inline(always)]
-    pub(crate) fn is_unopened(&self, frame: Option<Frame<&Tlp>>) -> bool {
-        frame.and_then(Frame::tlp).is_some_and(|tlp| tlp.account == UNOPENED)
+    pub(crate) fn is_deferred(&self, frame: Option<Frame<&Tlp>>) -> bool {
+        frame.and_then(Frame::tlp).is_some_and(|tlp| tlp.account == Account::DEFERRED)
     }
 
-    /// Opens the account of an [`UNOPENED`] TLP that `sender` has sent, as if it had had one from the beginning.
+    /// Opens the account of a [deferred](Account::DEFERRED) TLP that `sender` has sent, as if it had had one from the beginning.
     #[cold]
-    pub(crate) fn open_late(
+    pub(crate) fn open_deferred(
         &mut self,
         sender: &mut Port,
         frame: SentFrame,
@@ -317,9 +314,9 @@ impl Ledger {
         account
     }
 
-    /// An [`UNOPENED`] write has arrived at `arrival`, reaches the memory system at `asked`, and is visible from `visible` on.
+    /// A [deferred](Account::DEFERRED) write has arrived at `arrival`, reaches the memory system at `asked`, and is visible from `visible` on.
     #[inline(always)]
-    pub(crate) fn written_unopened(
+    pub(crate) fn written_deferred(
         &mut self,
         link: LinkId,
         tlp: &Tlp,
@@ -401,7 +398,7 @@ impl Ledger {
 
     /// A posted TLP had no effect, or a receiver discarded a TLP of the transaction.
     pub(crate) fn drop(&mut self, account: Account) {
-        self.totals.dropped += u64::from(account == UNOPENED);
+        self.totals.dropped += u64::from(account == Account::DEFERRED);
         let Some(entry) = self.entry(account) else { return };
         entry.generation = 0;
         self.free.push(account.0 % MAX_ACCOUNTS as u32);

@@ -29,10 +29,9 @@ pub(crate) enum Acknowledged {
 struct Slot {
     lengths: Lengths,
     handle: Handle,
-    times: TransmitTimes,
 }
 
-/// The times of the first transmission of a TLP.
+/// The times of the first transmission of a TLP, from which a [deferred](tlp::Account::DEFERRED) account can be opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TransmitTimes {
     /// When the TLP was queued.
@@ -48,6 +47,8 @@ pub struct TransmitTimes {
 /// Unacknowledged TLPs, in a ring indexed by sequence number.
 pub(crate) struct ReplayBuffer {
     ring: Box<[Slot]>,
+    /// Times of the TLPs whose accounts are [deferred](tlp::Account::DEFERRED), by the same index.
+    times: Box<[TransmitTimes]>,
     mask: u16,
     max_tlps: u16,
     max_bytes: u32,
@@ -73,6 +74,7 @@ impl ReplayBuffer {
         let slots = max_tlps.next_power_of_two();
         ReplayBuffer {
             ring: vec![Slot::default(); usize::from(slots)].into_boxed_slice(),
+            times: vec![TransmitTimes::default(); usize::from(slots)].into_boxed_slice(),
             mask: slots - 1,
             max_tlps,
             max_bytes,
@@ -110,9 +112,9 @@ impl ReplayBuffer {
 
     /// Keeps a TLP that is sent now; returns its sequence number.
     #[inline(always)]
-    pub(crate) fn push(&mut self, lengths: Lengths, handle: Handle, times: TransmitTimes) -> u16 {
+    pub(crate) fn push(&mut self, lengths: Lengths, handle: Handle) -> u16 {
         let sequence = self.next_transmit_seq;
-        self.ring[self.index(sequence)] = Slot { lengths, handle, times };
+        self.ring[self.index(sequence)] = Slot { lengths, handle };
         self.bytes += stored(lengths);
         self.next_transmit_seq = sequence.next();
         self.replay_next = self.next_transmit_seq;
@@ -148,7 +150,7 @@ impl ReplayBuffer {
         }
         for _ in 0..count {
             self.ackd_seq = self.ackd_seq.next();
-            let Slot { lengths, handle, .. } = self.ring[self.index(self.ackd_seq)];
+            let Slot { lengths, handle } = self.ring[self.index(self.ackd_seq)];
             self.bytes -= stored(lengths);
             store.remove(handle);
         }
@@ -196,18 +198,23 @@ impl ReplayBuffer {
         Some((sequence.bits(), self.ring[self.index(sequence)].lengths))
     }
 
+    /// Keeps the times of a TLP that was just [pushed](Self::push).
+    #[inline(always)]
+    pub(crate) fn note_times(&mut self, sequence: u16, times: TransmitTimes) {
+        self.times[usize::from(sequence & self.mask)] = times;
+    }
+
+    /// The times that were noted of the TLP with this sequence number.
+    #[inline(always)]
+    pub(crate) fn times(&self, sequence: Sequence) -> &TransmitTimes {
+        &self.times[self.index(sequence)]
+    }
+
     /// The TLP with this sequence number, if it is not acknowledged.
     #[inline(always)]
     pub(crate) fn get(&self, sequence: Sequence) -> Option<Handle> {
-        self.sent_as(sequence).map(|(handle, _)| handle)
-    }
-
-    /// The same, with the times of its first transmission.
-    #[inline(always)]
-    pub(crate) fn sent_as(&self, sequence: Sequence) -> Option<(Handle, &TransmitTimes)> {
         let age = sequence.since(self.ackd_seq);
-        let slot = &self.ring[self.index(sequence)];
-        (age != 0 && age <= self.len()).then_some((slot.handle, &slot.times))
+        (age != 0 && age <= self.len()).then(|| self.ring[self.index(sequence)].handle)
     }
 
     /// The unacknowledged TLPs, oldest first.
@@ -243,13 +250,13 @@ mod tests {
             let mut buffer = ReplayBuffer::new(u16::MAX, u32::MAX, Duration::from_us(1), true);
             for number in 0..=acknowledged.unwrap_or(0) {
                 if acknowledged.is_some() {
-                    assert_eq!(buffer.push(lengths, Handle::default(), TransmitTimes::default()), number);
+                    assert_eq!(buffer.push(lengths, Handle::default()), number);
                     buffer.acknowledge(Time::ZERO, Sequence::from_bits(number), &mut store);
                 }
             }
             let mut sent = 0;
             while buffer.has_room(lengths) {
-                buffer.push(lengths, Handle::default(), TransmitTimes::default());
+                buffer.push(lengths, Handle::default());
                 sent += 1;
                 assert!(buffer.next_transmit_seq.since(buffer.ackd_seq) <= 2048);
             }

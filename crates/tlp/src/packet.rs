@@ -122,6 +122,8 @@ pub struct Account(pub u32);
 impl Account {
     /// No account.
     pub const NONE: Account = Account(0);
+    /// An account that is opened only if it is needed. The port that sends the TLP keeps the times of its transmission for it.
+    pub const DEFERRED: Account = Account(u32::MAX);
 }
 
 impl Repr {

@@ -43,8 +43,8 @@ impl Fabric {
             None => (None, None, false),
             Some(Odd { again, harm, dropped }) => (again.as_ref(), harm.as_deref(), *dropped),
         };
-        if self.ledger.is_unopened(sender.port.lend(frame)) {
-            self.ledger.open_late(&mut sender.port, frame, id.link(), state.propagation);
+        if self.ledger.is_deferred(sender.port.lend(frame)) {
+            self.ledger.open_deferred(&mut sender.port, frame, id.link(), state.propagation);
         }
         // Only after an Ack that a fault has altered is the TLP gone before it arrives.
         let lent = if again.is_some() { frame.with(again) } else { sender.port.lend(frame) };

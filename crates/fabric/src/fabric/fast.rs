@@ -4,7 +4,6 @@
 
 use super::Fabric;
 use super::pump::Put;
-use crate::ledger::UNOPENED;
 use crate::topology::{Owner, PortId};
 use link::{Rare, SentTlp};
 use tlp::{Account, Class};
@@ -31,7 +30,7 @@ impl Fabric {
         }
         let SentTlp { sequence, start, end, credit_wait, data_bytes, tlp } = state.port.transmit_fast(now)?;
         let arrival = end + peer.propagation;
-        if tlp.account != UNOPENED {
+        if tlp.account != Account::DEFERRED {
             self.ledger.sent(tlp.account, start, end, arrival, credit_wait);
         }
         if data_bytes != 0 && self.ledger.is_flow(tlp, data_bytes) {
@@ -60,8 +59,8 @@ impl Fabric {
         self.totals.tlp_hops += 1;
         self.last_progress = now;
         root.take_write(&write, tlp);
-        if tlp.account == UNOPENED {
-            self.ledger.written_unopened(id.link(), tlp, times, [now, write.asked, write.visible]);
+        if tlp.account == Account::DEFERRED {
+            self.ledger.written_deferred(id.link(), tlp, times, [now, write.asked, write.visible]);
             // The transaction is over, even if the TLP is sent again.
             tlp.account = Account::NONE;
         } else {

@@ -125,7 +125,7 @@ pub(super) struct SlotOwner<'a> {
     number: usize,
     ready: Ready,
     /// Accounts of its writes are opened only if they leave the fast path.
-    opens_late: bool,
+    defers_accounts: bool,
     /// When it is to be called next, if it has said so since it was called last.
     pub(super) timeout: Option<Option<Time>>,
 }
@@ -133,8 +133,8 @@ pub(super) struct SlotOwner<'a> {
 impl<'a> SlotOwner<'a> {
     #[inline(always)]
     pub(super) fn of(slot: &'a mut Slot, number: usize, port: &Port) -> SlotOwner<'a> {
-        let (ready, opens_late) = (slot.device.ready(), slot.is_below_root && port.rare().is_empty());
-        SlotOwner { slot, number, ready, opens_late, timeout: None }
+        let (ready, defers_accounts) = (slot.device.ready(), slot.is_below_root && port.rare().is_empty());
+        SlotOwner { slot, number, ready, defers_accounts, timeout: None }
     }
 }
 
@@ -162,7 +162,7 @@ impl PortOwner for SlotOwner<'_> {
     }
 
     fn account(&mut self, ledger: &mut Ledger, now: Time, class: Class, tlp: &Tlp) -> Account {
-        if self.opens_late && matches!(&tlp.repr.body, Body::Memory(m) if m.op == MemoryOp::Write) {
+        if self.defers_accounts && matches!(&tlp.repr.body, Body::Memory(m) if m.op == MemoryOp::Write) {
             return ledger.defer();
         }
         ledger.leaving(now, self.number, class, tlp)

@@ -113,8 +113,8 @@ impl Fabric {
         let sent = state.port.poll_transmit(now);
         // The parts just written are read one by one: reading them as a whole would wait for the writes.
         let Some(Sent { frame, start, end, wait }) = &sent else { return Put::Nothing };
-        if self.ledger.is_unopened(state.port.lend(*frame)) {
-            self.ledger.open_late(&mut state.port, *frame, id.link(), peer.propagation);
+        if self.ledger.is_deferred(state.port.lend(*frame)) {
+            self.ledger.open_deferred(&mut state.port, *frame, id.link(), peer.propagation);
         }
         let Some(lent) = state.port.lend(*frame) else { return Put::Nothing };
         if let Some(tap) = &mut self.tap {

@@ -6,7 +6,7 @@ use super::{Port, pending};
 use crate::rare::Rare;
 use crate::replay::TransmitTimes;
 use crate::sequence::Sequence;
-use crate::tx::Lengths;
+use crate::tx::{Lengths, Queued};
 use tlp::{Account, Class, Duration, Flaw, Time, Tlp, TrafficClass};
 
 /// A new TLP that [`Port::transmit_fast`] has sent.
@@ -56,11 +56,12 @@ impl Port {
         self.store.get(self.replay.get(Sequence::from_bits(sequence))?)
     }
 
-    /// The same, to change its account, with the times of its first transmission.
+    /// The same, to change its account, with the times of its first transmission, which are kept if the account is
+    /// [deferred](Account::DEFERRED).
     #[inline(always)]
     pub fn lend_sent(&mut self, sequence: u16) -> Option<(&mut Tlp, &TransmitTimes)> {
-        let (handle, times) = self.replay.sent_as(Sequence::from_bits(sequence))?;
-        Some((self.store.get_mut(handle)?, times))
+        let sequence = Sequence::from_bits(sequence);
+        Some((self.store.get_mut(self.replay.get(sequence)?)?, self.replay.times(sequence)))
     }
 
     /// Whether the next frame is a new TLP that may go onto the wire at `now` by [`transmit_fast`](Self::transmit_fast).
@@ -154,6 +155,21 @@ impl Port {
         }
     }
 
+    /// Keeps the times of a TLP that is sent, if its account is [deferred](Account::DEFERRED).
+    #[inline(always)]
+    pub(super) fn note_times(
+        &mut self,
+        sequence: u16,
+        queued: &Queued,
+        credit_wait: Duration,
+        [start, end]: [Time; 2],
+    ) {
+        if self.store.get(queued.handle).is_some_and(|tlp| tlp.account == Account::DEFERRED) {
+            let times = TransmitTimes { queued_at: queued.at, credit_wait, start, end };
+            self.replay.note_times(sequence, times);
+        }
+    }
+
     /// Sends the next new TLP. Call it only if [`may_transmit_fast`](Self::may_transmit_fast) is true.
     #[inline(always)]
     pub fn transmit_fast(&mut self, now: Time) -> Option<SentTlp<'_>> {
@@ -164,8 +180,8 @@ impl Port {
         self.room[class.index()] = self.room[class.index()].or(channel.classes);
         let credit_wait = self.stalls.take_wait(0, class);
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
-        let times = TransmitTimes { queued_at: queued.at, credit_wait, start, end };
-        let sequence = self.replay.push(lengths, queued.handle, times);
+        let sequence = self.replay.push(lengths, queued.handle);
+        self.note_times(sequence, &queued, credit_wait, [start, end]);
         self.deadline_moved |= self.replay.sent(end);
         self.count_new(0, lengths);
         if class == Class::Completion && lengths.data > 0 {

@@ -4,7 +4,6 @@
 use super::{Port, pending};
 use crate::frame::{DLLP_WIRE_BYTES, Frame, QueueWait, Sent, TLP_FRAMING_BYTES};
 use crate::notice::Notice;
-use crate::replay::TransmitTimes;
 use crate::tx::Lengths;
 use tlp::{Class, Dllp, Duration, FlowControlKind, Time};
 
@@ -54,8 +53,8 @@ impl Port {
         let credit_wait = self.stalls.take_wait(index, class);
         let wait = Some(QueueWait { queued_at: queued.at, credit_wait });
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
-        let times = TransmitTimes { queued_at: queued.at, credit_wait, start, end };
-        let sequence = self.replay.push(lengths, queued.handle, times);
+        let sequence = self.replay.push(lengths, queued.handle);
+        self.note_times(sequence, &queued, credit_wait, [start, end]);
         if class == Class::Completion && lengths.data > 0 {
             let rest_ps = self.store.get(queued.handle).map_or(0, |tlp| tlp.rest_ps);
             self.wire.rest(Duration::from_ps(rest_ps.into()));
