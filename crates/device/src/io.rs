@@ -720,11 +720,12 @@ impl Device for AsyncDevice {
     fn waits_for(&self) -> Option<String> {
         let mail = self.shared.mail.borrow();
         Some(format!(
-            "{}, {} requests not taken, {} reads not answered, {} completions not accepted",
+            "{}, {} requests not taken, {} reads not answered, {} completions not accepted{}",
             self.shared.core.describe(),
             mail.requests.len(),
             mail.held_reads,
             mail.completions.len(),
+            self.shared.generated.waits_for(),
         ))
     }
 }

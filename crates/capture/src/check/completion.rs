@@ -31,10 +31,10 @@ pub(super) fn judge(
         report(Violation::new(RuleId::CompletionRetry, 0b010));
     }
     let is_memory_read = matches!(body, Body::Memory(m) if m.op.is_read());
-    // It is reserved in completions of AtomicOps, and not judged in unsuccessful ones of memory reads.
+    // Lower Address is reserved in completions of AtomicOps, and not judged in unsuccessful completions of memory reads.
     let has_lower_address_0 = !is_memory_read && !matches!(body, Body::Atomic(_));
     if completion.status != Status::Success {
-        // With BCM, which only PCI-X completers set, Byte Count of a read is another.
+        // With BCM, which only PCI-X completers set, Byte Count of a read has another meaning.
         if !is_memory_read || !completion.bcm {
             judge_fixed(waiting.rest.byte_count, has_lower_address_0, completion, report);
         }
@@ -56,14 +56,14 @@ pub(super) fn judge(
     true
 }
 
-/// True if `completion` is the last one of an ATS translation request: an error, or one with all translations that remain
+/// True if `completion` ends an ATS translation request: it reports an error, or has all translations that remain
 /// (`PCIe 5.0 §10.2.3`). A completer may return fewer translations than the request asks for.
 pub(super) fn ends_translation(completion: &Completion) -> bool {
     let bytes = completion.length_dw.map_or(u32::MAX, |dw| u32::from(dw) * 4);
     completion.status != Status::Success || u32::from(completion.byte_count) <= bytes
 }
 
-/// The fields that a completion copies from its request.
+/// Judges the fields that a completion copies from its request.
 fn judge_copies(asked: &Asked, repr: &Repr, completion: &Completion, report: &mut impl FnMut(Violation)) {
     if repr.tc != asked.tc {
         report(Violation::expecting(RuleId::CompletionTc, repr.tc.bits().into(), asked.tc.bits().into()));
@@ -78,7 +78,7 @@ fn judge_copies(asked: &Asked, repr: &Repr, completion: &Completion, report: &mu
     }
 }
 
-/// Byte Count and Lower Address of all completions but successful ones of memory reads.
+/// Judges Byte Count and Lower Address of any completion but a successful one of a memory read.
 fn judge_fixed(
     byte_count: u32,
     has_lower_address_0: bool,
@@ -94,7 +94,7 @@ fn judge_fixed(
     }
 }
 
-/// A successful completion of a memory read, with data.
+/// Judges a successful completion of a memory read, with data. Returns true if it is the last one.
 fn judge_read(
     waiting: &mut Waiting,
     completion: &Completion,
@@ -134,7 +134,7 @@ fn judge_read(
     false
 }
 
-/// DWs of data in the successful completion of a request that reads no memory; of a memory read 1.
+/// DWs of data in the successful completion of a request; 1 for a memory read, whose completions may have any number.
 fn data_dw(request: &Repr) -> u32 {
     match &request.body {
         Body::Atomic(a) => a.operand.bytes() / 4,

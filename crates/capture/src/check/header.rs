@@ -6,7 +6,7 @@ use tlp::{
     AddressType, Body, Completion, Header, MemoryOp, ParseError, RuleId, Status, Violation, crc, rules,
 };
 
-/// Reports the rules that a TLP breaks by itself. Returns false if the capture has too little of it.
+/// Reports the rules of one TLP that it breaks. Returns false if the capture holds too little of the TLP.
 pub(crate) fn judge(record: &Record<'_>, report: &mut impl FnMut(Violation)) -> bool {
     match &record.kind {
         Kind::Tlp(tlp) => {
@@ -56,7 +56,7 @@ fn judge_size(header: &Header<'_>, have: usize, report: &mut impl FnMut(Violatio
     }
 }
 
-/// True for a TLP that breaks no rule, as a few fields show: most TLPs of most traces.
+/// True if a few fields show that a TLP breaks no rule. This holds for most TLPs of most traces.
 fn is_plain(tlp: &TlpRecord<'_>, bytes: &[u8]) -> bool {
     let repr = &tlp.repr;
     if !tlp.prefixes.is_empty() || repr.at != AddressType::Untranslated {

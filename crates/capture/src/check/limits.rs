@@ -7,7 +7,7 @@ use crate::names::Names;
 use std::collections::BTreeMap;
 use tlp::{Bdf, Body, Mps, Mrrs, Rcb, Repr, RuleId, SizeError, Violation};
 
-/// Most functions whose settings are kept.
+/// Maximum number of functions whose settings are kept.
 const MAX_FUNCTIONS: usize = 65_536;
 /// The longest default completion timeout: 50 ms (`PCIe 5.0 §2.8`), in picoseconds.
 pub const DEFAULT_TIMEOUT_PS: u64 = 50_000_000_000;
@@ -47,7 +47,7 @@ pub enum SettingError {
     #[error("{0}")]
     Size(SizeError),
     /// The number of tags is not legal.
-    #[error("{0} tags: legal are 32, 256 and 1024")]
+    #[error("tags {0}: expected 32, 256 or 1024")]
     Tags(u32),
 }
 
@@ -196,7 +196,7 @@ impl Limits {
         Limits { given, ..Limits::default() }
     }
 
-    /// Takes the settings that the file gives. Those of the user come first.
+    /// Takes the settings that the file gives. Settings of the user override them.
     pub(super) const fn take(&mut self, of_file: Settings) {
         self.of_file = of_file;
     }
@@ -225,7 +225,7 @@ impl Limits {
         Applied { setting: Setting::TimeoutPs, value: self.timeout_ps(), origin }
     }
 
-    /// The boundary of a completer.
+    /// The Read Completion Boundary of a completer.
     pub(super) fn rcb(&self, is_root: bool) -> (Rcb, Applied) {
         let (rcb, setting, origin) = match (is_root, self.given(|given| given.rcb)) {
             (false, _) => (Rcb::ENDPOINT, Setting::RcbDevice, Origin::Default),

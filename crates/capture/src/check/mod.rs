@@ -11,13 +11,13 @@
 //!
 //! A trace may begin and end at any time:
 //!
-//! - If the first TLP of a requester is a completion, its requests began before the trace. Until a completion timeout
-//!   later, completions with tags that the trace has not shown are not judged.
+//! - If the first TLP of a requester is a completion, its requests began before the trace. Completions with tags
+//!   that the trace has not shown are then not judged during the first completion timeout of the trace.
 //! - A request without its last completion breaks a rule if the trace goes on for a completion timeout after it. A trace
 //!   without times cannot show that.
-//! - After a hole in the file, and after a link came up again, the links begin as at the start of a trace.
+//! - After an unreadable part of the file, and after a link came up again, links are judged as at the start of a trace.
 //!
-//! Memory is bounded by the requests that wait, at most
+//! Memory is bounded by the number of outstanding requests, at most
 //! [`MAX_OUTSTANDING`](crate::matcher::MAX_OUTSTANDING). A request beyond this limit is counted, and
 //! neither it nor its completions are judged.
 
@@ -62,15 +62,15 @@ pub struct Finding {
     pub number: u64,
     /// When the TLP was seen.
     pub timestamp: Timestamp,
-    /// Digits of this time; 0 if the trace has no time.
+    /// Fractional digits of this time; 0 if the trace has no time.
     pub digits: u8,
-    /// The line of a text.
+    /// Line number in a text file.
     pub line: Option<u64>,
     /// The link and the direction; empty if the capture does not name them.
     pub place: Arc<str>,
     /// The TLP in one line.
     pub tlp: String,
-    /// Number of the record of the request that the TLP answers, that has its tag, or that passed it.
+    /// Record number of the request that the TLP answers, that already uses its tag, or that passed it.
     pub request: Option<u64>,
 }
 
@@ -108,7 +108,7 @@ pub struct Checker {
     broken: Vec<Broken>,
     found: VecDeque<Finding>,
     ignored: BTreeSet<RuleId>,
-    /// Rules that the user names.
+    /// Rules that the user selected.
     asked: BTreeSet<RuleId>,
     /// The trace has TLPs whose credits are known.
     has_credits: bool,
@@ -119,13 +119,13 @@ pub struct Checker {
     not_judged: BTreeMap<NotJudged, u64>,
     /// When requests from before the trace have timed out; `None` before the first record.
     beginning_ends: Option<Timestamp>,
-    /// When requests that have timed out were searched for.
+    /// When requests were last searched for timeouts.
     searched: Option<Timestamp>,
     end: Timestamp,
 }
 
 impl Checker {
-    /// A checker that has seen nothing. `settings` apply to all functions.
+    /// Creates a checker. `settings` apply to all functions.
     pub fn new(settings: Settings) -> Checker {
         Checker {
             limits: Limits::new(settings),
@@ -155,13 +155,13 @@ impl Checker {
         self.ignored.insert(rule);
     }
 
-    /// Leaves out the violations of all rules but these. The summary names those of them that the trace cannot show.
+    /// Keeps only the violations of these rules. The summary names the rules among them that the trace cannot show.
     pub fn only(&mut self, rules: &[RuleId]) {
         self.asked = rules.iter().copied().collect();
         self.ignored.extend(RULES.iter().map(|rule| rule.id).filter(|id| !rules.contains(id)));
     }
 
-    /// Sees a record.
+    /// Judges a record.
     pub fn see(&mut self, record: &Record<'_>) {
         match &record.kind {
             Kind::Tlp(tlp) => self.tlp(record, tlp),
@@ -182,7 +182,7 @@ impl Checker {
         self.found.pop_front()
     }
 
-    /// Ends the trace: judges the requests that wait.
+    /// Ends the trace: judges the requests that are still outstanding.
     pub fn finish(&mut self) {
         let mut unjudged = 0;
         for (key, waiting) in self.outstanding.expire(self.end) {
@@ -195,7 +195,7 @@ impl Checker {
         self.skip(NotJudged::OutstandingAtEnd, unjudged);
     }
 
-    /// Returns what was judged so far.
+    /// Returns a summary of the trace so far.
     pub fn summary(&self) -> Summary {
         let hidden = self.asked.difference(&self.ignored).copied().filter(|id| !self.shows(*id));
         Summary::new(self.tlps, &self.by_rule, self.limits.applied(), &self.not_judged, hidden)
@@ -405,7 +405,7 @@ impl Checker {
         self.restart(self.end);
     }
 
-    /// True if a request of the time `since` has timed out by `now`.
+    /// True if a request sent at `since` has timed out by `now`.
     fn has_timed_out(&self, since: Timestamp, now: Timestamp) -> bool {
         now.since_ps(since) >= u128::from(self.limits.timeout_ps())
     }
@@ -441,7 +441,7 @@ impl Checker {
         });
     }
 
-    /// Makes a finding of each rule that the current TLP breaks.
+    /// Adds a finding for each rule that the current TLP breaks.
     #[cold]
     fn report(&mut self, record: &Record<'_>) {
         let way = self.ways.number(record);
@@ -469,13 +469,13 @@ impl Checker {
     }
 }
 
-/// Digits of the time of a record; 0 if it has no time.
+/// Fractional digits of the time of a record; 0 if it has no time.
 fn digits(record: &Record<'_>) -> u8 {
     let has_time = record.text.is_none_or(|text| text.has_time);
     record.interface.filter(|_| has_time).map_or(0, |interface| interface.resolution.digits())
 }
 
-/// Requester and tag of a request that asks for a completion, from its header as it stands.
+/// Requester and tag of a non-posted request, from its header, which may be malformed.
 fn non_posted(bytes: &[u8]) -> Option<(tlp::Bdf, tlp::Tag)> {
     let header = tlp::Header::new(bytes).ok()?;
     let requester = u16::from_be_bytes(*header.bytes()[4..].first_chunk()?);

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The order of posted requests across a switch (`PCIe 5.0 §2.4.1`). Requests that enter on one link and leave on another keep
-//! their order, unless Relaxed Ordering or ID-Based Ordering allows another one. Compares memory writes of one Traffic Class. Memory is bounded by [`MAX_WRITES`].
+//! their order, unless Relaxed Ordering or ID-Based Ordering allows a write to pass another. Compares memory writes of one Traffic Class.
+//! Memory is bounded by [`MAX_WRITES`].
 //!
-//! A write on a second link is the oldest write of a first link with the same header and data that may come there now.
+//! A write on a second link is matched with a write on a first link that has the same header and data: with the oldest one that
+//! keeps the order, else with the oldest one.
 
 use std::collections::{BTreeMap, VecDeque};
 use tlp::{Attributes, Bdf, Repr};
 
-/// Most writes that may still come on a further link.
+/// Maximum number of writes that may still appear on a further link.
 const MAX_WRITES: usize = 4096;
-/// Most writes of equal content that are compared.
+/// Maximum number of writes of equal content that are compared.
 const MAX_EQUAL: usize = 64;
-/// Most links that a write crosses.
+/// Maximum number of links that a write crosses.
 const MAX_LINKS: usize = 8;
-/// Most pairs of links and requesters whose order is kept.
+/// Maximum number of paths whose order is kept.
 const MAX_PATHS: usize = 65_536;
-/// Bytes of data that tell one write from another.
+/// Bytes of data that are compared.
 const DATA_BYTES: usize = 32;
 /// Lists of writes, chosen by content.
 const LISTS: usize = MAX_WRITES;
@@ -41,7 +43,7 @@ impl Write {
         &self.ways[..self.count]
     }
 
-    /// The direction of a link that has shown it last.
+    /// The direction of the link that showed it last.
     fn last_way(&self) -> u32 {
         self.ways[self.count - 1]
     }
@@ -52,7 +54,7 @@ impl Write {
     }
 }
 
-/// From one direction of a link to another, for a Traffic Class; of all requesters, or of one.
+/// Ingress direction, egress direction, Traffic Class, and requester; `None` for all requesters.
 type Path = (u32, u32, u8, Option<Bdf>);
 
 /// Writes by content, the latest [`MAX_WRITES`]. Each has a number, from 0.
@@ -105,7 +107,8 @@ pub(super) struct Order {
     writes: Writes,
     /// Number of writes by direction of a link.
     counts: BTreeMap<u32, u64>,
-    /// The write without Relaxed Ordering and ID-Based Ordering that left and was the latest on the first link.
+    /// By path, the write that was the latest on the first link of those that left. Writes with Relaxed Ordering are not kept, and
+    /// those with ID-Based Ordering only for their requester.
     left: BTreeMap<Path, Left>,
 }
 
@@ -128,7 +131,7 @@ struct Left {
 }
 
 impl Order {
-    /// Sees a write on `way`. Returns the later write that has passed it, if it may not.
+    /// Records a write on `way`. Returns the later write that passed it, if that was not allowed.
     pub(super) fn see(&mut self, way: u32, number: u64, repr: &Repr, content: Content) -> Option<Passed> {
         let place = *self.counts.entry(way).and_modify(|count| *count += 1).or_insert(0);
         let tc = repr.tc.bits();
@@ -142,7 +145,7 @@ impl Order {
         self.leave((from, way, tc), repr, Left { end: entered + 1, number })
     }
 
-    /// The write of another link that comes on `way` now: the oldest that keeps the order, else the oldest. `None` if no write
+    /// Returns the write of another link that appears on `way` now: the oldest that keeps the order, else the oldest. `None` if no write
     /// is due, or if too many are equal.
     fn forwarded(&self, content: Content, way: u32, tc: u8, requester: Bdf) -> Option<u64> {
         let is_due = |write: &Write| write.count < MAX_LINKS && !write.ways().contains(&way);

@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use tlp::{Asked, Awaited, Bdf, Completion, Repr, Status, Tag};
 
-/// Most tags that are kept, those without a request included.
+/// Maximum number of tags that are kept, tags without a request included.
 const MAX_PLACES: usize = 2 * MAX_OUTSTANDING;
 
 /// A request without its last completion.
@@ -18,9 +18,9 @@ pub(super) struct Waiting {
     pub(super) number: u64,
     pub(super) time: Timestamp,
     pub(super) repr: Repr,
-    /// Digits of its time; 0 if the trace has no time.
+    /// Fractional digits of its time; 0 if the trace has no time.
     pub(super) digits: u8,
-    /// The line of a text.
+    /// Line number in a text file.
     pub(super) line: Option<u64>,
     /// The bytes that its completions have not brought yet.
     pub(super) rest: Awaited,
@@ -71,7 +71,7 @@ impl Key {
 struct Place {
     newest: Option<Waiting>,
     earlier: Option<Box<Waiting>>,
-    /// A request was not tracked, or its completions are not judged. A completion without a request breaks no rule then.
+    /// A request was not tracked, or its completions are not judged. If set, a completion without a request breaks no rule.
     is_untracked: bool,
 }
 
@@ -80,7 +80,7 @@ struct Place {
 struct Requester {
     /// Its first TLP was a completion: its first requests are not in the trace.
     began_before: bool,
-    /// The trace shows requests of it.
+    /// The trace has requests of it.
     has_requests: bool,
 }
 
@@ -181,8 +181,8 @@ impl Outstanding {
         Some(number)
     }
 
-    /// True if a completion without a request is a violation: the trace would show the request. `is_beginning` says that
-    /// requests from before the trace may wait.
+    /// True if a completion without a request is a violation, because the trace would show the request. `is_beginning` is true while
+    /// requests from before the trace may be outstanding.
     pub(super) fn shows_requests(&mut self, key: Key, is_beginning: bool) -> bool {
         if !self.knows_requester(key, false) {
             return false;
@@ -194,8 +194,8 @@ impl Outstanding {
         self.requesters.get(&key.requester()).is_some_and(shows)
     }
 
-    /// Drops all that is known of these directions, after a hole in the file or a link that went down. Returns the number
-    /// of requests that waited.
+    /// Drops the state of these directions after an unreadable part of the file, or after their link went down. Returns the number of
+    /// outstanding requests.
     pub(super) fn forget(&mut self, is_meant: impl Fn(u32) -> bool) -> u64 {
         let before = self.count;
         for (_, place) in self.places.iter_mut().filter(|(key, _)| is_meant(key.way())) {
@@ -208,7 +208,7 @@ impl Outstanding {
         (before - self.count) as u64
     }
 
-    /// Notes a TLP of a requester. Returns false if there is no room for it.
+    /// Records a requester. Returns false if there is no room for it.
     fn knows_requester(&mut self, key: Key, is_request: bool) -> bool {
         let id = key.requester();
         if self.requesters.len() == MAX_REQUESTERS && !self.requesters.contains_key(&id) {

@@ -15,9 +15,9 @@ use tlp::rules::Rule;
 pub enum NotJudged {
     /// A TLP that did not arrive, or had arrived before.
     NotTaken,
-    /// A TLP of which the capture has too little.
+    /// A TLP of which too little was captured.
     CutShort,
-    /// A header in an error log, which does not hold the other TLPs of the link: it was judged by itself.
+    /// A header in an error log. The log has no other TLPs of the link, so only the rules of one TLP were judged.
     Logged,
     /// A record that could not be read.
     Unread,
@@ -27,11 +27,11 @@ pub enum NotJudged {
     BeforeRequest,
     /// A completion of an ATS translation request.
     Translation,
-    /// A request that waited when a part of the file could not be read, or when its link came up again.
+    /// A request that was outstanding at an unreadable part of the file, or when its link came up again.
     LinkDown,
-    /// A request beyond the limit of requests that wait: of all, or two with one tag.
+    /// A request beyond the limit of outstanding requests: in total, or two with one tag.
     Untracked,
-    /// A request that waited at the end of the trace, and had not timed out.
+    /// A request that was outstanding at the end of the trace and had not timed out.
     OutstandingAtEnd,
 }
 
@@ -57,7 +57,7 @@ impl NotJudged {
 pub struct OfRule {
     /// Name of the rule.
     pub rule: &'static str,
-    /// Violations.
+    /// Number of violations.
     pub count: u64,
 }
 
@@ -67,16 +67,16 @@ pub struct InForce {
     /// The setting.
     #[serde(flatten)]
     pub applied: Applied,
-    /// Functions that the capture configures so; 0 for other origins.
+    /// Number of functions that have this setting in the capture; 0 for other origins.
     pub functions: usize,
 }
 
 /// The number of TLPs that were not judged for one reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Unjudged {
-    /// Why.
+    /// The reason.
     pub reason: NotJudged,
-    /// How many.
+    /// Their number.
     pub count: u64,
 }
 
@@ -93,7 +93,7 @@ pub struct Summary {
     pub settings: Vec<InForce>,
     /// TLPs that were not judged, by reason.
     pub not_judged: Vec<Unjudged>,
-    /// Names of the rules that the user names, and that the trace cannot show.
+    /// Names of the rules that the user selected and that the trace cannot show.
     pub cannot_be_judged: Vec<&'static str>,
 }
 
@@ -133,7 +133,9 @@ impl fmt::Display for Summary {
             write!(f, "\n  {applied}")?;
             match (applied.origin, *functions) {
                 (Origin::Capture, functions) => write!(f, ", of {}", Count(functions as u64, "function"))?,
-                (Origin::Inferred, _) => f.write_str(": no TLP can break it")?,
+                (Origin::Inferred, _) => {
+                    f.write_str(": not checked; the smallest value that fits the trace")?
+                }
                 _ => {}
             }
         }

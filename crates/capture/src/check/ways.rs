@@ -33,7 +33,7 @@ pub(super) struct Ways {
 }
 
 impl Ways {
-    /// The number of the direction that a record goes.
+    /// The number of the direction in which a record travels.
     pub(super) fn number(&mut self, record: &Record<'_>) -> u32 {
         let way = way(record);
         if let Some((latest, number)) = self.latest

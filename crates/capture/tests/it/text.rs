@@ -302,8 +302,8 @@ fn names_lines_that_are_not_of_the_format() {
     let expected = [
         "error in line 3: no bytes after the head in line 2",
         "error in line 4: expected an offset and up to 16 bytes of two digits",
-        "error in line 5: bytes without a head line before them",
-        "error in line 6: `RX: Cpl`: expected a head line with a type and Len:",
+        "error in line 5: bytes without a line with `TX:` or `RX:`, a type and `Len:` before them",
+        "error in line 6: `RX: Cpl`: expected `TX:` or `RX:`, a type and `Len:`",
         "error in line 7: no bytes after the head in line 7",
     ];
     assert_eq!(lines.len(), expected.len(), "{lines:#?}");

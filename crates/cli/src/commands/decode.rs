@@ -152,7 +152,7 @@ fn append_text(record: &Record<'_>, explanation: &Explanation, text: &mut String
     let mut row = |name: &str, value: &str| _ = writeln!(text, "  {name:<16} {value}");
     explanation.fields.iter().for_each(|FieldValue { name, text, .. }| row(name, text));
     if let Some(undefined) = record.text.and_then(|text| text.undefined) {
-        row("undefined", &format!("{undefined:#010x}, a dword after the header"));
+        row("undefined", &format!("{undefined:#010x}, fourth dword of the log, not part of the header"));
     }
     if let Some(note) = record.text.map(|text| text.note).filter(|note| !note.is_empty()) {
         row("logged with", note);

@@ -60,7 +60,13 @@ fn explains_the_headers_of_public_reports() {
     let rows: [&[&str]; 8] = [
         &["LTR", "70:00.0 tolerates a snoop latency of 71680 ns, a no-snoop latency of 71680 ns"],
         &["4 DW header, with data", "01:00.0", "0xffffffe000 64-bit"],
-        &["CfgRd0", "0x22", "01:00.7", "Register         0x000", "0x9eece789, a dword after the header"],
+        &[
+            "CfgRd0",
+            "0x22",
+            "01:00.7",
+            "Register         0x000",
+            "0x9eece789, fourth dword of the log, not part of the header",
+        ],
         &["CplD", "poisoned", "00:00.0", "SC", "64 bytes", "01:00.0", "Lower Address    0x00"],
         &["TD               1", "31:00.0", "0xfee00db8", "on x86: an interrupt (MSI or MSI-X) to APIC 0x00"],
         &["no snoop"],

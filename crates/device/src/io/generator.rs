@@ -89,6 +89,16 @@ impl Generated {
         self.outputs.get() & 1 << class.index() != 0
     }
 
+    /// The classes of generated requests that were not accepted, as the end of a line; empty if there are none.
+    pub(super) fn waits_for(&self) -> &'static str {
+        match (self.has(Class::Posted), self.has(Class::NonPosted)) {
+            (false, false) => "",
+            (true, false) => ", generated posted requests not accepted",
+            (false, true) => ", generated non-posted requests not accepted",
+            (true, true) => ", generated requests not accepted",
+        }
+    }
+
     /// Drops the generator; its future never ends.
     pub(super) fn clear(&self) {
         self.generator.take();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The checks of the table of rules: each examines one thing, and returns what it found where the rule is broken.
-//! None decides in which order they are made, or what follows.
+//! The checks of the table of rules. Each checks one rule, and returns the illegal value if the rule is broken. The caller
+//! decides the order of the checks and what follows from a broken rule.
 
 use super::{Limits, RuleId, message_type};
 use crate::format::{Family, FormatId};
@@ -194,7 +194,7 @@ pub(super) fn reserved_end_to_end(header: &Header<'_>) -> Option<u64> {
     Some(u64::from(found.0))
 }
 
-// Completion Status as it stands; `None` in other TLPs.
+// Completion Status, reserved values included; `None` in other TLPs.
 fn status(header: &Header<'_>) -> Option<u64> {
     header.is(Family::Completion).then(|| u64::from(header.get(field::STATUS)))
 }
@@ -203,7 +203,7 @@ pub(super) fn reserved_status(header: &Header<'_>) -> Option<u64> {
     status(header).filter(|status| !matches!(status, 0b000 | 0b001 | 0b010 | 0b100))
 }
 
-// Routing of a message as it stands; `None` in other TLPs.
+// Routing of a message, reserved values included; `None` in other TLPs.
 fn routing(header: &Header<'_>) -> Option<u8> {
     header.is(Family::Message).then(|| header.get(field::ROUTING) as u8)
 }

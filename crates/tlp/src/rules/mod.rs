@@ -28,7 +28,7 @@ pub use refusal::{Head, Reason, Refusal, Refusals};
 pub use table::RuleId;
 use table::{COUNT, TABLE};
 
-/// A row of [`RULES`].
+/// A rule: a row of [`RULES`].
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// The ID of the row.
@@ -37,7 +37,7 @@ pub struct Rule {
     pub name: &'static str,
     /// Section of its [specification](Rule::specification).
     pub section: &'static str,
-    /// The side that it binds.
+    /// The side that must follow it.
     pub side: Side,
     /// The field whose value it restricts, or the quantity.
     pub field: &'static str,
@@ -52,7 +52,7 @@ pub struct Rule {
     check: Check,
 }
 
-/// The side that a rule binds.
+/// The side that must follow a rule.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Side {
     /// The requester or completer that forms the TLP, or the port that sends it.
@@ -124,7 +124,7 @@ pub struct Limits {
     pub mps: Mps,
     /// The Traffic Classes that are mapped to an enabled virtual channel.
     pub tc_mapped: TcSet,
-    /// True where it accepts local prefixes, as a port of an MR-IOV link does.
+    /// True if it accepts local prefixes, as a port of an MR-IOV link does.
     pub local_prefixes: bool,
     /// End-to-end prefixes that it accepts: 0 to 4 (Max End-End TLP Prefixes, `PCIe 5.0 §7.5.3.15`).
     pub end_to_end_prefixes: u8,
@@ -142,7 +142,7 @@ pub struct Violation {
     pub expected: Option<u64>,
 }
 
-// Each returns what it found where the rule is broken.
+// Each function returns the illegal value if the rule is broken.
 #[derive(Clone, Copy, Debug)]
 enum Check {
     // The parser reports another error; `ParseError::on_a_link` names the rule.
@@ -203,13 +203,13 @@ impl Rule {
         &RULES[id as usize]
     }
 
-    /// True for a rule that binds only who sends: a receiver lets the TLP pass.
+    /// True if the rule binds only the sender: a receiver accepts a TLP that breaks it.
     pub fn is_tolerated(&self) -> bool {
         matches!(self.check, Check::Tolerated(..))
     }
 
-    /// The specification that [`section`](Rule::section) is of: `PCIe 5.0`, or `PCIe 6.0` for the rules of completions. Revision 6.0
-    /// made §2.2.9.1 of a part of §2.2.9, which 5.0 does not divide.
+    /// The specification that [`section`](Rule::section) refers to: `PCIe 6.0` for §2.2.9.1, else `PCIe 5.0`. Revision 5.0 does not
+    /// divide §2.2.9; 6.0 does.
     #[must_use]
     pub fn specification(&self) -> &'static str {
         if self.section == "§2.2.9.1" { "PCIe 6.0" } else { "PCIe 5.0" }
@@ -221,7 +221,7 @@ impl Rule {
         RULES.iter().find(|rule| rule.name == name)
     }
 
-    /// True for a rule that needs more than one TLP and the receiver's [`Limits`]: other TLPs, or the state of a component.
+    /// True if one TLP and the receiver's [`Limits`] do not suffice to check the rule: it needs other TLPs, or the state of a component.
     #[must_use]
     pub fn is_of_several(&self) -> bool {
         matches!(self.check, Check::Trace | Check::Component)
@@ -251,7 +251,7 @@ impl Rule {
     }
 }
 
-/// Checks what the first byte alone decides.
+/// Checks the rules that need only the first byte.
 pub(crate) fn check_first_byte(byte: u8) -> Result<(), Violation> {
     RULES.iter().take(1).try_for_each(|rule| match rule.check {
         Check::FirstByte(check) => rule.broken_by(check(byte)),
@@ -285,11 +285,11 @@ pub fn check_size(header: &Header<'_>, len: usize) -> Result<(), Violation> {
     })
 }
 
-/// Checks a TLP that arrived, as its receiver must: all rules of its header and prefixes, those that depend on the
-/// receiver's setting, and that its data is as long as its header says. Cheap for plain reads, writes and completions.
+/// Checks a received TLP: all rules of its header and prefixes, the rules that depend on the receiver's settings, and the
+/// length of its data. Cheap for plain reads, writes and completions.
 ///
 /// # Errors
-/// The first rule that the TLP breaks; the receiver drops the TLP, gives its credits back and reports a Malformed TLP
+/// The first rule that the TLP breaks. The receiver drops the TLP, returns its credits and reports a Malformed TLP
 /// (`PCIe 5.0 §6.2.3`).
 #[inline(always)]
 pub fn check_received(tlp: &Tlp, limits: &Limits) -> Result<(), Violation> {
@@ -339,7 +339,7 @@ pub fn broken<'a>(header: &'a Header<'_>) -> impl Iterator<Item = Violation> + '
     rules.filter_map(|rule| rule.check_header(header).err()).chain(tolerated(header))
 }
 
-// The row of a message in the table of messages; `None` for other TLPs and for codes that nobody defines.
+// The row of a message in the table of messages; `None` for other TLPs and for undefined codes.
 fn message_type(header: &Header<'_>) -> Option<&'static MessageType> {
     MessageType::of(checks::code(header)?, &header.message_header(), header.format().has_data)
 }

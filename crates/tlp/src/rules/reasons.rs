@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Violations by TLPs that a component refuses, for reasons that several components have. Checks nothing.
+//! Constructs violations for TLPs that a component refuses, for reasons that several components share. Checks nothing.
 
 use super::{RuleId, Violation};
 use crate::completion::transaction_value;

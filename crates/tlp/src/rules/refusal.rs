@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a component refused, dropped or gave up TLPs: the first TLP of each kind, and their number. Decides nothing.
+//! Records why a component refused, dropped or gave up TLPs: the first TLP of each kind, and a count. The component decides what
+//! it refuses.
 
 use super::{Rule, RuleId, Violation};
 use crate::wire::Header;
@@ -48,7 +49,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Kinds that are kept. Refusals of further kinds only count in [`total`](Self::total).
+    /// Maximum number of kinds. Refusals of further kinds are counted only in [`total`](Self::total).
     pub const MAX_KINDS: usize = 256;
 
     /// Counts a refusal at `now`; keeps the TLP if it is the first one of its rule and place.
@@ -112,7 +113,7 @@ fn is_routine(rule: RuleId, tlp: &Head) -> bool {
 impl Head {
     const MAX: usize = Prefixes::MAX * 4 + 16;
 
-    /// Prefixes and header of `tlp`; those of its bytes if it is [malformed](crate::Flaw::Malformed).
+    /// Prefixes and header of `tlp`; read from its bytes if it is [malformed](crate::Flaw::Malformed).
     #[cold]
     #[must_use]
     pub fn of(tlp: &Tlp) -> Head {
@@ -129,7 +130,7 @@ impl Head {
         Head::new(&Prefixes::NONE, repr)
     }
 
-    /// These prefixes and this header.
+    /// `prefixes`, and the header of `repr`.
     #[cold]
     #[must_use]
     pub fn new(prefixes: &Prefixes, repr: &Repr) -> Head {
@@ -142,7 +143,7 @@ impl Head {
         head
     }
 
-    /// Prefixes and header at the start of `bytes`. The first bytes if they have no header.
+    /// Prefixes and header at the start of `bytes`; the first bytes if there is no header.
     #[cold]
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Head {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rows of the table of rules. Nothing here looks at a TLP.
+//! The rows of the table of rules. The functions that examine TLPs are in `checks`.
 //!
-//! A row holds, in this order: name, section, side that it binds; the field and how its values are written, the legal
+//! A row holds, in this order: name, section, and the side that must follow the rule; the field, the unit of its values, and the legal
 //! values; the rule as a sentence; an example that breaks it; the check.
 
 use super::checks::*;
@@ -17,7 +17,7 @@ const ATOMIC: Family = Family::Atomic;
 const CONFIG: Family = Family::Config;
 const MESSAGE: Family = Family::Message;
 
-/// Makes of one list the IDs and, in the same order, the rows.
+/// Generates the IDs and, in the same order, the rows from one list.
 macro_rules! rules {
     ($( $id:ident: $name:literal, $section:literal, $side:expr, $field:literal in $unit:expr, $legal:literal,
         $text:literal, $example:literal, $check:expr; )*) => {
@@ -90,8 +90,8 @@ rules! {
         "9e000000 9e000000 9f000000 9f000000 9e000000 00000001 0100070f 00001000",
         Prefixes(end_to_end_count);
     ByteEnables: "byte-enables", "§2.2.5", Sender,
-        "Last and First DW BE" in Binary(8), "Last BE 0000b if and only if Length is 1; First BE not 0000b if Length is more than 1; no gaps except in one DW or one aligned QW",
-        "Last DW BE is 0000b if and only if Length is 1. First DW BE is not 0000b if Length is more than 1. Gaps are legal only in one DW, or in two that form an aligned QW.",
+        "Last and First DW BE" in Binary(8), "Last BE 0000b only if Length is 1; First BE not 0000b if longer; no gaps except in one DW or one aligned QW",
+        "Last DW BE is 0000b if and only if Length is 1. First DW BE is not 0000b if Length is more than 1. Gaps are legal only in one DW, or in two that form an aligned QW. A read with TH is not judged: its byte enables hold the Steering Tag.",
         "00000001 010007ff 00001000",
         Header(MEMORY, byte_enables);
     Crosses4K: "crosses-4k", "§2.2.7", Sender,
@@ -245,7 +245,7 @@ rules! {
         "00000c01 0100070f 00001000",
         Tolerated(reserved_at);
     TranslationRequest: "translation-request", "§10.2.1", Sender,
-        "AT" in Binary(2), "00b or 10b in a request other than MRd",
+        "AT" in Binary(2), "00b or 10b; 01b only in an MRd",
         "AT is 01b only in an MRd.",
         "40000401 0100070f 00001000 00000000",
         Tolerated(translation_of_no_read);
@@ -281,7 +281,7 @@ rules! {
         Tolerated(pasid_once);
     ReservedEndToEnd: "reserved-end-to-end", "§2.2.10.2", Sender,
         "prefix" in Dw, "Extended TPH, PASID or vendor-defined",
-        "An end-to-end prefix is Extended TPH, PASID or vendor-defined. A completer answers a request with another one with UR.",
+        "An end-to-end prefix is Extended TPH, PASID or vendor-defined. A completer answers a request with any other prefix with UR.",
         "92000000 00000001 0100070f 00001000",
         Tolerated(reserved_end_to_end);
     ReservedStatus: "reserved-status", "§2.2.9.1", Sender,
@@ -330,8 +330,8 @@ rules! {
         "up 00000001 0100040f 00002000\nup 00000001 0100040f 00003000",
         Trace;
     TagRange: "tag-range", "§2.2.6.2", Sender,
-        "Tag" in Hex, "below 32, 256 or 1024, as Extended Tag Field Enable and 10-Bit Tag Requester Enable allow",
-        "A tag is below 32, below 256 with Extended Tag Field Enable, and below 1024 with 10-Bit Tag Requester Enable.",
+        "Tag" in Hex, "0 to 31, 0 to 255 with Extended Tag Field Enable, 256 to 1023 for 10-bit tags",
+        "A tag is 0 to 31, 0 to 255 with Extended Tag Field Enable, and also 256 to 1023 with 10-Bit Tag Requester Enable.",
         "# tags=32\nup 00000001 0100400f 00002000",
         Trace;
     MaxReadRequestSize: "max-read-request-size", "§2.2.7", Sender,
@@ -345,7 +345,7 @@ rules! {
         "up 00000001 0100050f 00002000\ndown 4a000001 00000004 01000500\ndown 4a000001 00000004 01000500",
         Trace;
     CompletionTimeout: "completion-timeout", "§2.8", Sender,
-        "number of completions" in Count, "completions with all requested bytes",
+        "completions received" in Count, "completions for all requested bytes",
         "Every non-posted request is completed.",
         "0us up 00000001 0100040f 00002000\n60000us up 00000001 0100050f 00003000",
         Trace;
@@ -360,7 +360,7 @@ rules! {
         "up 00000020 010004ff 00002000\ndown 4a000010 00000080 01000400\ndown 4a000010 00000080 01000440",
         Trace;
     CompletionBoundary: "completion-boundary", "§2.3.1.1", Sender,
-        "end of the data" in Hex, "a multiple of the Read Completion Boundary",
+        "Address after the last byte" in Hex, "a multiple of the Read Completion Boundary",
         "A completion that does not end its request ends at a multiple of the Read Completion Boundary.",
         "up 00000010 010008ff 00005000\ndown 4a000008 00000040 01000800\ndown 4a000008 00000020 01000820",
         Trace;
@@ -381,7 +381,7 @@ rules! {
         Trace;
     CompletionAttr: "completion-attr", "§2.2.9", Sender,
         "Attr[1:0]" in Binary(2), "Attr[1:0] of the request",
-        "A completion has Relaxed Ordering and No Snoop of its request.",
+        "A completion copies Relaxed Ordering and No Snoop from its request.",
         "up 00000001 0100040f 00002000\ndown 4a002001 00000004 01000400",
         Trace;
     CompletionLocked: "completion-locked", "§2.2.9", Sender,
@@ -391,11 +391,11 @@ rules! {
         Trace;
     CompletionRetry: "completion-retry", "§2.3.2", Sender,
         "Completion Status" in Binary(3), "010b only for a configuration request or a DMWr",
-        "Completion Status 010b (Configuration Request Retry Status) answers only configuration requests and DMWr.",
+        "Completion Status 010b (Configuration Request Retry Status; Request Retry Status in 6.0) answers only configuration requests and DMWr.",
         "up 00000001 0100040f 00002000\ndown 0a000000 00004004 01000400",
         Trace;
     PostedOrder: "posted-order", "§2.4.1", Switch,
-        "place in the order of posted requests" in Count, "the order on the ingress link",
+        "position among posted requests" in Count, "the order on the ingress link",
         "A posted request without Relaxed Ordering and ID-Based Ordering does not pass another posted request.",
         "Two writes enter a switch in one order and leave it in the other.",
         Trace;
@@ -406,22 +406,22 @@ rules! {
         Trace;
     UnclaimedAddress: "unclaimed-address", "§2.3.1", Sender,
         "Address" in Hex, "an address in an enabled BAR, a bridge window or memory",
-        "The address of a request is in an enabled BAR of a function in D0, in a bridge window or in memory. A completer answers another one with UR, or drops it if it is posted.",
+        "The address of a request is in an enabled BAR of a function in D0, in a bridge window or in memory. A completer answers a request to any other address with UR, or drops it if it is posted.",
         "A driver writes to a BAR while Memory Space Enable is clear.",
         Component;
     UnclaimedId: "unclaimed-id", "§2.3.1", Sender,
         "function" in Function, "the ID of a function that exists",
-        "A TLP that is routed by ID names a function that exists. A configuration request for another one is answered with UR.",
+        "A TLP that is routed by ID names a function that exists. A configuration request for any other function is answered with UR.",
         "Software reads the Vendor ID of a function that the device does not have.",
         Component;
     RequestType: "request-type", "§2.3.1", Sender,
         "Fmt and Type" in Hex, "a request that the receiver supports",
-        "A completer supports the type and the size of a request. It answers another one with UR.",
+        "A completer supports the type and the size of a request. It answers any other request with UR.",
         "A device that completes no AtomicOps gets a FetchAdd.",
         Component;
     MessageSupported: "message-supported", "§2.3.1", Sender,
         "Message Code" in Hex, "a Message Code that the receiver supports",
-        "A message has a Message Code that its receiver supports. The receiver drops another one as an Unsupported Request.",
+        "A message has a Message Code that its receiver supports. The receiver treats any other message as an Unsupported Request.",
         "A device that takes no vendor-defined messages gets a Vendor_Defined Type 0.",
         Component;
     UnsupportedRequest: "unsupported-request", "§2.3.1", Receiver,
@@ -441,17 +441,17 @@ rules! {
         Component;
     RequestLimit: "request-limit", "§2.3.1", Receiver,
         "requests under way in the receiver" in Count, "at most the receiver's limit",
-        "A receiver has room for a request. It answers CA, or drops a posted request, if it has none.",
+        "A receiver of riser with no room for a request answers CA, or drops the request if it is posted. The specification has no such limit.",
         "A device takes 65,536 reads without answering one.",
         Component;
-    Poisoned: "poisoned", "§2.7.2", Sender,
+    Poisoned: "poisoned", "§2.7.2", Receiver,
         "EP" in Count, "0",
-        "The data of a TLP is not poisoned. A receiver does not use poisoned data.",
+        "A receiver does not use the data of a TLP with EP set. To send such a TLP is legal.",
         "A bridge forwards a write whose data it has received with an error.",
         Component;
     Ecrc: "ecrc", "§2.7.1", Sender,
         "ECRC" in Dw, "the CRC of the TLP",
-        "The digest of a TLP is its ECRC. A receiver that checks ECRC drops a TLP with another digest.",
+        "The digest of a TLP is its ECRC. A receiver that checks ECRC reports an ECRC Error; a receiver of riser also drops the TLP.",
         "up 40008001 0100000f 00002000 11223344 00000000",
         Trace;
     LateCompletion: "late-completion", "§2.8", Sender,
@@ -476,7 +476,7 @@ rules! {
         Component;
     EndpointRequest: "endpoint-request", "§1.3.2.2", Sender,
         "Fmt and Type" in Hex, "MRd, MWr, an AtomicOp or a message",
-        "An endpoint sends no configuration requests, I/O requests and locked reads. riser lets it send no DMWr either.",
+        "An endpoint sends no configuration requests, I/O requests or locked reads. riser refuses its DMWr too.",
         "An FPGA design sends a CfgRd on its requester request interface.",
         Component;
     AcsSourceValidation: "acs-source-validation", "§6.12.1.1", Sender,
@@ -510,12 +510,12 @@ rules! {
         "A device sends a poisoned write through a port with Poisoned TLP Egress Blocking.",
         Component;
     LinkUp: "link-up", "§2.9.1", Switch,
-        "links up" in Count, "1",
+        "links that are up" in Count, "1",
         "The link of the egress port is up. A port answers requests to a link that is down with UR.",
         "A host reads a device that was pulled from its slot.",
         Component;
     Containment: "containment", "§2.9.3", Switch,
-        "containment" in Count, "0",
+        "DPC Trigger Status" in Count, "0",
         "Downstream Port Containment of the port has not been triggered. A contained port drops TLPs from below, and answers requests from above.",
         "A host reads a device below a port that containment has taken down after a fatal error.",
         Component;
@@ -526,27 +526,27 @@ rules! {
         Component;
     CompletionRepeated: "completion-repeated", "§2.3.1.1", Sender,
         "Byte Count" in Bytes, "the Byte Count of bytes that have not arrived yet",
-        "The completions of a request have each byte once.",
+        "The completions of a request return each byte exactly once.",
         "A network between a completer and a requester of NetTLP delivers a completion twice.",
         Component;
     CompletionOrder: "completion-order", "§2.3.1.1", Sender,
         "Byte Count" in Bytes, "the Byte Count of the next byte",
-        "The completions of a request arrive in the order of addresses. A requester of NetTLP keeps apart only some that arrive early.",
+        "The completions of a request arrive in the order of addresses. A NetTLP requester buffers only a limited number of early completions.",
         "A network between a completer and a requester of NetTLP delivers completions in random order.",
         Component;
     Lcrc: "lcrc", "§3.6.3.1", Sender,
         "wrong bits" in Count, "0",
-        "The LCRC of a TLP matches its bits. Otherwise the receiver drops the TLP and sends a Nak, and the sender repeats it.",
+        "The LCRC of a TLP matches its bits. Otherwise the receiver drops the TLP and sends a Nak, and the sender retransmits it.",
         "A bit of a TLP is flipped on the wire.",
         Component;
     SequenceNumber: "sequence-number", "§3.6.3.1", Sender,
         "TLP Sequence Number" in Count, "the next sequence number",
-        "TLPs arrive in the order of their sequence numbers. The receiver drops a TLP after a missing one and sends a Nak.",
+        "TLPs arrive in the order of their sequence numbers. The receiver drops a TLP whose sequence number is too high, and sends a Nak.",
         "The first of two TLPs is lost on the wire.",
         Component;
     ReceiveBuffer: "receive-buffer", "§2.6", Receiver,
         "TLPs in the receive buffer" in Count, "less than its capacity",
-        "The receive buffer of a link without flow control has room for a TLP. The receiver drops another TLP.",
+        "The receive buffer of a link without flow control has room for a TLP. The receiver drops a TLP that does not fit.",
         "A link of a lab has flow_control off, and its sender is faster than its receiver.",
         Component;
 }

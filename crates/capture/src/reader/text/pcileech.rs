@@ -64,10 +64,12 @@ impl Lines for Pcileech {
                 self.end_damaged(out);
                 Err(format!("bytes at offset {offset:#06x}: expected {expected:#06x}"))
             }
-            (None, Some(_)) => Err("bytes without a head line before them".to_owned()),
+            (None, Some(_)) => {
+                Err("bytes without a line with `TX:` or `RX:`, a type and `Len:` before them".to_owned())
+            }
             (_, None) if line.starts_with("TX: ") || line.starts_with("RX: ") => {
                 let before = self.flush(out).map_or_else(|error| format!("{error}; "), |()| String::new());
-                Err(format!("{before}`{}`: expected a head line with a type and Len:", cut_to(line, 40)))
+                Err(format!("{before}`{}`: expected `TX:` or `RX:`, a type and `Len:`", cut_to(line, 40)))
             }
             (Some(_), None) if is_offset(line.split_whitespace().next().unwrap_or_default()) => {
                 self.end_damaged(out);

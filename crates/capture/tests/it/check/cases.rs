@@ -16,8 +16,8 @@ fn finds_the_wrong_completions_of_a_host() {
     let due = [
         (3, "Lower Address 0x0, expected 0x40"),
         (5, "Lower Address 0x0, expected 0x4"),
-        (10, "end of the data 0x4060, expected a multiple of the Read Completion Boundary"),
-        (13, "end of the data 0x5020, expected a multiple of the Read Completion Boundary"),
+        (10, "Address after the last byte 0x4060, expected a multiple of the Read Completion Boundary"),
+        (13, "Address after the last byte 0x5020, expected a multiple of the Read Completion Boundary"),
     ];
     assert_eq!(found, due.map(|(number, text)| (number, text.to_owned())));
     let (findings, summary) = judge(&trace(COMPLETIONS));
@@ -38,8 +38,8 @@ fn finds_the_wrong_completions_of_a_host() {
 /// The comment of each line says what is wrong with it, if anything is.
 #[test]
 fn finds_the_wrong_headers_of_kernel_logs() {
-    let byte_enables = "Last and First DW BE 00001111b, expected Last BE 0000b if and only if Length is 1; First BE not \
-                        0000b if Length is more than 1; no gaps except in one DW or one aligned QW";
+    let byte_enables = "Last and First DW BE 00001111b, expected Last BE 0000b only if Length is 1; First BE not \
+                        0000b if longer; no gaps except in one DW or one aligned QW";
     let due = [
         (7, "Address 0x1000, expected a 3-DW header below 4 GiB"),
         (8, byte_enables),

@@ -62,9 +62,9 @@ fn judges_sizes_and_tags_by_configuration_writes() {
     let summary = summary.to_string();
     for line in [
         "Max_Payload_Size 128 bytes (capture), of 1 function",
-        "Max_Payload_Size 256 bytes (inferred): no TLP can break it",
+        "Max_Payload_Size 256 bytes (inferred): not checked; the smallest value that fits the trace",
         "32 tags (capture), of 1 function",
-        "32 tags (inferred): no TLP can break it",
+        "32 tags (inferred): not checked; the smallest value that fits the trace",
     ] {
         assert!(summary.contains(line), "{summary}");
     }

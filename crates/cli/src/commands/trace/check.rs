@@ -47,7 +47,7 @@ pub(super) struct CheckArgs {
     #[arg(long, value_name = "RULE", requires = "check", hide_possible_values = true, value_parser = rule())]
     ignore: Vec<RuleId>,
 
-    /// With --check: print at most so many violations of each rule, 0 for all [default: 20, all with --json]
+    /// With --check: print at most COUNT violations of each rule, 0 for all [default: 20, all with --json]
     #[arg(long, value_name = "COUNT", requires = "check")]
     limit: Option<u64>,
 }

@@ -46,16 +46,16 @@ Examples:
   riser trace -i lo --filter 'type=MWr' --capture live.pcap
 
 Reads pcap and pcapng with Ethernet, IPv4 or IPv6, UDP and NetTLP, or with TLPs alone (LINKTYPE_PCI_EXP), and text: \
-hexadecimal TLPs, kernel logs, lspci -vvv, rasdaemon, PCILeech and mmiotrace. A note on standard error says what a text was taken for; \
-docs/formats.md has examples. What cannot be read is named in its place and counted, and \
+hexadecimal TLPs, kernel logs, lspci -vvv, rasdaemon, PCILeech and mmiotrace. A note on standard error names the detected format; \
+docs/formats.md has examples. Unreadable records are shown where they occur, and counted, and \
 the rest is read; the exit status stays 0. --json prints a line per record: TLPs with timestamp_ps, type, requester, \
 completer, tag, address, length_dw, byte_count, status and payload_bytes where the type has them; with --transactions a \
 line per transaction and one with its summary; with --stats one object. Of several files, each object also names its \
 file. docs/reference/trace.md lists all fields, and what a filter may ask for. If a filter names a slot, link or interface that a file does not have, a \
 note on standard error lists those that it has.
 
-Behind a TLP stands what it means, where the capture tells: a configuration register by name and field, an interrupt by function \
-and vector, a device's register by its name. What was not enumerated in the capture has no name.
+Each line ends with the meaning of the TLP, if the capture shows it: a configuration register by name and field, an interrupt by \
+function and vector, a device's register by its name. Names need the enumeration in the capture.
 
 With -i, what an interface carries is captured and shown until Ctrl-C, in place of NetTLP's tcpdump; all views but --html, \
 --perfetto, --write and --write-hex take it. Frames on NetTLP's ports over IPv4 and IPv6 are captured, and the others passed over; --capture keeps them \
@@ -86,11 +86,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.pcap", requires = "interface")]
     capture: Option<PathBuf>,
 
-    /// Show only what this holds for, such as 'type=MRd and (tag=0x12 or time>1us)'; a wrong one lists what is legal
+    /// Show only records that match EXPR, such as 'type=MRd and (tag=0x12 or time>1us)'; a wrong one lists what is legal
     #[arg(long, value_name = "EXPR", conflicts_with = "check")]
     filter: Option<String>,
 
-    /// Print a line per transaction in place of the records: request, completions, Ack, times, errors; and a summary
+    /// Print one line per transaction in place of the records: request, completions, Ack, times, errors; and a summary
     #[arg(long)]
     transactions: bool,
 
@@ -110,7 +110,7 @@ pub(crate) struct Args {
     #[arg(long)]
     credits: bool,
 
-    /// The virtual channel of each traffic class from 0 on, such as 0,0,0,0,1,1,1,1; captures do not tell
+    /// The virtual channel of each traffic class from 0 on, such as 0,0,0,0,1,1,1,1; captures do not contain this mapping
     #[arg(long, value_name = "VC,...", value_parser = vc_map)]
     vc_of_tc: Option<[u8; 8]>,
 
@@ -141,7 +141,7 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
 
-    /// Generation of links whose speed the capture does not tell, 1 to 5, for utilization
+    /// Link generation, 1 to 5, if the capture does not contain the speed, for utilization
     #[arg(long = "gen", value_name = "GEN", requires = "lanes", value_parser = clap::value_parser!(u8).range(1..=5))]
     generation: Option<u8>,
 
