@@ -17,12 +17,13 @@ matcher.MAX_OUTSTANDING = 65536
 
 -- What waits by link, requester and tag (a table each, which stays when nothing waits), and under how many of them something does;
 -- the requests in their order, `oldest` to `latest`; what was found, by place among the datagrams of a frame and by frame; the
--- latest that ended by link, requester and tag, where marks are out of reach; what is known of requesters, by link and ID.
-local waiting, tracked, order, oldest, latest, parts, ended, requesters
+-- latest that ended by link, requester and tag, where marks are out of reach; what is known of requesters, by link and ID; the links
+-- with requests of any requester.
+local waiting, tracked, order, oldest, latest, parts, ended, requesters, has_requests
 
 -- Forgets all; before a capture is read.
 function matcher.reset()
-    waiting, tracked, order, oldest, latest, parts, ended, requesters = {}, 0, {}, 1, 0, { {} }, {}, {}
+    waiting, tracked, order, oldest, latest, parts, ended, requesters, has_requests = {}, 0, {}, 1, 0, { {} }, {}, {}, {}
 end
 
 matcher.reset()
@@ -181,8 +182,11 @@ local TIMEOUT = 50000000
 
 -- Whether the capture would show the request of a completion. If the first TLP of its requester was a completion, requests from
 -- before the capture may wait for a completion timeout.
-local function shows_requests(requester, time)
-    return requester.has_requests and not (requester.began_before and time < TIMEOUT)
+local function shows_requests(requester, link, time)
+    if time >= TIMEOUT then
+        return has_requests[link] or false
+    end
+    return requester.has_requests and not requester.began_before
 end
 
 local function see_completion(key, number, time, h, blind, rcb)
@@ -228,10 +232,11 @@ function matcher.see(number, part, time, start, link, h, blind, rcb)
     requesters[id] = requesters[id] or { began_before = class == "Cpl", has_requests = false }
     if class == "Cpl" then
         local found = see_completion(key, number, time, h, blind, rcb)
-        found.is_violation = found.kind == "unmatched" and shows_requests(requesters[id], time)
+        found.is_violation = found.kind == "unmatched" and shows_requests(requesters[id], link, time)
         keep(number, part, found)
     else
         requesters[id].has_requests = true
+        has_requests[link] = true
         keep(number, part, see_request(key, of_request(number, start, h)))
     end
 end

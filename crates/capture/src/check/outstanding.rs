@@ -190,8 +190,17 @@ impl Outstanding {
         if let Some(place) = self.places.get(&key) {
             return !place.is_untracked;
         }
-        let shows = |r: &Requester| r.has_requests && !(r.began_before && is_beginning);
+        if !is_beginning {
+            return self.has_requests(key.way());
+        }
+        let shows = |r: &Requester| r.has_requests && !r.began_before;
         self.requesters.get(&key.requester()).is_some_and(shows)
+    }
+
+    /// True if the trace has requests of anybody on this direction.
+    fn has_requests(&self, way: u32) -> bool {
+        let [first, end] = [way, way + 1].map(|way| u64::from(way) << 16);
+        self.requesters.range(first..end).any(|(_, requester)| requester.has_requests)
     }
 
     /// Drops the state of these directions after an unreadable part of the file, or after their link went down. Returns the number of

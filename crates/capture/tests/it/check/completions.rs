@@ -298,6 +298,12 @@ fn judges_only_what_the_trace_shows() {
             &[(3, "unexpected-completion")],
         ),
         (
+            "50 ms after the start, a Requester ID that has asked for nothing",
+            "@1000 up 00000001 0100040f 00002000\n@2000 down 4a000001 00000004 01000400\n\
+             @50002000 down 4a000001 00000004 07000400\n@50003000 up 4a000001 00000004 07000400",
+            &[(3, "unexpected-completion")],
+        ),
+        (
             "a request waits for less than 50 ms",
             "@1 up 00000001 0100050f 00002000\n@49999999 up 40000001 0100000f 00002000 00000000",
             &[],
