@@ -124,7 +124,7 @@ impl fmt::Display for Understood {
     }
 }
 
-/// The byte order of the dwords of hexadecimal text.
+/// The byte order of the dwords of hexadecimal text and CSV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ByteOrder {
     /// The first two digits of a TLP are Fmt and Type, as in kernel logs.
@@ -138,7 +138,7 @@ pub enum ByteOrder {
 pub struct ReadOptions {
     /// The format; `None` detects it.
     pub format: Option<FileFormat>,
-    /// The byte order of hexadecimal text; `None` detects it.
+    /// The byte order of hexadecimal text and CSV; `None` detects it.
     pub byte_order: Option<ByteOrder>,
     /// True if the headers of hexadecimal text are those of flit mode. Kernel logs say so themselves.
     pub flit: bool,
@@ -152,11 +152,13 @@ impl ReadOptions {
     /// Describes the first option that does not apply to a file of this format.
     pub(super) fn misfit(&self, format: FileFormat) -> Option<String> {
         let options = [
-            ("columns are", self.columns.is_some(), FileFormat::Csv),
-            ("a byte order is", self.byte_order.is_some(), FileFormat::Hex),
-            ("flit mode is", self.flit, FileFormat::Hex),
+            ("columns are", self.columns.is_some(), &[FileFormat::Csv][..]),
+            ("a byte order is", self.byte_order.is_some(), &[FileFormat::Hex, FileFormat::Csv]),
+            ("flit mode is", self.flit, &[FileFormat::Hex]),
         ];
-        let (option, _, of) = options.into_iter().find(|(_, is_given, of)| *is_given && *of != format)?;
-        Some(format!("{option} an option of {of}; the file is read as {format}"))
+        let (option, _, of) =
+            options.into_iter().find(|(_, is_given, of)| *is_given && !of.contains(&format))?;
+        let of: Vec<_> = of.iter().map(|format| format.name()).collect();
+        Some(format!("{option} an option of {}; the file is read as {format}", of.join(" and ")))
     }
 }

@@ -433,11 +433,11 @@ fn reads_the_columns_of_csv() {
         (
             ila,
             stream,
-            "CSV with an AXI4-Stream of TLPs: 3 TLPs",
+            "CSV with an AXI4-Stream of TLPs: 2 TLPs",
             &[
                 "line 4 TLP: MWr, len 1, requester 00:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfee00db8 |",
                 "line 7 TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |",
-                "line 9 error in TLP: truncated TLP: 8 bytes, expected 12 up to the end of its header |",
+                "error in line 9: the stream ends before tlast; the TLP of line 9 is left out",
             ],
         ),
         (
@@ -517,17 +517,136 @@ fn options_that_do_not_fit_the_file_are_refused() {
             "column 1 has radix SIGNED, expected HEX",
         ),
         (
+            "a/x_tdata[31:0],b/x_tdata[31:0],x_tlast\n00000001,00000001,0\n",
+            columns("tdata=x_tdata,tlast=x_tlast"),
+            "`x_tdata` is column 1 `a/x_tdata[31:0]` and column 2 `b/x_tdata[31:0]`: expected a whole name or a number",
+        ),
+        (
+            "a\u{1b}[31m\u{7},data\n1,00000001 0100040f\n",
+            columns("tlp=c"),
+            "no column `c`: there are a\u{fffd}, data",
+        ),
+        ("", columns("tlp=c"), "empty file, expected CSV"),
+        ("a,\0\0\0\0\n", columns("tlp=c"), "binary data, expected CSV"),
+        (
             "4a004010 00000040 01000000\n",
             ReadOptions { format: Some(FileFormat::Hex), ..columns("tlp=1") },
             "columns are an option of csv; the file is read as hex",
         ),
-        (case!("kernel-old.log"), little, "a byte order is an option of hex; the file is read as log"),
+        (
+            case!("kernel-old.log"),
+            little,
+            "a byte order is an option of hex and csv; the file is read as log",
+        ),
         (case!("kernel-old.log"), flit, "flit mode is an option of hex; the file is read as log"),
     ];
     for (text, options, error) in rows {
         let got = Reader::with_options(text.as_bytes(), "input", &options).err().unwrap().to_string();
         assert_eq!(got, format!("input: {error}"));
     }
+}
+
+#[test]
+fn csv_needs_text_in_utf_8() {
+    let options = ReadOptions { columns: Some("tlp=1".parse().unwrap()), ..ReadOptions::default() };
+    // Half of the bytes are no UTF-8.
+    let bytes: Vec<u8> = (0..=255).collect();
+    let rows: [(&[u8], &str); 2] =
+        [(b"\xff\xfea\0,\0b\0", "this is UTF-16, expected UTF-8"), (&bytes, "binary data, expected CSV")];
+    for (bytes, error) in rows {
+        let got = Reader::with_options(bytes, "input", &options).err().unwrap().to_string();
+        assert_eq!(got, format!("input: {error}"));
+    }
+}
+
+/// `tlast` gives the size of a TLP. What an export shows of a TLP that begins before it or ends after it is not judged.
+#[test]
+fn the_stream_of_csv_gives_the_size_of_a_tlp() {
+    let whole = "40000001,0\n0100000f,0\n1faa0000,0\ndec0adde,1\n";
+    let short = "40000008,0\n010000ff,0\n1faa0000,0\ndec0adde,1\n";
+    let short_size = "error in TLP: TLP of 16 bytes, expected 44 by its header |";
+    let mwr = "TLP: MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x1faa0000 |";
+    let rows = [
+        (
+            short.to_owned(),
+            "1 TLP",
+            " (the TLP of line 1 may have begun before the file)",
+            vec![format!("line 1 {short_size}")],
+        ),
+        (
+            format!("{whole}{short}"),
+            "2 TLPs",
+            "",
+            vec![format!("line 1 {mwr}"), format!("line 5 {short_size}")],
+        ),
+        (
+            "40000001,0\n0100000f,0\n1faa0000,1\n".to_owned(),
+            "1 TLP",
+            " (the TLP of line 1 may have begun before the file)",
+            vec!["line 1 error in TLP: TLP of 12 bytes, expected 16 by its header |".to_owned()],
+        ),
+        (
+            format!("{whole}40000008,0\n010000ff,0\n1faa0000,0\n"),
+            "1 TLP",
+            "",
+            vec![
+                format!("line 1 {mwr}"),
+                "error in line 7: the stream ends before tlast; the TLP of line 5 is left out".to_owned(),
+            ],
+        ),
+        (
+            format!("00000000,0\n12345678,1\n{whole}"),
+            "1 TLP",
+            "",
+            vec![
+                "error in line 2: TLP that may have begun before the file: truncated TLP: 8 bytes, expected 12 up to the end of its header; its TLP is left out"
+                    .to_owned(),
+                format!("line 3 {mwr}"),
+            ],
+        ),
+    ];
+    let options = ReadOptions { columns: Some("tdata=1,tlast=2".parse().unwrap()), ..ReadOptions::default() };
+    for (text, tlps, note, lines) in rows {
+        let taken_for = format!("CSV with an AXI4-Stream of TLPs{note}: {tlps}");
+        assert_eq!(read_with(text.as_bytes(), &options), (taken_for, lines), "{text}");
+    }
+}
+
+#[test]
+fn a_note_names_signals_of_the_stream_that_are_not_read() {
+    let text = "t/x_tdata[31:0],t/x_tkeep[3:0],t/x_tlast,t/x_tvalid,t/x_tready,t/y_tready,t/x_tvalid_q\n";
+    let rows = [
+        ("tdata=x_tdata,tlast=x_tlast", " (not in --columns: t/x_tkeep[3:0], t/x_tvalid, t/x_tready)"),
+        ("tdata=1,tlast=3,tvalid=4,tkeep=2", " (not in --columns: t/x_tready)"),
+        ("tdata=1,tlast=3,tvalid=4,tkeep=2,tready=5", ""),
+    ];
+    for (columns, note) in rows {
+        let options = ReadOptions { columns: Some(columns.parse().unwrap()), ..ReadOptions::default() };
+        let taken_for = format!("CSV with an AXI4-Stream of TLPs{note}: 0 TLPs");
+        assert_eq!(read_with(text.as_bytes(), &options).0, taken_for, "{columns}");
+    }
+}
+
+#[test]
+fn csv_may_have_reversed_dwords() {
+    let mrd = "TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |";
+    let detected = " with a TLP per row (the bytes of each dword reversed, detected: more headers are legal in this order)";
+    let given = " with an AXI4-Stream of TLPs (the bytes of each dword reversed)";
+    let rows = [
+        ("01000000 0f040001 00100000\n", "tlp=1", None, detected),
+        ("01000000,0\n0f040001,0\n00100000,1\n", "tdata=1,tlast=2", Some(ByteOrder::Little), given),
+        ("00000001 0100040f 00001000\n", "tlp=1", None, " with a TLP per row"),
+    ];
+    for (text, columns, byte_order, taken_for) in rows {
+        let options =
+            ReadOptions { byte_order, columns: Some(columns.parse().unwrap()), ..ReadOptions::default() };
+        let (got, lines) = read_with(text.as_bytes(), &options);
+        assert_eq!(got, format!("CSV{taken_for}: 1 TLP"), "{text}");
+        assert!(lines.len() == 1 && lines[0].ends_with(mrd), "{text}: {lines:?}");
+    }
+    let options = ReadOptions { columns: Some("tlp=1".parse().unwrap()), ..ReadOptions::default() };
+    let reversed = Reader::with_options(rows[0].0.as_bytes(), "input", &options).unwrap();
+    assert!(reversed.has_guessed_byte_order());
 }
 
 #[test]
@@ -575,7 +694,11 @@ fn hex_options() -> ReadOptions {
 
 #[test]
 fn the_error_names_what_was_probably_meant() {
-    let rows: [(&[u8], &str); 2] = [
+    let rows: [(&[u8], &str); 3] = [
+        (
+            b"Sample in Buffer,x_tdata[31:0],x_tlast\n0,00000001,0\n",
+            "; looks like CSV with columns Sample in Buffer, x_tdata[31:0], x_tlast; use --columns; riser reads",
+        ),
         (
             b"00000001 0100070f 00001000 garbage\n",
             "; as hexadecimal text (--read-as hex), line 1: `garbage` is no hexadecimal number, direction or time; riser reads",

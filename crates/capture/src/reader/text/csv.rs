@@ -4,19 +4,29 @@
 //! A stream carries TLPs as the 7 Series block of AMD does (PG054): the first dword of the TLP in bits 31:0, the first byte of each
 //! dword in its bits 31:24. Exports of an ILA have a second row with the radix of each column (ChipScoPy, `WaveformWriterCSV`).
 
-use super::hex::{bytes_of, direction};
+use super::hex::{Reason, bytes_of, cut, cut_to, detect_order, direction, reverse_dwords};
 use super::words::{is_hex, seconds};
 use super::{Lines, TextTlp};
+use crate::reader::ByteOrder;
 use crate::reader::MAX_FRAME_LEN;
 use crate::reader::columns::{Column, Columns, Role};
 use ::csv::StringRecord;
 use std::collections::VecDeque;
+use tlp::Repr;
 
 pub(super) struct Csv {
     columns: Columns,
     /// The place of each column.
     places: Vec<(Role, usize)>,
+    order: ByteOrder,
+    reason: Reason,
+    /// Columns of the stream that the caller does not name.
+    unread: Vec<String>,
     has_begun: bool,
+    /// True after the first `tlast`: the next beat begins a TLP.
+    knows_start: bool,
+    /// The line of a first TLP of the wrong size, which may have begun before the file.
+    doubtful: Option<u64>,
     /// True up to the next `tlast`, after a beat of a TLP that could not be read.
     is_lost: bool,
     /// The TLP whose beats are being read.
@@ -24,12 +34,31 @@ pub(super) struct Csv {
 }
 
 impl Csv {
-    /// Finds the columns in the start of the file.
-    pub(super) fn new(columns: Columns, sample: &str) -> Result<Csv, String> {
-        let places = places(&columns, sample)?;
-        let csv = Csv { columns, places, has_begun: false, is_lost: false, open: None };
-        let radix = sample.lines().take(2).find(|line| is_radix(line));
-        radix.map_or(Ok(()), |line| csv.check_radix(&cells(line))).map(|()| csv)
+    /// Finds the columns, and the byte order unless it is given, in the start of the file.
+    pub(super) fn new(columns: Columns, order: Option<ByteOrder>, sample: &str) -> Result<Csv, String> {
+        let heading = heading(sample);
+        let places = places(&columns, &heading, sample)?;
+        let unread = unread(&places, &heading);
+        let mut csv = Csv {
+            columns,
+            places,
+            order: order.unwrap_or(ByteOrder::Big),
+            reason: Reason::Given,
+            unread,
+            has_begun: false,
+            knows_start: false,
+            doubtful: None,
+            is_lost: false,
+            open: None,
+        };
+        if let Some(line) = sample.lines().take(2).find(|line| is_radix(line)) {
+            csv.check_radix(&shown(line))?;
+        }
+        if order.is_none() && !csv.columns.is_stream() {
+            let rows = sample.lines().filter_map(|line| csv.row_bytes(&cells(line)).ok());
+            (csv.order, csv.reason) = detect_order(rows);
+        }
+        Ok(csv)
     }
 
     /// Returns whether the first row has names: the caller names a column, or no cell is a value. A name starts with no digit.
@@ -81,12 +110,25 @@ impl Csv {
 
     fn row(&self, cells: &[String], number: u64) -> Result<TextTlp, String> {
         let mut tlp = self.begin(cells, number)?;
-        tlp.bytes = numbers(self.cell(cells, |role| role == Role::Tlp).ok_or("row without a TLP")?)?;
+        tlp.bytes = self.row_bytes(cells)?;
+        self.put_in_order(&mut tlp.bytes);
+        Ok(tlp)
+    }
+
+    /// The bytes of a row's TLP, in the order of the file.
+    fn row_bytes(&self, cells: &[String]) -> Result<Vec<u8>, String> {
+        let mut bytes = numbers(self.cell(cells, |role| role == Role::Tlp).ok_or("row without a TLP")?)?;
         if let Some(data) = self.cell(cells, |role| role == Role::Data).filter(|data| !data.trim().is_empty())
         {
-            tlp.bytes.extend(numbers(data)?);
+            bytes.extend(numbers(data)?);
         }
-        Ok(tlp)
+        Ok(bytes)
+    }
+
+    fn put_in_order(&self, bytes: &mut [u8]) {
+        if self.order == ByteOrder::Little {
+            reverse_dwords(bytes);
+        }
     }
 
     /// Reads a beat. After one that cannot be read, the rest of its TLP is left out: the error stands for it.
@@ -100,6 +142,7 @@ impl Csv {
             (Err(error), _) | (_, Err(error)) => Err(error),
         };
         self.is_lost = (was_lost || result.is_err()) && is_last != Ok(true);
+        self.knows_start |= is_last == Ok(true);
         result.map_err(|error| {
             self.open = None;
             format!("{error}; its TLP is left out")
@@ -111,13 +154,14 @@ impl Csv {
         match self.cell(cells, |role| role == wanted).map(str::trim) {
             None | Some("1") => Ok(true),
             Some("0") => Ok(false),
-            Some(other) => Err(format!("`{}`: expected 0 or 1", super::hex::cut(other))),
+            Some(other) => Err(format!("`{}`: expected 0 or 1", cut(other))),
         }
     }
 
     fn beat(&mut self, cells: &[String], number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
         let signal = |wanted: Role| self.cell(cells, |role| role == wanted);
-        let bytes = beat_bytes(signal(Role::Tdata).unwrap_or_default(), signal(Role::Tkeep))?;
+        let mut bytes = beat_bytes(signal(Role::Tdata).unwrap_or_default(), signal(Role::Tkeep))?;
+        self.put_in_order(&mut bytes);
         let is_last = self.is_set(cells, Role::Tlast)?;
         let mut tlp = match self.open.take() {
             Some(tlp) => tlp,
@@ -127,22 +171,53 @@ impl Csv {
             return Err(format!("TLP without an end after {MAX_FRAME_LEN} bytes"));
         }
         tlp.bytes.extend(bytes);
-        if is_last && tlp.bytes.is_empty() {
-            return Err("TLP without a byte".to_owned());
-        }
-        if is_last {
-            out.push_back(tlp);
-        } else {
-            self.open = Some(tlp);
+        match is_last {
+            true => self.end_tlp(tlp, out)?,
+            false => self.open = Some(tlp),
         }
         Ok(())
+    }
+
+    /// Takes a TLP whose size `tlast` gives. The first may have begun before the file: then its first dword is no header.
+    fn end_tlp(&mut self, mut tlp: TextTlp, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+        if tlp.bytes.is_empty() {
+            return Err("TLP without a byte".to_owned());
+        }
+        if !self.knows_start {
+            let header = Repr::parse_header(&tlp.bytes);
+            let parsed =
+                header.map_err(|error| format!("TLP that may have begun before the file: {error}"))?;
+            self.doubtful = (parsed.tlp_len() != tlp.bytes.len()).then_some(tlp.line);
+        }
+        tlp.wire_len = Some(tlp.bytes.len());
+        out.push_back(tlp);
+        Ok(())
+    }
+
+    /// What the user should know about the file, in parentheses.
+    fn notes(&self) -> String {
+        let mut notes = Vec::new();
+        if self.order == ByteOrder::Little {
+            notes.push(format!("the bytes of each dword reversed{}", self.reason.text()));
+        }
+        if let Some(line) = self.doubtful {
+            notes.push(format!("the TLP of line {line} may have begun before the file"));
+        }
+        if !self.unread.is_empty() {
+            notes.push(format!("not in --columns: {}", cut_to(&self.unread.join(", "), 200)));
+        }
+        if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) }
     }
 }
 
 impl Lines for Csv {
     fn taken_for(&self) -> String {
         let what = if self.columns.is_stream() { "an AXI4-Stream of TLPs" } else { "a TLP per row" };
-        format!("CSV with {what}")
+        format!("CSV with {what}{}", self.notes())
+    }
+
+    fn has_guessed_byte_order(&self) -> bool {
+        self.reason == Reason::Detected && self.order == ByteOrder::Little
     }
 
     fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
@@ -157,10 +232,13 @@ impl Lines for Csv {
         }
     }
 
-    // The last beat of the TLP is missing.
-    fn flush(&mut self, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
-        out.extend(self.open.take());
-        Ok(())
+    fn flush(&mut self, _out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+        match self.open.take() {
+            None => Ok(()),
+            Some(TextTlp { line, .. }) => {
+                Err(format!("the stream ends before tlast; the TLP of line {line} is left out"))
+            }
+        }
     }
 }
 
@@ -168,7 +246,7 @@ impl Lines for Csv {
 fn beat_bytes(tdata: &str, tkeep: Option<&str>) -> Result<Vec<u8>, String> {
     let digits = tdata.trim();
     if !is_hex(digits) || !digits.len().is_multiple_of(8) {
-        return Err(format!("tdata `{}`: expected hexadecimal dwords", super::hex::cut(digits)));
+        return Err(format!("tdata `{}`: expected hexadecimal dwords", cut(digits)));
     }
     let all = digits.len() / 8;
     let kept = match tkeep.map(str::trim) {
@@ -205,9 +283,44 @@ fn is_radix(line: &str) -> bool {
     line.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("radix"))
 }
 
+/// The names in the first row.
+fn heading(sample: &str) -> Vec<String> {
+    shown(sample.lines().next().unwrap_or_default())
+}
+
+/// The cells of a row as a terminal may show them.
+fn shown(row: &str) -> Vec<String> {
+    let mut line = String::new();
+    super::append_shown(row.trim_end(), &mut line);
+    cells(&line).iter().map(|cell| cell.trim().to_owned()).collect()
+}
+
+/// The names of the columns, if the first rows are of CSV: names, and as many cells in each row.
+pub(super) fn names(sample: &str) -> Option<String> {
+    let names = heading(sample);
+    let is_name = |cell: &String| cell.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    let rows: Vec<_> = sample.lines().take(8).map(|line| cells(line).len()).collect();
+    let is_csv = names.len() > 1 && rows.len() > 1 && rows.iter().all(|width| *width == names.len());
+    (is_csv && names.iter().all(is_name)).then(|| cut_to(&names.join(", "), 400).to_owned())
+}
+
+/// The name of a column without its range.
+fn base(name: &str) -> &str {
+    name.split('[').next().unwrap_or_default().trim()
+}
+
+/// Columns of the stream of `tdata` that no place names: they have its name, but for the signal.
+fn unread(places: &[(Role, usize)], heading: &[String]) -> Vec<String> {
+    let tdata = places.iter().find(|(role, _)| *role == Role::Tdata).and_then(|(_, at)| heading.get(*at));
+    let Some(stem) = tdata.and_then(|name| base(name).strip_suffix("tdata")) else { return Vec::new() };
+    let signals = [(Role::Tkeep, "tkeep"), (Role::Tvalid, "tvalid"), (Role::Tready, "tready")];
+    let missing = signals.iter().filter(|(role, _)| places.iter().all(|(known, _)| known != role));
+    let column = |signal: &str| heading.iter().find(|name| base(name).strip_prefix(stem) == Some(signal));
+    missing.filter_map(|(_, signal)| column(signal).cloned()).collect()
+}
+
 /// The places of the columns, those with a name by the first row.
-fn places(columns: &Columns, sample: &str) -> Result<Vec<(Role, usize)>, String> {
-    let heading = cells(sample.lines().next().unwrap_or_default());
+fn places(columns: &Columns, heading: &[String], sample: &str) -> Result<Vec<(Role, usize)>, String> {
     let width = sample.lines().map(|line| cells(line).len()).max().unwrap_or(1);
     let is_one = width == 1 && sample.contains([';', '\t']);
     let hint = if is_one { "; expected commas between columns" } else { "" };
@@ -215,16 +328,33 @@ fn places(columns: &Columns, sample: &str) -> Result<Vec<(Role, usize)>, String>
         Column::Number(number) if *number <= width => Ok(number - 1),
         Column::Number(number) => Err(format!("no column {number}: the rows have up to {width}{hint}")),
         Column::Name(name) => {
-            let is_it = |cell: &String| {
-                let base = cell.split('[').next().unwrap_or_default().trim();
-                cell.trim() == name || base == name || base.rsplit('/').next() == Some(name)
-            };
-            let found = heading.iter().position(is_it);
+            let found = named(name, heading)?;
             let names = heading.join(", ");
-            found.ok_or_else(|| {
-                format!("no column `{name}`: there are {}{hint}", super::hex::cut_to(&names, 200))
-            })
+            found.ok_or_else(|| format!("no column `{name}`: there are {}{hint}", cut_to(&names, 200)))
         }
     };
     columns.0.iter().map(|(role, column)| Ok((*role, place(column)?))).collect()
+}
+
+/// The place of a name: the whole name goes before one without its range, and this before one without its path.
+fn named(name: &str, heading: &[String]) -> Result<Option<usize>, String> {
+    let is_it: [fn(&str) -> &str; 3] =
+        [|cell| cell, base, |cell| base(cell).rsplit('/').next().unwrap_or_default()];
+    for part in is_it {
+        let mut found = heading.iter().enumerate().filter(|(_, cell)| part(cell) == name);
+        match (found.next(), found.next()) {
+            (None, _) => {}
+            (Some((at, _)), None) => return Ok(Some(at)),
+            (Some((a, first)), Some((b, second))) => {
+                return Err(format!(
+                    "`{name}` is column {} `{}` and column {} `{}`: expected a whole name or a number",
+                    a + 1,
+                    cut_to(first, 100),
+                    b + 1,
+                    cut_to(second, 100)
+                ));
+            }
+        }
+    }
+    Ok(None)
 }

@@ -36,7 +36,7 @@ pub(super) struct Hex {
 
 /// Why a text has its byte order.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reason {
+pub(super) enum Reason {
     /// The caller or the first line names it.
     Given,
     /// More headers are legal in it.
@@ -48,7 +48,7 @@ enum Reason {
 }
 
 impl Reason {
-    const fn text(self) -> &'static str {
+    pub(super) const fn text(self) -> &'static str {
         match self {
             Reason::Given => "",
             Reason::Detected => ", detected: more headers are legal in this order",
@@ -65,7 +65,7 @@ impl Hex {
         let (order, reason) = match given {
             Some(order) => (order, Reason::Given),
             None if is_flit => (ByteOrder::Big, Reason::Flit),
-            None => byte_order(sample),
+            None => detect_order(sample.lines().filter_map(|line| Some(parse(line).ok()??.bytes))),
         };
         Hex { order, reason, is_flit, settings: Settings::default() }
     }
@@ -135,21 +135,21 @@ fn is_header_log(bytes: &[u8]) -> bool {
     bytes.len() == LOG_LEN && Header::new(bytes).is_ok_and(is_of_other_len)
 }
 
-fn reverse_dwords(bytes: &mut [u8]) {
+pub(super) fn reverse_dwords(bytes: &mut [u8]) {
     bytes.chunks_exact_mut(4).for_each(<[u8]>::reverse);
 }
 
-/// The byte order in which more lines begin with a legal header, and why. TLPs of the right length count twice.
-fn byte_order(sample: &str) -> (ByteOrder, Reason) {
+/// The byte order in which more TLPs begin with a legal header, and why. TLPs of the right length count twice.
+pub(super) fn detect_order(tlps: impl Iterator<Item = Vec<u8>>) -> (ByteOrder, Reason) {
     let score = |bytes: &[u8]| match Repr::parse_header(bytes) {
         Ok(parsed) => 1 + usize::from(parsed.tlp_len() == bytes.len()),
         Err(_) => 0,
     };
     let (mut big, mut little) = (0, 0);
-    for mut tlp in sample.lines().filter_map(|line| parse(line).ok().flatten()) {
-        big += score(&tlp.bytes);
-        reverse_dwords(&mut tlp.bytes);
-        little += score(&tlp.bytes);
+    for mut bytes in tlps {
+        big += score(&bytes);
+        reverse_dwords(&mut bytes);
+        little += score(&bytes);
     }
     match big.cmp(&little) {
         Ordering::Greater => (ByteOrder::Big, Reason::Detected),

@@ -135,6 +135,7 @@ impl Text {
         if options.format.is_none() && options.columns.is_none() && is_binary(sample) {
             return Ok(None);
         }
+        let utf16 = utf16(sample).filter(|_| options.columns.is_some());
         let sample = String::from_utf8_lossy(sample);
         let sample = sample.trim_start_matches(BYTE_ORDER_MARK);
         let has_columns = options.columns.as_ref().map(|_| FileFormat::Csv);
@@ -145,10 +146,13 @@ impl Text {
             (FileFormat::Log, _) => Box::new(log::Log::default()),
             (FileFormat::Pcileech, _) => Box::new(pcileech::Pcileech::default()),
             (FileFormat::Mmiotrace, _) => Box::new(mmiotrace::Mmiotrace::default()),
-            (FileFormat::Csv, Some(columns)) => match csv::Csv::new(columns.clone(), sample) {
-                Ok(csv) => Box::new(csv),
-                Err(error) => return Ok(Some(Err(error))),
-            },
+            (FileFormat::Csv, Some(columns)) => {
+                let no_text = utf16.or_else(|| no_csv(sample)).map_or(Ok(()), |what| Err(what.to_owned()));
+                match no_text.and_then(|()| csv::Csv::new(columns.clone(), options.byte_order, sample)) {
+                    Ok(csv) => Box::new(csv),
+                    Err(error) => return Ok(Some(Err(error))),
+                }
+            }
             (FileFormat::Csv, None) | (FileFormat::Pcap | FileFormat::Pcapng, _) => return Ok(None),
         };
         let resolution = match format {
@@ -305,14 +309,29 @@ fn append_shown(text: &str, line: &mut String) {
     }
 }
 
-/// Describes the start of a text without a known format, if it is UTF-16 or has hexadecimal dwords.
+/// Describes the start of a text without a known format, if it is UTF-16 or CSV, or has hexadecimal dwords.
 pub(super) fn hint(window: &[u8]) -> Option<String> {
-    match window {
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("this is UTF-16, expected UTF-8".to_owned()),
-        window => {
-            let sample = String::from_utf8_lossy(&window[..window.len().min(SAMPLE)]);
-            hex::first_error(&sample).map(|error| format!("as hexadecimal text (--read-as hex), {error}"))
-        }
+    if let Some(what) = utf16(window) {
+        return Some(what.to_owned());
+    }
+    let sample = String::from_utf8_lossy(&window[..window.len().min(SAMPLE)]);
+    let names = csv::names(sample.trim_start_matches(BYTE_ORDER_MARK)).filter(|_| no_csv(&sample).is_none());
+    let as_csv = names.map(|names| format!("looks like CSV with columns {names}; use --columns"));
+    let as_hex = || hex::first_error(&sample).map(|e| format!("as hexadecimal text (--read-as hex), {e}"));
+    as_csv.or_else(as_hex)
+}
+
+fn utf16(window: &[u8]) -> Option<&'static str> {
+    let starts = |mark: [u8; 2]| window.starts_with(&mark);
+    (starts([0xff, 0xfe]) || starts([0xfe, 0xff])).then_some("this is UTF-16, expected UTF-8")
+}
+
+/// Says why a sample cannot be CSV, whatever its columns.
+fn no_csv(sample: &str) -> Option<&'static str> {
+    let is_odd = |c: &char| *c == char::REPLACEMENT_CHARACTER || c.is_control() && !c.is_whitespace();
+    match sample.chars().filter(is_odd).count() * 8 > sample.chars().count() {
+        _ if sample.is_empty() => Some("empty file, expected CSV"),
+        is_binary => is_binary.then_some("binary data, expected CSV"),
     }
 }
 
