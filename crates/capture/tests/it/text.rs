@@ -559,7 +559,7 @@ fn csv_needs_text_in_utf_8() {
     }
 }
 
-/// `tlast` gives the size of a TLP. What an export shows of a TLP that begins before it or ends after it is not judged.
+/// `tlast` gives the size of a TLP. TLPs that the export does not hold as a whole are left out.
 #[test]
 fn the_stream_of_csv_gives_the_size_of_a_tlp() {
     let whole = "40000001,0\n0100000f,0\n1faa0000,0\ndec0adde,1\n";

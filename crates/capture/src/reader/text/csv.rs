@@ -194,7 +194,7 @@ impl Csv {
         Ok(())
     }
 
-    /// What the user should know about the file, in parentheses.
+    /// The notes about the file, in parentheses.
     fn notes(&self) -> String {
         let mut notes = Vec::new();
         if self.order == ByteOrder::Little {
