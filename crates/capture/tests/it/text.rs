@@ -712,6 +712,37 @@ fn the_error_names_what_was_probably_meant() {
 }
 
 #[test]
+fn a_header_log_names_the_word_that_is_no_dword() {
+    let rows = [
+        (
+            "3400000g 70000010 00000000 88468846",
+            "`3400000g 70000010 00000000 88468846`: `3400000g` is not a dword",
+        ),
+        ("34000000 70000010 0000", "`34000000 70000010 0000`: `0000` is not a dword"),
+        ("34000000 70000010", "`34000000 70000010` has 2 dwords, expected 4"),
+    ];
+    for (log, error) in rows {
+        let (_, lines) = read(&format!("[1.0] a 0000:00:01.0: AER:   TLP Header: {log}\n"));
+        assert!(lines[0].starts_with(&format!("error in line 1: header log {error}")), "{lines:?}");
+    }
+}
+
+/// The second is the start of an ELF file.
+#[test]
+fn a_named_text_format_refuses_what_is_no_text() {
+    let rows: [(&[u8], &str); 3] = [
+        (b"\xff\xfe[\x001\x00", "UTF-16 text, expected UTF-8"),
+        (b"\x7fELF\x02\x01\x01\x00", "binary data, expected UTF-8"),
+        (b"", "empty file, expected UTF-8"),
+    ];
+    for (bytes, error) in rows {
+        let options = ReadOptions { format: Some(FileFormat::Log), ..ReadOptions::default() };
+        let got = Reader::with_options(bytes, "input", &options).err().unwrap().to_string();
+        assert_eq!(got, format!("input: {error}"));
+    }
+}
+
+#[test]
 fn refuses_columns_that_mean_nothing() {
     let rows = [
         ("tlp", "`tlp`: expected NAME=COLUMN"),

@@ -10,7 +10,7 @@
 //! | lspci | `HeaderLog: 40008001 3100000f fee00db8 00000000` | pciutils 3.9 |
 //! | rasdaemon | `TLP Header: 00000000 00000001 00000002 00000003` after the error in the same line | 0.6.8 |
 
-use super::hex::cut_to;
+use super::hex::{self, cut_to};
 use super::words::{bracketed_time, dword, function};
 use super::{Lines, TextTlp};
 use config::ext::aer::Uncorrectable;
@@ -270,6 +270,10 @@ impl Header {
         let most = if is_flit { MAX_DW } else { LOG_DW };
         if !(if is_flit { 1 } else { LOG_DW }..=most).contains(&dwords.len()) {
             let text = cut_to(header.trim(), 60);
+            if let Some(word) = words(header).nth(dwords.len()).filter(|_| dwords.len() < most) {
+                let word = hex::cut(word);
+                return Err(format!("header log `{text}`: `{word}` is not a dword of 8 hexadecimal digits"));
+            }
             return Err(format!(
                 "header log `{text}` has {} dwords, expected {}",
                 dwords.len(),
@@ -304,6 +308,10 @@ const fn expected(is_flit: bool) -> &'static str {
 
 /// The dwords that a text begins with.
 fn dwords(text: &str) -> Vec<u32> {
+    words(text).map_while(dword).take(MAX_DW + 1).collect()
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| c.is_whitespace() || matches!(c, ',' | '{' | '}'));
-    words.filter(|word| !word.is_empty()).map_while(dword).take(MAX_DW + 1).collect()
+    words.filter(|word| !word.is_empty())
 }

@@ -135,6 +135,10 @@ impl Text {
         if options.format.is_none() && options.columns.is_none() && is_binary(sample) {
             return Ok(None);
         }
+        if let Some(what) = no_text(sample).filter(|_| options.format.is_some() && options.columns.is_none())
+        {
+            return Ok(Some(Err(format!("{what}, expected UTF-8"))));
+        }
         let utf16 = utf16(sample).filter(|_| options.columns.is_some());
         let sample = String::from_utf8_lossy(sample);
         let sample = sample.trim_start_matches(BYTE_ORDER_MARK);
@@ -332,6 +336,15 @@ fn no_csv(sample: &str) -> Option<&'static str> {
     match sample.chars().filter(is_odd).count() * 8 > sample.chars().count() {
         _ if sample.is_empty() => Some("empty file, expected CSV"),
         is_binary => is_binary.then_some("binary data, expected CSV"),
+    }
+}
+
+/// Describes the start of a file that is no text in UTF-8.
+fn no_text(sample: &[u8]) -> Option<&'static str> {
+    match sample {
+        [] => Some("empty file"),
+        sample if utf16(sample).is_some() => Some("UTF-16 text"),
+        sample => is_binary(sample).then_some("binary data"),
     }
 }
 
