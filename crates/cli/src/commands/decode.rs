@@ -65,6 +65,10 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         let standard = [String::from("-")];
         let files = if args.inputs.is_empty() { &standard[..] } else { &args.inputs };
         input::check(files.iter().map(Path::new))?;
+        if let Some(at) = wrong_dword(files) {
+            let word = &files[at];
+            return Err(Failure::Run(format!("argument {} `{word}`: expected 8 hexadecimal digits", at + 1)));
+        }
         if let Some(word) = files.iter().find(|word| is_nothing(word)) {
             return Err(Failure::Run(format!("{word}: neither a dword of a TLP nor a file")));
         }
@@ -80,6 +84,12 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         1 => Err(Failure::Run("1 TLP or line could not be read".to_owned())),
         many => Err(Failure::Run(format!("{many} TLPs or lines could not be read"))),
     }
+}
+
+/// Finds the first argument that is no dword, if another argument is a dword and no file.
+fn wrong_dword(words: &[String]) -> Option<usize> {
+    let is_dword = |word: &String| is_dwords(word) && is_nothing(word);
+    words.iter().any(is_dword).then(|| words.iter().position(|word| !is_dwords(word)))?
 }
 
 /// Returns whether an argument that is no dword names no file either.

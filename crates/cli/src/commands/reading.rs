@@ -73,8 +73,16 @@ impl Reading {
         Reader::with_options(input::open(file)?, &name, &self.options()).map_err(failed)
     }
 
-    /// Reads hexadecimal text that is no file.
+    /// Reads hexadecimal text that is no file. Refuses options of other formats.
     pub(super) fn hex<'a>(&self, text: &'a [u8]) -> Result<Reader<&'a [u8]>, Failure> {
+        if let Some(format) = self.read_as.filter(|format| *format != FileFormat::Hex) {
+            return Err(Failure::usage(format!(
+                "--read-as {format}: dwords of the arguments are read as hex"
+            )));
+        }
+        if !self.dlt.is_empty() {
+            return Err(Failure::usage("--dlt: an option of pcap and pcapng; the arguments are read as hex"));
+        }
         let options = ReadOptions { format: Some(FileFormat::Hex), ..self.options() };
         Reader::with_options(text, "arguments", &options).map_err(failed)
     }

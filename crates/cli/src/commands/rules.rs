@@ -5,9 +5,12 @@ use crate::failure::Failure;
 use crate::output;
 use capture::check::{Checker, Settings};
 use capture::{ByteOrder, FileFormat, ReadOptions, Reader, render};
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use serde::Serialize;
+use std::ffi::OsStr;
 use std::fmt::Display;
+use tlp::RuleId;
 use tlp::rules::{RULES, Rule};
 
 const EXAMPLE: &str = "\
@@ -25,12 +28,45 @@ text, example (TLPs in hex, one on each line, or a sentence)}].";
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
     /// Explain these rules
-    #[arg(value_name = "RULE", hide_possible_values = true, value_parser = PossibleValuesParser::new(RULES.iter().map(|rule| rule.name)))]
-    names: Vec<String>,
+    #[arg(value_name = "RULE", hide_possible_values = true, value_parser = RuleName::new())]
+    names: Vec<RuleId>,
 
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// Parses the name of a rule. Its errors name the nearest rule and do not list all of them.
+#[derive(Clone)]
+pub(super) struct RuleName(PossibleValuesParser);
+
+impl RuleName {
+    pub(super) fn new() -> RuleName {
+        RuleName(PossibleValuesParser::new(RULES.iter().map(|rule| rule.name)))
+    }
+}
+
+impl TypedValueParser for RuleName {
+    type Value = RuleId;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<RuleId, clap::Error> {
+        let names = self.0.clone().try_map(|name| Rule::named(&name).map(|rule| rule.id).ok_or(name));
+        names.parse_ref(command, arg, value).map_err(|mut error| {
+            error.remove(ContextKind::ValidValue);
+            let tip = "`riser rules` lists the rules".into();
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+            error
+        })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        self.0.possible_values()
+    }
 }
 
 #[derive(Serialize)]
@@ -54,7 +90,7 @@ impl Row {
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let rules: Vec<&Rule> = match &args.names[..] {
         [] => RULES.iter().collect(),
-        names => names.iter().filter_map(|name| Rule::named(name)).collect(),
+        ids => ids.iter().map(|id| Rule::get(*id)).collect(),
     };
     if args.json {
         return output::json_of("rules", &rules.into_iter().map(Row::of).collect::<Vec<_>>());

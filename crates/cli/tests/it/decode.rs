@@ -157,6 +157,19 @@ fn explains_what_is_certain_of_flit_mode() {
 }
 
 #[test]
+fn names_the_argument_that_is_no_dword() {
+    for word in ["0100000g", "0100000"] {
+        let outcome = riser(&["decode", "4a004010", "00000040", word]);
+        let error = format!("riser: argument 3 `{word}`: expected 8 hexadecimal digits\n");
+        assert_eq!((outcome.code, outcome.stderr), (1, error));
+    }
+    for option in ["--read-as=csv", "--dlt=USER0=tlp"] {
+        let outcome = riser(&["decode", "4a004010", "00000040", "01000000", option]);
+        assert!(outcome.code == 2 && outcome.stderr.contains("read as hex"), "{}", outcome.stderr);
+    }
+}
+
+#[test]
 fn a_tlp_that_cannot_be_read_fails_the_command() {
     let outcome = riser(&["decode", "ffffffff", "00000000", "00000000"]);
     assert_eq!(outcome.code, 1, "{}", outcome.stdout);

@@ -521,11 +521,26 @@ fn check_prints_violations_and_fails() {
         riser(&["trace", "--check", "--ignore", "lower-address", "--ignore", "completion-boundary", path]);
     assert_eq!(output.code, 0, "{}", output.stdout);
     for (arguments, says) in [
-        (["--rule", "lower-adress"], "lower-address"),
+        (["--rule", "lower-adress"], "'lower-address'"),
+        (["--rule", "nosuch"], "`riser rules` lists the rules"),
+        (["--rule=length", "--ignore=length"], "no rule left to judge by"),
         (["--mps", "100"], "128, 256, 512, 1024, 2048, 4096"),
         (["--tags", "33"], "legal are 32, 256 and 1024"),
     ] {
         let output = riser(&["trace", "--check", arguments[0], arguments[1], path]);
         assert!(output.code == 2 && output.stderr.contains(says), "{}", output.stderr);
+    }
+}
+
+#[test]
+fn check_fails_if_the_file_is_cut_or_has_no_tlp() {
+    let path = capture("check-cut.pcap", &[MRD, CPLD]);
+    let whole = std::fs::read(&path).unwrap();
+    for (bytes, text) in [(&whole[..whole.len() - 4], "cut or damaged"), (&whole[..24], "no TLP was judged")]
+    {
+        std::fs::write(&path, bytes).unwrap();
+        let output = riser(&["trace", "--check", path.to_str().unwrap()]);
+        assert!(output.code == 1 && output.stderr.contains(text), "{}", output.stderr);
+        assert!(output.stdout.contains(" 0 violations"), "{}", output.stdout);
     }
 }

@@ -2,10 +2,13 @@
 //! `--check`: a line, or a JSON object, for each violation, and a summary. Never judges itself.
 
 use super::records::append_json;
-use super::{Args, for_each_record, stdout};
+use super::{Args, for_each_record, shown, stdout};
+use crate::commands::rules::RuleName;
 use crate::failure::Failure;
+use crate::output;
 use capture::check::{Checker, Finding, JsonFinding, Settings, Summary, TAGS, append_line};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use capture::{Bad, Kind};
+use clap::builder::TypedValueParser;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -40,11 +43,11 @@ pub(super) struct CheckArgs {
     timeout: Option<u64>,
 
     /// With --check: judge by these rules alone; riser rules lists them
-    #[arg(long = "rule", value_name = "RULE", requires = "check", hide_possible_values = true, value_parser = rule())]
+    #[arg(long = "rule", value_name = "RULE", requires = "check", hide_possible_values = true, value_parser = RuleName::new())]
     only: Vec<RuleId>,
 
     /// With --check: do not judge by these rules
-    #[arg(long, value_name = "RULE", requires = "check", hide_possible_values = true, value_parser = rule())]
+    #[arg(long, value_name = "RULE", requires = "check", hide_possible_values = true, value_parser = RuleName::new())]
     ignore: Vec<RuleId>,
 
     /// With --check: print at most COUNT violations of each rule, 0 for all [default: 20, all with --json]
@@ -76,11 +79,6 @@ fn timeout(text: &str) -> Result<u64, String> {
     ps.ok_or_else(|| "expected a time above 0 in ps, ns, us, ms or s, such as 10ms".to_owned())
 }
 
-fn rule() -> impl TypedValueParser<Value = RuleId> {
-    let names = PossibleValuesParser::new(RULES.iter().map(|rule| rule.name));
-    names.try_map(|name| Rule::named(&name).map(|rule| rule.id).ok_or(name))
-}
-
 impl CheckArgs {
     fn checker(&self) -> Checker {
         let CheckArgs { rcb, mps, mrrs, tags, timeout, .. } = *self;
@@ -90,6 +88,12 @@ impl CheckArgs {
         }
         self.ignore.iter().for_each(|id| checker.ignore(*id));
         checker
+    }
+
+    /// Returns whether the options leave a rule to judge by.
+    fn has_rules(&self) -> bool {
+        let is_asked = |id| self.only.is_empty() || self.only.contains(id);
+        RULES.iter().any(|rule| is_asked(&rule.id) && !self.ignore.contains(&rule.id))
     }
 
     /// Most lines for one rule.
@@ -103,14 +107,16 @@ impl CheckArgs {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    if !args.check.has_rules() {
+        return Err(Failure::usage("--rule and --ignore: no rule left to judge by"));
+    }
     let mut out = stdout(args);
-    let mut violations = 0;
+    let mut has_failed = false;
     for file in &args.files {
         if args.names_files() && !args.json {
             writeln!(out, "==> {} <==", file.display())?;
         }
-        let summary = write_findings(args, file, &mut out)?;
-        violations += summary.violations;
+        let (summary, holes) = write_findings(args, file, &mut out)?;
         if args.json {
             let mut line = String::new();
             append_json(&args.of_file(file, BTreeMap::from([("summary", &summary)])), &mut line);
@@ -119,11 +125,24 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             writeln!(out, "{summary}")?;
         }
         out.flush()?;
+        let why = why_incomplete(&summary, holes);
+        has_failed |= summary.violations > 0 || why.is_some();
+        why.into_iter().for_each(|why| output::note(format_args!("{}: {why}", shown(file))));
     }
-    if violations > 0 { Err(Failure::Command(1)) } else { Ok(()) }
+    if has_failed { Err(Failure::Command(1)) } else { Ok(()) }
 }
 
-fn write_findings(args: &Args, file: &Path, out: &mut impl Write) -> Result<Summary, Failure> {
+/// Describes why a check without violations does not show that the trace is right.
+fn why_incomplete(summary: &Summary, holes: u64) -> Option<&'static str> {
+    match (summary.tlps, holes) {
+        (0, _) => Some("no TLP was judged"),
+        (_, 0) => None,
+        _ => Some("the file is cut or damaged: only the TLPs that could be read were judged"),
+    }
+}
+
+/// Writes the findings of a file. Returns its summary, and the number of places where the file could not be read.
+fn write_findings(args: &Args, file: &Path, out: &mut impl Write) -> Result<(Summary, u64), Failure> {
     let mut checker = args.check.checker();
     let (mut printed, limit) = (BTreeMap::new(), args.check.limit(args.json));
     let mut line = String::new();
@@ -142,7 +161,9 @@ fn write_findings(args: &Args, file: &Path, out: &mut impl Write) -> Result<Summ
         line.push('\n');
         Ok(out.write_all(line.as_bytes())?)
     };
+    let mut holes = 0;
     for_each_record(args, file, |record| {
+        holes += u64::from(matches!(record.kind, Kind::Bad(Bad::File(_))));
         checker.see(record);
         while let Some(finding) = checker.next_finding() {
             show(&finding, out)?;
@@ -156,5 +177,5 @@ fn write_findings(args: &Args, file: &Path, out: &mut impl Write) -> Result<Summ
     for (rule, count) in printed.into_iter().filter(|(_, count)| *count > limit && !args.json) {
         writeln!(out, "{} more violations of {}; --limit 0 prints all", count - limit, Rule::get(rule).name)?;
     }
-    Ok(checker.summary())
+    Ok((checker.summary(), holes))
 }

@@ -48,7 +48,7 @@ Examples:
 Reads pcap and pcapng with Ethernet, IPv4 or IPv6, UDP and NetTLP, or with TLPs alone (LINKTYPE_PCI_EXP), and text: \
 hexadecimal TLPs, kernel logs, lspci -vvv, rasdaemon, PCILeech and mmiotrace. A note on standard error names the detected format; \
 docs/formats.md has examples. Unreadable records are shown where they occur, and counted, and \
-the rest is read; the exit status stays 0. --json prints a line per record: TLPs with timestamp_ps, type, requester, \
+the rest is read; the exit status stays 0 without --check. --json prints a line per record: TLPs with timestamp_ps, type, requester, \
 completer, tag, address, length_dw, byte_count, status and payload_bytes where the type has them; with --transactions a \
 line per transaction and one with its summary; with --stats one object. Of several files, each object also names its \
 file. docs/reference/trace.md lists all fields, and what a filter may ask for. If a filter names a slot, link or interface that a file does not have, a \
@@ -62,7 +62,7 @@ With -i, what an interface carries is captured and shown until Ctrl-C, in place 
 all, whatever --filter shows. Datagrams that the kernel carries as one are cut apart; of a datagram in fragments the first is \
 shown, as such, and counted.
 
---check judges a trace by the rules of the specification: headers, completions, tags, sizes, the order of posted requests and credits. It prints a line for each violation, with time, field, value, expected value, section, rule and the TLP, then a summary with the settings that it used and what it did not judge. riser rules explains a rule. The exit status is 1 if a rule is broken.
+--check judges a trace by the rules of the specification: headers, completions, tags, sizes, the order of posted requests and credits. It prints a line for each violation, with time, field, value, expected value, section, rule and the TLP, then a summary with the settings that it used and what it did not judge. riser rules explains a rule. The exit status is 1 if a rule is broken, no TLP was judged, or the file is cut or damaged.
 
 Acks, replays, lost frames and credits are seen where DLLPs were captured, as by riser run --capture OUT --dllps.";
 
