@@ -697,8 +697,7 @@ fn texts_of_refused_outputs_name_their_rule() {
     let rows = [
         (
             RefusedTlp::TagRange { tag: 32, first: 0, last: 31 },
-            "Tag 0x20, expected below 32, 256 or 1024, as Extended Tag Field Enable and 10-Bit Tag Requester Enable allow \
-             (PCIe 5.0 §2.2.6.2, rule tag-range); the function has tags 0x0 to 0x1f",
+            "Tag 0x20, expected 0 to 31, 0 to 255 with Extended Tag Field Enable, 256 to 1023 for 10-bit tags (PCIe 5.0 §2.2.6.2, rule tag-range); the function has tags 0x0 to 0x1f",
         ),
         (
             RefusedTlp::TooLong { bytes: 1024, mrrs: 512 },
