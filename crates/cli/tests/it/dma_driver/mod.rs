@@ -378,9 +378,11 @@ fn a_function_is_pulled_out_cut_off_and_reset_under_load() {
     // A doorbell that was poisoned is rung again; of data that were, the transfer tells.
     let poisoned = guest.said("poisoned");
     assert!(poisoned.ends_with(" Gb/s\n0\n") || poisoned.contains(": Input/output error\n"), "{poisoned}");
-    // The integers begin anew with the function: the transfer that was under way is cut off, or the next one not what the device expects.
+    // The integers begin anew with the function: the transfer that was under way is cut off, or the next one not what the device
+    // expects. On a busy machine the program may begin only while the function is reset, and is told so (`riser_dma_set_logic`).
     let reset = guest.said("reset");
-    assert!(reset.contains(": Operation canceled\n1\n") || reset.contains(": Bad message\n1\n"), "{reset}");
+    let outcomes = ["Operation canceled", "Bad message", "Device or resource busy"];
+    assert!(outcomes.iter().any(|outcome| reset.contains(&format!(": {outcome}\n1\n"))), "{reset}");
     assert_eq!(reset.matches(" Gb/s").count(), 2, "{reset}");
     assert_eq!(guest.said("pins"), "0 pinned\n");
 }
