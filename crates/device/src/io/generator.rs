@@ -30,9 +30,12 @@ use tlp::{Class, Data, Time};
 ///     }
 ///
 ///     fn poll_output(&mut self, _now: Time, class: Class) -> Option<Output> {
-///         let has_one = class == Class::Posted && self.next < self.end;
-///         let address = std::mem::replace(&mut self.next, self.next + 64 * u64::from(has_one));
-///         has_one.then(|| Output::Write(DmaWrite::new(address, Data::Counted(64))))
+///         if class != Class::Posted || self.next >= self.end {
+///             return None;
+///         }
+///         let write = DmaWrite::new(self.next, Data::Counted(64));
+///         self.next += 64;
+///         Some(Output::Write(write))
 ///     }
 ///
 ///     fn handle_done(&mut self, _now: Time, _number: u32, _result: Result<Data, DmaError>) {}
