@@ -64,7 +64,7 @@ pub use matcher::{Match, Matcher, Transaction};
 pub use names::{Meaning, Names};
 pub use reader::{
     ByteOrder, Column, Columns, Direction, End, Fault, FileFormat, Frame, Interface, Item, Mark, OpenError,
-    ReadOptions, Reader, TextLine, open,
+    ReadOptions, Reader, TextLine, open, open_with,
 };
 pub use registers::{DeviceRegister, DeviceRegisters, NamedRegister, OwnRegisters};
 pub use stats::Stats;

@@ -247,6 +247,7 @@ impl Ledger {
     #[inline(always)]
     pub(crate) fn is_flow(&mut self, tlp: &Tlp, data_bytes: u32) -> bool {
         match &tlp.repr.body {
+            _ if data_bytes == 0 => false,
             Body::Memory(_) | Body::Atomic(_) => true,
             Body::Completion(_) => data_bytes > 4 || self.answers_memory(tlp.account),
             _ => false,
@@ -284,24 +285,25 @@ impl Ledger {
         Account::DEFERRED
     }
 
-    /// Whether the account of the TLP of a frame is [deferred](Account::DEFERRED).
+    /// A frame that `sender` has sent, with its TLP. If the account of the TLP is [deferred](Account::DEFERRED), opens it, as if the
+    /// TLP had had one from the beginning.
     #[inline(always)]
-    pub(crate) fn is_deferred(&self, frame: Option<Frame<&Tlp>>) -> bool {
-        frame.and_then(Frame::tlp).is_some_and(|tlp| tlp.account == Account::DEFERRED)
-    }
-
-    /// Opens the account of a [deferred](Account::DEFERRED) TLP that `sender` has sent, as if it had had one from the beginning.
-    #[cold]
-    pub(crate) fn open_deferred(
+    pub(crate) fn lend<'a>(
         &mut self,
-        sender: &mut Port,
+        sender: &'a mut Port,
         frame: SentFrame,
         link: LinkId,
         propagation: Duration,
-    ) {
-        let Frame::Tlp { sequence, .. } = frame else { return };
-        if let Some((tlp, times)) = sender.lend_sent(sequence) {
-            tlp.account = self.open_sent(link, tlp, times, times.end + propagation);
+    ) -> Option<Frame<&'a Tlp>> {
+        match frame {
+            Frame::Tlp { sequence, .. } => {
+                let (tlp, times) = sender.lend_sent(sequence)?;
+                if tlp.account == Account::DEFERRED {
+                    tlp.account = self.open_sent(link, tlp, times, times.end + propagation);
+                }
+                Some(Frame::Tlp { sequence, tlp })
+            }
+            Frame::Dllp(dllp) => Some(Frame::Dllp(dllp)),
         }
     }
 

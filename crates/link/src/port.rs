@@ -22,7 +22,6 @@ use crate::notice::{Notice, Notices};
 use crate::rare::Rare;
 use crate::replay::ReplayBuffer;
 use crate::rx::Receiver;
-use crate::sequence::Sequence;
 use crate::stall::Stalls;
 use crate::store::TlpStore;
 use crate::timing::{Serializer, Timers};
@@ -278,10 +277,7 @@ impl Port {
     /// when it arrives; a replayed one may be gone, since an earlier copy may have arrived and been acknowledged.
     pub fn lend(&self, frame: SentFrame) -> Option<Frame<&Tlp>> {
         match frame {
-            Frame::Tlp { sequence, .. } => {
-                let handle = self.replay.get(Sequence::from_bits(sequence))?;
-                Some(Frame::Tlp { sequence, tlp: self.store.get(handle)? })
-            }
+            Frame::Tlp { sequence, .. } => Some(Frame::Tlp { sequence, tlp: self.lend_tlp(sequence)? }),
             Frame::Dllp(dllp) => Some(Frame::Dllp(dllp)),
         }
     }

@@ -107,7 +107,7 @@ pub(super) struct Order {
     writes: Writes,
     /// Number of writes by direction of a link.
     counts: BTreeMap<u32, u64>,
-    /// By path, the write that was the latest on the first link of those that left. Writes with Relaxed Ordering are not kept, and
+    /// By path: of the writes that have left, the one that was the latest on the first link. Writes with Relaxed Ordering are not kept, and
     /// those with ID-Based Ordering only for their requester.
     left: BTreeMap<Path, Left>,
 }

@@ -197,7 +197,7 @@ impl Outstanding {
         self.requesters.get(&key.requester()).is_some_and(shows)
     }
 
-    /// True if the trace has requests of anybody on this direction.
+    /// True if the trace has a request in this direction, of any requester.
     fn has_requests(&self, way: u32) -> bool {
         let [first, end] = [way, way + 1].map(|way| u64::from(way) << 16);
         self.requesters.range(first..end).any(|(_, requester)| requester.has_requests)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What cannot be read: a file, or a part of it.
+//! Faults of files: parts that cannot be read, and files with an unknown format.
 
 use super::{MAX_BLOCK_LEN, MAX_FRAME_LEN, MAX_INTERFACES};
 use std::io;

@@ -130,7 +130,7 @@ impl Interface {
     }
 
     /// Without a name, and with timestamps from the epoch on.
-    pub(super) fn new(link_type: u16, resolution: Resolution, snaplen: u32) -> Interface {
+    pub fn new(link_type: u16, resolution: Resolution, snaplen: u32) -> Interface {
         Interface {
             name: String::new(),
             description: String::new(),

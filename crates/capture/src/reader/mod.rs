@@ -163,10 +163,18 @@ pub struct Reader<R> {
 /// # Errors
 /// If it cannot be opened, or has an unknown format.
 pub fn open(path: impl AsRef<Path>) -> Result<Reader<File>, OpenError> {
+    open_with(path, &ReadOptions::default())
+}
+
+/// As [`open`], with options.
+///
+/// # Errors
+/// As [`open`]; also if the file does not have the format in `options`.
+pub fn open_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Reader<File>, OpenError> {
     let path = path.as_ref();
     let name = path.display().to_string();
     let file = File::open(path).map_err(|error| OpenError::Io { path: name.clone(), error })?;
-    Reader::named(file, &name)
+    Reader::with_options(file, &name, options)
 }
 
 impl<R: Read> Reader<R> {

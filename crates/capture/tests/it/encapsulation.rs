@@ -6,26 +6,11 @@ use riser_capture::encap::{
     Addresses, Datagram, EncapError, Foreign, HEADER_LEN, NettlpHeader, Origin, Parsed, PortScheme, PortUse,
     emit_header, internet_checksum, parse,
 };
-use riser_capture::{Direction, Frame, Interface, Kind, Mark, OwnRegisters, Resolution, Timestamp, decode};
-use std::sync::Arc;
+use riser_capture::{Direction, Frame, Interface, Kind, Mark, Resolution, Timestamp, decode};
 use tlp::Tag;
 
 fn ethernet() -> Interface {
-    Interface {
-        name: String::new(),
-        description: String::new(),
-        link_type: 1,
-        resolution: Resolution::NANOSECONDS,
-        offset_s: 0,
-        snaplen: 0,
-        direction: None,
-        link: 0,
-        slot: Arc::default(),
-        end: None,
-        registers: OwnRegisters::default(),
-        has_others: false,
-        speed_bps: None,
-    }
+    Interface::new(1, Resolution::NANOSECONDS, 0)
 }
 
 /// What a frame is, in words.

@@ -92,7 +92,7 @@ impl Generated {
         self.outputs.get() & 1 << class.index() != 0
     }
 
-    /// The classes of generated requests that were not accepted, as the end of a line; empty if there are none.
+    /// The end of a line that names the classes of generated requests that were not accepted; empty if all were accepted.
     pub(super) fn waits_for(&self) -> &'static str {
         match (self.has(Class::Posted), self.has(Class::NonPosted)) {
             (false, false) => "",
@@ -142,31 +142,30 @@ impl Shared {
     /// The next request of the generator, which has one of `class`.
     #[inline(always)]
     pub(super) fn poll_generated(&self, now: Time, class: Class) -> Option<Output> {
-        let mut slot = self.generated.generator.borrow_mut();
-        let generator = slot.as_mut()?;
-        let output = generator.poll_output(now, class);
-        self.note_generated(&**generator);
+        let output = self.with_generator(|generator| generator.poll_output(now, class));
         if !self.generated.has(class) {
             self.core.see(class.index(), self.core.is_empty(class.index()));
-        }
-        let is_done = self.generated.outputs.get() == 0 && generator.is_done();
-        drop(slot);
-        if is_done {
-            self.end_generated();
         }
         output
     }
 
     pub(super) fn generated_done(&self, now: Time, number: u32, result: Result<Data, DmaError>) {
+        self.with_generator(|generator| generator.handle_done(now, number, result));
+    }
+
+    /// Calls the generator and notes what it has then. Returns the default if there is no generator.
+    #[inline(always)]
+    fn with_generator<T: Default>(&self, call: impl FnOnce(&mut dyn Generator) -> T) -> T {
         let mut slot = self.generated.generator.borrow_mut();
-        let Some(generator) = slot.as_mut() else { return };
-        generator.handle_done(now, number, result);
+        let Some(generator) = slot.as_mut() else { return T::default() };
+        let result = call(&mut **generator);
         self.note_generated(&**generator);
         let is_done = self.generated.outputs.get() == 0 && generator.is_done();
         drop(slot);
         if is_done {
             self.end_generated();
         }
+        result
     }
 
     /// Notes what the generator has now.

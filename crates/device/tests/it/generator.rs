@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A generator makes requests beside the tasks of its device, and its results are its own.
+//! Generators: their requests and results do not mix with those of the tasks of the same device.
 
 use crate::rig::{Event, Rig};
 use riser_device::io::{Generator, generated_id};
@@ -51,7 +51,7 @@ impl Generator for Copies {
     }
 }
 
-/// A device that lets a generator write and read `count` times, then raises vector 5. A task reads meanwhile.
+/// A device that lets a generator write and read `count` times, then raises vector 5. At the same time a task reads.
 fn device(count: u32, ended: &Ended) -> AsyncDevice {
     let ended = ended.clone();
     AsyncDevice::new(move |io: Io| {

@@ -132,7 +132,7 @@ impl Agenda {
         self.ask_stirred(functions);
     }
 
-    /// Asks the functions whose devices have notified, and those that may change without notice.
+    /// Asks the functions whose devices have called their notifier, and those without a notifier.
     fn ask_stirred(&mut self, functions: &[Function<Work>]) {
         if !self.silent.is_empty() {
             self.ask_silent(functions);

@@ -43,11 +43,11 @@ impl Fabric {
             None => (None, None, false),
             Some(Odd { again, harm, dropped }) => (again.as_ref(), harm.as_deref(), *dropped),
         };
-        if self.ledger.is_deferred(sender.port.lend(frame)) {
-            self.ledger.open_deferred(&mut sender.port, frame, id.link(), state.propagation);
-        }
         // Only after an Ack that a fault has altered is the TLP gone before it arrives.
-        let lent = if again.is_some() { frame.with(again) } else { sender.port.lend(frame) };
+        let lent = match again {
+            Some(_) => frame.with(again),
+            None => self.ledger.lend(&mut sender.port, frame, id.link(), state.propagation),
+        };
         let Some(frame) = lent.map(|frame| harm.map_or(frame, |harm| harm.alter(frame))) else { return };
         if let Some(tap) = &mut self.tap {
             show(tap.as_mut(), now, id.peer(), id.side(), frame, odd);

@@ -4,6 +4,7 @@
 
 use super::Fabric;
 use super::pump::Put;
+use crate::root::WriteTurn;
 use crate::topology::{Owner, PortId};
 use link::{Rare, SentTlp};
 use tlp::{Account, Class};
@@ -33,7 +34,7 @@ impl Fabric {
         if tlp.account != Account::DEFERRED {
             self.ledger.sent(tlp.account, start, end, arrival, credit_wait);
         }
-        if data_bytes != 0 && self.ledger.is_flow(tlp, data_bytes) {
+        if self.ledger.is_flow(tlp, data_bytes) {
             state.flow.add(data_bytes, start, end);
         }
         peer.push_tlp(sequence, arrival, &mut self.queue);
@@ -59,12 +60,13 @@ impl Fabric {
         self.totals.tlp_hops += 1;
         self.last_progress = now;
         root.take_write(&write, tlp);
+        let WriteTurn { asked, visible, .. } = write.turn;
         if tlp.account == Account::DEFERRED {
-            self.ledger.written_deferred(id.link(), tlp, times, [now, write.asked, write.visible]);
+            self.ledger.written_deferred(id.link(), tlp, times, [now, asked, visible]);
             // The transaction is over, even if the TLP is sent again.
             tlp.account = Account::NONE;
         } else {
-            self.ledger.written(tlp.account, write.asked, write.visible);
+            self.ledger.written(tlp.account, asked, visible);
         }
         state.port.return_credits_fast(now, Class::Posted, write.data_credits);
         state.arm(now, &mut self.queue);

@@ -113,10 +113,8 @@ impl Fabric {
         let sent = state.port.poll_transmit(now);
         // The parts just written are read one by one: reading them as a whole would wait for the writes.
         let Some(Sent { frame, start, end, wait }) = &sent else { return Put::Nothing };
-        if self.ledger.is_deferred(state.port.lend(*frame)) {
-            self.ledger.open_deferred(&mut state.port, *frame, id.link(), peer.propagation);
-        }
-        let Some(lent) = state.port.lend(*frame) else { return Put::Nothing };
+        let lent = self.ledger.lend(&mut state.port, *frame, id.link(), peer.propagation);
+        let Some(lent) = lent else { return Put::Nothing };
         if let Some(tap) = &mut self.tap {
             show(tap.as_mut(), *end, id, id.side(), lent, None);
         }
@@ -125,7 +123,7 @@ impl Fabric {
         if let (Some(tlp), Some(wait)) = (tlp, wait) {
             self.ledger.sent(tlp.account, *start, *end, arrival, wait.credit_wait);
             let data_bytes = 4 * tlp.repr.data_dw();
-            if data_bytes != 0 && self.ledger.is_flow(tlp, data_bytes) {
+            if self.ledger.is_flow(tlp, data_bytes) {
                 state.flow.add(data_bytes, *start, *end);
             }
         }
@@ -155,17 +153,7 @@ impl Fabric {
                 self.refill_root(index, host, n as usize)
             }
             Owner::Slot(n) => self.refill_slot(index, n as usize),
-            Owner::Switch { switch, port } => {
-                let (n, port) = (switch as usize, port as usize);
-                if self.switches[n].switch.outputs(port) != 0 {
-                    return self.refill_switch(index, n, port);
-                }
-                let at = &mut self.ports[index];
-                SwitchPortOwner { switch: &mut self.switches[n].switch, port }
-                    .return_credits(&mut at.port, self.now);
-                at.asks_again = false;
-                false
-            }
+            Owner::Switch { switch, port } => self.refill_switch(index, switch as usize, port as usize),
         }
     }
 

@@ -180,17 +180,13 @@ impl RootComplex {
 /// A write whose turn in memory is known before anything has changed: see [`RootComplex::plan_write`].
 pub(crate) struct PlannedWrite {
     pub(crate) data_credits: u32,
-    /// When it reaches the memory system.
-    pub(crate) asked: Time,
-    /// When memory has taken it: at once.
-    taken: Time,
-    /// When it is visible.
-    pub(crate) visible: Time,
+    /// Memory takes it at once.
+    pub(crate) turn: WriteTurn,
 }
 
 impl RootComplex {
-    /// The turn of a write at root port `port`; `None` unless it goes to memory of fixed latencies that takes it at once, the
-    /// port has nothing to send, and nothing about the write is rare.
+    /// The turn of a write at root port `port`. `None` unless memory has fixed latencies and takes it at once, the port has nothing to
+    /// send, and the write has no rare feature.
     #[inline(always)]
     pub(crate) fn plan_write(&self, port: usize, now: Time, tlp: &Tlp) -> Option<PlannedWrite> {
         let base = &self.base;
@@ -216,9 +212,7 @@ impl RootComplex {
             return None;
         }
         let turn = base.memory.write_turn(&base.profile, address, len, now)?;
-        let WriteTurn { asked, taken, visible } = turn;
-        let data_credits = length_dw.div_ceil(4);
-        (taken <= now).then_some(PlannedWrite { data_credits, asked, taken, visible })
+        (turn.taken <= now).then_some(PlannedWrite { data_credits: length_dw.div_ceil(4), turn })
     }
 
     /// Takes a write that was planned at this time.
@@ -230,7 +224,7 @@ impl RootComplex {
         {
             self.base.memory.store(m.requester, m.span, &tlp.data);
         }
-        self.base.memory.take_turn(write.taken, write.visible);
+        self.base.memory.take_turn(&write.turn);
     }
 }
 

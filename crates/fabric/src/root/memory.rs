@@ -52,13 +52,13 @@ pub(super) struct Served {
 }
 
 /// The turn of a write in memory with fixed latencies.
-pub(super) struct WriteTurn {
+pub(crate) struct WriteTurn {
     /// When the write reaches the memory system.
-    pub(super) asked: Time,
+    pub(crate) asked: Time,
     /// When memory has taken it, and its room is free.
     pub(super) taken: Time,
     /// When it is visible.
-    pub(super) visible: Time,
+    pub(crate) visible: Time,
 }
 
 impl Memory {
@@ -144,32 +144,35 @@ impl Memory {
         account: Account,
         effects: &mut Effects,
     ) -> Time {
-        let asked = now + p.root_complex_latency;
-        let service = p.write_service(access.address, access.len);
         if self.system.is_some() {
-            return self.take_write_modelled(p, access, asked, service, account, effects);
+            return self.take_write_modelled(p, access, now, account, effects);
         }
-        let taken = asked.max(self.write_free_at) + service;
-        self.take_turn(taken, self.write_visible_at.max(taken + p.memory_write_latency));
-        effects.push(Effect::Written { account, asked, visible: self.write_visible_at });
-        taken
+        let turn = self.fixed_turn(p, access.address, access.len, now);
+        self.take_turn(&turn);
+        effects.push(Effect::Written { account, asked: turn.asked, visible: turn.visible });
+        turn.taken
     }
 
     /// The next turn of a write; `None` unless it goes to pages of memory with fixed latencies.
     #[inline(always)]
     pub(super) fn write_turn(&self, p: &HostProfile, address: u64, len: u32, now: Time) -> Option<WriteTurn> {
-        if self.system.is_some() || !self.granted.is_empty() || !self.contents.has_page(address, len) {
-            return None;
-        }
+        let is_usual =
+            self.system.is_none() && self.granted.is_empty() && self.contents.has_page(address, len);
+        is_usual.then(|| self.fixed_turn(p, address, len, now))
+    }
+
+    /// The next turn of a write in memory with fixed latencies.
+    #[inline(always)]
+    fn fixed_turn(&self, p: &HostProfile, address: u64, len: u32, now: Time) -> WriteTurn {
         let asked = now + p.root_complex_latency;
         let taken = asked.max(self.write_free_at) + p.write_service(address, len);
-        Some(WriteTurn { asked, taken, visible: self.write_visible_at.max(taken + p.memory_write_latency) })
+        WriteTurn { asked, taken, visible: self.write_visible_at.max(taken + p.memory_write_latency) }
     }
 
     /// A write has had its [turn](Self::write_turn).
     #[inline(always)]
-    pub(super) fn take_turn(&mut self, taken: Time, visible: Time) {
-        (self.write_free_at, self.write_visible_at) = (taken, visible);
+    pub(super) fn take_turn(&mut self, turn: &WriteTurn) {
+        (self.write_free_at, self.write_visible_at) = (turn.taken, turn.visible);
     }
 
     #[inline(never)]
@@ -177,11 +180,12 @@ impl Memory {
         &mut self,
         p: &HostProfile,
         access: &Access,
-        asked: Time,
-        service: Duration,
+        now: Time,
         account: Account,
         effects: &mut Effects,
     ) -> Time {
+        let asked = now + p.root_complex_latency;
+        let service = p.write_service(access.address, access.len);
         let Some(system) = &mut self.system else { return asked };
         let translated = system.translate(access, asked);
         self.write_free_at = self.write_free_at.max(asked) + service;

@@ -49,6 +49,7 @@ use host::{HostInput, HostOutput};
 use inbox::Inbox;
 use lanes::{Lanes, Stamped};
 use memory::Memory;
+pub(crate) use memory::WriteTurn;
 use peer::Peers;
 pub use peer::SPLIT_BYTES;
 use requester::{Pending, Requester};

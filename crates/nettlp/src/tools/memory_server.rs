@@ -154,7 +154,7 @@ fn sum(counters: &[(u64, ServedCounters)]) -> ServedCounters {
         add(&mut sum.function, &one.function);
         add(&mut sum.sockets, &one.sockets);
         add(&mut sum.sessions, &one.sessions);
-        one.refusals.kinds().iter().for_each(|kind| sum.refusals.add(kind));
+        sum.refusals.extend(one.refusals.kinds());
     }
     sum
 }
@@ -193,7 +193,7 @@ impl ServedMemory {
 
 fn snapshot(adapter: &Adapter<MemoryBackend>, sockets: &AdapterSockets) -> ServedCounters {
     let mut refusals = Refusals::default();
-    adapter.refusals().iter().for_each(|kind| refusals.add(kind));
+    refusals.extend(&adapter.refusals());
     ServedCounters {
         refusals,
         peers: adapter.peers().map(|(_, counters)| counters.rows().collect()).collect(),

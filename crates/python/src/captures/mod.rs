@@ -19,13 +19,12 @@ use crate::progress::Watch;
 use crate::table::Table;
 use capture::check::{Checker, Settings, append_json};
 use capture::credits::Ledgers;
-use capture::{Bad, Filter, Kind, OpenError, ReadOptions, Reader, Record, Sieve, Stats, Timestamp};
+use capture::{Bad, Filter, Kind, ReadOptions, Record, Sieve, Stats, Timestamp};
 use columns::Batch;
 use pyo3::prelude::*;
 use reading::Reading;
 use scan::Scan;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use stream::{Batches, Rows};
 
 /// Records between two looks at what goes on outside.
@@ -241,7 +240,7 @@ impl Capture {
 
     /// Sees every record of the file.
     fn each(&self, mut see: impl FnMut(&Record<'_>) -> PyResult<()>) -> PyResult<()> {
-        let mut reader = open(&self.path, &self.options).map_err(error::of_opening)?;
+        let mut reader = capture::open_with(&self.path, &self.options).map_err(error::of_opening)?;
         let (mut watch, mut seen) = (Watch::new(None), 0_u64);
         while let Some(record) = reader.next_record().map_err(|e| error::in_file(&self.path, &e))? {
             match &record.kind {
@@ -261,10 +260,4 @@ impl Capture {
     fn said(&self, why: &impl std::fmt::Display) -> String {
         format!("{}: {why}", self.path.display())
     }
-}
-
-fn open(path: &Path, options: &ReadOptions) -> Result<Reader<File>, OpenError> {
-    let name = path.display().to_string();
-    let file = File::open(path).map_err(|error| OpenError::Io { path: name.clone(), error })?;
-    Reader::with_options(file, &name, options)
 }

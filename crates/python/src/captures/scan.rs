@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A first look through a capture, frame by frame. Never decodes one.
 
-use super::{SLICE, open};
+use super::SLICE;
 use crate::error;
 use crate::progress::Watch;
 use capture::{Item, ReadOptions};
@@ -21,7 +21,7 @@ impl Scan {
     /// # Errors
     /// Where the file is no capture; where `strict`, also where a part of it cannot be read.
     pub(super) fn of(path: &Path, options: &ReadOptions, strict: bool) -> PyResult<Scan> {
-        let mut reader = open(path, options).map_err(error::of_opening)?;
+        let mut reader = capture::open_with(path, options).map_err(error::of_opening)?;
         let mut scan = Scan { frames: 0, epoch_ps: 0, taken_for: String::new() };
         let mut watch = Watch::new(None);
         while let Some(item) = reader.next_item().map_err(|e| error::in_file(path, &e))? {

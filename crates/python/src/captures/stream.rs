@@ -42,7 +42,7 @@ impl<R: Rows> Batches<R> {
         rows: R,
         strict: bool,
     ) -> Result<Batches<R>, OpenError> {
-        let reader = super::open(path, options)?;
+        let reader = capture::open_with(path, options)?;
         Ok(Batches { path: path.to_owned(), reader, rows, strict, schema: R::Batch::schema(), ended: false })
     }
 

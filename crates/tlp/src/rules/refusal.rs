@@ -87,6 +87,12 @@ impl Refusals {
     }
 }
 
+impl<'a> Extend<&'a Refusal> for Refusals {
+    fn extend<I: IntoIterator<Item = &'a Refusal>>(&mut self, kinds: I) {
+        kinds.into_iter().for_each(|kind| self.add(kind));
+    }
+}
+
 impl Reason {
     /// No completion came within `waited` (`PCIe 5.0 §2.8`).
     #[must_use]

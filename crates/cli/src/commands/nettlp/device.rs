@@ -103,7 +103,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let Run { came_back, is_session, result } =
         run_device(attach()?, &target, &stop, attach, |device, now, has_gone| {
             last = Some((device.counters(), device.shown(now).into_map()));
-            device.refusals().iter().for_each(|kind| refused.add(kind));
+            refused.extend(&device.refusals());
             report_lost_adapter(&target, has_gone);
         });
     let (counts, counters) = last.unwrap_or_default();

@@ -68,7 +68,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         run_device(attach()?, &target, &stop, attach, |nic, _, has_gone| {
             let before = counts.drain(..).map(|(_, count)| count).chain(std::iter::repeat(0));
             counts = nic.counters().into_iter().zip(before).map(|((name, n), sum)| (name, n + sum)).collect();
-            nic.refusals().iter().for_each(|kind| refused.add(kind));
+            refused.extend(&nic.refusals());
             report_lost_adapter(&target, has_gone);
         });
     counts.push(("came_back", came_back));

@@ -379,7 +379,7 @@ fn a_function_is_pulled_out_cut_off_and_reset_under_load() {
     let poisoned = guest.said("poisoned");
     assert!(poisoned.ends_with(" Gb/s\n0\n") || poisoned.contains(": Input/output error\n"), "{poisoned}");
     // The integers begin anew with the function: the transfer that was under way is cut off, or the next one not what the device
-    // expects. On a busy machine the program may begin only while the function is reset, and is told so (`riser_dma_set_logic`).
+    // expects. On a busy machine the program may start during the reset; `riser_dma_set_logic` then fails.
     let reset = guest.said("reset");
     let outcomes = ["Operation canceled", "Bad message", "Device or resource busy"];
     assert!(outcomes.iter().any(|outcome| reset.contains(&format!(": {outcome}\n1\n"))), "{reset}");

@@ -77,7 +77,7 @@ impl Tally {
         let _ = self.latency_ns.add(&other.latency_ns);
         self.counters.add(&other.counters);
         self.sockets.add(&other.sockets);
-        other.refusals.kinds().iter().for_each(|kind| self.refusals.add(kind));
+        self.refusals.extend(other.refusals.kinds());
     }
 
     fn count(&mut self, result: Result<u64, Fault>) {
@@ -153,7 +153,7 @@ impl Worker {
         self.gather();
         self.tally.counters = *self.client.counters();
         self.tally.sockets = self.client.carrier().counters();
-        self.client.refusals().iter().for_each(|kind| self.tally.refusals.add(kind));
+        self.tally.refusals.extend(self.client.refusals());
         (self.tally, ended.err())
     }
 

@@ -47,9 +47,10 @@ Ctrl-C, or SIGTERM, ends it: what was written goes to the file first. SIGUSR1 sh
   peers: [{address, rules, datagrams, reads, read_bytes, writes, write_bytes, ...}], strangers: {datagrams, bytes, messaging, \
   last}, completer: {reads, read_bytes, writes, written_bytes, completions, ...}, function: {interrupts, not_bus_master, \
   lost_completions}, sockets: {received_datagrams, sent_datagrams, receive_calls, send_calls, malformed_datagrams, \
-  failed_sends, kernel_drops}, sessions: {opened, closed, failed, refused, strays, retransmitted, duplicates, ...}, refusals (as of riser run; left out if there are none)
+  failed_sends, kernel_drops}, sessions: {opened, closed, failed, refused, strays, retransmitted, duplicates, ...}, \
+  refusals (as in `riser run --json`; absent if no TLP was refused).
 Standard error shows the first refused TLP of each kind at once.
-Of a lab it prints listen, seconds, peers, strangers, sockets, lag: {dropped_us, times} with --timing lagging, record: {bytes, left_out} with \
+--json of a lab prints one object: listen, seconds, peers, strangers, sockets, lag: {dropped_us, times} with --timing lagging, record: {bytes, left_out} with \
   --record, and lab: what `riser run --json` prints.";
 
 /// Serve NetTLP peers from memory, as an adapter in a host's slot would
