@@ -26,5 +26,5 @@ pub use self::endpoint::{
 pub use gate::{Gate, MakeRaw};
 pub use hard_block::{HardBlock, TlpDesign};
 pub use link::UnusedCredits;
-pub use port::{CreditReturn, LinkCredits, PortStatus, TlpPort, detected_error};
+pub use port::{Clocked, CreditReturn, LinkCredits, PortStatus, TlpPort, detected_error};
 pub use raw::RawDevice;

@@ -73,6 +73,20 @@ impl Default for PortStatus {
     }
 }
 
+/// A clock that always runs, such as that of a design in RTL. It lets the driver pass many edges in one call.
+pub trait Clocked {
+    /// Passes edges up to `until`, before which nothing reaches the port. It stops at the first edge after which there is
+    /// something to poll; [`TlpPort::poll_timeout`] then names the time of that edge.
+    fn run_ahead(&mut self, until: Time);
+
+    /// Whether it uses the credits of its link, so that it needs [`handle_credits`](Self::handle_credits). Asked once.
+    fn shows_credits(&mut self) -> bool;
+
+    /// Takes the credits of its link, which hold from its next edge on. Called before each `handle_timeout` and each
+    /// [`run_ahead`](Self::run_ahead) if it [shows credits](Self::shows_credits).
+    fn handle_credits(&mut self, credits: &LinkCredits);
+}
+
 /// What stands at the end of a link, as TLPs: an endpoint, a raw-TLP device, a peer on a
 /// socket. Sans-IO: whoever drives it calls the `poll_*` methods after every `handle_*`, until each says `None`.
 pub trait TlpPort {
@@ -121,22 +135,9 @@ pub trait TlpPort {
     /// The time that `poll_timeout` named has come.
     fn handle_timeout(&mut self, now: Time);
 
-    /// Nothing reaches the port before `until`: one with a clock may pass its edges up to there in one go. `poll_timeout` then
-    /// names when what comes of them is to be polled. For speed alone.
-    fn run_ahead(&mut self, until: Time) {
-        let _ = until;
-    }
-
-    /// Whether it shows the credits of its link to somebody. Asked once, and of a port with a clock
-    /// ([`is_ticking`](Self::is_ticking)) alone.
-    fn shows_credits(&self) -> bool {
-        false
-    }
-
-    /// Takes the credits of its link, as they are from its next edge on: before the port is called for it, and before
-    /// [`run_ahead`](Self::run_ahead), where it [shows](Self::shows_credits) them.
-    fn handle_credits(&mut self, credits: &LinkCredits) {
-        let _ = credits;
+    /// The clock of a port that has one. Asked once before the first call, and again for each use.
+    fn clock(&mut self) -> Option<&mut dyn Clocked> {
+        None
     }
 
     /// Takes a notice of the link's port: errors of the layers below, which an owner with registers logs

@@ -394,7 +394,9 @@ impl Fabric {
         }
         let slot = &mut self.slots[n];
         let until = self.queue.next_time().min(self.known_until).min(self.now + MOST_AHEAD);
-        slot.device.run_ahead(until);
+        if let Some(clock) = slot.device.clock() {
+            clock.run_ahead(until);
+        }
         self.arm_slot(n);
     }
 
@@ -404,7 +406,9 @@ impl Fabric {
         let here = &self.ports[slot.port];
         let there = &self.ports[here.id.peer().index()];
         let [here, there] = [here, there].map(|end| end.port.unused_credits());
-        slot.device.handle_credits(&LinkCredits { here, there });
+        if let Some(clock) = slot.device.clock() {
+            clock.handle_credits(&LinkCredits { here, there });
+        }
     }
 
     /// Requests the timer of a slot's device, where that is earlier than the one requested.

@@ -91,7 +91,9 @@ impl SortedQueue {
     #[inline(never)]
     pub(crate) fn push(&mut self, time: Time, event: Event) {
         let entry = Entry { time, event };
-        if time >= self.later_from || self.near.len() >= NEAR_MAX {
+        // The list holds `NEAR_MAX` events without growing. The second comparison lets the compiler see that.
+        let len = self.near.len();
+        if time >= self.later_from || len >= NEAR_MAX || len == self.near.capacity() {
             return self.push_later(entry);
         }
         SortedQueue::insert(&mut self.near, entry);

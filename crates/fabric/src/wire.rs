@@ -8,7 +8,7 @@ use crate::timer::TimerEvents;
 use crate::topology::{Owner, PortId};
 use link::{Frame, Port, Rare, SentFrame, TLP_FRAMING_BYTES};
 use std::collections::VecDeque;
-use tlp::{Class, Duration, Time, Tlp};
+use tlp::{Duration, Time, Tlp};
 
 /// A frame on its way to a port. Its TLP stays at the port that sent it, which keeps it at least until it is accepted.
 pub(crate) struct InFlight {
@@ -215,12 +215,7 @@ impl PortState {
 
     /// The owner has been asked, and may still have TLPs of the classes in `outputs`.
     pub(crate) fn note_outputs(&mut self, outputs: u8) {
-        if outputs == 0 {
-            self.asks_again = false;
-            return;
-        }
-        let open = |class: &Class| outputs & 1 << class.index() != 0 && !self.port.room(*class).is_empty();
-        self.asks_again = outputs != 0 && Class::ALL.iter().any(open);
+        self.asks_again = outputs & self.port.open_classes() != 0;
     }
 
     /// A `Transmit` event has come; false if a newer one has replaced it.

@@ -26,6 +26,7 @@ pub struct UnusedCredits {
 /// Sender's side of one type of credit: CREDITS_CONSUMED and CREDIT_LIMIT (`PCIe 5.0 §2.6.1.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct TxCredit {
+    /// Counts modulo 2^16, a multiple of the field's modulus; comparisons mask it.
     consumed: u16,
     limit: u16,
     mask: u16,
@@ -47,7 +48,7 @@ impl TxCredit {
     }
 
     const fn consume(&mut self, amount: u32) {
-        self.consumed = self.consumed.wrapping_add(amount as u16) & self.mask;
+        self.consumed = self.consumed.wrapping_add(amount as u16);
     }
 
     /// Whether an UpdateFC may say `limit`: at most half the modulus ahead of what is consumed, and zero for infinite
@@ -128,6 +129,7 @@ impl TxCredits {
 /// Receiver's side of one type: CREDITS_ALLOCATED and CREDITS_RECEIVED (`PCIe 5.0 §2.6.1.2`).
 #[derive(Clone, Copy, Debug)]
 struct RxCredit {
+    // Both count modulo 2^16, a multiple of the field's modulus; comparisons and DLLPs mask them.
     allocated: u16,
     received: u16,
     /// CREDITS_ALLOCATED as InitFC1 or the last UpdateFC said it, which the sender goes by.
@@ -159,11 +161,11 @@ impl RxCredit {
     }
 
     const fn receive(&mut self, amount: u32) {
-        self.received = self.received.wrapping_add(amount as u16) & self.mask;
+        self.received = self.received.wrapping_add(amount as u16);
     }
 
     const fn free(&mut self, amount: u32) {
-        self.allocated = self.allocated.wrapping_add(amount as u16) & self.mask;
+        self.allocated = self.allocated.wrapping_add(amount as u16);
     }
 
     /// The limit that a DLLP would say now; scaling drops the low bits.
@@ -191,7 +193,7 @@ impl RxCredit {
         if matches!(kind, FlowControlKind::UpdateFc) {
             self.told = self.tellable();
         }
-        if self.infinite { 0 } else { self.told >> self.scale.shift() }
+        if self.infinite { 0 } else { (self.told & self.mask) >> self.scale.shift() }
     }
 }
 

@@ -30,6 +30,9 @@ use crate::update::{KINDS, UpdateSchedule};
 use tlp::rules::{Refusal, Refusals};
 use tlp::{Account, Class, Duration, Rate, TcSet, Time, Tlp, TrafficClass, Vc, Width};
 
+/// All classes, bits by [`Class::index`].
+const ALL_CLASSES: u8 = (1 << Class::ALL.len()) - 1;
+
 /// What waits to be sent besides new TLPs, lowest bit first: the order that `PCIe 5.0 §3.6.2.1` recommends.
 mod pending {
     pub(super) const NAK: u64 = 1 << 0;
@@ -69,6 +72,8 @@ pub struct Port {
     settled: TcSet,
     /// The Traffic Classes whose queues have room, by class.
     room: [TcSet; 3],
+    /// The classes of which `room` is not empty, bits by [`Class::index`].
+    open_classes: u8,
     /// Bytes of data for which the other end has room in a TLP of any class on any channel.
     admits: u16,
     replay: ReplayBuffer,
@@ -131,6 +136,7 @@ impl Port {
             mapped: map.mapped(),
             settled: TcSet::NONE,
             room: [TcSet::ALL; 3],
+            open_classes: ALL_CLASSES,
             admits: u16::MAX,
             replay: ReplayBuffer::new(tlps, bytes, timers.replay, buffer.is_none()),
             receiver: receiver(&config, timers.ack),
@@ -195,6 +201,28 @@ impl Port {
         self.channels[self.channel_of(tc)].classes
     }
 
+    /// The classes with room for a TLP of some Traffic Class, bits by [`Class::index`].
+    #[inline(always)]
+    pub fn open_classes(&self) -> u8 {
+        self.open_classes
+    }
+
+    /// The queue of `class` on the channel of `classes` is full.
+    #[inline(always)]
+    fn close_room(&mut self, class: Class, classes: TcSet) {
+        let room = &mut self.room[class.index()];
+        *room = room.and(classes.complement());
+        self.open_classes &= !(u8::from(room.is_empty()) << class.index());
+    }
+
+    /// A TLP has left the queue of `class` on the channel of `classes`.
+    #[inline(always)]
+    fn open_room(&mut self, class: Class, classes: TcSet) {
+        let room = &mut self.room[class.index()];
+        *room = room.or(classes);
+        self.open_classes |= 1 << class.index();
+    }
+
     /// Whether there is room for a TLP of `class` and TC0.
     pub fn has_room(&self, class: Class) -> bool {
         self.room(class).contains(TrafficClass::default())
@@ -224,8 +252,8 @@ impl Port {
         let behind_others = channel.queue.head(class).is_some();
         channel.queue.push(now, class, lengths, handle);
         if !channel.queue.has_room(class) {
-            let room = &mut self.room[class.index()];
-            *room = room.and(channel.classes.complement());
+            let classes = channel.classes;
+            self.close_room(class, classes);
         }
         if !behind_others {
             self.select(index);

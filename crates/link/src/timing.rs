@@ -73,6 +73,8 @@ struct WireTime {
 }
 
 impl WireTime {
+    const ZERO: WireTime = WireTime::at(Time::ZERO);
+
     const fn at(time: Time) -> WireTime {
         WireTime { ps: time.as_ps(), ticks: 0 }
     }
@@ -81,6 +83,14 @@ impl WireTime {
     const fn after(self, ticks: u64) -> WireTime {
         let sum = self.ticks as u64 + ticks;
         WireTime { ps: self.ps.saturating_add(sum / TICKS_PER_PS), ticks: (sum % TICKS_PER_PS) as u32 }
+    }
+
+    /// The time `span` later.
+    const fn plus(self, span: WireTime) -> WireTime {
+        let ticks = self.ticks + span.ticks;
+        let carry = ticks >= TICKS_PER_PS as u32;
+        let ticks = if carry { ticks - TICKS_PER_PS as u32 } else { ticks };
+        WireTime { ps: self.ps.saturating_add(span.ps + carry as u64), ticks }
     }
 
     /// The time `count * ticks` later; the product may exceed 64 bits.
@@ -203,10 +213,11 @@ impl Serializer {
         if self.skp_due <= start {
             start = self.send_due_skps(start, counters);
         }
-        let end = start.after(u64::from(bytes) * self.byte_ticks);
+        let span = WireTime::ZERO.after(u64::from(bytes) * self.byte_ticks);
+        let end = start.plus(span);
         self.free = end;
         counters.wire_bytes += u64::from(bytes);
-        self.count_busy(start, end, counters);
+        self.count_busy(span, counters);
         (Time::from_ps(start.ps), Time::from_ps(end.ps))
     }
 
@@ -267,8 +278,7 @@ impl Serializer {
     ) {
         let busy = WireTime { ps: counters.busy_ps - counted.busy_ps, ticks: self.busy_ticks };
         let ticks = busy.ps * TICKS_PER_PS + u64::from(busy.ticks) - u64::from(then.busy_ticks);
-        let from = WireTime { ps: 0, ticks: 0 };
-        self.count_busy(from, from.after_many(times, ticks), counters);
+        self.count_busy(WireTime::ZERO.after_many(times, ticks), counters);
         counters.wire_bytes += times * (counters.wire_bytes - counted.wire_bytes);
         counters.skp_sets += times * (counters.skp_sets - counted.skp_sets);
         counters.skp_bytes += times * (counters.skp_bytes - counted.skp_bytes);
@@ -311,17 +321,12 @@ impl Serializer {
         counters.skp_sets += sets;
         counters.skp_bytes += sets * self.skp_bytes;
         counters.wire_bytes += sets * self.skp_bytes;
-        let from = WireTime { ps: 0, ticks: 0 };
-        self.count_busy(from, from.after_many(sets, self.skp_ticks), counters);
+        self.count_busy(WireTime::ZERO.after_many(sets, self.skp_ticks), counters);
     }
 
-    fn count_busy(&mut self, start: WireTime, end: WireTime, counters: &mut Counters) {
-        let ticks = self.busy_ticks + end.ticks + TICKS_PER_PS as u32 - start.ticks;
-        // There are fewer than three wholes, so no division is needed.
-        let wholes = u32::from(ticks >= TICKS_PER_PS as u32) + u32::from(ticks >= 2 * TICKS_PER_PS as u32);
-        self.busy_ticks = ticks - wholes * TICKS_PER_PS as u32;
-        // Subtracts the whole that was added to keep the sum positive.
-        counters.busy_ps += end.ps - start.ps + u64::from(wholes) - 1;
+    fn count_busy(&mut self, span: WireTime, counters: &mut Counters) {
+        let busy = WireTime { ps: counters.busy_ps, ticks: self.busy_ticks }.plus(span);
+        (counters.busy_ps, self.busy_ticks) = (busy.ps, busy.ticks);
     }
 }
 

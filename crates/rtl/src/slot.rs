@@ -12,8 +12,8 @@ use crate::trail::Trail;
 use crate::trigger::Trigger;
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
-use endpoint::LinkCredits;
 use endpoint::hard_block::{DesignInput, DesignOutput, DesignRequest, RefusedTlp, TlpDesign};
+use endpoint::{Clocked, LinkCredits};
 use plug::Shared;
 use tlp::{Bdf, Class, Duration, Time, Tlp};
 
@@ -177,23 +177,8 @@ impl TlpDesign for Rtl {
         self.block.handle(input);
     }
 
-    fn run_ahead(&mut self, until: Time) {
-        let before = self.at;
-        while self.block.ready() == Ready::NONE && self.pass_edges(until) {}
-        self.is_ahead = self.at > before;
-        self.block.tell();
-    }
-
-    fn shows_credits(&self) -> bool {
-        self.shown.is_some()
-    }
-
-    fn handle_credits(&mut self, credits: &LinkCredits) {
-        if let (Some(shown), Some(instance)) = (&mut self.shown, &mut self.instance)
-            && shown.see_credits(credits)
-        {
-            instance.show(&shown.words);
-        }
+    fn clock(&mut self) -> Option<&mut dyn Clocked> {
+        if self.instance.is_some() { Some(self) } else { None }
     }
 
     fn configured(&mut self, now: Time, function: u16, id: Bdf, config: &ConfigSpace) {
@@ -243,5 +228,26 @@ impl TlpDesign for Rtl {
         let parts = [(!self.block.is_idle()).then(packets), self.told.get().wrong()];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+impl Clocked for Rtl {
+    fn run_ahead(&mut self, until: Time) {
+        let before = self.at;
+        while self.block.ready() == Ready::NONE && self.pass_edges(until) {}
+        self.is_ahead = self.at > before;
+        self.block.tell();
+    }
+
+    fn shows_credits(&mut self) -> bool {
+        self.shown.is_some()
+    }
+
+    fn handle_credits(&mut self, credits: &LinkCredits) {
+        if let (Some(shown), Some(instance)) = (&mut self.shown, &mut self.instance)
+            && shown.see_credits(credits)
+        {
+            instance.show(&shown.words);
+        }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The seam between a front and a design that speaks TLPs. Knows no front.
 
-use crate::port::LinkCredits;
+use crate::port::Clocked;
 use config::ConfigSpace;
 use device::seam::{BarIndex, DmaError, Ready, ResetKind, Token};
 use std::fmt;
@@ -35,19 +35,9 @@ pub trait TlpDesign {
         false
     }
 
-    /// As [`TlpPort::run_ahead`](crate::TlpPort::run_ahead).
-    fn run_ahead(&mut self, until: Time) {
-        let _ = until;
-    }
-
-    /// As [`TlpPort::shows_credits`](crate::TlpPort::shows_credits).
-    fn shows_credits(&self) -> bool {
-        false
-    }
-
-    /// As [`TlpPort::handle_credits`](crate::TlpPort::handle_credits).
-    fn handle_credits(&mut self, credits: &LinkCredits) {
-        let _ = credits;
+    /// Its clock, as [`TlpPort::clock`](crate::TlpPort::clock).
+    fn clock(&mut self) -> Option<&mut dyn Clocked> {
+        None
     }
 
     /// The registers of a function, as software or a reset has left them, and its ID.

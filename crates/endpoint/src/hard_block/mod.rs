@@ -23,7 +23,7 @@ use crate::front::findings::{Finding, judge};
 use crate::front::{
     Counters, EndpointError, EndpointLimits, Front, MAX_REFUSED_PER_POLL, MAX_STALE_PER_POLL, earlier,
 };
-use crate::port::{CreditReturn, LinkCredits, TlpPort};
+use crate::port::{Clocked, CreditReturn, LinkCredits, TlpPort};
 use answering::Answering;
 use config::ConfigSpace;
 use device::seam::{DmaError, Ready, ResetKind, Token};
@@ -460,17 +460,8 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
         }
     }
 
-    fn run_ahead(&mut self, until: Time) {
-        let until = self.next_deadline().map_or(until, |at| at.min(until));
-        self.design.run_ahead(until);
-    }
-
-    fn shows_credits(&self) -> bool {
-        self.design.shows_credits()
-    }
-
-    fn handle_credits(&mut self, credits: &LinkCredits) {
-        self.design.handle_credits(credits);
+    fn clock(&mut self) -> Option<&mut dyn Clocked> {
+        if self.design.clock().is_some() { Some(self) } else { None }
     }
 
     fn handle_notice(&mut self, now: Time, notice: Notice) {
@@ -513,5 +504,24 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| format!("{}: {}", self.name, parts.join("; ")))
+    }
+}
+
+impl<D: TlpDesign> Clocked for HardBlock<D> {
+    fn run_ahead(&mut self, until: Time) {
+        let until = self.next_deadline().map_or(until, |at| at.min(until));
+        if let Some(clock) = self.design.clock() {
+            clock.run_ahead(until);
+        }
+    }
+
+    fn shows_credits(&mut self) -> bool {
+        self.design.clock().is_some_and(|clock| clock.shows_credits())
+    }
+
+    fn handle_credits(&mut self, credits: &LinkCredits) {
+        if let Some(clock) = self.design.clock() {
+            clock.handle_credits(credits);
+        }
     }
 }

@@ -390,9 +390,9 @@ fn check_credits(tree: &Tree, config: &FabricConfig) -> Result<(), TopologyError
 }
 
 impl Slot {
-    fn new(port: usize, device: Box<dyn TlpPort>) -> Slot {
-        let is_clocked = device.poll_timeout().is_some() && device.is_ticking();
-        let shows_credits = is_clocked && device.shows_credits();
+    fn new(port: usize, mut device: Box<dyn TlpPort>) -> Slot {
+        let clock = device.clock();
+        let (is_clocked, shows_credits) = (clock.is_some(), clock.is_some_and(|clock| clock.shows_credits()));
         let held = [const { None }; 3];
         Slot {
             port,

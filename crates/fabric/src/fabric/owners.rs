@@ -39,10 +39,12 @@ pub(super) trait PortOwner {
         let (mut outputs, mut done) = (self.outputs(), 0);
         // Usually most classes have nothing. A posted TLP that leaves may let go those behind it; no class lets go one
         // before it.
-        while let Some(class) = first_class(outputs & !done) {
+        while let Some(class) = first_class(outputs & port.port.open_classes() & !done) {
             let bit = 1 << class.index();
-            let moved = self.refill_one(class, port, now, ledger);
-            done |= if moved { bit - 1 } else { bit | (bit - 1) };
+            done |= bit - 1;
+            if !self.refill_one(class, port, now, ledger) {
+                done |= bit;
+            }
             outputs = self.outputs();
         }
         // A device may have more to send when its credits are returned.

@@ -62,7 +62,7 @@ impl Port {
             return;
         }
         self.deadline_moved = true;
-        self.room = [TcSet::ALL; 3];
+        (self.room, self.open_classes) = ([TcSet::ALL; 3], super::ALL_CLASSES);
         if self.buffer.is_some() {
             self.channels.iter_mut().for_each(|channel| channel.init.skip());
         }
@@ -149,7 +149,8 @@ impl Port {
         self.speed = (config.rate, config.width);
         self.stalls = Stalls::new();
         (self.pending, self.ready, self.sendable) = (0, 0, 0);
-        (self.settled, self.room, self.admits) = (TcSet::NONE, [TcSet::NONE; 3], u16::MAX);
+        (self.room, self.open_classes) = ([TcSet::NONE; 3], 0);
+        (self.settled, self.admits) = (TcSet::NONE, u16::MAX);
         (self.init_at, self.retrains_until, self.refused) = (Time::MAX, None, false);
     }
 }

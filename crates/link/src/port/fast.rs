@@ -74,8 +74,7 @@ impl Port {
     /// neither sends nor takes TLPs of these classes.
     #[inline(always)]
     pub fn is_busy(&self, now: Time, classes: u8) -> bool {
-        let full = |class: Class| classes & 1 << class.index() == 0 || self.room[class.index()].is_empty();
-        now < self.wire.free_at() && Class::ALL.into_iter().all(full)
+        now < self.wire.free_at() && classes & self.open_classes == 0
     }
 
     /// Accepts a TLP that has arrived if it is the next one, well-formed, of TC0, and has its credits.
@@ -143,8 +142,8 @@ impl Port {
         let behind_others = channel.queue.head(class).is_some();
         channel.queue.push(now, class, lengths, handle);
         if !channel.queue.has_room(class) {
-            let room = &mut self.room[class.index()];
-            *room = room.and(channel.classes.complement());
+            let classes = channel.classes;
+            self.close_room(class, classes);
         }
         if !behind_others && !self.select_fast() {
             self.select(0);
@@ -177,7 +176,8 @@ impl Port {
         let (class, lengths) = channel.head?;
         let queued = channel.queue.pop(class)?;
         channel.tx[class.index()].consume(lengths.data_credits());
-        self.room[class.index()] = self.room[class.index()].or(channel.classes);
+        let classes = channel.classes;
+        self.open_room(class, classes);
         let credit_wait = self.stalls.take_wait(0, class);
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
         let sequence = self.replay.push(lengths, queued.handle);

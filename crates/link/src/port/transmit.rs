@@ -49,7 +49,8 @@ impl Port {
         let (class, lengths) = channel.head?;
         let queued = channel.queue.pop(class)?;
         channel.tx[class.index()].consume(lengths.data_credits());
-        self.room[class.index()] = self.room[class.index()].or(channel.classes);
+        let classes = channel.classes;
+        self.open_room(class, classes);
         let credit_wait = self.stalls.take_wait(index, class);
         let wait = Some(QueueWait { queued_at: queued.at, credit_wait });
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
