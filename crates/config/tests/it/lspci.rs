@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Dumps read by `lspci -F` (Debian package pciutils, 3.9.0 when this was written), compared field by field with what was
-//! built and written. Skips, saying so, where there is no lspci.
+//! built and written. Skips, saying so, if there is no lspci.
 
 use riser_config::header::type1;
 use riser_config::*;
 use testkit::functions::identity;
 use tlp::{Mps, Rate, Width};
 
-/// What `lspci -F FILE -vvv` prints for a dump; `None` where it is not installed.
+/// What `lspci -F FILE -vvv` prints for a dump; `None` if it is not installed.
 fn lspci(dump: &str) -> Option<String> {
     let text = testkit::lspci::lspci(dump, &["-vvv", "-nn"])?;
     // What a vendor means by bytes of its own, lspci cannot know, and says so.

@@ -7,7 +7,7 @@ use riser_config::*;
 use testkit::functions::{identity, with_all_extended};
 use tlp::{Bdf, Rate, Width};
 
-/// What `lspci -F FILE -vvv -n` prints of these spaces; `None` where there is no `lspci`.
+/// What `lspci -F FILE -vvv -n` prints of these spaces; `None` if there is no `lspci`.
 fn lspci(dump: &str) -> Option<String> {
     testkit::lspci::lspci(dump, &["-vvv", "-n"])
 }

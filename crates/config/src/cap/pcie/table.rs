@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers of the PCI Express capability (`PCIe 5.0 §7.5.3`), for every port type; a layout leaves out what its port
-//! does not have. Never holds state.
+//! The registers of the PCI Express capability (`PCIe 5.0 §7.5.3`), for every port type. A layout leaves out those that
+//! its port does not have.
 
 use crate::register::structure;
 
-const NO_ASPM: &str = "links have no low-power states here";
-const NO_TRAINING: &str = "how links train is not modelled";
-const ANY_CUT: &str = "tells an endpoint where its root port cuts completions, which it takes cut anywhere; root ports have it HwInit";
-const NO_AUTONOMY: &str = "no device changes the bandwidth of its link for reasons of its own";
-const INDICATOR: &str = "a slot has no lights beside ConfigSpace::slot, which shows it";
-const SYSTEM_ERROR: &str = "the root complex has no system error line beside the interrupts of AER";
+const NO_ASPM: &str = "riser's links have no low-power states";
+const NO_TRAINING: &str = "link training is not modelled";
+const ANY_CUT: &str = "tells an endpoint where its root port splits completions; endpoints here accept any split, and root ports have it HwInit";
+const NO_AUTONOMY: &str = "no device changes its link's bandwidth autonomously";
+const INDICATOR: &str = "shown only by ConfigSpace::slot: a slot has no lights";
+const SYSTEM_ERROR: &str = "the root complex signals errors only by AER interrupts, not by a system error";
 
 structure! {
     capability 0x10, "PCI Express", "PCIe 5.0 §7.5.3";
