@@ -269,7 +269,7 @@ fn bad_input(copier: &Crate) {
     for (set, status, says) in [
         ("slot.card.copier.copies=0", 2, "copies of 0: legal are 1 to 100000"),
         ("slot.card.copier.pieces=1", 2, "unknown field `pieces`, expected one of `copies`, `copy_bytes`"),
-        ("slot.card.copier.copy_bytes=100", 1, "piece_bytes of 512: at most the 100 of a copy"),
+        ("slot.card.copier.copy_bytes=100", 1, "piece_bytes of 512, expected at most copy_bytes, 100"),
         ("slot.card.device=\"muver\"", 1, "unknown device `muver`, expected one of"),
     ] {
         let run = copier.run(&["run", LAB, "--set", set]);
