@@ -200,7 +200,7 @@ fn a_kernel_is_looked_into() {
     let by: BTreeSet<bool> = runs.map(|run| run["is_mapped"].as_bool().unwrap()).collect();
     assert_eq!(by.len(), 2, "some is mapped, some is in the cache alone: {code}");
 
-    for (pid, why) in [("2", "is a thread of the kernel's"), ("999999", "no process has PID 999999")] {
+    for (pid, why) in [("2", "is a kernel thread"), ("999999", "no process has PID 999999")] {
         let refused = riser(&[&["nettlp", "codedump", "-p", pid, "-o", &path("none")], &WAY[..]].concat());
         assert!(refused.code == 1 && refused.stderr.contains(why), "{}", refused.stderr);
         assert!(!folder.path().join("none").exists());
