@@ -123,23 +123,23 @@ fn broken(name: &str, flags: &[&str]) -> Option<String> {
 fn what_a_library_does_wrong_is_told_and_crashes_nothing() {
     let Some(lab) = broken("wrong", SANITIZERS) else { return };
     for (wrong, says) in [
-        ("twice", "an answer to request 0, which waits for none"),
-        ("token", "an answer to request 7, which waits for none"),
-        ("length", "3 B answer request 0: legal are the 4 that it asks for"),
-        ("status", "status 9 answers request 0: legal are 0 to 3"),
-        ("retry", "Retry answers request 0: legal is it for deferrable writes alone"),
-        ("taken", "poll_taken: there is no request 100"),
-        ("id", "with id 0, which is under way"),
-        ("huge", "a read of 1073741824 B: legal are up to 1048576"),
-        ("class", "RISER_READ where an output of RISER_POSTED was polled"),
-        ("kind", "an output of kind 77: legal are 1 to 9"),
-        ("vector", "interrupt vector 9: the function has 1, from 0 on"),
+        ("twice", "completion of request 0, expected the token of a request that is not completed"),
+        ("token", "completion of request 7, expected the token of"),
+        ("length", "completion of request 0 with 3 B, expected 4"),
+        ("status", "completion of request 0 with status 9, expected 0 to 3"),
+        ("retry", "completion of request 0 with RISER_RETRY, expected only for deferrable writes"),
+        ("taken", "poll_taken: no request 100"),
+        ("id", "with id 0, which is in use"),
+        ("huge", "a read of 1073741824 B, expected at most 1048576"),
+        ("class", "output RISER_READ polled in class RISER_POSTED"),
+        ("kind", "an output of kind 77, expected 1 to 9"),
+        ("vector", "interrupt vector 9, expected one of the function's 1, counted from 0"),
         ("null", "a message of 4 B without data"),
-        ("long", "a message of 8192 B: legal are multiples of 4 up to 4096"),
-        ("route", "a message routed 255: legal are 0 to 5"),
-        ("end", "a write of 8 B at 0xfffffffffffffffc: legal are addresses below 2^64"),
-        ("endless", "an answer to request 0, which waits for none"),
-        ("timer", "next_timer: 65536 times at"),
+        ("long", "a message of 8192 B, expected a multiple of 4 up to 4096"),
+        ("route", "a message with routing 255, expected 0 to 5"),
+        ("end", "a write of 8 B at 0xfffffffffffffffc, expected an end below 2^64"),
+        ("endless", "completion of request 0, expected the token of a request that is not completed"),
+        ("timer", "next_timer: 65536 calls of timer at"),
     ] {
         let set = format!("slot.card.native.settings={wrong}");
         // With a limit too, which comes before the host would give up.
@@ -188,39 +188,43 @@ fn what_is_no_device_is_told_with_its_place() {
     let (no_library, text) = (no_library.to_str().unwrap(), text.to_str().unwrap());
     for (lab, set, says) in [
         (no_library, "", "lab.toml:7:11: slot `card`: library "),
-        (no_library, "", "broken.so: there is no such file"),
-        (folder_of_a_name.to_str().unwrap(), "", "broken.so: it is no regular file"),
-        (text, "", "broken.so: it is no whole shared library: "),
-        (&cut, "", "broken.so: it is no whole shared library: "),
+        (no_library, "", "broken.so: no such file"),
+        (folder_of_a_name.to_str().unwrap(), "", "broken.so: not a regular file"),
+        (text, "", "broken.so: not a complete shared library: "),
+        (&cut, "", "broken.so: not a complete shared library: "),
         (&missing, "", "undefined symbol: missing"),
         (&no_entry, "", "broken.so: no symbol riser_device_entry"),
-        (&no_ops, "", "riser_device_entry gives nothing for version 1 of the ABI"),
+        (&no_ops, "", "riser_device_entry returned NULL: the library does not support version 1 of the ABI"),
         (&no_write, "", "broken.so: no function write: create, destroy, "),
         (
             &version,
             "",
-            "broken.so: version 2 of the ABI with 112 B of functions: this riser has version 1 with 112 B",
+            "broken.so: version 2 of the ABI with 112 B of functions, expected version 1 with 112 B",
         ),
         (&lab, "settings=refuse", "broken.so: create: no such device today"),
-        (&lab, "settings=silent", "broken.so: create: it gives no reason"),
-        (&lab, "vectors=3", "vectors of 3: legal are powers of two up to 32 of msi"),
+        (&lab, "settings=silent", "broken.so: create: no reason given"),
+        (&lab, "vectors=3", "vectors of 3, expected a power of two up to 32 for msi"),
         (&lab, "step.0.bar=2", "step 0: bar of 2: the device has [0]"),
-        (&lab, "step.0.bytes=3", "step 0: bytes of 3: legal are 4 and 8"),
-        (&lab, "step.0={do=\"write\",of=\"x\"}", "step 0: of of `x`: legal are buffers before it"),
+        (&lab, "step.0.bytes=3", "step 0: bytes of 3, expected 4 or 8"),
+        (&lab, "step.0={do=\"write\",of=\"x\"}", "step 0: of of `x`, expected a buffer of an earlier step"),
         (
             &lab,
             "step.0={do=\"compare\",name=\"x\"}",
-            "step 0: name of `x`: legal are buffers before it: there is none",
+            "step 0: name of `x`, expected a buffer of an earlier step: there are none",
         ),
-        (&lab, "step.0={do=\"interrupt\",vector=7}", "step 0: vector of 7: the device has 1, from 0 on"),
+        (
+            &lab,
+            "step.0={do=\"interrupt\",vector=7}",
+            "step 0: vector of 7, expected one of the device's 1, counted from 0",
+        ),
         (&lab, "step.0.offset=4094", "step 0: 4 B at offset 4094: BAR 0 has 4096 B"),
         (
             &lab,
             "step.1.value=1000000000001",
-            "step 1: value of 1000000000001: legal are 0 to 1000000000000 ns",
+            "step 1: value of 1000000000001, expected 0 to 1000000000000 ns",
         ),
-        (&lab, "step.1.offset=8", "step 1: offset has no effect here: legal are value"),
-        (&lab, "settings=\"a\\u0000b\"", "settings hold a zero byte"),
+        (&lab, "step.1.offset=8", "step 1: offset has no effect here, expected only value"),
+        (&lab, "settings=\"a\\u0000b\"", "settings contain a zero byte"),
         (&lab, "libary=\"x\"", "unknown field `libary`"),
     ] {
         let set = format!("slot.card.native.{set}");
@@ -253,7 +257,7 @@ fn native_code_runs_where_it_is_allowed_alone() {
     assert!(riser(&["lspci", lab]).stdout.contains("card (native)"));
     for args in [&["run", lab][..], &["nettlp", "adapter", lab, "--allow", "127.0.0.1,all,rw"]] {
         let run = riser(args);
-        let says = "a lab that runs native code is run with --allow-native alone";
+        let says = "native code runs only with --allow-native";
         assert!(
             run.code == 1 && run.stderr.contains(says) && run.stderr.contains("slot `card`"),
             "{args:?}: {}",
