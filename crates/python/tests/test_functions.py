@@ -64,7 +64,7 @@ def test_bench_measures_what_the_command_measures(tmp_path: Path) -> None:
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"suite": "LAT_XX"}, "no test `LAT_XX`: there are LAT_RD"),
-    ({"size": 4097}, "size 4097: legal are 1 to 4096"),
+    ({"size": 4097}, "size 4097: expected 1 to 4096"),
     ({"size": "many"}, "size 'many'"),
     ({"size": [-1]}, "size -1: not within 0 to 4294967295"),
     ({"gen": 9}, "legal are"),
@@ -75,7 +75,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"pattern": "zigzag"}, "pattern zigzag: legal are sequential, random"),
     ({"credits": "1"}, "credits 1: legal are `default`"),
     ({"host": "nowhere"}, "nowhere"),
-    ({"outstanding": 0}, "outstanding 0: legal are 1 to 1024"),
+    ({"outstanding": 0}, "outstanding 0: expected 1 to 1024"),
     ({"seed": -1}, "seed -1"),
     ({"model": "memory"}, "those that offer transfers are"),
     ({"iommu": "8k"}, "iommu 8k: legal are off, 4k, 2m, 1g"),

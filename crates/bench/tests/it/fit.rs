@@ -138,7 +138,7 @@ fn without_lines_of_the_device_the_sum_is_fitted() {
 fn latencies_that_no_server_has_are_refused() {
     let keep = |key: &Key| key.window_bytes == 65_536 && key.cache == Cache::HostWarm;
     let made = made_by("xeon-e5-2630v4", Iommu::Off, Sockets::default(), keep);
-    for (factor, asked) in [(1000.0, "legal are 0 to"), (0.2, "the rows ask for -")] {
+    for (factor, asked) in [(1000.0, "expected 0 to"), (0.2, "the rows ask for -")] {
         let mut input = made.clone();
         for row in input.tables.experiments.values_mut().flatten() {
             if let Figures::Latency(figures) = &mut row.figures {

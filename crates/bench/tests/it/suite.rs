@@ -183,7 +183,7 @@ fn nothing_of_others_is_overwritten() {
     fs::write(&file, "somebody's\n").unwrap();
     let error = run(&own).unwrap_err().to_string();
     assert!(
-        error.ends_with("lat_cmd_sizes.csv: is there, and not of this suite: --force overwrites it"),
+        error.ends_with("lat_cmd_sizes.csv: exists and is not of this suite: --force overwrites it"),
         "{error}"
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), "somebody's\n");
@@ -191,7 +191,7 @@ fn nothing_of_others_is_overwritten() {
 
     let other_seed = Suite { seed: 2, ..own.clone() };
     let error = run(&other_seed).unwrap_err().to_string();
-    assert!(error.ends_with("was measured with other parameters: --fresh measures it anew"), "{error}");
+    assert!(error.ends_with("was measured with other parameters: --fresh measures it again"), "{error}");
     assert_eq!(run(&Suite { fresh: true, ..other_seed }).unwrap().written, 1);
     // What somebody has edited is no longer the suite's own.
     fs::write(&file, fs::read_to_string(&file).unwrap().replace("4096", "4095")).unwrap();

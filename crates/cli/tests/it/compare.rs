@@ -191,11 +191,11 @@ fn what_is_wrong_is_named() {
     let text = |path: &Path| path.display().to_string();
     for (args, code, says) in [
         (vec![a.clone(), text(&elsewhere)], 1, "have no row in common: one has nfp6000"),
-        (vec![a.clone(), text(&damaged)], 1, "lat_cmd_sizes.csv:2: Cache `Lukewarm`: legal are Cold"),
+        (vec![a.clone(), text(&damaged)], 1, "lat_cmd_sizes.csv:2: Cache `Lukewarm`: expected Cold"),
         (
             vec![a.clone(), text(&lacking)],
             1,
-            "results.csv:1: lacks the columns `lanes`, `mps_bytes`, `mrrs_bytes`, `cache`, `pattern`",
+            "results.csv:1: missing columns `lanes`, `mps_bytes`, `mrrs_bytes`, `cache`, `pattern`",
         ),
         (vec![a.clone(), text(&folder("wrong/empty"))], 1, "no results: looked for"),
         (vec![a.clone(), "no-such".to_owned()], 1, "no-such: "),
@@ -236,9 +236,9 @@ fn the_page_shows_tables() {
     let shown: Vec<Value> = figures.iter().map(|f| json!([f["key"], titles(f), f["notes"]])).collect();
     let plots = [
         "By transfer size",
-        "Difference to wide by transfer size",
+        "Difference from wide by transfer size",
         "By mps_bytes",
-        "Difference to wide by mps_bytes",
+        "Difference from wide by mps_bytes",
     ];
     assert_eq!(json!(shown), json!([["lat-rd", plots, []], ["bw-wr", plots, []]]));
     let half = &figures[1]["plots"][1]["series"][1];

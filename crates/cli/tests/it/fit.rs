@@ -125,7 +125,7 @@ fn a_table_says_which_card_measured() {
     let other = riser(&[&fit[..], &["--device", "nfp6000"]].concat());
     assert_eq!(other.status.code(), Some(1), "{}", said(&other));
     for part in
-        ["measured with device `ideal`, fitted with `nfp6000`", "the rows ask for -", "legal are 0 to"]
+        ["measured with device `ideal`, fitted with `nfp6000`", "the rows ask for -", "expected 0 to"]
     {
         assert!(said(&other).contains(part), "{}", said(&other));
     }
@@ -136,7 +136,7 @@ fn a_table_says_which_card_measured() {
     let unknown = riser(&fit);
     assert_eq!(unknown.status.code(), Some(1), "{}", said(&unknown));
     for part in
-        ["no device profile `My card`: those that ship are ideal, nfp6000", "--device says which card it is"]
+        ["no device profile `My card`: those that ship are ideal, nfp6000", "use --device to name the card"]
     {
         assert!(said(&unknown).contains(part), "{}", said(&unknown));
     }
@@ -213,7 +213,7 @@ fn a_fit_says_what_the_data_determine() {
     fs::write(&data, head.to_owned() + &absurd).unwrap();
     let output = riser(&["fit", &data, "-o", &profile, "--force"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("legal are 0 to"), "{}", said(&output));
+    assert!(said(&output).contains("expected 0 to"), "{}", said(&output));
     assert_eq!(
         fs::read_to_string(&profile).unwrap().lines().next(),
         text.lines().next(),
@@ -308,7 +308,7 @@ fn rows_before_one_that_fails_are_kept() {
     let few = ["bench", "--size", "64", "--transfers", "1", "--warm-up", "0", "-o", &at];
     let output = riser(&[&few[..], &["--suite", "LAT_RD", "BW_WR", "--json"]].concat());
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let why = "BW_WR of 64 bytes: a bandwidth needs more transfers than 1: 1 of 2 rows were measured";
+    let why = "BW_WR of 64 bytes: a bandwidth test needs more than 1 transfers: 1 of 2 rows were measured";
     assert!(said(&output).contains(why), "{}", said(&output));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["interrupted"], json["tests"].as_array().unwrap().len()), (&why.into(), 1), "{json}");
@@ -365,7 +365,7 @@ fn rows_that_cannot_be_are_named() {
         for args in [&["fit", &data, "-o", &out][..], &["compare", &data, &data]] {
             let output = riser(args);
             let expected =
-                format!("riser: {data}:3: latency_ns_median `{figure}`: legal are 0.001 to 10^9 ns\n");
+                format!("riser: {data}:3: latency_ns_median `{figure}`: expected 0.001 to 10^9 ns\n");
             assert_eq!((output.status.code(), said(&output)), (Some(1), expected), "{args:?}");
         }
         assert!(!Path::new(&out).exists());
@@ -430,12 +430,12 @@ fn what_cannot_be_meant_is_refused() {
         (&["fit", &empty, "-o", &out], 1, "no"),
         (&["fit", &two, "-o", &out, "--jobs", "0"], 2, "0 is not in 1..=256"),
         (&["fit", &two], 2, "--output"),
-        (&["fit", &one, &one, "-o", &out], 1, "there are results of"),
+        (&["fit", &one, &one, "-o", &out], 1, "an earlier folder has results of"),
         // Of a configuration that is known too.
         (&["fit", &one, "-o", &out, "--mps", "100"], 2, "--mps: "),
         (&["fit", &one, "-o", &out, "--mrrs", "64"], 2, "--mrrs: "),
-        (&["fit", &one, "-o", &out, "--iommu", "3k"], 2, "--iommu 3k: legal are off, 4k"),
-        (&["fit", &one, "-o", &out, "--sockets", "0,2,0"], 2, "--sockets: legal are three numbers"),
+        (&["fit", &one, "-o", &out, "--iommu", "3k"], 2, "--iommu 3k: expected off, 4k"),
+        (&["fit", &one, "-o", &out, "--sockets", "0,2,0"], 2, "--sockets: expected three numbers"),
         (&["fidelity", &two, "--only", "nothing-such"], 2, "leave nothing of"),
         (&["fidelity", &two, "--page", &out], 1, "x.toml"),
     ] {
