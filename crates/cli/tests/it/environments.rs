@@ -327,7 +327,7 @@ fn machine_that_has_given_up_waiting_fails_the_run() {
     assert_eq!(code, 1, "{stdout}{stderr}");
     assert!(
         stderr
-            .contains("the machine has lost the device, and reads all ones there: the peer takes no answers"),
+            .contains("the machine has lost the device, and reads all ones there: the peer has stopped receiving"),
         "{stderr}"
     );
 }
