@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From the keys of a lab to the virtual channels of a link's ports, and to the changes of links. Decides nothing about
-//! timing.
+//! Converts lab keys to the virtual channels of a link's ports, and to link events. Timing is decided elsewhere.
 
 use crate::link_schema::{Arbitration, VirtualChannel};
 use crate::links;
@@ -21,7 +20,7 @@ pub(crate) struct Channels {
 /// The channels of `link`.
 ///
 /// # Errors
-/// The first table that cannot be, and the legal values.
+/// The first illegal table, with the legal values.
 pub(crate) fn of(link: &Link) -> Result<Channels, String> {
     let tables = link.vc.as_deref().unwrap_or_default();
     for (n, table) in tables.iter().enumerate() {
@@ -77,7 +76,7 @@ fn arbitration(link: &Link, tables: &[VirtualChannel]) -> Result<VcArbitration, 
     Ok(VcArbitration { low_priority, scheme })
 }
 
-/// The buffers of one end, `common` for VC0, as `own` has them for each other channel.
+/// Receive buffers of one end: `common` for VC0, with the credits of `own` for each other channel.
 pub(crate) fn buffers(
     link: &Link,
     common: [CreditLimit; 3],
@@ -100,15 +99,15 @@ pub(crate) fn buffers(
     (others, first)
 }
 
-/// The Traffic Classes that each link on the path of a slot maps to a virtual channel. `links` are
-/// [all](crate::bridges::all_links).
+/// Traffic Classes that every link on a slot's path maps to a virtual channel. `links` is from
+/// [`all_links`](crate::bridges::all_links).
 pub(crate) fn path_tcs(tree: &Tree, links: &[LinkConfig]) -> Vec<TcSet> {
     let mapped = |link: usize| links[link].root.tc_vc.mapped();
     let on_path = |slot| tree.way_up(slot).fold(TcSet::ALL, |all, link| all.and(mapped(link)));
     (0..tree.slots.len()).map(on_path).collect()
 }
 
-/// The changes of links of `lab`; reading the lab has refused those of unknown slots.
+/// The link events of `lab`. Unknown slots have already been rejected.
 pub(crate) fn changes(lab: &Lab) -> Vec<LinkEvent> {
     let event = |change: &crate::link_schema::LinkChange| {
         let n = lab.slot.iter().position(|s| s.name.get_ref() == change.slot.get_ref())?;

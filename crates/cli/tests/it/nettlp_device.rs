@@ -107,11 +107,11 @@ fn what_cannot_stand_behind_an_adapter_is_named() {
             &["dma-engine", "--settings", &bad],
             "bad.toml:2:10: window is string \"wide\": legal are 0 to 1024",
         ),
-        (&["dma-engine"], "an adapter shows one function, and this has virtual ones; legal is none"),
+        (&["dma-engine"], "it has virtual functions, but an adapter presents one function; expected none"),
         (&["traffic"], "missing field `flow`"),
         (
             &["traffic", "--set", "flow=[{name=\"f\",kind=\"write\",count=1}]"],
-            "it is no device behind an endpoint",
+            "it has no endpoint, so no adapter can present it",
         ),
         (&["memory", "--bar", "6"], "0..=5"),
     ] {
@@ -214,6 +214,6 @@ fn a_lab_with_a_host_outside_is_refused_where_nobody_is() {
         let output = riser(args).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
-        assert!(said.contains("host `guest` is external: somebody outside stands above it"), "{said}");
+        assert!(said.contains("host `guest` is external, but no program is above it"), "{said}");
     }
 }

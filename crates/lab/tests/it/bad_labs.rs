@@ -44,7 +44,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         ("[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 1), &["missing field `version`: legal are 1"]),
         ("version = 1\n[[slot]]\nname = \"a\"\n".into(), (2, 1), &["missing field `device`: legal are `clock`, `counter`, `disk`"]),
         ("version = 1\n[[slot]]\ndevice = \"memory\"\n".into(), (2, 1), &["missing field `name`: legal are strings"]),
-        ("version = 1\n".into(), (0, 0), &["0 slots", "up to 248 [[slot]]", "one at least of [[slot]] and [[switch]]"]),
+        ("version = 1\n".into(), (0, 0), &["0 slots", "up to 248 [[slot]]", "at least one [[slot]] or [[switch]]"]),
         ("version = 1\nslot = []\n".into(), (0, 0), &["0 slots", "up to 248 [[slot]]"]),
         (many, (0, 0), &["32 slots and switches on the root complex", "1 to 31 root ports"]),
         ("version = 2\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 11), &["version of 2", "legal are 1"]),
@@ -148,29 +148,29 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (memory("[link]\nreplay_buffer_tlps = 2048\n"), (6, 22), &["replay buffer of 2048 TLPs", "1 to 2047"]),
         (memory("[link]\nretrain_ns = 24_000_001\n"), (6, 14), &["retrain_ns of 24000001", "0 to 24000000"]),
         // Keys without effect beside others.
-        (memory("[[slot.link.vc]]\nid = 1\nphases = 8\n"), (5, 1), &["link of slot `a`, 8 phases of VC1", "vc_arbitration = \"weighted\" alone"]),
-        (memory("[[link.vc]]\nid = 0\nphases = 32\n"), (5, 1), &["link of every slot, 32 phases of VC0", "\"weighted\" alone"]),
+        (memory("[[slot.link.vc]]\nid = 1\nphases = 8\n"), (5, 1), &["link of slot `a`, 8 phases of VC1", "only with vc_arbitration = \"weighted\""]),
+        (memory("[[link.vc]]\nid = 0\nphases = 32\n"), (5, 1), &["link of every slot, 32 phases of VC0", "legal only with vc_arbitration = \"weighted\""]),
         (
             memory("[link]\nvc_arbitration = \"weighted\"\nlow_priority_vc = 0\nvc = [{ id = 0, phases = 32 }, { id = 2, phases = 8 }]\n"),
             (8, 6),
             &["8 phases of VC2", "above low_priority_vc 0", "legal up to VC0"],
         ),
-        (memory("[link]\nport_buffer_tlps = 4\n"), (6, 20), &["port_buffer_tlps of 4", "flow_control = \"none\" alone"]),
+        (memory("[link]\nport_buffer_tlps = 4\n"), (6, 20), &["port_buffer_tlps of 4", "only with flow_control = \"none\""]),
         (memory("[slot.link]\nport_buffer_tlps = 4\nflow_control = \"credits\"\n"), (6, 20), &["link of slot `a`, port_buffer_tlps of 4"]),
         (
             memory("[slot.link]\nreplay_timer = \"rev3\"\n[link]\nreplay_timer_symbols = 25000\n"),
             (8, 24),
-            &["replay_timer_symbols of 25000", "replay_timer = \"rev4\" alone"],
+            &["replay_timer_symbols of 25000", "only with replay_timer = \"rev4\""],
         ),
         (
             memory("[link]\nflow_control = \"none\"\n[slot.link.root_credits]\nposted_header = 8\n"),
             (7, 1),
-            &["link of slot `a`, root_credits", "flow_control = \"credits\" alone"],
+            &["link of slot `a`, root_credits", "only with flow_control = \"credits\""],
         ),
         (
             memory("[link]\nflow_control = \"none\"\nvc = [{ id = 0, device_credits = { posted_header = 8 } }]\n"),
             (3, 8),
-            &["device_credits", "flow_control = \"credits\" alone"],
+            &["device_credits", "only with flow_control = \"credits\""],
         ),
         (memory("[link]\nflow_control = \"none\"\nscaled_flow_control = true\n"), (7, 23), &["scaled_flow_control: legal with"]),
         (memory("[link]\nflow_control = \"none\"\nupdate_fc_symbols = 100\n"), (7, 21), &["update_fc_symbols: legal with"]),
@@ -224,14 +224,14 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
             (6, 11),
             &["BAR of 65536 bytes at 0xf8000000 of slot `a`", "0x80000000 to 0xf7ffffff"],
         ),
-        (memory("[slot.memory]\nsize_bytes = 0x1000_0000\naddress = 0xf000_0000\n"), (7, 11), &["of slot `a`: addresses for BARs are 0x80000000"]),
+        (memory("[slot.memory]\nsize_bytes = 0x1000_0000\naddress = 0xf000_0000\n"), (7, 11), &["of slot `a`: legal addresses are 0x80000000"]),
         (memory("[slot.memory]\nsize_bytes = 64\nexercise_bytes = 65\n"), (7, 18), &["exercise_bytes of 65", "at most the 64"]),
         (
             memory("[slot.memory]\naddress = 0x9000_0000\n[[slot]]\nname = \"b\"\ndevice = \"memory\"\n[slot.memory]\naddress = 0x9000_0000\n")
                 .replacen("0x9000_0000", "0x8000_0000", 1)
                 .replace("0x9000_0000", "0x8000_0000"),
             (11, 11),
-            &["0x80000000 of slot `b` overlaps that of slot `a`"],
+            &["0x80000000 of slot `b` overlaps the BAR of slot `a`"],
         ),
         (nic("[slot.simple-nic]\nbar = 6\n"), (6, 7), &["bar of 6", "0 to 5"]),
         (nic("[slot.simple-nic]\nping_bytes = 1473\n"), (6, 14), &["ping_bytes of 1473", "0 to 1472"]),
@@ -248,17 +248,17 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (
             bench("[slot.pcie-bench]\nwindow_bytes = 0x20_0000\n[host]\nhigh_memory_mib = 1\n"),
             (6, 16),
-            &["window_bytes of 2097152", "1048576 bytes are left of host.high_memory_mib"],
+            &["window_bytes of 2097152", "host.high_memory_mib has 1048576 bytes left"],
         ),
         (
             bench("[slot.pcie-bench]\nwindow_bytes = 0x10_0000\nmemory = \"low\"\n[host]\nlow_memory_mib = 1\n"),
             (6, 16),
-            &["1044480 bytes are left of host.low_memory_mib"],
+            &["host.low_memory_mib has 1044480 bytes left"],
         ),
         (
             bench("[[slot]]\nname = \"b\"\ndevice = \"pcie-bench\"\n[host]\nhigh_memory_mib = 0\n"),
             (3, 8),
-            &["0 bytes are left of host.high_memory_mib"],
+            &["host.high_memory_mib has 0 bytes left"],
         ),
         (
             lab("traffic", "[[slot.traffic.flow]]\nname = \"f\"\nkind = \"read\"\n[[slot.traffic.flow]]\nname = \"f\"\nkind = \"write\"\n"),
@@ -289,13 +289,13 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (fault("a", 0), (9, 7), &["nth of 0", "counted from 1"]),
         (fault("a", 1).replace("\"tlp\"", "\"frame\""), (8, 10), &["unknown variant `frame`", "`update-fc`"]),
         (fault("a", 1).replace("nth = 1\n", ""), (5, 1), &["missing field `nth`"]),
-        (fault("a", 1) + "delay_ns = 5\n", (10, 10), &["delay_ns: legal with action = \"delay\" alone"]),
+        (fault("a", 1) + "delay_ns = 5\n", (10, 10), &["delay_ns: legal only with action = \"delay\""]),
         (fault("a", 1).replace("\"drop\"", "\"delay\""), (10, 10), &["action \"delay\" needs delay_ns"]),
         (fault("a", 1).replace("\"drop\"", "\"delay\"") + "delay_ns = 0\n", (11, 12), &["delay_ns of 0", "1 to 1000000000"]),
         (fault("a", 1).replace("\"drop\"", "\"shift-credits\""), (10, 10), &["needs header_credits or data_credits"]),
         (fault("a", 1).replace("\"drop\"", "\"set-tag\"") + "new_tag = 1024\n", (11, 11), &["new_tag of 1024", "0 to 1023"]),
         (fault("a", 1).replace("\"tlp\"", "\"ack\"") + "tag = 3\n", (8, 10), &["tag: legal with frames = \"tlp\""]),
-        (fault("a", 1) + "last_address = 3\n", (11, 16), &["last_address: it needs first_address"]),
+        (fault("a", 1) + "last_address = 3\n", (11, 16), &["last_address: needs first_address"]),
         (fault("a", 1) + "first_address = 8\nlast_address = 3\n", (12, 16), &["last_address of 0x3", "0x8 and more"]),
         (fault("a", 1) + "probability = 1.5\n", (11, 15), &["probability 1.5", "0 to 1"]),
         (fault("a", 1) + "requester = \"x\"\n", (11, 13), &["`x`", "00:00.0 to ff:1f.7"]),
@@ -545,7 +545,7 @@ fn hot_plug_needs_interrupts_of_the_root_port() {
         format!("version = 1\n{keys}\n[[slot]]\nname = \"a\"\ndevice = \"mmio\"\nhot_plug = true\n")
     };
     let error = refused(&lab("[host]\nroot_port_interrupts = false")).to_string();
-    let words = "`a` is hot-plug capable (hot_plug = true), but its root port has no interrupts for that (root_port_interrupts = false)";
+    let words = "`a` is hot-plug capable (hot_plug = true), but its root port has no interrupts (root_port_interrupts = false)";
     assert!(error.contains(words), "{error}");
     let of_switch =
         lab("[host]\nroot_port_interrupts = false\n[[switch]]\nname = \"s\"") + "parent = \"s\"\n";
@@ -563,11 +563,11 @@ fn outages_that_cannot_be_are_refused() {
     let rows = [
         (
             outage("b", "removal", 1, ""),
-            "`b` is not made for removal: legal are slots and switches with hot_plug = true",
+            "`b` is not hot-plug capable: legal are slots and switches with hot_plug = true",
         ),
         (
             outage("s", "removal", 1, ""),
-            "`s` is not made for removal: legal are slots and switches with hot_plug = true",
+            "`s` is not hot-plug capable: legal are slots and switches with hot_plug = true",
         ),
         (
             outage("a", "cut", 1, "until_us = 9") + &outage("a", "removal", 8, "until_us = 20"),

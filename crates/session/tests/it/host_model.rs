@@ -115,11 +115,11 @@ fn what_a_host_has_not_cannot_be_chosen() {
         ("iommu = \"on\"".to_owned(), (3, 9), "unknown variant `on`"),
         ("memory_socket = 1".to_owned(), (3, 17), "host profile `ideal` has one socket, 0"),
         ("device_socket = 2".to_owned(), (3, 17), "device_socket of 2: legal are 0 to 1"),
-        (format!("{e5}iotlb_shared = true"), (4, 16), "without effect, since iommu is \"off\""),
+        (format!("{e5}iotlb_shared = true"), (4, 16), "no effect, because iommu is \"off\""),
         (
             format!("{e5}iommu_window = [{{ function = \"01:00.0\", address = 0, bytes = 1 }}]"),
             (4, 17),
-            "without effect, since iommu is \"off\"",
+            "no effect, because iommu is \"off\"",
         ),
         (
             format!("{e5}iommu = \"4k\"\niommu_window = [{{ function = \"1\", address = 0, bytes = 1 }}]"),
@@ -182,7 +182,7 @@ fn figures_of_a_profile_are_checked() {
         (format!("{shipped}{banks}"), "dram.banks.row_bytes of 3000: legal are powers of two"),
         (
             format!("{shipped}{}{}", sleep(2000), sleep(1000)),
-            "power.idle_ps of 1000 behind 2000: legal are rising ones",
+            "power.idle_ps of 1000 after 2000: legal are rising values",
         ),
         (change("unit_bytes", "64"), "completions.unit_bytes of 64: legal are 128 to 4096"),
         (

@@ -183,7 +183,7 @@ fn a_replay_timer_shorter_than_the_round_trip_is_warned_of() {
         let expected = expected.map(|(timer, trip)| {
             format!(
                 "link of `card`: REPLAY_TIMER of {timer}.000 ns is shorter than the round trip of {trip}.000 ns (both ways, \
-                 Ack latency limit and Ack): TLPs that have arrived are sent again (PCIe 5.0 §3.6.2.1)"
+                 Ack latency limit and Ack): received TLPs are replayed (PCIe 5.0 §3.6.2.1)"
             )
         });
         assert_eq!(session.warnings(), Vec::from_iter(expected), "{keys}");

@@ -114,7 +114,7 @@ fn two_hosts_with_equal_buses_and_addresses_have_nothing_of_each_other() {
     assert_eq!(lab.failure(), None);
 }
 
-/// What hangs on `root` has somebody outside in place of firmware and drivers.
+/// What hangs on `root` has someone outside in place of firmware and drivers.
 #[test]
 fn the_simulated_host_may_stand_outside() {
     let text = "version = 1\n[host]\noutside = true\n\
@@ -132,7 +132,7 @@ fn the_simulated_host_may_stand_outside() {
     assert_eq!(machine.interrupts.len(), 1);
 }
 
-/// Somebody outside cuts the link of a card and lets a frame suffer, by commands that the record holds.
+/// Someone outside cuts the link of a card and lets a frame suffer, by commands that the record holds.
 #[test]
 fn commands_reach_the_links_and_run_again() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
@@ -303,7 +303,7 @@ fn commands_that_cannot_be_meant_are_refused() {
         "slot (a1, b1, a2, b2, a, b)",
         "direction (`upstream`, `downstream`)",
         "`corrected-internal`",
-        "and if wanted ",
+        "and optionally ",
         "for_ms (1 to 1000000000)",
     ] {
         assert!(refused.contains(legal), "{legal}: {refused}");
@@ -517,7 +517,7 @@ fn a_lab_names_its_hosts() {
     assert!(picture.contains("host right (external), xeon-e5-2637v3\n └─ root port 0"), "{picture}");
     assert!(picture.contains("b2: card   bus 04"), "{picture}");
     let why = enumerate(&file(PAIR)).unwrap_err();
-    assert!(why.starts_with("host `left` is external: somebody outside stands above it"), "{why}");
+    assert!(why.starts_with("host `left` is external, but no program is above it"), "{why}");
     for (from, to, why) in [
         ("parent = \"left\"", "parent = \"middle\"", "no parent `middle`: there are root, a, b, left, right"),
         ("parent = \"left\"", "", "external host `left`: nothing hangs on it; name it as a parent"),
@@ -529,16 +529,12 @@ fn a_lab_names_its_hosts() {
             "name = \"b1\"\ndevice = \"traffic\"\ntraffic = { flow = [{ name = \"f\", kind = \"write\", count = 1 }] }",
             "`traffic`, which has no function",
         ),
-        (
-            "parent = \"b\"",
-            "parent = \"b\"\nlink.mrrs_bytes = 512",
-            "mrrs_bytes of slot `b1`: without effect",
-        ),
-        ("parent = \"b\"", "parent = \"b\"\ndriver = \"memory\"", "driver of slot `b1`: without effect"),
+        ("parent = \"b\"", "parent = \"b\"\nlink.mrrs_bytes = 512", "mrrs_bytes of slot `b1`: no effect"),
+        ("parent = \"b\"", "parent = \"b\"\ndriver = \"memory\"", "driver of slot `b1`: no effect"),
         (
             "device = \"card\"\nparent = \"b\"",
             "device = \"memory\"\nparent = \"b\"\nmemory.address = 0x80000000",
-            "address of slot `b1`: without effect, since its host is outside",
+            "address of slot `b1`: no effect, because its host is outside",
         ),
         ("parent = \"left\"", "parent = \"left\"\nport = 2", "port 2 of `left`: root ports are not chosen"),
     ] {
