@@ -160,7 +160,7 @@ fn it_serves_a_file_and_writes_it_back_where_told() {
 #[test]
 fn what_cannot_be_meant_is_refused() {
     for (args, status, says) in [
-        (&["-r", "127.14.43.2", "-l", "127.14.43.1", "--base", "0", "--size", "0"][..], 2, "legal are 1 to"),
+        (&["-r", "127.14.43.2", "-l", "127.14.43.1", "--base", "0", "--size", "0"][..], 2, "expected 1 to"),
         (
             &["-r", "127.14.43.2", "--base", "0xffffffffffffffff", "--size", "2"],
             2,

@@ -185,7 +185,7 @@ fn a_read_without_an_answer_says_where_to_look() {
     let outcome =
         riser(&[&read[..], &["--scheme", "paper", "--timeout-ms", "20", "--retries", "1"]].concat());
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("stayed unanswered"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("was not answered"), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("-l names the address that its --allow has"), "{}", outcome.stderr);
     drop(silent);
 }

@@ -142,7 +142,7 @@ fn a_program_of_futures_has_many_requests_under_way() {
         io.read(u64::MAX, 2).await.unwrap_err().to_string()
     };
     let said = client.block_on(&mut (), program).unwrap();
-    assert_eq!(said, "2 bytes at 0xffffffffffffffff pass the end of the address space");
+    assert_eq!(said, "2 bytes at 0xffffffffffffffff exceed the end of the address space");
     assert_eq!(client.requester().under_way(), 0);
     client.read(0, &mut [0; 4]).unwrap();
 }
@@ -247,7 +247,7 @@ fn messaging_and_configuration_answer() {
         config.write(15, 0x1, 0).unwrap();
         assert_eq!(config.read(15).unwrap() & 0xff, 0);
         let error = config.read(1024).unwrap_err();
-        assert_eq!(error.to_string(), "configuration register DW 1024: legal are 0 to 1023");
+        assert_eq!(error.to_string(), "configuration register DW 1024; expected 0 to 1023");
     }
 }
 

@@ -282,7 +282,7 @@ fn an_adapter_that_began_anew_resets_its_peers() {
         }
     };
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
-    assert_eq!(error.to_string(), "the peer has forgotten this session");
+    assert_eq!(error.to_string(), "the peer has no such session any more");
 }
 
 #[test]

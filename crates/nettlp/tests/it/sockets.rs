@@ -83,7 +83,7 @@ fn a_port_that_is_taken_is_named_with_its_rule() {
     assert!(matches!(error, OpenError::Taken { port: PORT_CONFIG, rule: "configuration", .. }));
     assert_eq!(
         error.to_string(),
-        "UDP port 0x5001 (20481) of 127.11.3.1 is taken by another socket; it is needed for configuration"
+        "UDP port 0x5001 (20481) of 127.11.3.1 is used by another socket; it is needed for configuration"
     );
 }
 

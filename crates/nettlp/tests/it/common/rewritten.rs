@@ -67,7 +67,7 @@ impl Rewritten {
         pages(address, len).map(|page| self.versions.ended[page].load(Ordering::SeqCst))
     }
 
-    /// Whether each word is of its address, in a version from `oldest` up to one that has been begun by now.
+    /// Returns true if each word is of its address, in a version from `oldest` up to one that has been begun by now.
     pub(crate) fn is_current(&self, address: u64, data: &[u8], oldest: [u32; 2]) -> bool {
         let newest = pages(address, data.len()).map(|page| self.versions.begun[page].load(Ordering::SeqCst));
         let mut done = 0;

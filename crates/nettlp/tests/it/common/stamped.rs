@@ -36,7 +36,7 @@ impl Stamped {
         }
     }
 
-    /// Whether each word that was read at `address` is of that address, in a version that was current between `from` and `to`.
+    /// Returns true if each word that was read at `address` is of that address, in a version that was current between `from` and `to`.
     pub(crate) fn is_current(self, address: u64, data: &[u8], from: Time, to: Time) -> bool {
         let mut done = 0;
         while done < data.len() {
