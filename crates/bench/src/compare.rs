@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What two sets of results have in common and where they differ.
+/// Common rows of two sets of results, and their differences.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
     /// Basis of the profile figures that the reference depends on. Absent for results without one, such as measurements.

@@ -106,7 +106,7 @@ pub struct Sockets {
 /// A measured configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Configuration {
-    /// Name, which is also that of its folder.
+    /// Name of the configuration and of its folder.
     pub name: &'static str,
     /// Host profile of the server.
     pub profile: &'static str,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The methodology of pcie-bench (SIGCOMM'18, section 4) on a simulated fabric.
 //!
-//! Each row of a table is a lab of its own: one link, the benchmark device and a host. The device reads and writes a
+//! Each row of a table is a separate lab: one link, the benchmark device and a host. The device reads and writes a
 //! window of host memory. It times single transfers for latencies. For bandwidths it counts in the middle of many
 //! transfers, so that the load is steady before and after.
 //!

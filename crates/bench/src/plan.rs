@@ -93,7 +93,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the Read Completion Boundary of the root port: that of the link, or else of the host profile.
+    /// Returns the Read Completion Boundary of the root port: the link's, or else the host profile's.
     ///
     /// # Errors An unknown host profile.
     pub fn rcb(&self) -> Result<Rcb, BenchError> {

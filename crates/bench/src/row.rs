@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measures one row of a table: a lab of its own, run to its end.
+//! Measures one row of a table in its own lab.
 
 use crate::BenchError;
 use crate::plan::{DEFAULT_WARM_UP, MAX_WARM_UP, Plan};
@@ -52,7 +52,7 @@ pub struct Row {
 pub struct BandwidthRow {
     /// Counted transfers.
     pub transactions: u64,
-    /// Data rate of one direction. For BW_RDWR that of reads or writes, which are equal in a steady state; otherwise the lower one.
+    /// Data rate of one direction. For BW_RDWR the rate of reads or writes, which are equal in a steady state; otherwise the lower one.
     pub bandwidth_gbps: f64,
     /// Rate of the data read.
     pub read_gbps: f64,
@@ -379,7 +379,7 @@ fn one_way(test: Test, size: u32, results: &Transfers) -> f64 {
 }
 
 impl BandwidthRow {
-    /// Returns true if about as many reads as writes completed. The allowed difference is that of the edges, or a thousandth.
+    /// Returns true if about as many reads as writes completed. They may differ by the edges, or by a thousandth.
     fn is_steady(&self, size: u32) -> bool {
         let ns = self.transactions as f64 * 1e9 / self.transactions_per_s;
         let surplus = (self.read_gbps - self.write_gbps).abs() * ns / (8.0 * f64::from(size));
@@ -413,7 +413,7 @@ impl Counted {
         self.data_way(test).payload_bytes as f64 / (4 * per_transfer.data_dw) as f64
     }
 
-    /// Returns the direction of the data; for alternating reads and writes, that of the writes.
+    /// Returns the direction of the data; for alternating reads and writes, the direction of the writes.
     fn data_way(&self, test: Test) -> &DirectionDelta {
         if test == Test::BwRd { &self.down } else { &self.up }
     }

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One tick of the card's latency clock in nanoseconds: 16 cycles of 1.2 GHz.
 const TICK_NS: f64 = 16.0 / 1.2;
-/// The configuration with a group of its own: IOMMU without superpages, in the oldest host.
+/// The configuration that forms its own group: IOMMU without superpages, in the oldest host.
 const SNB_IOMMU: &str = "snb-Xeon-E5-2630_dell-t620-iommu";
 
 /// Sizes after which a transfer needs another TLP or cache line: MPS, MRRS and RCB of the measured hosts, in bytes.

@@ -98,7 +98,7 @@ pub enum Role {
 pub struct Line {
     /// Its name in the legend.
     pub name: String,
-    /// Where its values are from.
+    /// Source of its values.
     pub role: Role,
     /// Lines of one group show the same quantity, from different sources.
     pub group: usize,

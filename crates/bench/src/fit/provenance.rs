@@ -190,7 +190,7 @@ fn without_fits(text: &str) -> String {
     if kept.is_empty() { String::new() } else { format!("\n{}", kept.join("\n\n")) }
 }
 
-/// Returns the key of the first figure, after those that describe the profile.
+/// Returns the key of the first figure, after the keys that describe the profile.
 fn first_figure(table: &Table) -> Option<String> {
     let head = ["version", "kind", "description", "not_predicted"];
     table.iter().map(|(key, _)| key).find(|key| !head.contains(key) && !LINK.contains(key)).map(str::to_owned)

@@ -256,7 +256,7 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Tables
     Ok(found)
 }
 
-/// Returns the name of an experiment in this form, which is that of the test.
+/// Returns the name of an experiment in this form, which is the test's name.
 pub(crate) fn experiment(test: Test) -> &'static str {
     match test {
         Test::LatCmdRd => "lat_cmd_rd",

@@ -95,7 +95,7 @@ pub(super) struct Folder {
     record: Record,
 }
 
-/// What a suite may do with existing files of an experiment.
+/// Permissions of a suite for existing files of an experiment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Leave {
     /// Measure existing results again.

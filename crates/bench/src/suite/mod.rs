@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The complete suite of pcie-bench on any number of machines, as folders and files of the public format.
 //!
-//! Each row is a lab of its own. Its seed depends only on the suite's seed and the place of the row, so the files are
+//! Each row is a separate lab. Its seed depends only on the suite's seed and the place of the row, so the files are
 //! the same for any number of jobs. A file is written atomically after all its rows are measured. [`RECORD`] lists the
 //! results of a folder. A repeated suite keeps results with the same parameters, and changes only its own files.
 //!
