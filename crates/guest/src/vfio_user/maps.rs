@@ -128,8 +128,7 @@ impl Maps {
 fn read_map(payload: &[u8], has_fd: bool) -> Result<(DmaMap, u64), Refusal> {
     let bad = |field, value: u64, legal| Err(check::bad(DMA_MAP, field, value, legal));
     let ([argsz, flags], [offset, address, size]) = (words(payload, 0), longs(payload, 8));
-    const WHOLE: Legal =
-        Legal::Text("a multiple of 0x1000 with an end in range");
+    const WHOLE: Legal = Legal::Text("a multiple of 0x1000 with an end in range");
     check::argsz(DMA_MAP, argsz, MAP_BYTES)?;
     if flags == 0 || flags & !(READABLE | WRITABLE) != 0 {
         return bad("flags", flags.into(), Legal::Text("0x1, 0x2 or 0x3"));
