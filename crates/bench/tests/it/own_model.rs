@@ -160,9 +160,9 @@ fn rejects_what_the_model_does_not_offer() {
     for (name, says) in [
         (
             "memory",
-            "no transfers of model `memory`: those that offer transfers are dma-engine, pcie-bench, reader",
+            "no transfers of model `memory`: legal models are dma-engine, pcie-bench, reader",
         ),
-        ("none", "no model `none`: those that offer transfers are dma-engine, pcie-bench, reader"),
+        ("none", "no model `none`: legal models are dma-engine, pcie-bench, reader"),
     ] {
         assert_eq!(models().offering(name).unwrap_err(), says);
     }

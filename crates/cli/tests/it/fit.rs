@@ -136,7 +136,7 @@ fn a_table_says_which_card_measured() {
     let unknown = riser(&fit);
     assert_eq!(unknown.status.code(), Some(1), "{}", said(&unknown));
     for part in
-        ["no device profile `My card`: those that ship are ideal, nfp6000", "use --device to name the card"]
+        ["no device profile `My card`: there are ideal, nfp6000", "use --device to name the card"]
     {
         assert!(said(&unknown).contains(part), "{}", said(&unknown));
     }

@@ -129,7 +129,7 @@ fn what_cannot_stand_behind_an_adapter_is_named() {
 fn a_driver_without_its_device_is_refused() {
     let slot = "version = 1\n[[slot]]\nname = \"a\"\n";
     for (keys, why) in [
-        ("device = \"memory\"\ndriver = \"dma-engine\"\n", "the device has a driver of its own: legal are"),
+        ("device = \"memory\"\ndriver = \"dma-engine\"\n", "the device has its own driver: legal are"),
         (
             "device = \"nettlp-adapter\"\ndriver = \"nic\"\n",
             "unknown device `nic`, expected one of `clock`, `counter`",

@@ -455,7 +455,7 @@ fn a_file_keeps_the_bytes() {
     let none = NamespaceSettings { file: Some("none".into()), ..file.clone() };
     assert!(why(&none).contains("namespace 1: none: No such file"), "{}", why(&none));
     let folder_itself = NamespaceSettings { file: Some(".".into()), ..file };
-    assert!(why(&folder_itself).contains("it is no regular file"), "{}", why(&folder_itself));
+    assert!(why(&folder_itself).contains("not a regular file"), "{}", why(&folder_itself));
     std::fs::remove_dir_all(path).unwrap();
 }
 

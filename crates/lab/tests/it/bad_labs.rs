@@ -515,7 +515,7 @@ fn profiles_of_ones_own() {
     // One that would never end, and a folder.
     for name in ["/dev/zero", "."] {
         let shown = refused(&lab("memory", &format!("[host]\nprofile = \"{name}\"\n"))).to_string();
-        assert!(shown.contains("it is no file of at most 1048576 bytes"), "{shown}");
+        assert!(shown.contains("not a file of at most 1048576 bytes"), "{shown}");
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TOML files as types: read with all their errors, each at its place. What is legal is said once, at the type, for
-//! the reader, its errors and the reference pages.
+//! Reads TOML files as types, and reports all errors with their places. Each type defines its legal values once,
+//! for the reader, its errors and the reference pages.
 
 mod digest;
 mod error;

@@ -1,35 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Pages of the reference: tables of the keys of a type, made from the type and its comments. Never reads or writes a
-//! file.
+//! Pages of the reference: tables of a type's keys, generated from the type and its comments.
 
 use super::schema::{Key, Schema, flat};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A page about one type and those that it holds.
+/// A page about a type and the types in it.
 pub struct Page<'s> {
     schema: &'s Schema,
     /// Headings of the tables on the page, by the name of the type.
     done: BTreeMap<String, String>,
 }
 
-/// A table that has no section yet: its path, heading and type.
+/// A table without a section so far: its path, heading and type.
 type Below<'s> = (String, String, &'s Value);
 
 impl<'s> Page<'s> {
-    /// A page about the type that `schema` describes.
+    /// Returns a page about the type that `schema` describes.
     pub fn of(schema: &'s Schema) -> Page<'s> {
         Page { schema, done: BTreeMap::new() }
     }
 
-    /// The table of the whole type under `heading`, and those of the tables in it.
+    /// Returns the table of the whole type under `heading`, then the tables in it.
     #[must_use]
     pub fn tables(mut self, path: &str, heading: &str) -> String {
         self.table(self.schema.root(), path, if heading.is_empty() { "Keys of the file" } else { heading })
     }
 
-    /// A section: the keys of `table`, which is at `path` of the file, then the tables below it.
+    /// Returns a section: the keys of `table`, which is at `path` of the file, then the tables below it.
     fn table(&mut self, table: &'s Value, path: &str, heading: &str) -> String {
         let required = |key: &str| table["required"].as_array().is_some_and(|r| r.iter().any(|k| k == key));
         let all = table["properties"].as_object().into_iter().flat_map(Map::iter);
@@ -52,7 +51,8 @@ impl<'s> Page<'s> {
         format!("{text}\n{choices}{below}")
     }
 
-    /// The section that documents the table at key `name`; the first such key of its type adds it to `below`.
+    /// Returns the heading of the section that documents the table at key `name`. The first such key of a type adds
+    /// it to `below`.
     fn section(
         &mut self,
         key: &Key<'s>,
@@ -77,7 +77,7 @@ impl<'s> Page<'s> {
     }
 }
 
-/// A list of what the values of an enumeration mean, where there is more than one.
+/// Lists the values of an enumeration with their meanings, if it has more than one.
 fn choices_of(key: &Key<'_>, name: &str) -> String {
     let all = key.variants();
     if all.len() < 2 {
@@ -87,7 +87,7 @@ fn choices_of(key: &Key<'_>, name: &str) -> String {
     format!("Values of `{name}`:\n\n{rows}\n")
 }
 
-/// `text` as a cell of a table.
+/// Formats `text` as a cell of a table.
 pub fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -103,10 +103,10 @@ fn what_is_wrong_with_a_setting_names_it() {
             "`slot`: no element `gpu`: legal are `nic`, `gen 3`, or 0 to 2, the last of which adds one",
         ),
         ("slot.3.tags=4", "`slot`: no element `3`"),
-        ("version.is=4", "`version`: it is a value, and has no `is`"),
+        ("version.is=4", "`version`: is a value, not a table with `is`"),
         ("seed", "legal are KEY=VALUE"),
-        ("=3", "key ``: legal are keys with dots between"),
-        ("slot..tags=3", "key `slot..tags`: legal are keys with dots between"),
+        ("=3", "key ``: legal are keys separated by dots"),
+        ("slot..tags=3", "key `slot..tags`: legal are keys separated by dots"),
         ("fault.0.slot=nic", "missing field `direction`"),
         ("fault.0={ slot = \"nic\" }", "missing field `direction`"),
     ];
