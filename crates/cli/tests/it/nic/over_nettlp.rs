@@ -199,7 +199,7 @@ fn the_simple_nic_s_driver_over_nettlp_loses_none_of_ten_thousand() {
 #[ignore = "of .ci/long nic"]
 fn the_simple_nic_s_driver_refuses_vectors_that_are_one() {
     let Some(nets) = Nets::new("one") else { return };
-    let script = "insmod /share/riser_nic.ko; ! [ -e /sys/class/net/eth0 ]; dmesg | grep -o 'its vectors are one, and no tx_done'\necho loaded\n";
+    let script = "insmod /share/riser_nic.ko; ! [ -e /sys/class/net/eth0 ]; dmesg | grep -o 'shared vectors and no tx_done'\necho loaded\n";
     let guest = Guest::boot("one", between_hosts(&nets), LAB, &[], script);
     guest.running.finish();
 }
