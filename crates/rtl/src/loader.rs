@@ -139,7 +139,7 @@ impl Loaded {
     /// Loads the library at `path`, which must have this fingerprint.
     ///
     /// # Errors
-    /// Where it is none, or of another build.
+    /// If it is none, or of another build.
     pub(crate) fn open(path: &Path, fingerprint: &str) -> Result<Rc<Loaded>, LoadError> {
         let said = |why: String| LoadError::Open { path: path.to_owned(), why };
         check_built(path)?;
@@ -337,7 +337,7 @@ impl Instance {
     /// Writes all signals into this file from `from` on, until `to`.
     ///
     /// # Errors
-    /// Where the file cannot be made, another one is there, or the library was built without waves.
+    /// If the file cannot be made, another one is there, or the library was built without waves.
     pub(crate) fn waves(&mut self, path: &Path, [from, to]: [Time; 2]) -> Result<(), String> {
         check_waves(path)?;
         let path = CString::new(path.as_os_str().as_encoded_bytes())

@@ -217,7 +217,7 @@ impl SevenSeries {
     }
 }
 
-/// Whether it is longer than Max_Payload_Size.
+/// Returns true if it is longer than Max_Payload_Size.
 fn is_length(why: &RefusedTlp) -> bool {
     matches!(why, RefusedTlp::Malformed(malformed) if malformed.rule == RuleId::MaxPayloadSize)
 }

@@ -81,7 +81,7 @@ impl<'a> Inputs<'a> {
         value & mask(bits)
     }
 
-    /// Whether one of these ports is not zero.
+    /// Returns true if one of these ports is not zero.
     pub(crate) fn any(&self, ports: &Ports) -> bool {
         ports.0.iter().any(|(word, mask)| self.words[*word] & mask != 0)
     }

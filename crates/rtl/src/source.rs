@@ -47,7 +47,7 @@ struct Token<'a> {
 /// All instances of `module`, in order.
 ///
 /// # Errors
-/// Where one is not connected by names, or does not end.
+/// If one is not connected by names, or does not end.
 pub fn instances(text: &str, module: &str) -> Result<Vec<Instance>, SourceError> {
     let tokens = tokens(text);
     let mut found = Vec::new();

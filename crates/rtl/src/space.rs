@@ -30,7 +30,7 @@ fn built(builder: Builder) -> Result<ConfigSpace, Fault> {
 /// Those of the physical functions, in their order.
 ///
 /// # Errors
-/// Where one cannot be.
+/// If one cannot be.
 pub(crate) fn physical(design: &Design, pcie: PcieLayout) -> Result<Vec<ConfigSpace>, Fault> {
     (0..).zip(design.functions()).map(|(number, function)| one(design, pcie, number, function)).collect()
 }
@@ -83,7 +83,7 @@ fn virtualization(design: &Design, number: u8, sriov: &Sriov) -> SriovLayout {
 /// Those of virtual functions, each with the number of its physical one.
 ///
 /// # Errors
-/// Where one cannot be.
+/// If one cannot be.
 pub(crate) fn virtual_ones(design: &Design, pcie: PcieLayout) -> Result<Vec<(u16, ConfigSpace)>, Fault> {
     let mut all = Vec::new();
     for (number, function) in (0..).zip(design.functions()) {

@@ -107,7 +107,7 @@ pub(crate) struct Trail {
 }
 
 impl Trail {
-    /// Whether all of the run is in it.
+    /// Returns true if all of the run is in it.
     pub(crate) fn is_whole(&self) -> bool {
         self.left.len() < MOST_LEFT && self.driven.len() < MOST_DRIVEN
     }

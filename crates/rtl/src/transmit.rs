@@ -61,7 +61,7 @@ impl Transmit {
         &self.bytes
     }
 
-    /// Whether the stream keeps its rule: what is shown stays until it is taken.
+    /// Returns true if the stream keeps its rule: what is shown stays until it is taken.
     pub(crate) fn is_kept(&mut self, beat: &Beat<'_>, is_valid: bool, is_ready: bool) -> bool {
         let control = [beat.keep as u32, (beat.keep >> 32) as u32, beat.is_last.into()];
         self.kept.check(is_valid, is_ready, || beat.lanes.iter().copied().chain(control))
@@ -137,7 +137,7 @@ fn altered(bytes: &[u8], tlp: &Tlp) -> Option<Rule> {
 /// The TLP of these bytes, be it malformed, and a rule that it breaks although it leaves.
 ///
 /// # Errors
-/// Where it is not as long as its header says.
+/// If it is not as long as its header says.
 pub(crate) fn whole(
     bytes: &[u8],
     is_poisoned: bool,

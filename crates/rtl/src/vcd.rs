@@ -24,7 +24,7 @@ struct Dump<R> {
 /// with dots between, without ranges and indices.
 ///
 /// # Errors
-/// Where one cannot be read.
+/// If one cannot be read.
 pub(crate) fn compare<R: BufRead>(dumps: [R; 2], before_ps: u64) -> io::Result<Vec<(String, Compared)>> {
     let [a, b] = dumps;
     let (mut names, mut codes) = (Vec::new(), HashMap::new());

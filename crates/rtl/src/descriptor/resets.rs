@@ -31,7 +31,7 @@ impl Resets {
         self.is_old = true;
     }
 
-    /// Whether there is nothing new to show.
+    /// Returns true if there is nothing new to show.
     pub(super) fn rests(&self) -> bool {
         !self.is_old
     }

@@ -123,7 +123,7 @@ impl Take {
         self.spare.push(packet);
     }
 
-    /// Whether the stream keeps its rule: what is shown stays until it is taken.
+    /// Returns true if the stream keeps its rule: what is shown stays until it is taken.
     pub(super) fn is_kept(&mut self, inputs: Inputs<'_>, is_ready: bool) -> bool {
         let Ports { data, keep, last, valid, user } = self.ports;
         let control = move || {
