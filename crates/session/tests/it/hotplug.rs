@@ -102,7 +102,7 @@ fn a_card_that_was_not_there_comes_later() {
         for (device, keys) in [("mmio", "reads = 10"), ("traffic", TRAFFIC), ("simple-nic", "pings = 2")] {
             let late = run(&file(&slot(place, device, keys), &removal(0, Some(400))));
             let told = lines(&late);
-            assert_eq!(told[0], "card: nothing is in the slot", "{told:#?}");
+            assert_eq!(told[0], "card: the slot is empty", "{told:#?}");
             let ways: Vec<&str> = told[1..].iter().map(|l| l.split(": ").nth(1).unwrap()).collect();
             assert_eq!(
                 ways,
@@ -252,7 +252,7 @@ fn the_lab_that_ships_does_what_it_says() {
         (
             "late",
             vec![
-                "nothing is in the slot",
+                "the slot is empty",
                 "inserted",
                 "brought up",
                 "its driver has ended",

@@ -69,7 +69,7 @@ fn what_is_below_a_switch_starts_again_when_its_link_is_back() {
                 assert!(has(&told, &format!("{link}: {first}")), "{context}");
                 assert!(has(&told, &format!("{link}: brought up: ")), "{context}");
                 assert!(has(&told, "card: its port is gone"), "{context}");
-                assert!(has(&told, "fixed: gone with what is above it"), "{context}");
+                assert!(has(&told, "fixed: removed with a port above it"), "{context}");
                 assert!(has(&told, "reports: Surprise Down Error"), "{context}");
                 assert_eq!(last(&told, "card: "), "card: its driver has ended", "{context}");
                 assert_eq!(steady(&calm), steady(&stormy), "{context}");

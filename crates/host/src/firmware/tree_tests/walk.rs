@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which functions are found, and which bus numbers they get.
+//! Functions found by enumeration, and their bus numbers.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn small() -> Node {
     Node::endpoint().bar(0, MEMORY, 0x1000)
 }
 
-/// Two root ports: one above an endpoint, one above a switch with an endpoint, an empty port, and a switch again.
+/// Two root ports: one above an endpoint, one above a switch with an endpoint, an empty port, and another switch.
 fn mixed() -> Host {
     let inner = Node::switch([Node::downstream().with(0, small())]);
     let ports = [Node::downstream().with(0, small()), Node::downstream(), Node::downstream().with(0, inner)];
@@ -27,7 +27,7 @@ fn a_tree_is_found_depth_first() {
                                            \\-02.0-[06-08]----00.0-[07-08]----00.0-[08]----00.0
 ";
     assert_eq!(system.tree(), tree);
-    // Primary, Secondary and Subordinate of each bridge, as they stand in its registers.
+    // Primary, Secondary and Subordinate Bus Number of each bridge, from its registers.
     let rows = [
         ("00:01.0", [0, 1, 1]),
         ("00:02.0", [0, 2, 8]),
@@ -64,7 +64,8 @@ fn a_path_is_read_as_it_is_printed() {
 
 #[test]
 fn functions_are_looked_for_where_they_may_be() {
-    // Only device 0 answers below a link; 1 to 7 only where Header Type says so; any device inside a switch.
+    // Below a link only device 0 exists, and functions 1 to 7 only if Header Type has the bit. Inside a switch
+    // any device may exist.
     let slot = Node::root_port()
         .with(0, small().multi_function())
         .with(3, small())
@@ -101,7 +102,7 @@ fn a_list_of_ari_functions_is_followed_where_the_port_above_forwards_them() {
 fn slow_functions_are_waited_for() {
     let mut host = mixed();
     host.functions.get_mut(&8).unwrap().below.get_mut(&0).unwrap().retries = 3;
-    // As a root port with CRS Software Visibility says it.
+    // Like a root port with CRS Software Visibility.
     let (system, took) = enumerate_on(&mut host, &HostMap::default());
     assert_eq!((system.unwrap().len(), took), (11, Time::ZERO + RETRY_PAUSE * 3));
     let enabled = host.node(bdf("00:01.0")).register(mock::PCIE + 7) >> 4 & 1;
@@ -131,7 +132,7 @@ fn trees_may_be_deep_and_wide() {
     assert_eq!((system.len(), system.functions().last().unwrap().bdf()), (66, bdf("22:00.0")));
 }
 
-/// A large tree: 200 functions, here 9 switches, 64 + 72 ports of them, 64 endpoints; and the number of requests.
+/// A large tree: 200 functions (9 switches with 64 + 72 ports, 64 endpoints); also checks the number of requests.
 #[test]
 fn two_hundred_functions_are_found() {
     let leaf = || Node::switch((0..8).map(|_| Node::downstream().with(0, small().msi(0))));
@@ -156,7 +157,7 @@ fn trees_beyond_the_bus_numbers_are_refused() {
     assert_eq!(found(&mut wide.clone(), &map).len(), 8);
 }
 
-/// Lists without an end, and headers of unknown types.
+/// Endless lists, and headers of unknown types.
 #[test]
 fn broken_functions_are_named() {
     let mut head_loop = small();
@@ -173,7 +174,7 @@ fn broken_functions_are_named() {
         (low, "function 01:00.0: an extended capability at 0x40: legal are 0x100 to 0xffc"),
         (extended_loop, "function 01:00.0: its list of extended capabilities is a loop"),
         (strange, "function 01:00.0 has a header of type 2: legal are 0 and 1"),
-        (backward.clone(), "function 01:00.0: the next of its list of ARI functions, 01:00.5, is absent"),
+        (backward.clone(), "function 01:00.0: 01:00.5, the next function in its ARI list, is absent"),
     ];
     for (node, message) in rows {
         let error = enumerate_on(&mut Host::new([Node::root_port().with(0, node)]), &HostMap::default());
@@ -181,12 +182,12 @@ fn broken_functions_are_named() {
     }
     let port = Node::root_port().with(0, backward).with(5, small().ari(3));
     let error = enumerate_on(&mut Host::new([port]), &HostMap::default()).0.unwrap_err();
-    assert_eq!(error, "function 01:00.5: its list of ARI functions goes back to 01:00.3");
+    assert_eq!(error, "function 01:00.5: its ARI function list goes back to 01:00.3");
 }
 
 #[test]
 fn virtual_functions_get_the_bus_numbers_that_they_reach() {
-    // 256 VFs from 01:01.0 on, so up to 02:00.7.
+    // 256 VFs from 01:01.0, up to 02:00.7.
     let vf = Node::endpoint();
     let pf = small().ari(0).sriov(256, (8, 8), 1, 0x4000, &vf);
     let ports = [Node::root_port().with(0, pf), Node::root_port().with(0, small())];
@@ -195,7 +196,7 @@ fn virtual_functions_get_the_bus_numbers_that_they_reach() {
     let mut host = Host::new(ports.clone());
     let (system, took) = enumerate_on(&mut host, &map);
     let system = system.unwrap();
-    assert_eq!(took, Time::ZERO + tlp::Duration::from_ms(100), "VFs are left alone for 100 ms");
+    assert_eq!(took, Time::ZERO + tlp::Duration::from_ms(100), "no access to VFs for 100 ms");
     assert_eq!(host.node(bdf("00:01.0")).buses(), [0, 1, 2]);
     assert_eq!(host.node(bdf("00:02.0")).buses(), [0, 3, 3]);
     let vfs: Vec<_> = system.vfs_of(bdf("01:00.0")).map(|f| f.bdf().to_string()).collect();
