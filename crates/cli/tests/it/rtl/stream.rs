@@ -81,11 +81,11 @@ fn what_a_stream_does_wrongly_is_told() {
     let folder = stream(64);
     for (number, left, why) in [
         (2, 1, "rule crosses-4k"),
-        (3, 0, "a TLP of 76 B, whose header says 80 B: the block drops it"),
+        (3, 0, "a TLP of 76 B with a header for 80 B; the block drops it"),
         (
             4,
             1,
-            "the TLP was sent as it is: Tag 0x0, expected a tag that no outstanding request of the requester has (PCIe 5.0 §2.2.6.2, ",
+            "the TLP was sent unchanged: Tag 0x0, expected a tag that no outstanding request of the requester has (PCIe 5.0 §2.2.6.2, ",
         ),
         (5, 0, "rule tag-range); the function has tags 0x0 to 0x3f"),
         (6, 0, "s_axis_tx_tkeep of 0xf0"),
