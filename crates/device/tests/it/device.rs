@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The properties of the seam, as an `async` device keeps them.
+//! Properties of the seam, tested with `async` devices.
 
 use crate::rig::{Event, Rig};
 use futures::FutureExt;
@@ -15,7 +15,7 @@ use tlp::{Attributes, Class, Data, Duration, Span, Time, TrafficClass};
 
 const BAR: BarIndex = BarIndex(0);
 
-/// Answers register reads with 7, and at offset 0x10 starts a DMA read of what was written there.
+/// Answers register reads with 7. A write to offset 0x10 starts a DMA read of the written address.
 async fn registers(io: Io) {
     while let Some(request) = io.next_request().await {
         match request {
@@ -226,7 +226,7 @@ fn a_dropped_future_takes_back_what_was_not_accepted_and_gives_up_the_rest() {
     rig.open = [false, true, true];
     rig.run_to(250);
     assert_eq!(rig.take_log(), [Event::Read(0x10, 4), Event::Read(0x30, 4)]);
-    // The first read's result comes late; it must neither reach the second read nor free its name for it.
+    // The first read's result arrives late. It must neither reach the second read nor release its ID.
     rig.open = [true; 3];
     assert_ne!(rig.reads[0].id, rig.reads[1].id);
     rig.answer(0);
@@ -385,7 +385,7 @@ fn refused_counted_and_lost_answers() {
 
 #[test]
 fn writes_keep_to_their_byte_enables() {
-    // First BE, last BE, DWs, offset of the first enabled byte, data, what eight bytes of 0xee become; PCIe 5.0 §2.2.5.
+    // First BE, last BE, DWs, offset of the first enabled byte, data, result for eight bytes of 0xee; PCIe 5.0 §2.2.5.
     type Row = (u8, u8, u32, u64, &'static [u8], [u8; 8], bool);
     let e = 0xee;
     let rows: [Row; 6] = [
@@ -490,7 +490,7 @@ fn a_request_waiter_that_is_dropped_passes_its_wake_on() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
         let device = io.clone();
         io.spawn(async move {
-            // Woken by the first request and by the timer at once; the timer wins.
+            // The first request and the timer wake it at the same time; the timer wins.
             let _ = select(device.sleep(Duration::from_ps(10)), device.next_request()).await;
         });
         let device = io.clone();
@@ -544,7 +544,7 @@ fn it_says_what_it_waits_for() {
     assert_eq!(rig.device.waits_for().as_deref(), Some(expected));
 }
 
-/// What was put out and what is under way is announced, and nothing else.
+/// `ready` announces queued outputs and outstanding reads, and nothing else.
 #[test]
 fn ready_names_what_there_is() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
@@ -563,7 +563,7 @@ fn ready_names_what_there_is() {
     assert_eq!(rig.device.ready(), Ready::NONE);
 }
 
-/// A waker that outlives its task wakes a place that is free, and then whoever is in it; nobody is lost.
+/// A waker that outlives its task wakes a free slot, and later its next task. No wake of a live task is lost.
 #[test]
 fn a_waker_of_a_task_that_has_ended_does_no_harm() {
     let kept: Rc<RefCell<Vec<Waker>>> = Rc::default();
@@ -590,7 +590,7 @@ fn a_waker_of_a_task_that_has_ended_does_no_harm() {
     assert_eq!(rig.take_log(), [Event::Interrupt(0), Event::Interrupt(1), Event::Interrupt(2)]);
 }
 
-/// First woken, first polled, whether by what it waits for or through a waker; and once, however often.
+/// Tasks are polled in the order of their wakes, by events and through wakers, and once for several wakes.
 #[test]
 fn tasks_run_in_the_order_of_their_wakes() {
     let kept: Rc<RefCell<Vec<Waker>>> = Rc::default();
