@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Checks the rule of a design's stream that a beat stays until it is accepted (AMBA 4 AXI4-Stream §2.2.1). Independent of ports.
 
-/// A beat that was shown and not accepted.
+/// A beat that was presented and not accepted.
 #[derive(Default)]
 pub(crate) struct Kept {
     is_shown: bool,

@@ -22,11 +22,11 @@ pub(crate) struct Packet {
     bar: Option<u8>,
     is_poisoned: bool,
     is_non_posted: bool,
-    /// The first cycle in which it may be shown.
+    /// The first cycle in which it may be presented.
     from: u64,
 }
 
-/// The beat that is shown until the design accepts it.
+/// The beat that is presented until the design accepts it.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Beat {
     pub(crate) lanes: [u32; 4],
@@ -141,7 +141,7 @@ impl Receive {
         self.spare.push(packet.words);
     }
 
-    /// Returns the first packet that may be shown: posted requests may pass non-posted ones.
+    /// Returns the first packet that may be presented: posted requests may pass non-posted ones.
     fn next_packet(&mut self, cycle: u64, non_posted: bool) -> Option<Packet> {
         let may = |packet: &Packet| non_posted || !packet.is_non_posted;
         let at = self.waiting.iter().position(may)?;

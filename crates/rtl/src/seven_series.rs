@@ -39,7 +39,7 @@ pub(crate) struct SevenSeries {
     is_ready: bool,
     interrupt_taken: bool,
     register_read: bool,
-    /// True if a packet was dropped because of its length, and true if that is shown.
+    /// True if a packet was dropped because of its length, and true if that is presented.
     dropped: bool,
     dropped_shown: bool,
     flr: bool,
@@ -177,7 +177,7 @@ impl SevenSeries {
         self.manage(inputs, outputs);
     }
 
-    /// Handles interrupt requests. A request stays active until ready, which is shown for one cycle.
+    /// Handles interrupt requests. A request stays active until ready, which is presented for one cycle.
     fn interrupt(&mut self, inputs: Inputs<'_>, outputs: &mut Outputs<'_>) {
         let asked = inputs.is(Read::Interrupt) && !self.interrupt_taken;
         self.interrupt_taken = asked && self.waiting() < TX_BUFFERS;

@@ -54,7 +54,7 @@ impl Shown {
         }
     }
 
-    /// Shows these credits from the next edge. Returns false if they are shown already.
+    /// Shows these credits from the next edge. Returns false if they are presented already.
     pub(crate) fn see_credits(&mut self, credits: &LinkCredits) -> bool {
         if self.credits.replace(*credits) == Some(*credits) {
             return false;

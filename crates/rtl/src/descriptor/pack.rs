@@ -46,7 +46,7 @@ pub(super) struct Packet {
     /// The token with which it is reported as taken, if it is a request.
     pub(super) token: Option<Token>,
     pub(super) is_non_posted: bool,
-    /// The first cycle in which it may be shown.
+    /// The first cycle in which it may be presented.
     pub(super) from: u64,
 }
 

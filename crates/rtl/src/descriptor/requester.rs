@@ -38,7 +38,7 @@ pub(super) struct Requester {
     untagged: VecDeque<Untagged>,
     /// Functions that were reset, until software lets them issue requests again.
     were_reset: BTreeSet<Slot>,
-    /// Tags and sequence numbers to be shown, and how many per cycle.
+    /// Tags and sequence numbers to be presented, and how many per cycle.
     new_tags: VecDeque<u8>,
     sequences: VecDeque<u8>,
     ports: usize,

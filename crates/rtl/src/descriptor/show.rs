@@ -14,7 +14,7 @@ const USER_WORDS: usize = 6;
 /// Maximum number of packets that begin or end in a beat.
 const MOST_PACKETS: usize = 4;
 
-/// The beat that is shown until the design accepts it.
+/// The beat that is presented until the design accepts it.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Beat {
     pub(super) lanes: [u32; MOST_LANES],
@@ -156,14 +156,14 @@ impl Show {
         !self.taken.is_empty()
     }
 
-    /// Records that the design has accepted the beat, if one is shown.
+    /// Records that the design has accepted the beat, if one is presented.
     pub(super) fn take(&mut self) {
         if let Some(beat) = self.beat.take() {
             self.taken.extend(beat.tokens.into_iter().flatten());
         }
     }
 
-    /// Drives the beat that is shown from this cycle on, or none if `cycle` is `None`, because the link is down. `is_taken`: the design has
+    /// Drives the beat that is presented from this cycle on, or none if `cycle` is `None`, because the link is down. `is_taken`: the design has
     /// accepted the last beat. `non_posted`: see [`next`](Self::next).
     pub(super) fn drive(
         &mut self,
@@ -256,7 +256,7 @@ impl Show {
         self.spare.push(packet);
     }
 
-    /// Returns the first packet that may be shown: posted requests may pass non-posted ones.
+    /// Returns the first packet that may be presented: posted requests may pass non-posted ones.
     fn next_packet(&mut self, cycle: u64, non_posted: &mut u32) -> Option<Packet> {
         let may = |packet: &Packet| *non_posted > 0 || !packet.is_non_posted;
         let at = self.waiting.iter().position(may)?;

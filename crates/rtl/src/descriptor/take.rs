@@ -134,7 +134,7 @@ impl Take {
         self.kept.check(inputs.is(valid), is_ready, beat)
     }
 
-    /// Takes a beat, if one is shown. The error is the broken rule, and the words of the packet so far.
+    /// Takes a beat, if one is presented. The error is the broken rule, and the words of the packet so far.
     pub(super) fn take(&mut self, inputs: Inputs<'_>) -> Result<(), (Rule, Vec<u32>)> {
         if !inputs.is(self.ports.valid) {
             return Ok(());

@@ -18,11 +18,11 @@ struct Packet {
     token: Option<Token>,
     /// One bit for the BAR that it addresses.
     bars: u32,
-    /// The first cycle in which it may be shown.
+    /// The first cycle in which it may be presented.
     from: u64,
 }
 
-/// The beat that is shown until the design accepts it.
+/// The beat that is presented until the design accepts it.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Beat {
     pub(super) lanes: [u32; MOST_LANES],
@@ -38,7 +38,7 @@ pub(super) struct Beat {
 #[derive(Default)]
 pub(super) struct Receive {
     waiting: VecDeque<Packet>,
-    /// Number of words of the first TLP that were shown.
+    /// Number of words of the first TLP that were presented.
     at: usize,
     beat: Option<Beat>,
     taken: VecDeque<Token>,

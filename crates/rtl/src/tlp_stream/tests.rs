@@ -218,7 +218,7 @@ proptest! {
         }
         let (mut came, mut pauses) = (Vec::new(), pauses.iter().chain([&true]).cycle());
         for _ in 0..4000 {
-            // The design sends the beat that it is shown, and accepts it when its own is accepted; sometimes it waits.
+            // The design sends the beat that it is presented, and accepts it when its own is accepted; sometimes it waits.
             let shown = bench.shown().filter(|_| bench.get(Driven::TxReady) == 1 && *pauses.next().unwrap());
             bench.send(shown.as_ref());
             bench.set(Read::RxReady, shown.is_some().into());
