@@ -180,9 +180,9 @@ fn records_are_bounded_and_held_against_their_lab() {
     for (args, why) in [
         (
             &["--lab", "labs/nettlp/host.toml"][..],
-            "made with another lab: its text is not that of labs/nettlp/host.toml",
+            "made with another lab: its text differs from labs/nettlp/host.toml",
         ),
-        (&["--lab", lab], "made with another lab: its --set is not that of labs/nettlp/mmio.toml"),
+        (&["--lab", lab], "made with another lab: its --set differs from labs/nettlp/mmio.toml"),
     ] {
         let (code, _, said) = replay(&[&[&record[..]], args].concat());
         assert!(code == Some(1) && said.contains(why), "{said}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads a [record](super::record). It never panics on foreign bytes, and never allocates more than they hold.
+//! Reads a [record](super::record). It never panics on invalid bytes, and never allocates more than their size.
 
 use super::bytes::Cursor;
 use super::old;
@@ -9,23 +9,23 @@ use std::borrow::Cow;
 use thiserror::Error;
 use tlp::Time;
 
-/// Most bytes of a lab file in a record.
+/// Maximum number of bytes of a lab file in a record.
 const MAX_LAB: usize = 16 << 20;
-/// Most bytes of an input, or of an answer of memory.
+/// Maximum number of bytes of an input, or of an answer of memory.
 const MAX_INPUT: usize = 1 << 20;
-/// Most places of a record.
+/// Maximum number of places of a record.
 const MAX_PLACES: usize = 1 << 10;
 
-/// Why bytes are no record.
+/// Reason why bytes are not a record.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RecordError {
-    /// The first line is not that of a record.
+    /// The first line is not the first line of a record.
     #[error(
         "not a record of a lab: its first line is not `riser lab recording 4`, nor `riser nettlp record 3`, `2` or `1`"
     )]
     Magic,
     /// The bytes end before the first entry.
-    #[error("the record ends at byte {0}, before its lab does")]
+    #[error("the record ends at byte {0}, within the description of its lab")]
     Head(usize),
     /// The bytes end after the head, before the end of the record.
     #[error(
@@ -33,18 +33,18 @@ pub enum RecordError {
     )]
     Cut(usize),
     /// There are bytes after the end of the record.
-    #[error("byte {0}: something stands behind the end of the record, legal is nothing")]
+    #[error("byte {0}: bytes follow the end of the record")]
     Behind(usize),
     /// A length is out of range.
     #[error("byte {at}: {what} of {len} bytes, legal are at most {most}")]
     Length {
         /// Position in bytes.
         at: usize,
-        /// What has this length.
+        /// Name of the part with this length.
         what: &'static str,
         /// The length in bytes.
         len: usize,
-        /// Most bytes that are legal.
+        /// Largest legal length in bytes.
         most: usize,
     },
     /// An entry has an unknown kind.
@@ -54,7 +54,7 @@ pub enum RecordError {
         at: usize,
         /// The unknown kind.
         kind: u8,
-        /// The last kind that is legal.
+        /// The last legal kind.
         last: u8,
     },
     /// A field has an illegal value.
@@ -66,14 +66,14 @@ pub enum RecordError {
         what: &'static str,
         /// The illegal value.
         value: u64,
-        /// Largest value that is legal.
+        /// Largest legal value.
         most: u64,
     },
     /// A text is not UTF-8.
     #[error("byte {0}: text that is not UTF-8")]
     Text(usize),
-    /// The time of an entry is before that of the previous one.
-    #[error("byte {at}: time {time} is before {before}, that of the entry before it")]
+    /// The time of an entry is before the previous entry's.
+    #[error("byte {at}: time {time} is before {before}, the time of the previous entry")]
     Order {
         /// Position in bytes.
         at: usize,
@@ -87,9 +87,9 @@ pub enum RecordError {
 /// A reader of a record.
 #[derive(Clone, Debug)]
 pub struct Recording<'a> {
-    /// What the record says about its lab.
+    /// Lab of the record.
     pub lab: RecordedLab,
-    /// The names of the places where the outside has joined; `None`: an earlier version, with one place without a name.
+    /// The names of the places where the outside has joined; `None` for an earlier version with one unnamed place.
     pub places: Option<Vec<String>>,
     cursor: Cursor<'a>,
     last: Time,
@@ -130,7 +130,7 @@ impl<'a> Head<'a, '_> {
         std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| RecordError::Text(at))
     }
 
-    /// The files that the lab names. It keeps no more than the bytes hold.
+    /// Reads the files that the lab names. Keeps no more than the bytes contain.
     fn files(&mut self) -> Result<KeptFiles, RecordError> {
         let at = self.0.at;
         let count = self.u32()? as usize;
@@ -145,7 +145,7 @@ impl<'a> Head<'a, '_> {
         Ok(files)
     }
 
-    /// A list of texts. If the bytes hold fewer than the count says, it stops at the first missing one.
+    /// Reads a list of texts. If the bytes contain fewer than the count, it stops at the first missing one.
     fn texts(&mut self) -> Result<Vec<String>, RecordError> {
         let count = self.u32()?;
         (0..count).map(|_| self.text()).collect()
@@ -156,10 +156,10 @@ fn check_len(at: usize, what: &'static str, len: usize, most: usize) -> Result<(
     if len > most { Err(RecordError::Length { at, what, len, most }) } else { Ok(()) }
 }
 
-/// Bytes that tell whether something is a record.
+/// Number of bytes that identify a record.
 pub const RECORD_HEAD_BYTES: usize = MAGIC.len();
 
-/// Whether a file with these first bytes is a record, of this version or an earlier one.
+/// True if a file with these first bytes is a record, of this version or an earlier one.
 pub fn is_record(head: &[u8]) -> bool {
     version(head).is_some()
 }
@@ -173,7 +173,7 @@ impl<'a> Recording<'a> {
     /// Reads the head of a record.
     ///
     /// # Errors
-    /// The bytes are no head of a record.
+    /// The bytes are not the head of a record.
     pub fn new(bytes: &'a [u8]) -> Result<Recording<'a>, RecordError> {
         let mut cursor = Cursor::new(bytes);
         let first = cursor.take(RECORD_HEAD_BYTES).ok_or(RecordError::Magic)?;
@@ -195,10 +195,10 @@ impl<'a> Recording<'a> {
         self.cursor.at
     }
 
-    /// The next entry; `None` after the end.
+    /// Returns the next entry; `None` after the end.
     ///
     /// # Errors
-    /// The bytes are no entry, or the record is cut off. Nothing after them can be read.
+    /// The bytes are not an entry, or the record is cut off. The bytes after them cannot be read.
     pub(crate) fn next_entry(&mut self) -> Result<Option<Entry<'a>>, RecordError> {
         let at = self.cursor.at;
         if self.ended {
@@ -244,7 +244,7 @@ impl<'a> Recording<'a> {
         Ok(match self.cursor.u8() {
             None => None,
             Some(INPUT) => {
-                // A record that is cut off says nothing about later entries.
+                // After a cut there is no information about later entries.
                 let Some(time) = self.time() else { return Ok(None) };
                 let Some(place) = self.place()? else { return Ok(None) };
                 self.counted("an input")?.map(|bytes| Entry::Input { time, place, bytes: bytes.into() })
@@ -306,7 +306,7 @@ mod tests {
         RecordedLab { path: "a.toml".into(), text, set, seed: 7, files }
     }
 
-    /// The bytes of a record, the position of each entry in it, and the size that the recorder reports.
+    /// Returns the bytes of a record, the position of each entry in it, and the size that the recorder reports.
     fn written(entries: &[Entry<'_>], limit: u64) -> (Vec<u8>, Vec<usize>, RecordSize) {
         let (bytes, mut begins, places) = (Bytes::default(), Vec::new(), ["slot x".into(), "host y".into()]);
         let mut recorder = Recorder::new(Box::new(bytes.clone()), &lab(), &places, limit);
@@ -385,7 +385,7 @@ mod tests {
             prop_assert_eq!(error, Some(RecordError::Cut(begins[part.len()])));
         }
 
-        /// The entries that have room are read, then the mark that there are no more; the limit is never exceeded.
+        /// The entries that fit are read, then the mark that the record is full; the limit is never exceeded.
         #[test]
         fn a_limit_is_kept_and_told(entries in entries(), limit in 0..600_u64) {
             let (bytes, begins, size) = written(&entries, limit);

@@ -259,11 +259,11 @@ fn commands_that_cannot_be_meant_are_refused() {
              speed NAME GEN LANES; fault KEY = VALUE, ...; clear [NAME]",
         ),
         ("clear c", "no slot or switch `c`: there are a1, b1, a2, b2, a, b"),
-        ("cut", "cut: of what? There are a1, b1, a2, b2, a, b"),
+        ("cut", "cut without a name: there are a1, b1, a2, b2, a, b"),
         ("cut c", "no slot or switch `c`: there are a1, b1, a2, b2, a, b"),
         ("cut a1 soon", "cut a1 soon: legal are microseconds, of `cut` alone, to 10^9"),
         ("restore a1 5", "restore a1 5: legal are microseconds, of `cut` alone, to 10^9"),
-        ("cut a1 5 us", "cut a1: nothing is known of `us`"),
+        ("cut a1 5 us", "cut a1: unexpected argument `us`"),
         ("remove a1", "remove a1: the port above is not hot-plug capable (hot_plug = true)"),
         ("speed a1 3", "speed a1 3: legal are a name, a generation and lanes"),
         ("speed a1 4 8", "speed a1: generation 4: legal are 1 to 3"),
@@ -442,11 +442,11 @@ fn what_differs_from_the_record_is_told() {
     };
     let other = with(&|record| record[at + 4] ^= 0x40);
     assert!(
-        other.contains("8 bytes at 0x100000 of place 0 are asked for, and the record has bytes read"),
+        other.contains("8 bytes at 0x100000 of place 0 are requested, but the record has bytes read"),
         "{other}"
     );
     let none = with(&|record| drop(record.drain(at..at + 16 + 8)));
-    assert!(none.contains("are asked for, and the record has"), "{none}");
+    assert!(none.contains("are requested, but the record has"), "{none}");
     let more = with(&|record| {
         let twice = record[at..at + 16 + 8].to_vec();
         drop(record.splice(at..at, twice));
@@ -467,7 +467,7 @@ fn a_record_of_another_lab_is_refused() {
     assert_eq!(lab.check_same(&recorded()), Ok(()));
     let other = RecordedLab { seed: 1, path: "other.toml".into(), ..recorded() };
     let why = lab.check_same(&other).unwrap_err().to_string();
-    assert_eq!(why, "the record was made with another lab: its seed is not that of other.toml");
+    assert_eq!(why, "the record was made with another lab: its seed differs from other.toml");
     let at = record.windows(10).position(|bytes| bytes == b"host right").unwrap();
     let mut renamed = record;
     renamed[at + 5..at + 10].copy_from_slice(b"wrong");
