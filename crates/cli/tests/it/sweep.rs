@@ -172,7 +172,7 @@ fn nothing_is_overwritten_unasked() {
         run(&[]),
         (
             1,
-            "riser: out/journal.jsonl is there already: --resume goes on with it, --force begins anew\n"
+            "riser: out/journal.jsonl exists already: --resume continues it, --force replaces it\n"
                 .into()
         )
     );
@@ -185,7 +185,7 @@ fn nothing_is_overwritten_unasked() {
     assert!(
         code == 1
             && told.contains(
-                "is of another sweep: this one, its lab, a file that the lab names or riser has changed since"
+                "is of another sweep: this sweep, its lab, a file of the lab or riser has changed since"
             ),
         "{told}"
     );
