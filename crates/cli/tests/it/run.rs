@@ -123,7 +123,7 @@ fn latencies_are_left_out_where_asked() {
         assert_eq!(with[key], without[key], "{key}");
     }
     let text = riser_ok(&["run", "--no-latencies", &lab("ping.toml")]);
-    assert!(!text.contains("How long transactions took"), "{text}");
+    assert!(!text.contains("Latencies of transactions"), "{text}");
 }
 
 /// An Ack of a TLP that was never sent: counted, and named by the line of its link. A run without errors names none.

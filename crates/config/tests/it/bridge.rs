@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Type 1 headers (`PCIe 5.0 §7.5.1.3`): registers after reset, windows, and what they claim.
+//! Type 1 headers (`PCIe 5.0 §7.5.1.3`): registers after reset, windows, and claimed addresses.
 
 use riser_config::header::{self, bridge_control, command, status, type1};
 use riser_config::*;
@@ -23,7 +23,7 @@ fn space() -> ConfigSpace {
     builder().build().unwrap()
 }
 
-/// Windows are closed after reset: base above limit.
+/// After reset, windows are closed: the base is above the limit.
 #[test]
 fn registers_after_reset() {
     let rows = [
@@ -52,7 +52,7 @@ fn registers_after_reset() {
     assert!(!windows.claims_bus(0) && !windows.holds_memory(0) && !windows.holds_io(0));
 }
 
-/// What software can write: DW, what reads back after all ones.
+/// Writable bits: DW, value read after all ones were written.
 #[test]
 fn all_ones() {
     let rows = [
@@ -90,7 +90,7 @@ fn all_ones() {
     assert_eq!((windows.io, windows.prefetchable), (None, None), "absent, not open at zero");
 }
 
-/// As firmware sets a port: what it tells, and what is claimed then.
+/// A port set up like firmware does it: its effects, and the claimed addresses.
 #[test]
 fn windows_as_set() {
     let mut space = space();

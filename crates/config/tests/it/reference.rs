@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of registers: fields are apart, and every bit that software may write does something or says why not.
+//! The tables of registers: fields do not overlap, and every writable bit has an effect or a reason for having
+//! none.
 
 use riser_config::reference::{bit_ranges, markdown};
 use riser_config::register::Attribute;
@@ -22,7 +23,7 @@ fn fields_are_apart_and_words_rise() {
     }
 }
 
-/// The rule of the reference: whatever software may write has an effect, or a reason for having none.
+/// The rule of the reference: every writable bit has an effect, or a reason for having none.
 #[test]
 fn every_writable_field_is_explained() {
     let mut writable = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labs that cannot be: each is refused before anything runs, at its line and column, with the legal values.
+//! Invalid labs: each is rejected before anything runs, at its line and column, with the legal values.
 
 use devices::models;
 use devices::pcie_bench::CARDS;
@@ -9,7 +9,7 @@ use riser_lab::{BuildOptions, FileErrors, LabFile, build, parse, read};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A good lab of one slot, behind which a row's text goes on. Its slot `a` is line 2.
+/// A valid lab of one slot, followed by the text of a row. Its slot `a` is line 2.
 fn lab(device: &str, more: &str) -> String {
     format!("version = 1\n[[slot]]\nname = \"a\"\ndevice = \"{device}\"\n{more}")
 }
@@ -36,7 +36,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
     let many = format!("version = 1\n{}", (0..32).map(slot).collect::<String>());
     let long = "x".repeat(65);
     let nested = format!("a = {}", "[".repeat(50_000));
-    // The text; line and column, (0, 0) where the file as a whole is wrong; parts of the message.
+    // The text; line and column, (0, 0) for errors of the file as a whole; parts of the message.
     let rows: Vec<(String, (usize, usize), &[&str])> = vec![
         // The file.
         ("".into(), (0, 0), &["it is empty", "`version = 1`", "[[slot]]"]),
@@ -67,7 +67,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (memory("completion_timeout_us = 49\n"), (5, 25), &["49", "50 to 50000"]),
         (memory("[slot.simple-nic]\npings = 1\n"), (5, 1), &["settings of `simple-nic`", "its device is `memory`"]),
         (nic("[slot.pcie-bench]\nsize_bytes = 1\n"), (5, 1), &["settings of `pcie-bench`", "its device is `simple-nic`"]),
-        // Another type, told once.
+        // A wrong type, reported once.
         (lab("simple-nic", "[slot.simple-nic]\npings = -1\n"), (6, 9), &["pings is integer"]),
         (lab("dma-engine", "[slot.dma-engine]\ndirections = 3\n"), (6, 14), &["directions is neither", "`both`"]),
         // Lists in place of tables.
@@ -147,7 +147,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         ),
         (memory("[link]\nreplay_buffer_tlps = 2048\n"), (6, 22), &["replay buffer of 2048 TLPs", "1 to 2047"]),
         (memory("[link]\nretrain_ns = 24_000_001\n"), (6, 14), &["retrain_ns of 24000001", "0 to 24000000"]),
-        // Keys without effect beside others.
+        // Keys that have no effect because of others.
         (memory("[[slot.link.vc]]\nid = 1\nphases = 8\n"), (5, 1), &["link of slot `a`, 8 phases of VC1", "only with vc_arbitration = \"weighted\""]),
         (memory("[[link.vc]]\nid = 0\nphases = 32\n"), (5, 1), &["link of every slot, 32 phases of VC0", "legal only with vc_arbitration = \"weighted\""]),
         (
@@ -184,7 +184,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         ),
         (memory("[[link_event]]\nat_us = 1\nslot = \"b\"\nlanes = 4\n"), (7, 8), &["no slot `b`", "there are a"]),
         (memory("[[link_event]]\nat_us = 1\nslot = \"a\"\nlanes = 5\n"), (8, 9), &["5 lanes", "1, 2, 4, 8"]),
-        // Less room than the longest non-posted request takes.
+        // Less room than the longest non-posted request needs.
         (
             memory("[link]\nroot_credits.non_posted_data = 1\n"),
             (6, 32),
@@ -200,7 +200,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
             (8, 36),
             &["root side: NonPosted data credits 1"],
         ),
-        // Requests that no credit limit of their way ever lets in.
+        // Requests that can never be sent with the credits of their path.
         (
             lab("disk", "[slot.link]\nroot_credits = { non_posted_data = 2 }\n"),
             (6, 36),
@@ -225,7 +225,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
             &["BAR of 65536 bytes at 0xf8000000 of slot `a`", "0x80000000 to 0xf7ffffff"],
         ),
         (memory("[slot.memory]\nsize_bytes = 0x1000_0000\naddress = 0xf000_0000\n"), (7, 11), &["of slot `a`: legal addresses are 0x80000000"]),
-        (memory("[slot.memory]\nsize_bytes = 64\nexercise_bytes = 65\n"), (7, 18), &["exercise_bytes of 65", "at most the 64"]),
+        (memory("[slot.memory]\nsize_bytes = 64\nexercise_bytes = 65\n"), (7, 18), &["exercise_bytes of 65", "at most size_bytes, 64"]),
         (
             memory("[slot.memory]\naddress = 0x9000_0000\n[[slot]]\nname = \"b\"\ndevice = \"memory\"\n[slot.memory]\naddress = 0x9000_0000\n")
                 .replacen("0x9000_0000", "0x8000_0000", 1)
@@ -237,7 +237,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (nic("[slot.simple-nic]\nping_bytes = 1473\n"), (6, 14), &["ping_bytes of 1473", "0 to 1472"]),
         (nic("[slot.simple-nic]\naddress = 0x8000_0001\n"), (6, 11), &["not aligned"]),
         (bench("[slot.pcie-bench]\nsize_bytes = 0\n"), (6, 14), &["size_bytes of 0", "1 to 4096"]),
-        (bench("[slot.pcie-bench]\nsize_bytes = 4096\nhost_offset_bytes = 1\n"), (6, 14), &["4096", "4 KiB"]),
+        (bench("[slot.pcie-bench]\nsize_bytes = 4096\nhost_offset_bytes = 1\n"), (6, 14), &["4096", "4096 together"]),
         (bench("[slot.pcie-bench]\nhost_offset_bytes = 64\n"), (6, 21), &["0 to 63"]),
         (bench("[slot.pcie-bench]\noutstanding = 1025\n"), (6, 15), &["1 to 1024"]),
         (bench("[slot.pcie-bench]\nwindow_bytes = 63\n"), (6, 16), &["64 to 1073741824"]),
@@ -263,19 +263,19 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (
             lab("traffic", "[[slot.traffic.flow]]\nname = \"f\"\nkind = \"read\"\n[[slot.traffic.flow]]\nname = \"f\"\nkind = \"write\"\n"),
             (9, 8),
-            &["slot `a`: a second flow named `f`", "unique in a slot"],
+            &["slot `a`: a second flow named `f`", "expected unique names in a slot"],
         ),
         (
             lab("traffic", "[[slot.link.vc]]\nid = 0\ntcs = [0]\n[[slot.link.vc]]\nid = 1\n[[slot.traffic.flow]]\nname = \"f\"\nkind = \"write\"\ntc = 2\n"),
             (13, 6),
-            &["slot `a`: flow `f`: tc of 2: legal are 0, 1, which each link of its path maps", "§2.5.2"],
+            &["slot `a`: flow `f`: tc of 2, expected one that each link of its path maps to a virtual channel: 0, 1 (PCIe", "§2.5.2"],
         ),
         (
             "version = 1\n[[switch]]\nname = \"s\"\n[[switch.link.vc]]\nid = 0\ntcs = [0]\n[[slot]]\nname = \"a\"\n\
              device = \"traffic\"\nparent = \"s\"\n[[slot.traffic.flow]]\nname = \"f\"\nkind = \"read\"\ntc = 1\n"
                 .into(),
             (14, 6),
-            &["slot `a`: flow `f`: tc of 1: legal are 0, which"],
+            &["slot `a`: flow `f`: tc of 1, expected one that each link of its path maps to a virtual channel: 0 (PCIe"],
         ),
         (lab("replay", "[slot.replay]\ncapture = \"gone.pcap\"\n"), (6, 11), &["slot `a`", "gone.pcap", "No such file"]),
         (lab("replay", "[slot.replay]\ncapture = \"Cargo.toml\"\n"), (6, 11), &["slot `a`", "Cargo.toml"]),
@@ -319,7 +319,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n---\n"));
 }
 
-/// Credits for one deferrable write are enough, and posted ones need none of this kind.
+/// Credits for one deferrable write are sufficient, and posted writes need no such credits.
 #[test]
 fn credits_for_one_deferrable_write_are_enough() {
     for (writes, credits) in [("non-posted", 4), ("non-posted", 0), ("posted", 2)] {
@@ -333,7 +333,7 @@ fn credits_for_one_deferrable_write_are_enough() {
     }
 }
 
-/// Where, and a part of what, for each error of a file.
+/// Place and part of the message for each error of a file.
 fn told(text: &str) -> Vec<((usize, usize), String)> {
     refused(text).all().iter().map(|e| (e.place.unwrap_or((0, 0)), e.message.clone())).collect()
 }
@@ -345,7 +345,7 @@ fn assert_told(text: &str, expected: &[((usize, usize), &str)]) {
     assert!(fits, "{told:#?}\nof:\n{text}");
 }
 
-/// Everything of a kind is told at once, in the order of places: first what TOML says, then types and single keys.
+/// All errors of a kind are reported together, in the order of places: first TOML syntax, then types and single keys.
 #[test]
 fn all_errors_of_a_file_are_told_at_once() {
     assert_told(
@@ -377,7 +377,7 @@ fn all_errors_of_a_file_are_told_at_once() {
         ((5, 8), "tags of 0"),
     ];
     assert_told("a = 3\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\ntags = 0\n", &errors);
-    // A wrong type hides no wrong key elsewhere; what depends on what could not be read is not told.
+    // A wrong type does not hide a wrong key elsewhere. Errors that depend on unreadable values are not reported.
     assert_told(
         "[[slot]]\nname = \"a\"\ndevice = \"memory\"\ntags = 0\n[slot.memory]\nsize_bytes = 3\n[host]\nlow_memory_mib = 0\n\
          high_memory_mib = \"x\"\n[[slot]]\nname = \"b\"\n[[link_event]]\nslot = \"b\"\nat_us = 2_000_000_000_000\n\
@@ -414,7 +414,7 @@ fn all_errors_of_a_file_are_told_at_once() {
     );
 }
 
-/// A common key that is wrong is told once, however many links have it.
+/// An error in a common key is reported once, however many links use it.
 #[test]
 fn a_common_key_is_told_once() {
     let second = "[[slot]]\nname = \"b\"\ndevice = \"memory\"\n";
@@ -422,7 +422,7 @@ fn a_common_key_is_told_once() {
     assert_told(&text, &[((9, 18), "propagation_ps of 1000001: legal are 0 to 1000000")]);
 }
 
-/// What links have in common may hold for some of them alone.
+/// A common setting may be valid for only some of the links.
 #[test]
 fn a_common_key_that_one_slot_uses_is_taken() {
     let second = "[[slot]]\nname = \"b\"\ndevice = \"memory\"\n";
@@ -431,7 +431,7 @@ fn a_common_key_that_one_slot_uses_is_taken() {
         ("root_credits = { posted_header = 8 }", "flow_control = \"none\""),
         ("replay_timer_symbols = 25000", "replay_timer = \"rev3\""),
         ("vc = [{ id = 0, phases = 32 }]", "vc_arbitration = \"weighted\""),
-        // Said anew: nobody needs the common one.
+        // Overridden: the common key is not used.
         ("port_buffer_tlps = 4\nflow_control = \"none\"", "port_buffer_tlps = 8"),
     ];
     for (common, own) in rows {
@@ -440,14 +440,14 @@ fn a_common_key_that_one_slot_uses_is_taken() {
     }
 }
 
-/// A folder of this test's own.
+/// A folder for this test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();
     folder
 }
 
-/// Profiles by path are beside the lab; what is wrong in one is said with its own place.
+/// Paths of profiles are relative to the lab. An error in a profile has its own place.
 #[test]
 fn profiles_of_ones_own() {
     let folder = folder("own-profiles");
@@ -512,7 +512,7 @@ fn profiles_of_ones_own() {
     fs::write(folder.join("host.toml"), host).unwrap();
     let shown = read(&models(), &path).unwrap_err().to_string();
     assert!(shown.contains("no device profile `card.toml`") && shown.contains("lab.toml:6:11"), "{shown}");
-    // One that would never end, and a folder.
+    // An endless file, and a folder.
     for name in ["/dev/zero", "."] {
         let shown = refused(&lab("memory", &format!("[host]\nprofile = \"{name}\"\n"))).to_string();
         assert!(shown.contains("not a file of at most 1048576 bytes"), "{shown}");
@@ -552,8 +552,7 @@ fn hot_plug_needs_interrupts_of_the_root_port() {
     parse(&models(), Path::new("lab.toml"), &of_switch).unwrap();
 }
 
-/// Rows: what follows a lab with a slot `a` that is hot-plug capable, a slot `b` that is not, and a switch `s`; the words of
-/// the refusal.
+/// Rows: text after a lab with a hot-plug capable slot `a`, another slot `b`, and a switch `s`; the error message.
 #[test]
 fn outages_that_cannot_be_are_refused() {
     let base = "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"mmio\"\nhot_plug = true\n[[slot]]\nname = \"b\"\ndevice = \"mmio\"\nparent = \"s\"\n[[switch]]\nname = \"s\"\n";
@@ -589,8 +588,8 @@ fn outages_that_cannot_be_are_refused() {
     }
 }
 
-/// Non-posted data credits: what the receiver takes decides (`PCIe 5.0 Table 2-45`; ECN "Deferrable Memory Write"). Rows: the
-/// device, keys of its link, the words of the refusal.
+/// Non-posted data credits: the minimum depends on the receiver (`PCIe 5.0 Table 2-45`; ECN "Deferrable Memory Write"). Rows:
+/// the device, keys of its link, the error message.
 #[test]
 fn non_posted_credits_are_as_many_as_the_receiver_takes() {
     let rows = [
@@ -623,7 +622,7 @@ fn non_posted_credits_are_as_many_as_the_receiver_takes() {
     }
 }
 
-/// Eight switches of 31 ports take 8 x 33 buses: more than 8 bits number. The one that goes beyond is named.
+/// Eight switches of 31 ports need 8 x 33 buses, more than 8 bits can number. The error names the first switch without one.
 #[test]
 fn a_tree_of_too_many_buses_is_refused_at_its_place() {
     let switches = |n: u32| -> String {
@@ -633,7 +632,7 @@ fn a_tree_of_too_many_buses_is_refused_at_its_place() {
     parse(&models(), Path::new("good.toml"), &text(7)).unwrap_or_else(|e| panic!("{e}"));
     let error = refused(&text(8)).to_string();
     assert!(error.contains("`s7` needs bus numbers beyond 255: the tree has 265 buses"), "{error}");
-    // Line 1, the four of the slot less one, and three of each switch before: the name of the eighth.
+    // Line 1, three of the four lines of the slot, and three of each switch before: the name of the eighth.
     assert!(error.contains(":27:8"), "{error}");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labs as `riser check` draws them, in the words of the lab file. Never runs one.
+//! Labs as `riser check` draws them, in the words of the lab file.
 
 use riser_lab::{draw, parse};
 use std::path::Path;
@@ -11,7 +11,7 @@ fn lines(more: &str) -> Vec<String> {
     draw(&lab).lines().skip(2).map(|line| line.trim().to_owned()).collect()
 }
 
-/// Rows: keys, and the lines behind that of the slot.
+/// Rows: keys, and the lines after the slot's line.
 #[test]
 fn what_a_link_has_of_its_own() {
     let rows: [(&str, &[&str]); 10] = [

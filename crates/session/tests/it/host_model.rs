@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host model from a lab file on: what the keys of `[host]` and the tables of a profile do, and what is wrong in them.
+//! The host model in a lab: effects of the keys of `[host]` and of a profile's tables, and their errors.
 
 use fabric::{Limits, Stop};
 use lab::{LabFile, parse, read};
@@ -11,8 +11,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A benchmark of 64 B transfers on the shipped server, by a card that costs what `card` says; what `[host]` and the benchmark
-/// have beside.
+/// A benchmark of 64 B transfers on the shipped server, by a card with the profile `card`; more keys of `[host]` and of the
+/// benchmark.
 fn bench(card: &str, host: &str, keys: &str) -> LabFile {
     let text = format!(
         "version = 1\nseed = 7\n[host]\nprofile = \"xeon-e5-2637v3\"\n{host}\n[link]\ngen = 3\nlanes = 8\n[[slot]]\n\
@@ -39,7 +39,7 @@ fn median(host: &str, keys: &str) -> u64 {
     results.latencies_ps[results.latencies_ps.len() / 2]
 }
 
-/// Each row: keys of `[host]`, the state of the caches, KiB of the window, and how much longer a read takes than one of what
+/// Each row: keys of `[host]`, the state of the caches, KiB of the window, and the extra time of a read compared with data that
 /// the device has written: the figures of the profile.
 #[test]
 fn medians_differ_by_the_figures_of_the_profile() {
@@ -70,8 +70,8 @@ fn medians_differ_by_the_figures_of_the_profile() {
     }
 }
 
-/// The question that pcie-bench (SIGCOMM'18, section 8) leaves open, and both answers: two cards whose windows the IOTLB
-/// holds one by one, but not together.
+/// The question that pcie-bench (SIGCOMM'18, section 8) leaves open, and both answers: two cards whose windows fit into the IOTLB
+/// one at a time, but not together.
 #[test]
 fn two_cards_meet_in_the_iotlb() {
     let misses = |name: &str| {
@@ -88,9 +88,9 @@ fn two_cards_meet_in_the_iotlb() {
     assert!(shared.0 > own.0 + own.0 / 4, "ns of a read: {} and {}", shared.0, own.0);
 }
 
-/// 64 B reads through the IOMMU with pages of 4 KiB, Gb/s by KiB of the window. Where the IOTLB holds the window, they are as fast
-/// as without IOMMU; beyond, walks bound them as measured (pcie-bench data, `bw_dma_win_sweep_rd_rnd_64.csv`, Cold, of this
-/// server: 26.23, 14.36, 10.70 and 9.84 Gb/s).
+/// 64 B reads through the IOMMU with pages of 4 KiB, Gb/s by KiB of the window. If the window fits into the IOTLB, they are as
+/// fast as without IOMMU. If it is larger, page walks limit them as measured (pcie-bench data, `bw_dma_win_sweep_rd_rnd_64.csv`, Cold, of
+/// this server: 26.23, 14.36, 10.70 and 9.84 Gb/s).
 #[test]
 fn bandwidth_falls_where_the_iotlb_ends() {
     let gbps = |host: &str, kib: u32| {
@@ -137,7 +137,7 @@ fn what_a_host_has_not_cannot_be_chosen() {
     }
 }
 
-/// A lab's window for a function: a driver whose memory lies beside it gets no data.
+/// A lab's window for a function: a driver whose memory is outside of it gets no data.
 #[test]
 fn a_window_holds_a_card_back() {
     let window = |address: u64| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device of one's own in a slot: what its author sees when all goes well, when the link does not, and when nothing
-//! goes on.
+//! A device of one's own in a slot: results for its author in a successful run, with link errors, and without
+//! progress.
 
 use config::{Bar, Builder, Identity, MsiLayout};
 use device::io::Request;
@@ -30,7 +30,7 @@ fn config() -> Builder {
     Builder::type0(identity).bar(0, Bar::memory32(4096)).msi(MsiLayout { vectors: 1 })
 }
 
-/// Fills host memory at the address that is written to it, and says so where `says` is true.
+/// Fills host memory at the address that is written to it, and interrupts if `says` is true.
 async fn filler(io: Io, says: bool) {
     while let Some(request) = io.next_request().await {
         if let Request::Write(write) = request {
@@ -70,7 +70,8 @@ fn it_runs_is_captured_and_reported() {
     assert_eq!(report["links"][0]["mps_bytes"], 256);
 }
 
-/// Vendor ID 0001h alone does not say that a function is not ready (`PCIe 5.0 §2.3.2`), FFFFh says that there is none.
+/// Vendor ID 0001h alone does not mean that a function is not ready (`PCIe 5.0 §2.3.2`); FFFFh means that there is no
+/// function.
 #[test]
 fn vendor_ids_at_the_ends_of_their_range() {
     let plug = |vendor, device| {
@@ -94,7 +95,7 @@ fn vendor_ids_at_the_ends_of_their_range() {
     }
 }
 
-/// What `riser run` prints of a lab file, the author of a device has as text too.
+/// The text that `riser run` prints for a lab file is also available to the author of a device.
 #[test]
 fn its_report_is_text() {
     let mut lab = plug(OneSlot { name: "filler".into(), ..OneSlot::default() }, true).unwrap();
@@ -118,7 +119,7 @@ fn its_report_is_text() {
     assert!(!text.ends_with('\n') && !text.contains("errors"), "{text}");
 }
 
-/// The tutorial says that a lost frame does no harm.
+/// The tutorial states that a lost frame does no harm.
 #[test]
 fn a_lost_write_is_sent_again() {
     let writes = FrameKind::Class(Class::Posted);
@@ -131,7 +132,7 @@ fn a_lost_write_is_sent_again() {
     assert!(upstream["replays"].as_u64().unwrap() > 0, "{upstream}");
 }
 
-/// The tutorial says what happens where no interrupt comes.
+/// The tutorial shows the error if no interrupt comes.
 #[test]
 fn an_interrupt_that_never_comes_is_named() {
     let mut lab = plug(OneSlot::default(), false).unwrap();
@@ -139,7 +140,7 @@ fn an_interrupt_that_never_comes_is_named() {
     assert!(lines.iter().any(|l| l.contains("waiting for interrupts of vector")), "{lines:?}");
 }
 
-/// One that looks at memory and lets no time pass would hang, did nobody stop it.
+/// A program that polls memory and lets no time pass is stopped; otherwise it would hang.
 #[test]
 fn a_driver_that_spins_is_named() {
     let spin = |cpu: Cpu, _| async move {
@@ -157,7 +158,7 @@ fn a_driver_that_spins_is_named() {
     assert!(why.starts_with("the host's task for slot `nic` spins: "), "{why}");
 }
 
-/// With one vector, there is no vector 5: its caller hears of it.
+/// With one vector, there is no vector 5: its caller gets an error.
 #[test]
 fn an_interrupt_that_is_not_there_is_an_error() {
     let seen = Rc::new(RefCell::new(Vec::new()));
@@ -183,7 +184,7 @@ fn an_interrupt_that_is_not_there_is_an_error() {
     assert_eq!(*seen.borrow(), [(Some(1), Err(DmaError::NoSuchVector)), (Some(1), Ok(()))]);
 }
 
-/// Where a run stands still, errors that were counted may be the reason.
+/// If a run makes no progress, its error counts may be the reason.
 #[test]
 fn errors_stand_beside_who_waits() {
     let device = AsyncDevice::new(|io: Io| async move {

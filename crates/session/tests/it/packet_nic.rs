@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The labs of packet NICs that ship, and settings that cannot be.
+//! The shipped labs of packet NICs, and illegal settings.
 
 use fabric::{Limits, Stop};
 use lab::{parse, read};
 use riser_session::Session;
 use std::path::Path;
 
-/// 4000 + 2000 frames in whole rings of 480, and one ring more: 6720; round trips: 1 + 16.
+/// 4000 + 2000 frames in whole rings of 480, plus one ring: 6720; round trips: 1 + 16.
 #[test]
 fn the_labs_that_ship_run_to_their_end() {
     for (name, frames, interrupts) in
@@ -34,8 +34,8 @@ fn the_labs_that_ship_run_to_their_end() {
 #[test]
 fn settings_that_cannot_be_are_refused() {
     for (keys, says) in [
-        ("send = \"pio\"", "send \"pio\": legal with mode \"round-trip\""),
-        ("mode = \"round-trip\"\ntraffic = \"tx\"", "round trips of frames that do not come back"),
+        ("send = \"pio\"", "send \"pio\", expected only with mode \"round-trip\""),
+        ("mode = \"round-trip\"\ntraffic = \"tx\"", "round trips need frames that come back"),
         ("mode = \"round-trip\"\nframes = 100_001", "frames of 100001: legal are 1 to 100000"),
         ("frame_bytes = 9217", "frame_bytes of 9217: legal are 1 to 9216"),
         ("kind = \"e1000\"", "e1000"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keys that are set over a lab's file: any key, by path; found wrong as those of the file are, and named.
+//! Overrides of a lab's file: any key, by path. Their errors are found like those of the file, and name
+//! the override.
 
 use lab::{Overrides, read, read_with};
 use riser_session::Session;
@@ -20,7 +21,7 @@ kind = \"write\"
 count = 10
 ";
 
-/// A file of its own for each test.
+/// A separate file for each test.
 fn file(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::write(&path, LAB).unwrap();
@@ -49,7 +50,7 @@ fn any_key_may_be_set() {
         "fault.0.action=drop",
         "slot.2.name=m",
         "slot.m.device=memory",
-        // The later one holds.
+        // The later one counts.
         "seed=8",
     ];
     let path = file("settings-any.toml");
@@ -67,7 +68,7 @@ fn any_key_may_be_set() {
     assert_eq!((lab.fault.len(), lab.fault[0].slot.get_ref().as_str()), (1, "nic"));
     assert_eq!(lab.slot[2].name.get_ref(), "m");
     assert_eq!(lab.set, given);
-    // Nothing of it is in the file.
+    // The file contains none of it.
     assert_eq!(
         (read(&devices::models(), &path).unwrap().lab.seed, fs::read_to_string(&path).unwrap().as_str()),
         (0, LAB)
@@ -124,7 +125,7 @@ fn what_is_wrong_with_a_setting_names_it() {
             "{setting}: {error}"
         );
     }
-    // Beside what is wrong with the file, each by its own place.
+    // Together with errors of the file, each with its own place.
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("settings-bad.toml");
     fs::write(&path, LAB.replace("count = 10", "count = 0")).unwrap();
     let error = read_with(&devices::models(), &path, &settings(&["slot.nic.tags=0"])).unwrap_err();

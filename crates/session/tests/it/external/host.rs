@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hosts outside a lab: each enumerates its own tree, takes interrupts, and has the memory that DMA reaches; what they do runs again
-//! without them, to the byte.
+//! Outside hosts: each enumerates its own tree, takes interrupts, and owns the memory that DMA accesses. Their runs are replayed
+//! without them, byte for byte.
 
 use crate::external::machine::{APART, Card, Found, Machine, STEP};
 use device::CompletionError;
@@ -14,7 +14,7 @@ use std::path::Path;
 use testkit::Bytes;
 use tlp::{Bdf, Duration, Time};
 
-/// Two hosts with a switch and two cards each, at the same places; and nothing on the simulated one.
+/// Two hosts with a switch and two cards each, at the same addresses; the simulated host has none.
 const PAIR: &str = "version = 1\n\
     [[external_host]]\nname = \"left\"\n[[external_host]]\nname = \"right\"\nprofile = \"xeon-e5-2637v3\"\n\
     [[switch]]\nname = \"a\"\nparent = \"left\"\n[[switch]]\nname = \"b\"\nparent = \"right\"\n\
@@ -22,7 +22,7 @@ const PAIR: &str = "version = 1\n\
     [[slot]]\nname = \"b1\"\ndevice = \"card\"\nparent = \"b\"\n\
     [[slot]]\nname = \"a2\"\ndevice = \"card\"\nparent = \"a\"\n\
     [[slot]]\nname = \"b2\"\ndevice = \"card\"\nparent = \"b\"\n";
-/// Where the hosts map their memory.
+/// Address at which the hosts map their memory.
 const RAM: u64 = 0x10_0000;
 
 fn models() -> Models {
@@ -54,7 +54,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Of a run that begins, with a record of `limit` bytes at most.
+    /// Starts a run with a record of at most `limit` bytes.
     fn begin(limit: u64) -> (Driver, Kept) {
         let (mut lab, record, capture) = (driver(PAIR), Bytes::default(), Bytes::default());
         lab.record(Box::new(record.clone()), &recorded(), limit);
@@ -114,7 +114,7 @@ fn two_hosts_with_equal_buses_and_addresses_have_nothing_of_each_other() {
     assert_eq!(lab.failure(), None);
 }
 
-/// What hangs on `root` has someone outside in place of firmware and drivers.
+/// An outside program replaces firmware and drivers of the slots at `root`.
 #[test]
 fn the_simulated_host_may_stand_outside() {
     let text = "version = 1\n[host]\noutside = true\n\
@@ -132,7 +132,7 @@ fn the_simulated_host_may_stand_outside() {
     assert_eq!(machine.interrupts.len(), 1);
 }
 
-/// Someone outside cuts the link of a card and lets a frame suffer, by commands that the record holds.
+/// An outside program cuts a card's link and injects a fault, by commands that are recorded.
 #[test]
 fn commands_reach_the_links_and_run_again() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
@@ -172,7 +172,7 @@ fn commands_reach_the_links_and_run_again() {
     assert_eq!((again == capture, end), (true, RecordEnd::Whole));
 }
 
-/// Faults of commands end after `count` frames, after `for_ms`, and by `clear`; so says a record of them.
+/// Faults of commands end after `count` frames, after `for_ms`, and by `clear`; so does their replay.
 #[test]
 fn faults_end() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
@@ -218,7 +218,7 @@ fn faults_end() {
     assert_eq!((again == capture, end), (true, RecordEnd::Whole));
 }
 
-/// A reset leaves nothing of what a host has set up, and touches no other host; it runs again from a record.
+/// A reset clears all settings of a host, and does not affect the other host; it is replayed from a record.
 #[test]
 fn a_host_that_begins_anew_finds_all_as_it_was() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
@@ -235,7 +235,7 @@ fn a_host_that_begins_anew_finds_all_as_it_was() {
     lab.drain(end, |_| {});
     assert_eq!(buses(&mut lab, &mut machines[0])[..3], [0; 3]);
     assert_eq!(buses(&mut lab, &mut machines[1])[..3], [0, 1, 4], "the other host's");
-    // As the first time.
+    // The same as the first time.
     let mut anew = Machine::new(&lab, "left", 0x21);
     let found = anew.enumerate(&mut lab, 0);
     assert_eq!(found.len(), 2);
@@ -293,11 +293,11 @@ fn commands_that_cannot_be_meant_are_refused() {
         let refused = links.place.parse(text).err().unwrap();
         assert!(refused.starts_with(why) && (refused == why || why.ends_with(' ')), "{text}: {refused}");
     }
-    // An unknown key has one list, of keys, and the nearest of them.
+    // An unknown key gives one list of keys, and the nearest key.
     let refused = links.place.parse("fault slot = 'a1', directoin = 'upstream'").err().unwrap();
     assert!(refused.starts_with("fault: unknown field `directoin`, expected one of `slot`, "), "{refused}");
     assert!(refused.ends_with("; did you mean `direction`?") && refused.len() < 600, "{refused}");
-    // All keys, those first that a fault must have, with all that each may be.
+    // All keys, required ones first, with their legal values.
     let refused = links.place.parse("fault").err().unwrap();
     for legal in [
         "slot (a1, b1, a2, b2, a, b)",
@@ -322,7 +322,7 @@ fn interrupt_of(interrupt: HostInterrupt) -> (Bdf, u64, u32) {
 fn live(limit: u64) -> (Vec<u8>, Vec<u8>) {
     let (mut lab, kept) = Kept::begin(limit);
     let mut machines = run_pair(&mut lab);
-    // What has changed meanwhile, and what is no longer there.
+    // Differences from the lab, and files that no longer exist.
     machines[0].put_u64(0, 7);
     let card = Found { id: Bdf::new(3, 0, 0).unwrap(), bar: 0xc000_0000 };
     machines[0].ring(&mut lab, card, RAM);
@@ -332,7 +332,7 @@ fn live(limit: u64) -> (Vec<u8>, Vec<u8>) {
     kept.end(&mut lab, Duration::from_us(50))
 }
 
-/// Its capture, how it ends, and how many inputs there were.
+/// The capture, the end, and the number of inputs of a replay.
 fn again(record: &[u8]) -> Result<(Vec<u8>, RecordEnd, u64), ReplayError> {
     let capture = Bytes::default();
     let mut replay = Replay::new(record, &models())?;
@@ -350,11 +350,11 @@ fn a_record_runs_again_without_the_hosts_and_their_memory() {
     let (same, end, inputs) = again(&record).unwrap();
     assert!(inputs > 200 && capture.len() > 10_000);
     assert!((capture == same) && end == RecordEnd::Whole, "the captures differ");
-    // Cut in the middle: as far as it goes, and said.
+    // A record that is cut in the middle is replayed up to the cut, which is reported.
     let (part, end, some) = again(&record[..record.len() - 300]).unwrap();
     assert!(some < inputs && capture.starts_with(&part[..part.len() / 2]));
     assert!(matches!(end, RecordEnd::Cut(_)), "{end:?}");
-    // Whoever replays it may stop.
+    // The caller can stop a replay.
     let mut looks = 0;
     let stopped = Replay::new(&record, &models()).unwrap().run_while(|_| {
         looks += 1;
@@ -364,7 +364,7 @@ fn a_record_runs_again_without_the_hosts_and_their_memory() {
     assert!(stopped.end == RecordEnd::Stopped && !stopped.complete && stopped.inputs < inputs);
 }
 
-/// What was heard in time does not pile up when nobody is there to hear it.
+/// Inputs that are taken in time do not pile up if no program takes more.
 #[test]
 fn a_long_record_runs_again_to_its_end() {
     let (mut lab, record) = (driver(PAIR), Bytes::default());
@@ -388,7 +388,7 @@ fn a_long_record_runs_again_to_its_end() {
     assert!(replayed.complete && replayed.inputs > MAX_UNHEARD as u64, "{:?}", replayed.failure);
 }
 
-/// Who does not listen at all is told so.
+/// A host that never takes inputs gets an error.
 #[test]
 fn a_host_that_hears_nothing_fails_with_a_message() {
     let mut lab = driver(PAIR);
@@ -429,7 +429,7 @@ fn a_record_that_is_full_runs_as_far_as_it_goes() {
     assert!(end == RecordEnd::Full && inputs > 100 && part.len() < capture.len());
 }
 
-/// The same inputs with other answers of memory are another run, which is told with its place.
+/// The same inputs with other answers of memory are another run; the error has the position.
 #[test]
 fn what_differs_from_the_record_is_told() {
     let (record, _) = live(u64::MAX);
@@ -478,7 +478,7 @@ fn a_record_of_another_lab_is_refused() {
     );
 }
 
-/// Rows: what a host does that it may not, and what is said of it. The run ends, and says so.
+/// Rows: illegal requests of a host, and the error. The run ends with this error.
 #[test]
 fn a_host_that_does_what_it_may_not_fails_with_a_message() {
     let map = |address, bytes| {
@@ -558,7 +558,7 @@ mod any {
         prop_oneof![carried, (0..9000_u32).prop_map(Data::Counted)]
     }
 
-    /// Mostly where something is.
+    /// Mostly existing addresses.
     fn address() -> impl Strategy<Value = u64> {
         prop_oneof![any::<u64>(), (0..0x30_0000_u64).prop_map(|at| 0xc000_0000 + at), 0..0x20_0000_u64]
     }
@@ -632,7 +632,7 @@ mod any {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// Whatever a host asks for is answered, refused or ends there: nothing breaks; and it runs again to the same bytes.
+        /// Every request of a host is answered, rejected or ends the host, without a panic, and the replay gives the same bytes.
         #[test]
         fn whatever_a_host_asks_for_is_done_again(outputs in outputs(), is_up in any::<bool>()) {
             let (mut lab, record, capture) = (driver(PAIR), Bytes::default(), Bytes::default());
@@ -647,7 +647,7 @@ mod any {
             for output in outputs {
                 machine.post(&mut lab, output);
             }
-            // Beyond the host's own timeout.
+            // Longer than the host's own timeout.
             let end = lab.now() + Duration::from_ms(60);
             lab.finish(end).unwrap();
             while machine.door.place.hear().is_some() {}
