@@ -88,7 +88,7 @@ struct Pool<'r, 's> {
     next: u64,
     false_starts: u32,
     pace: Pace,
-    /// Points with which a worker died. Each is an order of its own.
+    /// Points with which a worker died. Each is a separate order.
     singly: VecDeque<Point>,
     /// Number of times that workers died at a point alone.
     tries: BTreeMap<u64, u32>,

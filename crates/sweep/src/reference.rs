@@ -29,7 +29,7 @@ Each `[[together]]` table has keys that change together, with equally many value
 ```
 
 For each key, one of its values must be valid in the lab as it is, or else the first point as a whole must be valid. Otherwise the sweep
-is refused. Any other invalid point gets an error of its own.
+is refused. Any other invalid point gets its own error.
 
 ";
 

@@ -141,11 +141,7 @@ impl fmt::Display for Summary {
                 let values = best.settings.iter().chain(&best.metrics).map(|(_, value)| cell(value));
                 std::iter::once(best.point.to_string()).chain(values).collect()
             });
-            write!(
-                f,
-                "\n\nPareto front:\n{}",
-                session::table::numbers(&header, rows)
-            )?;
+            write!(f, "\n\nPareto front:\n{}", session::table::numbers(&header, rows))?;
             if self.best.len() > MAX_BEST {
                 write!(f, "\n... {} more", self.best.len() - MAX_BEST)?;
             }
