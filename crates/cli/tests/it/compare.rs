@@ -75,7 +75,7 @@ fn tables_of_experiments_families_and_score() {
         "E5 BW_SZ error 10.00",
         // Nobody asked for the file that is missing.
         "E5 LAT_DMA_SZ error 10.00",
-        "Score of B as a prediction of A: the 150 of A's 278 rows that B has; --whole counts the others as errors of 100 %",
+        "Score of B as a prediction of A: 150 of A's 278 rows that B has too; --whole counts the others as errors of 100 %",
         "E5 edge right 100.00",
         &format!("B lacks 1 experiment: {HSW}/lat_dma_sizes_byte_inc."),
     ] {
@@ -85,7 +85,7 @@ fn tables_of_experiments_families_and_score() {
     let whole = lines(&riser_ok(&["compare", &a, &b, "--whole"]));
     for line in [
         "E5 LAT_DMA_SZ error 55.00",
-        "Score of B as a prediction of A: all 278 rows of A; those that B lacks count as errors of 100 %",
+        "Score of B as a prediction of A: all 278 rows of A; rows that B lacks count as errors of 100 %",
     ] {
         assert!(whole.iter().any(|l| l == line), "no line {line:?} in {whole:#?}");
     }

@@ -267,7 +267,7 @@ fn faults_and_hot_plug(copier: &Crate) {
 
 fn bad_input(copier: &Crate) {
     for (set, status, says) in [
-        ("slot.card.copier.copies=0", 2, "copies of 0: legal are 1 to 100000"),
+        ("slot.card.copier.copies=0", 2, "copies of 0, expected 1 to 100000"),
         ("slot.card.copier.pieces=1", 2, "unknown field `pieces`, expected one of `copies`, `copy_bytes`"),
         ("slot.card.copier.copy_bytes=100", 1, "piece_bytes of 512, expected at most copy_bytes, 100"),
         ("slot.card.device=\"muver\"", 1, "unknown device `muver`, expected one of"),
@@ -277,7 +277,7 @@ fn bad_input(copier: &Crate) {
         assert!(run.status.code() == Some(status) && error.contains(says), "{set}: {error}");
     }
     let run = copier.run(&["bench", "--model", "copier", "--size", "256", "--pattern", "random"]);
-    assert!(text(&run.stderr).contains("pattern of random: legal is sequential"), "{}", text(&run.stderr));
+    assert!(text(&run.stderr).contains("pattern of random, expected sequential"), "{}", text(&run.stderr));
 }
 
 /// The commands of the page on drivers, those of the workflow among them; torture, which takes a minute, only where RISER_TORTURE is set.
@@ -326,20 +326,23 @@ fn what_cannot_be_is_refused_untouched() {
     let at = |name: &str| folder.join(name).display().to_string();
     let riser_root = root().display().to_string();
     for (args, says) in [
-        (vec!["My", "--path", &at("a")], "name `My`: legal are small letters, digits and single hyphens"),
+        (
+            vec!["My", "--path", &at("a")],
+            "name `My`: expected at most 64 small letters, digits and single hyphens",
+        ),
         (vec!["1st", "--path", &at("a")], "legal are"),
         (vec!["a--b", "--path", &at("a")], "legal are"),
         (vec!["link", "--path", &at("a")], "no key of a slot"),
-        (vec!["match", "--path", &at("a")], "Rust, C, cargo or riser use it themselves"),
+        (vec!["match", "--path", &at("a")], "reserved by Rust, C, cargo or riser"),
         (
             vec!["memory", "--path", &at("a")],
             "riser has a model of this name; there are clock, counter, disk",
         ),
-        (vec!["mine", "--path", &at("there")], "there: is there already"),
+        (vec!["mine", "--path", &at("there")], "there exists, expected a new folder"),
         (vec!["mine", "--path", &at("none/mine")], "none/mine: "),
         (
             vec!["mine", "--path", &at("a"), "--riser", &at("there")],
-            "no checkout of riser, it has no crates/plug",
+            "not a checkout of riser: it has no crates/plug",
         ),
         (vec!["mine", "--path", &at("a"), "--riser", &at("none")], "No such file"),
     ] {

@@ -92,29 +92,29 @@ fn two_outputs_are_two_files_and_an_output_is_no_input() {
     let folder = prepared("refused");
     let before = names(&folder);
     let rows = [
-        ("run ping.toml --capture z --transactions-json z", "one file for two outputs"),
-        ("run ping.toml --capture z --transactions-json ./z --force", "one file for two outputs"),
-        ("run ping.toml --capture z --transactions-json here/z", "one file for two outputs"),
-        ("run ping.toml --capture none/z --transactions-json none/../none/z", "one file for two outputs"),
-        ("run ping.toml --capture dangling --transactions-json new", "one file for two outputs"),
-        ("run ping.toml --capture one --transactions-json two --force", "one file for two outputs"),
-        ("run ping.toml --capture one --transactions-json link --force", "one file for two outputs"),
-        ("run ping.toml --capture - --transactions-json -", "one file for two outputs"),
-        ("run ping.toml --capture - --transactions-json /dev/stdout", "one file for two outputs"),
+        ("run ping.toml --capture z --transactions-json z", "two outputs to one file"),
+        ("run ping.toml --capture z --transactions-json ./z --force", "two outputs to one file"),
+        ("run ping.toml --capture z --transactions-json here/z", "two outputs to one file"),
+        ("run ping.toml --capture none/z --transactions-json none/../none/z", "two outputs to one file"),
+        ("run ping.toml --capture dangling --transactions-json new", "two outputs to one file"),
+        ("run ping.toml --capture one --transactions-json two --force", "two outputs to one file"),
+        ("run ping.toml --capture one --transactions-json link --force", "two outputs to one file"),
+        ("run ping.toml --capture - --transactions-json -", "two outputs to one file"),
+        ("run ping.toml --capture - --transactions-json /dev/stdout", "two outputs to one file"),
         ("run ping.toml --capture here/ping.toml --force", "it is an input"),
         ("run ping.toml --transactions-json ping.toml --force", "it is an input"),
-        ("model nic --svg q --html q --force", "one file for two outputs"),
+        ("model nic --svg q --html q --force", "two outputs to one file"),
         ("model nic --device nic.toml --svg nic.toml --force", "it is an input"),
-        ("paper gem5-mmio --svg q --html ./q", "one file for two outputs"),
+        ("paper gem5-mmio --svg q --html ./q", "two outputs to one file"),
         ("trace in.pcapng --html in.pcapng --force", "it is an input"),
         ("trace in.pcapng --perfetto here/in.pcapng --force", "it is an input"),
-        ("SUITE -o a --html RESULT --force", "one file for two outputs"),
-        ("SUITE -o a --html a/nfp6000_ideal/riser.json --force", "one file for two outputs"),
+        ("SUITE -o a --html RESULT --force", "two outputs to one file"),
+        ("SUITE -o a --html a/nfp6000_ideal/riser.json --force", "two outputs to one file"),
         ("compare a a --html RESULT --force", "it is an input"),
         ("fit a -o RESULT --force", "it is an input"),
         (
             "nettlp adapter nettlp.toml --allow 127.0.0.2,all,rw --capture z --record ./z",
-            "one file for two outputs",
+            "two outputs to one file",
         ),
         (
             "nettlp adapter nettlp.toml --allow 127.0.0.2,all,rw --record nettlp.toml --force",
@@ -330,8 +330,7 @@ fn what_may_not_be_written_to_is_not_replaced() {
         let output = if is_root { command.uid(NOBODY).gid(NOBODY) } else { &mut command }.output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
-    let why =
-        "riser: theirs: Permission denied (os error 13): --force overwrites only what may be written to\n";
+    let why = "riser: theirs: Permission denied (os error 13): --force overwrites only writable files\n";
     let capture = "run ping.toml --force --capture";
     assert_eq!(run(&format!("{capture} theirs")), (Some(1), why.to_owned()));
     assert_eq!(fs::read(folder.path().join("theirs")).unwrap(), b"theirs");
@@ -362,7 +361,7 @@ fn a_pipe_without_a_reader_is_no_trap() {
     signal(&child, "INT");
     line.clear();
     said.read_line(&mut line).unwrap();
-    assert_eq!(line, "riser: interrupted: out/results.json: nobody has read it\n");
+    assert_eq!(line, "riser: interrupted: out/results.json: no process has opened it for reading\n");
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     assert!(String::from_utf8(output.stdout).unwrap().contains("LAT_RD"), "the table is shown");
@@ -479,7 +478,7 @@ fn standard_input_is_a_file_too() {
     for line in ["trace - -", "check - -", "check ping.toml - -"] {
         let twice = with_input(&folder, line, &capture);
         assert_eq!((twice.code, twice.stdout.as_str()), (2, ""), "{line}");
-        assert_eq!(twice.stderr, "riser: -: standard input is read once\n", "{line}");
+        assert_eq!(twice.stderr, "riser: -: standard input can be read only once\n", "{line}");
     }
     // A lab, whose relative files are looked for in the current folder.
     let text = fs::read_to_string(folder.join("ping.toml")).unwrap();

@@ -90,7 +90,7 @@ fn every_command_has_a_page_that_man_reads() {
     assert!(again.code == 1 && again.stderr.contains("--force overwrites it"), "{}", again.stderr);
     assert_eq!(riser_ok(&["man", "-o", path, "--force"]), "");
     let unknown = riser(&["man", "model", "bandwidth"]);
-    let legal = "no command `bandwidth` below `riser model`: there are bw, nic, inflight";
+    let legal = "`riser model` has no command `bandwidth`: there are bw, nic, inflight";
     assert!(unknown.code == 2 && unknown.stderr.contains(legal), "{}", unknown.stderr);
     for page in &pages {
         let file = folder.join(page);

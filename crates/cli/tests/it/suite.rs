@@ -52,7 +52,7 @@ fn wrong_usage_is_refused_before_anything_is_measured() {
     }
     let table = Command::new(env!("CARGO_BIN_EXE_riser")).args(["bench", "--fresh"]).output().unwrap();
     assert_eq!(table.status.code(), Some(2));
-    assert!(said(&table).contains("--fresh is for --format pcie-bench alone"));
+    assert!(said(&table).contains("--fresh requires --format pcie-bench"));
 }
 
 /// The latencies of this host are fitted, the page walk of its IOMMU is assumed.
@@ -98,7 +98,7 @@ fn extrapolated_figures_are_in_page_and_record() {
     }
     let table = Command::new(env!("CARGO_BIN_EXE_riser")).args(["bench", "--host", "all"]).output().unwrap();
     assert_eq!(table.status.code(), Some(2));
-    assert_eq!(said(&table), "riser: --host all is for --format pcie-bench alone\n");
+    assert_eq!(said(&table), "riser: --host all requires --format pcie-bench\n");
 }
 
 /// Names of what is in a folder, in order.

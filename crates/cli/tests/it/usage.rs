@@ -82,8 +82,8 @@ fn arguments_and_files_have_statuses_of_their_own() {
     let bad = bad.to_str().unwrap();
     for command in ["run", "check", "lspci"] {
         for (args, status, said) in [
-            (&[lab, "--set", "nonsense"][..], 2, "--set nonsense: legal are KEY=VALUE"),
-            (&[lab, "--set", "slot.nic.link.gen=9"], 2, "generation 9: legal are 1, 2, 3, 4, 5"),
+            (&[lab, "--set", "nonsense"][..], 2, "--set nonsense, expected KEY=VALUE"),
+            (&[lab, "--set", "slot.nic.link.gen=9"], 2, "generation 9, expected 1, 2, 3, 4, 5"),
             (&[lab, "--set", "host.profile=./none"], 2, "labs/none: No such file"),
             (&[bad], 1, "usage-bad.toml:1:11: version of 3"),
             (&[bad, "--set", "colour=3"], 1, "usage-bad.toml:1:11: version of 3"),
@@ -153,7 +153,7 @@ fn bench_names_the_legal_values() {
         (["--offset", "4294967296"], "4294967296 is not in 0..=63"),
         (["--window", "4095"], "4095 is not in 4096..=1073741824"),
         (["--jobs", "257"], "257 is not in 1..=256"),
-        (["-o", "-"], "-o -: legal are folders"),
+        (["-o", "-"], "-o -: expected a folder"),
     ] {
         let outcome = riser(&[&["bench", "--suite", "LAT_RD", "--size", "64"][..], &args].concat());
         assert!(outcome.code == 2 && outcome.stderr.contains(said), "{args:?}: {}", outcome.stderr);
@@ -168,7 +168,7 @@ fn seeds_that_are_none_are_told_the_legal_ones() {
             let outcome = riser(&[args, &["--seed", seed]].concat());
             assert_eq!(outcome.code, 2, "{args:?}: {}", outcome.stderr);
             let legal = format!(
-                "'{seed}' for '--seed <SEED>': legal are whole numbers from 0 to 18446744073709551615"
+                "'{seed}' for '--seed <SEED>': expected a whole number from 0 to 18446744073709551615"
             );
             assert!(outcome.stderr.contains(&legal), "{args:?}: {}", outcome.stderr);
         }

@@ -149,7 +149,7 @@ fn a_program_drives_devices_through_vfio_behind_an_iommu() {
     assert_eq!(outcome.stdout, expected);
     for function in ["03:00.0", "04:00.0", "05:00.0"] {
         let refused = format!(
-            "DMA of {function} was refused: the machine has not mapped the 256 bytes at 0x7664000 for a read"
+            "DMA of {function} was refused: the machine has not mapped 256 bytes at 0x7664000 for a read"
         );
         assert!(outcome.stderr.contains(&refused), "{}", outcome.stderr);
     }
@@ -203,13 +203,13 @@ fn each_guest_may_have_a_command_of_its_own() {
     let run = |arguments: &[&str]| common::riser(&[&["guest", "run", &path][..], arguments].concat());
     for (arguments, says) in [
         (&[][..], "guest `a`: several guests need a command for each"),
-        (&["--guest", "c=true"], "--guest `c=true`: NAME=COMMAND is legal, of the guests a, b"),
+        (&["--guest", "c=true"], "--guest `c=true`: legal is NAME=COMMAND for the guests a, b"),
         (&["--guest", "a=true", "--guest", "a=false"], "--guest: `a` is named twice"),
         (
             &["--assign", "v=first.virtfn0", "--", "true"],
-            "--assign: legal where the lab has one host outside",
+            "--assign: legal only if the lab has one host outside",
         ),
-        (&["--gdb", "--", "true"], "--gdb: a debugger is waited for by one guest"),
+        (&["--gdb", "--", "true"], "--gdb: legal only with one guest"),
     ] {
         let outcome = run(arguments);
         assert!(outcome.code == 2 && outcome.stderr.contains(says), "{arguments:?}: {}", outcome.stderr);

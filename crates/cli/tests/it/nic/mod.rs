@@ -291,8 +291,8 @@ fn cables_that_cannot_be() {
     let rows = [
         ("a", "SLOT=SLOT and SLOT=tap:NAME are legal"),
         ("a=tap:", "SLOT=SLOT and SLOT=tap:NAME are legal"),
-        ("a=c", "`c`: legal are a, b, whose NICs have `cable = \"outside\"`, and tap:NAME behind the ="),
-        ("a=a", "`a`: its cable is taken already"),
+        ("a=c", "`c`: legal are a, b, whose NICs have `cable = \"outside\"`, and tap:NAME after the ="),
+        ("a=a", "`a`: its cable is already connected"),
     ];
     for (cable, why) in rows {
         let outcome = riser(&["guest", "run", &lab, "--cable", cable, "--", "true"]);

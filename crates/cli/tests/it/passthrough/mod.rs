@@ -143,7 +143,7 @@ fn a_function_has_to_be_there() {
         "host `a`: card.virtfn0: 0 virtual functions are enabled: the kernel that has the physical one enables them by sriov_numvfs",
         "lab: start nobody: no guest of this name that has virtual functions: a, b",
         "lab: kill a: it does not run",
-        "guest `b` was never started: `lab start b` in another does that",
+        "guest `b` was never started: run `lab start b` in another guest",
     ] {
         assert!(outcome.stderr.contains(expected), "no `{expected}` in {}", outcome.stderr);
     }
@@ -159,9 +159,9 @@ fn wrong_assignments_are_refused() {
     for (assigned, says) in [
         (&["a"][..], "`a`: NAME=FUNCTION[,FUNCTION] is legal"),
         (&["=card.virtfn0"], "NAME=FUNCTION[,FUNCTION] is legal"),
-        (&["a/b=card.virtfn0"], "a name of letters, digits, `-` and `_`"),
+        (&["a/b=card.virtfn0"], "with a NAME of letters, digits, `-` and `_`"),
         (&["a=card.virtfn0,"], "NAME=FUNCTION[,FUNCTION] is legal"),
-        (&["root=card.virtfn0"], "there is a machine `root` already"),
+        (&["root=card.virtfn0"], "the name `root` is already used"),
         (&["a=card.virtfn0", "a=card.virtfn1"], "there is a machine `a` already"),
         (&["a=card.virtfn0", "b=card.virtfn0"], "`card.virtfn0` is given twice"),
         (&["a=card"], "`card` is no virtual function of this host: legal are card.virtfn0 to 3"),
