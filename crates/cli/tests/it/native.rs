@@ -204,7 +204,7 @@ fn what_is_no_device_is_told_with_its_place() {
         (&lab, "settings=refuse", "broken.so: create: no such device today"),
         (&lab, "settings=silent", "broken.so: create: no reason given"),
         (&lab, "vectors=3", "vectors of 3, expected a power of two up to 32 for msi"),
-        (&lab, "step.0.bar=2", "step 0: bar of 2: the device has [0]"),
+        (&lab, "step.0.bar=2", "step 0: bar of 2, expected one of [0]"),
         (&lab, "step.0.bytes=3", "step 0: bytes of 3, expected 4 or 8"),
         (&lab, "step.0={do=\"write\",of=\"x\"}", "step 0: of of `x`, expected a buffer of an earlier step"),
         (

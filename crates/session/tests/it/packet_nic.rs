@@ -36,8 +36,8 @@ fn settings_that_cannot_be_are_refused() {
     for (keys, says) in [
         ("send = \"pio\"", "send \"pio\", expected only with mode \"round-trip\""),
         ("mode = \"round-trip\"\ntraffic = \"tx\"", "round trips need frames that come back"),
-        ("mode = \"round-trip\"\nframes = 100_001", "frames of 100001: legal are 1 to 100000"),
-        ("frame_bytes = 9217", "frame_bytes of 9217: legal are 1 to 9216"),
+        ("mode = \"round-trip\"\nframes = 100_001", "frames of 100001, expected 1 to 100000"),
+        ("frame_bytes = 9217", "frame_bytes of 9217, expected 1 to 9216"),
         ("kind = \"e1000\"", "e1000"),
     ] {
         let text = format!(

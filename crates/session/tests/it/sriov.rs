@@ -143,11 +143,11 @@ fn it_is_the_same_behind_a_switch() {
 #[test]
 fn what_is_not_legal_is_refused() {
     let rows = [
-        ("vfs = 257", "vfs of 257: legal are 0 to 256"),
-        ("window = 1025", "window of 1025: legal are 0 to 1024"),
-        ("transfers = 0", "transfers of 0: legal are 1 to 10000000"),
-        ("size_bytes = 12", "size_bytes of 12: legal are multiples of 8, 8 to 16777216"),
-        ("ring_entries = 3", "ring_entries of 3: legal are powers of two, 1 to 65536"),
+        ("vfs = 257", "vfs of 257, expected 0 to 256"),
+        ("window = 1025", "window of 1025, expected 0 to 1024"),
+        ("transfers = 0", "transfers of 0, expected 1 to 10000000"),
+        ("size_bytes = 12", "size_bytes of 12, expected multiples of 8, 8 to 16777216"),
+        ("ring_entries = 3", "ring_entries of 3, expected powers of two, 1 to 65536"),
         (
             "vfs = 255\nsize_bytes = 1048576",
             "its rings and buffers need 8594128896 B of host memory, but there are 1342177280",
