@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A histogram. It reads host memory by up to 8 concurrent DMA reads and counts how often each byte value occurs. That takes 1
-// us.
-// Then it writes the 256 counts by DMA and raises an interrupt.
+// A histogram. It reads host memory by up to 8 concurrent DMA reads and counts how often each byte value occurs. That takes
+// 1 us. Then it writes the 256 counts by DMA and raises an interrupt.
 //
 // Registers, little-endian, in BAR 0:
 //   +0x00 u64 source   +0x08 u64 destination of 1 KiB   +0x10 u32 bytes   +0x14 u32 doorbell
