@@ -38,31 +38,29 @@ pub struct Identity {
 pub enum BuildError {
     /// Vendor ID and Device ID are reserved values.
     #[error(
-        "vendor {0:#06x}, device {1:#06x}: legal are all but vendor 0xffff (function absent) and vendor 0x0001 with \
+        "vendor {0:#06x}, device {1:#06x}, expected all but vendor 0xffff (function absent) and vendor 0x0001 with \
          device 0xffff (function not ready)"
     )]
     Identity(u16, u16),
     /// There is no such BAR, or a 64-bit BAR is in the last register.
     #[error(
-        "BAR {0}: legal are 0 to 5 (bridges: 0 and 1; virtual functions: none), not the last for a 64-bit one"
+        "BAR {0}, expected 0 to 5 (bridges: 0 and 1; virtual functions: none), not the last for a 64-bit one"
     )]
     BarIndex(u8),
     /// The register belongs to another BAR.
     #[error("BAR {0} is taken by another BAR (a 64-bit one takes two)")]
     BarTaken(u8),
     /// The BAR's size is not a power of two, or is out of range.
-    #[error(
-        "BAR {0} of {1} bytes: legal are powers of two, 128 B to 2 GiB (64-bit: 2^63 B; I/O: 4 to 256 B)"
-    )]
+    #[error("BAR {0} of {1} bytes, expected powers of two, 128 B to 2 GiB (64-bit: 2^63 B; I/O: 4 to 256 B)")]
     BarSize(u8, u64),
     /// The Expansion ROM's size is illegal.
-    #[error("Expansion ROM of {0} bytes: legal are powers of two, 2 KiB to 16 MiB")]
+    #[error("Expansion ROM of {0} bytes, expected powers of two, 2 KiB to 16 MiB")]
     RomSize(u32),
     /// The number of MSI vectors is illegal.
-    #[error("{0} MSI vectors: legal are 1, 2, 4, 8, 16, 32")]
+    #[error("{0} MSI vectors, expected 1, 2, 4, 8, 16, 32")]
     MsiVectors(u8),
     /// The number of MSI-X vectors is illegal.
-    #[error("{0} MSI-X vectors: legal are 1 to 2048")]
+    #[error("{0} MSI-X vectors, expected 1 to 2048")]
     MsixVectors(u16),
     /// An MSI-X structure does not fit its BAR.
     #[error("MSI-X structure at offset {1:#x} of BAR {0}: must be 8 B aligned and lie within a memory BAR")]
@@ -71,7 +69,7 @@ pub enum BuildError {
     #[error("the MSI-X table and its Pending Bit Array overlap")]
     MsixOverlap,
     /// The Interrupt Pin is illegal.
-    #[error("interrupt pin {0}: legal are 1 (INTA) to 4 (INTD)")]
+    #[error("interrupt pin {0}, expected 1 (INTA) to 4 (INTD)")]
     InterruptPin(u8),
     /// The port type does not fit the header type.
     #[error(
@@ -82,7 +80,7 @@ pub enum BuildError {
     #[error("PCI Express capability of port type {0:?} has {1}")]
     Pcie(pcie::PortType, &'static str),
     /// A vendor-specific capability is too long.
-    #[error("vendor-specific capability of {0} bytes: legal are 0 to 252")]
+    #[error("vendor-specific capability of {0} bytes, expected 0 to 252")]
     VendorBytes(usize),
     /// A capability does not fit below 100h.
     #[error("capability {id:#04x} of {bytes} bytes at {at:#x}: capabilities end at 100h")]

@@ -207,7 +207,7 @@ impl Config<'_> {
             return Ok(());
         }
         Err(format!(
-            "function {}: a capability reaches register {:#x}: legal are 0 to 0xffc",
+            "function {}: a capability reaches register {:#x}, expected 0 to 0xffc",
             self.bdf,
             register_dw * 4
         )

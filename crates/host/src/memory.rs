@@ -49,13 +49,13 @@ impl std::error::Error for OutOfRange {}
 #[non_exhaustive]
 pub enum MemoryError {
     /// The size of low memory is illegal, in bytes.
-    #[error("{0} bytes of low memory: legal are 0 to {LOW_END}, in multiples of {PAGE_BYTES}")]
+    #[error("{0} bytes of low memory, expected 0 to {LOW_END}, in multiples of {PAGE_BYTES}")]
     LowSize(u64),
     /// The size of high memory is illegal, in bytes.
-    #[error("{0} bytes of high memory: legal are 0 to {MAX_HIGH_BYTES}, in multiples of {PAGE_BYTES}")]
+    #[error("{0} bytes of high memory, expected 0 to {MAX_HIGH_BYTES}, in multiples of {PAGE_BYTES}")]
     HighSize(u64),
     /// The alignment is not a power of two, or is more than 2^40.
-    #[error("alignment {0}: legal are powers of two from 1 to 2^40")]
+    #[error("alignment {0}, expected powers of two from 1 to 2^40")]
     Alignment(u64),
     /// Not enough memory is left: bytes requested, and bytes left in that part of memory.
     #[error("{0} bytes requested, but {1} are left")]
@@ -410,16 +410,16 @@ mod tests {
     #[test]
     fn sizes_are_checked() {
         let rows = [
-            (4095, 0, "4095 bytes of low memory: legal are 0 to 4273995776, in multiples of 4096"),
+            (4095, 0, "4095 bytes of low memory, expected 0 to 4273995776, in multiples of 4096"),
             (
                 LOW_END + 4096,
                 0,
-                "4273999872 bytes of low memory: legal are 0 to 4273995776, in multiples of 4096",
+                "4273999872 bytes of low memory, expected 0 to 4273995776, in multiples of 4096",
             ),
             (
                 0,
                 1 << 41,
-                "2199023255552 bytes of high memory: legal are 0 to 1099511627776, in multiples of 4096",
+                "2199023255552 bytes of high memory, expected 0 to 1099511627776, in multiples of 4096",
             ),
         ];
         for (low, high, text) in rows {

@@ -25,13 +25,13 @@ pub(crate) fn of(link: &Link) -> Result<Channels, String> {
     let tables = link.vc.as_deref().unwrap_or_default();
     for (n, table) in tables.iter().enumerate() {
         if table.id > 7 {
-            return Err(format!("virtual channel {}: legal are 0 to 7", table.id));
+            return Err(format!("virtual channel {}, expected 0 to 7", table.id));
         }
         if tables[..n].iter().any(|earlier| earlier.id == table.id) {
             return Err(format!("a second table of VC{}: each has one", table.id));
         }
         if let Some(phases) = table.phases.filter(|n| !(1..=128).contains(n)) {
-            return Err(format!("{phases} phases of VC{}: legal are 1 to 128", table.id));
+            return Err(format!("{phases} phases of VC{}, expected 1 to 128", table.id));
         }
     }
     Ok(Channels { map: map(tables)?, arbitration: arbitration(link, tables)? })
@@ -43,7 +43,7 @@ fn map(tables: &[VirtualChannel]) -> Result<TcVcMap, String> {
         let own = &mut classes[usize::from(table.id)];
         for tc in table.tcs.as_deref().unwrap_or(&[table.id]) {
             let tc = TrafficClass::new(*tc);
-            let tc = tc.ok_or_else(|| format!("traffic classes of VC{}: legal are 0 to 7", table.id))?;
+            let tc = tc.ok_or_else(|| format!("traffic classes of VC{}, expected 0 to 7", table.id))?;
             *own = own.or(TcSet::of(tc));
         }
         if own.is_empty() {
@@ -59,7 +59,7 @@ fn map(tables: &[VirtualChannel]) -> Result<TcVcMap, String> {
 fn arbitration(link: &Link, tables: &[VirtualChannel]) -> Result<VcArbitration, String> {
     let kind = link.vc_arbitration.unwrap_or_default();
     let low = link.low_priority_vc.unwrap_or(if kind == Arbitration::Strict { 0 } else { 7 });
-    let low_priority = Vc::new(low).ok_or_else(|| format!("low_priority_vc {low}: legal are 0 to 7"))?;
+    let low_priority = Vc::new(low).ok_or_else(|| format!("low_priority_vc {low}, expected 0 to 7"))?;
     if kind == Arbitration::Strict && low != 0 {
         return Err(format!("low_priority_vc {low}: with `strict` arbitration, only 0"));
     }

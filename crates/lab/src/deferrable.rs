@@ -29,6 +29,6 @@ fn too_few(common: &Link, own: &Link, bytes: u32, what: &str) -> Option<LinkFaul
     let ConfigError::DataCredits { vc: Vc::VC0, value, min, .. } = error else { return None };
     let keys = links::keys_of(&error, "root", &merge(common, own));
     let message =
-        format!("root side: NonPosted data credits {value}: legal are {min} or more, for the {what}");
+        format!("root side: NonPosted data credits {value}, expected {min} or more, for the {what}");
     Some(LinkFault { keys, message })
 }

@@ -99,7 +99,7 @@ fn check_end(outage: &Outage) -> Checked {
     let at = *outage.at_us.get_ref();
     match &outage.until_us {
         Some(until) if *until.get_ref() <= at => {
-            wrong(until.span(), format!("until_us of {}: legal are those after at_us, {at}", until.get_ref()))
+            wrong(until.span(), format!("until_us of {}, expected those after at_us, {at}", until.get_ref()))
         }
         _ => Ok(()),
     }
@@ -118,7 +118,7 @@ fn check_button(lab: &Lab, outage: &Outage) -> Checked {
         false => wrong(
             outage.slot.span(),
             format!(
-                "`{}` has no attention button: legal are slots and switches with hot_plug = true and hot_plug_controls",
+                "`{}` has no attention button, expected slots and switches with hot_plug = true and hot_plug_controls",
                 outage.slot.get_ref()
             ),
         ),
@@ -142,7 +142,7 @@ fn check_removal(lab: &Lab, outage: &Outage) -> Checked {
     wrong(
         outage.slot.span(),
         format!(
-            "`{name}` is not hot-plug capable: legal are slots and switches with hot_plug = true; kind = \"cut\" cuts only its link"
+            "`{name}` is not hot-plug capable, expected slots and switches with hot_plug = true; kind = \"cut\" cuts only its link"
         ),
     )
 }
@@ -212,7 +212,7 @@ fn check_filter(fault: &Fault) -> Checked {
         && last.get_ref() < first.get_ref()
     {
         let message =
-            format!("last_address of {:#x}: legal are {:#x} and more", last.get_ref(), first.get_ref());
+            format!("last_address of {:#x}, expected {:#x} and more", last.get_ref(), first.get_ref());
         return wrong(last.span(), message);
     }
     let keys = [

@@ -59,12 +59,12 @@ pub(crate) fn check(host: &Host, profile: &HostProfile) -> Checked {
                 let message = format!("{key} of 1: host profile `{name}` has one socket, 0");
                 return Err(Wrong::at(socket.span(), message));
             }
-            n => return Err(Wrong::at(socket.span(), format!("{key} of {n}: legal are 0 and 1"))),
+            n => return Err(Wrong::at(socket.span(), format!("{key} of {n}, expected 0 and 1"))),
         }
     }
     let off = *host.iommu.get_ref() == IommuPages::Off;
     if !off && profile.iommu.is_none() {
-        let message = format!("iommu: host profile `{name}` has none; legal is \"off\"");
+        let message = format!("iommu: host profile `{name}` has none, expected \"off\"");
         return Err(Wrong::at(host.iommu.span(), message));
     }
     if off && let Some(shared) = &host.iotlb_shared {

@@ -71,7 +71,7 @@ pub fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
     ];
     for (key, given, most) in bounded {
         let beyond = given.filter(|given| *given > most);
-        faults.extend(beyond.map(|n| LinkFault::new(key, format!("{key} of {n}: legal are 0 to {most}"))));
+        faults.extend(beyond.map(|n| LinkFault::new(key, format!("{key} of {n}, expected 0 to {most}"))));
     }
     if let Err(message) = channels::of(&link) {
         let key = if message.starts_with("low_priority_vc") { "low_priority_vc" } else { "vc" };

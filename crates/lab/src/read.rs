@@ -88,7 +88,7 @@ impl LabFile {
             }
             None => Ok(()),
             Some(host) => Err(format!(
-                "host `{}` is external, but no program is above it; legal are labs whose slots hang on `{}`",
+                "host `{}` is external, but no program is above it, expected labs whose slots hang on `{}`",
                 host.name.get_ref(),
                 tree::ROOT
             )),
@@ -309,7 +309,7 @@ fn check_devices(place: &Place<'_>, file: &LabFile, context: &mut RunContext) ->
             }
             Some((slot, Ok(plugged))) => {
                 let message = format!(
-                    "{own}: an outside host cannot find `{}`, which has no function; legal are devices with a function",
+                    "{own}: an outside host cannot find `{}`, which has no function, expected devices with a function",
                     slot.device.get_ref()
                 );
                 errors.push(Wrong::at(slot.device.span(), message));
@@ -361,7 +361,7 @@ fn check_name<'a>(what: &str, spanned: &'a Spanned<String>, names: &mut BTreeSet
     let name = spanned.get_ref();
     if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
         let message =
-            format!("name {name:?}: legal are 1 to {MAX_NAME} characters, none of them control characters");
+            format!("name {name:?}, expected 1 to {MAX_NAME} characters, none of them control characters");
         return wrong(spanned.span(), message);
     }
     if what != "slot" && name == tree::ROOT {
@@ -430,7 +430,7 @@ fn check_weights(lab: &Lab, switch: &Switch) -> Checked {
     }
     match given.iter().position(|weight| *weight == 0) {
         Some(port) => {
-            let message = format!("weight 0 of port {port} of switch `{name}`: legal are 1 to 65535");
+            let message = format!("weight 0 of port {port} of switch `{name}`, expected 1 to 65535");
             wrong(weights.span(), message)
         }
         None => Ok(()),
@@ -537,9 +537,8 @@ fn check_capability(lab: &Lab, change: &LinkChange) -> Checked {
     if let Some(given) = &change.generation {
         let (wanted, most) = (given.get_ref().0.generation(), own.rate.generation());
         if wanted > most {
-            let message = format!(
-                "gen of {wanted}: legal are 1 to {most}, the generation of the link of slot `{name}`"
-            );
+            let message =
+                format!("gen of {wanted}, expected 1 to {most}, the generation of the link of slot `{name}`");
             return wrong(given.span(), message);
         }
     }
@@ -547,7 +546,7 @@ fn check_capability(lab: &Lab, change: &LinkChange) -> Checked {
         let (wanted, most) = (given.get_ref().0.lanes(), own.width.lanes());
         if wanted > most {
             let message =
-                format!("{wanted} lanes: legal are 1 to {most}, the width of the link of slot `{name}`");
+                format!("{wanted} lanes, expected 1 to {most}, the width of the link of slot `{name}`");
             return wrong(given.span(), message);
         }
     }

@@ -67,7 +67,7 @@ fn split_slot<'a>(
                 let read = models.read(&key, place.source, Spanned::new(span, table));
                 errors.extend(read.and_then(Result::err).into_iter().flat_map(|unread| unread.errors));
             }
-            _ => errors.push(place.source.error(span, format!("{key} is not a table: legal are tables"))),
+            _ => errors.push(place.source.error(span, format!("{key} is not a table, expected tables"))),
         }
     }
     errors

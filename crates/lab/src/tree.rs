@@ -93,7 +93,7 @@ impl Tree {
             let Some(n) = count.beyond else { return Ok(()) };
             let (name, last) = (hanging[n].name, count.next - 1);
             let message = format!(
-                "`{}` needs bus numbers beyond 255: the tree has {last} buses below the root complex, legal are up to 255",
+                "`{}` needs bus numbers beyond 255: the tree has {last} buses below the root complex, expected up to 255",
                 name.get_ref()
             );
             Err(Wrong { span: name.span(), message })
@@ -359,7 +359,7 @@ fn ports(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result<Vec<u
             .map_or(MAX_DOWNSTREAM_PORTS, |p| usize::from(*p.get_ref()));
         if port == 0 || port > most {
             let name = lab.switch[switch].name.get_ref();
-            return error(format!("port {port} of switch `{name}`: legal are 1 to {most}"));
+            return error(format!("port {port} of switch `{name}`, expected 1 to {most}"));
         }
         if let Some(other) = taken[switch].insert(port, h.name.get_ref()) {
             let name = lab.switch[switch].name.get_ref();
@@ -392,7 +392,7 @@ fn downstream_ports(
         let (ports, span) = given.unwrap_or((needed, switch.name.span()));
         if ports == 0 || ports > MAX_DOWNSTREAM_PORTS || ports < needed {
             let message = format!(
-                "switch `{name}` with {ports} downstream ports: legal are 1 to {MAX_DOWNSTREAM_PORTS}, and at least {needed} for the links below it"
+                "switch `{name}` with {ports} downstream ports, expected 1 to {MAX_DOWNSTREAM_PORTS}, and at least {needed} for the links below it"
             );
             return Err(Wrong { span, message });
         }

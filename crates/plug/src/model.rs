@@ -212,12 +212,12 @@ pub enum ModelError {
     Second(&'static str),
     /// The name is illegal.
     #[error(
-        "model named `{0}`: legal are small letters, digits and hyphens, a letter first, but not a key of a slot"
+        "model named `{0}`, expected small letters, digits and hyphens, a letter first, but not a key of a slot"
     )]
     Name(&'static str),
     /// Registers of a model overlap or are out of order.
     #[error(
-        "model `{model}`, register `{register}`: legal are non-empty registers of BAR 0 to 5 in rising order, without \
+        "model `{model}`, register `{register}`, expected non-empty registers of BAR 0 to 5 in rising order, without \
          overlap"
     )]
     Register {
@@ -301,10 +301,7 @@ impl Offering {
         }
         let legal: Vec<&str> = self.tests.iter().map(|test| test.name()).collect();
         let (name, test) = (self.name, workload.test.name());
-        Err(Fault::at(
-            "test",
-            format!("model `{name}` does not offer {test}: legal are {}", legal.join(", ")),
-        ))
+        Err(Fault::at("test", format!("model `{name}` does not offer {test}, expected {}", legal.join(", "))))
     }
 }
 

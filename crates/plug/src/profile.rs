@@ -339,7 +339,7 @@ pub fn check(path: &Path, key: &str, value: u64, min: u64, max: u64) -> Result<(
     if (min..=max).contains(&value) {
         return Ok(());
     }
-    let message = format!("{key} of {value}: legal are {min} to {max}");
+    let message = format!("{key} of {value}, expected {min} to {max}");
     Err(ProfileError::Wrong { path: path.to_owned(), message })
 }
 

@@ -51,7 +51,7 @@ impl Shown {
     pub fn of(value: &impl Serialize) -> Shown {
         match serde_json::to_value(value) {
             Ok(Value::Object(map)) => Shown(map),
-            Ok(other) => Shown::new().with("report_error", format!("{other}: legal are structs and maps")),
+            Ok(other) => Shown::new().with("report_error", format!("{other}, expected structs and maps")),
             Err(error) => Shown::new().with("report_error", error.to_string()),
         }
     }

@@ -149,7 +149,7 @@ impl Workload {
         let text = |value: &T| serde_json::to_value(value).unwrap_or_default().to_string().replace('"', "");
         match asked {
             Some(asked) if *asked != has => {
-                Err(Fault::at(key, format!("{key} of {}: legal is {}", text(asked), text(&has))))
+                Err(Fault::at(key, format!("{key} of {}, expected {}", text(asked), text(&has))))
             }
             _ => Ok(has),
         }

@@ -43,22 +43,22 @@ pub enum ValueError {
         error: BdfError,
     },
     /// Not a generation.
-    #[error("generation {0}: legal are 1, 2, 3, 4, 5")]
+    #[error("generation {0}, expected 1, 2, 3, 4, 5")]
     Generation(i64),
     /// Not a link width.
-    #[error("{0} lanes: legal are 1, 2, 4, 8, 12, 16, 32")]
+    #[error("{0} lanes, expected 1, 2, 4, 8, 12, 16, 32")]
     Lanes(i64),
     /// Not a size of the specification.
     #[error(transparent)]
     Size(#[from] SizeError),
     /// Not a bit error rate.
-    #[error("bit error rate {0}: legal are 0 to 0.001")]
+    #[error("bit error rate {0}, expected 0 to 0.001")]
     BitErrorRate(f64),
     /// Not a probability.
-    #[error("probability {0}: legal are 0 to 1")]
+    #[error("probability {0}, expected 0 to 1")]
     Probability(f64),
     /// Too long, or negative.
-    #[error("{0} ps: legal are 0 to 1000000000000, a second")]
+    #[error("{0} ps, expected 0 to 1000000000000, a second")]
     Picoseconds(i64),
 }
 
@@ -220,7 +220,7 @@ pub mod ns {
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         match u64::deserialize(from)? {
             ns if ns <= MOST => Ok(Duration::from_ns(ns)),
-            ns => Err(D::Error::custom(format!("{ns} ns: legal are 0 to {MOST}"))),
+            ns => Err(D::Error::custom(format!("{ns} ns, expected 0 to {MOST}"))),
         }
     }
 

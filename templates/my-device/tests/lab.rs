@@ -57,7 +57,7 @@ fn more_pieces_in_flight_are_faster() {
 #[test]
 fn rejects_invalid_settings() {
     for (set, says) in [
-        ("slot.card.my-device.piece_bytes=8192", "piece_bytes of 8192: legal are 1 to 4096"),
+        ("slot.card.my-device.piece_bytes=8192", "piece_bytes of 8192, expected 1 to 4096"),
         ("slot.card.my-device.copy_bytes=100", "piece_bytes of 512, expected at most copy_bytes, 100"),
         ("slot.card.my-device.copy=1", "unknown field `copy`"),
     ] {

@@ -158,10 +158,7 @@ fn measures_transfers_of_own_model() {
 #[test]
 fn rejects_what_the_model_does_not_offer() {
     for (name, says) in [
-        (
-            "memory",
-            "no transfers of model `memory`: legal models are dma-engine, pcie-bench, reader",
-        ),
+        ("memory", "no transfers of model `memory`: legal models are dma-engine, pcie-bench, reader"),
         ("none", "no model `none`: legal models are dma-engine, pcie-bench, reader"),
     ] {
         assert_eq!(models().offering(name).unwrap_err(), says);
@@ -170,15 +167,15 @@ fn rejects_what_the_model_does_not_offer() {
     for (plan, says) in [
         (
             Plan { tests: vec![Test::BwWr], ..good.clone() },
-            "`reader` does not offer BW_WR: legal are LAT_RD, BW_RD",
+            "`reader` does not offer BW_WR, expected LAT_RD, BW_RD",
         ),
-        (Plan { pattern: Some(Pattern::Random), ..good.clone() }, "pattern of random: legal is sequential"),
-        (Plan { window_bytes: Some(8192), ..good.clone() }, "window_bytes of 8192: legal is 4096"),
+        (Plan { pattern: Some(Pattern::Random), ..good.clone() }, "pattern of random, expected sequential"),
+        (Plan { window_bytes: Some(8192), ..good.clone() }, "window_bytes of 8192, expected 4096"),
         (
             Plan { sizes: vec![64, 5000], ..good.clone() },
-            "LAT_RD of 5000 bytes: size_bytes of 5000: legal are 1 to 4096",
+            "LAT_RD of 5000 bytes: size_bytes of 5000, expected 1 to 4096",
         ),
-        (Plan { outstanding: Some(65), ..good.clone() }, "outstanding of 65: legal are 1 to 64"),
+        (Plan { outstanding: Some(65), ..good.clone() }, "outstanding of 65, expected 1 to 64"),
     ] {
         let error = plan.check().unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
@@ -200,5 +197,5 @@ fn measures_dma_engine_with_rings() {
     }
     assert_eq!(Offering::of::<devices::dma_engine::Settings>().name(), "dma-engine");
     let odd = Plan { sizes: vec![100], ..plan };
-    assert!(odd.check().unwrap_err().to_string().contains("size_bytes of 100: legal are"), "{odd:?}");
+    assert!(odd.check().unwrap_err().to_string().contains("size_bytes of 100, expected"), "{odd:?}");
 }

@@ -263,7 +263,7 @@ fn what_is_wrong_is_said() {
             1,
             "no function 05:00.0: there are 2 functions, 00:01.0 to 01:00.0",
         ),
-        (&["lspci", ping, "-s", "05:20.0"], 2, "legal are [BUS:][DEVICE][.FUNCTION]"),
+        (&["lspci", ping, "-s", "05:20.0"], 2, "expected [BUS:][DEVICE][.FUNCTION]"),
         (&["lspci", ping, "--tree", "--json"], 2, "cannot be used with"),
         (&["lspci"], 2, "LAB.toml"),
     ] {

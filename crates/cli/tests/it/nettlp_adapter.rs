@@ -289,7 +289,7 @@ fn what_cannot_be_served_is_named() {
         (&[LAB, "--bus", "1b:00.0", allow[0], allow[1]], 2, "--bus is for --memory"),
         (&[LAB, "--rcb", "64", allow[0], allow[1]], 2, "--rcb is for --memory"),
         (&[LAB, "--report", "1", allow[0], allow[1]], 2, "--report is for --memory"),
-        (&[LAB, "--set", "link.gen=9", allow[0], allow[1]], 2, "--set link.gen=9: generation 9: legal are"),
+        (&[LAB, "--set", "link.gen=9", allow[0], allow[1]], 2, "--set link.gen=9: generation 9, expected"),
     ] {
         let outcome = riser(&[&["nettlp", "adapter"], args].concat());
         assert_eq!((outcome.code, outcome.stdout.as_str()), (code, ""), "{args:?}: {}", outcome.stderr);

@@ -40,7 +40,7 @@ impl Builder {
     /// Adds Advanced Error Reporting with this layout.
     pub fn advanced_error_reporting_with(mut self, layout: AerLayout) -> Builder {
         if !(1..=AerLayout::MAX_HEADERS).contains(&layout.headers) {
-            return self.wrong(aer::ID, "recordable headers: legal are 1 to 8");
+            return self.wrong(aer::ID, "recordable headers, expected 1 to 8");
         }
         self.layouts.aer = Some(layout);
         self.set_extended(&aer::TABLE, layout.registers())
@@ -49,7 +49,7 @@ impl Builder {
     /// Adds Access Control Services.
     pub fn access_control(self, layout: AcsLayout) -> Builder {
         if !layout.is_legal() {
-            return self.wrong(acs::ID, "Egress Control Vector Size: legal are 1 to 256 bits");
+            return self.wrong(acs::ID, "Egress Control Vector Size, expected 1 to 256 bits");
         }
         self.set_extended(&acs::TABLE, layout.registers())
     }
@@ -63,7 +63,7 @@ impl Builder {
     /// Adds Single Root I/O Virtualization.
     pub fn single_root_virtualization(mut self, layout: SriovLayout) -> Builder {
         if layout.total_vfs == 0 || layout.total_vfs > SriovLayout::MAX_VFS {
-            return self.wrong(sriov::ID, "TotalVFs: legal are 1 to 256");
+            return self.wrong(sriov::ID, "TotalVFs, expected 1 to 256");
         }
         if layout.page_sizes & 1 == 0 {
             return self.wrong(sriov::ID, "Supported Page Sizes: 4 KiB, bit 0, must be among them");
@@ -71,7 +71,7 @@ impl Builder {
         if layout.bad_bar().is_some() {
             return self.wrong(
                 sriov::ID,
-                "VF BAR: legal are memory BARs of a power of two from 128 B; a 64-bit BAR takes two registers",
+                "VF BAR, expected memory BARs of a power of two from 128 B; a 64-bit BAR takes two registers",
             );
         }
         self.layouts.sriov = Some(layout);
@@ -81,7 +81,7 @@ impl Builder {
     /// Adds Address Translation Services.
     pub fn address_translation(self, layout: AtsLayout) -> Builder {
         if !(1..=32).contains(&layout.invalidate_queue_depth) {
-            return self.wrong(ats::ID, "Invalidate Queue Depth: legal are 1 to 32");
+            return self.wrong(ats::ID, "Invalidate Queue Depth, expected 1 to 32");
         }
         self.set_extended(&ats::TABLE, layout.registers())
     }
@@ -94,7 +94,7 @@ impl Builder {
     /// Adds Process Address Space ID.
     pub fn process_address_space(self, layout: PasidLayout) -> Builder {
         if layout.width > 20 {
-            return self.wrong(pasid::ID, "Max PASID Width: legal are 0 to 20 bits");
+            return self.wrong(pasid::ID, "Max PASID Width, expected 0 to 20 bits");
         }
         self.set_extended(&pasid::TABLE, layout.registers())
     }
@@ -123,7 +123,7 @@ impl Builder {
     /// Adds Virtual Channel.
     pub fn virtual_channels(mut self, layout: VcLayout) -> Builder {
         if !layout.is_legal() {
-            return self.wrong(vc::ID, "virtual channels: legal are 1 to 8, fewer of them low-priority");
+            return self.wrong(vc::ID, "virtual channels, expected 1 to 8, fewer of them low-priority");
         }
         self.layouts.vc = Some(layout);
         self.set_extended(&vc::TABLE, layout.registers())
@@ -137,7 +137,7 @@ impl Builder {
     /// Adds a Vendor-Specific extended capability. A function may have several.
     pub fn vendor_specific_extended(self, layout: &VsecLayout) -> Builder {
         if layout.bytes() > 0xf00 || layout.revision > 15 {
-            return self.wrong(vendor::ID, "VSEC: legal are up to 3840 bytes and revisions 0 to 15");
+            return self.wrong(vendor::ID, "VSEC, expected up to 3840 bytes and revisions 0 to 15");
         }
         self.add_extended(vendor::ID, vendor::TABLE.version, layout.registers())
     }
@@ -234,7 +234,7 @@ impl Builder {
             }
             if !(0..44).all(|n| resizable.sizes >> n & 1 == 0 || fits(n)) || resizable.sizes >> 44 != 0 {
                 return Err(wrong(
-                    "a resizable BAR's sizes: legal are 1 MiB to 2 GiB, to 8 EiB for a 64-bit BAR",
+                    "a resizable BAR's sizes, expected 1 MiB to 2 GiB, to 8 EiB for a 64-bit BAR",
                 ));
             }
             sizes.push((resizable, bar.size));

@@ -20,7 +20,7 @@ pub struct SelectionError(String);
 impl fmt::Display for SelectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = &self.0;
-        write!(f, "{text:?}: legal are [BUS:][DEVICE][.FUNCTION] in hexadecimal, 00 to ff, 00 to 1f, 0 to 7")
+        write!(f, "{text:?}, expected [BUS:][DEVICE][.FUNCTION] in hexadecimal, 00 to ff, 00 to 1f, 0 to 7")
     }
 }
 

@@ -202,6 +202,6 @@ fn selections() {
     }
     for text in ["", ":", "100:", "20", "00.8", "+1:", "1:2:3", "x", "0.0.0"] {
         let error = text.parse::<Selection>().unwrap_err().to_string();
-        assert!(error.contains("legal are [BUS:][DEVICE][.FUNCTION]"), "{text}: {error}");
+        assert!(error.contains("expected [BUS:][DEVICE][.FUNCTION]"), "{text}: {error}");
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A generator makes requests beside the tasks of its device, and its results are its own.
+//! A generator makes requests concurrently with its device's tasks, and gets its own results.
 
 use crate::rig::{Event, Rig};
 use riser_device::io::{Generator, generated_id};
@@ -11,7 +11,7 @@ use tlp::{Class, Data, Time};
 /// Numbers and results of reads.
 type Ended = Rc<RefCell<Vec<(u32, Result<usize, DmaError>)>>>;
 
-/// Writes `left` times, and reads after each write; notes the numbers and results of its reads.
+/// Writes `left` times, and reads after each write. Records the numbers and results of its reads.
 struct Copies {
     left: u32,
     unread: u32,
@@ -51,7 +51,8 @@ impl Generator for Copies {
     }
 }
 
-/// A device that lets a generator write and read `count` times, then raises vector 5. A task reads meanwhile.
+/// A device whose generator writes and reads `count` times, and that then raises vector 5. A task reads
+/// concurrently.
 fn device(count: u32, ended: &Ended) -> AsyncDevice {
     let ended = ended.clone();
     AsyncDevice::new(move |io: Io| {

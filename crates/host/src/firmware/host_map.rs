@@ -234,7 +234,7 @@ impl fmt::Display for Path {
 
 /// Error: a text is not a path of a function.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("path \"{0}\": legal are devices and functions in hexadecimal, 00.0 to 1f.7, joined by /")]
+#[error("path \"{0}\", expected devices and functions in hexadecimal, 00.0 to 1f.7, joined by /")]
 pub struct PathError(String);
 
 impl FromStr for Path {

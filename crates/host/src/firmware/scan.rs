@@ -358,7 +358,7 @@ impl<'a> Walk<'a> {
         // Each level takes a bus, so a chain of this many levels is a loop.
         let endless = if levels > usize::from(u8::MAX) { ": its chain of bridges is a loop" } else { "" };
         let (first, last) = (self.map.first_bus, self.last_bus);
-        Err(format!("function {bdf} ({place}) needs bus number {bus}: legal are {first} to {last}{endless}")
+        Err(format!("function {bdf} ({place}) needs bus number {bus}, expected {first} to {last}{endless}")
             .into())
     }
 }
@@ -399,7 +399,7 @@ impl Config<'_> {
     pub(super) async fn read_lists(&self, function: &mut Function) -> Result<(), FirmwareError> {
         if function.header_type > 1 {
             return Err(format!(
-                "function {} has a header of type {}: legal are 0 and 1",
+                "function {} has a header of type {}, expected 0 and 1",
                 self.bdf, function.header_type
             )
             .into());
@@ -457,7 +457,7 @@ impl Config<'_> {
             if at < 0x100 / 4 {
                 let byte = at * 4;
                 return Err(format!(
-                    "function {}: an extended capability at {byte:#x}: legal are 0x100 to 0xffc",
+                    "function {}: an extended capability at {byte:#x}, expected 0x100 to 0xffc",
                     self.bdf
                 )
                 .into());

@@ -78,7 +78,7 @@ impl Walk<'_> {
         if found.total_vfs > 1 && found.stride == 0 || found.total_vfs > 0 && found.first_offset == 0 {
             let FoundSriov { first_offset, stride, .. } = found;
             return Err(format!(
-                "function {bdf}: First VF Offset {first_offset}, VF Stride {stride}: legal are 1 to 65535"
+                "function {bdf}: First VF Offset {first_offset}, VF Stride {stride}, expected 1 to 65535"
             )
             .into());
         }
@@ -105,11 +105,10 @@ pub(super) fn wanted_vfs(policy: &VfPolicy, function: &Function, total: u16) -> 
         VfPolicy::Off => Ok(0),
         VfPolicy::All => Ok(total),
         VfPolicy::Listed(list) => match list.get(&function.path) {
-            Some(wanted) if *wanted > total => Err(format!(
-                "function {}: {wanted} virtual functions: legal are 0 to {total}",
-                function.bdf()
-            )
-            .into()),
+            Some(wanted) if *wanted > total => {
+                Err(format!("function {}: {wanted} virtual functions, expected 0 to {total}", function.bdf())
+                    .into())
+            }
             wanted => Ok(wanted.copied().unwrap_or(0)),
         },
     }

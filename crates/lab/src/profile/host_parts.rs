@@ -169,7 +169,7 @@ fn check_power_of_two(path: &Path, key: &str, value: u64) -> Result<(), ProfileE
     if value.is_power_of_two() {
         return Ok(());
     }
-    let message = format!("{key} of {value}: legal are powers of two");
+    let message = format!("{key} of {value}, expected powers of two");
     Err(ProfileError::Wrong { path: path.to_owned(), message })
 }
 
@@ -314,7 +314,7 @@ impl PowerTable {
         let idle = |depth: &PowerTable| depth.idle_ps.value.0;
         if let Some(pair) = depths.windows(2).find(|pair| idle(&pair[0]) >= idle(&pair[1])) {
             let (one, next) = (idle(&pair[0]), idle(&pair[1]));
-            let message = format!("{key}.idle_ps of {next} after {one}: legal are rising values");
+            let message = format!("{key}.idle_ps of {next} after {one}, expected rising values");
             return Err(ProfileError::Wrong { path: path.to_owned(), message });
         }
         depths.iter().try_for_each(|depth| LatencyRow::check_all(path, &format!("{key}.wake"), &depth.wake))

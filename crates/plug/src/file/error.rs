@@ -18,7 +18,7 @@ const LEFT: [usize; 2] = [160, 60];
 /// Maximum number of lines of one message.
 const MAX_LINES: usize = 400;
 /// Texts that introduce the legal values.
-const LEGAL: [&str; 4] = [", expected", ": legal", ": those that", ": there are"];
+const LEGAL: [&str; 4] = [", expected", ": legal", ": expected", ": there are"];
 
 /// Shortens `text`, parts of which may come from a file and be arbitrarily long. Long lines lose their middle but keep the legal
 /// values. Text after the last permitted line is dropped.
@@ -211,7 +211,7 @@ mod tests {
             ("unknown field `colour`, expected one of `step`, `numbers`", ""),
             ("unknown field `a`, there are no fields", ""),
             ("unknown field ``, expected `b`", ""),
-            ("`lnaes` of 3: legal are `lanes`", ""),
+            ("`lnaes` of 3, expected `lanes`", ""),
         ] {
             assert_eq!(FileError::whole(Path::new("a"), message).message, format!("{message}{suggestion}"));
         }
@@ -226,12 +226,12 @@ mod tests {
         assert!(error.message.contains("[... 99791 characters ...]") && error.message.len() < 400, "{error}");
         // Text that imitates legal values, and text without line breaks.
         for text in
-            [format!("a `: legal {long}`: legal are 1"), long.replace('x', "x\n"), long.replace('x', "ä")]
+            [format!("a `: legal {long}`, expected 1"), long.replace('x', "x\n"), long.replace('x', "ä")]
         {
             let shown = brief(&text);
             assert!(shown.len() < 2_000, "{shown}");
         }
-        let whole = "key: legal are ".to_owned() + &"`value`, ".repeat(100);
+        let whole = "key, expected ".to_owned() + &"`value`, ".repeat(100);
         assert_eq!(brief(&whole), whole);
     }
 }

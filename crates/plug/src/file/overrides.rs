@@ -72,9 +72,9 @@ fn set<'a>(
     [key, value]: &'a [String; 2],
     place: &Range<usize>,
 ) -> Result<(), String> {
-    let Some(end) = end_of_key(given) else { return Err("legal are KEY=VALUE, as link.gen=4".into()) };
+    let Some(end) = end_of_key(given) else { return Err("expected KEY=VALUE, as link.gen=4".into()) };
     let path = path_of(key).ok_or_else(|| {
-        format!("key `{}`: legal are keys separated by dots, such as slot.0.link.gen", &given[..end])
+        format!("key `{}`, expected keys separated by dots, such as slot.0.link.gen", &given[..end])
     })?;
     let value = match DeTable::parse(value).map(Spanned::into_inner) {
         Ok(mut table) if table.len() == 1 => table.remove("v").map(Spanned::into_inner),
@@ -184,6 +184,6 @@ fn element(list: &DeArray<'_>, name: &str) -> Result<usize, String> {
     list.iter().position(|v| name_of(v).as_deref() == Some(name)).or_else(number).ok_or_else(|| {
         let names: Vec<String> = list.iter().filter_map(name_of).map(|n| format!("`{n}`")).collect();
         let names = if names.is_empty() { String::new() } else { format!("{}, or ", names.join(", ")) };
-        format!("no element `{name}`: legal are {names}0 to {}, the last of which adds one", list.len())
+        format!("no element `{name}`, expected {names}0 to {}, the last of which adds one", list.len())
     })
 }

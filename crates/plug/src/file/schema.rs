@@ -118,7 +118,7 @@ impl Schema {
             for (n, element) in elements.into_iter().flatten().enumerate() {
                 path.push(n.to_string());
                 if element.is_array() && key.is_table() {
-                    let message = format!("{name} has a list for an element: legal are tables");
+                    let message = format!("{name} has a list for an element, expected tables");
                     found.push(Fault { key: path.clone(), message });
                 }
                 self.check_table(key.target, element, path, found);
@@ -243,7 +243,7 @@ impl<'s> Key<'s> {
     fn refuses(&self, name: &str, value: &Value) -> Option<String> {
         let (given, within) = match value {
             Value::Array(_) if self.is_table() && !self.is_list() => {
-                return Some(format!("{name} is a list: legal are tables"));
+                return Some(format!("{name} is a list, expected tables"));
             }
             Value::Number(n) => {
                 let power = !self.is_power_of_two() || n.as_u64().is_some_and(u64::is_power_of_two);
@@ -252,14 +252,14 @@ impl<'s> Key<'s> {
             }
             Value::Array(all) if let Some(element) = self.refused_element(all) => {
                 let [min, max] = ["minimum", "maximum"].map(|name| self.get(name).unwrap_or(&Value::Null));
-                return Some(format!("{name} has an element {element}: legal are {min} to {max}"));
+                return Some(format!("{name} has an element {element}, expected {min} to {max}"));
             }
             Value::Array(all) => {
                 (format!("{} elements", all.len()), self.holds(&all.len().into(), ["minItems", "maxItems"]))
             }
             _ => return None,
         };
-        (!within).then(|| format!("{name} of {given}: legal are {}", self.legal()))
+        (!within).then(|| format!("{name} of {given}, expected {}", self.legal()))
     }
 
     /// Returns the first number of a list that is outside the limits of its elements.

@@ -101,7 +101,7 @@ fn message(error: &Error, path: Option<&[String]>, schema: &Schema) -> String {
     if let Some(key) = missing(error) {
         let path: Vec<String> = path.unwrap_or_default().iter().cloned().chain([key.to_owned()]).collect();
         return match schema.legal(&path) {
-            Some(legal) => format!("{text}: legal are {legal}"),
+            Some(legal) => format!("{text}, expected {legal}"),
             None => text,
         };
     }
@@ -111,14 +111,14 @@ fn message(error: &Error, path: Option<&[String]>, schema: &Schema) -> String {
         (Some(wrong), Some(key), Some(legal)) => {
             let found = wrong.split_once(", expected").map_or(wrong, |(found, _)| found);
             let found = if found == "map" { "a table" } else { found };
-            format!("{key} is {found}: legal are {legal}")
+            format!("{key} is {found}, expected {legal}")
         }
         (None, Some(key), Some(legal)) if text == NO_VARIANT => {
-            format!("{key} is neither a string nor a table: legal are {legal}")
+            format!("{key} is neither a string nor a table, expected {legal}")
         }
         // A list that serde would accept as a table, by the order of fields.
         (None, Some(key), Some(_)) if text.starts_with("invalid length") => {
-            format!("{key} is a list: legal are tables")
+            format!("{key} is a list, expected tables")
         }
         _ => text,
     }

@@ -90,7 +90,7 @@ impl Commands {
     /// The illegal part, with the legal values.
     pub fn parse(&self, text: &str) -> Result<LabCommand, String> {
         if text.len() > MAX_COMMAND_BYTES {
-            return Err(format!("a command of {} bytes: legal are {MAX_COMMAND_BYTES}", text.len()));
+            return Err(format!("a command of {} bytes, expected at most {MAX_COMMAND_BYTES}", text.len()));
         }
         let text = text.trim();
         let (verb, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
@@ -111,7 +111,7 @@ impl Commands {
             "remove" => LinkChange::Remove,
             "insert" => LinkChange::Insert,
             "attention" => LinkChange::PressAttention,
-            _ => return Err(format!("no command `{verb}`: legal are {}", COMMAND_FORMS.join("; "))),
+            _ => return Err(format!("no command `{verb}`, expected {}", COMMAND_FORMS.join("; "))),
         };
         let name =
             words.next().ok_or_else(|| format!("{verb} without a name: there are {}", self.names()))?;
@@ -127,7 +127,7 @@ impl Commands {
         if let Some(word) = words.next() {
             let after = word.parse().ok().filter(|us| verb == "cut" && *us <= 1_000_000_000);
             let us: u64 = after.ok_or_else(|| {
-                format!("{verb} {name} {word}: legal are microseconds, of `cut` alone, to 10^9")
+                format!("{verb} {name} {word}, expected microseconds up to 10^9, only with `cut`")
             })?;
             acts.push(Act::Link(Duration::from_us(us), link, LinkChange::Restore));
         }
@@ -139,16 +139,16 @@ impl Commands {
 
     fn speed(&self, rest: &str) -> Result<Vec<Act>, String> {
         let [name, generation, lanes] = rest.split_whitespace().collect::<Vec<_>>()[..] else {
-            return Err(format!("speed {rest}: legal are a name, a generation and lanes"));
+            return Err(format!("speed {rest}, expected a name, a generation and lanes"));
         };
         let (link, Known { best: (most, widest), .. }) = self.find(name)?;
         let rate = generation.parse().ok().and_then(Rate::from_generation).filter(|rate| rate <= most);
         let rate = rate.ok_or_else(|| {
-            format!("speed {name}: generation {generation}: legal are 1 to {}", most.generation())
+            format!("speed {name}: generation {generation}, expected 1 to {}", most.generation())
         })?;
         let width = lanes.parse().ok().and_then(Width::new).filter(|width| width <= widest);
         let width = width.ok_or_else(|| {
-            format!("speed {name}: {lanes} lanes: legal are those of a link, to {}", widest.lanes())
+            format!("speed {name}: {lanes} lanes, expected those of a link, to {}", widest.lanes())
         })?;
         Ok(vec![Act::Link(Duration::ZERO, link, LinkChange::Speed { rate, width })])
     }
@@ -157,7 +157,7 @@ impl Commands {
         let rest = rest.trim();
         let keys = rest.strip_prefix('{').and_then(|keys| keys.strip_suffix('}')).unwrap_or(rest);
         if keys.trim().is_empty() {
-            return Err(format!("fault: legal are {}", faults::legal_keys(&self.names())));
+            return Err(format!("fault: expected {}", faults::legal_keys(&self.names())));
         }
         let fault = faults::read_command(keys).map_err(|why| format!("fault: {why}"))?;
         let (link, _) = self.find(fault.slot.get_ref())?;

@@ -36,7 +36,7 @@ pub enum RecordError {
     #[error("byte {0}: bytes follow the end of the record")]
     Behind(usize),
     /// A length is out of range.
-    #[error("byte {at}: {what} of {len} bytes, legal are at most {most}")]
+    #[error("byte {at}: {what} of {len} bytes, expected at most {most}")]
     Length {
         /// Position in bytes.
         at: usize,
@@ -48,7 +48,7 @@ pub enum RecordError {
         most: usize,
     },
     /// An entry has an unknown kind.
-    #[error("byte {at}: entry of kind {kind}, legal are 1 to {last}")]
+    #[error("byte {at}: entry of kind {kind}, expected 1 to {last}")]
     Kind {
         /// Position in bytes.
         at: usize,
@@ -58,7 +58,7 @@ pub enum RecordError {
         last: u8,
     },
     /// A field has an illegal value.
-    #[error("byte {at}: {what} of {value}, legal are 0 to {most}")]
+    #[error("byte {at}: {what} of {value}, expected 0 to {most}")]
     Field {
         /// Position in bytes.
         at: usize,

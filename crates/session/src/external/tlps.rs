@@ -216,7 +216,7 @@ fn parse(input: &[u8], pool: &PayloadPool) -> Result<TlpInput, String> {
         3 => DesignOutput::Interrupt { function, vector: from.u16().ok_or_else(cut)? },
         4 => DesignOutput::Intx { function, asserted: from.u8().ok_or_else(cut)? != 0 },
         5 => DesignOutput::Pme { function },
-        kind => return Err(format!("an input of raw TLPs of kind {kind}: legal are 1 to 6")),
+        kind => return Err(format!("an input of raw TLPs of kind {kind}, expected 1 to 6")),
     };
     Ok(TlpInput::Output(output))
 }

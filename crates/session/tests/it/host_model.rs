@@ -111,10 +111,10 @@ fn what_a_host_has_not_cannot_be_chosen() {
         |host: &str| format!("version = 1\n[host]\n{host}\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n");
     let e5 = "profile = \"xeon-e5-2637v3\"\n";
     let rows = [
-        ("iommu = \"4k\"".to_owned(), (3, 9), "host profile `ideal` has none; legal is \"off\""),
+        ("iommu = \"4k\"".to_owned(), (3, 9), "host profile `ideal` has none, expected \"off\""),
         ("iommu = \"on\"".to_owned(), (3, 9), "unknown variant `on`"),
         ("memory_socket = 1".to_owned(), (3, 17), "host profile `ideal` has one socket, 0"),
-        ("device_socket = 2".to_owned(), (3, 17), "device_socket of 2: legal are 0 to 1"),
+        ("device_socket = 2".to_owned(), (3, 17), "device_socket of 2, expected 0 to 1"),
         (format!("{e5}iotlb_shared = true"), (4, 16), "no effect, because iommu is \"off\""),
         (
             format!("{e5}iommu_window = [{{ function = \"01:00.0\", address = 0, bytes = 1 }}]"),
@@ -174,20 +174,20 @@ fn figures_of_a_profile_are_checked() {
         banks.iter().fold("[dram.banks]\n".to_owned(), |text, (key, value)| text + &figure(key, value));
     let sleep = |idle: u64| format!("[[power]]\n{}wake = []\n", figure("idle_ps", &idle.to_string()));
     let rows = [
-        (change("capacity_bytes", "1000"), "llc.capacity_bytes of 1000: legal are 81920 to 1073741824"),
-        (change("ddio_ways", "20"), "llc.ddio_ways of 20: legal are 1 to 19"),
-        (change("walkers", "0"), "iommu.walkers of 0: legal are 1 to 64"),
-        (change("entries", "5000"), "iommu.entries of 5000: legal are 1 to 4096"),
+        (change("capacity_bytes", "1000"), "llc.capacity_bytes of 1000, expected 81920 to 1073741824"),
+        (change("ddio_ways", "20"), "llc.ddio_ways of 20, expected 1 to 19"),
+        (change("walkers", "0"), "iommu.walkers of 0, expected 1 to 64"),
+        (change("entries", "5000"), "iommu.entries of 5000, expected 1 to 4096"),
         (change("replacement", "\"fifo\""), "unknown variant `fifo`"),
-        (format!("{shipped}{banks}"), "dram.banks.row_bytes of 3000: legal are powers of two"),
+        (format!("{shipped}{banks}"), "dram.banks.row_bytes of 3000, expected powers of two"),
         (
             format!("{shipped}{}{}", sleep(2000), sleep(1000)),
-            "power.idle_ps of 1000 after 2000: legal are rising values",
+            "power.idle_ps of 1000 after 2000, expected rising values",
         ),
-        (change("unit_bytes", "64"), "completions.unit_bytes of 64: legal are 128 to 4096"),
+        (change("unit_bytes", "64"), "completions.unit_bytes of 64, expected 128 to 4096"),
         (
             format!("{shipped}{noise}{noise}"),
-            "sum of noise.probability_ppb of 1400000000: legal are 0 to 1000000000",
+            "sum of noise.probability_ppb of 1400000000, expected 0 to 1000000000",
         ),
     ];
     for (n, (text, expected)) in rows.iter().enumerate() {

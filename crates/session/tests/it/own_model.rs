@@ -182,10 +182,10 @@ fn findings_are_told_once_as_they_occur() {
 #[test]
 fn what_is_wrong_is_told_at_its_place() {
     for (settings, place, says) in [
-        ("numbers = 0\n", "6:11", "numbers of 0: legal are 1 to 100"),
-        ("step = 6\n", "6:8", "step of 6: legal are powers of two, 2 to 64"),
+        ("numbers = 0\n", "6:11", "numbers of 0, expected 1 to 100"),
+        ("step = 6\n", "6:8", "step of 6, expected powers of two, 2 to 64"),
         ("numbers = 17\n", "6:11", "slot `a`: numbers of 17: at most 8 for each step"),
-        ("numbers = \"x\"\n", "6:11", "numbers is string \"x\": legal are 1 to 100"),
+        ("numbers = \"x\"\n", "6:11", "numbers is string \"x\", expected 1 to 100"),
         ("report = \"x\"\n", "6:10", "unknown variant `x`, expected `good` or `bad`"),
         ("nmbers = 1\n", "6:1", "unknown field `nmbers`, expected one of `numbers`, `step`, `report`"),
         ("[slot.memory]\n", "6:1", "slot `a` has settings of `memory`: its device is `adder`"),

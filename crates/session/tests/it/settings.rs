@@ -92,22 +92,22 @@ fn a_report_says_what_was_set() {
 #[test]
 fn what_is_wrong_with_a_setting_names_it() {
     let rows = [
-        ("link.gen=9", "generation 9: legal are 1, 2, 3, 4, 5"),
-        ("slot.nic.link.gen='3'", "gen is string \"3\": legal are 1, 2, 3, 4, 5"),
-        ("slot.nic.tags=0", "tags of 0: legal are 1 to 768"),
+        ("link.gen=9", "generation 9, expected 1, 2, 3, 4, 5"),
+        ("slot.nic.link.gen='3'", "gen is string \"3\", expected 1, 2, 3, 4, 5"),
+        ("slot.nic.tags=0", "tags of 0, expected 1 to 768"),
         ("slot.nic.colour=3", "unknown field `colour`"),
         ("colour.of.the=3", "unknown field `colour`"),
         ("link.root_credits.posted_header=128", "Posted header credits 128: legal are 1 to 127"),
         ("host.profile=cray-1", "no host profile `cray-1`"),
         (
             "slot.gpu.tags=4",
-            "`slot`: no element `gpu`: legal are `nic`, `gen 3`, or 0 to 2, the last of which adds one",
+            "`slot`: no element `gpu`, expected `nic`, `gen 3`, or 0 to 2, the last of which adds one",
         ),
         ("slot.3.tags=4", "`slot`: no element `3`"),
         ("version.is=4", "`version`: is a value, not a table with `is`"),
-        ("seed", "legal are KEY=VALUE"),
-        ("=3", "key ``: legal are keys separated by dots"),
-        ("slot..tags=3", "key `slot..tags`: legal are keys separated by dots"),
+        ("seed", "expected KEY=VALUE"),
+        ("=3", "key ``, expected keys separated by dots"),
+        ("slot..tags=3", "key `slot..tags`, expected keys separated by dots"),
         ("fault.0.slot=nic", "missing field `direction`"),
         ("fault.0={ slot = \"nic\" }", "missing field `direction`"),
     ];

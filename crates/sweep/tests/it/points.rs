@@ -84,7 +84,7 @@ fn errors_have_their_place() {
     let metrics = "[metrics]\nhops = 'tlp_hops'\n";
     let rows: &[(&str, &str)] = &[
         ("", "sweep.toml: it is empty: expected `version = 1`"),
-        ("version = 2\nlab = 'l'\n[over]\na = [1]\n", "sweep.toml:1:11: version of 2: legal are 1"),
+        ("version = 2\nlab = 'l'\n[over]\na = [1]\n", "sweep.toml:1:11: version of 2, expected 1"),
         ("version = 1\n[over]\n'link.gen' = [3]\n", "missing field `lab`"),
         ("version = 1\nlab = 'l'\n", "0 keys in [over] and [[together]]: expected 1 to 64"),
         ("version = 1\nlab = 'l'\nover = 3\n", "over is not a table"),
@@ -100,7 +100,7 @@ fn errors_have_their_place() {
         ),
         (
             "version = 1\nlab = 'l'\n[over]\n'link.gen' = { from = 3, to = 5, points = 1 }\n",
-            "points of 1: legal are 2 to 65536",
+            "points of 1, expected 2 to 65536",
         ),
         (
             "version = 1\nlab = 'l'\n[over]\n'link.gen' = { from = 3, to = 5, step = 1, points = 2 }\n",
@@ -143,11 +143,11 @@ fn errors_have_their_place() {
         ("version = 1\nlab = 'l'\n[over]\n'link.generation' = [3]\n", "unknown field `generation`"),
         (
             "version = 1\nlab = 'l'\n[over]\n'link.gen' = [7, 8]\n",
-            "4:1: generation 7: legal are 1, 2, 3, 4, 5",
+            "4:1: generation 7, expected 1, 2, 3, 4, 5",
         ),
         (
             "version = 1\nlab = 'l'\n[over]\n'slot.b.memory.size_bytes' = [16]\n",
-            "no element `b`: legal are `a`",
+            "no element `b`, expected `a`",
         ),
     ];
     for (file, why) in rows {
@@ -165,7 +165,10 @@ fn errors_have_their_place() {
         ("a = 'x..y'", "path `x..y`: expected names with dots between"),
         ("a = { aim = 'maximize' }", "expected either path or expr"),
         ("a = { path = 'x', aim = 'most' }", "unknown variant `most`, expected `maximize` or `minimize`"),
-        ("a = { expr = 'b + 1' }", "6:14: no earlier metric and no key of [over] is `b`; known names: link.gen"),
+        (
+            "a = { expr = 'b + 1' }",
+            "6:14: no earlier metric and no key of [over] is `b`; known names: link.gen",
+        ),
         ("a = { expr = '1 +' }", "an expression that ends early"),
         ("a = { path = 'x', at_least = 'y' }", "at_least is string"),
     ] {

@@ -176,7 +176,7 @@ fn virtual_functions_have_their_bars_side_by_side() {
     let listed = VfPolicy::Listed([(path("01.0/00.0"), 9)].into());
     let map = HostMap { policy: Policy { vfs: listed, ..Policy::default() }, ..HostMap::default() };
     let error = enumerate_on(&mut host, &map).0.unwrap_err();
-    assert_eq!(error, "function 01:00.0: 9 virtual functions: legal are 0 to 8");
+    assert_eq!(error, "function 01:00.0: 9 virtual functions, expected 0 to 8");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn slots_with_hot_plug_keep_room_for_what_comes() {
     host.node(bdf("02:01.0")).below.insert(0, small);
     let error = rescanned(&mut host, system.clone(), "02:01.0").unwrap_err();
     assert!(
-        error.starts_with("function 06:00.0") && error.ends_with("bus number 7: legal are 0 to 6"),
+        error.starts_with("function 06:00.0") && error.ends_with("bus number 7, expected 0 to 6"),
         "{error}"
     );
 

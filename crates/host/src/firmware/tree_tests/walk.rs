@@ -56,7 +56,7 @@ fn a_path_is_read_as_it_is_printed() {
     }
     for text in ["", "20.0", "01.8", "1", "01.0/", "+1.0"] {
         let error = format!(
-            "path \"{text}\": legal are devices and functions in hexadecimal, 00.0 to 1f.7, joined by /"
+            "path \"{text}\", expected devices and functions in hexadecimal, 00.0 to 1f.7, joined by /"
         );
         assert_eq!(text.parse::<Path>().unwrap_err().to_string(), error);
     }
@@ -146,13 +146,13 @@ fn two_hundred_functions_are_found() {
 #[test]
 fn trees_beyond_the_bus_numbers_are_refused() {
     let error = enumerate_on(&mut Host::new([chain(200)]), &HostMap::default()).0.unwrap_err();
-    let end = "function ff:00.0 (256 levels deep) needs bus number 256: legal are 0 to 255: its chain of bridges is a loop";
+    let end = "function ff:00.0 (256 levels deep) needs bus number 256, expected 0 to 255: its chain of bridges is a loop";
     assert_eq!(error, end);
 
     let map = HostMap { last_bus: 4, ..HostMap::default() };
     let wide = Host::new([one_switch((0..3).map(|_| small()))]);
     let error = enumerate_on(&mut wide.clone(), &map).0.unwrap_err();
-    assert_eq!(error, "function 02:02.0 (path 01.0/00.0/02.0) needs bus number 5: legal are 0 to 4");
+    assert_eq!(error, "function 02:02.0 (path 01.0/00.0/02.0) needs bus number 5, expected 0 to 4");
     let map = HostMap { last_bus: 5, ..HostMap::default() };
     assert_eq!(found(&mut wide.clone(), &map).len(), 8);
 }
@@ -171,9 +171,9 @@ fn broken_functions_are_named() {
     let backward = small().multi_function().ari(5);
     let rows = [
         (head_loop, "function 01:00.0: its list of capabilities is a loop"),
-        (low, "function 01:00.0: an extended capability at 0x40: legal are 0x100 to 0xffc"),
+        (low, "function 01:00.0: an extended capability at 0x40, expected 0x100 to 0xffc"),
         (extended_loop, "function 01:00.0: its list of extended capabilities is a loop"),
-        (strange, "function 01:00.0 has a header of type 2: legal are 0 and 1"),
+        (strange, "function 01:00.0 has a header of type 2, expected 0 and 1"),
         (backward.clone(), "function 01:00.0: 01:00.5, the next function in its ARI list, is absent"),
     ];
     for (node, message) in rows {
@@ -206,5 +206,5 @@ fn virtual_functions_get_the_bus_numbers_that_they_reach() {
 
     let few = HostMap { last_bus: 1, ..HostMap::default() };
     let error = enumerate_on(&mut Host::new(ports), &few).0.unwrap_err();
-    assert_eq!(error, "function 01:00.0 (path 01.0/00.0) needs bus number 2: legal are 0 to 1");
+    assert_eq!(error, "function 01:00.0 (path 01.0/00.0) needs bus number 2, expected 0 to 1");
 }

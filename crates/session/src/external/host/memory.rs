@@ -63,7 +63,7 @@ pub trait Backing {
 pub enum MapError {
     /// The range cannot be mapped.
     #[error(
-        "{bytes:#x} bytes at {address:#x}: legal are one or more multiples of {MAP_BYTES:#x} at a multiple of it, below 2^64"
+        "{bytes:#x} bytes at {address:#x}, expected one or more multiples of {MAP_BYTES:#x} at a multiple of it, below 2^64"
     )]
     Range {
         /// Address of the first byte.
@@ -87,7 +87,7 @@ pub enum MapError {
     #[error("more than {MAX_MAPS} maps at a time")]
     TooMany,
     /// The range is not a whole map.
-    #[error("{bytes:#x} bytes at {address:#x} are to be unmapped: legal is what is mapped, whole: {mapped}")]
+    #[error("cannot unmap {bytes:#x} bytes at {address:#x}, expected a whole map: {mapped}")]
     NotMapped {
         /// Address of the first byte.
         address: u64,

@@ -34,7 +34,7 @@ pub const MAX_UNHEARD: usize = 1 << 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum HostRequestError {
     /// A configuration register that does not exist.
-    #[error("configuration register {register_dw}, bytes {byte_enables:#x}: legal are 0 to 1023, 0 to 0xf")]
+    #[error("configuration register {register_dw}, bytes {byte_enables:#x}, expected 0 to 1023, 0 to 0xf")]
     Register {
         /// Register number, in DWs.
         register_dw: u16,
@@ -43,7 +43,7 @@ pub enum HostRequestError {
     },
     /// The output is only for a program and its host's model.
     #[error(
-        "an extension is only for programs and models of a simulated host, legal are requests of the seam"
+        "an extension is only for programs and models of a simulated host, expected requests of the seam"
     )]
     Extension,
 }
@@ -195,7 +195,7 @@ impl State {
 impl Place for HostPlace {
     fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
         let request = HostRequest::parse(input, &self.0.borrow().pool);
-        let request = request.ok_or("not a request of a host, legal are those of kinds 1 to 18, whole")?;
+        let request = request.ok_or("not a request of a host, expected a whole one of kind 1 to 18")?;
         Ok(request.join(self, now))
     }
 

@@ -255,35 +255,35 @@ fn commands_that_cannot_be_meant_are_refused() {
     for (text, why) in [
         (
             "",
-            "no command ``: legal are cut NAME [MICROSECONDS]; restore NAME; remove NAME; insert NAME; attention NAME; \
+            "no command ``, expected cut NAME [MICROSECONDS]; restore NAME; remove NAME; insert NAME; attention NAME; \
              speed NAME GEN LANES; fault KEY = VALUE, ...; clear [NAME]",
         ),
         ("clear c", "no slot or switch `c`: there are a1, b1, a2, b2, a, b"),
         ("cut", "cut without a name: there are a1, b1, a2, b2, a, b"),
         ("cut c", "no slot or switch `c`: there are a1, b1, a2, b2, a, b"),
-        ("cut a1 soon", "cut a1 soon: legal are microseconds, of `cut` alone, to 10^9"),
-        ("restore a1 5", "restore a1 5: legal are microseconds, of `cut` alone, to 10^9"),
+        ("cut a1 soon", "cut a1 soon, expected microseconds up to 10^9, only with `cut`"),
+        ("restore a1 5", "restore a1 5, expected microseconds up to 10^9, only with `cut`"),
         ("cut a1 5 us", "cut a1: unexpected argument `us`"),
         ("remove a1", "remove a1: the port above is not hot-plug capable (hot_plug = true)"),
-        ("speed a1 3", "speed a1 3: legal are a name, a generation and lanes"),
-        ("speed a1 4 8", "speed a1: generation 4: legal are 1 to 3"),
-        ("speed a1 0 8", "speed a1: generation 0: legal are 1 to 3"),
-        ("speed a1 1 3", "speed a1: 3 lanes: legal are those of a link, to 8"),
-        ("speed a1 1 16", "speed a1: 16 lanes: legal are those of a link, to 8"),
-        ("fault slot = 'a1'", "fault: missing field `direction`: legal are `upstream`, `downstream`"),
+        ("speed a1 3", "speed a1 3, expected a name, a generation and lanes"),
+        ("speed a1 4 8", "speed a1: generation 4, expected 1 to 3"),
+        ("speed a1 0 8", "speed a1: generation 0, expected 1 to 3"),
+        ("speed a1 1 3", "speed a1: 3 lanes, expected those of a link, to 8"),
+        ("speed a1 1 16", "speed a1: 16 lanes, expected those of a link, to 8"),
+        ("fault slot = 'a1'", "fault: missing field `direction`, expected `upstream`, `downstream`"),
         ("fault slot = c", "fault: "),
-        ("fault slot=1", "fault: slot is integer `1`: legal are "),
+        ("fault slot=1", "fault: slot is integer `1`, expected "),
         (
             "fault slot = 'a1', direction = 'upstream', frames = 'tlp', nth = 1, action = 'drop', count = -1",
-            "fault: count is integer `-1`: legal are 1 to ",
+            "fault: count is integer `-1`, expected 1 to ",
         ),
         (
             "fault slot = 'a1', direction = 'upstream', frames = 'tlp', every = 1, action = 'drop'",
-            "fault: missing field `nth`: legal are 1 to ",
+            "fault: missing field `nth`, expected 1 to ",
         ),
         (
             "fault slot = 'a1', direction = 'upstream', frames = 'tlp', nth = 1, action = 'drop', count = 0",
-            "fault: count of 0: legal are 1 to ",
+            "fault: count of 0, expected 1 to ",
         ),
         (
             "fault slot = 'a1', direction = 'upstream', frames = 'tlp', nth = 0, action = 'drop'",
@@ -308,7 +308,7 @@ fn commands_that_cannot_be_meant_are_refused() {
     ] {
         assert!(refused.contains(legal), "{legal}: {refused}");
     }
-    assert!(links.place.parse(&"x".repeat(5000)).err().unwrap().contains("legal are 4096"));
+    assert!(links.place.parse(&"x".repeat(5000)).err().unwrap().contains("expected at most 4096"));
 }
 
 fn interrupt_of(interrupt: HostInterrupt) -> (Bdf, u64, u32) {
@@ -415,7 +415,7 @@ fn a_register_that_there_is_not_is_refused() {
         let read = HostRequest::issue(HostOutput::ConfigRead { id, function, register_dw, byte_enables });
         assert_eq!(read.is_ok(), legal);
         let told = read.err().map(|e| e.to_string()).unwrap_or_default();
-        assert!(told.is_empty() || told.contains("legal are 0 to 1023"), "{told}");
+        assert!(told.is_empty() || told.contains("expected 0 to 1023"), "{told}");
     }
 }
 
@@ -457,7 +457,7 @@ fn what_differs_from_the_record_is_told() {
         let input = [&[1][..], &record[end + 1..], &[0, 0, 1, 0, 0, 0, 99]].concat();
         drop(record.splice(end..end, input));
     });
-    assert!(strange.contains("legal are those of kinds 1 to 18"), "{strange}");
+    assert!(strange.contains("expected a whole one of kind 1 to 18"), "{strange}");
 }
 
 #[test]
@@ -490,10 +490,10 @@ fn a_host_that_does_what_it_may_not_fails_with_a_message() {
         HostRequest::issue(HostOutput::MmioRead { id, address: 0, len: 4, locked: false }).unwrap()
     };
     let rows: [(&dyn Fn() -> HostRequest, &str); 6] = [
-        (&|| map(0x800, 0x1000), "map of 0x1000 bytes at 0x800: legal are one or more multiples of 0x1000"),
-        (&|| map(u64::MAX << 12, 0x2000), "legal are one or more multiples of 0x1000"),
+        (&|| map(0x800, 0x1000), "map of 0x1000 bytes at 0x800, expected one or more multiples of 0x1000"),
+        (&|| map(u64::MAX << 12, 0x2000), "expected one or more multiples of 0x1000"),
         (&|| map(RAM + 0x1000, 0x1000), "0x2000 bytes at 0x100000 are mapped already"),
-        (&|| HostRequest::unmap(RAM, 0x1000), "legal is what is mapped, whole: 0x2000 bytes at 0x100000"),
+        (&|| HostRequest::unmap(RAM, 0x1000), "expected a whole map: 0x2000 bytes at 0x100000"),
         (&read, "request 9 is under way already: ids are unique"),
         (&|| HostRequest::end(Err("out of patience".into())), "host 1: out of patience"),
     ];
