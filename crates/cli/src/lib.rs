@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The `riser` command: parses arguments, calls the other crates, and prints their results.
 //!
-//! This crate never computes a result of its own, and never overwrites a file unless `--force` or a similar argument is given.
+//! This crate never computes a result of its own, and overwrites files only on request, as with `--force`.
 //!
 //! - [`commands`]: one file per command. A new command adds three lines to its `mod.rs`.
 //! - [`mod@interrupt`]: Ctrl-C. - [`open_files`]: the limit of open files.

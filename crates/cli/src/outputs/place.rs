@@ -12,7 +12,7 @@ const MAX_LINKS: usize = 40;
 /// Paths of standard output in the file system.
 const STANDARD: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
-/// A file, independent of the path by which it is named.
+/// Identity of a file under any of its paths.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Named {
     /// `None` for a stream.

@@ -232,9 +232,7 @@ fn one(flag: &str, values: &[i64]) -> Result<Option<i64>, Failure> {
     match values {
         [] => Ok(None),
         [value] => Ok(Some(*value)),
-        _ => {
-            Err(Failure::usage(format!("{flag}: --format pcie-bench takes one value; use one run for each")))
-        }
+        _ => Err(Failure::usage(format!("{flag}: --format pcie-bench takes one value for each run"))),
     }
 }
 
