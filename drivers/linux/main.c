@@ -380,7 +380,7 @@ static void riser_act_on_virtual(struct pci_dev *pdev, void (*act)(struct pci_de
 
 /*
  * A reset ends running transfers; queued ones wait. Virtual functions stay locked
- * until it is done: none is added, removed or reset.
+ * until it is done, so that they are not added, removed or reset.
  */
 static void riser_reset_prepare(struct pci_dev *pdev)
 {

@@ -331,9 +331,10 @@ struct riser_dma_setup {
  * @ready: out: number of completions ready
  * @reserved: zero
  *
- * A completion reports an invalid submission. It comes at once, before those of
- * running transfers. So does the completion of a NOP. The call does not wait if no transfer is
- * running. It takes submissions only while there is room for their completions.
+ * A completion reports an invalid submission. Completions of invalid submissions and
+ * of NOPs come immediately, before those of running transfers. The call does not wait
+ * if no transfer is running. It takes submissions only while there is room for their
+ * completions.
  *
  * EBUSY	none was taken, for lack of room
  * EINTR	none was taken, and a signal arrived

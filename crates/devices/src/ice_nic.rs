@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A NIC that gets every address by register writes and reports every completion by register reads, as IceNIC in the Chipyard study
-//! (2022, §6.2). Its cable is looped back. A bare-metal program drives it. In addition it has what the study names as future work (§6.2,
+//! (2022, §6.2). Its cable is looped back. A bare-metal program drives it. In addition it has the future work that the study names (§6.2,
 //! end): requests and completions in batches, and more outstanding reads.
 //!
 //! Registers, little-endian, in BAR 0. A request is a QW: address in bits 47:0, bytes in 63:48.

@@ -17,7 +17,7 @@
 //! after the warm-up. The workers stop when the last measured transfer has ended, so the load is constant until then.
 //! There is no allocation per transfer.
 //!
-//! The card's profile defines its own costs ([`CardCosts`]); by default there are none.
+//! The card's profile defines its own costs ([`CardCosts`]); the default card has no costs.
 
 mod card;
 mod costs;

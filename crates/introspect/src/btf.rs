@@ -22,7 +22,7 @@ const MAX_MEMBERS: u32 = 1 << 16;
 /// Error in BTF bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum BtfError {
-    /// The header is not that of version 1.
+    /// The header does not have version 1.
     #[error("no BTF: expected it to start with 9f eb 01 00 and a header of 24 bytes")]
     NoHeader,
     /// A section ends after the last byte.

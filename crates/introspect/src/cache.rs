@@ -34,7 +34,7 @@ struct Sample {
     frame: u64,
 }
 
-/// Where the code is in its file, and where the kernel has its `struct page`s.
+/// Location of the code in its file, and of the kernel's `struct page`s.
 struct Place {
     /// Page number in the file of the area's first page.
     first: u64,

@@ -54,7 +54,7 @@ impl Code {
     /// Finds the code of process `pid`.
     ///
     /// # Errors
-    /// [`Error`] if there is no such process, or if it has no memory or no code of its own.
+    /// [`Error`] if there is no such process, or if it has no own memory or code.
     pub fn of<M: Memory>(kernel: &mut Kernel<'_, M>, pid: i32) -> Result<Code, Error<M::Error>> {
         let task = kernel.task(pid)?;
         if task.is_kernel_thread() {

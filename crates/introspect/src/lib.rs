@@ -81,7 +81,7 @@ pub enum Error<E> {
     /// An address of the kernel is neither in its image nor in its direct map.
     #[error("{what} at {address:#x} is neither in the kernel's image nor in its direct map")]
     Untranslatable {
-        /// What the address refers to.
+        /// Meaning of the address.
         what: &'static str,
         /// Virtual address of the kernel.
         address: u64,
@@ -92,7 +92,7 @@ pub enum Error<E> {
     /// There is no such process.
     #[error("no process has PID {0}")]
     NoProcess(i32),
-    /// A kernel thread has no code of its own.
+    /// The process is a kernel thread, which has no user code.
     #[error("PID {0} ({1}) is a kernel thread and has no code area of its own")]
     KernelThread(i32, String),
     /// The process ended or started another program during the read.

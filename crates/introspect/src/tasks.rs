@@ -25,7 +25,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns whether it has no memory of its own: a kernel thread, or a process that has ended.
+    /// Returns whether it has no own memory: a kernel thread, or a process that has ended.
     pub fn is_kernel_thread(&self) -> bool {
         self.mm == 0
     }

@@ -244,7 +244,7 @@ typedef struct riser_device_ops {
     void (*message)(riser_device *device, uint64_t now_ps, const riser_message *message);
     void (*timer)(riser_device *device, uint64_t now_ps);
 
-    /* Writes the next output of a class to output and returns 1, or returns 0 if there is none. A returned output is accepted. */
+    /* Writes the next output of a class to output and returns 1, or returns 0 without an output. A returned output is accepted. */
     int (*poll_output)(riser_device *device, uint64_t now_ps, uint32_t class_, riser_output *output);
     /*
      * Writes the token of the next request that the device has taken and returns 1, or returns 0. Taking frees the receive

@@ -103,7 +103,7 @@ impl Loaded {
         if found != abi::ABI || size as usize != size_of::<Ops>() {
             return Err(LoadError::Version { path: path.to_owned(), found, size });
         }
-        // SAFETY: the size in the structure is that of `Ops`.
+        // SAFETY: the structure has the size of `Ops`.
         let ops = unsafe { ops.read_unaligned() };
         std::mem::forget(library);
         let loaded = Loaded { path: path.to_owned(), ops };
@@ -244,7 +244,7 @@ impl Instance {
     /// Polls the next output of a class.
     ///
     /// # Errors
-    /// What is wrong with an invalid output.
+    /// The output is invalid, with the reason.
     pub(crate) fn poll_output(&mut self, now_ps: u64, class: u32) -> Result<Option<Handed>, String> {
         let Some(poll) = self.library.ops.poll_output else { return Ok(None) };
         // The largest member of the union: what the device does not write is zero.

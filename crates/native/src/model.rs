@@ -48,7 +48,7 @@ pub struct Settings {
     pub config_registers: u8,
     /// Message Codes that the device receives.
     pub messages: Vec<u8>,
-    /// What the host does with the device, step by step.
+    /// Steps of the host program.
     pub step: Vec<Step>,
 }
 

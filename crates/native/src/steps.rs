@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the host does with a native device: the steps of the lab, in order. The steps do not depend on the kind of device.
+//! The host program of a native device: the steps of the lab, in order. The steps do not depend on the kind of device.
 
 use crate::bars::BarSettings;
 use host::firmware::FoundFunction;

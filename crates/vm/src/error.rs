@@ -21,7 +21,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong, where, and what was expected.
+        /// Description of the error, with its place and the expected value.
         what: String,
     },
     /// A part could not be fetched.
@@ -31,7 +31,7 @@ pub enum Error {
         part: String,
         /// Reason.
         why: String,
-        /// What the user can supply instead.
+        /// Parts that the user can supply instead.
         instead: String,
     },
     /// A part in the cache does not work.

@@ -119,7 +119,7 @@ fn memmem(bytes: &[u8], what: &[u8]) -> Option<usize> {
 /// Unpacks the `vmlinux` in a bzImage.
 ///
 /// # Errors
-/// What is wrong, with the offset and what was expected there.
+/// The error, with the offset and the expected value.
 pub fn unpack(image: &[u8]) -> std::result::Result<Vec<u8>, String> {
     if word(image, SECTOR - 2, 2)? != 0xaa55 || image.get(MAGIC..MAGIC + 4) != Some(b"HdrS") {
         return Err(format!(

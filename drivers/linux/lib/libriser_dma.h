@@ -78,7 +78,7 @@ struct riser_dma_submission *riser_dma_batch_next(struct riser_dma_batch *batch)
  * submitted.
  */
 int riser_dma_batch_enter(struct riser_dma_batch *batch, unsigned int wait, uint64_t timeout_us);
-/** Takes one completion; returns false if there is none. */
+/** Takes one completion; returns false if there is no completion. */
 bool riser_dma_batch_take(struct riser_dma_batch *batch, struct riser_dma_completion *completion);
 
 /** Allocates memory for transfers, with huge pages if @p huge, all pages present. Returns NULL and sets errno on failure. */

@@ -250,8 +250,8 @@ impl Engine {
         })
     }
 
-    /// Returns whether this transfer interrupts. Without coalescing, the last one does, and one in each half of those that may
-    /// be in flight, so that one of them is always outstanding.
+    /// Returns whether this transfer interrupts. Without coalescing, these are the last transfer, and one in each half of the
+    /// transfers that may be in flight, so that an interrupting one is always outstanding.
     fn interrupts(&self, transfer: u32) -> bool {
         let half = (self.load.buffers() / 2).max(1);
         let always = self.load.coalesce_count > 1;

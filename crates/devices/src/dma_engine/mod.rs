@@ -49,8 +49,8 @@ use tlp::split::request_pieces;
 use turns::Turns;
 use window::Window;
 
-/// Maximum number of virtual functions. The last of 256 is on a separate bus, after that of the physical function, whose bus has room for 255 more (`PCIe 5.0
-/// §9.3.3.9`).
+/// Maximum number of virtual functions. The last of 256 is on the next bus, because the physical function's bus has room for only 255
+/// more (`PCIe 5.0 §9.3.3.9`).
 pub const MAX_VFS: u16 = 256;
 /// Maximum number of engines per function.
 pub const MAX_ENGINES: u8 = registers::ENGINE_COUNT as u8;
@@ -143,7 +143,7 @@ pub struct Settings {
     pub set_up_ns: u32,
     /// Driver: how it learns that transfers are done.
     pub completion: Completion,
-    /// Driver: number of interrupts that are combined into one; 0 and 1: none are held back.
+    /// Driver: number of interrupts that are combined into one; 0 and 1: no coalescing.
     pub coalesce_count: u16,
     /// Driver: maximum time in microseconds that an interrupt is held back.
     #[schemars(range(min = 1, max = 65_535))]

@@ -55,7 +55,7 @@ pub(super) fn spawn(run: &Rc<Run>, group: &Group, descriptors: Channel<Descripto
     io.spawn(group.member(async move { take_all(&taker, &to_take, &given).await }));
 }
 
-/// Returns the error of a descriptor that does not start: its own, or that of its chain.
+/// Returns the error of a descriptor that does not start: its own error, or the error of its chain.
 fn not_begun(run: &Run, descriptor: &Descriptor) -> Option<ErrorCode> {
     let failed = run.chain_failed.get().then_some(ErrorCode::Aborted);
     // A descriptor that could not be fetched has no STATUS to write.

@@ -27,7 +27,7 @@ pub struct FunctionReport {
     pub directions: Vec<Direction>,
     /// Result of the round-trip measurement for its own window, if there is one.
     pub window: Option<WindowReport>,
-    /// Bytes moved when the first function had moved all of its own; zero before.
+    /// Bytes moved until the first function had moved all its data; zero before that.
     pub shared_bytes: u64,
     /// Time of the end of its driver.
     pub end: Option<Time>,

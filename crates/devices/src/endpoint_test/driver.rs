@@ -51,7 +51,7 @@ struct Test {
 impl Test {
     async fn run(&self, report: &Shared<Report>) -> Result<(), DriverError> {
         for (bar, bytes) in (0..).zip(self.settings.bar_bytes).filter(|(_, bytes)| *bytes > 0) {
-            // Of BAR 0, only the magic: the rest are other registers and the MSI-X table.
+            // In BAR 0, only the magic can be tested: the rest are other registers and the MSI-X table.
             self.bar(bar, if bar == 0 { 4 } else { bytes })
                 .await
                 .map_err(|e| e.at(format_args!("BAR {bar}")))?;

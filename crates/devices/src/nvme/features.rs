@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Features, which are settings of a controller that the host changes (NVMe 1.4 §5.21). None survives a reset.
+//! Features, which are settings of a controller that the host changes (NVMe 1.4 §5.21). A reset restores the defaults.
 //! Plain data.
 
 use super::identify::{TEMPERATURE, WARNING_TEMPERATURE};

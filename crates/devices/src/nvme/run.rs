@@ -260,7 +260,7 @@ impl Run {
         }
     }
 
-    /// Aborts a command. Returns false if there is none that could be aborted.
+    /// Aborts a command. Returns false if it is unknown or cannot be aborted.
     pub(super) fn abort(&self, queue: u16, cid: u16) -> bool {
         let workers = self.workers.borrow();
         let worker = workers.iter().find(|worker| worker.at.get() == Some((queue, cid)));

@@ -42,7 +42,7 @@ pub struct Batches {
     pub tx_write_back: u32,
     /// RX descriptors per write-back.
     pub rx_write_back: u32,
-    /// Frames per interrupt, in each direction; 0 if there are none and the driver polls descriptors in memory.
+    /// Frames per interrupt, in each direction; 0 if the driver polls descriptors in memory instead.
     pub interrupt: u32,
 }
 

@@ -4,9 +4,9 @@
 //! and is blocked while it waits for room for a second one. So the station posts buffers only after the NIC has shown that it is there,
 //! by the interrupt of a first frame: an announcement of the station's addresses (RFC 5227 §3).
 //!
-//! The station does not rely on any order. A receive descriptor is done when its length is no longer zero. A frame to send is in the
-//! descriptor before the doorbell's index and in that of the index, since devices differ on which one to send. One frame is in flight at
-//! a time.
+//! The station does not rely on any order. A receive descriptor is done when its length is no longer zero. A frame to send is in two
+//! descriptors, the one at the doorbell's index and the one before it, because devices differ on which one to send. One frame is in
+//! flight at a time.
 
 use super::driver::MAX_PING_BYTES;
 use super::rings::Rings;

@@ -141,7 +141,7 @@ fn transfers_that_fail() {
         let mut bench = bench();
         set_up(&mut bench, from, to, bytes, (MSI, 3));
         bench.write(COMMAND, command);
-        // The bit above that of success.
+        // The failure bit is one above the success bit.
         let failed =
             [(READ, 1 << 1), (WRITE, 1 << 3), (COPY, 1 << 5)].into_iter().find(|(c, _)| *c == command);
         let expected = RAISED | failed.unwrap().1 | why;

@@ -371,7 +371,7 @@ fn counts_survive_resets() {
     assert_eq!(health(&mut nvme), [3, 1, 1]);
 }
 
-/// If CC.EN is cleared with commands in flight, none of them completes, and nothing is written.
+/// If CC.EN is cleared with commands in flight, they do not complete, and no data are written.
 #[test]
 fn a_disabled_controller_is_silent() {
     let mut nvme = nvme(&Settings { media: Media::OptaneP4800x, ..Settings::default() });

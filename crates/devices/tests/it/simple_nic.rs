@@ -435,7 +435,7 @@ fn each_doorbell_write_sends_its_descriptor() {
     for (doorbell, indices, sent) in [
         (TxDoorbell::Names, [0, 0, 0], &[0, 1, 2][..]),
         (TxDoorbell::Names, [7, 255, 7], &[0, 1, 2]),
-        // The index after the last descriptor to send: none is before index 0.
+        // The index after the last descriptor to send: index 0 sends no descriptor.
         (TxDoorbell::Behind, [0, 0, 0], &[]),
     ] {
         let (cable, counters) = (Cable::default(), Shared::<Counters>::default());

@@ -450,7 +450,7 @@ fn executes_all_writes_of_one_message() {
             Some(reply) => assert_eq!(reply.payload, longs(&[4])),
         }
     }
-    // One wrong entry: none is executed.
+    // With one wrong entry, no entry is executed.
     for (wrong, expected) in [
         (entry(0, 0, 9, [1; 8]), EINVAL),
         (entry(0x1ff9, 0, 8, [1; 8]), EINVAL),

@@ -14,7 +14,7 @@ use tlp::{Bdf, Data, PayloadPool};
 const LAYOUT: Layout = Layout { buses: 32, prefetchable_bytes: 1 << 30, memory_bytes: 1 << 25, vectors: 16 };
 const MEMBAR1: usize = 2;
 const MEMBAR2: usize = 4;
-/// Where the guest puts MEMBAR1 and MEMBAR2.
+/// Addresses that the guest assigns to MEMBAR1 and MEMBAR2.
 const BASES: [(u64, u64); 2] = [(0x18, 0x38_0000_0000), (0x20, 0xd000_0000)];
 
 fn vmd() -> Vmd<u32> {

@@ -55,7 +55,7 @@ pub struct Options {
     pub smp: u32,
     /// The guest's memory in MiB, at least 128. It is a memfd that QEMU can share with other processes (`share=on`).
     pub memory_mib: u32,
-    /// What executes the guest.
+    /// Accelerator that executes the guest.
     pub accelerator: Accelerator,
     /// QEMU's processor model with features, as for [`Parts::check_cpu`](crate::Parts::check_cpu). Default: `qemu64,+rdrand` for emulation,
     /// `host` for KVM.
@@ -256,7 +256,7 @@ impl Machine {
         // QEMU is killed when the thread that started it ends, so the supervising thread starts it.
         let thread = std::thread::Builder::new().name("vm".to_owned()).spawn(move || {
             if let Some(report) = supervisor.run(command, &tell_started) {
-                // Nobody receives the report of a dropped machine.
+                // If the machine was dropped, its report has no receiver.
                 let _ = tell.send(report);
             }
             signal(&over);

@@ -28,7 +28,7 @@ const CHUNK: usize = 64 << 10;
 const WORDS: usize = 16 << 10;
 /// Maximum length of a line of the init or of QMP.
 const LINE: usize = 64 << 10;
-/// Time limit from the end of the command to that of the init, and from QEMU's `quit` to its end.
+/// Time limit from the end of the command to the end of the init, and from QEMU's `quit` to its end.
 const GRACE: Duration = Duration::from_secs(10);
 /// Time limit for the first output of a guest under KVM.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -75,7 +75,7 @@ impl Wires {
     }
 }
 
-/// What is known about the guest.
+/// State of the guest.
 #[derive(Debug, Default)]
 struct Known {
     ready: Option<(Instant, Duration)>,

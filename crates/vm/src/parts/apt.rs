@@ -328,7 +328,7 @@ fn name_of(file: &str) -> &str {
     file.split('_').next().unwrap_or(file)
 }
 
-/// Returns the caller's mirror of Debian, or that of the host's sources.
+/// Returns the caller's mirror of Debian, or the mirror in the host's sources.
 fn mirror(sources: &Sources, watch: &mut Watch) -> std::result::Result<String, Failure> {
     if let Some(mirror) = &sources.mirror {
         return Ok(mirror.clone());

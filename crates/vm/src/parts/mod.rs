@@ -82,9 +82,9 @@ impl Watch<'_> {
 /// Sources of parts.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    /// Where parts are kept.
+    /// Cache for parts.
     pub cache: Cache,
-    /// A mirror of Debian's archive. Default: that of the host's package sources.
+    /// A mirror of Debian's archive. Default: the mirror in the host's package sources.
     pub mirror: Option<String>,
     /// The keys of Debian's archive. Default: those of the package debian-archive-keyring.
     pub keyring: Option<PathBuf>,

@@ -126,7 +126,7 @@ impl Loopback {
         }
     }
 
-    /// Passes one item on. Returns false if there is none.
+    /// Passes one item on. Returns false without an item.
     fn pass_one(&mut self, program: &mut AsyncProgram) -> bool {
         while self.device.poll_taken().is_some() {}
         for class in Class::ALL {
