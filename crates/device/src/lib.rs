@@ -10,7 +10,7 @@
 //! A fabric and everything plugged into it run on one thread: devices, drivers and programs share by `Rc`. Only
 //! wakers and notifiers may be sent to other threads.
 //!
-//! This crate reads no clock, does no I/O, and knows no host, no fabric and no link.
+//! This crate never reads a clock, never does I/O, and knows no host, no fabric and no link.
 
 pub mod channel;
 mod counters;

@@ -8,7 +8,7 @@
 //! - [`os`]: the operating system: boot, drivers, hot-plug.
 //! - [`caches`]: preparation of a simulated host's caches, for benchmark programs.
 //!
-//! This crate reads no clock, does no I/O, and does not depend on the fabric.
+//! This crate never reads a clock, never does I/O, and does not depend on the fabric.
 
 pub mod caches;
 pub mod cpu;

@@ -7,7 +7,7 @@
 //! - [`OneSlot`]: a lab in code, for a device of your own.
 //! - [`reference`](mod@reference): the pages of `docs/reference`, from the types of [`schema`] and [`profile`].
 //!
-//! This crate does not run what it has built, and contains no timing or protocol. Models and outside worlds register themselves; it names none of them.
+//! This crate never runs what it has built, and contains no timing or protocol. Models and outside worlds register themselves; it names none of them.
 
 pub mod faults;
 mod link_schema;

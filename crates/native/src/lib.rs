@@ -8,7 +8,7 @@
 //! - [`model`]: the settings of such a device in a lab
 //! - [`steps`]: what the host does with it
 //!
-//! Outputs of a library are not trusted: an unknown token or too few bytes fail the device with a message. Its code runs in
+//! Outputs of a library are never trusted: an unknown token or too few bytes fail the device with a message. Its code runs in
 //! riser's process, without protection: if it crashes, riser crashes.
 
 pub mod abi;

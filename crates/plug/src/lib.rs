@@ -13,7 +13,7 @@
 //! - [`values`]: types of settings that many models share.
 //! - [`file`](mod@file): TOML files as types, whose legal values are defined once.
 //!
-//! This crate contains no model, and runs none.
+//! This crate never contains or runs a model.
 
 mod context;
 pub mod file;
