@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices in C and C++ in a lab, under the sanitizers; and libraries that do what is wrong, each of which is told.
+//! Devices in C and C++ in a lab, under the sanitizers; and faulty libraries, whose errors are reported.
 
 use crate::common::{command, riser};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a sanitised library needs: it is loaded into a program that was not compiled so.
+/// Flags for a sanitized library that is loaded into a program without sanitizers.
 const SANITIZERS: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"];
 
 fn native() -> PathBuf {
@@ -20,7 +20,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Compiles a library; `None` where there is no compiler, which is said.
+/// Compiles a library. Returns `None`, and prints so, if there is no compiler.
 fn library(source: &str, flags: &[&str], out: &Path) -> Option<()> {
     let (compiler, standard) =
         if source.ends_with(".cpp") { ("c++", "-std=c++17") } else { ("cc", "-std=c11") };
@@ -40,7 +40,7 @@ fn library(source: &str, flags: &[&str], out: &Path) -> Option<()> {
     Some(())
 }
 
-/// The libraries of the sanitizers, to be loaded before all others.
+/// Runtime libraries of the sanitizers, which must be loaded first.
 fn preloads() -> String {
     let path = |name: &str| {
         let found = Command::new("cc").arg(format!("-print-file-name={name}")).output().unwrap();
@@ -49,7 +49,7 @@ fn preloads() -> String {
     format!("{}:{}", path("libasan.so"), path("libubsan.so"))
 }
 
-/// Runs riser with the sanitizers: exit status, and both outputs.
+/// Runs riser with the sanitizers. Returns the exit status, and both outputs.
 fn sanitized(args: &[&str]) -> (Option<i32>, String) {
     let output = command(args)
         .env("LD_PRELOAD", preloads())
@@ -71,7 +71,7 @@ fn examples_run_in_their_labs_under_the_sanitizers() {
         let (status, said) = sanitized(&["run", lab, "--allow-native"]);
         assert!(status == Some(0) && said.contains("finished after"), "{name}: {said}");
         assert!(said.contains("card (native): ") && said.contains("dma_writes"), "{said}");
-        // As often as it comes: the device is reset.
+        // The device is reset each time it is inserted.
         let hot = [
             "--set",
             "slot.card.hot_plug=true",
@@ -80,7 +80,7 @@ fn examples_run_in_their_labs_under_the_sanitizers() {
         ];
         let (status, said) = sanitized(&[&["run", lab, "--allow-native"][..], &hot].concat());
         assert!(status == Some(0) && said.contains("its driver has ended"), "{name}: {said}");
-        // Two runs are one.
+        // Two runs give the same result.
         let json = || {
             let mut report: serde_json::Value =
                 serde_json::from_str(&riser_json(lab, folder.as_path())).unwrap();
@@ -91,7 +91,7 @@ fn examples_run_in_their_labs_under_the_sanitizers() {
     }
 }
 
-/// The same without the sanitizers.
+/// Runs without the sanitizers.
 fn riser_json(lab: &str, folder: &Path) -> String {
     let source = if lab.contains("scrambler") { "examples/scrambler.c" } else { "examples/histogram.cpp" };
     library(source, &[], &folder.join(Path::new(source).with_extension("so").file_name().unwrap()));
@@ -110,7 +110,7 @@ library = "broken.so"
 step = [{ do = "expect", value = 0 }, { do = "sleep", value = 2000 }]
 "#;
 
-/// A lab with the broken library, made with these flags.
+/// Returns a lab with the faulty library, compiled with these flags.
 fn broken(name: &str, flags: &[&str]) -> Option<String> {
     let folder = folder(name);
     library("tests/c/broken.c", flags, &folder.join("broken.so"))?;
@@ -120,7 +120,7 @@ fn broken(name: &str, flags: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn what_a_library_does_wrong_is_told_and_crashes_nothing() {
+fn reports_library_errors_without_crash() {
     let Some(lab) = broken("wrong", SANITIZERS) else { return };
     for (wrong, says) in [
         ("twice", "completion of request 0, expected the token of a request that is not completed"),
@@ -142,7 +142,7 @@ fn what_a_library_does_wrong_is_told_and_crashes_nothing() {
         ("timer", "next_timer: 65536 calls of timer at"),
     ] {
         let set = format!("slot.card.native.settings={wrong}");
-        // With a limit too, which comes before the host would give up.
+        // Also with a limit, which is reached before the host would give up.
         for limit in [&[][..], &["--set", "limit_us=5000"]] {
             let args = [&["run", &lab, "--allow-native", "--set", &set], limit].concat();
             let (status, said) = sanitized(&args);
@@ -153,12 +153,12 @@ fn what_a_library_does_wrong_is_told_and_crashes_nothing() {
                     && said.contains("broken.so: "),
                 "{wrong} {limit:?}: {status:?} {said}"
             );
-            // The one that is never to be answered is not.
+            // Only the request that the library never answers stays unanswered.
             let is_answered = !said.contains("completion_timeouts") || wrong == "endless";
             assert!(is_answered, "{wrong}: {said}");
         }
     }
-    // A good one, and what shows that the sanitizers look.
+    // A correct device passes, and a real memory error shows that the sanitizers are active.
     let (status, said) = sanitized(&["run", &lab, "--allow-native"]);
     assert_eq!(status, Some(0), "{said}");
     let (status, said) =
@@ -167,7 +167,7 @@ fn what_a_library_does_wrong_is_told_and_crashes_nothing() {
 }
 
 #[test]
-fn what_is_no_device_is_told_with_its_place() {
+fn rejects_invalid_devices_with_location() {
     let Some(lab) = broken("good", &[]) else { return };
     let Some(no_entry) = broken("no-entry", &["-DNO_ENTRY", "-Wno-unused-function"]) else { return };
     let Some(no_ops) = broken("no-ops", &["-DNO_OPS"]) else { return };
@@ -235,9 +235,9 @@ fn what_is_no_device_is_told_with_its_place() {
     }
 }
 
-/// Nothing of a library runs but where it is allowed: this one ends the process as soon as it is loaded.
+/// Code of a library runs only with permission. This library ends the process as soon as it is loaded.
 #[test]
-fn native_code_runs_where_it_is_allowed_alone() {
+fn native_code_runs_only_with_permission() {
     let folder = folder("allowed");
     let source = folder.join("fatal.c");
     fs::write(
@@ -266,9 +266,9 @@ fn native_code_runs_where_it_is_allowed_alone() {
     }
 }
 
-/// What `make device-header` installs is all that a library needs.
+/// A library needs only the files that `make device-header` installs.
 #[test]
-fn the_installed_header_is_enough() {
+fn installed_header_is_sufficient() {
     let folder = folder("installed");
     let run = |program: &str, args: &[&str]| {
         let path = folder.join("lib/pkgconfig");
