@@ -44,7 +44,7 @@ pub enum BuildError {
     Identity(u16, u16),
     /// There is no such BAR, or a 64-bit BAR is in the last register.
     #[error(
-        "BAR {0}, expected 0 to 5 (bridges: 0 and 1; virtual functions: none), not the last for a 64-bit one"
+        "BAR {0}, expected 0 to 5 (bridges: 0 and 1; virtual functions have no BARs), not the last for a 64-bit one"
     )]
     BarIndex(u8),
     /// The register belongs to another BAR.
@@ -115,7 +115,7 @@ pub enum BuildError {
     Extended {
         /// The illegal value, and the legal ones.
         id: u16,
-        /// What is wrong, and what is legal.
+        /// The illegal value, and the legal ones.
         why: &'static str,
     },
 }

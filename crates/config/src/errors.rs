@@ -498,7 +498,7 @@ fn unsupported_detected(error: Uncorrectable) -> u32 {
     }
 }
 
-/// Returns the bits that a status register of this function implements: those that hardware logs and software can clear.
+/// Returns the bits that a status register of this function implements: the bits that hardware sets and software can clear.
 fn implemented(register: &Register) -> u32 {
     register.access.rw1c | if register.access.rw1c == 0 { register.access.sticky } else { 0 }
 }

@@ -80,7 +80,7 @@ pub struct Field {
     pub kept_by_flr: bool,
     /// Shows a state outside configuration space, such as presence: no reset changes it.
     pub state: bool,
-    /// What the bits change; empty if they are only a status, or inert.
+    /// Effect of the bits; empty if they are only a status, or inert.
     pub does: &'static str,
     /// Reason why a write has no effect, although software may write the bits.
     pub inert: Option<&'static str>,
@@ -506,7 +506,7 @@ mod tests {
     use crate::register::Structure;
 
     #[test]
-    fn a_line_of_several_registers_names_those_that_are_meant() {
+    fn names_registers_that_contain_the_bits() {
         let rows: [(Structure, u16, u32, &str); 14] = [
             (crate::ext::sriov::TABLE, crate::ext::sriov::CONTROL, 0xffff, "SR-IOV Control"),
             (header::TYPE_0_HEADER, header::COMMAND_STATUS, 0xffff, "Command"),

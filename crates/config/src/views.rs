@@ -90,7 +90,7 @@ impl ConfigSpace {
         Rcb::new(if is_128 { 128 } else { 64 }).unwrap_or_default()
     }
 
-    /// Attributes that the function may set in its requests; none without a PCI Express capability.
+    /// Attributes that the function may set in its requests; empty without a PCI Express capability.
     pub fn request_attributes(&self) -> Attributes {
         pcie::request_attributes(self.pcie_word(pcie::DEVICE_CONTROL), self.pcie_word(pcie::DEVICE_CONTROL_2))
     }

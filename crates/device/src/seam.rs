@@ -332,7 +332,7 @@ pub enum Output {
     Complete {
         /// The request.
         token: Token,
-        /// `span.byte_count()` bytes for a read, the value before an AtomicOp, none for a write; or the error.
+        /// `span.byte_count()` bytes for a read, the value before an AtomicOp, empty for a write; or the error.
         result: Result<Data, CompletionError>,
     },
     /// Gives up a request that will never be answered, because its requester has timed out. Its resources are released. Of

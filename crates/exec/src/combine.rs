@@ -24,7 +24,7 @@ pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
 }
 
 /// Returns the outputs of all futures, in order, when all have ended. Allocates nothing. A future that is not `Unpin`, such as
-/// that of an `async fn`, is passed as `Box::pin(future)`.
+/// the future of an `async fn`, is passed as `Box::pin(future)`.
 pub async fn join_array<F: Future + Unpin, const N: usize>(mut futures: [F; N]) -> [F::Output; N] {
     let mut outputs = [const { None }; N];
     poll_fn(|cx| {

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeping_task_goes_with_its_core() {
+    fn sleeping_task_is_dropped_with_core() {
         let (core, held) = (Core::<Nothing, ()>::new(PayloadPool::new()), Rc::new(()));
         let (sleep, kept) = (core.sleep_until(Time::from_ps(5)), Rc::clone(&held));
         core.exec.spawn(async move {

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_withdrawn_does_not_leave_and_the_rest_keeps_its_order() {
+    fn withdrawn_entries_never_leave() {
         let mut queue = OutQueue::default();
         let numbers: Vec<u64> = (0..5).map(|n| queue.push(Some(n), None)).collect();
         assert!(queue.withdraw(numbers[0]) && queue.withdraw(numbers[2]) && queue.withdraw(numbers[4]));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_made_and_dropped_for_ever_do_not_fill_it() {
+    fn dropped_writes_do_not_fill_queue() {
         let mut queue = OutQueue::default();
         for n in 0..3 * MAX_OUTPUTS {
             assert!(queue.has_room());

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cancelled_sleepers_are_neither_named_nor_kept() {
+    fn cancelled_sleepers_are_removed() {
         let mut timers = Timers::default();
         let mut first = None;
         timers.sleep(&mut first, Time::from_ps(u64::MAX - 1), Sleeper::Task(0));

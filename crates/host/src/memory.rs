@@ -374,7 +374,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
         /// Compares memory with a map from address to byte.
         #[test]
-        fn it_holds_what_was_written(accesses in prop::collection::vec((address(), 0..9000usize, 1..=255u8), 1..8)) {
+        fn memory_returns_written_bytes(accesses in prop::collection::vec((address(), 0..9000usize, 1..=255u8), 1..8)) {
             let memory = HostMemory::new(LOW, HIGH).unwrap();
             let pool = PayloadPool::new();
             let mut model = BTreeMap::new();
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_given_back_once_and_handed_out_again() {
+    fn frees_memory_once_and_reuses_it() {
         let memory = HostMemory::new(0x4000, 0x2000).unwrap();
         for _ in 0..1_000 {
             let (low, high) =

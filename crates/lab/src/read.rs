@@ -120,7 +120,7 @@ impl Place<'_> {
         Wrong::at(at.unwrap_or(name), format!("link of {what}, {}", fault.message))
     }
 
-    /// Place of `key` in the settings of slot `n`; otherwise that of the slot's name.
+    /// Place of `key` in the settings of slot `n`; otherwise the place of the slot's name.
     fn setting(&self, n: usize, slot: &Slot, key: &[&str]) -> Range<usize> {
         let n = n.to_string();
         let path = [&["slot", n.as_str(), slot.device.get_ref().as_str()], key].concat();
@@ -361,7 +361,7 @@ fn check_name<'a>(what: &str, spanned: &'a Spanned<String>, names: &mut BTreeSet
     let name = spanned.get_ref();
     if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
         let message =
-            format!("name {name:?}, expected 1 to {MAX_NAME} characters, none of them control characters");
+            format!("name {name:?}, expected 1 to {MAX_NAME} characters without control characters");
         return wrong(spanned.span(), message);
     }
     if what != "slot" && name == tree::ROOT {
@@ -386,7 +386,7 @@ fn check_tree(lab: &Lab) -> Checked {
         let idle = host.0.checked_sub(1).and_then(|n| lab.external_host.get(n as usize));
         if let Some(idle) = idle.filter(|_| root_ports == 0) {
             let name = idle.name.get_ref();
-            let message = format!("external host `{name}`: nothing hangs on it; name it as a parent");
+            let message = format!("external host `{name}` is unused; name it as a parent");
             return wrong(idle.name.span(), message);
         }
     }

@@ -26,7 +26,7 @@ fn fault((key, message): Unused) -> LinkFault {
     LinkFault::new(if key.starts_with("phases") { "vc" } else { key }, message)
 }
 
-/// The keys of `common` that the slot's `own` table does not override, among those that are checked here.
+/// The keys of `common` that the slot's `own` table does not override, as far as they are checked here.
 fn inherited(common: &Link, own: &Link) -> Link {
     let mut link = common.clone();
     link.vc = link.vc.filter(|_| own.vc.is_none());

@@ -20,7 +20,7 @@ impl RunContext {
         self.0.get(&TypeId::of::<T>())?.downcast_ref()
     }
 
-    /// Returns the value of type `T`. If there is none, adds the default value first.
+    /// Returns the value of type `T`. Adds the default value first, if necessary.
     pub fn get_or_default<T: Default + 'static>(&mut self) -> &mut T {
         let any = self.0.entry(TypeId::of::<T>()).or_insert_with(|| Box::new(T::default()));
         any.downcast_mut().expect("the key is the type of the value")

@@ -47,7 +47,7 @@ pub trait Model:
         Err(Fault::from(format!("model `{}` offers no transfers", Self::NAME)))
     }
 
-    /// What the lab must know before the model is plugged in.
+    /// Returns the model's requirements on the lab, before it is plugged in.
     fn needs(&self) -> Needs {
         Needs::default()
     }

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn one_basis_for_all_or_that_of_each() {
+    fn names_one_basis_or_basis_of_each_figure() {
         use Basis::{Assumed, Fitted};
         assert_eq!(Basis::in_words(&[("a", Fitted), ("b", Fitted)]), "fitted");
         assert_eq!(

@@ -48,7 +48,7 @@ impl ConfigSpace {
         Some(get(self.extended_word(ari::ID, ari::CAPABILITY)?, ari::NEXT_FUNCTION) as u8)
     }
 
-    /// Single Root I/O Virtualization; `None` if there is none.
+    /// Single Root I/O Virtualization; `None` without it.
     pub fn sriov(&self) -> Option<SriovState> {
         let layout = self.capabilities.layouts.sriov.as_ref()?;
         let start = self.extended_capability(sriov::ID)?;
@@ -62,7 +62,7 @@ impl ConfigSpace {
         layout.window(index, |dw| self.read(start + dw))
     }
 
-    /// Virtual channel resource `index`; `None` if there is none.
+    /// Virtual channel resource `index`; `None` without it.
     pub fn virtual_channel(&self, index: u8) -> Option<VcState> {
         let (layout, start) = self.vc_layout()?;
         layout.state(index, |dw| self.read(start + dw))

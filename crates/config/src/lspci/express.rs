@@ -265,7 +265,7 @@ fn link_settings_2(own: &mut Own<'_>, port: Option<PortType>) {
             ", Crosslink{CROSSLINK+} Retimer{23+} 2Retimers{24+} DRS{DRS+}",
         ]);
     }
-    // A target speed of 0 is shown as the lowest speed.
+    // A target speed of 0 counts as the lowest speed.
     own.at(LINK_CONTROL_2).show(&[
         "\t\tLnkCtl2: Target Link Speed: {TARGET_SPEED|2.5GT/s|2.5GT/s|5GT/s|8GT/s|16GT/s|32GT/s|64GT/s|Unknown}, ",
         "EnterCompliance{ENTER_COMPLIANCE+} SpeedDis{AUTONOMOUS_SPEED_DISABLE+}",

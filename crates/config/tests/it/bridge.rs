@@ -147,7 +147,7 @@ fn isa_and_vga() {
 }
 
 #[test]
-fn secondary_bus_reset_is_told_when_it_changes() {
+fn secondary_bus_reset_change_has_effect() {
     let mut space = space();
     let both = Effects::SECONDARY_BUS_RESET | Effects::BRIDGE;
     let reset = bridge_control::SECONDARY_BUS_RESET;
@@ -177,7 +177,7 @@ fn a_function_with_a_type_0_header_is_no_bridge() {
 }
 
 #[test]
-fn impossible_bridges_are_refused() {
+fn rejects_impossible_bridges() {
     let base = || Builder::type1(identity());
     let slot = Some(SlotLayout::default());
     let rows = [

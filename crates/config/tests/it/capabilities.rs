@@ -76,7 +76,7 @@ fn msi_forms() {
 }
 
 #[test]
-fn masks_are_told() {
+fn msi_mask_write_has_effect() {
     let options = MsiOptions { masking: true, ..MsiOptions::default() };
     let mut space = type0().msi(MsiLayout { vectors: 32 }).msi_options(options).build().unwrap();
     assert_eq!(space.write(0x14, 0b0001, 0x81), Effects::MSI);
@@ -154,7 +154,7 @@ fn capabilities_of_ports() {
 }
 
 #[test]
-fn link_control_tells_what_is_asked() {
+fn link_control_write_has_effects() {
     let mut space = type1().pcie(PcieLayout::port(PortType::Downstream)).build().unwrap();
     let at = 0x10 + pcie::LINK_CONTROL;
     assert_eq!(space.write(at, 0b0001, 1 << 5), Effects::RETRAIN_LINK);

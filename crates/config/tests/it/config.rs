@@ -188,7 +188,7 @@ fn completion_timeout_rows() {
 }
 
 #[test]
-fn flr_is_asked_for_and_reads_zero() {
+fn flr_bit_reads_zero() {
     let mut space = space();
     let asked = space.write(DEVICE_CONTROL, 0b0011, 0x2910 | device_control::INITIATE_FLR);
     assert_eq!(asked, Effects::FUNCTION_LEVEL_RESET);
@@ -288,7 +288,7 @@ fn status_bits_are_set_by_hardware_and_cleared_by_software() {
 }
 
 #[test]
-fn impossible_layouts_are_refused() {
+fn rejects_impossible_layouts() {
     let base = || Builder::type0(Identity::default());
     let named = |vendor, device| Builder::type0(Identity { vendor, device, ..Identity::default() });
     let rows = [

@@ -128,7 +128,7 @@ fn every_uncorrectable_error_by_every_branch() {
 }
 
 #[test]
-fn what_a_function_does_not_implement_leaves_no_status() {
+fn unimplemented_errors_set_no_status() {
     let mut space = endpoint(1);
     for error in [Uncorrectable::SurpriseDown, Uncorrectable::McBlockedTlp, Uncorrectable::TlpPrefixBlocked] {
         let _ = space.log(ErrorReport::new(error));
@@ -283,7 +283,7 @@ fn the_first_error_holds_the_log_until_it_is_cleared() {
 /// A masked error only sets its status. If the First Error Pointer named it before, it must not become the first error again:
 /// the next unmasked error gets pointer and header, without overflow.
 #[test]
-fn the_first_error_pointer_names_nothing_once_its_bit_is_cleared() {
+fn first_error_pointer_is_invalid_after_clear() {
     let mut space = endpoint(1);
     set(&mut space, aer::CORRECTABLE_MASK, 0);
     enable(&mut space, 0xf);
@@ -433,7 +433,7 @@ fn set_dpc(space: &mut ConfigSpace, dw: u16, byte_enables: u8, value: u32) -> Ef
 
 /// DPC Trigger Enable (`§7.9.15.3`), reason, whether it triggers, DPC Status and Error Source ID (`§7.9.15.4`).
 #[test]
-fn what_triggers_containment() {
+fn containment_triggers() {
     let source = Bdf::from_bits(0x0310);
     for (trigger, reason, triggers, logged) in [
         (0b00, DpcReason::FatalMessage(source), false, 0),
@@ -448,7 +448,7 @@ fn what_triggers_containment() {
         let mut space = root_port();
         set_dpc(&mut space, 1, 0b0100, trigger << 16);
         assert_eq!(space.dpc_trigger(reason), triggers, "{trigger} {reason:?}");
-        // RP PIO First Error Pointer: none.
+        // RP PIO First Error Pointer is all ones.
         assert_eq!(dpc_word(&space, 2), logged | 0x1f00, "{trigger} {reason:?}");
         assert_eq!(space.dpc().unwrap().triggered, triggers);
         assert!(!space.dpc_trigger(reason), "not twice");

@@ -436,7 +436,7 @@ fn channels_without_tables_are_not_weighted() {
 }
 
 #[test]
-fn what_hardware_sets() {
+fn hardware_sets_status_bits() {
     let mut space = endpoint();
     space.set_lane_error(1);
     space.set_lane_error(2); // the link has two lanes
@@ -451,7 +451,7 @@ fn what_hardware_sets() {
 }
 
 #[test]
-fn impossible_declarations_are_refused() {
+fn rejects_impossible_declarations() {
     let at = |id| move |error: &BuildError| matches!(error, BuildError::Extended { id: it, .. } if *it == id);
     let refused = |builder: Builder, id: u16| {
         let error = builder.build().err().unwrap();

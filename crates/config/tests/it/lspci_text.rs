@@ -140,7 +140,7 @@ proptest! {
 
 /// Invalid bytes never cause a panic or an endless list.
 #[test]
-fn any_bytes_are_shown() {
+fn seeds_never_panic() {
     for fill in [0x00, 0xff, 0x40, 0x41, 0x10, 0x01] {
         for len in [0, 3, 64, 256, 4096] {
             let text = function(&Space(&vec![fill; len]), &[1; 7], Detail { fields: true });
@@ -153,7 +153,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_bytes_are_shown(bytes in prop::collection::vec(any::<u8>(), 4096)) {
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 4096)) {
         function(&Space(&bytes), &[1; 7], Detail { fields: true });
     }
 }
@@ -179,7 +179,7 @@ fn fields_by_name() {
 
 /// Every name in braces in the texts is a field.
 #[test]
-fn texts_name_fields_that_there_are() {
+fn texts_name_existing_fields() {
     for space in all() {
         let text = function(&Space(&bytes(&space)), &[0; 7], PLAIN);
         assert!(!text.contains('{'), "{text}");

@@ -47,7 +47,7 @@ fn every_writable_field_is_explained() {
 }
 
 #[test]
-fn inert_bits_say_why() {
+fn inert_bits_have_reasons() {
     let all = inert();
     let cache_line = all.iter().find(|i| i.field == "Cache Line Size").unwrap();
     assert_eq!((cache_line.bits, cache_line.capability), (0xff, "Type 0 configuration header"));

@@ -16,7 +16,7 @@ const BAR: BarIndex = BarIndex(0);
 const SOURCE: u64 = 0;
 const TARGET: u64 = 8;
 const LENGTH: u64 = 16;
-/// Write: starts a copy. Read: copies done, and those that failed in bits 31:16.
+/// Write: starts a copy. Read: copies done, and failed copies in bits 31:16.
 const CONTROL: u64 = 24;
 const VECTOR: u16 = 1;
 

@@ -88,7 +88,7 @@ fn its_future_ends_with_its_last_result() {
 }
 
 #[test]
-fn a_class_without_room_stops_its_requests_alone() {
+fn full_class_stops_only_its_own_requests() {
     let ended = Ended::default();
     let mut rig = Rig::new(device(1, &ended));
     rig.open[Class::NonPosted.index()] = false;
@@ -100,7 +100,7 @@ fn a_class_without_room_stops_its_requests_alone() {
 }
 
 #[test]
-fn a_reset_drops_it_with_the_tasks() {
+fn reset_drops_generator_with_tasks() {
     let ended = Ended::default();
     let mut rig = Rig::new(device(1, &ended));
     rig.settle();

@@ -111,7 +111,7 @@ fn one_engine_serves_functions_in_the_order_of_their_doorbells() {
 }
 
 #[test]
-fn an_engine_hears_what_each_of_its_functions_is_told() {
+fn engine_gets_settings_of_each_function() {
     let engine = SharedEngine::new(Copier::default());
     for (n, mps) in [(1, 128), (2, 256)] {
         let mut function = engine.function(n);

@@ -109,7 +109,7 @@ fn bar(address: u64, size: u64) -> Option<FoundBar> {
 }
 
 #[test]
-fn a_function_is_found_placed_and_enabled() {
+fn finds_places_and_enables_function() {
     let space = builder()
         .bar(0, Bar::memory32(0x1000))
         .bar(1, Bar::io(16))
@@ -184,7 +184,7 @@ fn absent_functions_are_skipped_and_slow_ones_waited_for() {
 }
 
 #[test]
-fn a_payload_size_beyond_the_function_is_refused() {
+fn rejects_payload_size_beyond_function() {
     let mut bus = Bus::default().with("01:00.0", builder().build().unwrap());
     let mut port = port(1);
     port.policy.mps = MpsPolicy::Fixed(Mps::new(1024).unwrap());

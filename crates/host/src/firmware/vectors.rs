@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vectors_are_aligned_and_given_again_once_taken_back() {
+    fn vectors_are_aligned_and_reused() {
         let mut vectors = Vectors::new((32, 63));
         let given: Vec<_> = [(1, 1), (4, 4), (2, 2)].map(|(n, a)| vectors.give(n, a)).into();
         assert_eq!(given, [Some(32), Some(36), Some(40)]);

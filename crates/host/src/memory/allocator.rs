@@ -103,7 +103,7 @@ mod tests {
     proptest! {
         /// Allocations are aligned, inside the range, and apart from each other; once all are given back, the whole range is free.
         #[test]
-        fn nothing_is_handed_out_twice(steps in prop::collection::vec(step(), 1..80)) {
+        fn allocations_never_overlap(steps in prop::collection::vec(step(), 1..80)) {
             let mut allocator = Allocator::new(0x100, 0x1100);
             let mut taken: Vec<(u64, u64)> = Vec::new();
             for step in steps {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_goes_first() {
+    fn reuses_freed_addresses_first() {
         let mut allocator = Allocator::new(0x1000, 0x4000);
         let [a, b, c] = [0x100, 0x800, 0x100].map(|len| allocator.take(len, 64).unwrap());
         assert_eq!((a, b, c), (0x1000, 0x1100, 0x1900));

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_written_takes_room() {
+    fn only_written_pages_take_memory() {
         let pages = Pages::new(LOW_END, MAX_HIGH_BYTES).unwrap();
         let mut bytes = [1; 8];
         assert!(pages.read(HIGH_START + MAX_HIGH_BYTES - 8, &mut bytes) && bytes == [0; 8]);

@@ -119,7 +119,7 @@ fn sleeping_until_the_past_does_not_wait_and_until_never_waits_for_ever() {
 }
 
 #[test]
-fn tasks_beyond_the_limit_are_refused_and_their_places_come_back() {
+fn rejects_tasks_beyond_limit_until_others_end() {
     run(async |cpu, _| {
         let tasks: Vec<_> = (0..MAX_TASKS).map(|_| cpu.spawn(cpu.sleep(ps(5)))).collect();
         let mut refused = 0;
@@ -219,7 +219,7 @@ fn long_accesses_are_split_at_4_kib() {
 }
 
 #[test]
-fn an_answer_of_the_wrong_length_is_bad() {
+fn rejects_answer_of_wrong_length() {
     for bytes in [&[0u8; 3][..], &[0; 5], &[]] {
         let mut host = Host::new(async |cpu: Cpu| cpu.read_u32(0xf000_0000).await.map(|_| ()));
         let read = host.next();

@@ -23,7 +23,7 @@ mod tests {
     use plug::file::Folder;
 
     #[test]
-    fn figures_of_another_generation_are_named() {
+    fn reports_figures_of_other_generation() {
         for (name, rate, expected) in [
             ("xeon-e5-2637v3", Rate::Gt8, None),
             ("ideal", Rate::Gt32, None),

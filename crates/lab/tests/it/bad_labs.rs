@@ -22,7 +22,7 @@ fn refused(text: &str) -> FileErrors {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
+fn reports_errors_with_place_and_legal_values() {
     let memory = |more: &str| lab("memory", more);
     let nic = |more: &str| lab("simple-nic", more);
     let bench = |more: &str| lab("pcie-bench", more);
@@ -347,7 +347,7 @@ fn assert_told(text: &str, expected: &[((usize, usize), &str)]) {
 
 /// All errors of a kind are reported together, in the order of places: first TOML syntax, then types and single keys.
 #[test]
-fn all_errors_of_a_file_are_told_at_once() {
+fn reports_all_errors_of_file_together() {
     assert_told(
         "version = 1 1\nseed = = 2\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n",
         &[((1, 11), "must be quoted"), ((2, 8), "extra `=`"), ((2, 10), "unexpected key or value")],
@@ -416,7 +416,7 @@ fn all_errors_of_a_file_are_told_at_once() {
 
 /// An error in a common key is reported once, however many links use it.
 #[test]
-fn a_common_key_is_told_once() {
+fn reports_error_in_common_key_once() {
     let second = "[[slot]]\nname = \"b\"\ndevice = \"memory\"\n";
     let text = lab("memory", &format!("{second}[link]\npropagation_ps = 1_000_001\n"));
     assert_told(&text, &[((9, 18), "propagation_ps of 1000001, expected 0 to 1000000")]);
@@ -424,7 +424,7 @@ fn a_common_key_is_told_once() {
 
 /// A common setting may be valid for only some of the links.
 #[test]
-fn a_common_key_that_one_slot_uses_is_taken() {
+fn accepts_common_key_that_one_slot_uses() {
     let second = "[[slot]]\nname = \"b\"\ndevice = \"memory\"\n";
     let rows = [
         ("port_buffer_tlps = 4", "flow_control = \"none\""),
@@ -449,7 +449,7 @@ fn folder(name: &str) -> PathBuf {
 
 /// Paths of profiles are relative to the lab. An error in a profile has its own place.
 #[test]
-fn profiles_of_ones_own() {
+fn reads_profiles_by_path() {
     let folder = folder("own-profiles");
     let (host, card) = (HOSTS.get("ideal").unwrap().text, CARDS.get("ideal").unwrap().text);
     let path = folder.join("lab.toml");
@@ -520,7 +520,7 @@ fn profiles_of_ones_own() {
 }
 
 #[test]
-fn a_file_that_is_not_there() {
+fn reports_missing_file() {
     let shown = read(&models(), Path::new("/nonexistent/lab.toml")).unwrap_err().to_string();
     assert!(shown.starts_with("/nonexistent/lab.toml: No such file"), "{shown}");
     let folder = folder("not-text");
@@ -532,7 +532,7 @@ fn a_file_that_is_not_there() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn any_text_is_read_or_refused(text in "\\PC{0,200}") {
+    fn reads_or_rejects_any_text(text in "\\PC{0,200}") {
         if let Err(error) = parse(&models(), Path::new("any.toml"), &text) {
             prop_assert!(!error.to_string().is_empty());
         }
@@ -554,7 +554,7 @@ fn hot_plug_needs_interrupts_of_the_root_port() {
 
 /// Rows: text after a lab with a hot-plug capable slot `a`, another slot `b`, and a switch `s`; the error message.
 #[test]
-fn outages_that_cannot_be_are_refused() {
+fn rejects_impossible_outages() {
     let base = "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"mmio\"\nhot_plug = true\n[[slot]]\nname = \"b\"\ndevice = \"mmio\"\nparent = \"s\"\n[[switch]]\nname = \"s\"\n";
     let outage = |slot: &str, kind: &str, from: u64, until: &str| {
         format!("[[outage]]\nslot = \"{slot}\"\nkind = \"{kind}\"\nat_us = {from}\n{until}\n")
@@ -624,7 +624,7 @@ fn non_posted_credits_are_as_many_as_the_receiver_takes() {
 
 /// Eight switches of 31 ports need 8 x 33 buses, more than 8 bits can number. The error names the first switch without one.
 #[test]
-fn a_tree_of_too_many_buses_is_refused_at_its_place() {
+fn rejects_tree_beyond_255_buses() {
     let switches = |n: u32| -> String {
         (0..n).map(|n| format!("[[switch]]\nname = \"s{n}\"\ndownstream_ports = 31\n")).collect()
     };
@@ -637,7 +637,7 @@ fn a_tree_of_too_many_buses_is_refused_at_its_place() {
 }
 
 #[test]
-fn weights_are_refused_at_their_place() {
+fn rejects_weights_at_their_place() {
     let text = |weights: &str| {
         format!(
             "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\nparent = \"s\"\n[[switch]]\nname = \"s\"\narbitration = \"weighted\"\nweights = {weights}\n"

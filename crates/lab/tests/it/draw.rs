@@ -13,7 +13,7 @@ fn lines(more: &str) -> Vec<String> {
 
 /// Rows: keys, and the lines after the slot's line.
 #[test]
-fn what_a_link_has_of_its_own() {
+fn draws_settings_of_single_links() {
     let rows: [(&str, &[&str]); 10] = [
         ("", &[]),
         ("[link]\nreplay_timer = \"rev3\"\n", &[]),
@@ -54,7 +54,7 @@ fn what_a_link_has_of_its_own() {
 
 /// Rows: frames, first, then every, action, and the line.
 #[test]
-fn faults_in_words() {
+fn describes_faults() {
     let rows = [
         ("any", 50, 50, "corrupt", "fault on a, upstream: any frame corrupted, every 50th"),
         ("tlp", 1, 0, "drop", "fault on a, upstream: tlp dropped, the 1st"),

@@ -904,7 +904,7 @@ fn the_page_has_a_row_for_each_test_and_a_test_for_each_row() {
 
 /// Checks bit and severity of each row against the page.
 #[test]
-fn the_page_says_what_the_rows_do() {
+fn page_matches_rows() {
     let page = page_rows();
     for (name, make) in ROWS {
         let (row, cells) = (make(), &page[name]);

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 /// Bytes of the longest source line that an error shows.
 const MAX_LINE_BYTES: usize = 200;
 
-/// Characters before the legal values up to which a line is shown in full.
+/// Characters before the legal values up to which an error shows a line in full.
 const MAX_HEAD: usize = 300;
-/// Characters of the legal values, or of a line without any, that are shown in full.
+/// Characters of the legal values, or of a line without any, that an error shows in full.
 const MAX_TAIL: usize = 1_500;
 /// Characters that are kept at the beginning and at the end of a shortened text.
 const LEFT: [usize; 2] = [160, 60];
@@ -195,14 +195,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_shows_its_line() {
+    fn error_shows_its_line() {
         let text = "version = 1\nlanes = 3\n";
         let error = FileError::at(Path::new("a.toml"), text, 20..21, "3 lanes");
         assert_eq!(error.to_string(), "a.toml:2:9: 3 lanes\n2 | lanes = 3\n            ^");
     }
 
     #[test]
-    fn an_unknown_word_has_the_one_that_is_meant() {
+    fn suggests_nearest_known_word() {
         for (message, suggestion) in [
             ("unknown field `nmbers`, expected one of `step`, `numbers`", "; did you mean `numbers`?"),
             ("unknown field `lnaes`, expected `lanes`", "; did you mean `lanes`?"),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_loses_its_middle_and_keeps_the_legal_values() {
+    fn shortens_long_text_but_keeps_legal_values() {
         let long = "x".repeat(100_000);
         let error = FileError::whole(Path::new("a.toml"), format!("no model `{long}`, expected `a`, `b`"));
         assert!(error.message.starts_with("no model `xxx"), "{error}");

@@ -370,7 +370,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(512))]
 
         #[test]
-        fn what_is_written_is_read_and_a_cut_is_named_where_it_is(
+        fn reads_written_record_and_reports_cut(
             entries in entries(), cut in any::<prop::sample::Index>(),
         ) {
             let (bytes, begins, size) = written(&entries, u64::MAX);
@@ -387,7 +387,7 @@ mod tests {
 
         /// The entries that fit are read, then the mark that the record is full; the limit is never exceeded.
         #[test]
-        fn a_limit_is_kept_and_told(entries in entries(), limit in 0..600_u64) {
+        fn keeps_and_marks_size_limit(entries in entries(), limit in 0..600_u64) {
             let (bytes, begins, size) = written(&entries, limit);
             let (read, error) = all(&bytes);
             prop_assert_eq!(error, None);
@@ -398,7 +398,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_behind_the_head_are_read_or_refused(tail in proptest::collection::vec(0_u8..8, 0..200)) {
+        fn reads_or_rejects_any_bytes_after_head(tail in proptest::collection::vec(0_u8..8, 0..200)) {
             let (bytes, begins, _) = written(&[], u64::MAX);
             let _ = all(&[&bytes[..begins[0]], &tail].concat());
         }
@@ -406,7 +406,7 @@ mod tests {
 
     // Written by hand from the head of `record.rs`.
     #[test]
-    fn a_record_has_its_bytes() {
+    fn record_has_documented_bytes() {
         let input = Entry::Input { time: Time::from_ps(0x1_0002), place: 1, bytes: vec![9, 8].into() };
         let answer = Answer { place: 1, what: Answered::Atomic, address: 0x3000, bytes: vec![7; 4] };
         let (bytes, begins, _) = written(&[input, Entry::Answer(answer)], u64::MAX);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named_with_its_place() {
+    fn reports_invalid_records_with_position() {
         let (whole, begins, _) = written(&[], u64::MAX);
         let at = begins[0];
         let with = |tail: &[u8]| [&whole[..at], tail].concat();

@@ -66,7 +66,7 @@ fn frames_are_in_order_of_time_at_either_end() {
 /// A header that is changed on the link is not a valid TLP, but its frame is intact. The receiver's end of the link captures the
 /// changed header, and no later TLP is out of sequence.
 #[test]
-fn a_tap_shows_a_header_that_was_flipped_on_the_way_as_it_arrives() {
+fn tap_shows_flipped_header_as_received() {
     let text = "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"pcie-bench\"\n[slot.pcie-bench]\ntest = \"BW_RD\"\n\
                 size_bytes = 64\ntransfers = 100\n[[fault]]\nslot = \"card\"\ndirection = \"upstream\"\nframes = \"non-posted\"\n\
                 nth = 30\naction = \"flip-header\"\nheader_dw = 1\nheader_bits = 0xf0\n";

@@ -36,7 +36,7 @@ fn weights_are_kept_and_urgent_reads_go_first() {
 
 /// The wait of a strict-priority channel does not grow with the load of lower channels.
 #[test]
-fn the_load_below_does_not_matter() {
+fn lower_channel_load_does_not_affect_latency() {
     let lab = |interval_ps: u32| {
         format!(
             "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"traffic\"\n[slot.link]\nvc_arbitration = \"strict\"\n\

@@ -96,7 +96,7 @@ fn counters_that_go_on_have_times() {
 
 /// A packet NIC that is still warming up reports the rate of the warm-up, and names it so.
 #[test]
-fn a_warm_up_has_a_rate_and_is_named() {
+fn reports_rate_of_warm_up() {
     let lab = shipped("nic/dpdk.toml");
     let counters = run_to(&lab, 300_000).remove(0).1;
     for way in ["tx", "rx"] {
@@ -110,7 +110,7 @@ fn a_warm_up_has_a_rate_and_is_named() {
 
 /// A benchmark has no rate before it measures.
 #[test]
-fn a_benchmark_that_warms_up_has_no_rate() {
+fn benchmark_has_no_rate_during_warm_up() {
     let text = "version = 1\n[[slot]]\nname = \"b\"\ndevice = \"pcie-bench\"\n[slot.pcie-bench]\ntest = \"BW_RD\"\nwarm_up = 1000000\n";
     let counters = run_to(&own(text), 100_000).remove(0).1;
     assert!(figure(&counters, "warm_up_transfers") > 100.0, "{counters:?}");

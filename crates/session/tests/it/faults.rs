@@ -14,7 +14,7 @@ fn lab(more: &str) -> LabFile {
 
 /// Rows: keys of a fault of the device's frames, and the line of `riser check`.
 #[test]
-fn every_action_is_read_and_drawn() {
+fn reads_and_draws_every_action() {
     let rows = [
         ("frames = \"tlp\"\nnth = 1\naction = \"poison\"", "tlp poisoned, the 1st"),
         ("frames = \"nak\"\nnth = 2\naction = \"drop\"", "nak dropped, the 2nd"),

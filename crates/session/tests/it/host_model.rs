@@ -73,7 +73,7 @@ fn medians_differ_by_the_figures_of_the_profile() {
 /// The question that pcie-bench (SIGCOMM'18, section 8) leaves open, and both answers: two cards whose windows fit into the IOTLB
 /// one at a time, but not together.
 #[test]
-fn two_cards_meet_in_the_iotlb() {
+fn two_cards_compete_for_iotlb() {
     let misses = |name: &str| {
         let file =
             read(&devices::models(), &root().join("labs/host").join(name)).unwrap_or_else(|e| panic!("{e}"));
@@ -92,7 +92,7 @@ fn two_cards_meet_in_the_iotlb() {
 /// fast as without IOMMU. If it is larger, page walks limit them as measured (pcie-bench data, `bw_dma_win_sweep_rd_rnd_64.csv`, Cold, of
 /// this server: 26.23, 14.36, 10.70 and 9.84 Gb/s).
 #[test]
-fn bandwidth_falls_where_the_iotlb_ends() {
+fn bandwidth_falls_beyond_iotlb_reach() {
     let gbps = |host: &str, kib: u32| {
         let keys =
             format!("test = \"BW_RD\"\nwindow_bytes = {}\ntransfers = 6000\nwarm_up = 2000", kib << 10);
@@ -106,7 +106,7 @@ fn bandwidth_falls_where_the_iotlb_ends() {
 }
 
 #[test]
-fn what_a_host_has_not_cannot_be_chosen() {
+fn rejects_features_missing_in_host() {
     let lab =
         |host: &str| format!("version = 1\n[host]\n{host}\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n");
     let e5 = "profile = \"xeon-e5-2637v3\"\n";
@@ -139,7 +139,7 @@ fn what_a_host_has_not_cannot_be_chosen() {
 
 /// A lab's window for a function: a driver whose memory is outside of it gets no data.
 #[test]
-fn a_window_holds_a_card_back() {
+fn window_limits_dma_of_card() {
     let window = |address: u64| {
         format!(
             "iommu = \"4k\"\niommu_window = [{{ function = \"01:00.0\", address = {address}, bytes = 2147483648 }}]"

@@ -39,7 +39,7 @@ fn reads(place: &str) -> &'static str {
 /// inserted at 600 us. The old driver ends, the inserted card does all its work, and the neighbouring slot has the same
 /// results to the picosecond as without the events.
 #[test]
-fn a_card_that_goes_and_comes_back_starts_again() {
+fn reinserted_card_starts_again() {
     let rows = [
         ("pcie-bench", "test = \"BW_RD\"\nsize_bytes = 512\ntransfers = 8000"),
         ("pcie-bench", "test = \"BW_WR\"\nsize_bytes = 256\ntransfers = 10000"),
@@ -69,7 +69,7 @@ fn a_card_that_goes_and_comes_back_starts_again() {
 /// The host reads a register of the card when it is removed, at twelve times. A read that was sent ends by Completion Timeout,
 /// 10 ms later (the `ideal` host). The port above immediately rejects one that had not left it (`PCIe 5.0 §2.9.1`).
 #[test]
-fn a_read_under_way_ends_with_the_right_error() {
+fn outstanding_read_ends_with_right_error() {
     for place in ["root", "switch"] {
         let slot = slot(place, "mmio", reads(place));
         let (mut timeouts, mut refusals) = (0, 0);
@@ -97,7 +97,7 @@ fn a_read_under_way_ends_with_the_right_error() {
 
 /// The slot is empty when the host boots. The card is inserted at 400 us, and does all its work.
 #[test]
-fn a_card_that_was_not_there_comes_later() {
+fn brings_up_card_inserted_after_boot() {
     for place in ["root", "switch"] {
         for (device, keys) in [("mmio", "reads = 10"), ("traffic", TRAFFIC), ("simple-nic", "pings = 2")] {
             let late = run(&file(&slot(place, device, keys), &removal(0, Some(400))));
@@ -140,7 +140,7 @@ fn the_attention_button_empties_and_fills_a_slot() {
 
 /// To the host, a cut link looks like a removed card: when it is restored, everything starts again.
 #[test]
-fn a_cut_link_is_brought_up_when_it_comes_back() {
+fn brings_up_cut_link_after_restore() {
     for place in ["root", "switch"] {
         let slot = slot(place, "pcie-bench", "test = \"BW_RD\"\nsize_bytes = 512\ntransfers = 4000");
         let cut = "[[outage]]\nslot = \"card\"\nat_us = 250\nuntil_us = 30000\n";
@@ -155,7 +155,7 @@ fn a_cut_link_is_brought_up_when_it_comes_back() {
 /// Twenty removals and insertions under load. The last time the card does all its work, with the same functions as the first
 /// time.
 #[test]
-fn twenty_cycles_leave_nothing_behind() {
+fn twenty_hot_plug_cycles_leak_nothing() {
     for place in ["root", "switch"] {
         let slot = slot(place, "pcie-bench", "test = \"BW_RDWR\"\nsize_bytes = 256\ntransfers = 40000");
         // Completion Timeout, plus a quarter of a millisecond to work.
@@ -177,7 +177,7 @@ fn twenty_cycles_leave_nothing_behind() {
 
 /// Found by a random test: removed while the host enumerates, and inserted a microsecond later.
 #[test]
-fn a_card_out_and_in_during_enumeration_is_brought_up() {
+fn brings_up_card_reinserted_during_enumeration() {
     let slot = slot("switch", "pcie-bench", "test = \"BW_RDWR\"\nsize_bytes = 300\ntransfers = 1000");
     run(&file(&slot, &removal(60, Some(61))));
 }
@@ -187,7 +187,7 @@ proptest! {
 
     /// With events at any times, also while the host boots, the run succeeds, and no driver fails.
     #[test]
-    fn at_any_time_all_ends_well(
+    fn run_succeeds_with_events_at_any_time(
         times in proptest::collection::btree_set(1u64..6_000, 2..7),
         device in 0usize..5,
         below in any::<bool>(),
@@ -209,7 +209,7 @@ proptest! {
 
 /// How `riser check` shows a button, and rejected settings.
 #[test]
-fn buttons_are_drawn_and_judged() {
+fn draws_and_checks_buttons() {
     let lab = file(&slot("root", "mmio", ""), &press(7));
     assert!(draw(&lab.lab).contains("attention button of card at 7 us"), "{}", draw(&lab.lab));
     let rows = [
@@ -230,7 +230,7 @@ fn buttons_are_drawn_and_judged() {
 
 /// The shipped lab to its end: its head comment matches its report.
 #[test]
-fn the_lab_that_ships_does_what_it_says() {
+fn shipped_lab_matches_its_description() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/hotplug.toml");
     let told = run(&lab::read(&devices::models(), Path::new(path)).unwrap_or_else(|e| panic!("{e}")));
     let lines = lines(&told);

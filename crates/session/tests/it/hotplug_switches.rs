@@ -55,7 +55,7 @@ fn last<'a>(told: &'a [String], name: &str) -> &'a str {
 /// Rows: whose link, and the hot-plug capable port: the one above the link, or the one above that too. Everything below ends,
 /// is enumerated again, and does all its work; the neighbouring slot is not affected.
 #[test]
-fn what_is_below_a_switch_starts_again_when_its_link_is_back() {
+fn restarts_everything_below_switch_after_link_up() {
     let devices = [(READS, LONG.to_owned()), (LONG, raw()), (LONG, READS.to_owned())];
     for (card, fixed) in devices {
         for (link, upper, lower) in [("upper", true, false), ("upper", true, true), ("lower", false, true)] {
@@ -95,7 +95,7 @@ fn did_all(calm: &Session, stormy: &Session) -> bool {
 
 /// The link never comes back: the run still ends successfully, as when a card is removed.
 #[test]
-fn a_switch_that_stays_away_ends_what_was_below_it() {
+fn lost_switch_ends_everything_below() {
     for (link, kind) in [("upper", "cut"), ("lower", "cut"), ("upper", "removal"), ("lower", "removal")] {
         let told = lines(&run(&file(&tree(true, true, LONG, READS), &outage(link, kind, 300, None))));
         assert!(has(&told, "card: its port is gone"), "{told:#?}");
@@ -105,7 +105,7 @@ fn a_switch_that_stays_away_ends_what_was_below_it() {
 
 /// Pressed at 300 us and 7 ms: the drivers below are stopped in order, without an error, and start again.
 #[test]
-fn the_attention_button_of_a_switch_empties_all_below_it() {
+fn attention_button_of_switch_stops_everything_below() {
     let presses = outage("upper", "attention", 300, None) + &outage("upper", "attention", 7_000, None);
     let long = READS.replace("2000", "9000");
     let session = run(&file(&tree(true, false, BENCH, &long), &presses));
@@ -132,7 +132,7 @@ fn the_attention_button_of_a_switch_empties_all_below_it() {
 /// Neither port is hot-plug capable. Whether or not the link comes back, the run continues to the end of the others, then fails
 /// and reports the lost slots with their link.
 #[test]
-fn without_hot_plug_the_run_says_what_was_lost() {
+fn reports_lost_slots_without_hot_plug() {
     let rows = [("upper", "00:02.0", true), ("lower", "03:00.0", true), ("upper", "00:02.0", false)];
     for (link, port, hot_card) in rows {
         for until in [None, Some(600)] {
@@ -154,7 +154,7 @@ fn without_hot_plug_the_run_says_what_was_lost() {
 
 /// A slot that stays empty, in a lab with and without hot-plug: the others do all their work, and the run's end names it.
 #[test]
-fn a_function_that_never_answers_fails_at_the_end() {
+fn reports_function_that_never_answers() {
     for hot in [false, true] {
         let hot_slot = format!("[[slot]]\nname = \"other\"\nhot_plug = {hot}\n{READS}\n");
         let gone = format!("[[slot]]\nname = \"gone\"\n{READS}\n{hot_slot}");
@@ -170,7 +170,7 @@ fn a_function_that_never_answers_fails_at_the_end() {
 
 /// A failed slot is reported even if the others never end, here for lack of credits.
 #[test]
-fn what_has_failed_is_told_where_nothing_goes_on() {
+fn reports_failures_without_progress() {
     let waits = format!("[[slot]]\nname = \"waits\"\n{LONG}\n").replace("BW_RD", "BW_WR");
     let gone = format!("[[slot]]\nname = \"gone\"\n{READS}\n{waits}");
     let starved = "[[fault]]\nslot = \"waits\"\ndirection = \"downstream\"\nframes = \"update-fc\"\nnth = 1\nevery = 1\n\
@@ -183,7 +183,7 @@ fn what_has_failed_is_told_where_nothing_goes_on() {
 /// Links that are briefly down while firmware scans below them, and up again before they are read: functions that were reset
 /// are brought up again.
 #[test]
-fn a_reset_in_the_midst_of_enumeration_is_noticed() {
+fn detects_reset_during_enumeration() {
     let (raw, cut) = (raw(), |link: &str, at, until| outage(link, "cut", at, Some(until)));
     let cases = [
         (PINGS, raw.as_str(), cut("upper", 92, 93), "upper"),
@@ -213,7 +213,7 @@ proptest! {
     /// The run succeeds for any times at which links of two switches and a slot go down and come back, also while the host
     /// boots.
     #[test]
-    fn at_any_time_all_ends_well(
+    fn run_succeeds_with_events_at_any_time(
         upper in proptest::collection::btree_set(any_time(), 0..5),
         lower in proptest::collection::btree_set(any_time(), 0..5),
         card in proptest::collection::btree_set(any_time(), 0..3),

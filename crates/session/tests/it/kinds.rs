@@ -107,7 +107,7 @@ fn a_host_program_reads_and_writes_io_space() {
 }
 
 #[test]
-fn a_host_program_carries_atomics_out_on_a_device() {
+fn host_program_sends_atomics_to_device() {
     run(lab(), &Rc::default(), |cpu: Cpu, f: FoundFunction| async move {
         let at = f.address(0, 16)?;
         cpu.write_u64(at, 40).await.map_err(text)?;
@@ -154,7 +154,7 @@ fn an_endpoint_that_is_not_legacy_refuses_locked_reads() {
 }
 
 #[test]
-fn a_deferred_write_is_tried_again() {
+fn retries_deferred_write() {
     run(lab(), &Rc::default(), |cpu: Cpu, f: FoundFunction| async move {
         let at = f.address(0, 64)?;
         assert_eq!(cpu.write_deferrable(at, 3u32).await, Err(HostError::ConfigRetry));
@@ -323,7 +323,7 @@ fn read_tag(tlp: &tlp::Tlp) -> Option<u16> {
 
 /// Traffic Class, attributes, hint and PASID of a transfer appear in its TLPs, and completions have its Traffic Class.
 #[test]
-fn what_a_transfer_has_beside_arrives() {
+fn transfer_options_reach_tlps() {
     let device = working(|io, address| async move {
         let tc = TrafficClass::from_bits(5);
         let hint = tlp::Hint { st: 0x2a, ..tlp::Hint::default() };
@@ -413,7 +413,7 @@ proptest! {
 
     /// Compares with a plain computation: every returned value, and the final memory contents.
     #[test]
-    fn atomics_on_host_memory_do_what_a_reference_does(
+    fn atomics_on_host_memory_match_reference(
         steps in prop::collection::vec(step(), 1..40),
     ) {
         let mut memory = [0u128; 4];

@@ -73,7 +73,7 @@ fn channels_are_those_of_the_tables() {
 
 /// Each end's credits of a channel: its own keys override the link's.
 #[test]
-fn credits_of_a_channel_are_laid_over_those_of_the_link() {
+fn channel_credits_override_link_credits() {
     let keys = "[link]\nroot_credits = { posted_header = 20 }\n[[link.vc]]\nid = 3\nroot_credits = { posted_data = 64 }\n\
                 [[link.vc]]\nid = 4";
     let lab = file(keys).lab;
@@ -123,7 +123,7 @@ fn a_link_event_changes_the_link() {
 
 /// Error counts have the names of the JSON object; zero counts are omitted.
 #[test]
-fn errors_are_those_counts_that_are_not_zero() {
+fn errors_lists_nonzero_counts() {
     let mut report = run("");
     assert!(report.root_errors().is_empty());
     assert!(report.links[0].directions.iter().all(|direction| direction.errors().is_empty()));
@@ -160,7 +160,7 @@ fn errors_are_those_counts_that_are_not_zero() {
 
 /// Rows: keys, and the two times of the warning in nanoseconds. On a link without credits, REPLAY_TIMER is three times the Ack latency.
 #[test]
-fn a_replay_timer_shorter_than_the_round_trip_is_warned_of() {
+fn warns_of_replay_timer_below_round_trip() {
     // Gen2 x8 and 256 B: the Ack latency limit is 158 symbols of 2 ns; an Ack is one symbol on each lane.
     let gen2 = "[link]\ngen = 2\nlanes = 8";
     let rows = [

@@ -63,7 +63,7 @@ fn rows(folder: &Path, file: &str, test: &str) -> Vec<(u32, u32, u32, f64)> {
 /// Test, size, host offset, device offset and measured ns (`bw_dma_sz_sweep.csv` and `bw_dma_off_wr.csv` of
 /// hsw-Xeon-E5-2637v3_supermicro; those of ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0 agree to 0.1 %).
 #[test]
-fn writes_take_what_the_card_takes() {
+fn write_rate_matches_card() {
     let rows = [
         (16, 0, 0, 21.02),
         (64, 0, 0, 21.10),
@@ -109,7 +109,7 @@ fn writes_of_all_measured_sizes() {
 
 /// Size, and measured ns of one read and one alternating write (`bw_dma_sz_sweep.csv` of hsw-Xeon-E5-2637v3_supermicro).
 #[test]
-fn reads_and_writes_in_turn_share_the_card() {
+fn alternating_reads_and_writes_share_card() {
     for (size, measured) in
         [(64, 22.31), (128, 30.28), (256, 48.67), (512, 95.99), (1024, 186.86), (2048, 333.22)]
     {
@@ -122,7 +122,7 @@ fn reads_and_writes_in_turn_share_the_card() {
 /// 64 B, and the median by the card's clock on a host without latency: issue, done and push (245 ns) and the wire; by the
 /// command interface 128 ns less (lat_cmd_sizes.csv and lat_dma_sizes.csv: 120 to 133).
 #[test]
-fn latencies_are_told_in_ticks() {
+fn latencies_are_multiples_of_clock_ticks() {
     let median = |path: &str| {
         let keys = format!("test = \"LAT_RD\"\nsize_bytes = 64\ntransfers = 1001\npath = \"{path}\"");
         let mut latencies = run(&lab("ideal", "mps_bytes = 256", "nfp6000", &keys)).latencies_ps;

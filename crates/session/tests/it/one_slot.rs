@@ -121,7 +121,7 @@ fn its_report_is_text() {
 
 /// The tutorial states that a lost frame does no harm.
 #[test]
-fn a_lost_write_is_sent_again() {
+fn replays_lost_write() {
     let writes = FrameKind::Class(Class::Posted);
     let fault = FaultRule::new(LinkId(0), Direction::Upstream, writes, 2, FaultAction::Drop);
     let mut lab = plug(OneSlot { faults: vec![fault], ..OneSlot::default() }, true).unwrap();
@@ -134,7 +134,7 @@ fn a_lost_write_is_sent_again() {
 
 /// The tutorial shows the error if no interrupt comes.
 #[test]
-fn an_interrupt_that_never_comes_is_named() {
+fn names_interrupt_that_never_comes() {
     let mut lab = plug(OneSlot::default(), false).unwrap();
     let Stop::NoProgress(lines) = lab.fabric.run(Limits::default()) else { panic!("it went on") };
     assert!(lines.iter().any(|l| l.contains("waiting for interrupts of vector")), "{lines:?}");
@@ -142,7 +142,7 @@ fn an_interrupt_that_never_comes_is_named() {
 
 /// A program that polls memory and lets no time pass is stopped; otherwise it would hang.
 #[test]
-fn a_driver_that_spins_is_named() {
+fn names_spinning_driver() {
     let spin = |cpu: Cpu, _| async move {
         while cpu.memory().read_u32(0x2000) != Ok(7) {
             yield_now().await;
@@ -160,7 +160,7 @@ fn a_driver_that_spins_is_named() {
 
 /// With one vector, there is no vector 5: its caller gets an error.
 #[test]
-fn an_interrupt_that_is_not_there_is_an_error() {
+fn rejects_missing_interrupt_vector() {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let note = Rc::clone(&seen);
     let device = AsyncDevice::new(move |io: Io| {
@@ -186,7 +186,7 @@ fn an_interrupt_that_is_not_there_is_an_error() {
 
 /// If a run makes no progress, its error counts may be the reason.
 #[test]
-fn errors_stand_beside_who_waits() {
+fn reports_error_counts_without_progress() {
     let device = AsyncDevice::new(|io: Io| async move {
         while let Some(request) = io.next_request().await {
             if let Request::Write(write) = request
@@ -221,7 +221,7 @@ fn errors_stand_beside_who_waits() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn rejects_impossible_slot() {
     let link = Link { replay_buffer_bytes: Some(1), ..Link::default() };
     let error = plug(OneSlot { link, ..OneSlot::default() }, true).err().unwrap();
     assert!(error.starts_with("link: replay buffer of 1 bytes"), "{error}");

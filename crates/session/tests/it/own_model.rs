@@ -168,7 +168,7 @@ fn it_runs_and_reports() {
 }
 
 #[test]
-fn findings_are_told_once_as_they_occur() {
+fn reports_each_finding_once() {
     let lab = parse(&models(), Path::new("own.toml"), &lab("numbers = 4\nstep = 8\n")).unwrap();
     let mut session = Session::new(&LabFile { lab, base: ".".into() }).unwrap();
     let mut told = Vec::new();
@@ -180,7 +180,7 @@ fn findings_are_told_once_as_they_occur() {
 }
 
 #[test]
-fn what_is_wrong_is_told_at_its_place() {
+fn reports_errors_at_their_place() {
     for (settings, place, says) in [
         ("numbers = 0\n", "6:11", "numbers of 0, expected 1 to 100"),
         ("step = 6\n", "6:8", "step of 6, expected powers of two, 2 to 64"),
@@ -213,7 +213,7 @@ fn the_reference_has_it() {
 
 /// A table keeps its models if a second one has the same name.
 #[test]
-fn names_are_unique_and_usable() {
+fn rejects_duplicate_and_illegal_names() {
     #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
     struct Named<const N: usize> {}
     const NAMES: [&str; 4] = ["memory", "link", "My", ""];
@@ -237,7 +237,7 @@ fn names_are_unique_and_usable() {
 
 /// A capture could not distinguish these registers: the table keeps its models.
 #[test]
-fn registers_are_told_apart() {
+fn rejects_overlapping_registers() {
     const NIC: u16 = devices::device_id::SIMPLE_NIC;
     const fn of(device: u16, registers: &'static [DeviceRegister]) -> [FunctionRegisters; 1] {
         [FunctionRegisters { vendor: devices::VENDOR, device, registers }]

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// 4000 + 2000 frames in whole rings of 480, plus one ring: 6720; round trips: 1 + 16.
 #[test]
-fn the_labs_that_ship_run_to_their_end() {
+fn shipped_labs_run_to_their_end() {
     for (name, frames, interrupts) in
         [("simple", 6720, 2 * 6720), ("kernel", 6720, 2 * 168), ("dpdk", 6720, 0), ("round-trip", 17, 0)]
     {
@@ -32,7 +32,7 @@ fn the_labs_that_ship_run_to_their_end() {
 }
 
 #[test]
-fn settings_that_cannot_be_are_refused() {
+fn rejects_impossible_settings() {
     for (keys, says) in [
         ("send = \"pio\"", "send \"pio\", expected only with mode \"round-trip\""),
         ("mode = \"round-trip\"\ntraffic = \"tx\"", "round trips need frames that come back"),

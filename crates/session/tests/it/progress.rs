@@ -66,7 +66,7 @@ fn ends_or_goes_on(text: &str, memory_ns: u64) -> Result<(), String> {
 /// gem5's links drop TLPs that they have no room for. The disk's error messages about that find no room either; the disk waits
 /// for room and does not ask again and again at the same instant.
 #[test]
-fn a_disk_without_room_for_its_error_message_goes_on() {
+fn disk_continues_without_room_for_error_message() {
     for replay_buffer in [2, 3, 4] {
         let text = format!(
             "version = 1\n[link]\ngen = 2\nlanes = 8\nmps_bytes = 128\npropagation_ps = 0\nflow_control = 'none'\n\
@@ -82,7 +82,7 @@ fn a_disk_without_room_for_its_error_message_goes_on() {
 /// A REPLAY_TIMER that is shorter than the round trip: each TLP of an endpoint times out once, and causes an error message,
 /// which also times out. DMA and completions still make progress.
 #[test]
-fn error_messages_that_beget_each_other_do_not_keep_dma_back() {
+fn error_messages_that_cause_errors_do_not_stop_dma() {
     let text = "version = 1\n[link]\ngen = 3\nlanes = 8\nmps_bytes = 128\nreplay_timer = 'rev3'\npropagation_ps = 500_000\n\
                 replay_buffer_tlps = 1\n[[slot]]\nname = 'card'\ndevice = 'pcie-bench'\n[slot.pcie-bench]\n\
                 test = 'BW_RDWR'\nsize_bytes = 300\ntransfers = 200\nwarm_up = 0\n";
@@ -92,7 +92,7 @@ fn error_messages_that_beget_each_other_do_not_keep_dma_back() {
 /// REPLAY_TIMER is 6 ns and the round trip 8 ns, so each TLP of the disks is an error and causes a message. The link above them
 /// passes one TLP per 36 us. A configuration read takes 1.6 ms, and enumeration still goes on.
 #[test]
-fn enumeration_goes_on_among_messages_about_replays() {
+fn enumeration_continues_among_replay_errors() {
     let disk = "device = 'disk'\nparent = 'switch'\n[slot.disk]\nsectors = 4\nwrites = 'non-posted'\nrequest_bytes = 128\n";
     let text = format!(
         "version = 1\n[link]\ngen = 2\nlanes = 8\nmps_bytes = 128\npropagation_ps = 2000\nreplay_buffer_tlps = 3\n\

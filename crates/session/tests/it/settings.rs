@@ -33,7 +33,7 @@ fn settings(given: &[&str]) -> Overrides {
 }
 
 #[test]
-fn any_key_may_be_set() {
+fn overrides_any_key() {
     let given = [
         "seed = 7",
         "slot.nic.link.gen=5",
@@ -76,7 +76,7 @@ fn any_key_may_be_set() {
 }
 
 #[test]
-fn a_report_says_what_was_set() {
+fn report_lists_overrides() {
     let set = settings(&["slot.1.traffic.flow.f.count=5", "slot.nic.simple-nic.pings=2"]);
     let mut lab =
         Session::new(&read_with(&devices::models(), &file("settings-report.toml"), &set).unwrap()).unwrap();
@@ -90,7 +90,7 @@ fn a_report_says_what_was_set() {
 }
 
 #[test]
-fn what_is_wrong_with_a_setting_names_it() {
+fn errors_name_the_override() {
     let rows = [
         ("link.gen=9", "generation 9, expected 1, 2, 3, 4, 5"),
         ("slot.nic.link.gen='3'", "gen is string \"3\", expected 1, 2, 3, 4, 5"),

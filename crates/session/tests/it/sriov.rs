@@ -141,7 +141,7 @@ fn it_is_the_same_behind_a_switch() {
 }
 
 #[test]
-fn what_is_not_legal_is_refused() {
+fn rejects_illegal_settings() {
     let rows = [
         ("vfs = 257", "vfs of 257, expected 0 to 256"),
         ("window = 1025", "window of 1025, expected 0 to 1024"),
@@ -164,7 +164,7 @@ fn what_is_not_legal_is_refused() {
 
 /// An engine without virtual functions may interrupt by MSI, or by a level, and its driver moves as much.
 #[test]
-fn engines_interrupt_by_other_means_too() {
+fn engine_interrupts_by_msi_or_intx() {
     for (kind, counter) in [("msi-x", "interrupts"), ("msi", "interrupts"), ("intx", "intx_messages")] {
         let session = run(&format!("{}interrupts = \"{kind}\"\n", lab(0, 64, 1024, 32)));
         assert_moved(&session, 1, 64 * 1024);

@@ -73,7 +73,7 @@ fn functions_of_one_pool_have_no_tag_in_common() {
 }
 
 #[test]
-fn functions_have_tags_of_their_own_unless_a_lab_says_otherwise() {
+fn functions_have_separate_tags_by_default() {
     for keys in ["tags = 8\n", "tags = 8\ntags_per = \"function\"\n"] {
         let seen = run(3, keys);
         assert!(seen.shared > 0 && seen.most > 8, "{} under way", seen.most);

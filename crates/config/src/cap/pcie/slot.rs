@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The slot of a root or downstream port (`PCIe 5.0 §7.5.3.9` to `§7.5.3.11`, `§6.7`): its features, its control
-//! settings, and its events. What follows from an event is decided elsewhere.
+//! settings, and its events. The consequences of events are handled elsewhere.
 
 use super::{slot_capabilities, slot_control as bit};
 use crate::register::{get, put, those};

@@ -55,7 +55,7 @@ fn host() -> Host {
 }
 
 #[test]
-fn what_goes_meanwhile_disturbs_nothing_else() {
+fn removal_during_enumeration_does_not_affect_others() {
     let mut calm = host();
     let whole = found(&mut calm, &HostMap::default());
     assert_eq!(whole.len(), 9 - 1, "{:?}", ids(&whole));

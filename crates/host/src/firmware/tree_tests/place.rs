@@ -8,7 +8,7 @@ fn window(base: u64, size: u64) -> Window {
 }
 
 #[test]
-fn windows_hold_what_is_below_and_claim_nothing_else() {
+fn windows_cover_exactly_the_ranges_below() {
     let a = Node::endpoint().bar(0, 0, 0x1000).bar(1, 0, 0x20_0000).bar(2, 0xc, 1 << 30).rom(0x1_0000);
     let b = Node::endpoint().io_bar(0, 0x20).bar(1, 8, 0x1000);
     let mut host = Host::new([one_switch([a, b]), Node::root_port()]);
@@ -42,7 +42,7 @@ fn windows_hold_what_is_below_and_claim_nothing_else() {
 }
 
 #[test]
-fn what_64_bits_cannot_reach_stays_below_4_gib() {
+fn places_bars_below_4_gib_without_64_bit_windows() {
     let device = || Node::endpoint().bar(0, 4, 0x10_0000).bar(2, 0xc, 0x10_0000).bar(4, 8, 0x10_0000);
     let narrow = {
         let mut port = Node::root_port();
@@ -65,7 +65,7 @@ fn what_64_bits_cannot_reach_stays_below_4_gib() {
 }
 
 #[test]
-fn fixed_bars_stand_where_they_are_told_and_windows_go_with_them() {
+fn fixed_bars_determine_windows() {
     let device = Node::endpoint().bar(0, 0, 0x1000).bar(1, 0, 0x1000);
     let mut host =
         Host::new([one_switch([device.clone(), device.clone()]), Node::root_port().with(0, device)]);
@@ -91,7 +91,7 @@ fn fixed_bars_stand_where_they_are_told_and_windows_go_with_them() {
 
 /// Rows: impossible places, and the error.
 #[test]
-fn impossible_places_are_named() {
+fn reports_impossible_places() {
     let at = |bar, address| FixedPlace { path: path("01.0/00.0"), bar, address };
     let small = || Node::endpoint().bar(0, 0, 0x1000).bar(1, 0, 0x4000);
     let rows: Vec<(Node, Vec<FixedPlace>, &str)> = vec![
@@ -180,7 +180,7 @@ fn virtual_functions_have_their_bars_side_by_side() {
 }
 
 #[test]
-fn slots_with_hot_plug_keep_room_for_what_comes() {
+fn hot_plug_slots_reserve_room() {
     let slot = Node::downstream().hot_plug();
     let mut host = Host::new([Node::root_port().with(0, Node::switch([slot.clone(), slot]))]);
     let system = found(&mut host, &HostMap::default());

@@ -258,7 +258,7 @@ impl Serve for Anything {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
     #[test]
-    fn whatever_registers_say_it_ends(state in 1u64.., rarity in 8u32..200) {
+    fn enumeration_ends_with_random_registers(state in 1u64.., rarity in 8u32..200) {
         let mut host = Anything { state, rarity, requests: 0 };
         let vfs = VfPolicy::All;
         let map = HostMap { policy: Policy { vfs, ..Policy::default() }, ..HostMap::default() };

@@ -38,7 +38,7 @@ fn the_payload_size_is_the_least_on_the_path() {
 }
 
 #[test]
-fn a_slot_of_a_switch_takes_any_payload_size_and_that_of_a_root_port_is_chosen_again() {
+fn switch_slot_keeps_mps_and_root_slot_chooses_again() {
     let slot = Node::downstream().hot_plug();
     let mut host = Host::new([
         Node::root_port().with(0, Node::switch([slot, Node::downstream().with(0, Node::endpoint())])),
@@ -151,7 +151,7 @@ fn interrupts_are_given_in_the_order_msix_msi_line() {
 
 /// INTA to INTD of device n of a switch are rotated by n, and again by the root port's number (`PCIe 5.0 §2.2.8.1`).
 #[test]
-fn lines_turn_at_every_bridge() {
+fn interrupt_lines_rotate_at_every_bridge() {
     let device = |pin| Node::endpoint().pin(pin);
     let ports = [device(1), device(1), device(4)];
     let mut host = Host::new([one_switch(ports.clone()), one_switch(ports)]);

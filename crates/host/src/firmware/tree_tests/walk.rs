@@ -50,7 +50,7 @@ fn a_tree_is_found_depth_first() {
 }
 
 #[test]
-fn a_path_is_read_as_it_is_printed() {
+fn path_round_trips_through_text() {
     for text in ["01.0", "1f.7/00.0", "02.0/00.0/0a.1"] {
         assert_eq!(path(text).to_string(), text);
     }
@@ -63,7 +63,7 @@ fn a_path_is_read_as_it_is_printed() {
 }
 
 #[test]
-fn functions_are_looked_for_where_they_may_be() {
+fn scans_only_possible_functions() {
     // Below a link only device 0 exists, and functions 1 to 7 only if Header Type has the bit. Inside a switch
     // any device may exist.
     let slot = Node::root_port()
@@ -80,7 +80,7 @@ fn functions_are_looked_for_where_they_may_be() {
 }
 
 #[test]
-fn a_list_of_ari_functions_is_followed_where_the_port_above_forwards_them() {
+fn follows_ari_list_if_port_above_forwards_ari() {
     let last = small().ari(0);
     let device = |port: Node| {
         port.with(0, small().ari(5).multi_function()).with(5, small().ari(0xc8)).with(0xc8, last.clone())
@@ -123,7 +123,7 @@ fn chain(levels: usize) -> Node {
 }
 
 #[test]
-fn trees_may_be_deep_and_wide() {
+fn finds_deep_and_wide_trees() {
     let system = found(&mut Host::new([chain(8)]), &HostMap::default());
     let last = system.functions().last().unwrap();
     assert_eq!((system.len(), last.bdf(), last.path.0.len()), (18, bdf("11:00.0"), 18));
@@ -144,7 +144,7 @@ fn two_hundred_functions_are_found() {
 }
 
 #[test]
-fn trees_beyond_the_bus_numbers_are_refused() {
+fn rejects_tree_beyond_bus_numbers() {
     let error = enumerate_on(&mut Host::new([chain(200)]), &HostMap::default()).0.unwrap_err();
     let end = "function ff:00.0 (256 levels deep) needs bus number 256, expected 0 to 255: its chain of bridges is a loop";
     assert_eq!(error, end);
@@ -159,7 +159,7 @@ fn trees_beyond_the_bus_numbers_are_refused() {
 
 /// Endless lists, and headers of unknown types.
 #[test]
-fn broken_functions_are_named() {
+fn reports_broken_functions() {
     let mut head_loop = small();
     head_loop.set(mock::PCIE, head_loop.register(mock::PCIE) | 0x40 << 8, 0);
     let mut low = small().extended(0x0b, &[(0, 0), (0, 0)]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The place of a host: an outside program, such as a kernel or another simulator, is above a root complex of the lab.
 //!
-//! It issues configuration, memory, I/O and message requests, enumerates, gets the results of its requests, takes
+//! It issues configuration, memory, I/O and message requests, enumerates, receives results, takes
 //! interrupts in the form of their TLPs, and maps its own memory for DMA. riser runs no firmware and no drivers there.
 //! interrupts as their TLPs say them, and maps memory of its own for DMA. riser has neither firmware nor drivers there.
 

@@ -148,7 +148,7 @@ fn read_often(lab: &mut Driver, machine: &mut Machine, apart: Duration, count: u
 }
 
 #[test]
-fn latency_stays_flat_where_the_fabric_may_lag() {
+fn latency_stays_flat_if_fabric_may_lag() {
     let (mut lab, mut machine) = start(Clock::Lagging);
     let (record, capture) = (Bytes::default(), Bytes::default());
     let (path, text) = ("slow.toml".to_owned(), LAB.to_owned());
@@ -180,7 +180,7 @@ fn latency_stays_flat_where_the_fabric_may_lag() {
 
 /// The same host with a fabric that follows the wall clock: each read waits for the fabric's delay.
 #[test]
-fn latency_grows_where_the_fabric_keeps_to_the_wall() {
+fn latency_grows_if_fabric_follows_wall_clock() {
     let (mut lab, mut machine) = start(Clock::Wall);
     let mut joined = Vec::new();
     for _ in 0..2 {
@@ -196,7 +196,7 @@ fn latency_grows_where_the_fabric_keeps_to_the_wall() {
 
 /// With a fabric that is fast enough, no time is dropped: it follows the wall clock, except for naps while it is idle.
 #[test]
-fn nothing_is_dropped_where_the_fabric_is_fast_enough() {
+fn fast_fabric_drops_no_time() {
     WALL.set(Time::ZERO);
     let text = LAB.replace("\"slow\"", "\"memory\"");
     let file = parse_in(&devices::models(), Path::new("fast.toml"), &text, "".into()).unwrap();

@@ -97,7 +97,7 @@ fn run_pair(lab: &mut Driver) -> [Machine; 2] {
 }
 
 #[test]
-fn two_hosts_with_equal_buses_and_addresses_have_nothing_of_each_other() {
+fn two_hosts_with_equal_addresses_are_independent() {
     let mut lab = driver(PAIR);
     let machines = run_pair(&mut lab);
     for ((host, machine), data) in (1..).zip(&machines).zip([0x21, 0x42]) {
@@ -116,7 +116,7 @@ fn two_hosts_with_equal_buses_and_addresses_have_nothing_of_each_other() {
 
 /// An outside program replaces firmware and drivers of the slots at `root`.
 #[test]
-fn the_simulated_host_may_stand_outside() {
+fn simulated_host_can_be_outside() {
     let text = "version = 1\n[host]\noutside = true\n\
         [[switch]]\nname = \"a\"\n[[slot]]\nname = \"a1\"\ndevice = \"card\"\nparent = \"a\"\n";
     let refused = file(text).check_runs_alone().unwrap_err();
@@ -220,7 +220,7 @@ fn faults_end() {
 
 /// A reset clears all settings of a host, and does not affect the other host; it is replayed from a record.
 #[test]
-fn a_host_that_begins_anew_finds_all_as_it_was() {
+fn restarted_host_finds_reset_devices() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
     let mut machines = run_pair(&mut lab);
     let buses = |lab: &mut Driver, machine: &mut Machine| {
@@ -249,7 +249,7 @@ fn a_host_that_begins_anew_finds_all_as_it_was() {
 }
 
 #[test]
-fn commands_that_cannot_be_meant_are_refused() {
+fn rejects_invalid_commands() {
     let lab = driver(PAIR);
     let links: Door<Commands> = lab.door_named("links").unwrap();
     for (text, why) in [
@@ -345,7 +345,7 @@ fn again(record: &[u8]) -> Result<(Vec<u8>, RecordEnd, u64), ReplayError> {
 }
 
 #[test]
-fn a_record_runs_again_without_the_hosts_and_their_memory() {
+fn replays_record_without_hosts_and_memory() {
     let (record, capture) = live(u64::MAX);
     let (same, end, inputs) = again(&record).unwrap();
     assert!(inputs > 200 && capture.len() > 10_000);
@@ -366,7 +366,7 @@ fn a_record_runs_again_without_the_hosts_and_their_memory() {
 
 /// Inputs that are taken in time do not pile up if no program takes more.
 #[test]
-fn a_long_record_runs_again_to_its_end() {
+fn replays_long_record_to_its_end() {
     let (mut lab, record) = (driver(PAIR), Bytes::default());
     lab.record(Box::new(record.clone()), &recorded(), u64::MAX);
     let mut machine = Machine::new(&lab, "left", 0);
@@ -390,7 +390,7 @@ fn a_long_record_runs_again_to_its_end() {
 
 /// A host that never takes inputs gets an error.
 #[test]
-fn a_host_that_hears_nothing_fails_with_a_message() {
+fn rejects_host_that_takes_no_inputs() {
     let mut lab = driver(PAIR);
     let mut machine = Machine::new(&lab, "left", 0);
     lab.drain(us(20), |_| {});
@@ -405,7 +405,7 @@ fn a_host_that_hears_nothing_fails_with_a_message() {
 
 /// There are 1024 DWs, of four bytes each.
 #[test]
-fn a_register_that_there_is_not_is_refused() {
+fn rejects_missing_register() {
     let (id, function) = (HostReadId(0), Bdf::new(0, 1, 0).unwrap());
     for (register_dw, byte_enables, legal) in
         [(1023, 0xf, true), (1024, 0xf, false), (5000, 1, false), (3, 0x3f, false)]
@@ -420,7 +420,7 @@ fn a_register_that_there_is_not_is_refused() {
 }
 
 #[test]
-fn a_record_that_is_full_runs_as_far_as_it_goes() {
+fn replays_full_record_to_its_limit() {
     let (whole, _) = live(u64::MAX);
     let limit = whole.len() as u64 / 2;
     let (record, capture) = live(limit);
@@ -431,7 +431,7 @@ fn a_record_that_is_full_runs_as_far_as_it_goes() {
 
 /// The same inputs with other answers of memory are another run; the error has the position.
 #[test]
-fn what_differs_from_the_record_is_told() {
+fn reports_differences_from_record() {
     let (record, _) = live(u64::MAX);
     let read = [&[2, 0, 0, 0][..], &RAM.to_le_bytes(), &8_u32.to_le_bytes()].concat();
     let at = record.windows(read.len()).position(|bytes| bytes == read).unwrap();
@@ -461,7 +461,7 @@ fn what_differs_from_the_record_is_told() {
 }
 
 #[test]
-fn a_record_of_another_lab_is_refused() {
+fn rejects_record_of_another_lab() {
     let (record, _) = live(u64::MAX);
     let lab = Replay::new(&record, &models()).unwrap().lab().clone();
     assert_eq!(lab.check_same(&recorded()), Ok(()));
@@ -480,7 +480,7 @@ fn a_record_of_another_lab_is_refused() {
 
 /// Rows: illegal requests of a host, and the error. The run ends with this error.
 #[test]
-fn a_host_that_does_what_it_may_not_fails_with_a_message() {
+fn rejects_illegal_host_requests() {
     let map = |address, bytes| {
         let map = Map { address, bytes, access: MapAccess::Read };
         HostRequest::map(map, crate::external::machine::Ram(std::rc::Rc::default()))
@@ -512,7 +512,7 @@ fn a_host_that_does_what_it_may_not_fails_with_a_message() {
 }
 
 #[test]
-fn a_lab_names_its_hosts() {
+fn lists_hosts_of_lab() {
     let picture = draw(&file(PAIR).lab);
     assert!(picture.contains("host right (external), xeon-e5-2637v3\n └─ root port 0"), "{picture}");
     assert!(picture.contains("b2: card   bus 04"), "{picture}");
@@ -520,7 +520,7 @@ fn a_lab_names_its_hosts() {
     assert!(why.starts_with("host `left` is external, but no program is above it"), "{why}");
     for (from, to, why) in [
         ("parent = \"left\"", "parent = \"middle\"", "no parent `middle`: there are root, a, b, left, right"),
-        ("parent = \"left\"", "", "external host `left`: nothing hangs on it; name it as a parent"),
+        ("parent = \"left\"", "", "external host `left` is unused; name it as a parent"),
         ("name = \"left\"", "name = \"root\"", "a external host named `root`"),
         ("name = \"left\"", "name = \"right\"", "a second external host named `right`"),
         ("xeon-e5-2637v3", "xeon", "xeon"),
@@ -634,7 +634,7 @@ mod any {
 
         /// Every request of a host is answered, rejected or ends the host, without a panic, and the replay gives the same bytes.
         #[test]
-        fn whatever_a_host_asks_for_is_done_again(outputs in outputs(), is_up in any::<bool>()) {
+        fn replays_any_host_requests(outputs in outputs(), is_up in any::<bool>()) {
             let (mut lab, record, capture) = (driver(PAIR), Bytes::default(), Bytes::default());
             lab.record(Box::new(record.clone()), &recorded(), u64::MAX);
             let handle = lab.session_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();

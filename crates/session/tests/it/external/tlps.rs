@@ -153,7 +153,7 @@ fn capture(lab: &mut riser_session::Session) -> (Bytes, riser_session::CaptureHa
 }
 
 #[test]
-fn a_design_outside_serves_a_host_and_masters_its_memory_and_does_so_again() {
+fn outside_design_serves_host_accesses_memory_and_replays() {
     for clock in [Clock::Virtual, Clock::Wall, Clock::Lagging] {
         let ((mut lab, mut design), record) = (start(clock), Bytes::default());
         let (path, text) = ("rtl.toml".to_owned(), LAB.to_owned());
@@ -187,7 +187,7 @@ fn a_design_outside_serves_a_host_and_masters_its_memory_and_does_so_again() {
 
 /// Illegal outputs come back with the reason, and so do outputs without room.
 #[test]
-fn what_cannot_be_sent_comes_back() {
+fn returns_outputs_that_cannot_be_sent() {
     let (mut lab, mut design) = start(Clock::Wall);
     let address = 0x1000;
     // Before software has enabled the function.
