@@ -14,6 +14,6 @@ pub use digest::{digest, hash};
 pub use error::{FileError, FileErrors, brief};
 pub use folder::{Folder, Image, KeptFiles, MAX_KEPT_BYTES, MAX_KEPT_FILES};
 pub use overrides::{Overrides, key_path};
-pub use page::{Page, cell};
+pub use page::{Page, Section, cell};
 pub use schema::Schema;
 pub use source::{Source, Tree, Unread, place_of};

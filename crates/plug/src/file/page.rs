@@ -13,6 +13,14 @@ pub struct Page<'s> {
     done: BTreeMap<String, String>,
 }
 
+/// A section of a page.
+pub struct Section {
+    /// Its heading, such as `` `[link]` ``.
+    pub heading: String,
+    /// Its text, heading included.
+    pub text: String,
+}
+
 /// A table without a section so far: its path, heading and type.
 type Below<'s> = (String, String, &'s Value);
 
@@ -24,12 +32,21 @@ impl<'s> Page<'s> {
 
     /// Returns the table of the whole type under `heading`, then the tables in it.
     #[must_use]
-    pub fn tables(mut self, path: &str, heading: &str) -> String {
-        self.table(self.schema.root(), path, if heading.is_empty() { "Keys of the file" } else { heading })
+    pub fn tables(self, path: &str, heading: &str) -> String {
+        self.sections(path, heading).into_iter().map(|section| section.text).collect()
     }
 
-    /// Returns a section: the keys of `table`, which is at `path` of the file, then the tables below it.
-    fn table(&mut self, table: &'s Value, path: &str, heading: &str) -> String {
+    /// Returns the sections of [`tables`](Self::tables), in order.
+    #[must_use]
+    pub fn sections(mut self, path: &str, heading: &str) -> Vec<Section> {
+        let heading = if heading.is_empty() { "Keys of the file" } else { heading };
+        let mut sections = Vec::new();
+        self.table(self.schema.root(), path, heading, &mut sections);
+        sections
+    }
+
+    /// Adds a section with the keys of `table`, which is at `path` of the file, then the sections of the tables below it.
+    fn table(&mut self, table: &'s Value, path: &str, heading: &str, sections: &mut Vec<Section>) {
         let required = |key: &str| table["required"].as_array().is_some_and(|r| r.iter().any(|k| k == key));
         let all = table["properties"].as_object().into_iter().flat_map(Map::iter);
         let mut all: Vec<(&String, &Value)> = all.collect();
@@ -46,9 +63,9 @@ impl<'s> Page<'s> {
             let _ = writeln!(text, "| `{name}` | {kind} | {default} | {legal} | {meaning} |");
             choices += &choices_of(&key, name);
         }
-        let below: String =
-            below.iter().map(|(path, heading, table)| self.table(table, path, heading)).collect();
-        format!("{text}\n{choices}{below}")
+        let text = format!("{text}\n{choices}");
+        sections.push(Section { heading: heading.to_owned(), text });
+        below.iter().for_each(|(path, heading, table)| self.table(table, path, heading, sections));
     }
 
     /// Returns the heading of the section that documents the table at key `name`. The first such key of a type adds
