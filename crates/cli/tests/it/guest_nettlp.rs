@@ -258,7 +258,7 @@ fn a_lab_without_an_adapter_has_no_peers() {
     fs::write(&lab, "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n").unwrap();
     let run = |more: &[&str]| riser(&[&["guest", "run", &lab], more, &["--", "true"]].concat());
     for (more, why) in [
-        (&["--nettlp-allow", "127.0.0.2,all,rw"][..], "no slot of the lab has a `nettlp-adapter`"),
+        (&["--nettlp-allow", "127.0.0.2,all,rw"][..], "no slot of the lab has a NetTLP adapter"),
         (&["--nettlp-device", "127.0.0.2"], "--nettlp-allow"),
         (
             &["--nettlp-allow", "127.0.0.2,all,rw", "--nettlp-listen", "0.0.0.0"],

@@ -140,9 +140,9 @@ fn a_function_has_to_be_there() {
     let Some(outcome) = run(&scripts, &["a=card.virtfn0", "b=card.virtfn3"]) else { return };
     assert_eq!(outcome.code, 1);
     for expected in [
-        "host `a`: card.virtfn0: 0 virtual functions are enabled: the kernel that has the physical one enables them by sriov_numvfs",
-        "lab: start nobody: no guest of this name that has virtual functions: a, b",
-        "lab: kill a: it does not run",
+        "host `a`: card.virtfn0: 0 virtual functions are enabled; enable more with sriov_numvfs in the guest that has the physical function",
+        "lab: start nobody: no such guest with virtual functions; known guests: a, b",
+        "lab: kill a: it is not running",
         "guest `b` was never started: run `lab start b` in another guest",
     ] {
         assert!(outcome.stderr.contains(expected), "no `{expected}` in {}", outcome.stderr);
@@ -164,11 +164,11 @@ fn wrong_assignments_are_refused() {
         (&["root=card.virtfn0"], "the name `root` is already used"),
         (&["a=card.virtfn0", "a=card.virtfn1"], "there is a machine `a` already"),
         (&["a=card.virtfn0", "b=card.virtfn0"], "`card.virtfn0` is given twice"),
-        (&["a=card"], "`card` is no virtual function of this host: legal are card.virtfn0 to 3"),
-        (&["a=card.virtfn4"], "legal are card.virtfn0 to 3"),
-        (&["a=card.virtfn0", "b=card.virtfn00"], "legal are card.virtfn0 to 3"),
-        (&["a=card.virtfn+0"], "legal are card.virtfn0 to 3"),
-        (&["a=nic.virtfn0"], "legal are card.virtfn0 to 3"),
+        (&["a=card"], "host has no virtual function `card`; expected card.virtfn0 to 3"),
+        (&["a=card.virtfn4"], "expected card.virtfn0 to 3"),
+        (&["a=card.virtfn0", "b=card.virtfn00"], "expected card.virtfn0 to 3"),
+        (&["a=card.virtfn+0"], "expected card.virtfn0 to 3"),
+        (&["a=nic.virtfn0"], "expected card.virtfn0 to 3"),
     ] {
         let mut riser = command(&["guest", "serve", lab.to_str().unwrap()]);
         for name in ["root", "a", "b"]
