@@ -38,7 +38,7 @@ module dma_engine_pcie4_uscale_plus #(
     logic [3:0] msix_enable, msix_mask, flr_in_process, flr_done;
     logic [251:0] msix_vf_enable, msix_vf_mask, vf_flr_in_process, vf_flr_done;
 
-    // The block is told of one virtual function at a time, by the block's number.
+    // The block receives one virtual function at a time, by the block's number.
     logic vf_done;
     logic [7:0] vf_done_number;
     assign vf_done = vf_flr_done != '0;

@@ -414,7 +414,7 @@ module dma_engine_sequencer #(
     logic is_telling;
     logic [2:0] fetch_count, fetch_most;
     assign behind = seen_posted - fetched;
-    // Of the descriptor that is reported, or of the next one to be fetched.
+    // Place of the reported descriptor, or of the next one to fetch.
     assign place = (is_telling ? seen_done : fetched) & (seen_entries - 32'd1);
     assign place_address = words_read + {27'd0, place, 5'd0};
     always_comb begin

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Selects the next engine of one direction among those that want to move data: round robin, with as many shares per turn as the
-// weight.
+// Selects the next engine with data to move in one direction. Round robin, with as many shares per turn as the weight.
 // Handshake: `engine` is valid while `any`; `spent` reports that it has used a share, `over` that it has no more work.
 // An engine without work has no turn, and does not accumulate shares.
 module dma_engine_turns #(

@@ -135,7 +135,7 @@ local function show_all(kind, tvb, pinfo, root)
     set_columns(pinfo, protocol, one and show_rest(kind, tvb, pinfo, root, one, line) or line)
 end
 
--- Handles them in the first of two passes: nothing is shown, so only TLPs matter.
+-- Handles frames in the first of two passes. That pass displays no fields, so only TLPs matter.
 local function see_all(tvb, pinfo)
     local one = joined.first(tvb, "tlp")
     while one do

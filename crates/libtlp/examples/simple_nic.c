@@ -253,7 +253,7 @@ static int open_context(struct nettlp *nt, struct options *o, int tag, int dir)
 	return nettlp_init(nt);
 }
 
-/* Reads what the driver reports, and opens the tap and all contexts. Returns the name of what failed, or null. */
+/* Reads what the driver reports, and opens the tap and all contexts. Returns the name of the step that failed, or null. */
 static const char *open_nic(struct nic *nic, struct options *o)
 {
 	int failed = 0;

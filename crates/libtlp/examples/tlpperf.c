@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Measures DMA. Each thread has a context, with tags from -t, and one outstanding request, as in upstream's LibTLP.
- * Bytes are those of requests. Latency is that of reads, from the call of dma_read to its return.
+ * Counts the bytes of requests. Measures the latency of reads, from the call of dma_read to its return.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -69,7 +69,7 @@ struct nettlp {
  * Opens the socket of `nt`: port 0x3000 + tag, or 0x4000 + (tag & 0xf) if the adapter issues the requests. Sends nothing, does
  * not block.
  *
- * Returns 0; or -1, with errno EINVAL for an unknown `dir`, EFAULT for a null pointer, or that of socket(2), bind(2)
+ * Returns 0; or -1, with errno EINVAL for an unknown `dir`, EFAULT for a null pointer, or from socket(2), bind(2)
  * (EADDRINUSE: another context uses this tag on this address) or connect(2).
  */
 int nettlp_init(struct nettlp *nt);
@@ -107,7 +107,7 @@ ssize_t dma_write(struct nettlp *nt, uintptr_t addr, void *buf, size_t count);
 
 /*
  * Like dma_read, with requests of at most `mrrs` bytes, the path's Max_Read_Request_Size (4 to 4096; larger values count as
- * 4096), none across a 4 KiB boundary. Returns the total, `count`; or -1, also with EINVAL if `mrrs` is below 4.
+ * 4096). No request crosses a 4 KiB boundary. Returns the total, `count`; or -1, also with EINVAL if `mrrs` is below 4.
  */
 ssize_t dma_read_aligned(struct nettlp *nt, uintptr_t addr, void *buf, size_t count, size_t mrrs);
 
@@ -154,7 +154,7 @@ struct nettlp_cb {
  * no error: it may start later.
  *
  * Returns 0 within 50 ms of nettlp_stop_cb; or -1 with errno EINVAL (`nnts` is not 1 to 16), EFAULT (a null pointer), or
- * that of poll(2) or recv(2).
+ * from poll(2) or recv(2).
  */
 int nettlp_run_cb(struct nettlp **nt, int nnts, struct nettlp_cb *cb, void *arg);
 

@@ -34,7 +34,7 @@ wire is_memory = in0[28:24] == 5'b00000, is_completion = in0[28:24] == 5'b01010;
 wire [4:0] at = is_long ? in[126:122] : in[94:90];
 wire [2:0] which = at[2:0];
 wire [31:0] written = is_long ? in[159:128] : in[127:96];
-// Of a completion: the position of its first double-word, and the number of double-words.
+// The position of a completion's first double-word, and the number of double-words.
 wire [3:0] spot = in2[5:2];
 wire [4:0] words_in = has_data ? in0[4:0] : 5'd0;
 

@@ -194,7 +194,7 @@ fn sources(design: &Design, base: &Path) -> [Vec<PathBuf>; 2] {
 /// Returns the only instance of the block in the design of a file in `base`, and its source.
 ///
 /// # Errors
-/// If there is none, or a source cannot be read.
+/// The design has no block, or a source cannot be read.
 pub(crate) fn block_of(design: &Design, base: &Path) -> Result<(PathBuf, Instance), BuildError> {
     let [_, paths] = sources(design, base);
     find_block(design, &paths)
@@ -333,7 +333,7 @@ impl Build<'_> {
             ["include", "include/vltstd"].map(|path| format!("-I{}", verilator.join(path).display())),
         );
         flags.extend(["-DVL_USER_FATAL", "-DVL_USER_FINISH", "-DVL_USER_STOP"].map(str::to_owned));
-        // By name only: the file is in the folder of Verilator's library and in that of the design.
+        // By name only, because the file is in two folders: Verilator's library and the design.
         flags.extend(["-include", PRINT_FILE].map(str::to_owned));
         flags
     }

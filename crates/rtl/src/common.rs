@@ -132,7 +132,7 @@ impl<T> Leaving<T> {
         self.queues[class.index()].push_back(Waiting { from, stamp: 0, what });
     }
 
-    /// Returns true if an output of the class may be sent: none passes an earlier posted one (`PCIe 5.0 §2.4.1`).
+    /// Returns true if an output of the class may be sent: it must not pass an earlier posted one (`PCIe 5.0 §2.4.1`).
     pub(crate) fn is_due(&self, class: Class, cycle: u64) -> bool {
         let posted = self.queues[Class::Posted.index()].front().map_or(u64::MAX, |first| first.stamp);
         let first = self.queues[class.index()].front();

@@ -336,7 +336,7 @@ impl Design {
             }
         }
         if self.sources.is_empty() {
-            return Err("sources: none given; expected at least one".to_owned());
+            return Err("sources: empty list; expected at least one file".to_owned());
         }
         if self.clocks.len() > MAX_CLOCKS {
             return Err(format!("{} clocks; expected at most {MAX_CLOCKS}", self.clocks.len()));

@@ -66,7 +66,7 @@ pub(crate) enum Rule {
     Error(&'static str),
 }
 
-/// What limits the number of tags.
+/// Limit of the number of tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub(crate) enum TagsOf {
     #[error("the number of tags of the block")]

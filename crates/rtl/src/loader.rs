@@ -123,7 +123,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Checks the library at `path` without loading it: none of its code runs.
+    /// Checks the library at `path` without loading it. Its code does not run.
     ///
     /// # Errors
     /// Those of [`open`](Self::open) that its bytes show.
@@ -200,7 +200,7 @@ fn check_waves(path: &Path) -> Result<(), String> {
     match is_waves {
         true => Ok(()),
         false => {
-            Err("the file exists, and is not a waveform file (FST); expected a new name, or that of a waveform file"
+            Err("the file exists, and is not a waveform file (FST); expected a new name, or the name of a waveform file"
                 .into())
         }
     }

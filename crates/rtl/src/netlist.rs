@@ -109,7 +109,7 @@ impl Netlist {
 /// An open element that is relevant.
 enum Open {
     /// A block of the design: the edges that it waits for, the signals that it reads and writes outside its assignments, and the
-    /// assignments, each with what it reads and writes.
+    /// assignments, each with the signals that it reads and writes.
     Block(Driver, Vec<[Vec<usize>; 2]>),
     /// An assignment: the signals in each of its parts, the last of which is written, and its depth.
     Assignment {

@@ -80,7 +80,7 @@ mod tests {
     use tlp::{Bdf, Body, Data, MemoryOp, MemoryRequest, Repr, Span, Tag};
 
     #[test]
-    fn header_is_shown_as_on_the_wire() {
+    fn header_has_the_form_of_the_wire() {
         let span = Span::covering(0x1000, 64).unwrap();
         let (requester, tag) = (Bdf::from_bits(0x0100), Tag::from_bits(7));
         let read = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn credits_are_shown_by_class_with_infinite_flags() {
+    fn credits_have_classes_and_infinite_flags() {
         let of = |header, data| UnusedCredits { header, data };
         let here = [of(Some(12), Some(0x234)), of(Some(1), None), of(None, None)];
         let (mut shown, there) = (Shown::default(), [of(None, None); 3]);

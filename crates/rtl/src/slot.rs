@@ -122,7 +122,7 @@ impl Rtl {
         }
     }
 
-    /// Evaluates edges before `until`, up to one with an output. Returns false if there are none.
+    /// Evaluates edges before `until`, up to one with an output. Returns false if no edge is left.
     fn pass_edges(&mut self, until: Time) -> bool {
         let evals = self.clocks.before(until);
         let (Some(instance), false) = (&mut self.instance, evals.is_empty()) else { return false };

@@ -118,8 +118,8 @@ pub(crate) fn top(design: &Design) -> String {
     )
 }
 
-/// Returns stand-ins for the vendor's primitives, for those that the sources do not contain. Each output of a clock manager is the
-/// design's clock of the same frequency, or has no clock if there is none.
+/// Returns stand-ins for the vendor's primitives that the sources do not contain. Each output of a clock manager is the
+/// design's clock of the same frequency, or no clock if the design has no such clock.
 pub(crate) fn primitives(design: &Design) -> String {
     let mut pick = String::from("1'b0");
     let frequencies =

@@ -48,11 +48,11 @@ impl Triggers {
     }
 }
 
-/// What a design that is being plugged in does.
+/// Role of a design that is being plugged in.
 pub(crate) enum Part {
     /// Search for its TLP.
     Look(Box<Trigger>),
-    /// Write waves around this time; none if no TLP was found.
+    /// Writes waves around this time, or no waves if no TLP was found.
     Write(Option<Time>),
 }
 

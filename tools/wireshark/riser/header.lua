@@ -130,7 +130,7 @@ local function of_first_dw(format, dw)
     return found
 end
 
--- Index of the lowest and of the highest set bit of Byte Enables, 0 to 3; nothing for 0000b.
+-- Index of the lowest and of the highest set bit of Byte Enables, 0 to 3; nil for 0000b.
 local LOWEST, HIGHEST = {}, {}
 
 for be = 1, 15 do

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- A TLP or DLLP in one line, identical to that of `riser trace`: in the style of the NetTLP paper's Figure 15 (NSDI'20, §6.2), except
--- that functions are bus:device.function. Reads no packet: it works on the results of header.lua and dllp.lua.
+-- Formats a TLP or DLLP as one line, as `riser trace` does: in the style of the NetTLP paper's Figure 15 (NSDI'20, §6.2), except that
+-- functions are bus:device.function. Reads no packet: it works on the results of header.lua and dllp.lua.
 
 local header = require "riser.header"
 local names = require "riser.names"

@@ -58,7 +58,7 @@ end
 -- Shared empty list: many tables are made, with their final size.
 local NONE = {}
 
--- `remaining` is the number of bytes that completions must bring: none for writes; for an AtomicOp, the old value.
+-- `remaining` is the number of bytes that completions must bring: 0 for writes, the size of the old value for an AtomicOp.
 local function of_request(number, time, h)
     local bytes = named_bytes[h.format.family](h)
     local is_write = h.format.data and h.format.family ~= "atomic"

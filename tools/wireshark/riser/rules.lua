@@ -228,7 +228,7 @@ local function completion_data(h)
     return found_if(h.format.data and h.status_bits ~= 0, h.status_bits)
 end
 
--- With BCM, which only PCI-X completers set, Byte Count is only that of the first completion.
+-- With BCM, which only PCI-X completers set, Byte Count covers only the first completion.
 local function completion_byte_count(h)
     local most_dw = math.ceil((h.lower_address % 4 + h.byte_count) / 4)
     return found_if(h.bcm == 0 and h.data_dw > most_dw, h.data_dw * 4)

@@ -92,7 +92,7 @@ local function origin(first_byte, to_adapter)
 end
 
 -- Shows number and control record of a datagram (joined.lua) below `tree`. Returns its name, and whether it holds a TLP.
--- `to_adapter`: its destination port is that of sessions.
+-- `to_adapter`: its destination is the port of sessions.
 function session.show(tree, tvb, one, to_adapter)
     local is_control = session.is_control(tvb, one.at)
     add_number(tree, tvb, one.at, is_control)

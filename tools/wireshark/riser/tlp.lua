@@ -234,7 +234,7 @@ end
 
 -- Faults --------------------------------------------------------------------------------------------------------------
 
--- Reports broken rules of receivers. Returns true if there are none.
+-- Reports broken rules of receivers. Returns true if no rule is broken.
 local function report_malformed(tree, h)
     local malformed = rules.broken(rules.malformed, h)
     for _, rule in ipairs(malformed or {}) do

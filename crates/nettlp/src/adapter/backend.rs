@@ -117,7 +117,7 @@ pub trait Backend {
     /// Writes the bytes of `byte_enables` (bits 3:0) of a register of the adapter's configuration space.
     fn config_write(&mut self, now: Time, register_dw: u16, byte_enables: u8, value: u32);
 
-    /// Reads one of the adapter's own registers; 0 where there is none.
+    /// Reads one of the adapter's own registers. An absent register reads as 0.
     fn register_read(&mut self, register_dw: u8) -> u32;
 
     /// Writes one of the adapter's own registers; read-only ones stay.

@@ -68,7 +68,7 @@ impl<B> Adapter<B> {
         }
     }
 
-    /// Replaces the backend by what `other` makes of it.
+    /// Replaces the backend by the result of `other`.
     pub fn map<C>(self, other: impl FnOnce(B) -> C) -> Adapter<C> {
         let Adapter { settings, backend, peers, last, strangers, device, tally, refusals } = self;
         Adapter { settings, backend: other(backend), peers, last, strangers, device, tally, refusals }
@@ -176,8 +176,8 @@ impl<B: Backend> Adapter<B> {
     }
 
     /// Handles a datagram from an address that no rule names. LibTLP sends messaging requests from the address that the
-    /// kernel chooses. On the loopback that is 127.0.0.1, whatever address its TLPs use; and whoever can send from there can
-    /// send from every loopback address.
+    /// kernel chooses. On the loopback that is 127.0.0.1, whatever address its TLPs use. A process that can send from
+    /// there can send from every loopback address.
     fn stranger(&mut self, now: Time, way: Way, bytes: &[u8], out: &mut dyn Datagrams) {
         let from = way.peer.ip();
         let asks = way.port == PORT_MESSAGING && from.to_canonical() == Ipv4Addr::LOCALHOST;

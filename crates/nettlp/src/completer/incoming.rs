@@ -105,7 +105,7 @@ fn wrong_digest(tlp: &[u8]) -> Option<Violation> {
     Some(Violation::expecting(RuleId::Ecrc, u32::from_be_bytes(*digest).into(), crc::ecrc(before).into()))
 }
 
-/// Returns true for an apparent translation request of 4 KiB, which nobody sends: the bit belongs to Length.
+/// Returns true for an apparent translation request of 4 KiB. No peer sends one, so the bit belongs to Length.
 fn is_long_untranslated(repr: &Repr) -> bool {
     let Body::Memory(m) = &repr.body else { return false };
     repr.at == AddressType::TranslationRequest && m.span.length_dw() == 1024

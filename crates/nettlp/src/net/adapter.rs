@@ -117,7 +117,7 @@ pub struct AdapterSockets {
     hot_batches: u32,
     /// True if the last turn brought few datagrams, as from clients with one request at a time.
     few: bool,
-    /// True if each socket is asked for a single datagram in this turn.
+    /// True if each socket receives a single datagram in this turn.
     alone: bool,
     /// Largest number of datagrams from one call in this turn.
     most_of_one: usize,

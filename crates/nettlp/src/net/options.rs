@@ -26,8 +26,8 @@ pub struct AdapterOptions {
     pub registers: bool,
     /// riser sessions, on port `0x2ffd`.
     pub sessions: bool,
-    /// Index of this thread, and number of threads; `(0, 1)`: all ports. Of the TLP ports, a thread opens those whose number
-    /// modulo the number of threads is its index. Each thread has its own sessions. The first thread has all other ports.
+    /// Index of this thread, and number of threads; `(0, 1)`: all ports. A thread opens the TLP ports whose number modulo
+    /// the number of threads is its index. Each thread has its own sessions. The first thread has all other ports.
     pub share: (u16, u16),
     /// Maximum number of sessions.
     pub max_sessions: usize,

@@ -113,7 +113,7 @@ impl Sessions {
         Settled { holds: session.is_holding(), has_kept: session.has_kept() }
     }
 
-    /// Returns the sessions whose TLPs must be offered again. The caller must add those that still hold some.
+    /// Returns the sessions whose TLPs must be offered again. The caller must add the sessions that still hold TLPs.
     pub(super) fn take_holding(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.holding)
     }
@@ -140,7 +140,7 @@ impl Sessions {
         session.pop_held().map(|held| (from, held))
     }
 
-    /// Sends what sessions have to send by `now`, and removes those that have ended.
+    /// Sends the datagrams that are due at `now`, and removes sessions that have ended.
     pub(super) fn flush(
         &mut self,
         now: Time,

@@ -23,7 +23,7 @@ const BUFFER_BYTES_PER_TLP: usize = 4096;
 const TICK: Duration = Duration::from_ms(2);
 /// Maximum number of receive calls that form one batch.
 pub(super) const GATHERED_CALLS: usize = 4;
-/// How long a dropped carrier waits for acknowledgements of what it sent.
+/// How long a dropped carrier waits for acknowledgements of its datagrams.
 const LINGER: Duration = Duration::from_ms(100);
 
 /// Length of one wait while lingering.
@@ -226,7 +226,7 @@ fn arrival(datagram: &[u8]) -> Arrival<'_> {
     Arrival { origin: origin_at_device(tlp), tlp, sequence, timestamp: 0 }
 }
 
-/// Delivers the TLP of a datagram, and those that waited for it.
+/// Delivers the TLP of a datagram, and the TLPs that waited for it.
 fn deliver(
     session: &mut Session,
     now: Time,

@@ -151,7 +151,7 @@ pub(super) fn epoll_timeout(wait: tlp::Duration) -> EpollTimeout {
     EpollTimeout::try_from(i32::try_from(ms).unwrap_or(i32::MAX)).unwrap_or(EpollTimeout::ZERO)
 }
 
-/// Returns who issued the request of a TLP, on a port that does not tell: device software receives completions of its own
+/// Returns the issuer of a TLP's request on a port that does not identify it: device software receives completions of its own
 /// requests, and requests of the host.
 pub(super) fn origin_at_device(tlp: &[u8]) -> Origin {
     // Cpl, CplD, CplLk, CplDLk: Type 0 1010b or 0 1011b (PCIe 5.0 §2.2.1, table 2-3).

@@ -247,7 +247,7 @@ impl Requester {
         }
     }
 
-    /// Returns the next TLP to send; `None` if there is none, or no tag is free. Call it again after [`sent`](Self::sent),
+    /// Returns the next TLP to send, or `None` if no TLP waits or no tag is free. Call it again after [`sent`](Self::sent),
     /// [`handle`](Self::handle), [`handle_timeout`](Self::handle_timeout), and every new request.
     pub fn poll_transmit(&self) -> Option<Outgoing> {
         if let Some((tag, piece)) = self.again.front().and_then(|piece| self.tags.free_for(piece)) {

@@ -11,7 +11,7 @@
 //! times: after every quarter window, after [`ACK_DELAY`], and at once if a TLP is missing or arrived twice, or if there is no answer to send
 //! ([`Session::prompt`]).
 //!
-//! TLPs that the bitmap shows as lost are sent again. So are the oldest ones if no Ack arrives for a while, at intervals that double, [`MAX_TIMEOUTS`] times.
+//! TLPs that the bitmap shows as lost are sent again. If no Ack arrives for a while, the oldest TLPs are sent again [`MAX_TIMEOUTS`] times, at intervals that double.
 //! Then the session fails and reports it. So no posted write is dropped, and no read is done twice. A receiver that cannot take more withholds credits, and the
 //! sender stops.
 //!

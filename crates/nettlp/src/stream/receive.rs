@@ -6,7 +6,7 @@ use super::record::MAX_WINDOW;
 use std::collections::VecDeque;
 use tlp::Time;
 
-/// What to do with a datagram.
+/// Action for a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     /// It is the next one: deliver it.
@@ -145,7 +145,7 @@ impl Receive {
     pub(super) fn release(&mut self, count: u64) {
         let most = self.next + u64::from(self.window);
         self.limit = (self.limit + count).min(most);
-        // A peer without credits is told at once, others when the change is worth a datagram.
+        // A peer without credits gets an update at once, others when the change is worth a datagram.
         let untold = self.limit - self.told_limit;
         if untold > 0 && (self.told_limit <= self.next || untold >= u64::from(self.window / 4)) {
             self.ack_now = true;

@@ -377,7 +377,7 @@ impl Session {
     }
 
     /// Handles a Reset. It is accepted only if it answers a number that this side may have sent. In a sealed session it is
-    /// always ignored, because anybody could have sent it; the timeout must detect the end.
+    /// always ignored, because it is not authenticated; the timeout must detect the end.
     fn handle_reset(&mut self, number: u64) {
         let control = number & !CONTROL_BIT;
         let recent = if number & CONTROL_BIT == 0 {

@@ -260,7 +260,7 @@ fn exchange(world: &mut World, count: usize) -> Time {
                 sent[end] += 1;
             }
         }
-        assert!(world.step(), "nothing is due, but TLPs are missing");
+        assert!(world.step(), "no event is due, but TLPs are missing");
         assert!(world.now < deadline, "in bounded time");
         assert_eq!(world.client.as_ref().and_then(Session::failure), None);
     }

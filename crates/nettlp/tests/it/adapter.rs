@@ -195,7 +195,7 @@ fn dma_needs_bus_master_enable() {
 /// A Command write that clears Bus Master Enable would stop everyone's DMA. An address window does not permit it, whatever its
 /// directions.
 #[test]
-fn configuration_has_an_allowance_of_its_own() {
+fn configuration_has_a_separate_allowance() {
     let (narrow, wide, configurer, reader, there) = (ip(15, 2), ip(15, 3), ip(15, 4), ip(15, 5), ip(15, 1));
     let rules = [
         rule(narrow, "0+4", "rw"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An unknown sender floods an adapter while it serves a peer, over the loopback: 127.13.40.x. It is the only test of its
-//! process, so the memory of the process is that of the adapter and the clients.
+//! process, so only the adapter and the clients use memory of the process.
 
 use crate::common::upstream::Nettlp;
 use riser_nettlp::completer::Image;

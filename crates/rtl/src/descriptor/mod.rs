@@ -59,7 +59,7 @@ pub(crate) struct Options {
 }
 
 /// An output that waits for the link, and the note that the design receives when it is sent. If its function is reset in the meantime,
-/// nothing is sent, but the design still receives the note in order: it may wait for a sequence number.
+/// the output is dropped, but the design still receives the note in order, because it may wait for a sequence number.
 struct Sent {
     output: Option<DesignOutput>,
     note: Note,

@@ -152,7 +152,7 @@ fn reports_invalid_packets() {
     }
 }
 
-/// A beat stays until it is accepted: while too many TLPs wait, none is.
+/// A beat stays until it is accepted. No beat is accepted while too many TLPs wait.
 #[test]
 fn reports_a_beat_that_changes() {
     let mut bench = Bench::new(512);
