@@ -187,8 +187,8 @@ pub enum HostOutput {
         /// The bytes, 1 to 4, within one DW.
         data: Data,
     },
-    /// Sends a message; posted. Routing selects the link: `Broadcast` every link down, `ById` and `ByAddress` the
-    /// link that leads there, `Local` the link to the bus of `toward`.
+    /// Sends a message; posted. Routing selects the links: `Broadcast` all downstream links, `ById` and `ByAddress`
+    /// the link that leads to the target, `Local` the link to the bus of `toward`.
     Message {
         /// For a local message, a function at the other end of the link; otherwise unused.
         toward: Bdf,

@@ -105,7 +105,7 @@ pub enum Wakes {
     Links,
 }
 
-/// A host outside of the lab.
+/// An external host: a program outside the lab.
 pub struct OutsideHost {
     /// Memory of the host.
     pub memory: HostMemory,
@@ -115,7 +115,7 @@ pub struct OutsideHost {
     pub place: Rc<dyn Place>,
 }
 
-/// Creates the outside host with this join point number.
+/// Creates the external host with this join point number.
 pub type OutsideHosts<'a> = &'a mut dyn FnMut(u16, &PayloadPool) -> OutsideHost;
 
 /// Creates a host program from its payload pool, its memory and the host's enumeration data.
@@ -182,7 +182,7 @@ pub fn build(file: &LabFile, options: BuildOptions, outside: OutsideHosts<'_>) -
     let links_go_down = faults::take_links_down(lab);
     let options = os::Options { drain, links_go_down, ..os::Options::default() };
     let (hot_plug, failures) = (options.log.clone(), options.failures.clone());
-    // If all slots hang on outside hosts, the simulated host has nothing to do.
+    // If all slots hang on external hosts, the simulated host has nothing to do.
     let is_used = !root_ports.is_empty() || outside.is_empty();
     let (memory, program): (HostMemory, Option<Box<dyn HostProgram>>) = match (first, own) {
         (Some((memory, program)), _) => (memory, Some(program)),

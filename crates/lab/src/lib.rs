@@ -3,7 +3,7 @@
 //!
 //! - [`schema`]: the keys of the file; [`read()`] reads and checks it; [`draw()`] draws it.
 //! - [`profile`]: latencies of hosts and devices, each figure with its source.
-//! - [`build()`]: joins fabric, endpoints, devices and drivers; [`Hierarchy`]: the functions below an outside host.
+//! - [`build()`]: joins fabric, endpoints, devices and drivers; [`Hierarchy`]: the functions below an external host.
 //! - [`OneSlot`]: a lab in code, for a device of your own.
 //! - [`reference`](mod@reference): the pages of `docs/reference`, from the types of [`schema`] and [`profile`].
 //!

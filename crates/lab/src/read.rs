@@ -309,7 +309,7 @@ fn check_devices(place: &Place<'_>, file: &LabFile, context: &mut RunContext) ->
             }
             Some((slot, Ok(plugged))) => {
                 let message = format!(
-                    "{own}: an outside host cannot find `{}`, which has no function, expected devices with a function",
+                    "{own}: an external host cannot find `{}`, which has no function, expected devices with a function",
                     slot.device.get_ref()
                 );
                 errors.push(Wrong::at(slot.device.span(), message));
@@ -488,7 +488,7 @@ fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
     Ok(())
 }
 
-/// Rejects keys that only the firmware and drivers of a simulated host use, in slots below an outside host.
+/// Rejects keys that only the firmware and drivers of a simulated host use, in slots below an external host.
 fn check_outside(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     let Ok(tree) = Tree::of(lab) else { return Vec::new() };
     let slots = lab.slot.iter().enumerate().filter(|(n, _)| !tree.is_simulated(*n));

@@ -40,7 +40,7 @@ pub struct Session {
 }
 
 impl From<Assembly> for Session {
-    /// Returns a session without time limit and outside hosts, as for a [`lab::OneSlot`].
+    /// Returns a session without time limit and external hosts, as for a [`lab::OneSlot`].
     fn from(assembly: Assembly) -> Session {
         Session::of(assembly, None, Commands::default(), Journal::default())
     }

@@ -54,7 +54,7 @@ pub fn payload<V: AtomicValue>(pool: &PayloadPool, operands: &[V]) -> Payload {
 pub(super) fn value<V: AtomicValue>(result: Result<Data, DmaError>) -> Result<V, DmaError> {
     match result? {
         Data::Carried(bytes) if bytes.len() == V::BYTES => Ok(V::load(&bytes)),
-        // The host has not carried bytes that were requested.
+        // The host returned no contents, or the wrong number of bytes.
         _ => Err(DmaError::Malformed),
     }
 }

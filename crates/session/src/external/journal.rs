@@ -121,7 +121,7 @@ impl Journal {
     pub(crate) fn difference(&self) -> Option<String> {
         let Mode::Replaying(replaying) = &*self.0.borrow() else { return None };
         let left = replaying.answers.front();
-        let left = left.map(|a| format!("the record has {}, which is not requested", told(a)));
+        let left = left.map(|a| format!("the record has {}, which this run did not request", told(a)));
         replaying.differs.clone().or(left)
     }
 }

@@ -85,7 +85,7 @@ impl RecordedLab {
     /// # Errors
     /// [`ReplayError::OtherLab`] with the first difference.
     pub fn check_same(&self, other: &RecordedLab) -> Result<(), ReplayError> {
-        // The override for an outside host is added automatically without such a host.
+        // The override for an external host is added automatically without such a host.
         let given =
             |lab: &RecordedLab| lab.set.iter().filter(|set| *set != OUTSIDE).cloned().collect::<Vec<_>>();
         let rows = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of an outside host, mapped for DMA. riser does not own it: data that DMA reads there is recorded, and a
+//! Memory of an external host, mapped for DMA. riser does not own it: data that DMA reads there is recorded, and a
 //! replay takes it from the record. This module stores no bytes.
 
 use crate::external::journal::Journal;
@@ -98,7 +98,7 @@ pub enum MapError {
     },
 }
 
-/// The memory of an outside host. Clones are handles of the same memory.
+/// The memory of an external host. Clones are handles of the same memory.
 #[derive(Clone)]
 pub(crate) struct OutsideMemory {
     maps: Rc<RefCell<Maps>>,

@@ -30,7 +30,7 @@ pub const MAX_HOST_REQUESTS: usize = 1024;
 /// Maximum number of inputs that a host may leave untaken.
 pub const MAX_UNHEARD: usize = 1 << 16;
 
-/// Reason why an output is not a request of an outside host.
+/// Reason why an output is not a request of an external host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum HostRequestError {
     /// A configuration register that does not exist.
@@ -51,7 +51,7 @@ pub enum HostRequestError {
 /// An input of a host, with its time.
 pub type Heard = (Time, HostInput);
 
-/// The place of an outside host. Clones are handles of the same place.
+/// The place of an external host. Clones are handles of the same place.
 #[derive(Clone)]
 pub struct HostPlace(Rc<RefCell<State>>);
 
@@ -188,7 +188,7 @@ impl State {
     }
 
     fn fail(&mut self, why: String) {
-        self.outcome.get_or_insert(Err(format!("the host outside: {why}")));
+        self.outcome.get_or_insert(Err(format!("the external host: {why}")));
     }
 }
 
@@ -241,6 +241,6 @@ impl HostProgram for HostPlace {
 
     fn waits_for(&self) -> Option<String> {
         let open = self.0.borrow().open.len();
-        (open > 0).then(|| format!("{open} requests of the host outside are under way"))
+        (open > 0).then(|| format!("{open} requests of the external host are under way"))
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests of an outside host: values at the place, bytes in a record.
+//! The requests of an external host: values at the place, bytes in a record.
 //!
 //! ```text
 //! u8 kind, then for an answered request its u32 id, and
@@ -40,7 +40,7 @@ use tlp::{
     AtomicOp, Attributes, Bdf, Data, MessageRouting, PayloadPool, Prefix, Prefixes, Time, TrafficClass,
 };
 
-/// A request of an outside host.
+/// A request of an external host.
 pub struct HostRequest(pub(super) Asked);
 
 pub(super) enum Asked {
@@ -69,7 +69,7 @@ impl HostRequest {
     /// Returns a request as a program of a simulated host would issue it.
     ///
     /// # Errors
-    /// An outside host cannot issue `output`.
+    /// An external host cannot issue `output`.
     pub fn issue(output: HostOutput) -> Result<HostRequest, HostRequestError> {
         check(&output)?;
         Ok(HostRequest(Asked::Issue(output)))
@@ -125,7 +125,7 @@ impl HostRequest {
     }
 }
 
-/// Checks whether an outside host can issue the output.
+/// Checks whether an external host can issue the output.
 fn check(output: &HostOutput) -> Result<(), HostRequestError> {
     let (register_dw, byte_enables) = match output {
         HostOutput::ConfigRead { register_dw, byte_enables, .. }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A slot that is a hundred times slower than real time, and an outside host that is not: effects of the clocks. The wall clock of
+//! A slot that is a hundred times slower than real time, and an external host that is not: effects of the clocks. The wall clock of
 //! these tests advances with the simulation.
 
 use crate::external::machine::Machine;

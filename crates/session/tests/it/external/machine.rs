@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An outside host of a lab, like a kernel or another simulator, and a card for it. The host only uses its place in the lab: it
+//! An external host of a lab, like a kernel or another simulator, and a card for it. The host only uses its place in the lab: it
 //! enumerates by configuration requests, has its own memory, and takes interrupts.
 
 use config::{Bar, Builder, Identity, MsiLayout};
