@@ -112,7 +112,7 @@ const fn same(bits: u32) -> Field {
     fields[i]
 }
 
-const NO_REQUESTS: &str = "a bridge sends no requests of itself upstream, and aborts none from there";
+const NO_REQUESTS: &str = "a bridge sends no requests of its own upstream, and aborts none from there";
 
 const BRIDGE_COMMAND: &[Field] = &[
     command(command::IO_SPACE, "I/O Space Enable", "forwards I/O downstream"),
@@ -176,7 +176,7 @@ pub mod type1 {
         }
         0x18 BUS_NUMBERS "Bus Numbers" {
             7:0   rw.inert PRIMARY_BUS "Primary Bus Number",
-                "PCI Express routes nothing by it (§7.5.1.3.2)" => BRIDGE;
+                "PCI Express does not route by it (§7.5.1.3.2)" => BRIDGE;
             15:8  rw       SECONDARY_BUS "Secondary Bus Number",
                 "claims configuration requests and completions" => BRIDGE;
             23:16 rw       SUBORDINATE_BUS "Subordinate Bus Number",
@@ -224,8 +224,8 @@ pub mod type1 {
                 "Master Data Parity Error of Secondary Status is set" => BRIDGE;
             17   rw       SERR_ENABLE "SERR# Enable", "forwards error messages" => BRIDGE;
             18   rw       ISA_ENABLE "ISA Enable", "leaves ISA aliases out of the I/O window" => BRIDGE;
-            19   rw       VGA_ENABLE "VGA Enable", "claims the addresses of VGA" => BRIDGE;
-            20   rw       VGA_16_BIT "VGA 16-bit Decode", "claims no aliases of the ports of VGA" => BRIDGE;
+            19   rw       VGA_ENABLE "VGA Enable", "claims VGA addresses" => BRIDGE;
+            20   rw       VGA_16_BIT "VGA 16-bit Decode", "does not claim aliases of the VGA ports" => BRIDGE;
             22   rw       SECONDARY_BUS_RESET "Secondary Bus Reset",
                 "hot reset of everything below" => BRIDGE | SECONDARY_BUS_RESET;
         }

@@ -190,7 +190,7 @@ fn records_are_bounded_and_held_against_their_lab() {
     fs::write(&record, &whole[..whole.len() - 700]).unwrap();
     let (code, out, said) = replay(&[&record, "--json"]);
     assert!(
-        code == Some(1) && said.contains(": the record is cut off, legal behind its last whole entry"),
+        code == Some(1) && said.contains(": the record is cut off after its last complete entry"),
         "{said}"
     );
     let report: Value = serde_json::from_slice(&out).unwrap();

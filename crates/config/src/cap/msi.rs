@@ -16,16 +16,16 @@ structure! {
         26:25 ro     EXTENDED_DATA "Extended Message Data";
     }
     0x04 _ "Message Address" {
-        31:2 rw ADDRESS "Message Address", "where the write goes" => MSI;
+        31:2 rw ADDRESS "Message Address", "address of the interrupt's memory write" => MSI;
     }
     0x08 UPPER_ADDRESS "Message Upper Address (64-bit only)" {
-        31:0 rw UPPER "Message Upper Address", "where the write goes" => MSI;
+        31:0 rw UPPER "Message Upper Address", "address of the interrupt's memory write" => MSI;
     }
     0x0c _ "Message Data" {
-        15:0 rw DATA "Message Data", "what is written; the low bits are the vector" => MSI;
+        15:0 rw DATA "Message Data", "data of the interrupt's memory write; the low bits are the vector" => MSI;
     }
     0x10 _ "Mask Bits (per-vector masking only)" {
-        31:0 rw MASK "Mask Bits", "holds interrupts of the vector back" => MSI;
+        31:0 rw MASK "Mask Bits", "masks the vector" => MSI;
     }
     0x14 _ "Pending Bits (per-vector masking only)" {
         31:0 ro PENDING "Pending Bits";

@@ -8,7 +8,7 @@ structure! {
 
     0x00 CONTROL "Message Control" {
         26:16 hwinit TABLE_SIZE "Table Size";
-        30    rw     FUNCTION_MASK "Function Mask", "holds all vectors back" => MSIX;
+        30    rw     FUNCTION_MASK "Function Mask", "masks all vectors" => MSIX;
         31    rw     ENABLE "MSI-X Enable", "interrupts are the writes of the table" => MSIX;
     }
     0x04 TABLE_PLACE "Table Offset, Table BIR" {

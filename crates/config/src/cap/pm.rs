@@ -18,7 +18,7 @@ structure! {
     }
     0x04 CONTROL "Power Management Control/Status" {
         1:0   rw     POWER_STATE "PowerState",
-            "D3hot: only configuration requests and messages are taken" => POWER;
+            "D3hot: only configuration requests and messages are accepted" => POWER;
         3     hwinit NO_SOFT_RESET "No_Soft_Reset";
         8     rws    PME_ENABLE "PME_En", "PME messages are sent" => PME;
         12:9  ro     DATA_SELECT "Data_Select";

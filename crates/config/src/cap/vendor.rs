@@ -10,7 +10,7 @@ structure! {
         23:16 hwinit LENGTH "Length";
         31:24 hwinit FIRST_BYTE "Vendor-specific byte";
     }
-    0x04 BYTES "Vendor-specific bytes (as many as there are)" {
+    0x04 BYTES "Vendor-specific bytes (any number)" {
         31:0 hwinit BYTES_OF_DW "Vendor-specific bytes";
     }
 }

@@ -11,21 +11,21 @@ structure! {
         6:0  ro CAPABLE "ACS Capability";
         15:8 ro VECTOR_SIZE "Egress Control Vector Size";
         16   rw SOURCE_VALIDATION "ACS Source Validation Enable",
-            "refuses requests from below with foreign bus numbers" => ACS;
+            "rejects requests from below with the Requester ID of a bus outside the port's range" => ACS;
         17   rw TRANSLATION_BLOCKING "ACS Translation Blocking Enable",
-            "refuses requests from below that are not untranslated" => ACS;
-        18   rw REQUEST_REDIRECT "ACS P2P Request Redirect Enable", "sends peer-to-peer requests up" => ACS;
+            "rejects requests from below with another Address Type than untranslated" => ACS;
+        18   rw REQUEST_REDIRECT "ACS P2P Request Redirect Enable", "redirects peer-to-peer requests upstream" => ACS;
         19   rw COMPLETION_REDIRECT "ACS P2P Completion Redirect Enable",
-            "sends peer-to-peer completions up" => ACS;
+            "redirects peer-to-peer completions upstream" => ACS;
         20   rw UPSTREAM_FORWARDING "ACS Upstream Forwarding Enable",
-            "lets redirected requests back down" => ACS;
+            "sends TLPs from below upstream even if their target is below" => ACS;
         21   rw EGRESS_CONTROL "ACS P2P Egress Control Enable",
             "the vector selects which peers are reachable" => ACS;
         22   rw DIRECT_TRANSLATED "ACS Direct Translated P2P Enable",
             "sends translated requests to peers directly" => ACS;
     }
     0x08 EGRESS_VECTOR "Egress Control Vector" {
-        31:0 rw BLOCKED "Egress Control Vector", "a set bit keeps requests from the port of its number" => ACS;
+        31:0 rw BLOCKED "Egress Control Vector", "a set bit blocks or redirects requests to the port of its number" => ACS;
     }
 }
 

@@ -164,9 +164,9 @@ pub const DEFAULT_CORRECTABLE_MASK: u32 = Correctable::AdvisoryNonFatal.mask()
     | Correctable::HeaderLogOverflow.mask();
 
 const STATUS_DOES: &str = "clearing the error of the First Error Pointer shows the next recorded header";
-const MASK_DOES: &str = "set: logged in the status alone, without header or message";
+const MASK_DOES: &str = "set: recorded only in the status register, without header or message";
 const SEVERITY_DOES: &str = "set: ERR_FATAL, clear: ERR_NONFATAL";
-const CORRECTABLE_MASK_DOES: &str = "set: logged in the status alone, without message";
+const CORRECTABLE_MASK_DOES: &str = "set: recorded only in the status register, without message";
 const LOG: &[Field] = &[Field::ros(!0, "TLP Header or Prefix")];
 
 structure! {
@@ -180,7 +180,7 @@ structure! {
     0x18 CONTROL in control "Advanced Error Capabilities and Control" {
         4:0 ros FIRST_ERROR_POINTER "First Error Pointer";
         5   ro  ECRC_GENERATION_CAPABLE "ECRC Generation Capable";
-        6   rws ECRC_GENERATION "ECRC Generation Enable", "the function's TLPs bear an ECRC" => ECRC;
+        6   rws ECRC_GENERATION "ECRC Generation Enable", "the function's TLPs have an ECRC" => ECRC;
         7   ro  ECRC_CHECK_CAPABLE "ECRC Check Capable";
         8   rws ECRC_CHECK "ECRC Check Enable", "a wrong ECRC is an error" => ECRC;
         9   ro  MULTIPLE_HEADERS_CAPABLE "Multiple Header Recording Capable";
@@ -200,10 +200,10 @@ structure! {
     }
     0x30 ROOT_STATUS in root_status "Root Error Status" {
         0     rw1cs CORRECTABLE_RECEIVED "ERR_COR Received",
-            "clear: the next ERR_COR leaves its source" => AER;
+            "clear: the source of the next ERR_COR is recorded" => AER;
         1     rw1cs MULTIPLE_CORRECTABLE "Multiple ERR_COR Received", "event" => AER;
         2     rw1cs UNCORRECTABLE_RECEIVED "ERR_FATAL/NONFATAL Received",
-            "clear: the next one leaves its source" => AER;
+            "clear: the source of the next message is recorded" => AER;
         3     rw1cs MULTIPLE_UNCORRECTABLE "Multiple ERR_FATAL/NONFATAL Received", "event" => AER;
         4     rw1cs FIRST_FATAL "First Uncorrectable Fatal", "event" => AER;
         5     rw1cs NON_FATAL_RECEIVED "Non-Fatal Error Messages Received", "ends the interrupt" => AER;

@@ -22,14 +22,14 @@ structure! {
         7     ro      SOFTWARE_TRIGGER_SUPPORTED "DPC Software Triggering Supported";
         11:8  ro      LOG_SIZE "RP PIO Log Size";
         12    ro      DL_ACTIVE_SUPPORTED "DL_Active ERR_COR Signaling Supported";
-        17:16 rw      TRIGGER "DPC Trigger Enable", "which errors trigger" => DPC;
+        17:16 rw      TRIGGER "DPC Trigger Enable", "errors that trigger DPC" => DPC;
         18    rw      COMPLETION_UR "DPC Completion Control",
             "UR or CA for requests to the contained part" => DPC;
         19    rw      INTERRUPT "DPC Interrupt Enable", "a trigger interrupts" => DPC;
         20    rw      ERR_COR "DPC ERR_COR Enable", "a trigger sends ERR_COR" => DPC;
         21    rw      POISONED_EGRESS "Poisoned TLP Egress Blocking Enable",
-            "poisoned TLPs do not go down" => DPC;
-        22    trigger SOFTWARE_TRIGGER "DPC Software Trigger", "triggers, where DPC is enabled" => DPC;
+            "poisoned TLPs are not sent downstream" => DPC;
+        22    trigger SOFTWARE_TRIGGER "DPC Software Trigger", "triggers DPC if it is enabled" => DPC;
         23    rw      DL_ACTIVE_ERR_COR "DL_Active ERR_COR Enable", "a link that comes up sends ERR_COR" => DPC;
     }
     0x08 STATUS in status "DPC Status, DPC Error Source ID" {
@@ -44,7 +44,7 @@ structure! {
     }
     // All registers from here are in root ports only.
     0x0c RP_PIO_STATUS "RP PIO Status" (&[Field::rw1cs(RP_PIO, RP_PIO_NAME, "event")])
-    0x10 RP_PIO_MASK "RP PIO Mask" (&[Field::rws(RP_PIO, RP_PIO_NAME, "set: logged alone")])
+    0x10 RP_PIO_MASK "RP PIO Mask" (&[Field::rws(RP_PIO, RP_PIO_NAME, "set: the error is only recorded")])
     0x14 RP_PIO_SEVERITY "RP PIO Severity" (&[Field::rws(RP_PIO, RP_PIO_NAME, "set: triggers DPC")])
     0x18 RP_PIO_SYS_ERROR "RP PIO SysError" (&[Field::rws(RP_PIO, RP_PIO_NAME, NO_SYSTEM_ERROR).inert()])
     0x1c RP_PIO_EXCEPTION "RP PIO Exception" (&[Field::rws(RP_PIO, RP_PIO_NAME, NO_EXCEPTION).inert()])

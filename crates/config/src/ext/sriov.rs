@@ -22,7 +22,7 @@ structure! {
         31:16 hwinit TOTAL "TotalVFs";
     }
     0x10 NUM_VFS in num_vfs "NumVFs, Function Dependency Link" {
-        15:0  rw     NUMBER "NumVFs", "how many VFs; read-only while VF Enable is set" => SRIOV;
+        15:0  rw     NUMBER "NumVFs", "number of VFs; read-only while VF Enable is set" => SRIOV;
         23:16 hwinit DEPENDENCY_LINK "Function Dependency Link";
     }
     0x14 NUMBERING in numbering "First VF Offset, VF Stride" {

@@ -72,7 +72,7 @@ fn the_page_has_every_field() {
         "| 3ch | Interrupt Line, Interrupt Pin, Bridge Control | 22 | Secondary Bus Reset | RW | S, R | hot"
     ));
     assert!(page.contains(
-        "| Max_Read_Request_Size | RW | E, S, R | where reads are cut; inert in switch ports: a switch port sends"
+        "| Max_Read_Request_Size | RW | E, S, R | maximum size of read requests; inert in switch ports: a switch port sends"
     ));
     assert_eq!(Attribute::Rw1cs.to_string(), "RW1CS");
 }

@@ -148,7 +148,7 @@ impl Commands {
         })?;
         let width = lanes.parse().ok().and_then(Width::new).filter(|width| width <= widest);
         let width = width.ok_or_else(|| {
-            format!("speed {name}: {lanes} lanes, expected those of a link, to {}", widest.lanes())
+            format!("speed {name}: {lanes} lanes, expected a link width up to {}", widest.lanes())
         })?;
         Ok(vec![Act::Link(Duration::ZERO, link, LinkChange::Speed { rate, width })])
     }

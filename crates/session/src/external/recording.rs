@@ -29,7 +29,7 @@ pub enum RecordError {
     Head(usize),
     /// The bytes end after the head, before the end of the record.
     #[error(
-        "byte {0}: the record is cut off, legal behind its last whole entry are further ones and an end: whoever wrote it was killed, or it was shortened"
+        "byte {0}: the record is cut off after its last complete entry, expected an end of the record: its writer was killed, or the file was truncated"
     )]
     Cut(usize),
     /// There are bytes after the end of the record.

@@ -195,7 +195,7 @@ impl State {
 impl Place for HostPlace {
     fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
         let request = HostRequest::parse(input, &self.0.borrow().pool);
-        let request = request.ok_or("not a request of a host, expected a whole one of kind 1 to 18")?;
+        let request = request.ok_or("not a host request, expected a complete request of kind 1 to 18")?;
         Ok(request.join(self, now))
     }
 
@@ -223,7 +223,7 @@ impl HostProgram for HostPlace {
         let Some(heard) = &mut state.heard else { return };
         heard.push_back((now, input));
         if heard.len() > MAX_UNHEARD {
-            state.fail(format!("{MAX_UNHEARD} interrupts, messages and answers wait to be heard"));
+            state.fail(format!("{MAX_UNHEARD} interrupts, messages and answers are not taken"));
         }
     }
 

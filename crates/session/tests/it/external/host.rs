@@ -268,8 +268,8 @@ fn rejects_invalid_commands() {
         ("speed a1 3", "speed a1 3, expected a name, a generation and lanes"),
         ("speed a1 4 8", "speed a1: generation 4, expected 1 to 3"),
         ("speed a1 0 8", "speed a1: generation 0, expected 1 to 3"),
-        ("speed a1 1 3", "speed a1: 3 lanes, expected those of a link, to 8"),
-        ("speed a1 1 16", "speed a1: 16 lanes, expected those of a link, to 8"),
+        ("speed a1 1 3", "speed a1: 3 lanes, expected a link width up to 8"),
+        ("speed a1 1 16", "speed a1: 16 lanes, expected a link width up to 8"),
         ("fault slot = 'a1'", "fault: missing field `direction`, expected `upstream`, `downstream`"),
         ("fault slot = c", "fault: "),
         ("fault slot=1", "fault: slot is integer `1`, expected "),
@@ -400,7 +400,7 @@ fn rejects_host_that_takes_no_inputs() {
         lab.drain(lab.now() + Duration::from_us(1), |_| {});
     }
     let why = lab.failure().unwrap_or_default();
-    assert!(why.contains("65536 interrupts, messages and answers wait to be heard"), "{why}");
+    assert!(why.contains("65536 interrupts, messages and answers are not taken"), "{why}");
 }
 
 /// There are 1024 DWs, of four bytes each.
@@ -457,7 +457,7 @@ fn reports_differences_from_record() {
         let input = [&[1][..], &record[end + 1..], &[0, 0, 1, 0, 0, 0, 99]].concat();
         drop(record.splice(end..end, input));
     });
-    assert!(strange.contains("expected a whole one of kind 1 to 18"), "{strange}");
+    assert!(strange.contains("expected a complete request of kind 1 to 18"), "{strange}");
 }
 
 #[test]
