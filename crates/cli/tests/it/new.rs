@@ -47,7 +47,7 @@ fn share_workspace(copier: &Path) {
     fs::write(folder.join("Cargo.toml"), members).unwrap();
     fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
     let manifest = fs::read_to_string(copier.join("Cargo.toml")).unwrap();
-    let (member, _) = manifest.split_once("# It stands alone").unwrap();
+    let (member, _) = manifest.split_once("# This crate is not part of another workspace").unwrap();
     let crates = |folder: &Path| folder.join("crates").display().to_string();
     fs::write(copier.join("Cargo.toml"), member.replace(&crates(&root()), &crates(folder))).unwrap();
 }

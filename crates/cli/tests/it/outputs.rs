@@ -101,24 +101,24 @@ fn rejects_shared_outputs_and_outputs_over_inputs() {
         ("run ping.toml --capture one --transactions-json link --force", "two outputs to one file"),
         ("run ping.toml --capture - --transactions-json -", "two outputs to one file"),
         ("run ping.toml --capture - --transactions-json /dev/stdout", "two outputs to one file"),
-        ("run ping.toml --capture here/ping.toml --force", "it is an input"),
-        ("run ping.toml --transactions-json ping.toml --force", "it is an input"),
+        ("run ping.toml --capture here/ping.toml --force", "the file is an input"),
+        ("run ping.toml --transactions-json ping.toml --force", "the file is an input"),
         ("model nic --svg q --html q --force", "two outputs to one file"),
-        ("model nic --device nic.toml --svg nic.toml --force", "it is an input"),
+        ("model nic --device nic.toml --svg nic.toml --force", "the file is an input"),
         ("paper gem5-mmio --svg q --html ./q", "two outputs to one file"),
-        ("trace in.pcapng --html in.pcapng --force", "it is an input"),
-        ("trace in.pcapng --perfetto here/in.pcapng --force", "it is an input"),
+        ("trace in.pcapng --html in.pcapng --force", "the file is an input"),
+        ("trace in.pcapng --perfetto here/in.pcapng --force", "the file is an input"),
         ("SUITE -o a --html RESULT --force", "two outputs to one file"),
         ("SUITE -o a --html a/nfp6000_ideal/riser.json --force", "two outputs to one file"),
-        ("compare a a --html RESULT --force", "it is an input"),
-        ("fit a -o RESULT --force", "it is an input"),
+        ("compare a a --html RESULT --force", "the file is an input"),
+        ("fit a -o RESULT --force", "the file is an input"),
         (
             "nettlp adapter nettlp.toml --allow 127.0.0.2,all,rw --capture z --record ./z",
             "two outputs to one file",
         ),
         (
             "nettlp adapter nettlp.toml --allow 127.0.0.2,all,rw --record nettlp.toml --force",
-            "it is an input",
+            "the file is an input",
         ),
     ];
     for (line, why) in rows {
@@ -508,7 +508,7 @@ fn standard_input_counts_as_file() {
         "run - --force --capture card.pcap",
         replayed.replace(&captured, "card.pcap").as_bytes(),
     );
-    assert!(over.code == 2 && over.stderr.contains("it is an input"), "{}", over.stderr);
+    assert!(over.code == 2 && over.stderr.contains("the file is an input"), "{}", over.stderr);
 }
 
 /// Returns riser's output on a terminal, which `script` provides.

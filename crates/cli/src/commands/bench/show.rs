@@ -43,7 +43,7 @@ pub(super) fn all(plans: &[Plan], entries: &[Entry]) -> Result<(), Failure> {
     )?;
     let columns = ["up busy %", "stalls", "stalled %", "down busy %", "stalls", "stalled %"];
     rows(&swept, &columns, entries, |row| Some(link(row)))?;
-    output::text("\nLatency of requests and its parts, means in ns")?;
+    output::text("\nLatencies of requests by part, means in ns")?;
     let heads: Vec<&str> = swept.iter().map(|s| s.0).chain(["test", "size B", "kind", "requests"]).collect();
     match table::parts(&heads, entries.iter().flat_map(|e| part_rows(&swept, e)).collect()) {
         Some(table) => output::text(&table),
