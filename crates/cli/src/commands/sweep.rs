@@ -123,7 +123,7 @@ pub(crate) fn run(args: Args, models: &Models, itself: Vec<OsString>) -> Result<
         ))),
         false => run.refusal().map_or(Ok(()), |why| {
             let count = run.progress().points;
-            Err(Failure::Run(format!("no point was run: all {count} were refused, the first for this: {why}")))
+            Err(Failure::Run(format!("no point was run: all {count} were refused, the first with: {why}")))
         }),
     }
 }

@@ -105,13 +105,13 @@ fn refusals_name_the_legal_values() {
         ("--size 64 --rcb 32", "legal are 64, 128"),
         ("--size 64 --addr 16", "possible values: 32, 64"),
         ("--size 64 --form typo", "possible values: exact, published"),
-        ("--size 64..8", "legal are N, A..B and A..B:STEP"),
+        ("--size 64..8", "expected N, A..B or A..B:STEP"),
         ("--size 1..16777216:1", "more than 100000 sizes"),
         ("--size 64 --offset 4096", "expected 0 to 4095"),
         ("--size 64 --offset 4 --form published", "only the exact form has offsets"),
-        ("--size 64 --dllps write=1", "legal are write, read or read_write"),
+        ("--size 64 --dllps write=1", "expected KIND=UP,DOWN with KIND write, read or read_write"),
         ("--size 64 --dllps write=-1,0", "expected a finite number from 0 on"),
-        ("--size 64 --dllps write=1,0 --form published", "only --form exact"),
+        ("--size 64 --dllps write=1,0 --form published", "requires --form exact"),
     ] {
         let all: Vec<&str> = ["model", "bw"].into_iter().chain(args.split_whitespace()).collect();
         let outcome = riser(&all);
@@ -175,9 +175,10 @@ fn figure_1() {
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0][..3], ["published:", "Gen3", "x8,"]);
     assert_eq!(lines[2], ["512", "50.748", "38.496", "39.411", "47.359", "47.556"]);
-    for says in
-        ["the header of the freelist's read is omitted", "Simple NIC keeps up with 40 Gb/s Ethernet from 580 B on"]
-    {
+    for says in [
+        "the header of the freelist's read is omitted",
+        "Simple NIC keeps up with 40 Gb/s Ethernet from 580 B on",
+    ] {
         assert!(table.contains(says), "{table}");
     }
     assert!(!nic("--size 512").contains("left out"), "the exact form leaves nothing out");
@@ -274,11 +275,11 @@ fn refusals_of_nic() {
         (&["--size", "63"], 2, "frame of 63 B: expected 64 to 9216"),
         (&["--size", "99999"], 2, "frame of 99999 B: expected 64 to 9216"),
         (&["--size", "63", "--form", "published"], 2, "frame of 63 B: expected 64 to 9216"),
-        (&["--size", "8..4"], 2, "legal are N, A..B"),
+        (&["--size", "8..4"], 2, "expected N, A..B"),
         (&["--device", "simple", "simple"], 2, "two devices are called simple"),
         (&["--size", "20000000"], 2, "expected 64 to 9216"),
         (&["--size", "1..16777216:1"], 2, "more than 100000 sizes"),
-        (&["--ethernet", "0"], 2, "legal are 0.001 to 100000"),
+        (&["--ethernet", "0"], 2, "expected 0.001 to 100000"),
         (&["--traffic", "up"], 2, "possible values: both, tx, rx"),
         (&["--format", "xml"], 2, "possible values: text, csv, json"),
         (&["--show", "nic"], 2, "legal are simple, 82599-kernel, 82599-dpdk"),
@@ -298,8 +299,8 @@ fn refusals_of_inflight() {
     for (args, says) in [
         (&["--size", "1"][..], "frame of 1 B: expected 64 to 9216"),
         (&["--size", "9217"], "frame of 9217 B: expected 64 to 9216"),
-        (&["--ethernet", "1e9"], "legal are 0.001 to 100000"),
-        (&["--ethernet", "0"], "legal are 0.001 to 100000"),
+        (&["--ethernet", "1e9"], "expected 0.001 to 100000"),
+        (&["--ethernet", "0"], "expected 0.001 to 100000"),
     ] {
         let outcome = riser(&[&["model", "inflight"][..], args].concat());
         assert!(outcome.code == 2 && outcome.stderr.contains(says), "{args:?}: {}", outcome.stderr);

@@ -236,7 +236,7 @@ fn sweep_of_refused_points_is_written_and_fails() {
     fs::write(folder.join("sweep.toml"), SWEEP.replace(bytes, "")).unwrap();
     let output = begin(&folder, &[]).wait_with_output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.starts_with("riser: no point was run: all 5 were refused, the first for this: "), "{told}");
+    assert!(told.starts_with("riser: no point was run: all 5 were refused, the first with: "), "{told}");
     assert!(told.contains("--allow-native"), "{told}");
     assert_eq!((output.status.code(), journalled(&folder).len()), (Some(1), 5));
     assert!(String::from_utf8(output.stdout).unwrap().contains("5 of 5 points: 5 refused"));
