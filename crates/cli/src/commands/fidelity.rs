@@ -27,7 +27,7 @@ Examples:
   riser fidelity measured/ --all --work /tmp/fits --page docs/fidelity.md
 
 DIR holds published results as CONFIGURATION/EXPERIMENT.csv. riser simulates every row of the known configurations, and scores it \
-like `riser compare`. --leave-out repeats this with each configuration, or each whole server, left out of the fit in turn. Of a server \
+like `riser compare`. --leave-out repeats this with each configuration, or each whole server, left out of the fit in turn. For a server \
 that is left out, only the cache size and the settings are used; each fitted figure is then the median over the other servers. --all does \
 both, and repeats the scores with each mechanism switched off in turn, on one of every eleven rows. This takes half an hour. --page \
 writes the tables between the marks of that page.

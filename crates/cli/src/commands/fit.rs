@@ -174,9 +174,9 @@ fn unseen(fitted: &Fitted) -> String {
     match (fitted.evidence, fit::known_range(fitted.parameter)) {
         (Evidence::Absent, _) => "none: not in the profile".into(),
         (_, Some((least, most))) => {
-            format!("none: as it was; {:.1} to {:.1} on known servers", ns(least), ns(most))
+            format!("none: unchanged; {:.1} to {:.1} on known servers", ns(least), ns(most))
         }
-        (_, None) => "none: as it was".into(),
+        (_, None) => "none: unchanged".into(),
     }
 }
 

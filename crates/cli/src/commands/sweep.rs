@@ -30,7 +30,7 @@ or successive halving toward an aim), and [metrics]: figures from the output of 
 
 Each point is run by one of --workers processes. Files in the folder of -o:
   journal.jsonl    each record when it is complete; --resume continues the journal, and skips points that have a record
-  results.parquet  a row for each point, in order: settings, metrics, basis, outcome, error; independent of the number of workers
+  results.parquet  a row for each point, in order: settings, metrics, basis, outcome, error; the same bytes for any number of workers
   report.html      parallel coordinates, Pareto front, response over each parameter
 The outcome of a point records if its lab is invalid, fails or makes no progress, or if a worker dies at the point three times. \
 The sweep ends if the first finished point lacks a metric that has no `default`.

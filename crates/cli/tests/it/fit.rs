@@ -96,7 +96,7 @@ fn uses_link_of_fitted_table() {
     assert!(said(&fidelity).contains("not among the published configurations"), "{}", said(&fidelity));
 }
 
-/// The default card is the one that the table names. Fitted with it, the figures are those that made the results, and none settles
+/// The default card is the one that the table names. A fit with it finds the figures that made the results, and none settles
 /// elsewhere. Another card is used on request, with a warning.
 #[test]
 fn uses_card_named_by_table() {
@@ -248,7 +248,7 @@ fn results_have_their_basis() {
     }
 }
 
-/// Results that determine no figure make no profile. The profile drops the list of what the original does not predict.
+/// Results that determine no figure make no profile. The profile does not copy `not_predicted` of the original.
 #[test]
 fn fit_of_undetermined_figures_writes_no_profile() {
     let at = folder("nothing");

@@ -154,7 +154,7 @@ fn stat(line: &str) -> Option<(i64, String, String)> {
     is_lasting.then(|| (pid, name, state.to_string()))
 }
 
-/// The processes found are those that the kernel reports, and the code of one is that of its program's file, wherever KASLR has placed
+/// Finds the processes that the kernel reports, and the code of one, which equals its program's file, wherever KASLR has placed
 /// the kernel. All information comes from the kernel's memory.
 #[test]
 #[ignore = "of .ci/long guest"]

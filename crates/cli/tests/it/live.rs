@@ -285,7 +285,7 @@ impl Drop for Served {
     }
 }
 
-/// A session of riser's own tools over a cable, and datagrams that exceed its MTU.
+/// A session of riser's tools over a cable, and datagrams that exceed its MTU.
 #[test]
 fn captures_sessions_and_fragments_over_cable() {
     let Some(nets) = Nets::new() else { return };

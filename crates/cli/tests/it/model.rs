@@ -282,7 +282,7 @@ fn nic_rejects_invalid_arguments() {
         (&["--ethernet", "0"], 2, "expected 0.001 to 100000"),
         (&["--traffic", "up"], 2, "possible values: both, tx, rx"),
         (&["--format", "xml"], 2, "possible values: text, csv, json"),
-        (&["--show", "nic"], 2, "legal are simple, 82599-kernel, 82599-dpdk"),
+        (&["--show", "nic"], 2, "expected one of simple, 82599-kernel, 82599-dpdk"),
         (&["--device", "no-such"], 1, "the shipped devices are simple, 82599-kernel, 82599-dpdk"),
         (&["--device", text(&bad)], 1, &bad_place),
         (&["--device", text(&bad)], 1, "expected `tx` or `rx`"),

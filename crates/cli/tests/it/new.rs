@@ -161,7 +161,7 @@ fn created_crate_has_features_of_own_devices() {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// Checks that the code of the tutorial is that of the crate, and that its commands print the output shown below them.
+/// Checks that the crate contains the code of the tutorial, and that its commands print the output shown below them.
 fn tutorial(copier: &Crate, files: &[&str]) {
     let sources: Vec<String> =
         files.iter().map(|file| fs::read_to_string(copier.0.join(file)).unwrap()).collect();

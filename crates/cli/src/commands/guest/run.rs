@@ -292,7 +292,7 @@ impl Args {
         for given in &self.guest {
             let known = given.split_once('=').filter(|(host, _)| hosts.iter().any(|known| known == host));
             let (host, line) = known.ok_or_else(|| {
-                Failure::Usage(format!("--guest `{given}`: legal is NAME=COMMAND for the guests {names}"))
+                Failure::Usage(format!("--guest `{given}`, expected NAME=COMMAND, NAME one of {names}"))
             })?;
             if own.iter().any(|(known, _)| *known == host) {
                 return Err(Failure::Usage(format!("--guest: `{host}` is named twice")));

@@ -120,7 +120,7 @@ impl VmArgs {
             let why = || match legal().collect::<Vec<_>>().join(", ") {
                 none if none.is_empty() => "no slot has a NIC with `cable = \"outside\"`".to_owned(),
                 slots => format!(
-                    "legal are {slots}, whose NICs have `cable = \"outside\"`, and tap:NAME after the ="
+                    "expected a slot whose NIC has `cable = \"outside\"`: {slots}; or tap:NAME after the ="
                 ),
             };
             let door = door.ok_or_else(|| wrong(&why()))?;

@@ -15,7 +15,7 @@ Examples:
   riser model inflight --host xeon-platinum-8480 --device h100 --ethernet 400
 
 Without --latency and --host, the answer uses both latencies that pcie-bench
-(SIGCOMM'18) prints for 128 B, each with the packet interval printed with it.
+(SIGCOMM'18) prints for 128 B, each with the time between packets given there.
 
 A frame includes its FCS (IEEE 802.3 §3.2.8), as in model nic. The wire carries 20 B
 more: 8 of preamble and start delimiter, 12 of gap.

@@ -159,7 +159,7 @@ impl Args {
 fn show(name: &str) -> Result<(), Failure> {
     match Shipped::find(name) {
         Some(found) => output::text(found.text.trim_end()),
-        None => Err(Failure::usage(format!("no shipped device {name:?}: legal are {}", names()))),
+        None => Err(Failure::usage(format!("no shipped device {name:?}, expected one of {}", names()))),
     }
 }
 

@@ -203,7 +203,7 @@ fn each_guest_may_have_own_command() {
     let run = |arguments: &[&str]| common::riser(&[&["guest", "run", &path][..], arguments].concat());
     for (arguments, says) in [
         (&[][..], "guest `a`: no command; each of several guests needs one"),
-        (&["--guest", "c=true"], "--guest `c=true`: legal is NAME=COMMAND for the guests a, b"),
+        (&["--guest", "c=true"], "--guest `c=true`, expected NAME=COMMAND, NAME one of a, b"),
         (&["--guest", "a=true", "--guest", "a=false"], "--guest: `a` is named twice"),
         (
             &["--assign", "v=first.virtfn0", "--", "true"],

@@ -291,7 +291,7 @@ fn rejects_invalid_cables() {
     let rows = [
         ("a", "expected SLOT=SLOT or SLOT=tap:NAME"),
         ("a=tap:", "expected SLOT=SLOT or SLOT=tap:NAME"),
-        ("a=c", "`c`: legal are a, b, whose NICs have `cable = \"outside\"`, and tap:NAME after the ="),
+        ("a=c", "`c`: expected a slot whose NIC has `cable = \"outside\"`: a, b; or tap:NAME after the ="),
         ("a=a", "`a`: its cable is already connected"),
     ];
     for (cable, why) in rows {

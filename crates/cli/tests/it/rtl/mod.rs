@@ -683,8 +683,8 @@ fn finds_uninitialized_register_that_affects_output() {
     );
 }
 
-/// FPGA resources of the DMA engine, as counted by Yosys, must not exceed their limits. Skipped, with a message, without Yosys or with another
-/// version than that of the limits.
+/// FPGA resources of the DMA engine, as counted by Yosys, must not exceed their limits. Skipped, with a message, without Yosys or with a version
+/// other than that of the limits.
 #[test]
 #[ignore = "of .ci/long rtl"]
 fn engine_stays_within_fpga_resource_limits() {
