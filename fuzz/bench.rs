@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host for one function without endpoint or link: memory from address 0 on, registers of BAR 0. What the device sends arrives at once, and
-//! is looked at: reads and writes have a greatest size, and writes may be allowed in places alone. What is broken panics.
+//! A host for one function without endpoint or link: memory from address 0 on, and the registers of BAR 0. The function's TLPs arrive
+//! immediately and are checked: reads and writes have a maximum size, and writes may be restricted to given ranges. A violation panics.
 
 use riser_device::{BarIndex, Device, DmaError, Input, Output, Request, RequestOp, ResetKind, Token};
 use riser_tlp::{Class, Data, Duration, PayloadPool, Span, Time};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Things that move in one step at most.
+/// Maximum number of outputs in one step.
 const TURNS: u32 = 2_000_000;
 
 pub(crate) struct Host {
@@ -15,14 +15,14 @@ pub(crate) struct Host {
     memory: Vec<u8>,
     pool: PayloadPool,
     now: Time,
-    /// Reads of registers without an answer.
+    /// Register reads without an answer.
     asked: BTreeMap<Token, u32>,
     answer: u64,
     next: u32,
     pub(crate) interrupts: BTreeMap<u16, u64>,
-    /// Where the device may write, if that is known.
+    /// Ranges that the device may write, or `None` for all of memory.
     pub(crate) allowed: Option<Vec<Range<u64>>>,
-    /// Bytes of one read or write at most.
+    /// Maximum bytes of one read or write.
     most: usize,
 }
 
@@ -51,13 +51,13 @@ impl Host {
         token
     }
 
-    /// Writes registers, and waits until nothing moves.
+    /// Writes registers, and waits until the device has no more output.
     pub(crate) fn write_bytes(&mut self, at: u64, bytes: &[u8]) {
         self.post(at, bytes);
         self.settle();
     }
 
-    /// Writes registers, and waits for nothing.
+    /// Writes registers without waiting.
     pub(crate) fn post(&mut self, at: u64, bytes: &[u8]) {
         let Ok(span) = Span::covering(at, bytes.len() as u32) else { return };
         let data = Data::Carried(self.pool.copy(bytes));
@@ -77,7 +77,7 @@ impl Host {
         let token = self.request(RequestOp::Read { bar: BarIndex(0), offset: at, span, locked: false });
         self.asked.insert(token, len);
         self.settle();
-        assert!(self.asked.is_empty(), "a read of its registers has no answer");
+        assert!(self.asked.is_empty(), "register read without an answer");
         self.answer
     }
 
@@ -104,7 +104,7 @@ impl Host {
         self.now = end;
     }
 
-    /// Until nothing moves now.
+    /// Takes outputs until the device has none at the current time.
     pub(crate) fn settle(&mut self) {
         for _ in 0..TURNS {
             while self.device.poll_taken().is_some() {}
@@ -117,13 +117,13 @@ impl Host {
                 None => return,
             }
         }
-        panic!("it never comes to rest: {:?}", self.device.waits_for());
+        panic!("output never ends: {:?}", self.device.waits_for());
     }
 
     fn take(&mut self, output: Output) {
         match output {
             Output::Write(write) => {
-                let bytes = write.data.bytes().expect("it has bytes");
+                let bytes = write.data.bytes().expect("the write carries bytes");
                 let end = write.address.saturating_add(bytes.len() as u64);
                 assert!(bytes.len() <= self.most, "a write of {} bytes", bytes.len());
                 if let Some(allowed) = &self.allowed {
@@ -144,7 +144,7 @@ impl Host {
                 self.device.handle(self.now, Input::DmaDone { id: read.id, result });
             }
             Output::Complete { token, result } => {
-                let len = self.asked.remove(&token).expect("somebody waits for it");
+                let len = self.asked.remove(&token).expect("the host waits for this read");
                 let bytes = result.ok().and_then(|data| data.bytes().map(<[u8]>::to_vec));
                 self.answer = bytes.map_or(u64::MAX, |bytes| {
                     assert_eq!(bytes.len(), len as usize);
@@ -152,7 +152,7 @@ impl Host {
                 });
             }
             Output::Interrupt { vector } => *self.interrupts.entry(vector).or_default() += 1,
-            other => panic!("{other:?} is not asked for"),
+            other => panic!("unexpected output {other:?}"),
         }
     }
 }

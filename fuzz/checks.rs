@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for any bytes, one function per parser: called by the fuzz targets, and by the tests of `riser-tlp` on
-//! every seed. What is broken panics.
+//! Checks of the parsers of TLPs and DLLPs for any bytes. The fuzz targets and the tests of `riser-tlp` call them on every
+//! seed. A failed
+//! check panics.
 
 use riser_tlp::rules::{self, Limits};
 use riser_tlp::{Dllp, Header, Mps, PayloadPool, Repr, TcSet, Tlp, crc};
 
-/// Bytes that are a TLP give the same TLP when written and read again, prefixes and a wrong digest included; whether they are
-/// does not depend on what cuts them behind the header. Bytes that are none break a rule that has a name.
+/// Checks that bytes accepted as a TLP give the same TLP when written and parsed again, including prefixes and a wrong
+/// digest. Acceptance does not depend on where the bytes after the header are cut. Rejected bytes break a rule that has a
+/// name.
 #[allow(dead_code, reason = "each fuzz target uses one of the functions")]
 pub(crate) fn tlp(bytes: &[u8]) {
     if let Ok(header) = Header::new(bytes) {
@@ -27,7 +29,7 @@ pub(crate) fn tlp(bytes: &[u8]) {
             return;
         }
     };
-    let header = header.expect("a whole TLP has a header");
+    let header = header.expect("a parsed TLP has a header");
     assert_eq!(header.repr, tlp.repr);
     assert_eq!(header.tlp_len(), bytes.len());
     let cut = Repr::parse_header(&bytes[..header.data.start]);
@@ -37,14 +39,14 @@ pub(crate) fn tlp(bytes: &[u8]) {
     received(&tlp);
     let mut out = vec![0xee; tlp.wire_len()];
     assert_eq!(tlp.emit(&mut out), out.len());
-    let again = Tlp::parse(&out, &pool).expect("what is written can be read");
+    let again = Tlp::parse(&out, &pool).expect("an emitted TLP parses");
     assert_eq!(again, tlp);
     let mut twice = vec![0; again.wire_len()];
     again.emit(&mut twice);
     assert_eq!(twice, out);
 }
 
-// What the parser takes breaks only rules about the receiver, and none where the receiver takes all.
+// An accepted TLP breaks only rules about the receiver, and none if the receiver accepts everything.
 fn received(tlp: &Tlp) {
     let least = Limits {
         mps: Mps::default(),
@@ -55,13 +57,13 @@ fn received(tlp: &Tlp) {
     if let Err(malformed) = rules::check_received(tlp, &least) {
         assert!(malformed.rule().is_of_receiver(), "{malformed}");
     }
-    // A message may have up to 1024 DW of data, as long as the longest Max_Payload_Size.
-    let mps = Mps::new(4096).expect("the longest");
+    // A message may have up to 1024 DW of data, as much as the largest Max_Payload_Size.
+    let mps = Mps::new(4096).expect("a legal Max_Payload_Size");
     let most = Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: true, end_to_end_prefixes: 4 };
     assert_eq!(rules::check_received(tlp, &most), Ok(()));
 }
 
-/// Bytes that are a DLLP give the same DLLP when written and read again.
+/// Checks that bytes accepted as a DLLP give the same DLLP when written and parsed again.
 #[allow(dead_code, reason = "each fuzz target uses one of the functions")]
 pub(crate) fn dllp(bytes: &[u8]) {
     let Ok(dllp) = Dllp::parse(bytes) else { return };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for any bytes as a capture: called by the fuzz target, and by the tests of `riser-capture` on every
-//! seed. What is broken panics.
+//! Checks of the capture reader for any bytes. The fuzz target and the tests of `riser-capture` call them on every seed. A
+//! failed check
+//! panics.
 
 use riser_capture::check::{self, Checker, Settings};
 use riser_capture::credits::Ledgers;
@@ -8,8 +9,8 @@ use riser_capture::series::Series;
 use riser_capture::transactions::{Summary, append_json, append_line};
 use riser_capture::{Reader, Stats, Tracker, Transaction, encap, perfetto, render};
 
-/// Any bytes are read, decoded, counted and rendered every way, with no more records than bytes; gives the number of frames
-/// and of errors, or `None` where they are no capture.
+/// Reads, decodes, counts and renders the bytes in every way. A capture has no more records than bytes. Returns the number
+/// of frames and of errors, or `None` if the bytes are not a capture.
 pub(crate) fn capture(bytes: &[u8]) -> Option<(u64, u64)> {
     let _ = encap::parse(bytes, bytes.len());
     let mut reader = Reader::new(bytes).ok()?;
@@ -51,7 +52,7 @@ pub(crate) fn capture(bytes: &[u8]) -> Option<(u64, u64)> {
     }
     assert_eq!(checker.summary().violations, violations);
     let report = stats.report();
-    // Every request ends as one transaction.
+    // Every request gives one transaction.
     let counts = tracker.matcher().counts();
     assert!(requests <= counts.requests + counts.posted, "{requests} of {counts:?}");
     assert!(requests + counts.repeats + counts.untracked >= counts.requests + counts.posted, "{counts:?}");

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for any writes to any configuration space: called by the fuzz target, and by the tests of
-//! `riser-config` on every seed and on random bytes. What is broken panics.
+//! Checks of configuration spaces for any writes. The fuzz target and the tests of `riser-config` call them on every seed
+//! and on random
+//! bytes. A failed check panics.
 //!
-//! The first byte chooses a function. Each seven bytes that follow are a step: register (two bytes, little-endian), byte
-//! enables in bits 3:0 of the third, value (four bytes). Where bits 7:4 of the third byte are all ones, the step is an event
-//! of hardware or a reset instead.
+//! The first byte selects a function. Each seven bytes after it are a step: register (two bytes, little-endian), byte
+//! enables in bits 3:0
+//! of the third byte, value (four bytes). If bits 7:4 of the third byte are all ones, the step is a hardware event or a
+//! reset instead.
 
 use riser_config::cap::pcie::SlotEvent;
 use riser_config::register::Attribute;
@@ -14,7 +16,7 @@ use riser_config::{
     SlotLayout, SriovLayout, Uncorrectable, VcLayout,
 };
 
-/// Registers of a function: 4 KiB.
+/// DWs of a function's configuration space (4 KiB).
 const REGISTERS: u16 = 1024;
 
 fn identity(class: u32) -> Identity {
@@ -83,10 +85,10 @@ fn bridge(port: PortType) -> Builder {
         .link_capabilities()
 }
 
-/// Kinds of functions.
+/// Number of kinds of functions.
 pub(crate) const KINDS: usize = 5;
 
-/// A function of the kind with this number.
+/// Returns a function of the kind `kind` modulo [`KINDS`].
 pub(crate) fn function(kind: usize) -> ConfigSpace {
     let builder = match kind % KINDS {
         0 => endpoint(),
@@ -98,7 +100,7 @@ pub(crate) fn function(kind: usize) -> ConfigSpace {
     builder.build().expect("a legal function")
 }
 
-/// Runs the steps, and holds the function to what it was built as after each.
+/// Runs the steps, and checks the function against its initial state after each.
 pub(crate) fn writes(bytes: &[u8]) {
     let Some((&choice, steps)) = bytes.split_first() else { return };
     let built = &function(usize::from(choice));
@@ -169,7 +171,7 @@ fn consistent(built: &ConfigSpace, space: &ConfigSpace) {
     assert!(space.mps() <= built.mps().max(riser_config::PcieLayout::default().mps_supported));
 }
 
-/// What was initialized by hardware, reserved bits, and triggers: software sees them as they were built.
+/// Software reads hardware-initialized fields, reserved bits and triggers with their initial values.
 fn every_fixed_bit_stays(built: &ConfigSpace, space: &ConfigSpace) {
     for dw in 0..REGISTERS {
         let register = built.register(dw);

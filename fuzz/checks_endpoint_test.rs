@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for the endpoint of `pci_endpoint_test` whatever its driver does: called by a fuzz target, and by the tests of
-//! `riser-devices` on random scripts. What is broken panics.
+//! Checks of the endpoint of `pci_endpoint_test` for any driver. A fuzz target calls them, and the tests of `riser-devices` on
+//! random
+//! scripts. A failed check panics.
 
 use riser_config::PcieLayout;
 use riser_device::{BarIndex, Device, DmaError, Input, Output, Request, RequestOp, Token};
@@ -9,9 +10,9 @@ use riser_plug::Shared;
 use riser_tlp::{Class, Data, PayloadPool, Span, Time};
 use std::collections::BTreeMap;
 
-/// Host memory, from address 0 on; nobody is behind it.
+/// Bytes of host memory, which starts at address 0. Requests beyond it fail.
 pub(crate) const MEMORY: usize = 1 << 17;
-/// Things that move in one step at most: a transfer of all sizes that are legal here.
+/// Maximum number of outputs in one step: a transfer of every size that is legal here.
 const TURNS: u32 = 1_000_000;
 pub(crate) const COMMAND: u64 = 0x04;
 pub(crate) const STATUS: u64 = 0x08;
@@ -26,12 +27,12 @@ pub(crate) struct Bench {
     pub(crate) memory: Vec<u8>,
     pool: PayloadPool,
     next: u32,
-    /// Reads of BARs without an answer, and the last answer: what was read, or `None` where it was refused.
+    /// BAR reads without an answer, and the last answer: the data, or `None` if the read was refused.
     asked: BTreeMap<Token, usize>,
     answer: Option<Vec<u8>>,
     pub(crate) interrupts: BTreeMap<u16, u64>,
     pub(crate) intx: bool,
-    /// Commands that are to begin with the next thing that the device does.
+    /// Command to write before the device's next output is handled.
     pub(crate) meanwhile: Option<u32>,
 }
 
@@ -67,7 +68,7 @@ impl Bench {
         token
     }
 
-    /// Writes bytes of a BAR, and waits until nothing moves.
+    /// Writes bytes of a BAR, and waits until the device has no more output.
     pub(crate) fn write_bytes(&mut self, bar: u8, offset: u64, bytes: &[u8]) {
         self.post(bar, offset, bytes);
         self.settle();
@@ -84,7 +85,7 @@ impl Bench {
         let token = self.request(RequestOp::Read { bar: BarIndex(bar), offset, span, locked: false });
         self.asked.insert(token, len as usize);
         self.settle();
-        assert!(self.asked.is_empty(), "a read of a BAR has no answer");
+        assert!(self.asked.is_empty(), "BAR read without an answer");
         self.answer.take()
     }
 
@@ -97,7 +98,7 @@ impl Bench {
         u32::from_le_bytes(bytes.try_into().expect("four bytes"))
     }
 
-    /// Until nothing moves.
+    /// Takes outputs until the device has none.
     fn settle(&mut self) {
         for _ in 0..TURNS {
             while self.device.poll_taken().is_some() {}
@@ -108,7 +109,7 @@ impl Bench {
                 None => return,
             }
         }
-        panic!("it never comes to rest: {:?}", self.device.waits_for());
+        panic!("output never ends: {:?}", self.device.waits_for());
     }
 
     fn take(&mut self, output: Output) {
@@ -117,7 +118,7 @@ impl Bench {
         }
         match output {
             Output::Write(write) => {
-                let bytes = write.data.bytes().expect("it has bytes");
+                let bytes = write.data.bytes().expect("the write carries bytes");
                 in_one_page(write.address, bytes.len());
                 let to = usize::try_from(write.address).unwrap_or(usize::MAX);
                 if let Some(to) = self.memory.get_mut(to..).and_then(|to| to.get_mut(..bytes.len())) {
@@ -127,7 +128,7 @@ impl Bench {
             Output::Read(read) => {
                 in_one_page(read.address, read.len as usize);
                 let (at, len) = (usize::try_from(read.address).unwrap_or(usize::MAX), read.len as usize);
-                // One of no bytes has an address all the same.
+                // A read of no bytes has an address too.
                 let is_there = at.checked_add(len.max(1)).is_some_and(|end| end <= MEMORY);
                 let result = match (is_there, read.carry) {
                     (false, _) => Err(DmaError::UnsupportedRequest),
@@ -137,8 +138,9 @@ impl Bench {
                 self.device.handle(Time::ZERO, Input::DmaDone { id: read.id, result });
             }
             Output::Complete { token, result } => {
-                let len = self.asked.remove(&token).expect("somebody waits for it");
-                self.answer = result.ok().map(|data| data.bytes().expect("it has bytes").to_vec());
+                let len = self.asked.remove(&token).expect("the host waits for this read");
+                self.answer =
+                    result.ok().map(|data| data.bytes().expect("the answer carries bytes").to_vec());
                 assert!(self.answer.as_ref().is_none_or(|bytes| bytes.len() == len));
             }
             Output::Interrupt { vector } => {
@@ -146,10 +148,10 @@ impl Bench {
                 *self.interrupts.entry(vector).or_default() += 1;
             }
             Output::Intx { asserted } => {
-                assert!(self.settings.intx && self.intx != asserted, "INTx changes to what it is");
+                assert!(self.settings.intx && self.intx != asserted, "INTx message without a change");
                 self.intx = asserted;
             }
-            other => panic!("an endpoint does no {other:?}"),
+            other => panic!("unexpected output {other:?}"),
         }
     }
 }
@@ -158,7 +160,7 @@ fn in_one_page(address: u64, len: usize) {
     assert!(address % 4096 + len as u64 <= 4096, "{len} B at {address:#x}");
 }
 
-/// Any script of a driver: each step is a byte and its arguments.
+/// Runs a driver's script. Each step is a byte and its arguments.
 pub(crate) fn driver(mut script: &[u8]) -> Counters {
     let settings = Settings { msi: 4, msix: 8, transfer_bytes: 1 << 20, ..Settings::default() };
     let settings = Settings { sizes_bytes: Vec::new(), bar_bytes: [8192, 0, 128, 4096, 0, 256], ..settings };
@@ -169,7 +171,7 @@ pub(crate) fn driver(mut script: &[u8]) -> Counters {
         script = rest;
         let value = u32::from_le_bytes([*b, *c, *a, *c]);
         match op % 8 {
-            // A register: anything, what is small, what may be an address or a size.
+            // Writes a register: any value, a small one, or a possible address or size.
             0 => bench.write(4 * u64::from(*a % 12), value),
             1 => bench.write(4 * u64::from(*a % 12), u32::from(*b % 10)),
             2 => bench.write(4 * u64::from(*a % 12), u32::from(*b) << 8 | u32::from(*c)),
@@ -179,7 +181,7 @@ pub(crate) fn driver(mut script: &[u8]) -> Counters {
             6 => _ = bench.read_bytes(*a % 7, u64::from(*b) << (*c % 8), u32::from(*c % 40) + 1),
             _ => bench.write_bytes(0, u64::from(*a % 48), &[*b, *c][..usize::from(*a % 2) + 1]),
         }
-        assert_eq!(bench.read(COMMAND), 0, "a command is taken at once");
+        assert_eq!(bench.read(COMMAND), 0, "COMMAND is cleared immediately");
         for (vector, count) in std::mem::take(&mut bench.interrupts) {
             let (kind, number) = (bench.read(IRQ_TYPE), bench.read(IRQ_NUMBER));
             assert!(number == u32::from(vector) + 1, "vector {vector} for number {number}");
@@ -187,7 +189,7 @@ pub(crate) fn driver(mut script: &[u8]) -> Counters {
             interrupts += count;
         }
         bench.read(STATUS);
-        assert!(!bench.intx, "who reads the status ends INTx");
+        assert!(!bench.intx, "INTx after a read of STATUS");
     }
     let counters = bench.counters();
     assert!(counters.failed <= counters.reads + counters.writes + counters.copies, "{counters:?}");

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for any text as a filter: called by the fuzz target, and by the tests of `riser-capture` on every seed.
-//! What is broken panics.
+//! Checks of the filter parser for any text. The fuzz target and the tests of `riser-capture` call them on every seed. A
+//! failed check
+//! panics.
 
 use riser_capture::{Filter, Outcome, Reader, Sieve};
 
-/// Any text is an expression or a message: an expression reads back from what it prints and prints the same, and says
-/// something of every record; a message names a column of the text. Says whether it is an expression.
+/// Parses any text as a filter. An accepted expression parses again from its printed form, prints the same, and has a
+/// result for every record. An error message names a column of the text. Returns whether the text is an expression.
 pub(crate) fn filter(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let filter = match text.parse::<Filter>() {
@@ -24,7 +25,7 @@ pub(crate) fn filter(bytes: &[u8]) -> bool {
         let alone = filter.holds(&record, &Outcome::default());
         assert!(all && (filter.asks_for_outcome() || kept == alone), "{filter}: record {}", record.number);
     }
-    // Parentheses around every part may nest too deep to be read again.
+    // The parentheses that printing adds may nest too deeply to be parsed again.
     match filter.to_string().parse::<Filter>() {
         Ok(again) => assert_eq!(again.to_string(), filter.to_string()),
         Err(error) => assert!(error.what.contains("within one another"), "{error}"),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks of the readers of text. The fuzz target calls them, and the tests of `riser-capture` on every seed. A failed check
-//! panics.
+//! Checks of the text readers. The fuzz target and the tests of `riser-capture` call them on every seed. A failed check panics.
 
 use riser_capture::{
     ByteOrder, Direction, Explanation, FileFormat, ReadOptions, Reader, Timestamp, Writer, hex_text, render,
@@ -15,7 +14,7 @@ struct Copied {
     timestamp: Timestamp,
 }
 
-/// How a text is read, by its first byte: the format, the byte order, flit mode.
+/// Options for reading a text, from its first byte: format, byte order, flit mode.
 fn options(choice: u8) -> ReadOptions {
     let columns = match choice & 7 {
         4 => "time_us=1,dir=2,tlp=3,data=4".parse().ok(),
@@ -54,7 +53,7 @@ pub(crate) fn foreign(bytes: &[u8]) -> Option<(usize, usize)> {
         assert!(Explanation::of(&record, None).is_some());
         if hex_text::append_line(&record, &mut hex) {
             let id = writer.like(record.interface.expect("a text")).expect("memory");
-            // A time of a text may be later than pcapng can hold.
+            // A text's time may be later than pcapng can store.
             if writer.copy(id, &record).is_ok() {
                 tlps.push(Copied {
                     bytes: record.tlp_bytes.to_vec(),
@@ -75,7 +74,7 @@ pub(crate) fn foreign(bytes: &[u8]) -> Option<(usize, usize)> {
 }
 
 fn copied(file: &[u8]) -> Vec<Copied> {
-    let mut reader = Reader::new(file).expect("a file of riser's");
+    let mut reader = Reader::new(file).expect("a file that riser wrote");
     let mut all = Vec::new();
     while let Some(record) = reader.next_record().expect("memory") {
         all.push(Copied {

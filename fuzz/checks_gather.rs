@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for a read of LibTLP for C, whatever comes as its completions: called by the fuzz target, and by the tests of
-//! `riser-libtlp` on every seed and on random bytes. What is broken panics. Stands beside the module `gather`.
+//! Checks of LibTLP's read for any completions. The fuzz target and the tests of `riser-libtlp` call them on every seed and on random
+//! bytes. A failed check panics. This file needs the module `gather` next to it.
 
 use crate::gather::{Gather, Read, Taken};
 use tlp::split::completion_piece;
@@ -8,20 +8,20 @@ use tlp::{Bdf, Body, Completion, Mps, Rcb, Repr, Span, Status, Tag};
 
 const REQUESTER: Bdf = Bdf::from_bits(0x1b00);
 
-/// A read, its bytes so far, and which of them have come.
+/// A read, its bytes so far, and which of them have arrived.
 struct Run {
     read: Read,
     gather: Gather,
     out: Vec<u8>,
     seen: Vec<bool>,
-    /// Whether bytes are those of memory: nothing spoiled or made up was taken.
+    /// Whether the bytes are those of memory: no spoiled or foreign bytes were accepted.
     is_true: bool,
     has_failed: bool,
 }
 
-/// A script: a read (address 2 bytes, length 2, tag), then steps: foreign bytes, or a completion of the read, perhaps spoiled. A
-/// byte of the read is written once or never, a read is whole when all have come, and nothing but data writes. True where it
-/// came to its end without a failure.
+/// Runs a script: a read (address 2 bytes, length 2, tag), then steps. A step is foreign bytes, or a completion of the read, possibly
+/// spoiled. Only data writes bytes, each byte of the read is written at most once, and a read is whole when all bytes have arrived.
+/// Returns whether the read completed without an error.
 pub(crate) fn gather(script: &[u8]) -> bool {
     let [a0, a1, l0, l1, tag, steps @ ..] = script else { return false };
     let address = 0x7fff_0000 | u64::from(u16::from_le_bytes([*a0, *a1]));
@@ -44,7 +44,7 @@ pub(crate) fn gather(script: &[u8]) -> bool {
         }
     }
     if run.gather.is_whole() && !run.has_failed {
-        assert!(run.seen.iter().all(|seen| *seen), "whole without all its bytes");
+        assert!(run.seen.iter().all(|seen| *seen), "whole before all bytes arrived");
         assert!(
             !run.is_true || run.out.iter().enumerate().all(|(n, byte)| *byte == memory(address + n as u64))
         );
@@ -53,14 +53,14 @@ pub(crate) fn gather(script: &[u8]) -> bool {
     false
 }
 
-/// Byte n of memory is n, stirred.
+/// Returns the byte of memory at `address`, a hash of the address.
 fn memory(address: u64) -> u8 {
     (address as u8).wrapping_mul(31) ^ (address >> 8) as u8
 }
 
 impl Run {
-    /// Completion `at` of the read, as cut at 64 bytes, from a completer whose Max_Payload_Size `step` says. Bit 1 of `step` spoils a
-    /// byte of its header: `by` says which, and how.
+    /// Delivers completion number `at` of the read, cut at 64 bytes, from a completer whose Max_Payload_Size is in `step`. If bit 1
+    /// of `step` is set, spoils a byte of its header that `by` selects.
     fn completion(&mut self, step: u8, at: u8, by: u8) {
         let mps = Mps::new(128 << (step >> 2 & 3)).unwrap_or_default();
         let (total, first) = (self.read.span.byte_count(), self.read.span.first_byte());
@@ -99,7 +99,7 @@ impl Run {
     }
 
     fn take(&mut self, tlp: &[u8], is_own: bool) {
-        // Twice, over bytes that differ everywhere: where they are alike then, a byte was written.
+        // Runs it twice, on complementary buffers: bytes that are equal afterwards were written.
         let was_whole = self.gather.is_whole();
         let (mut other, mut inverse) = (self.gather, self.out.iter().map(|byte| !byte).collect::<Vec<_>>());
         let mut out = self.out.clone();
@@ -107,12 +107,12 @@ impl Run {
         assert_eq!(other.take(tlp, Some(&mut inverse)), taken);
         let written: Vec<bool> = out.iter().zip(&inverse).map(|(a, b)| a == b).collect();
         let count = written.iter().filter(|written| **written).count();
-        assert_eq!(count > 0, taken == Taken::Data, "data writes, and nothing else does");
+        assert_eq!(count > 0, taken == Taken::Data, "only data writes bytes");
         for (seen, written) in self.seen.iter_mut().zip(&written) {
-            assert!(!(*seen && *written), "a byte is written twice");
+            assert!(!(*seen && *written), "byte written twice");
             *seen |= written;
         }
-        assert!(!was_whole || taken != Taken::Data, "data for a read that is whole");
+        assert!(!was_whole || taken != Taken::Data, "data accepted for a whole read");
         self.has_failed |= matches!(taken, Taken::Failed(_));
         self.is_true &= is_own || count == 0;
         self.out = out;

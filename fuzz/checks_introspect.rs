@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for a kernel's memory, whatever it holds: called by the fuzz target, and by the tests of `riser-introspect` on every
-//! seed and on random bytes. What is broken panics.
+//! Checks of introspection for any kernel memory. The fuzz target and the tests of `riser-introspect` call them on every seed and on
+//! random
+//! bytes. A failed check panics.
 
 #[path = "../crates/introspect/tests/it/machine.rs"]
 pub(crate) mod machine;
@@ -8,10 +9,10 @@ pub(crate) mod machine;
 use machine::{Kind, Machine, PID_OF_CODE, Plan};
 use riser_introspect::{Btf, Code, Layout, Search, find};
 
-/// Where [`plain`] has its direct map.
+/// Address of the direct map in [`plain`].
 pub(crate) const DIRECT: u64 = 0xffff_8b00_4000_0000;
 
-/// A machine of which nothing is special.
+/// Returns a machine without special features.
 pub(crate) fn plain() -> Machine {
     Machine::new(&Plan {
         image: 8 << 20,
@@ -26,8 +27,8 @@ pub(crate) fn plain() -> Machine {
     })
 }
 
-/// Any bytes as type information, and any words in the place of others of a machine's memory: each is 3 bytes for where, and 8. Walks come
-/// to an end within the reads that memory of such a size is worth. Says whether there is a kernel all the same.
+/// Parses the bytes as type information, then uses them to change words of a machine's memory: 3 bytes for the place, 8 for the word.
+/// Walks must end within a number of reads that fits the size of the memory. Returns whether a kernel is still found.
 pub(crate) fn introspect(script: &[u8]) -> bool {
     if let Ok(btf) = Btf::parse(script) {
         let _ = Layout::new(&btf);
@@ -38,10 +39,11 @@ pub(crate) fn introspect(script: &[u8]) -> bool {
         let place = u64::from_le_bytes([place[0], place[1], place[2], 0, 0, 0, 0, 0]);
         machine.spoil(place, u64::from_le_bytes(word.try_into().expect("8 bytes")));
     }
-    // 1,541 steps of 2 MiB and 3,082 MiB, and both again for candidates; the code of 4 GiB has 2,048 tables, and a walk a few tasks.
+    // Memory of 3,082 MiB takes 1,541 probes in steps of 2 MiB and 3,082 reads of 1 MiB; candidates may double both. The code of 4 GiB has
+    // 2,048 tables, and a walk has a few tasks.
     machine.reads = 20_000;
     let is_found = look(&mut machine);
-    assert!(machine.reads > 0, "a walk without an end");
+    assert!(machine.reads > 0, "walk without an end");
     is_found
 }
 
@@ -52,7 +54,7 @@ fn look(machine: &mut Machine) -> bool {
     if let Ok(code) = Code::of(&mut kernel, PID_OF_CODE) {
         let bytes = code.area.end - code.area.start;
         let covered = code.runs.iter().map(|run| run.bytes).sum::<u64>() + code.missing_bytes();
-        assert_eq!(covered, bytes, "each byte of the area is there or missing");
+        assert_eq!(covered, bytes, "each byte of the area is either present or missing");
         let mut begin = vec![0; bytes.min(1 << 20) as usize];
         let _ = code.read(&mut kernel, code.area.start, &mut begin);
     }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for any bytes as a lab file: called by the fuzz target, and by the tests of `riser-worlds` on every seed.
-//! What is broken panics. No profile is read by path but those that stand beside a file that is nowhere.
+//! Checks of the lab parser for any bytes. The fuzz target and the tests of `riser-worlds` call them on every seed. A
+//! failed check panics.
+//! The lab file's folder does not exist, so no profile is read from a path.
 
 use lab::{Folder, LabFile, draw, parse};
 use session::Session;
 use std::path::Path;
 
-/// The models that ship, NetTLP's adapter among them.
+/// Returns the models that ship with riser, including NetTLP's adapter.
 fn models() -> plug::Models {
     devices::models().with::<riser_worlds::adapter::NettlpAdapter>()
 }
 
-/// A text is read, drawn and put together, or refused with messages that name the file and, where they have a place,
-/// a line that is there. True where it is good.
+/// Parses, draws and builds a lab. Errors must name the file, and an existing line if they have a place. Returns whether
+/// the lab is valid.
 pub(crate) fn lab(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let path = Path::new("/nowhere/fuzz.toml");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for any datagrams that an adapter or its peers are sent: called by the fuzz targets, and by the tests of
-//! `riser-nettlp` on every seed and on random bytes. What is broken panics.
+//! Checks of NetTLP's adapter and its peers for any datagrams. The fuzz targets and the tests of `riser-nettlp` call them on
+//! every seed and
+//! on random bytes. A failed check panics.
 
 #![allow(dead_code, reason = "each fuzz target uses one of the functions")]
 
@@ -16,7 +17,7 @@ use riser_tlp::{Bdf, Body, Mps, Repr, Time};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-/// Messaging, both directions: what is read is written again as it was.
+/// Checks that messaging in both directions is emitted as it was parsed.
 pub(crate) fn messaging(bytes: &[u8]) {
     if let Ok(request) = Request::parse(bytes) {
         assert_eq!(request.emit(), bytes);
@@ -33,7 +34,7 @@ pub(crate) fn messaging(bytes: &[u8]) {
     }
 }
 
-/// Configuration and adapter registers: what is read is written again as it was; padding is not looked at.
+/// Checks that configuration and adapter registers are emitted as they were parsed, except padding.
 pub(crate) fn registers(bytes: &[u8]) {
     if let Ok(message) = ConfigMessage::parse(bytes) {
         assert_eq!(message.emit(), bytes);
@@ -48,7 +49,7 @@ pub(crate) fn registers(bytes: &[u8]) {
     }
 }
 
-/// A datagram with a TLP: what is taken is a legal header with all its data, however it came.
+/// Checks that a TLP accepted from a datagram has a legal header and all its data, in every form that is accepted.
 pub(crate) fn incoming(bytes: &[u8]) {
     let Ok((_, tlp)) = NettlpHeader::parse(bytes) else {
         assert!(bytes.len() < 6);
@@ -62,9 +63,13 @@ pub(crate) fn incoming(bytes: &[u8]) {
             assert!(strict.is_ok() || incoming.is_mended);
             if let Some((span, data)) = incoming.rest {
                 assert!(span.address().is_multiple_of(4096));
-                let Body::Memory(m) = incoming.repr.body else { panic!("only memory requests are cut") };
+                let Body::Memory(m) = incoming.repr.body else { panic!("only memory requests are trimmed") };
                 let end = m.span.first_byte() + u64::from(m.span.byte_count());
-                assert_eq!((end, span.first_byte()), (span.address(), span.address()), "one run of bytes");
+                assert_eq!(
+                    (end, span.first_byte()),
+                    (span.address(), span.address()),
+                    "a contiguous range of bytes"
+                );
                 let is_read = m.op.is_read();
                 assert_eq!(data.len(), if is_read { 0 } else { span.length_dw() as usize * 4 });
             }
@@ -75,10 +80,10 @@ pub(crate) fn incoming(bytes: &[u8]) {
     }
 }
 
-/// Memory of the adapter below: the middle may be read and written, what is before and behind may not.
+/// Memory of the adapter below. Peers may read and write the middle, but not the bytes before and after it.
 const MEMORY: u64 = 12288;
 const WINDOW: std::ops::Range<u64> = 4096..8192;
-/// Peers may ask for up to 4 KiB; an answer to one datagram has no more TLPs and bytes than this.
+/// Maximum number of TLPs in the answer to one datagram. Peers may request up to 4 KiB.
 const ANSWERS_MAX: usize = 33;
 
 struct Sent {
@@ -126,18 +131,18 @@ fn adapter(image: &Arc<Image>) -> Adapter<MemoryBackend> {
     Adapter::new(Settings { allow, id, device: Some(peer(1)), scheme: PortScheme::Tagged }, backend)
 }
 
-/// Any datagrams to any ports from any peers: each is a byte for the peer, two for the port (little endian), one for the room
-/// there is for answers, two for its length (little endian), and its bytes. Memory outside the window is never written, and
-/// what it holds changes no answer; strangers are never answered, answers go to who has asked, and nothing panics.
+/// Delivers datagrams to any ports from any peers. Each has a byte for the peer, two for the port (little-endian), one for
+/// the room for answers, two for its length (little-endian), and its bytes. Memory outside the window is never written, and
+/// its content changes no answer. Only known peers are answered, and an answer goes to the peer that sent the request.
 pub(crate) fn adapter_run(bytes: &[u8]) {
-    assert!(run(bytes, 0xa5) == run(bytes, 0x5a), "memory outside the window was shown");
+    assert!(run(bytes, 0xa5) == run(bytes, 0x5a), "memory outside the window changes an answer");
 }
 
 fn run(mut bytes: &[u8], secret: u8) -> Vec<Vec<(u16, SocketAddr, Vec<u8>)>> {
     let mut image = Arc::new(Image::zeroes(MEMORY).expect("a legal size"));
     let secret = [secret; WINDOW.start as usize];
     for outside in [0, WINDOW.end] {
-        image.write(outside, &secret).expect("zeroes take writes");
+        image.write(outside, &secret).expect("the image is writable");
     }
     let (mut adapter, mut all) = (adapter(&image), Vec::new());
     let mut now = Time::ZERO;
@@ -164,10 +169,10 @@ fn run(mut bytes: &[u8], secret: u8) -> Vec<Vec<(u16, SocketAddr, Vec<u8>)>> {
 
 fn answers(sent: &Sent, port: u16, from: SocketAddr, taken: bool) {
     assert!(sent.datagrams.len() <= ANSWERS_MAX);
-    assert!(taken || sent.datagrams.is_empty(), "what is not taken is not answered");
+    assert!(taken || sent.datagrams.is_empty(), "answer to a datagram that was not taken");
     for (from_port, to, bytes) in &sent.datagrams {
         assert_eq!((*from_port, *to), (port, from));
-        assert!([peer(1), peer(2)].contains(&to.ip()), "a stranger was answered");
+        assert!([peer(1), peer(2)].contains(&to.ip()), "answer to an unknown peer");
         assert!(bytes.len() <= 6 + 12 + 128 || port == 0x2fff);
         if let Some(tlp) = bytes.get(6..).filter(|_| !matches!(port, 0x2fff | 0x4001 | 0x5001 | 0x5002)) {
             let parsed = Repr::parse(tlp).expect("an answer is legal");

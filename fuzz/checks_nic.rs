@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for the 82574L whatever its driver writes, and whatever its network sends: called by two fuzz targets, and by the tests
-//! of `riser-devices` on random scripts. What is broken panics.
+//! Checks of the 82574L for any driver and any network. Two fuzz targets call them, and the tests of `riser-devices` on random scripts. A
+//! failed check panics.
 
 use riser_config::PcieLayout;
 use riser_device::{BarIndex, Device, DmaError, Input, Output, Request, RequestOp, ResetKind, Token};
@@ -10,12 +10,12 @@ use riser_plug::Shared;
 use riser_tlp::{Class, Data, Duration, PayloadPool, Span, Time};
 use std::collections::BTreeMap;
 
-/// Host memory, from address 0 on; reads beyond it fail.
+/// Bytes of host memory, which starts at address 0. Reads beyond it fail.
 const MEMORY: usize = 1 << 17;
-/// Things that move in one step at most: a ring of 65,536 descriptors, each with a few transfers.
+/// Maximum number of outputs in one step: a ring of 65,536 descriptors with a few transfers each.
 const TURNS: u32 = 2_000_000;
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// Registers that do something.
+/// Registers with an effect.
 const REGISTERS: [u32; 42] = [
     0x0, 0x8, 0x10, 0x14, 0x18, 0x20, 0xc0, 0xc4, 0xc8, 0xd0, 0xd8, 0xdc, 0xe0, 0xe4, 0xe8, 0x100, 0x400,
     0xf00, 0x1000, 0x102c, 0x2800, 0x2804, 0x2808, 0x2810, 0x2818, 0x3800, 0x3804, 0x3808, 0x3810, 0x3818,
@@ -30,14 +30,14 @@ pub(crate) struct Bench {
     memory: Vec<u8>,
     pool: PayloadPool,
     now: Time,
-    /// Reads of registers without an answer.
+    /// Register reads without an answer.
     asked: BTreeMap<Token, u32>,
     answer: u32,
     next: u32,
     pushed: u64,
     pub(crate) pme: u64,
     pub(crate) interrupts: BTreeMap<u16, u64>,
-    /// Where the device may write, if that is known.
+    /// Ranges that the device may write, or `None` for all of memory.
     allowed: Option<Vec<std::ops::Range<u64>>>,
 }
 
@@ -96,7 +96,7 @@ impl Bench {
         let token = self.request(RequestOp::Read { bar: BarIndex(0), offset: at, span, locked: false });
         self.asked.insert(token, len);
         self.settle();
-        assert!(self.asked.is_empty(), "a read of its registers has no answer");
+        assert!(self.asked.is_empty(), "register read without an answer");
         self.answer
     }
 
@@ -132,7 +132,7 @@ impl Bench {
         self.settle();
     }
 
-    /// What has been sent.
+    /// Returns the frames sent since the last call.
     pub(crate) fn sent(&self) -> Vec<Vec<u8>> {
         std::iter::from_fn(|| self.cable.frame_to_wire()).collect()
     }
@@ -147,7 +147,7 @@ impl Bench {
         self.now = end;
     }
 
-    /// Until nothing moves now.
+    /// Takes outputs until the device has none at the current time.
     fn settle(&mut self) {
         for _ in 0..TURNS {
             while self.device.poll_taken().is_some() {}
@@ -160,13 +160,13 @@ impl Bench {
                 None => return,
             }
         }
-        panic!("it never comes to rest: {:?}", self.device.waits_for());
+        panic!("output never ends: {:?}", self.device.waits_for());
     }
 
     fn take(&mut self, output: Output) {
         match output {
             Output::Write(write) => {
-                let bytes = write.data.bytes().expect("it has bytes");
+                let bytes = write.data.bytes().expect("the write carries bytes");
                 let end = write.address.saturating_add(bytes.len() as u64);
                 assert!(bytes.len() <= 16 << 10, "a write of {} bytes", bytes.len());
                 if let Some(allowed) = &self.allowed {
@@ -190,7 +190,7 @@ impl Bench {
                 self.device.handle(self.now, Input::DmaDone { id: read.id, result });
             }
             Output::Complete { token, result } => {
-                let len = self.asked.remove(&token).expect("somebody waits for it");
+                let len = self.asked.remove(&token).expect("the host waits for this read");
                 let bytes = result.ok().and_then(|data| data.bytes().map(<[u8]>::to_vec));
                 self.answer = bytes.map_or(u32::MAX, |bytes| {
                     assert_eq!(bytes.len(), len as usize);
@@ -200,11 +200,12 @@ impl Bench {
             Output::Interrupt { vector } => *self.interrupts.entry(vector).or_default() += 1,
             Output::Pme => self.pme += 1,
             Output::Intx { .. } => {}
-            other => panic!("a NIC does no {other:?}"),
+            other => panic!("unexpected output {other:?}"),
         }
     }
 
-    /// Receive ring with 8 buffers of 2048 B at 10000h, transmit ring at 2000h, all frames let in that are its own or to all.
+    /// Sets up a receive ring with 8 buffers of 2048 B at 10000h and a transmit ring at 2000h. Receives unicast frames to the NIC and
+    /// broadcast frames.
     pub(crate) fn set_up(&mut self) {
         for n in 0..8_u64 {
             self.store(0x1000 + 16 * n as usize, &(0x10000 + 0x800 * n).to_le_bytes());
@@ -225,7 +226,7 @@ impl Bench {
     }
 }
 
-/// Any script of a driver: each step is a byte and its arguments.
+/// Runs a driver's script. Each step is a byte and its arguments.
 pub(crate) fn driver(mut script: &[u8]) -> Counters {
     let mut bench = Bench::new();
     bench.store(0x2000, &[0x55; 64]);
@@ -264,12 +265,12 @@ fn count(frames: &[Vec<u8>]) -> u64 {
     frames.len() as u64
 }
 
-/// Any frames: each is a byte for its length, one that its bytes are made of, and one for its kind. Whatever comes, buffers and ring alone
-/// are written, and every frame is counted once.
+/// Receives frames, each given by a byte for its length, one for its content and one for its kind. The device writes only buffers and
+/// ring, and counts every frame once.
 pub(crate) fn network(script: &[u8]) -> Counters {
     let mut bench = Bench::new();
     bench.set_up();
-    // Its ring, the buffers; the driver gives each back.
+    // The ring and the buffers. The driver returns each buffer.
     bench.allowed = Some(vec![0x1000..0x1080, 0x10000..0x14000]);
     for step in script.as_chunks::<3>().0 {
         let [len, byte, kind] = *step;
@@ -292,7 +293,7 @@ pub(crate) fn network(script: &[u8]) -> Counters {
     let (counters, wire) = (bench.counters(), bench.wire());
     let accounted =
         counters.rx_frames + counters.filtered + counters.refused_frames + wire.from_wire_lost + waiting;
-    // One may be held, until there is a buffer.
+    // The device may hold one frame until there is a buffer.
     assert!(accounted <= bench.pushed && accounted + 1 >= bench.pushed, "{counters:?} {wire:?}");
     assert_eq!(counters.dma_errors, 0);
     counters

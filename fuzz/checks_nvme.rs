@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An NVMe controller whose driver writes what it likes: called by a fuzz target, and by the tests of `riser-devices`. What is broken panics.
+//! Checks of an NVMe controller for any driver. A fuzz target and the tests of `riser-devices` call them. A failed check panics.
 
 #[path = "bench.rs"]
 mod bench;
@@ -11,32 +11,32 @@ use riser_devices::nvme::{Functions, Report, Settings, Spot, functions};
 use riser_plug::{Shared, file::Folder};
 use riser_tlp::{Duration, PayloadPool};
 
-/// Host memory: admin queues at 1000h and 2000h, I/O queues at 3000h and 4000h, data and lists behind.
+/// Bytes of host memory: admin queues at 1000h and 2000h, I/O queues at 3000h and 4000h, then data and lists.
 pub(crate) const MEMORY: usize = 1 << 20;
-/// Entries of all queues.
+/// Number of entries of each queue.
 pub(crate) const ENTRIES: u16 = 16;
-/// Bytes that one request of the controller has at most: those that a command may move.
+/// Maximum bytes of one request of the controller: those that a command may move.
 const MOST: usize = 128 << 10;
 
-/// The functions of a subsystem with these settings.
+/// Returns the functions of a subsystem with these settings.
 pub(crate) fn subsystem(settings: &Settings, folder: &Folder) -> Result<(Functions, Shared<Report>), String> {
     let (payloads, report) = (PayloadPool::new(), Shared::default());
     let spot = Spot { pcie: PcieLayout::default(), serial: 7, payloads: &payloads, folder };
     Ok((functions(settings, &spot, &report).map_err(|e| e.to_string())?, report))
 }
 
-/// A controller with its host's queues.
+/// A controller and its host's queues.
 pub(crate) struct Nvme {
     pub(crate) host: Host,
-    /// By queue: tail of submissions, head and phase of completions.
+    /// For each queue: tail of submissions, head and phase of completions.
     queues: [(u16, u16, bool); 2],
     cid: u16,
 }
 
-/// A command by what matters of it.
+/// Relevant fields of a command.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Command {
-    /// With the bits of PSDT in 15:14, and those of a fused operation in 9:8.
+    /// Opcode, with PSDT in bits 15:14 and the fused operation in bits 9:8.
     pub(crate) opcode: u16,
     pub(crate) nsid: u32,
     pub(crate) pointer: [u64; 2],
@@ -44,7 +44,7 @@ pub(crate) struct Command {
 }
 
 impl Nvme {
-    /// Enabled, with an I/O queue pair.
+    /// Returns an enabled controller with an I/O queue pair.
     pub(crate) fn new(device: Box<dyn Device>) -> Nvme {
         let mut nvme = Nvme::off(device);
         nvme.enable();
@@ -73,7 +73,7 @@ impl Nvme {
         assert_eq!(self.run(0, pair(1, 0x3000, 1 << 16 | 1)), (0, 0));
     }
 
-    /// Puts a command into a queue, and says so.
+    /// Writes a command into a queue and rings its doorbell.
     pub(crate) fn submit(&mut self, queue: usize, command: Command) -> u16 {
         self.cid = self.cid.wrapping_add(1);
         let (cid, tail) = (self.cid, self.queues[queue].0);
@@ -95,7 +95,7 @@ impl Nvme {
         self.host.store(0x1000 + 0x2000 * queue + 64 * slot, bytes.as_flattened());
     }
 
-    /// The next completion: its command, status and DW 0.
+    /// Returns the next completion: command identifier, status and DW 0.
     pub(crate) fn reap(&mut self, queue: usize) -> Option<(u16, u16, u32)> {
         let (_, head, phase) = self.queues[queue];
         let entry = self.host.load(0x2000 + 0x2000 * queue + 16 * usize::from(head), 16);
@@ -111,33 +111,33 @@ impl Nvme {
         Some((cid, status >> 1, result))
     }
 
-    /// Says how many completions were taken.
+    /// Writes the completion doorbell of a queue with its head.
     pub(crate) fn give_back(&mut self, queue: usize) {
         self.host.write(0x1004 + 8 * queue as u64, self.queues[queue].1.into());
     }
 
-    /// Carries out a command: its status, without Do Not Retry, and DW 0.
+    /// Executes a command. Returns its status without Do Not Retry, and DW 0.
     pub(crate) fn run(&mut self, queue: usize, command: Command) -> (u16, u32) {
         let (status, result) = self.run_to_status_field(queue, command);
         (status & 0x7ff, result)
     }
 
-    /// Carries out a command: its Status Field without the phase, and DW 0.
+    /// Executes a command. Returns its Status Field without the phase, and DW 0.
     pub(crate) fn run_to_status_field(&mut self, queue: usize, command: Command) -> (u16, u32) {
         let cid = self.submit(queue, command);
         self.host.wait(Duration::from_us(100));
-        let (ended, status, result) = self.reap(queue).expect("it ends");
+        let (ended, status, result) = self.reap(queue).expect("the command completes");
         assert_eq!(ended, cid);
         self.give_back(queue);
         (status, result)
     }
 }
 
-/// Any script of a driver: each step is a byte and its arguments. Doorbells, registers, commands and lists are what the script says; whatever
-/// that is, the controller answers, comes to rest, and moves no more at once than a command may.
+/// Runs a driver's script. Each step is a byte and its arguments. The script sets doorbells, registers, commands and lists. The controller
+/// must answer, stop producing output, and move no more data at once than a command may.
 pub(crate) fn driver(mut script: &[u8]) -> Report {
     let settings = Settings { volatile_write_cache: script.len() % 2 == 1, ..Settings::default() };
-    let (made, report) = subsystem(&settings, &Folder::default()).expect("legal");
+    let (made, report) = subsystem(&settings, &Folder::default()).expect("legal settings");
     let mut nvme = Nvme::new(made.physical.device);
     while let [op, a, b, c, rest @ ..] = script {
         script = rest;
@@ -171,7 +171,7 @@ pub(crate) fn driver(mut script: &[u8]) -> Report {
         }
     }
     nvme.host.wait(Duration::from_ms(100));
-    // After all that, it can be used.
+    // The controller still works after that.
     nvme.host.reset(ResetKind::FunctionLevel);
     nvme.enable();
     report.take()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for pseudo memory, whatever TLPs come: called by the fuzz target, and by the tests of `riser-nettlp` on every
-//! seed and on random bytes. What is broken panics.
+//! Checks of pseudo memory for any TLPs. The fuzz target and the tests of `riser-nettlp` call them on every seed and on random bytes.
+//! A
+//! failed check panics.
 
 #[path = "../crates/nettlp/tests/it/common/memo.rs"]
 pub(crate) mod memo;
@@ -18,29 +19,29 @@ const BASE: u64 = 0x0010_0f00;
 const BYTES: usize = 5000;
 const MPS: u32 = 128;
 
-/// A request that has to be answered.
+/// A request that needs an answer.
 struct Asked {
     origin: Origin,
     repr: Repr,
-    /// The bytes that a read asks for, where memory has them all: first address, and how many.
+    /// Requested bytes of a read, if memory has all of them: first address and number.
     data: Option<(u64, u32)>,
 }
 
 struct Run {
     psmem: Psmem<Window>,
     image: Arc<Image>,
-    /// What memory must hold.
+    /// Expected content of memory.
     shadow: Vec<u8>,
     asked: VecDeque<Asked>,
 }
 
-/// Any TLPs: each is a byte for the room there is for answers, in whose highest bit its issuer stands, one for its length (in twos),
-/// and its bytes. Each request that wants an answer is answered once, in order, with the bytes of memory; writes change the bytes that
-/// they enable within memory, and nothing else does. Gives how many were answered with data.
+/// Delivers TLPs. Each has a byte for the room for answers with the issuer in its highest bit, one for its length in units of two
+/// bytes, and its bytes. Each request that needs an answer is answered once, in order, with the bytes of memory. Only writes change
+/// memory, and only bytes that they enable. Returns the number of requests answered with data.
 pub(crate) fn psmem(mut script: &[u8]) -> u64 {
     let mut image = Arc::new(Image::zeroes(BYTES as u64).expect("a legal size"));
     let shadow: Vec<u8> = (0..BYTES).map(|n| (n % 251) as u8).collect();
-    image.write(0, &shadow).expect("zeroes take writes");
+    image.write(0, &shadow).expect("the image is writable");
     let window = Window { base: BASE, image: Arc::clone(&image) };
     let psmem = Psmem::new(Bdf::from_bits(0x1b00), Mps::new(MPS).expect("a legal size"), window);
     let mut run = Run { psmem, image, shadow, asked: VecDeque::new() };
@@ -51,9 +52,9 @@ pub(crate) fn psmem(mut script: &[u8]) -> u64 {
         run.arrive(origin, tlp);
         run.answer(usize::from(room & 0x7f));
     }
-    // No request takes more than 4 KiB in pieces of MPS, and one more.
+    // A request takes up to 4 KiB in pieces of MPS, and one more piece.
     run.answer(run.asked.len() * (4096 / MPS as usize + 1));
-    assert_eq!((run.asked.len(), run.psmem.waiting()), (0, 0), "a request is never answered");
+    assert_eq!((run.asked.len(), run.psmem.waiting()), (0, 0), "request without an answer");
     run.psmem.completer_counters().reads
 }
 
@@ -68,7 +69,7 @@ impl Run {
         self.psmem.handle(Time::ZERO, &Arrival { origin, tlp, sequence: 0, timestamp: 0 });
         let mut now = vec![0; BYTES];
         self.image.read(0, &mut now);
-        assert!(now == self.shadow, "memory is not what was written");
+        assert!(now == self.shadow, "memory differs from the writes");
     }
 
     fn expect(&mut self, origin: Origin, incoming: &Incoming<'_>) {
@@ -102,10 +103,10 @@ impl Run {
     fn answer(&mut self, room: usize) {
         let mut kept = Memo::with_room(room);
         self.psmem.answer(&mut kept);
-        assert!(kept.sent.len() <= room, "more than there was room for");
+        assert!(kept.sent.len() <= room, "more answers than room");
         let mut sent = kept.sent.into_iter().peekable();
         while sent.peek().is_some() {
-            let asked = self.asked.pop_front().expect("nothing is answered that was not asked");
+            let asked = self.asked.pop_front().expect("each answer has a request");
             match asked.data {
                 None => refused(&asked, sent.next()),
                 Some((mut address, mut remaining)) => {
@@ -119,7 +120,7 @@ impl Run {
         assert_eq!(self.asked.len(), self.psmem.waiting());
     }
 
-    /// A completion with data: the next bytes of a read, cut at a Read Completion Boundary.
+    /// Checks a completion with data: the next bytes of a read, cut at a Read Completion Boundary.
     fn data(
         &self,
         asked: &Asked,
@@ -136,13 +137,13 @@ impl Run {
         assert!(piece == remaining || (address + u64::from(piece)).is_multiple_of(64), "cut elsewhere");
         let at = (address - BASE) as usize;
         let (asked_for, padding) = data[lead..].split_at(piece as usize);
-        assert!(asked_for == &self.shadow[at..at + piece as usize], "not the bytes of memory");
-        assert!(data[..lead].iter().chain(padding).all(|byte| *byte == 0), "bytes that nobody asked for");
+        assert!(asked_for == &self.shadow[at..at + piece as usize], "data differs from memory");
+        assert!(data[..lead].iter().chain(padding).all(|byte| *byte == 0), "padding is not zero");
         piece
     }
 }
 
-/// Where in memory these bytes begin, where it has them all.
+/// Returns the offset of these bytes in memory, or `None` if it does not have all of them.
 fn within(address: u64, bytes: u32) -> Option<usize> {
     let at = address.checked_sub(BASE)?;
     (at + u64::from(bytes) <= BYTES as u64).then_some(at as usize)
@@ -155,15 +156,19 @@ fn refused(asked: &Asked, sent: Option<(Origin, u16, Vec<u8>)>) {
     assert!(data.is_empty() && c.length_dw.is_none());
 }
 
-/// What was sent, as a completion for who has asked.
+/// Parses what was sent as a completion for the requester.
 fn completion(asked: &Asked, sent: Option<(Origin, u16, Vec<u8>)>) -> (Repr, Vec<u8>) {
-    let (origin, tag, bytes) = sent.expect("all completions of a request go at once");
+    let (origin, tag, bytes) = sent.expect("all completions of a request are sent together");
     let parsed = Repr::parse(&bytes).expect("an answer is legal");
     let (requester, asked_tag) = asked.repr.transaction();
-    assert_eq!((origin, tag), (asked.origin, asked_tag.bits()), "on its way back");
-    let Body::Completion(c) = parsed.repr.body else { panic!("an answer that is no completion") };
+    assert_eq!(
+        (origin, tag),
+        (asked.origin, asked_tag.bits()),
+        "completion with the request's origin and tag"
+    );
+    let Body::Completion(c) = parsed.repr.body else { panic!("answer is not a completion") };
     assert_eq!((c.requester, c.tag), (requester, asked_tag));
-    // ID-based Ordering of completions is a function's to enable (`PCIe 5.0 §7.5.3.16`): memory has none.
+    // Only a function can enable ID-based Ordering of completions (`PCIe 5.0 §7.5.3.16`), and memory has no function.
     let attr = asked.repr.attr - Attributes::ID_BASED_ORDERING;
     assert_eq!((parsed.repr.tc, parsed.repr.attr), (asked.repr.tc, attr));
     (parsed.repr, bytes[parsed.data].to_vec())

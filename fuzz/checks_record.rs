@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for any bytes as a record of a lab that the outside has joined: called by the fuzz target, and by the tests of `riser-session`
-//! on every seed. What is broken panics. Nothing is run.
+//! Checks of the record reader for any bytes, as a record of a lab with outside participants. The fuzz target and the tests of
+//! `riser-session` call them on every seed. A failed check panics. The record is not run.
 
 use riser_session::external::Recording;
 
-/// A record is read to its end, or refused with one message; how many inputs it has, where it is good.
+/// Reads a record to its end, or gets one error message. Returns the number of inputs of a valid record.
 pub(crate) fn record(bytes: &[u8]) -> Option<u64> {
     match Recording::new(bytes).and_then(Recording::check) {
-        // An input takes nine bytes at least, in the earliest version.
+        // An input has at least nine bytes, in the earliest version.
         Ok(inputs) => {
             assert!(inputs <= bytes.len() as u64 / 9);
             Some(inputs)

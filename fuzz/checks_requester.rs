@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for a requester whatever datagrams arrive, and whenever: called by the fuzz target, and by the tests of
-//! `riser-nettlp` on every seed and on random bytes. What is broken panics.
+//! Checks of a requester for any datagrams at any times. The fuzz target and the tests of `riser-nettlp` call them on
+//! every seed and on
+//! random bytes. A failed check panics.
 
 use riser_nettlp::requester::{Buffers, Requester, Rest, Settings};
 use riser_tlp::{Bdf, Body, Completion, Duration, Repr, Status, Tag, Time};
@@ -10,13 +11,13 @@ const REST: Duration = Duration::from_us(300);
 const TIMEOUT: Duration = Duration::from_us(100);
 const RETRIES: u8 = 2;
 
-/// Which bytes of each read have come.
+/// Received bytes of each read.
 #[derive(Default)]
 struct Seen(BTreeMap<u64, Vec<bool>>, Vec<u8>);
 
 impl Buffers for Seen {
     fn place(&mut self, token: u64, offset: u64, len: usize) -> Option<&mut [u8]> {
-        let seen = self.0.get_mut(&token).expect("only reads under way get data");
+        let seen = self.0.get_mut(&token).expect("only reads in progress get data");
         seen[offset as usize..offset as usize + len].fill(true);
         self.1.resize(len, 0);
         Some(&mut self.1)
@@ -32,12 +33,12 @@ struct Run {
     seen: Seen,
     now: Time,
     tokens: u64,
-    /// The last MRd of each tag, and when it was sent.
+    /// Last MRd of each tag, and the time when it was sent.
     asked: BTreeMap<u16, (Time, Vec<u8>)>,
 }
 
-/// A script: each step is a byte that says what happens, and its operands. Every request ends once; one that ends well has
-/// all its bytes; no tag is used again before its rest is over; nothing waits for ever; nothing panics.
+/// Runs a script. Each step is a byte for its kind, and its operands. Every request ends once, and a successful one has
+/// all its bytes. A tag is not reused before its rest period is over. No request waits forever.
 pub(crate) fn requester(mut bytes: &[u8]) {
     let rest = Rest { lost: REST, duplicate: REST };
     let settings = Settings::unreliable(Bdf::from_bits(0x1a00), 0..=7, rest);
@@ -101,24 +102,24 @@ impl Run {
         let mut tlp = vec![0xee; outgoing.tlp_len()];
         outgoing.emit(&self.seen, &mut tlp);
         self.requester.sent(self.now, &outgoing);
-        let parsed = Repr::parse(&tlp).expect("what is sent is legal");
+        let parsed = Repr::parse(&tlp).expect("the requester sends legal TLPs");
         if outgoing.is_write() {
             return;
         }
         assert!(parsed.data.is_empty());
         let before = self.asked.insert(outgoing.tag().bits(), (self.now, tlp));
-        // Each read of a tag is sent, and then rests: so two are further apart than a rest.
-        assert!(before.is_none_or(|(then, _)| then + REST <= self.now), "a tag is used while it rests");
+        // After each read of a tag, the tag rests. Two reads are therefore at least a rest period apart.
+        assert!(before.is_none_or(|(then, _)| then + REST <= self.now), "tag reused during its rest period");
     }
 
-    /// A completion for the last MRd of a tag, from some byte on, perhaps spoiled.
+    /// Delivers a completion for the last MRd of a tag from byte `skip` on, possibly spoiled.
     fn answer(&mut self, tag: u16, skip: u8, spoil: u8) {
         let Some((_, mrd)) = self.asked.get(&tag) else { return };
         let Ok(Body::Memory(m)) = Repr::parse(mrd).map(|parsed| parsed.repr.body) else { return };
         let skip = u32::from(skip) * 2 % m.span.byte_count();
         let (address, len) = (m.span.first_byte() + u64::from(skip), m.span.byte_count() - skip);
         let dws = ((address % 4) as u32 + len).div_ceil(4);
-        // From 64 on: fewer DWs than remain.
+        // Bit 6: fewer DWs than remain.
         let dws = if spoil & 64 == 0 { dws } else { 1 + dws / 2 };
         let header = Repr::new(Body::Completion(Completion {
             locked: false,
@@ -139,7 +140,7 @@ impl Run {
     fn pass(&mut self, time: Duration) {
         self.now += time;
         self.requester.handle_timeout(self.now);
-        assert!(self.requester.poll_timeout().is_none_or(|at| at > self.now), "a timer is due at once again");
+        assert!(self.requester.poll_timeout().is_none_or(|at| at > self.now), "timer due again immediately");
     }
 
     fn gather(&mut self) {
@@ -147,12 +148,12 @@ impl Run {
             let seen = self.seen.0.remove(&done.token).expect("a request ends once");
             if let Ok(bytes) = done.result {
                 assert_eq!(bytes, seen.len() as u64);
-                assert!(seen.iter().all(|seen| *seen), "a read ended without all its bytes");
+                assert!(seen.iter().all(|seen| *seen), "successful read without all bytes");
             }
         }
     }
 
-    // 16 requests of up to 8 pieces over 8 tags, each sent up to 3 times.
+    // 16 requests of up to 8 pieces on 8 tags, each sent up to 3 times.
     fn end(mut self) {
         for _ in 0..16 * 8 * (u32::from(RETRIES) + 1) {
             while self.requester.poll_transmit().is_some() {
@@ -163,6 +164,6 @@ impl Run {
             self.pass(at.since(self.now));
             self.gather();
         }
-        assert_eq!((self.requester.under_way(), self.seen.0.len()), (0, 0), "a request never ends");
+        assert_eq!((self.requester.under_way(), self.seen.0.len()), (0, 0), "request that never ends");
     }
 }

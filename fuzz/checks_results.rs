@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for any bytes as a file of results: called by the fuzz target, and by the tests of `riser-bench` on every
-//! seed. What is broken panics.
+//! Checks of the readers of result files for any bytes. The fuzz target and the tests of `riser-bench` call them on every
+//! seed. A failed
+//! check panics.
 
 use riser_bench::results::{ResultsError, parse_distributions, parse_table, write};
 use std::path::Path;
 
-/// Bytes are read as a table and as distributions, or refused with a message that names the file and a line that is there.
-/// What was read is the same when it is written and read again. True where they are one of both.
+/// Reads the bytes as a table and as distributions. An error message names the file and an existing line. Accepted content
+/// is the same when written and read again. Returns whether the bytes are a valid file of either kind.
 pub(crate) fn results(bytes: &[u8]) -> bool {
     let path = Path::new("fuzz.csv");
     let table = match parse_table(path, bytes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for any text as a source in Verilog.
+//! Checks of the instance search for any text as Verilog source.
 
-/// Looks for instances of the block; how many there are. What is found lies in the text, and in its order.
+/// Returns the number of instances of the block. They lie within the text, in its order.
 pub(crate) fn source(bytes: &[u8]) -> usize {
     let text = String::from_utf8_lossy(bytes);
     let lines = text.lines().count().max(1);

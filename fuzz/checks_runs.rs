@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for runs: datagrams that leave or come in one call (`UDP_SEGMENT`, `UDP_GRO`). Called by the fuzz target, and by
-//! the tests of `riser-nettlp` on every seed and on random bytes. What is broken panics.
+//! Checks of runs: datagrams that are sent or received in one call (`UDP_SEGMENT`, `UDP_GRO`). The fuzz target and the tests of
+//! `riser-nettlp` call them on every seed and on random bytes. A failed check panics.
 
 use riser_nettlp::stream::{Accepted, Acceptor, AcceptorOptions, Connector, HELLOS, Run, Session};
 use riser_tlp::{Duration, Time};
@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 /// Bytes of a datagram before its TLP.
 const HEADER: usize = 6;
-/// Datagrams that are under way at a time; further ones are lost.
+/// Maximum number of datagrams in flight; further ones are lost.
 const UNDER_WAY: usize = 400;
 const LONGEST: u16 = 600;
 
@@ -16,19 +16,19 @@ fn peer() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 3], 5000))
 }
 
-/// A client that sends, the server that it sends to, and what is between them.
+/// A sending client, the server, and the network between them.
 struct Path {
     now: Time,
     client: Session,
     server: Acceptor,
-    /// In the order in which they were sent.
+    /// Datagrams in the order in which they were sent.
     under_way: Vec<Vec<u8>>,
     sent: u32,
     arrived: u32,
 }
 
-/// A script: each step is a byte that says what happens, and its operands. Whatever the kernel cuts, joins, drops and makes up,
-/// a run has the datagrams that it says it has, and TLPs arrive once and in order. Gives the TLPs that arrived.
+/// Runs a script. Each step is a byte for its kind, and its operands. If the kernel cuts, joins, drops or makes up datagrams, a
+/// run still has the datagrams that it claims to have, and TLPs arrive once and in order. Returns the number of TLPs that arrived.
 pub(crate) fn runs(mut script: &[u8]) -> u32 {
     let mut path = Path::open();
     while let [step, operand, rest @ ..] = script {
@@ -38,7 +38,7 @@ pub(crate) fn runs(mut script: &[u8]) -> u32 {
             1 => path.transmit(1 + usize::from(*operand) % 70, 100 + usize::from(*operand) * 20),
             2 => path.receive_joined(1 + usize::from(*operand)),
             3 => drop(path.under_way.drain(..usize::from(*operand).min(path.under_way.len()))),
-            // Bytes as they come, cut at any length: a kernel that is wrong, or a stranger.
+            // Any bytes, cut at any length: from a faulty kernel or an unknown peer.
             4 => {
                 let (bytes, behind) = rest.split_at(usize::from(*operand).min(rest.len()));
                 script = behind;
@@ -84,11 +84,11 @@ impl Path {
     fn transmit(&mut self, most: usize, most_bytes: usize) {
         while let Some(run) = self.client.poll_transmit(self.now, most, most_bytes) {
             let datagrams: Vec<_> = run.datagrams().collect();
-            assert_eq!(datagrams.concat(), run.bytes, "a run is its datagrams");
+            assert_eq!(datagrams.concat(), run.bytes, "a run consists of its datagrams");
             assert_eq!(datagrams.len(), run.count);
-            assert!(run.count <= most.max(1), "{} datagrams, {most} at the most", run.count);
+            assert!(run.count <= most.max(1), "{} datagrams, at most {most} expected", run.count);
             assert!(run.count == 1 || run.bytes.len() <= most_bytes);
-            let (last, equal) = datagrams.split_last().expect("no run is empty");
+            let (last, equal) = datagrams.split_last().expect("a run has a datagram");
             assert!(equal.iter().all(|one| one.len() == usize::from(run.segment)));
             assert!(last.len() > HEADER && last.len() <= usize::from(run.segment));
             self.under_way.extend(datagrams.into_iter().map(<[u8]>::to_vec));
@@ -96,8 +96,8 @@ impl Path {
         self.under_way.truncate(UNDER_WAY);
     }
 
-    /// What waits is received in calls of up to `most` datagrams, joined as the kernel does: those of one length, and one that is
-    /// shorter behind them.
+    /// Receives waiting datagrams in calls of up to `most`. Joins them as the kernel does: datagrams of equal length, and a
+    /// shorter one after them.
     fn receive_joined(&mut self, most: usize) {
         let waiting = std::mem::take(&mut self.under_way);
         let mut rest = &waiting[..];
@@ -109,19 +109,19 @@ impl Path {
             let bytes = joined.concat();
             let segment = (joined.len() > 1).then_some(first.len() as u16);
             let run = Run::received(&bytes, segment);
-            assert!(run.datagrams().eq(joined.iter().map(Vec::as_slice)), "cut as they were joined");
+            assert!(run.datagrams().eq(joined.iter().map(Vec::as_slice)), "a run is cut where it was joined");
             assert_eq!(run.count, joined.len());
             run.datagrams().for_each(|datagram| self.deliver(datagram, true));
         }
     }
 
-    /// Nothing of it is a TLP of this session, since all its numbers are beyond what was granted or have come.
+    /// No datagram is a TLP of this session, because its number is beyond the granted ones or has already arrived.
     fn receive_made_up(&mut self, bytes: &[u8], segment: Option<u16>) {
         let run = Run::received(bytes, segment);
         let datagrams: Vec<_> = run.datagrams().collect();
         assert_eq!(datagrams.concat(), bytes);
         assert_eq!(datagrams.len(), run.count);
-        assert!(run.count >= 1, "an empty datagram is one");
+        assert!(run.count >= 1, "an empty datagram counts");
         for datagram in datagrams {
             let mut copy = datagram.to_vec();
             // Low 16 bits first, then the high 32: a number that no session here reaches.
@@ -135,7 +135,7 @@ impl Path {
     fn deliver(&mut self, datagram: &[u8], own: bool) {
         let known = self.server.find(peer());
         let Accepted::Session(index) = self.server.handle(self.now, known, peer(), datagram) else { return };
-        let (_, session) = self.server.session(index).expect("one that was named");
+        let (_, session) = self.server.session(index).expect("the acceptor named this session");
         let (mut scratch, mut got) = (Vec::new(), Vec::new());
         if let Some(next) = session.handle(self.now, datagram, &mut scratch) {
             got.push(next.to_vec());
@@ -144,22 +144,29 @@ impl Path {
                 session.recycle(kept);
             }
         }
-        assert!(own || got.is_empty(), "what was made up is no TLP");
+        assert!(own || got.is_empty(), "made-up bytes accepted as a TLP");
         for datagram in got {
-            assert_eq!(datagram[HEADER + 4..HEADER + 8], self.arrived.to_be_bytes(), "once, and in order");
+            assert_eq!(
+                datagram[HEADER + 4..HEADER + 8],
+                self.arrived.to_be_bytes(),
+                "TLPs arrive once and in order"
+            );
             self.arrived += 1;
             assert!(self.arrived <= self.sent);
         }
     }
 
-    /// What the server has to say comes to the client at once: this is about runs of TLPs.
+    /// Delivers the server's answers to the client immediately, since this test is about runs of TLPs.
     fn take_answers(&mut self) {
         let Some(index) = self.server.find(peer()) else { return };
         let Some((_, session)) = self.server.session(index) else { return };
         let mut scratch = Vec::new();
         while let Some(run) = session.poll_transmit(self.now, 4, 2000) {
             for datagram in run.datagrams() {
-                assert!(self.client.handle(self.now, datagram, &mut scratch).is_none(), "nobody sent a TLP");
+                assert!(
+                    self.client.handle(self.now, datagram, &mut scratch).is_none(),
+                    "the server sent no TLP"
+                );
             }
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for sessions whatever datagrams arrive: called by the fuzz targets, and by the tests of `riser-nettlp`
-//! on every seed and on random bytes. What is broken panics.
+//! Checks of sessions for any datagrams. The fuzz targets and the tests of `riser-nettlp` call them on every seed and on
+//! random bytes. A
+//! failed check panics.
 
 use riser_nettlp::auth::Key;
 use riser_nettlp::stream::record::{self, CONTROL_BIT, Datagram, RecordBytes};
@@ -9,7 +10,7 @@ use riser_tlp::{Duration, Time};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// A datagram: it is read or refused, and what is read is written alike.
+/// Checks that a datagram is either refused, or emitted as it was parsed.
 #[allow(dead_code, reason = "each target uses one of them")]
 pub(crate) fn record(bytes: &[u8]) {
     match record::parse(bytes) {
@@ -28,21 +29,21 @@ fn peer() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 2], 5000))
 }
 
-/// Two ends, and what is between them.
+/// Two ends, and the network between them.
 struct Pair {
     now: Time,
     client: Session,
     acceptor: Acceptor,
-    /// Datagrams under way: whether to the server, and their bytes.
+    /// Datagrams in flight: whether to the server, and their bytes.
     under_way: VecDeque<(bool, Vec<u8>)>,
-    /// TLPs sent and arrived: to the client, to the server.
+    /// Numbers of TLPs sent and arrived: to the client, to the server.
     sent: [u32; 2],
     arrived: [u32; 2],
-    /// Whether what arrives must be what was sent: nobody without keys has written into an open session.
+    /// Whether arriving TLPs must be those that were sent: no peer without keys has written into an open session.
     is_true: bool,
 }
 
-/// A session that was just opened.
+/// Returns a session that was just opened.
 fn open(key: Option<&Key>) -> Pair {
     let options = AcceptorOptions {
         max_sessions: 1,
@@ -101,7 +102,7 @@ impl Pair {
                 out.extend(run.datagrams().map(|datagram| (false, datagram.to_vec())));
             }
         }
-        assert!(out.len() <= 4 * RING_DATAGRAMS, "what is sent at a time is bounded");
+        assert!(out.len() <= 4 * RING_DATAGRAMS, "too many datagrams at once");
         self.under_way.extend(out);
         self.under_way.truncate(1000);
     }
@@ -113,11 +114,11 @@ impl Pair {
             let known = self.acceptor.find(peer());
             match self.acceptor.handle(now, known, peer(), datagram) {
                 Accepted::Session(index) => {
-                    let (_, session) = self.acceptor.session(index).expect("one that was named");
+                    let (_, session) = self.acceptor.session(index).expect("the acceptor named this session");
                     take(session, now, datagram, &mut got);
                 }
                 Accepted::Reply(Some(reply)) => {
-                    assert!(reply.len() <= datagram.len(), "no answer is longer than what it answers");
+                    assert!(reply.len() <= datagram.len(), "answer longer than its request");
                     self.under_way.push_back((false, reply.to_vec()));
                 }
                 Accepted::Reply(None) => {}
@@ -127,7 +128,7 @@ impl Pair {
         }
         for tlp in got.iter().filter(|_| self.is_true) {
             let number = &mut self.arrived[usize::from(to_server)];
-            assert_eq!(tlp[4..8], number.to_be_bytes(), "once, and in order");
+            assert_eq!(tlp[4..8], number.to_be_bytes(), "TLPs arrive once and in order");
             *number += 1;
             assert!(*number <= self.sent[usize::from(to_server)]);
         }
@@ -144,9 +145,9 @@ fn take(session: &mut Session, now: Time, datagram: &[u8], got: &mut Vec<Vec<u8>
     }
 }
 
-/// A script: the first byte says whether the session is sealed; then each step is a byte that says what happens, and its
-/// operands. TLPs arrive once and in order, unless somebody without keys wrote into an open session; no answer is longer
-/// than what it answers; nothing panics. Gives the TLPs that arrived at the client and at the server.
+/// Runs a script. The first byte says whether the session is sealed. Each step is then a byte for its kind, and its
+/// operands. TLPs arrive once and in order, unless a peer without keys wrote into an open session. No answer is longer
+/// than its request. Returns the numbers of TLPs that arrived at the client and at the server.
 #[allow(dead_code, reason = "each target uses one of them")]
 pub(crate) fn session(script: &[u8]) -> [u32; 2] {
     let Some((&first, mut rest)) = script.split_first() else { return [0; 2] };
@@ -165,7 +166,7 @@ pub(crate) fn session(script: &[u8]) -> [u32; 2] {
                     pair.deliver(to_server, &datagram);
                 }
             }
-            // Overtakes, doubled, or lost.
+            // Overtakes another datagram, is doubled, or is lost.
             3 => {
                 if let Some((to_server, datagram)) = pair.under_way.remove(at) {
                     pair.deliver(to_server, &datagram);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for the simple NIC as device software, whatever its host, its driver and its cable do: called by the fuzz target,
-//! and by the tests of `riser-nettlp` on every seed and on random scripts. What is broken panics.
+//! Checks of the simple NIC as device software for any host, driver and cable. The fuzz target and the tests of `riser-nettlp` call them
+//! on
+//! every seed and on random scripts. A failed check panics.
 
 use riser_capture::encap::Origin;
 use riser_nettlp::carrier::{Arrival, Carrier, SendError, Wait};
@@ -18,16 +19,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 const BAR4: u64 = 0xf000_0000;
-/// Bytes of host memory, from address 0 on.
+/// Bytes of host memory, which starts at address 0.
 const MEMORY: u64 = 1 << 16;
-/// Where interrupts are written to: behind the memory.
+/// Address that interrupts are written to, above the memory.
 const VECTORS: u64 = 0xfee0_0000;
-/// Turns in which all that moves must have come to rest: a ring of doorbells is 256, and each has a few transfers.
+/// Maximum number of turns until all output has ended: a ring has 256 doorbells, each with a few transfers.
 const TURNS: u32 = 20_000;
 /// Longer than any completion timeout.
 const PATIENCE: Duration = Duration::from_ms(500);
 
-/// The way between NIC and host.
+/// The path between NIC and host.
 #[derive(Default)]
 struct Ends {
     is_reliable: bool,
@@ -78,7 +79,7 @@ impl Carrier for Link {
     }
 }
 
-/// Completions on their way to the NIC.
+/// Completions to the NIC.
 impl Completions for Link {
     fn room(&self) -> usize {
         usize::MAX
@@ -97,17 +98,17 @@ struct Run {
     memory: Arc<Image>,
     completer: Completer,
     now: Time,
-    /// Tags of the host's reads that were not answered yet; a host has no two under one tag.
+    /// Tags of the host's unanswered reads. A tag is used by one read at a time.
     asked: Vec<u8>,
-    /// Whether nothing came that the host does not send.
+    /// Whether the NIC received only TLPs that the host sends.
     is_sound: bool,
     pushed: u64,
     out: u64,
 }
 
-/// Any script: its first byte says whether the way loses nothing; then each step is a byte and its arguments. Whatever it does, what the
-/// NIC sends is legal and no longer than the path allows, it comes to rest, answers each read of its registers once, and every frame is
-/// counted once. Gives how many frames were sent and received.
+/// Runs a script. Its first byte says whether the path is reliable; each step is then a byte and its arguments. The NIC sends only legal
+/// TLPs that are no longer than the path allows, and stops producing output. It answers each register read once, and counts every frame
+/// once. Returns the numbers of frames sent and received.
 pub(crate) fn snic(script: &[u8]) -> (u64, u64) {
     let Some((first, mut script)) = script.split_first() else { return (0, 0) };
     let mut run = Run::new(first & 1 == 1);
@@ -134,7 +135,7 @@ pub(crate) fn snic(script: &[u8]) -> (u64, u64) {
             }
             (5, _) => run.now += Duration::from_us(u64::from(*a) * 100),
             (6, _) => {
-                // Lost on the way.
+                // TLPs are lost on the way.
                 let mut ends = run.link.0.borrow_mut();
                 run.is_sound &= ends.is_reliable || ends.to_nic.is_empty();
                 if !ends.is_reliable {
@@ -155,7 +156,7 @@ impl Run {
         link.0.replace(Ends { is_reliable, room: usize::MAX, ..Ends::default() });
         let vectors = std::array::from_fn(|n| MsixEntry { address: VECTORS, data: n as u32 });
         let place = Place { id: Bdf::from_bits(0x1b00), address: BAR4, vectors };
-        let nic = Snic::with_rest(link.clone(), &place, Rest::LOOPBACK).expect("it stands there");
+        let nic = Snic::with_rest(link.clone(), &place, Rest::LOOPBACK).expect("the NIC accepts its place");
         Run {
             nic,
             link,
@@ -176,7 +177,7 @@ impl Run {
             Repr::new(Body::Memory(MemoryRequest { op, requester, tag: Tag::from_bits(tag.into()), span }));
         let mut tlp = vec![0; repr.header_len()];
         repr.emit(&mut tlp);
-        // A DW more where it is not aligned.
+        // One DW more if it is not aligned.
         tlp.resize(tlp.len() + span.lead() as usize * usize::from(!data.is_empty()), 0);
         tlp.extend(data);
         let whole = repr.header_len() + if data.is_empty() { 0 } else { span.length_dw() as usize * 4 };
@@ -184,7 +185,7 @@ impl Run {
         self.link.0.borrow_mut().to_nic.push_back((Origin::Host, tlp));
     }
 
-    /// Ring addresses in units of 16 bytes, all else as it is; registers, and a place behind them.
+    /// Writes ring addresses in units of 16 bytes and other registers as given, and an offset beyond the registers.
     fn write(&mut self, register: u8, value: u8) {
         let offset = [0, 4, 8, 12, 16, 20, 24, 4092][usize::from(register) % 8];
         let value = u32::from(value) * if offset < 16 { 16 } else { 1 };
@@ -202,14 +203,14 @@ impl Run {
     fn describe(&mut self, at: u8, address: u8, length: u8) {
         let fields = [u64::from(address) * 64, u64::from(length) * 8];
         let bytes = fields.map(u64::to_le_bytes).concat();
-        self.memory.write(u64::from(at) * 16, &bytes).expect("memory is there");
+        self.memory.write(u64::from(at) * 16, &bytes).expect("memory is large enough");
     }
 
-    /// Until nothing moves.
+    /// Runs until neither side has output.
     fn settle(&mut self) {
         for _ in 0..TURNS {
-            self.nic.host.receive(Wait::Never).expect("nothing fails here");
-            self.nic.host.advance(self.now).expect("nothing fails here");
+            self.nic.host.receive(Wait::Never).expect("this path has no I/O errors");
+            self.nic.host.advance(self.now).expect("this path has no I/O errors");
             while let Some(frame) = self.nic.cable.frame_to_wire() {
                 assert!((14..=1518).contains(&frame.len()), "a frame of {} bytes", frame.len());
                 self.out += 1;
@@ -221,28 +222,28 @@ impl Run {
                 return;
             }
         }
-        panic!("it never comes to rest");
+        panic!("output never ends");
     }
 
-    /// What the NIC has sent.
+    /// Handles a TLP from the NIC.
     fn take(&mut self, tlp: &[u8]) {
-        let parsed = Repr::parse(tlp).expect("what it sends is legal");
+        let parsed = Repr::parse(tlp).expect("the NIC sends legal TLPs");
         let data = &tlp[parsed.data.clone()];
         match &parsed.repr.body {
             Body::Completion(c) => {
                 let tag = c.tag.bits() as u8;
                 let place = self.asked.iter().position(|asked| *asked == tag);
-                assert!(place.is_some() || !self.is_sound, "an answer that nobody waits for");
+                assert!(place.is_some() || !self.is_sound, "completion without a request");
                 place.map(|place| self.asked.swap_remove(place));
             }
             Body::Memory(m) => {
                 let most = if m.op.is_read() { 512 } else { 256 };
                 assert!(m.span.byte_count() <= most, "{:?}", parsed.repr);
                 let done = self.completer.handle(&parsed.repr, data, &mut self.memory, &mut self.link);
-                assert!(done.is_ok(), "there is room");
+                assert!(done.is_ok(), "the path has room");
             }
             Body::Message(_) => {}
-            other => panic!("a NIC sends no {other:?}"),
+            other => panic!("unexpected TLP {other:?}"),
         }
     }
 
@@ -259,7 +260,7 @@ impl Run {
                 .min(end);
             self.settle();
         }
-        assert!(self.asked.is_empty() || !self.is_sound, "a read of its registers has no answer");
+        assert!(self.asked.is_empty() || !self.is_sound, "register read without an answer");
         let (counters, wire) = (self.nic.counters(), self.nic.cable.counters());
         assert_eq!((wire.from_wire, wire.to_wire), (self.pushed, self.out));
         assert_eq!(counters.tx_frames, wire.to_wire + wire.to_wire_lost);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for any bytes as a sweep file and as a journal: called by the fuzz target, and by the tests of `riser-sweep` on every
-//! seed. What is broken panics.
+//! Checks of the readers of sweep files and journals for any bytes. The fuzz target and the tests of `riser-sweep` call them on every
+//! seed.
+//! A failed check panics.
 
 use riser_devices::models;
 use riser_plug::site::NativeCode;
@@ -9,8 +10,8 @@ use riser_sweep::{Run, Sweep, TextFile};
 
 const LAB: &str = "version = 1\n[[slot]]\nname = 'a'\ndevice = 'memory'\n";
 
-/// Bytes are a sweep, of which every point has its settings, or are refused with a message that names a file; they are a journal, whose
-/// records are the same when they are written again, or are refused with a line that is there. True where they are one of both.
+/// Parses the bytes as a sweep, each point of which must have its settings, and as a journal, whose records are the same when written
+/// again. An error message names a file, or for a journal an existing line. Returns whether the bytes are valid as either.
 pub(crate) fn sweep(bytes: &[u8]) -> bool {
     let text = |path: &str, text: &str| TextFile { path: path.into(), text: text.into() };
     let is_sweep = std::str::from_utf8(bytes).is_ok_and(|file| {
@@ -45,7 +46,7 @@ fn points(sweep: &Sweep) {
     let mut run = Run::begin(sweep, None).unwrap();
     let first = run.next_chunk(3);
     assert_eq!(first.iter().map(|point| point.number).collect::<Vec<_>>(), [0]);
-    // A lab with these settings may be none, which is told.
+    // These settings may make the lab invalid, which gives an error message.
     let _ = sweep.lab_of(&first[0]).map_err(|errors| assert!(!errors.to_string().is_empty()));
     let again = Sweep::unpack(&models(), &sweep.pack()).unwrap();
     assert_eq!(again.fingerprint(), sweep.fingerprint());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for a vfio-user session whatever its client sends: called by the fuzz target, and by the tests of `riser-guest` on every
-//! seed and on random scripts. What is broken panics.
+//! Checks of a vfio-user session for any client. The fuzz target and the tests of `riser-guest` call them on every seed and on random
+//! scripts. A failed check panics.
 
 use riser_guest::vfio_user::{
     Errno, Event, IRQS, Irq, MAX_FDS, MAX_PENDING, PAGE_BYTES, REGIONS, Region, Session, Shape, Token, region,
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-/// Regions of every kind: none, one that is read, one that is written, sizes that are no powers of two.
+/// Returns regions of every kind: none, read-only, write-only, sizes that are not powers of two.
 fn shape() -> Shape {
     let mut shape = Shape::new();
     shape.regions[0] = Region::of(0x2000);
@@ -23,7 +23,7 @@ fn shape() -> Shape {
     shape
 }
 
-/// Takes a script apart; zeros follow its end.
+/// Reads a script piece by piece; zeros follow its end.
 struct Script<'s>(&'s [u8]);
 
 impl Script<'_> {
@@ -38,7 +38,7 @@ impl Script<'_> {
     }
 }
 
-/// An event to be completed.
+/// An event that is not completed yet.
 enum Open {
     Read(usize),
     Other,
@@ -48,20 +48,20 @@ struct Run {
     shape: Shape,
     session: Session,
     open: VecDeque<(Token, Open)>,
-    /// Commands sent that want a reply, less their replies, by id and command.
+    /// Commands sent that need a reply, minus their replies, by id and command.
     awaited: BTreeMap<(u16, u16), i64>,
     /// Commands of the server that wait for a reply: id, command, address, count.
     asked: VecDeque<(u16, u16, u64, u64)>,
     next_id: u16,
-    /// Bytes beyond whole messages were sent: nothing is known of what is awaited.
+    /// Whether bytes other than whole messages were sent, so that the awaited replies are unknown.
     is_raw: bool,
     over: bool,
     received: Vec<u8>,
-    /// The maps, as events tell them.
+    /// Maps, according to the events.
     maps: BTreeMap<u64, u64>,
 }
 
-/// Runs a script to its end; says how many events there were.
+/// Runs a script to its end. Returns the number of events.
 pub(crate) fn script(script: &[u8]) -> usize {
     let mut script = Script(script);
     let shape = shape();
@@ -106,12 +106,12 @@ impl Run {
         }
     }
 
-    /// A command: number, flags, descriptors, payload, each of which may be wrong.
+    /// Sends a command with number, flags, descriptors and payload from the script. Each may be wrong.
     fn command(&mut self, script: &mut Script<'_>, byte: u8) {
         let command = u16::from(byte - 10) % 24;
         let [flags, fds, len] = [script.byte(), script.byte(), script.byte()];
         let mut payload = script.take(len.into());
-        // A few large ones too, of what writes and JSON have.
+        // A few large ones too, as writes and JSON have.
         if fds & 0x40 != 0 {
             payload.resize(payload.len() + 0x1000, 0);
         }
@@ -202,7 +202,7 @@ impl Run {
         assert_eq!(irq == Irq::Intx && signalled, !was_masked && self.session.is_masked(irq, n));
     }
 
-    /// Sends some of what is outgoing, and reads it.
+    /// Takes up to `most` outgoing bytes, and reads the messages.
     fn send(&mut self, most: usize) {
         let count = self.session.outgoing().len().min(most);
         self.received.extend_from_slice(&self.session.outgoing()[..count]);
@@ -213,7 +213,7 @@ impl Run {
         }
     }
 
-    /// Length of the first message that was received, if it is whole.
+    /// Returns the length of the first received message, if it is complete.
     fn whole(&self) -> Option<usize> {
         let size = u32::from_ne_bytes(*self.received.get(4..)?.first_chunk()?) as usize;
         assert!(size >= 16, "a message of {size} bytes");
@@ -235,10 +235,10 @@ impl Run {
         assert!(flags == 1 || flags == 0x21 && message.len() == 16);
         let awaited = self.awaited.entry((id, command)).or_default();
         *awaited -= 1;
-        assert!(*awaited >= 0 || self.is_raw, "a reply to nothing");
+        assert!(*awaited >= 0 || self.is_raw, "reply without a command");
     }
 
-    /// Takes all events; says how many.
+    /// Takes all events. Returns their number.
     fn poll(&mut self) -> usize {
         let mut count = 0;
         while let Some(event) = self.session.poll() {
@@ -275,7 +275,7 @@ impl Run {
                 assert!(self.maps.iter().all(|(at, size)| at + size <= map.address || end <= *at));
                 self.maps.insert(map.address, map.size);
                 assert!(self.maps.len() <= self.shape.max_maps as usize);
-                // At once, so that the maps are known.
+                // Completed immediately, so that the maps are known.
                 self.session.complete(token, Ok(&[]));
             }
             Event::Unmap { token, maps } => {
@@ -306,7 +306,7 @@ impl Run {
         assert!(offset.checked_add(len as u64).is_some_and(|end| end <= of.size));
     }
 
-    /// Completes and sends all there is: then each command has its reply, unless the connection has ended.
+    /// Completes and sends everything. Each command then has its reply, unless the connection has ended.
     fn end(&mut self) -> usize {
         let mut events = 0;
         loop {

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Judges captures by `riser trace --check`: of every lab in labs/ with taps at both ends and with DLLPs, and of real devices.
+"""Checks captures with `riser trace --check`: those of every lab in labs/, with taps at both ends and with DLLPs, and those of real devices.
 
 Usage: scripts/check-labs.py RISER [FOLDER-OF-CAPTURES]
 
-Runs end after LIMIT_US of virtual time, so that requests may be outstanding at the end. Prints one line for each capture with findings. Exits
-with 1 if a rule is broken that EXPECTED does not name, or one of EXPECTED is not found.
+Runs end after LIMIT_US of virtual time, so requests may be outstanding at the end. Prints one line for each capture with findings. Exits with
+1 if a capture breaks a rule that EXPECTED does not name for it, or does not break one that EXPECTED names.
 """
 
 import json
@@ -16,21 +16,21 @@ import tempfile
 
 LIMIT_US = 2000
 SECONDS = 600
-# Rules that captures break.
+# Rules that each capture is expected to break.
 EXPECTED = {
     # The lab flips the Last DW Byte Enables of a read on its way to the root port.
     "labs/refused/aer.toml at the root": {"byte-enables"},
     # The lab flips a bit of the Lower Address of a completion on its way to the device.
     "labs/refused/completion.toml at the device": {"lower-address"},
-    # Captured at a mirroring switch, which puts packets of the two directions in another order: a read before the last completion of an
-    # earlier read with its tag, and a completion before its read.
+    # Captured at a mirroring switch, which reorders packets of the two directions: a read precedes the last completion of an earlier read
+    # with its tag, and a completion precedes its read.
     "p4600/p4600-write-64blk.pcap": {"tag-in-use"},
     "x520/x520-1024B-16pkt.pcap": {"unexpected-completion", "byte-count"},
 }
 
 
 def rules_broken(riser, capture):
-    """The summary's number of TLPs, and of violations by rule."""
+    """Returns the number of TLPs, and the number of violations by rule, from the summary."""
     done = subprocess.run([riser, "trace", "--check", "--json", capture], capture_output=True, text=True, timeout=SECONDS)
     if done.returncode not in (0, 1):
         sys.exit(f"{capture}: exit status {done.returncode}: {done.stderr}")
@@ -39,7 +39,7 @@ def rules_broken(riser, capture):
 
 
 def captures_of(riser, lab, folder):
-    """Runs a lab with a tap at each end; yields the captures."""
+    """Runs a lab with a tap at each end, and yields the captures."""
     for tap in ("root", "device"):
         path = folder / f"{lab.stem}-{tap}.pcapng"
         args = [lab, "--set", f"limit_us={LIMIT_US}", "--capture", path, "--tap", tap, "--dllps", "--no-latencies", "--json"]
@@ -52,7 +52,7 @@ def captures_of(riser, lab, folder):
 
 
 def judge(riser, name, path):
-    """Prints what a capture breaks. Returns its TLPs, and whether its rules are not the expected ones."""
+    """Prints the rules that a capture breaks. Returns its number of TLPs, and whether the rules differ from the expected ones."""
     tlps, broken = rules_broken(riser, path)
     expected = EXPECTED.get(name, set())
     wrong = set(broken) != expected

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Compares two builds of riser on every lab of labs/: captures, JSON objects, drawings and error texts.
+"""Compares the results of two builds of riser on every lab of labs/: captures, JSON objects, drawings and error texts.
 
 Usage: scripts/compare-riser.py OLD NEW [LABS-FOLDER]
 
 Runs end after 300 us of virtual time. Prints one line for each result that differs, then a summary. Exits with 1 if any result differs.
-Fields that tell how fast the machine was, and the version of riser, do not count.
+Fields that depend on the speed of the machine, and riser's version, are ignored.
 """
 
 import hashlib
@@ -16,11 +16,11 @@ import subprocess
 import sys
 import tempfile
 
-# They differ from run to run, or from build to build.
+# Fields that differ from run to run or from build to build.
 MACHINE_FIELDS = ("cpu_seconds", "events_per_cpu_second", "hops_per_cpu_second", "wall_seconds", "riser_version", "riser")
 SECONDS = 300
 LIMIT = "limit_us=300"
-# Wrong input to which riser answers with a place and a value.
+# Invalid settings. The error text names the place and the value.
 WRONG_KEYS = [
     "seed=x",
     "nonsense=1",
@@ -36,7 +36,7 @@ WRONG_KEYS = [
 
 
 def without_machine(value):
-    """The JSON value without fields that depend on the machine."""
+    """Returns the JSON value without the fields that depend on the machine."""
     if isinstance(value, dict):
         return {key: without_machine(inner) for key, inner in value.items() if key not in MACHINE_FIELDS}
     if isinstance(value, list):
@@ -45,7 +45,7 @@ def without_machine(value):
 
 
 def printed(text):
-    """Standard output or error as it is compared: JSON objects without the machine's fields, texts without speeds."""
+    """Returns standard output or error in comparable form: JSON objects without MACHINE_FIELDS, texts without speeds."""
     try:
         return json.dumps(without_machine(json.loads(text)), sort_keys=True)
     except ValueError:
@@ -53,7 +53,7 @@ def printed(text):
 
 
 def run(riser, args, folder):
-    """Exit status, standard output and standard error of one command."""
+    """Returns exit status, standard output and standard error of one command."""
     try:
         done = subprocess.run([riser, *args], capture_output=True, text=True, timeout=SECONDS, cwd=folder)
     except subprocess.TimeoutExpired:
@@ -63,7 +63,7 @@ def run(riser, args, folder):
 
 
 def results(riser, lab):
-    """Every result of one lab: a name and a value that can be compared."""
+    """Yields every result of one lab as a name and a comparable value."""
     with tempfile.TemporaryDirectory() as folder:
         capture, lines = pathlib.Path(folder, "c.pcapng"), pathlib.Path(folder, "t.jsonl")
         lab = str(lab)

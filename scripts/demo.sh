@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# The main job, shown step by step. Needs nothing but Rust; writes to out/demo only. Where RISER_SHARED_DATA names a folder with
-# nettlp-captures, it shows a real capture in place of statistics.
+# Shows riser's main features step by step. Needs only Rust; writes only to out/demo. If RISER_SHARED_DATA names a folder with
+# nettlp-captures, shows a real capture in place of statistics.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +10,7 @@ captures=${RISER_SHARED_DATA:+$RISER_SHARED_DATA/nettlp-captures}
 
 title() { printf '\n== %s\n' "$*"; }
 
-# Prints a command as it is typed, then runs it.
+# Prints a command as a user would type it, then runs it.
 show() {
     printf '$ riser %s\n' "$*"
     "$riser" "$@"
@@ -21,7 +21,7 @@ riser=$(scripts/built.sh riser --profile quick --quiet -p riser-cli)
 
 title "A device in software: the simple NIC answers a ping through the fabric (labs/ping.toml)"
 show run labs/ping.toml --capture "$out/ping.pcapng" --force
-title "Its TLPs, a line each (without the host's enumeration): doorbells, descriptors, packets, interrupts"
+title "Its TLPs, one line each (without the host's enumeration): doorbells, descriptors, packets, interrupts"
 echo "\$ riser trace $out/ping.pcapng | grep -E 'MWr|MRd|requester 01:00.0'"
 "$riser" trace "$out/ping.pcapng" | grep -E 'MWr|MRd|requester 01:00.0'
 
@@ -29,14 +29,14 @@ title "How fast: the pcie-bench tests on a Gen3 x8 link, simulated and by the cl
 show bench --size 64..2048 -o "$out/bench" --force
 
 if [ -d "$captures" ]; then
-    title "A real capture: a root complex reads 512 B in eight pieces and puts the completions together again"
+    title "A real capture: a root complex reads 512 B in eight pieces and assembles the completions"
     show trace "$captures/root-complex/mrd-512byte-rc.pcap"
 else
-    title "The capture that was just written, as statistics"
+    title "Statistics of that capture"
     show trace "$out/ping.pcapng" --stats
 fi
 
-title "Where things lie"
+title "Output files"
 cat <<END
   $out/ping.pcapng         the ping: Wireshark or tshark (UDP inside Ethernet), riser trace
   $out/bench/results.csv   the table with all settings: a spreadsheet, pandas, gnuplot, riser compare

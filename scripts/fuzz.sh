@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Runs each fuzz target for $1 seconds. Installs what that needs, where it is missing.
+# Runs each fuzz target for $1 seconds. Installs the nightly toolchain and cargo-fuzz if they are
+# missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! rustup run nightly cargo --version >/dev/null 2>&1; then

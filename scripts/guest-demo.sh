@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# A stock Linux kernel on riser's fabric, shown step by step in one boot: what it finds, its virtual functions, errors that it reports, devices
-# that come and go, and its boot as packets. Takes the newest riser that is built, or builds one. Writes to out/guest-demo only.
+# Shows a stock Linux kernel on riser's fabric step by step, in one boot: enumeration, virtual functions, reported errors, hot-plug, and the
+# boot as packets. Uses the newest riser that is built, or builds one. Writes only to out/guest-demo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,7 +33,7 @@ hot_plug = true
 hot_plug_controls = false
 END
 
-# The kernel's messages are the guest's output: without their times, and those of I/O windows, which a VMD has not.
+# Shows the kernel's messages as the guest's output, without timestamps. Drops messages about I/O windows, which a VMD does not have.
 cat >"$out/share/script" <<'END'
 title() { printf '\n== %s\n' "$*"; }
 show() { echo "# $*"; "$@"; }
@@ -45,23 +45,23 @@ title "$(uname -sr) has enumerated the lab: the hierarchy is PCI domain 10000, b
 show lspci -tv | grep -e '^#' -e 10000 -A9
 title "A function as the stock lspci shows it"
 show lspci -s 10000:01:00.0 -vv | grep -v -e LnkSta2 -e LnkCtl2 -e Retimer -e Preset -e EqualizationPhase
-title "Virtual functions, by the stock driver pci-pf-stub"
+title "Virtual functions with the stock driver pci-pf-stub"
 echo 7269 0007 >/sys/bus/pci/drivers/pci-pf-stub/new_id
 echo '# echo 4 >sriov_numvfs; lspci -d 7269:8'
 echo 4 >$devices/10000:01:00.0/sriov_numvfs
 lspci -d 7269:8
 dmesg -c >/dev/null
-title "A bit flips on the wire: the port finds a bad TLP and asks for it again, the kernel reports it"
+title "A bit flips on the wire: the port detects a bad TLP and requests a replay, the kernel reports it"
 fault='slot = "ram", direction = "upstream", frames = "tlp", nth = 1, action = "corrupt"'
 echo "# lab fault '$fault'"
 lab fault "$fault"
 show setpci -s 10000:04:00.0 VENDOR_ID DEVICE_ID
 kernel
 show grep BadTLP $devices/10000:03:00.0/aer_dev_correctable
-title "A link is cut: Downstream Port Containment"
+title "A link fails: Downstream Port Containment"
 show lab cut ram 1000
 kernel
-title "A card is pulled out while the machine runs, and put back: pciehp"
+title "A card is removed while the machine runs, then inserted again: pciehp"
 show lab remove card
 kernel 800000
 show lab insert card
@@ -74,16 +74,16 @@ echo "\$ riser guest run $out/lab.toml --capture $out/boot.pcapng -- sh /share/s
 "$riser" guest run "$out/lab.toml" --module pci-pf-stub --share "$out/share" --capture "$out/boot.pcapng" --force --time-limit 120 \
     -- sh /share/script
 
-title "The same as packets: every access of the kernel's that crossed the fabric"
+title "The boot as packets: every kernel access that crossed the fabric"
 echo "\$ riser trace $out/boot.pcapng --stats"
 "$riser" trace "$out/boot.pcapng" --stats | head -30 || true
 if command -v tshark >/dev/null; then
-    title "How the kernel found the memory behind the switch, by tshark with riser's dissector"
+    title "How the kernel found the memory behind the switch, in tshark with riser's dissector"
     tshark -X lua_script:tools/wireshark/riser.lua -r "$out/boot.pcapng" -c 40000 2>/dev/null |
         grep -m 12 'completer 04:00.0' || true
 fi
 
-title "Where things lie ($((SECONDS - start)) s)"
+title "Output files ($((SECONDS - start)) s)"
 cat <<END
   $out/boot.pcapng   all TLPs of the boot: Wireshark with tools/wireshark/riser.lua, riser trace
   $out/lab.toml      the lab: riser guest run $out/lab.toml opens a shell in it

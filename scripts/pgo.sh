@@ -1,17 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# riser with profile-guided optimisation: a build that counts, the runs below for it to count in, and a build by what was counted.
-# Prints where it is. Needs llvm-profdata of the compiler's own LLVM (`rustup component add llvm-tools`).
+# Builds riser with profile-guided optimization: an instrumented build, the runs below to collect profiles, and an optimized
+# build. Prints its path. Needs llvm-profdata of the compiler's own LLVM (`rustup component add llvm-tools`).
 set -eu
 cd "$(dirname "$0")/.."
 host=$(rustc -vV | sed -n 's/^host: //p')
 profdata=$(rustc --print sysroot)/lib/rustlib/$host/bin/llvm-profdata
-[ -x "$profdata" ] || { echo "no llvm-profdata beside rustc: rustup component add llvm-tools" >&2; exit 1; }
+[ -x "$profdata" ] || { echo "pgo: rustc has no llvm-profdata; install it with: rustup component add llvm-tools" >&2; exit 1; }
 pgo=$PWD/target/pgo
 rm -rf "$pgo/counts"
 mkdir -p "$pgo"
 
-# Build scripts are not counted: they are for the host, and flags are for the target.
+# Build scripts are not instrumented: they are built for the host, and the flags apply to the target only.
 build() {
     RUSTFLAGS="$1" CARGO_TARGET_DIR="$pgo/$2" cargo build --locked --release --target "$host" -p riser-cli
 }

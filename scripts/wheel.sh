@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Builds the manylinux wheel of riser for Python into target/wheels, for this machine's processor or for TARGET (aarch64 on any machine: the
-# linker is zig's, which links against the glibc of 2014 there too).
+# Builds the manylinux wheel of riser for Python into target/wheels, for this machine's processor or for TARGET. aarch64 builds on any
+# machine, because zig's linker can link against the glibc of 2014 for it too.
 #
 #   scripts/wheel.sh [x86_64|aarch64]
 set -euo pipefail
@@ -11,7 +11,7 @@ target=${1:-$(uname -m)}
 case $target in
     x86_64 | aarch64) ;;
     *)
-        echo "wheel: TARGET $target: legal are x86_64 and aarch64" >&2
+        echo "wheel: unknown TARGET $target; expected x86_64 or aarch64" >&2
         exit 2
         ;;
 esac

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Passes the commit of the checkout to the command, if it is built in a checkout of riser. Never fails without git.
+//! Sets the version of the command to include the git commit if the checkout is riser's own. Works without git.
 
 use std::path::Path;
 use std::process::Command;

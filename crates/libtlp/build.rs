@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Gives the shared library its name for the loader, `libtlp.so.0`. Never compiles anything.
+//! Sets the name of the shared library for the loader, `libtlp.so.0`.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

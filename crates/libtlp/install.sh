@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Builds libtlp.a and libtlp.so, and installs them with their headers and libtlp.pc below a prefix.
-#   crates/libtlp/install.sh [PREFIX]                  builds; the prefix is /usr/local unless told otherwise
+#   crates/libtlp/install.sh [PREFIX]                  builds; default prefix: /usr/local
 #   crates/libtlp/install.sh --no-build FOLDER PREFIX  takes the libraries from a folder
-# DESTDIR, where set, stands before the prefix, for packages.
+# If DESTDIR is set, it is prepended to the prefix, for packages.
 set -euo pipefail
 
 here="$(cd "$(dirname "$0")" && pwd)"
@@ -17,7 +17,7 @@ else
 fi
 case "$prefix" in
     /*) ;;
-    *) echo "install.sh: prefix $prefix: legal are paths that begin with /" >&2; exit 2 ;;
+    *) echo "install.sh: prefix $prefix, expected an absolute path" >&2; exit 2 ;;
 esac
 version="$(sed -n 's/^version = "\(.*\)"/\1/p' "$here/../../Cargo.toml" | head -1)"
 to="${DESTDIR:-}$prefix"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Installs riser_device.h and riser-device.pc below a prefix, /usr/local unless told otherwise. DESTDIR, where set, stands before it.
+# Installs riser_device.h and riser-device.pc below PREFIX, by default /usr/local. If DESTDIR is set, it is prepended.
 set -euo pipefail
 
 here="$(cd "$(dirname "$0")" && pwd)"
@@ -8,7 +8,7 @@ here="$(cd "$(dirname "$0")" && pwd)"
 prefix="${1:-/usr/local}"
 case "$prefix" in
     /*) ;;
-    *) echo "install.sh: prefix $prefix: legal are paths that begin with /" >&2; exit 2 ;;
+    *) echo "install.sh: prefix $prefix, expected an absolute path" >&2; exit 2 ;;
 esac
 version="$(sed -n 's/^version = "\(.*\)"/\1/p' "$here/../../Cargo.toml" | head -1)"
 to="${DESTDIR:-}$prefix"
@@ -16,4 +16,4 @@ to="${DESTDIR:-}$prefix"
 install -d "$to/include" "$to/lib/pkgconfig"
 install -m 644 "$here/include/riser_device.h" "$to/include/"
 sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$here/riser-device.pc.in" > "$to/lib/pkgconfig/riser-device.pc"
-echo "riser_device.h $version is in $to" >&2
+echo "riser_device.h $version installed in $to" >&2

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packs plotly.js, as the `plotly` crate carries it, for the page: deflated and in base64, so that the command carries
-//! a third of it. Never reaches for a network: the script is in that crate's package.
+//! Packs plotly.js from the `plotly` crate for the page: deflated and in base64, so that the command contains a third
+//! of its size. Needs no network: the script is in that crate's package.
 
 use base64::Engine;
 use flate2::{Compression, write::ZlibEncoder};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// The text of the first script element of `html` that holds plotly.js.
+/// Returns the text of the first script element of `html` that contains plotly.js.
 fn plotly_js(html: &str) -> &str {
     let scripts = html.split("<script").filter_map(|part| part.split_once('>'));
     let mut texts = scripts.filter_map(|(_, rest)| rest.rsplit_once("</script>")).map(|(text, _)| text);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the notebooks of the studies share: their short form, tables, figures, and two measures."""
+"""Helpers of the study notebooks: their short form, tables, figures, and two measures."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 SHORT = os.environ.get("RISER_STUDY") == "short"
-"""Whether few points are run, as in CI."""
+"""Runs only a few points, as in CI."""
 WORKERS = int(os.environ.get("RISER_STUDY_WORKERS", "1"))
-"""Processes of a sweep; the rows are the same, however many there are."""
+"""Processes of a sweep; any number gives the same rows."""
 
 
 def pick(full: Sequence[Any], short: Sequence[Any]) -> list[Any]:
-    """The values of the study, or few of them in its short form."""
+    """Return the values of the study, or those of its short form."""
     return list(short if SHORT else full)
 
 
 def table(rows: Iterable[dict[str, Any]], keys: Sequence[str] = ()) -> None:
-    """Print rows as text, with these columns or all."""
+    """Print rows as text, with these columns, or all by default."""
     rows = list(rows)
     keys = keys or list(rows[0])
     lines = [list(keys)] + [[_text(row.get(key)) for key in keys] for row in rows]
@@ -35,7 +35,7 @@ def _text(value: Any) -> str:
 
 
 def figure(rows: Iterable[dict[str, Any]], x: str, y: str, by: str | None = None, **layout: Any) -> None:
-    """Show y over x, a line for each value of `by`, where plotly is installed; tables tell the same without it."""
+    """Show y over x if plotly is installed, with one line per value of `by`. The tables have the same data."""
     try:
         import plotly.graph_objects as plotly
     except ImportError:
@@ -49,7 +49,7 @@ def figure(rows: Iterable[dict[str, Any]], x: str, y: str, by: str | None = None
 
 
 def checked(result: Any) -> list[dict[str, Any]]:
-    """The rows of a sweep; raises `RuntimeError` where a point has not run."""
+    """Return the rows of a sweep. Raises `RuntimeError` if a point has not run."""
     rows: list[dict[str, Any]] = result.table.to_dicts()
     for row in rows:
         if row["outcome"] not in ("finished", "time-limit"):
@@ -58,14 +58,14 @@ def checked(result: Any) -> list[dict[str, Any]]:
 
 
 def jain(shares: Iterable[float]) -> float:
-    """Jain's fairness index: 1 where all have as much, 1/n where one has all."""
+    """Return Jain's fairness index: 1 for equal shares, 1/n if one of n has all."""
     values = list(shares)
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else 0.0
 
 
 def explained(rows: Sequence[dict[str, Any]], keys: Sequence[str], metric: str) -> dict[str, float]:
-    """Of a full grid: the part of the variance of `metric` that each setting explains alone (first-order index)."""
+    """Return the part of the variance of `metric` that each setting explains alone, over a full grid (first-order index)."""
 
     def variance(values: list[float]) -> float:
         mean = sum(values) / len(values)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0 OR MIT
-# Looks at the drivers as the kernel's developers do: checkpatch.pl --strict, sparse and all warnings, for both kernels of riser's guests.
-# RISER names the command; CHECKPATCH the kernel's scripts/checkpatch.pl, which Debian has in linux-source-6.12 (fetched without it, 150 MB).
+# Checks the drivers as kernel developers do: checkpatch.pl --strict, sparse and all warnings, for both kernels of riser's guests.
+# RISER is the riser command. CHECKPATCH is the kernel's scripts/checkpatch.pl; by default it is fetched with Debian's linux-source-6.12 (150
+# MB).
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -22,29 +23,29 @@ if [ -z "${CHECKPATCH:-}" ]; then
 	fi
 fi
 
-# Looks at the driver in a folder.
+# Checks the driver in a folder.
 check() {
 	cd "$1"
-	# Without what a build has left here.
+	# Skip files of a build in this folder.
 	sources=$(find . -maxdepth 1 -name '*.[ch]' ! -name '*.mod.c')
-	# shellcheck disable=SC2046,SC2086 # names without blanks
+	# shellcheck disable=SC2046,SC2086 # names without spaces
 	perl "$CHECKPATCH" --no-tree --strict --quiet -f $sources Kbuild $(find . -maxdepth 1 -name Makefile)
 
 	for kernel in 6.1 6.12; do
 		folder=$(mktemp -d)
 		# shellcheck disable=SC2086
 		cp $sources Kbuild "$folder"
-		# W=1: more warnings; C=2: sparse of all files. Both print to standard error, where nothing but make's own lines may stand.
+		# W=1: more warnings; C=2: sparse for all files. Both print to standard error, which must have only make's own lines.
 		"$riser" guest build "$folder" --kernel "$kernel" -- W=1 C=2 2>"$folder/said" >/dev/null || { cat "$folder/said"; exit 1; }
 		if grep -E 'warning|error' "$folder/said"; then
-			echo "check.sh: complaints above, of $1 under Linux $kernel" >&2
+			echo "check.sh: errors above, in $1 under Linux $kernel" >&2
 			exit 1
 		fi
-		grep -q CHECK "$folder/said" || { echo "check.sh: sparse has not run" >&2; exit 1; }
+		grep -q CHECK "$folder/said" || { echo "check.sh: sparse did not run" >&2; exit 1; }
 		rm -r "$folder"
 	done
 }
 
 check "$here"
 check "$here/nic"
-echo "checkpatch, sparse and warnings: nothing to say"
+echo "checkpatch, sparse and warnings: no errors"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * What the driver says to an engine, and what it hears: registers, descriptors,
- * rings.
+ * Access to an engine's hardware: registers, descriptors, rings.
  */
 #include <linux/bitfield.h>
 #include <linux/dma-mapping.h>
@@ -11,7 +10,7 @@
 
 #include "riser.h"
 
-/* How long an engine may take to end what it is at when it is disabled. */
+/* Maximum time that an engine may take to finish its current work after a disable. */
 #define RISER_DISABLE_US 100000
 
 static void engine_write(struct riser_engine *engine, u32 offset, u32 value)
@@ -41,12 +40,12 @@ void riser_device_describe(struct riser_engine *engine, u32 number)
 	} else {
 		lo_hi_writeq(slot->address, at + RISER_DMA_DESCRIPTOR_ADDRESS);
 		lo_hi_writeq(slot->bytes, at + RISER_DMA_DESCRIPTOR_BYTES);
-		/* With STATUS, which is zero. */
+		/* Also clears STATUS. */
 		lo_hi_writeq(slot->flags, at + RISER_DMA_DESCRIPTOR_FLAGS);
 	}
 }
 
-/* What the device says of a descriptor that is done. */
+/* Returns the device's status of a finished descriptor. */
 u32 riser_device_status(struct riser_engine *engine, u32 number, u64 *moved)
 {
 	u32 place = number & (engine->ring.entries - 1), status;
@@ -66,11 +65,13 @@ u32 riser_device_status(struct riser_engine *engine, u32 number, u64 *moved)
 
 void riser_device_post(struct riser_engine *engine)
 {
-	/* Descriptors are in memory before the device is told: writel() sees to that. */
+	/*
+	 * writel() orders earlier writes of descriptors to memory before the doorbell.
+	 */
 	engine_write(engine, RISER_DMA_ENGINE_POSTED, engine->posted);
 }
 
-/* How much the device believes to be posted. */
+/* Returns the number of posted descriptors that the device knows. */
 u32 riser_device_posted(struct riser_engine *engine)
 {
 	return engine_read(engine, RISER_DMA_ENGINE_POSTED);
@@ -97,7 +98,10 @@ void riser_device_enable(struct riser_engine *engine)
 	engine_write(engine, RISER_DMA_ENGINE_CONTROL, control);
 }
 
-/* Whether the device has ended all that was posted; what it has written then, is in memory. */
+/*
+ * Returns whether the device has finished all posted work. Then all its writes are in
+ * memory.
+ */
 bool riser_device_disable(struct riser_engine *engine)
 {
 	u32 status;
@@ -108,7 +112,10 @@ bool riser_device_disable(struct riser_engine *engine)
 				   RISER_DISABLE_US);
 }
 
-/* By the registers: a completion does not pass what the device has written before it. */
+/*
+ * Reads the counts from registers: the completion cannot pass earlier writes of the
+ * device.
+ */
 void riser_device_counts(struct riser_engine *engine, u32 *done, u32 *failed)
 {
 	u32 again = engine_read(engine, RISER_DMA_ENGINE_FAILED);
@@ -120,7 +127,7 @@ void riser_device_counts(struct riser_engine *engine, u32 *done, u32 *failed)
 	} while (again != *failed);
 }
 
-/* The last error since it was enabled. */
+/* Returns the last error since the engine was enabled. */
 u32 riser_device_error(struct riser_engine *engine)
 {
 	return FIELD_GET(RISER_DMA_ENGINE_STATUS_ERROR,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * An engine: its ring, what is posted there, what is done, and how it is
- * stopped and begun anew. Memory that the device was told of is given back when
- * it has said that it is done with it, or was stopped, or is gone.
+ * An engine: its ring, posted and finished descriptors, stop and restart. Memory that
+ * the device may access is released only after the device has finished with it, was
+ * stopped, or is gone.
  */
 #include <linux/bitfield.h>
 #include <linux/delay.h>
@@ -15,9 +15,9 @@
 
 unsigned int riser_timeout_ms = 10000;
 module_param_named(timeout_ms, riser_timeout_ms, uint, 0644);
-MODULE_PARM_DESC(timeout_ms, "an engine without progress for so long is begun anew, and what it was at fails; 0: never (default 10000)");
+MODULE_PARM_DESC(timeout_ms, "restart an engine after this time without progress and fail its current transfer; 0: never (default 10000)");
 
-/* How often an engine is looked after that is at work, whether it interrupts or not. */
+/* Interval of checks of a busy engine, whether or not it interrupts. */
 #define RISER_WATCH_MS 100
 
 static u32 engine_room(struct riser_engine *engine)
@@ -35,7 +35,7 @@ static struct riser_queue *queue_of(struct riser_engine *engine, struct riser_tr
 	return &transfer->file->queues[engine->index];
 }
 
-/* ---- What is done ---- */
+/* ---- Finished descriptors ---- */
 
 static int error_of(u32 code)
 {
@@ -55,7 +55,7 @@ static int error_of(u32 code)
 	}
 }
 
-/* The transfer is in no queue any more. */
+/* Removes the transfer from its queue. */
 static void engine_leave(struct riser_engine *engine, struct riser_transfer *transfer)
 {
 	struct riser_queue *queue = queue_of(engine, transfer);
@@ -65,11 +65,13 @@ static void engine_leave(struct riser_engine *engine, struct riser_transfer *tra
 		list_del_init(&queue->turn);
 }
 
-/* Puts a transfer among those that have ended, if it has. */
+/* Moves a transfer to @ended if it has ended. */
 static void engine_settle(struct riser_engine *engine, struct riser_transfer *transfer,
 			  struct list_head *ended)
 {
-	/* A chunk that was begun is posted to its end: no other becomes part of its chain. */
+	/*
+	 * A chunk is always posted to its end, so that no other transfer joins its chain.
+	 */
 	if (transfer == engine->current_transfer)
 		return;
 	if (transfer->error && transfer->left) {
@@ -90,7 +92,7 @@ static void transfer_fails(struct riser_transfer *transfer, int error, u32 code)
 	}
 }
 
-/* Descriptors among those up to @done of which the device has said that they have failed. */
+/* Counts failed descriptors up to @done, by their status. */
 static u32 engine_told_failures(struct riser_engine *engine, u32 done)
 {
 	u32 number, code, told = 0;
@@ -104,8 +106,8 @@ static u32 engine_told_failures(struct riser_engine *engine, u32 done)
 }
 
 /*
- * Takes what is done from the ring. With @halting it ends before the first
- * descriptor that was cut off, since that is to be posted again.
+ * Removes finished descriptors from the ring. With @halting it stops before the
+ * first descriptor that was aborted, since that one is posted again.
  */
 static int engine_reap(struct riser_engine *engine, u32 done, u32 failed, bool halting,
 		       struct list_head *ended)
@@ -115,7 +117,7 @@ static int engine_reap(struct riser_engine *engine, u32 done, u32 failed, bool h
 
 	if (done - engine->done > engine->posted - engine->done)
 		return -EIO;
-	/* The status of a descriptor that could not be read could not be written either. */
+	/* A descriptor that could not be read has no status either. */
 	if (look)
 		is_fetch = engine_told_failures(engine, done) != failed - engine->failed;
 	if (done != engine->done)
@@ -146,9 +148,9 @@ static int engine_reap(struct riser_engine *engine, u32 done, u32 failed, bool h
 	return 0;
 }
 
-/* ---- What is posted ---- */
+/* ---- Posting ---- */
 
-/* The file whose turn it is; false where nothing waits, or enough is posted. */
+/* Selects the next file to post; false if no transfer waits or enough is posted. */
 static bool engine_next_turn(struct riser_engine *engine)
 {
 	struct riser_queue *queue =
@@ -165,13 +167,13 @@ static bool engine_next_turn(struct riser_engine *engine)
 	return true;
 }
 
-/* Whether the driver wants to hear when the descriptor is done that it posts now. */
+/* Returns whether the descriptor to post shall interrupt. */
 static bool engine_wants_word(struct riser_engine *engine, struct riser_transfer *transfer,
 			      u64 bytes)
 {
 	if (bytes == transfer->left && transfer->irq)
 		return true;
-	/* Others can be posted then. */
+	/* Then there is room for more. */
 	if (engine_room(engine) == 1 || engine->posted_bytes + bytes >= RISER_POSTED_BYTES)
 		return true;
 	return bytes < transfer->left && !((engine->posted + 1) % (engine->ring.entries / 2));
@@ -212,7 +214,7 @@ static void engine_post_piece(struct riser_engine *engine, struct riser_transfer
 		engine_leave(engine, transfer);
 }
 
-/* Posts as much as there is room for. */
+/* Posts as many descriptors as fit. */
 static void engine_fill(struct riser_engine *engine)
 {
 	u32 before = engine->posted;
@@ -232,7 +234,7 @@ static void engine_fill(struct riser_engine *engine)
 
 /* ---- Halting ---- */
 
-/* Whose transfers are cut off where an engine is halted: all, a file's, or one. */
+/* Transfers to abort when an engine is halted: all, those of a file, or one. */
 struct riser_victims {
 	bool all;
 	struct riser_file *file;
@@ -242,7 +244,7 @@ struct riser_victims {
 
 static bool is_victim(const struct riser_victims *victims, struct riser_transfer *transfer)
 {
-	/* What has failed already is not begun anew. */
+	/* A failed transfer is not restarted. */
 	return victims->all || transfer->error || transfer->file == victims->file ||
 	       transfer == victims->transfer;
 }
@@ -259,9 +261,9 @@ static void engine_cut(struct riser_engine *engine, struct riser_transfer *trans
 }
 
 /*
- * Takes all from the ring: what is done has ended, what is the victims' fails,
- * and the rest is put down to be posted from the ring's beginning on. With
- * @reachable the device is disabled first; otherwise it was reset, or is gone.
+ * Empties the ring: finished transfers end, victims fail, and all others are kept
+ * to be posted again from the start of the ring. With @reachable the device is
+ * disabled first; otherwise it was reset or is gone.
  */
 static void engine_halt(struct riser_engine *engine, const struct riser_victims *victims,
 			bool reachable, struct list_head *ended)
@@ -293,7 +295,7 @@ static void engine_halt(struct riser_engine *engine, const struct riser_victims 
 	engine->posted_bytes = 0;
 }
 
-/* Enables it again, and posts anew what was kept. */
+/* Enables the engine again and posts the kept transfers. */
 static void engine_restart(struct riser_engine *engine)
 {
 	u32 number, kept = engine->posted;
@@ -312,7 +314,7 @@ static void engine_restart(struct riser_engine *engine)
 		schedule_delayed_work(&engine->watch, msecs_to_jiffies(RISER_WATCH_MS));
 }
 
-/* ---- Who looks ---- */
+/* ---- Servicing ---- */
 
 static void engine_lock(struct riser_engine *engine)
 {
@@ -320,7 +322,7 @@ static void engine_lock(struct riser_engine *engine)
 	mutex_lock(&engine->lock);
 }
 
-/* Tells what has ended in its order, without the lock that who posts waits for. */
+/* Reports ended transfers in order, without the lock that posting takes. */
 static void engine_unlock(struct riser_engine *engine, struct list_head *ended)
 {
 	struct riser_transfer *transfer, *next;
@@ -333,7 +335,7 @@ static void engine_unlock(struct riser_engine *engine, struct list_head *ended)
 	mutex_unlock(&engine->reap);
 }
 
-/* Without a lock: what it looks at goes behind a grace period, see riser_engine_kill(). */
+/* Needs no lock: its data are freed after a grace period, see riser_engine_kill(). */
 bool riser_engine_has_news(struct riser_engine *engine)
 {
 	bool has_news;
@@ -346,7 +348,7 @@ bool riser_engine_has_news(struct riser_engine *engine)
 	return has_news;
 }
 
-/* Takes what the device has told by its write-back, and posts what waits. */
+/* Handles the device's write-back and posts waiting transfers. */
 void riser_engine_service(struct riser_engine *engine)
 {
 	LIST_HEAD(ended);
@@ -356,7 +358,7 @@ void riser_engine_service(struct riser_engine *engine)
 	engine_lock(engine);
 	if (engine->state == RISER_RUNNING) {
 		counts = le64_to_cpu(READ_ONCE(*engine->write_back));
-		/* What the device has written before it is looked at behind it. */
+		/* Read the status after the write-back counts. */
 		dma_rmb();
 		bad = engine_reap(engine, lower_32_bits(counts), upper_32_bits(counts), false,
 				  &ended);
@@ -364,18 +366,20 @@ void riser_engine_service(struct riser_engine *engine)
 	}
 	engine_unlock(engine, &ended);
 	if (bad)
-		dev_err_ratelimited(&engine->dma->dev, "engine %u tells of %u done, of %u posted\n",
+		dev_err_ratelimited(&engine->dma->dev, "engine %u: write-back of %u done, %u posted\n",
 				    engine->index, lower_32_bits(counts), engine->posted);
 }
 
-/* Looks after an engine that is at work: lost interrupts, failures of writes, no progress. */
+/*
+ * Checks a busy engine for lost interrupts, failed write-backs and missing progress.
+ */
 static void engine_look_after(struct riser_engine *engine, struct list_head *ended)
 {
 	struct riser_victims victims = { .error = -ETIMEDOUT };
 	u32 done, failed;
 
 	if (!riser_is_there(engine->dma)) {
-		/* Nothing comes from a function that cannot be reached. */
+		/* A function that cannot be reached makes no progress. */
 		victims.all = true;
 		victims.error = -ENODEV;
 		engine_halt(engine, &victims, false, ended);
@@ -386,10 +390,10 @@ static void engine_look_after(struct riser_engine *engine, struct list_head *end
 	}
 	riser_device_counts(engine, &done, &failed);
 	if (engine_reap(engine, done, failed, false, ended))
-		dev_err_ratelimited(&engine->dma->dev, "engine %u: %u done, of %u posted\n",
+		dev_err_ratelimited(&engine->dma->dev, "engine %u: %u done, %u posted\n",
 				    engine->index, done, engine->posted);
 	engine_fill(engine);
-	/* A doorbell may be lost on its way: poisoned, by a link that retrains. */
+	/* A doorbell may have been lost: poisoned, or during a link retrain. */
 	if (riser_device_posted(engine) != engine->posted)
 		riser_device_post(engine);
 	if (engine->posted == engine->done || !riser_timeout_ms ||
@@ -419,7 +423,7 @@ static void engine_watch(struct work_struct *work)
 				      engine->has_irq ? msecs_to_jiffies(RISER_WATCH_MS) : 1);
 }
 
-/* ---- Who queues ---- */
+/* ---- Queueing ---- */
 
 static void engine_enable_held(struct riser_engine *engine, struct riser_queue *queue)
 {
@@ -428,7 +432,7 @@ static void engine_enable_held(struct riser_engine *engine, struct riser_queue *
 		list_add_tail(&queue->turn, &engine->turns);
 }
 
-/* Queues a transfer, which begins when the engine is kicked. */
+/* Queues a transfer. It starts when the engine is kicked. */
 int riser_engine_queue(struct riser_engine *engine, struct riser_transfer *transfer, bool enable)
 {
 	struct riser_file *file = transfer->file;
@@ -456,7 +460,7 @@ int riser_engine_queue(struct riser_engine *engine, struct riser_transfer *trans
 	return error;
 }
 
-/* Lets what a file has queued begin. */
+/* Starts the queued transfers of a file. */
 void riser_engine_begin(struct riser_engine *engine, struct riser_file *file)
 {
 	mutex_lock(&engine->lock);
@@ -485,7 +489,9 @@ static void engine_take_back(struct riser_engine *engine, struct list_head *queu
 	}
 }
 
-/* Ends what a file has queued and not begun; with @begun_too, the rest of what it has begun. */
+/*
+ * Cancels queued transfers of a file; with @begun_too, also the rest of started ones.
+ */
 void riser_engine_take_back(struct riser_engine *engine, struct riser_file *file, bool begun_too)
 {
 	struct riser_queue *queue = &file->queues[engine->index];
@@ -497,7 +503,7 @@ void riser_engine_take_back(struct riser_engine *engine, struct riser_file *file
 	engine_unlock(engine, &ended);
 }
 
-/* Ends what a file has posted, at the price that all others' is posted anew. */
+/* Aborts posted transfers of a file; those of other files must be posted again. */
 void riser_engine_cut_off(struct riser_engine *engine, struct riser_file *file, int error)
 {
 	struct riser_victims victims = { .file = file, .error = error };
@@ -511,9 +517,9 @@ void riser_engine_cut_off(struct riser_engine *engine, struct riser_file *file, 
 	engine_unlock(engine, &ended);
 }
 
-/* ---- The function is reset, sleeps, is gone ---- */
+/* ---- Reset, sleep and removal of the function ---- */
 
-/* Whether all that was posted is done, or will be within that time. */
+/* Waits up to @ms for all posted work; returns whether it is done. */
 bool riser_engine_drain(struct riser_engine *engine, unsigned int ms)
 {
 	unsigned long until = jiffies + msecs_to_jiffies(ms);
@@ -528,7 +534,9 @@ bool riser_engine_drain(struct riser_engine *engine, unsigned int ms)
 	}
 }
 
-/* Leaves the device alone: what is under way stays so until it is known to be reset. */
+/*
+ * Stops access to the device. Running transfers stay so until a reset is confirmed.
+ */
 void riser_engine_freeze(struct riser_engine *engine)
 {
 	mutex_lock(&engine->lock);
@@ -537,7 +545,7 @@ void riser_engine_freeze(struct riser_engine *engine)
 	mutex_unlock(&engine->lock);
 }
 
-/* Stops the device; what is under way fails, and what is queued waits. */
+/* Stops the device. Running transfers fail; queued ones wait. */
 void riser_engine_stop(struct riser_engine *engine, int error)
 {
 	struct riser_victims victims = { .all = true, .error = error };
@@ -551,7 +559,9 @@ void riser_engine_stop(struct riser_engine *engine, int error)
 	engine_unlock(engine, &ended);
 }
 
-/* The function was reset while the engine was frozen: what was under way fails. */
+/*
+ * Called after a reset of the function in the frozen state: running transfers fail.
+ */
 void riser_engine_abandon(struct riser_engine *engine, int error)
 {
 	struct riser_victims victims = { .all = true, .error = error };
@@ -573,7 +583,7 @@ void riser_engine_thaw(struct riser_engine *engine)
 	mutex_unlock(&engine->lock);
 }
 
-/* For good. Nobody touches the device, its rings or memory behind this. */
+/* Final. Afterwards there is no access to the device, its rings or memory. */
 void riser_engine_kill(struct riser_engine *engine)
 {
 	struct riser_victims victims = { .all = true, .error = -ENODEV };
@@ -604,9 +614,9 @@ void riser_engine_kill(struct riser_engine *engine)
 	synchronize_rcu();
 }
 
-/* ---- Making, and changing ---- */
+/* ---- Setup and settings ---- */
 
-/* Entries that are legal, as near to those asked for as can be. */
+/* Returns the legal number of entries closest to @entries. */
 static u32 engine_entries(struct riser_engine *engine, bool host_ring, u32 entries)
 {
 	u32 most = host_ring ? RISER_MAX_ENTRIES : engine->dma->device_entries;
@@ -654,7 +664,7 @@ void riser_engine_free(struct riser_engine *engine)
 	engine->write_back = NULL;
 }
 
-/* Whether its settings may change. */
+/* Returns whether settings may change. */
 static int engine_is_idle(struct riser_engine *engine)
 {
 	if (engine->state == RISER_DEAD)

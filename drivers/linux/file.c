@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The character device: what user space asks for, checked.
+ * The character device: checks and dispatches requests of user space.
  */
 #include <linux/bitfield.h>
 #include <linux/capability.h>
@@ -17,11 +17,11 @@
 
 static unsigned int busy_us = 50;
 module_param(busy_us, uint, 0644);
-MODULE_PARM_DESC(busy_us, "who polls computes for so long before it sleeps between two looks (default 50)");
+MODULE_PARM_DESC(busy_us, "a polling caller spins for this time, then sleeps between polls (default 50)");
 
 static unsigned int close_timeout_ms = 1000;
 module_param(close_timeout_ms, uint, 0644);
-MODULE_PARM_DESC(close_timeout_ms, "what a file has under way that is closed is waited for so long, then cut off (default 1000)");
+MODULE_PARM_DESC(close_timeout_ms, "wait this long for running transfers of a closed file, then abort them (default 1000)");
 
 /* ---- Lifetime ---- */
 
@@ -79,7 +79,7 @@ static int riser_open(struct inode *inode, struct file *filp)
 	return stream_open(inode, filp);
 }
 
-/* Looks at the engines on which something of the file is under way. */
+/* Services the engines with running transfers of the file. */
 static void look(struct riser_file *file)
 {
 	unsigned int n;
@@ -95,12 +95,12 @@ static void look(struct riser_file *file)
 }
 
 /**
- * riser_file_poll() - looks again and again until something is over
- * @file: whose transfers these are
- * @is_over: says so
+ * riser_file_poll() - polls until a condition is met
+ * @file: the file with the transfers
+ * @is_over: the condition
  * @what: its argument
- * @timeout_us: no longer than this; zero: without end
- * @interruptible: a signal ends it
+ * @timeout_us: maximum time; zero: no limit
+ * @interruptible: whether a signal ends it
  *
  * Return: zero, ETIME or EINTR.
  */
@@ -133,7 +133,7 @@ static bool nothing_is_under_way(struct riser_file *file, void *what)
 	return !READ_ONCE(file->under_way);
 }
 
-/* Nothing is under way when it returns, and nothing pinned. */
+/* When it returns, no transfer is running and no memory pinned. */
 static int riser_release(struct inode *inode, struct file *filp)
 {
 	struct riser_file *file = filp->private_data;
@@ -146,7 +146,7 @@ static int riser_release(struct inode *inode, struct file *filp)
 		riser_engine_take_back(&dma->engines[n], file, true);
 	if (riser_file_poll(file, nothing_is_under_way, NULL, close_timeout_ms * 1000ULL ?: 1,
 			    false)) {
-		dev_warn(&dma->dev, "a file is closed, %u of its transfers are cut off\n",
+		dev_warn(&dma->dev, "file closed, %u of its transfers aborted\n",
 			 READ_ONCE(file->under_way));
 		for (n = 0; n < dma->engine_count; n++)
 			riser_engine_cut_off(&dma->engines[n], file, -ECANCELED);
@@ -176,7 +176,7 @@ static bool have_ended(struct riser_file *file, void *what)
 	return READ_ONCE(awaited->queue->ended) >= awaited->count;
 }
 
-/* Takes what has failed of a queue, so that it is told once. */
+/* Takes the failures of a queue, so that they are reported once. */
 static int take_failure(struct riser_file *file, struct riser_queue *queue, u32 *code)
 {
 	int error;
@@ -192,7 +192,7 @@ static int take_failure(struct riser_file *file, struct riser_queue *queue, u32 
 	return error;
 }
 
-/* As the paper's polling operation: waits for all that was begun on the engine. */
+/* As the paper's polling operation: waits for all started transfers on the engine. */
 static int wait_polling(struct riser_file *file, struct riser_engine *engine,
 			struct riser_dma_transfer *asked, u64 moved)
 {
@@ -275,7 +275,7 @@ static int pending_data(struct riser_file *file, struct riser_dma_pending *pendi
 	return 0;
 }
 
-/* ---- Registers, by the CPU ---- */
+/* ---- Register access by the CPU ---- */
 
 static int cpu_access(struct riser_file *file, const struct riser_dma_cpu *cpu, bool write)
 {
@@ -290,7 +290,7 @@ static int cpu_access(struct riser_file *file, const struct riser_dma_cpu *cpu, 
 	if (cpu->reserved || cpu->address % sizeof(u32) ||
 	    cpu->address > RISER_DMA_BAR_BYTES - sizeof(u32))
 		return -EINVAL;
-	/* The kernel's alone. */
+	/* Only the kernel may write these. */
 	if (write && cpu->address >= RISER_DMA_MSIX_TABLE &&
 	    cpu->address < RISER_DMA_MSIX_PENDING + RISER_DMA_MSIX_PENDING_BYTES)
 		return -EPERM;
@@ -324,7 +324,7 @@ static int info(struct riser_file *file, struct riser_dma_info *info)
 	limits = riser_read(dma, RISER_DMA_LIMITS);
 	window = riser_read(dma, RISER_DMA_WINDOW);
 	mutex_unlock(&dma->lock);
-	/* All ones: it does not answer, or not yet. */
+	/* All ones: the function does not answer, or not yet. */
 	if (max(max(info->version, function), max(limits, window)) == U32_MAX)
 		return -EIO;
 	info->function = FIELD_GET(RISER_DMA_FUNCTION_NUMBER, function);
@@ -342,7 +342,7 @@ static int info(struct riser_file *file, struct riser_dma_info *info)
 	return 0;
 }
 
-/* ---- Settings, and memory ---- */
+/* ---- Settings and memory ---- */
 
 static int configure(struct riser_file *file, const struct riser_dma_configure *to)
 {
@@ -363,7 +363,7 @@ static int keep(struct riser_file *file, struct riser_memory *memory, u32 *handl
 			 GFP_KERNEL_ACCOUNT);
 	if (error)
 		riser_memory_put(memory);
-	/* As ENOMEM: it is a limit. */
+	/* The limit of handles gives ENOMEM. */
 	return error == -EBUSY ? -ENOMEM : error;
 }
 
@@ -412,7 +412,7 @@ static int set_mode(struct riser_file *file, unsigned long mode)
 	return 0;
 }
 
-/* ---- The calls ---- */
+/* ---- System calls ---- */
 
 union riser_argument {
 	struct riser_dma_info info;
@@ -475,7 +475,7 @@ static long riser_ioctl(struct file *filp, unsigned int command, unsigned long a
 	if (_IOC_DIR(command) & _IOC_WRITE && copy_from_user(&copy, user, _IOC_SIZE(command)))
 		return -EFAULT;
 	result = call(file, command, &copy);
-	/* What was begun is told where it has failed, too. */
+	/* Also returns the results of a started transfer that failed. */
 	if (result != -ENOTTY && _IOC_DIR(command) & _IOC_READ &&
 	    copy_to_user(user, &copy, _IOC_SIZE(command)))
 		return -EFAULT;

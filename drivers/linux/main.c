@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The functions of the DMA engine, physical and virtual: found, reset, put to
- * sleep, repaired, and removed.
+ * Functions of the DMA engine, physical and virtual: probe, reset, sleep, error
+ * recovery, and removal.
  */
 #include <linux/bitfield.h>
 #include <linux/dma-mapping.h>
@@ -15,24 +15,24 @@
 #include "riser.h"
 
 #define RISER_MINORS 1024
-/* How long what is under way may take when the function is put to sleep or reset. */
+/* Maximum time for running transfers before sleep or reset of the function. */
 #define RISER_DRAIN_MS 1000
 
 static char *ring = "host";
 module_param(ring, charp, 0444);
-MODULE_PARM_DESC(ring, "where descriptors are at first: host (memory), or device (default host)");
+MODULE_PARM_DESC(ring, "initial place of descriptors: host (memory) or device (default host)");
 
 static unsigned int ring_entries = 1024;
 module_param(ring_entries, uint, 0444);
-MODULE_PARM_DESC(ring_entries, "descriptors of a ring, a power of two; as many as the device has at most where they are there (default 1024)");
+MODULE_PARM_DESC(ring_entries, "descriptors of a ring, a power of two; limited by the device if they are there (default 1024)");
 
 static int mps;
 module_param(mps, int, 0444);
-MODULE_PARM_DESC(mps, "Max_Payload_Size of physical functions in bytes, no more than the path takes; 0: as it is (default)");
+MODULE_PARM_DESC(mps, "Max_Payload_Size of physical functions in bytes, limited by the path; 0: unchanged (default)");
 
 static int mrrs;
 module_param(mrrs, int, 0444);
-MODULE_PARM_DESC(mrrs, "Max_Read_Request_Size of physical functions in bytes; 0: as it is (default)");
+MODULE_PARM_DESC(mrrs, "Max_Read_Request_Size of physical functions in bytes; 0: unchanged (default)");
 
 static dev_t riser_first;
 static DEFINE_IDA(riser_minors);
@@ -44,7 +44,7 @@ static struct class riser_class = {
 
 /* ---- Interrupts ---- */
 
-/* INTx is everybody's: whose it is, the function says. */
+/* INTx is shared; the function tells whether it has raised it. */
 static irqreturn_t riser_intx(int irq, void *data)
 {
 	struct riser_vector *vector = data;
@@ -54,7 +54,7 @@ static irqreturn_t riser_intx(int irq, void *data)
 	if (!pending || pending == U32_MAX)
 		return IRQ_NONE;
 	writel(pending, vector->dma->bar + RISER_DMA_INTERRUPTS);
-	/* The line falls before the handler ends. */
+	/* Deasserts the line before the handler ends. */
 	riser_read(vector->dma, RISER_DMA_INTERRUPTS);
 	return IRQ_WAKE_THREAD;
 }
@@ -86,7 +86,7 @@ static void riser_free_vectors(struct riser_dma *dma)
 	pci_free_irq_vectors(dma->pdev);
 }
 
-/* Which engines a vector is of; where there are fewer than the device has, each is of all. */
+/* Assigns vectors to engines. If there are too few, each serves all engines. */
 static void riser_assign_vectors(struct riser_dma *dma, unsigned int wanted, unsigned int granted)
 {
 	unsigned int n;
@@ -98,7 +98,7 @@ static void riser_assign_vectors(struct riser_dma *dma, unsigned int wanted, uns
 		for (v = 0; v < granted; v++)
 			if (engine->vector == v || (granted < wanted && !dma->pdev->msix_enabled))
 				dma->vectors[v].engines |= BIT(n);
-		/* An MSI-X vector that there is no entry for says nothing. */
+		/* An engine without its MSI-X vector does not interrupt. */
 		engine->has_irq = engine->vector < granted || !dma->pdev->msix_enabled;
 	}
 }
@@ -113,7 +113,7 @@ static int riser_request_vectors(struct riser_dma *dma)
 	wanted = min_t(unsigned int, wanted, RISER_MAX_ENGINES);
 	granted = pci_alloc_irq_vectors(dma->pdev, 1, wanted, PCI_IRQ_ALL_TYPES);
 	if (granted < 0) {
-		dev_info(&dma->pdev->dev, "no interrupts (%d): the driver polls\n", granted);
+		dev_info(&dma->pdev->dev, "no interrupts (%d), polling instead\n", granted);
 		return 0;
 	}
 	dma->has_intx = !dma->pdev->msix_enabled && !dma->pdev->msi_enabled;
@@ -134,7 +134,7 @@ static int riser_request_vectors(struct riser_dma *dma)
 	return 0;
 }
 
-/* ---- Found ---- */
+/* ---- Probe ---- */
 
 static void riser_dma_free(struct device *device)
 {
@@ -176,7 +176,7 @@ static struct riser_dma *riser_dma_new(struct pci_dev *pdev)
 	return dma;
 }
 
-/* Whether the registers are those that this driver knows, and legal. */
+/* Checks that the registers are known and legal. */
 static int riser_identify(struct riser_dma *dma)
 {
 	struct device *device = &dma->pdev->dev;
@@ -187,7 +187,7 @@ static int riser_identify(struct riser_dma *dma)
 	version = riser_read(dma, RISER_DMA_VERSION);
 	if (FIELD_GET(RISER_DMA_VERSION_MAJOR, version) !=
 	    FIELD_GET(RISER_DMA_VERSION_MAJOR, RISER_DMA_VERSION_VALUE))
-		return dev_err_probe(device, -ENODEV, "version %#x is not known\n", version);
+		return dev_err_probe(device, -ENODEV, "unknown version %#x\n", version);
 	engines = riser_read(dma, RISER_DMA_ENGINES);
 	dma->h2d_engines = FIELD_GET(RISER_DMA_ENGINES_H2D_ENGINES, engines);
 	dma->engine_count = dma->h2d_engines + FIELD_GET(RISER_DMA_ENGINES_D2H_ENGINES, engines);
@@ -199,20 +199,20 @@ static int riser_identify(struct riser_dma *dma)
 	return 0;
 }
 
-/* What the administrator wants of the path; where that does not do, it stays as it is. */
+/* Applies the administrator's settings of the path, if they are possible. */
 static void riser_set_policy(struct pci_dev *pdev)
 {
 	if (pdev->is_virtfn)
 		return;
 	if (mps && riser_set_payload(pdev, mps))
-		dev_warn(&pdev->dev, "mps=%d: the path does not take that, it stays %d\n", mps,
+		dev_warn(&pdev->dev, "mps=%d not supported by the path, keeping %d\n", mps,
 			 pcie_get_mps(pdev));
 	if (mrrs && riser_set_read_request(pdev, mrrs))
-		dev_warn(&pdev->dev, "mrrs=%d is not legal, it stays %d\n", mrrs,
+		dev_warn(&pdev->dev, "mrrs=%d is invalid, keeping %d\n", mrrs,
 			 pcie_get_readrq(pdev));
 }
 
-/* Ends what the engines do, for good; then nothing of the function is needed any more. */
+/* Stops the engines for good. Afterwards the function is not needed any more. */
 static void riser_shut(struct riser_dma *dma)
 {
 	unsigned int n;
@@ -279,7 +279,7 @@ static int riser_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		put_device(&dma->dev);
 		return error;
 	}
-	/* What is put back when the link above was reset. */
+	/* Saves the state to restore after a reset of the link above. */
 	pci_save_state(pdev);
 	return 0;
 }
@@ -295,7 +295,7 @@ static void riser_remove(struct pci_dev *pdev)
 	put_device(&dma->dev);
 }
 
-/* The machine goes down: nothing may reach its memory any more. */
+/* The system shuts down: DMA must end. */
 static void riser_shutdown(struct pci_dev *pdev)
 {
 	struct riser_dma *dma = pci_get_drvdata(pdev);
@@ -306,7 +306,7 @@ static void riser_shutdown(struct pci_dev *pdev)
 	pci_clear_master(pdev);
 }
 
-/* ---- Reset, asleep, repaired ---- */
+/* ---- Reset, sleep and error recovery ---- */
 
 static void riser_pause(struct riser_dma *dma)
 {
@@ -322,7 +322,10 @@ static void riser_go_on(struct riser_dma *dma)
 {
 	unsigned int n;
 
-	/* What is put back when the link above was reset; PCI's core keeps it once. */
+	/*
+	 * Saves the state to restore after a reset of the link above; the PCI core keeps it
+	 * for one restore.
+	 */
 	pci_save_state(dma->pdev);
 	for (n = 0; n < dma->engine_count; n++)
 		riser_engine_thaw(&dma->engines[n]);
@@ -344,7 +347,10 @@ static bool riser_is_driven(struct pci_dev *pdev)
 	return pdev->dev.driver == &riser_driver.driver;
 }
 
-/* A virtual function whose physical one is reset is reset too, and nobody but that one knows. */
+/*
+ * A reset of the physical function also resets its virtual ones; only the former gets
+ * a callback.
+ */
 static void riser_cancel_virtual(struct pci_dev *virtual)
 {
 	device_lock(&virtual->dev);
@@ -373,8 +379,8 @@ static void riser_act_on_virtual(struct pci_dev *pdev, void (*act)(struct pci_de
 }
 
 /*
- * A function that is reset has transfers under way that end now; what is queued
- * waits. Virtual functions stay locked meanwhile: none comes, goes or is reset.
+ * A reset ends running transfers; queued ones wait. Virtual functions stay locked
+ * until it is done, so that they are not added, removed or reset.
  */
 static void riser_reset_prepare(struct pci_dev *pdev)
 {
@@ -388,12 +394,12 @@ static void riser_reset_done(struct pci_dev *pdev)
 	riser_act_on_virtual(pdev, riser_put_back_virtual);
 }
 
-/* Nobody calls again: who waits is told that nothing will come. */
+/* No further callback follows: waiting callers get an error. */
 static pci_ers_result_t riser_give_up(struct riser_dma *dma)
 {
 	unsigned int n;
 
-	dev_err(&dma->dev, "the function is lost\n");
+	dev_err(&dma->dev, "function lost\n");
 	for (n = 0; n < dma->engine_count; n++)
 		riser_engine_kill(&dma->engines[n]);
 	return PCI_ERS_RESULT_DISCONNECT;
@@ -404,7 +410,7 @@ static pci_ers_result_t riser_error_detected(struct pci_dev *pdev, pci_channel_s
 	struct riser_dma *dma = pci_get_drvdata(pdev);
 	unsigned int n;
 
-	/* What an error has cost is told by the transfer that it was of. */
+	/* The transfer that caused the error reports it. */
 	if (state == pci_channel_io_normal)
 		return PCI_ERS_RESULT_CAN_RECOVER;
 	for (n = 0; n < dma->engine_count; n++)
@@ -493,7 +499,7 @@ static int __init riser_init(void)
 	int error;
 
 	if (strcmp(ring, "host") && strcmp(ring, "device")) {
-		pr_err("ring=%s: host and device are legal\n", ring);
+		pr_err("ring=%s: expected host or device\n", ring);
 		return -EINVAL;
 	}
 	error = alloc_chrdev_region(&riser_first, 0, RISER_MINORS, RISER_NAME);

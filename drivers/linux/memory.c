@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Memory that a function may reach: pages of user space, pinned, and dmabufs.
- * It is mapped as long as the function is there, and given back with its last
- * reference, which what the device was told of has.
+ * Memory for DMA: pinned pages of user space, and dmabufs. It stays mapped while the
+ * function exists, and is released with its last reference. Running transfers hold
+ * references.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
@@ -67,9 +67,9 @@ static int pin(struct riser_memory *memory, u64 address, bool long_term)
 }
 
 /*
- * Lets the device reach it; what is next to each other becomes one piece. Each
- * transfer synchronises it: it may be mapped for many of them, and several
- * times, since nothing keeps a program's buffers from overlapping.
+ * Maps pages for the device; adjacent ones become one piece. Each transfer does
+ * the syncing, since many transfers may use a mapping, and buffers of a program
+ * may overlap.
  */
 static int map_pages(struct riser_memory *memory, u64 address)
 {
@@ -117,12 +117,12 @@ static void memory_free(struct riser_memory *memory)
 }
 
 /**
- * riser_memory_pin() - pins pages of the caller's, and maps them
+ * riser_memory_pin() - pins and maps pages of the caller
  * @dma: the function
- * @address: of the first byte
+ * @address: address of the first byte
  * @bytes: at most RISER_DMA_MAX_BYTES
- * @direction: which way data will go
- * @long_term: it is not known when they will be given back
+ * @direction: direction of the transfers
+ * @long_term: whether the pages may stay pinned indefinitely
  *
  * Return: the memory with one reference, or EFAULT, ENOMEM, ENODEV.
  */
@@ -214,10 +214,10 @@ unlock:
 /**
  * riser_memory_import() - maps a dmabuf
  * @dma: the function
- * @fd: the caller's file of the dmabuf
- * @direction: which way data will go
+ * @fd: the caller's file descriptor of the dmabuf
+ * @direction: direction of the transfers
  *
- * Return: the memory with one reference, or EBADF, ENODEV, what the exporter says.
+ * Return: the memory with one reference, or EBADF, ENODEV, or an error of the exporter.
  */
 struct riser_memory *riser_memory_import(struct riser_dma *dma, int fd,
 					 enum dma_data_direction direction)
@@ -259,7 +259,7 @@ static void unmap(struct riser_memory *memory)
 	memory->mapped = NULL;
 }
 
-/* When the function goes, and nothing of it is under way any more. */
+/* Called when the function goes and none of its transfers is running. */
 void riser_memory_unmap_all(struct riser_dma *dma)
 {
 	struct riser_memory *memory, *next;

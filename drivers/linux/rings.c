@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Submissions and completions in memory that user space shares. What it writes
- * there is read once, and only what it may say is believed.
+ * Submission and completion rings in memory shared with user space. The driver reads
+ * each field once and checks it.
  */
 #include <linux/log2.h>
 #include <linux/mm.h>
@@ -25,7 +25,10 @@ static size_t completions_at(u32 entries)
 	return submissions_at() + entries * sizeof(struct riser_dma_submission);
 }
 
-/* How many completions are there; more than there can be where user space has written nonsense. */
+/*
+ * Returns the number of completions; larger than the ring if user space wrote
+ * garbage.
+ */
 u32 riser_rings_ready(struct riser_file *file)
 {
 	struct riser_dma_rings *rings = READ_ONCE(file->rings);
@@ -59,7 +62,7 @@ int riser_rings_setup(struct riser_file *file, struct riser_dma_setup *setup)
 	}
 	file->ring_entries = entries;
 	file->rings_bytes = bytes;
-	/* Who sees the rings sees what they are. */
+	/* The rings are initialized before they become visible. */
 	smp_store_release(&file->rings, rings);
 	mutex_unlock(&file->submit);
 	setup->bytes = bytes;
@@ -68,7 +71,7 @@ int riser_rings_setup(struct riser_file *file, struct riser_dma_setup *setup)
 
 int riser_rings_map(struct riser_file *file, struct vm_area_struct *vma)
 {
-	/* As they were made. */
+	/* The rings as initialized. */
 	struct riser_dma_rings *rings = smp_load_acquire(&file->rings);
 
 	if (!rings)
@@ -79,7 +82,7 @@ int riser_rings_map(struct riser_file *file, struct vm_area_struct *vma)
 	return remap_vmalloc_range(vma, rings, 0);
 }
 
-/* Writes a completion, for which there is room. Under the file's lock. */
+/* Writes a completion; the caller has checked for room and holds the file's lock. */
 void riser_rings_complete(struct riser_file *file, u64 user_data, u64 moved, int result, u32 code)
 {
 	u32 place = file->completion_tail & (completion_entries(file) - 1);
@@ -93,11 +96,11 @@ void riser_rings_complete(struct riser_file *file, u64 user_data, u64 moved, int
 		.code = code,
 	};
 	WRITE_ONCE(file->completion_tail, file->completion_tail + 1);
-	/* The completion is there before it is counted. */
+	/* Written before it is counted. */
 	smp_store_release(&file->rings->completion_tail, file->completion_tail);
 }
 
-/* Whether there is room for one more completion; then it is this submission's. */
+/* Reserves room for one more completion, for this submission. */
 static int reserve(struct riser_file *file)
 {
 	u32 ready, most = completion_entries(file);
@@ -124,7 +127,7 @@ static void complete_at_once(struct riser_file *file, u64 user_data, int result)
 	wake_up_all(&file->wait);
 }
 
-/* Queues what a submission says. @engines gets the engine that is to be kicked. */
+/* Queues a submission. @engines collects the engines to kick. */
 static int submit(struct riser_file *file, const struct riser_dma_submission *submission,
 		  u32 *engines)
 {
@@ -164,11 +167,11 @@ static int take_one(struct riser_file *file, u32 *engines)
 	error = reserve(file);
 	if (error)
 		return error;
-	/* Of what user space may write meanwhile, one copy counts. */
+	/* Copies the submission once, since user space may change it at any time. */
 	memcpy(&submission, &submissions[place], sizeof(submission));
 	barrier();
 	file->submission_head++;
-	/* The place is user space's again. */
+	/* User space may reuse the entry. */
 	smp_store_release(&file->rings->submission_head, file->submission_head);
 	if (submission.op == RISER_DMA_NOP) {
 		complete_at_once(file, submission.user_data, 0);
@@ -186,7 +189,7 @@ static int take(struct riser_file *file, struct riser_dma_enter *enter)
 	int error = 0;
 
 	mutex_lock(&file->submit);
-	/* What stands before the tail was written before it. */
+	/* The entries before the tail were written before the tail. */
 	count = smp_load_acquire(&file->rings->submission_tail) - file->submission_head;
 	if (count > file->ring_entries)
 		error = -EINVAL;
@@ -204,7 +207,7 @@ static int take(struct riser_file *file, struct riser_dma_enter *enter)
 	return enter->submitted ? 0 : error;
 }
 
-/* Whether as many completions are there as somebody waits for, or no more will come. */
+/* Returns whether enough completions are ready, or no more will come. */
 static bool is_enough(struct riser_file *file, void *what)
 {
 	u32 *wait = what;
@@ -237,7 +240,7 @@ int riser_rings_enter(struct riser_file *file, struct riser_dma_enter *enter)
 {
 	int error = 0;
 
-	/* As they were made. */
+	/* The rings as initialized. */
 	if (!smp_load_acquire(&file->rings))
 		return -ENXIO;
 	if (enter->reserved || enter->wait > completion_entries(file) ||

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What the files of the driver have in common.
+ * Shared declarations of the driver's files.
  *
- * A function (struct riser_dma) has engines, and files that are open on it. A
- * file has transfers, each of some mapped memory. An engine takes transfers of
- * the files in turn, in chunks, and puts their pieces into its ring.
+ * A function (struct riser_dma) has engines and open files. A file has transfers,
+ * each with mapped memory. An engine takes transfers from the files in turn, in
+ * chunks, and posts their pieces to its ring.
  *
  * Locks, outermost first:
- * engine->reap		who looks what is done, until it was told
+ * engine->reap		handling of finished descriptors, until reported
  * engine->lock		the ring, the queues, the registers of the engine
- * file->submit		who takes submissions from a ring; before engine->lock
- * dma->lock		files, mapped memory, whether the function is gone
- * file->lock		(spin) what has become of its transfers
+ * file->submit		taking submissions from a ring; before engine->lock
+ * dma->lock		files, mapped memory, is_gone
+ * file->lock		(spin) results of its transfers
  */
 #ifndef RISER_H
 #define RISER_H
@@ -36,18 +36,18 @@
 
 #define RISER_NAME "riser_dma"
 #define RISER_MAX_ENGINES RISER_DMA_ENGINE_COUNT
-/* Entries of a ring in host memory at most. */
+/* Maximum number of entries of a ring in host memory. */
 #define RISER_MAX_ENTRIES 65536
-/* A turn of a file: pieces at most, and bytes behind which it ends. */
+/* Limits of a file's turn: number of pieces, and bytes after which it ends. */
 #define RISER_TURN_PIECES 256
 #define RISER_TURN_BYTES ((u64)SZ_1M)
-/* Bytes in a ring behind which no further turn begins. */
+/* Bytes in a ring after which no further turn starts. */
 #define RISER_POSTED_BYTES ((u64)SZ_16M)
 
 struct riser_file;
 struct riser_dma;
 
-/* A descriptor, as the device reads it. */
+/* A descriptor in memory. */
 struct riser_descriptor {
 	__le64 address;
 	__le64 bytes;
@@ -56,31 +56,31 @@ struct riser_descriptor {
 	__le64 moved;
 };
 
-/* Memory of user space, or of a dmabuf, that a function may reach. */
+/* Memory of user space, or of a dmabuf, for DMA. */
 struct riser_memory {
 	struct kref ref;
 	struct riser_dma *dma;
 	struct list_head link;
 	u64 bytes;
 	enum dma_data_direction direction;
-	/* What is mapped; NULL when the function is gone. Under dma->lock. */
+	/* The mapping; NULL after the function is gone. Protected by dma->lock. */
 	struct sg_table *mapped;
-	/* Of pages: */
+	/* For pages: */
 	struct sg_table table;
 	struct page **pages;
 	unsigned long page_count;
 	struct mm_struct *mm;
-	/* Of a dmabuf: */
+	/* For a dmabuf: */
 	struct dma_buf *dmabuf;
 	struct dma_buf_attachment *attachment;
 };
 
 struct riser_transfer {
-	/* In the list of a queue, until all of it was posted; then on its way. */
+	/* In the list of a queue until all of it is posted. */
 	struct list_head link;
 	struct riser_file *file;
 	struct riser_memory *memory;
-	/* The next piece to be posted: an entry of the table, and bytes into it. */
+	/* The next piece to post: an entry of the table, and an offset in it. */
 	struct scatterlist *next;
 	u64 into;
 	u64 left;
@@ -90,9 +90,9 @@ struct riser_transfer {
 	u32 code;
 	int error;
 	bool irq;
-	/* A piece of it was posted. */
+	/* Whether a piece of it was posted. */
 	bool begun;
-	/* Of a submission ring: its completion goes there. */
+	/* From a submission ring, which gets its completion. */
 	bool of_ring;
 	u8 engine;
 	u64 user_data;
@@ -100,22 +100,22 @@ struct riser_transfer {
 
 /* Transfers of one file on one engine. */
 struct riser_queue {
-	/* Under the engine's lock. */
+	/* Protected by the engine's lock. */
 	struct list_head turn;
 	struct list_head waiting;
 	struct list_head held;
-	/* Under the file's lock. */
+	/* Protected by the file's lock. */
 	u64 begun;
 	u64 ended;
 	u64 moved;
-	/* What has ended or failed, and was not told of yet. */
+	/* Ended and failed transfers that were not reported yet. */
 	u32 untold;
 	u32 failed;
 	u32 code;
 	int error;
 };
 
-/* What stands at a place of the ring, to be found when it is done. */
+/* Contents of a ring entry, to be found when it is finished. */
 struct riser_slot {
 	struct riser_transfer *transfer;
 	dma_addr_t address;
@@ -123,21 +123,21 @@ struct riser_slot {
 	u32 flags;
 };
 
-/* A ring: in host memory, or the engine's in the device's memory. */
+/* A ring in host memory, or in the device's memory. */
 struct riser_ring {
 	bool in_host;
 	u32 entries;
 	struct riser_descriptor *descriptors;
 	dma_addr_t bus;
 	struct riser_slot *slots;
-	/* As many, for what is to be posted anew. */
+	/* Second array of the same size, for transfers to post again. */
 	struct riser_slot *spare;
 };
 
 enum riser_engine_state {
-	/* The device takes descriptors. */
+	/* The device accepts descriptors. */
 	RISER_RUNNING,
-	/* It does not for now: what is queued waits. */
+	/* Temporarily stopped: queued transfers wait. */
 	RISER_FROZEN,
 	/* The function is gone. */
 	RISER_DEAD,
@@ -150,22 +150,22 @@ struct riser_engine {
 	bool h2d;
 	bool has_irq;
 	u16 vector;
-	struct mutex reap;	/* who looks what is done, until it was told */
+	struct mutex reap;	/* handling of finished descriptors, until reported */
 	struct mutex lock;	/* all below */
 	enum riser_engine_state state;
 	struct riser_ring ring;
 	void __iomem *device_ring;
 	__le64 *write_back;
 	dma_addr_t write_back_bus;
-	/* Since it was enabled: as the device's registers. */
+	/* Counts since the engine was enabled, as in the device's registers. */
 	u32 posted;
 	u32 done;
 	u32 failed;
 	u64 posted_bytes;
 	unsigned long progress;
-	/* Files that have something to post, and whose chunk is being posted. */
+	/* Files with something to post, and the one whose chunk is being posted. */
 	struct list_head turns;
-	/* All transfers that are queued here or under way. */
+	/* Number of all queued and running transfers. */
 	u32 transfers;
 	struct riser_transfer *current_transfer;
 	u32 chunk_pieces;
@@ -212,17 +212,17 @@ struct riser_file {
 	wait_queue_head_t wait;
 	struct xarray memories;
 	struct riser_queue queues[RISER_MAX_ENGINES];
-	/* Once made, they stay as long as the file. */
+	/* Once created, they live as long as the file. */
 	struct riser_dma_rings *rings;
 	size_t rings_bytes;
 	u32 ring_entries;
 	struct mutex submit;	/* submission_head */
 	u32 submission_head;
-	spinlock_t lock;	/* what has become of transfers, all below */
-	/* Transfers that were begun and have not ended. */
+	spinlock_t lock;	/* results of transfers, all below */
+	/* Transfers that were started and have not ended. */
 	u32 under_way;
 	u32 completion_tail;
-	/* Transfers under way whose completions the ring has room for. */
+	/* Running transfers that have reserved room in the completion ring. */
 	u32 completions_due;
 };
 

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR MIT */
 /*
- * The DMA engine's character devices, /dev/riser_dma<N>: one for each function.
+ * The DMA engine's character devices, /dev/riser_dma<N>: one per function.
  *
- * A transfer moves one buffer through one engine. Transfers that a file has
- * begun on an engine end in their order; those of several files take turns.
- * Fields called reserved must be zero; what is not is answered with EINVAL, as
- * is a flag that this header does not name.
+ * A transfer moves one buffer through one engine. Transfers of one file on one
+ * engine end in their order; transfers of several files alternate. Reserved
+ * fields must be zero. Other values, and unknown flags, give EINVAL.
  *
- * poll(2) of a file: EPOLLIN while a transfer of it has ended since
- * RISER_DMA_PENDING_DATA was asked last, or a completion waits in its rings;
- * EPOLLOUT while one more may be queued; EPOLLERR where the function is gone.
+ * poll(2) of a file: EPOLLIN if a transfer has ended since the last
+ * RISER_DMA_PENDING_DATA, or a completion waits in its rings; EPOLLOUT if one
+ * more transfer may be queued; EPOLLERR if the function is gone.
  *
  * Errors of all calls:
- * ENOTTY	no such call, or a struct of another size
- * EFAULT	the argument, or memory that it names, is not mapped, or is
- *		read-only where the device is to write it
- * EINVAL	a value that is not legal
+ * ENOTTY	unknown call, or wrong size of its struct
+ * EFAULT	the argument, or memory that it refers to, is not mapped, or is
+ *		read-only although the device would write it
+ * EINVAL	an invalid value
  * ENXIO	no such engine
  * ENODEV	the function was removed, or has failed for good
  */
@@ -25,30 +24,30 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-/* Bytes of one transfer at most. */
+/* Maximum size of one transfer in bytes. */
 #define RISER_DMA_MAX_BYTES 0x40000000ULL
-/* Transfers of one file that are queued or under way at most. */
+/* Maximum number of queued and running transfers of one file. */
 #define RISER_DMA_MAX_TRANSFERS 4096
 
-/* From host to device, and from device to host. */
+/* Host to device, and device to host. */
 #define RISER_DMA_H2D 0
 #define RISER_DMA_D2H 1
 
 /**
- * struct riser_dma_info - what the function is; EIO while it is reset
- * @version: of the registers, major in the upper 16 bits
- * @function: 0 the physical function, n virtual function n counted from one
- * @functions: the physical one and all virtual ones that there can be
+ * struct riser_dma_info - properties of the function; EIO during a reset
+ * @version: version of the registers, major in the upper 16 bits
+ * @function: 0 for the physical function, n for virtual function n, counted from one
+ * @functions: the physical function and all possible virtual ones
  * @h2d_engines: engines that read host memory
  * @d2h_engines: engines that write host memory
- * @device_entries: descriptors of each engine in the device's memory
- * @ring_entries: descriptors of each engine's ring as it is now
- * @payload_bytes: of a write on the link at most
- * @read_bytes: of a read request on the link at most
- * @window: read requests under way at most
- * @window_shared: 1 where these are all functions' together
- * @host_ring: 1 where the rings are in host memory
- * @interrupts: interrupt vectors; 0 where the driver polls for want of any
+ * @device_entries: number of descriptors of each engine in the device's memory
+ * @ring_entries: current number of descriptors of each engine's ring
+ * @payload_bytes: maximum size of a write on the link
+ * @read_bytes: maximum size of a read request on the link
+ * @window: maximum number of outstanding read requests
+ * @window_shared: 1 if all functions share this window
+ * @host_ring: 1 if the rings are in host memory
+ * @interrupts: number of interrupt vectors; 0 if there are none and the driver polls
  * @reserved: zero
  */
 struct riser_dma_info {
@@ -73,31 +72,31 @@ struct riser_dma_info {
 
 /**
  * struct riser_dma_transfer - a transfer
- * @buffer: address of the first byte, or its offset
- * @size: bytes, 1 to RISER_DMA_MAX_BYTES; 0 with @enable: only begin what is
- *	queued
- * @engine: of those of its direction, from zero
- * @irq: 1: the device interrupts when it is done; 0: it is seen to have ended
- *	when somebody looks (RISER_DMA_PENDING_DATA), or 100 ms later
- * @enable: 1: it begins, and before it those of this file and engine that were
- *	queued; 0: it is queued
+ * @buffer: address of the first byte, or its offset with RISER_DMA_BY_HANDLE
+ * @size: bytes, 1 to RISER_DMA_MAX_BYTES; 0 with @enable: only start queued
+ *	transfers
+ * @engine: engine of the direction, from zero
+ * @irq: 1: the device interrupts at the end; 0: the driver notices the end at the
+ *	next RISER_DMA_PENDING_DATA, or after 100 ms
+ * @enable: 1: start this transfer, and before it the queued ones of this file and
+ *	engine; 0: only queue it
  * @flags: RISER_DMA_BY_HANDLE
- * @handle: memory of RISER_DMA_REGISTER or RISER_DMA_IMPORT
- * @code: out, where the call waits: the engine's error code, 1 where all is well
- * @moved: out, where the call waits: bytes that were moved
+ * @handle: handle from RISER_DMA_REGISTER or RISER_DMA_IMPORT
+ * @code: out, if the call waits: the engine's error code, 1 for success
+ * @moved: out, if the call waits: bytes moved
  * @reserved: zero
  *
- * With RISER_DMA_POLLING a call with @enable waits until this transfer and all
- * before it of this file and engine have ended, and fails as the first of them
- * did. With RISER_DMA_INTERRUPT it does not wait.
+ * With RISER_DMA_POLLING, a call with @enable waits for the end of this transfer and
+ * all earlier ones of this file and engine. It fails with the first error of these.
+ * With RISER_DMA_INTERRUPT it does not wait.
  *
- * EAGAIN	RISER_DMA_MAX_TRANSFERS are queued
- * ENOMEM	no memory, or more is pinned than RLIMIT_MEMLOCK allows
- * ENOENT	no memory has this handle
- * EINTR	a signal came first: a transfer that had not begun was taken
- *		back, one that had goes on, and RISER_DMA_PENDING_DATA tells of
- *		it
- * Those of the transfer, where the call waits: see riser_dma_pending.error.
+ * EAGAIN	RISER_DMA_MAX_TRANSFERS are already queued
+ * ENOMEM	no memory, or RLIMIT_MEMLOCK is exceeded
+ * ENOENT	unknown handle
+ * EINTR	interrupted by a signal: a transfer that had not started is
+ *		cancelled; one that had continues, and RISER_DMA_PENDING_DATA
+ *		reports its end
+ * If the call waits, errors of the transfer: see riser_dma_pending.error.
  */
 struct riser_dma_transfer {
 	__u64 buffer;
@@ -113,15 +112,15 @@ struct riser_dma_transfer {
 };
 
 /**
- * struct riser_dma_cpu - one register of the device, by the CPU
+ * struct riser_dma_cpu - access to one register of the device by the CPU
  * @bar: 0
  * @reserved: zero
- * @address: in the BAR, a multiple of four
- * @data: address of a DWORD: what is written, or where it is read to
+ * @address: offset in the BAR, a multiple of four
+ * @data: address of a DWORD to write from or read to
  *
- * Of a process with CAP_SYS_RAWIO alone: registers hold bus addresses.
+ * Only for processes with CAP_SYS_RAWIO, since registers contain bus addresses.
  *
- * EPERM	without that, or to write the interrupt table
+ * EPERM	no CAP_SYS_RAWIO, or a write to the interrupt table
  * ENXIO	no such BAR
  */
 struct riser_dma_cpu {
@@ -132,23 +131,23 @@ struct riser_dma_cpu {
 };
 
 /**
- * struct riser_dma_pending - what has become of a file's transfers on an engine
+ * struct riser_dma_pending - state of a file's transfers on an engine
  * @direction: RISER_DMA_H2D or RISER_DMA_D2H
- * @engine: of that direction
- * @pending: out: transfers that are queued or under way
- * @failed: out: transfers that have failed since this was asked last
- * @error: out: errno of the first of these, or zero
- * @code: out: its error code, as the engine tells it, or zero
- * @done: out: transfers that have ended since the file was opened
- * @moved: out: bytes that these have moved
+ * @engine: engine of that direction
+ * @pending: out: queued and running transfers
+ * @failed: out: transfers that failed since the last call
+ * @error: out: errno of the first failed one, or zero
+ * @code: out: its error code from the engine, or zero
+ * @done: out: transfers that ended since the file was opened
+ * @moved: out: bytes that these moved
  * @reserved: zero
  *
  * Errors of transfers:
- * EIO		host memory was not read or written
- * EBADMSG	the data are not those that the user logic expects
- * ECANCELED	it was cut off: the function was reset, or its file closed
- * ETIMEDOUT	nothing came of it for as long as the module's timeout_ms
- * EINVAL	the engine does not take its descriptors
+ * EIO		host memory could not be read or written
+ * EBADMSG	the data are not what the user logic expects
+ * ECANCELED	aborted: the function was reset, or the file closed
+ * ETIMEDOUT	no progress within the module's timeout_ms
+ * EINVAL	the engine rejects its descriptors
  * ENODEV	the function is gone
  */
 struct riser_dma_pending {
@@ -163,11 +162,11 @@ struct riser_dma_pending {
 	__u64 reserved;
 };
 
-/* What RISER_DMA_SET_MODE takes, of a file; the default is INTERRUPT. */
+/* Argument of RISER_DMA_SET_MODE, per file; the default is INTERRUPT. */
 #define RISER_DMA_INTERRUPT 0
 #define RISER_DMA_POLLING 1
 
-/* What is behind an engine: the registers' logic_kind. */
+/* User logic of an engine: logic_kind in the registers. */
 #define RISER_DMA_INTEGERS 0
 #define RISER_DMA_PLAIN 1
 #define RISER_DMA_LOOP_BACK 2
@@ -175,16 +174,16 @@ struct riser_dma_pending {
 /**
  * struct riser_dma_configure - settings of an engine, for all files
  * @direction: RISER_DMA_H2D or RISER_DMA_D2H
- * @engine: of that direction
- * @logic: what the data come from or go to
- * @coalesce_count: interrupts are held back until there are so many
- * @coalesce_us: or so many microseconds have passed
+ * @engine: engine of that direction
+ * @logic: user logic, the source or sink of data
+ * @coalesce_count: interrupt after this number of ends
+ * @coalesce_us: or after this number of microseconds
  * @seed: the first word of RISER_DMA_INTEGERS
  * @reserved: zero
  *
- * The engine begins anew, its user logic too.
+ * Restarts the engine and its user logic.
  *
- * EBUSY	transfers are queued or under way there, or the function is reset
+ * EBUSY	the engine has queued or running transfers, or the function is being reset
  * EIO		the engine does not stop
  */
 struct riser_dma_configure {
@@ -197,16 +196,16 @@ struct riser_dma_configure {
 	__u64 reserved;
 };
 
-/* riser_dma_register.flags: the device writes it too. */
+/* riser_dma_register.flags: the device may write it too. */
 #define RISER_DMA_WRITABLE 0x1U
 
 /**
- * struct riser_dma_register - memory that is pinned and mapped once, for many
+ * struct riser_dma_register - memory pinned and mapped once for many
  *	transfers
- * @buffer: address of its first byte
+ * @buffer: address of the first byte
  * @size: bytes, 1 to RISER_DMA_MAX_BYTES
  * @flags: RISER_DMA_WRITABLE
- * @handle: out: what transfers name it by
+ * @handle: out: handle for transfers
  * @reserved: zero
  */
 struct riser_dma_register {
@@ -219,15 +218,15 @@ struct riser_dma_register {
 
 /**
  * struct riser_dma_import - a dmabuf, mapped for many transfers
- * @fd: of the dmabuf
+ * @fd: file descriptor of the dmabuf
  * @flags: RISER_DMA_WRITABLE
- * @handle: out: what transfers name it by
+ * @handle: out: handle for transfers
  * @reserved0: zero
- * @size: out: its bytes
+ * @size: out: size in bytes
  * @reserved: zero
  *
- * EBADF	no such file
- * Those of its exporter.
+ * EBADF	not an open file
+ * Errors of the exporter.
  */
 struct riser_dma_import {
 	__s32 fd;
@@ -238,20 +237,23 @@ struct riser_dma_import {
 	__u64 reserved;
 };
 
-/* riser_dma_submission.op: a transfer H2D or D2H (as above), or nothing. */
+/* riser_dma_submission.op: a transfer H2D or D2H (as above), or no operation. */
 #define RISER_DMA_NOP 2
-/* riser_dma_submission.flags, beside RISER_DMA_BY_HANDLE: the device interrupts. */
+/*
+ * riser_dma_submission.flags, in addition to RISER_DMA_BY_HANDLE: the device
+ * interrupts.
+ */
 #define RISER_DMA_IRQ 0x2U
 
 /**
- * struct riser_dma_submission - a place of the submission ring
+ * struct riser_dma_submission - an entry of the submission ring
  * @op: RISER_DMA_H2D, RISER_DMA_D2H or RISER_DMA_NOP
  * @flags: RISER_DMA_BY_HANDLE, RISER_DMA_IRQ
  * @engine: as riser_dma_transfer.engine
  * @handle: as riser_dma_transfer.handle
  * @buffer: as riser_dma_transfer.buffer
  * @size: as riser_dma_transfer.size
- * @user_data: what its completion has
+ * @user_data: returned in the completion
  */
 struct riser_dma_submission {
 	__u8 op;
@@ -264,11 +266,11 @@ struct riser_dma_submission {
 };
 
 /**
- * struct riser_dma_completion - a place of the completion ring
- * @user_data: the submission's
- * @moved: bytes that were moved
- * @result: zero, or an errno below zero
- * @code: the engine's error code; zero where it was not begun
+ * struct riser_dma_completion - an entry of the completion ring
+ * @user_data: user_data of the submission
+ * @moved: bytes moved
+ * @result: zero, or a negative errno
+ * @code: the engine's error code; zero if it was not started
  */
 struct riser_dma_completion {
 	__u64 user_data;
@@ -278,19 +280,19 @@ struct riser_dma_completion {
 };
 
 /**
- * struct riser_dma_rings - the beginning of the memory of mmap, at offset zero
- * @submission_head: how many the driver has taken
- * @submission_tail: how many there are; the program writes it
- * @completion_head: how many the program has taken; it writes it
- * @completion_tail: how many there are
- * @submission_entries: a power of two
- * @completion_entries: a power of two
+ * struct riser_dma_rings - start of the shared memory, at mmap offset zero
+ * @submission_head: number of submissions that the driver has taken
+ * @submission_tail: number of submissions; written by the program
+ * @completion_head: number of completions that the program has taken; written by it
+ * @completion_tail: number of completions
+ * @submission_entries: size of the submission ring, a power of two
+ * @completion_entries: size of the completion ring, a power of two
  * @submissions: offset of the submissions
  * @completions: offset of the completions
  *
- * Counts are modulo 2^32; number n is at place n modulo the entries. Who writes
- * a count does so behind what it speaks of (a store with release), and who reads
- * the other's reads that behind it (a load with acquire).
+ * Counts are modulo 2^32; entry n is at index n modulo the ring's size. A writer
+ * updates its count after the entries (store with release). A reader reads the
+ * other's count before the entries (load with acquire).
  */
 struct riser_dma_rings {
 	__u32 submission_head;
@@ -304,14 +306,14 @@ struct riser_dma_rings {
 };
 
 /**
- * struct riser_dma_setup - makes the rings of a file
- * @entries: of the submission ring, a power of two, 1 to
- *	RISER_DMA_MAX_TRANSFERS; there are twice as many completions
+ * struct riser_dma_setup - creates the rings of a file
+ * @entries: size of the submission ring, a power of two, 1 to
+ *	RISER_DMA_MAX_TRANSFERS; the completion ring is twice as large
  * @reserved0: zero
- * @bytes: out: of what is to be mapped, shared
+ * @bytes: out: number of bytes to map with MAP_SHARED
  * @reserved: zero
  *
- * EBUSY	it has rings
+ * EBUSY	it already has rings
  */
 struct riser_dma_setup {
 	__u32 entries;
@@ -322,23 +324,23 @@ struct riser_dma_setup {
 
 /**
  * struct riser_dma_enter - takes submissions, and waits for completions
- * @submit: how many at most
- * @wait: until so many completions are there, at most as many as there can be
- * @timeout_us: no longer than this; 0: without end
- * @submitted: out: how many were taken
- * @ready: out: how many completions are there
+ * @submit: maximum number of submissions to take
+ * @wait: number of completions to wait for; capped at the number that can come
+ * @timeout_us: maximum time to wait; 0: no limit
+ * @submitted: out: number of submissions taken
+ * @ready: out: number of completions ready
  * @reserved: zero
  *
- * What a submission says that is not legal, is told by its completion, which
- * comes at once, as that of a NOP does: before those of transfers under way.
- * Where nothing is under way, nothing is waited for. Submissions are taken only as far as there is
- * room for their completions.
+ * A completion reports an invalid submission. Completions of invalid submissions and
+ * of NOPs come immediately, before those of running transfers. The call does not wait
+ * if no transfer is running. It takes submissions only while there is room for their
+ * completions.
  *
- * EBUSY	none was taken, since there is no such room
- * EINTR	none was taken, and a signal came
- * ETIME	none was taken, and the time has passed
+ * EBUSY	none was taken, for lack of room
+ * EINTR	none was taken, and a signal arrived
+ * ETIME	none was taken, and the time is over
  * ENXIO	the file has no rings
- * EINVAL	the ring's counts are not legal
+ * EINVAL	the ring's counts are invalid
  */
 struct riser_dma_enter {
 	__u32 submit;
@@ -357,12 +359,12 @@ struct riser_dma_enter {
 #define RISER_DMA_H2D_CPU	_IOW(RISER_DMA_IOCTL, 0x03, struct riser_dma_cpu)
 #define RISER_DMA_D2H_CPU	_IOW(RISER_DMA_IOCTL, 0x04, struct riser_dma_cpu)
 #define RISER_DMA_PENDING_DATA	_IOWR(RISER_DMA_IOCTL, 0x05, struct riser_dma_pending)
-/* The mode itself is the argument. */
+/* The argument is the mode itself. */
 #define RISER_DMA_SET_MODE	_IO(RISER_DMA_IOCTL, 0x06)
 #define RISER_DMA_CONFIGURE	_IOW(RISER_DMA_IOCTL, 0x07, struct riser_dma_configure)
 #define RISER_DMA_REGISTER	_IOWR(RISER_DMA_IOCTL, 0x08, struct riser_dma_register)
 #define RISER_DMA_IMPORT	_IOWR(RISER_DMA_IOCTL, 0x09, struct riser_dma_import)
-/* The handle itself is the argument; transfers that use the memory keep it. */
+/* The argument is the handle itself. Transfers that use the memory keep it. */
 #define RISER_DMA_RELEASE	_IO(RISER_DMA_IOCTL, 0x0a)
 #define RISER_DMA_SETUP		_IOWR(RISER_DMA_IOCTL, 0x0b, struct riser_dma_setup)
 #define RISER_DMA_ENTER		_IOWR(RISER_DMA_IOCTL, 0x0c, struct riser_dma_enter)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Attributes of a function, below /sys/class/riser_dma: what the device says of
- * it, its share of the link, and what its path allows.
+ * Attributes of a function in /sys/class/riser_dma: properties of the device, its
+ * share of the link, and limits of its path.
  */
 #include <linux/bitfield.h>
 #include <linux/pci.h>
@@ -14,7 +14,7 @@ static struct riser_dma *to_dma(struct device *device)
 	return container_of(device, struct riser_dma, dev);
 }
 
-/* A register; ENODEV where the function is gone. */
+/* Reads a register; ENODEV if the function is gone. */
 static int get(struct device *device, u32 offset, u32 *value)
 {
 	struct riser_dma *dma = to_dma(device);
@@ -23,7 +23,7 @@ static int get(struct device *device, u32 offset, u32 *value)
 	mutex_lock(&dma->lock);
 	if (!dma->is_gone) {
 		*value = riser_read(dma, offset);
-		/* All ones: it does not answer, or not yet. */
+		/* All ones: the function does not answer, or not yet. */
 		error = *value == U32_MAX ? -EIO : 0;
 	}
 	mutex_unlock(&dma->lock);
@@ -91,7 +91,7 @@ static ssize_t weight_store(struct device *device, struct device_attribute *attr
 }
 static DEVICE_ATTR_RW(weight);
 
-/* Those of the virtual functions that there can be, on one line. */
+/* Weights of all possible virtual functions, on one line. */
 static ssize_t vf_weights_show(struct device *device, struct device_attribute *attribute,
 			       char *text)
 {
@@ -126,9 +126,9 @@ static ssize_t vf_weights_store(struct device *device, struct device_attribute *
 }
 static DEVICE_ATTR_RW(vf_weights);
 
-/* ---- What the path allows ---- */
+/* ---- Limits of the path ---- */
 
-/* Max_Payload_Size: no more than any port above is set to take, nor than the function can. */
+/* Sets Max_Payload_Size, limited by all ports above and by the function itself. */
 int riser_set_payload(struct pci_dev *pdev, int bytes)
 {
 	struct pci_dev *above;
@@ -141,7 +141,7 @@ int riser_set_payload(struct pci_dev *pdev, int bytes)
 	return pcie_set_mps(pdev, bytes);
 }
 
-/* Max_Read_Request_Size: PCI's core keeps it below what its own policy allows. */
+/* Sets Max_Read_Request_Size; the PCI core limits it by its own policy. */
 int riser_set_read_request(struct pci_dev *pdev, int bytes)
 {
 	int error = pcie_set_readrq(pdev, bytes);
@@ -149,7 +149,9 @@ int riser_set_read_request(struct pci_dev *pdev, int bytes)
 	return error > 0 ? pcibios_err_to_errno(error) : error;
 }
 
-/* What is under way goes on with what is set from then on, that of virtual functions too. */
+/*
+ * Changes a size; running transfers, also of virtual functions, use it from then on.
+ */
 static int set_bytes(struct riser_dma *dma, int (*change)(struct pci_dev *pdev, int bytes),
 		     const char *text)
 {
@@ -200,7 +202,7 @@ static ssize_t ring_show(struct device *device, struct device_attribute *attribu
 			  READ_ONCE(ring->entries));
 }
 
-/* "host ENTRIES" or "device ENTRIES", of engines that have nothing to do. */
+/* "host ENTRIES" or "device ENTRIES"; all engines must be idle. */
 static ssize_t ring_store(struct device *device, struct device_attribute *attribute,
 			  const char *text, size_t count)
 {
@@ -241,7 +243,7 @@ static struct attribute *riser_attributes[] = {
 	NULL
 };
 
-/* A virtual function follows its physical one: what that says is not its own. */
+/* A virtual function has no own values of these; it follows its physical function. */
 static umode_t riser_is_visible(struct kobject *kobject, struct attribute *attribute, int n)
 {
 	struct riser_dma *dma = to_dma(kobj_to_dev(kobject));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * A transfer: from what user space asks for, to what it is told in the end.
+ * A transfer, from the request of user space to its result.
  */
 #include <linux/dma-mapping.h>
 #include <linux/slab.h>
 
 #include "riser.h"
 
-/* The engine of a direction; NULL where there is none. */
+/* Returns the engine of a direction, or NULL. */
 struct riser_engine *riser_engine_of(struct riser_dma *dma, u32 direction, u32 engine)
 {
 	u32 d2h_engines = dma->engine_count - dma->h2d_engines;
@@ -19,7 +19,7 @@ struct riser_engine *riser_engine_of(struct riser_dma *dma, u32 direction, u32 e
 	return NULL;
 }
 
-/* The memory of a handle, with a reference. */
+/* Returns the memory of a handle, with a reference. */
 static struct riser_memory *by_handle(struct riser_file *file,
 				      const struct riser_dma_transfer *asked, bool h2d)
 {
@@ -43,7 +43,7 @@ static struct riser_memory *by_handle(struct riser_file *file,
 	return memory;
 }
 
-/* Finds the piece where the transfer begins, and hands the memory to the device. */
+/* Finds the piece where the transfer begins, and syncs the memory for the device. */
 static int place(struct riser_transfer *transfer, u64 offset)
 {
 	struct riser_memory *memory = transfer->memory;
@@ -64,7 +64,7 @@ static int place(struct riser_transfer *transfer, u64 offset)
 		}
 		offset -= sg_dma_len(piece);
 	}
-	/* Of a dmabuf, user space says itself whose turn it is (DMA_BUF_IOCTL_SYNC). */
+	/* For a dmabuf, user space does the syncing (DMA_BUF_IOCTL_SYNC). */
 	if (!error && !memory->dmabuf)
 		dma_sync_sgtable_for_device(&dma->pdev->dev, memory->mapped, memory->direction);
 unlock:
@@ -73,10 +73,10 @@ unlock:
 }
 
 /**
- * riser_transfer_new() - makes a transfer, its memory pinned and mapped
- * @file: whose it is
+ * riser_transfer_new() - creates a transfer with pinned and mapped memory
+ * @file: the file that requests it
  * @direction: RISER_DMA_H2D or RISER_DMA_D2H
- * @asked: as user space has it
+ * @asked: the request of user space
  *
  * Return: the transfer, to be queued or freed; or EINVAL, ENXIO, ENOENT,
  * EFAULT, ENOMEM, ENODEV.
@@ -130,7 +130,7 @@ void riser_transfer_free(struct riser_transfer *transfer)
 	kfree(transfer);
 }
 
-/* Gives memory to the CPU, as far as it is still mapped. */
+/* Syncs memory for the CPU, if it is still mapped. */
 static void take_from_device(struct riser_memory *memory)
 {
 	mutex_lock(&memory->dma->lock);
@@ -156,7 +156,7 @@ static void tell(struct riser_queue *queue, struct riser_transfer *transfer)
 	queue->failed++;
 }
 
-/* Tells what has become of it, when its memory is user space's again, and frees it. */
+/* Syncs the memory for user space, reports the result, and frees the transfer. */
 void riser_transfer_end(struct riser_transfer *transfer)
 {
 	struct riser_file *file = transfer->file;

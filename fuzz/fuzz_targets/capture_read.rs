@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a capture.
+//! Reads any bytes as a capture.
 #![no_main]
 
 #[path = "../checks_capture.rs"]

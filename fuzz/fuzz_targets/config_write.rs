@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any writes of any values to the registers of any kind of function.
+//! Writes any values to any registers of any kind of function.
 #![no_main]
 
 #[path = "../checks_config.rs"]

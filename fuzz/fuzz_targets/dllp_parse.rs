@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a DLLP: as they are, and with the first four behind the right CRC, so that the fuzzer gets past it.
+//! Parses any bytes as a DLLP: first as they are, then the first four with a correct CRC, so that the fuzzer gets
+//! past the CRC check.
 #![no_main]
 
 #[path = "../checks.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any driver at the endpoint of `pci_endpoint_test`.
+//! Runs any driver on the endpoint of `pci_endpoint_test`.
 #![no_main]
 
 #[path = "../checks_endpoint_test.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a filter.
+//! Parses any bytes as a filter.
 #![no_main]
 
 #[path = "../checks_filter.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a text with TLPs; the first byte names the format.
+//! Reads any bytes as a text with TLPs. The first byte selects the format.
 #![no_main]
 
 #[path = "../checks_foreign.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any memory of a kernel.
+//! Introspects any kernel memory.
 #![no_main]
 
 #[path = "../checks_introspect.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a lab file.
+//! Parses any bytes as a lab file.
 #![no_main]
 
 extern crate riser_devices as devices;

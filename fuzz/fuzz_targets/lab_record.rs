@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a record of a lab that the outside has joined.
+//! Reads any bytes as a record of a lab with outside participants.
 #![no_main]
 
 #[path = "../checks_record.rs"]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Completions for a read of LibTLP for C, theirs and others. The library has no Rust interface, so its module is taken as it is.
+//! Delivers completions, its own and foreign ones, to a read of LibTLP for C. LibTLP has no Rust interface, so this target
+//! includes its module.
 #![no_main]
 
 extern crate riser_tlp as tlp;

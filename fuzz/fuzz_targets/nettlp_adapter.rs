@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any datagrams to any ports of an adapter from any peers.
+//! Sends any datagrams from any peers to any ports of an adapter.
 #![no_main]
 
 #[path = "../checks_nettlp.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a datagram with a TLP, with upstream's habits.
+//! Parses any bytes as a datagram with a TLP, including the deviations of upstream NetTLP.
 #![no_main]
 
 #[path = "../checks_nettlp.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as messaging, both directions.
+//! Parses any bytes as messaging in both directions.
 #![no_main]
 
 #[path = "../checks_nettlp.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any TLPs at pseudo memory.
+//! Sends any TLPs to pseudo memory.
 #![no_main]
 
 #[path = "../checks_psmem.rs"]

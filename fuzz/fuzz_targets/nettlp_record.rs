@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A datagram of a session, in the clear.
+//! Parses any bytes as an unsealed datagram of a session.
 #![no_main]
 
 #[path = "../checks_session.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as configuration and adapter registers.
+//! Parses any bytes as configuration and adapter registers.
 #![no_main]
 
 #[path = "../checks_nettlp.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A script of requests, datagrams and time for a requester.
+//! Runs a script of requests, datagrams and time on a requester.
 #![no_main]
 
 #[path = "../checks_requester.rs"]

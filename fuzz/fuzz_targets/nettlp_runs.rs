@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A script of datagrams that leave and come several at a time, of one session.
+//! Runs a script of datagrams that one session sends and receives several at a time.
 #![no_main]
 
 #[path = "../checks_runs.rs"]

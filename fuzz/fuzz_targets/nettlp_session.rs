@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A script of TLPs, faults, foreign datagrams and time for both ends of a session.
+//! Runs a script of TLPs, faults, foreign datagrams and time on both ends of a session.
 #![no_main]
 
 #[path = "../checks_session.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any driver, host and cable at the simple NIC as device software.
+//! Runs the simple NIC as device software with any driver, host and cable.
 #![no_main]
 
 #[path = "../checks_snic.rs"]

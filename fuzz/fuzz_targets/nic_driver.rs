@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any driver at the 82574L.
+//! Runs any driver on the 82574L.
 #![no_main]
 
 #[path = "../checks_nic.rs"]

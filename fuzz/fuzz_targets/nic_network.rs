@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any network at the 82574L.
+//! Connects any network to the 82574L.
 #![no_main]
 
 #[path = "../checks_nic.rs"]

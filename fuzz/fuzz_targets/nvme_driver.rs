@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any driver at the NVMe controller.
+//! Runs any driver on the NVMe controller.
 #![no_main]
 
 #[path = "../checks_nvme.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a file of results.
+//! Reads any bytes as a file of results.
 #![no_main]
 
 #[path = "../checks_results.rs"]

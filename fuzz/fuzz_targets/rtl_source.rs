@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a source in Verilog.
+//! Reads any bytes as Verilog source.
 #![no_main]
 
 extern crate riser_rtl as rtl;

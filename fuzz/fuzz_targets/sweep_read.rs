@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a sweep file, and as a journal.
+//! Reads any bytes as a sweep file and as a journal.
 #![no_main]
 
 #[path = "../checks_sweep.rs"]

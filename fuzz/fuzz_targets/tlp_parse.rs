@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a TLP.
+//! Parses any bytes as a TLP.
 #![no_main]
 
 #[path = "../checks.rs"]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any tree of switches, any traffic, any trouble: see `crates/fabric/tests/it/common/tree/checks.rs`.
+//! Runs any tree of switches with any traffic and faults: see
+//! `crates/fabric/tests/it/common/tree/checks.rs`.
 #![no_main]
 
 extern crate riser_config as config;

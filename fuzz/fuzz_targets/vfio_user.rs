@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A script of commands, bytes, completions and DMA for a vfio-user session.
+//! Runs a script of commands, bytes, completions and DMA on a vfio-user session.
 #![no_main]
 
 #[path = "../checks_vfio_user.rs"]

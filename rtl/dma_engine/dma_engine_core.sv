@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// riser's DMA engine behind any of the vendor's blocks that speak RQ, RC, CQ and CC: what differs between them is in the tops. Ports are plain
-// vectors; streams are AXI4-Stream, with of their `tuser` what is used. README.md has the picture.
+// riser's DMA engine for any of the vendor's blocks with RQ, RC, CQ and CC streams. The top modules handle the differences between the blocks.
+// Ports are plain vectors; streams are AXI4-Stream, with only the used parts of `tuser`. README.md has a block diagram.
 module dma_engine_core #(
     parameter int DATA_WIDTH = 256,      // of the streams: 256 or 512
-    parameter int FUNCTIONS = 2,         // the physical one, and the virtual ones
-    parameter int H2D_ENGINES = 1,       // of each function
+    parameter int FUNCTIONS = 2,         // the physical function, and the virtual ones
+    parameter int H2D_ENGINES = 1,       // per function
     parameter int D2H_ENGINES = 1,
-    parameter int TAGS = 64,             // reads under way: a power of two, 256 at most
-    parameter int BUFFER_BYTES = 16384,  // for their data: a power of two
-    parameter int READ_BYTES = 512,      // of a read at most: a power of two, 128 to 4096
+    parameter int TAGS = 64,             // outstanding reads: a power of two, at most 256
+    parameter int BUFFER_BYTES = 16384,  // for the data of reads: a power of two
+    parameter int READ_BYTES = 512,      // maximum size of a read: a power of two, 128 to 4096
     parameter int DEVICE_ENTRIES = 8,   // descriptors of an engine's ring in the device: a power of two
-    parameter int LOOP_BYTES = 8192,     // of each loop-back: a power of two, 65536 at most
+    parameter int LOOP_BYTES = 8192,     // per loop-back: a power of two, at most 65536
     parameter int CLOCK_MHZ = 250,
     parameter int FIRST_VF = 64,         // the block's number of the first virtual function
     parameter int NUMBER = 4,            // bits of a sequence number on RQ
@@ -27,7 +27,7 @@ module dma_engine_core #(
     output logic [3:0] rq_first_be,
     output logic [3:0] rq_last_be,
     output logic [NUMBER-1:0] rq_number,
-    input logic [1:0] rq_back,                  // sequence numbers that came back, in their order
+    input logic [1:0] rq_back,                  // returned sequence numbers, in order
     input logic [2*NUMBER-1:0] rq_back_numbers,
 
     input logic [DATA_WIDTH-1:0] rc_tdata,
@@ -55,8 +55,8 @@ module dma_engine_core #(
     input logic [FUNCTIONS-1:0] bus_master,
     input logic [FUNCTIONS-1:0] msix_enable,
     input logic [FUNCTIONS-1:0] msix_mask,
-    input logic [FUNCTIONS-1:0] flr,            // a reset of the function is in process
-    output logic [FUNCTIONS-1:0] flr_done       // for a cycle
+    input logic [FUNCTIONS-1:0] flr,            // a reset of the function is in progress
+    output logic [FUNCTIONS-1:0] flr_done       // for one cycle
 );
     localparam int ROWS = BUFFER_BYTES / (DATA_WIDTH / 8);
     localparam int ROW = $clog2(ROWS);
@@ -75,7 +75,7 @@ module dma_engine_core #(
     localparam int QUEUE = 4;
     localparam int REQUEST = 2 + 2 + 64 + 13 + 8 + 8 + PAIR + 96;
 
-    // ---- requests: from the sequencer, by a queue, to RQ ----
+    // ---- requests: from the sequencer through a queue to RQ ----
     logic request, first, first_taken, may_send;
     logic [QUEUE:0] queue_room;
     logic [1:0] request_kind, request_logic, first_kind, first_logic;
@@ -103,7 +103,8 @@ module dma_engine_core #(
         .room(queue_room)
     );
 
-    // Completions pass reads, and writes do: numbers of reads, the upper half, come in no order with those of writes, and nobody waits for them.
+    // Reads use the upper half of the numbers. Completions and writes may pass reads, so these numbers are unordered with those of writes, and
+    // no logic waits for them.
     assign first_reads = first_kind == 2'd0;
     dma_engine_order #(
         .NUMBER(NUMBER - 1)
@@ -171,7 +172,7 @@ module dma_engine_core #(
         .read_data(loop_read_data)
     );
 
-    // ---- reads: the window, the buffer, and who hands their data on ----
+    // ---- reads: the window, the buffer, and the module that delivers their data ----
     logic give, give_read, window_room, window_ready, step, free, window_empty, window_quiet, drop;
     logic [12:0] give_bytes, looked_bytes, completion_bytes;
     logic [1:0] give_offset, looked_offset, completion_offset;
@@ -317,7 +318,7 @@ module dma_engine_core #(
         .done_taken
     );
 
-    // ---- the host's accesses, and what becomes of descriptors ----
+    // ---- the host's accesses, and the sequencer ----
     logic access, access_write, access_done;
     logic [FUNCTION-1:0] access_function;
     logic [13:0] access_address;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A queue: what is pushed comes out in the same order.
-// Handshake: `dout` is the first while `valid`; `pop` takes it. `room` says how many more there is room for; who pushes looks at it before:
-// a push into a full queue, or a pop from an empty one, is never done by its users, and does nothing.
+// A queue: words come out in the order in which they were pushed.
+// Handshake: `dout` is the first word while `valid`; `pop` removes it. `room` is the number of free places. Users check `room` before a
+// push and `valid` before a pop; otherwise the push or pop has no effect.
 module dma_engine_fifo #(
     parameter int WIDTH = 8,
     parameter int DEPTH = 16,  // a power of two

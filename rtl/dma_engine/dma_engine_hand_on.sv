@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Hands the data of reads on, one read behind the other: to the check of integers, to a loop-back, to the store of descriptors, or to nobody.
-// Rows of the buffer hold double-words as they came; they are shifted by 0 to 3 bytes to stand as the stream has them.
-// Handshake: `job` with `job_ready` takes a read, whose data are all there; `done` stays until `done_taken`, with `wrong` where integers are not
-// those expected. One job may wait while one runs. The loop-back has room for what comes, and descriptors have, too.
-// It never looks at an address, and never waits for anybody but `done_taken`.
+// Delivers the data of reads in read order: to the integer check, to a loop-back, to the descriptor store, or to no consumer. Rows of the buffer
+// hold double-words as received; they are shifted by 0 to 3 bytes to match the stream.
+// Handshake: `job` with `job_ready` starts a read whose data is complete. `done` stays until `done_taken`, with `wrong` if integers differ from
+// the expected ones. One job may wait while another runs. The loop-back and the descriptor store always have room.
+// It uses no addresses, and waits only for `done_taken`.
 module dma_engine_hand_on #(
     parameter int DATA_WIDTH = 256,
     parameter int ROW = 9,
     parameter int PAIR = 1,
     parameter int LOOP_ROW = 8,
-    parameter int SLOT = 4,   // bits of the number of a place for descriptors
+    parameter int SLOT = 4,   // bits of the index of a descriptor slot
     localparam int BYTES = DATA_WIDTH / 8,
     localparam int BYTE = $clog2(BYTES)
 ) (
@@ -18,7 +18,7 @@ module dma_engine_hand_on #(
 
     input logic job,
     output logic job_ready,
-    input logic [3:0] job_code,   // goes through
+    input logic [3:0] job_code,   // passed through
     input logic [2:0] job_kind,   // NOBODY, CHECK, LOOP, FETCH or SINK
     input logic [66:0] job_position,
     input logic [12:0] job_bytes,
@@ -50,13 +50,13 @@ module dma_engine_hand_on #(
     `include "dma_engine_registers.svh"
     localparam logic [2:0] NOBODY = 3'd0, CHECK = 3'd1, LOOP = 3'd2, FETCH = 3'd3, SINK = 3'd4;
     localparam int STREAM_ROW = 67 - BYTE;
-    localparam int HALF = BYTE - 4;  // bits of the number of a descriptor in a row, and one
+    localparam int HALF = BYTE - 4;  // bits of the index of a descriptor in a row, plus one
 
-    logic works, ends;  // a row is there, the last of its job
+    logic works, ends;  // a row is available; it is the last of its job
 
     logic runs, goes_on, is_last;
 
-    // ---- jobs that wait ----
+    // ---- waiting jobs ----
     localparam int JOB = 4 + 3 + 67 + 13 + 2 + ROW + PAIR + SLOT + 1;
     logic waits, takes;
     logic [2:0] next_kind;
@@ -80,11 +80,11 @@ module dma_engine_hand_on #(
     assign job_ready = !waits;
     assign takes = waits && (!runs || (goes_on && is_last));
 
-    // ---- the job that runs ----
+    // ---- the running job ----
     logic [2:0] kind;
     logic [STREAM_ROW-1:0] stream_row;
-    logic [BYTE:0] first;          // of its bytes, in the first row as it is shifted
-    logic [13:0] left;             // bytes up to the last one, from the row's first one on
+    logic [BYTE:0] first;          // its first byte in the first row, after the shift
+    logic [13:0] left;             // bytes from the start of the row to the last one
     logic [1:0] shift;
     logic [ROW-1:0] row;
     logic [PAIR-1:0] pair;
@@ -95,10 +95,10 @@ module dma_engine_hand_on #(
     logic [BYTE-1:0] lead;
 
     assign lead = next_position[BYTE-1:0] - BYTE'(next_offset);
-    // Of a row with two descriptors, each takes a cycle.
+    // A row with two descriptors takes two cycles.
     assign row_ends = kind != FETCH || half == HALF'(BYTES / 32 - 1);
     assign is_last = kind == FETCH ? left <= 14'(32) : left <= 14'(BYTES);
-    // An end waits until the one before was taken, and is not on its way.
+    // The end of a job waits until the previous end was taken, and is no longer in the pipeline.
     assign goes_on = runs && !(is_last && ((works && ends) || (done && !done_taken)));
     assign read = goes_on;
     assign read_row = row;
@@ -111,7 +111,7 @@ module dma_engine_hand_on #(
         if (takes) begin
             kind <= next_kind;
             code <= next_code;
-            // The first row may have none of its bytes: then the stream's row is that of the next one.
+            // The first row may contain none of its bytes: then the stream's row is that of the next one.
             stream_row <= next_position[66:BYTE];
             is_early <= lead > next_position[BYTE-1:0];
             first <= (BYTE + 1)'(lead) + (BYTE + 1)'(next_offset);
@@ -138,7 +138,7 @@ module dma_engine_hand_on #(
         end
     end
 
-    // ---- a cycle later: the row is there ----
+    // ---- one cycle later: the row is available ----
     logic [2:0] work_kind;
     logic [STREAM_ROW-1:0] work_row;
     logic [BYTES-1:0] mask;
@@ -160,12 +160,12 @@ module dma_engine_hand_on #(
             work_first <= is_first;
             slot <= place;
             unreadable <= is_unreadable;
-            // From the first byte on, and before the end.
+            // From the first byte, and before the end.
             mask <= (first[BYTE] ? '0 : {BYTES{1'b1}} << first[BYTE-1:0]) & (left >= 14'(BYTES) ? '1 : ~({BYTES{1'b1}} << left[BYTE-1:0]));
         end
     end
 
-    // ---- shifted, with the end of the row before ----
+    // ---- shifted, with the end of the previous row ----
     logic [DATA_WIDTH-1:0] shifted;
     logic [23:0] carried;
 
@@ -178,7 +178,7 @@ module dma_engine_hand_on #(
         endcase
     always_ff @(posedge clk) if (works) carried <= read_data[DATA_WIDTH-1-:24];
 
-    // ---- who takes it ----
+    // ---- consumers ----
     logic [BYTES-1:0] differs;
     logic is_wrong;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What is where in BAR 0 (registers/dma_engine.rdl). Engines' registers and vectors are words of 64 bits of one memory, 16 for each engine: 0 to 7
-// as in the BAR, 8 and 9 the vector of the MSI-X table. Combinational.
+// Address map of BAR 0 (registers/dma_engine.rdl). Engines' registers and vectors are 64-bit words of one memory, 16 per engine: words 0 to 7 as
+// in the BAR, 8 and 9 for its vector of the MSI-X table. Combinational.
 module dma_engine_map #(
     parameter int H2D_ENGINES = 1,
     parameter int D2H_ENGINES = 1,
@@ -16,7 +16,7 @@ module dma_engine_map #(
     output logic [3:0] engine,
     output logic [3:0] word,
     output logic [31:0] writable,
-    output logic needs_quiet     // a write may stop what is under way
+    output logic needs_quiet     // a write may stop a transfer in progress
 );
     `include "dma_engine_registers.svh"
     localparam int N = H2D_ENGINES + D2H_ENGINES;

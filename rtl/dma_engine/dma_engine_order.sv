@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Knows how far writes have come: those of the RQ stream have sequence numbers, which the block gives back where no completion can pass
-// them any more (PG156, PG213: pcie_rq_seq_num). Whoever wants to be behind all that was asked for by now takes `asked` as its ticket, and
-// waits until that has `passed`.
-// Handshake: `may_send` is clear while as many are under way as there are numbers. Numbers that do not come back (the block dropped
-// their requests) are given up after WAIT_CYCLES without any. It never holds back a request for longer.
+// Tracks the progress of writes. Writes on the RQ stream have sequence numbers, which the block returns when no completion can pass them
+// any more (PG156, PG213: pcie_rq_seq_num). To wait for all writes requested so far, take `asked` as a ticket, and wait until that number
+// has `passed`.
+// Handshake: `may_send` is clear while all numbers are in use. If numbers do not return (because the block dropped their requests), they
+// are given up after WAIT_CYCLES without a returned number. It never delays a request for longer.
 module dma_engine_order #(
     parameter int NUMBER = 4,  // bits of a sequence number
     parameter int WAIT_CYCLES = 65536
 ) (
     input logic clk,
     input logic rst,
-    input logic ask,   // a write was put into the queue
-    input logic send,  // one was taken by the block
+    input logic ask,   // a write was queued
+    input logic send,  // the block accepted one
     output logic may_send,
-    output logic [NUMBER-1:0] number,  // of the request that is sent next
+    output logic [NUMBER-1:0] number,  // of the next request
     input logic [1:0] back,
     input logic [2*NUMBER-1:0] back_numbers,
     output logic [7:0] asked,
@@ -24,7 +24,7 @@ module dma_engine_order #(
     logic [WAIT:0] waited;
     logic gives_up;
 
-    // Numbers come back in their order: one says the same of all before it.
+    // Numbers return in order: each one also covers all earlier ones.
     function automatic logic [7:0] up_to(input logic [7:0] from, input logic [NUMBER-1:0] to);
         up_to = from + 8'(NUMBER'(to - from[NUMBER-1:0]));
     endfunction

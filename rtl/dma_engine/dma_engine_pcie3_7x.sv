@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// riser's DMA engine behind pcie3_7x_0 (PG023), as an example design has it: the block, by its published ports, and the user side.
-// The block is generated with 256 bits at 250 MHz, double-word alignment, no straddling, tags by the client, MSI-X outside of the block.
+// riser's DMA engine with pcie3_7x_0 (PG023), like an example design: the block with its published ports, and the user side. The block
+// is generated with 256 bits at 250 MHz, double-word alignment, no straddling, client tags, MSI-X outside of the block.
 module dma_engine_pcie3_7x #(
-    parameter int FUNCTIONS = 2,   // the physical function, and 6 virtual ones at most
+    parameter int FUNCTIONS = 2,   // the physical function, and at most 6 virtual ones
     parameter int LANES = 8,
     parameter int DEVICE_ENTRIES = 8,
     parameter int H2D_ENGINES = 1,
@@ -36,7 +36,7 @@ module dma_engine_pcie3_7x #(
     assign seq_num1 = '0;
     assign seq_num_vld1 = 1'b0;
 
-    // Ports that are not named here are outputs that nobody needs, or as the generated template has them.
+    // Ports that are not named here are unused outputs, or inputs with the defaults of the generated template.
     /* verilator lint_off PINMISSING */
     pcie3_7x_0 block (
         .pci_exp_txp,
@@ -158,7 +158,7 @@ module dma_engine_pcie3_7x #(
         .cfg_vf_flr_done(vf_flr_done)
     );
 
-    // The other copies say the same.
+    // The other copies have the same value.
     /* verilator lint_off UNUSEDSIGNAL */
     logic copies;
     assign copies = ^{rq_tready, cc_tready};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// riser's DMA engine behind pcie4_uscale_plus_0 (PG213), as an example design has it: the block, by its published ports, and the user side.
-// The block is generated with 256 or 512 bits at 250 MHz, double-word alignment, no straddling, tags by the client, 8 bits wide, MSI-X outside of the block.
+// riser's DMA engine with pcie4_uscale_plus_0 (PG213), like an example design: the block with its published ports, and the user side. The block is generated
+// with 256 or 512 bits at 250 MHz, double-word alignment, no straddling, client tags of 8 bits, MSI-X outside of the block.
 module dma_engine_pcie4_uscale_plus #(
-    parameter int FUNCTIONS = 2,   // the physical function, and 64 virtual ones at most
+    parameter int FUNCTIONS = 2,   // the physical function, and at most 64 virtual ones
     parameter int LANES = 8,
     parameter int DATA_WIDTH = 256,  // of the streams: 256 or 512
     parameter int DEVICE_ENTRIES = 8,
@@ -17,7 +17,7 @@ module dma_engine_pcie4_uscale_plus #(
     input logic sys_clk_gt,
     input logic sys_reset
 );
-    // `tuser` is as wide as the guide says.
+    // Width of `tuser` as in the guide.
     localparam bit WIDE = DATA_WIDTH == 512;
     localparam int RQ_USER = WIDE ? 137 : 62, RC_USER = WIDE ? 161 : 75, CQ_USER = WIDE ? 183 : 88, CC_USER = WIDE ? 81 : 33;
     logic user_clk, user_reset;
@@ -38,7 +38,7 @@ module dma_engine_pcie4_uscale_plus #(
     logic [3:0] msix_enable, msix_mask, flr_in_process, flr_done;
     logic [251:0] msix_vf_enable, msix_vf_mask, vf_flr_in_process, vf_flr_done;
 
-    // One virtual function is told of at a time; its number is the block's.
+    // The block receives one virtual function at a time, by the block's number.
     logic vf_done;
     logic [7:0] vf_done_number;
     assign vf_done = vf_flr_done != '0;
@@ -47,7 +47,7 @@ module dma_engine_pcie4_uscale_plus #(
         for (int v = 0; v < 252; v++) if (vf_flr_done[v]) vf_done_number = 8'(v + 4);
     end
 
-    // Ports that are not named here are outputs that nobody needs, or as the generated template has them.
+    // Ports that are not named here are unused outputs, or inputs with the defaults of the generated template.
     /* verilator lint_off PINMISSING */
     pcie4_uscale_plus_0 block (
         .pci_exp_txp,
@@ -173,7 +173,7 @@ module dma_engine_pcie4_uscale_plus #(
         .cfg_vf_flr_done(vf_flr_done)
     );
 
-    // The other copies say the same.
+    // The other copies have the same value.
     /* verilator lint_off UNUSEDSIGNAL */
     logic copies;
     assign copies = ^{rq_tready, cc_tready};

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The next piece of a transfer: up to the next multiple of `most`, a power of two, so that it crosses neither 4 KiB nor what a request
-// may have; and what is left behind it. Combinational.
+// Computes the next piece of a transfer, and the rest after it. A piece ends at the next multiple of `most`, a power of two, so that
+// it neither crosses 4 KiB nor exceeds the maximum request size. Combinational.
 module dma_engine_piece #(
     parameter int ROW = 9,
-    parameter int BYTE = 5  // bits of the number of a byte in a row
+    parameter int BYTE = 5  // bits of the byte index in a row
 ) (
     input logic [63:0] address,
     input logic [40:0] left,
-    input logic [BYTE-1:0] from,  // where in its row the stream is
+    input logic [BYTE-1:0] from,  // byte position of the stream in its row
     input logic [12:0] most,
     output logic [12:0] bytes,
     output logic is_last,
     output logic [63:0] next_address,
     output logic [40:0] next_left,
-    output logic [BYTE-3:0] lane,  // where in its first row of the buffer it begins
-    output logic [ROW:0] rows      // that it takes there
+    output logic [BYTE-3:0] lane,  // its first lane in its first row of the buffer
+    output logic [ROW:0] rows      // number of rows in the buffer
 );
     logic [12:0] to_boundary;
     logic [BYTE-1:0] begins;
     logic is_beyond;
 
     assign to_boundary = most - (address[12:0] & (most - 13'd1));
-    // Of the last piece, nothing that is behind it is looked at.
+    // `next_*` is unused after the last piece.
     assign {is_beyond, next_left} = {1'b0, left} - 42'(to_boundary);
     assign is_last = is_beyond || next_left == '0;
     assign bytes = is_last ? left[12:0] : to_boundary;
     assign next_address = address + 64'(to_boundary);
-    // Double-words stay whole, and stand so that a shift by 0 to 3 bytes makes the stream of them.
+    // Double-words stay whole, and are placed so that a shift by 0 to 3 bytes yields the stream.
     assign begins = from - BYTE'(address[1:0]);
     assign lane = begins[BYTE-1:2];
     assign rows = (ROW + 1)'((14'(begins) + 14'(address[1:0]) + 14'(bytes) + 14'(2 ** BYTE - 1)) >> BYTE);

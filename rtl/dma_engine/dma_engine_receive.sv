@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Takes completions from the RC stream (PG156, PG213: Requester Completion), in whatever order their tags come, and puts their data into
-// the places of their reads. A completion says by its Byte Count where its data belong, so that nothing is kept of a read between two of them.
-// Handshake: it is always ready: `dma_engine_window` gives a read its rows before it is sent. A cycle after the last beat of a read's last
-// completion, `ended` tells of it, `failed` of any that was not as it should be. A tag that is not `open` is let go by.
+// Receives completions from the RC stream (PG156, PG213: Requester Completion), in any order of tags, and writes their data to the rows of
+// their reads. The Byte Count of a completion gives the place of its data, so no state is kept between completions of a read.
+// Handshake: it is always ready, because `dma_engine_window` allocates the rows of a read before it is sent. A cycle after the last beat of a
+// read's last completion it asserts `ended`, with `failed` if any completion was wrong. Completions whose tag is not `open` are ignored.
 // It never writes outside of the rows of an open read.
 module dma_engine_receive #(
     parameter int DATA_WIDTH = 256,
@@ -21,17 +21,17 @@ module dma_engine_receive #(
 
     output logic [TAG-1:0] tag,
     input logic open,
-    input logic [ROW+LANE-1:0] place,  // where its first double-word goes
-    input logic [12:0] bytes,          // what it asked for
-    input logic [1:0] offset,          // where in its first double-word that begins
+    input logic [ROW+LANE-1:0] place,  // place of its first double-word
+    input logic [12:0] bytes,          // requested bytes
+    input logic [1:0] offset,          // offset of its first byte in its first double-word
 
     output logic [LANES-1:0] write,
     output logic [LANES*ROW-1:0] write_rows,
     output logic [DATA_WIDTH-1:0] write_data,
 
     output logic ended,
-    output logic heard,       // a completion of a read that is open is whole
-    output logic heard_first, // and it is the first
+    output logic heard,       // a completion of an open read is complete
+    output logic heard_first, // it is the first of its read
     output logic failed,
     output logic [TAG-1:0] ended_tag
 );
@@ -54,7 +54,7 @@ module dma_engine_receive #(
     if (TAG < 8) assign tag_fits = rc_tdata[71:64+TAG] == '0;
     else assign tag_fits = 1'b1;
 
-    // ---- where it belongs ----
+    // ---- place of the data ----
     logic [10:0] begins, wanted;  // in double-words
     logic [12:0] ends;
     logic is_wrong, is_error;
@@ -82,9 +82,9 @@ module dma_engine_receive #(
                 ended_tag <= tag;
                 lands <= open && tag_fits && !is_error && !is_wrong;
                 wrong <= is_error || is_wrong || rc_discontinue;
-                // What is for another request is let go by.
+                // Completions of other requests are ignored.
                 known <= open && tag_fits && error_code != INVALID_TAG && error_code != OTHER_REQUESTER;
-                // Where the block ends a request for an error, the code says so.
+                // If the block ends a request because of an error, the error code shows it.
                 last_of_read <= completed || error_code == BAD_STATUS || error_code == NO_DATA || error_code == BY_RESET ||
                                 error_code == TIMEOUT;
                 heard_first <= byte_count == bytes;

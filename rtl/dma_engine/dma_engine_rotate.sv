@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Rotates lanes upwards: lane n of the input is lane n + amount of the output, modulo all. Combinational. It stays a module of its own in
-// synthesis: Yosys maps it to fewer LUTs alone than among the rest.
+// Rotates lanes upwards: lane n of the input is lane (n + amount) modulo LANES of the output. Combinational. It stays a separate module
+// in synthesis: Yosys maps it to fewer LUTs alone than flattened.
 (* keep_hierarchy *)
 module dma_engine_rotate #(
     parameter int LANES = 32,  // a power of two
     parameter int WIDTH = 8,
-    parameter int STAGES = $clog2(LANES)  // of powers of two, the least first
+    parameter int STAGES = $clog2(LANES)  // powers of two, smallest first
 ) (
     input logic [LANES*WIDTH-1:0] in,
     input logic [STAGES-1:0] amount,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What becomes of descriptors: one machine for all engines of all functions, one step at a time. What it keeps of an engine are words of small
-// memories, so that an engine more costs memory, and next to no logic. It takes, in this order: an access of the host; a reset; and, while
-// the queue of requests has room for all that one step may ask for, a read that was handed on, an interrupt, coalescing that is due, a read
-// whose data are there, a visit to an engine. In a visit an engine fetches descriptors, takes the next one, and asks for pieces of it.
-// Handshake: `request` goes into a queue with `queue_room`. `access` is answered by `access_done`. Each state is a cycle.
-// An access never waits for requests; one that may stop an engine waits until data that are on their way to user logic are there.
+// Processes the descriptors of all engines of all functions: one state machine that does one step at a time. The state of an engine is in
+// words of small memories, so an additional engine costs memory and almost no logic. The order of priority is: an access of the host; a reset;
+// and, while the request queue has room for all requests of a step, a delivered read, an interrupt, coalescing that is due, a read with
+// complete data, a visit to an engine. In a visit an engine fetches descriptors, takes the next one, and requests pieces of it.
+// Handshake: `request` goes to a queue with `queue_room`. `access` is answered by `access_done`. Each state takes one cycle.
+// An access never waits for requests. An access that may stop an engine waits until data on its way to user logic has arrived.
 module dma_engine_sequencer #(
     parameter int DATA_WIDTH = 256,
     parameter int FUNCTIONS = 2,
@@ -17,13 +17,13 @@ module dma_engine_sequencer #(
     parameter int LOOP_BYTES = 8192,
     parameter int CLOCK_MHZ = 250,
     parameter int FIRST_VF = 64,
-    parameter int FUNCTION = 1,  // bits of the number of a function
-    parameter int PAIR = 1,      // bits of the number of a loop-back
-    parameter int QUEUE = 4,     // bits of the length of the queue of requests
+    parameter int FUNCTION = 1,  // bits of a function number
+    parameter int PAIR = 1,      // bits of a loop-back number
+    parameter int QUEUE = 4,     // bits of the length of the request queue
     localparam int BYTE = $clog2(DATA_WIDTH / 8),
     localparam int TAG = $clog2(TAGS),
     localparam int ROW = $clog2(ROWS),
-    localparam int LOCAL = $clog2(H2D_ENGINES + D2H_ENGINES),  // bits of the number of an engine in its function
+    localparam int LOCAL = $clog2(H2D_ENGINES + D2H_ENGINES),  // bits of an engine number in its function
     localparam int ENGINES = FUNCTIONS << LOCAL,
     localparam int ENGINE = $clog2(ENGINES),
     localparam int SLOT = ENGINE + 3,
@@ -54,7 +54,7 @@ module dma_engine_sequencer #(
 
     // ---- requests ----
     input logic [QUEUE:0] queue_room,
-    input logic sent,  // one of the queue
+    input logic sent,  // a queued request was sent
     output logic request,
     output logic [1:0] request_kind,
     output logic [1:0] request_logic,
@@ -92,7 +92,7 @@ module dma_engine_sequencer #(
     input logic [12:0] looked_bytes,
     output logic drop,
 
-    // ---- data that are handed on ----
+    // ---- delivery of data ----
     output logic job,
     input logic job_ready,
     output logic [3:0] job_code,
@@ -113,18 +113,18 @@ module dma_engine_sequencer #(
 );
     `include "dma_engine_registers.svh"
 
-    // Kinds of requests, of places in the window, and of those who take data.
+    // Kinds of requests, of places in the window, and of consumers of data.
     localparam logic [1:0] READ = 2'd0, GIVEN = 2'd1, DATA_ROWS = 2'd2;
     localparam logic [1:0] DATA = 2'd0, FETCH = 2'd1, LOCAL_END = 2'd2;
     localparam logic [2:0] NOBODY = 3'd0, CHECK = 3'd1, LOOP = 3'd2, DESCRIPTORS = 3'd3, SINK = 3'd4;
     localparam logic [3:0] ENGINES_AT = R_ENGINES[5:2];
     localparam logic [3:0] FUNCTION_AT = R_FUNCTION[5:2];
-    localparam int WRITE_BYTES = 512;    // of a write of data, at most
-    localparam int SHARE_BYTES = 1024;   // of a turn, for a weight of one
-    localparam int ROOM = 4;             // requests that one step may make, and one
+    localparam int WRITE_BYTES = 512;    // maximum size of a data write
+    localparam int SHARE_BYTES = 1024;   // per turn, for a weight of one
+    localparam int ROOM = 4;             // maximum number of requests per step, plus one
     localparam int KINDS = $clog2(H2D_ENGINES > D2H_ENGINES ? H2D_ENGINES : D2H_ENGINES);
     localparam int PAIRS = FUNCTIONS << KINDS;
-    localparam int POSITION = 17;        // bits of the position in a loop-back
+    localparam int POSITION = 17;        // bits of a position in a loop-back
     localparam int PLACE = $clog2(DEVICE_ENTRIES);
     localparam int DESCRIPTOR_WORDS = ENGINES * DEVICE_ENTRIES * 4;
     localparam int DESCRIPTOR_WORD = $clog2(DESCRIPTOR_WORDS);
@@ -142,12 +142,12 @@ module dma_engine_sequencer #(
     } state_t;
     state_t state, next_state;
 
-    // ---- whom this is about ----
-    logic [ENGINE-1:0] e, at_e;           // at_e: in this cycle
+    // ---- the current engine ----
+    logic [ENGINE-1:0] e, at_e;           // at_e: engine of this cycle
     logic [FUNCTION-1:0] f;
     logic [7:0] target;
     logic [LOCAL-1:0] n;
-    logic [LOCAL-1:0] of_kind;            // its number among those of its direction
+    logic [LOCAL-1:0] of_kind;            // its number among the engines of its direction
     logic [PAIR-1:0] pair;
     logic d2h, may_master;
 
@@ -184,7 +184,7 @@ module dma_engine_sequencer #(
         always_ff @(posedge clk) store_read <= now;
     end
 
-    // The transfer that is cut into pieces.
+    // The transfer that is being split into pieces.
     logic current_write, current_valid, current_first, current_interrupts, current_more;
     logic [40:0] current_left;
     logic [63:0] current_address;
@@ -196,14 +196,14 @@ module dma_engine_sequencer #(
     );
     assign current_valid = current_there[at_e];
 
-    // Where the stream of an engine is, in bytes.
+    // Position of the stream of an engine, in bytes.
     logic position_write;
     logic [66:0] position, position_data;
     dma_engine_ram #(.WIDTH(67), .DEPTH(ENGINES)) positions_ram (
         .clk, .write(position_write), .write_address(at_e), .write_data(position_data), .read_address(at_e), .read_data(position)
     );
 
-    // What comes of the descriptor whose data are handed on (`code`), and of the one that ends next.
+    // Outcome of the descriptor whose data is being delivered (`code`), and of the one that ends next.
     logic outcome_write, chain_failed, data_wrong;
     logic [3:0] code;
     logic [40:0] moved;
@@ -213,7 +213,7 @@ module dma_engine_sequencer #(
         .read_data({code, data_wrong, chain_failed, moved})
     );
 
-    // How far descriptors were fetched; `aborting`: those up to `taken` end.
+    // Number of fetched descriptors; `aborting`: those up to `taken` end.
     logic fetched_write, aborting, fetching;
     logic [3:0] ready_count;
     logic [2:0] ready_first;
@@ -224,14 +224,14 @@ module dma_engine_sequencer #(
         .read_data({aborting, fetching, ready_count, ready_first, fetched})
     );
 
-    // Places in the window that are an engine's.
+    // Number of places in the window per engine.
     logic open_write;
     logic [TAG:0] open_count, open_data;
     dma_engine_ram #(.WIDTH(TAG + 1), .DEPTH(ENGINES)) opens_ram (
         .clk, .write(open_write), .write_address(at_e), .write_data(open_data), .read_address(at_e), .read_data(open_count)
     );
 
-    // Interrupts that are held back, and until when.
+    // Interrupts held back by coalescing, and their due time.
     logic held_write;
     logic [15:0] held;
     logic [16:0] due;
@@ -240,7 +240,7 @@ module dma_engine_sequencer #(
         .clk, .write(held_write), .write_address(at_e), .write_data(held_data), .read_address(at_e), .read_data({held, due})
     );
 
-    // Loop-backs: how much was put in, and how much was taken out.
+    // Loop-backs: bytes put in, and bytes taken out.
     logic put_write, took_write;
     logic [POSITION-1:0] put, took, put_data, took_data;
     dma_engine_ram #(.WIDTH(POSITION), .DEPTH(PAIRS)) puts_ram (
@@ -257,7 +257,7 @@ module dma_engine_sequencer #(
         .clk, .write(weight_write), .write_address(weight_of), .write_data(weight_data), .read_address(weight_of), .read_data(weight)
     );
 
-    // Descriptors that were fetched: 8 for each engine.
+    // Fetched descriptors: 8 per engine.
     logic slots_write, keeps_slot;
     logic [SLOT-1:0] slot_to;
     logic [159:0] slot_raw;
@@ -289,7 +289,7 @@ module dma_engine_sequencer #(
         for (int i = ENGINES - 1; i >= 0; i--) if (bits[i]) first_of = ENGINE'(i);
     endfunction
 
-    // ---- registers that a step keeps for its next states ----
+    // ---- values that a step keeps for its next states ----
     logic [31:0] seen_posted, seen_entries, seen_done, seen_failed;
     logic in_host, tells_status, enabled, stands_still;  // of word 0
     logic [3:0] logic_of;
@@ -303,10 +303,10 @@ module dma_engine_sequencer #(
     logic is_flr, is_initial, first_dropped, unsettled;
     logic [7:0] ticket;
     logic resetting;
-    logic [QUEUE:0] unsent;  // requests in the queue that were asked for before the reset
+    logic [QUEUE:0] unsent;  // queued requests from before the reset
     logic [FUNCTION-1:0] reset_of;
-    logic direction;     // whose visit is next: 0 H2D, 1 D2H
-    logic [10:0] share, share_h2d, share_d2h;  // bytes that are left of the turn
+    logic direction;     // direction of the next visit: 0 H2D, 1 D2H
+    logic [10:0] share, share_h2d, share_d2h;  // bytes left in the turn
 
     // ---- the map ----
     logic map_function, map_engine, map_weights, map_pending, map_descriptors, map_needs_quiet;
@@ -363,7 +363,7 @@ module dma_engine_sequencer #(
     logic [63:0] piece_address;
     logic [40:0] piece_left;
     logic [66:0] piece_position;
-    logic [40:0] goes_by;  // bytes of the stream that are used up
+    logic [40:0] goes_by;  // consumed bytes of the stream
     logic [BYTE-3:0] piece_lane;
     logic [ROW:0] piece_rows;
     logic [POSITION-1:0] loop_used;
@@ -374,7 +374,7 @@ module dma_engine_sequencer #(
         .is_last(piece_last), .next_address(piece_address), .next_left(piece_left), .lane(piece_lane), .rows(piece_rows)
     );
     assign piece_position = position + 67'(goes_by);
-    // H2D: what will be in the loop-back; D2H: what is in it.
+    // H2D: fill level of the loop-back after the piece; D2H: current fill level.
     assign loop_used = d2h ? put - position[POSITION-1:0] : position[POSITION-1:0] + POSITION'(piece_bytes) - took;
     assign loop_fits = logic_of != 4'(LOGIC_KIND_LOOP_BACK) ||
                        (d2h ? loop_used >= POSITION'(piece_bytes) : loop_used <= POSITION'(LOOP_BYTES));
@@ -391,12 +391,12 @@ module dma_engine_sequencer #(
         else if (slot_end[64] && slot_end[63:0] != '0) fault = ERROR_CODE_RANGE;
         else fault = ERROR_CODE_NONE;
 
-    // What one ends with that was not begun.
+    // Error code of a descriptor that never started.
     function automatic logic [3:0] unbegun(input logic [3:0] wrong, input logic failed);
         unbegun = wrong == ERROR_CODE_FETCH ? ERROR_CODE_FETCH : failed ? ERROR_CODE_ABORTED : wrong == ERROR_CODE_NONE ? ERROR_CODE_OK : wrong;
     endfunction
 
-    // ---- what is noted of a place in the window ----
+    // ---- the note of a place in the window ----
     logic [1:0] note_kind;
     logic note_first, note_last, note_interrupts, note_more;
     logic [3:0] note_fault, code_now;
@@ -408,17 +408,17 @@ module dma_engine_sequencer #(
         if (code_now == ERROR_CODE_OK && (looked_failed || note_fault == ERROR_CODE_READ)) code_now = ERROR_CODE_READ;
     end
 
-    // ---- how many descriptors one read fetches: up to 128 B, to the end of the ring, and as many as were posted ----
+    // ---- number of descriptors fetched by one read: up to 128 B, to the end of the ring, and as many as were posted ----
     logic [31:0] behind, place;
     logic [63:0] place_address;
     logic is_telling;
     logic [2:0] fetch_count, fetch_most;
     assign behind = seen_posted - fetched;
-    // Of the descriptor that is told of, or of the next one to be fetched.
+    // Place of the reported descriptor, or of the next one to fetch.
     assign place = (is_telling ? seen_done : fetched) & (seen_entries - 32'd1);
     assign place_address = words_read + {27'd0, place, 5'd0};
     always_comb begin
-        // Rings of four and more end at a multiple of four.
+        // Rings of four and more descriptors end at a multiple of four.
         fetch_most = 3'd4 - {1'b0, place_address[6:5] > place[1:0] ? place_address[6:5] : place[1:0]};
         fetch_count = seen_entries[0] ? 3'd1 : seen_entries[1] && fetch_most > 3'd2 ? 3'd2 : fetch_most;
         if (seen_entries[1] && place[0]) fetch_count = 3'd1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The steps of dma_engine_sequencer: what each state writes, and which comes next.
+// The steps of dma_engine_sequencer: the writes and the next state of each state.
 
-    // ---- who is next, of all that may be ----
-    logic holds_on;          // what may stop an engine waits for what is under way
+    // ---- selection of the next engine and step ----
+    logic holds_on;          // an action that may stop an engine waits for data in flight
     logic has_room, turn_is_d2h, walk_ends, walk_matches;
     logic [ENGINE-1:0] idle_e;
     logic [3:0] account_code;
@@ -53,7 +53,7 @@
         end
     end
 
-    // ---- what each state reads ----
+    // ---- reads of each state ----
     always_comb begin
         at_e = state == RESET_WORDS ? (ENGINE'(reset_of) << LOCAL) | ENGINE'(count[4+:LOCAL]) : e;
         case (state)
@@ -89,7 +89,7 @@
                     state != ACCESS ? f : map_weights ? FUNCTION'(access_address[7:0]) + 1'b1 : access_function;
     end
 
-    // ---- what each state writes ----
+    // ---- writes of each state ----
     logic is_start, starts_d2h;
     assign is_start = state == START_SEED;
     assign starts_d2h = is_start && d2h;
@@ -308,7 +308,7 @@
         endcase
     end
 
-    // ---- data that are handed on ----
+    // ---- delivery of data ----
     always_comb begin
         job = state == HAND_ON;
         step = job;
@@ -326,7 +326,7 @@
         free = state == ACCOUNT;
         done_taken = state == ACCOUNT;
         drop = (state == ABORT_WALK || state == RESET_WALK) && walk_matches;
-        // Descriptors that come from host memory go first.
+        // Descriptors from host memory have priority.
         keeps_slot = state == FETCH_FLAGS && !slot_write;
         slot_to = slot_write ? slot : {e, ready_first};
         slot_raw = slot_write ? descriptor : {store_read[31:0], kept_bytes, kept_address};
@@ -337,13 +337,13 @@
         if (state == ISSUE && request && share_over) spent[d2h] = 1'b1;
         if (state == VISIT_NEXT && !current_valid && (ready_count == '0 || waits_for_loop)) over[d2h] = 1'b1;
         if (state == ISSUE && !loop_fits) over[d2h] = 1'b1;
-        // What moves no bytes costs a turn.
+        // A descriptor without bytes also costs a turn.
         if (state == ABORTED || ends_refused || (state == LOAD && (d2h ? skips_d2h : fault != ERROR_CODE_NONE))) over[d2h] = 1'b1;
     end
-    logic waits_for_loop;  // an H2D descriptor whose place in the loop-back is not known yet
+    logic waits_for_loop;  // an H2D descriptor whose position in the loop-back is not known yet
     assign waits_for_loop = !d2h && logic_of == 4'(LOGIC_KIND_LOOP_BACK) && open_count != '0;
 
-    // ---- from state to state ----
+    // ---- state transitions ----
     always_ff @(posedge clk) begin
         pending <= pending & ~drops_interrupt;
         flr_done <= '0;
@@ -458,7 +458,7 @@
                     resetting <= 1'b1;
                     initial_reset[reset_of] <= 1'b0;
                     if (!is_initial) flr_seen[reset_of] <= 1'b1;
-                    // Virtual functions are no more where their physical one is reset.
+                    // Virtual functions cease to exist when their physical function is reset.
                     if (reset_of == '0 && !is_initial) for (int i = 1; i < FUNCTIONS; i++) initial_reset[i] <= 1'b1;
                 end
                 state <= IDLE;
@@ -490,7 +490,7 @@
                 state <= words_read[31:0] == fetched ? IDLE : TELL;
             end
             FETCH_CHECK: begin
-                // What is behind that is no more, unless POSTED went back.
+                // Descriptors after that are gone, unless POSTED went back.
                 ring_legal <= seen_posted - words_read[31:0] <= seen_entries && !behind[31] &&
                               seen_entries != '0 && (seen_entries & (seen_entries - 32'd1)) == '0 && logic_of <= 4'd2 &&
                               seen_entries <= (in_host ? 32'd65536 : 32'(DEVICE_ENTRIES));
@@ -532,7 +532,8 @@
                 end else if (!request || share_over) state <= IDLE;
             end
             HAND_ON: begin
-                // Whether the next descriptor of a chain is begun is known when this one has ended, whatever is handed on between.
+                // Only the end of this descriptor decides whether the next one of its chain begins, whatever is delivered in
+                // between.
                 unsettled <= (unsettled && !window_quiet) || (note_kind != FETCH && note_last && (note_more || chain_failed));
                 state <= IDLE;
             end

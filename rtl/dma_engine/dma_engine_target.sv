@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Answers the host: takes requests from the CQ stream, turns them into accesses to registers of one double-word each, and sends what was read
-// on the CC stream (PG156, PG213: Completer Request, Completer Completion).
-// A write of any length goes double-word by double-word. A read is answered in completions that end at multiples of 64 bytes (the least Read
-// Completion Boundary). What is no memory request of BAR 0 of a function that is there is answered with Unsupported Request, or let go by
-// where nobody waits for an answer.
-// Handshake: `access` stays until `access_done`; `access_read` comes with it. A completion leaves when all that was asked for before its data
-// were read has passed (`asked`, `passed`). One read is answered at a time: `np_req` asks the block for the next one (pcie_cq_np_req), so
-// that no write ever waits behind a read.
+// Answers the host: turns requests from the CQ stream into register accesses of one double-word each, and sends read data on the CC stream
+// (PG156, PG213: Completer Request, Completer Completion).
+// A write of any length is done double-word by double-word. A read is answered in completions that end at multiples of 64 bytes (the smallest
+// Read Completion Boundary). Any request other than a memory request to BAR 0 of an existing function is answered with Unsupported Request,
+// or ignored if it is posted.
+// Handshake: `access` stays until `access_done`; `access_read` comes with it. A completion is sent when all writes requested before its data
+// was read have passed (`asked`, `passed`). One read is answered at a time: `np_req` asks the block for the next one (pcie_cq_np_req), so
+// that no write ever waits for a read.
 module dma_engine_target #(
     parameter int DATA_WIDTH = 256,
     parameter int FUNCTIONS = 2,
     parameter int FIRST_VF = 64,  // the block's number of the first virtual function
-    parameter int FUNCTION = 1,   // bits of the number of a function
+    parameter int FUNCTION = 1,   // bits of a function number
     localparam int LANES = DATA_WIDTH / 32,
     localparam int LANE = $clog2(LANES)
 ) (
@@ -64,9 +64,9 @@ module dma_engine_target #(
     assign is_posted = is_memory_write || cq_type[3:2] == 2'b11;
 
     // ---- writes: a beat stays on the stream until its double-words are written ----
-    logic in_packet;              // the beat is behind the first one
+    logic in_packet;              // the beat is not the first one
     logic write_busy, writes, lets_go, beat_ends, write_ends;
-    logic [10:0] write_left;      // double-words that are not written yet
+    logic [10:0] write_left;      // double-words left to write
     logic [LANE-1:0] write_lane;
     logic [13:0] write_address;
     logic [FUNCTION-1:0] write_function;
@@ -77,7 +77,7 @@ module dma_engine_target #(
     assign write_done = access_done && access_write;
     assign write_ends = write_left == 11'd1;
     assign beat_ends = write_ends || write_lane == LANE'(LANES - 1);
-    // The first beat of a write is looked at for a cycle before its double-words are written.
+    // The first beat of a write is decoded for a cycle before its double-words are written.
     assign cq_tready = in_packet ? lets_go || (write_done && beat_ends) :
                        is_memory_write && is_ours ? write_busy && write_done && beat_ends : is_posted || !read_busy;
     assign takes_first = cq_tvalid && cq_tready && !in_packet;
@@ -112,9 +112,9 @@ module dma_engine_target #(
     end
 
     // ---- reads ----
-    logic read_refused, read_head;  // the descriptor is to be made
-    logic [10:0] read_left;         // double-words that were not read yet
-    logic [4:0] chunk_left, chunk;  // of this completion
+    logic read_refused, read_head;  // the descriptor must be built
+    logic [10:0] read_left;         // double-words left to read
+    logic [4:0] chunk_left, chunk;  // double-words of this completion
     logic [12:0] read_bytes;        // Byte Count
     logic [13:0] read_address;
     logic [1:0] read_low;
@@ -130,7 +130,7 @@ module dma_engine_target #(
     logic [12:0] lead, trail, whole;
     logic [10:0] past;              // double-words up to the boundary
 
-    // Bytes before the first that is asked for, and behind the last.
+    // Bytes before the first requested byte, and after the last.
     function automatic logic [12:0] zeros_below(input logic [3:0] be);
         zeros_below = be[0] ? 13'd0 : be[1] ? 13'd1 : be[2] ? 13'd2 : be[3] ? 13'd3 : 13'd0;
     endfunction
@@ -145,7 +145,7 @@ module dma_engine_target #(
     assign reads = read_busy && !read_head && chunk_left != 5'd0 && !beat_full;
     assign read_done = access_done && !access_write;
 
-    logic may_go, beat_goes;  // what was asked for before has passed; the beat is taken
+    logic may_go, beat_goes;  // all earlier writes have passed; the beat is accepted
     logic [31:0] beat[0:LANES-1];
     logic [LANES-1:0] beat_keep;
     logic [95:0] head;
@@ -199,7 +199,7 @@ module dma_engine_target #(
         if (takes_first && !is_posted) begin
             read_refused <= cq_type != MEMORY_READ || !is_ours;
             read_left <= cq_type == MEMORY_READ ? cq_dwords : 11'd1;
-            // A read of no bytes has a Byte Count of 1 (PCIe 5.0 §2.3.1.1), as what has no data does not.
+            // A read of no bytes has a Byte Count of 1 (PCIe 5.0 §2.3.1.1); requests without data do not.
             read_bytes <= cq_type != MEMORY_READ ? 13'd4 : cq_first_be == 4'd0 ? 13'd1 : whole;
             read_address <= cq_tdata[15:2];
             read_low <= cq_type == MEMORY_READ ? lead[1:0] : 2'd0;
@@ -230,8 +230,8 @@ module dma_engine_target #(
         end
     end
 
-    // ---- accesses: reads first, as there is one at most ----
-    logic turn_read;  // whose access was begun
+    // ---- accesses: reads first, since there is at most one ----
+    logic turn_read;  // a read's access is in progress
     always_ff @(posedge clk)
         if (rst) access <= 1'b0;
         else if (access) access <= !access_done;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Makes the RQ stream (PG156, PG213: Requester Request) of requests: a read, a write of 12 bytes at most that the request brings along, or
-// a write of what user logic gives. A request begins in the beat behind the last of the one before; a descriptor and the first payload
-// share a beat. Rows of user logic are turned so that their bytes stand where the address says (double-word aligned).
-// Handshake: `request` is taken by `taken`, in the cycle that makes its last beat; a beat stays until the block is ready. A beat is made while
-// the block is not ready only if there is room for it. Rows of the loop-back are read a cycle before they are turned.
-// It never cuts: a request fits Max_Payload_Size, and crosses no 4 KiB.
+// Converts requests to the RQ stream (PG156, PG213: Requester Request): a read, a write of at most 12 bytes that the request contains, or a
+// write of data from user logic. A request begins in the beat after the last beat of the previous one; a descriptor and the first payload
+// share a beat. Rows of user logic are rotated so that their bytes are where the address requires (double-word aligned).
+// Handshake: `request` is accepted by `taken`, in the cycle that makes its last beat. A beat stays until the block is ready. While the block
+// is not ready, a beat is made only if there is room for it. Rows of the loop-back are read a cycle before they are rotated.
+// It never splits: a request fits Max_Payload_Size, and does not cross 4 KiB.
 module dma_engine_transmit #(
     parameter int DATA_WIDTH = 256,
     parameter int NUMBER = 4,
-    parameter int PAIR = 1,      // bits of the number of a loop-back
-    parameter int LOOP_ROW = 8,  // bits of a row of one
+    parameter int PAIR = 1,      // bits of a loop-back number
+    parameter int LOOP_ROW = 8,  // bits of a row number in a loop-back
     localparam int LANES = DATA_WIDTH / 32,
     localparam int BYTE = $clog2(DATA_WIDTH / 8)
 ) (
@@ -21,7 +21,7 @@ module dma_engine_transmit #(
     input logic [1:0] logic_kind,
     input logic [63:0] address,
     input logic [12:0] bytes,
-    input logic [7:0] target,   // the function, as the block numbers them
+    input logic [7:0] target,   // the block's number of the function
     input logic [7:0] tag,
     input logic [PAIR-1:0] pair,
     input logic [95:0] given,   // the payload of GIVEN, or the position in the stream of ROWS, in bytes
@@ -46,14 +46,14 @@ module dma_engine_transmit #(
     `include "dma_engine_registers.svh"
     localparam logic [1:0] READ = 2'd0;
     localparam logic [1:0] ROWS = 2'd2;
-    localparam logic [1:0] BROUGHT = 2'd3;  // no user logic: what the request brings along
-    localparam int ROW = 67 - BYTE;  // bits of the number of a row of a stream
+    localparam logic [1:0] BROUGHT = 2'd3;  // no user logic: data that the request contains
+    localparam int ROW = 67 - BYTE;  // bits of a row number of a stream
     localparam int COUNT = 14 - BYTE + 1;
 
-    // ---- what the request comes to ----
+    // ---- fields derived from the request ----
     logic [1:0] offset;
-    logic [BYTE-1:0] into, turn;  // where in its row the stream is, and how far rows are turned
-    logic has_rows, needs_two;    // the first beat is of two rows
+    logic [BYTE-1:0] into, turn;  // position of the stream in its row, and rotation of rows
+    logic has_rows, needs_two;    // the first beat needs two rows
     logic [10:0] dwords;
     logic [COUNT-1:0] last_beat, last_row;
     logic [3:0] first_be, last_be, tail_be;
@@ -69,7 +69,7 @@ module dma_engine_transmit #(
     assign dwords = 11'((bytes + 13'(offset) + 13'd3) >> 2);
     assign last_beat = kind == READ ? '0 : COUNT'((14'(bytes) + 14'(offset) + 14'd15) >> BYTE);
     assign last_row = COUNT'((14'(bytes) + 14'(into) - 14'd1) >> BYTE);
-    // Bytes of the last double-word, 0 for four.
+    // Bytes of the last double-word; 0 means four.
     assign ends = bytes[1:0] + offset;
     assign tail_be = ends == 2'd0 ? 4'hf : ~(4'hf << ends);
     assign first_be = (4'hf << offset) & (dwords == 11'd1 ? tail_be : 4'hf);
@@ -81,9 +81,9 @@ module dma_engine_transmit #(
         address[63:2], 2'b00
     };
 
-    // ---- first stage: which row, which beat ----
+    // ---- first stage: selects row and beat ----
     logic advance;
-    logic begun;  // rows or beats of the request were begun
+    logic begun;  // the request's rows or beats have begun
     logic [COUNT-1:0] beat, row;
     logic [ROW-1:0] next_row, row_number;
     logic starts, loads, emits, is_last;
@@ -109,7 +109,7 @@ module dma_engine_transmit #(
             next_row <= row_number + 1'b1;
         end
 
-    // ---- second stage: the row, turned ----
+    // ---- second stage: rotates the row ----
     logic second_loads, second_emits, second_first, second_last;
     logic [1:0] second_logic;
     logic [ROW-1:0] second_row;
@@ -120,7 +120,7 @@ module dma_engine_transmit #(
     logic [NUMBER-1:0] second_number;
     logic [LANES-1:0] second_keep;
     logic [DATA_WIDTH-1:0] data, turned, earlier, merged;
-    logic [DATA_WIDTH-1:0] to_half, earlier_to_half;  // turned but for half a row
+    logic [DATA_WIDTH-1:0] to_half, earlier_to_half;  // rotated except for half a row
 
     always_ff @(posedge clk)
         if (rst) begin
@@ -141,7 +141,7 @@ module dma_engine_transmit #(
             second_given <= given;
             second_be <= {last_be, first_be};
             second_number <= number;
-            // Double-words of the last beat, none for all.
+            // Double-words of the last beat; zero means all.
             second_keep <= !is_last || end_lane == '0 ? '1 : ~({LANES{1'b1}} << end_lane);
         end
 
@@ -161,11 +161,11 @@ module dma_engine_transmit #(
         .amount(second_turn[BYTE-2:0]),
         .out(to_half)
     );
-    // All rows of a request are turned alike: half a row is, with the choice of the row, one LUT.
+    // All rows of a request have the same rotation. The half-row rotation and the row selection share one LUT.
     localparam int HALF = DATA_WIDTH / 2;
     assign turned = second_turn[BYTE-1] ? {to_half[HALF-1:0], to_half[DATA_WIDTH-1:HALF]} : to_half;
     assign earlier = second_turn[BYTE-1] ? {earlier_to_half[HALF-1:0], earlier_to_half[DATA_WIDTH-1:HALF]} : earlier_to_half;
-    // What wraps belongs to the next beat.
+    // Bytes that wrap belong to the next beat.
     logic [DATA_WIDTH/8-1:0] wrapped;
     assign wrapped = ~({DATA_WIDTH / 8{1'b1}} << second_turn);
     always_comb

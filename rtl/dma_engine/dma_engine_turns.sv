@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Whose turn it is, of engines of one direction that want to move data: each in a circle, for as many shares as its weight says.
-// Handshake: `engine` is the one while `any`; `spent` says that it has used up a share, `over` that it has nothing more to do.
-// An engine that wants nothing has no turn, and saves nothing up.
+// Selects the next engine with data to move in one direction. Round robin, with as many shares per turn as the weight.
+// Handshake: `engine` is valid while `any`; `spent` reports that it has used a share, `over` that it has no more work.
+// An engine without work has no turn, and does not accumulate shares.
 module dma_engine_turns #(
     parameter int ENGINES = 4,
     localparam int ENGINE = $clog2(ENGINES)
@@ -11,13 +11,13 @@ module dma_engine_turns #(
     input logic [ENGINES-1:0] wants,
     output logic any,
     output logic [ENGINE-1:0] engine,
-    input logic [7:0] weight,  // of the one that `spent`
+    input logic [7:0] weight,  // of the engine that `spent`
     input logic [ENGINE-1:0] who,
     input logic spent,
     input logic over
 );
-    logic [ENGINE-1:0] next;  // the first to be asked
-    logic [7:0] had;          // shares that it had
+    logic [ENGINE-1:0] next;  // the first engine to be considered
+    logic [7:0] had;          // shares used in this turn
     logic [ENGINES-1:0] behind;
 
     always_comb begin

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The user side of a block: its ports by the guides' names (PG023, PG156, PG213), and the core behind them. What the blocks put into `tuser`, and how
-// wide that is, is here; tops instantiate the block and this.
-// Handshake: AXI4-Stream, double-word aligned, no straddling, tags by the client (AXISTEN_IF_ENABLE_CLIENT_TAG), MSI-X outside of the block.
-// It never uses the block's own interrupts, nor its configuration management.
+// The user side of a block: its ports with the guides' names (PG023, PG156, PG213), connected to the core. This module handles the layout and width
+// of `tuser`; the top modules instantiate the block and this module.
+// Handshake: AXI4-Stream, double-word aligned, no straddling, client tags (AXISTEN_IF_ENABLE_CLIENT_TAG), MSI-X outside of the block.
+// It never uses the block's own interrupts or its configuration management.
 module dma_engine_user #(
     parameter int DATA_WIDTH = 256,
     parameter int FUNCTIONS = 2,
@@ -15,8 +15,8 @@ module dma_engine_user #(
     parameter int LOOP_BYTES = 8192,
     parameter int CLOCK_MHZ = 250,
     parameter int FIRST_VF = 64,
-    parameter int PFS = 4,       // physical functions that the block's ports are for, of which the first is used
-    parameter int VFS = 8,       // virtual functions that they are for
+    parameter int PFS = 4,       // physical functions of the block's ports; only the first is used
+    parameter int VFS = 8,       // virtual functions of the block's ports
     parameter int NUMBER = 4,    // bits of a sequence number
     parameter int RQ_USER = 60,
     parameter int RC_USER = 75,
@@ -80,7 +80,7 @@ module dma_engine_user #(
     logic [3:0] cq_first_be, cq_last_be;
 
     // ---- tuser ----
-    // Of RQ and CC, the first and the last beat of a packet are marked where the stream is of 512 bits.
+    // On RQ and CC of 512 bits, the first and the last beat of a packet are marked.
     logic rq_first, cc_first;
     always_ff @(posedge user_clk)
         if (user_reset) {rq_first, cc_first} <= 2'b11;
@@ -144,7 +144,7 @@ module dma_engine_user #(
         end
     end
 
-    // The block's ports are for more than this: `tkeep` follows from lengths, and other functions are not there.
+    // Unused inputs: `tkeep` follows from lengths, and other functions do not exist.
     /* verilator lint_off UNUSEDSIGNAL */
     logic others;
     assign others = ^{

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The window of reads: places that are given out in their order, and taken back in the same order, whatever the order of completions. A place
-// is a tag, and rows of the buffer; what has no read of its own (a descriptor that is wrong) has a place too, so that ends keep their order.
+// The window of reads: places are allocated in order, and freed in the same order, whatever the order of completions. A place is a tag and rows of the buffer.
+// A descriptor without a read (an invalid one) also has a place, so that descriptors end in order.
 //
-//     head ... next ... tail      head: who is taken back next; next: whose data are handed on next; tail: who is given out next
+//     head ... next ... tail      head: freed next; next: delivered next; tail: allocated next
 //
-// Handshake: `give` only while `room`; `step` and `free` only beside a `look` at that place; `ready` says that all of the place at `next` is there, `step` goes on to the one behind; `free` takes
-// `head` back. `looked` reads what is noted of a place, `drop`, not beside `give`, notes that nobody waits for it any more.
-// It never gives out a tag or a row that is in use.
+// Handshake: use `give` only while `room`; use `step` and `free` only together with a `look` at that place. `ready` says that all data of the place at `next`
+// has arrived; `step` advances `next`; `free` frees `head`. `looked` returns the note of a place. `drop`, not together with `give`, marks a place as no longer
+// needed.
+// It never allocates a tag or a row that is in use.
 module dma_engine_window #(
     parameter int TAGS = 64,   // a power of two
     parameter int ROWS = 512,  // a power of two
-    parameter int NOTE = 8,    // bits that are noted of a place
+    parameter int NOTE = 8,    // bits of the note of a place
     parameter int LANE = 3,
     localparam int TAG = $clog2(TAGS),
     localparam int ROW = $clog2(ROWS)
@@ -19,10 +20,10 @@ module dma_engine_window #(
     input logic rst,
 
     input logic give,
-    input logic give_read,            // completions will come
+    input logic give_read,            // completions will arrive
     input logic [12:0] give_bytes,
     input logic [1:0] give_offset,
-    input logic [LANE-1:0] give_lane, // where in its first row it begins
+    input logic [LANE-1:0] give_lane, // its first lane in its first row
     input logic [ROW:0] give_rows,
     input logic [NOTE-1:0] give_note,
     output logic room,
@@ -32,8 +33,8 @@ module dma_engine_window #(
     output logic ready,
     input logic step,
     input logic free,
-    output logic is_empty,        // nothing is given out
-    output logic is_quiet,        // nothing is handed on
+    output logic is_empty,        // no place is allocated
+    output logic is_quiet,        // no data is being delivered
     output logic [TAG-1:0] next_tag,
     output logic [TAG-1:0] head_tag,
 
@@ -44,7 +45,7 @@ module dma_engine_window #(
     output logic [ROW-1:0] looked_row,
     output logic [12:0] looked_bytes,
     output logic [1:0] looked_offset,
-    input logic drop,             // the place looked at
+    input logic drop,             // drops the place at `look`
 
     input logic [TAG-1:0] completion_tag,
     output logic completion_open,
@@ -52,7 +53,7 @@ module dma_engine_window #(
     output logic [12:0] completion_bytes,
     output logic [1:0] completion_offset,
     input logic ended,
-    input logic heard,            // a completion of a read is whole, its first one or not
+    input logic heard,            // a completion of a read is complete, the first or a later one
     input logic heard_first,
     input logic failed,
     input logic [TAG-1:0] ended_tag
@@ -74,8 +75,8 @@ module dma_engine_window #(
     assign head_tag = head[TAG-1:0];
     assign ready = next != tail && next_ended == next[TAG];
 
-    // ---- what has ended: of each tag, the lap in which it last has (a place's lap is the upper bit of its number) ----
-    // Places without a read end behind their giving out. After reset all tags have ended in the lap before the first.
+    // ---- end state: for each tag, the lap in which it last ended (the lap of a place is the upper bit of its number) ----
+    // Places without a read end right after their allocation. After reset all tags have ended in the lap before the first.
     logic sweeps, closes, next_ended, completion_ended, end_write, end_lap;
     logic [TAG:0] swept;
     logic [TAG-1:0] end_tag, last_tag;
@@ -111,8 +112,8 @@ module dma_engine_window #(
         .read_data(completion_ended)
     );
 
-    // ---- what is noted ----
-    // Of rows, where a place ends: the next one begins there. Who steps or frees looks at that place.
+    // ---- notes ----
+    // For rows, the end of a place, where the next one begins. A step or free uses the place at `look`.
     logic [ROW:0] row_end;
     assign row_end = row_tail + give_rows;
     assign looked_row = next_row;
@@ -139,7 +140,7 @@ module dma_engine_window #(
         .read_address(completion_tag),
         .read_data({completion_place, completion_bytes, completion_offset})
     );
-    // Of a read that is under way it says nothing before its first completion.
+    // Undefined for an outstanding read before its first completion.
     dma_engine_ram #(
         .WIDTH(1),
         .DEPTH(TAGS)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Of dma_engine_fifo: it never holds more than it has room for, and what is pushed comes out once, in its order.
+// Properties of dma_engine_fifo: it never holds more words than it has room for, and each pushed word comes out
+// once, in order.
     logic [ADDRESS:0] f_held;
-    logic [WIDTH-1:0] f_word;  // some word that is followed through: whatever it is, it stays
+    logic [WIDTH-1:0] f_word;  // an arbitrary constant word to track
     always_ff @(posedge clk) if (rst) f_word <= din;
     logic f_follows;
     logic [ADDRESS:0] f_place;

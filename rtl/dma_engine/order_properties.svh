@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Of dma_engine_order: nothing has passed that was not sent, and no more are under way than there are numbers. Numbers come back in
-// their order, each once.
+// Properties of dma_engine_order: only sent requests have passed, and at most as many are in flight as there are numbers. Numbers
+// return in order, each once.
     logic f_started;
     initial f_started = 1'b0;
     always_ff @(posedge clk) begin
@@ -8,7 +8,7 @@
         if (!f_started) assume (rst);
         if (!rst) begin
             assume (!send || may_send);
-            // What comes back was sent: it is one of those under way.
+            // A returned number belongs to a request in flight.
             if (back[0]) assume (NUMBER'(back_numbers[NUMBER-1:0] - passed[NUMBER-1:0]) <= NUMBER'(sent - passed));
             if (back[1]) assume (NUMBER'(back_numbers[2*NUMBER-1:NUMBER] - after_first[NUMBER-1:0]) <= NUMBER'(sent - after_first));
             assert (8'(sent - passed) <= 8'(2 ** NUMBER - 2));

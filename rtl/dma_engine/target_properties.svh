@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Of dma_engine_target: the rules of AXI4-Stream on CC, and that no completion leaves before what was asked for has passed.
+// Properties of dma_engine_target: the rules of AXI4-Stream on CC, and that no completion is sent before earlier writes
+// have passed.
     logic f_started, f_held;
     initial f_started = 1'b0;
     logic [DATA_WIDTH-1:0] f_data;
@@ -19,7 +20,7 @@
             assert (cc_tvalid);
             assert (cc_tdata == f_data && cc_tkeep == f_keep && cc_tlast == f_last);
         end
-        // The block keeps the rules on CQ, and an access is answered while it is there.
+        // The block follows the rules on CQ, and an access is answered only while it is pending.
         f_cq_held <= !rst && cq_tvalid && !cq_tready;
         f_cq_data <= cq_tdata;
         f_cq_rest <= {cq_tlast, cq_first_be, cq_last_be};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Of dma_engine_transmit: the rules of AXI4-Stream on RQ (what is valid stays, and as it is), as many beats as the length says, and no gap
-// between the beats of a packet but where user logic needs two rows for the first. Requests stay until they are taken.
+// Properties of dma_engine_transmit: the rules of AXI4-Stream on RQ (a valid beat stays unchanged), the number of beats matches the
+// length, and there is no gap between the beats of a packet, unless user logic needs two rows for the first. Requests stay until they are
+// taken.
     logic f_started, f_held;
     initial f_started = 1'b0;
     logic [DATA_WIDTH-1:0] f_data;
@@ -22,7 +23,7 @@
             assert (rq_tvalid);
             assert (rq_tdata == f_data && rq_tkeep == f_keep && rq_tlast == f_last && {rq_last_be, rq_first_be} == f_be);
         end
-        // Legal requests: not empty, within 512 bytes, those that are brought along of 12 at most; and they stay.
+        // Legal requests: not empty, at most 512 bytes, with contained data at most 12; and they stay.
         f_request_stays <= !rst && request && !taken;
         f_request <= {kind, logic_kind, address, bytes, given, target};
         if (f_request_stays) assume (request && f_request == {kind, logic_kind, address, bytes, given, target});
@@ -30,7 +31,7 @@
         if (request) assume (kind != 2'd1 || address[1:0] == 2'd0);
     end
 
-    // Beats of a packet, counted by what its first one says.
+    // Counts the beats of a packet against the length in its first beat.
     logic [10:0] f_dwords, f_seen;
     logic f_in, f_write;
     always_ff @(posedge clk)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Of dma_engine_window: no tag and no row is given out that is in use. Its user gives only where there is room, hands on what is ready,
-// and frees what was handed on; completions come only for what is open.
+// Properties of dma_engine_window: no tag and no row in use is allocated. The user allocates only if there is room, delivers only ready
+// places, and frees only delivered ones; completions arrive only for open tags.
     logic f_started;
     initial f_started = 1'b0;
-    logic [TAG-1:0] f_tag;     // some tag: whatever it is, it stays
+    logic [TAG-1:0] f_tag;     // an arbitrary constant tag
     always_ff @(posedge clk) if (rst) f_tag <= completion_tag;
-    logic [ROW-1:0] f_row;     // and some row
+    logic [ROW-1:0] f_row;     // an arbitrary constant row
     always_ff @(posedge clk) if (rst) f_row <= give_rows[ROW-1:0];
-    logic f_tag_used, f_row_used;             // told by what was given and freed alone
+    logic f_tag_used, f_row_used;             // derived only from allocations and frees
     logic [ROW:0] f_into, f_from_head, head_rows;
     assign head_rows = (ROW + 1)'(looked_end - row_head);
-    // Which tags wait for completions, told by what was given and ended alone.
+    // Tags that wait for completions, derived only from allocations and ends.
     logic [TAGS-1:0] open;
     always_ff @(posedge clk)
         if (rst) open <= '0;
@@ -42,7 +42,7 @@
             end
             if (free && head_tag == f_tag) begin
                 assert (f_tag_used);
-                // Whose tag is taken back is waited for by nobody.
+                // A freed tag must not wait for completions.
                 assert (!open[f_tag]);
                 f_tag_used <= 1'b0;
             end
@@ -54,7 +54,7 @@
             f_row_used <= (f_row_used && !f_frees_row) || f_gives_row;
             assert (sweeps || completion_open == open[completion_tag]);
             assert (!ready || !open[next_tag]);
-            // What holds all of it together.
+            // Invariants that connect the properties.
             assert ((TAG + 1)'(tail - head) <= (TAG + 1)'(TAGS));
             assert ((TAG + 1)'(next - head) <= (TAG + 1)'(tail - head));
             assert (f_tag_used == ({1'b0, TAG'(f_tag - head_tag)} < (TAG + 1)'(tail - head)));

@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Writes literal TLPs and DLLPs with the fields they hold, or the rule they break: what riser's parser is tried on.
+"""Writes literal TLPs and DLLPs with their fields, or the rule that they break, as test cases for riser's parser.
 
-Made from the figures of the PCI Express Base Specification 5.0 alone (section 2.2: headers, prefixes and messages; 2.7.1: ECRC;
-3.5: DLLPs) by bit arithmetic of its own; shares no code with riser, and never reads riser's output. Deterministic: one seed,
-and a generator written out below, so that every version of Python writes the same bytes.
+Made only from the figures of the PCI Express Base Specification 5.0 (section 2.2: headers, prefixes and messages;
+2.7.1: ECRC; 3.5: DLLPs), with separate bit arithmetic. Shares no code with riser, and never reads riser's output.
+Deterministic: it uses one seed and its own generator, so every version of Python writes the same bytes.
 
     python3 tools/corpus/make_corpus.py tlps > crates/tlp/tests/corpus/tlps.txt
     python3 tools/corpus/make_corpus.py dllps > crates/tlp/tests/corpus/dllps.txt
 
-A line is the packet's bytes, then `name=value` for each field that is not at rest, or `malformed=RULE`. Fields:
+A line is the packet's bytes, then `name=value` for each field without its default, or `malformed=RULE`. Fields:
 
     type prefixes tc attr at ph st ln td ep requester tag address length first_be last_be operand completer register
     status bcm byte_count lower_address routing code message header data ecrc tolerated emits
 
-Those of DLLPs are `type class vc hdr_scale hdr data_scale data sequence ack supported bits`, or `error`.
+The fields of DLLPs are `type class vc hdr_scale hdr data_scale data sequence ack supported bits`, or `error`.
 
-Numbers are decimal, but ids, addresses, byte enables, codes, bits and bytes, which are hexadecimal. `emits` is what a TLP reads like when
-it is written again, where that differs: reserved bits are zero then, and addresses below 4 GiB have three DW.
+Numbers are decimal, except ids, addresses, byte enables, codes, bits and bytes, which are hexadecimal. `emits` is
+the TLP after it is parsed and written again, if that differs: reserved bits become zero, and addresses below 4
+GiB have three DW.
 """
 
 import sys
@@ -25,13 +26,13 @@ import zlib
 
 
 class Dice:
-    """A small generator of pseudo-random numbers (xorshift64*), the same everywhere."""
+    """A small generator of pseudo-random numbers (xorshift64*), equal on every machine."""
 
     def __init__(self, seed):
         self.state = seed
 
     def bits(self, count):
-        """That many random bits, at most 32."""
+        """Returns random bits, at most 32."""
         mask = (1 << 64) - 1
         self.state ^= self.state >> 12
         self.state = (self.state ^ self.state << 25) & mask
@@ -39,20 +40,20 @@ class Dice:
         return (self.state * 0x2545F4914F6CDD1D & mask) >> 64 - count
 
     def below(self, limit):
-        """A number below `limit`."""
+        """Returns a number below `limit`."""
         return self.bits(32) % limit
 
     def pick(self, choices):
-        """One of the choices."""
+        """Returns one of the choices."""
         return choices[self.below(len(choices))]
 
     def chance(self, of):
-        """True once in `of` times."""
+        """Returns True once in `of` times."""
         return self.below(of) == 0
 
 
 def pack(*fields):
-    """The bytes of fields (width in bits, value), the first one in the highest bits, as the figures draw them."""
+    """Packs fields (width in bits, value) into bytes, the first one in the highest bits, as in the figures."""
     number, width = 0, 0
     for bits, value in fields:
         assert 0 <= value < 1 << bits, (bits, value)
@@ -108,7 +109,7 @@ VENDOR_END_TO_END = [0x9E, 0x9F]
 
 
 class Packet:
-    """A TLP as the values of its fields, each of which a row may change before the bytes are made."""
+    """A TLP as the values of its fields; a row may change each of them before the bytes are made."""
 
     def __init__(self, kind, fmt, typ):
         self.kind, self.fmt, self.typ = kind, fmt, typ
@@ -116,7 +117,7 @@ class Packet:
         self.ln = self.th = self.td = self.ep = 0
         self.ph = self.st = 0
         self.prefixes = []
-        # DW 1 and later, as functions of the packet: fields may change until then.
+        # DW 1 and later, as functions of the packet, so that fields may change until the bytes are made.
         self.rest = lambda: b""
         self.fields = {}
         self.data = b""
@@ -124,7 +125,7 @@ class Packet:
         self.tolerated = set()
 
     def header(self):
-        """The first DW of every header, then the rest (section 2.2.1)."""
+        """Returns the first DW of every header, then the rest (section 2.2.1)."""
         first = pack(
             (3, self.fmt), (5, self.typ), (1, self.tag >> 9), (3, self.tc), (1, self.tag >> 8 & 1), (1, self.attr >> 2),
             (1, self.ln), (1, self.th), (1, self.td), (1, self.ep), (2, self.attr & 3), (2, self.at), (10, self.length % 1024),
@@ -132,7 +133,7 @@ class Packet:
         return first + self.rest()
 
     def bytes(self):
-        """Prefixes, header, data, digest."""
+        """Returns prefixes, header, data, digest."""
         prefixes = b"".join(dw.to_bytes(4, "big") for dw in self.prefixes)
         body = prefixes + self.header() + self.data
         if not self.td:
@@ -141,7 +142,7 @@ class Packet:
         return body + (right if self.digest != "wrong" else bytes(byte ^ 0xFF for byte in right))
 
     def line(self):
-        """The packet's line in the corpus."""
+        """Returns the packet's line in the corpus."""
         fields = {"type": self.kind}
         fields["prefixes"] = ",".join(f"{dw:08x}" for dw in self.prefixes)
         fields |= {"tc": self.tc, "attr": self.attr, "at": self.at}
@@ -157,15 +158,15 @@ class Packet:
         return self.bytes().hex() + " " + " ".join(shown)
 
     def malformed(self, rule):
-        """The line of a packet that breaks `rule`."""
+        """Returns the line of a packet that breaks `rule`."""
         return f"{self.bytes().hex()} malformed={rule}"
 
 
 def ecrc(prefixes, header, data):
-    """The digest (section 2.7.1): over end-to-end prefixes, header and data; Type[0] and EP count as ones.
+    """Returns the digest (section 2.7.1) over end-to-end prefixes, header and data; Type[0] and EP count as ones.
 
-    The specification's CRC takes bit 0 of each byte first, and its figure mirrors the bits of each byte of the result: zlib's
-    CRC-32, its low byte first.
+    The specification's CRC processes bit 0 of each byte first, and its figure mirrors the bits of each byte of
+    the result. That equals zlib's CRC-32, low byte first.
     """
     covered = b"".join(dw.to_bytes(4, "big") for dw in prefixes if dw >> 28 & 1)
     invariant = bytes([header[0] | 0x01, header[1], header[2] | 0x40]) + header[3:]
@@ -173,24 +174,24 @@ def ecrc(prefixes, header, data):
 
 
 def some_bytes(dice, count):
-    """Random bytes."""
+    """Returns random bytes."""
     return bytes(dice.bits(8) for _ in range(count))
 
 
 def address_of(dice, room, long, align=4):
-    """An address of a page with at least `room` bytes behind it, above 4 GiB where `long`."""
+    """Returns an address with at least `room` bytes left in its page, above 4 GiB if `long`."""
     page = dice.bits(20) << 12 | (dice.bits(32) | 1) << 32 if long else dice.bits(20) << 12
     return page | dice.below((4096 - room) // align + 1) * align
 
 
 def with_address(packet, dw1, address, long):
-    """DW 1 and the address, PH in its lowest bits (section 2.2.4.1)."""
+    """Returns DW 1 and the address, with PH in its lowest bits (section 2.2.4.1)."""
     high = pack((32, address >> 32)) if long else b""
     return dw1 + high + pack((30, address >> 2 & 0x3FFFFFFF), (2, packet.ph))
 
 
 def request(dice, kind):
-    """An empty request with its common fields, and whether its address is long."""
+    """Returns an empty request with its common fields, and whether its address is long."""
     fmt, typ, may_be_long = REQUESTS[kind]
     long = may_be_long and dice.chance(2)
     packet = Packet(kind, fmt | long, typ)
@@ -201,7 +202,7 @@ def request(dice, kind):
 
 
 def byte_enables(dice, address, length):
-    """Byte enables that section 2.2.5 allows, last then first."""
+    """Returns byte enables that section 2.2.5 allows, last then first."""
     if length == 1:
         return 0, dice.bits(4)
     if length == 2 and address % 8 == 0:
@@ -210,7 +211,7 @@ def byte_enables(dice, address, length):
 
 
 def memory(dice, kind):
-    """MRd, MRdLk, MWr or DMWr."""
+    """Returns an MRd, MRdLk, MWr or DMWr."""
     packet, long = request(dice, kind)
     most = {"MRd": 1024, "MRdLk": 64, "DMWr": 32, "MWr": 40}[kind]
     packet.length = dice.pick([1, 1, 2, 3, 1 + dice.below(most), most])
@@ -219,7 +220,7 @@ def memory(dice, kind):
     if kind in ("MRd", "MWr") and dice.chance(5):
         packet.th, packet.ph, packet.st = 1, dice.bits(2), dice.bits(8)
         if kind == "MRd":
-            # The steering tag is where the byte enables were, which are then all ones (section 2.2.7.1).
+            # The steering tag replaces the byte enables, which then count as all ones (section 2.2.7.1).
             last, first = 0 if packet.length == 1 else 0xF, 0xF
         else:
             packet.tag = packet.fields["tag"] = 0
@@ -234,7 +235,7 @@ def memory(dice, kind):
 
 
 def blank(packet):
-    """Zeros in the bytes before the first enabled and behind the last one: riser does not keep what is there."""
+    """Zeroes the bytes before the first enabled and after the last one, which riser does not keep."""
     last, first = packet.be
     enables = [first] + [0xF] * (packet.length - 2) + [last] if packet.length > 1 else [first]
     lanes = [enables[n // 4] >> n % 4 & 1 for n in range(packet.length * 4)]
@@ -243,7 +244,7 @@ def blank(packet):
 
 
 def memory_rest(packet):
-    """DW 1 and the address of a memory request."""
+    """Returns DW 1 and the address of a memory request."""
     (last, first), low_tag = packet.be, packet.tag & 0xFF
     enables = pack((4, last), (4, first))
     if packet.th and packet.fmt & 2:
@@ -254,7 +255,7 @@ def memory_rest(packet):
 
 
 def io(dice, kind):
-    """IORd or IOWr."""
+    """Returns an IORd or IOWr."""
     packet, _ = request(dice, kind)
     packet.length, packet.last = 1, 0
     first, packet.address = dice.bits(4), dice.bits(30) << 2
@@ -268,7 +269,7 @@ def io(dice, kind):
 
 
 def config(dice, kind):
-    """CfgRd0, CfgWr0, CfgRd1 or CfgWr1: bus, device, function; reserved; register; reserved (section 2.2.7)."""
+    """Returns a CfgRd0, CfgWr0, CfgRd1 or CfgWr1: bus, device, function; reserved; register; reserved (section 2.2.7)."""
     packet, _ = request(dice, kind)
     packet.length, packet.last = 1, 0
     first, completer, register = dice.bits(4), dice.bits(16), dice.bits(10)
@@ -285,7 +286,7 @@ def config(dice, kind):
 
 
 def atomic(dice, kind):
-    """FetchAdd, Swap or CAS; the byte enables are reserved, or a steering tag (section 2.2.7)."""
+    """Returns a FetchAdd, Swap or CAS; the byte enables are reserved, or a steering tag (section 2.2.7)."""
     packet, long = request(dice, kind)
     packet.length = dice.pick(ATOMIC_LENGTHS[kind])
     operand = packet.length * 4 // (2 if kind == "CAS" else 1)
@@ -300,7 +301,7 @@ def atomic(dice, kind):
 
 
 def completion(dice, kind):
-    """Cpl, CplD, CplLk or CplDLk (section 2.2.9)."""
+    """Returns a Cpl, CplD, CplLk or CplDLk (section 2.2.9)."""
     packet = Packet(kind, *COMPLETIONS[kind])
     packet.tag, has_data = dice.bits(10), packet.fmt & 2
     completer, requester = dice.bits(16), dice.bits(16)
@@ -308,7 +309,7 @@ def completion(dice, kind):
     packet.status = STATUS[name] if (name := dice.pick(names)) else 0
     low = dice.bits(7)
     packet.length = dice.pick([1, 2, 1 + dice.below(32)]) if has_data else 0
-    # As much as the data hold, or more that is still to come; without data whatever remained.
+    # With data: as many bytes as the data holds, or more still to come. Without data: any count.
     here = packet.length * 4 - low % 4
     count = dice.pick([here, min(here + dice.below(2000), 4096)]) if has_data else 1 + dice.below(4096)
     packet.count, packet.low, bcm = count, low, 0
@@ -326,7 +327,7 @@ def completion(dice, kind):
 
 
 def message(dice, row):
-    """Msg or MsgD of a row of MESSAGES (section 2.2.8)."""
+    """Returns a Msg or MsgD of a row of MESSAGES (section 2.2.8)."""
     name, code, subtype, routings, dw, _ = row
     length = dice.pick([0, 0, 1, 5]) if dw is None else dw
     packet = Packet("MsgD" if length else "Msg", 0b011 if length else 0b001, 0b10000 | dice.pick(routings))
@@ -345,7 +346,7 @@ def message(dice, row):
 
 
 def dress(dice, packet, tc0):
-    """Common fields that the type allows, digest and prefixes."""
+    """Adds the common fields that the type allows, digest and prefixes."""
     is_memory = packet.kind in ("MRd", "MRdLk", "MWr", "DMWr", *ATOMIC_LENGTHS)
     if packet.kind == "MRdLk":
         packet.attr = dice.bits(3)
@@ -362,7 +363,7 @@ def dress(dice, packet, tc0):
 
 
 def prefixes(dice, packet, is_memory):
-    """Local prefixes, then end-to-end ones that may stand before this TLP."""
+    """Returns local prefixes, then end-to-end ones that are legal for this TLP."""
     local = [dice.pick(LOCAL) << 24 | dice.bits(24) for _ in range(dice.below(3))]
     end_to_end = [dice.pick(VENDOR_END_TO_END) << 24 | dice.bits(24) for _ in range(dice.below(3))]
     if is_memory or packet.fields.get("message") in ("Invalidate_Request", "Page_Request", "PRG_Response"):
@@ -373,7 +374,7 @@ def prefixes(dice, packet, is_memory):
 
 
 def legal(dice, kind):
-    """A TLP of this type with nothing wrong."""
+    """Returns a legal TLP of this type."""
     if kind in ("MRd", "MRdLk", "MWr", "DMWr"):
         return dress(dice, memory(dice, kind), False)
     if kind in ("IORd", "IOWr"):
@@ -389,18 +390,18 @@ def legal(dice, kind):
 
 
 def plain(dice, kind):
-    """A legal TLP without prefixes, digest and hints, for rows that break one thing."""
+    """Returns a legal TLP without prefixes, digest and hints, for rows with one error."""
     while True:
         packet = legal(dice, kind)
         if not (packet.td or packet.prefixes or packet.th or packet.ep):
             return packet
 
 
-# ---- what breaks a rule ----
+# ---- TLPs that break a rule ----
 
 
 def broken_fields(dice):
-    """Lines of one field each that must be zero, or one."""
+    """Returns lines with one wrong field each, which must be zero, or one."""
     for family, kinds in [("Io", ["IORd", "IOWr"]), ("Config", ["CfgRd0", "CfgWr0", "CfgRd1", "CfgWr1"])]:
         for rule, field, bits in [("Tc", "tc", 3), ("Attr", "attr", 2), ("At", "at", 2), ("LastBe", "last", 4)]:
             for _ in range(5):
@@ -415,7 +416,7 @@ def broken_fields(dice):
 
 
 def broken_messages(dice):
-    """Messages whose TC must be 0, and Set_Slot_Power_Limit of another length."""
+    """Returns messages whose TC must be 0 but is not, and a Set_Slot_Power_Limit of wrong length."""
     rules = [(range(0x20, 0x28), "InterruptTc"), (range(0x14, 0x1C), "PowerTc"), (range(0x30, 0x34), "ErrorTc")]
     rules += [([0x00], "UnlockTc"), ([0x50], "SlotPowerTc"), ([0x10], "LtrTc"), ([0x12], "ObffTc"), ([0x52, 0x53], "PtmTc")]
     rules += [([0x7F], "PciSigTc")]
@@ -432,7 +433,7 @@ def broken_messages(dice):
 
 
 def broken_requests(dice):
-    """Byte enables, boundaries, lengths and addresses."""
+    """Returns TLPs with wrong byte enables, boundaries, lengths and addresses."""
     for _ in range(12):
         packet = plain(dice, dice.pick(["MRd", "MWr", "MRdLk", "DMWr"]))
         packet.be = {1: (1 + dice.below(15), dice.bits(4)), 2: (0, 0xF)}.get(packet.length, (0b0101, 0b1111))
@@ -461,7 +462,7 @@ def broken_requests(dice):
 
 
 def broken_frames(dice):
-    """TLPs that are no TLPs, too short, too long, or have the wrong prefixes."""
+    """Returns TLPs with a reserved format, too short, too long, or with wrong prefixes."""
     reserved = [0x1B, 0x0C, 0x2D, 0x0E, 0x03, 0x06, 0x07, 0x08, 0x09, 0x0F, 0x18, 0x1F, 0x22, 0x24, 0x2A, 0x10, 0x50, 0x41, 0x62]
     for first in reserved:
         yield bytes([first]).hex() + plain(dice, "MRd").bytes()[1:].hex() + " malformed=ReservedType"
@@ -480,7 +481,7 @@ def broken_frames(dice):
 
 
 def broken_prefixes(dice, kind):
-    """Prefixes in the wrong order, of the wrong type, too many, or with nothing behind them."""
+    """Returns prefixes in the wrong order, of the wrong type, too many, or without a header."""
     vendor = lambda: dice.pick(VENDOR_END_TO_END) << 24 | dice.bits(24)
     local = lambda: dice.pick(LOCAL) << 24 | dice.bits(24)
     packet = plain(dice, kind)
@@ -499,7 +500,7 @@ def broken_prefixes(dice, kind):
 
 
 def tolerated(dice):
-    """TLPs that nobody should send, and that a receiver takes."""
+    """Returns TLPs that must not be sent, but that a receiver accepts."""
 
     def one(kind, rule, **changes):
         packet = plain(dice, kind)
@@ -535,7 +536,7 @@ def tolerated(dice):
 
 
 def reserved_bits(dice):
-    """TLPs with bits that a receiver does not look at: they are written again without."""
+    """Returns TLPs with bits that a receiver ignores; riser writes them again without these bits."""
     for _ in range(4):
         for rule, field, kinds in [
             ("ReservedTh", "th", ["IORd", "CfgWr1", "CplD", "PM_PME"]),
@@ -552,7 +553,7 @@ def reserved_bits(dice):
 
 
 def changed(packet, rule, field, odd, normal):
-    """The line of a packet with an odd field, which is written again as normal."""
+    """Returns the line of a packet with an unusual field, which is written again with its normal value."""
     setattr(packet, field, odd)
     packet.tolerated.add(rule)
     wire = packet.bytes().hex()
@@ -562,13 +563,13 @@ def changed(packet, rule, field, odd, normal):
 
 
 def long_rest(packet):
-    """The rest of a header, with a high half of zero before its address as long as Fmt asks for it."""
+    """Returns the rest of a header, with a zero high half before its address if Fmt requires it."""
     short = packet.rest
     return lambda: short()[:4] + (bytes(4) if packet.fmt & 1 else b"") + short()[4:]
 
 
 def odd_messages(dice):
-    """Messages with another routing than their code's, with data that are not theirs, or with no code at all."""
+    """Returns messages with a wrong routing, wrong data, or an unknown code."""
     row = dice.pick([row for row in MESSAGES if row[4] == 0])
     for rule, changed in [
         ("MessageRouting", row[:3] + ([next(n for n in range(6) if n not in row[3])],) + row[4:]),
@@ -583,7 +584,7 @@ def odd_messages(dice):
 
 
 def tlps():
-    """The lines of the corpus of TLPs."""
+    """Returns the lines of the TLP corpus."""
     dice = Dice(0x5EED_0F_C0DE)
     kinds = list(REQUESTS) + list(COMPLETIONS) + [row[0] for row in MESSAGES]
     often = ["MRd", "MWr", "CplD"] * 6 + ["FetchAdd", "Swap", "CAS", "DMWr", "MRdLk", "Cpl", "CplLk", "CplDLk"] * 2
@@ -601,8 +602,8 @@ FLOW_CONTROL = {"InitFC1": 0b01, "InitFC2": 0b11, "UpdateFC": 0b10}
 
 
 def crc_16(four):
-    """The CRC of a DLLP (section 3.5.1), a bit at a time: polynomial 100Bh, ones at first, bit 0 of each byte first, complemented;
-    its highest bit is sent first, so each of its two bytes is mirrored."""
+    """Returns the CRC of a DLLP (section 3.5.1), computed bit by bit: polynomial 100Bh, initially ones, bit 0 of each byte first, complemented;
+    the highest bit is sent first, so each of the two bytes is mirrored."""
     register = 0xFFFF
     for bit in (byte >> n & 1 for byte in four for n in range(8)):
         feedback = register >> 15 ^ bit
@@ -612,13 +613,13 @@ def crc_16(four):
 
 
 def dllp(four, fields, emits=None):
-    """The line of a DLLP of these four bytes."""
+    """Returns the line of a DLLP with these four bytes."""
     whole = lambda bytes_: (bytes_ + crc_16(bytes_)).hex()
     return f"{whole(four)} {fields}" + (f" emits={whole(emits)}" if emits and emits != four else "")
 
 
 def flow_control(dice):
-    """InitFC1, InitFC2 or UpdateFC, scaled or not."""
+    """Returns an InitFC1, InitFC2 or UpdateFC, scaled or not."""
     kind, credits = dice.pick(list(FLOW_CONTROL)), dice.below(3)
     vc, header, data = dice.bits(3), dice.bits(8), dice.bits(12)
     scales = (0, 0) if dice.chance(2) else (dice.bits(2), dice.bits(2))
@@ -629,14 +630,14 @@ def flow_control(dice):
 
 
 def acknowledge(dice):
-    """Ack or Nak, with or without noise in the reserved bits."""
+    """Returns an Ack or Nak, with or without noise in the reserved bits."""
     kind, sequence, noise = dice.pick(["Ack", "Nak"]), dice.bits(12), dice.bits(12) * dice.bits(1)
     make = lambda reserved: pack((8, 0x00 if kind == "Ack" else 0x10), (12, reserved), (12, sequence))
     return dllp(make(noise), f"type={kind} sequence={sequence}", make(0))
 
 
 def dllps():
-    """The lines of the corpus of DLLPs."""
+    """Returns the lines of the DLLP corpus."""
     dice = Dice(0xD1_1B5)
     lines = [flow_control(dice) for _ in range(80)] + [acknowledge(dice) for _ in range(24)]
     for name, first in list(POWER.items()) + [("NOP", 0x31)]:

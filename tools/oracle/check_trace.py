@@ -15,7 +15,7 @@ has no times. The output has a line for each trace: `NUMBER:RULE` for each viola
 import sys
 import zlib
 
-# Fmt and Type: name, and the properties that rules ask for (Table 2-3).
+# Fmt and Type: name, and the properties that rules use (Table 2-3).
 MEMORY, IO, CONFIG, ATOMIC, MESSAGE, COMPLETION = "memory", "io", "config", "atomic", "message", "completion"
 FORMATS = {
     (0b000, 0b00000): ("MRd", MEMORY), (0b001, 0b00000): ("MRd", MEMORY),
@@ -37,7 +37,7 @@ for _routing in range(8):
 
 TO_ROOT, BY_ADDRESS, BY_ID, BROADCAST, LOCAL, GATHERED = range(6)
 ANY = None
-# Message Code: routings, lengths of data in DW, and the rule that asks for TC 0 (section 2.2.8, Appendix F).
+# Message Code: routings, lengths of data in DW, and the rule that requires TC 0 (section 2.2.8, Appendix F).
 MESSAGES = {
     0x00: ({BROADCAST}, {0}, "unlock-tc"),
     0x01: ({BY_ID}, {2}, None),
@@ -131,7 +131,7 @@ class Tlp:
         return self.name == "MWr" or self.family == MESSAGE
 
     def enables(self):
-        """First and Last DW BE. A read with TH has a steering tag there, and reads all bytes (section 2.2.7.1)."""
+        """Returns First and Last DW BE. A read with TH has a steering tag instead, and reads all bytes (section 2.2.7.1)."""
         if self.th and self.name in ("MRd", "MRdLk", "DMWr"):
             return 15, 15 if self.length > 1 else 0
         return self.first_be, self.last_be
@@ -192,7 +192,7 @@ def judge_memory(t, broken):
 
 
 def judge_fixed(t, broken):
-    """I/O and configuration requests: their restrictions (section 2.2.7)."""
+    """Checks the restrictions of I/O and configuration requests (section 2.2.7)."""
     for name, is_wrong in [
         ("tc", t.tc), ("attr", t.attr), ("at", t.at), ("length", t.length != 1), ("last-be", t.last_be),
     ]:  # fmt: skip
@@ -201,7 +201,7 @@ def judge_fixed(t, broken):
 
 
 def operand(t):
-    """Bytes of an operand; None for an illegal Length."""
+    """Returns the size of an operand in bytes; None for an illegal Length."""
     sizes = {"CAS": {2: 4, 4: 8, 8: 16}}.get(t.name, {1: 4, 2: 8})
     return sizes.get(t.length)
 
@@ -263,7 +263,7 @@ def judge_size(t, broken):
 
 
 def judge_alone(t):
-    """The rules of one TLP."""
+    """Returns the rules that one TLP breaks."""
     if t.fmt is None or t.fmt == 0b100:
         return ["prefixed-header" if t.prefixes else "length"]
     if t.fmt > 0b100:
@@ -281,7 +281,7 @@ def judge_alone(t):
 
 
 def requested(t):
-    """Address and number of the bytes that a memory read asks for (sections 2.2.5, 2.3.1.1 and Table 2-40)."""
+    """Returns address and number of the bytes that a memory read requests (sections 2.2.5, 2.3.1.1 and Table 2-40)."""
     first, last = t.enables()
     if t.length == 1 and first == 0:
         return t.address, 1
@@ -292,7 +292,7 @@ def requested(t):
 
 
 def ecrc(t):
-    """The digest of a TLP (section 2.7.1): bit 0 of Type and EP count as ones, local prefixes are not covered."""
+    """Returns the digest of a TLP (section 2.7.1): bit 0 of Type and EP count as ones, local prefixes are not covered."""
     header = bytearray(t.data[t.start : -4])
     header[0] |= 1
     header[2] |= 0x40
@@ -312,14 +312,14 @@ class Request:
             self.next, self.remaining = 0, operand(t) if t.family == ATOMIC else 4
 
     def data_dw(self):
-        """DWs of data of a successful completion, of other requests than memory reads."""
+        """Returns the DWs of data in a successful completion of a request other than a memory read."""
         t = self.tlp
         if t.family == ATOMIC:
             return operand(t) // 4
         return 1 if t.name in ("IORd", "CfgRd0", "CfgRd1") else 0
 
     def answer(self, c, rcb, broken):
-        """Judges a completion; returns whether it is the last."""
+        """Judges a completion. Returns True if it is the last."""
         t = self.tlp
         if c.tc != t.tc:
             broken.append("completion-tc")
@@ -368,7 +368,7 @@ class Request:
 
 
 class Order:
-    """Writes that cross several links: a switch keeps their order (section 2.4.1)."""
+    """Checks that switches keep the order of writes across several links (section 2.4.1)."""
 
     def __init__(self):
         self.seen = {}  # Bytes of a write: link, direction and place where it was seen last.
@@ -450,7 +450,7 @@ class Judge:
         fits = [r for r in waiting if c.status != SUCCESS or c.byte_count == r.remaining]
         request = (fits or waiting)[0]
         rcb = self.settings.get("rcb", 64) if way == "down" else 128
-        # The request says how much data is right.
+        # The request determines the correct amount of data.
         broken[:] = [rule for rule in broken if rule != "completion-byte-count"]
         if request.answer(c, rcb, broken):
             waiting.remove(request)

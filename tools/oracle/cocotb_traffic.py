@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Writes the TLPs of a tree of cocotbext-pcie: a root complex, a switch and three endpoints that enumerate, and read and write.
+"""Writes the TLPs of a cocotbext-pcie hierarchy: a root complex, a switch and three endpoints are enumerated, read and write.
 
-Made with cocotbext-pcie 0.2.16, cocotb 1.9.2 and Verilator 5.006, in a folder of its own:
+Run with cocotbext-pcie 0.2.16, cocotb 1.9.2 and Verilator 5.006, in an empty folder:
 
     python3 tools/oracle/cocotb_traffic.py
 
-writes `traffic.txt` with a line for each TLP on a link: link, direction, and its header in hexadecimal. Data is left out; it is
-zero but in configuration requests.
+It writes `traffic.txt` with a line for each TLP on a link: link, direction, and its header in
+hexadecimal. Data is left out; it is zero except in configuration requests.
 """
 
 import random
@@ -18,7 +18,7 @@ TIMES = 6
 
 
 def record(path):
-    """Writes what each port of cocotbext-pcie sends."""
+    """Records the TLPs that each port of cocotbext-pcie sends."""
     from cocotbext.pcie.core.port import SimPort
     from cocotbext.pcie.core.tlp import Tlp
 

@@ -208,7 +208,7 @@ def with_fault(dice, t):
 
 
 def fixed_faults(dice, t):
-    """Each restriction of I/O and configuration requests, and of AtomicOps, by itself."""
+    """Breaks one restriction of I/O and configuration requests, or of AtomicOps."""
     return t.with_(**dice.choice([
         {"tc": dice.randint(1, 7)}, {"attr": dice.randint(1, 3)}, {"at": dice.randint(1, 3)}, {"length": dice.randint(2, 5)},
         {"last": dice.randint(1, 15)},
@@ -216,7 +216,7 @@ def fixed_faults(dice, t):
 
 
 def is_cut_by_the_reader(t, data):
-    """True for TLPs that riser's reader of datagrams takes although they are short: writes of one DW, and absent digests."""
+    """Returns True for short TLPs that riser's reader of datagrams accepts: writes of one DW, and absent digests."""
     return t.cut and (t.td or t.kind == "MWr")
 
 
@@ -251,7 +251,7 @@ def requested(t):
 
 
 def completions(dice, t, rcb, completer):
-    """The completions of a request; those of a memory read in pieces."""
+    """Returns the completions of a request; a memory read has several."""
     base = Fields(requester=t.requester, completer=completer, tag=t.tag, tc=t.tc, attr=t.attr)
     if t.kind in ("MRd", "MRdLk"):
         suffix = "Lk" if t.kind == "MRdLk" else ""
@@ -339,7 +339,7 @@ def exchange(dice, settings):
         queue = dice.choice([queue for queue in queues if queue])
         way, t = queue.pop(0)
         lines.append(f"0 {way} {t.bytes().hex()}")
-    # Later requests of both, so that requests without completions show.
+    # Later requests of both sides, so that requests without completions are visible.
     for way, back, requester in [("up", "down", DEVICE), ("down", "up", HOST)]:
         t = Fields(kind="MRd", length=1, requester=requester, tag=0, first=15, address=0x1000)
         lines.append(f"0 {way} {t.bytes().hex()}")

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Wireshark dissectors of TLPs and DLLPs over UDP, as riser and NetTLP write them: `wireshark -X lua_script:riser.lua`.
--- This file registers them; what they do stands beside it in riser/. README.md says how to install and use them.
+-- Wireshark dissectors of TLPs and DLLPs over UDP, in the formats of riser and NetTLP: `wireshark -X
+-- lua_script:riser.lua`. This file registers them; the code is in riser/. README.md says how to install and use them.
 
--- The folder of this file, wherever it is loaded from; by the plugin folder it is found too.
+-- The folder of this file, from which the modules are loaded; the plugin folder works too.
 local here = debug.getinfo(1, "S").source:match("^@(.*)[/\\]") or __DIR__ or "."
 package.path = here .. "/?.lua;" .. package.path
 
@@ -12,10 +12,10 @@ local protocols = {
     dllp = Proto("dllp", "PCI Express Data Link Layer Packet"),
 }
 
--- Most of what is remembered is kept until the end: the collector need not look through it at each doubling.
+-- Most data is kept until the end, so the collector need not scan it at each doubling.
 collectgarbage("setpause", 400)
 
--- Before the modules that use them: they are asked for by name.
+-- Before the modules that use them by name.
 require("riser.fields").make(protocols)
 
 local dllp = require "riser.dllp"
@@ -28,15 +28,15 @@ local transactions = require "riser.transactions"
 
 set_plugin_info({ version = "1.0", description = "PCI Express TLPs and DLLPs over UDP", author = "the riser project" })
 
--- UDP ports: 0x3000 + tag, both the older scheme's and today's; 0x4000 + (tag & 0xf).
+-- UDP ports: 0x3000 + tag, in both the older and today's scheme; 0x4000 + (tag & 0xf).
 local preferences = protocols.nettlp.prefs
 preferences.tlp_ports = Pref.range("UDP ports of TLPs", "12288-13311,16384-16399",
     "0x3000 + tag for a device's transactions, 0x4000 + (tag & 0xf) for the host's", 65535)
-preferences.dllp_ports = Pref.range("UDP ports of DLLPs", "12286", "0x2ffe: riser's own, NetTLP has none", 65535)
-preferences.session_ports = Pref.range("UDP ports of sessions", "12285", "0x2ffd at the adapter: riser's own", 65535)
-preferences.check_ecrc = Pref.bool("Check ECRC", true, "Compare the digest of a TLP with what its bytes make")
+preferences.dllp_ports = Pref.range("UDP ports of DLLPs", "12286", "0x2ffe: riser only, NetTLP has none", 65535)
+preferences.session_ports = Pref.range("UDP ports of sessions", "12285", "0x2ffd at the adapter: riser only", 65535)
+preferences.check_ecrc = Pref.bool("Check ECRC", true, "Compare the digest of a TLP with the one computed from its bytes")
 
--- The preference that the dissector of TLPs asks for, read when it changes.
+-- The preference that the TLP dissector uses, updated when it changes.
 local settings = { check_ecrc = true }
 
 local function set_columns(pinfo, protocol, line)
@@ -44,7 +44,7 @@ local function set_columns(pinfo, protocol, line)
     columns.protocol, columns.info = protocol, line
 end
 
--- A TLP or DLLP by itself: for Decode As, and for link types of one's own (DLT_USER).
+-- A single TLP or DLLP: for Decode As, and for user link types (DLT_USER).
 function protocols.tlp.dissector(tvb, pinfo, root)
     local h = header.read(tvb, 0, tvb:len(), tvb:reported_len())
     set_columns(pinfo, "TLP", tlp.dissect(protocols.tlp, tvb, pinfo, root, 1, h, settings))
@@ -56,7 +56,7 @@ function protocols.dllp.dissector(tvb, pinfo, root)
     return tvb:len()
 end
 
--- The ranges of the preferences as lists of first and last port, read once: packets are many.
+-- The port ranges of the preferences as lists of first and last port, parsed once, because there are many packets.
 local ranges = {}
 
 local function read_ranges()
@@ -69,7 +69,7 @@ local function read_ranges()
     end
 end
 
--- Whether the ranges of a preference hold `port`.
+-- Returns true if the ranges of a preference contain `port`.
 local function holds(name, port)
     for _, range in ipairs(ranges[name]) do
         if port >= range[1] and port <= range[2] then
@@ -79,10 +79,10 @@ local function holds(name, port)
     return false
 end
 
--- What NetTLP sends beside TLPs, by its UDP port.
+-- NetTLP's other datagrams, by UDP port.
 local SERVICES = { [0x2fff] = nettlp.messaging, [0x5001] = nettlp.configuration, [0x5002] = nettlp.registers }
 
--- Who asks may have any port: what that does not say, the adapter's does.
+-- The client may use any port: if the destination port has no service, the source port is checked.
 local function service_of(tvb, pinfo, to)
     if nettlp.is_old_configuration(tvb, to) then
         return nettlp.configuration
@@ -92,7 +92,7 @@ local function service_of(tvb, pinfo, to)
     return not is_other and answer or SERVICES[to]
 end
 
--- What its ports say that a datagram carries. The client's port of a session is any; what other ports say goes first.
+-- Returns the kind of a datagram from its ports. A session's client port is arbitrary, so other ports have priority.
 local function kind_of(pinfo, to)
     if holds("tlp_ports", to) then
         return holds("dllp_ports", to) and "dllp" or holds("session_ports", to) and "session" or "tlp"
@@ -102,7 +102,7 @@ local function kind_of(pinfo, to)
     return (holds("session_ports", to) or holds("session_ports", pinfo.src_port)) and "session" or "tlp"
 end
 
--- Shows a datagram of TLPs or of a session; gives what the columns have.
+-- Shows a datagram of TLPs or of a session. Returns the text of the columns.
 local function show(kind, tvb, pinfo, root, one)
     local other
     if kind == "session" then
@@ -116,7 +116,7 @@ local function show(kind, tvb, pinfo, root, one)
     return "TLP", tlp.dissect(protocols.tlp, tvb, pinfo, root, one.part, one.h, settings)
 end
 
--- Several datagrams of a frame, of which the first was shown: the lines of all stand in one.
+-- Shows the other datagrams of a frame after the first. Their lines are joined.
 local function show_rest(kind, tvb, pinfo, root, one, line)
     local lines = { line }
     while one do
@@ -127,7 +127,7 @@ local function show_rest(kind, tvb, pinfo, root, one, line)
     return table.concat(lines, "; ")
 end
 
--- The datagrams of a frame: mostly one.
+-- Shows the datagrams of a frame, usually one.
 local function show_all(kind, tvb, pinfo, root)
     local one = joined.first(tvb, kind)
     local protocol, line = show(kind, tvb, pinfo, root, one)
@@ -135,7 +135,7 @@ local function show_all(kind, tvb, pinfo, root)
     set_columns(pinfo, protocol, one and show_rest(kind, tvb, pinfo, root, one, line) or line)
 end
 
--- The same in the first of two passes: nothing is shown, so only TLPs count.
+-- Handles frames in the first of two passes. That pass displays no fields, so only TLPs matter.
 local function see_all(tvb, pinfo)
     local one = joined.first(tvb, "tlp")
     while one do
@@ -153,7 +153,7 @@ local function show_dllp(tvb, pinfo, root)
         set_columns(pinfo, "NetTLP", "NetTLP " .. fault)
         return
     end
-    -- A part of a packet no longer knows what the capture has cut from it.
+    -- A sub-buffer does not know how much of the packet the capture has cut off.
     local wire_len = tvb:reported_len() - nettlp.HEADER_LEN
     local rest = tvb(nettlp.HEADER_LEN):tvb()
     set_columns(pinfo, "DLLP", dllp.dissect(protocols.dllp, rest, pinfo, root, wire_len))
@@ -180,7 +180,7 @@ end
 local udp = DissectorTable.get("udp.port")
 local registered = {}
 
--- Registers the ports of the preferences in place of those before.
+-- Registers the ports of the preferences, and removes the previous ones.
 local function register()
     read_ranges()
     settings.check_ecrc = preferences.check_ecrc
@@ -204,7 +204,7 @@ function protocols.nettlp.prefs_changed()
     register()
 end
 
--- Before a capture is read, or read again.
+-- Runs before a capture is read, or read again.
 function protocols.nettlp.init()
     transactions.reset()
 end

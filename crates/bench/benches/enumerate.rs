@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What enumeration costs: trees of switches with a memory device in every slot, whose host enumerates them by configuration
-//! requests and whose drivers then have nothing to do. CPU time, the median of several runs; the tree is built before.
+//! CPU time of enumeration, as the median of several runs. The labs are trees of switches with a memory device in every
+//! slot. The host enumerates them by configuration requests; the drivers have no further work. The tree is built outside the
+//! measured time.
 
 use lab::LabFile;
 use rustix::time::{ClockId, clock_gettime};
@@ -9,7 +10,7 @@ use std::path::Path;
 
 const RUNS: usize = 9;
 
-/// A switch on the only root port, `switches` switches below it, `fan_out` memory devices below each of these.
+/// A switch on the only root port, `switches` switches below it, and `fan_out` memory devices below each of these.
 #[derive(Clone, Copy)]
 struct Shape {
     switches: usize,
@@ -17,7 +18,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// A root port; the upper switch; the others; what is in their slots.
+    /// Returns the number of functions: a root port, the upper switch, the other switches, and the devices in their slots.
     const fn functions(self) -> usize {
         let Shape { switches, fan_out } = self;
         1 + (1 + switches) + switches * (1 + fan_out) + switches * fan_out
@@ -43,7 +44,7 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// CPU seconds from the first event to the end, and events.
+/// Returns CPU seconds from the first event to the end, and the number of events.
 fn run(file: &LabFile) -> (f64, u64) {
     let mut session = session::Session::new(file).expect("a lab that can be built");
     let start = cpu_seconds();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How fast riser itself is: TLP-hops per CPU-second of 256 B DMA writes and reads with 32 outstanding on Gen3 x16, and
-//! TLPs decoded per CPU-second from a generated capture. Medians of several runs, in CPU time; on a noisy machine compare
-//! the rows of one run.
+//! Speed of riser itself: TLP hops per CPU second of 256 B DMA writes and reads with 32 outstanding on Gen3 x16, and
+//! decoded TLPs per CPU second of a generated capture. Results are medians of several runs in CPU time. On a noisy
+//! machine, compare only rows of one run.
 
 use capture::{Reader, Stats};
 use devices::pcie_bench::{Bench, Test};
@@ -30,7 +30,7 @@ fn lab(test: Test, transfers: u64, carry: bool) -> LabFile {
     LabFile { lab, base: ".".into() }
 }
 
-/// Hops and CPU seconds of a run; with `capture`, into memory, the capture too.
+/// Returns hops and CPU seconds of a run; with `capture`, also the capture, which is written to memory.
 fn run(file: &LabFile, capture: bool) -> (u64, f64, Vec<u8>) {
     let mut session = session::Session::new(file).expect("a lab that can be built");
     let handle = capture.then(|| {
@@ -59,7 +59,7 @@ fn report(name: &str, (count, seconds): (u64, f64), unit: &str) {
 
 fn main() {
     for (name, test) in [("writes", Test::BwWr), ("reads", Test::BwRd)] {
-        // A read is two hops.
+        // A read makes two hops.
         let transfers = if test == Test::BwWr { 1_000_000 } else { 500_000 };
         let go = |n: u64, carry, capture| {
             let file = lab(test, n, carry);

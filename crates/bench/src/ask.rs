@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a face is asked to measure, in numbers and names, lists of some among them: here it becomes plans, one for each combination, and
-//! they are measured row by row. Never shows anything.
+//! Requests to measure, as users give them: numbers, names, and lists of some of them. A request becomes plans, one for each combination, which are measured
+//! row by row. Prints nothing.
 
 use crate::BenchError;
 use crate::configurations::Iommu;
@@ -18,23 +18,23 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
-/// Transfers that count, and those before them, at most.
+/// Largest number of transfers, counted or warm-up.
 pub const MAX_TRANSFERS: u64 = 1 << 24;
 /// A transfer never crosses 4 KiB.
 const MAX_TRANSFER_BYTES: u32 = 4096;
-/// Sizes that one call measures at most.
+/// Most sizes in one call.
 pub const MAX_SIZES: usize = 4096;
-/// Rows that one call measures at most.
+/// Most rows in one call.
 const MAX_ROWS: usize = 65_536;
 
-/// What is asked; what is empty or `None` is as the profiles and the model have it.
+/// A request to measure. For empty and `None` fields, the profiles and the model decide.
 #[derive(Clone, Debug, Default)]
 pub struct Ask {
     /// Tests, or the suites `full` and `short`.
     pub suite: Vec<String>,
     /// Transfer sizes in bytes, 1 to 4096.
     pub sizes: Vec<u32>,
-    /// The model that is measured.
+    /// The measured model.
     pub model: Option<String>,
     /// Host profile.
     pub host: Option<String>,
@@ -42,45 +42,45 @@ pub struct Ask {
     pub iommu: Iommu,
     /// Device profile.
     pub device: Option<String>,
-    /// Generation of the link.
+    /// Generation of the link; `None`: as [`link_to`].
     pub generation: Option<i64>,
-    /// Lanes.
+    /// Lanes of the link; `None`: as [`link_to`].
     pub lanes: Option<i64>,
-    /// Each Max_Payload_Size in bytes.
+    /// Values of Max_Payload_Size, in bytes.
     pub mps: Vec<i64>,
-    /// Each Max_Read_Request_Size in bytes.
+    /// Values of Max_Read_Request_Size, in bytes.
     pub mrrs: Vec<i64>,
-    /// The credits of the root port, each.
+    /// Values of the root port's credits.
     pub credits: Vec<RootCredits>,
     /// Read Completion Boundary in bytes.
     pub rcb: Option<i64>,
-    /// Where in memory the window lies.
+    /// Memory region of the window.
     pub memory: Option<MemoryKind>,
-    /// Bytes of the window.
+    /// Size of the window in bytes.
     pub window_bytes: Option<u64>,
-    /// Offset of each transfer from a cache line in bytes.
+    /// Offset of each transfer from the start of a cache line, in bytes.
     pub offset_bytes: Option<u32>,
     /// Order of the units in the window.
     pub pattern: Option<Pattern>,
     /// State of the host's caches at the start.
     pub cache: Option<CacheState>,
-    /// Transfers that count.
+    /// Number of counted transfers.
     pub transfers: Option<u64>,
-    /// Transfers before them.
+    /// Number of warm-up transfers before them.
     pub warm_up: Option<u64>,
-    /// Each number of transfers under way.
+    /// Values of the number of outstanding transfers.
     pub outstanding: Vec<u16>,
-    /// Seed of the addresses.
+    /// Seed of the random addresses.
     pub seed: u64,
 }
 
-/// Why nothing is measured.
+/// Reason why nothing can be measured.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AskError {
-    /// What is asked is not legal; the text says what is.
+    /// The request is invalid; the text says what is expected.
     #[error("{0}")]
     Wrong(String),
-    /// A profile that cannot be read.
+    /// A profile could not be read.
     #[error("{0}")]
     Profile(String),
 }
@@ -92,22 +92,22 @@ impl From<ProfileError> for AskError {
 }
 
 impl AskError {
-    /// What is asked is not legal.
+    /// Returns the error of an invalid request.
     pub fn wrong(why: impl ToString) -> AskError {
         AskError::Wrong(why.to_string())
     }
 }
 
-/// Why not all rows were measured.
+/// Reason why some rows were not measured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// It was asked to end; how many of how many there are.
+    /// The call was cancelled. The text gives the measured and the total number of rows.
     Interrupted(String),
-    /// A row has failed; why, and likewise.
+    /// A row failed. The text gives the reason, and the same two numbers.
     Failed(String),
 }
 
-/// Credits that the root port advertises for requests; `None`: those of the link by default.
+/// Credits that the root port advertises for requests; `None`: the default of the link.
 #[derive(Clone, Copy, Debug)]
 pub struct RootCredits(Option<Credits>);
 
@@ -117,7 +117,7 @@ impl FromStr for RootCredits {
     fn from_str(text: &str) -> Result<RootCredits, BenchError> {
         let legal = || {
             BenchError::from(
-                "legal are `default`, PH:PD and PH:PD:NPH:NPD with headers 0 to 127 and data 0 to 2047, where 0 is infinite",
+                "expected `default`, PH:PD or PH:PD:NPH:NPD with headers 0 to 127 and data 0 to 2047, where 0 is infinite",
             )
         };
         if text == "default" {
@@ -140,10 +140,9 @@ impl FromStr for RootCredits {
     }
 }
 
-/// The link to `host` where it is measured: what is told, and else what its profile says.
+/// Returns the link to `host`: `generation` and `lanes`, or else those of the host's profile.
 ///
-/// # Errors
-/// A generation or width that there is not.
+/// # Errors An invalid generation or width.
 pub fn link_to(host: &str, generation: Option<i64>, lanes: Option<i64>) -> Result<Link, BenchError> {
     let usual = usual_link(host);
     Ok(Link {
@@ -153,10 +152,9 @@ pub fn link_to(host: &str, generation: Option<i64>, lanes: Option<i64>) -> Resul
     })
 }
 
-/// Refuses profiles that are not there, and files that are none.
+/// Rejects unknown profiles and invalid profile files.
 ///
-/// # Errors
-/// The profiles that there are, or what is wrong with a file.
+/// # Errors The known profiles, or the fault in a file.
 pub fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> {
     let here = Folder::default();
     HOSTS.text(host, &here).map_err(AskError::wrong)?;
@@ -165,10 +163,9 @@ pub fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> 
     device.map_or(Ok(()), |device| Ok(card(device, &here).map(drop)?))
 }
 
-/// Refuses modes that change nothing on `host`.
+/// Rejects modes that have no effect on `host`.
 ///
-/// # Errors
-/// The part that the host does not have, or a profile that cannot be read.
+/// # Errors The part that the host lacks, or a profile that cannot be read.
 pub fn check_host(host: &str, iommu: Iommu, cache: Option<CacheState>) -> Result<(), AskError> {
     let profile = profile::host(host, Path::new(""))?;
     if iommu != Iommu::Off && profile.iommu.is_none() {
@@ -185,10 +182,9 @@ pub fn check_host(host: &str, iommu: Iommu, cache: Option<CacheState>) -> Result
 }
 
 impl Ask {
-    /// A plan for each combination, in the order of the lists.
+    /// Returns a plan for each combination, in the order of the lists.
     ///
-    /// # Errors
-    /// What is asked and not legal, or a profile that cannot be read.
+    /// # Errors An invalid value, or a profile that cannot be read.
     pub fn plans(&self, models: &Models) -> Result<Vec<Plan>, AskError> {
         let base = self.base(models)?;
         let mps = each(&self.mps, base.link.mps_bytes, MpsBytes::try_from)?;
@@ -201,7 +197,7 @@ impl Ask {
         let combinations = mps.len() * mrrs.len() * credits.len() * outstanding.len();
         let rows = combinations.saturating_mul(base.tests.len() * base.sizes.len());
         if rows > MAX_ROWS {
-            return Err(AskError::Wrong(format!("{rows} rows: legal are up to {MAX_ROWS}")));
+            return Err(AskError::Wrong(format!("{rows} rows: expected at most {MAX_ROWS}")));
         }
         let mut plans = Vec::with_capacity(combinations);
         for mps in &mps {
@@ -219,16 +215,15 @@ impl Ask {
         Ok(plans)
     }
 
-    /// The link to `host`, but for what takes lists.
+    /// Returns the link to `host`, without the settings that are lists.
     ///
-    /// # Errors
-    /// Values that a link cannot have.
+    /// # Errors Values that a link cannot have.
     pub fn link(&self, host: &str) -> Result<Link, BenchError> {
         let rcb_bytes = self.rcb.map(RcbBytes::try_from).transpose()?;
         Ok(Link { rcb_bytes, ..link_to(host, self.generation, self.lanes)? })
     }
 
-    /// The plan of all but what takes lists.
+    /// Returns the plan, without the settings that are lists.
     fn base(&self, models: &Models) -> Result<Plan, AskError> {
         let defaults = Plan::default();
         let model = match &self.model {
@@ -271,10 +266,10 @@ impl Ask {
 
     fn sizes(&self) -> Result<Vec<u32>, AskError> {
         if self.sizes.len() > MAX_SIZES {
-            return Err(AskError::Wrong(format!("more than {MAX_SIZES} sizes: take a larger STEP")));
+            return Err(AskError::Wrong(format!("more than {MAX_SIZES} sizes: use a larger STEP")));
         }
         if let Some(size) = self.sizes.iter().find(|size| !(1..=MAX_TRANSFER_BYTES).contains(*size)) {
-            return Err(AskError::Wrong(format!("size {size}: legal are 1 to {MAX_TRANSFER_BYTES}")));
+            return Err(AskError::Wrong(format!("size {size}: expected 1 to {MAX_TRANSFER_BYTES}")));
         }
         Ok(if self.sizes.is_empty() { DEFAULT_SIZES.to_vec() } else { self.sizes.clone() })
     }
@@ -291,7 +286,7 @@ impl Ask {
         for (name, value, legal) in given.into_iter().chain(outstanding) {
             if let Some(value) = value.filter(|value| !legal.contains(value)) {
                 let (from, to) = legal.into_inner();
-                return Err(AskError::Wrong(format!("{name} {value}: legal are {from} to {to}")));
+                return Err(AskError::Wrong(format!("{name} {value}: expected {from} to {to}")));
             }
         }
         Ok(())
@@ -302,7 +297,7 @@ fn or_default<T: Copy>(given: &[T], default: T) -> Vec<T> {
     if given.is_empty() { vec![default] } else { given.to_vec() }
 }
 
-/// The values that are given, or else the usual one.
+/// Returns the given values, or `usual` if there are none.
 fn each<T>(
     given: &[i64],
     usual: Option<T>,
@@ -330,12 +325,11 @@ fn link(
     }
 }
 
-/// Every test of every size with every plan, but latencies, which have one transfer under way, not anew for other numbers of these.
-/// `told` hears of each row before it is measured: how many there are, how many in all, and which it is. Where `cancel` has become true
-/// or a row has failed, the rows that were finished, and why there are no more.
+/// Measures every test with every size and every plan. Plans that differ only in the number of outstanding transfers share their latency rows, which have one
+/// transfer in flight. Before each row, calls `told` with the number of measured rows, the number of all rows, the test and the size. If `cancel` becomes true
+/// or a row fails, returns the finished rows and the reason.
 ///
-/// # Errors
-/// Where the first row has failed: why.
+/// # Errors The error of the first row, if that one fails.
 pub fn measure(
     plans: &[Plan],
     cancel: &AtomicBool,
@@ -362,8 +356,8 @@ pub fn measure(
     Ok((entries, None))
 }
 
-/// Plan, test and size of each row. A latency test has one transfer under way, so it is measured once for all numbers of these, which
-/// plans vary last.
+/// Returns plan, test and size of each row. Plans vary the number of outstanding transfers last. A latency test has one transfer in flight, so it is measured
+/// once for all of these numbers.
 fn rows(plans: &[Plan]) -> Vec<(&Plan, Test, u32)> {
     let mut rows = Vec::new();
     for (at, plan) in plans.iter().enumerate() {
@@ -375,13 +369,13 @@ fn rows(plans: &[Plan]) -> Vec<(&Plan, Test, u32)> {
     rows
 }
 
-/// Whether two plans of one call differ in the transfers under way alone.
+/// Returns true if two plans of one call differ at most in the number of outstanding transfers.
 fn same_link(a: &Plan, b: &Plan) -> bool {
     let credits = |plan: &Plan| plan.link.root_credits.map(all);
     (a.link.mps_bytes, a.link.mrrs_bytes, credits(a)) == (b.link.mps_bytes, b.link.mrrs_bytes, credits(b))
 }
 
-/// Of those that are asked for.
+/// Returns the credits that a request can set.
 fn all(credits: Credits) -> [Option<u16>; 4] {
     let Credits { posted_header, posted_data, non_posted_header, non_posted_data, .. } = credits;
     [posted_header, posted_data, non_posted_header, non_posted_data]
@@ -392,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credits_are_read() {
+    fn parses_credits() {
         for (text, expected) in [
             ("16:64", [Some(16), Some(64), None, None]),
             ("16:64:8:0", [Some(16), Some(64), Some(8), Some(0)]),
@@ -407,14 +401,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_legal_is_named() {
+    fn errors_name_invalid_values() {
         let ask = || Ask { suite: vec!["LAT_RD".into()], ..Ask::default() };
         let cases = [
-            (Ask { window_bytes: Some(64), ..ask() }, "window 64: legal are 4096 to"),
-            (Ask { offset_bytes: Some(64), ..ask() }, "offset 64: legal are 0 to 63"),
-            (Ask { outstanding: vec![8, 0], ..ask() }, "outstanding 0: legal are 1 to 1024"),
-            (Ask { transfers: Some(0), ..ask() }, "transfers 0: legal are 1 to"),
-            (Ask { sizes: vec![4097], ..ask() }, "size 4097: legal are 1 to 4096"),
+            (Ask { window_bytes: Some(64), ..ask() }, "window 64: expected 4096 to"),
+            (Ask { offset_bytes: Some(64), ..ask() }, "offset 64: expected 0 to 63"),
+            (Ask { outstanding: vec![8, 0], ..ask() }, "outstanding 0: expected 1 to 1024"),
+            (Ask { transfers: Some(0), ..ask() }, "transfers 0: expected 1 to"),
+            (Ask { sizes: vec![4097], ..ask() }, "size 4097: expected 1 to 4096"),
             (Ask { suite: vec!["X".into()], ..ask() }, "no test `X`"),
             (Ask { host: Some("nowhere".into()), ..ask() }, "nowhere"),
             (Ask { iommu: Iommu::Pages4k, ..ask() }, "iommu 4k: host profile `ideal` has no IOMMU"),

@@ -6,14 +6,14 @@ use lab::schema::Host;
 use lab::{Folder, Spanned};
 use plug::transfers::Test;
 
-/// The weakest basis of read and write latencies on the host with this profile.
+/// Returns the weaker basis of the read and write latencies of a host profile.
 pub(crate) fn of_both_ways(host: &str) -> Basis {
     let host = Host { profile: Spanned::new(0..0, host.to_owned()), ..Host::default() };
     let host = HostBasis::of(&host, &Folder::default());
     host.get(Aspect::ReadLatency).max(host.get(Aspect::WriteLatency))
 }
 
-/// The weakest basis of the host and card figures that `test` depends on.
+/// Returns the weakest basis of the host and card figures that `test` depends on.
 pub(crate) fn of(host: &HostBasis, card: Option<Basis>, test: Test) -> Basis {
     let aspects: &[Aspect] = match test {
         Test::LatRd => &[Aspect::ReadLatency],

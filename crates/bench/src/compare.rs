@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Two sets of results side by side, row by row: `riser compare`.
 //!
-//! Rows are paired by their [`Key`] within the same experiment of the same configuration; of a key that comes twice, the
-//! first row stands. What is compared is the median latency in nanoseconds or the bandwidth in Gb/s. The first set is the
-//! reference: errors are shares of its values. What only one of both has is named, never counted as agreement.
+//! Rows are paired by their [`Key`] within the same experiment and configuration. If a key occurs twice, its first row counts. The compared value is the median
+//! latency in nanoseconds or the bandwidth in Gb/s. The first set is the reference: errors are relative to its values. Configurations, experiments and rows
+//! that only one set has are listed, and never count as agreement.
 
 use crate::BenchError;
 use crate::experiments::Key;
@@ -15,34 +15,33 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What two sets of results have in common and where they differ.
+/// Common rows of two sets of results, and their differences.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
-    /// How the figures of the profiles are known that the reference rests on; left out of results that do not say it, such as
-    /// measurements.
+    /// Basis of the profile figures that the reference depends on. Absent for results without one, such as measurements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference_basis: Option<Basis>,
-    /// The same of the other set.
+    /// Basis of the other set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_basis: Option<Basis>,
-    /// Every experiment that both have, by configuration and name.
+    /// The experiments that both sets have, by configuration and name.
     pub experiments: Vec<ExperimentComparison>,
-    /// The same in families of experiments, by name.
+    /// The same experiments, averaged by family.
     pub families: Vec<FamilyComparison>,
-    /// What the reference has and the other set lacks.
+    /// Parts of the reference that the other set lacks.
     pub missing: Missing,
-    /// What the other set has beyond the reference.
+    /// Parts of the other set that the reference lacks.
     pub additional: Missing,
     /// How well the other set predicts the reference.
     pub score: Vec<GroupScore>,
-    /// The rows that the score is of.
+    /// Counts of the scored rows.
     pub scored: Scored,
 }
 
-/// The rows that a score is of.
+/// Counts of the rows that a score covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Scored {
-    /// Rows of the reference that count; those that it repeats, and those that say nothing of the host, do not.
+    /// Scored rows of the reference. Repeated rows and rows that are independent of the host are left out.
     pub rows: u64,
     /// Rows of the reference that would count if the other set had them all.
     pub reference_rows: u64,
@@ -50,46 +49,46 @@ pub struct Scored {
     pub missing_rows_count: bool,
 }
 
-/// What one set has and the other lacks.
+/// Parts that one set has and the other lacks.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Missing {
-    /// Configurations that are missing as a whole.
+    /// Configurations that are missing completely.
     pub configurations: Vec<String>,
-    /// Experiments that are missing as a whole, of configurations that both have, as `CONFIGURATION/EXPERIMENT`.
+    /// Experiments that are missing completely from a configuration of both sets, as `CONFIGURATION/EXPERIMENT`.
     pub experiments: Vec<String>,
-    /// Rows that are missing of experiments that both have.
+    /// Rows that are missing from an experiment of both sets.
     pub rows: Vec<MissingRow>,
 }
 
 impl Missing {
-    /// True where nothing is missing.
+    /// Returns true if nothing is missing.
     pub fn is_empty(&self) -> bool {
         self.configurations.is_empty() && self.experiments.is_empty() && self.rows.is_empty()
     }
 }
 
-/// A row of which only one set has a value.
+/// A row that only one set has.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct MissingRow {
     /// The configuration.
     pub configuration: String,
     /// The experiment.
     pub experiment: String,
-    /// What makes the row.
+    /// The key of the row.
     #[serde(flatten)]
     pub key: Key,
 }
 
-/// Rows that both sets have of one experiment of one configuration.
+/// Comparison of one experiment of one configuration, over the rows that both sets have.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ExperimentComparison {
-    /// The configuration, as its folder is called.
+    /// Folder name of the configuration.
     pub configuration: String,
     /// The experiment.
     pub experiment: String,
-    /// The family that it belongs to.
+    /// Family of the experiment.
     pub family: &'static str,
-    /// What the values of its rows are.
+    /// Quantity of its values.
     pub quantity: Quantity,
     /// Rows compared.
     pub rows: usize,
@@ -97,13 +96,13 @@ pub struct ExperimentComparison {
     pub missing: usize,
     /// Mean of the rows' absolute errors, without missing rows.
     pub mean_absolute_error_percent: f64,
-    /// Mean of the rows' errors with their signs: above 0 where the other set is above the reference.
+    /// Mean of the signed errors; positive if the other set is above the reference.
     pub mean_error_percent: f64,
-    /// The row with the greatest error.
+    /// The row with the largest error.
     pub worst: Option<Worst>,
 }
 
-/// What the values of an experiment are.
+/// Quantity of an experiment's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
@@ -114,7 +113,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// The unit of its values.
+    /// Returns the unit of the values.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -124,26 +123,26 @@ impl Quantity {
     }
 }
 
-/// The row that differs most.
+/// The row with the largest difference.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Worst {
-    /// What makes the row.
+    /// The key of the row.
     #[serde(flatten)]
     pub key: Key,
     /// Its value in the reference, in the unit of the experiment's quantity.
     pub reference: f64,
     /// Its value in the other set.
     pub other: f64,
-    /// By how much the other set is above the reference, or below it.
+    /// Signed error of the other set relative to the reference, in percent.
     pub error_percent: f64,
 }
 
-/// All experiments of a family, over all configurations.
+/// Comparison of a family of experiments over all configurations.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FamilyComparison {
-    /// Its name, such as `BW_SZ`.
+    /// Name of the family, such as `BW_SZ`.
     pub family: &'static str,
-    /// Experiments compared; one of two configurations counts twice.
+    /// Compared experiments. An experiment of two configurations counts twice.
     pub experiments: usize,
     /// Rows compared.
     pub rows: usize,
@@ -151,30 +150,28 @@ pub struct FamilyComparison {
     pub mean_absolute_error_percent: f64,
     /// The configuration and experiment with the worst row.
     pub worst_at: Option<String>,
-    /// The row with the greatest error.
+    /// The row with the largest error.
     pub worst: Option<Worst>,
 }
 
-/// Compares `other` with `reference`; `skip` as in [`score`], of which it concerns nothing else. The score is of the rows that
-/// both have.
+/// Compares `other` with `reference`. `skip` affects only the score, as in [`score`]. The score covers the rows that both sets have.
 ///
-/// Configurations are paired by name, with or without the card's. Where both sets hold one configuration, these two are
-/// compared, whatever their names: so folders of one's own can be. Those of riser's own form are paired by the settings that
-/// differ within either set, and their rows with those of the public form by their keys, whatever the experiment.
+/// Configurations are paired by name, with or without the name of the card. If each set has exactly one configuration, the two are paired whatever their names,
+/// so that users can compare folders of their own. Configurations in riser's own form are paired by the settings that vary within either set. Their rows are
+/// paired with rows of the public form by key, whatever the experiment.
 pub fn compare(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet>) -> Comparison {
     comparison(reference, other, skip, false)
 }
 
-/// The same with a score of all that the reference has: a row that the other set lacks is an error of 100 %.
+/// Like [`compare`], but scores all rows of the reference: a row that the other set lacks is an error of 100 %.
 pub fn compare_whole(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet>) -> Comparison {
     comparison(reference, other, skip, true)
 }
 
-/// Compares what the folder `other` holds with what `reference` holds: both as [`ResultSet::read`] takes them. `skip` is a folder of
-/// experiments that are no part of the score; `whole` as in [`compare_whole`].
+/// Compares the results in folder `other` with those in `reference`, both as [`ResultSet::read`] takes them. `skip` is a folder of experiments to leave out of
+/// the score. `whole` selects [`compare_whole`].
 ///
-/// # Errors
-/// A folder that cannot be read, or folders without a row in common.
+/// # Errors A folder that cannot be read, or folders that have no row in common.
 pub fn compare_folders(
     reference: &Path,
     other: &Path,
@@ -241,7 +238,7 @@ fn in_both<'a>(
     reference.configurations.iter().filter_map(pair)
 }
 
-/// The keys of `rows` in their order, each once, that `others` lacks.
+/// Returns the keys of `rows` that `others` lacks, in order and without repetitions.
 fn lacking(rows: &[ResultRow], others: &[ResultRow]) -> Vec<Key> {
     let mut seen = by_key(others);
     let mut keys = Vec::new();
@@ -253,7 +250,7 @@ fn lacking(rows: &[ResultRow], others: &[ResultRow]) -> Vec<Key> {
     keys
 }
 
-/// What `other` lacks of `set`.
+/// Returns the parts of `set` that `other` lacks.
 fn missing(set: &ResultSet, other: &ResultSet) -> Missing {
     let mut missing = Missing::default();
     for (configuration, tables) in &set.configurations {
@@ -277,7 +274,7 @@ fn missing(set: &ResultSet, other: &ResultSet) -> Missing {
     missing
 }
 
-/// The comparison of one experiment; `None` where no row is in both.
+/// Compares one experiment. Returns `None` if the sets share no row of it.
 fn compare_rows(
     configuration: &str,
     experiment: &str,
@@ -317,7 +314,7 @@ fn signed_error(pair: &Worst) -> f64 {
     if pair.other < pair.reference { -error } else { error }
 }
 
-/// The one with the greater error, the first of equal ones.
+/// Returns the row with the larger error, the first if they are equal.
 fn worse(a: Worst, b: Worst) -> Worst {
     if b.error_percent.abs() > a.error_percent.abs() { b } else { a }
 }

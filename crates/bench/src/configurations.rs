@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The configurations that the published pcie-bench measurements were made on: a server, its IOMMU's mode, and where on it
-//! device, memory and program are. Source of every figure: `hosts.json` of the published data, which was derived from the
-//! hosts' own records. What a server costs is a matter of its host profile.
+//! The configurations of the published pcie-bench measurements: the server, the mode of its IOMMU, and the sockets of device, memory and program. Source of
+//! every figure: `hosts.json` of the published data, which was derived from the hosts' own records. The costs of a server are in its host profile.
 
 use crate::BenchError;
 use crate::results::sheet::SheetLink;
@@ -10,20 +9,20 @@ use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// Whether DMA goes through an IOMMU, and by which pages.
+/// Mode of the IOMMU: off, or its page size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
 pub enum Iommu {
     /// Addresses are physical ones.
     #[default]
     #[serde(rename = "off")]
     Off,
-    /// 4 KiB pages: `intel_iommu=on,sp_off`, or an IOMMU that has no others.
+    /// 4 KiB pages: `intel_iommu=on,sp_off`, or an IOMMU without superpages.
     #[serde(rename = "4k")]
     Pages4k,
-    /// 2 MiB pages: the host's buffer is in chunks of 4 MB (SIGCOMM'18, §5.3), which hold no larger ones.
+    /// 2 MiB pages: the host's buffer consists of chunks of 4 MB (SIGCOMM'18, §5.3), which rules out larger pages.
     #[serde(rename = "2m")]
     Pages2m,
-    /// 1 GiB pages: in no published configuration.
+    /// 1 GiB pages. No published configuration uses them.
     #[serde(rename = "1g")]
     Pages1g,
 }
@@ -32,7 +31,7 @@ impl Iommu {
     /// All modes.
     pub const ALL: [Iommu; 4] = [Iommu::Off, Iommu::Pages4k, Iommu::Pages2m, Iommu::Pages1g];
 
-    /// Suffix of the names of configurations with this mode. The first three are those of the published data.
+    /// Returns the suffix of configuration names with this mode. The first three are those of the published data.
     #[must_use]
     pub const fn in_names(self) -> &'static str {
         match self {
@@ -43,7 +42,7 @@ impl Iommu {
         }
     }
 
-    /// As the schema of labs has it.
+    /// Returns the mode as a value of the lab schema.
     #[must_use]
     pub const fn pages(self) -> IommuPages {
         match self {
@@ -54,7 +53,7 @@ impl Iommu {
         }
     }
 
-    /// As `hosts.json` has it.
+    /// Returns the mode in the words of `hosts.json`.
     #[must_use]
     pub const fn in_records(self) -> &'static str {
         match self {
@@ -65,7 +64,7 @@ impl Iommu {
         }
     }
 
-    /// As lab files have it.
+    /// Returns the mode in the words of lab files.
     #[must_use]
     pub const fn in_labs(self) -> &'static str {
         match self {
@@ -89,25 +88,25 @@ impl FromStr for Iommu {
     fn from_str(mode: &str) -> Result<Iommu, BenchError> {
         let found = Iommu::ALL.into_iter().find(|iommu| iommu.in_labs() == mode);
         let legal = || Iommu::ALL.map(Iommu::in_labs).join(", ");
-        found.ok_or_else(|| BenchError::Unknown(format!("iommu {mode}: legal are {}", legal())))
+        found.ok_or_else(|| BenchError::Unknown(format!("iommu {mode}: expected {}", legal())))
     }
 }
 
-/// On which socket, 0 or 1, each is.
+/// Sockets of device, memory and program, each 0 or 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Sockets {
-    /// The card.
+    /// Socket of the card.
     pub device: u8,
-    /// The host's buffer.
+    /// Socket of the host's buffer.
     pub memory: u8,
-    /// The program that warms and thrashes the caches.
+    /// Socket of the program that warms and thrashes the caches.
     pub program: u8,
 }
 
 /// A measured configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Configuration {
-    /// Its name, which is that of its folder.
+    /// Name of the configuration and of its folder.
     pub name: &'static str,
     /// Host profile of the server.
     pub profile: &'static str,
@@ -117,36 +116,36 @@ pub struct Configuration {
     pub mps_bytes: u32,
     /// Max_Read_Request_Size in bytes.
     pub mrrs_bytes: u32,
-    /// The IOMMU.
+    /// Mode of the IOMMU.
     pub iommu: Iommu,
-    /// Where device, memory and program are; `None` where the server has one socket or the records do not say.
+    /// Sockets of device, memory and program; `None` if the server has one socket or the records do not give them.
     pub sockets: Option<Sockets>,
-    /// False where the host's buffer lies above 32 GB: there the command path and the DMA path of the card behave as if
-    /// they touched different memory, so host warming does nothing to the one and device warming nothing to the other.
+    /// False if the host's buffer is above 32 GB. On these hosts, the card's command path and its DMA path behave as if they accessed different memory: host
+    /// warming does not affect the one, device warming does not affect the other.
     pub cmd_path_valid: bool,
 }
 
 impl Configuration {
-    /// Its link.
+    /// Returns the link of the configuration.
     pub const fn link(&self) -> SheetLink {
         let (mps_bytes, mrrs_bytes) = (self.mps_bytes, self.mrrs_bytes);
         SheetLink { generation: GENERATION, lanes: LANES, mps_bytes, mrrs_bytes }
     }
 
-    /// The configuration of that name, with or without the card's prefix `nfp6000-1.2GHz_`.
+    /// Returns the configuration `name`, with or without the prefix `nfp6000-1.2GHz_` of the card.
     pub fn named(name: &str) -> Option<&'static Configuration> {
         CONFIGURATIONS.iter().find(|c| c.name == name || c.name.strip_prefix(CARD) == Some(name))
     }
 }
 
-/// What each name begins with: the card and its clock.
+/// Prefix of each name: the card and its clock.
 pub const CARD: &str = "nfp6000-1.2GHz_";
 /// Generation of the link of every configuration.
 pub const GENERATION: u8 = 3;
 /// Lanes of the link of every configuration.
 pub const LANES: u8 = 8;
 
-/// A server, of which all figures but those of its modes are the same.
+/// Returns a configuration with the figures of a server that do not depend on its modes.
 const fn server(profile: &'static str, llc_mib: u32, mps_bytes: u32, mrrs_bytes: u32) -> Configuration {
     let (iommu, sockets, cmd_path_valid) = (Iommu::Off, None, true);
     Configuration { name: "", profile, llc_mib, mps_bytes, mrrs_bytes, iommu, sockets, cmd_path_valid }
@@ -179,8 +178,8 @@ impl Configuration {
 
 use Iommu::{Pages2m, Pages4k};
 
-/// All of them, in the order of their names.
-#[rustfmt::skip] // One line each, which is a table.
+/// All configurations, sorted by name.
+#[rustfmt::skip] // A table with one line for each.
 pub const CONFIGURATIONS: [Configuration; 21] = [
     BDW.called("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s0-s0").at(0, 0, 0).above_32_gb(),
     BDW.called("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s0-s0-iommu-nosp").at(0, 0, 0).iommu(Pages4k),

@@ -7,25 +7,25 @@ use plug::values::ValueError;
 use std::fmt::Display;
 use thiserror::Error;
 
-/// Why something could not be measured, fitted or compared.
+/// Error of a measurement, a fit or a comparison.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum BenchError {
-    /// The caller has cancelled it.
+    /// The caller cancelled the work.
     #[error("cancelled")]
     Cancelled,
-    /// The closed form refuses a value.
+    /// The closed form rejected a value.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A value of the link is not legal.
+    /// A value of the link is invalid.
     #[error(transparent)]
     Value(#[from] ValueError),
-    /// A profile cannot be read, written or changed.
+    /// A profile could not be read, written or changed.
     #[error("{0}")]
     Profile(String),
     /// An unknown name; the text lists the known ones.
     #[error("{0}")]
     Unknown(String),
-    /// An error at a place: a file, a row, a configuration.
+    /// An error with its place: a file, a row or a configuration.
     #[error("{place}: {error}")]
     At {
         /// The place.
@@ -33,7 +33,7 @@ pub enum BenchError {
         /// The error there.
         error: Box<BenchError>,
     },
-    /// A lab cannot be built, its run has failed, or it measured too little.
+    /// A lab could not be built, its run failed, or it measured too little.
     #[error("{0}")]
     Run(String),
 }

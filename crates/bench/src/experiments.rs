@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The experiments of the published pcie-bench measurements (SIGCOMM'18; the tables of its NFP-6000 card), as rows with
-//! exact parameters in the order of the files. Every measured host has the same rows in the files that it has.
+//! exact parameters in the order of the files. A file has the same rows for every measured host that has this file.
 //!
 //! Nothing is measured or read here.
 
@@ -14,17 +14,17 @@ use std::str::FromStr;
 pub enum Test {
     /// `LAT_CMD_RD`: latency of a read through the command interface.
     LatCmdRd,
-    /// `LAT_CMD_WRRD`: of a write and a read of the same address behind it.
+    /// `LAT_CMD_WRRD`: latency of a write followed by a read of the same address, through the command interface.
     LatCmdWrRd,
     /// `LAT_DMA_RD`: latency of a read through the DMA engine.
     LatDmaRd,
-    /// `LAT_DMA_WRRD`: of a write and a read of the same address behind it.
+    /// `LAT_DMA_WRRD`: latency of a write followed by a read of the same address, through the DMA engine.
     LatDmaWrRd,
     /// `BW_DMA_RD`: bandwidth of reads.
     BwDmaRd,
     /// `BW_DMA_WR`: bandwidth of writes.
     BwDmaWr,
-    /// `BW_DMA_RW`: bandwidth of reads and writes in turn; its figures are those of one direction.
+    /// `BW_DMA_RW`: bandwidth of alternating reads and writes. Its figures are those of one direction.
     BwDmaRw,
 }
 
@@ -40,7 +40,7 @@ impl Test {
         Test::BwDmaRw,
     ];
 
-    /// Its name in the column `Test`.
+    /// Returns its name in the column `Test`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,13 +54,13 @@ impl Test {
         }
     }
 
-    /// True for a latency test: one transfer under way at a time, each one timed.
+    /// Returns true for a latency test, which times each transfer and has one in flight.
     #[must_use]
     pub const fn is_latency(self) -> bool {
         !matches!(self, Test::BwDmaRd | Test::BwDmaWr | Test::BwDmaRw)
     }
 
-    /// True for a test of the command interface.
+    /// Returns true for a test of the command interface.
     #[must_use]
     pub const fn is_command(self) -> bool {
         matches!(self, Test::LatCmdRd | Test::LatCmdWrRd)
@@ -70,9 +70,9 @@ impl Test {
 /// The order of the units in the window: column `PAT`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Pattern {
-    /// `Seq`: one behind the other.
+    /// `Seq`: ascending.
     Sequential,
-    /// `Rand`: drawn with replacement.
+    /// `Rand`: random, with replacement.
     Random,
 }
 
@@ -80,7 +80,7 @@ impl Pattern {
     /// Both orders.
     pub const ALL: [Pattern; 2] = [Pattern::Sequential, Pattern::Random];
 
-    /// Its name in the column `PAT`.
+    /// Returns its name in the column `PAT`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -90,12 +90,12 @@ impl Pattern {
     }
 }
 
-/// What was done to the caches before the test: column `Cache`. The host thrashes them in any case.
+/// Preparation of the caches before the test: column `Cache`. In all states the host thrashes them first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cache {
-    /// `Cold`: nothing else.
+    /// `Cold`: no further preparation.
     Cold,
-    /// `DThrash`: the device writes randomly over 64 MiB.
+    /// `DThrash`: the device writes to random addresses of 64 MiB.
     DeviceThrash,
     /// `DWarm`: the device writes the window twice.
     DeviceWarm,
@@ -107,7 +107,7 @@ impl Cache {
     /// Every state, in the order of the window sweeps.
     pub const ALL: [Cache; 4] = [Cache::Cold, Cache::DeviceThrash, Cache::DeviceWarm, Cache::HostWarm];
 
-    /// Its name in the column `Cache`.
+    /// Returns its name in the column `Cache`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -118,16 +118,16 @@ impl Cache {
         }
     }
 
-    /// True where the device has written to memory before the test.
+    /// Returns true if the device wrote to memory before the test.
     #[must_use]
     pub const fn is_by_device(self) -> bool {
         matches!(self, Cache::DeviceThrash | Cache::DeviceWarm)
     }
 }
 
-/// A name that none of a column's has.
+/// A name that the column does not have.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{name}`: legal are {legal}")]
+#[error("`{name}`: expected {legal}")]
 pub struct UnknownName {
     name: String,
     legal: String,
@@ -163,7 +163,7 @@ named!(Test);
 named!(Pattern);
 named!(Cache);
 
-/// What makes a row: the first seven columns of every file. Two rows with the same key are the same measurement.
+/// Key of a row: the first seven columns of every file. Rows with equal keys are the same measurement.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub struct Key {
     /// `Test`.
@@ -193,42 +193,42 @@ impl fmt::Display for Key {
     }
 }
 
-/// Samples of an ordinary latency row on the card.
+/// Samples of an ordinary latency row that the card takes.
 pub const CARD_LATENCY_SAMPLES: u64 = 2_097_152;
-/// Samples of a row of `lat_cmd_details` and `lat_dma_details` on the card.
+/// Samples that the card takes for a row of `lat_cmd_details` and `lat_dma_details`.
 pub const CARD_DETAIL_SAMPLES: u64 = 16_777_216;
-/// Transfers of a bandwidth row on the card, reads and writes of `BW_DMA_RW` together.
+/// Transfers that the card makes for a bandwidth row; for `BW_DMA_RW`, reads and writes together.
 pub const CARD_TRANSFERS: u64 = 8_388_608;
 
-/// An experiment: a file of the public format.
+/// An experiment, which is a file of the public format.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// Its name, which is that of the file without `.csv`.
+    /// Its name, which is the file name without `.csv`.
     pub name: &'static str,
-    /// What varies from row to row.
+    /// Parameters that vary from row to row.
     pub about: &'static str,
-    /// True where Figures 4 to 7 of the paper show it: what `--suite short` runs.
+    /// True if Figures 4 to 7 of the paper show it. `--suite short` runs these.
     pub short: bool,
     rows: fn() -> Vec<Key>,
 }
 
 impl Experiment {
-    /// Its rows, in the order of the file.
+    /// Returns its rows in the order of the file.
     pub fn rows(&self) -> Vec<Key> {
         (self.rows)()
     }
 
-    /// True where its rows are latencies.
+    /// Returns true if its rows are latencies.
     pub fn is_latency(&self) -> bool {
         self.name.starts_with("lat_")
     }
 
-    /// True where the distribution of each row is kept beside it, in `NAME_cdf.csv`.
+    /// Returns true if `NAME_cdf.csv` holds the distribution of each row.
     pub fn has_distribution(&self) -> bool {
         self.name.ends_with("_details")
     }
 
-    /// Samples, or transfers, of each of its rows on the card.
+    /// Returns the samples or transfers of each of its rows on the card.
     pub fn card_samples(&self) -> u64 {
         match (self.is_latency(), self.has_distribution()) {
             (true, true) => CARD_DETAIL_SAMPLES,
@@ -237,7 +237,7 @@ impl Experiment {
         }
     }
 
-    /// The experiment of that name.
+    /// Returns the experiment `name`.
     pub fn named(name: &str) -> Option<&'static Experiment> {
         EXPERIMENTS.iter().find(|e| e.name == name)
     }
@@ -251,7 +251,7 @@ const fn short(name: &'static str, about: &'static str, rows: fn() -> Vec<Key>) 
     Experiment { name, about, short: true, rows }
 }
 
-/// Every experiment of the published data, 2472 rows in all.
+/// All experiments of the published data, 2472 rows in total.
 pub const EXPERIMENTS: [Experiment; 28] = [
     short("lat_cmd_sizes", "transfer sizes 4 to 64 B", || sizes(LAT_CMD, &CMD_SIZES, 4 * KIB)),
     full("lat_cmd_off_rd", "host offsets", || cmd_offsets(Test::LatCmdRd)),
@@ -286,7 +286,7 @@ pub const EXPERIMENTS: [Experiment; 28] = [
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// Tests of the command interface, and of the DMA engine's latencies.
+/// Latency tests of the command interface and of the DMA engine.
 const LAT_CMD: [Test; 2] = [Test::LatCmdRd, Test::LatCmdWrRd];
 const LAT_DMA: [Test; 2] = [Test::LatDmaRd, Test::LatDmaWrRd];
 
@@ -380,9 +380,9 @@ fn details(tests: [Test; 2], sizes: &[u32]) -> Vec<Key> {
 mod tests {
     use super::*;
 
-    /// Rows of each file: README.md beside the published data.
+    /// Number of rows of each file, from the README.md of the published data.
     #[test]
-    fn rows_of_each_experiment() {
+    fn experiments_have_the_published_number_of_rows() {
         let rows = |name| Experiment::named(name).map(|e| e.rows().len());
         for (name, count) in [
             ("lat_cmd_sizes", 14),
@@ -405,9 +405,9 @@ mod tests {
         assert_eq!(rows("lat_dma_sizes.csv"), None);
     }
 
-    /// A row in the middle of each kind of file, as it stands there.
+    /// One row from the middle of each kind of file.
     #[test]
-    fn literal_rows() {
+    fn rows_are_those_of_the_published_files() {
         let at = |name: &str, line: usize| Experiment::named(name).unwrap().rows()[line - 2].to_string();
         for (name, line, text) in [
             ("lat_cmd_sizes", 9, "LAT_CMD_WRRD Seq HWarm HO 0 DO 0 window 4096 size 4"),
@@ -422,11 +422,11 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_back_and_others_refused() {
+    fn parses_own_names_and_rejects_others() {
         for test in Test::ALL {
             assert_eq!(test.name().parse(), Ok(test));
         }
         let error = "hwarm".parse::<Cache>().unwrap_err().to_string();
-        assert_eq!(error, "`hwarm`: legal are Cold, DThrash, DWarm, HWarm");
+        assert_eq!(error, "`hwarm`: expected Cold, DThrash, DWarm, HWarm");
     }
 }

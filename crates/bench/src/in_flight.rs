@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transfers that a NIC must have in flight to keep up with its Ethernet. Each answer says on which latency it depends.
+//! The number of transfers that a NIC must have in flight to keep up with its Ethernet. Each answer names the latency that it depends on.
 
 use crate::ask::{AskError, check_profiles, link_to};
 use crate::{BenchError, Plan, Test};
@@ -19,15 +19,15 @@ pub const PAPER_GBPS: f64 = 40.0;
 /// The latency of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub enum Latency {
-    /// One that the paper prints.
+    /// A latency that the paper prints.
     Quoted(&'static Quoted),
-    /// From the first to the second, in ns.
+    /// A range from the first to the second, in ns.
     Given(f64, f64),
 }
 
 /// The text is not a latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("legal are {}, a number of ns above 0, or two as NS..NS", QUOTED.map(|quoted| quoted.name).join(", "))]
+#[error("expected {}, a number of ns above 0, or two as NS..NS", QUOTED.map(|quoted| quoted.name).join(", "))]
 pub struct LatencyError;
 
 impl FromStr for Latency {
@@ -61,11 +61,11 @@ pub struct Question {
     pub generation: Option<i64>,
     /// Lanes of that link. Default: the profile's.
     pub lanes: Option<i64>,
-    /// Time in ns that an IOMMU without the translation adds.
+    /// Time in ns that a miss in the IOTLB adds.
     pub iommu_miss_ns: Option<f64>,
 }
 
-/// The reason why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug, Error)]
 pub enum QuestionError {
     /// A profile or a value is invalid.
@@ -88,7 +88,7 @@ impl From<BenchError> for QuestionError {
     }
 }
 
-/// An answer, and what it depends on. Serialized as an object; as text by [`Display`](fmt::Display).
+/// An answer and its source. Serializes as an object; [`Display`](fmt::Display) gives text.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     source: String,
@@ -159,7 +159,7 @@ impl Question {
         packet_ns(self.frame_bytes, self.ethernet_gbps)
     }
 
-    /// Whether this is the paper's question.
+    /// Returns true if this is the paper's question.
     fn is_papers(&self) -> bool {
         self.frame_bytes == PAPER_BYTES && (self.ethernet_gbps - PAPER_GBPS).abs() < f64::EPSILON
     }
@@ -178,7 +178,7 @@ impl Question {
         let (source, basis) = (q.source.to_owned(), Basis::Measured);
         let known = Known { source, basis, least_ns: q.least_ns, most_ns: q.most_ns };
         if !self.is_papers() {
-            let note = format!("the latency is one of {PAPER_BYTES} B");
+            let note = format!("the latency is that of {PAPER_BYTES} B");
             return self.answer(known, self.packet_ns()?, None, note);
         }
         let mut answer = self.answer(known, q.packet_ns, Some(q.says), String::new())?;
@@ -196,7 +196,7 @@ impl Question {
                 format!("over {exact:.1} ns, which is not rounded, {:.1}, so {}", finer.exact, finer.needed)
             }
             true => String::new(),
-            false => format!("the paper says {}, which is that of section-2", q.says),
+            false => format!("the paper says {}, its answer in section-2", q.says),
         })
     }
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Independent pieces of work, by several threads. Never decides what they are.
+//! Independent jobs on several threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Does pieces 0 to `count - 1` by as many threads as `jobs` says, and gives each result with its number to `take`, here, in
-/// the order in which they come.
+/// Runs jobs 0 to `count - 1` on `jobs` threads. Passes each result with its number to `take` on the calling thread, in the order of completion.
 ///
-/// # Errors
-/// The first error of `take`; pieces that are under way then are ended and forgotten, further ones not begun.
+/// # Errors The first error of `take`. Jobs that are running then finish and their results are dropped. No further jobs start.
 pub(crate) fn for_each<T: Send, E>(
     count: usize,
     jobs: usize,
@@ -24,7 +22,7 @@ pub(crate) fn for_each<T: Send, E>(
             scope.spawn(move || {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
-                    // Where nobody listens any more, a piece before has failed.
+                    // The receiver is gone if `take` failed for an earlier job.
                     if at >= count || sender.send((at, work(at))).is_err() {
                         return;
                     }
@@ -41,7 +39,7 @@ mod tests {
     use super::for_each;
 
     #[test]
-    fn each_is_done_once() {
+    fn runs_each_job_once() {
         for (count, jobs) in [(0, 1), (1, 4), (100, 1), (100, 3)] {
             let mut seen = vec![0; count];
             for_each(
@@ -60,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_ends_all() {
+    fn first_error_ends_all_jobs() {
         let refuse = |at, _| if at == 3 { Err(at) } else { Ok(()) };
         assert_eq!(for_each(1_000_000, 1, |at| at, refuse), Err(3));
     }

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The methodology of pcie-bench (SIGCOMM'18, section 4) on a simulated fabric.
 //!
-//! Each row of a table is a lab of its own: one link, the benchmark device, a host. The device reads and writes a window
-//! of host memory; latencies are taken by the device around one transfer at a time, bandwidths over a window in the
-//! middle of many, with the load going on before and behind it.
+//! Each row of a table is a separate lab: one link, the benchmark device and a host. The device reads and writes a
+//! window of host memory. It times single transfers for latencies. For bandwidths it counts in the middle of many
+//! transfers, so that the load is steady before and after.
 //!
-//! **Stopping rule.** As in the paper, a test is a fixed number of transfers, after a warm-up that does not count. The
-//! simulation has no noise of its own, so what more transfers would add is only more of the same units; the defaults are
-//! in [`Plan`].
+//! **Stopping rule.** As in the paper, a test is a fixed number of transfers after a warm-up that does not count. The
+//! simulation adds no noise of its own, so more transfers only repeat the same pattern. [`Plan`] holds the defaults.
 //!
-//! [`paper`] runs the experiments of other papers anew, each beside the paper's own figures.
+//! [`paper`] repeats the experiments of other papers and puts the paper's own figures next to the results.
 //!
-//! This crate never looks into a fabric: what it reports are the device's own measurements and the link's counters.
+//! This crate uses only the device's own measurements and the link's counters, never the inside of a fabric.
 
 pub mod ask;
 pub mod compare;

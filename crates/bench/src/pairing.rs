@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which configurations and rows of two sets of results belong together, whatever form each was read from. Never compares a
-//! value.
+//! Pairs the configurations and rows of two sets of results, whatever form each was read from. Values are not compared here.
 
 use crate::experiments::Key;
 use crate::results::sheet::{Place, varying};
@@ -8,14 +7,14 @@ use crate::results::{ResultRow, ResultSet, Tables};
 use crate::score::short_name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The configuration of `set` that is called `name`, with or without the card's name.
+/// Returns the configuration `name` of `set`, with or without the name of the card.
 pub(crate) fn find<'a>(set: &'a ResultSet, name: &str) -> Option<(&'a str, &'a Tables)> {
     let exact = set.configurations.get_key_value(name);
     let loose = || set.configurations.iter().find(|(other, _)| short_name(other) == short_name(name));
     exact.or_else(loose).map(|(name, tables)| (name.as_str(), tables))
 }
 
-/// Rows by key; the first of repeated keys stands.
+/// Returns rows by key. The first of repeated keys counts.
 pub(crate) fn by_key<'a>(rows: impl IntoIterator<Item = &'a ResultRow>) -> BTreeMap<Key, &'a ResultRow> {
     let mut found = BTreeMap::new();
     for row in rows {
@@ -24,8 +23,8 @@ pub(crate) fn by_key<'a>(rows: impl IntoIterator<Item = &'a ResultRow>) -> BTree
     found
 }
 
-/// Both sets with the names of the reference's configurations for those of the other that belong to them, and with the
-/// experiments of the public form where only one of both has these.
+/// Returns both sets with paired names. Configurations of `other` get the names of the reference's. If only one set is in the public form, the rows of the
+/// other are sorted into its experiments.
 pub(crate) fn paired(reference: &ResultSet, other: &ResultSet) -> (ResultSet, ResultSet) {
     let mut reference = reference.clone();
     let mut other = renamed(&reference, other);
@@ -43,7 +42,7 @@ pub(crate) fn paired(reference: &ResultSet, other: &ResultSet) -> (ResultSet, Re
     (reference, other)
 }
 
-/// Of the reference, the rows that the other set has too, by configuration, experiment and key.
+/// Returns the rows of the reference that the other set has too, by configuration, experiment and key.
 pub(crate) fn in_common(reference: &ResultSet, other: &ResultSet) -> ResultSet {
     let mut common = reference.clone();
     common.configurations.retain(|name, tables| {
@@ -58,7 +57,7 @@ pub(crate) fn in_common(reference: &ResultSet, other: &ResultSet) -> ResultSet {
     common
 }
 
-/// `other`, with the names of the reference's configurations that its own belong to. Where each set has one, these two do.
+/// Returns `other` with its configurations renamed to their partners in the reference. If each set has exactly one configuration, the two are partners.
 pub(crate) fn renamed(reference: &ResultSet, other: &ResultSet) -> ResultSet {
     let mut names = BTreeMap::new();
     if let ([a], [b]) = (&names_of(reference)[..], &names_of(other)[..]) {
@@ -77,20 +76,20 @@ fn names_of(set: &ResultSet) -> Vec<String> {
     set.configurations.keys().cloned().collect()
 }
 
-/// Names of the other set's configurations and of the reference's that agree in all settings that differ within either set: so two
-/// sweeps of one setting on different hosts are paired by that setting.
+/// Returns the names of partners (other set, reference): configurations that agree in all settings that vary within either set. So two sweeps of one setting on
+/// different hosts are paired by that setting.
 fn by_settings(reference: &ResultSet, other: &ResultSet) -> Vec<(String, String)> {
     let (ours, theirs) = (places(reference), places(other));
     let differ = |places: &BTreeMap<&String, &Place>| varying(places.values().copied());
     let has =
         |places: &BTreeMap<&String, &Place>, column: &str| places.values().any(|p| p.contains_key(column));
-    // Of a column that one file does not have at all nothing is known.
+    // Ignore columns that one of the files does not have.
     let columns: Vec<&str> = differ(&ours)
         .union(&differ(&theirs))
         .copied()
         .filter(|column| has(&ours, column) && has(&theirs, column))
         .collect();
-    // Transfers under way are a setting of bandwidths alone: what has none belongs to what has none.
+    // `outstanding` is a setting of bandwidth tests only, so absent values match absent values.
     let agree = |a: &Place, b: &Place| columns.iter().all(|column| a.get(column) == b.get(column));
     let pair = |(name, place): (&&String, &&Place)| {
         let found = ours.iter().find(|(_, own)| agree(own, place))?;
@@ -103,7 +102,7 @@ fn places(set: &ResultSet) -> BTreeMap<&String, &Place> {
     set.configurations.iter().filter_map(|(name, tables)| Some((name, tables.settings.as_ref()?))).collect()
 }
 
-/// The rows of `sheet` in the experiments of `like`; those that none of them has stay where they are.
+/// Returns the rows of `sheet` sorted into the experiments of `like`. Rows that none of them has stay in their own experiment.
 fn sorted_like(sheet: &Tables, like: &Tables) -> Tables {
     let rows = by_key(sheet.experiments.values().flatten());
     let mut sorted = Tables { settings: sheet.settings.clone(), basis: sheet.basis, ..Tables::default() };

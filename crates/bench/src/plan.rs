@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is to be measured.
+//! Plans: tests and the machine to measure them on.
 
 use crate::BenchError;
 use crate::configurations::Iommu;
@@ -13,10 +13,9 @@ use plug::{Fault, MemoryKind, Offering};
 use std::path::Path;
 use tlp::{Mps, Mrrs, Rate, Rcb, Width};
 
-/// The tests that `name` stands for: one test of the paper, or those of a suite that are among the `offered`.
+/// Returns the tests that `name` means: one test of the paper, or the `offered` tests of a suite.
 ///
-/// # Errors
-/// The names that there are.
+/// # Errors The known names.
 pub fn tests_named(name: &str, offered: &[Test]) -> Result<Vec<Test>, BenchError> {
     let of = |suite: &[Test]| suite.iter().copied().filter(|test| offered.contains(test)).collect();
     match name.to_ascii_lowercase().as_str() {
@@ -26,24 +25,23 @@ pub fn tests_named(name: &str, offered: &[Test]) -> Result<Vec<Test>, BenchError
             let found = Test::ALL.into_iter().find(|t| t.name().eq_ignore_ascii_case(name));
             let names = Test::ALL.map(Test::name).join(", ");
             found.map(|t| vec![t]).ok_or_else(|| {
-                BenchError::Unknown(format!("no test `{name}`: there are {names}, full (all), short"))
+                BenchError::Unknown(format!("no test `{name}`; known tests: {names}, full (all), short"))
             })
         }
     }
 }
 
-/// Transfer sizes of the tables: powers of two, and the sizes beside the boundaries of packets, in bytes.
+/// Transfer sizes of the tables in bytes: powers of two, and the sizes next to packet boundaries.
 pub const DEFAULT_SIZES: [u32; 9] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
-/// Transfers before those that count.
+/// Default number of transfers before the counted ones.
 pub const DEFAULT_WARM_UP: u64 = 16_384;
-/// The most that a warm-up grows to by itself.
+/// Largest warm-up that riser chooses itself.
 pub const MAX_WARM_UP: u64 = DEFAULT_WARM_UP << 6;
 
-/// The link that is measured over where none is told: what the profile of the host says that it is, and beside that Gen3 x8 with
-/// payloads of 256 B and read requests of 512 B.
+/// Returns the default link to `host`: as its profile says, or else Gen3 x8 with payloads of 256 B and read requests of 512 B.
 pub fn usual_link(host: &str) -> Link {
-    // A profile that cannot be read is told of where it is used.
+    // A profile that cannot be read is reported where it is used.
     let own = profile::host_link(host, Path::new("")).unwrap_or_default();
     Link {
         generation: own.generation.or(Some(Gen(Rate::Gt8))),
@@ -57,7 +55,7 @@ pub fn usual_link(host: &str) -> Link {
 /// A set of tests on one machine.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The model that is measured.
+    /// The measured model.
     pub model: Offering,
     /// The tests.
     pub tests: Vec<Test>,
@@ -67,48 +65,45 @@ pub struct Plan {
     pub host: String,
     /// The host's IOMMU.
     pub iommu: Iommu,
-    /// Device profile; `None`: what the model says, as of the six below.
+    /// Device profile; `None`: the model decides. The same holds for the six options below.
     pub device: Option<String>,
     /// The link.
     pub link: Link,
-    /// Bytes of the window of host memory that transfers go to.
+    /// Size in bytes of the window of host memory that transfers access.
     pub window_bytes: Option<u64>,
-    /// Offset from a cache line in bytes.
+    /// Offset of each transfer from a cache line, in bytes.
     pub host_offset_bytes: Option<u32>,
     /// Order in which the units of the window are used.
     pub pattern: Option<Pattern>,
     /// State of the host's caches at the start.
     pub cache: Option<CacheState>,
-    /// Where the window lies: below 2 GiB or from 4 GiB on.
+    /// Region of the window: below 2 GiB, or from 4 GiB on.
     pub memory: Option<MemoryKind>,
     /// Transfers of a latency test.
     pub latency_transfers: u64,
     /// Transfers of a bandwidth test.
     pub bandwidth_transfers: u64,
-    /// Transfers before either that do not count; `None`: [`DEFAULT_WARM_UP`]. Reads and writes in turn need many: while the
-    /// queue of the slower kind fills, the other gets ahead. Without a figure, theirs grows until as many of the one as of
-    /// the other end, or to [`MAX_WARM_UP`].
+    /// Transfers before either that do not count; `None`: [`DEFAULT_WARM_UP`]. Alternating reads and writes need many: one kind gets ahead while the queue of
+    /// the slower kind fills. With `None`, their warm-up grows until as many reads as writes complete, or up to [`MAX_WARM_UP`].
     pub warm_up: Option<u64>,
-    /// Transfers under way in bandwidth tests.
+    /// Outstanding transfers in bandwidth tests.
     pub outstanding: Option<u16>,
     /// Seed of the addresses.
     pub seed: u64,
 }
 
 impl Plan {
-    /// Read Completion Boundary of the root port: that of the link, or else of the host profile.
+    /// Returns the Read Completion Boundary of the root port: the link's, or else the host profile's.
     ///
-    /// # Errors
-    /// Where there is no such profile.
+    /// # Errors An unknown host profile.
     pub fn rcb(&self) -> Result<Rcb, BenchError> {
         let host = lab::profile::host(&self.host, Path::new(""))?;
         Ok(self.link.rcb_bytes.map_or(host.rcb, |r| r.0))
     }
 
-    /// What the model does for a row, behind `warm_up` transfers that do not count.
+    /// Returns the model's offer for a row, after `warm_up` transfers that do not count.
     ///
-    /// # Errors
-    /// What of it the model cannot do.
+    /// # Errors A part of the workload that the model cannot do.
     pub fn offer(&self, test: Test, size: u32, warm_up: u64) -> Result<Offer, Fault> {
         let workload = Workload {
             test,
@@ -124,7 +119,7 @@ impl Plan {
             memory: self.memory,
         };
         let offer = self.model.offer(&workload, &Folder::default())?;
-        // Models that prepare no caches do not look at this.
+        // Models without cache preparation do not check this themselves.
         Workload::only("cache", self.cache.as_ref(), offer.cache)?;
         Ok(offer)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rows of measurements, simulated: on what they were measured, with a profile of one's choice.
+//! Simulates the rows of measurements on their machines, with a chosen profile.
 
 use crate::BenchError;
 use crate::experiments::Key;
@@ -7,26 +7,26 @@ use crate::jobs::for_each;
 use crate::results::{ResultRow, ResultSet, Tables};
 use crate::suite::{Machine, Rule, measure_row};
 
-/// Rows draw from the seed of their place in the whole.
+/// Seed of a simulation. Each row derives its own from this and its place.
 const SEED: u64 = 1;
 
-/// A configuration that is to be simulated.
+/// A configuration to simulate.
 pub(crate) struct Target<'a> {
     pub(crate) machine: Machine,
     pub(crate) measured: &'a Tables,
 }
 
-/// A row to be simulated: of which target and experiment.
+/// A row to simulate, with its target and experiment.
 struct Row<'a> {
     target: usize,
     experiment: &'a str,
     key: Key,
 }
 
-/// Simulates every row that was measured. `progress` is told how many of all are done, and ends all by an error.
+/// Simulates every measured row. `progress` receives the finished and total numbers of rows, and can end the work by an
+/// error.
 ///
-/// # Errors
-/// The first row that cannot be simulated, or what `progress` says.
+/// # Errors The first row that cannot be simulated, or the error of `progress`.
 pub(crate) fn predict(
     targets: &[Target<'_>],
     rule: &Rule,

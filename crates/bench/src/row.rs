@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One row of a table: a lab of its own, run to its end.
+//! Measures one row of a table in its own lab.
 
 use crate::BenchError;
 use crate::plan::{DEFAULT_WARM_UP, MAX_WARM_UP, Plan};
@@ -22,54 +22,53 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tlp::{Class, Mrrs, Time};
 
-/// What one test of one size has shown.
+/// Results of one test with one size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The paper's name of the test.
     pub test: &'static str,
     /// Bytes of a transfer.
     pub size_bytes: u32,
-    /// Latencies, of a latency test.
+    /// Latencies; only for a latency test.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latencies>,
-    /// Bandwidth, of a bandwidth test.
+    /// Bandwidth; only for a bandwidth test.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<BandwidthRow>,
-    /// Transfers before those that counted.
+    /// Transfers before the counted ones.
     pub warm_up: u64,
-    /// How long the link was watched: while the transfers counted.
+    /// Time over which the link was observed, while transfers were counted.
     pub link_ns: f64,
-    /// The link while the transfers counted: from the device to the host.
+    /// The link from the device to the host while transfers were counted.
     pub upstream: DirectionDelta,
-    /// From the host to the device.
+    /// The link from the host to the device.
     pub downstream: DirectionDelta,
-    /// How long the requests that ended meanwhile took and where, by kind.
+    /// Durations and stages of the requests that completed during this time, by kind.
     pub transactions: Vec<TransactionReport>,
 }
 
-/// Bandwidth, with what the closed form says of the same link.
+/// Bandwidth, and the closed forms' values for the same link.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct BandwidthRow {
-    /// Transfers that counted.
+    /// Counted transfers.
     pub transactions: u64,
-    /// Data of one direction: of BW_RDWR the reads' or the writes', which are equal in a steady state; where they are not, the
-    /// lesser.
+    /// Data rate of one direction. For BW_RDWR the rate of reads or writes, which are equal in a steady state; otherwise the lower one.
     pub bandwidth_gbps: f64,
-    /// Data that were read.
+    /// Rate of the data read.
     pub read_gbps: f64,
-    /// Data that were written.
+    /// Rate of the data written.
     pub write_gbps: f64,
-    /// Transfers per second, both kinds.
+    /// Transfers per second, reads and writes together.
     pub transactions_per_s: f64,
-    /// `riser model bw --form exact` fed with the DLLPs counted here, and with writes cut as the card cuts them.
+    /// Result of `riser model bw --form exact` for the counted DLLPs, with writes split as the card splits them.
     pub model_exact_gbps: f64,
-    /// `riser model bw --form published`; it knows no offset.
+    /// Result of `riser model bw --form published`, which ignores offsets.
     pub model_published_gbps: Option<f64>,
-    /// Raw rate less SKPs, times data by wire bytes, of the direction that the data go: what the wire itself says.
+    /// Bound of the wire: the raw rate without SKPs, multiplied by data per wire byte in the direction of the data.
     pub wire_gbps: f64,
 }
 
-/// What a direction of the link carried while the transfers counted, and what it waited for.
+/// Traffic and stalls of one direction of the link while transfers were counted.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct DirectionDelta {
     /// TLPs, without replays.
@@ -84,20 +83,20 @@ pub struct DirectionDelta {
     pub skp_bytes: u64,
     /// TLPs sent again.
     pub replays: u64,
-    /// Share of the time in which the wire carried anything but SKP ordered sets, 0 to 1.
+    /// Share of the time in which the wire carried anything other than SKP ordered sets, 0 to 1.
     pub utilization: f64,
-    /// How often a TLP had to wait for credits while the wire was free.
+    /// Number of times that a TLP waited for credits while the wire was free.
     pub credit_stalls: u64,
-    /// For how long TLPs waited for credits; of classes that wait at once, each counts.
+    /// Time that TLPs waited for credits. If several classes wait at once, the time of each is added.
     pub credit_stall_ns: f64,
-    /// How often a TLP that had its credits had to wait for room in the replay buffer.
+    /// Number of times that a TLP with credits waited for space in the replay buffer.
     pub replay_buffer_stalls: u64,
-    /// For how long TLPs waited for room in the replay buffer.
+    /// Time that TLPs waited for space in the replay buffer.
     pub replay_buffer_stall_ns: f64,
 }
 
 impl DirectionDelta {
-    /// How often TLPs stood still, for want of credits or of room in the replay buffer, and for which share of `link_ns`.
+    /// Returns the number of times that TLPs waited for credits or for replay buffer space, and the share of `link_ns` that they waited.
     pub fn stalls(&self, link_ns: f64) -> (u64, f64) {
         let ns = self.credit_stall_ns + self.replay_buffer_stall_ns;
         let share = if link_ns > 0.0 { ns / link_ns } else { 0.0 };
@@ -105,7 +104,7 @@ impl DirectionDelta {
     }
 }
 
-/// Why a row has no result.
+/// Reason why a row has no result.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[error("{} of {size} bytes: {error}", test.name())]
 pub struct RowError {
@@ -114,20 +113,18 @@ pub struct RowError {
     error: BenchError,
 }
 
-/// Events between two looks at the device's phase.
+/// Events between two checks of the device's phase.
 const SLICE: u64 = 32;
 
-/// The benchmark in the first slot of a lab.
+/// Returns the settings of the benchmark in the first slot of a lab.
 pub(crate) fn bench_of(file: &LabFile) -> Option<&Bench> {
     file.lab.slot.first()?.plan.as_ref()?.settings()
 }
 
 impl Plan {
-    /// Asks the model for every row, puts the lab of the first together, and runs nothing: links and profiles are the same in all of
-    /// them.
+    /// Asks the model for every row and builds the lab of the first. Runs nothing: links and profiles are the same in all rows.
     ///
-    /// # Errors
-    /// Where there can be no such lab.
+    /// # Errors The lab cannot be built.
     pub fn check(&self) -> Result<(), RowError> {
         for &test in &self.tests {
             for &size in &self.sizes {
@@ -137,13 +134,13 @@ impl Plan {
         self.first().map(drop)
     }
 
-    /// What of its profiles is extrapolated on its link, and what else its model has to say, a line each.
+    /// Returns the warnings of the first row's lab, one per line: profile figures that are extrapolated on its link, and the model's own.
     pub fn warnings(&self) -> Vec<String> {
-        // What cannot be built is told where it is measured.
+        // An error of the build is reported by the measurement.
         self.first().ok().flatten().map_or_else(Vec::new, |session| session.warnings().to_vec())
     }
 
-    /// The lab of its first row, where it has one.
+    /// Builds the lab of the first row, if there is one.
     fn first(&self) -> Result<Option<Session>, RowError> {
         let (Some(&test), Some(&size)) = (self.tests.first(), self.sizes.first()) else { return Ok(None) };
         let file = LabFile { lab: self.lab(test, size, 0)?, base: ".".into() };
@@ -154,16 +151,15 @@ impl Plan {
         self.offer(test, size, warm_up).map_err(|fault| RowError { test, size, error: fault.message.into() })
     }
 
-    /// Measures `test` with transfers of `size` bytes. Reads and writes in turn that are not in a steady state are measured
-    /// again, behind a longer warm-up, where the plan has no figure of its own.
+    /// Measures `test` with transfers of `size` bytes. If alternating reads and writes are not in a steady state, they are measured again after a longer
+    /// warm-up, unless the plan sets the warm-up.
     ///
-    /// # Errors
-    /// Where the plan cannot be run, or the run failed.
+    /// # Errors The plan cannot be run, or its run failed.
     pub fn measure(&self, test: Test, size: u32) -> Result<Row, RowError> {
         self.steady_row(&AtomicBool::new(false), test, size)
     }
 
-    /// As [`measure`](Self::measure); `None` soon after `cancel` was set.
+    /// Like [`measure`](Self::measure). Returns `None` soon after `cancel` is set.
     ///
     /// # Errors
     /// As [`measure`](Self::measure).
@@ -179,7 +175,7 @@ impl Plan {
         }
     }
 
-    /// The row behind a warm-up that is long enough.
+    /// Measures a row with a warm-up that is long enough.
     fn steady_row(&self, cancel: &AtomicBool, test: Test, size: u32) -> Result<Row, RowError> {
         let mut warm_up = self.warm_up.unwrap_or(DEFAULT_WARM_UP);
         loop {
@@ -193,13 +189,13 @@ impl Plan {
         }
     }
 
-    /// The same in a lab that is there already: its first slot holds the benchmark device, set to `test` and `size`; of
-    /// the plan, host, link, offset and memory are what closed forms are told of it.
+    /// Measures a row in an existing lab, whose first slot holds the benchmark device with `test` and `size`. From the plan, only host, link, offset and memory
+    /// are used, for the closed forms.
     pub(crate) fn measure_lab(&self, file: &LabFile, test: Test, size: u32) -> Result<Row, RowError> {
         self.row(file, &AtomicBool::new(false), test, size)
     }
 
-    /// An error, soon after `cancel` was set.
+    /// Measures a row. Returns an error soon after `cancel` is set.
     fn row(&self, file: &LabFile, cancel: &AtomicBool, test: Test, size: u32) -> Result<Row, RowError> {
         let fail = |error: BenchError| RowError { test, size, error };
         let mut session = Session::new(file).map_err(|error| fail(error.into()))?;
@@ -225,10 +221,9 @@ impl Plan {
         })
     }
 
-    /// How the figures of the profiles are known that a row of `test` rests on.
+    /// Returns the weakest basis of the profile figures that a row of `test` depends on.
     ///
-    /// # Errors
-    /// What the model cannot do of it.
+    /// # Errors A part of the workload that the model cannot do.
     pub fn basis(&self, test: Test, size: u32) -> Result<Basis, BenchError> {
         let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;
         let host = HostBasis::of(&self.host_of_lab(), &Folder::default());
@@ -240,10 +235,9 @@ impl Plan {
         Host { profile: Spanned::new(0..0, profile), iommu: Spanned::new(0..0, iommu), ..Host::default() }
     }
 
-    /// All that a row of `test` is measured with.
+    /// Returns the settings of a row of `test`.
     ///
-    /// # Errors
-    /// What the model cannot do of it.
+    /// # Errors A part of the workload that the model cannot do.
     pub fn settings(&self, test: Test, size: u32) -> Result<Settings, BenchError> {
         let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;
         let link = lab::links::config(&self.link, &schema::Link::default());
@@ -275,7 +269,7 @@ impl Plan {
         })
     }
 
-    /// The lab of a row.
+    /// Returns the lab of a row.
     fn lab(&self, test: Test, size: u32, warm_up: u64) -> Result<Lab, RowError> {
         let offer = self.offer_of(test, size, warm_up)?;
         Ok(Lab {
@@ -297,7 +291,7 @@ impl Plan {
         let ps = results.measure_end.since(results.measure_start).as_ps();
         let transfers = results.transfers;
         if ps == 0 || counted.up.payload_bytes + counted.down.payload_bytes == 0 {
-            return Err(format!("a bandwidth needs more transfers than {transfers}").into());
+            return Err(format!("a bandwidth test needs more than {transfers} transfers").into());
         }
         let gbps = |bytes: f64| bytes * 8_000.0 / ps as f64;
         let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;
@@ -329,7 +323,7 @@ impl Plan {
     }
 }
 
-/// The TLPs of a write, cut as the device cuts it.
+/// Counts the TLPs of a write, split as the device splits them.
 fn writes(offer: &Offer, params: &Params, transfer: Transfer) -> TlpCount {
     match &offer.cut_writes {
         Some(cut) => {
@@ -340,7 +334,7 @@ fn writes(offer: &Offer, params: &Params, transfer: Transfer) -> TlpCount {
     }
 }
 
-/// What the closed forms say of a row: the exact one, and the published one, which knows no offset.
+/// Returns the closed forms' values for a row: the exact one, and the published one, which ignores offsets.
 fn models(
     offer: &Offer,
     params: &Params,
@@ -370,11 +364,11 @@ fn models(
     Ok((of(&model::exact_writing(params, transfer, writes, &dllps)?), published))
 }
 
-/// Of reads and writes in turn, so many more of the one kind than of the other are a matter of where a measurement begins and ends.
+/// Alternating reads and writes may differ by this many transfers because of the edges of a measurement.
 const EDGE_TRANSFERS: f64 = 2.0;
 
-/// Bytes of one direction: of reads and writes in turn half of both, where as many of the one as of the other have ended. Where one
-/// kind got ahead, its surplus has no counterpart, and the other's bytes are what both have moved.
+/// Returns the bytes of one direction. For alternating reads and writes, that is half of both if equally many completed. Otherwise it is the bytes of the
+/// slower kind, since the surplus of the other has no counterpart.
 fn one_way(test: Test, size: u32, results: &Transfers) -> f64 {
     let (read, written) = (results.bytes_read as f64, results.bytes_written as f64);
     match test {
@@ -385,7 +379,7 @@ fn one_way(test: Test, size: u32, results: &Transfers) -> f64 {
 }
 
 impl BandwidthRow {
-    /// Whether, of reads and writes in turn, as many of the one as of the other have ended, but for the edges or a thousandth.
+    /// Returns true if about as many reads as writes completed. They may differ by the edges, or by a thousandth.
     fn is_steady(&self, size: u32) -> bool {
         let ns = self.transactions as f64 * 1e9 / self.transactions_per_s;
         let surplus = (self.read_gbps - self.write_gbps).abs() * ns / (8.0 * f64::from(size));
@@ -393,14 +387,14 @@ impl BandwidthRow {
     }
 }
 
-/// Raw rate x (1 - SKP share) x data / wire bytes of the direction that the data go.
+/// Returns raw rate x (1 - SKP share) x data / wire bytes of the direction of the data.
 fn wire_gbps(params: &Params, test: Test, counted: &Counted) -> f64 {
     let delta = counted.data_way(test);
     let useful = (delta.wire_bytes - delta.skp_bytes) as f64;
     params.raw_gbps() * (1.0 - params.skp_share()) * delta.payload_bytes as f64 / useful
 }
 
-/// The link while the transfers counted.
+/// Traffic of the link while transfers were counted.
 struct Counted {
     elapsed_ps: u64,
     up: DirectionDelta,
@@ -409,8 +403,8 @@ struct Counted {
 }
 
 impl Counted {
-    /// Transfers (of reads and writes in turn: pairs) that the link's counters have seen: they are read some events
-    /// after the device has changed its phase, so their own data says how many.
+    /// Returns the transfers that the link's counters have seen (for alternating reads and writes: the pairs). The counters are read some events after the
+    /// device changes its phase, so their own data gives the number.
     fn transfers(&self, test: Test, params: &Params, transfer: Transfer, writes: TlpCount) -> f64 {
         let per_transfer = match test {
             Test::BwRd => model::completions(params, transfer),
@@ -419,7 +413,7 @@ impl Counted {
         self.data_way(test).payload_bytes as f64 / (4 * per_transfer.data_dw) as f64
     }
 
-    /// The direction that the data go; of reads and writes in turn, that of the writes.
+    /// Returns the direction of the data; for alternating reads and writes, the direction of the writes.
     fn data_way(&self, test: Test) -> &DirectionDelta {
         if test == Test::BwRd { &self.down } else { &self.up }
     }
@@ -444,13 +438,13 @@ fn run(
     }
 }
 
-/// The counters of both directions, upstream first, at a time.
+/// A sample of the counters of both directions, upstream first.
 struct Look {
     at: Time,
     counters: [Counters; 2],
 }
 
-/// Runs until the device has come to `phase`; what the counters say then.
+/// Runs until the device reaches `phase`. Returns the counters at that time.
 fn until(
     session: &mut Session,
     results: &Shared<Transfers>,

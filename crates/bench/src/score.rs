@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How well predicted results agree with measured ones, in a few numbers: errors by family of experiments, and whether the
-//! shapes are right.
+//! Scores the agreement of predicted with measured results: errors by family of experiments, and the shapes of curves.
 //!
-//! | number | of each | is |
+//! | number | one for each | meaning |
 //! |---|---|---|
 //! | `mape_percent` | family | mean absolute error of the rows of a file, then the mean of its files |
-//! | `knee_percent` | window sweep | the first window from 16 KiB on where the value leaves its plateau: 1 for the same one, 0.5 for its neighbour |
-//! | `edge_percent` | TLP boundary in `bw_dma_sz_sweep` | 1 where the step from size n to n + 1 is as in the measurement: its sign, and half to twice as high; or as flat |
+//! | `knee_percent` | window sweep | the first window from 16 KiB on at which the value leaves its plateau: 1 for the same window, 0.5 for its neighbour |
+//! | `edge_percent` | TLP boundary in `bw_dma_sz_sweep` | 1 if the step from size n to n + 1 agrees with the measurement: same sign and half to twice as high, or as flat |
 //! | `rank_percent` | file | Spearman's correlation of its rows, at least 0 |
 //!
-//! A row that the prediction lacks counts as an error of 100 %, so that partial results cannot win; who asks for less gives less
-//! to be scored. Groups are scored apart: E5 hosts, the Sandy Bridge host with its IOMMU on, the E3 host, whose own runs differ
-//! by half, and what is none of the published configurations.
+//! A row that the prediction lacks counts as an error of 100 %, so that partial results score no better. To score fewer rows, reduce the measurements. There
+//! are four groups: E5 hosts; the Sandy Bridge host with its IOMMU on; the E3 host, whose own runs differ by half; and unpublished configurations.
 //!
-//! On seven measured configurations the card's command path and its DMA engine behave as if they touched different
-//! memory ([`Configuration::cmd_path_valid`]): their rows of the command path and those with caches that the device has
-//! prepared say nothing of the host and are left out. Never reads a file.
+//! On seven measured configurations the card's command path and its DMA engine behave as if they accessed different memory ([`Configuration::cmd_path_valid`]).
+//! Their rows of the command path, and those with caches prepared by the device, say nothing about the host and are left out. This module reads no files.
 
 use crate::configurations::{CARD, Configuration};
 use crate::experiments::{Cache, Key};
@@ -23,24 +20,23 @@ use crate::results::{ResultRow, ResultSet};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A tick of the card's clock of latencies in nanoseconds: 16 cycles of 1.2 GHz.
+/// One tick of the card's latency clock in nanoseconds: 16 cycles of 1.2 GHz.
 const TICK_NS: f64 = 16.0 / 1.2;
-/// The configuration that is a group of its own: IOMMU without superpages, in the oldest host.
+/// The configuration that forms its own group: IOMMU without superpages, in the oldest host.
 const SNB_IOMMU: &str = "snb-Xeon-E5-2630_dell-t620-iommu";
 
-/// Sizes behind which a transfer needs another TLP or cache line: MPS, MRRS and RCB of the measured hosts, in bytes.
+/// Sizes after which a transfer needs another TLP or cache line: MPS, MRRS and RCB of the measured hosts, in bytes.
 const EDGES_BYTES: [u32; 13] = [63, 64, 127, 128, 255, 256, 511, 512, 768, 1024, 1280, 1536, 1792];
-/// A step that is below this share of the value is flat.
+/// A step below this share of the value counts as flat.
 const FLAT: f64 = 0.02;
-/// The least window of a knee in bytes.
+/// Smallest window of a knee, in bytes.
 const KNEE_WINDOW_BYTES: u64 = 16_384;
-/// A plateau ends where the value has left it by this share, and latencies by two ticks.
+/// A plateau ends at a change by this share; for latencies also by at least two ticks.
 const PLATEAU: f64 = 0.06;
-/// Fewer windows show no knee.
+/// Fewest windows that can show a knee.
 const KNEE_WINDOWS: usize = 6;
 
-/// Beginnings of experiments' names, and the family that each means; the first that fits. Results of riser's own form have the
-/// tests' names.
+/// Prefixes of experiment names, with their family; the first match counts. Results in riser's own form have the names of the tests.
 const FAMILIES: [(&str, &str); 19] = [
     ("bw_dma_sz_sweep", "BW_SZ"),
     ("bw_dma_win_sweep_rd", "BW_WIN_RD"),
@@ -63,40 +59,40 @@ const FAMILIES: [(&str, &str); 19] = [
     ("lat_", "LAT_DETAIL"),
 ];
 
-/// The family of an experiment that is none of the published ones.
+/// Family of unpublished experiments.
 const OTHER_FAMILY: &str = "OTHER";
 
-/// The family of an experiment: those of one kind are averaged.
+/// Returns the family of an experiment. Experiments of one family are averaged.
 pub fn family(experiment: &str) -> &'static str {
     FAMILIES.iter().find(|(start, _)| experiment.starts_with(start)).map_or(OTHER_FAMILY, |(_, name)| *name)
 }
 
-/// The name of a configuration without that of the card.
+/// Returns the name of a configuration without the card.
 pub fn short_name(configuration: &str) -> &str {
     configuration.strip_prefix(CARD).unwrap_or(configuration)
 }
 
-/// The score of a group of configurations. What there is nothing of is `None`.
+/// The score of a group of configurations. Numbers without data are `None`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct GroupScore {
     /// `E5`, `SNB with IOMMU`, `E3` or `other`.
     pub group: &'static str,
-    /// Rows of the measurement that were scored.
+    /// Scored rows of the measurement.
     pub rows: u64,
     /// Mean absolute error by family.
     pub mape_percent: BTreeMap<&'static str, f64>,
     /// Mean absolute error by configuration, without the card's name.
     pub mape_percent_by_configuration: BTreeMap<String, f64>,
-    /// Window sweeps whose plateau ends at the right window.
+    /// Share of window sweeps whose plateau ends at the right window.
     pub knee_percent: Option<f64>,
-    /// Steps at TLP boundaries that have the right sign and height.
+    /// Share of steps at TLP boundaries with the right sign and height.
     pub edge_percent: Option<f64>,
-    /// Mean rank correlation of the files' rows.
+    /// Mean rank correlation over the files.
     pub rank_percent: Option<f64>,
 }
 
-/// Scores `predicted` against `measured`, by group; groups of which nothing is measured are left out. Experiments that
-/// `skip` holds of a configuration are left out too: what remains could not have been calibrated on.
+/// Scores `predicted` against `measured`, by group. Groups without measurements are left out. So are experiments of a configuration that `skip` has: the rest
+/// cannot have been used for calibration.
 pub fn score(measured: &ResultSet, predicted: &ResultSet, skip: Option<&ResultSet>) -> Vec<GroupScore> {
     let predicted = Files::of(predicted);
     let mut measured = Files::of(measured);
@@ -117,7 +113,7 @@ fn group_of(configuration: &str) -> &'static str {
     }
 }
 
-/// A value and its key by rows of a file, in their order; the first of repeated keys stands.
+/// Values of a file's rows by key, in order. The first of repeated keys counts.
 #[derive(Default)]
 struct Rows {
     order: Vec<Key>,
@@ -150,7 +146,7 @@ impl Rows {
     }
 }
 
-/// Rows by configuration, without the card's name, and experiment.
+/// Rows by configuration (without the card's name) and experiment.
 struct Files(BTreeMap<(String, String), Rows>);
 
 impl Files {
@@ -165,7 +161,7 @@ impl Files {
     }
 }
 
-/// False for rows that say nothing of the host.
+/// Returns false for rows that say nothing about the host.
 fn is_usable(configuration: &str, experiment: &str, key: &Key) -> bool {
     let by_device = matches!(key.cache, Cache::DeviceWarm | Cache::DeviceThrash);
     let is_suspect = experiment.starts_with("lat_cmd") || by_device;
@@ -187,7 +183,7 @@ fn score_group(group: &'static str, measured: &Files, predicted: &Files) -> Opti
     (!configurations.is_empty()).then(|| found.score(group))
 }
 
-/// What the files of a group have shown so far.
+/// Results for the files of a group so far.
 #[derive(Default)]
 struct Shapes {
     rows: u64,
@@ -232,7 +228,7 @@ impl Shapes {
     }
 }
 
-/// |`is` - `should`| by `should`, 1 for a value where there should be none.
+/// Returns |`is` - `should`| / `should`, or 1 for a value where 0 is expected.
 pub(crate) fn relative_error(is: f64, should: f64) -> f64 {
     match (is - should).abs() {
         0.0 => 0.0,
@@ -245,13 +241,13 @@ pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// In percent, with two digits behind the point.
+/// Returns a share in percent, rounded to two decimals.
 pub(crate) fn percent(share: f64) -> f64 {
     let text = format!("{:.2}", 100.0 * share);
     text.parse().unwrap_or(f64::NAN)
 }
 
-/// The window at which the value leaves its plateau, which moves along with what is still within it.
+/// Returns the first window at which the value leaves its plateau. The plateau follows values that are still within it.
 fn knee(values: &[f64], latency: bool) -> Option<usize> {
     let mut base = *values.first()?;
     for (at, pair) in values.windows(2).enumerate() {
@@ -267,7 +263,7 @@ fn knee(values: &[f64], latency: bool) -> Option<usize> {
     None
 }
 
-/// For each series of windows, whether its knee is where it should be.
+/// Returns for each series of windows whether its knee is at the right window.
 fn knees(latency: bool, want: &Rows, got: &Rows) -> Vec<f64> {
     type Points = BTreeMap<u64, (f64, Option<f64>)>;
     let mut series: BTreeMap<_, Points> = BTreeMap::new();
@@ -290,7 +286,7 @@ fn knees(latency: bool, want: &Rows, got: &Rows) -> Vec<f64> {
     .collect()
 }
 
-/// For each TLP boundary of each test, whether the step over it is as it should be.
+/// Returns for each TLP boundary of each test whether the step over it is right.
 fn edges(want: &Rows, got: &Rows) -> Vec<f64> {
     let mut series: BTreeMap<_, BTreeMap<u32, (f64, Option<f64>)>> = BTreeMap::new();
     for (key, value) in want.iter() {
@@ -315,7 +311,7 @@ fn edge(should: f64, is: f64) -> f64 {
     f64::from(u8::from(right))
 }
 
-/// The rank of each value, the mean of their ranks for equal ones.
+/// Returns the rank of each value. Equal values get the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
@@ -333,7 +329,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Spearman's correlation of a file's rows; `None` where the measurement is flat.
+/// Returns Spearman's correlation of a file's rows; `None` if the measurement is flat.
 fn rank(want: &Rows, got: &Rows) -> Option<f64> {
     let (least, most) =
         want.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), (_, v)| (v.min(a), v.max(b)));
@@ -347,7 +343,7 @@ fn rank(want: &Rows, got: &Rows) -> Option<f64> {
     Some(correlation(&ranks(&should), &ranks(&is)))
 }
 
-/// Pearson's correlation, at least 0; 0 where one of both does not vary.
+/// Returns Pearson's correlation, at least 0; 0 if one of the two is constant.
 fn correlation(a: &[f64], b: &[f64]) -> f64 {
     let (Some(mean_a), Some(mean_b)) = (mean(a), mean(b)) else { return 0.0 };
     let sum =

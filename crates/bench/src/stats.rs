@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Statistics of latencies: exact ones, of all samples.
+//! Exact statistics of latencies, from all samples.
 
 use serde::Serialize;
 
@@ -8,9 +8,9 @@ use serde::Serialize;
 pub struct Latencies {
     /// Number of samples.
     pub samples: u64,
-    /// The least.
+    /// The smallest sample.
     pub latency_ns_min: f64,
-    /// Half of the samples are no greater.
+    /// Median: half of the samples are no greater.
     pub latency_ns_median: f64,
     /// Arithmetic mean.
     pub latency_ns_mean: f64,
@@ -20,13 +20,13 @@ pub struct Latencies {
     pub latency_ns_p99: f64,
     /// 99.9th percentile.
     pub latency_ns_p999: f64,
-    /// The greatest.
+    /// The largest sample.
     pub latency_ns_max: f64,
 }
 
 impl Latencies {
-    /// The distribution of `samples_ps`, in picoseconds; `None` where there are none. A percentile is the least sample
-    /// that so many are no greater than (nearest rank).
+    /// Returns the distribution of `samples_ps`, in picoseconds; `None` without samples. A percentile is the smallest
+    /// sample that so many are no greater than (nearest rank).
     pub fn of(mut samples_ps: Vec<u64>) -> Option<Latencies> {
         samples_ps.sort_unstable();
         let (min, max) = (*samples_ps.first()?, *samples_ps.last()?);
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nearest_rank() {
+    fn percentiles_are_nearest_ranks() {
         let l = Latencies::of((1..=1000).rev().map(|n| n * 1_000).collect()).unwrap();
         assert_eq!((l.latency_ns_min, l.latency_ns_max, l.latency_ns_mean), (1.0, 1000.0, 500.5));
         assert_eq!(

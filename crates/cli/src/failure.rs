@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a command fails: a line on standard error and an exit status. Never prints to standard output, but for help.
+//! Failures of commands: a line on standard error and an exit status. Prints to standard output only for help and version.
 
 use crate::output;
 use bench::BenchError;
@@ -11,36 +11,36 @@ use std::io;
 const DONE: u8 = 0;
 const RUN_FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
-/// As the shell has it: 128 and the number of SIGINT.
+/// 128 plus the number of SIGINT, as in a shell.
 const INTERRUPTED: u8 = 130;
 
-/// Why a command did not do what was asked.
+/// Reason why a command did not complete.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The arguments cannot be meant, `--set` among them; exit status 2.
+    /// An argument is invalid, including `--set`; exit status 2.
     Usage(String),
-    /// The run failed, or a file cannot be read, or says what is wrong; exit status 1.
+    /// The run failed, or a file cannot be read or has an error; exit status 1.
     Run(String),
-    /// Ctrl-C has come before the end: what was done by then; exit status 130.
+    /// Ctrl-C arrived before the end. The text says how far the command got; exit status 130.
     Interrupted(String),
-    /// A command that was run has ended with this status, and has said itself what there is to say.
+    /// A command that riser ran ended with this status, and has printed its own error.
     Command(u8),
-    /// Whoever read the output has left (`riser ... | head`): the end, but no failure.
+    /// The reader of the output has closed it (`riser ... | head`). Ends the command, but is not an error.
     ReaderLeft,
 }
 
 impl Failure {
-    /// Ctrl-C at this nanosecond of virtual time.
+    /// Ctrl-C at this virtual time in nanoseconds.
     pub(crate) fn interrupted_at(ns: f64) -> Failure {
         Failure::Interrupted(format!("interrupted after {:.3} us of virtual time", ns / 1_000.0))
     }
 
-    /// The run failed.
+    /// A failed run.
     pub(crate) fn run(why: impl Display) -> Failure {
         Failure::Run(why.to_string())
     }
 
-    /// Arguments that cannot be meant.
+    /// Invalid arguments.
     pub(crate) fn usage(why: impl Display) -> Failure {
         Failure::Usage(why.to_string())
     }
@@ -71,7 +71,7 @@ impl From<vm::Error> for Failure {
     }
 }
 
-/// Only output goes through plain `io::Error`; whoever reads a file names it in a [`Failure::Run`].
+/// Only output errors are converted from a plain `io::Error`. Code that reads a file names the file in a [`Failure::Run`].
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
@@ -81,7 +81,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Says why, where there is something to say, and gives the exit status.
+/// Prints the reason, if there is one, and returns the exit status.
 pub(crate) fn status(result: Result<(), Failure>) -> u8 {
     match result {
         Ok(()) | Err(Failure::ReaderLeft) => DONE,
@@ -92,7 +92,7 @@ pub(crate) fn status(result: Result<(), Failure>) -> u8 {
     }
 }
 
-/// What clap has to say: help and version are no failure, all else is wrong usage.
+/// Prints the message of clap. Help and version are no failure; all else is wrong usage.
 pub(crate) fn refuse_arguments(error: &clap::Error) -> u8 {
     if !error.use_stderr() {
         return status(error.print().map_err(Failure::from));
@@ -105,7 +105,7 @@ pub(crate) fn refuse_arguments(error: &clap::Error) -> u8 {
 }
 
 fn say(why: &str, code: u8) -> u8 {
-    // Of what was given, which may be of any length, it is told what helps.
+    // Messages may quote arguments of any length, so they are shortened.
     output::note(plug::file::brief(why));
     code
 }

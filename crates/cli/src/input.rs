@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that commands read, of which `-` is standard input. Never looks at what they hold.
+//! Files that commands read; `-` is standard input. Contents are not checked here.
 
 use crate::failure::Failure;
 use crate::outputs;
@@ -13,24 +13,24 @@ pub(crate) fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// What messages call a file.
+/// Name of a file in messages.
 pub(crate) fn name(path: &Path) -> &Path {
     if is_standard(path) { Path::new("<stdin>") } else { path }
 }
 
-/// Refuses standard input more than once among files that a command reads.
+/// Fails if more than one of the files of a command is standard input.
 pub(crate) fn check<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
     if paths.into_iter().filter(|path| is_standard(path)).count() > 1 { Err(twice()) } else { Ok(()) }
 }
 
 fn twice() -> Failure {
-    Failure::usage("-: standard input is read once")
+    Failure::usage("-: standard input can be read only once")
 }
 
 /// Opens a file.
 ///
 /// # Errors
-/// Those of the system; standard input, where it has been opened before.
+/// I/O errors, and standard input that has been opened before.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     if is_standard(path) {
@@ -42,8 +42,8 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
     Ok(Box::new(File::open(path).map_err(|e| outputs::failed(path, &e))?))
 }
 
-/// All that a file holds, where the `head` bytes that it begins with are what `is_it` looks for; else these alone: what is another
-/// file may never end.
+/// Reads a whole file if its first `head` bytes satisfy `is_it`. Otherwise returns only these bytes, because a file of another kind may
+/// never end.
 pub(crate) fn bytes_of(path: &Path, head: usize, is_it: impl Fn(&[u8]) -> bool) -> Result<Vec<u8>, Failure> {
     let (mut bytes, mut file) = (Vec::new(), open(path)?);
     let failed = |e: io::Error| outputs::failed(name(path), &e);
@@ -54,7 +54,7 @@ pub(crate) fn bytes_of(path: &Path, head: usize, is_it: impl Fn(&[u8]) -> bool) 
     Ok(bytes)
 }
 
-/// All that a file holds.
+/// Reads a whole file.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     bytes_of(path, 0, |_| true)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ctrl-C, SIGTERM, and SIGHUP, which a terminal sends that goes. A command that asks for the [`flag`] ends by itself at the
-//! first one, and at once at the second; any other ends at once. Files that are not whole go with it. Never ends a command that
-//! has asked at the first one, nor hears SIGHUP where whoever began it (`nohup`) wants it not to.
+//! Ctrl-C, SIGTERM, and SIGHUP, which is sent when the terminal closes. A command that has called [`flag`] ends itself after the first
+//! signal, and exits at the second. All other commands end at the first. Unfinished files are removed in both cases. SIGHUP has no
+//! effect if the process was started with it ignored (`nohup`).
 
 use crate::failure::Failure;
 use crate::outputs;
@@ -13,36 +13,36 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Exit status of a process that a signal ends, less the number of the signal: as the shell has it.
+/// Exit status of a process killed by a signal, minus the signal number, as in a shell.
 const SIGNALLED: i32 = 128;
 
-/// What a command looks at, once it has asked.
+/// Flag that commands poll, once one of them has asked for it.
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// True once one of the signals has come. A second one ends the process at once.
+/// Returns a flag that is true after one of the signals. A second signal ends the process immediately.
 pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
     let failed = |e: io::Error| Failure::Run(format!("signals cannot be handled: {e}"));
     watch().map_err(failed)?;
     let flag = Arc::clone(FLAG.get_or_init(Arc::default));
-    // By the signal itself, so that whoever it wakes finds the flag set.
+    // The signal handler itself sets the flag, so that code woken by the signal sees it.
     for signal in heard_of() {
         signal_hook::flag::register(*signal, Arc::clone(&flag)).map_err(failed)?;
     }
     Ok(flag)
 }
 
-/// Has a file that may grow no further (`ulimit -f`) be an error of whoever writes it, and not the end of the process.
+/// Makes a write beyond the file size limit (`ulimit -f`) an I/O error instead of the end of the process.
 pub(crate) fn outlive_file_limits() {
-    // Where it cannot be had, the process ends as before.
+    // On failure the signal ends the process as before.
     let _ = signal_hook::flag::register(Signal::SIGXFSZ as i32, Arc::default());
 }
 
-/// True where a command has asked for the [`flag`], and a signal has come.
+/// True if a command has asked for the [`flag`], and a signal has arrived.
 pub(crate) fn has_come() -> bool {
     FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
-/// The signals that end commands.
+/// Signals that end commands.
 fn heard_of() -> &'static [i32] {
     static HEARD: OnceLock<&[i32]> = OnceLock::new();
     HEARD.get_or_init(|| match is_ignored(SIGHUP) {
@@ -51,7 +51,7 @@ fn heard_of() -> &'static [i32] {
     })
 }
 
-/// True where the process was begun with this signal ignored.
+/// True if the process was started with this signal ignored.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -59,7 +59,7 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// From now on unfinished files go where a signal ends the process.
+/// From now on, removes unfinished files if a signal ends the process.
 pub(crate) fn watch() -> io::Result<()> {
     static WATCHED: Mutex<bool> = Mutex::new(false);
     let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The `riser` command: a face for the crates below.
+//! The `riser` command: parses arguments, calls the other crates, and prints their results.
 //!
-//! It reads arguments, calls, and prints. It never computes a result of its own, and never overwrites a file unasked.
+//! This crate never computes a result of its own, and overwrites files only on request, as with `--force`.
 //!
-//! - [`commands`]: one file per command; a new one is three lines in its `mod.rs`.
-//! - [`mod@interrupt`], Ctrl-C. - [`open_files`], the limit of open files.
+//! - [`commands`]: one file per command. A new command adds three lines to its `mod.rs`.
+//! - [`mod@interrupt`]: Ctrl-C. - [`open_files`]: the limit of open files.
 //! - [`input`]: files that are read. - [`outputs`]: files that are written. - [`output`]: tables and JSON on standard output.
-//! - [`progress`]: what is shown meanwhile.
-//! - [`failure`]: what goes to standard error, and the exit status.
+//! - [`progress`]: progress bars.
+//! - [`failure`]: messages on standard error, and exit statuses.
 
 mod commands;
 mod failure;
@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 pub use worlds::models;
 
-/// A PCI Express slot in software: write a device, watch its packets, measure how fast it will be.
+/// A PCI Express slot in software: write a device, watch its packets, measure its performance.
 #[derive(Parser)]
 #[command(name = "riser", version = env!("RISER_VERSION"), propagate_version = true, after_help = EXAMPLE)]
 struct Cli {
@@ -39,12 +39,12 @@ Examples:
   riser trace ping.pcapng
   riser bench --suite LAT_RD BW_WR --gen 4 --lanes 16
 
-Exit status: 0 done, 1 the run failed, or a file that it reads is wrong, 2 wrong usage: what is wrong is an argument (--set among \
-them), 130 interrupted (Ctrl-C).
-Folders of files that a command writes are created if they are missing. Standard output must be open: if it is closed (>&-), the \
-output is lost and the exit status does not show it. Redirect it to /dev/null to discard it.";
+Exit status: 0 done; 1 the run failed, or an input file has an error; 2 wrong usage: an argument has an error, including --set; \
+130 interrupted (Ctrl-C).
+Commands create missing folders of the files they write. Standard output must be open: if it is closed (>&-), the output is lost and \
+the exit status does not show it. Redirect it to /dev/null to discard it.";
 
-/// The command, with these models for the slots of its labs: the whole `main` of a program that has devices of its own.
+/// Runs the command with these models for the slots of its labs. It can be the whole `main` of a program with devices of its own.
 ///
 /// ```no_run
 /// # use std::process::ExitCode;
@@ -57,8 +57,8 @@ pub fn main_with(models: Models) -> ExitCode {
     ExitCode::from(run_with(models, itself, std::env::args_os()))
 }
 
-/// As [`main_with`], with these arguments, the first of which is the command's name; `itself` is how other processes, such as workers, run
-/// the same command: a program, and what stands before its arguments. Returns the exit status.
+/// Like [`main_with`], with these arguments. The first argument is the name of the command. `itself` is the program, and the arguments that
+/// precede its own, by which other processes such as workers run the same command. Returns the exit status.
 pub fn run_with<A: Into<OsString> + Clone>(
     models: Models,
     itself: Vec<OsString>,

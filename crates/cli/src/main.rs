@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The `riser` command with the models that ship. Never does more than that.
+//! The `riser` command with the models that ship.
 
 use std::process::ExitCode;
 

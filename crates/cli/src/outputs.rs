@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that commands write. All that a command reads and writes is looked at together before it begins: two outputs are
-//! never one file, an output is never an input, and a file that is there stays unless `--force` is given. A file appears
-//! whole or not at all: it is written beside its place, as `NAME.??????.part`, and takes its name when it is done. What can
-//! hold no file (a pipe, a terminal, `-` for standard output) is written directly.
+//! Files that commands write. A command names all its inputs and outputs here before it starts: two outputs are never the same file, an
+//! output is never an input, and an existing file is kept unless `--force` is given. A file appears only when complete: riser writes
+//! `NAME.??????.part` in the same folder, and renames it at the end. Pipes, terminals and `-` for standard output cannot hold a file, and
+//! are written directly.
 //!
-//! - [`place`]: which file a path means. - [`part`]: files that do not have their names yet. - [`pipe`]: pipes that wait for
+//! - [`place`]: resolves paths to files. - [`part`]: files that are not complete yet. - [`pipe`]: pipes that wait for
 //!   their readers.
 //!
-//! Never asks which bytes a file holds.
+//! The content of files is not checked here.
 
 mod part;
 mod pipe;
@@ -24,10 +24,10 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// Files of an input folder that are looked at.
+/// Maximum number of files of an input folder that are checked.
 const MAX_INPUTS: usize = 1 << 16;
 
-/// What a command reads and writes.
+/// Inputs and outputs of a command.
 pub(crate) struct Outputs {
     force: bool,
     inputs: Vec<Named>,
@@ -35,7 +35,7 @@ pub(crate) struct Outputs {
     standard: Option<Named>,
 }
 
-/// A place that a command may write to: nothing is there yet.
+/// An output of a command that has been checked but not created.
 pub(crate) struct Place {
     path: PathBuf,
     target: Target,
@@ -43,7 +43,7 @@ pub(crate) struct Place {
     part: Option<Part>,
 }
 
-/// A file that is being written. One that is dropped before [`finish`](Self::finish) was never there.
+/// A file that is being written. If it is dropped before [`finish`](Self::finish), nothing is left of it.
 pub(crate) struct Output {
     path: PathBuf,
     to: To,
@@ -55,14 +55,14 @@ enum To {
 }
 
 impl Outputs {
-    /// Of a command that writes over files only where `force` says so.
+    /// Starts without inputs and outputs. With `force`, existing files may be overwritten.
     pub(crate) fn new(force: bool) -> Outputs {
         let standard = output::standard().and_then(|file| file.metadata()).ok();
         let standard = standard.and_then(|about| Named::of_stream(&about));
         Outputs { force, inputs: Vec::new(), claimed: Vec::new(), standard }
     }
 
-    /// The command reads this file (`-`: standard input), or the files of this folder and those in it.
+    /// Adds an input: this file (`-`: standard input), or the result files of this folder and of its subfolders.
     pub(crate) fn reads(&mut self, path: &Path) {
         if path.is_dir() {
             let mut left = MAX_INPUTS;
@@ -75,7 +75,7 @@ impl Outputs {
         }
     }
 
-    /// Results stand in a folder, or one level below. What is no result is not read, so it may be written.
+    /// Adds the `.csv` files of a folder and of the folders in it. Other files are not read, and may be written.
     fn reads_folder(&mut self, folder: &Path, levels: usize, left: &mut usize) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
@@ -91,15 +91,15 @@ impl Outputs {
         }
     }
 
-    /// The place that an argument names, where it was given: see [`claim`](Self::claim).
+    /// Claims the path of an optional argument: see [`claim`](Self::claim).
     pub(crate) fn claim_if(&mut self, flag: &str, path: Option<&Path>) -> Result<Option<Place>, Failure> {
         path.map(|path| self.claim(flag, path)).transpose()
     }
 
-    /// The place that the argument `flag` names. All of a command are claimed before the first is opened.
+    /// Claims the path that the argument `flag` names. A command claims all its outputs before it opens the first.
     ///
     /// # Errors
-    /// Where it is an input, another output, or a file that may not be written over.
+    /// The path is an input, another output, or an existing file that must not be overwritten.
     pub(crate) fn claim(&mut self, flag: &str, path: &Path) -> Result<Place, Failure> {
         let target = place::target(path, self.standard.as_ref()).map_err(|e| failed(path, &e))?;
         if let Some(named) = target.named() {
@@ -109,7 +109,7 @@ impl Outputs {
             Target::File { there: Some(_), .. } if !self.force => {
                 return Err(Failure::Run(format!("{} exists: --force overwrites it", path.display())));
             }
-            // Who may write to a folder may put another file in place of one that is not theirs to write.
+            // Write access to the folder would allow replacing a file that is itself read-only.
             Target::File { path: there, there: Some(_) } => {
                 may_write(there).map_err(|e| Failure::Run(refused(path, &e)))?;
             }
@@ -119,7 +119,7 @@ impl Outputs {
         Ok(Place { path: path.to_owned(), target, force: self.force, part: None })
     }
 
-    /// A file that the command writes by itself: no other output may be there.
+    /// Claims a file that the command writes by other means, so that no other output can have this path.
     pub(crate) fn claim_own(&mut self, flag: &str, path: &Path) -> Result<(), Failure> {
         Named::of(path).map_or(Ok(()), |named| self.reserve(flag, path, named))
     }
@@ -127,15 +127,15 @@ impl Outputs {
     fn reserve(&mut self, flag: &str, path: &Path, named: Named) -> Result<(), Failure> {
         let shown = format!("{flag} {}", path.display());
         if self.inputs.iter().any(|input| input.is(&named)) {
-            let why = "it is an input of this command, which is not overwritten";
+            let why = "the file is an input of this command, and is not overwritten";
             return Err(Failure::usage(format!("{shown}: {why}")));
         }
         if self.standard.as_ref().is_some_and(|out| out.is(&named)) {
-            let why = "standard output goes there too: legal are two different files, or `-` for both";
+            let why = "standard output goes to this file too, expected two different files, or `-` for both";
             return Err(Failure::usage(format!("{shown}: {why}")));
         }
         if let Some((other, _)) = self.claimed.iter().find(|(_, other)| other.is(&named)) {
-            let why = "one file for two outputs: legal are different ones";
+            let why = "two outputs to one file, expected different files";
             return Err(Failure::usage(format!("{other} and {shown}: {why}")));
         }
         self.claimed.push((shown, named));
@@ -148,7 +148,7 @@ impl Place {
     /// [`open`](Self::open), which waits for a reader.
     ///
     /// # Errors
-    /// Those of the file system; another run writes the file.
+    /// Those of the file system; another run is writing the file.
     pub(crate) fn prepare(mut self) -> Result<Place, Failure> {
         if let Target::File { path, .. } = &self.target {
             self.part = Some(Part::begin(path.clone(), self.force).map_err(|e| failed(&self.path, &e))?);
@@ -156,7 +156,7 @@ impl Place {
         Ok(self)
     }
 
-    /// Begins to write, in folders that are made where they are not there.
+    /// Opens the output for writing. Missing folders are created.
     ///
     /// # Errors
     /// Those of the file system.
@@ -164,7 +164,7 @@ impl Place {
         let Place { path, target, force, part } = self;
         let to = match target {
             Target::Standard => output::standard().map(To::Direct),
-            // A pipe; what is read by nobody has no end of waiting.
+            // A pipe. Opening one that has no reader would block.
             Target::Device(Some(_)) => Ok(To::Direct(pipe::open(&path)?)),
             Target::Device(None) => OpenOptions::new().write(true).open(&path).map(To::Direct),
             Target::File { path: target, .. } => {
@@ -175,7 +175,7 @@ impl Place {
         Ok(Output { path, to })
     }
 
-    /// Writes `text`, and no more.
+    /// Writes `text` as the whole output.
     ///
     /// # Errors
     /// Those of the file system.
@@ -187,10 +187,10 @@ impl Place {
 }
 
 impl Output {
-    /// It is whole: it takes its name.
+    /// Completes the output: a file gets its name.
     ///
     /// # Errors
-    /// Those of the file system; a file that has come there meanwhile, where it may not be written over.
+    /// Those of the file system; another file has appeared under the name, and must not be overwritten.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         let done = match &mut self.to {
             To::Direct(file) => file.flush(),
@@ -199,7 +199,7 @@ impl Output {
         done.map_err(|e| self.failed(&e))
     }
 
-    /// A file that writes to the same place, for what must own what it writes to.
+    /// Returns another handle to the same output, for code that needs an owned file.
     ///
     /// # Errors
     /// Those of the system.
@@ -210,7 +210,7 @@ impl Output {
         }
     }
 
-    /// What an error of writing it is to the user: none where its reader has left.
+    /// Returns the failure for a write error. A reader that has closed a pipe is no error for the user.
     pub(crate) fn failed(&self, error: &io::Error) -> Failure {
         failed(&self.path, error)
     }
@@ -232,7 +232,7 @@ impl Write for Output {
     }
 }
 
-/// What an error at a file is to the user; none where the reader of an output has left.
+/// Returns the failure for an I/O error of a file. A closed reader of an output is no error for the user.
 pub(crate) fn failed(path: &Path, error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::ReaderLeft,
@@ -244,11 +244,11 @@ pub(crate) fn failed(path: &Path, error: &io::Error) -> Failure {
 }
 
 /// # Errors
-/// Where this process may not write to the file.
+/// This process may not write to the file.
 fn may_write(path: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).open(path).map(drop)
 }
 
 fn refused(path: &Path, error: &io::Error) -> String {
-    format!("{}: {error}: --force overwrites only what may be written to", path.display())
+    format!("{}: {error}: --force overwrites only writable files", path.display())
 }

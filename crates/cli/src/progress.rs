@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bars and spinners on standard error, drawn only where that is a terminal. Never decides what is worth showing.
+//! Progress bars and spinners on standard error, drawn only if it is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar; `template` is in indicatif's words. Its length is set by whoever knows it.
+/// Returns a bar with a `template` of indicatif. The caller sets its length.
 pub(crate) fn bar(template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template);
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// Makes a bar of a spinner, as soon as it is known how much there is to do.
+/// Turns a spinner into a bar once the amount of work is known.
 pub(crate) fn measure(bar: &ProgressBar, template: &str, length: u64) {
     if bar.length() != Some(length)
         && let Ok(style) = ProgressStyle::with_template(template)
@@ -19,7 +19,7 @@ pub(crate) fn measure(bar: &ProgressBar, template: &str, length: u64) {
     }
 }
 
-/// Something that turns while nobody knows how long it takes.
+/// Returns a spinner, for work of unknown length.
 pub(crate) fn spinner(template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template);
     ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Base Address Registers (`PCIe 5.0 §7.5.1.2.1`): what one asks for, and the window it is set to. Never decodes an
-//! access.
+//! Base Address Registers (`PCIe 5.0 §7.5.1.2.1`): the size and kind that a function requests, and the window that
+//! software assigned. Decoding accesses is the caller's job.
 
 use crate::header::{TYPE_0_HEADER, type0};
 use crate::register::Register;
 
-/// Names a Base Address Register: 0 to 5. Calls that take one take its number too.
+/// Number of a Base Address Register, 0 to 5. Methods that take one also take a `u8`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BarIndex(pub u8);
 
@@ -15,10 +15,10 @@ impl From<u8> for BarIndex {
     }
 }
 
-/// A Base Address Register as its function wants it.
+/// A Base Address Register, as the function declares it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bar {
-    /// Which space, and how wide the register is.
+    /// Address space and width.
     pub kind: BarKind,
     /// Bytes, a power of two.
     pub size: u64,
@@ -26,21 +26,21 @@ pub struct Bar {
     pub prefetchable: bool,
 }
 
-/// Which space a BAR maps, and how wide the register is.
+/// Address space and width of a BAR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BarKind {
-    /// Memory, anywhere in 32 bits; 128 B to 2 GiB.
+    /// Memory BAR below 4 GiB; 128 B to 2 GiB.
     Memory32,
-    /// Memory, anywhere in 64 bits; takes this register and the next; 128 B to 2^63 B.
+    /// Memory BAR at any 64-bit address; uses this register and the next; 128 B to 2^63 B.
     Memory64,
     /// I/O; 4 to 256 B.
     Io,
 }
 
-/// Where a BAR stands in its space.
+/// Window of a BAR in its address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BarWindow {
-    /// Which space.
+    /// Address space and width of the BAR.
     pub kind: BarKind,
     /// Address of the first byte.
     pub address: u64,
@@ -51,29 +51,29 @@ pub struct BarWindow {
 }
 
 impl Bar {
-    /// A 32-bit memory BAR of `size` bytes.
+    /// Returns a 32-bit memory BAR of `size` bytes.
     pub const fn memory32(size: u64) -> Bar {
         Bar { kind: BarKind::Memory32, size, prefetchable: false }
     }
 
-    /// A 64-bit memory BAR of `size` bytes.
+    /// Returns a 64-bit memory BAR of `size` bytes.
     pub const fn memory64(size: u64) -> Bar {
         Bar { kind: BarKind::Memory64, size, prefetchable: false }
     }
 
-    /// An I/O BAR of `size` bytes.
+    /// Returns an I/O BAR of `size` bytes.
     pub const fn io(size: u64) -> Bar {
         Bar { kind: BarKind::Io, size, prefetchable: false }
     }
 
-    /// The same, prefetchable.
+    /// Marks the BAR as prefetchable.
     #[must_use]
     pub const fn prefetchable(mut self) -> Bar {
         self.prefetchable = true;
         self
     }
 
-    /// True where the specification allows this size for this kind.
+    /// True if the specification allows this size for this kind.
     pub const fn size_is_legal(&self) -> bool {
         let (min, max) = match self.kind {
             BarKind::Memory32 => (128, 1 << 31),
@@ -83,7 +83,7 @@ impl Bar {
         self.size.is_power_of_two() && self.size >= min && self.size <= max
     }
 
-    /// Bits 3:0 (1:0 of an I/O BAR), which are read-only and say what it is.
+    /// Bits 3:0 (1:0 of an I/O BAR), which are read-only and encode the BAR's kind.
     pub const fn type_bits(&self) -> u32 {
         let prefetch = if self.prefetchable { 0b1000 } else { 0 };
         match self.kind {
@@ -104,7 +104,7 @@ impl Bar {
 }
 
 impl Bar {
-    /// The low and the high register; the second counts only for a 64-bit BAR.
+    /// The low and the high register; the second is used only by a 64-bit BAR.
     pub(crate) const fn registers(&self) -> [Register; 2] {
         let (low, high) = self.address_bits();
         [
@@ -114,13 +114,13 @@ impl Bar {
     }
 }
 
-/// True where an Expansion ROM may have this many bytes (`PCIe 5.0 §7.5.1.2.4`).
+/// True if an Expansion ROM may have this many bytes (`PCIe 5.0 §7.5.1.2.4`).
 pub(crate) const fn rom_size_is_legal(size: u32) -> bool {
     size.is_power_of_two() && size >= 2 << 10 && size <= 16 << 20
 }
 
 impl BarWindow {
-    /// The offset of `address` in the window, where `len` bytes from there on all lie in it.
+    /// Returns the offset of `address` in the window if all `len` bytes from `address` lie in it.
     pub const fn offset_of(&self, address: u64, len: u64) -> Option<u64> {
         if address < self.address {
             return None;

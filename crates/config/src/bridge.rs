@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a type 1 header forwards (`PCIe 5.0 §7.5.1.3`): bus numbers and windows, as software has set them. Never forwards
-//! anything.
+//! Forwarding rules of a bridge (type 1 header, `PCIe 5.0 §7.5.1.3`): its bus numbers and windows, as software has set them.
+//! This module only answers questions; the caller forwards.
 
 use crate::header::{bridge_control, command};
 
-/// How wide a bridge's I/O window is.
+/// Width of a bridge's I/O window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoWindow {
-    /// None: I/O Base and Limit are read-only zero.
+    /// Absent: I/O Base and Limit are read-only zero.
     None,
     /// Within the first 64 KiB.
     Bits16,
@@ -15,18 +15,18 @@ pub enum IoWindow {
     Bits32,
 }
 
-/// How wide a bridge's prefetchable window is.
+/// Width of a bridge's prefetchable window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PrefetchableWindow {
-    /// None: its registers are read-only zero.
+    /// Absent: its registers are read-only zero.
     None,
     /// Below 4 GiB.
     Bits32,
-    /// Anywhere.
+    /// At any 64-bit address.
     Bits64,
 }
 
-/// The windows that a bridge has, beside bus numbers and the memory window, which every one has.
+/// The optional windows of a bridge. Every bridge also has bus numbers and the memory window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BridgeLayout {
     /// The I/O window.
@@ -45,7 +45,7 @@ impl Default for BridgeLayout {
 /// A window: its first and its last address.
 pub type Window = (u64, u64);
 
-/// What a bridge forwards, as its registers say now. Addresses are bytes, both ends included.
+/// Forwarding rules of a bridge, read from its registers. Windows are byte addresses, both ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BridgeWindows {
     /// Primary Bus Number.
@@ -54,11 +54,11 @@ pub struct BridgeWindows {
     pub secondary: u8,
     /// Subordinate Bus Number.
     pub subordinate: u8,
-    /// The I/O window; `None` where it is closed (base above limit) or absent.
+    /// The I/O window; `None` if it is closed (base above limit) or absent.
     pub io: Option<Window>,
-    /// The memory window; `None` where it is closed.
+    /// The memory window; `None` if it is closed.
     pub memory: Option<Window>,
-    /// The prefetchable memory window; `None` where it is closed or absent.
+    /// The prefetchable memory window; `None` if it is closed or absent.
     pub prefetchable: Option<Window>,
     /// I/O Space Enable of Command: forwards I/O downstream.
     pub io_enable: bool,
@@ -89,42 +89,42 @@ const fn within(window: Option<Window>, address: u64) -> bool {
 }
 
 impl BridgeWindows {
-    /// True where `bus` lies behind the bridge. A Secondary Bus Number of zero, as it is after reset, claims none.
+    /// True if `bus` is below the bridge. A Secondary Bus Number of zero, its value after reset, claims no bus.
     pub const fn claims_bus(&self, bus: u8) -> bool {
         self.secondary != 0 && self.secondary <= bus && bus <= self.subordinate
     }
 
-    /// True where a memory request to `address` from above is forwarded down: Memory Space Enable is set and a window (or
-    /// VGA Enable) holds it.
+    /// True if the bridge forwards a memory request to `address` downstream: Memory Space Enable is set, and a window
+    /// or VGA Enable claims the address.
     pub const fn claims_memory(&self, address: u64) -> bool {
         self.memory_enable && self.holds_memory(address)
     }
 
-    /// True where `address` is one of those behind the bridge, whether or not memory is enabled: a request from below to
-    /// such an address is not forwarded up.
+    /// True if `address` is in a memory window of the bridge (or claimed by VGA Enable), whether or not memory is
+    /// enabled. A request from below to such an address is not forwarded upstream.
     pub const fn holds_memory(&self, address: u64) -> bool {
         within(self.memory, address)
             || within(self.prefetchable, address)
             || self.vga_enable && within(Some(VGA_MEMORY), address)
     }
 
-    /// True where an I/O request to `address` from above is forwarded down: I/O Space Enable is set, and the window holds
-    /// it and ISA Enable leaves it in, or VGA Enable claims it.
+    /// True if the bridge forwards an I/O request to `address` downstream: I/O Space Enable is set, and either the I/O
+    /// window contains the address and ISA Enable does not exclude it, or VGA Enable claims it.
     pub const fn claims_io(&self, address: u64) -> bool {
         self.io_enable && self.holds_io(address)
     }
 
-    /// True where the I/O `address` is one of those behind the bridge, whether or not I/O is enabled.
+    /// True if the I/O `address` is below the bridge, whether or not I/O is enabled.
     pub const fn holds_io(&self, address: u64) -> bool {
         within(self.io, address) && !self.isa_leaves_out(address) || self.vga_claims(address)
     }
 
-    /// The upper 768 bytes of each KiB below 64 KiB (`PCIe 5.0 Table 7-12`, ISA Enable).
+    /// True for the upper 768 bytes of each KiB below 64 KiB if ISA Enable is set (`PCIe 5.0 Table 7-12`).
     const fn isa_leaves_out(&self, address: u64) -> bool {
         self.isa_enable && address < 1 << 16 && address & 0x300 != 0
     }
 
-    /// Without 16-bit decode, bits 15:10 of a port do not count.
+    /// True if VGA Enable claims the port. Without 16-bit decode, address bits 15:10 are ignored.
     const fn vga_claims(&self, address: u64) -> bool {
         if !self.vga_enable || address >= 1 << 16 {
             return false;
@@ -133,7 +133,7 @@ impl BridgeWindows {
         within(Some(VGA_PORTS[0]), port) || within(Some(VGA_PORTS[1]), port)
     }
 
-    /// From the registers of a type 1 header.
+    /// Reads the registers of a type 1 header.
     pub(crate) fn read(layout: BridgeLayout, word: impl Fn(u16) -> u32) -> BridgeWindows {
         use crate::header::{self, type1};
         let [primary, secondary, subordinate, _] = word(type1::BUS_NUMBERS).to_le_bytes();
@@ -170,14 +170,14 @@ fn window(first: u64, last: u64) -> Option<Window> {
     (first <= last).then_some((first, last))
 }
 
-/// Granules of 4 KiB: bits 15:12 in each byte's upper half, bits 31:16 in the upper registers.
+/// I/O window in granules of 4 KiB: bits 15:12 in each byte's upper half, bits 31:16 in the upper registers.
 fn io_window(kind: IoWindow, low: u32, upper: u32) -> Option<Window> {
     let base = u64::from(low & 0xf0) << 8 | u64::from(upper & 0xffff) << 16;
     let limit = u64::from(low & 0xf000) | 0xfff | u64::from(upper >> 16) << 16;
     if kind == IoWindow::None { None } else { window(base, limit) }
 }
 
-/// Granules of 1 MiB: bits 31:20 in each half's upper 12 bits, bits 63:32 in the upper registers.
+/// Memory window in granules of 1 MiB: bits 31:20 in each half's upper 12 bits, bits 63:32 in the upper registers.
 fn memory_window(low: u32, base_upper: u32, limit_upper: u32) -> Option<Window> {
     let base = u64::from(low & 0xfff0) << 16 | u64::from(base_upper) << 32;
     let limit = u64::from(low & 0xfff0_0000) | 0xf_ffff | u64::from(limit_upper) << 32;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lays a configuration space out: header, Base Address Registers, capabilities and their chains. Never changes one that
-//! exists.
+//! Lays out a new configuration space: header, Base Address Registers, capabilities and their lists.
 
 use crate::bar::{Bar, BarIndex, BarKind, rom_size_is_legal};
 use crate::bridge::{BridgeLayout, IoWindow, PrefetchableWindow};
@@ -17,7 +16,7 @@ use thiserror::Error;
 /// First DW that capabilities may take: byte 40h.
 const FIRST_CAPABILITY: u16 = 0x40 / 4;
 
-/// Who a function says it is.
+/// Identification registers of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Identity {
     /// Vendor ID.
@@ -34,36 +33,34 @@ pub struct Identity {
     pub subsystem: u16,
 }
 
-/// Why a configuration space cannot be laid out.
+/// Reason why a configuration space cannot be laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum BuildError {
-    /// Vendor ID and Device ID mean something else to whoever reads them.
+    /// Vendor ID and Device ID are reserved values.
     #[error(
-        "vendor {0:#06x}, device {1:#06x}: legal are all but vendor 0xffff, which says that there is no function, and both \
-         0x0001 and 0xffff, which say that it is not ready"
+        "vendor {0:#06x}, device {1:#06x}, expected all but vendor 0xffff (function absent) and vendor 0x0001 with \
+         device 0xffff (function not ready)"
     )]
     Identity(u16, u16),
-    /// No such BAR, or a 64-bit one in the last register.
+    /// There is no such BAR, or a 64-bit BAR is in the last register.
     #[error(
-        "BAR {0}: legal are 0 to 5 (bridges: 0 and 1; virtual functions: none), not the last for a 64-bit one"
+        "BAR {0}, expected 0 to 5 (bridges: 0 and 1; virtual functions have no BARs), not the last for a 64-bit one"
     )]
     BarIndex(u8),
     /// The register belongs to another BAR.
     #[error("BAR {0} is taken by another BAR (a 64-bit one takes two)")]
     BarTaken(u8),
-    /// The size is no power of two, or out of range.
-    #[error(
-        "BAR {0} of {1} bytes: legal are powers of two, 128 B to 2 GiB (64-bit: 2^63 B; I/O: 4 to 256 B)"
-    )]
+    /// The BAR's size is not a power of two, or is out of range.
+    #[error("BAR {0} of {1} bytes, expected powers of two, 128 B to 2 GiB (64-bit: 2^63 B; I/O: 4 to 256 B)")]
     BarSize(u8, u64),
-    /// The Expansion ROM's size.
-    #[error("Expansion ROM of {0} bytes: legal are powers of two, 2 KiB to 16 MiB")]
+    /// The Expansion ROM's size is illegal.
+    #[error("Expansion ROM of {0} bytes, expected powers of two, 2 KiB to 16 MiB")]
     RomSize(u32),
-    /// MSI vectors.
-    #[error("{0} MSI vectors: legal are 1, 2, 4, 8, 16, 32")]
+    /// The number of MSI vectors is illegal.
+    #[error("{0} MSI vectors, expected 1, 2, 4, 8, 16, 32")]
     MsiVectors(u8),
-    /// MSI-X vectors.
-    #[error("{0} MSI-X vectors: legal are 1 to 2048")]
+    /// The number of MSI-X vectors is illegal.
+    #[error("{0} MSI-X vectors, expected 1 to 2048")]
     MsixVectors(u16),
     /// An MSI-X structure does not fit its BAR.
     #[error("MSI-X structure at offset {1:#x} of BAR {0}: must be 8 B aligned and lie within a memory BAR")]
@@ -71,28 +68,28 @@ pub enum BuildError {
     /// The MSI-X table and the Pending Bit Array share bytes.
     #[error("the MSI-X table and its Pending Bit Array overlap")]
     MsixOverlap,
-    /// Interrupt Pin.
-    #[error("interrupt pin {0}: legal are 1 (INTA) to 4 (INTD)")]
+    /// The Interrupt Pin is illegal.
+    #[error("interrupt pin {0}, expected 1 (INTA) to 4 (INTD)")]
     InterruptPin(u8),
-    /// The PCI Express capability names a port type of the other header type.
+    /// The port type does not fit the header type.
     #[error(
         "port type {0:?}: bridges (root, upstream, downstream ports) need a type 1 header, others a type 0 one"
     )]
     PortType(pcie::PortType),
-    /// The PCI Express capability claims what its port type cannot have.
+    /// The PCI Express capability has a feature that its port type cannot have.
     #[error("PCI Express capability of port type {0:?} has {1}")]
     Pcie(pcie::PortType, &'static str),
     /// A vendor-specific capability is too long.
-    #[error("vendor-specific capability of {0} bytes: legal are 0 to 252")]
+    #[error("vendor-specific capability of {0} bytes, expected 0 to 252")]
     VendorBytes(usize),
     /// A capability does not fit below 100h.
     #[error("capability {id:#04x} of {bytes} bytes at {at:#x}: capabilities end at 100h")]
     NoRoom {
         /// Capability ID.
         id: u8,
-        /// Where it would begin.
+        /// Offset at which it would begin, in bytes.
         at: u16,
-        /// How long it is.
+        /// Length in bytes.
         bytes: u16,
     },
     /// An extended capability does not fit below 1000h.
@@ -100,25 +97,25 @@ pub enum BuildError {
     NoRoomExtended {
         /// Extended Capability ID.
         id: u16,
-        /// Where it would begin.
+        /// Offset at which it would begin, in bytes.
         at: u16,
-        /// How long it is.
+        /// Length in bytes.
         bytes: u32,
     },
-    /// A capability that may be there once is there twice.
+    /// An extended capability that may occur once is declared twice.
     #[error("extended capability {0:#06x} is declared twice")]
     Twice(u16),
-    /// An extended capability of no registers or with an ID or version out of range.
+    /// An extended capability has no registers, or its ID or version is out of range.
     #[error(
         "extended capability {0:#06x} version {1}: needs at least one register; legal versions are 1 to 15"
     )]
     Empty(u16, u8),
-    /// A declaration of an extended capability is not legal.
+    /// An extended capability is declared with illegal values.
     #[error("extended capability {id:#06x}: {why}")]
     Extended {
-        /// Extended Capability ID.
+        /// The illegal value, and the legal ones.
         id: u16,
-        /// What is wrong, and what is legal.
+        /// The illegal value, and the legal ones.
         why: &'static str,
     },
 }
@@ -132,8 +129,8 @@ pub(crate) struct Extended {
 }
 
 /// Builds a [`ConfigSpace`]. Capabilities are chained in the order PM, MSI, PCI Express, MSI-X, Subsystem ID, then
-/// vendor-specific ones; extended ones in the order in which they were added. One declared again replaces the earlier
-/// declaration, unless it says otherwise.
+/// vendor-specific ones. Extended capabilities keep the order in which they were added. A repeated declaration replaces the
+/// earlier one unless a method says otherwise.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
@@ -152,20 +149,20 @@ pub struct Builder {
     vendor: Vec<Vendor>,
     pub(crate) extended: Vec<Extended>,
     pub(crate) layouts: Layouts,
-    /// The first wrong declaration that a method met; told by [`Builder::build`].
+    /// The first illegal declaration, which [`Builder::build`] returns as an error.
     pub(crate) fault: Option<BuildError>,
-    /// The DW where capabilities begin.
+    /// DW of the first capability.
     first_capability: u16,
 }
 
 impl Builder {
-    /// A function with a type 0 header, without BARs and capabilities.
+    /// Returns a builder for a function with a type 0 header, without BARs or capabilities.
     pub const fn type0(identity: Identity) -> Builder {
         Builder::new(identity, HeaderKind::Type0)
     }
 
-    /// A bridge: a function with a type 1 header, without BARs and capabilities, with a 32-bit I/O window and a 64-bit
-    /// prefetchable one.
+    /// Returns a builder for a bridge: a type 1 header without BARs or capabilities, with a 32-bit I/O window and a 64-bit
+    /// prefetchable window.
     pub const fn type1(identity: Identity) -> Builder {
         Builder::new(identity, HeaderKind::Type1)
     }
@@ -192,13 +189,13 @@ impl Builder {
         }
     }
 
-    /// Capabilities begin at DW `register_dw`, 16 to 63, in place of 16: registers before it are of no capability, and read zero.
+    /// Places the first capability at DW `register_dw`, 16 to 63, instead of 16. The registers before it read zero.
     pub fn capabilities_at(mut self, register_dw: u16) -> Builder {
         self.first_capability = register_dw.clamp(FIRST_CAPABILITY, FIRST_EXTENDED - 1);
         self
     }
 
-    /// The windows of a bridge; without meaning for others.
+    /// Sets the windows of a bridge. Has no effect on other functions.
     pub fn bridge(mut self, layout: BridgeLayout) -> Builder {
         self.bridge = layout;
         self
@@ -222,13 +219,13 @@ impl Builder {
         self
     }
 
-    /// Says in Header Type that the device has several functions.
+    /// Sets the Multi-Function Device bit of Header Type.
     pub fn multi_function(mut self) -> Builder {
         self.multi_function = true;
         self
     }
 
-    /// Adds the Power Management capability as [`PmLayout::default`] has it.
+    /// Adds the Power Management capability with [`PmLayout::default`].
     pub fn power_management(self) -> Builder {
         self.power_management_with(PmLayout::default())
     }
@@ -245,7 +242,7 @@ impl Builder {
         self
     }
 
-    /// What else the MSI capability has.
+    /// Sets the optional parts of the MSI capability.
     pub fn msi_options(mut self, options: MsiOptions) -> Builder {
         self.msi_options = options;
         self
@@ -263,28 +260,30 @@ impl Builder {
         self
     }
 
-    /// Adds a vendor-specific capability, beside those that there are; read-only.
+    /// Adds a read-only vendor-specific capability. A function may have several.
     pub fn vendor_specific(mut self, bytes: &[u8]) -> Builder {
         self.vendor.push(Vendor::Bytes(bytes.to_vec()));
         self
     }
 
-    /// The same, with so many registers of the device's own behind its header, 1 to 62: configuration requests to them reach
-    /// the device.
+    /// Adds a vendor-specific capability with `registers` device registers after its header, 1 to 62. Configuration requests
+    /// to them reach the device.
     pub fn vendor_specific_registers(mut self, registers: u8) -> Builder {
         self.vendor.push(Vendor::Device(registers));
         self
     }
 
-    /// Adds what nearly every function has, where it is not declared already: Power Management and Advanced Error Reporting.
+    /// Adds Power Management and Advanced Error Reporting, which nearly every function has, unless they are already
+    /// declared.
     pub fn usual(self) -> Builder {
         let with_power = if self.power_management.is_none() { self.power_management() } else { self };
         let reports = with_power.extended.iter().any(|e| e.id == aer::ID);
         if reports { with_power } else { with_power.advanced_error_reporting() }
     }
 
-    /// Adds an extended capability of `registers`, whose first one is its header: ID, version and next pointer are filled
-    /// in. Behind it may be registers of the device's own ([`Register::of_device`]), as a mailbox has them. One that is there already, except a vendor's (000Bh, 0023h), is refused.
+    /// Adds an extended capability. `registers` includes the header, whose ID, version and next pointer are filled in. The
+    /// other registers may be the device's own ([`Register::of_device`]), for example a mailbox. A second capability with
+    /// the same ID is an error, except for vendor capabilities (000Bh, 0023h).
     pub fn add_extended(mut self, id: u16, version: u8, registers: Vec<Register>) -> Builder {
         const VSEC: u16 = 0x000b;
         const DVSEC: u16 = 0x0023;
@@ -292,7 +291,7 @@ impl Builder {
             self.fault = self.fault.or(Some(BuildError::Twice(id)));
         }
         if registers.first().is_some_and(Register::is_device) {
-            let why = "its first register is its header, which is not the device's to answer";
+            let why = "its first register is its header, which cannot be a device register";
             self.fault = self.fault.or(Some(BuildError::Extended { id, why }));
         }
         self.extended.push(Extended { id, version, registers });
@@ -309,10 +308,10 @@ impl Builder {
         self
     }
 
-    /// The configuration space, as it is after a fundamental reset.
+    /// Returns the configuration space as it is after a fundamental reset.
     ///
     /// # Errors
-    /// Where a declaration is not legal, or there is no room for all capabilities.
+    /// If a declaration is illegal, or the capabilities do not fit.
     pub fn build(self) -> Result<ConfigSpace, BuildError> {
         self.settle_extended()?.lay_out()
     }
@@ -332,9 +331,9 @@ impl Builder {
         Ok(ConfigSpace::from_parts(registers, parts))
     }
 
-    /// FFFFh is no Vendor ID (`PCI Local Bus 3.0 §6.2.1`): reads of it are how software learns that nothing is there
-    /// (`PCIe 5.0 §2.3.2`). 0001h is the PCI-SIG's, for functions that are not ready, with all ones behind it. Virtual
-    /// functions show neither ID (`§9.3.4.1.1`).
+    /// Rejects reserved IDs. Vendor ID FFFFh means that no function is present (`PCI Local Bus 3.0 §6.2.1`, `PCIe 5.0
+    /// §2.3.2`). Vendor ID 0001h with all ones as Device ID means that the function is not ready. Virtual functions show
+    /// neither ID (`§9.3.4.1.1`).
     fn check_identity(&self) -> Result<(), BuildError> {
         let Identity { vendor, device, .. } = self.identity;
         let taken = vendor == u16::MAX || self.id() == header::NOT_READY;
@@ -344,7 +343,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Vendor ID and Device ID as their register has them.
+    /// Vendor ID and Device ID as one DW.
     fn id(&self) -> u32 {
         u32::from(self.identity.vendor) | u32::from(self.identity.device) << 16
     }
@@ -389,7 +388,7 @@ impl Builder {
         pcie.fault().map_or(Ok(()), |why| Err(BuildError::Pcie(pcie.port, why)))
     }
 
-    /// The registers of the header, without BARs; 64 in all.
+    /// The header's registers without BARs, 64 in all.
     fn header(&self) -> Vec<Register> {
         let id = &self.identity;
         let multi = if self.multi_function { header::MULTI_FUNCTION } else { 0 };
@@ -422,7 +421,7 @@ impl Builder {
         all
     }
 
-    /// Windows are closed after reset: their base is above their limit.
+    /// After reset, windows are closed: the base is above the limit.
     fn windows(&self, registers: &mut [Register]) {
         clear(registers, type0::BAR0..=type0::BAR0);
         if let Some(rom) = self.kind.rom() {
@@ -465,7 +464,7 @@ impl Builder {
             || self.names_subsystem()
     }
 
-    /// Bridges say their subsystem in a capability.
+    /// True for bridges with a subsystem: they need a capability for it.
     fn names_subsystem(&self) -> bool {
         self.kind == HeaderKind::Type1 && self.identity.subsystem_vendor != 0
     }
@@ -539,7 +538,7 @@ impl Builder {
         Ok(caps)
     }
 
-    /// Extended capabilities follow one another from 100h on.
+    /// Places extended capabilities one after another, from 100h.
     fn place_extended(&self, registers: &mut Vec<Register>) -> Result<Vec<(u16, u16)>, BuildError> {
         let mut list: Vec<(u16, u16)> = Vec::new();
         for Extended { id, version, registers: words } in &self.extended {
@@ -562,11 +561,11 @@ impl Builder {
     }
 }
 
-/// The list of capabilities below byte 100h while it grows.
+/// The list of capabilities below byte 100h, while it is being built.
 struct Chain<'a> {
     registers: &'a mut [Register],
     next_free: u16,
-    /// DW of the capability to link the next one to; none: the Capabilities Pointer.
+    /// DW of the capability that the next one is linked to; `None` for the Capabilities Pointer.
     link: Option<u16>,
     list: Vec<(u8, u16)>,
 }
@@ -593,12 +592,12 @@ impl Chain<'_> {
     }
 }
 
-/// Sets bits, now and for every reset.
+/// Sets bits in the current value and in the reset value.
 fn preset(registers: &mut [Register], at: u16, bits: u32) {
     registers[usize::from(at)].preset(bits);
 }
 
-/// Takes registers away: they read zero.
+/// Removes registers: they read zero.
 fn clear(registers: &mut [Register], range: std::ops::RangeInclusive<u16>) {
     for at in range {
         registers[usize::from(at)] = Register::default();

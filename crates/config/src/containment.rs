@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Downstream Port Containment (`PCIe 5.0 §6.2.10`): what triggers it, what it signals, what it logs. Never takes a link
-//! down: while [`DpcState::triggered`] holds, the port's owner keeps it down.
+//! Downstream Port Containment (`PCIe 5.0 §6.2.10`): its triggers, signals and logs. This module never takes a link
+//! down: the port's owner keeps it down while [`DpcState::triggered`] holds.
 
 use crate::ext::dpc::{self, control, status};
 use crate::register::{get, put};
 use crate::{ConfigSpace, ErrorMessage};
 use tlp::Bdf;
 
-/// What triggers containment (`PCIe 5.0 Table 7-238`, DPC Trigger Reason).
+/// Cause of containment (`PCIe 5.0 Table 7-238`, DPC Trigger Reason).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DpcReason {
     /// The port itself found an unmasked uncorrectable error.
     Uncorrectable,
-    /// ERR_NONFATAL of this requester came from below.
+    /// ERR_NONFATAL from this requester was received from below.
     NonFatalMessage(Bdf),
-    /// ERR_FATAL of this requester came from below.
+    /// ERR_FATAL from this requester was received from below.
     FatalMessage(Bdf),
     /// An RP PIO error: a request of the root complex through this root port failed.
     RpPio,
@@ -23,7 +23,7 @@ pub enum DpcReason {
 }
 
 impl DpcReason {
-    /// DPC Trigger Reason, its extension and DPC Error Source ID, in place in the DW of DPC Status.
+    /// DPC Trigger Reason, its extension and DPC Error Source ID, in their positions in the DW of DPC Status.
     const fn bits(self) -> u32 {
         match self {
             DpcReason::Uncorrectable => put(status::REASON, 0b00),
@@ -39,29 +39,29 @@ impl DpcReason {
     }
 }
 
-/// Containment as software and errors have set it.
+/// Containment state, as set by software and errors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DpcState {
     /// DPC Trigger Enable is not 00b.
     pub enabled: bool,
-    /// DPC Trigger Status: the link below is to be down.
+    /// DPC Trigger Status: the link below must be down.
     pub triggered: bool,
-    /// DPC Completion Control: requests to what is contained are completed with UR; else with CA.
+    /// DPC Completion Control: requests to the contained part are completed with UR if set, with CA if clear.
     pub completes_unsupported: bool,
     /// Poisoned TLP Egress Blocking Enable.
     pub poisoned_egress_blocking: bool,
 }
 
-/// What a trigger asks the port to send.
+/// Signals that a trigger makes the port send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DpcSignal {
-    /// DPC Interrupt Message Number, where an interrupt is due.
+    /// DPC Interrupt Message Number, if an interrupt is due.
     pub interrupt: Option<u8>,
     /// ERR_COR is due.
     pub correctable: bool,
 }
 
-/// The request of a root complex that failed.
+/// Kind of a failed request of the root complex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RpPioRequest {
     /// A configuration request.
@@ -72,7 +72,7 @@ pub enum RpPioRequest {
     Memory = 16,
 }
 
-/// How it failed.
+/// Kind of failure of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RpPioFailure {
     /// It was completed with UR.
@@ -83,19 +83,19 @@ pub enum RpPioFailure {
     CompletionTimeout = 2,
 }
 
-/// What else an RP PIO error asks for.
+/// Further consequences of an RP PIO error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RpPioOutcome {
     /// DPC was triggered.
     pub triggered: bool,
-    /// A System Error, by RP PIO SysError.
+    /// A System Error is due (RP PIO SysError).
     pub system_error: bool,
-    /// A synchronous exception for a read instead of all ones, by RP PIO Exception.
+    /// A read must end in a synchronous exception instead of returning all ones (RP PIO Exception).
     pub exception: bool,
 }
 
 impl ConfigSpace {
-    /// Downstream Port Containment; `None` where there is none.
+    /// Returns the Downstream Port Containment state; `None` without the capability.
     pub fn dpc(&self) -> Option<DpcState> {
         let control = self.extended_word(dpc::ID, dpc::CONTROL)?;
         let state = self.extended_word(dpc::ID, dpc::STATUS)?;
@@ -107,8 +107,8 @@ impl ConfigSpace {
         })
     }
 
-    /// An error message came from below: triggers containment where DPC Trigger Enable says so for its class, and then
-    /// the message goes no further. Returns whether it did.
+    /// Handles an error message from below: triggers containment if DPC Trigger Enable selects the message's class.
+    /// Returns true if it did; the message is then not forwarded.
     pub fn dpc_message(&mut self, message: ErrorMessage, source: Bdf) -> bool {
         match message {
             ErrorMessage::Correctable => false,
@@ -117,7 +117,7 @@ impl ConfigSpace {
         }
     }
 
-    /// Triggers containment, where it is enabled for this reason and not triggered already. Returns whether it did.
+    /// Triggers containment if it is enabled for this reason and not yet triggered. Returns true if it did.
     pub fn dpc_trigger(&mut self, reason: DpcReason) -> bool {
         let Some(DpcState { enabled: true, triggered: false, .. }) = self.dpc() else { return false };
         let control = self.extended_word(dpc::ID, dpc::CONTROL).unwrap_or(0);
@@ -131,25 +131,26 @@ impl ConfigSpace {
         true
     }
 
-    /// What a trigger since the last question asks to be sent. To be asked after [`ConfigSpace::log`], after
-    /// [`ConfigSpace::dpc_message`], and after a write whose effects hold [`DPC`](crate::Effects::DPC).
+    /// Takes the signals of the last trigger. Call it after [`ConfigSpace::log`], after [`ConfigSpace::dpc_message`],
+    /// and after a write whose effects contain [`DPC`](crate::Effects::DPC).
     pub fn poll_dpc(&mut self) -> Option<DpcSignal> {
         self.dpc_signal.take()
     }
 
-    /// The link below came up: whether DL_Active ERR_COR Enable asks for ERR_COR.
+    /// True if ERR_COR is due when the link below comes up (DL_Active ERR_COR Enable).
     pub fn dpc_link_active(&self) -> bool {
         let control = self.extended_word(dpc::ID, dpc::CONTROL).unwrap_or(0);
         control & control::DL_ACTIVE_ERR_COR != 0 && self.reports_correctable()
     }
 
-    /// DPC RP Busy: the root port still works on what was under way when it was triggered; software waits for it.
+    /// Sets DPC RP Busy: the root port is still finishing requests that were outstanding at the trigger. Software waits
+    /// for it.
     pub fn set_dpc_busy(&mut self, busy: bool) {
         self.set_extended_bits(dpc::ID, dpc::STATUS, status::RP_BUSY, if busy { !0 } else { 0 });
     }
 
-    /// Logs an RP PIO error (`PCIe 5.0 §6.2.10.3`): status, first error with header and prefixes, and containment where
-    /// its severity is uncorrectable. An advisory one signals ERR_COR.
+    /// Logs an RP PIO error (`PCIe 5.0 §6.2.10.3`): status, and the first error with header and prefixes. Triggers
+    /// containment if its severity is uncorrectable. An advisory error signals ERR_COR.
     pub fn rp_pio(
         &mut self,
         request: RpPioRequest,
@@ -180,7 +181,7 @@ impl ConfigSpace {
         RpPioOutcome { triggered, system_error, exception }
     }
 
-    /// The first error keeps the log until software clears its status.
+    /// Logs the first error only: it keeps the log until software clears its status.
     fn record_rp_pio(&mut self, number: u32, header: [u32; 4], prefixes: [u32; 4]) {
         if self.first_rp_pio_is_valid() {
             return;
@@ -200,8 +201,8 @@ impl ConfigSpace {
         word(dpc::RP_PIO_STATUS) >> pointed & 1 == 1
     }
 
-    /// Interrupt and ERR_COR of a trigger, as these bits of DPC Control enable them. An interrupt whose status is still
-    /// set is not sent again.
+    /// Signals the interrupt and ERR_COR of a trigger, if these bits of DPC Control enable them. An interrupt is not
+    /// repeated while its status is set.
     fn signal_dpc(&mut self, control: u32) {
         let state = self.extended_word(dpc::ID, dpc::STATUS).unwrap_or(0);
         let interrupts = control & control::INTERRUPT != 0;
@@ -219,8 +220,8 @@ impl ConfigSpace {
         self.dpc_signal = (signal.interrupt.is_some() || signal.correctable).then_some(signal);
     }
 
-    /// Obeys a write to DPC Control, Software Trigger; and one to RP PIO Status: where it cleared what the First Error Pointer
-    /// names, that goes back to what it is after reset (`PCIe 5.0 §7.9.15.4`).
+    /// Handles a write to DPC Control (Software Trigger) or to RP PIO Status. If the latter cleared the error that the
+    /// First Error Pointer names, the pointer returns to its reset value (`PCIe 5.0 §7.9.15.4`).
     pub(crate) fn follow_dpc(&mut self, at: u16, changed: u32) {
         if at == dpc::RP_PIO_STATUS && !self.first_rp_pio_is_valid() {
             self.set_extended_bits(dpc::ID, dpc::STATUS, status::FIRST_ERROR, !0);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a configuration write asks of the owner of a function, as bits. Never acts on them.
+//! Actions that a configuration write requests from the owner of a function, as bits. This module does not perform
+//! them.
 
 use bitflags::bitflags;
 
 bitflags! {
-    /// What a write changed, or asks for.
+    /// Changes or requests caused by one write.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct Effects: u32 {
         /// The Command register.
         const COMMAND = 1 << 0;
-        /// A Base Address Register, the Expansion ROM's too, or its size.
+        /// A Base Address Register (the Expansion ROM's included), or its size.
         const BAR = 1 << 1;
         /// Device Control or Device Control 2.
         const DEVICE_CONTROL = 1 << 2;
@@ -23,16 +24,16 @@ bitflags! {
         const FUNCTION_LEVEL_RESET = 1 << 6;
         /// ECRC Generation Enable or ECRC Check Enable.
         const ECRC = 1 << 7;
-        /// Bus numbers, windows or Bridge Control of a bridge: [`ConfigSpace::bridge`](crate::ConfigSpace::bridge) says
-        /// something new.
+        /// Bus numbers, windows or Bridge Control: [`ConfigSpace::bridge`](crate::ConfigSpace::bridge) returns new
+        /// values.
         const BRIDGE = 1 << 8;
-        /// Secondary Bus Reset changed: while it is set, what is below is in hot reset.
+        /// Secondary Bus Reset changed: while it is set, everything below the bridge is in hot reset.
         const SECONDARY_BUS_RESET = 1 << 9;
         /// Link Disable changed: while it is set, the link below is down.
         const LINK_DISABLE = 1 << 10;
         /// Retrain Link was written: the link below is to go through Recovery.
         const RETRAIN_LINK = 1 << 11;
-        /// Slot Control was written, also with what it held: each write is a command.
+        /// Slot Control was written, even with the same value: each write is a command.
         const SLOT_CONTROL = 1 << 12;
         /// Root Control or Root Status.
         const ROOT_CONTROL = 1 << 13;
@@ -56,7 +57,7 @@ bitflags! {
         const PTM = 1 << 22;
         /// Latency Tolerance Reporting, or its enable bit.
         const LTR = 1 << 23;
-        /// Resizable BAR Control: the space itself follows it; told beside `BAR`.
+        /// Resizable BAR Control. The space resizes the BAR itself and also sets `BAR`.
         const RESIZE_BAR = 1 << 24;
         /// A PME was acknowledged, or PME_En changed.
         const PME = 1 << 25;
@@ -64,7 +65,7 @@ bitflags! {
         const PHYSICAL_LAYER = 1 << 26;
         /// Data Link Feature exchange enable.
         const DATA_LINK_FEATURE = 1 << 27;
-        /// An event of Slot Status was cleared: no command.
+        /// An event of Slot Status was cleared. This is not a command.
         const SLOT_STATUS = 1 << 28;
     }
 }

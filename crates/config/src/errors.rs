@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What becomes of an error that a function detects or hears of (`PCIe 5.0 §6.2`): Status, Device Status, Advanced Error
-//! Reporting, the message to send, a root port's interrupt. Never detects one, and never sends anything.
+//! Handling of errors that a function detects or receives (`PCIe 5.0 §6.2`): Status, Device Status, Advanced Error
+//! Reporting, the message to send, a root port's interrupt. This module neither detects errors nor sends messages.
 //!
-//! The order is that of `PCIe 5.0 Figure 6-2`:
+//! The order follows `PCIe 5.0 Figure 6-2`:
 //!
 //! ```text
 //! correctable ──── Correctable Error Detected ─ status bit ─ masked? ─ enabled? ─ ERR_COR
@@ -23,9 +23,9 @@ use tlp::Bdf;
 /// An error of either kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DetectedError {
-    /// One that severity makes fatal or not.
+    /// An uncorrectable error; its severity makes it fatal or non-fatal.
     Uncorrectable(Uncorrectable),
-    /// One that lost nothing.
+    /// A correctable error: no information was lost.
     Correctable(Correctable),
 }
 
@@ -41,71 +41,71 @@ impl From<Correctable> for DetectedError {
     }
 }
 
-/// Which interface of a bridge; all else has a primary one only.
+/// Interface of a bridge. Other functions have only a primary one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Side {
     /// Towards the root complex.
     #[default]
     Primary,
-    /// Away from it.
+    /// Away from the root complex.
     Secondary,
 }
 
-/// An error, with what is to be logged of it.
+/// An error, with the information to log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct ErrorReport {
-    /// Which error.
+    /// The error.
     pub error: DetectedError,
-    /// It is one of the cases that are advisory where their severity is non-fatal (`PCIe 5.0 §6.2.3.2.4`).
+    /// True for the cases that are advisory if their severity is non-fatal (`PCIe 5.0 §6.2.3.2.4`).
     pub advisory: bool,
-    /// Header of the TLP, byte 0 in bits 31:24 of the first word as the Header Log has it; zero where there is none.
+    /// Header of the TLP, byte 0 in bits 31:24 of the first word, as in the Header Log; zero without a TLP.
     pub header: [u32; 4],
-    /// Its first four End-End TLP prefixes, the same way; zero where there are fewer.
+    /// The TLP's first four End-End TLP prefixes in the same format; zero if absent.
     pub prefixes: [u32; 4],
-    /// Where a bridge met it.
+    /// Side of a bridge on which the error occurred.
     pub side: Side,
 }
 
 impl ErrorReport {
-    /// An error without a TLP, on the primary side, not advisory.
+    /// Returns a report without a TLP, on the primary side, not advisory.
     pub fn new(error: impl Into<DetectedError>) -> ErrorReport {
         let (header, prefixes) = ([0; 4], [0; 4]);
         ErrorReport { error: error.into(), advisory: false, header, prefixes, side: Side::Primary }
     }
 
-    /// The same, advisory or not.
+    /// Sets whether the error is advisory.
     pub const fn advisory(self, advisory: bool) -> ErrorReport {
         ErrorReport { advisory, ..self }
     }
 
-    /// The same, with the header of a TLP.
+    /// Sets the header of the offending TLP.
     pub const fn header(self, header: [u32; 4]) -> ErrorReport {
         ErrorReport { header, ..self }
     }
 
-    /// The same, with the End-End TLP prefixes of that TLP.
+    /// Sets the End-End TLP prefixes of the offending TLP.
     pub const fn prefixes(self, prefixes: [u32; 4]) -> ErrorReport {
         ErrorReport { prefixes, ..self }
     }
 
-    /// The same, on that side of a bridge.
+    /// Sets the side of a bridge.
     pub const fn on(self, side: Side) -> ErrorReport {
         ErrorReport { side, ..self }
     }
 
-    /// True where the TLP has data, Fmt x1xb, and EP says that it is poisoned (`PCIe 5.0 §2.2.1`).
+    /// True if the TLP has data (Fmt x1xb) and its EP bit marks it as poisoned (`PCIe 5.0 §2.2.1`).
     const fn is_poisoned(&self) -> bool {
         self.header[0] >> 30 & 1 == 1 && self.header[0] >> 14 & 1 == 1
     }
 
-    /// True where the TLP is a completion with data: Type 0 1010b or, locked, 0 1011b (`PCIe 5.0 Table 2-3`).
+    /// True if the TLP is a completion with data: Type 0 1010b or, locked, 0 1011b (`PCIe 5.0 Table 2-3`).
     const fn is_completion(&self) -> bool {
         self.header[0] >> 25 & 0b1111 == 0b0101
     }
 
-    /// True where the TLP is a request that a completion answers (`PCIe 5.0 Table 2-3`): neither a write, Fmt 01xb and Type 0
-    /// 0000b, nor a message, Type 1 0xxxb, nor a completion, Type 0 101xb.
+    /// True if the TLP is a non-posted request (`PCIe 5.0 Table 2-3`): not a write (Fmt 01xb, Type 0 0000b), not a message
+    /// (Type 1 0xxxb), not a completion (Type 0 101xb).
     fn is_non_posted(&self) -> bool {
         let (with_data, kind) = (self.header[0] >> 30 & 1 == 1, self.header[0] >> 24 & 0x1f);
         let is_posted = with_data && kind == 0 || kind & 0b1_1000 == 0b1_0000;
@@ -114,7 +114,7 @@ impl ErrorReport {
     }
 }
 
-/// A header that waits behind the first one (`PCIe 5.0 §6.2.4.2`).
+/// A recorded header that waits until the Header Log is free (`PCIe 5.0 §6.2.4.2`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Record {
     error: Uncorrectable,
@@ -122,17 +122,17 @@ struct Record {
     prefixes: [u32; 4],
 }
 
-/// What error logging keeps beside the registers.
+/// State of error logging outside the registers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ErrorState {
-    /// Headers that can be recorded in all.
+    /// Number of headers that can be recorded in total.
     headers: u8,
     prefix_log: bool,
-    /// Those behind the one that the Header Log shows.
+    /// Headers that wait for the Header Log.
     waiting: VecDeque<Record>,
-    /// ERR_COR of a Header Log Overflow is owed.
+    /// ERR_COR of a Header Log Overflow is still to be sent.
     overflow_message: bool,
-    /// The root port's interrupt condition held when last looked at.
+    /// Last known state of the root port's interrupt condition.
     root_asserted: bool,
 }
 
@@ -143,7 +143,7 @@ impl ErrorState {
     }
 }
 
-/// What decides how an error is reported: a function's own registers, or a VF's PF's (`PCIe 5.0 §9.4.2`).
+/// Registers that decide how an error is reported: the function's own, or for a VF those of its PF (`PCIe 5.0 §9.4.2`).
 #[derive(Clone, Copy)]
 struct Reporting {
     severity: u32,
@@ -162,7 +162,7 @@ impl Reporting {
         }
     }
 
-    /// Whether Device Control, or SERR# Enable, lets the message out (`PCIe 5.0 §6.2.6`).
+    /// True if Device Control or SERR# Enable allows the message (`PCIe 5.0 §6.2.6`).
     fn enabled(&self, error: DetectedError, class: ErrorMessage) -> bool {
         let unsupported = error == DetectedError::Uncorrectable(Uncorrectable::UnsupportedRequest);
         let quiet = unsupported && self.device_control & device_control::UNSUPPORTED_REPORTING == 0;
@@ -177,35 +177,36 @@ impl Reporting {
 }
 
 impl ConfigSpace {
-    /// Logs an error (`PCIe 5.0 §6.2`) and returns the message to send, where one is. Where Downstream Port Containment
-    /// is triggered by it, there is none (`§6.2.10`); see [`ConfigSpace::poll_dpc`]. Ask
-    /// [`ConfigSpace::poll_error_message`] for a further one.
+    /// Logs an error (`PCIe 5.0 §6.2`) and returns the message to send, if any. No message is due if the error triggers
+    /// Downstream Port Containment (`§6.2.10`); see [`ConfigSpace::poll_dpc`]. Call [`ConfigSpace::poll_error_message`] for
+    /// a further message.
     #[must_use = "the message is to be sent"]
     pub fn log(&mut self, report: ErrorReport) -> Option<ErrorMessage> {
         let reporting = self.reporting();
         self.log_as(report, reporting)
     }
 
-    /// Logs an error of a VF, whose masks, severities and enables are those of its PF (`PCIe 5.0 §9.4.2`).
+    /// Logs an error of a VF. The masks, severities and enables are its PF's (`PCIe 5.0 §9.4.2`).
     #[must_use = "the message is to be sent"]
     pub fn log_virtual(&mut self, pf: &ConfigSpace, report: ErrorReport) -> Option<ErrorMessage> {
         self.log_as(report, pf.reporting())
     }
 
-    /// A message owed beside what [`ConfigSpace::log`] returned: ERR_COR of a Header Log Overflow (`§6.2.4.2`).
+    /// Takes the message that is due in addition to the one returned by [`ConfigSpace::log`]: ERR_COR of a Header Log
+    /// Overflow (`§6.2.4.2`).
     pub fn poll_error_message(&mut self) -> Option<ErrorMessage> {
         std::mem::take(&mut self.errors.overflow_message).then_some(ErrorMessage::Correctable)
     }
 
-    /// The function sent a poisoned request, or a bridge passed one on, out of this side: Master Data Parity Error,
-    /// where Parity Error Response is enabled (`PCIe 5.0 §7.5.1.1.4, §7.5.1.3.7`).
+    /// Records that the function sent, or a bridge forwarded, a poisoned request out of this side. Sets Master Data Parity
+    /// Error if Parity Error Response is enabled (`PCIe 5.0 §7.5.1.1.4, §7.5.1.3.7`).
     pub fn note_poisoned_sent(&mut self, side: Side) {
         if self.parity_error_response(side) {
             self.set_status_of(side, status::MASTER_DATA_PARITY_ERROR);
         }
     }
 
-    /// Sets bits of Status, or of Secondary Status, where the same errors have the same bits.
+    /// Sets bits of Status or, for the secondary side, of Secondary Status. The same errors have the same bits in both.
     pub fn set_status_of(&mut self, side: Side, bits: u32) {
         let dw = match side {
             Side::Primary => header::COMMAND_STATUS,
@@ -217,11 +218,11 @@ impl ConfigSpace {
         }
     }
 
-    /// A bridge's secondary side got this error message: whether it goes on upwards, or, in a root port, to the root
-    /// registers. Sets Received System Error (`PCIe 5.0 §6.2.6, §7.5.1.3.7`).
+    /// Handles an error message received on a bridge's secondary side. Returns true if it is forwarded upstream, or in a
+    /// root port to the root registers. Sets Received System Error (`PCIe 5.0 §6.2.6, §7.5.1.3.7`).
     ///
-    /// SERR# Enable of Bridge Control lets all of them pass. Uncorrectable ones leave a switch's port where Command's
-    /// SERR# Enable or the class's enable of Device Control is set, and set Signaled System Error by the former.
+    /// SERR# Enable of Bridge Control lets all messages pass. An uncorrectable one leaves a switch port only if SERR#
+    /// Enable of Command or the class's enable bit of Device Control is set. The former also sets Signaled System Error.
     pub fn forwards_error(&mut self, message: ErrorMessage) -> bool {
         let uncorrectable = message != ErrorMessage::Correctable;
         if uncorrectable {
@@ -240,8 +241,8 @@ impl ConfigSpace {
         reporting.enabled(Uncorrectable::DataLinkProtocol.into(), message)
     }
 
-    /// A root port got this error message, or sent it to itself: Root Error Status and Error Source Identification.
-    /// Returns the Advanced Error Interrupt Message Number, where an interrupt is due (`PCIe 5.0 §6.2.4.1.2`).
+    /// Records an error message that a root port received or sent to itself in Root Error Status and Error Source
+    /// Identification. Returns the Advanced Error Interrupt Message Number if an interrupt is due (`PCIe 5.0 §6.2.4.1.2`).
     pub fn root_error(&mut self, message: ErrorMessage, source: Bdf) -> Option<u8> {
         let was = self.aer_root_word(aer::ROOT_STATUS)?;
         let (first, again, more) = match message {
@@ -263,7 +264,7 @@ impl ConfigSpace {
         self.poll_root_interrupt()
     }
 
-    /// Whether the condition of a root port's error interrupt holds: an enabled message was received and not cleared.
+    /// True if the condition of a root port's error interrupt holds: an enabled message was received and not cleared.
     pub fn root_interrupt(&self) -> bool {
         let command = self.aer_root_word(aer::ROOT_COMMAND).unwrap_or(0);
         let status = self.aer_root_word(aer::ROOT_STATUS).unwrap_or(0);
@@ -275,8 +276,8 @@ impl ConfigSpace {
         pairs.into_iter().any(|(enable, received)| command & enable != 0 && status & received != 0)
     }
 
-    /// The interrupt's message number, each time that its condition has come true. To be asked after a write whose
-    /// effects hold [`AER`](crate::Effects::AER).
+    /// Returns the interrupt's message number each time its condition becomes true. Call it after a write whose effects
+    /// contain [`AER`](crate::Effects::AER).
     pub fn poll_root_interrupt(&mut self) -> Option<u8> {
         let asserted = self.root_interrupt();
         let before = std::mem::replace(&mut self.errors.root_asserted, asserted);
@@ -305,7 +306,7 @@ impl ConfigSpace {
         sent.then_some(ErrorMessage::Correctable)
     }
 
-    /// Without Advanced Error Reporting, an advisory error sends nothing (`PCIe 5.0 §6.2.3.2.4`).
+    /// Logs an advisory error. Without Advanced Error Reporting it sends no message (`PCIe 5.0 §6.2.3.2.4`).
     fn log_advisory(
         &mut self,
         error: Uncorrectable,
@@ -354,12 +355,12 @@ impl ConfigSpace {
         Some(class)
     }
 
-    /// Status bits that an error sets whatever becomes of it (`PCIe 5.0 §7.5.1.1.4, §7.5.1.3.7`). A poisoned TLP has been received
-    /// whatever else is wrong with it.
+    /// Sets the status bits that do not depend on masks or enables (`PCIe 5.0 §7.5.1.1.4, §7.5.1.3.7`). A poisoned TLP
+    /// counts as received even if it has other errors.
     fn note_status(&mut self, error: Uncorrectable, report: &ErrorReport) {
         let poisoned = match error {
             Uncorrectable::PoisonedTlp => true,
-            // Refused for what it asks or answers. Of what is malformed, EP says nothing.
+            // Refused because of its request or reply. The EP bit of a malformed TLP is meaningless.
             Uncorrectable::UnsupportedRequest
             | Uncorrectable::CompleterAbort
             | Uncorrectable::UnexpectedCompletion
@@ -406,7 +407,7 @@ impl ConfigSpace {
         self.set_pcie_bits(pcie::DEVICE_CONTROL, bits, bits);
     }
 
-    /// Sets the bits of `mask` of an AER register that this function implements.
+    /// Sets the bits of `mask` in an AER register, if this function implements them.
     fn set_aer(&mut self, at: u16, mask: u32, value: u32) {
         let Some(start) = self.aer_capability() else { return };
         if let Some(register) = self.registers.get_mut(usize::from(start + at)) {
@@ -414,14 +415,14 @@ impl ConfigSpace {
         }
     }
 
-    /// A register that only root ports have.
+    /// Returns a register that only root ports have.
     fn aer_root_word(&self, at: u16) -> Option<u32> {
         let layout = self.capabilities.layouts.aer?;
         if layout.role == AerRole::RootPort { self.aer_word(at) } else { None }
     }
 
-    /// The First Error Pointer and its header stay until software clears the bit pointed to, and then point to none
-    /// ([`ConfigSpace::follow_aer`]); what comes meanwhile waits behind it or overflows (`PCIe 5.0 §6.2.4.2`).
+    /// Records an error's header. The First Error Pointer and its header stay until software clears the bit that the
+    /// pointer names ([`ConfigSpace::follow_aer`]). Later headers wait in a queue, or overflow (`PCIe 5.0 §6.2.4.2`).
     fn record(&mut self, error: Uncorrectable, report: &ErrorReport, reporting: Reporting) {
         let Some(start) = self.aer_capability() else { return };
         let (header, prefixes) =
@@ -459,10 +460,10 @@ impl ConfigSpace {
         }
     }
 
-    /// Software wrote Uncorrectable Error Status or Control: where it cleared what the pointer names, the next header
-    /// that waits is shown, and the status says again what is recorded. Where none waits, the pointer names no error, as after
-    /// reset: bit 0 of the status is never set, while the bit that it named may come to be without a header, as one that is
-    /// masked.
+    /// Handles a write to Uncorrectable Error Status or Control. If it cleared the error that the pointer names, the next
+    /// waiting header is shown, and its status bit is set again. If none waits, the pointer names no error, as after reset:
+    /// bit 0 of the status is never set. The bit that it named before may be set again without a header, for example by a
+    /// masked error.
     pub(crate) fn follow_aer(&mut self, start: u16) {
         let several = self.read(start + aer::CONTROL) & control::MULTIPLE_HEADERS != 0;
         if !several {
@@ -480,7 +481,7 @@ impl ConfigSpace {
         self.show(start, next);
     }
 
-    /// A reset: what waits goes with a fundamental one, as the sticky registers do.
+    /// Resets error logging. Waiting headers are lost only by a fundamental reset, like sticky registers.
     pub(crate) fn forget_errors(&mut self, fundamental: bool) {
         if fundamental {
             self.errors.waiting.clear();
@@ -497,7 +498,7 @@ fn unsupported_detected(error: Uncorrectable) -> u32 {
     }
 }
 
-/// The bits that a status register of this function has: those that software can clear, and logs.
+/// Returns the bits that a status register of this function implements: the bits that hardware sets and software can clear.
 fn implemented(register: &Register) -> u32 {
     register.access.rw1c | if register.access.rw1c == 0 { register.access.sticky } else { 0 }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The configuration header's registers (`PCIe 5.0 §7.5.1`), as DW numbers, bit masks and tables. Never holds state.
+//! The configuration header's registers (`PCIe 5.0 §7.5.1`), as DW numbers, bit masks and tables.
 //!
-//! What both header types have stands here; [`type0`] and [`type1`] have what only one has.
+//! Items that both header types share are here; [`type0`] and [`type1`] have the others.
 
 use crate::Effects;
 use crate::register::{Access, Field, structure};
@@ -12,16 +12,16 @@ pub use type0::{
 pub use type0::{command, status};
 pub use type1::{TYPE_1_HEADER, bridge_control};
 
-/// What a read of Vendor and Device ID gives while a function is not ready, from a root port that shows it: Vendor ID 0001h,
-/// and all ones behind it (`PCIe 5.0 §2.3.2`).
+/// Value of Vendor ID and Device ID that a root port returns while a function is not ready: Vendor ID 0001h, then all ones
+/// (`PCIe 5.0 §2.3.2`).
 pub const NOT_READY: u32 = 0xffff_0001;
 
 /// Header Layout of a bridge, in place (`PCIe 5.0 §7.5.1.1.9`).
 pub const TYPE_1: u32 = 1 << 16;
 
-const NO_ROM: &str = "sized and placed, but without contents: requests there are Unsupported Requests";
+const NO_ROM: &str = "has a size and an address, but no contents: accesses are Unsupported Requests";
 
-/// The type 0 header (`PCIe 5.0 §7.5.1.2`), which also has what type 1 has too.
+/// The type 0 header (`PCIe 5.0 §7.5.1.2`), including the registers that type 1 shares.
 pub mod type0 {
     use super::{NO_ROM, structure};
 
@@ -62,7 +62,7 @@ pub mod type0 {
             23    hwinit   MULTI_FUNCTION "Multi-Function Device";
             31:24 ro       BIST "BIST";
         }
-        // Which of its bits are address bits, a BAR's size says.
+        // The BAR's size decides which of these are address bits.
         0x10 BAR0 "Base Address Registers (six)" {
             31:0 rw BASE_ADDRESS "Base Address", "moves the window; bits below its size are read-only" => BAR;
         }
@@ -78,17 +78,17 @@ pub mod type0 {
             7:0 hwinit FIRST_CAPABILITY "Capabilities Pointer";
         }
         0x3c INTERRUPT "Interrupt Line, Interrupt Pin" {
-            7:0  rw.inert INTERRUPT_LINE "Interrupt Line", "a note of software to itself (§7.5.1.1.12)";
+            7:0  rw.inert INTERRUPT_LINE "Interrupt Line", "scratch space for software (§7.5.1.1.12)";
             15:8 hwinit   INTERRUPT_PIN "Interrupt Pin";
         }
     }
 
-    /// How many Base Address Registers.
+    /// Number of Base Address Registers.
     pub const BARS: u8 = 6;
 
     pub use command_status as command;
 
-    /// Bits of the Status register, in place in the DW that it shares with Command.
+    /// Bits of the Status register, in their positions in the DW that it shares with Command.
     pub mod status {
         pub use super::command_status::*;
 
@@ -102,7 +102,7 @@ const fn command(bits: u32, name: &'static str, does: &'static str) -> Field {
     Field::rw(bits, name, does).tells(Effects::COMMAND)
 }
 
-/// A field of Command or Status as the type 0 header has it.
+/// Returns a field of Command or Status of the type 0 header.
 const fn same(bits: u32) -> Field {
     let fields = TYPE_0_HEADER.fields(COMMAND_STATUS);
     let mut i = 0;
@@ -112,7 +112,7 @@ const fn same(bits: u32) -> Field {
     fields[i]
 }
 
-const NO_REQUESTS: &str = "a bridge asks nothing of what is above, and aborts nothing that comes from there";
+const NO_REQUESTS: &str = "a bridge sends no requests of its own upstream, and aborts none from there";
 
 const BRIDGE_COMMAND: &[Field] = &[
     command(command::IO_SPACE, "I/O Space Enable", "forwards I/O downstream"),
@@ -132,9 +132,9 @@ const BRIDGE_COMMAND: &[Field] = &[
     same(status::DETECTED_PARITY_ERROR),
 ];
 
-const NO_PARITY: &str = "a VF has no Parity Error Response, without which it is never set";
+const NO_PARITY: &str = "never set: a VF has no Parity Error Response";
 
-/// Of Command, only Bus Master Enable is there.
+/// Command has only Bus Master Enable.
 const VIRTUAL_COMMAND: &[Field] = &[
     same(command::BUS_MASTER),
     same(status::CAPABILITIES_LIST),
@@ -157,7 +157,7 @@ structure! {
     0x34 _ "Capabilities Pointer" (TYPE_0_HEADER.fields(CAPABILITIES_POINTER))
 }
 
-/// What only the type 1 header has (`PCIe 5.0 §7.5.1.3`).
+/// Registers that only the type 1 header has (`PCIe 5.0 §7.5.1.3`).
 pub mod type1 {
     use super::{
         BRIDGE_COMMAND, CAPABILITIES_POINTER, CLASS_REVISION, ID, MISC, TYPE_0_HEADER, structure, type0,
@@ -172,11 +172,11 @@ pub mod type1 {
         0x0c _ "Cache Line Size, Latency Timer, Header Type, BIST" (TYPE_0_HEADER.fields(MISC))
         0x10 BAR0 "Base Address Registers (two)" {
             31:0 rw.inert BASE_ADDRESS "Base Address",
-                "a bridge has no registers in memory: requests there are not its own" => BAR;
+                "a bridge has no memory-mapped registers: requests there are not for it" => BAR;
         }
         0x18 BUS_NUMBERS "Bus Numbers" {
             7:0   rw.inert PRIMARY_BUS "Primary Bus Number",
-                "PCI Express routes nothing by it (§7.5.1.3.2)" => BRIDGE;
+                "PCI Express does not route by it (§7.5.1.3.2)" => BRIDGE;
             15:8  rw       SECONDARY_BUS "Secondary Bus Number",
                 "claims configuration requests and completions" => BRIDGE;
             23:16 rw       SUBORDINATE_BUS "Subordinate Bus Number",
@@ -218,20 +218,20 @@ pub mod type1 {
         0x34 _ "Capabilities Pointer" (TYPE_0_HEADER.fields(CAPABILITIES_POINTER))
         0x38 EXPANSION_ROM "Expansion ROM Base Address" (TYPE_0_HEADER.fields(type0::EXPANSION_ROM))
         0x3c _ in bridge_control "Interrupt Line, Interrupt Pin, Bridge Control" {
-            7:0  rw.inert INTERRUPT_LINE "Interrupt Line", "a note of software to itself (§7.5.1.1.12)";
+            7:0  rw.inert INTERRUPT_LINE "Interrupt Line", "scratch space for software (§7.5.1.1.12)";
             15:8 hwinit   INTERRUPT_PIN "Interrupt Pin";
             16   rw       PARITY_ERROR_RESPONSE "Parity Error Response Enable",
                 "Master Data Parity Error of Secondary Status is set" => BRIDGE;
             17   rw       SERR_ENABLE "SERR# Enable", "forwards error messages" => BRIDGE;
             18   rw       ISA_ENABLE "ISA Enable", "leaves ISA aliases out of the I/O window" => BRIDGE;
-            19   rw       VGA_ENABLE "VGA Enable", "claims the addresses of VGA" => BRIDGE;
-            20   rw       VGA_16_BIT "VGA 16-bit Decode", "claims no aliases of the ports of VGA" => BRIDGE;
+            19   rw       VGA_ENABLE "VGA Enable", "claims VGA addresses" => BRIDGE;
+            20   rw       VGA_16_BIT "VGA 16-bit Decode", "does not claim aliases of the VGA ports" => BRIDGE;
             22   rw       SECONDARY_BUS_RESET "Secondary Bus Reset",
-                "hot reset of what is below" => BRIDGE | SECONDARY_BUS_RESET;
+                "hot reset of everything below" => BRIDGE | SECONDARY_BUS_RESET;
         }
     }
 
-    /// How many Base Address Registers.
+    /// Number of Base Address Registers.
     pub const BARS: u8 = 2;
     /// I/O Base and Limit: 32-bit addressing (0001b in each byte's low half); zero is 16-bit.
     pub const IO_32_BIT: u32 = 0x0101;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Kinds of functions: the fields that software may write in each, and those of them that have no effect there. For the
-//! reference page and for tests; a running fabric never uses it.
+//! Kinds of functions: their software-writable fields, and which of these have no effect. Used by the reference page
+//! and by tests, not by a running fabric.
 
 use crate::cap::{capability, msi, pcie};
 use crate::ext::{acs, extended_capability};
@@ -14,7 +14,7 @@ use crate::{
 };
 use tlp::{Rate, Width};
 
-/// A kind of functions: their registers have the same effects.
+/// A kind of function; all functions of a kind give registers the same effects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FunctionKind {
     /// A function of an endpoint; with SR-IOV, a physical function.
@@ -54,13 +54,13 @@ const INERT: &[(FunctionKind, Structure, &[&str], &str)] = &[
         SwitchPort,
         pcie::TABLE,
         &["Max_Read_Request_Size", "Extended Tag Field Enable", "10-Bit Tag Requester Enable"],
-        "a switch port sends no requests that are answered",
+        "a switch port sends no non-posted requests",
     ),
     (
         RootPort,
         pcie::TABLE,
         &["10-Bit Tag Requester Enable"],
-        "a root port has at most 256 requests under way, for which 8-bit tags do",
+        "a root port has at most 256 requests outstanding, so 8-bit tags suffice",
     ),
     (
         Endpoint,
@@ -72,7 +72,7 @@ const INERT: &[(FunctionKind, Structure, &[&str], &str)] = &[
         Endpoint,
         pcie::TABLE,
         &["LTR Mechanism Enable"],
-        "devices send LTR messages themselves; none is held back for want of the bit",
+        "devices send LTR messages themselves; a clear bit does not stop them",
     ),
     (SwitchPort, msi::TABLE, &["Multiple Message Enable"], ONE_VECTOR),
     (RootPort, msi::TABLE, &["Multiple Message Enable"], ONE_VECTOR),
@@ -80,7 +80,7 @@ const INERT: &[(FunctionKind, Structure, &[&str], &str)] = &[
         SwitchPort,
         TYPE_1_HEADER,
         &["Secondary: Received Target Abort", "Secondary: Received Master Abort"],
-        "a switch port asks nothing of what is below",
+        "a switch port sends no requests of its own downstream",
     ),
     (
         RootPort,
@@ -110,7 +110,7 @@ const INERT: &[(FunctionKind, Structure, &[&str], &str)] = &[
 const ONE_VECTOR: &str = "a port has one vector";
 
 impl FunctionKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [FunctionKind; 4] = [Endpoint, VirtualFunction, SwitchPort, RootPort];
 
     /// The abbreviation that the reference uses.
@@ -205,7 +205,7 @@ fn structure_at(space: &ConfigSpace, dw: u16) -> Option<(Structure, u16)> {
     Some((extended_capability(id)?, start))
 }
 
-/// The PCI Express capability with all that a port of this type may have, at a link of the highest rate.
+/// The PCI Express capability with every feature that a port of this type may have, at a link of the highest rate.
 fn everything(port: PortType) -> PcieLayout {
     let above_link = port.is_above_link();
     PcieLayout {
@@ -255,7 +255,7 @@ fn endpoint() -> Builder {
         .link_capabilities()
 }
 
-/// A virtual function with the capabilities that VFs of riser's devices have.
+/// A virtual function with the capabilities of the VFs of riser's devices.
 fn virtual_function() -> Builder {
     Builder::virtual_function(identity(0))
         .msix(MsixLayout { vectors: 8, table: (0, 0), pending: (0, 0x800) })

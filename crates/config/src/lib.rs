@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Configuration space as data (`PCIe 5.0 §7`).
 //!
-//! - [`ConfigSpace`]: the 4 KiB of one function, as registers of 32 bits, each bit read-only, writable or cleared by writing
-//!   one; a write says what it changed as [`Effects`].
-//! - [`Builder`]: makes one: a type 0 or a type 1 header, Base Address Registers and capabilities, laid out and chained.
-//! - [`header`], [`bar`], [`bridge`], [`cap`], [`ext`]: where the specification's registers stand and what their bits mean.
-//!   Each structure is a table of fields ([`register::Structure`]) with the attribute, name and purpose of every bit;
-//!   [`structures`] lists them all, [`inert`] the bits that software may write to no effect.
-//!
-//! - [`kinds`]: what software may write in endpoints, virtual functions, switch ports and root ports.
-//! - [`errors`], [`containment`]: what becomes of an error.
+//! - [`ConfigSpace`]: the 4 KiB of one function, as 32-bit registers. Each bit is read-only, writable or cleared by writing
+//!   one; a write returns what it changed as [`Effects`].
+//! - [`Builder`]: lays out a space with a type 0 or type 1 header, Base Address Registers and chained capabilities.
+//! - [`header`], [`bar`], [`bridge`], [`cap`], [`ext`]: positions and meanings of the specification's registers. Each
+//!   structure is a table of fields ([`register::Structure`]) with the attribute, name and purpose of every bit.
+//!   [`structures`] lists all of them, [`inert`] the bits that software may write to no effect.
+//! - [`kinds`]: software-writable fields of endpoints, virtual functions, switch ports and root ports.
+//! - [`errors`], [`containment`]: error handling.
 //! - [`lspci`]: configuration space as text, in the format of `lspci`.
 //!
 //! A device author declares a function in a few lines:
@@ -29,7 +28,7 @@
 //! # Ok::<(), riser_config::BuildError>(())
 //! ```
 //!
-//! This crate never acts: it knows no clock, no TLP and no device. Whoever owns a `ConfigSpace` obeys its settings.
+//! This crate never acts: it knows no clock, no TLP and no device. The owner of a `ConfigSpace` implements its settings.
 
 pub mod bar;
 pub mod bridge;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every structure, register and field that this crate knows, as data for a reference page. Never holds state.
+//! Every structure, register and field of this crate, as data for a reference page.
 
 use crate::kinds::{FunctionKind, WritableField};
 use crate::register::{Field, Structure};
 use crate::{cap, ext, header};
 use std::fmt::Write;
 
-/// Every structure, headers first, then capabilities and extended ones in the order of their IDs.
+/// Returns every structure: headers first, then capabilities and extended capabilities in the order of their IDs.
 pub fn structures() -> Vec<Structure> {
     let headers = [header::TYPE_0_HEADER, header::TYPE_1_HEADER, header::VIRTUAL_FUNCTION_HEADER];
     headers.into_iter().chain(cap::TABLES).chain(ext::TABLES).collect()
@@ -21,13 +21,13 @@ pub struct Inert {
     pub register: &'static str,
     /// The field's name.
     pub field: &'static str,
-    /// The bits, in place in their DW.
+    /// The bits, in their positions in the DW.
     pub bits: u32,
-    /// Why nothing changes with them.
+    /// Reason why they have no effect.
     pub why: &'static str,
 }
 
-/// Every writable field without effect, and why.
+/// Returns every writable field without effect.
 pub fn inert() -> Vec<Inert> {
     let mut all = Vec::new();
     for structure in structures() {
@@ -42,7 +42,7 @@ pub fn inert() -> Vec<Inert> {
     all
 }
 
-/// The bits of a mask as the specification writes them: "15:8, 3".
+/// Formats the bits of a mask as in the specification: "15:8, 3".
 pub fn bit_ranges(bits: u32) -> String {
     let mut text = String::new();
     let mut high = 31_i32;
@@ -62,8 +62,8 @@ pub fn bit_ranges(bits: u32) -> String {
     text
 }
 
-/// A page in Markdown: a table for each structure, with every field, its attribute, the kinds of functions in which software
-/// may write it, and what it changes.
+/// Returns a page in Markdown with one table per structure. It lists every field, its attribute, the kinds of functions in
+/// which software may write it, and its effect.
 pub fn markdown() -> String {
     let writable = FunctionKind::ALL.map(|kind| (kind, kind.writable()));
     let mut page = String::new();
@@ -100,7 +100,7 @@ pub fn markdown() -> String {
     page
 }
 
-/// What the field changes, or why nothing: everywhere, or in some kinds of functions.
+/// Effect of a field, or the reason why it has none, for all or for some kinds of functions.
 fn what_changes(field: &Field, kinds: &[(FunctionKind, Option<&str>)]) -> String {
     if let Some(why) = field.inert {
         return format!("inert: {why}");

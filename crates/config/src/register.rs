@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A register whose bits each have an attribute (`PCIe 5.0 §7.4`, Table 7-2), said by a table of fields. Never gives a
-//! bit a meaning: a table names what a field asks of its function's owner, as [`Effects`].
+//! A register whose bits each have an attribute (`PCIe 5.0 §7.4`, Table 7-2), described by a table of fields. The table
+//! also gives the [`Effects`] that a write to a field has for its function's owner.
 //!
-//! A register is declared once, by a line of a `structure!` as the specification's tables have it. From that follow
-//! the DW number and the masks as constants, the table, and what looks fields up by the constant's name.
+//! Each register is declared once, by one line of `structure!` in the order of the specification's tables. This generates
+//! constants for the DW number and the masks, the table, and the lookup of fields by the constant's name.
 
 use crate::Effects;
 use std::fmt;
 
-/// How software may change a field, and which resets set it back (`PCIe 5.0 Table 7-2`).
+/// How software may change a field, and which resets restore it (`PCIe 5.0 Table 7-2`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Attribute {
-    /// Read-only: hardware alone sets it.
+    /// Read-only: only hardware sets it.
     Ro,
-    /// Hardware Initialized: read-only, says what was built.
+    /// Hardware Initialized: read-only, describes the hardware.
     HwInit,
-    /// Read-only, sticky: kept by all but a fundamental reset.
+    /// Read-only, sticky: every reset except a fundamental one keeps it.
     Ros,
     /// Read-write.
     Rw,
@@ -25,18 +25,18 @@ pub enum Attribute {
     Rw1c,
     /// Write one to clear, sticky.
     Rw1cs,
-    /// Read-write that always reads zero: writing one asks for something once.
+    /// Read-write, always reads zero: writing one triggers an action.
     RwReadsZero,
-    /// Reserved, preserved by software; reads zero here.
+    /// Reserved, preserved by software; reads zero in riser.
     RsvdP,
     /// Reserved, written zero by software; reads zero.
     RsvdZ,
-    /// None of the specification's: the function's device answers for the register, see [`Register::of_device`].
+    /// Not in the specification: the function's device answers for the register, see [`Register::of_device`].
     Device,
 }
 
 impl Attribute {
-    /// True where a write by software can change or ask for something.
+    /// True if a write by software can change the field or trigger an action.
     #[must_use]
     pub const fn is_writable(self) -> bool {
         use Attribute::*;
@@ -45,7 +45,7 @@ impl Attribute {
 }
 
 impl fmt::Display for Attribute {
-    /// As the specification writes it.
+    /// Writes the attribute's name in the specification.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Attribute::Ro => "RO",
@@ -63,31 +63,31 @@ impl fmt::Display for Attribute {
     }
 }
 
-/// Bits of a register that belong together, as the specification's table has them.
+/// A field: bits of a register that belong together, as in the specification's tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
-    /// The bits, in place in their DW.
+    /// The bits, in their positions in the DW.
     pub bits: u32,
-    /// Who may change them.
+    /// Access attribute of the bits.
     pub attribute: Attribute,
     /// The specification's name.
     pub name: &'static str,
-    /// The name of the constant that is its bits; `_` where it has none.
+    /// Name of the constant with these bits; `_` without one.
     pub constant: &'static str,
-    /// What a write that changes them tells the owner.
+    /// Effects that a write has for the owner if it changes the bits.
     pub effects: Effects,
-    /// Kept over a Function Level Reset, though not sticky (`PCIe 5.0 §6.6.2`).
+    /// Kept by a Function Level Reset, though not sticky (`PCIe 5.0 §6.6.2`).
     pub kept_by_flr: bool,
-    /// Shows a state outside configuration space, as presence is: no reset touches it.
+    /// Shows a state outside configuration space, such as presence: no reset changes it.
     pub state: bool,
-    /// What they change; empty where they only show something, or are inert.
+    /// Effect of the bits; empty if they are only a status, or inert.
     pub does: &'static str,
-    /// Why nothing changes with them, though software may write them.
+    /// Reason why a write has no effect, although software may write the bits.
     pub inert: Option<&'static str>,
 }
 
 impl Field {
-    /// A field of this attribute, without effects.
+    /// Returns a field with this attribute and without effects.
     pub const fn new(bits: u32, attribute: Attribute, name: &'static str) -> Field {
         Field {
             bits,
@@ -102,84 +102,84 @@ impl Field {
         }
     }
 
-    /// RO.
+    /// Returns an RO field.
     pub const fn ro(bits: u32, name: &'static str) -> Field {
         Field::new(bits, Attribute::Ro, name)
     }
 
-    /// RO: a state outside configuration space, which no reset touches.
+    /// Returns an RO field for a state outside configuration space, which no reset changes.
     pub const fn state(bits: u32, name: &'static str) -> Field {
         Field { state: true, ..Field::new(bits, Attribute::Ro, name) }
     }
 
-    /// HwInit.
+    /// Returns a HwInit field.
     pub const fn hwinit(bits: u32, name: &'static str) -> Field {
         Field::new(bits, Attribute::HwInit, name)
     }
 
-    /// ROS.
+    /// Returns an ROS field.
     pub const fn ros(bits: u32, name: &'static str) -> Field {
         Field::new(bits, Attribute::Ros, name)
     }
 
-    /// RW, and what it changes.
+    /// Returns an RW field. `does` is what it changes.
     pub const fn rw(bits: u32, name: &'static str, does: &'static str) -> Field {
         Field { does, ..Field::new(bits, Attribute::Rw, name) }
     }
 
-    /// RWS, and what it changes.
+    /// Returns an RWS field. `does` is what it changes.
     pub const fn rws(bits: u32, name: &'static str, does: &'static str) -> Field {
         Field { does, ..Field::new(bits, Attribute::Rws, name) }
     }
 
-    /// RW1C: an event that hardware sets and software clears.
+    /// Returns an RW1C field: hardware sets it for an event and software clears it.
     pub const fn rw1c(bits: u32, name: &'static str, does: &'static str) -> Field {
         Field { does, ..Field::new(bits, Attribute::Rw1c, name) }
     }
 
-    /// RW1CS.
+    /// Returns an RW1CS field.
     pub const fn rw1cs(bits: u32, name: &'static str, does: &'static str) -> Field {
         Field { does, ..Field::new(bits, Attribute::Rw1cs, name) }
     }
 
-    /// Reads zero; writing one asks for something, once.
+    /// Returns a field that reads zero. Writing one triggers an action.
     pub const fn trigger(bits: u32, name: &'static str, does: &'static str) -> Field {
         Field { does, ..Field::new(bits, Attribute::RwReadsZero, name) }
     }
 
-    /// The same without effect, for the reason that was given as what it does.
+    /// Makes the field inert: `does` becomes the reason why it has no effect.
     #[must_use]
     pub const fn inert(self) -> Field {
         Field { does: "", inert: Some(self.does), ..self }
     }
 
-    /// The same, telling the owner when a write changes it (a trigger: when one is written).
+    /// Sets the effects of a write that changes the field (for a trigger: of writing one).
     #[must_use]
     pub const fn tells(self, effects: Effects) -> Field {
         Field { effects, ..self }
     }
 
-    /// The same, kept over a Function Level Reset.
+    /// Keeps the field over a Function Level Reset.
     #[must_use]
     pub const fn kept_by_flr(self) -> Field {
         Field { kept_by_flr: true, ..self }
     }
 }
 
-/// A table's line: one DW of a structure and its fields. Bits in no field are reserved and read zero.
+/// One DW of a structure and its fields. Bits without a field are reserved and read zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word {
-    /// DW from the structure's start (of headers: DW number).
+    /// DW from the structure's start (in headers: DW number).
     pub dw: u16,
-    /// The specification's names of the registers in it.
+    /// Names of the DW's registers in the specification.
     pub name: &'static str,
-    /// Its fields.
+    /// The DW's fields.
     pub fields: &'static [Field],
 }
 
 impl Word {
-    /// The names of those of its registers that have one of `bits`, without what the table notes in brackets. All of them,
-    /// where their fields do not tell which bits each has.
+    /// Names of those registers in the DW that contain one of `bits`, without notes in brackets. Returns all names if the
+    /// fields do not tell which register has which bits.
     pub fn name_of(&self, bits: u32) -> &'static str {
         let name = self.name.split(" (").next().unwrap_or(self.name);
         let touched = |part: &u32| part & bits != 0;
@@ -193,8 +193,8 @@ impl Word {
         &name[start..start + len - 2]
     }
 
-    /// The bits of each of `count` registers: the halves of the line, of which the lower may be of two bytes, or its bytes.
-    /// Nothing where a field spans two of them, or where fields do not tell.
+    /// Bits of each of `count` registers: two halves, of which the lower may be two bytes, or single bytes. Empty if a
+    /// field spans two registers, or if the fields do not tell.
     fn parts(&self, count: usize) -> &'static [u32] {
         const HALVES: &[u32] = &[0xffff, 0xffff_0000];
         const LAYOUTS: [&[u32]; 4] =
@@ -204,7 +204,7 @@ impl Word {
             |parts: &[u32]| self.fields.iter().all(|field| parts.iter().any(|part| field.bits & !part == 0));
         let fits = |parts: &[u32]| parts.len() == count && parts.iter().all(has_field) && spans_none(parts);
         let found = LAYOUTS.into_iter().find(|parts| fits(parts));
-        // Of a control register and a status register, the latter may have no field.
+        // If a DW has a control and a status register, the latter may have no field.
         let halves = (count == 2 && has_field(&HALVES[0]) && spans_none(HALVES)).then_some(HALVES);
         found.or(halves).unwrap_or_default()
     }
@@ -213,20 +213,20 @@ impl Word {
 /// A header or a capability, as a table of its registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Structure {
-    /// Capability ID, or that of an extended one; zero of headers.
+    /// Capability ID or extended capability ID; zero for headers.
     pub id: u16,
-    /// Capability version of an extended one; zero of others.
+    /// Capability version of an extended capability; zero for others.
     pub version: u8,
     /// The specification's name.
     pub name: &'static str,
-    /// Where it is specified.
+    /// Section of the specification.
     pub source: &'static str,
-    /// Its registers, in rising order; a line of a repeated register stands once.
+    /// The registers in rising order; a repeated register is listed once.
     pub words: &'static [Word],
 }
 
 impl Structure {
-    /// The fields of the line with this DW; none where there is no such line.
+    /// Returns the fields of this DW; empty if the table has no such DW.
     pub const fn fields(&self, dw: u16) -> &'static [Field] {
         let mut i = 0;
         while i < self.words.len() {
@@ -238,13 +238,13 @@ impl Structure {
         &[]
     }
 
-    /// The register of the line with this DW, showing `value` after reset.
+    /// Returns the register of this DW, with `value` after reset.
     pub(crate) const fn register(&self, dw: u16, value: u32) -> Register {
         Register::of(self.fields(dw), value)
     }
 
-    /// The registers of the whole structure, one for each DW up to the last line, all showing zero after reset but for
-    /// those that `values` names (DW, value).
+    /// Returns the registers of the whole structure, one for each DW up to the last one. After reset they are zero, except
+    /// those in `values` (DW, value).
     pub(crate) fn registers(&self, values: &[(u16, u32)]) -> Vec<Register> {
         let len = self.words.iter().map(|w| usize::from(w.dw) + 1).max().unwrap_or(0);
         let mut all = vec![Register::default(); len];
@@ -258,7 +258,7 @@ impl Structure {
     }
 }
 
-/// The registers of a structure, of which these rows (DW, bits) are not implemented.
+/// Removes the bits in `rows` (DW, bits) from a structure's registers: they are not implemented.
 pub(crate) fn without<const N: usize>(mut all: Vec<Register>, rows: [(u16, u32); N]) -> Vec<Register> {
     for (dw, bits) in rows {
         all[usize::from(dw)] = all[usize::from(dw)].without(bits);
@@ -266,16 +266,15 @@ pub(crate) fn without<const N: usize>(mut all: Vec<Register>, rows: [(u16, u32);
     all
 }
 
-/// Declares a structure as the specification has it: its ID, name and source, then each DW with its byte offset, the
-/// constant of its DW number, the module of its fields' constants (else they stand beside it), the names of the registers
-/// in it, and its fields:
-///
+/// Declares a structure like the specification does: its ID, name and source, then the DWs. Each DW has its byte offset,
+/// the constant of its DW number, the module of its fields' constants (without it, they are in the enclosing module), the
+/// names of its registers, and its fields:
 /// ```text
 /// BITS [:LOW] CONSTRUCTOR [.inert] [.kept_by_flr] CONSTANT "Name" [, "what it does, or why nothing"] [=> EFFECT | EFFECT];
 /// ```
 ///
-/// CONSTRUCTOR is one of [`Field`]'s. Bits that are not next to each other stand as a mask in brackets. A DW that no one names is
-/// `_`; one whose fields stand elsewhere has them in brackets.
+/// CONSTRUCTOR is one of [`Field`]'s. Bits that are not adjacent are given as a mask in brackets. A DW without a constant
+/// is `_`. If its fields are declared elsewhere, they are given in brackets.
 macro_rules! structure {
     (extended $id:literal, $version:literal, $name:literal, $source:literal; $($words:tt)*) => {
         /// Extended capability ID.
@@ -341,40 +340,40 @@ macro_rules! structure {
 }
 pub(crate) use structure;
 
-/// The value of the field that has these bits of a word.
+/// Returns the value of the field with these bits in a word.
 pub const fn get(word: u32, bits: u32) -> u32 {
     (word & bits) >> bits.trailing_zeros()
 }
 
-/// A value in place, in the field that has these bits; what is too large for it is cut.
+/// Returns a value shifted into the field with these bits. Bits that do not fit are dropped.
 pub const fn put(bits: u32, value: u32) -> u32 {
     value << bits.trailing_zeros() & bits
 }
 
-/// The bits of the rows that are true.
+/// Combines the bits of the rows that are true.
 pub(crate) fn those<const N: usize>(rows: [(bool, u32); N]) -> u32 {
     rows.into_iter().filter(|row| row.0).fold(0, |all, row| all | row.1)
 }
 
-/// How software may change the bits of a register, in masks; made from a table of fields.
+/// How software may change the bits of a register, as masks; built from a table of fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Access {
     /// RW, RWS: software reads and writes.
     pub rw: u32,
     /// RW1C, RW1CS: writing one clears; hardware sets.
     pub rw1c: u32,
-    /// Writing one asks for something; reads zero.
+    /// Writing one triggers an action; reads zero.
     pub trigger: u32,
-    /// The S of ROS, RWS, RW1CS: kept over all but a fundamental reset.
+    /// The S of ROS, RWS, RW1CS: every reset except a fundamental one keeps these bits.
     pub sticky: u32,
-    /// Kept over a Function Level Reset, though not sticky (`PCIe 5.0 §6.6.2`).
+    /// Kept by a Function Level Reset, though not sticky (`PCIe 5.0 §6.6.2`).
     pub kept_by_flr: u32,
-    /// Kept over every reset: states outside configuration space.
+    /// Kept by every reset: states outside configuration space.
     pub state: u32,
 }
 
 impl Access {
-    /// What the fields say together.
+    /// Combines the fields' attributes.
     pub const fn of(fields: &[Field]) -> Access {
         use Attribute::*;
         let mut access = Access { rw: 0, rw1c: 0, trigger: 0, sticky: 0, kept_by_flr: 0, state: 0 };
@@ -405,17 +404,17 @@ impl Access {
 /// 32 bits of configuration space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Register {
-    /// What a read returns.
+    /// Current value, which a read returns.
     pub value: u32,
-    /// What a reset sets.
+    /// Value after a reset.
     pub reset: u32,
-    /// Who may change which bit.
+    /// Access masks of the bits.
     pub access: Access,
-    /// The fields, for what a write tells the owner.
+    /// The fields, which give the effects of a write.
     pub fields: &'static [Field],
 }
 
-/// The bits of the bytes that Byte Enables (bits 3:0) name.
+/// Returns the bits of the bytes that are enabled by Byte Enables (bits 3:0).
 pub const fn byte_mask(byte_enables: u8) -> u32 {
     let mut mask = 0;
     let mut byte = 0;
@@ -429,29 +428,28 @@ pub const fn byte_mask(byte_enables: u8) -> u32 {
 }
 
 impl Register {
-    /// A register of masks alone, that resets to `reset` and tells nothing.
+    /// Returns a register with these access masks and the reset value `reset`. Writes to it have no effects.
     pub const fn new(reset: u32, access: Access) -> Register {
         Register { value: reset, reset, access, fields: &[] }
     }
 
-    /// A register of these fields, that resets to `reset`.
+    /// Returns a register with these fields and the reset value `reset`.
     pub const fn of(fields: &'static [Field], reset: u32) -> Register {
         Register { value: reset, reset, access: Access::of(fields), fields }
     }
 
-    /// A register that the device behind the function answers for: requests to it are the device's, and here it shows
-    /// nothing.
+    /// Returns a register that the device implements: requests to it go to the device, and in this space it reads zero.
     pub const fn of_device() -> Register {
         const FIELDS: &[Field] = &[Field::new(!0, Attribute::Device, "the device's own")];
         Register::of(FIELDS, 0)
     }
 
-    /// True for those.
+    /// True for a register that the device implements.
     pub const fn is_device(&self) -> bool {
         matches!(self.fields, [Field { attribute: Attribute::Device, .. }, ..])
     }
 
-    /// The same, where `bits` are not implemented: they read zero and are read-only.
+    /// Removes `bits`: they are not implemented, read zero and are read-only.
     #[must_use]
     pub const fn without(mut self, bits: u32) -> Register {
         self.value &= !bits;
@@ -459,7 +457,7 @@ impl Register {
         self.fix(bits)
     }
 
-    /// The same, where `bits` are read-only and keep the value that they have after reset.
+    /// Makes `bits` read-only with their value after reset.
     #[must_use]
     pub const fn fix(mut self, bits: u32) -> Register {
         let Access { rw, rw1c, trigger, .. } = self.access;
@@ -469,7 +467,7 @@ impl Register {
         self
     }
 
-    /// Sets bits, now and for every reset.
+    /// Sets bits in the current value and in the reset value.
     pub const fn preset(&mut self, bits: u32) {
         self.value |= bits;
         self.reset |= bits;
@@ -480,7 +478,7 @@ impl Register {
         self.value = self.value & !mask | value & mask;
     }
 
-    /// A write by software; returns the bits that changed, and those of triggers that were written one.
+    /// Handles a write by software. Returns the bits that changed, and the trigger bits that were written as one.
     pub const fn write(&mut self, byte_enables: u8, value: u32) -> u32 {
         let named = byte_mask(byte_enables);
         let old = self.value;
@@ -489,13 +487,13 @@ impl Register {
         (old ^ self.value) | value & self.access.trigger & named
     }
 
-    /// What a write that changed these bits tells the owner.
+    /// Returns the effects of a write that changed these bits.
     pub fn effects_of(&self, changed: u32) -> Effects {
         let touched = self.fields.iter().filter(|f| f.bits & changed != 0);
         touched.fold(Effects::empty(), |all, field| all | field.effects)
     }
 
-    /// Back to the reset value, but for the bits in `kept`.
+    /// Restores the reset value, except for the bits in `kept`.
     pub const fn reset(&mut self, kept: u32) {
         self.value = self.value & kept | self.reset & !kept;
     }
@@ -508,7 +506,7 @@ mod tests {
     use crate::register::Structure;
 
     #[test]
-    fn a_line_of_several_registers_names_those_that_are_meant() {
+    fn names_registers_that_contain_the_bits() {
         let rows: [(Structure, u16, u32, &str); 14] = [
             (crate::ext::sriov::TABLE, crate::ext::sriov::CONTROL, 0xffff, "SR-IOV Control"),
             (header::TYPE_0_HEADER, header::COMMAND_STATUS, 0xffff, "Command"),
@@ -522,7 +520,7 @@ mod tests {
             (header::TYPE_1_HEADER, header::type1::MEMORY, 0xffff, "Memory Base"),
             (pcie::TABLE, 2, 0xffff, "Device Control"),
             (msi::TABLE, 2, !0, "Message Upper Address"),
-            // Its fields do not tell where one ends, or what is of which.
+            // The fields do not tell where one register ends and the next begins.
             (msix::TABLE, 1, 0xff, "Table Offset, Table BIR"),
             (vendor::TABLE, 0, 0xff_0000, "Length, first byte"),
         ];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The 4 KiB of configuration space of one function. Never acts: a write says as [`Effects`] what there is to obey.
+//! The 4 KiB of configuration space of one function. A write returns as [`Effects`] what the owner must do.
 
 use crate::bar::{Bar, BarKind, BarWindow};
 use crate::bridge::{BridgeLayout, BridgeWindows};
@@ -11,24 +11,24 @@ use crate::header::{self, status, type0, type1};
 use crate::register::{Register, byte_mask};
 use crate::{Effects, MsixLayout};
 
-/// Registers of 32 bits: 4 KiB.
+/// Number of 32-bit registers: 4 KiB.
 pub const REGISTERS: usize = 1024;
 /// First DW of extended configuration space: byte 100h.
 pub(crate) const FIRST_EXTENDED: u16 = 0x100 / 4;
 
-/// What a reset does to sticky and other kept bits.
+/// Kind of reset; it decides which bits are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResetScope {
-    /// Fundamental: everything goes.
+    /// Fundamental reset: no bits are kept.
     Fundamental,
-    /// Hot: sticky bits stay.
+    /// Hot reset: sticky bits are kept.
     Hot,
-    /// Function Level Reset, or the internal one from D3hot to D0: sticky bits stay, and those of `PCIe 5.0 §6.6.2`, such
-    /// as Max_Payload_Size and Link Control.
+    /// Function Level Reset, or the internal reset from D3hot to D0: keeps sticky bits and those of `PCIe 5.0 §6.6.2`,
+    /// such as Max_Payload_Size and Link Control.
     FunctionLevel,
 }
 
-/// Which header a function has.
+/// Type of a function's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HeaderKind {
     /// Type 0.
@@ -40,7 +40,7 @@ pub(crate) enum HeaderKind {
 }
 
 impl HeaderKind {
-    /// Base Address Registers.
+    /// Number of Base Address Registers.
     pub(crate) const fn bars(self) -> u8 {
         match self {
             HeaderKind::Type0 => type0::BARS,
@@ -59,7 +59,7 @@ impl HeaderKind {
     }
 }
 
-/// Where the capabilities stand, as DW numbers.
+/// Positions of the capabilities, as DW numbers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Capabilities {
     pub(crate) pm: Option<u16>,
@@ -69,9 +69,9 @@ pub(crate) struct Capabilities {
     pub(crate) aer: Option<u16>,
     /// ID and DW of each, in the order of the chain.
     pub(crate) list: Vec<(u8, u16)>,
-    /// The same of the extended ones.
+    /// ID and DW of each extended capability.
     pub(crate) extended: Vec<(u16, u16)>,
-    /// What some of these were declared with.
+    /// Declarations of some capabilities.
     pub(crate) layouts: Layouts,
 }
 
@@ -81,7 +81,7 @@ impl Capabilities {
     }
 }
 
-/// What is not in the registers.
+/// Parts of a space that are not registers.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
     pub(crate) kind: HeaderKind,
@@ -94,19 +94,19 @@ pub(crate) struct Parts {
 /// Configuration space of one function: up to 1024 registers, made by [`Builder`](crate::Builder).
 #[derive(Clone, Debug)]
 pub struct ConfigSpace {
-    /// Those up to the last that is there.
+    /// Registers up to the last existing one.
     pub(crate) registers: Box<[Register]>,
     pub(crate) bars: [Option<Bar>; 6],
-    /// The BARs as built: what a reset sets their sizes back to.
+    /// The BARs as built, whose sizes a reset restores.
     pub(crate) bars_at_reset: [Option<Bar>; 6],
     pub(crate) rom: Option<u32>,
     pub(crate) kind: HeaderKind,
     pub(crate) bridge: BridgeLayout,
     pub(crate) capabilities: Capabilities,
-    /// Requester ID of a PME that waits for PME Status to be cleared.
+    /// Requester ID of a PME that waits until PME Status is cleared.
     pub(crate) pme_waiting: Option<u16>,
     pub(crate) errors: ErrorState,
-    /// What Downstream Port Containment asks to be sent.
+    /// Signals that Downstream Port Containment wants sent.
     pub(crate) dpc_signal: Option<DpcSignal>,
 }
 
@@ -127,17 +127,17 @@ impl ConfigSpace {
         }
     }
 
-    /// The register with this DW number, 0 to 1023; registers that do not exist, also beyond 1023, read zero.
+    /// Returns the register with this DW number, 0 to 1023. Registers that do not exist read zero.
     pub fn read(&self, register_dw: u16) -> u32 {
         self.registers.get(usize::from(register_dw)).map_or(0, |r| r.value)
     }
 
-    /// The register itself, with its fields; one that does not exist has none.
+    /// Returns the register with its fields; one that does not exist has no fields.
     pub fn register(&self, register_dw: u16) -> Register {
         self.registers.get(usize::from(register_dw)).copied().unwrap_or_default()
     }
 
-    /// Writes the bytes that `byte_enables` (bits 3:0) names. Bits that software may not change stay.
+    /// Writes the bytes enabled by `byte_enables` (bits 3:0). Bits that software may not change keep their values.
     pub fn write(&mut self, register_dw: u16, byte_enables: u8, value: u32) -> Effects {
         let Some(register) = self.registers.get_mut(usize::from(register_dw)) else {
             return Effects::empty();
@@ -151,7 +151,8 @@ impl ConfigSpace {
         if effects.is_empty() { effects } else { self.follow(register_dw, old, effects) }
     }
 
-    /// Each write to Slot Control is a command, whatever it changes (`PCIe 5.0 §6.7.3.2`).
+    /// Returns SLOT_CONTROL for a write to Slot Control: each write is a command, even without a change (`PCIe 5.0
+    /// §6.7.3.2`).
     fn commanded(&self, dw: u16, byte_enables: u8) -> Effects {
         let slot = self.capabilities.pcie.is_some_and(|s| dw == s + pcie::SLOT_CONTROL);
         if slot && byte_mask(byte_enables) & 0xffff != 0 && self.has_slot() {
@@ -161,7 +162,7 @@ impl ConfigSpace {
         }
     }
 
-    /// What the space itself does after a write that had effects; returns those that are left.
+    /// Updates the space after a write with effects. Returns the effects that remain for the owner.
     fn follow(&mut self, dw: u16, old: u32, effects: Effects) -> Effects {
         if effects.contains(Effects::POWER) && pm::unsupported(self.read(dw)) {
             self.set_bits(dw, pm::POWER_STATE, old);
@@ -173,14 +174,14 @@ impl ConfigSpace {
         effects
     }
 
-    /// Sets the bits of `mask` to those of `value`, as hardware does; nothing where there is no such register.
+    /// Sets the bits of `mask` to those of `value`, as hardware does. Does nothing if the register does not exist.
     pub(crate) fn set_bits(&mut self, dw: u16, mask: u32, value: u32) {
         if let Some(register) = self.registers.get_mut(usize::from(dw)) {
             register.set(mask, value);
         }
     }
 
-    /// Sets registers back to what they are after a reset.
+    /// Resets the registers.
     pub fn reset(&mut self, scope: ResetScope) {
         for register in &mut self.registers {
             let access = register.access;
@@ -200,17 +201,17 @@ impl ConfigSpace {
         self.reset_extended(scope);
     }
 
-    /// DW number of the first capability with this ID.
+    /// Returns the DW number of the first capability with this ID.
     pub fn capability(&self, id: u8) -> Option<u16> {
         self.capabilities.list.iter().find(|c| c.0 == id).map(|c| c.1)
     }
 
-    /// DW number of the first extended capability with this ID.
+    /// Returns the DW number of the first extended capability with this ID.
     pub fn extended_capability(&self, id: u16) -> Option<u16> {
         self.capabilities.extended(id)
     }
 
-    /// A register of the first extended capability with this ID, by its DW in it.
+    /// Returns a register of the first extended capability with this ID, by its DW in the capability.
     pub(crate) fn extended_word(&self, id: u16, dw: u16) -> Option<u32> {
         self.extended_capability(id).map(|start| self.read(start + dw))
     }
@@ -222,23 +223,23 @@ impl ConfigSpace {
         }
     }
 
-    /// What this bridge forwards; `None` for a function with a type 0 header.
+    /// Returns the forwarding state of this bridge; `None` for a type 0 header.
     pub fn bridge(&self) -> Option<BridgeWindows> {
         (self.kind == HeaderKind::Type1).then(|| BridgeWindows::read(self.bridge, |dw| self.read(dw)))
     }
 
-    /// True for a virtual function's.
+    /// True for the space of a virtual function.
     pub fn is_virtual(&self) -> bool {
         self.kind == HeaderKind::Virtual
     }
 
-    /// Interrupt Pin: 1 (INTA) to 4 (INTD); `None`: no INTx.
+    /// Interrupt Pin: 1 (INTA) to 4 (INTD); `None` without INTx.
     pub fn interrupt_pin(&self) -> Option<u8> {
         let pin = (self.read(header::INTERRUPT) >> 8) as u8;
         (pin != 0).then_some(pin)
     }
 
-    /// Sets Interrupt Status: the function wants INTx, whether or not it is disabled.
+    /// Sets Interrupt Status: the function requests INTx, whether or not INTx is disabled.
     pub fn set_interrupt_status(&mut self, wanted: bool) {
         self.set_bits(header::COMMAND_STATUS, status::INTERRUPT_STATUS, if wanted { !0 } else { 0 });
     }
@@ -248,7 +249,7 @@ impl ConfigSpace {
         self.set_bits(header::COMMAND_STATUS, bits & status::RW1C, !0);
     }
 
-    /// The window that BAR `index` is set to, whether or not its space is enabled. `None` where there is no such BAR.
+    /// Window of BAR `index`, whether or not its space is enabled. `None` if there is no such BAR.
     pub fn bar(&self, index: u8) -> Option<BarWindow> {
         let bar = (*self.bars.get(usize::from(index))?)?;
         let at = type0::BAR0 + u16::from(index);
@@ -262,7 +263,7 @@ impl ConfigSpace {
         })
     }
 
-    /// The window of the Expansion ROM, where it is enabled; Memory Space Enable gates it besides.
+    /// Window of the Expansion ROM if it is enabled. Memory Space Enable is not checked here.
     pub fn expansion_rom(&self) -> Option<BarWindow> {
         let size = self.rom?;
         let value = self.read(self.kind.rom()?);
@@ -274,8 +275,8 @@ impl ConfigSpace {
         })
     }
 
-    /// Changes the size of BAR `index`, as Resizable BAR Control does (`PCIe 5.0 §7.8.6.3`): address bits below it become
-    /// zero. Returns false, and changes nothing, where there is no such BAR or the size is not legal for it.
+    /// Changes the size of BAR `index`, as Resizable BAR Control does (`PCIe 5.0 §7.8.6.3`): address bits below the size
+    /// become zero. Returns false and changes nothing if there is no such BAR or the size is illegal for it.
     pub fn set_bar_size(&mut self, index: u8, size: u64) -> bool {
         let Some(Some(bar)) = self.bars.get(usize::from(index)).copied() else { return false };
         let resized = Bar { size, ..bar };
@@ -316,12 +317,12 @@ impl ConfigSpace {
         self.capabilities.aer
     }
 
-    /// The MSI registers.
+    /// Returns a register of the MSI capability; zero without it.
     pub(crate) fn msi_word(&self, dw: u16) -> u32 {
         self.capabilities.msi.map_or(0, |at| self.read(at + dw))
     }
 
-    /// DW numbers of Mask Bits and Pending Bits of MSI, where there are any.
+    /// DW numbers of Mask Bits and Pending Bits of MSI, if it has them.
     pub(crate) fn msi_masking(&self) -> Option<(u16, u16)> {
         let at = self.capabilities.msi?;
         let control = self.read(at);

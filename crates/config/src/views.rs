@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the registers of Command, power management, interrupts and PCI Express say, and what hardware sets in them. Never
-//! decides what follows.
+//! Access to Command, power management, interrupts and PCI Express: values for the function's owner, and bits that hardware
+//! sets.
 
 use crate::cap::pcie::{
     self, PortType, SlotEvent, SlotState, capabilities, device_capabilities::SLOT_POWER_LIMIT,
@@ -15,7 +15,7 @@ use crate::register::{get, put, those};
 use crate::{AtomicSupport, ConfigSpace, DeferrableLength, MsiConfig, MsixControl, MsixLayout};
 use tlp::{Attributes, Duration, Mps, Mrrs, Rate, Rcb, Width};
 
-/// Single bits, as `true` where they are set; of what is not there, `false`.
+/// Methods for single bits: `true` if set; `false` if the register does not exist.
 macro_rules! flags {
     ($($(#[$doc:meta])* fn $name:ident = $word:ident($dw:expr) & $bit:expr;)*) => {
         impl ConfigSpace {$(
@@ -35,7 +35,7 @@ flags! {
     fn ten_bit_tag_enable = pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::TEN_BIT_TAG;
     /// AtomicOp Requester Enable.
     fn atomic_requester_enable = pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::ATOMIC_REQUESTER;
-    /// Link Disable: the link below is to be down.
+    /// Link Disable: the link below must be down.
     fn link_disable = pcie_word(pcie::LINK_CONTROL) & link_control::LINK_DISABLE;
     /// Link Training of Link Status.
     fn link_training = pcie_word(pcie::LINK_CONTROL) & link_control::TRAINING;
@@ -63,7 +63,7 @@ flags! {
     fn bus_master_enable = read(header::COMMAND_STATUS) & command::BUS_MASTER;
     /// SERR# Enable of Command.
     fn serr_enable = read(header::COMMAND_STATUS) & command::SERR_ENABLE;
-    /// Interrupt Disable: INTx is not to be asserted.
+    /// Interrupt Disable: INTx must not be asserted.
     fn interrupt_disable = read(header::COMMAND_STATUS) & command::INTERRUPT_DISABLE;
 }
 
@@ -84,25 +84,26 @@ impl ConfigSpace {
         encoding.and_then(Mrrs::from_encoding).unwrap_or_default()
     }
 
-    /// The Read Completion Boundary of the root port above, as Link Control says.
+    /// Read Completion Boundary of the root port above, from Link Control.
     pub fn rcb(&self) -> Rcb {
         let is_128 = self.pcie_word(pcie::LINK_CONTROL) & link_control::RCB_128 != 0;
         Rcb::new(if is_128 { 128 } else { 64 }).unwrap_or_default()
     }
 
-    /// Attributes that the function may set in its requests; none without a PCI Express capability.
+    /// Attributes that the function may set in its requests; empty without a PCI Express capability.
     pub fn request_attributes(&self) -> Attributes {
         pcie::request_attributes(self.pcie_word(pcie::DEVICE_CONTROL), self.pcie_word(pcie::DEVICE_CONTROL_2))
     }
 
-    /// Attributes that the function's completions may have of their requests: ID-based Ordering with IDO Completion Enable.
+    /// Attributes that the function's completions may copy from their requests: ID-based Ordering only with IDO Completion
+    /// Enable.
     pub fn completion_attributes(&self) -> Attributes {
         let ordered = self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::IDO_COMPLETION != 0;
         if ordered { Attributes::all() } else { Attributes::COMPLETED }
     }
 
-    /// How long the function waits for a completion: `default` in the default range of 50 us to 50 ms, else the end of
-    /// the range that Device Control 2 names; `None` where the timeout is disabled.
+    /// How long the function waits for a completion. In the default range of 50 us to 50 ms it is `default`; in others, the
+    /// upper end of the range in Device Control 2. `None` if the timeout is disabled.
     pub fn completion_timeout(&self, default: Duration) -> Option<Duration> {
         let control = self.pcie_word(pcie::DEVICE_CONTROL_2);
         let disabled = control & device_control_2::TIMEOUT_DISABLE != 0;
@@ -114,7 +115,7 @@ impl ConfigSpace {
         AtomicSupport::from_bits_truncate(self.pcie_word(pcie::DEVICE_CAPABILITIES_2))
     }
 
-    /// Deferrable writes that the function completes.
+    /// Longest deferrable write that the function completes.
     pub fn deferrable_write(&self) -> Option<DeferrableLength> {
         pcie::deferrable_write(self.pcie_word(pcie::DEVICE_CAPABILITIES_2))
     }
@@ -134,20 +135,20 @@ impl ConfigSpace {
         self.aer_word(aer::CONTROL).is_some_and(|c| c & aer::control::ECRC_CHECK != 0)
     }
 
-    /// MSI, where it is there and enabled.
+    /// MSI settings; `None` if MSI is absent or disabled.
     pub fn msi(&self) -> Option<MsiConfig> {
         self.capabilities.msi?;
         msi::config(|dw| self.msi_word(dw))
     }
 
-    /// Interrupt vectors that the function has, whatever software has granted and enabled: those of MSI or of MSI-X, whichever
-    /// has more.
+    /// Number of interrupt vectors of the function, the larger of MSI and MSI-X, whether or not software has granted or
+    /// enabled them.
     pub fn interrupt_vectors(&self) -> u16 {
         let msi = self.capabilities.msi.map_or(0, |_| msi::capable(self.msi_word(0)));
         self.msix_layout().map_or(0, |msix| msix.vectors).max(msi)
     }
 
-    /// Mask Bits of MSI: a set bit holds the vector back; zero without per-vector masking.
+    /// Mask Bits of MSI: a set bit masks its vector. Zero without per-vector masking.
     pub fn msi_mask(&self) -> u32 {
         self.msi_masking().map_or(0, |(mask, _)| self.read(mask))
     }
@@ -157,19 +158,19 @@ impl ConfigSpace {
         self.msi_masking().map_or(0, |(_, pending)| self.read(pending))
     }
 
-    /// Sets Pending Bits of MSI: the vectors that wait for their mask to be cleared.
+    /// Sets Pending Bits of MSI: vectors that are pending while masked.
     pub fn set_msi_pending(&mut self, pending: u32) {
         if let Some((_, at)) = self.msi_masking() {
             self.set_bits(at, !0, pending);
         }
     }
 
-    /// Where the MSI-X structures stand.
+    /// Layout of the MSI-X structures.
     pub fn msix_layout(&self) -> Option<MsixLayout> {
         self.capabilities.msix.map(|(_, layout)| layout)
     }
 
-    /// MSI-X Message Control; all off where there is none.
+    /// MSI-X Message Control; disabled without the capability.
     pub fn msix(&self) -> MsixControl {
         let control = self.capabilities.msix.map_or(0, |(at, _)| self.read(at));
         MsixControl {
@@ -202,19 +203,19 @@ impl ConfigSpace {
         get(self.pcie_word(pcie::CAPABILITIES), capabilities::MESSAGE_NUMBER) as u8
     }
 
-    /// Captured Slot Power Limit, as a Set_Slot_Power_Limit message says: value, and scale 0 to 3.
+    /// Sets Captured Slot Power Limit from a Set_Slot_Power_Limit message: value, and scale 0 to 3.
     pub fn set_slot_power_limit(&mut self, value: u8, scale: u8) {
         let limit = put(SLOT_POWER_LIMIT, u32::from(value) | u32::from(scale) << 8);
         self.set_pcie_bits(pcie::DEVICE_CAPABILITIES, SLOT_POWER_LIMIT, limit);
     }
 
-    /// Slot Power Limit of a port's slot: value and scale, for its Set_Slot_Power_Limit message.
+    /// Slot Power Limit of the port's slot, value and scale, for its Set_Slot_Power_Limit message.
     pub fn slot_power_limit(&self) -> Option<(u8, u8)> {
         let limit = get(self.pcie_word(pcie::SLOT_CAPABILITIES), slot_capabilities::POWER_LIMIT);
         self.has_slot().then_some((limit as u8, (limit >> 8) as u8))
     }
 
-    /// Link Status: current rate and width, whether the data link layer is up, and whether the link trains.
+    /// Sets Link Status: current rate and width, Data Link Layer Link Active, and Link Training.
     pub fn set_link_status(&mut self, rate: Rate, width: Width, active: bool, training: bool) {
         use link_control::{LINK_ACTIVE, SPEED, TRAINING, WIDTH};
         let reports = self.pcie_word(pcie::LINK_CAPABILITIES) & link_capabilities::LINK_ACTIVE_CAPABLE != 0;
@@ -224,8 +225,8 @@ impl ConfigSpace {
         self.set_pcie_bits(pcie::LINK_CONTROL, SPEED | WIDTH | TRAINING | LINK_ACTIVE, bits);
     }
 
-    /// A port above a link: the link goes through Recovery, by Retrain Link or since its speed or width change, or has come out
-    /// of it, which sets Link Bandwidth Management Status (`PCIe 5.0 §7.5.3.8`).
+    /// Records, for a port above a link, that the link enters or has left Recovery (by Retrain Link, or for a change of
+    /// speed or width). Leaving it sets Link Bandwidth Management Status (`PCIe 5.0 §7.5.3.8`).
     pub fn set_link_training(&mut self, trains: bool) {
         use link_control::{BANDWIDTH_MANAGEMENT, TRAINING};
         let ended = self.link_training() && !trains;
@@ -233,62 +234,62 @@ impl ConfigSpace {
         self.set_pcie_bits(pcie::LINK_CONTROL, TRAINING | bits, bits);
     }
 
-    /// Whether the interrupt of Link Bandwidth Management Status is due.
+    /// True if the interrupt of Link Bandwidth Management Status is due.
     pub fn link_bandwidth_interrupt(&self) -> bool {
         use link_control::{BANDWIDTH_MANAGEMENT, BANDWIDTH_MANAGEMENT_ENABLE};
         let both = BANDWIDTH_MANAGEMENT | BANDWIDTH_MANAGEMENT_ENABLE;
         self.pcie_word(pcie::LINK_CONTROL) & both == both
     }
 
-    /// Target Link Speed: the highest rate at which the link below is to work; `None` where the register names none
-    /// (`PCIe 5.0 §7.5.3.19`).
+    /// Target Link Speed: the highest rate for the link below; `None` if the register holds no valid rate (`PCIe 5.0
+    /// §7.5.3.19`).
     pub fn target_link_speed(&self) -> Option<Rate> {
         let generation = get(self.pcie_word(pcie::LINK_CONTROL_2), pcie::link_control_2::TARGET_SPEED);
         Rate::from_generation(generation as u8)
     }
 
-    /// The slot as it is now; `None` where there is none.
+    /// Current state of the slot; `None` without a slot.
     pub fn slot(&self) -> Option<SlotState> {
         self.has_slot().then(|| SlotState::read(self.pcie_word(pcie::SLOT_CONTROL)))
     }
 
-    /// Logs an event of the slot. Returns true where hot-plug interrupts have become due with it, so that a message is to
-    /// be sent (`PCIe 5.0 §6.7.3.4`); [`SlotState::interrupt`] is the level, which also a write may raise.
+    /// Logs an event of the slot. Returns true if this makes a hot-plug interrupt due, so that a message must be sent (`PCIe
+    /// 5.0 §6.7.3.4`). [`SlotState::interrupt`] is the level, which a write can also raise.
     pub fn set_slot_event(&mut self, event: SlotEvent) -> bool {
         let Some(before) = self.slot() else { return false };
         let Some(at) = self.capabilities.pcie.map(|s| usize::from(s + pcie::SLOT_CONTROL)) else {
             return false;
         };
         let (status, _, state, value) = event.bits();
-        let has = self.registers[at].access.rw1c & status; // what the slot has not, it does not log
+        let has = self.registers[at].access.rw1c & status; // events of absent features are not logged
         self.registers[at].set(has, !0);
         self.registers[at].set(state, if value { !0 } else { 0 });
         !before.interrupt && self.slot().is_some_and(|s| s.interrupt)
     }
 
-    /// True where commands to the slot end with [`SlotEvent::CommandCompleted`].
+    /// True if the slot reports [`SlotEvent::CommandCompleted`] after each command.
     pub fn completes_slot_commands(&self) -> bool {
         let capabilities = self.pcie_word(pcie::SLOT_CAPABILITIES);
         self.has_slot() && capabilities & slot_capabilities::NO_COMMAND_COMPLETED == 0
     }
 
-    /// Max End-End TLP Prefixes: the most that the function takes, 0 where End-End TLP Prefix Supported is clear (`PCIe 5.0
+    /// Max End-End TLP Prefixes that the function accepts; 0 if End-End TLP Prefix Supported is clear (`PCIe 5.0
     /// §7.5.3.15`).
     pub fn end_end_prefixes(&self) -> u8 {
         pcie::end_end_prefixes(self.pcie_word(pcie::DEVICE_CAPABILITIES_2))
     }
 
-    /// Bytes of the longest non-posted request with data that the function completes, or passes on as a bridge, which says
-    /// what its receive buffer holds at least (`PCIe 5.0 Table 2-45`): 4 of configuration and I/O writes, 32 of AtomicOps of
-    /// whatever size, 64 or 128 of deferrable writes.
+    /// Bytes of the longest non-posted request with data that the function completes or, as a bridge, forwards. Its receive
+    /// buffer must hold at least this much (`PCIe 5.0 Table 2-45`): 4 for configuration and I/O writes, 32 for AtomicOps of
+    /// any size, 64 or 128 for deferrable writes.
     pub fn longest_non_posted(&self) -> u32 {
         let atomics = self.atomic_routing() || !self.atomics().is_empty();
         let deferrable = self.deferrable_write().map_or(0, DeferrableLength::bytes);
         deferrable.max(if atomics { 32 } else { 4 })
     }
 
-    /// A PM_PME message of `requester` has reached this root port: logged in Root Status, or kept until the one there is
-    /// cleared (one more is kept, further ones are lost, `PCIe 5.0 §6.1.6`). Returns true where an interrupt is to be sent.
+    /// Handles a PM_PME message from `requester` in a root port: logs it in Root Status, or keeps it until the logged one is
+    /// cleared. One message is kept; further ones are lost (`PCIe 5.0 §6.1.6`). Returns true if an interrupt must be sent.
     pub fn root_pme(&mut self, requester: u16) -> bool {
         if self.port_type() != Some(PortType::RootPort) {
             return false;
@@ -302,7 +303,8 @@ impl ConfigSpace {
         self.root_pme_interrupt()
     }
 
-    /// True while a PME is logged and PME Interrupt Enable is set: the level of INTx, and after a write what an MSI follows.
+    /// True while a PME is logged and PME Interrupt Enable is set. This is the level of INTx; after a write, an MSI depends
+    /// on it.
     pub fn root_pme_interrupt(&self) -> bool {
         self.pcie_word(pcie::ROOT_STATUS) & root_status::PME_STATUS != 0
             && self.pcie_word(pcie::ROOT_CONTROL) & root_control::PME_INTERRUPT_ENABLE != 0
@@ -313,7 +315,7 @@ impl ConfigSpace {
         self.set_pcie_bits(pcie::ROOT_STATUS, root_status::PME_STATUS, !0);
     }
 
-    /// After a write: the PME that waits takes the place of one that was cleared.
+    /// Logs the waiting PME if a write has cleared the logged one.
     pub(crate) fn next_pme(&mut self) {
         if self.pcie_word(pcie::ROOT_STATUS) & root_status::PME_STATUS != 0 {
             return;
@@ -333,20 +335,20 @@ impl ConfigSpace {
         pm::state(self.pm_control())
     }
 
-    /// No_Soft_Reset: from D3hot to D0 the function keeps its state. Otherwise that is an internal reset, of
-    /// [`ResetScope::FunctionLevel`](crate::ResetScope::FunctionLevel).
+    /// No_Soft_Reset: the function keeps its state from D3hot to D0. If clear, that transition is an internal reset
+    /// ([`ResetScope::FunctionLevel`](crate::ResetScope::FunctionLevel)).
     pub fn no_soft_reset(&self) -> bool {
         self.capabilities.pm.is_none() || self.pm_control() & pm::NO_SOFT_RESET != 0
     }
 
-    /// PME_Status and PME_En are both set: a PM_PME message is sent when this becomes true (`PCIe 5.0 §5.3.3`).
+    /// True if PME_Status and PME_En are both set. A PM_PME message is sent when this becomes true (`PCIe 5.0 §5.3.3`).
     pub fn pme_asserted(&self) -> bool {
         const BOTH: u32 = pm::PME_STATUS | pm::PME_ENABLE;
         self.pm_control() & BOTH == BOTH
     }
 
-    /// The function wants attention: sets PME_Status. Returns true where a PM_PME message is to be sent: the status was
-    /// clear and PME_En is set.
+    /// Sets PME_Status: the function requests attention. Returns true if a PM_PME message must be sent: the status was clear
+    /// and PME_En is set.
     pub fn set_pme(&mut self) -> bool {
         let Some(at) = self.capabilities.pm.map(|at| at + pm::CONTROL) else { return false };
         let register = &mut self.registers[usize::from(at)];

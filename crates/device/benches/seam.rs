@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the `async` form of a device costs against the direct one: nanoseconds for each DMA write, DMA read and register
-//! read, with 32 writes or reads always ready, driven as an endpoint would, without links or memory behind it.
+//! Cost of the `async` form of a device compared with the direct one: nanoseconds for each DMA write, DMA read and
+//! register read, with 32 writes or reads always ready. The benchmark drives the device like an endpoint, without links
+//! or memory.
 
 use riser_device::io::{DmaOptions, Request};
 use riser_device::{AsyncDevice, BarIndex, DmaId, DmaRead, DmaWrite, Io};
@@ -14,7 +15,7 @@ const WORKERS: u64 = 32;
 const ROUND: u64 = 1024;
 const BYTES: u32 = 256;
 
-/// As one would write it against the trait itself: a state machine.
+/// The direct form: a state machine.
 struct Direct {
     reads: bool,
     next: u64,

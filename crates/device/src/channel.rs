@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A queue between tasks, with any number of senders and receivers: between tasks of one device or program, between
-//! functions of one endpoint that share an engine, or between a driver and the test around it. No time passes by its
-//! use: a value is there at the instant at which it was sent.
+//! functions of one endpoint that share an engine, or between a driver and its test. Using it takes no time: a
+//! value is available at the instant when it was sent.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -9,17 +9,18 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// What waits in a channel, and who waits for it.
+/// Values of a channel, and tasks that wait.
 struct Queue<T> {
     values: VecDeque<T>,
     capacity: usize,
-    /// All are woken at once, and those that find nothing wait again. Tasks of functions that were reset do no harm here.
+    /// All of them are woken at once; tasks that find nothing wait again. Tasks of reset functions are harmless
+    /// here.
     senders: Vec<Waker>,
     receivers: Vec<Waker>,
 }
 
-/// A bounded first-in first-out queue between tasks, for any number of senders and receivers. Clones are handles on
-/// the same queue. It outlives resets of the functions whose tasks use it.
+/// A bounded first-in first-out queue between tasks, for any number of senders and receivers. Clones are handles of
+/// the same queue. It survives resets of the functions whose tasks use it.
 ///
 /// A device with several workers, each of which takes the next piece of work:
 ///
@@ -89,34 +90,34 @@ impl<T> Clone for Channel<T> {
 }
 
 impl<T> Channel<T> {
-    /// A channel that holds at most `capacity` values, at least one.
+    /// Returns a channel with room for `capacity` values, at least one.
     pub fn new(capacity: usize) -> Channel<T> {
         let (values, capacity) = (VecDeque::new(), capacity.max(1));
         Channel(Rc::new(RefCell::new(Queue { values, capacity, senders: Vec::new(), receivers: Vec::new() })))
     }
 
-    /// Puts a value in; waits while it is full. A send that is dropped before it ends sends nothing.
+    /// Adds a value; waits while the channel is full. A future that is dropped before it ends sends no value.
     pub fn send(&self, value: T) -> Send<'_, T> {
         Send { channel: self, value: Some(value) }
     }
 
-    /// Takes the value that has waited longest; waits while there is none. Each value goes to one receiver.
+    /// Takes the oldest value; waits while the channel is empty. Each value goes to one receiver.
     pub fn receive(&self) -> Receive<'_, T> {
         Receive { channel: self }
     }
 
-    /// The number of values that wait.
+    /// Returns the number of values in the channel.
     pub fn len(&self) -> usize {
         self.0.borrow().values.len()
     }
 
-    /// True where no value waits.
+    /// True if the channel is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Keeps a waker, one for each task.
+/// Adds a waker, unless the list has one for the same task.
 fn wait(waiting: &mut Vec<Waker>, waker: &Waker) {
     if !waiting.iter().any(|w| w.will_wake(waker)) {
         waiting.push(waker.clone());
@@ -127,7 +128,7 @@ fn wake_all(waiting: Vec<Waker>) {
     waiting.into_iter().for_each(Waker::wake);
 }
 
-/// Ends when the value is in the channel.
+/// Future that ends when the value is in the channel.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Send<'a, T> {
     channel: &'a Channel<T>,
@@ -152,7 +153,7 @@ impl<T: Unpin> Future for Send<'_, T> {
     }
 }
 
-/// Ends with the value that was received.
+/// Future of the received value.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Receive<'a, T> {
     channel: &'a Channel<T>,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counters with names: one list gives the fields, their names and their sums. Never counts by itself.
+//! Counters with names: one list defines the fields, their names and their sums.
 
-/// Makes a struct of public `u64` counters, each with its documentation, with `rows`, which names them, and `add`, which sums
-/// them.
+/// Declares a struct of public `u64` counters, each with its documentation. `rows` returns their names and values, and `add`
+/// sums them.
 ///
 /// ```
 /// riser_device::counters! {
-///     /// What a mill has counted.
+///     /// Counters of a mill.
 ///     pub struct MillCounters {
-///         /// Sacks that came.
+///         /// Sacks delivered.
 ///         sacks,
-///         /// Sacks that were wet.
+///         /// Wet sacks.
 ///         wet,
 ///     }
 /// }
@@ -29,12 +29,12 @@ macro_rules! counters {
         pub struct $name { $( $(#[$field_doc])* pub $field: u64, )* }
 
         impl $name {
-            /// Each counter by its name, in the order of the fields.
+            /// Returns name and value of each counter, in the order of the fields.
             pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 [$( (stringify!($field), self.$field), )*].into_iter()
             }
 
-            /// Adds what another one has counted.
+            /// Adds the counters of `other`.
             pub fn add(&mut self, other: &$name) {
                 $( self.$field += other.$field; )*
             }

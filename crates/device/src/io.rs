@@ -41,16 +41,15 @@
 //! let device = AsyncDevice::new(nic);
 //! ```
 //!
-//! Tasks of a device hand work to each other through a [`Channel`](crate::Channel).
+//! Tasks of a device exchange work through a [`Channel`](crate::Channel).
 //!
-//! What holds for every operation: it is issued when its future is first polled, not when it is made. A future that is
-//! dropped before the endpoint has accepted the operation takes it back; later, a read's result is given up. Writes,
-//! messages and interrupts leave in the order in which they were issued; reads in theirs, and completions in theirs; no
-//! class waits for another. A reset drops all tasks and calls the function anew.
+//! Every operation is issued when its future is first polled, not when it is created. A future that is dropped before
+//! the endpoint has accepted the operation withdraws it; if dropped later, the result of a read is discarded. Writes,
+//! messages and interrupts leave in the order in which they were issued. The same holds for reads and for completions, but no
+//! class waits for another. A reset drops all tasks and calls the function again.
 //!
-//! The tasks run inside [`Device::handle`], and inside [`Device::poll_output`] when an output of theirs is accepted.
-//! Wakes that come from anywhere else are seen at the next call. This module never reads a clock and never starts a
-//! thread.
+//! The tasks run inside [`Device::handle`], and inside [`Device::poll_output`] when one of their outputs is accepted.
+//! Other wakes take effect at the next call. This module reads no clock and starts no thread.
 
 mod atomic;
 mod config;
@@ -89,15 +88,15 @@ use std::task::{Context, Poll, Waker};
 use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Class, Data, Duration, MessageRouting, Mps, Mrrs, Payload, PayloadPool, Time};
 
-/// Non-posted requests that a device may have taken whose completions the endpoint has not accepted yet. At the limit
-/// further ones stay in the receive buffer, while posted requests pass them (`PCIe 5.0 §2.4.1`).
+/// Maximum number of non-posted requests that a device may take before the endpoint has accepted their completions. At
+/// the limit, further ones stay in the receive buffer, and posted requests pass them (`PCIe 5.0 §2.4.1`).
 pub const MAX_OPEN_READS: usize = 1024;
 
-// Queues of the core, and what is news there, by `Class::index`.
+// Queues of the core and bits of its news, by `Class::index`.
 const POSTED: usize = 0;
 const NON_POSTED: usize = 1;
 const COMPLETION: usize = 2;
-/// Index of the taken tokens, after those of the classes.
+/// Bit of taken tokens, after the bits of the classes.
 const TAKEN: usize = 3;
 
 impl Outgoing for Output {
@@ -112,10 +111,10 @@ impl Outgoing for Output {
 
 type IoCore = Core<Output, DmaError>;
 
-/// Requests on their way in and completions on their way out.
+/// Requests from the endpoint, and completions to it.
 #[derive(Default)]
 struct Mailbox {
-    /// Bounded by the credits that the endpoint gave out.
+    /// Bounded by the credits that the endpoint advertises.
     requests: VecDeque<seam::Request>,
     waiting: WaitList,
     taken: VecDeque<Token>,
@@ -137,7 +136,7 @@ impl Mailbox {
         Some(request)
     }
 
-    /// The task to wake for the request that is first now.
+    /// Returns the task to wake for the first request.
     fn next(&self) -> Option<Waker> {
         if self.requests.is_empty() { None } else { self.waiting.first() }
     }
@@ -148,18 +147,18 @@ struct Shared {
     core: Rc<IoCore>,
     generated: Generated,
     mail: RefCell<Mailbox>,
-    /// True where requests wait for room, not for a task to take them.
+    /// True if requests wait for room, not for a task that takes them.
     held_back: Cell<bool>,
     told: Cell<Told>,
     begun_by: ResetKind,
 }
 
-/// What the endpoint has told of the function.
+/// Properties of the function, as set by the endpoint.
 #[derive(Clone, Copy, Default)]
 struct Told {
-    /// Interrupt vectors; `None` until they are told.
+    /// Interrupt vectors; `None` until they are set.
     vectors: Option<u16>,
-    /// Those after power-on until they are told.
+    /// Values after power-on until others are set.
     mps: Mps,
     mrrs: Mrrs,
     is_not_bus_master: bool,
@@ -177,7 +176,7 @@ impl Shared {
         })
     }
 
-    /// Drops tasks and generator, which hold handles on what holds them.
+    /// Drops tasks and generator, which hold references to their owner.
     fn close(&self) {
         self.generated.clear();
         self.core.exec.close();
@@ -201,7 +200,7 @@ impl Shared {
         wake(waker);
     }
 
-    /// Runs tasks until all wait for something that is not here.
+    /// Runs tasks until all of them wait for something external.
     fn run(&self) {
         self.core.exec.run();
         while self.held_back.get() {
@@ -211,7 +210,7 @@ impl Shared {
         }
     }
 
-    /// The task to wake because there is room again for a request that was held back.
+    /// Returns the task to wake if there is room again for a request that was held back.
     fn let_in(&self) -> Option<Waker> {
         let mail = self.mail.borrow();
         if mail.held_reads + mail.completions.len() >= MAX_OPEN_READS || !self.core.exec.has_room() {
@@ -222,32 +221,32 @@ impl Shared {
     }
 }
 
-/// A handle on everything that a device may do. Clones are handles on the same device. A reset kills earlier handles:
-/// operations issued through them neither happen nor end.
+/// A handle of a device's operations. Clones are handles of the same device. A reset invalidates earlier handles:
+/// operations issued through them have no effect and never end.
 #[derive(Clone)]
 pub struct Io {
     shared: Rc<Shared>,
 }
 
 impl Io {
-    /// Virtual time.
+    /// Returns the virtual time.
     pub fn now(&self) -> Time {
         self.shared.core.now()
     }
 
-    /// The pool of the device's payloads.
+    /// Returns the pool of the device's payloads.
     pub fn payloads(&self) -> &PayloadPool {
         &self.shared.core.pool
     }
 
-    /// A payload that holds a copy of `bytes`.
+    /// Returns a payload with a copy of `bytes`.
     pub fn copy(&self, bytes: &[u8]) -> Payload {
         self.payloads().copy(bytes)
     }
 
-    /// Takes the next request: its receive-buffer space returns to the sender now, not when it arrived. So a device that
-    /// takes none stops its host. `None` once the device was reset or is gone, which the device's own tasks never see,
-    /// as they are gone too.
+    /// Takes the next request. Its receive-buffer space returns to the sender now, not at its arrival, so a device that
+    /// takes no requests stops its host. The future returns `None` after the device was reset or dropped. The device's
+    /// own tasks never see this, because they are dropped too.
     pub fn next_request(&self) -> NextRequest {
         NextRequest { shared: Rc::clone(&self.shared), ticket: None }
     }
@@ -262,12 +261,12 @@ impl Io {
         self.read(address, len, true, options, carried)
     }
 
-    /// Like [`dma_read`](Self::dma_read), without bytes: for runs that measure time, not content.
+    /// Like [`dma_read`](Self::dma_read), but only counts the bytes, for simulations of timing without contents.
     pub fn dma_read_counted(&self, address: u64, len: u32) -> DmaReadFuture<()> {
         self.read(address, len, false, DmaOptions::default(), |result| result.map(|_| ()))
     }
 
-    /// Reads `len` bytes of host memory; `carry` says whether they are carried or only counted.
+    /// Reads `len` bytes of host memory; `carry` selects whether the bytes are carried or only counted.
     pub fn dma_read_data(
         &self,
         address: u64,
@@ -278,7 +277,7 @@ impl Io {
         self.read(address, len, carry, options, |result| result)
     }
 
-    /// Writes host memory, any length. Ends when the endpoint has accepted the write, which is before it arrives.
+    /// Writes host memory, any length. The future ends when the endpoint has accepted the write, before it arrives.
     /// Fails with `TooLong` beyond 2^32 - 1 bytes.
     pub fn dma_write(&self, address: u64, data: impl IntoData) -> PostedFuture {
         self.dma_write_with(address, data, DmaOptions::default())
@@ -290,55 +289,57 @@ impl Io {
         self.post(data.map(|data| Output::Write(DmaWrite { address, data, options })))
     }
 
-    /// Like [`dma_write`](Self::dma_write) of `len` bytes, without the bytes: for runs that measure time, not content.
+    /// Like [`dma_write`](Self::dma_write) of `len` bytes, but only counts the bytes, for simulations of timing without
+    /// contents.
     pub fn dma_write_counted(&self, address: u64, len: u32) -> PostedFuture {
         self.dma_write(address, Data::Counted(len))
     }
 
-    /// Raises an interrupt vector. It leaves after every write issued before it, and ends when the endpoint has
-    /// accepted it. Fails with `NoSuchVector` where the function has fewer vectors ([`vectors`](Self::vectors)). A
-    /// vector that was not granted is folded into those granted, as MSI does; while interrupts are not enabled, it is
-    /// lost and counted.
+    /// Raises an interrupt vector. The interrupt leaves after every write issued before it; the future ends when the
+    /// endpoint has accepted it. Fails with `NoSuchVector` if the function has fewer vectors
+    /// ([`vectors`](Self::vectors)). A vector that was not granted is mapped to a granted one, as with MSI. While
+    /// interrupts are disabled, it is dropped and counted.
     pub fn interrupt(&self, vector: u16) -> PostedFuture {
         let is_there = self.vectors().is_none_or(|count| vector < count);
         self.post(if is_there { Ok(Output::Interrupt { vector }) } else { Err(DmaError::NoSuchVector) })
     }
 
-    /// Interrupt vectors of the function, by MSI or MSI-X, whichever has more; `None` while the device belongs to no endpoint.
+    /// Number of interrupt vectors of the function, the larger of MSI and MSI-X; `None` while the device belongs to no
+    /// endpoint.
     pub fn vectors(&self) -> Option<u16> {
         self.shared.told.get().vectors
     }
 
-    /// Max_Payload_Size of the function as it is now, at which writes are split: software may have changed it since the last
-    /// look. 128 B, as after power-on, while the device belongs to no endpoint.
+    /// Current Max_Payload_Size of the function, at which writes are split. Software may change it at any time. 128 B,
+    /// as after power-on, while the device belongs to no endpoint.
     pub fn mps(&self) -> Mps {
         self.shared.told.get().mps
     }
 
-    /// Max_Read_Request_Size of the function, at which reads are split, likewise; 512 B after power-on.
+    /// Current Max_Read_Request_Size of the function, at which reads are split; 512 B after power-on.
     pub fn mrrs(&self) -> Mrrs {
         self.shared.told.get().mrrs
     }
 
-    /// Whether the function may send requests (Bus Master Enable, and D0). Where not, writes and interrupts are lost and counted. True
-    /// while the device belongs to no endpoint.
+    /// True if the function may send requests (Bus Master Enable, and D0). If false, writes and interrupts are dropped
+    /// and counted. True while the device belongs to no endpoint.
     pub fn is_bus_master(&self) -> bool {
         !self.shared.told.get().is_not_bus_master
     }
 
-    /// The reset that the device has begun by: power-on is fundamental.
+    /// Returns the reset that started this life of the device; power-on is a fundamental reset.
     pub fn begun_by(&self) -> ResetKind {
         self.shared.begun_by
     }
 
-    /// Sets the level of the function's INTx: asserted while it asks for service (`PCIe 5.0 §6.1.2`). It leaves after
-    /// every write issued before it, and ends when the endpoint has accepted it.
+    /// Sets the level of the function's INTx: asserted while it requests service (`PCIe 5.0 §6.1.2`). It leaves after
+    /// every write issued before it; the future ends when the endpoint has accepted it.
     pub fn intx(&self, asserted: bool) -> PostedFuture {
         self.post(Ok(Output::Intx { asserted }))
     }
 
-    /// Asks for attention by a Power Management Event, in any power state (`PCIe 5.0 §5.3.3`): see [`Output::Pme`].
-    /// It leaves after every write issued before it, and ends when the endpoint has accepted it.
+    /// Requests attention by a Power Management Event, in any power state (`PCIe 5.0 §5.3.3`): see [`Output::Pme`]. It
+    /// leaves after every write issued before it; the future ends when the endpoint has accepted it.
     pub fn pme(&self) -> PostedFuture {
         self.post(Ok(Output::Pme))
     }
@@ -355,23 +356,23 @@ impl Io {
         self.post(Ok(Output::Message(message)))
     }
 
-    /// Adds to a value in host memory, modulo its size; ends with the value before (`PCIe 5.0 §6.15`). Like all
-    /// AtomicOps it fails where AtomicOp Requester Enable is clear.
+    /// Adds to a value in host memory, modulo its size; returns the value before (`PCIe 5.0 §6.15`). Like all AtomicOps
+    /// it fails if AtomicOp Requester Enable is clear.
     pub fn fetch_add<V: FetchValue>(&self, address: u64, value: V) -> AtomicFuture<V> {
         self.atomic(address, AtomicOp::FetchAdd, &[value], DmaOptions::default())
     }
 
-    /// Stores a value in host memory; ends with the value before.
+    /// Stores a value in host memory; returns the value before.
     pub fn swap<V: FetchValue>(&self, address: u64, value: V) -> AtomicFuture<V> {
         self.atomic(address, AtomicOp::Swap, &[value], DmaOptions::default())
     }
 
-    /// Stores `value` in host memory if `compare` is there; ends with the value before.
+    /// Stores `value` in host memory if the current value equals `compare`; returns the value before.
     pub fn compare_swap<V: AtomicValue>(&self, address: u64, compare: V, value: V) -> AtomicFuture<V> {
         self.atomic(address, AtomicOp::CompareSwap, &[compare, value], DmaOptions::default())
     }
 
-    /// An AtomicOp with attributes, Traffic Class, hint and prefixes: one operand, or two of a CAS.
+    /// Sends an AtomicOp with attributes, Traffic Class, hint and prefixes. CAS has two operands, the others one.
     pub fn atomic<V: AtomicValue>(
         &self,
         address: u64,
@@ -384,18 +385,18 @@ impl Io {
         AtomicFuture { call: Call::new(&self.shared.core, NON_POSTED, atomic), finish: atomic::value }
     }
 
-    /// Waits for `duration` from now on.
+    /// Waits for `duration`.
     pub fn sleep(&self, duration: Duration) -> Sleep {
         self.sleep_until(self.now() + duration)
     }
 
-    /// Waits until `time`; `Time::MAX` is never.
+    /// Waits until `time`; `Time::MAX` means for ever.
     pub fn sleep_until(&self, time: Time) -> Sleep {
         self.shared.core.sleep_until(time)
     }
 
-    /// Starts a task beside this one; it is first polled when all that are ready now have had their turn. Refused beyond
-    /// [`MAX_TASKS`], which the handle tells.
+    /// Starts a task. It is first polled after all tasks that are ready now. The handle returns an error if there are
+    /// already [`MAX_TASKS`] tasks.
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
@@ -424,12 +425,12 @@ impl Io {
 fn carried(result: Result<Data, DmaError>) -> Result<Payload, DmaError> {
     match result? {
         Data::Carried(payload) => Ok(payload),
-        // The host does not carry bytes that were asked for.
+        // The host has not carried bytes that were requested.
         Data::Counted(_) => Err(DmaError::Malformed),
     }
 }
 
-/// Ends with the next request.
+/// Future of the next request.
 #[must_use = "futures do nothing unless awaited"]
 pub struct NextRequest {
     shared: Rc<Shared>,
@@ -470,7 +471,7 @@ impl NextRequest {
         }
     }
 
-    /// Notes that the program owes an answer.
+    /// Records that the program must answer `token`.
     fn owe(&self, token: Token) -> Owed {
         self.shared.mail.borrow_mut().held_reads += 1;
         Owed::new(&self.shared, token)
@@ -515,7 +516,7 @@ impl Drop for NextRequest {
     }
 }
 
-/// Ends when the endpoint has accepted a write, message or interrupt.
+/// Future that ends when the endpoint has accepted a write, message or interrupt.
 #[must_use = "futures do nothing unless awaited"]
 pub struct PostedFuture {
     post: Result<Post<Output, DmaError>, DmaError>,
@@ -532,7 +533,7 @@ impl Future for PostedFuture {
     }
 }
 
-/// Ends with the result of a DMA read.
+/// Future of the result of a DMA read.
 #[must_use = "futures do nothing unless awaited"]
 pub struct DmaReadFuture<T> {
     call: Call<Output, DmaError>,
@@ -540,8 +541,8 @@ pub struct DmaReadFuture<T> {
 }
 
 impl<T> DmaReadFuture<T> {
-    /// Issues the read: ends when the endpoint has it to do. What is returned ends with its result, and need not be polled before:
-    /// one task has many reads under way.
+    /// Issues the read. Ends when the endpoint has accepted it, and returns a future of the result. That future need not
+    /// be polled early, so one task can have many outstanding reads.
     ///
     /// ```
     /// # use riser_device::{Io, DmaError};
@@ -559,7 +560,7 @@ impl<T> DmaReadFuture<T> {
     }
 }
 
-/// Ends with the value that was there before an AtomicOp.
+/// Future of the value before an AtomicOp.
 pub type AtomicFuture<V> = DmaReadFuture<V>;
 
 impl<T> Future for DmaReadFuture<T> {
@@ -571,7 +572,7 @@ impl<T> Future for DmaReadFuture<T> {
     }
 }
 
-/// A [`Device`] made of an `async` function.
+/// A [`Device`] that runs an `async` function.
 pub struct AsyncDevice {
     shared: Rc<Shared>,
     start: Box<dyn Fn(Io)>,
@@ -580,8 +581,8 @@ pub struct AsyncDevice {
 }
 
 impl AsyncDevice {
-    /// A device that runs the future of `factory`, from the first call on and anew after each reset. Where the future
-    /// ends, its tasks run on, but nobody takes requests any longer.
+    /// Returns a device that runs the future of `factory` from the first call on, and again after each reset. If the
+    /// future ends, its tasks continue, but no requests are taken any longer.
     pub fn new<F, Fut>(factory: F) -> AsyncDevice
     where
         F: Fn(Io) -> Fut + 'static,
@@ -591,7 +592,7 @@ impl AsyncDevice {
         AsyncDevice::with_pool(PayloadPool::new(), factory)
     }
 
-    /// Like [`new`](Self::new), with a payload pool that others use too.
+    /// Like [`new`](Self::new), with a shared payload pool.
     pub fn with_pool<F, Fut>(pool: PayloadPool, factory: F) -> AsyncDevice
     where
         F: Fn(Io) -> Fut + 'static,
@@ -607,7 +608,7 @@ impl AsyncDevice {
         AsyncDevice { shared, start: Box::new(start), notifier: None, messages: MessageCodes::NONE }
     }
 
-    /// This device, taking messages of these codes, as [`Device::messages`] has it.
+    /// Makes the device accept messages of these codes, see [`Device::messages`].
     #[must_use]
     pub fn with_messages(mut self, messages: MessageCodes) -> AsyncDevice {
         self.messages = self.messages.or(messages);
@@ -687,7 +688,7 @@ impl Device for AsyncDevice {
         token
     }
 
-    /// At once where a task is ready, or where a poll of one class brought out something of another.
+    /// Immediately if a task is ready, or if a poll of one class has produced output of another.
     fn poll_timeout(&self) -> Option<Time> {
         match self.shared.core.news() {
             0 => self.shared.core.poll_timeout(),

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The seam between devices and whatever hosts them: all that a device's author depends on.
+//! The seam between devices and their hosts. A device author needs only this crate.
 //!
-//! - [`seam`]: what a device sees, as *transactions*: the [`Device`] trait.
+//! - [`seam`]: the [`Device`] trait. A device uses *transactions*.
 //! - [`io`]: devices as straight-line `async` code.
 //! - [`channel`]: a queue between tasks of devices, functions and programs.
-//! - [`shared`]: one engine behind several functions.
-//! - [`counters!`]: counters with names, for whoever counts.
+//! - [`shared`]: an engine that several functions share.
+//! - [`counters!`]: structs of named counters.
 //!
-//! A fabric and all that is plugged into it live on one thread: devices, drivers and programs share by `Rc`. Only
+//! A fabric and everything plugged into it run on one thread: devices, drivers and programs share by `Rc`. Only
 //! wakers and notifiers may be sent to other threads.
 //!
 //! This crate never reads a clock, never does I/O, and knows no host, no fabric and no link.

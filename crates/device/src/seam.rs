@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The seam: what a device sees, and what it may do.
+//! The seam: the interface of a device.
 //!
-//! A device sees transactions, not TLPs: requests come in, operations go out. The same device runs on every host
-//! because nothing here says what carries the transactions. Five properties hold:
+//! A device handles transactions, not TLPs: requests come in, operations go out. The same device runs on every host,
+//! because the interface does not depend on how transactions are transported. It has five properties:
 //!
 //! 1. Output is polled **per class**, so that a read without a tag or credit never blocks a completion or an interrupt.
-//! 2. Input is **consumed explicitly**: a request's credits return when the device hands its token to
-//!    [`Device::poll_taken`], so a slow device pushes back through flow control.
+//! 2. Input is **consumed explicitly**: a request's credits return when the device returns its token from
+//!    [`Device::poll_taken`]. A slow device therefore stops its sender through flow control.
 //! 3. A request is answered once; a token that is never answered becomes a completion timeout at its requester.
 //! 4. Functions are separate devices with their own requester IDs.
-//! 5. Whether bytes are carried or only counted is chosen per transfer ([`Data`]).
+//! 5. Each transfer selects whether bytes are carried or only counted ([`Data`]).
 //!
-//! What passes it may grow: enums get further variants, structures further fields. So a `match` on them has a `_`, which
-//! refuses a request that it does not know ([`CompletionError::UnsupportedRequest`]), and structures are made by their
-//! functions.
+//! Enums may get further variants, and structures further fields. So a `match` on them needs a `_` arm, which rejects
+//! unknown requests ([`CompletionError::UnsupportedRequest`]), and structures are created by their functions.
 
 use exec::Notifier;
 use thiserror::Error;
@@ -23,140 +22,139 @@ use tlp::{
     TrafficClass,
 };
 
-/// A device: one function's behaviour. Sans-IO; whoever drives it calls `poll_*` after every `handle`.
+/// The behaviour of one function. Sans-IO; the driver of the device calls `poll_*` after every `handle`.
 pub trait Device {
-    /// Takes an input. Never blocks; what it leads to is polled.
+    /// Takes an input. Never blocks; the resulting outputs are polled.
     fn handle(&mut self, now: Time, input: Input);
 
-    /// The next output of `class`, if there is one. Polled again after every `handle`, and whenever the path of that
-    /// class has room again; an output that is polled is accepted. `now` is the time of the poll: a device may go on at
-    /// once where an output of its own was accepted.
+    /// Returns the next output of `class`, if any. A returned output counts as accepted. Polled again after every `handle`,
+    /// and whenever the path of the class has room again. `now` is the time of the poll: a device may continue immediately
+    /// when one of its outputs was accepted.
     fn poll_output(&mut self, now: Time, class: Class) -> Option<Output>;
 
-    /// Which of [`poll_output`](Self::poll_output) and [`poll_taken`](Self::poll_taken) may find something now; what it
-    /// leaves out would find nothing, and nothing is lost where it is not asked. For speed alone: whoever drives the
-    /// device need not ask, and a device need not say. Changes only in calls of this device, and where the device has
-    /// used its [`Notifier`].
+    /// Returns which of [`poll_output`](Self::poll_output) and [`poll_taken`](Self::poll_taken) may return something now;
+    /// the others would return nothing. This is only an optimization: the driver of the device need not ask, and a device
+    /// need not implement it. It changes only in calls of this device, and when the device has used its [`Notifier`].
     fn ready(&self) -> Ready {
         Ready::ALL
     }
 
-    /// The next request that the device has taken: its receive-buffer space returns to the sender.
+    /// Returns the next request that the device has taken: its receive-buffer space returns to the sender.
     fn poll_taken(&mut self) -> Option<Token>;
 
-    /// When to hand it [`Input::Timer`] next; a time that has passed means at once. Asked after every other call, and
-    /// when the device has used its [`Notifier`].
+    /// Returns the time for the next [`Input::Timer`]; a time in the past means immediately. Asked after every other call,
+    /// and when the device has used its [`Notifier`].
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// Hands it a notifier, in place of an earlier one. True if the device may be left alone until it notifies: it notifies
-    /// whenever a call of another device may have changed its own answers, or shares nothing. A device that returns false is
-    /// asked whenever another device was called, which costs time if there are many. Devices of
-    /// [`shared`](crate::shared) and all of [`io`](crate::io) notify by themselves.
+    /// Sets a notifier, which replaces an earlier one. Returns true if the device need not be polled until it notifies: it
+    /// notifies whenever a call of another device may have changed its own answers, or it shares nothing. A device that
+    /// returns false is polled whenever another device was called, which costs time if there are many. Devices of
+    /// [`shared`](crate::shared) and of [`io`](crate::io) notify automatically.
     fn set_notifier(&mut self, notifier: Notifier) -> bool {
         let _ = notifier;
         false
     }
 
-    /// Tells it how many interrupt vectors its function has, from zero on: those of MSI or MSI-X, whichever has more.
-    /// Called before anything else, as [`set_sizes`](Self::set_sizes) is.
+    /// Sets the number of interrupt vectors of the function, the larger of MSI and MSI-X. Called before anything else, like
+    /// [`set_sizes`](Self::set_sizes).
     fn set_vectors(&mut self, vectors: u16) {
         let _ = vectors;
     }
 
-    /// Tells it Max_Payload_Size and Max_Read_Request_Size of its function (`PCIe 5.0 §7.5.3.4`), in bytes: at which its
-    /// writes and reads are split. Called before anything else, then whenever software or a reset has changed either, before
-    /// the [`Input::Reset`]. A virtual function has those of its physical function.
+    /// Sets Max_Payload_Size and Max_Read_Request_Size of the function (`PCIe 5.0 §7.5.3.4`), at which its writes and reads
+    /// are split. Called before anything else, then whenever software or a reset has changed one of them, before the
+    /// [`Input::Reset`]. A virtual function has the sizes of its physical function.
     fn set_sizes(&mut self, mps: Mps, mrrs: Mrrs) {
         let _ = (mps, mrrs);
     }
 
-    /// Tells it whether its function may send requests (Bus Master Enable, and D0): where not, its writes and interrupts are lost and
-    /// counted, and its reads fail. Called as [`set_sizes`](Self::set_sizes) is.
+    /// Sets whether the function may send requests (Bus Master Enable, and D0). If not, its writes and interrupts are
+    /// dropped and counted, and its reads fail. Called like [`set_sizes`](Self::set_sizes).
     fn set_bus_master(&mut self, may_send: bool) {
         let _ = may_send;
     }
 
-    /// The Message Codes that it takes, beside those that the endpoint deals with for it: Set_Slot_Power_Limit, PME_Turn_Off,
-    /// PM_Active_State_Nak, and Unlock, which a legacy endpoint is handed. Any other message is an Unsupported Request
-    /// (`PCIe 5.0 §2.3.1`), but for those that everybody may ignore ([`tlp::message::is_ignored`]).
+    /// Returns the Message Codes that the device accepts. The endpoint itself handles Set_Slot_Power_Limit, PME_Turn_Off,
+    /// PM_Active_State_Nak and, for a legacy endpoint, Unlock. Any other message is an Unsupported Request (`PCIe 5.0
+    /// §2.3.1`), except messages that may be ignored ([`tlp::message::is_ignored`]).
     fn messages(&self) -> MessageCodes {
         MessageCodes::NONE
     }
 
-    /// One line on what it waits for, if anything.
+    /// Describes in one line what it waits for, if anything.
     fn waits_for(&self) -> Option<String> {
         None
     }
 }
 
-/// A set of questions to a device: for output of each class, and for requests taken.
+/// A set of polls: for output of each class, and for taken requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ready(u8);
 
 impl Ready {
-    /// No question.
+    /// No poll.
     pub const NONE: Ready = Ready(0);
-    /// Every question.
+    /// Every poll.
     pub const ALL: Ready = Ready(0b1111);
-    /// For output of every class.
+    /// The polls for output of every class.
     pub const OUTPUTS: Ready = Ready(0b0111);
-    /// The question for requests taken, or for the credits that these return.
+    /// The poll for taken requests, and for the credits that they return.
     pub const TAKEN: Ready = Ready(0b1000);
 
-    /// The question for output of `class`.
+    /// The poll for output of `class`.
     pub const fn output(class: Class) -> Ready {
         Ready(1 << class as u8)
     }
 
-    /// The questions in either set.
+    /// The polls in either set.
     #[must_use]
     pub const fn or(self, other: Ready) -> Ready {
         Ready(self.0 | other.0)
     }
 
-    /// The classes of output that are asked for: bits by [`Class::index`].
+    /// The polls for output: bits by [`Class::index`].
     #[must_use]
     pub const fn outputs(self) -> u8 {
         self.0 & 0b0111
     }
 
-    /// True where all questions of `other` are among these.
+    /// True if all polls of `other` are in this set.
     #[must_use]
     pub const fn contains(self, other: Ready) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// True where any question of `other` is among these.
+    /// True if any poll of `other` is in this set.
     pub const fn meets(self, other: Ready) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// These questions without those of `other`.
+    /// This set without the polls of `other`.
     pub const fn without(self, other: Ready) -> Ready {
         Ready(self.0 & !other.0)
     }
 
-    /// The questions of `other` where `condition` holds, else none.
+    /// The polls of `other` if `condition` holds, otherwise the empty set.
     pub const fn when(condition: bool, other: Ready) -> Ready {
         if condition { other } else { Ready::NONE }
     }
 
-    /// One bit for each question: outputs by [`Class::index`], then requests taken.
+    /// One bit for each poll: outputs by [`Class::index`], then taken requests.
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// The questions of these [`bits`](Self::bits).
+    /// The set with these [`bits`](Self::bits).
     pub const fn from_bits(bits: u8) -> Ready {
         Ready(bits & Ready::ALL.0)
     }
 }
 
-/// Names a request until it is answered. Unique among the requests of an endpoint that are under way.
+/// ID of a request until it is answered. Unique among the outstanding requests of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u32);
 
-/// Names a DMA read or atomic of a device until it ends; chosen by the device.
+/// ID of a DMA read or atomic of a device until it ends; chosen by the device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DmaId(pub u32);
 
@@ -175,9 +173,9 @@ pub enum Input {
         /// All bytes of a read in order, the value before an AtomicOp, or the error.
         result: Result<Data, DmaError>,
     },
-    /// The time that `poll_timeout` named has come.
+    /// The time of `poll_timeout` has come.
     Timer,
-    /// The function was reset: everything under way is void, and none of it will be heard of again.
+    /// The function was reset: all outstanding transactions are void, and produce no further input.
     Reset(ResetKind),
 }
 
@@ -185,29 +183,29 @@ pub enum Input {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Request {
-    /// The token by which it is taken and answered.
+    /// The token to take and answer the request.
     pub token: Token,
     /// Traffic Class.
     pub tc: TrafficClass,
     /// Attributes.
     pub attr: Attributes,
-    /// The operation that is asked for.
+    /// The requested operation.
     pub op: RequestOp,
 }
 
 impl Request {
-    /// A request of TC0 without attributes, for tests of devices.
+    /// Returns a request of TC0 without attributes, for tests of devices.
     pub fn new(token: Token, op: RequestOp) -> Request {
         Request::with(token, TrafficClass::default(), Attributes::empty(), op)
     }
 
-    /// A request of this Traffic Class, with these attributes.
+    /// Returns a request of this Traffic Class, with these attributes.
     pub const fn with(token: Token, tc: TrafficClass, attr: Attributes, op: RequestOp) -> Request {
         Request { token, tc, attr, op }
     }
 }
 
-/// The operation of a request. [`Output::Complete`] answers all but `Write` and `Message`.
+/// The operation of a request. All except `Write` and `Message` are answered by [`Output::Complete`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RequestOp {
@@ -217,11 +215,11 @@ pub enum RequestOp {
         bar: BarIndex,
         /// Offset in the BAR of the first enabled byte.
         offset: u64,
-        /// The bytes asked for, as addressed on the wire (for byte enables and zero-length reads);
-        /// `span.byte_count()` bytes answer it.
+        /// The requested bytes, as addressed on the wire (for byte enables and zero-length reads). The answer has
+        /// `span.byte_count()` bytes.
         span: Span,
-        /// True for an MRdLk: the path is locked until an Unlock message comes (`PCIe 5.0 §6.5`). Only legacy
-        /// endpoints see one.
+        /// True for an MRdLk: the path is locked until an Unlock message arrives (`PCIe 5.0 §6.5`). Only legacy endpoints
+        /// get it.
         locked: bool,
     },
     /// A memory write of a BAR; posted, not answered.
@@ -230,79 +228,79 @@ pub enum RequestOp {
         bar: BarIndex,
         /// Offset in the BAR of the first enabled byte.
         offset: u64,
-        /// The bytes named, as addressed on the wire.
+        /// The written bytes, as addressed on the wire.
         span: Span,
         /// `span.byte_count()` bytes.
         data: Data,
     },
-    /// A write of a BAR that is answered, by a completion without data: IOWr of an I/O BAR, or DMWr.
+    /// A non-posted write of a BAR, answered by a completion without data: IOWr of an I/O BAR, or DMWr.
     WriteNonPosted {
         /// BAR number.
         bar: BarIndex,
         /// Offset in the BAR of the first enabled byte.
         offset: u64,
-        /// The bytes named, as addressed on the wire.
+        /// The written bytes, as addressed on the wire.
         span: Span,
         /// `span.byte_count()` bytes.
         data: Data,
-        /// True for a DMWr: [`CompletionError::Retry`] may answer it.
+        /// True for a DMWr, which may be answered with [`CompletionError::Retry`].
         deferrable: bool,
     },
-    /// An AtomicOp on a BAR; the value that was there before answers it. Only functions whose configuration space says
-    /// that they complete AtomicOps of this size see one.
+    /// An AtomicOp on a BAR, answered with the value before. Only functions that declare in configuration space that they
+    /// complete AtomicOps of this size get it.
     Atomic {
         /// BAR number.
         bar: BarIndex,
         /// Offset in the BAR, a multiple of the operand's size.
         offset: u64,
-        /// The operation; [`AtomicOp::apply`] carries it out.
+        /// The operation; [`AtomicOp::apply`] executes it.
         op: AtomicOp,
-        /// The operands, little-endian: as many as [`AtomicOp::operands`] says, all of one size.
+        /// The operands, little-endian, all of one size; [`AtomicOp::operands`] is their number.
         operands: Data,
     },
-    /// A read of a configuration register that the function declares as its own ([`config::register::Register::of_device`]); four bytes
-    /// answer it.
+    /// A read of one of the function's own configuration registers ([`config::register::Register::of_device`]), answered
+    /// with four bytes.
     ConfigRead {
         /// DW number of the register.
         register_dw: u16,
-        /// Byte Enables of the bytes that are wanted, bits 3:0; all four are answered.
+        /// Byte Enables of the requested bytes, bits 3:0; the answer has all four bytes.
         byte_enables: u8,
     },
-    /// A write of such a register, which is answered without data.
+    /// A write of one of the function's own configuration registers, answered without data.
     ConfigWrite {
         /// DW number of the register.
         register_dw: u16,
-        /// Byte Enables of the bytes that are written, bits 3:0.
+        /// Byte Enables of the written bytes, bits 3:0.
         byte_enables: u8,
         /// The value, each byte in its lane.
         value: u32,
     },
     /// A message; posted, not answered.
     Message {
-        /// Requester ID of its sender.
+        /// Requester ID of the sender.
         requester: Bdf,
-        /// Its routing.
+        /// Routing of the message.
         routing: MessageRouting,
         /// Message Code.
         code: u8,
         /// Header bytes 8 to 15.
         header: [u8; 8],
-        /// Its data.
+        /// Data of the message.
         data: Data,
     },
 }
 
 impl RequestOp {
-    /// True for operations that nothing answers.
+    /// True for posted operations, which are not answered.
     pub const fn is_posted(&self) -> bool {
         matches!(self, RequestOp::Write { .. } | RequestOp::Message { .. })
     }
 }
 
-/// An output of a device. Posted are `Write`, `Interrupt`, `Intx`, `Pme` and `Message`; non-posted are `Read` and
-/// `Atomic`; of class completion are `Complete`, and `Abandon` where there will be no completion.
-// The tag has a word of its own: in a niche (a byte of a hint) it would cut each move of an output into pieces that
-// do not line up with its fields, and reading these back stalls.
+/// An output of a device. `Write`, `Interrupt`, `Intx`, `Pme` and `Message` are posted; `Read` and `Atomic` are non-posted.
+/// `Complete` is of class completion, and so is `Abandon`, if there will be no completion.
+// The tag has its own word. In a niche (a byte of a hint) it would split each move of an output into pieces that are
+// not aligned with its fields, and reading these back stalls.
 #[derive(Debug)]
 #[non_exhaustive]
 #[repr(u64)]
@@ -314,76 +312,76 @@ pub enum Output {
         /// Vector number, from zero.
         vector: u16,
     },
-    /// Sets the level of the function's INTx, as its Interrupt Pin names it (`PCIe 5.0 §6.1.2`). A message is sent
-    /// where that changes the level of the pin.
+    /// Sets the level of the function's INTx, on the pin of Interrupt Pin (`PCIe 5.0 §6.1.2`). A message is sent if this
+    /// changes the level of the pin.
     Intx {
-        /// True while the function asks for service.
+        /// True while the function requests service.
         asserted: bool,
     },
-    /// Asks for attention, such as to be woken (`PCIe 5.0 §5.3.3`): sets PME_Status, and sends a PM_PME message if
-    /// PME_En is set, else when software sets it. The message is not sent again while PME_Status stays set. Has no
+    /// Requests attention, for example to be woken (`PCIe 5.0 §5.3.3`): sets PME_Status, and sends a PM_PME message if
+    /// PME_En is set, otherwise when software sets it. The message is not repeated while PME_Status stays set. Has no
     /// effect in a function whose Power Management capability has no PME.
     Pme,
     /// Sends a message.
     Message(OutMessage),
     /// Reads host memory; answered by [`Input::DmaDone`].
     Read(DmaRead),
-    /// An AtomicOp on host memory; answered by [`Input::DmaDone`] with the value that was there before.
+    /// An AtomicOp on host memory; answered by [`Input::DmaDone`] with the value before.
     Atomic(DmaAtomic),
     /// Answers a request, once.
     Complete {
         /// The request.
         token: Token,
-        /// `span.byte_count()` bytes for a read, the value before an AtomicOp, none for a write; or the error.
+        /// `span.byte_count()` bytes for a read, the value before an AtomicOp, empty for a write; or the error.
         result: Result<Data, CompletionError>,
     },
-    /// A request that nobody will ever answer: its requester has timed out, and what it takes here is given back. Of class
-    /// completion.
+    /// Gives up a request that will never be answered, because its requester has timed out. Its resources are released. Of
+    /// class completion.
     Abandon {
         /// The request.
         token: Token,
     },
 }
 
-/// Options of a transfer, besides its address and bytes; by default none.
+/// Options of a transfer in addition to its address and bytes; empty by default.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct DmaOptions {
-    /// Attributes; those that the function may not set are left out.
+    /// Attributes; attributes that the function may not set are cleared.
     pub attr: Attributes,
     /// Traffic Class.
     pub tc: TrafficClass,
-    /// Processing hint (TPH, `PCIe 5.0 §2.2.7.1`), of memory requests.
+    /// Processing hint (TPH, `PCIe 5.0 §2.2.7.1`), for memory requests.
     pub hint: Option<Hint>,
-    /// TLP prefixes, of every TLP of the transfer.
+    /// TLP prefixes for every TLP of the transfer.
     pub prefixes: Prefixes,
 }
 
 impl DmaOptions {
-    /// Nothing but a Traffic Class.
+    /// Returns options with only a Traffic Class.
     pub fn tc(tc: TrafficClass) -> DmaOptions {
         DmaOptions { tc, ..DmaOptions::default() }
     }
 
-    /// These options with other attributes.
+    /// Sets the attributes.
     #[must_use]
     pub fn with_attr(self, attr: Attributes) -> DmaOptions {
         DmaOptions { attr, ..self }
     }
 
-    /// These options with a processing hint.
+    /// Sets a processing hint.
     #[must_use]
     pub fn with_hint(self, hint: Hint) -> DmaOptions {
         DmaOptions { hint: Some(hint), ..self }
     }
 
-    /// These options with these prefixes, and no others.
+    /// Replaces the prefixes.
     #[must_use]
     pub fn with_prefixes(self, prefixes: Prefixes) -> DmaOptions {
         DmaOptions { prefixes, ..self }
     }
 
-    /// These options in the address space of a process: with a PASID prefix (20 bits, `PCIe 5.0 §6.20`), and no others.
+    /// Replaces the prefixes by a PASID prefix (20 bits, `PCIe 5.0 §6.20`), which selects the address space of a process.
     #[must_use]
     pub fn with_pasid(self, pasid: u32) -> DmaOptions {
         let prefixes = Prefixes::new(&[Prefix::pasid(pasid, false, false)]).unwrap_or_default();
@@ -399,17 +397,17 @@ pub struct DmaWrite {
     pub address: u64,
     /// The bytes.
     pub data: Data,
-    /// Its options.
+    /// Options of the write.
     pub options: DmaOptions,
 }
 
 impl DmaWrite {
-    /// A write without options.
+    /// Returns a write without options.
     pub fn new(address: u64, data: Data) -> DmaWrite {
         DmaWrite { address, data, options: DmaOptions::default() }
     }
 
-    /// This write with these options.
+    /// Sets the options.
     #[must_use]
     pub fn with_options(self, options: DmaOptions) -> DmaWrite {
         DmaWrite { options, ..self }
@@ -420,31 +418,31 @@ impl DmaWrite {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct DmaRead {
-    /// Chosen by the device, unique among its reads and atomics under way.
+    /// Chosen by the device, unique among its outstanding reads and atomics.
     pub id: DmaId,
     /// Address of the first byte.
     pub address: u64,
     /// Bytes; zero is a zero-length read, which flushes posted writes.
     pub len: u32,
-    /// True where the bytes are wanted, false where only their number is.
+    /// True if the bytes are requested, false if only their number is.
     pub carry: bool,
-    /// Its options.
+    /// Options of the read.
     pub options: DmaOptions,
 }
 
 impl DmaRead {
-    /// A read of bytes, without options.
+    /// Returns a read of bytes, without options.
     pub fn new(id: DmaId, address: u64, len: u32) -> DmaRead {
         DmaRead { id, address, len, carry: true, options: DmaOptions::default() }
     }
 
-    /// This read, of which only the number of bytes is wanted.
+    /// Requests only the number of bytes.
     #[must_use]
     pub fn counted(self) -> DmaRead {
         DmaRead { carry: false, ..self }
     }
 
-    /// This read with these options.
+    /// Sets the options.
     #[must_use]
     pub fn with_options(self, options: DmaOptions) -> DmaRead {
         DmaRead { options, ..self }
@@ -455,7 +453,7 @@ impl DmaRead {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct DmaAtomic {
-    /// Chosen by the device, unique among its reads and atomics under way.
+    /// Chosen by the device, unique among its outstanding reads and atomics.
     pub id: DmaId,
     /// Address, a multiple of the operand's size.
     pub address: u64,
@@ -463,24 +461,24 @@ pub struct DmaAtomic {
     pub op: AtomicOp,
     /// The operands, little-endian: one of 4 or 8 B, or two of 4, 8 or 16 B for a CAS (compare, then swap).
     pub operands: Data,
-    /// Its options.
+    /// Options of the AtomicOp.
     pub options: DmaOptions,
 }
 
 impl DmaAtomic {
-    /// An AtomicOp without options.
+    /// Returns an AtomicOp without options.
     pub fn new(id: DmaId, address: u64, op: AtomicOp, operands: Data) -> DmaAtomic {
         DmaAtomic { id, address, op, operands, options: DmaOptions::default() }
     }
 
-    /// This AtomicOp with these options.
+    /// Sets the options.
     #[must_use]
     pub fn with_options(self, options: DmaOptions) -> DmaAtomic {
         DmaAtomic { options, ..self }
     }
 }
 
-/// A message that a function or the host sends (`PCIe 5.0 §2.2.8`). The ID of its sender is put in by whoever sends it.
+/// A message that a function or the host sends (`PCIe 5.0 §2.2.8`). The sender's endpoint or root complex fills in its ID.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct OutMessage {
@@ -490,53 +488,53 @@ pub struct OutMessage {
     pub code: u8,
     /// Header bytes 8 to 15.
     pub header: [u8; 8],
-    /// Its data, a multiple of 4 B and no more than Max_Payload_Size.
+    /// Data of the message, a multiple of 4 B, at most Max_Payload_Size.
     pub data: Data,
-    /// Its options; a hint has no meaning.
+    /// Options of the message; a hint is ignored.
     pub options: DmaOptions,
 }
 
 impl OutMessage {
-    /// A message without data, of this routing and Message Code.
+    /// Returns a message without data, with this routing and Message Code.
     pub fn new(routing: MessageRouting, code: u8) -> OutMessage {
         OutMessage { routing, code, header: [0; 8], data: Data::NONE, options: DmaOptions::default() }
     }
 
-    /// This message with these header bytes 8 to 15.
+    /// Sets header bytes 8 to 15.
     #[must_use]
     pub fn with_header(self, header: [u8; 8]) -> OutMessage {
         OutMessage { header, ..self }
     }
 
-    /// This message with data.
+    /// Sets the data.
     #[must_use]
     pub fn with_data(self, data: Data) -> OutMessage {
         OutMessage { data, ..self }
     }
 
-    /// This message with these options.
+    /// Sets the options.
     #[must_use]
     pub fn with_options(self, options: DmaOptions) -> OutMessage {
         OutMessage { options, ..self }
     }
 }
 
-/// Why a request was not served (`PCIe 6.0 §2.2.9.1`).
+/// Error of a request (`PCIe 6.0 §2.2.9.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum CompletionError {
-    /// UR: the function does not know such a request.
+    /// UR: the function does not support the request.
     #[error("the device does not support the request")]
     UnsupportedRequest,
-    /// CA: the function knows it and cannot serve it.
+    /// CA: the function supports the request, but cannot execute it.
     #[error("the device aborted the request")]
     CompleterAbort,
-    /// CRS: a deferrable write is to be tried again later; any other request is aborted (CA).
+    /// CRS: a deferrable write must be retried later; any other request is aborted (CA).
     #[error("the function is not ready")]
     Retry,
 }
 
-/// Why a DMA read or atomic has no bytes.
+/// Error of a DMA read or atomic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum DmaError {
@@ -549,10 +547,10 @@ pub enum DmaError {
     /// A completion was poisoned (EP).
     #[error("the data came poisoned")]
     Poisoned,
-    /// No completion came in time (`PCIe 5.0 §2.8`).
+    /// No completion arrived in time (`PCIe 5.0 §2.8`).
     #[error("no completion came in time")]
     CompletionTimeout,
-    /// Completions did not fit the request.
+    /// Completions did not match the request.
     #[error("the completions do not fit the request")]
     Malformed,
     /// Bus Master Enable is clear: the function may not issue requests.
@@ -561,13 +559,13 @@ pub enum DmaError {
     /// The transfer is longer than an endpoint allows.
     #[error("the transfer is longer than an endpoint takes")]
     TooLong,
-    /// An atomic's operands are of no legal size, or its address is no multiple of it (`PCIe 5.0 §2.2.7`).
+    /// An atomic's operands have an illegal size, or its address is not a multiple of it (`PCIe 5.0 §2.2.7`).
     #[error("the operand's size, or its address, is not legal")]
     BadAtomic,
     /// AtomicOp Requester Enable is clear (`PCIe 5.0 §7.5.3.16`).
     #[error("AtomicOp Requester Enable is clear")]
     AtomicsDisabled,
-    /// The link went down while it was under way (`PCIe 5.0 §2.9.1`).
+    /// The link went down before the request was completed (`PCIe 5.0 §2.9.1`).
     #[error("the link went down")]
     LinkDown,
     /// The function is not in D0, the only state in which it may issue requests (`PCIe 5.0 §5.3.1`).
@@ -578,15 +576,15 @@ pub enum DmaError {
     NoSuchVector,
 }
 
-/// How a function was reset (`PCIe 5.0 §6.6`).
+/// Kind of a function's reset (`PCIe 5.0 §6.6`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ResetKind {
     /// Power-on or PERST#.
     Fundamental,
-    /// Through the link.
+    /// Hot reset through the link.
     Hot,
-    /// This function alone: Function Level Reset, or the way from D3hot to D0 of a function without No_Soft_Reset
-    /// (`PCIe 5.0 §5.3.1.4`).
+    /// Reset of this function only: Function Level Reset, or the transition from D3hot to D0 of a function without
+    /// No_Soft_Reset (`PCIe 5.0 §5.3.1.4`).
     FunctionLevel,
 }

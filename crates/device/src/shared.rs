@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What functions of one endpoint share behind the seam. A physical function and its virtual ones are devices of
-//! their own, each with its own Requester ID, tags and resets, and often one engine does the work of all. One
-//! function never sees the requests, tokens or DMA results of another.
+//! Sharing between functions of one endpoint. A physical function and its virtual functions are separate devices, each
+//! with its own Requester ID, tags and resets, but often one engine does the work of all. No function ever gets the
+//! requests, tokens or DMA results of another.
 //!
-//! - [`SharedEngine`]: callbacks. An [`Engine`] sees the inputs of all functions, each with the number of its function.
-//! - [`Channel`](crate::Channel): `async` code. Tasks of one function send what tasks of another receive; it outlives
-//!   their resets.
+//! - [`SharedEngine`]: callbacks. An [`Engine`] gets the inputs of all functions, each with the number of its
+//!   function.
+//! - [`Channel`](crate::Channel): `async` code. Tasks of one function send values to tasks of another. The channel
+//!   survives their resets.
 //!
-//! Both use the [`Notifier`]s of the functions that they concern. A device that shares something in its own way may do
-//! so too; one that does not is asked after every call of another, as all are where they are few.
+//! Both use the [`Notifier`]s of the functions concerned. A device that shares data in another way may use them too.
+//! Otherwise it is polled after every call of another device.
 
 pub use exec::{Notifier, Notifiers};
 
@@ -20,53 +21,53 @@ use tlp::message::MessageCodes;
 use tlp::{Class, Mps, Mrrs, Time};
 
 /// An engine that does the work of several functions: a [`Device`] with the number of the function in each call. The
-/// numbers are those given to [`SharedEngine::function`].
+/// numbers are the arguments of [`SharedEngine::function`].
 pub trait Engine {
     /// Takes an input of a function. A reset voids the transactions of its function only.
     fn handle(&mut self, now: Time, function: u16, input: Input);
 
-    /// The next output of a function, see [`Device::poll_output`].
+    /// Returns the next output of a function, see [`Device::poll_output`].
     fn poll_output(&mut self, now: Time, function: u16, class: Class) -> Option<Output>;
 
-    /// The polls that may find something for a function, see [`Device::ready`].
+    /// Returns the polls that may return something for a function, see [`Device::ready`].
     fn ready(&self, function: u16) -> Ready;
 
-    /// The next request of a function that the engine has taken, see [`Device::poll_taken`].
+    /// Returns the next request of a function that the engine has taken, see [`Device::poll_taken`].
     fn poll_taken(&mut self, function: u16) -> Option<Token>;
 
-    /// When to hand a function [`Input::Timer`] next, see [`Device::poll_timeout`].
+    /// Returns the time of a function's next [`Input::Timer`], see [`Device::poll_timeout`].
     fn poll_timeout(&self, function: u16) -> Option<Time>;
 
-    /// The Message Codes that a function takes, see [`Device::messages`].
+    /// Returns the Message Codes that a function accepts, see [`Device::messages`].
     fn messages(&self, function: u16) -> MessageCodes {
         let _ = function;
         MessageCodes::NONE
     }
 
-    /// Tells it the interrupt vectors of a function, see [`Device::set_vectors`].
+    /// Sets the number of interrupt vectors of a function, see [`Device::set_vectors`].
     fn set_vectors(&mut self, function: u16, vectors: u16) {
         let _ = (function, vectors);
     }
 
-    /// Tells it the sizes of a function, see [`Device::set_sizes`].
+    /// Sets the sizes of a function, see [`Device::set_sizes`].
     fn set_sizes(&mut self, function: u16, mps: Mps, mrrs: Mrrs) {
         let _ = (function, mps, mrrs);
     }
 
-    /// Tells it whether a function may send requests, see [`Device::set_bus_master`].
+    /// Sets whether a function may send requests, see [`Device::set_bus_master`].
     fn set_bus_master(&mut self, function: u16, may_send: bool) {
         let _ = (function, may_send);
     }
 
-    /// The other functions whose [`ready`](Self::ready) and [`poll_timeout`](Self::poll_timeout) may have changed by
-    /// the calls since the last question; asked until it says that there are none, or all. For speed alone: with all,
-    /// which is the default, each call costs as much as there are functions.
+    /// Returns one of the other functions whose [`ready`](Self::ready) and [`poll_timeout`](Self::poll_timeout) may
+    /// have changed since the last question. Asked until it returns `None` or `All`. This is only an optimization:
+    /// with `All`, the default, the cost of each call is proportional to the number of functions.
     fn poll_stirred(&mut self) -> Stirred {
         Stirred::All
     }
 }
 
-/// The other functions that a call of one concerns.
+/// Other functions that a call of one function affects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stirred {
     /// No other function.
@@ -84,7 +85,7 @@ struct Common<E> {
 }
 
 impl<E: Engine> Common<E> {
-    /// Calls the engine, then notifies for those whom the call concerns.
+    /// Calls the engine, then notifies for the functions that the call affects.
     fn call<T>(&self, call: impl FnOnce(&mut E) -> T) -> T {
         let engine = &mut *self.engine.borrow_mut();
         let result = call(engine);
@@ -105,7 +106,7 @@ impl<E: Engine> Common<E> {
     }
 }
 
-/// An engine that several functions share. Clones are handles on the same engine.
+/// An engine that several functions share. Clones are handles of the same engine.
 pub struct SharedEngine<E>(Rc<Common<E>>);
 
 impl<E> Clone for SharedEngine<E> {
@@ -115,17 +116,17 @@ impl<E> Clone for SharedEngine<E> {
 }
 
 impl<E: Engine + 'static> SharedEngine<E> {
-    /// An engine to be shared.
+    /// Returns a handle of `engine`.
     pub fn new(engine: E) -> SharedEngine<E> {
         SharedEngine(Rc::new(Common { engine: RefCell::new(engine), notifiers: RefCell::default() }))
     }
 
-    /// The device that stands for function `number`; to be made once for each.
+    /// Returns the device of function `number`. Call it once for each number.
     pub fn function(&self, number: u16) -> Box<dyn Device> {
         Box::new(EngineFunction { engine: self.clone(), number })
     }
 
-    /// Looks at the engine.
+    /// Calls `look` with the engine.
     pub fn with<T>(&self, look: impl FnOnce(&E) -> T) -> T {
         look(&self.0.engine.borrow())
     }

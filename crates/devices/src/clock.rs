@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A clock function: a register that is the fabric's time, for programs that have no other way to know it. A kernel in a virtual
-//! machine has a clock of its own, which does not run with the fabric's; user space that maps BAR 0 measures by this one.
+//! A clock function: a register with the fabric's time, for programs that cannot get it in another way. A kernel in a virtual machine
+//! has its own clock, which does not run with the fabric's; user space can map BAR 0 and measure by this one.
 //!
-//! Registers, little-endian, on BAR 0; all are read-only:
+//! Registers, little-endian, in BAR 0; all are read-only:
 //!
 //! ```text
-//! +0   u64  time      picoseconds since the lab began, at the moment when the read has come to the device
+//! +0   u64  time      picoseconds since the start of the lab, when the read reaches the device
 //! +8   u32  reads     reads of `time` so far
 //! ```
 //!
-//! A read of 8 bytes has the time whole. One of its lower half keeps the upper half for the next read of that, so that two reads
-//! of 4 bytes, the lower half first, are of one moment.
+//! A read of 8 bytes returns the whole time. A read of the lower half latches the upper half for the next read of it, so that two
+//! reads of 4 bytes, lower half first, return one instant.
 
 use crate::{device_id, identity, registers_of};
 use config::{Bar, Builder, PcieLayout};
@@ -28,7 +28,7 @@ use tlp::{Duration, Time};
 /// Other system peripheral (PCI Code and ID Assignment Specification, §1.9).
 const CLASS: u32 = 0x08_8000;
 const BAR: BarIndex = BarIndex(0);
-/// A page, so that user space maps nothing else with it.
+/// A page, so that user space maps no other registers with it.
 const BAR_BYTES: u64 = 4096;
 
 registers! { Some(BAR.0);
@@ -36,11 +36,11 @@ registers! { Some(BAR.0);
     READS 8 4, "reads";
 }
 
-/// A clock function, whose register is the fabric's time; its driver reads it again and again.
+/// A clock function with the fabric's time in a register. Its driver reads the register repeatedly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// How often the driver reads the time, one read behind the other.
+    /// Number of times that the driver reads the time, one read after another.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub reads: u32,
 }
@@ -65,12 +65,12 @@ impl Model for Settings {
     }
 }
 
-/// What the driver has read.
+/// Results of the driver's reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// How often.
+    /// Number of reads.
     pub reads: u32,
-    /// From the first read at the device to the last one there.
+    /// Time between the first and the last read at the device.
     pub spread: Duration,
 }
 
@@ -81,10 +81,10 @@ impl plug::Report for Report {
     }
 }
 
-/// A clock and its configuration space; `pcie` says what link it is on.
+/// Creates a clock and its configuration space for the link `pcie`.
 ///
 /// # Errors
-/// The configuration space cannot be laid out.
+/// If the configuration space cannot be built.
 pub fn function(pcie: PcieLayout) -> Result<FunctionConfig, Fault> {
     let config = Builder::type0(identity(device_id::CLOCK, CLASS))
         .bar(BAR, Bar::memory32(BAR_BYTES))
@@ -97,7 +97,7 @@ pub fn function(pcie: PcieLayout) -> Result<FunctionConfig, Fault> {
 async fn clock(io: Io) {
     let (mut reads, mut upper) = (0_u32, None);
     while let Some(request) = io.next_request().await {
-        // It has nothing to write; what is no read of memory ends as the seam ends it.
+        // The clock has nothing to write; the seam ends other requests.
         let Request::Read(read) = request else { continue };
         let (offset, len) = (read.offset(), read.len());
         let now = io.now().as_ps();
@@ -129,7 +129,7 @@ async fn clock(io: Io) {
 /// Reads the time `reads` times.
 ///
 /// # Errors
-/// A line that says which read failed, or where time has not gone on.
+/// The read that failed, or a time that did not increase.
 pub async fn driver(
     cpu: Cpu,
     function: FoundFunction,
@@ -141,7 +141,7 @@ pub async fn driver(
     for n in 0..reads {
         let time = cpu.read_u64(address).await.map_err(|e| DriverError::from(e).at(function))?;
         if n > 0 && time <= last {
-            return Err(format!("{function}: read {n} is {time} ps, the one before {last}").into());
+            return Err(format!("{function}: read {n} is {time} ps, expected more than {last}").into());
         }
         let first = *first.get_or_insert(time);
         last = time;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers of devices that do one thing when they are told to: parameters, then Control, then Status. Status and all registers
-//! behind it are read-only. Never knows what a device does.
+//! Registers of devices that perform one operation on command: parameters, then Control, then Status. Status and all registers after
+//! it are read-only. The module does not know the operation.
 //!
 //! | register | value |
 //! |---|---|
@@ -19,43 +19,42 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::PayloadPool;
 
-/// What Control takes.
+/// Value of Control that starts the device.
 const START: u32 = 1;
-/// Status: it runs.
+/// Status: running.
 const RUNNING: u32 = 1;
-/// Status: it has ended well.
+/// Status: ended with success.
 pub(crate) const DONE: u32 = 2;
-/// Status: it has ended otherwise.
+/// Status: ended with failure.
 pub(crate) const FAILED: u32 = 3;
 
-/// Where the registers are.
+/// Layout of the registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     /// The BAR.
     pub(crate) bar: BarIndex,
-    /// Offset of Control: parameters stand before it.
+    /// Offset of Control. Parameters are before it.
     pub(crate) control: u64,
     /// Offset of Status.
     pub(crate) status: u64,
-    /// Bytes of all registers.
+    /// Size of all registers in bytes.
     pub(crate) bytes: usize,
-    /// Bytes of the BAR.
+    /// Size of the BAR in bytes.
     pub(crate) bar_bytes: u64,
 }
 
-/// Who such a device is.
+/// Identity of such a device.
 pub(crate) struct Who {
     /// Device ID.
     pub(crate) device: u16,
-    /// As [`identity`] takes it.
+    /// Class code, as for [`identity`].
     pub(crate) class: u32,
 }
 
-/// A function of these registers with one interrupt vector, whose device `start`s as [`Registers::serve`] says. `pcie` says what
-/// link it is on.
+/// Creates a function with these registers and one interrupt vector, for the link `pcie`. [`Registers::serve`] calls `start`.
 ///
 /// # Errors
-/// Where its configuration space cannot be.
+/// If the configuration space cannot be built.
 pub(crate) fn function(
     who: Who,
     layout: Layout,
@@ -73,7 +72,7 @@ pub(crate) fn function(
     Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), serve)) })
 }
 
-/// The registers, shared by those who answer for them and who work.
+/// The registers, shared by the task that serves them and the one that works.
 #[derive(Clone)]
 pub(crate) struct Registers {
     file: Rc<RefCell<RegisterFile>>,
@@ -81,17 +80,17 @@ pub(crate) struct Registers {
 }
 
 impl Registers {
-    /// Registers that are all zero.
+    /// Creates registers that are all zero.
     pub(crate) fn new(layout: Layout) -> Registers {
         Registers { file: Rc::new(RefCell::new(RegisterFile::new(layout.bytes))), layout }
     }
 
-    /// The 64-bit parameter at `offset`.
+    /// Returns the 64-bit parameter at `offset`.
     pub(crate) fn u64(&self, offset: u64) -> u64 {
         self.file.borrow().u64(offset)
     }
 
-    /// The register at `offset`.
+    /// Returns the register at `offset`.
     pub(crate) fn u32(&self, offset: u64) -> u32 {
         self.file.borrow().u32(offset)
     }
@@ -106,8 +105,8 @@ impl Registers {
         self.set_u32(self.layout.status, status);
     }
 
-    /// Answers register reads and writes, and calls `start` when the device is to start and does not run; it runs until
-    /// somebody sets another Status.
+    /// Answers register reads and writes. Calls `start` if Control is written and the device does not run. It runs until the Status
+    /// is set to another value.
     pub(crate) async fn serve(self, io: Io, start: impl Fn(&Io, &Registers)) {
         let Layout { bar, control, status, .. } = self.layout;
         while let Some(request) = io.next_request().await {
@@ -126,17 +125,17 @@ impl Registers {
                     self.set_status(RUNNING);
                     start(&io, &self);
                 }
-                // All else is read-only.
+                // All other registers are read-only.
                 _ => {}
             }
         }
     }
 }
 
-/// A driver's part: starts the device, waits for the interrupt that it raises when it has ended, and reads its Status.
+/// The driver's side: starts the device, waits for the interrupt at its end, and reads its Status.
 ///
 /// # Errors
-/// A line that says which access failed.
+/// The access that failed.
 pub(crate) async fn run(
     cpu: &Cpu,
     function: &FoundFunction,

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device that increments a counter in host memory, which it may share with others, by AtomicOps (`PCIe 5.0 §6.15`);
-//! and the driver that starts it and, once all have ended, checks the counter.
+//! A device that increments a counter in host memory by AtomicOps (`PCIe 5.0 §6.15`). Several devices may share the counter.
+//! The driver starts the device; the driver of the last one to end checks the counter.
 //!
-//! Registers, little-endian, on BAR 0:
+//! Registers, little-endian, in BAR 0:
 //!
 //! ```text
-//! +0   u64  counter   bus address of the counter, a multiple of 16; the lock word lies 8 bytes behind it
+//! +0   u64  counter   bus address of the counter, a multiple of 16; the lock word is 8 bytes after it
 //! +8   u32  control   writing 1 starts
 //! +12  u32  status    0 idle, 1 running, 2 done, 3 failed
 //! ```
 //!
-//! When it has ended, it raises vector 0. The three [`Method`]s do the same with FetchAdd, with CAS, and with CAS and
-//! Swap as a lock around a plain read and write. The device never looks at what others do but through the counter.
+//! At the end, it raises vector 0. The three [`Method`]s increment by FetchAdd, by CAS, or by a plain read and write under a
+//! lock of CAS and Swap. The device sees other devices only through the counter.
 
 use crate::control::{self, Registers, Who};
 use crate::{device_id, registers_of};
@@ -30,51 +30,51 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tlp::{Duration, PayloadPool, Time};
 
-/// Bytes of BAR 0.
+/// Size of BAR 0 in bytes.
 pub const BAR_BYTES: u64 = 128;
 /// Other processing accelerator (PCI Code and ID Assignment Specification, §1.19).
 const CLASS: u32 = 0x12_0000;
 const BAR: BarIndex = BarIndex(0);
 const DONE_VECTOR: u16 = 0;
-/// From the counter to its lock word.
+/// Offset of the lock word from the counter.
 const LOCK_OFFSET: u64 = 8;
 
 /// Offset of the counter's address.
 const COUNTER: u64 = 0;
-/// Where the registers are.
+/// Layout of the registers.
 const LAYOUT: control::Layout =
     control::Layout { bar: BAR, control: 8, status: 12, bytes: 16, bar_bytes: BAR_BYTES };
 
-/// The registers by their names.
+/// Register names.
 const REGISTERS: &[DeviceRegister] = &[
     named(Some(BAR.0), COUNTER, 8, "counter"),
     named(Some(BAR.0), LAYOUT.control, 4, "control"),
     named(Some(BAR.0), LAYOUT.status, 4, "status"),
 ];
 
-/// Ways to increment a counter that is shared.
+/// Ways to increment a shared counter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// A FetchAdd.
     #[default]
     FetchAdd,
-    /// A CAS, again and again until nobody came between.
+    /// CAS, repeated until no other device has changed the counter in between.
     CompareSwap,
-    /// A read and a write behind a lock that is taken by CAS and released by Swap.
+    /// A read and a write under a lock. CAS takes the lock, Swap releases it.
     Lock,
 }
 
-/// Increments a counter in host memory by AtomicOps. All `counter` devices of a lab with the same method share one; when
-/// the last of them has ended, its driver checks that the counter holds every increment.
+/// Increments a counter in host memory by AtomicOps. All `counter` devices of a lab with the same method share one counter.
+/// When the last of them has ended, its driver checks that the counter has all increments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// How it increments.
+    /// Way to increment.
     pub method: Method,
-    /// How often.
+    /// Number of increments.
     pub increments: u64,
-    /// Increments under way at once; with `lock` there is one.
+    /// Increments in flight at once; one with `lock`.
     #[schemars(range(min = 1, max = 256))]
     pub outstanding: u16,
 }
@@ -102,21 +102,21 @@ impl Model for Settings {
     }
 }
 
-/// What a device has done.
+/// Counters of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Increments that have ended.
+    /// Finished increments.
     pub increments: u64,
-    /// CAS that found another value than they expected.
+    /// CAS operations that found another value than expected.
     pub retries: u64,
-    /// What the counter held when all devices had ended; the driver of the last one writes it.
+    /// Value of the counter after all devices have ended; set by the driver of the last one.
     pub counter: Option<u64>,
     started: Option<Time>,
     ended: Option<Time>,
 }
 
 impl Report {
-    /// From the start to the end of the last increment, or to `now` where there are more to come.
+    /// Returns the time from the start to the end of the last increment, or to `now` if more are to come.
     pub fn elapsed(&self, now: Time) -> Duration {
         self.started.map_or(Duration::ZERO, |start| self.ended.unwrap_or(now).since(start))
     }
@@ -135,7 +135,7 @@ impl plug::Report for Report {
     }
 }
 
-/// A counter that devices share: which address it has, and how many increments it is to hold in the end.
+/// A shared counter: its address, and its expected value at the end.
 #[derive(Clone, Default)]
 pub struct Target {
     inner: Rc<TargetState>,
@@ -149,14 +149,14 @@ struct TargetState {
 }
 
 impl Target {
-    /// Adds a device with these settings to those that increment it.
+    /// Adds a device with these settings.
     pub fn join(&self, settings: &Settings) {
         let state = &self.inner;
         state.expected.set(state.expected.get().wrapping_add(settings.increments));
         state.running.set(state.running.get() + 1);
     }
 
-    /// Its address; the first who asks allocates it.
+    /// Returns the counter's address; the first call allocates it.
     fn address(&self, cpu: &Cpu) -> Result<u64, DriverError> {
         if let Some(address) = self.inner.address.get() {
             return Ok(address);
@@ -166,7 +166,7 @@ impl Target {
         Ok(address)
     }
 
-    /// Removes a device that has ended; true if it was the last.
+    /// Removes a device that has ended; returns true if it was the last.
     fn leave(&self) -> bool {
         let left = self.inner.running.get().saturating_sub(1);
         self.inner.running.set(left);
@@ -174,10 +174,10 @@ impl Target {
     }
 }
 
-/// The device and its configuration space; `pcie` says what link it is on.
+/// Creates the device and its configuration space for the link `pcie`.
 ///
 /// # Errors
-/// Where a setting is not legal.
+/// If a setting is invalid.
 pub fn function(
     settings: Settings,
     pcie: PcieLayout,
@@ -206,7 +206,7 @@ async fn run(
     let workers: Vec<_> = (0..workers).map(work).collect();
     let mut failed = false;
     for worker in workers {
-        // A worker that is refused for want of tasks leaves its work to the others.
+        // A worker that could not start, because too many tasks run, leaves its work to the others.
         failed |= worker.await.is_ok_and(|result| result.is_err());
     }
     report.change(|r| r.ended = Some(io.now()));
@@ -214,7 +214,7 @@ async fn run(
     io.interrupt(DONE_VECTOR).await
 }
 
-/// A worker: increment after increment, until there are none left.
+/// A worker: performs increments until none are left.
 async fn work(
     io: Io,
     method: Method,
@@ -234,7 +234,7 @@ async fn work(
     Ok(())
 }
 
-/// Increments by CAS; each CAS expects the value that the one before has found. Returns how many found another value.
+/// Increments by CAS. Each CAS expects the value that the previous one found. Returns the number of failed CAS operations.
 async fn compare_swap(io: &Io, address: u64) -> Result<u64, DmaError> {
     let (mut expected, mut retries) = (0u64, 0);
     loop {
@@ -246,8 +246,8 @@ async fn compare_swap(io: &Io, address: u64) -> Result<u64, DmaError> {
     }
 }
 
-/// Increments by a read and a write behind the lock. The Swap that releases the lock stays behind the write (`PCIe 5.0 §2.4.1`,
-/// entry B2a). Returns how often the lock was taken.
+/// Increments by a read and a write under the lock. The Swap that releases the lock cannot pass the write (`PCIe 5.0 §2.4.1`,
+/// entry B2a). Returns how often the lock was found taken.
 async fn lock(io: &Io, address: u64) -> Result<u64, DmaError> {
     let mut retries = 0;
     while io.compare_swap(address + LOCK_OFFSET, 0u32, 1).await? != 0 {
@@ -260,11 +260,11 @@ async fn lock(io: &Io, address: u64) -> Result<u64, DmaError> {
     Ok(retries)
 }
 
-/// Lets the device send AtomicOps, starts it and waits for its end. The driver of the last device that works on `target`
-/// checks that the counter holds every increment.
+/// Enables AtomicOps, starts the device and waits for its end. The driver of the last device on `target` checks that the
+/// counter has all increments.
 ///
 /// # Errors
-/// A line that says what failed, or what the counter holds instead.
+/// The operation that failed, or the wrong value of the counter.
 pub async fn driver(
     cpu: Cpu,
     function: FoundFunction,
@@ -286,6 +286,6 @@ pub async fn driver(
     report.change(|r| r.counter = Some(counter));
     match target.inner.expected.get() {
         expected if expected == counter => Ok(()),
-        expected => Err(format!("the counter holds {counter} after {expected} increments").into()),
+        expected => Err(format!("the counter is {counter}, expected {expected} increments").into()),
     }
 }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The disk of gem5's PCI Express model (IISWC'18, §VI-A), and a driver that reads from it: sectors of 4 KiB, each behind an
-//! access latency that does not depend on what was read before, each written into host memory as requests of one cache line.
+//! The disk of gem5's PCI Express model (IISWC'18, §VI-A), and a driver that reads from it. Each sector of 4 KiB is read after a
+//! constant access latency, and written to host memory in requests of one cache line.
 //!
-//! Registers, little-endian, on BAR 0:
+//! Registers, little-endian, in BAR 0:
 //!
 //! ```text
-//! +0   u64  buffer    bus address of the buffer, which is used again and again
-//! +8   u32  sectors   how many to read
+//! +0   u64  buffer    bus address of the buffer, which is reused
+//! +8   u32  sectors   number of sectors to read
 //! +12  u32  control   writing 1 starts
 //! +16  u32  status    0 idle, 1 running, 2 done, 3 failed
 //! ```
 //!
-//! With [`Writes::NonPosted`], the paper's, every request is answered, and a sector has to wait for all answers to the one
-//! before (§VI-B). The requests then are deferrable writes, the non-posted write that PCI Express has (ECN "Deferrable
-//! Memory Write"): with three DW of header they are as long as the paper's, 64 B and 20 B around them, and their completion
-//! is one without data. [`NonPostedWrites`] makes them, below an ordinary endpoint. With [`Writes::Posted`] the disk does
-//! what PCI Express has always had for this. No byte is carried: the disk never knows what is in a sector.
+//! With [`Writes::NonPosted`], as in the paper, every request is completed, and a sector waits for all completions of the previous
+//! one (§VI-B). The requests are deferrable writes, the non-posted write of PCI Express (ECN "Deferrable Memory Write"). With three
+//! DW of header they are as long as the paper's, 64 B plus 20 B; their completion has no data. [`NonPostedWrites`] creates them,
+//! below an ordinary endpoint. With [`Writes::Posted`] the disk uses ordinary posted writes. Data are only counted: the disk does not
+//! know the contents of a sector.
 
 mod non_posted;
 
@@ -35,14 +35,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::{Duration, PayloadPool, Time};
 
-/// Bytes of a sector (IISWC'18, §VI-B).
+/// Size of a sector in bytes (IISWC'18, §VI-B).
 pub const SECTOR_BYTES: u32 = 4096;
-/// Sectors of the buffer.
+/// Size of the buffer in sectors.
 const BUFFER_SECTORS: u64 = 16;
-/// Bytes of BAR 0.
+/// Size of BAR 0 in bytes.
 const BAR_BYTES: u64 = 128;
-/// Other mass storage controller (PCI Code and ID Assignment Specification, §1.2). The paper's is an IDE controller; one of those has
-/// registers of its own, and what it says of its mode tells a kernel to leave BAR 0 alone.
+/// Other mass storage controller (PCI Code and ID Assignment Specification, §1.2). The paper has an IDE controller. That would imply
+/// other registers, and its mode bits would make a kernel ignore BAR 0.
 const CLASS: u32 = 0x01_8000;
 const BAR: BarIndex = BarIndex(0);
 const DONE_VECTOR: u16 = 0;
@@ -51,11 +51,11 @@ const DONE_VECTOR: u16 = 0;
 const BUFFER: u64 = 0;
 /// Offset of the number of sectors.
 const SECTORS: u64 = 8;
-/// Where the registers are.
+/// Layout of the registers.
 const LAYOUT: control::Layout =
     control::Layout { bar: BAR, control: 12, status: 16, bytes: 20, bar_bytes: BAR_BYTES };
 
-/// The registers by their names.
+/// Register names.
 const REGISTERS: &[DeviceRegister] = &[
     named(Some(BAR.0), BUFFER, 8, "buffer"),
     named(Some(BAR.0), SECTORS, 4, "sectors"),
@@ -63,11 +63,11 @@ const REGISTERS: &[DeviceRegister] = &[
     named(Some(BAR.0), LAYOUT.status, 4, "status"),
 ];
 
-/// How a sector gets into host memory.
+/// Kind of write requests to host memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Writes {
-    /// Deferrable writes; a sector waits for all answers to the one before.
+    /// Deferrable writes; a sector waits for all completions of the previous one.
     #[default]
     NonPosted,
     /// Memory writes.
@@ -81,19 +81,19 @@ pub struct Settings {
     /// Sectors that the driver reads.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub sectors: u32,
-    /// Whether its writes are answered.
+    /// Kind of write requests.
     pub writes: Writes,
     /// Nanoseconds from the start of a sector to its first request.
     #[serde(rename = "access_latency_ns", with = "plug::values::ns")]
     #[schemars(with = "u32", range(min = 0, max = 4_294_967_295_u32))]
     pub access_latency: Duration,
-    /// Bytes of each request: a power of two.
+    /// Size of each request in bytes: a power of two.
     #[schemars(range(min = 4, max = 128), extend("powerOfTwo" = true))]
     pub request_bytes: u32,
 }
 
 impl Default for Settings {
-    /// Those of the paper.
+    /// Values of the paper.
     fn default() -> Settings {
         let access_latency = Duration::from_us(1);
         Settings { sectors: 100, writes: Writes::NonPosted, access_latency, request_bytes: 64 }
@@ -121,23 +121,23 @@ impl Model for Settings {
     }
 }
 
-/// What a disk has done since it was started.
+/// Counters of a disk since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Sectors in host memory; with posted writes, sectors handed to the link.
+    /// Sectors in host memory; with posted writes, sectors passed to the link.
     pub sectors: u64,
-    /// From the first request of each sector to its last answer, all sectors; posted, to when the link took its last
-    /// request.
+    /// Sum over all sectors of the time from the first request to the last completion. With posted writes, the time until the link
+    /// accepts the last request.
     pub transferring: Duration,
-    /// From the start of the first sector to the end of the last.
+    /// Time from the start of the first sector to the end of the last.
     pub elapsed: Duration,
 }
 
-/// The disk and its configuration space; `pcie` says what link it is on. Where its writes are non-posted, its endpoint
-/// stands behind [`NonPostedWrites`].
+/// Creates the disk and its configuration space for the link `pcie`. If its writes are non-posted, its endpoint must be wrapped in
+/// [`NonPostedWrites`].
 ///
 /// # Errors
-/// Where a setting is not legal.
+/// If a setting is invalid.
 pub fn function(
     settings: Settings,
     pcie: PcieLayout,
@@ -192,7 +192,7 @@ impl Report {
     }
 }
 
-/// Writes one sector. A read of no bytes comes back when all writes before it are done (`PCIe 5.0 §2.2.5`).
+/// Writes one sector. A read of no bytes is completed after all earlier writes are done (`PCIe 5.0 §2.2.5`).
 async fn sector(io: &Io, settings: Settings, address: u64) -> Result<(), DmaError> {
     let step = settings.request_bytes;
     for offset in (0..SECTOR_BYTES).step_by(step as usize) {
@@ -204,11 +204,11 @@ async fn sector(io: &Io, settings: Settings, address: u64) -> Result<(), DmaErro
     }
 }
 
-/// Reads `sectors` sectors into host memory below 4 GiB, as the paper's TLPs have three DW of header; ends with the
-/// interrupt behind the last.
+/// Reads `sectors` sectors into host memory below 4 GiB, since the paper's TLPs have three DW of header. Ends with the interrupt
+/// after the last sector.
 ///
 /// # Errors
-/// A line that says what failed.
+/// The operation that failed.
 pub async fn driver(cpu: Cpu, function: FoundFunction, sectors: u32) -> Result<(), DriverError> {
     let said = |e: host::HostError| DriverError::from(e).at(function);
     let bytes = BUFFER_SECTORS * u64::from(SECTOR_BYTES);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tasks that end together: when their group is dropped, each ends as soon as it is polled. Knows no executor.
+//! Tasks that end together: after their group is dropped, each ends at its next poll. Knows no executor.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// Tasks that end when the group is dropped: whoever is stopped leaves none behind.
+/// Tasks that end when the group is dropped, so that a stopped owner leaves none running.
 #[derive(Default)]
 pub(crate) struct Group {
     ended: Rc<Ended>,
@@ -19,7 +19,7 @@ struct Ended {
 }
 
 impl Group {
-    /// The output of `task`; `None` if the group has ended before it.
+    /// Returns the output of `task`, or `None` if the group was dropped first.
     pub(crate) fn member<F: Future>(&self, task: F) -> impl Future<Output = Option<F::Output>> + use<F> {
         let ended = Rc::clone(&self.ended);
         async move {

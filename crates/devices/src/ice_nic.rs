@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A NIC that is told every address by register writes and asked for every completion by register reads, as IceNIC of the
-//! Chipyard study is (2022, §6.2), with its cable plugged into itself; and the bare-metal program that drives it. Beside
-//! that, what the study names as future work (§6.2, end): requests and completions in batches, and more reads under way.
+//! A NIC that gets every address by register writes and reports every completion by register reads, as IceNIC in the Chipyard study
+//! (2022, §6.2). Its cable is looped back. A bare-metal program drives it. In addition it has the future work that the study names (§6.2,
+//! end): requests and completions in batches, and more outstanding reads.
 //!
-//! Registers, little-endian, on BAR 0. A request is a QW: address in bits 47:0, bytes in 63:48.
+//! Registers, little-endian, in BAR 0. A request is a QW: address in bits 47:0, bytes in 63:48.
 //!
 //! ```text
 //! +0x000  u64  send request      write: a frame to send
-//! +0x008  u64  receive request   write: a buffer for a frame; its bytes mean nothing
+//! +0x008  u64  receive request   write: a buffer for a frame; its byte count is ignored
 //! +0x010  u32  send completion   read: takes one, if there is one
-//! +0x014  u32  receive completion  read: takes one: its bytes, 0 where there is none
-//! +0x018  u64  counts            read: send completions that wait in bits 31:0, receive completions in 63:32
+//! +0x014  u32  receive completion  read: takes one and returns its bytes; 0 if there is none
+//! +0x018  u64  counts            read: pending send completions in bits 31:0, receive completions in 63:32
 //! +0x020  u64  take all          read: as counts, and takes all of them
-//! +0x100  16 x u64  send requests      write: one behind the other, 0 is none
+//! +0x100  16 x u64  send requests      write: several requests; 0 is none
 //! +0x180  16 x u64  receive requests   likewise
 //! ```
 //!
-//! The device measures itself how long its send path has reads under way, how long its receive path writes, and for how long
-//! it does neither, while it waits for control. It raises no interrupt. It never looks into frames, and does not carry them.
+//! The device measures how long its send path has reads outstanding, how long its receive path writes, and how long it does neither,
+//! because it waits for control. It raises no interrupts. Frames are counted, not carried.
 
 mod driver;
 mod meter;
@@ -39,11 +39,11 @@ use std::cell::Cell;
 use std::rc::Rc;
 use tlp::{Duration, PayloadPool};
 
-/// Requests, and completions, that wait at most; further requests are refused and counted.
+/// Maximum number of waiting requests, and of waiting completions. Further requests are rejected and counted.
 pub const QUEUE_ENTRIES: usize = 64;
-/// Requests in one write at most.
+/// Maximum number of requests in one write.
 pub const MAX_BATCH: u32 = 16;
-/// Bytes of the longest frame.
+/// Maximum frame size in bytes.
 pub const MAX_FRAME_BYTES: u32 = 9216;
 const BAR_BYTES: u64 = 4096;
 /// Ethernet controller (PCI Code and ID Assignment Specification, §1.3).
@@ -66,42 +66,42 @@ registers! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Control {
-    /// A register write for each request, register reads for each completion.
+    /// A register write per request, and register reads per completion.
     #[default]
     Each,
-    /// One write for all requests of a batch, one read for all completions that are there.
+    /// One write for all requests of a batch, and one read for all pending completions.
     Batched,
 }
 
-/// The NIC of the Chipyard study (2022), its cable plugged into itself, and its bare-metal program.
+/// The NIC of the Chipyard study (2022) with its cable looped back, and its bare-metal program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Frames that the program sends and takes back.
+    /// Frames that the program sends and receives back.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub frames: u32,
-    /// Bytes of each as the host holds it, without FCS.
+    /// Size of each frame in host memory in bytes, without FCS.
     #[schemars(range(min = 1, max = 9216))]
     pub frame_bytes: u32,
-    /// How the program tells the device what to do, and hears of it.
+    /// How the program passes requests and gets completions.
     pub control: Control,
-    /// Frames that are posted together; the next are when all of them are back.
+    /// Frames posted together. The next batch follows when all of them are back.
     #[schemars(range(min = 1, max = 16))]
     pub batch: u32,
-    /// Bytes of each read and write of host memory: a power of two.
+    /// Size of each read and write of host memory in bytes: a power of two.
     #[schemars(range(min = 8, max = 4096), extend("powerOfTwo" = true))]
     pub access_bytes: u32,
-    /// Reads that the device has under way at most.
+    /// Maximum number of outstanding reads.
     #[schemars(range(min = 1, max = 64))]
     pub outstanding: u16,
-    /// Nanoseconds that a frame is on the cable.
+    /// Nanoseconds that a frame spends on the cable.
     #[serde(rename = "loopback_latency_ns", with = "plug::values::ns")]
     #[schemars(with = "u32", range(min = 0, max = 4_294_967_295_u32))]
     pub loopback_latency: Duration,
 }
 
 impl Default for Settings {
-    /// Lines of 64 B, as TileLink moves them.
+    /// Lines of 64 B, as in TileLink transfers.
     fn default() -> Settings {
         Settings {
             frames: 100,
@@ -126,10 +126,10 @@ impl Model for Settings {
     }
 }
 
-/// The device and its configuration space; `pcie` says what link it is on.
+/// Creates the device and its configuration space for the link `pcie`.
 ///
 /// # Errors
-/// Where a setting is not legal.
+/// If a setting is invalid.
 pub fn function(
     settings: Settings,
     pcie: PcieLayout,
@@ -147,7 +147,7 @@ pub fn function(
     Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), start)) })
 }
 
-/// The place of a frame in host memory.
+/// Address and size of a frame in host memory.
 #[derive(Clone, Copy)]
 struct Frame {
     address: u64,
@@ -155,7 +155,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// As a request register has it.
+    /// Decodes a request register.
     fn of(request: u64) -> Frame {
         Frame { address: request & 0xffff_ffff_ffff, bytes: (request >> 48) as u32 }
     }
@@ -171,7 +171,7 @@ struct Nic {
     meter: Meter,
     to_send: Queue<Frame>,
     buffers: Queue<Frame>,
-    /// Bytes of frames that have come back.
+    /// Sizes of frames that have come back, in bytes.
     arrived: Queue<u32>,
     sent: Queue<()>,
     received: Queue<u32>,
@@ -253,7 +253,7 @@ impl Nic {
         }
     }
 
-    /// Reads a frame, as many accesses at once as the device may have under way.
+    /// Reads a frame with up to the maximum number of outstanding reads.
     async fn fetch(self: Rc<Nic>, frame: Frame) -> Result<(), DmaError> {
         let step = self.settings.access_bytes;
         let next = Rc::new(Cell::new(0));
@@ -261,7 +261,7 @@ impl Nic {
         let worker = |_| self.io.spawn(self.clone().fetch_parts(frame, next.clone()));
         let workers: Vec<_> = (0..workers).map(worker).collect();
         for worker in workers {
-            // A worker that is refused for want of tasks leaves its work to the others.
+            // A worker that could not start, because too many tasks run, leaves its work to the others.
             if let Ok(result) = worker.await {
                 result?;
             }
@@ -279,7 +279,7 @@ impl Nic {
         Ok(())
     }
 
-    /// Takes a frame along the cable to the receive path.
+    /// Moves a frame along the cable to the receive path.
     async fn fly(self: Rc<Nic>, bytes: u32) {
         self.io.sleep(self.settings.loopback_latency).await;
         if !self.arrived.push(bytes) {
@@ -304,8 +304,8 @@ impl Nic {
         }
     }
 
-    /// Writes a frame; the last access is followed by a read of no bytes, whose answer says that all are done: TileLink
-    /// answers writes, and IceNIC waits for that.
+    /// Writes a frame. A read of no bytes after the last access is completed when all writes are done: TileLink acknowledges
+    /// writes, and IceNIC waits for that.
     async fn store(&self, address: u64, bytes: u32) -> Result<(), DmaError> {
         let step = self.settings.access_bytes;
         for at in (0..bytes).step_by(step as usize) {

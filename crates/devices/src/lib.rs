@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ready-made devices, each with the host program that drives it beside it: what a newcomer reads first.
+//! Ready-made devices, each with its host program: the place to start reading.
 //!
 //! | device | written as | shows |
 //! |---|---|---|
 //! | [`simple_nic`] | `async fn` | a register file, descriptor rings, DMA, interrupts |
 //! | [`memory`] | callbacks, [`device::Device`] itself | the smallest device there is: requests in, completions out |
 //! | [`counter`] | `async fn` | AtomicOps: a counter in host memory that several devices share |
-//! | [`traffic`] | raw TLPs, below the seam | flows of reads, writes, AtomicOps and messages, each with its Traffic Class |
-//! | [`pcie_bench`] | `async fn` | many transfers under way, without an allocation for each |
-//! | [`disk`] | `async fn`, over a filter below the endpoint | writes that are answered, as gem5 has them, or posted |
-//! | [`dma_engine`] | `async fn`, one for each function | SR-IOV: one engine behind a physical function and its virtual ones |
-//! | [`clock`] | `async fn` | the fabric's time in a register, for programs that have no other way to know it |
+//! | [`traffic`] | raw TLPs, below the seam | flows of reads, writes, AtomicOps and messages, each with a Traffic Class |
+//! | [`pcie_bench`] | `async fn` | many transfers in flight, without an allocation per transfer |
+//! | [`disk`] | `async fn`, over a filter below the endpoint | non-posted writes, as in gem5, or posted ones |
+//! | [`dma_engine`] | `async fn`, one for each function | SR-IOV: one engine shared by a physical function and its virtual ones |
+//! | [`clock`] | `async fn` | the fabric's time in a register, for programs that cannot get it otherwise |
 //! | [`nvme`] | `async fn`, one for each function | queues, PRPs and SGLs, for the stock drivers of operating systems |
-//! | [`endpoint_test`] | `async fn` | what the kernel's own `pci_endpoint_test` and `pcitest` test |
-//! | [`mmio`] | a driver alone | how long a register read takes |
-//! | [`ice_nic`] | `async fn` | control by registers for every frame, or in batches, and what it costs |
+//! | [`endpoint_test`] | `async fn` | the device that the kernel's `pci_endpoint_test` and `pcitest` test |
+//! | [`mmio`] | only a driver | the time of a register read |
+//! | [`ice_nic`] | `async fn` | the cost of control by registers, per frame or in batches |
 //! | [`packet_nic`] | `async fn` | the three NICs of pcie-bench's Figure 1: rings, batches, interrupts |
-//! | [`intel_82574`] | `async fn` | a NIC that a stock kernel's driver knows |
-//! | [`replay`] | raw TLPs, below the seam | what a capture's devices have asked for, played again |
+//! | [`intel_82574`] | `async fn` | a NIC with a driver in stock kernels |
+//! | [`replay`] | raw TLPs, below the seam | replay of the requests of a capture's devices |
 //!
-//! Each module has a [`Model`](plug::Model), the settings by which a lab names the device; a `function` that makes it with its
-//! configuration space, and a `driver`, the program of its host. [`models`] is the table of all. What stands behind the
-//! seam of `device` knows no host; drivers reach theirs by `host::Cpu`, and what stands below an endpoint hears of its link
-//! (`link::Notice`). This crate never knows a fabric.
+//! Each module has a [`Model`](plug::Model), the settings with which a lab selects the device; a `function`, which creates the
+//! device and its configuration space; and a `driver`, its host program. [`models`] lists all. Devices above the seam of `device`
+//! do not know the host. Drivers access it through `host::Cpu`. Code below an endpoint gets notices of its link (`link::Notice`).
+//! This crate never depends on the fabric.
 //!
-//! The device of the tutorial is not here: it is `templates/my-device`, which `riser new` writes.
+//! The device of the tutorial is in `templates/my-device`, which `riser new` copies.
 
-/// The registers of a device on `$bar`, a row each: the constant of its offset, which stands in a module `register`; its bytes; and
-/// the name that traces show.
+/// Defines the registers of a device in `$bar`, one per row: the constant of its offset in a module `register`, its size in bytes,
+/// and its name in traces.
 macro_rules! registers {
     ($bar:expr; $($REGISTER:ident $offset:literal $bytes:expr, $name:literal;)*) => {
         /// Offsets of the registers.
@@ -35,7 +35,7 @@ macro_rules! registers {
             $(pub(super) const $REGISTER: u64 = $offset;)*
         }
 
-        /// The registers by their names.
+        /// Register names.
         const REGISTERS: &[capture::DeviceRegister] =
             &[$(plug::named($bar, register::$REGISTER, $bytes, $name)),*];
     };
@@ -66,7 +66,7 @@ use capture::DeviceRegister;
 use config::Identity;
 use plug::{FunctionRegisters, Models};
 
-/// The models that ship.
+/// Returns the models of this crate.
 pub fn models() -> Models {
     Models::default()
         .with::<memory::Settings>()
@@ -114,13 +114,13 @@ pub mod device_id {
     pub const NVME: u16 = 0x000b;
 }
 
-/// The registers of a device of this crate.
+/// Returns the registers of a device of this crate.
 const fn registers_of(device: u16, registers: &'static [DeviceRegister]) -> FunctionRegisters {
     FunctionRegisters { vendor: VENDOR, device, registers }
 }
 
-/// Who a device of this crate says it is. `class`: base class, sub-class and programming interface, 8 bits each
-/// (PCI Code and ID Assignment Specification).
+/// Returns the identity of a device of this crate. `class`: base class, sub-class and programming interface, 8 bits each (PCI Code
+/// and ID Assignment Specification).
 const fn identity(device: u16, class: u32) -> Identity {
     Identity { vendor: VENDOR, device, revision: 1, class, subsystem_vendor: VENDOR, subsystem: device }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A BAR backed by memory, and a driver that writes a pattern into it and reads it back.
 //!
-//! The smallest device there is, written as a [`Device`] itself: requests come in at [`Device::handle`], completions
-//! go out at [`Device::poll_output`]. It never starts anything of its own accord.
+//! The smallest device, written as a [`Device`] itself: requests come in at [`Device::handle`], completions leave from
+//! [`Device::poll_output`]. It initiates nothing.
 
 use crate::{device_id, identity};
 use config::{Bar, Builder, PcieLayout, ResizableBar};
@@ -20,35 +20,34 @@ use tlp::{Class, Data, Payload, PayloadPool, Span, Time};
 
 /// RAM controller (PCI Code and ID Assignment Specification, §1.6).
 const CLASS: u32 = 0x05_0000;
-/// Bytes of a page of the backing memory, which is made when it is first written.
+/// Size in bytes of a page of the backing memory. Pages are allocated at the first write.
 const PAGE_BYTES: u64 = 4096;
-/// Smallest BAR of PCI Express in bytes (`PCIe 5.0 §7.5.1.2.1`); what lies behind a smaller memory answers UR.
+/// Smallest BAR of PCI Express in bytes (`PCIe 5.0 §7.5.1.2.1`); offsets after the end of a smaller memory give UR.
 const MIN_BAR_BYTES: u64 = 128;
-/// Smallest size that Resizable BAR names (`PCIe 5.0 §7.8.6.2`).
+/// Smallest size of Resizable BAR (`PCIe 5.0 §7.8.6.2`).
 const SMALLEST_RESIZABLE: u64 = 1 << 20;
-/// Answers that wait for their turn on the link. Beyond, reads are not taken, and their credits stay with them.
+/// Maximum number of waiting completions. Beyond that, reads are not taken, and their credits are not returned.
 const MAX_ANSWERS: usize = 64;
 
-/// A BAR backed by memory; its driver writes a pattern into it and reads it back.
+/// A BAR backed by memory. Its driver writes a pattern into it and reads it back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The BAR, 0 to 5.
     #[serde(skip)]
     pub bar: BarIndex,
-    /// Bytes of the BAR: a power of two.
+    /// Size of the BAR in bytes: a power of two.
     #[schemars(range(min = 16, max = 268_435_456), extend("powerOfTwo" = true))]
     pub size_bytes: u64,
-    /// The BAR is a 64-bit prefetchable one, which may be above 4 GiB. Default: it is a 32-bit one.
+    /// Whether the BAR is 64-bit prefetchable, which may be above 4 GiB. Default: a 32-bit BAR.
     pub prefetchable: bool,
-    /// Software may choose the size of the BAR by Resizable BAR, from 1 MiB to this: a power of two, no less than `size_bytes`, with
-    /// which it begins. Such a BAR is a prefetchable one of 1 MiB at least.
+    /// Largest size that software can choose by Resizable BAR, from 1 MiB: a power of two, at least `size_bytes`, which is the
+    /// initial size. Such a BAR is prefetchable and has at least 1 MiB.
     #[schemars(range(min = 1_048_576, max = 34_359_738_368_u64), extend("powerOfTwo" = true))]
     pub largest_bytes: Option<u64>,
-    /// Address of the BAR: a multiple of its size, in the window of its slot, which `riser check` shows. Without it, the
-    /// host chooses.
+    /// Address of the BAR: a multiple of its size, in the window of its slot, which `riser check` shows. By default the host chooses.
     pub address: Option<u64>,
-    /// Bytes that the driver writes and reads back: no more than `size_bytes`. Default: 4096, or all where there are less.
+    /// Bytes that the driver writes and reads back, at most `size_bytes`. Default: 4096, or all if there are fewer.
     #[schemars(with = "u32", range(min = 0, max = 268_435_456), extend("default" = 4096))]
     pub exercise_bytes: Option<u32>,
 }
@@ -74,7 +73,7 @@ impl Model for Settings {
         let (bar, size) = (self.bar, self.size_bytes);
         let exercised = self.exercise_bytes.unwrap_or(4096.min(size as u32));
         if u64::from(exercised) > size {
-            let message = format!("exercise_bytes of {exercised}: at most the {size} of the BAR");
+            let message = format!("exercise_bytes of {exercised}, expected at most size_bytes, {size}");
             return Err(Fault::at("exercise_bytes", message));
         }
         let function = function(*self, site.pcie)?;
@@ -82,10 +81,10 @@ impl Model for Settings {
     }
 }
 
-/// A memory and its configuration space; `pcie` says what link it is on.
+/// Creates a memory and its configuration space for the link `pcie`.
 ///
 /// # Errors
-/// Where a setting is not legal.
+/// If a setting is invalid.
 pub fn function(settings: Settings, pcie: PcieLayout) -> Result<FunctionConfig, Fault> {
     settings.check()?;
     let Settings { bar, size_bytes, prefetchable, largest_bytes, .. } = settings;
@@ -98,7 +97,7 @@ pub fn function(settings: Settings, pcie: PcieLayout) -> Result<FunctionConfig, 
     let mut builder = Builder::type0(identity(device_id::MEMORY, CLASS)).bar(bar, kind).pcie(pcie).usual();
     if let Some(largest) = largest_bytes {
         if largest < size_bytes {
-            let message = format!("largest_bytes of {largest}: at least size_bytes, {size_bytes}");
+            let message = format!("largest_bytes of {largest}, expected at least size_bytes, {size_bytes}");
             return Err(Fault::at("largest_bytes", message));
         }
         builder = builder.resizable_bars(&[ResizableBar::range(bar.0, SMALLEST_RESIZABLE, largest)]);
@@ -112,7 +111,7 @@ pub struct Memory {
     size: u64,
     pages: BTreeMap<u64, Box<[u8; PAGE_BYTES as usize]>>,
     pool: PayloadPool,
-    /// Bounded by the credits that the endpoint gives out.
+    /// Bounded by the endpoint's credits.
     waiting: VecDeque<(Token, u64, u32)>,
     /// Bounded by [`MAX_ANSWERS`].
     answers: VecDeque<Output>,
@@ -121,7 +120,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// `size` bytes, all zero.
+    /// Creates a memory of `size` bytes, all zero.
     pub fn new(size: u64) -> Memory {
         Memory {
             size,
@@ -144,7 +143,7 @@ impl Memory {
                 self.taken.push_back(token);
             }
             op if op.is_posted() => self.taken.push_back(token),
-            // It has no I/O BAR, and says that it completes neither deferrable writes nor AtomicOps.
+            // It has no I/O BAR, and declares no support for deferrable writes and AtomicOps.
             _ => {
                 let result = Err(CompletionError::UnsupportedRequest);
                 self.taken.push_back(token);
@@ -153,7 +152,7 @@ impl Memory {
         }
     }
 
-    /// Takes and answers reads while there is room for answers.
+    /// Takes and completes reads while there is room for completions.
     fn answer(&mut self) {
         while self.answers.len() < MAX_ANSWERS {
             let Some((token, offset, len)) = self.waiting.pop_front() else { return };
@@ -174,7 +173,7 @@ impl Memory {
         }))
     }
 
-    /// Writes the bytes that are enabled and lie within; data that is only counted changes nothing.
+    /// Writes the enabled bytes within the memory. Counted data change nothing.
     fn write(&mut self, offset: u64, span: Span, data: &Data) {
         let bytes = data.bytes().unwrap_or_default();
         for (index, byte) in bytes.iter().enumerate().filter(|(index, _)| span.is_enabled(*index as u32)) {
@@ -187,7 +186,7 @@ impl Memory {
         }
     }
 
-    /// Drops outstanding requests. The contents outlive every reset but a Fundamental Reset.
+    /// Drops outstanding requests. Only a Fundamental Reset clears the contents.
     fn reset(&mut self, kind: ResetKind) {
         self.waiting.clear();
         self.answers.clear();
@@ -232,10 +231,10 @@ impl Device for Memory {
     }
 }
 
-/// Writes `exercise_bytes` bytes of a pattern through MMIO (no more than the BAR has), reads them back and compares.
+/// Writes `exercise_bytes` bytes of a pattern through MMIO (at most the size of the BAR), reads them back and compares.
 ///
 /// # Errors
-/// A line that says which byte is wrong, or what failed.
+/// The byte that is wrong, or the access that failed.
 pub async fn driver(
     cpu: Cpu,
     function: FoundFunction,
@@ -245,8 +244,8 @@ pub async fn driver(
     driver_by_blocks(cpu, function, bar, exercise_bytes, u32::MAX, u32::MAX).await
 }
 
-/// As [`driver`], in blocks of `block_bytes` that are read back `read_bytes` at a time: for a device behind a network that loses what
-/// overruns it, since each read waits for the writes before it.
+/// As [`driver`], in blocks of `block_bytes`, each read back in reads of `read_bytes`. For a device at a network that loses data when
+/// overrun, since each read waits for the earlier writes.
 ///
 /// # Errors
 /// As [`driver`].
@@ -268,7 +267,7 @@ pub async fn driver_by_blocks(
     Ok(())
 }
 
-/// Writes and reads back these bytes of the pattern.
+/// Writes a range of the pattern and reads it back.
 async fn block(cpu: &Cpu, base: u64, bytes: Range<u32>, read_bytes: u32) -> Result<(), DriverError> {
     let (address, len) = (base + u64::from(bytes.start), bytes.end - bytes.start);
     let written: Vec<u8> = bytes.clone().map(pattern).collect();
@@ -287,7 +286,7 @@ async fn block(cpu: &Cpu, base: u64, bytes: Range<u32>, read_bytes: u32) -> Resu
     }
 }
 
-/// Byte `index` of the pattern: neighbours, pages and blocks of 256 B all differ.
+/// Returns byte `index` of the pattern: neighbours, pages and blocks of 256 B all differ.
 const fn pattern(index: u32) -> u8 {
     (index ^ index >> 8 ^ index >> 16).wrapping_mul(0x9d).wrapping_add(1) as u8
 }

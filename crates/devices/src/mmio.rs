@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host program that reads a register of a device again and again, one read at a time, and takes the time of each: how
-//! gem5's PCI Express model measures a register access (IISWC'18, §VI-B, Table II). The register is a DW of a [`memory`]
-//! device, which answers at once. Knows nothing of what is between it and the device.
+//! A host program that reads a register of a device repeatedly, one read at a time, and measures each, as gem5's PCI
+//! Express model does (IISWC'18, §VI-B, Table II). The register is a DW of a [`memory`] device, which answers at once.
+//! The program does not know what is between it and the device.
 
 use crate::memory;
 use config::PcieLayout;
@@ -15,18 +15,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::{Duration, Time};
 
-/// Bytes of the BAR that the register is on.
+/// Size of the BAR with the register in bytes.
 const BAR_BYTES: u64 = 4096;
 const BAR: BarIndex = BarIndex(0);
 
-/// A register that the driver reads, one read behind the other.
+/// A register that the driver reads repeatedly, one read after another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// How often.
+    /// Number of reads.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub reads: u32,
-    /// Bytes of each read.
+    /// Size of each read in bytes.
     #[schemars(range(min = 1, max = 4096))]
     pub bytes: u32,
 }
@@ -50,10 +50,10 @@ impl Model for Settings {
     }
 }
 
-/// What the reads have shown.
+/// Results of the reads.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// From the start of each read to its value, at the program.
+    /// Time from the start of each read to its value, at the program.
     pub latencies: Vec<Duration>,
 }
 
@@ -69,10 +69,10 @@ impl plug::Report for Report {
     }
 }
 
-/// A device with registers, and its configuration space; `pcie` says what link it is on.
+/// Creates a device with registers and its configuration space for the link `pcie`.
 ///
 /// # Errors
-/// Those of a [`memory`] device.
+/// Errors of a [`memory`] device.
 pub fn function(pcie: PcieLayout) -> Result<FunctionConfig, Fault> {
     memory::function(memory::Settings { bar: BAR, size_bytes: BAR_BYTES, ..Default::default() }, pcie)
 }
@@ -80,7 +80,7 @@ pub fn function(pcie: PcieLayout) -> Result<FunctionConfig, Fault> {
 /// Reads a register of `bytes` bytes, 1 to 4096, `reads` times.
 ///
 /// # Errors
-/// A line that says what failed.
+/// The access that failed.
 pub async fn driver(
     cpu: Cpu,
     function: FoundFunction,

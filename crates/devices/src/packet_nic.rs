@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The NICs of pcie-bench's Figure 1 (SIGCOMM'18, §3) as devices, each with its driver: a simple one, and one as Intel's
-//! 82599 with a kernel's driver or with that of DPDK. What they do for a frame is what the closed form counts for it
-//! (`crates/model/nics`); here it takes its time, on a link and a host.
+//! The NICs of pcie-bench's Figure 1 (SIGCOMM'18, §3) as devices, each with its driver: a simple one, and one like Intel's 82599 with a
+//! kernel driver or with DPDK's. Their work per frame is what the closed form counts (`crates/model/nics`); here it takes time on a link
+//! and a host.
 //!
 //! ```text
-//! send:     driver writes descriptors, and the TX tail (for each batch);
+//! send:     driver writes descriptors, and the TX tail (per batch);
 //!           device reads descriptors (a batch), reads each frame, sends it;
-//!           device writes descriptors back (a batch), raises vector 0 (for each batch), driver reads the TX head
-//! receive:  driver writes descriptors, and the RX tail (for each batch); device reads descriptors (a batch);
-//!           a frame comes: device writes it, writes descriptors (a batch), raises vector 1, driver reads the RX head
+//!           device writes descriptors back (a batch), raises vector 0 (per batch), driver reads the TX head
+//! receive:  driver writes descriptors, and the RX tail (per batch); device reads descriptors (a batch);
+//!           a frame arrives: device writes it, writes descriptors (a batch), raises vector 1, driver reads the RX head
 //! ```
 //!
-//! Which of these there are and how large a batch is, says [`Batches`]. Rings, heads and tails count descriptors from the
-//! start, modulo 2^32; a ring has [`RING_ENTRIES`]. Registers, little-endian, on BAR 0, 64-bit and prefetchable:
+//! [`Batches`] defines which of these steps exist, and the size of each batch. Rings, heads and tails count descriptors from the start,
+//! modulo 2^32; a ring has [`RING_ENTRIES`]. Registers, little-endian, in BAR 0, 64-bit and prefetchable:
 //!
 //! ```text
 //! +0x00  u64  bus address of the TX ring
@@ -21,15 +21,15 @@
 //! +0x14  u32  TX head: frames sent; read only
 //! +0x18  u32  RX tail: descriptors that the driver has posted
 //! +0x1c  u32  RX head: frames received; read only
-//! +0x20  u32  PIO bytes: a write sends what lies in the window
+//! +0x20  u32  PIO bytes: a write sends the frame in the window
 //! +0x4000     window for a frame, 9216 B
 //! ```
 //!
-//! A descriptor has 16 B: `u64` address, `u32` bytes, `u32` done, 0 or 1, which the device sets where it writes it back.
+//! A descriptor has 16 B: `u64` address, `u32` bytes, `u32` done, 0 or 1, which the device sets when it writes the descriptor back.
 //!
-//! Frames are sent and received in the order of their descriptors. The device holds at most as many frames to send as it may
-//! have reads under way; where a frame that is to come back finds no room, sending pauses. Frames are counted, not carried;
-//! descriptors are carried. Vector 2 says that a transfer has failed. The device never drops a frame, and never looks into one.
+//! Frames are sent and received in the order of their descriptors. The device holds at most as many frames to send as it may have reads
+//! outstanding. Sending pauses while there is no room for a frame that comes back. Frames are counted, not carried; descriptors are
+//! carried. Vector 2 signals a failed transfer. The device never drops a frame.
 
 mod driver;
 mod report;
@@ -53,11 +53,11 @@ use std::cell::Cell;
 use std::rc::Rc;
 use tlp::{Duration, PayloadPool, Time};
 
-/// Bytes of BAR 0.
+/// Size of BAR 0 in bytes.
 pub const BAR_BYTES: u64 = 0x8000;
-/// Bytes of a descriptor.
+/// Size of a descriptor in bytes.
 pub const DESCRIPTOR_BYTES: u64 = 16;
-/// Frames between MAC and receive path at most.
+/// Maximum number of frames between MAC and receive path.
 pub const MAX_FRAMES_RETURNING: usize = 64;
 
 /// Ethernet controller (PCI Code and ID Assignment Specification, §1.3).
@@ -65,7 +65,7 @@ const CLASS: u32 = 0x02_0000;
 const BAR: BarIndex = BarIndex(0);
 const TX_VECTOR: u16 = 0;
 const RX_VECTOR: u16 = 1;
-/// Raised once: a transfer has failed.
+/// Raised once, after a failed transfer.
 const FAULT_VECTOR: u16 = 2;
 
 registers! {
@@ -80,11 +80,10 @@ registers! {
     WINDOW    0x4000 9216, "PIO window";
 }
 
-/// The NIC and its configuration space. `pcie` says what link it is on; payloads come from `pool`; what is measured goes to
-/// `report`.
+/// Creates the NIC and its configuration space for the link `pcie`. Payloads come from `pool`; measurements go to `report`.
 ///
 /// # Errors
-/// The first setting that is not legal.
+/// The first invalid setting.
 pub fn function(
     settings: Settings,
     pcie: PcieLayout,
@@ -106,7 +105,7 @@ pub fn function(
 
 /// A frame that is being read, or that came by PIO.
 struct Fetch {
-    /// `None`: by PIO, so it is here and has no descriptor.
+    /// `None` for PIO: the frame is already here and has no descriptor.
     read: Option<(JoinHandle<Result<(), DmaError>>, Descriptor)>,
 }
 
@@ -120,13 +119,13 @@ struct Nic {
     rx: Ring,
     /// Frames on their way from host memory to the cable.
     fetches: Queue<Fetch>,
-    /// Frames that were sent, whose descriptors are not done.
+    /// Sent frames whose descriptors are not done.
     sent: Queue<Descriptor>,
-    /// Frames that come back, and when each arrives.
+    /// Arrival times of frames that come back.
     returning: Queue<Time>,
     /// Buffers for frames.
     buffers: Queue<Descriptor>,
-    /// When the Ethernet is free for the next frame to be sent, and for the next to come in.
+    /// Times at which the Ethernet is free for the next frame, by direction: sending, receiving.
     ethernet_free: [Cell<Time>; 2],
 }
 
@@ -135,7 +134,7 @@ impl Nic {
         let frame_bytes = settings.frame_bytes;
         report.change(|r| *r = Report { frame_bytes, ..Report::default() });
         let (batches, reads) = (settings.batches(), usize::from(settings.reads));
-        // As many descriptors on their way as frames, so that they bound nothing.
+        // Room for as many descriptors as frames, so that descriptors limit nothing.
         let descriptor_reads = reads.div_ceil(batches.fetch as usize).max(2);
         let ring = || Ring::new(batches.fetch, descriptor_reads);
         Rc::new(Nic {
@@ -153,7 +152,7 @@ impl Nic {
         })
     }
 
-    /// Answers accesses to registers; the tasks beside it do the work.
+    /// Serves register accesses. Other tasks do the work.
     async fn run(self: Rc<Nic>) {
         self.io.spawn(ring::fetch(self.io.clone(), self.clone(), |nic| &nic.tx));
         self.io.spawn(ring::fetch(self.io.clone(), self.clone(), |nic| &nic.rx));
@@ -198,7 +197,7 @@ impl Nic {
         }
     }
 
-    /// Begins to read each frame whose descriptor is there.
+    /// Starts the read of each frame whose descriptor has arrived.
     async fn reader(self: Rc<Nic>) {
         loop {
             for descriptor in self.descriptors(&self.tx).await {
@@ -239,7 +238,7 @@ impl Nic {
         }
     }
 
-    /// Tells the driver of frames that were sent.
+    /// Reports sent frames to the driver.
     async fn sent_teller(self: Rc<Nic>) {
         let mut done = Done::new(self.batches.tx_write_back, self.batches.interrupt);
         loop {
@@ -248,7 +247,7 @@ impl Nic {
         }
     }
 
-    /// Keeps buffers for frames to come.
+    /// Collects buffers for incoming frames.
     async fn buffer_keeper(self: Rc<Nic>) {
         loop {
             for descriptor in self.descriptors(&self.rx).await {
@@ -258,7 +257,7 @@ impl Nic {
         }
     }
 
-    /// Stores each frame that comes, and tells the driver.
+    /// Stores each incoming frame and reports it to the driver.
     async fn receiver(self: Rc<Nic>) {
         let mut done = Done::new(self.batches.rx_write_back, self.batches.interrupt);
         let Settings { warm_up, frames, frame_bytes, traffic, .. } = self.settings;
@@ -289,7 +288,7 @@ impl Nic {
         self.mark(|trip, now| trip.returned = now);
     }
 
-    /// Waits for the end of a frame on the Ethernet; `way` is 0 for what is sent, 1 for what comes in.
+    /// Waits for the end of a frame on the Ethernet; `way` is 0 for sending, 1 for receiving.
     async fn pass_ethernet(&self, way: usize) {
         let time = self.settings.ethernet_time();
         if time > Duration::ZERO {
@@ -299,7 +298,7 @@ impl Nic {
         }
     }
 
-    /// One descriptor more is done: writes it back, and raises the interrupt, where a batch is full.
+    /// Counts a finished descriptor. If a batch is full, writes it back; if an interrupt is due, raises it.
     async fn tell(&self, ring: &Ring, done: &mut Done, descriptor: Descriptor, vector: u16) {
         ring.advance();
         if let Some((place, batch)) = done.add(descriptor) {
@@ -317,7 +316,7 @@ impl Nic {
         }
     }
 
-    /// The next descriptors that have been read; none where their read failed.
+    /// Returns the next descriptors that were read; empty if the read failed.
     async fn descriptors(&self, ring: &Ring) -> Vec<Descriptor> {
         match ring.fetched().await {
             Ok(descriptors) => descriptors,
@@ -328,7 +327,7 @@ impl Nic {
         }
     }
 
-    /// A transfer has failed: the driver hears of the first.
+    /// Counts a failed transfer, and reports the first one to the driver.
     fn fail(&self) {
         let failed = self.report.change(|r| {
             r.failed += 1;
@@ -339,7 +338,7 @@ impl Nic {
         }
     }
 
-    /// Notes the time at a stage of the current round trip.
+    /// Records the time of a stage of the current round trip.
     fn mark(&self, mark: impl FnOnce(&mut Trip, Time)) {
         if self.settings.mode == Mode::RoundTrip {
             self.report.change(|r| mark(&mut r.trip, self.io.now()));

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The benchmark device of pcie-bench (SIGCOMM'18, §4 and §5.1), and the driver that starts it.
 //!
-//! Registers, little-endian, on BAR 0:
+//! Registers, little-endian, in BAR 0:
 //!
 //! ```text
 //! +0   u64  window    bus address of the window in host memory, a multiple of 4 KiB
 //! +8   u32  control   writing 1 starts the test
 //! +12  u32  status    0 idle, 1 running, 2 done, 3 failed
-//! +16  u32  error     why it failed: 1 + index in `ERRORS`
+//! +16  u32  error     reason of the failure: 1 + index in `ERRORS`
 //! ```
 //!
-//! When it has ended, it raises vector 0.
+//! The device raises vector 0 at the end.
 //!
-//! A latency test is one worker that times each transfer by itself. A bandwidth test is as many workers as there may be
-//! transfers under way; each takes the next address, issues its transfer, waits for its end, and so on. Transfers count
-//! from the end of the warm-up; when the last that counts has ended, the workers stop, so that the load is the same up
-//! to then. Nothing is allocated per transfer.
+//! A latency test is one worker that times each transfer. A bandwidth test has as many workers as transfers may be in
+//! flight; each takes the next address, issues its transfer, waits for its end, and repeats. Transfers are measured
+//! after the warm-up. The workers stop when the last measured transfer has ended, so the load is constant until then.
+//! There is no allocation per transfer.
 //!
-//! What the card itself costs is a matter of its profile ([`CardCosts`]); by default nothing.
+//! The card's profile defines its own costs ([`CardCosts`]); the default card has no costs.
 
 mod card;
 mod costs;
@@ -56,23 +56,23 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tlp::{Data, PayloadPool, Time};
 
-/// Bytes of BAR 0.
+/// Size of BAR 0 in bytes.
 pub const BAR_BYTES: u64 = 4096;
 /// Other processing accelerator (PCI Code and ID Assignment Specification, §1.19).
 const CLASS: u32 = 0x12_0000;
-/// The vector that says that the test has ended.
+/// Vector that signals the end of the test.
 const DONE_VECTOR: u16 = 0;
 const BAR: BarIndex = BarIndex(0);
 
 /// Offset of the window's address.
 const WINDOW: u64 = 0;
-/// Offset of the number of the error: 0, or a place in [`ERRORS`] from 1 on.
+/// Offset of the error number: 0, or 1 + index in [`ERRORS`].
 const ERROR: u64 = 16;
-/// Where the registers are.
+/// Layout of the registers.
 const LAYOUT: control::Layout =
     control::Layout { bar: BAR, control: 8, status: 12, bytes: 20, bar_bytes: BAR_BYTES };
 
-/// The registers by their names.
+/// Register names.
 const REGISTERS: &[DeviceRegister] = &[
     named(Some(BAR.0), WINDOW, 8, "window"),
     named(Some(BAR.0), LAYOUT.control, 4, "control"),
@@ -80,7 +80,7 @@ const REGISTERS: &[DeviceRegister] = &[
     named(Some(BAR.0), ERROR, 4, "error"),
 ];
 
-/// What the error register may say, from 1 on.
+/// Values of the error register, from 1 on.
 pub const ERRORS: [DmaError; 7] = [
     DmaError::UnsupportedRequest,
     DmaError::CompleterAbort,
@@ -91,11 +91,11 @@ pub const ERRORS: [DmaError; 7] = [
     DmaError::TooLong,
 ];
 
-/// The benchmark device and its configuration space. `pcie` says what link it is on; payloads come from `pool`; what it
-/// measures goes to `results`.
+/// Creates the benchmark device and its configuration space for the link `pcie`. Payloads come from `pool`;
+/// measurements go to `results`.
 ///
 /// # Errors
-/// The first setting that is not legal.
+/// The first invalid setting.
 pub fn function(
     settings: Settings,
     pcie: PcieLayout,
@@ -113,7 +113,7 @@ pub fn function(
     Ok(control::function(who, LAYOUT, pcie, pool, start)?)
 }
 
-/// The control task (SIGCOMM'18, §5.1): starts all workers, waits for them, and says that it is done.
+/// The control task (SIGCOMM'18, §5.1): starts all workers, waits for them, and signals the end.
 async fn run(card: Rc<Card>, registers: Registers) -> Result<(), DmaError> {
     card.results.change(|r| r.start(card.io.now()));
     match &card.stages {
@@ -129,28 +129,28 @@ async fn run(card: Rc<Card>, registers: Registers) -> Result<(), DmaError> {
     card.io.interrupt(DONE_VECTOR).await
 }
 
-/// Runs the workers of a card that has costs.
+/// Runs the workers of a card with costs.
 async fn run_staged(card: &Rc<Card>, stages: &Rc<Stages>) {
     let worker = |_| card.io.spawn(staged::work(card.clone(), stages.clone()));
     let workers: Vec<_> = (0..card.settings.workers()).map(worker).collect();
     for worker in workers {
-        // A worker that is refused for want of tasks leaves its work to the others.
+        // A worker that could not start, because too many tasks run, leaves its work to the others.
         let _ = worker.await;
     }
 }
 
-/// What the workers share.
+/// State shared by the workers.
 struct Card {
     io: Io,
     settings: Rc<Settings>,
     results: Shared<Transfers>,
     window: u64,
     units: RefCell<Units>,
-    /// Transfers issued: with BW_RDWR the even ones are reads.
+    /// Issued transfers: for BW_RDWR, even ones are reads.
     issued: Cell<u64>,
-    /// What writes write.
+    /// Data of writes.
     data: Data,
-    /// What transfers go through; `None` where the card costs nothing.
+    /// Stages of transfers; `None` if the card has no costs.
     stages: Option<Rc<Stages>>,
 }
 
@@ -174,7 +174,7 @@ impl Card {
         })
     }
 
-    /// The address of the next transfer, whether it writes, and whether it reads.
+    /// Returns the address of the next transfer, whether it writes, and whether it reads.
     #[inline]
     fn next(&self) -> (u64, (bool, bool)) {
         let issued = self.issued.replace(self.issued.get() + 1);
@@ -182,7 +182,7 @@ impl Card {
         (address, self.settings.nth(issued))
     }
 
-    /// A transfer that began at `start` has ended.
+    /// Counts the end of a transfer that started at `start`.
     fn end(&self, start: Time, writes: bool, reads: bool) {
         let (now, bytes) = (self.io.now(), self.settings.size_bytes);
         let of = |done: bool| if done { bytes } else { 0 };

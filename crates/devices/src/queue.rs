@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A bounded queue between two tasks of one device: one fills it and may wait for room, the other waits for what comes. A place
-//! is free again when the taker says so, so that what it works on may count too.
+//! A bounded queue between two tasks of one device: one fills it and may wait for room, the other waits for items. The taker
+//! decides when a place becomes free, so items in processing can count too.
 //!
-//! Knows no clock and no host; like all of a device, it lives in one thread.
+//! Knows no clock and no host. Like all of a device, it belongs to one thread.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
-/// First in, first out, of at most `limit` items; those that are being worked on among them.
+/// A FIFO of at most `limit` items, including those in processing.
 pub struct Queue<T> {
     limit: usize,
     /// Places in use.
@@ -22,7 +22,7 @@ pub struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue of at most `limit` items.
+    /// Creates an empty queue for at most `limit` items.
     pub fn new(limit: usize) -> Queue<T> {
         Queue {
             limit,
@@ -33,7 +33,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Ends when there is room for one more. One task at a time may wait, and only it may [`put`](Self::put).
+    /// Waits for room for one more item. Only one task at a time may wait, and only it may [`put`](Self::put).
     pub async fn room(&self) {
         poll_fn(|cx| {
             if self.used.get() < self.limit {
@@ -45,14 +45,14 @@ impl<T> Queue<T> {
         .await;
     }
 
-    /// Appends `item`, where there is [`room`](Self::room).
+    /// Appends `item`. There must be [`room`](Self::room).
     pub fn put(&self, item: T) {
         self.used.set(self.used.get() + 1);
         self.items.borrow_mut().push_back(item);
         wake(&self.taker);
     }
 
-    /// Appends `item`; false, and `item` is gone, where the queue is full.
+    /// Appends `item`. If the queue is full, drops it and returns false.
     pub fn push(&self, item: T) -> bool {
         let has_room = self.used.get() < self.limit;
         if has_room {
@@ -61,7 +61,8 @@ impl<T> Queue<T> {
         has_room
     }
 
-    /// The first item, once there is one; its place is in use until [`free`](Self::free). One task at a time may wait.
+    /// Waits for the first item and returns it. Its place stays in use until [`free`](Self::free). Only one task at a time may
+    /// wait.
     pub async fn take(&self) -> T {
         poll_fn(|cx| match self.items.borrow_mut().pop_front() {
             Some(item) => Poll::Ready(item),
@@ -73,46 +74,47 @@ impl<T> Queue<T> {
         .await
     }
 
-    /// The first item, once there is one, and its place is free.
+    /// Waits for the first item, returns it, and frees its place.
     pub async fn pop(&self) -> T {
         let item = self.take().await;
         self.free();
         item
     }
 
-    /// The first item, if there is one, and its place is free.
+    /// Returns the first item, if there is one, and frees its place.
     pub fn try_pop(&self) -> Option<T> {
         let item = self.items.borrow_mut().pop_front()?;
         self.free();
         Some(item)
     }
 
-    /// True where there is an item, which stays; the task that asks is woken when the next one comes. One task at a time may wait.
+    /// Returns whether there is an item, without removing it. The polling task is woken for the next item. Only one task at a time
+    /// may wait.
     pub fn poll_some(&self, cx: &mut Context<'_>) -> bool {
         *self.taker.borrow_mut() = Some(cx.waker().clone());
         !self.is_empty()
     }
 
-    /// The place of an item that was [taken](Self::take) is free.
+    /// Frees the place of an item that was [taken](Self::take).
     pub fn free(&self) {
         self.used.set(self.used.get().saturating_sub(1));
         wake(&self.giver);
     }
 
-    /// How many items wait in it.
+    /// Returns the number of waiting items.
     pub fn len(&self) -> usize {
         self.items.borrow().len()
     }
 
-    /// True where none does.
+    /// Returns whether no items are waiting.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Wakes the task that waits, if one does.
+/// Wakes the waiting task, if any.
 pub(crate) fn wake(task: &RefCell<Option<Waker>>) {
-    // Whoever is woken may look into the queue.
+    // The borrow must end first: the woken task may access the queue.
     let waker = task.borrow_mut().take();
     if let Some(waker) = waker {
         waker.wake();
@@ -125,7 +127,7 @@ mod tests {
     use std::pin::pin;
 
     #[test]
-    fn what_is_pushed_comes_out_in_order_and_no_more_than_the_limit_is_kept() {
+    fn keeps_order_and_limit() {
         let queue = Queue::new(2);
         assert_eq!([1, 2, 3].map(|n| queue.push(n)), [true, true, false]);
         assert_eq!(
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_task_gets_what_comes() {
+    fn waiting_task_gets_the_next_item() {
         let queue = Queue::new(1);
         let mut waits = pin!(queue.pop());
         let mut cx = Context::from_waker(Waker::noop());
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_looked_for_stays() {
+    fn polling_leaves_the_item() {
         let queue = Queue::new(1);
         let mut cx = Context::from_waker(Waker::noop());
         assert!(!queue.poll_some(&mut cx));
@@ -155,14 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_holds_its_place_until_it_is_freed() {
+    fn taken_item_keeps_its_place_until_freed() {
         let queue = Queue::new(1);
         let mut cx = Context::from_waker(Waker::noop());
         assert!(pin!(queue.room()).poll(&mut cx).is_ready());
         queue.put(7);
         assert_eq!(pin!(queue.take()).poll(&mut cx), Poll::Ready(7));
         let mut room = pin!(queue.room());
-        assert!(room.as_mut().poll(&mut cx).is_pending(), "it is worked on");
+        assert!(room.as_mut().poll(&mut cx).is_pending(), "the item is in processing");
         queue.free();
         assert!(room.as_mut().poll(&mut cx).is_ready());
         assert!(pin!(queue.take()).poll(&mut cx).is_pending());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What raw-TLP devices have in common: credits, the host's requests that are refused with UR, and the interrupt that
-//! tells the host of the end. Never sends a request but that one.
+//! Common parts of raw-TLP devices: credits, UR completions for the host's requests, and the interrupt that signals
+//! the end. It sends no other requests.
 
 use device::Ready;
 use endpoint::CreditReturn;
@@ -10,21 +10,21 @@ use tlp::{
     Bdf, Body, Class, Data, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Tag, TcSet, Tlp, TrafficClass,
 };
 
-/// Where message-signalled interrupts go on x86 hosts (Intel SDM volume 3, §11.11.1).
+/// Address of message-signalled interrupts on x86 hosts (Intel SDM volume 3, §11.11.1).
 const MSI_ADDRESS: u64 = 0xfee0_0000;
 
-/// The side of a raw-TLP device that its host sees.
+/// The side of a raw-TLP device that faces its host.
 pub(crate) struct RawEnd {
     id: Bdf,
     credits: VecDeque<CreditReturn>,
-    /// Requests of the host that are to be refused.
+    /// Requests of the host to complete with UR.
     refused: VecDeque<Tlp>,
-    /// The data of the interrupt at the end, until it is sent.
+    /// Data of the final interrupt, until it is sent.
     interrupt: Option<Data>,
 }
 
 impl RawEnd {
-    /// An end that raises `done_vector` as function `id`.
+    /// Creates an end that raises `done_vector` as function `id`.
     pub(crate) fn new(id: Bdf, done_vector: Option<u16>, pool: &PayloadPool) -> RawEnd {
         let data = |vector: u16| Data::Carried(pool.copy(&u32::from(vector).to_le_bytes()));
         RawEnd {
@@ -35,10 +35,10 @@ impl RawEnd {
         }
     }
 
-    /// Takes a TLP that has arrived; returns it if it is a completion.
+    /// Handles a received TLP; returns it if it is a completion.
     pub(crate) fn receive<'a>(&mut self, tlp: &'a Tlp) -> Option<&'a Tlp> {
         if tlp.class() == Class::NonPosted {
-            // Its credits return with its answer, so that no more wait here than the receive buffer holds.
+            // Its credits return with its completion, so the receive buffer bounds the queue.
             self.refused.push_back(tlp.clone());
             return None;
         }
@@ -50,7 +50,7 @@ impl RawEnd {
         self.credits.pop_front()
     }
 
-    /// The next refusal, of a Traffic Class that has room.
+    /// Returns the next UR completion whose Traffic Class has room.
     pub(crate) fn next_refusal(&mut self, room: TcSet) -> Option<Tlp> {
         let at = self.refused.iter().position(|tlp| room.contains(tlp.repr.tc))?;
         let request = self.refused.remove(at)?;
@@ -58,7 +58,7 @@ impl RawEnd {
         refusal(&request)
     }
 
-    /// The interrupt at the end, once.
+    /// Returns the final interrupt, once.
     pub(crate) fn done_interrupt(&mut self, room: TcSet) -> Option<Tlp> {
         if !room.contains(TrafficClass::default()) {
             return None;
@@ -69,12 +69,12 @@ impl RawEnd {
         Some(Tlp::new(Repr::new(Body::Memory(body)), data))
     }
 
-    /// True until the interrupt at the end is sent.
+    /// Returns whether the final interrupt is still to be sent.
     pub(crate) fn has_interrupt(&self) -> bool {
         self.interrupt.is_some()
     }
 
-    /// Which polls of this side may return something.
+    /// Returns which polls of this side may return something.
     pub(crate) fn ready(&self) -> Ready {
         let when = |yes: bool, what: Ready| if yes { what } else { Ready::NONE };
         when(!self.refused.is_empty(), Ready::output(Class::Completion))

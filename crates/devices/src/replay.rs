@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A raw-TLP device that plays what devices have asked for in a capture, and tells how this fabric served it beside how
-//! the recorded one did.
+//! A raw-TLP device that replays the requests of devices in a capture. It reports how this fabric served them, next to
+//! how the recorded fabric did.
 //!
-//! Requests leave with their recorded sizes, tags, requester IDs and attributes, each class in its recorded order, and
-//! with recorded addresses folded into host memory. A request waits until its tag is free: until the last completion
-//! of the request before it that had the tag. [`Pace`] and [`Dependencies`] say what else it waits for. Data of writes
-//! is only counted.
+//! Requests keep their recorded sizes, tags, requester IDs and attributes, and the recorded order within each class.
+//! Recorded addresses are folded into host memory. A request waits until its tag is free: until the last completion of
+//! the previous request with that tag. [`Pace`] and [`Dependencies`] define what else it waits for. Data of writes are
+//! only counted.
 //!
-//! The device stands below the seam: it has no configuration space, begins when its link is up, answers every request of
-//! the host with UR, and raises an interrupt when all has been answered. It never checks what it reads, and allocates
-//! nothing once it runs.
+//! The device is below the seam and has no configuration space. It starts when its link is up, completes every request
+//! of the host with UR, and raises an interrupt when all its requests are completed. It does not check the data that it
+//! reads, and allocates no memory while it runs.
 
 mod model;
 mod plan;
@@ -35,28 +35,28 @@ struct Open {
     sent: Time,
 }
 
-/// Plays a [`Plan`].
+/// Replays a [`Plan`].
 pub struct Replay {
     plan: Plan,
     settings: Settings,
     report: Shared<Report>,
-    /// The steps of each class, in their order; and how many of them have been sent.
+    /// The steps of each class in order, and the number of those sent.
     order: [Vec<u32>; 3],
     sent: [usize; 3],
-    /// What is open under each tag, by [`Step::tag_index`].
+    /// The open request of each tag, by [`Step::tag_index`].
     open: Vec<Option<Open>>,
     open_count: usize,
-    /// Which transactions have ended, by [`Step::rank`], and up to which all have.
+    /// Ended transactions, by [`Step::rank`], and the rank below which all have ended.
     ended: Vec<bool>,
     all_ended_to: u32,
-    /// When the first request was sent.
+    /// Time of the first request.
     start: Option<Time>,
     now: Time,
     end: RawEnd,
 }
 
 impl Replay {
-    /// A device that plays `plan`, and fills `report`.
+    /// Creates a device that replays `plan` and fills `report`.
     pub fn new(plan: Plan, settings: Settings, pool: &PayloadPool, report: &Shared<Report>) -> Replay {
         let class = |step: &Step| step.repr.format().class;
         let steps = || (0..).zip(&plan.steps);
@@ -84,7 +84,8 @@ impl Replay {
         self.plan.steps.get(step as usize)
     }
 
-    /// When the recorded time lets `step` be sent; [`Time::MAX`]: not before the first request, which sets the clock.
+    /// Returns when the recorded time allows `step` to be sent. [`Time::MAX`] before the first request, which sets the
+    /// clock.
     fn due(&self, step: &Step) -> Time {
         match (self.settings.pace, self.start) {
             (Pace::Fabric, _) => Time::ZERO,
@@ -152,7 +153,7 @@ impl Replay {
         }
     }
 
-    /// True where all has been sent and answered.
+    /// Returns whether all requests are sent and completed.
     fn is_done(&self) -> bool {
         self.unsent() == 0 && self.open_count == 0
     }
@@ -193,7 +194,7 @@ impl TlpPort for Replay {
         self.end.poll_credits()
     }
 
-    /// The next recorded time; what waits for a tag or the link is told by a completion or by room.
+    /// Returns the next recorded time. A completion or room on the link signals all other conditions.
     fn poll_timeout(&self) -> Option<Time> {
         let next = [Class::Posted, Class::NonPosted].into_iter().filter_map(|class| self.next(class));
         next.map(|step| self.due(step)).filter(|due| *due > self.now && *due < Time::MAX).min()

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simple NIC of pcie-bench (SIGCOMM'18, §3) as NetTLP built it (NSDI'20, §6.2), and a driver that pings through it.
+//! The simple NIC of pcie-bench (SIGCOMM'18, §3) in NetTLP's implementation (NSDI'20, §6.2), and a driver that pings through it.
 //!
-//! Registers, little-endian, on one BAR (NetTLP's is BAR 4):
+//! Registers, little-endian, in one BAR (NetTLP's is BAR 4):
 //!
 //! ```text
 //! +0   u64  bus address of the TX ring
 //! +8   u64  bus address of the RX ring
-//! +16  u32  TX index, a doorbell: number of the descriptor behind the last one to send, or of the one to send ([`TxDoorbell`])
-//! +20  u32  RX index, a doorbell: number of a descriptor whose buffer is free for a frame
-//! +24  u32  enabled: 0 or 1; with 0 the rings begin anew, and posted buffers are forgotten
-//! +28  u32  TX done: descriptors that the device is done with since then, read-only; riser's own, upstream's NIC has none
+//! +16  u32  TX index, a doorbell: number of the descriptor after the last one to send, or of the one to send ([`TxDoorbell`])
+//! +20  u32  RX index, a doorbell: number of a descriptor with a free buffer
+//! +24  u32  enabled: 0 or 1; 0 resets the rings and drops posted buffers
+//! +28  u32  TX done: finished descriptors since then, read-only; an addition of riser, which upstream's NIC lacks
 //! ```
 //!
-//! A ring has 256 descriptors of 16 B: `u64` address of the frame, `u64` its bytes. A receive buffer always has 2048 B;
-//! what stands as its length when it is posted means nothing.
+//! A ring has 256 descriptors of 16 B: `u64` address of the frame, `u64` its size in bytes. A receive buffer always has 2048 B; its length
+//! field is ignored when it is posted.
 //!
 //! ```text
 //! send:     host writes TX index; device reads descriptor, reads frame, raises vector 0
 //! receive:  host writes RX index; device reads descriptor;
-//!           when a frame comes, device writes frame, writes descriptor with the length, raises vector 1
+//!           when a frame arrives, device writes frame, writes descriptor with the length, raises vector 1
 //! ```
 //!
-//! A frame that finds no buffer waits for one, as in the FIFO of any NIC: the first of [`MAX_FRAMES_ON_WIRE`]. A device that is not
-//! enabled takes none, and forgets those that wait.
+//! A frame without a buffer waits for one, as in the FIFO of any NIC; up to [`MAX_FRAMES_ON_WIRE`] frames wait. A disabled device accepts no
+//! frames, and drops the waiting ones.
 //!
-//! Each arrow is one transfer, with no batching whatever: that is the point of the model. A descriptor that cannot be
-//! right is left out and counted; the ring goes on.
+//! Each step is one transfer, without any batching: that is the purpose of the model. An invalid descriptor is skipped and counted, and the
+//! ring continues.
 
 mod driver;
 mod rings;
@@ -50,26 +50,26 @@ use std::rc::Rc;
 use std::task::Poll;
 use tlp::{Payload, PayloadPool};
 
-/// Bytes of the BAR.
+/// Size of the BAR in bytes.
 pub const BAR_BYTES: u64 = 4096;
-/// Descriptors of a ring: one page of them.
+/// Descriptors per ring: one page.
 pub const RING_ENTRIES: u32 = 256;
-/// Bytes of a descriptor.
+/// Size of a descriptor in bytes.
 pub const DESCRIPTOR_BYTES: u64 = 16;
-/// Bytes of the shortest frame that has a header, and of the longest with a tag (IEEE 802.3 §3.2.7, without FCS).
+/// Sizes in bytes from the shortest frame with a header to the longest with a tag (IEEE 802.3 §3.2.7, without FCS).
 pub const FRAME_BYTES: std::ops::RangeInclusive<u64> = 14..=1518;
-/// Bytes of a receive buffer.
+/// Size of a receive buffer in bytes.
 pub const BUFFER_BYTES: u64 = 2048;
 
 /// Ethernet controller (PCI Code and ID Assignment Specification, §1.3).
 const CLASS: u32 = 0x02_0000;
-/// How often a read is issued that no completion comes for, as a requester may (`PCIe 5.0 §6.2.3.2.4.4`): a receive buffer whose descriptor
-/// is never read is lost to the host, which counts on it.
+/// Number of attempts of a read without completion; a requester may repeat it (`PCIe 5.0 §6.2.3.2.4.4`). If the descriptor of a receive buffer were never read,
+/// the host would lose the buffer.
 const READ_ATTEMPTS: u32 = 20;
 const TX_VECTOR: u16 = 0;
 const RX_VECTOR: u16 = 1;
 
-/// Bytes of all registers.
+/// Size of all registers in bytes.
 const REGISTER_BYTES: usize = 32;
 
 registers! {
@@ -82,40 +82,39 @@ registers! {
     TX_DONE  28 4, "TX done";
 }
 
-/// What a write of the TX index asks for.
+/// Meaning of a write to the TX index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TxDoorbell {
-    /// To send all up to the descriptor before the one that it names.
+    /// Send all descriptors before this one.
     Behind,
-    /// To send the descriptor that it names, whatever was named before: a driver whose ring has one descriptor, as NetTLP's has,
-    /// always names that.
+    /// Send this descriptor, independent of earlier indices. A driver whose ring has one descriptor, such as NetTLP's, always writes the same index.
     Names,
 }
 
-/// What happened at the device's side.
+/// Counters of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Frames sent.
     pub tx_frames: u64,
     /// Frames received into a buffer.
     pub rx_frames: u64,
-    /// Doorbells refused: an index beyond the ring, a device that is not enabled, too many at once.
+    /// Rejected doorbells: an index outside the ring, a disabled device, or too many at once.
     pub refused_doorbells: u64,
-    /// Descriptors refused: a frame too short or too long to send, a receive buffer at address zero.
+    /// Rejected descriptors: a frame too short or too long to send, or a receive buffer at address zero.
     pub refused_descriptors: u64,
-    /// Frames lost because the device was not enabled when they came, or no longer when they had waited for a buffer.
+    /// Frames lost because the device was disabled when they arrived, or while they waited for a buffer.
     pub no_buffer: u64,
-    /// Frames lost on the wire, because too many waited for a buffer, or because they were longer than one.
+    /// Frames lost on the wire because too many waited for a buffer, or because they were longer than a buffer.
     pub lost: u64,
-    /// Transfers that failed.
+    /// Failed transfers.
     pub dma_errors: u64,
 }
 
-/// The NIC and its configuration space: its registers are on BAR `bar`, 0 to 5. `pcie` says what link it is on; payloads
-/// come from `pool`; `wire` is what stands at the other end of its cable.
+/// Creates the NIC and its configuration space for the link `pcie`, with its registers in BAR `bar`, 0 to 5. Payloads come from `pool`; `wire` is the other end
+/// of its cable.
 ///
 /// # Errors
-/// Where there is no such BAR.
+/// If there is no such BAR.
 pub fn function(
     bar: BarIndex,
     pcie: PcieLayout,
@@ -126,8 +125,8 @@ pub fn function(
     function_with_inbox(bar, pcie, pool, wire, inbox(), TxDoorbell::Behind, counters)
 }
 
-/// The same NIC, whose frames from the wire come through `inbox`, whenever somebody puts them there, besides those that `wire`
-/// answers with; `doorbell` says how it reads the TX index. A frame put there wakes the device: its [`poll_timeout`](device::Device::poll_timeout) then says at once.
+/// Creates the same NIC, which also receives unsolicited frames through `inbox`, in addition to the answers of `wire`. `doorbell` defines the meaning of the TX
+/// index. A frame in the inbox wakes the device: its [`poll_timeout`](device::Device::poll_timeout) then returns now.
 ///
 /// # Errors
 /// As [`function`].
@@ -152,10 +151,10 @@ pub fn function_with_inbox(
     Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), start)) })
 }
 
-/// A descriptor as it was read.
+/// A descriptor that was read.
 #[derive(Clone, Copy)]
 struct Descriptor {
-    /// Of the descriptor itself.
+    /// Address of the descriptor itself.
     at: u64,
     address: u64,
     length: u64,
@@ -169,9 +168,9 @@ struct Nic {
     wire: Rc<RefCell<dyn EthernetPort>>,
     doorbell: TxDoorbell,
     counters: Shared<Counters>,
-    /// TX indices that were written.
+    /// Written TX indices.
     tx_doorbells: Queue<u32>,
-    /// RX indices that were written.
+    /// Written RX indices.
     rx_doorbells: Queue<u32>,
     /// Buffers that wait for a frame.
     buffers: Queue<Descriptor>,
@@ -180,9 +179,9 @@ struct Nic {
     on_wire: Cell<usize>,
     /// The next descriptor to send.
     head: Cell<u32>,
-    /// Descriptors that were sent or refused.
+    /// Number of descriptors that were sent or rejected.
     tx_done: Cell<u32>,
-    /// How often the rings have begun anew.
+    /// Number of resets of the rings.
     rings: Cell<u32>,
 }
 
@@ -213,7 +212,7 @@ impl Nic {
         })
     }
 
-    /// Answers register reads and writes; three tasks beside it do the work.
+    /// Serves register accesses. Three other tasks do the work.
     async fn run(self: Rc<Nic>) {
         self.offer(false);
         self.io.spawn(self.clone().transmitter());
@@ -252,12 +251,12 @@ impl Nic {
         self.registers.borrow().u32(register::ENABLED) & 1 == 1
     }
 
-    /// The other end of the cable sees a carrier while the device is enabled.
+    /// Offers the other end of the cable a carrier while the device is enabled.
     fn offer(&self, is_enabled: bool) {
         self.wire.borrow_mut().offer(if is_enabled { Modes::ALL } else { Modes::NONE });
     }
 
-    /// Disabled: the rings begin anew.
+    /// Resets the rings after a disable.
     fn forget(&self) {
         self.head.set(0);
         self.set_tx_done(0);
@@ -269,7 +268,7 @@ impl Nic {
         }
     }
 
-    /// Serves TX doorbells, one after the other.
+    /// Serves TX doorbells, one after another.
     async fn transmitter(self: Rc<Nic>) {
         loop {
             let index = self.tx_doorbells.pop().await;
@@ -280,7 +279,7 @@ impl Nic {
         }
     }
 
-    /// Sends what lies between the descriptor after the last one sent and the TX index.
+    /// Sends from the descriptor after the last one sent up to the TX index.
     async fn transmit_up_to(self: &Rc<Nic>, tail: u32) {
         let rings = self.rings.get();
         while self.rings.get() == rings && self.head.get() != tail {
@@ -291,7 +290,7 @@ impl Nic {
         }
     }
 
-    /// Sends what a descriptor describes, is done with the descriptor whatever came of it, and says so.
+    /// Sends the frame of a descriptor. Finishes the descriptor in any case, and raises the interrupt.
     async fn transmit(self: &Rc<Nic>, index: u32) {
         let rings = self.rings.get();
         let fetched = self.fetch(index).await;
@@ -319,7 +318,7 @@ impl Nic {
         self.registers.borrow_mut().set_u32(register::TX_DONE, count);
     }
 
-    /// Puts a frame on the wire, and what comes back for it in front of the receiver when it is there.
+    /// Puts a frame on the wire. Passes an answer to the receiver when it arrives.
     fn send(self: &Rc<Nic>, frame: &[u8]) {
         self.counters.change(|c| c.tx_frames += 1);
         let Some(arrival) = self.wire.borrow_mut().transmit(frame) else { return };
@@ -337,7 +336,7 @@ impl Nic {
         });
     }
 
-    /// Reads the descriptor of each buffer that the host posts, in the order in which it posts them.
+    /// Reads the descriptor of each posted buffer, in the order of posting.
     async fn buffer_reader(self: Rc<Nic>) {
         loop {
             let index = self.rx_doorbells.pop().await;
@@ -365,10 +364,10 @@ impl Nic {
         }
     }
 
-    /// The next frame, once there is a buffer for it; where the device is not enabled, which will have none, at once.
+    /// Waits for a frame and a buffer for it. If the device is disabled, and so has no buffers, returns the next frame at once.
     async fn next_frame(&self) -> Vec<u8> {
         poll_fn(|cx| {
-            // A frame that comes may be the first of a device that was disabled meanwhile: both are waited for.
+            // Wait for both: the device may be disabled and enabled again between two frames.
             let (_, has_buffer) = (self.arrived.poll_some(cx), self.buffers.poll_some(cx));
             let is_due = has_buffer || !self.is_enabled();
             match is_due.then(|| self.arrived.try_pop()).flatten() {
@@ -398,7 +397,7 @@ impl Nic {
         Ok(Descriptor { at, address, length })
     }
 
-    /// Reads host memory; again where no completion comes, as long as the rings are the same.
+    /// Reads host memory. Repeats a read without completion while the rings are not reset.
     async fn read(&self, address: u64, bytes: u32) -> Result<Payload, DmaError> {
         let rings = self.rings.get();
         for _ in 1..READ_ATTEMPTS {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A traffic generator: flows of raw TLPs, each with its type, size, Traffic Class, attributes and rate, and what each of
-//! them gets from the link.
+//! A traffic generator: flows of raw TLPs, each with its type, size, Traffic Class, attributes and rate. It measures what
+//! each flow gets from the link.
 //!
-//! The device stands below the seam: every request is one TLP, made here, and answered here. It has no configuration
-//! space, begins when its link is up, answers every request of the host with UR, and raises an interrupt when all flows
-//! have ended. It never checks what it reads, and allocates nothing once it runs.
+//! The device is below the seam: it creates every request as one TLP, and handles its completions. It has no
+//! configuration space and starts when its link is up. It completes every request of the host with UR, and raises an
+//! interrupt when all flows have ended. It does not check the data that it reads, and allocates no memory while it runs.
 
 mod model;
 mod settings;
@@ -34,41 +34,41 @@ struct Open {
     sent: Time,
 }
 
-/// A flow that runs.
+/// A running flow.
 struct Running {
     flow: Flow,
-    /// What its requests have in common; tag and address are put in.
+    /// Data of its requests.
     data: Data,
-    /// Requests sent, and ended: answered, or posted ones sent.
+    /// Requests sent, and ended: completed, or sent if posted.
     sent: u64,
     ended: u64,
     next_at: Time,
     /// Offset of the next request in the window.
     offset: u64,
-    /// Free tags, the one that has been free for longest first.
+    /// Free tags, in the order in which they became free.
     tags: VecDeque<u16>,
 }
 
-/// Plays flows.
+/// Generates flows.
 pub struct Traffic {
     id: Bdf,
     flows: Vec<Running>,
-    /// Flow that is asked first, by class.
+    /// First flow to poll, by class.
     turn: [usize; 3],
     open: Vec<Option<Open>>,
     report: Shared<Report>,
     started: bool,
     now: Time,
     end: RawEnd,
-    /// The classes of the flows that have requests to send, due or not.
+    /// Classes of the flows that have requests to send, due or not.
     unsent: Ready,
 }
 
 impl Traffic {
-    /// A device that plays these flows and fills `report`.
+    /// Creates a device that generates these flows and fills `report`.
     ///
     /// # Errors
-    /// The first setting that is not legal.
+    /// The first invalid setting.
     pub fn new(
         settings: &Settings,
         pool: &PayloadPool,
@@ -101,7 +101,7 @@ impl Traffic {
         Ok(traffic)
     }
 
-    /// Requests were sent, or tags are free again.
+    /// Updates `unsent` after requests were sent or tags became free.
     fn note_unsent(&mut self) {
         let has_more = |flow: &&Running| flow.has_more();
         let ready = self.flows.iter().filter(has_more).map(|flow| Ready::output(flow.class()));
@@ -117,7 +117,7 @@ impl Traffic {
         }
     }
 
-    /// The flow of `class` whose turn it is, of those that have something to send at `now`.
+    /// Returns the next flow of `class` that has something to send at `now`.
     fn next_flow(&self, now: Time, class: Class, room: TcSet) -> Option<usize> {
         let count = self.flows.len();
         let first = self.turn[class.index()];
@@ -143,7 +143,7 @@ impl Traffic {
         tlp
     }
 
-    /// A request of flow `at` has ended.
+    /// Counts the end of a request of flow `at`.
     fn end(&mut self, now: Time, at: usize) {
         let running = &mut self.flows[at];
         running.ended += 1;
@@ -179,7 +179,7 @@ impl Traffic {
 
 impl Running {
     fn new(flow: &Flow, first_tag: u16, pool: &PayloadPool) -> Running {
-        // FetchAdd of one; of writes and messages the bytes do not matter.
+        // FetchAdd of one. The bytes of writes and messages do not matter.
         let data = match flow.kind {
             FlowKind::Read => Data::NONE,
             FlowKind::Write | FlowKind::Message => Data::Counted(flow.size_bytes),
@@ -197,7 +197,7 @@ impl Running {
         self.flow.class()
     }
 
-    /// True if it has a request left to send, whether or not that is due.
+    /// Returns whether it has a request left to send, due or not.
     fn has_more(&self) -> bool {
         self.sent < self.flow.count && (self.class() == Class::Posted || !self.tags.is_empty())
     }
@@ -215,7 +215,7 @@ impl Running {
             self.offset = 0;
         }
         self.sent += 1;
-        // A flow that was held up does not catch up: its rate is never more than it was told.
+        // A delayed flow does not catch up: its rate never exceeds its setting.
         self.next_at = now + interval;
         let span = Span::covering(at, size_bytes).unwrap_or(Span::zero_length(at));
         let body = match kind {
@@ -269,7 +269,7 @@ impl TlpPort for Traffic {
         self.end.poll_credits()
     }
 
-    /// When the next request is due; what is due already only waits for the link.
+    /// Returns when the next request is due. Requests that are due already only wait for the link.
     fn poll_timeout(&self) -> Option<Time> {
         let waiting = self.flows.iter().filter(|f| f.has_more()).map(|f| f.next_at);
         waiting.filter(|&at| at > self.now).min()
@@ -295,7 +295,7 @@ impl TlpPort for Traffic {
     fn waits_for(&self) -> Option<String> {
         let open = self.open.iter().flatten().count();
         let left: u64 = self.flows.iter().map(|f| f.flow.count - f.sent).sum();
-        let text = format!("traffic: {left} requests not sent, {open} not answered");
+        let text = format!("traffic: {left} requests not sent, {open} not completed");
         (left > 0 || open > 0).then_some(text)
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Operations that end with a result: which are under way, and who waits for each.
+//! Operations with a result: the outstanding ones, and their waiters.
 
 use super::Sleeper;
 use std::task::Poll;
 use tlp::Data;
 
-/// The most reads (on a host, configuration writes too) that a program may have under way at once, including those
-/// whose future was dropped; further futures wait for one to end, in order.
+/// Maximum number of outstanding reads of a program (for a host, configuration writes too). Reads whose future was
+/// dropped count until they end. Further futures wait in order.
 pub const MAX_CALLS: usize = 4096;
 
 const INDEX_BITS: u32 = MAX_CALLS.trailing_zeros();
@@ -16,7 +16,7 @@ enum State<E> {
     Free,
     Waiting(Option<Sleeper>),
     Done(Result<Data, E>),
-    /// The future was dropped; the place is kept until the result comes, so that its ID stays unique.
+    /// The future was dropped. The slot is kept until the result arrives, so that its ID stays unique.
     Abandoned,
 }
 
@@ -25,7 +25,8 @@ struct Slot<E> {
     state: State<E>,
 }
 
-/// Operations by ID: a place and its generation, so that a late result never meets a later read in the same place.
+/// Operations by ID. An ID has a slot index and a generation, so that a late result never reaches a later read in
+/// the same slot.
 pub(crate) struct Calls<E> {
     first_generation: u32,
     slots: Vec<Slot<E>>,
@@ -39,7 +40,7 @@ impl<E> Default for Calls<E> {
 }
 
 impl<E> Calls<E> {
-    /// An empty table, in which no ID of `self` is used again soon.
+    /// Returns an empty table that does not soon reuse IDs of `self`.
     pub(crate) fn next_life(&self) -> Calls<E> {
         let newest = self.slots.iter().map(|slot| slot.generation).max();
         let first_generation = newest.map_or(self.first_generation, |g| g + 1) % GENERATIONS;
@@ -50,12 +51,12 @@ impl<E> Calls<E> {
         self.under_way() < MAX_CALLS
     }
 
-    /// Places in use, including those whose future was dropped.
+    /// Number of slots in use, including those whose future was dropped.
     pub(crate) fn under_way(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// The ID of a new operation. To be called only where there is room.
+    /// Returns the ID of a new operation. There must be room.
     pub(crate) fn begin(&mut self, sleeper: Sleeper) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: self.first_generation, state: State::Free });
@@ -66,7 +67,7 @@ impl<E> Calls<E> {
         slot.generation << INDEX_BITS | index
     }
 
-    /// Takes the result of operation `id`, if that is under way; returns whom to wake.
+    /// Stores the result of operation `id`, if it is outstanding. Returns the sleeper to wake.
     pub(crate) fn finish(&mut self, id: u32, result: Result<Data, E>) -> Option<Sleeper> {
         let slot = self.slot(id)?;
         match &mut slot.state {
@@ -79,12 +80,12 @@ impl<E> Calls<E> {
                 self.release(id);
                 None
             }
-            // The operation was answered before, or never asked: the first answer holds.
+            // The operation was already answered, or never issued: the first answer counts.
             State::Done(_) | State::Free => None,
         }
     }
 
-    /// The result, if it has come; else the caller is woken when it comes.
+    /// Returns the result if it has arrived; otherwise registers the caller to be woken.
     pub(crate) fn poll(&mut self, id: u32, sleeper: impl FnOnce() -> Sleeper) -> Poll<Result<Data, E>> {
         let Some(slot) = self.slot(id) else { return Poll::Pending };
         if let State::Waiting(kept) = &mut slot.state {
@@ -103,7 +104,7 @@ impl<E> Calls<E> {
         }
     }
 
-    /// Gives up the result of `id`, which may still come where `issued` is true.
+    /// Gives up operation `id`. If `issued`, its result may still arrive.
     pub(crate) fn abandon(&mut self, id: u32, issued: bool) {
         let Some(slot) = self.slot(id) else { return };
         if issued && matches!(slot.state, State::Waiting(_)) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Several futures in one task, always polled in the order in which they are written.
+//! Combines several futures in one task. They are always polled in the order in which they are written.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-/// The outputs of both futures, once both have ended.
+/// Returns the outputs of both futures when both have ended.
 pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     let (mut a, mut b) = (pin!(a), pin!(b));
     let (mut output_a, mut output_b) = (None, None);
@@ -23,8 +23,8 @@ pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     .await
 }
 
-/// The outputs of all futures in their order, once all have ended. Allocates nothing; a future that is not `Unpin`,
-/// such as that of an `async fn`, is passed as `Box::pin(future)`.
+/// Returns the outputs of all futures, in order, when all have ended. Allocates nothing. A future that is not `Unpin`, such as
+/// the future of an `async fn`, is passed as `Box::pin(future)`.
 pub async fn join_array<F: Future + Unpin, const N: usize>(mut futures: [F; N]) -> [F::Output; N] {
     let mut outputs = [const { None }; N];
     poll_fn(|cx| {
@@ -54,7 +54,8 @@ pub enum Either<A, B> {
     Right(B),
 }
 
-/// The output of the future that ends first; of `a` if both end at once. The other is dropped, and what it waited for given up.
+/// Returns the output of the future that ends first, or of `a` if both end at once. The other future is dropped, which gives up
+/// its operation.
 pub async fn select<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Output> {
     let (mut a, mut b) = (pin!(a), pin!(b));
     poll_fn(|cx| match a.as_mut().poll(cx) {
@@ -64,13 +65,13 @@ pub async fn select<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Ou
     .await
 }
 
-/// Lets every task that is ready now run first. No time passes: a task that waits for something by this alone never
-/// sees it come, and is stopped after [`MAX_POLLS_PER_INSTANT`](super::MAX_POLLS_PER_INSTANT).
+/// Lets all tasks that are ready run first. No time passes. A task that waits for an event only in this way never sees it, and
+/// is stopped after [`MAX_POLLS_PER_INSTANT`](super::MAX_POLLS_PER_INSTANT) polls.
 pub fn yield_now() -> YieldNow {
     YieldNow { yielded: false }
 }
 
-/// The future of [`yield_now`].
+/// Future of [`yield_now`].
 #[must_use = "futures do nothing unless awaited"]
 #[derive(Debug)]
 pub struct YieldNow {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The common part of both adapters: tasks, time, outputs that wait to be taken, and operations that wait for a result.
+//! The common part of both adapters: tasks, time, queued outputs, and operations with a result.
 //!
-//! One rule for all futures here: an operation is issued, in its place in the order, when its future is first polled;
-//! a future dropped before the host has accepted the operation takes it back, so that it never happened; one dropped
+//! All futures here follow one rule: an operation is issued in order when its future is first polled. A future that is
+//! dropped before the host has accepted the operation withdraws it, so that it never happened. A future that is dropped
 //! later gives up its result.
 
 use super::calls::Calls;
@@ -16,13 +16,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use tlp::{Data, Duration, PayloadPool, Time};
 
-/// An output that may name an operation.
+/// An output that may contain the ID of an operation.
 pub trait Outgoing: Unpin {
     /// Sets the ID of the operation.
     fn set_id(&mut self, id: u32);
 }
 
-/// Virtual time as last told, and the sleepers among the tasks.
+/// Virtual time as last set, and the sleeping tasks.
 struct Clock {
     now: Cell<Time>,
     timers: RefCell<Timers>,
@@ -34,12 +34,12 @@ struct State<O, E> {
     calls: Calls<E>,
 }
 
-/// One life of a program, from its start to its end or reset. `O` is the type of its outputs, in two queues that do
-/// not wait for each other; `E` is why an operation may fail.
+/// One life of a program, from its start to its end or reset. `O` is the type of its outputs, which are in independent
+/// queues; `E` is the error of an operation.
 pub struct Core<O, E> {
-    /// Its tasks.
+    /// Tasks of the program.
     pub exec: Executor,
-    /// The pool of the payloads of its outputs.
+    /// Pool of the payloads of its outputs.
     pub pool: PayloadPool,
     clock: Rc<Clock>,
     state: RefCell<State<O, E>>,
@@ -48,12 +48,12 @@ pub struct Core<O, E> {
 }
 
 impl<O: Outgoing, E> Core<O, E> {
-    /// The first life, at time zero.
+    /// Returns the first life, at time zero.
     pub fn new(pool: PayloadPool) -> Core<O, E> {
         Core::with_calls(pool, Time::ZERO, Calls::default())
     }
 
-    /// A fresh life, to which no result of this one will be delivered.
+    /// Returns a new life, to which no result of this one will be delivered.
     pub fn next_life(&self) -> Core<O, E> {
         Core::with_calls(self.pool.clone(), self.now(), self.state.borrow().calls.next_life())
     }
@@ -65,19 +65,19 @@ impl<O: Outgoing, E> Core<O, E> {
         Core { exec, pool, clock: Rc::new(clock), state, news: Cell::default(), filled: Cell::default() }
     }
 
-    /// Virtual time, as last told.
+    /// Returns virtual time as last set.
     pub fn now(&self) -> Time {
         self.clock.now.get()
     }
 
-    /// Sets virtual time to `now`. Sleepers are woken by [`advance`](Self::advance) alone.
+    /// Sets virtual time to `now`. Only [`advance`](Self::advance) wakes sleepers.
     pub fn set_now(&self, now: Time) {
         if self.clock.now.replace(now) != now {
             self.exec.begin_instant();
         }
     }
 
-    /// Moves time on to `now` and wakes the sleepers whose time has come.
+    /// Advances time to `now` and wakes the sleepers that are due.
     pub fn advance(&self, now: Time) {
         self.set_now(now);
         loop {
@@ -87,12 +87,12 @@ impl<O: Outgoing, E> Core<O, E> {
         }
     }
 
-    /// When to call again: at once where a task is ready.
+    /// Returns the time of the next call: now if a task is ready.
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.exec.has_ready() { Some(self.now()) } else { self.clock.timers.borrow().next() }
     }
 
-    /// True where [`pop`](Self::pop) would find nothing.
+    /// True if [`pop`](Self::pop) would return `None`.
     pub fn is_empty(&self, queue: usize) -> bool {
         self.state.borrow().queues[queue].is_empty()
     }
@@ -111,8 +111,8 @@ impl<O: Outgoing, E> Core<O, E> {
         Some(item)
     }
 
-    /// The queues with outputs since they were last looked at: a bit for each queue, by its index, and those that
-    /// [`tell`](Self::tell) has set.
+    /// Returns the queues with new outputs since the last [`forget_news`](Self::forget_news), one bit per queue,
+    /// together with the bits that [`tell`](Self::tell) has set.
     pub fn news(&self) -> u8 {
         self.news.get()
     }
@@ -122,18 +122,19 @@ impl<O: Outgoing, E> Core<O, E> {
         self.news.set(0);
     }
 
-    /// The queues that may hold something: as [`news`](Self::news), but until [`see`](Self::see) says that nothing is left.
+    /// Returns the queues that may have outputs. Like [`news`](Self::news), but a bit stays until [`see`](Self::see)
+    /// reports an empty queue.
     pub fn filled(&self) -> u8 {
         self.filled.get()
     }
 
-    /// Notes that something was put out at `index`.
+    /// Records output at `index`.
     pub fn tell(&self, index: usize) {
         self.news.set(self.news.get() | 1 << index);
         self.filled.set(self.filled.get() | 1 << index);
     }
 
-    /// Notes a look at `index`; `empty` where nothing is left there.
+    /// Records a poll of `index`; `empty` if no output is left there.
     pub fn see(&self, index: usize, empty: bool) {
         self.news.set(self.news.get() & !(1 << index));
         if empty {
@@ -146,7 +147,7 @@ impl<O: Outgoing, E> Core<O, E> {
         let (sleeper, next) = {
             let State { queues, calls } = &mut *self.state.borrow_mut();
             let sleeper = calls.finish(id, result);
-            // Others may wait for what an abandoned operation held.
+            // Others may wait for the slot of an abandoned operation.
             let next =
                 if sleeper.is_none() { queues.each_ref().map(|q| q.room.first()) } else { [None, None] };
             (sleeper, next)
@@ -157,12 +158,12 @@ impl<O: Outgoing, E> Core<O, E> {
         next.into_iter().for_each(wake);
     }
 
-    /// A future that ends at `deadline`.
+    /// Returns a future that ends at `deadline`.
     pub fn sleep_until(&self, deadline: Time) -> Sleep {
         Sleep { clock: Rc::clone(&self.clock), deadline, key: None }
     }
 
-    /// One line on what the program waits for.
+    /// Describes in one line what the program waits for.
     pub fn describe(&self) -> String {
         let state = self.state.borrow();
         let timers = self.clock.timers.borrow();
@@ -184,7 +185,7 @@ impl<O: Outgoing, E> Core<O, E> {
         line
     }
 
-    /// Puts the item of `turn` into queue `index` if there is room and nobody waited earlier; else waits.
+    /// Adds the item of `turn` to queue `index` if there is room and no earlier waiter; otherwise waits.
     fn enter(&self, index: usize, turn: &mut Turn<O>, called: bool, waker: &Waker) -> Option<(u64, u32)> {
         let (entered, next) = {
             let State { queues, calls } = &mut *self.state.borrow_mut();
@@ -248,7 +249,7 @@ impl<O: Outgoing, E> Core<O, E> {
     }
 }
 
-/// An output that is not in its queue yet, and its place among those that wait for room.
+/// An output that is not in its queue yet, and its position among the waiters for room.
 struct Turn<O> {
     item: Option<O>,
     ticket: Option<u64>,
@@ -262,11 +263,11 @@ enum Stage<O> {
     Ended,
 }
 
-/// An output on its way, which is taken back where this is dropped.
+/// An output that is being issued. It is withdrawn if this is dropped.
 struct Issue<O: Outgoing, E> {
     core: Rc<Core<O, E>>,
     queue: usize,
-    /// Whether it ends with a result.
+    /// Whether the operation has a result.
     called: bool,
     stage: Stage<O>,
 }
@@ -308,12 +309,12 @@ impl<O: Outgoing, E> Drop for Issue<O, E> {
     }
 }
 
-/// An output that ends when it is accepted.
+/// Future of an output that ends when it is accepted.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Post<O: Outgoing, E>(Issue<O, E>);
 
 impl<O: Outgoing, E> Post<O, E> {
-    /// A post of `item` to this queue.
+    /// Returns the post of `item` to this queue.
     pub fn new(core: &Rc<Core<O, E>>, queue: usize, item: O) -> Post<O, E> {
         Post(Issue::new(core, queue, false, item))
     }
@@ -328,17 +329,17 @@ impl<O: Outgoing, E> Future for Post<O, E> {
     }
 }
 
-/// An output that ends with a result.
+/// Future of an output that ends with a result.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Call<O: Outgoing, E>(Issue<O, E>);
 
 impl<O: Outgoing, E> Call<O, E> {
-    /// A call of `item` by this queue.
+    /// Returns the call of `item` by this queue.
     pub fn new(core: &Rc<Core<O, E>>, queue: usize, item: O) -> Call<O, E> {
         Call(Issue::new(core, queue, true, item))
     }
 
-    /// Ready when it is in its queue, or was taken from there: it needs nobody to poll it until its result is wanted.
+    /// Ready when it is in its queue, or was taken from there. It needs no further poll until its result is wanted.
     pub fn poll_issued(&mut self, waker: &Waker) -> Poll<()> {
         if matches!(self.0.stage, Stage::New(_)) {
             let _: Poll<()> = self.0.poll(waker, |_, _, _| Poll::Pending);
@@ -356,7 +357,7 @@ impl<O: Outgoing, E> Future for Call<O, E> {
     }
 }
 
-/// A future that ends when virtual time has reached its deadline.
+/// Future that ends when virtual time has reached its deadline.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Sleep {
     clock: Rc<Clock>,
@@ -365,12 +366,12 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// When it ends.
+    /// Returns the deadline.
     pub fn deadline(&self) -> Time {
         self.deadline
     }
 
-    /// The time until it ends.
+    /// Returns the time until the deadline.
     pub fn remaining(&self) -> Duration {
         self.deadline.since(self.clock.now.get())
     }
@@ -411,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeping_task_goes_with_its_core() {
+    fn sleeping_task_is_dropped_with_core() {
         let (core, held) = (Core::<Nothing, ()>::new(PayloadPool::new()), Rc::new(()));
         let (sleep, kept) = (core.sleep_until(Time::from_ps(5)), Rc::clone(&held));
         core.exec.spawn(async move {

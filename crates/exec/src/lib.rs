@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The executor below the `async` adapters, and the functions by which programs combine futures.
+//! The executor of the `async` adapters, and functions that combine futures.
 //!
-//! Single-threaded and deterministic: woken tasks are polled first in, first out, each until it waits again. Time is
-//! what the adapter was last told; nothing here reads a clock, starts a thread or is `unsafe`. In steady state (no new
-//! tasks) nothing is allocated: task slots and their wakers are kept and used again.
+//! It is single-threaded and deterministic: woken tasks are polled first in, first out, each until it waits again. The
+//! adapter sets the time; the executor reads no clock, starts no thread and has no `unsafe` code. In steady state (without
+//! new tasks) it allocates no memory: task slots and their wakers are reused.
 //!
-//! Every future takes its waker from its context, so combinators of other crates (`futures`, say) work here, and the
-//! wakers may be sent anywhere. A wake from outside is noticed when the adapter is called next; if the adapter has a [`Notifier`], it
-//! notifies its driver.
+//! Every future takes its waker from its context. So combinators of other crates (such as `futures`) work here, and wakers
+//! may be sent to other threads. A wake from outside takes effect when the adapter is called next; if the adapter has a
+//! [`Notifier`], it notifies its driver.
 //!
-//! A task that yields for ever without waiting for anything lets no time pass: after [`MAX_POLLS_PER_INSTANT`] polls at one
-//! instant no task is polled any more, and the run ends with an error that names it. Only a loop
+//! A task that yields for ever without waiting for anything lets no time pass. After [`MAX_POLLS_PER_INSTANT`] polls at one
+//! instant, no task is polled any more, and the run ends with an error that names the task. A loop that never yields cannot
+//! be detected.
 //! that never yields is out of reach.
 
 mod calls;
@@ -37,29 +38,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use thiserror::Error;
 
-/// Tasks that an adapter holds at once, the program itself among them. At the limit [`spawn`](Executor::spawn)
-/// refuses, and a device is handed no further request until a task has ended, so that a program which spawns one task
-/// for each request never meets the refusal.
+/// Maximum number of tasks of an adapter, including the program itself. At the limit [`spawn`](Executor::spawn) returns an
+/// error, and a device gets no further request until a task has ended. So a program that spawns one task per request never
+/// gets this error.
 pub const MAX_TASKS: usize = 4096;
 
-/// The most polls at one instant of virtual time of all tasks of an adapter together. At the limit no task is polled
-/// until time moves on, which ends a run in which nothing else happens: a program that polls memory has to
-/// [`sleep`](Core::sleep_until) between two looks, or to wait for an interrupt. Each of [`MAX_TASKS`] tasks may be
-/// woken 256 times.
+/// Maximum number of polls of all tasks of an adapter at one instant of virtual time. At the limit no task is polled until
+/// time advances, which ends the run if nothing else happens. A program that polls memory must therefore
+/// [`sleep`](Core::sleep_until) between two polls, or wait for an interrupt. Each of [`MAX_TASKS`] tasks can be woken 256
+/// times.
 pub const MAX_POLLS_PER_INSTANT: u32 = 1 << 20;
 
-/// Stands for no task.
+/// Means no task.
 const NOBODY: u32 = u32::MAX;
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Tasks that were woken through a [`Waker`], in the order of their wakes. Each is here at most once, so at most
-/// [`MAX_TASKS`].
+/// Tasks that were woken through a [`Waker`], in the order of their wakes. Each task is in the queue at most once, so its
+/// length is at most [`MAX_TASKS`].
 #[derive(Default)]
 struct Inbox {
     any: AtomicBool,
     queue: Mutex<Vec<u32>>,
-    /// The notifier of the adapter, used when the first task comes in: its driver may not know that there is something to do.
+    /// The adapter's notifier, used when the first task is added: its driver may not know yet that there is something to
+    /// do.
     notifier: Mutex<Option<Notifier>>,
 }
 
@@ -90,12 +92,12 @@ impl Inbox {
 #[derive(Default)]
 struct Ready {
     queue: VecDeque<u32>,
-    /// By task: whether it stands there.
+    /// By task: whether it is in the queue.
     holds: Vec<bool>,
 }
 
 impl Ready {
-    /// Makes `task` the last, unless it is there.
+    /// Adds `task` at the end, unless it is in the queue.
     #[inline]
     fn add(&mut self, task: u32) {
         if let Some(holds) = self.holds.get_mut(task as usize)
@@ -105,24 +107,24 @@ impl Ready {
         }
     }
 
-    /// Takes the first. A wake from now on counts.
+    /// Takes the first task. A wake from now on adds it again.
     fn pop(&mut self) -> Option<u32> {
         let task = self.queue.pop_front()?;
         self.holds[task as usize] = false;
         Some(task)
     }
 
-    /// Makes a task that was taken the first again.
+    /// Returns a task to the front of the queue.
     fn put_back(&mut self, task: u32) {
         self.holds[task as usize] = true;
         self.queue.push_front(task);
     }
 }
 
-/// What an executor shares with those who wake its tasks.
+/// State that an executor shares with the wakers of its tasks.
 struct Own {
     inbox: Arc<Inbox>,
-    /// Woken tasks; those woken from elsewhere than from within it while it runs wait in the inbox.
+    /// Woken tasks. Tasks woken from outside of the running executor wait in the inbox.
     ready: RefCell<Ready>,
     tasks: RefCell<Tasks>,
     /// The task that is being polled, or [`NOBODY`].
@@ -130,7 +132,7 @@ struct Own {
 }
 
 impl Own {
-    /// Tells whom `waker` wakes.
+    /// Returns the sleeper that `waker` wakes.
     #[inline]
     fn sleeper(&self, waker: &Waker) -> Sleeper {
         let task = self.current.get();
@@ -149,14 +151,14 @@ impl Own {
         }
     }
 
-    /// Makes `task` the last of the ready ones, unless it is among them.
+    /// Adds `task` at the end of the ready tasks, unless it is one of them.
     #[inline]
     fn wake_task(&self, task: u32) {
         self.empty_inbox();
         self.ready.borrow_mut().add(task);
     }
 
-    /// Moves the tasks woken from elsewhere to the ready ones, before anyone else is woken or polled.
+    /// Moves the tasks woken from outside to the ready tasks, before any other task is woken or polled.
     fn empty_inbox(&self) {
         if self.inbox.any() {
             self.take_inbox();
@@ -170,7 +172,8 @@ impl Own {
         self.inbox.any.store(false, Ordering::Release);
         for task in inbox.drain(..) {
             let Some(slot) = tasks.slots.get(task as usize) else { continue };
-            // Cleared before the poll, so that a wake during it counts; by a swap, so that the cause of the wake is seen.
+            // Cleared before the poll, so that a wake during it counts; by a swap, so that the effects before the wake are
+            // visible.
             slot.signal.in_inbox.swap(false, Ordering::AcqRel);
             self.ready.borrow_mut().add(task);
         }
@@ -178,12 +181,12 @@ impl Own {
 }
 
 thread_local! {
-    /// What runs in this thread.
+    /// The executor that runs in this thread.
     static RUNNING: RefCell<Option<Rc<Own>>> = const { RefCell::new(None) };
 }
 
-/// The waker of a task slot. A waker of an earlier task in the same slot wakes the later one for nothing, which every
-/// future must bear.
+/// The waker of a task slot. A waker of an earlier task in the slot wakes the later one spuriously, which every future must
+/// tolerate.
 struct TaskWaker {
     task: u32,
     in_inbox: AtomicBool,
@@ -207,21 +210,21 @@ impl Wake for TaskWaker {
     }
 }
 
-/// Whom to wake: nearly always a task of the executor itself, which costs no atomic operation.
+/// Target of a wake: nearly always a task of the executor itself, which needs no atomic operation.
 pub(crate) enum Sleeper {
-    /// A task of the executor that is asked.
+    /// A task of the executor.
     Task(u32),
-    /// Any other waker, as a combinator may put one between a task and its future.
+    /// Any other waker, for example of a combinator between a task and its future.
     Waker(Waker),
 }
 
-/// A place for a task.
+/// A slot for a task.
 struct Slot {
-    /// Taken out while it is polled.
+    /// Taken out while the task is polled.
     future: Cell<Option<TaskFuture>>,
     waker: Waker,
     signal: Arc<TaskWaker>,
-    /// On whose behalf it runs, if that was said.
+    /// Label of the task, if one was set.
     label: RefCell<Option<Rc<str>>>,
 }
 
@@ -237,10 +240,10 @@ impl Tasks {
     }
 }
 
-/// A set of tasks. No method holds a borrow while a future or waker of the program runs, so these may call back.
+/// A set of tasks. No method holds a borrow while a future or waker of the program runs, so these may call the executor.
 pub struct Executor {
     own: Rc<Own>,
-    /// Polls at this instant.
+    /// Number of polls at this instant.
     polls: Cell<u32>,
     /// The last task polled when the polls of this instant were used up, or [`NOBODY`].
     spinning: Cell<u32>,
@@ -272,12 +275,12 @@ impl Executor {
         *self.own.inbox.notifier() = Some(notifier);
     }
 
-    /// True where [`run`](Self::run) would poll a task.
+    /// True if [`run`](Self::run) would poll a task.
     pub fn has_ready(&self) -> bool {
         (!self.own.ready.borrow().queue.is_empty() || self.own.inbox.any()) && !self.closed.get()
     }
 
-    /// Polls woken tasks until none is, or the polls of this instant are used up.
+    /// Polls woken tasks until no task is ready, or the polls of this instant are used up.
     pub fn run(&self) {
         if !self.has_ready() {
             return;
@@ -297,24 +300,24 @@ impl Executor {
         }
     }
 
-    /// Leaves `task` unpolled: it keeps its place until time moves on.
+    /// Leaves `task` unpolled. It keeps its position until time advances.
     #[cold]
     fn stop_spinning(&self, task: u32) {
         self.own.ready.borrow_mut().put_back(task);
         self.spinning.set(task);
     }
 
-    /// Begins a new instant, as time has moved on.
+    /// Starts a new instant, because time has advanced.
     pub fn begin_instant(&self) {
         self.polls.set(0);
     }
 
-    /// True where tasks are ready, and the polls of this instant are used up.
+    /// True if tasks are ready but the polls of this instant are used up.
     pub fn is_spinning(&self) -> bool {
         self.polls.get() >= MAX_POLLS_PER_INSTANT && self.has_ready()
     }
 
-    /// Names the task that lets no time pass, if one does.
+    /// Returns an error that names the spinning task, if there is one.
     pub fn spinning(&self) -> Option<String> {
         if !self.is_spinning() {
             return None;
@@ -331,14 +334,14 @@ impl Executor {
         self.own.tasks.borrow().slots.get(task as usize)?.label.borrow().clone()
     }
 
-    /// Sets on whose behalf the task that is being polled runs from now on, as do those that it spawns.
+    /// Labels the task that is being polled, and tasks that it spawns later.
     pub fn set_label(&self, label: &str) {
         if let Some(slot) = self.own.tasks.borrow().slots.get(self.own.current.get() as usize) {
             *slot.label.borrow_mut() = Some(label.into());
         }
     }
 
-    /// Adds a task, which is polled after all that are ready now.
+    /// Adds a task, which is polled after all tasks that are ready now.
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
@@ -358,27 +361,27 @@ impl Executor {
         JoinHandle { join }
     }
 
-    /// True where a further task has room.
+    /// True if there is room for another task.
     pub fn has_room(&self) -> bool {
         self.own.tasks.borrow().live() < MAX_TASKS
     }
 
-    /// Tasks that have not ended.
+    /// Number of tasks that have not ended.
     pub fn live(&self) -> usize {
         self.own.tasks.borrow().live()
     }
 
-    /// Tasks that were refused for want of room.
+    /// Number of tasks that were refused because of [`MAX_TASKS`].
     pub fn refused(&self) -> u64 {
         self.refused.get()
     }
 
-    /// True once it is [closed](Self::close).
+    /// True after it was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
         self.closed.get()
     }
 
-    /// Drops every task, oldest slot first, and takes no new ones.
+    /// Drops every task, oldest slot first, and accepts no new ones.
     pub fn close(&self) {
         self.closed.set(true);
         let count = self.own.tasks.borrow().slots.len();
@@ -451,18 +454,18 @@ impl Executor {
 
 impl Drop for Executor {
     fn drop(&mut self) {
-        // A task that sleeps holds on to the place of all tasks.
+        // A sleeping task holds a reference to the executor's task slots.
         self.close();
     }
 }
 
-/// Why a future was not made a task; it was dropped unpolled.
+/// Reason why a future did not become a task. It was dropped without a poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SpawnError {
     /// There are [`MAX_TASKS`] tasks already.
     #[error("task refused: the limit is {MAX_TASKS} tasks at once")]
     TooManyTasks,
-    /// The program that it belongs to has ended or was reset.
+    /// The program has ended or was reset.
     #[error("task refused: the program has ended or was reset")]
     Stopped,
 }
@@ -493,13 +496,13 @@ impl<T> JoinCell<T> {
     }
 }
 
-/// The future of a task's output. Dropping it lets the task run on by itself.
+/// Future of a task's output. If it is dropped, the task continues.
 pub struct JoinHandle<T> {
     join: Rc<JoinCell<T>>,
 }
 
 impl<T> JoinHandle<T> {
-    /// True once the task has ended or was refused, until its output is taken.
+    /// True from the end or refusal of the task until its output is taken.
     pub fn is_finished(&self) -> bool {
         self.join.state.borrow().outcome.is_some()
     }

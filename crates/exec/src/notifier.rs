@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a device asks to be polled again though nobody has called it, because another device has changed what they share.
+//! Notifications by which a device asks to be polled although it was not called, because another device has changed shared
+//! state.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The devices that have notified and were not polled since, each once.
+/// Devices that have notified and were not polled since, each once.
 #[derive(Default)]
 struct Pending {
     order: Vec<u16>,
@@ -24,7 +25,7 @@ impl Common {
     }
 }
 
-/// The notifier of one device; clones notify for the same device. A device notifies whenever the answers of `Device::ready` or
+/// The notifier of one device; clones notify for the same device. A device notifies whenever the results of `Device::ready` or
 /// `Device::poll_timeout` may have changed without a call of the device.
 #[derive(Clone)]
 pub struct Notifier {
@@ -50,18 +51,18 @@ impl fmt::Debug for Notifier {
     }
 }
 
-/// The notifiers of devices that are driven together, by number: the side of their driver.
+/// The notifiers of devices with the same driver, by number; used by the driver.
 pub struct Notifiers(Arc<Common>);
 
 impl Notifiers {
-    /// Notifiers for devices 0 to `count` - 1.
+    /// Returns notifiers for devices 0 to `count` - 1.
     pub fn new(count: u16) -> Notifiers {
         let pending =
             Pending { order: Vec::with_capacity(count.into()), is_pending: vec![false; count.into()] };
         Notifiers(Arc::new(Common { any: AtomicBool::new(false), pending: Mutex::new(pending) }))
     }
 
-    /// The notifier of device `number`; that of a device beyond the last has no effect.
+    /// Returns the notifier of device `number`. A number beyond the last device has no effect.
     pub fn notifier(&self, number: u16) -> Notifier {
         Notifier { number, common: Arc::clone(&self.0) }
     }
@@ -71,7 +72,7 @@ impl Notifiers {
         self.0.any.load(Ordering::Acquire)
     }
 
-    /// Takes the device that has notified last; it may notify again from now on.
+    /// Takes the device that has notified last. It can notify again from now on.
     #[inline]
     pub fn take(&self) -> Option<u16> {
         if self.any() { self.take_one() } else { None }
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_stands_there_once() {
+    fn each_tlp_is_captured_once() {
         let notifiers = Notifiers::new(3);
         let (one, two) = (notifiers.notifier(1), notifiers.notifier(2));
         assert!(!notifiers.any() && notifiers.take().is_none());

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Outputs of one class between the program that makes them and the host that takes them.
+//! Outputs of one class, from the program that makes them to the host that takes them.
 
 use super::{Sleeper, WaitList};
 use std::collections::VecDeque;
 
-/// Outputs of one class that a program may have ready at once; futures beyond wait for room, in order.
+/// Maximum number of queued outputs of one class. Further futures wait for room, in order.
 pub const MAX_OUTPUTS: usize = 1024;
 
-/// An output in the queue; `item` is `None` once it is withdrawn.
+/// An output in the queue; `item` is `None` after it was withdrawn.
 struct Entry<T> {
     item: Option<T>,
     sleeper: Option<Sleeper>,
 }
 
-/// A bounded queue whose entries are numbered from zero, in order; an entry is accepted when it leaves at the front.
+/// A bounded queue with entries numbered from zero. An entry is accepted when it leaves at the front.
 pub(crate) struct OutQueue<T> {
     head: u64,
     entries: VecDeque<Entry<T>>,
@@ -40,8 +40,8 @@ impl<T> OutQueue<T> {
         self.entries.is_empty()
     }
 
-    /// Appends an entry with an item; `sleeper` is woken when it is accepted. (The item is passed as it lies in its
-    /// future, since unpacking it on the way costs more than all else here.)
+    /// Appends an entry; `sleeper` is woken when it is accepted. (The item is passed in its `Option` as it is in its future,
+    /// because unpacking it costs more than everything else here.)
     pub(crate) fn push(&mut self, item: Option<T>, sleeper: Option<Sleeper>) -> u64 {
         self.entries.push_back(Entry { item, sleeper });
         self.head + self.entries.len() as u64 - 1
@@ -69,7 +69,7 @@ impl<T> OutQueue<T> {
         }
     }
 
-    /// Withdraws an entry; false where it was accepted already.
+    /// Withdraws an entry. Returns false if it was already accepted.
     pub(crate) fn withdraw(&mut self, number: u64) -> bool {
         let Some(at) = number.checked_sub(self.head) else { return false };
         if let Some(entry) = self.entries.get_mut(at as usize) {
@@ -88,18 +88,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_withdrawn_does_not_leave_and_the_rest_keeps_its_order() {
+    fn withdrawn_entries_never_leave() {
         let mut queue = OutQueue::default();
         let numbers: Vec<u64> = (0..5).map(|n| queue.push(Some(n), None)).collect();
         assert!(queue.withdraw(numbers[0]) && queue.withdraw(numbers[2]) && queue.withdraw(numbers[4]));
-        assert_eq!(queue.len(), 4, "the last is gone, those between leave with their neighbours");
+        assert_eq!(queue.len(), 4, "the last entry is removed, inner ones leave with their neighbours");
         let popped: Vec<i32> = std::iter::from_fn(|| queue.pop().map(|(n, _)| n)).collect();
         assert_eq!(popped, [1, 3]);
         assert!(queue.is_accepted(numbers[3]) && !queue.withdraw(numbers[3]));
     }
 
     #[test]
-    fn writes_made_and_dropped_for_ever_do_not_fill_it() {
+    fn dropped_writes_do_not_fill_queue() {
         let mut queue = OutQueue::default();
         for n in 0..3 * MAX_OUTPUTS {
             assert!(queue.has_room());

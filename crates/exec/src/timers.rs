@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sleepers of a program, by the time at which each wakes.
+//! The sleepers of a program, by wake-up time.
 
 use super::Sleeper;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tlp::Time;
 
-/// The key of a sleeper; stale once that was woken or cancelled.
+/// Key of a sleeper; stale after it was woken or cancelled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerKey {
     slot: u32,
@@ -18,8 +18,8 @@ struct Slot {
     sleeper: Option<Sleeper>,
 }
 
-/// Sleepers, woken in the order of their times, and at one time in the order in which they began. There are as many
-/// as the program holds sleeping futures.
+/// Sleepers, woken in the order of their times; sleepers with the same time in the order in which they started.
+/// Their number is the number of sleeping futures of the program.
 #[derive(Default)]
 pub(crate) struct Timers {
     next_number: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// When the first sleeper wakes.
+    /// Returns the time of the first sleeper.
     pub(crate) fn next(&self) -> Option<Time> {
         self.heap.peek().map(|Reverse((time, ..))| *time)
     }
@@ -40,7 +40,7 @@ impl Timers {
         self.slots.len() - self.free.len()
     }
 
-    /// Sleeps until `time`; a sleeper that `key` names goes on until then.
+    /// Sleeps until `time`. If `key` belongs to a sleeper, it continues until its own time.
     pub(crate) fn sleep(&mut self, key: &mut Option<TimerKey>, time: Time, sleeper: Sleeper) {
         match key.filter(|key| self.is_live(key)) {
             Some(key) => self.slots[key.slot as usize].sleeper = Some(sleeper),
@@ -48,7 +48,7 @@ impl Timers {
         }
     }
 
-    /// Removes the next sleeper whose time has come at `now`; returns whom to wake.
+    /// Removes the next sleeper that is due at `now`. Returns the sleeper to wake.
     pub(crate) fn pop_due(&mut self, now: Time) -> Option<Sleeper> {
         let Reverse((time, _, slot)) = *self.heap.peek()?;
         if time > now {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cancelled_sleepers_are_neither_named_nor_kept() {
+    fn cancelled_sleepers_are_removed() {
         let mut timers = Timers::default();
         let mut first = None;
         timers.sleep(&mut first, Time::from_ps(u64::MAX - 1), Sleeper::Task(0));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Futures that wait for the same thing, in the order in which they came.
+//! Futures that wait for the same event, in order of arrival.
 
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// Keeps `waker` in `place`; cloned only if the waker there does not wake the same task.
+/// Stores `waker` in `place`. Clones it only if the stored waker does not wake the same task.
 pub(crate) fn keep_waker(place: &mut Option<Waker>, waker: &Waker) {
     match place {
         Some(kept) => kept.clone_from(waker),
@@ -12,15 +12,15 @@ pub(crate) fn keep_waker(place: &mut Option<Waker>, waker: &Waker) {
     }
 }
 
-/// Wakes the task of `waker`; no borrow may be held.
+/// Wakes the task of `waker`. No borrow may be held.
 pub fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         waker.wake();
     }
 }
 
-/// Futures that wait, first come, first served. There is an entry for each, so the program's futures bound its
-/// length; a future that is dropped leaves.
+/// Waiting futures, first come, first served. There is one entry per future, so the program's futures bound
+/// its length. A future that is dropped leaves the list.
 #[derive(Default)]
 pub struct WaitList {
     next_ticket: u64,
@@ -28,12 +28,12 @@ pub struct WaitList {
 }
 
 impl WaitList {
-    /// True where nobody waits before the holder of `ticket` (or before a newcomer).
+    /// True if no future waits before the holder of `ticket` (or before a new one).
     pub fn is_turn(&self, ticket: Option<u64>) -> bool {
         self.waiting.front().is_none_or(|(first, _)| Some(*first) == ticket)
     }
 
-    /// Waits in the place of `ticket`, or at the end without one.
+    /// Waits at the position of `ticket`, or at the end without one.
     pub fn wait(&mut self, ticket: &mut Option<u64>, waker: &Waker) {
         if let Some(at) = ticket.and_then(|t| self.position(t)) {
             keep_waker(&mut self.waiting[at].1, waker);
@@ -52,7 +52,8 @@ impl WaitList {
         }
     }
 
-    /// The waker of the first, to be woken once no borrow is held. It keeps its place until it is polled.
+    /// Returns the waker of the first future, to be woken when no borrow is held. The future keeps its
+    /// position until it is polled.
     #[inline]
     pub fn first(&self) -> Option<Waker> {
         self.waiting.front().and_then(|(_, waker)| waker.clone())
@@ -63,7 +64,7 @@ impl WaitList {
         self.waiting.len()
     }
 
-    /// True where nobody waits.
+    /// True if no future waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

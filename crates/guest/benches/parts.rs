@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an access of a client costs: in the session alone, over a socket beside a server that only echoes, and in memory. Medians over
-//! batches, in wall time. `cargo bench -p riser-guest --bench parts`; under `taskset -c 0` client and server share a core, as a machine
-//! with one virtual CPU and its server best do.
+//! Cost of one access by a client: in the session alone, over a socket, and in memory. For comparison, the socket is also measured with
+//! a server that only echoes. Reports medians over batches, in wall time. Run it with `cargo bench -p riser-guest --bench parts`. Under
+//! `taskset -c 0` client and server share a core, which is best for a machine with one virtual CPU.
 
 use riser_guest::memory::Memory;
 use riser_guest::net::{Server, wait};
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 const BATCHES: usize = 200;
 const MEMORY: u64 = 1 << 20;
-/// A reply to a read of four bytes.
+/// Bytes of a reply to a read of four bytes.
 const REPLY: usize = 36;
 
 fn message(command: u16, flags: u32, payload: &[u8]) -> Vec<u8> {
@@ -26,7 +26,7 @@ fn version() -> Vec<u8> {
     message(1, 0, &[0; 4])
 }
 
-/// Region 0, offset 16, four bytes.
+/// Payload of an access: region 0, offset 16, four bytes.
 fn access() -> Vec<u8> {
     [&16u64.to_ne_bytes()[..], &0u32.to_ne_bytes(), &4u32.to_ne_bytes()].concat()
 }
@@ -37,7 +37,7 @@ fn shape() -> Shape {
     shape
 }
 
-/// The median of batches, in nanoseconds for one of `count`.
+/// Returns the median over all batches, in nanoseconds per item; a batch has `count` items.
 fn median(count: usize, mut batch: impl FnMut()) -> f64 {
     let mut times: Vec<f64> = (0..BATCHES)
         .map(|_| {
@@ -73,7 +73,7 @@ fn session() {
     println!("session: a posted write            {ns:8.0} ns");
 }
 
-/// Answers each read as fast as a process can that does nothing else.
+/// Answers reads as fast as a process can that does nothing else.
 fn echo(listener: &UnixListener) -> std::io::Result<()> {
     let (mut stream, _) = listener.accept()?;
     let mut bytes = [0; 64];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Accesses of a virtual machine as requests of a root complex: cut into requests, issued in order, and put together again when
-//! they have ended. Knows neither where an access came from nor what it reached.
+//! Translates accesses of a virtual machine into requests of a root complex. Splits an access into requests, issues them in
+//! order, and assembles the results. Knows neither the source of an access nor its target.
 
 use host::{HostError, HostOutput, HostReadId};
 use slab::Slab;
@@ -14,7 +14,7 @@ const DW: u64 = 4;
 /// The value of a CPU's read without an answer (`PCIe 5.0 §2.3.2`).
 pub(crate) const ALL_ONES: u8 = 0xff;
 
-/// The bytes of an access: few make no allocation.
+/// Bytes of an access. Short ones are stored without allocation.
 pub type Bytes = SmallVec<[u8; 16]>;
 
 /// The end of an access.
@@ -24,25 +24,25 @@ pub struct Answer<T> {
     pub token: T,
     /// The bytes read; empty for a write.
     pub bytes: Bytes,
-    /// Each request of the access succeeded.
+    /// Whether every request of the access succeeded.
     pub is_whole: bool,
 }
 
 impl<T> Answer<T> {
-    /// Ends an access that needs no request.
+    /// Returns the answer to an access that needs no request.
     pub(crate) fn at_once(token: T, bytes: impl IntoIterator<Item = u8>) -> Answer<T> {
         Answer { token, bytes: bytes.into_iter().collect(), is_whole: true }
     }
 }
 
-/// Accesses that wait or are under way. Requests leave in the order of accesses. After a configuration write, none leaves
-/// before the write has ended, since a CPU waits for it.
+/// Accesses in progress. Requests leave in the order of accesses. After a configuration write, no request leaves before the
+/// write has ended, since a CPU waits for it.
 pub struct Accesses<T> {
     payloads: PayloadPool,
     open: Slab<Access<T>>,
     parts: Slab<Part>,
     waiting: VecDeque<HostOutput>,
-    /// The configuration write under way.
+    /// The outstanding configuration write.
     write: Option<HostReadId>,
 }
 
@@ -51,17 +51,17 @@ struct Access<T> {
     token: Option<T>,
     bytes: Bytes,
     is_whole: bool,
-    /// Parts that have not ended.
+    /// Number of parts that have not ended.
     left: usize,
 }
 
-/// A request under way, and which bytes of its answer are which of its access.
+/// An outstanding request, and where its data belong in the access.
 #[derive(Debug)]
 struct Part {
     access: usize,
-    /// First byte of the access.
+    /// Offset of its data in the access.
     at: usize,
-    /// First byte of the answer.
+    /// Offset of its data in the answer.
     from: usize,
     len: usize,
 }
@@ -72,7 +72,7 @@ impl<T> Accesses<T> {
         Accesses { payloads, open, parts, waiting: VecDeque::new(), write: None }
     }
 
-    /// Returns whether all requests were issued; if not, issue them before the next access.
+    /// Returns whether all requests were issued. If not, issue them before the next access.
     pub fn has_room(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -89,7 +89,7 @@ impl<T> Accesses<T> {
         Some(request)
     }
 
-    /// Takes the end of a request, and returns the access that has ended by it. Bytes that cannot be read are all ones.
+    /// Handles the end of a request. Returns the access if that was its last request. Bytes that cannot be read are all ones.
     pub fn handle(&mut self, id: HostReadId, result: &Result<Data, HostError>) -> Option<Answer<T>> {
         self.write.take_if(|write| *write == id);
         let Part { access, at, from, len } = self.parts.try_remove(id.0 as usize)?;
@@ -104,7 +104,7 @@ impl<T> Accesses<T> {
         self.close(access)
     }
 
-    /// Drops the accesses under way: requests that were not issued never are, and no answer follows.
+    /// Drops all accesses in progress. Their unissued requests are dropped too, and no answer follows.
     pub fn abandon(&mut self) {
         let (open, parts) = (&mut self.open, &mut self.parts);
         for id in self.waiting.drain(..).filter_map(|mut request| request.id_mut().copied()) {
@@ -118,7 +118,7 @@ impl<T> Accesses<T> {
         open.retain(|_, access| access.left > 0);
     }
 
-    /// Reads configuration space; `at` is bus, device, function and register as ECAM has them.
+    /// Reads configuration space; `at` is bus, device, function and register as in ECAM.
     pub(crate) fn read_config(&mut self, token: T, at: u64, len: u32) -> Option<Answer<T>> {
         let access = self.begin(token, len as usize);
         for (at, part) in pieces(at, u64::from(len), DW) {
@@ -202,7 +202,7 @@ impl<T> Accesses<T> {
         HostReadId(self.parts.insert(Part { access, at: part.start, from, len: part.len() }) as u32)
     }
 
-    /// Ends an access of which no request is under way.
+    /// Ends an access if it has no outstanding request.
     fn close(&mut self, access: usize) -> Option<Answer<T>> {
         if self.open[access].left > 0 {
             return None;
@@ -212,7 +212,7 @@ impl<T> Accesses<T> {
     }
 }
 
-/// Cuts `len` bytes at `at` where they cross a multiple of `unit`: where each piece begins, and which bytes it is.
+/// Splits `len` bytes at `at` at multiples of `unit`. Returns address and byte range of each piece.
 fn pieces(at: u64, len: u64, unit: u64) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -224,7 +224,7 @@ fn pieces(at: u64, len: u64, unit: u64) -> impl Iterator<Item = (u64, std::ops::
     })
 }
 
-/// Function and register of an offset in an ECAM window (`PCIe 5.0 §7.2.2`).
+/// Returns function and register of an offset in an ECAM window (`PCIe 5.0 §7.2.2`).
 fn ecam(at: u64) -> (Bdf, u16) {
     (Bdf::from_bits((at >> 12) as u16), (at % PAGE / DW) as u16)
 }

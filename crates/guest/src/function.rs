@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A function of a hierarchy that a virtual machine has by itself, as an endpoint below a port of the machine's own: all
-//! that is above the function there, and the addresses of its BARs, are the machine's; its registers and its memory are the function's.
+//! A function of the lab that is passed through to a virtual machine, as an endpoint below one of the machine's ports. The machine owns the
+//! hierarchy above the function and the addresses of its BARs. The function owns its registers and memory.
 //!
-//! | the machine | becomes |
+//! | the machine | riser sends |
 //! |---|---|
-//! | reads or writes configuration space | CfgRd, CfgWr of the function where it really is |
-//! | reads or writes a BAR | MRd, MWr, or I/O requests, at the address that the function's BAR really has |
-//! | sets MSI up | the CfgWr that it is; an interrupt is the vector that its data say |
-//! | sets MSI-X up, which a client keeps to itself | MWr to the function's table, with data that are the vector's number |
-//! | gets INTx | a wire of the root port above has changed: Interrupt Status, read then, says whose it is |
+//! | reads or writes configuration space | CfgRd or CfgWr to the function at its ID in the lab |
+//! | reads or writes a BAR | MRd, MWr, or I/O requests, at the address of the BAR in the lab |
+//! | sets up MSI | the same CfgWr; the data of an interrupt select its vector |
+//! | sets up MSI-X, which the client emulates | MWr to the function's table, with the vector number as data |
+//! | gets INTx | CfgRd of Interrupt Status, when a wire of the root port above changes: the wire may be shared |
 //!
-//! Writes that would move the function are kept here and do not reach it: BARs, Max_Payload_Size and resets. The caller resets the function,
-//! and then restores its settings ([`Facts::restore`]). A virtual function lacks IDs and Memory Space Enable (`PCIe 5.0 §9.3.4.1`), which a
-//! machine has to find; these are kept here too.
+//! Writes that would move the function are kept here and do not reach it: BARs, Max_Payload_Size and resets. The caller resets the function
+//! and then restores its settings ([`Facts::restore`]). A virtual function lacks IDs and Memory Space Enable (`PCIe 5.0 §9.3.4.1`), but a
+//! machine needs them; so they are kept here too.
 
 use crate::accesses::{ALL_ONES, Accesses, Answer, Bytes};
 use crate::vfio_device::{self, Outcome, VfioDevice};
@@ -39,24 +39,24 @@ const INITIATE_FLR: u8 = (device_control::INITIATE_FLR >> 8) as u8;
 /// Vector Control: the entry is masked (`PCIe 5.0 §7.7.2.9`).
 const MASKED: u32 = 1;
 
-/// Properties of a function that are read before a machine gets it.
+/// Properties of a function, read before a machine gets it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// Its ID in the lab.
     pub function: Bdf,
-    /// Vendor ID and Device ID (31:16), of a virtual function.
+    /// Vendor ID and Device ID (31:16), for a virtual function.
     pub virtual_id: Option<u32>,
     /// Its BARs.
     pub bars: [Option<BarFacts>; 6],
-    /// The root port and the wire of it at which its INTx arrives.
+    /// Root port and wire at which its INTx arrives.
     pub wire: Option<(Bdf, Wire)>,
-    /// DW number of the PCI Express capability, and Max_Payload_Size as Device Control has it, in bits 7:5.
+    /// DW number of the PCI Express capability, and bits 7:5 of Device Control, Max_Payload_Size.
     pub pcie: Option<(u16, u8)>,
-    /// DW number and vectors of MSI.
+    /// DW number and number of vectors of MSI.
     pub msi: Option<(u16, u8)>,
-    /// DW number, vectors, and the address of the table of MSI-X.
+    /// DW number, number of vectors, and address of the table of MSI-X.
     pub msix: Option<(u16, u16, u64)>,
-    /// The configuration writes that bring it to its place after a reset: register (DW), byte enables, value.
+    /// Configuration writes that restore the function after a reset: register (DW), byte enables, value.
     pub restore: Vec<(u16, u8, u32)>,
 }
 
@@ -76,46 +76,46 @@ impl BarFacts {
         self.kind & 1 != 0
     }
 
-    /// The next register is the upper half of its address.
+    /// Returns whether the next register is the upper half of its address.
     #[must_use]
     pub const fn is_64_bit(&self) -> bool {
         !self.is_io() && self.kind & 0b100 != 0
     }
 }
 
-/// A function that a virtual machine has by itself. `T` names an access of the machine.
+/// A function passed through to a virtual machine. `T` identifies an access of the machine.
 pub struct Function<T> {
     facts: Facts,
     accesses: Accesses<Purpose<T>>,
-    /// The function is where the facts say; otherwise all of it reads as ones.
+    /// Whether the function is where `facts` says. If not, all of it reads as ones.
     is_there: bool,
-    /// The BARs as the machine has set them.
+    /// BARs as set by the machine.
     bars: [u32; 6],
-    /// Max_Payload_Size as the machine has set it, in place.
+    /// Max_Payload_Size as set by the machine, at its bit position.
     mps: Option<u8>,
-    /// Memory Space Enable as the machine has set it, in place.
+    /// Memory Space Enable as set by the machine, at its bit position.
     memory_space: u8,
-    /// Vectors of MSI that the machine has granted.
+    /// Number of MSI vectors that the machine has granted.
     msi_vectors: u32,
     msix_is_enabled: bool,
-    /// Entries of the MSI-X table that have been set up, and which of them are masked.
+    /// One element per entry of the MSI-X table: whether it is masked, or `None` if it was never set up.
     entries: Vec<Option<bool>>,
-    /// The wire is asserted, by this function or another.
+    /// Whether the wire is asserted, by this function or another.
     level: bool,
 }
 
-/// Why the function is accessed.
+/// Purpose of an access to the function.
 enum Purpose<T> {
-    /// The machine accesses it. `config`: the offset of a read of configuration space.
+    /// An access by the machine. `config`: the offset of a read of configuration space.
     Access { token: T, config: Option<u64> },
-    /// Its Interrupt Status says whether it asserts INTx.
+    /// A read of Interrupt Status, to find out whether the function asserts INTx.
     Status,
-    /// An entry of its MSI-X table is set.
+    /// A write of an entry of its MSI-X table.
     Table,
 }
 
 impl<T> Function<T> {
-    /// A function that is in its place.
+    /// Creates a function that is in its place.
     pub fn new(facts: Facts, payloads: PayloadPool) -> Function<T> {
         let entries = vec![None; facts.msix.map_or(0, |(_, vectors, _)| vectors.into())];
         Function {
@@ -137,12 +137,12 @@ impl<T> Function<T> {
         &self.facts
     }
 
-    /// Takes another place of the function; its BARs have the same sizes.
+    /// Updates the function after a move. Its BARs must have the same sizes.
     pub fn moved(&mut self, facts: Facts) {
         (self.facts, self.is_there) = (facts, true);
     }
 
-    /// Takes the loss of the function: all of it reads as ones, and writes have no effect.
+    /// Marks the function as lost: all of it reads as ones, and writes have no effect.
     pub fn lost(&mut self) {
         self.is_there = false;
     }
@@ -162,7 +162,7 @@ impl<T> Function<T> {
         }
     }
 
-    /// The BAR that a register belongs to, and whether it is the upper half of it.
+    /// Returns the BAR that a register belongs to, and whether the register is its upper half.
     fn bar_of(&self, n: usize) -> (Option<BarFacts>, bool) {
         let below = n.checked_sub(1).and_then(|n| self.facts.bars[n]);
         match below.filter(BarFacts::is_64_bit) {
@@ -190,7 +190,7 @@ impl<T> Function<T> {
         }
     }
 
-    /// Takes a byte that is written to configuration space. Returns the byte for the function, and whether the write resets it.
+    /// Handles a byte written to configuration space. Returns the byte for the function, and whether the write resets it.
     fn take(&mut self, at: u64, byte: u8) -> (u8, bool) {
         if BARS.contains(&at) {
             let (n, lane) = (((at - BARS.start) / 4) as usize, (at % 4) as usize);
@@ -222,7 +222,7 @@ impl<T> Function<T> {
         }
     }
 
-    /// The vector of a message of this function.
+    /// Returns the interrupt of a message with this data.
     fn vector(&self, data: u32) -> (Irq, u32) {
         match self.msix_is_enabled {
             true => (Irq::Msix, data),
@@ -245,26 +245,26 @@ impl<T> Function<T> {
         let (purpose, at) = (Purpose::Access { token, config: None }, ecam(self.facts.function, offset));
         let answer = self.accesses.write_config(purpose, at, &given, |at| !is_kept(at % CONFIG_BYTES));
         if self.msix_is_enabled && !before {
-            // The table may have been lost by a reset of which its owner does not know.
+            // A reset of the function without the machine's knowledge may have cleared the table.
             (0..self.entries.len()).for_each(|vector| self.program(vector));
         }
         answer.and_then(|answer| self.ended(answer))
     }
 
-    /// Writes an entry of the MSI-X table that has been set up.
+    /// Writes an entry of the MSI-X table if it was set up.
     fn program(&mut self, vector: usize) {
         let (Some((.., table)), Some(masked), true) = (self.facts.msix, self.entries[vector], self.is_there)
         else {
             return;
         };
         let control = if masked { MASKED } else { 0 };
-        // The data say the vector.
+        // The data are the vector number.
         let words = [MSI_ADDRESS as u32, 0, vector as u32, control].map(u32::to_le_bytes);
         let at = table + vector as u64 * msix::ENTRY_BYTES;
         self.accesses.write_memory(Purpose::Table, at, words.as_flattened());
     }
 
-    /// Asks the function whether it asserts INTx, if its wire is asserted.
+    /// Reads the function's Interrupt Status if its wire is asserted.
     fn ask_status(&mut self) {
         if self.level {
             let at = ecam(self.facts.function, u64::from(header::COMMAND_STATUS) * 4);
@@ -275,7 +275,7 @@ impl<T> Function<T> {
     fn ended(&self, Answer { token, mut bytes, is_whole }: Answer<Purpose<T>>) -> Option<Outcome<T>> {
         match token {
             Purpose::Access { token, config } => {
-                // A read without an answer is all ones.
+                // A failed read stays all ones.
                 if let Some(offset) = config.filter(|_| is_whole) {
                     (offset..).zip(&mut bytes).for_each(|(at, byte)| *byte = self.shown(at, *byte));
                 }
@@ -367,7 +367,8 @@ impl<T> VfioDevice<T> for Function<T> {
         }
     }
 
-    /// Returns the vector of a message of this function. Several functions may share a wire, so Interrupt Status is read if the wire changes.
+    /// Returns the interrupt if `interrupt` is a message of this function. Several functions may share a wire, so Interrupt Status is read if
+    /// the wire changes.
     fn interrupt(&mut self, interrupt: &HostInterrupt) -> Option<(Irq, u32)> {
         match *interrupt {
             HostInterrupt::Message { requester, data, .. } => {
@@ -403,7 +404,7 @@ impl<T> VfioDevice<T> for Function<T> {
     }
 }
 
-/// Whether a byte of configuration space is kept here, and is not the function's.
+/// Returns whether a byte of configuration space is kept here and not in the function.
 fn is_kept(at: u64) -> bool {
     BARS.contains(&at) || ROM.contains(&at)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Unix sockets for our own user: who may connect, and what becomes of the socket's file. Knows no protocol.
+//! Unix sockets for our own user: checks who connects, and manages the socket's file. Knows no protocol.
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::fs::{Mode, fchmod};
@@ -16,66 +16,66 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why no socket could be opened.
+/// Error while opening a socket.
 #[derive(Debug, Error)]
 pub enum ListenError {
-    /// Something is there that is no socket.
-    #[error("{path}: there is a file that is no socket; remove it or name another path")]
+    /// The path is a file that is not a socket.
+    #[error("{path}: not a socket; remove the file or choose another path")]
     NotASocket {
         /// The path.
         path: String,
     },
-    /// Somebody listens there.
-    #[error("{path}: another process listens there; end it or name another path")]
+    /// Another process listens at the path.
+    #[error("{path}: another process listens there; end it or choose another path")]
     InUse {
         /// The path.
         path: String,
     },
-    /// The path cannot be a socket's.
-    #[error("{path}: a path of a socket has at most 107 bytes")]
+    /// The path is too long for a socket.
+    #[error("{path}: too long for a socket, expected at most 107 bytes")]
     Path {
         /// The path.
         path: String,
     },
-    /// The system refuses.
+    /// A system call failed.
     #[error("{path}: {what}: {error}")]
     System {
         /// The path.
         path: String,
-        /// What was asked of it.
+        /// What was attempted.
         what: &'static str,
-        /// What it says.
+        /// Error of the system.
         error: io::Error,
     },
 }
 
-/// Who came to a socket.
+/// Process that connected to a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Number of the process; zero, if it is in a namespace that we do not see.
+    /// Process ID; zero if the process is in a namespace that we do not see.
     pub process: u32,
-    /// The user that it ran as when it connected.
+    /// User at the time of the connection.
     pub user: u32,
-    /// Whether it is served: the user is ours, or root.
+    /// Whether it is served: the user is ours or root.
     pub is_served: bool,
 }
 
-/// A listening socket with its file, which goes with it.
+/// A listening socket and its file, which is removed with it.
 #[derive(Debug)]
 pub struct Listener {
     path: PathBuf,
-    /// Device and inode of the socket's file, by which we know it for ours.
+    /// Device and inode of the socket's file, to recognize it.
     file: (u64, u64),
     socket: OwnedFd,
-    /// Given up for a moment where no descriptor is left, to send away who would else wait for one.
+    /// Closed for a moment if no descriptor is left, so that the next client can be accepted and disconnected.
     spare: RefCell<Option<OwnedFd>>,
 }
 
 impl Listener {
-    /// Listens at `path`. A socket that nobody listens to any longer is replaced.
+    /// Listens at `path`. Replaces a socket at which no process listens any more.
     ///
     /// # Errors
-    /// Where there is something else, or somebody listens already; see [`ListenError`].
+    /// If there is another file or another listener; see [`ListenError`].
     pub fn bind(path: &Path) -> Result<Listener, ListenError> {
         let name = || path.display().to_string();
         let system =
@@ -83,31 +83,32 @@ impl Listener {
         let address = SocketAddrUnix::new(path).map_err(|_| ListenError::Path { path: name() })?;
         remove_stale(path, &address)?;
         let socket = unix_socket().map_err(system("opening a socket"))?;
-        // The file gets the mode that the socket has: nobody else can connect even for a moment.
+        // The file inherits the mode of the socket, so no other user can connect even for a moment.
         fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(system("setting the mode of a socket"))?;
         bind(&socket, &address).map_err(|errno| match errno {
             Errno::ADDRINUSE => ListenError::InUse { path: name() },
             errno => system("listening")(errno),
         })?;
-        let file = fs::symlink_metadata(path)
-            .map(|file| (file.dev(), file.ino()))
-            .map_err(|error| ListenError::System { path: name(), what: "looking at the socket", error })?;
+        let file = fs::symlink_metadata(path).map(|file| (file.dev(), file.ino())).map_err(|error| {
+            ListenError::System { path: name(), what: "reading the status of the socket", error }
+        })?;
         let spare = RefCell::new(spare().ok());
         let listener = Listener { path: path.to_owned(), file, socket, spare };
         listen(&listener.socket, 1).map_err(system("listening"))?;
         Ok(listener)
     }
 
-    /// Where it listens.
+    /// Returns the path of the socket.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Who comes next, if somebody has, with a socket that does not block. Where no descriptor is left for it, the connection is closed.
+    /// Accepts the next connection, if there is one. The returned socket is non-blocking. Closes the connection if no descriptor is left
+    /// for it.
     ///
     /// # Errors
-    /// Those of `accept`.
+    /// Errors of `accept`.
     pub fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
         let socket = match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(socket) => socket,
@@ -126,7 +127,7 @@ impl Listener {
 }
 
 impl Listener {
-    /// Takes whoever comes next and hangs up.
+    /// Accepts the next connection and closes it.
     fn send_away(&self) {
         self.spare.replace(None);
         drop(accept_with(&self.socket, SocketFlags::CLOEXEC));
@@ -134,7 +135,7 @@ impl Listener {
     }
 }
 
-/// A descriptor that is of no other use.
+/// Opens a descriptor that only reserves its number.
 fn spare() -> io::Result<OwnedFd> {
     fs::File::open("/dev/null").map(OwnedFd::from)
 }
@@ -147,7 +148,7 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Another's, who has replaced ours, stays.
+        // Keeps a file that has replaced ours.
         let is_ours =
             fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.file);
         if is_ours {
@@ -161,13 +162,17 @@ fn unix_socket() -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
-/// Removes a socket that nobody listens to.
+/// Removes a socket at which no process listens.
 fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ListenError> {
     let name = || path.display().to_string();
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => {
-            return Err(ListenError::System { path: name(), what: "looking whether it is there", error });
+            return Err(ListenError::System {
+                path: name(),
+                what: "checking whether the path exists",
+                error,
+            });
         }
         Ok(file) if !file.file_type().is_socket() => return Err(ListenError::NotASocket { path: name() }),
         Ok(_) => {}
@@ -178,9 +183,9 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ListenError
     let probe = unix_socket().map_err(io::Error::from).map_err(system("opening a socket"))?;
     match connect(&probe, address) {
         Err(Errno::CONNREFUSED) => {
-            fs::remove_file(path).map_err(system("removing a socket that nobody listens to"))
+            fs::remove_file(path).map_err(system("removing a socket without a listener"))
         }
         Ok(()) | Err(Errno::AGAIN | Errno::INPROGRESS) => Err(ListenError::InUse { path: name() }),
-        Err(errno) => Err(system("trying whether somebody listens")(errno.into())),
+        Err(errno) => Err(system("checking for a listener")(errno.into())),
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of a virtual machine, reached through a descriptor that its owner has handed over. The only place of the crate with `unsafe`.
+//! Memory of a virtual machine, accessed through a descriptor from its owner. The only module of the crate with `unsafe`.
 //!
-//! The owner goes on using the memory meanwhile, and may truncate the file behind it. A file that can no longer shrink
-//! (`F_SEAL_SHRINK`, as QEMU's `memory-backend-memfd` seals it) is mapped. Any other is read and written by system calls, which fail
-//! where the bytes are gone, while an access to a mapping would end the process (`SIGBUS`).
-#![allow(unsafe_code, reason = "a mapping that its owner goes on using is reached by pointers alone")]
+//! The owner uses the memory at the same time, and may truncate its file. A file that cannot shrink (`F_SEAL_SHRINK`, which QEMU's
+//! `memory-backend-memfd` sets) is mapped. Any other file is accessed by system calls, which fail if the bytes are gone; an access to a
+//! mapping would then kill the process (`SIGBUS`).
+#![allow(unsafe_code, reason = "a mapping shared with its owner is accessed by pointers only")]
 
 use crate::vfio_user::DmaAccess;
 use rustix::fs::{FileType, OFlags, SealFlags, fcntl_get_seals, fcntl_getfl, fstat, fstatfs};
@@ -16,40 +16,39 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use thiserror::Error;
 use tlp::AtomicOp;
 
-/// Why memory cannot be reached.
+/// Why memory cannot be accessed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum MemoryError {
-    /// The descriptor is not a file's.
-    #[error("the descriptor of the memory is not a file's")]
+    /// The descriptor is not a file.
+    #[error("the descriptor of the memory is not a file")]
     NotAFile,
-    /// Huge pages can run out when they are touched, which would end the process, and are not written by system calls.
-    #[error("the memory is of huge pages (`hugetlb=on`), which cannot be reached safely: leave that out")]
+    /// The memory has huge pages. A first access could fail for lack of pages, which would kill the process, and system calls cannot
+    /// write them.
+    #[error("the memory has huge pages (`hugetlb=on`), which cannot be accessed safely: remove that option")]
     HugePages,
-    /// What is written goes to the end of the file, wherever it is to go.
-    #[error(
-        "the file of the memory was opened to append (`O_APPEND`), so that nothing can be written within it"
-    )]
+    /// The file is open in append mode: every write would go to its end.
+    #[error("the file of the memory was opened with `O_APPEND`, so riser cannot write within it")]
     Appends,
-    /// The file is shorter than it was said to be.
-    #[error("the file of the memory has {has:#x} bytes, and is to have {needs:#x}")]
+    /// The file is shorter than stated.
+    #[error("the file of the memory has {has:#x} bytes, expected {needs:#x}")]
     Short {
         /// Its size in bytes.
         has: u64,
-        /// The end of the range that was handed over.
+        /// End of the range to access, in bytes.
         needs: u64,
     },
-    /// The system refuses.
+    /// A system call failed.
     #[error("{what}: {errno}")]
     System {
-        /// What was asked of it.
+        /// What was attempted.
         what: &'static str,
-        /// What it says.
+        /// Error of the system.
         errno: Errno,
     },
 }
 
 impl MemoryError {
-    /// What the owner is told.
+    /// Returns the error number for the owner.
     #[must_use]
     pub fn errno(&self) -> Errno {
         match self {
@@ -81,27 +80,27 @@ enum Held {
 const HUGETLBFS: i64 = 0x9584_58f6;
 
 impl Memory {
-    /// The `bytes` from `offset` on of the file `fd`.
+    /// Opens `bytes` bytes from `offset` of the file `fd`.
     ///
     /// # Errors
-    /// Where that is no file, is shorter, or cannot be mapped though it cannot shrink.
+    /// If `fd` is no file or too short, or if mapping fails.
     pub fn new(fd: OwnedFd, offset: u64, bytes: u64, access: DmaAccess) -> Result<Memory, MemoryError> {
-        let stat = fstat(&fd).map_err(MemoryError::system("asking what the memory's descriptor is"))?;
+        let stat = fstat(&fd).map_err(MemoryError::system("checking the memory's descriptor"))?;
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
             return Err(MemoryError::NotAFile);
         }
-        let system = fstatfs(&fd).map_err(MemoryError::system("asking for the memory's file system"))?;
+        let system = fstatfs(&fd).map_err(MemoryError::system("checking the memory's file system"))?;
         if system.f_type == HUGETLBFS {
             return Err(MemoryError::HugePages);
         }
-        let flags = fcntl_getfl(&fd)
-            .map_err(MemoryError::system("asking for the flags of the memory's descriptor"))?;
+        let flags =
+            fcntl_getfl(&fd).map_err(MemoryError::system("reading the flags of the memory's descriptor"))?;
         if flags.contains(OFlags::APPEND) {
             return Err(MemoryError::Appends);
         }
-        // Files without seals say so by an error. What is sealed stays so, so the size holds that is asked for afterwards.
+        // A file without seals returns an error here. Seals are permanent, so the size read afterwards stays valid.
         let cannot_shrink = fcntl_get_seals(&fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
-        let stat = fstat(&fd).map_err(MemoryError::system("asking for the memory's size"))?;
+        let stat = fstat(&fd).map_err(MemoryError::system("reading the memory's size"))?;
         let has = u64::try_from(stat.st_size).unwrap_or_default();
         let needs = offset.saturating_add(bytes);
         if has < needs {
@@ -115,7 +114,7 @@ impl Memory {
         Ok(Memory { held, bytes, access })
     }
 
-    /// Whether it is mapped: then AtomicOps are atomic to its owner too.
+    /// Returns whether it is mapped. Only then are AtomicOps atomic for its owner too.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         matches!(self.held, Held::Mapped(_))
@@ -127,7 +126,7 @@ impl Memory {
         self.bytes
     }
 
-    /// Reads bytes; false if that fails. What is aligned and of 2, 4 or 8 bytes is read whole.
+    /// Reads bytes; returns false on failure. An aligned access of 2, 4 or 8 bytes to a mapping is a single load.
     #[must_use]
     pub fn read(&self, offset: u64, to: &mut [u8]) -> bool {
         self.access.read
@@ -138,7 +137,7 @@ impl Memory {
             }
     }
 
-    /// Writes bytes; false if that fails. What is aligned and of 2, 4 or 8 bytes is written whole.
+    /// Writes bytes; returns false on failure. An aligned access of 2, 4 or 8 bytes to a mapping is a single store.
     #[must_use]
     pub fn write(&self, offset: u64, from: &[u8]) -> bool {
         self.access.write
@@ -149,9 +148,9 @@ impl Memory {
             }
     }
 
-    /// Carries out an AtomicOp (`PCIe 5.0 §6.15`), and puts the value before it into `old`, whose length is the operand's; false if
-    /// that fails. Of 4 and 8 aligned bytes in a mapping it is one instruction of the CPU. Else, and for the 16 bytes that a CAS may
-    /// have, it is a read and a write, between which the owner may write too.
+    /// Executes an AtomicOp (`PCIe 5.0 §6.15`) and stores the previous value in `old`, whose length is the operand's. Returns false on
+    /// failure. For 4 and 8 aligned bytes of a mapping it is one CPU instruction. Otherwise, and for the 16 bytes of a CAS, it is a
+    /// read and a write, between which the owner may write too.
     #[must_use]
     pub fn operate(&self, offset: u64, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
         if !(self.access.read && self.access.write && self.has(offset, old.len())) {
@@ -219,41 +218,41 @@ impl Mapping {
         rights.set(ProtFlags::READ, access.read);
         rights.set(ProtFlags::WRITE, access.write);
         let bytes = usize::try_from(bytes).map_err(|_| failed(Errno::NOMEM))?;
-        // SAFETY: the kernel chooses a place that nothing else has.
+        // SAFETY: the kernel chooses an unused address.
         let start = unsafe { mmap(std::ptr::null_mut(), bytes, rights, MapFlags::SHARED, fd, offset) };
         let start = start.map_err(&failed)?;
         let start = NonNull::new(start.cast()).ok_or_else(|| failed(Errno::NOMEM))?;
         Ok(Mapping { start, bytes })
     }
 
-    /// The address of a byte.
+    /// Returns the address of a byte.
     fn at(&self, offset: usize) -> *mut u8 {
         self.start.as_ptr().wrapping_add(offset)
     }
 
-    /// `Memory` has checked that the range lies in the mapping, and that it may be read.
+    /// Reads bytes. `Memory` has checked that the range is in the mapping and readable.
     fn read(&self, offset: usize, to: &mut [u8]) -> bool {
-        // SAFETY: see above; and nobody holds a reference into the mapping.
+        // SAFETY: see above; no reference into the mapping exists.
         unsafe { load(self.at(offset), to) };
-        // What is read after this was there after that.
+        // Later reads must not see older data than this one.
         fence(Ordering::Acquire);
         true
     }
 
-    /// `Memory` has checked that the range lies in the mapping, and that it may be written.
+    /// Writes bytes. `Memory` has checked that the range is in the mapping and writable.
     fn write(&self, offset: usize, from: &[u8]) -> bool {
-        // What was written before this is seen before this.
+        // Earlier writes must be visible before this one.
         fence(Ordering::Release);
-        // SAFETY: see above; and nobody holds a reference into the mapping.
+        // SAFETY: see above; no reference into the mapping exists.
         unsafe { store(self.at(offset), from) };
         true
     }
 
-    /// Does it as one instruction; false, and nothing done, where there is none for it. `Memory` has checked that the range lies in the
-    /// mapping, and that it may be read and written.
+    /// Executes an AtomicOp as one CPU instruction. Returns false and does nothing if there is no such instruction. `Memory` has
+    /// checked that the range is in the mapping, readable and writable.
     fn operate(&self, offset: usize, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
         let place = self.at(offset);
-        // Operands are little endian, as memory is.
+        // Operands and memory are little-endian.
         if !(place as usize).is_multiple_of(old.len().max(1)) || cfg!(target_endian = "big") {
             return false;
         }
@@ -263,7 +262,7 @@ impl Mapping {
                     .chunks_exact(size_of::<$operand>())
                     .map(|operand| <$operand>::from_ne_bytes(operand.try_into().unwrap_or_default()));
                 let [first, second] = [(); 2].map(|()| operands.next().unwrap_or_default());
-                // SAFETY: see above; it is aligned, and what is done there is atomic or volatile.
+                // SAFETY: see above; it is aligned, and all accesses to it are atomic or volatile.
                 let cell = unsafe { <$atomic>::from_ptr(place.cast()) };
                 let was = match op {
                     AtomicOp::FetchAdd => cell.fetch_add(first, Ordering::SeqCst),
@@ -286,20 +285,20 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and nothing refers to it any longer. Nothing can be done where that fails.
+        // SAFETY: the mapping is ours and no longer in use. A failure has no remedy.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// The longest access that is aligned at an address and not longer than `len`: 8, 4, 2 or 1.
+/// Returns the longest access, 8, 4, 2 or 1 bytes, that is aligned at `address` and at most `len`.
 fn piece(address: usize, len: usize) -> usize {
     [8, 4, 2].into_iter().find(|size| address.is_multiple_of(*size) && len >= *size).unwrap_or(1)
 }
 
-/// Reads bytes that others may change meanwhile, each aligned piece by one access.
+/// Reads bytes that others may change at the same time, each aligned piece by one access.
 ///
 /// # Safety
-/// `place` and what follows may be read, and no reference to it exists.
+/// `to.len()` bytes at `place` must be readable, and no reference to them may exist.
 unsafe fn load(mut place: *const u8, mut to: &mut [u8]) {
     macro_rules! pieces {
         ($word:ty) => {{
@@ -307,7 +306,7 @@ unsafe fn load(mut place: *const u8, mut to: &mut [u8]) {
             let count = if BYTES == 8 { to.len() / 8 } else { 1 };
             let (now, rest) = to.split_at_mut(count * BYTES);
             for piece in now.chunks_exact_mut(BYTES) {
-                // SAFETY: the caller's promise, for these bytes of it; `piece` has chosen what is aligned.
+                // SAFETY: the caller guarantees these bytes; `piece` has chosen an aligned size.
                 unsafe {
                     piece.copy_from_slice(&place.cast::<$word>().read_volatile().to_ne_bytes());
                     place = place.add(BYTES);
@@ -326,10 +325,10 @@ unsafe fn load(mut place: *const u8, mut to: &mut [u8]) {
     }
 }
 
-/// Writes bytes that others may look at meanwhile, each aligned piece by one access.
+/// Writes bytes that others may read at the same time, each aligned piece by one access.
 ///
 /// # Safety
-/// `place` and what follows may be written, and no reference to it exists.
+/// `from.len()` bytes at `place` must be writable, and no reference to them may exist.
 unsafe fn store(mut place: *mut u8, mut from: &[u8]) {
     macro_rules! pieces {
         ($word:ty) => {{
@@ -338,7 +337,7 @@ unsafe fn store(mut place: *mut u8, mut from: &[u8]) {
             let (now, rest) = from.split_at(count * BYTES);
             for piece in now.chunks_exact(BYTES) {
                 let word = <$word>::from_ne_bytes(piece.try_into().unwrap_or_default());
-                // SAFETY: the caller's promise, for these bytes of it; `piece` has chosen what is aligned.
+                // SAFETY: the caller guarantees these bytes; `piece` has chosen an aligned size.
                 unsafe {
                     place.cast::<$word>().write_volatile(word);
                     place = place.add(BYTES);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The socket of a device: one client after another. Decides nothing that the session could.
+//! The socket of a device, which serves one client at a time. All protocol decisions are the session's.
 //!
 //! ```no_run
 //! # use std::{path::Path, time::Duration};
@@ -35,16 +35,16 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Most bytes that one call receives.
+/// Maximum number of bytes per receive call.
 const RECEIVE: usize = 64 << 10;
-/// Most calls that receive in one turn, for other sockets to have theirs.
+/// Maximum number of receive calls per turn, so that other sockets get their turn.
 const RECEIVES: usize = 16;
-/// How long a client that has not yet said its version keeps the next one waiting.
+/// How long a client that has not sent its version keeps the next one waiting.
 const SILENCE: Duration = Duration::from_secs(1);
 /// Interval between checks whether an idle client still receives: short enough for a guest that ends soon after.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The socket of a device, and who is connected to it.
+/// The socket of a device and its client.
 #[derive(Debug)]
 pub struct Server {
     listener: Listener,
@@ -52,7 +52,7 @@ pub struct Server {
     client: Option<Client>,
     peer: Option<Peer>,
     buffer: Vec<u8>,
-    /// A wait has said that nothing is to be done.
+    /// Whether the last wait found nothing to do here.
     is_idle: Cell<bool>,
 }
 
@@ -61,18 +61,19 @@ struct Client {
     socket: OwnedFd,
     session: Session,
     came: Instant,
-    /// Time of the last check whether it still receives; `is_deaf` has the result.
+    /// Time of the last check whether it still receives; the result is in `is_deaf`.
     looked: Instant,
     is_deaf: bool,
 }
 
 impl Client {
-    /// Whether it only keeps others from coming.
+    /// Returns whether the client has sent no version for too long.
     fn is_silent(&self) -> bool {
         !self.session.is_open() && !self.session.is_over() && self.came.elapsed() > SILENCE
     }
 
-    /// Ends the session of a client that has stopped to receive. Two looks must agree: a client that closes its socket looks so for a moment.
+    /// Ends the session of a client that has stopped receiving. Two checks must agree, because a client that closes its socket looks the same
+    /// for a moment.
     fn look(&mut self) {
         if !self.session.is_open() || self.looked.elapsed() < LOOK {
             return;
@@ -86,10 +87,10 @@ impl Client {
 }
 
 impl Server {
-    /// Listens at `path`, for clients of our own user or root. A socket that nobody listens to any longer is replaced.
+    /// Listens at `path`, for clients of our own user or root. Replaces a socket at which no process listens any more.
     ///
     /// # Errors
-    /// Where there is something else, or somebody listens already; see [`ListenError`].
+    /// If there is another file or another listener; see [`ListenError`].
     pub fn bind(path: &Path, shape: Shape) -> Result<Server, ListenError> {
         let listener = Listener::bind(path)?;
         Ok(Server {
@@ -102,17 +103,17 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the path of the socket.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.listener.path()
     }
 
-    /// Sends and receives what is possible at once, and takes the next client where there is none, or one that has said nothing for a
-    /// second. Says whether anything came.
+    /// Sends and receives without blocking. Accepts the next client if no client is connected, or if the current one has sent no version for a second.
+    /// Returns whether anything was received.
     ///
     /// # Errors
-    /// Those of `accept`; those of a connection end that one alone.
+    /// Errors of `accept`. An error of a connection only ends that connection.
     pub fn turn(&mut self) -> io::Result<bool> {
         let is_done = self.client.as_ref().is_some_and(|client| client.session.is_done());
         let is_silent = self.client.as_ref().is_some_and(Client::is_silent);
@@ -130,7 +131,7 @@ impl Server {
         Ok(self.receive())
     }
 
-    /// What the client wants next.
+    /// Returns the client's next event.
     pub fn poll(&mut self) -> Option<Event> {
         let event = self.client.as_mut()?.session.poll()?;
         if let Event::Irqs(irqs) = &event
@@ -138,7 +139,7 @@ impl Server {
             && let Some(client) = &mut self.client
             && !(irqs.first..irqs.first + irqs.count).all(|n| is_eventfd(client.session.vector(irqs.irq, n)))
         {
-            // Writing anything else could block, or end the process.
+            // Writing to anything else could block or kill the process.
             client.session.hang_up(HangUp::NotAnEvent);
             return client.session.poll();
         }
@@ -152,19 +153,19 @@ impl Server {
         }
     }
 
-    /// Signals an interrupt; false where the client has no descriptor for it, or has masked it. See [`Session::signal`].
+    /// Signals an interrupt. Returns false if the client has given no descriptor for it or has masked it. See [`Session::signal`].
     pub fn signal(&mut self, irq: Irq, n: u32) -> bool {
         let Some(client) = &mut self.client else { return false };
         let Some(eventfd) = client.session.signal(irq, n) else { return false };
-        // It fails where its counter is full: then the client has not yet looked, and will. The client shares the file's flags, and may
-        // let it block at any time.
+        // The write fails if the counter is full; then the client still has a signal to read. The client shares the file's flags and may make
+        // it blocking at any time.
         if does_not_block(eventfd) {
             let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
         }
         true
     }
 
-    /// Sends what waits, as far as the socket takes it.
+    /// Sends pending bytes, as far as the socket accepts them.
     pub fn flush(&mut self) {
         let Some(Client { socket, session, .. }) = &mut self.client else { return };
         while !session.outgoing().is_empty() {
@@ -183,36 +184,36 @@ impl Server {
         }
     }
 
-    /// Sends the client away.
+    /// Disconnects the client.
     pub fn hang_up(&mut self, why: HangUp) {
         if let Some(client) = &mut self.client {
             client.session.hang_up(why);
         }
     }
 
-    /// Descriptors that a client may give for interrupts, of which one kind is in use at a time.
+    /// Returns the maximum number of interrupt descriptors from a client. Only one kind of interrupt is in use at a time.
     #[must_use]
     pub fn vectors(&self) -> usize {
         self.shape.irqs.iter().copied().max().unwrap_or_default() as usize
     }
 
-    /// The session with the client that is there.
+    /// Returns the session with the current client.
     #[must_use]
     pub fn session(&self) -> Option<&Session> {
         self.client.as_ref().map(|client| &client.session)
     }
 
-    /// The session with the client that is there.
+    /// Returns the session with the current client.
     pub fn session_mut(&mut self) -> Option<&mut Session> {
         self.client.as_mut().map(|client| &mut client.session)
     }
 
-    /// Who came last, if that was not asked yet.
+    /// Returns the peer that connected last, once.
     pub fn arrival(&mut self) -> Option<Peer> {
         self.peer.take()
     }
 
-    /// What is to be waited for: no more than errors if nothing but what the caller has to do.
+    /// Returns the events to poll for. Without any flag, `poll` reports errors only; then the caller has work to do first.
     fn interest(&self) -> PollFd<'_> {
         let client = self.client.as_ref().filter(|client| !client.session.is_done());
         let Some(Client { socket, session, .. }) = client else {
@@ -263,27 +264,26 @@ impl Server {
     }
 }
 
-/// Who has something to be done.
+/// Result of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ready {
-    /// One of the servers.
+    /// A server has something to do.
     pub servers: bool,
-    /// One of the others.
+    /// One of the other descriptors is readable.
     pub others: bool,
 }
 
-/// Waits until something can be done at one of the sockets, something can be read of `others`, or the time has passed; a signal ends it
-/// too.
+/// Waits until a server can do something, one of `others` is readable, or the time is over. A signal ends the wait too.
 ///
 /// # Errors
-/// Those of `poll`.
+/// Errors of `poll`.
 pub fn wait<'a>(
     servers: impl IntoIterator<Item = &'a Server>,
     others: impl IntoIterator<Item = BorrowedFd<'a>>,
     longest: Option<Duration>,
 ) -> io::Result<Ready> {
     let servers: SmallVec<[&Server; 16]> = servers.into_iter().collect();
-    // One with which nothing can be done is asked for nothing.
+    // A server that can do nothing waits for errors only.
     let mut fds: SmallVec<[PollFd<'_>; 16]> = servers.iter().map(|server| server.interest()).collect();
     fds.extend(others.into_iter().map(|other| PollFd::from_borrowed_fd(other, PollFlags::IN)));
     let longest =
@@ -307,7 +307,7 @@ pub fn wait<'a>(
     Ok(ready)
 }
 
-/// Receives bytes and descriptors; whether more descriptors came than there was room for.
+/// Receives bytes and descriptors. The last value is true if more descriptors came than there was room for.
 fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>, bool), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -322,25 +322,25 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>, 
     Ok((received.bytes, fds, received.flags.contains(ReturnFlags::CTRUNC)))
 }
 
-/// Whether the peer has closed its receiving half only.
+/// Returns whether the peer has closed only its receiving half.
 fn takes_nothing(socket: &OwnedFd) -> bool {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     matches!(send(socket, &[], flags), Err(Errno::PIPE)) && may_send(socket)
 }
 
-/// Whether the peer may still send, and nothing waits to be received.
+/// Returns whether the peer can still send and nothing is waiting to be received.
 fn may_send(socket: &OwnedFd) -> bool {
     matches!(recv(socket, &mut [0], RecvFlags::DONTWAIT | RecvFlags::PEEK), Err(Errno::AGAIN))
 }
 
-/// Whether a descriptor is one of `eventfd`.
+/// Returns whether a descriptor is an `eventfd`.
 fn is_eventfd(fd: Option<BorrowedFd<'_>>) -> bool {
     let Some(fd) = fd else { return false };
     let link = fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
     link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventfd]")
 }
 
-/// Sees to it that nothing at this descriptor blocks.
+/// Makes a descriptor non-blocking. Returns false on failure.
 fn does_not_block(fd: BorrowedFd<'_>) -> bool {
     fcntl_getfl(fd).and_then(|flags| fcntl_setfl(fd, flags | OFlags::NONBLOCK)).is_ok()
 }

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether the memory that a client hands over is what its machine sees. QEMU gives the file of memory that is not shared too
-//! (`share=off`, which `memory-backend-file` is unless told otherwise); DMA would then change a file that nobody looks at.
+//! Checks whether the memory of a client is what its machine sees. QEMU also passes the file of memory that is not shared
+//! (`share=off`, the default of `memory-backend-file`). DMA would then change a file that the machine does not use.
 //!
-//! A message is answered from what the machine sees, so both are compared where they do not change for long: in the lowest KiB, in
-//! which firmware has its interrupt vectors. Where they are alike, or that cannot be told, nothing is said.
+//! DMA by message returns what the machine sees. Both are compared where memory rarely changes: in the lowest KiB, which has the
+//! interrupt vectors of the firmware. There is no report if they are equal or the comparison is impossible.
 
 use crate::vfio_user::{Dma, Errno, Session};
 
-/// Bytes that are compared.
+/// Number of bytes to compare.
 const BYTES: u64 = 1024;
-/// Times that they must differ, since the machine may write there meanwhile.
+/// Number of comparisons that must differ, since the machine may write there at the same time.
 const DIFFERENCES: u32 = 3;
 
-/// Looks once whether a client's memory is shared.
+/// Checks once whether a client's memory is shared.
 #[derive(Debug, Default)]
 pub struct Sharing {
-    /// The question under way, and its address.
+    /// The outstanding DMA request and its address.
     asked: Option<(Dma, u64)>,
     differences: u32,
     is_known: bool,
 }
 
 impl Sharing {
-    /// Asks, unless it has or knows. A client can answer when its device may do DMA: when its interrupts were set up, it can.
+    /// Starts a comparison, unless one is outstanding or the result is known. The client answers only if its device may do DMA,
+    /// which is the case after its interrupts were set up.
     pub fn ask(&mut self, session: &mut Session) {
         if self.is_known || self.asked.is_some() {
             return;
@@ -31,8 +32,8 @@ impl Sharing {
         self.asked = lowest.and_then(|address| Some((session.dma_read(address, BYTES).ok()?, address)));
     }
 
-    /// Takes what came of DMA by message, and reads the same with `held`, which says whether it could. True, once, where the memory
-    /// is not shared.
+    /// Handles the result of DMA by message. Reads the same bytes with `held`, which returns whether it could. Returns true, once,
+    /// if the memory is not shared.
     pub fn answer(
         &mut self,
         session: &mut Session,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device of a virtual machine, between its client and a root complex: accesses become requests, and ends of requests become answers
-//! and interrupts. It opens nothing and reads no clock.
+//! A device of a virtual machine, between its client and a root complex. Accesses become requests; ends of requests become answers and
+//! interrupts. It opens no files and reads no clock.
 
 use crate::accesses::Answer;
 use crate::function::Function;
@@ -25,18 +25,18 @@ pub enum Outcome<T> {
     },
 }
 
-/// A device of a virtual machine. `T` names an access of the machine.
+/// A device of a virtual machine. `T` identifies an access of the machine.
 pub trait VfioDevice<T> {
     /// Returns the regions and interrupts that the client sees.
     fn shape(&self) -> Shape;
 
-    /// Returns whether all requests of earlier accesses were issued; if not, issue them before the next access.
+    /// Returns whether all requests of earlier accesses were issued. If not, issue them before the next access.
     fn has_room(&self) -> bool;
 
     /// Returns the next request to issue.
     fn poll_request(&mut self) -> Option<HostOutput>;
 
-    /// Takes the end of a request.
+    /// Handles the end of a request.
     fn handle(&mut self, id: HostReadId, result: &Result<Data, HostError>) -> Option<Outcome<T>>;
 
     /// Reads `len` bytes at `offset` of a region, which lie within it.
@@ -45,24 +45,24 @@ pub trait VfioDevice<T> {
     /// Writes bytes at `offset` of a region, within it.
     fn write(&mut self, token: T, region: usize, offset: u64, bytes: &[u8]) -> Option<Outcome<T>>;
 
-    /// Takes a change of the client's interrupts: set up, masked or unmasked.
+    /// Handles a change of the client's interrupts: set up, masked or unmasked.
     fn irqs(&mut self, event: IrqEvent);
 
     /// Returns which interrupt of this device `interrupt` is, if that is known at once.
     fn interrupt(&mut self, interrupt: &HostInterrupt) -> Option<(Irq, u32)>;
 
-    /// Takes the state after a reset of the device. Accesses under way are still answered.
+    /// Resets the device's state. Accesses in progress are still answered.
     fn reset(&mut self);
 
-    /// Takes the end of the client.
+    /// Handles the departure of the client.
     fn leave(&mut self);
 
-    /// Returns the function of the hierarchy that the device is, if it is one.
+    /// Returns the function of the hierarchy if this device is one.
     fn function(&self) -> Option<&Function<T>> {
         None
     }
 
-    /// Returns the function of the hierarchy that the device is, if it is one.
+    /// Returns the function of the hierarchy if this device is one.
     fn function_mut(&mut self) -> Option<&mut Function<T>> {
         None
     }

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An Intel Volume Management Device (VMD): one endpoint of a virtual machine that carries a whole hierarchy. The stock `vmd` driver
-//! uses BAR0 as the ECAM window of a PCI domain of its own (`10000:`), BAR2 and BAR4 as the memory windows of that domain,
-//! and the VMD's vectors for interrupts of the domain. Each access to a window becomes a request of a root complex. The VMD
-//! does not know the hierarchy.
+//! uses BAR0 as the ECAM window of a separate PCI domain (`10000:`), and BAR2 and BAR4 as its memory windows. The VMD's vectors
+//! carry interrupts of the domain. Each access to a window becomes a request of a root complex. The VMD does not know the hierarchy.
 //!
-//! | region | what | becomes |
+//! | region | contents | requests |
 //! |---|---|---|
 //! | BAR0, CFGBAR | 1 MiB for each bus: bus, device, function, register (`PCIe 5.0 §7.2.2`) | CfgRd, CfgWr |
 //! | BAR2, MEMBAR1 | 64-bit, prefetchable | MRd, MWr at the same address |
-//! | BAR4, MEMBAR2 | 32-bit; its first 8 KiB are the MSI-X table and pending bits of the VMD itself | MRd, MWr behind them |
-//! | configuration space | of the VMD | |
+//! | BAR4, MEMBAR2 | 32-bit; its first 8 KiB are the VMD's own MSI-X table and Pending Bit Array | MRd, MWr after them |
+//! | configuration space | the VMD's own | |
 //!
-//! Layout and identity are what the driver of Linux expects (`drivers/pci/controller/vmd.c`); 8086:a77f is one of its devices
-//! that QEMU has no quirk for.
+//! Layout and identity match the Linux driver (`drivers/pci/controller/vmd.c`). 8086:a77f is one of its devices for which QEMU has
+//! no quirk.
 
 use crate::accesses::{Accesses, Answer};
 use crate::vfio_device::{self, Outcome, VfioDevice};
@@ -32,17 +31,17 @@ const IDENTITY: Identity = Identity {
     subsystem_vendor: 0x8086,
     subsystem: 0,
 };
-/// Registers 40h and 44h are zero: the domain has no restrictions. Capabilities begin after them.
+/// Registers 40h and 44h are zero, which means that the domain has no restrictions. Capabilities begin after them.
 const FIRST_CAPABILITY_DW: u16 = 0x50 / 4;
-/// Bytes of BAR4 that are the VMD's own: the windows of its children begin behind.
+/// Bytes of BAR4 that belong to the VMD; the memory window begins after them.
 pub const OWN_BYTES: u64 = 0x2000;
 const PENDING_AT: u32 = 0x1000;
-/// Bytes of CFGBAR for a bus.
+/// Bytes of CFGBAR per bus.
 const BUS_BYTES: u64 = 1 << 20;
-/// Position of the vector in the address to which devices of the domain write their interrupts.
+/// Bit position of the vector in the message address of devices in the domain.
 const VECTOR_SHIFT: u32 = 12;
 
-/// The region with the configuration space of all functions, as ECAM has it: BAR0.
+/// Region with the configuration space of all functions, as in ECAM: BAR0.
 pub const CFGBAR: usize = 0;
 /// BAR2.
 const MEMBAR1: usize = 2;
@@ -51,35 +50,35 @@ const MEMBAR2: usize = 4;
 /// Bytes of the VMD's own configuration space.
 const CONFIG_BYTES: u64 = 256;
 
-/// How large a VMD is.
+/// Sizes of a VMD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// Buses of the domain: a power of two, 32 to 256.
+    /// Number of buses of the domain: a power of two, 32 to 256.
     pub buses: u16,
-    /// Bytes of the 64-bit prefetchable window: a power of two, 1 MiB to 2^62.
+    /// Size of the 64-bit prefetchable window in bytes: a power of two, 1 MiB to 2^62.
     pub prefetchable_bytes: u64,
-    /// Bytes of the 32-bit window, with the 8 KiB of the VMD's own: a power of two, 1 MiB to 1 GiB.
+    /// Size of the 32-bit window in bytes, including the VMD's own 8 KiB: a power of two, 1 MiB to 1 GiB.
     pub memory_bytes: u64,
-    /// Vectors that interrupts of the domain are spread over: 2 to 128.
+    /// Number of vectors that interrupts of the domain are spread over: 2 to 128.
     pub vectors: u16,
 }
 
-/// Why a VMD cannot be that large.
+/// Error in a layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum LayoutError {
-    /// Buses.
-    #[error("{0} buses: legal are 32, 64, 128, 256")]
+    /// Illegal number of buses.
+    #[error("{0} buses, expected 32, 64, 128 or 256")]
     Buses(u16),
-    /// The 64-bit window.
-    #[error("a 64-bit window of {0} bytes: legal are powers of two, 1 MiB to 2^62")]
+    /// Illegal size of the 64-bit window.
+    #[error("a 64-bit window of {0} bytes, expected a power of two, 1 MiB to 2^62")]
     Prefetchable(u64),
-    /// The 32-bit window.
-    #[error("a 32-bit window of {0} bytes: legal are powers of two, 1 MiB to 1 GiB")]
+    /// Illegal size of the 32-bit window.
+    #[error("a 32-bit window of {0} bytes, expected a power of two, 1 MiB to 1 GiB")]
     Memory(u64),
-    /// Vectors.
-    #[error("{0} vectors: legal are 2 to 128")]
+    /// Illegal number of vectors.
+    #[error("{0} vectors, expected 2 to 128")]
     Vectors(u16),
-    /// The configuration space.
+    /// The configuration space cannot be built.
     #[error("{0}")]
     Config(#[from] BuildError),
 }
@@ -105,21 +104,21 @@ impl Layout {
     }
 }
 
-/// A VMD. `T` names an access of the virtual machine.
+/// A VMD. `T` identifies an access of the virtual machine.
 pub struct Vmd<T> {
     layout: Layout,
     space: ConfigSpace,
-    /// MSI-X table and pending bits. QEMU answers for them; what it does not is plain memory.
+    /// MSI-X table and Pending Bit Array. QEMU emulates them; other accesses here see plain memory.
     own: Vec<u8>,
-    /// The accesses that the hierarchy answers.
+    /// Accesses that the hierarchy answers.
     accesses: Accesses<T>,
 }
 
 impl<T> Vmd<T> {
-    /// A VMD as it is after reset.
+    /// Creates a VMD in its state after reset.
     ///
     /// # Errors
-    /// The layout is not legal.
+    /// If the layout is illegal.
     pub fn new(layout: Layout, payloads: PayloadPool) -> Result<Vmd<T>, LayoutError> {
         layout.check()?;
         let msix = MsixLayout { vectors: layout.vectors, table: (4, 0), pending: (4, PENDING_AT) };
@@ -211,7 +210,8 @@ impl<T> VfioDevice<T> for Vmd<T> {
 
     fn irqs(&mut self, _: IrqEvent) {}
 
-    /// The vector that the address of a message names. INTx has none, nor has a message to an address that the driver never gives.
+    /// Returns the vector in a message's address. INTx has none, and neither has a message to an address that the driver never
+    /// assigns.
     fn interrupt(&mut self, interrupt: &HostInterrupt) -> Option<(Irq, u32)> {
         let HostInterrupt::Message { address, .. } = *interrupt else { return None };
         let vector = (address.checked_sub(MSI_ADDRESS)? >> VECTOR_SHIFT) as u16;
@@ -237,7 +237,7 @@ fn config_byte(space: &ConfigSpace, at: usize) -> u8 {
 enum Target {
     /// An offset in CFGBAR.
     Function(u64),
-    /// An address of the domain.
+    /// An address in the domain.
     Memory(u64),
     /// The VMD's own part of BAR4.
     Own(usize),

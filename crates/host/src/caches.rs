@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Preparation of a simulated host's caches, for programs that measure. No real host offers it, so it is no part of
-//! the seam: such a program asks for it by [`HostOutput::Extension`](crate::HostOutput::Extension).
+//! Preparation of a simulated host's caches, for benchmark programs. A real host does not offer it, so it is not
+//! part of the seam: a program requests it by [`HostOutput::Extension`](crate::HostOutput::Extension).
 
 use tlp::Bdf;
 
 /// How caches and translation caches are prepared; the names are those of pcie-bench (SIGCOMM'18, section 4).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CachePreparation {
-    /// The host writes over much more memory than its caches hold: nothing of a benchmark's buffer is left in them.
+    /// The host writes much more memory than its caches hold, so that they contain no line of a benchmark's buffer.
     ThrashByHost,
-    /// The host's program writes these bytes, line by line.
+    /// The host program writes these bytes, line by line.
     WriteByHost {
         /// Address of the first byte.
         address: u64,
         /// Number of bytes.
         bytes: u64,
     },
-    /// The device writes these bytes by full lines, in order.
+    /// The device writes these bytes in full lines, in order.
     WriteByDevice {
         /// The function that writes.
         requester: Bdf,
@@ -24,10 +24,10 @@ pub enum CachePreparation {
         address: u64,
         /// Number of bytes.
         bytes: u64,
-        /// Number of passes over them.
+        /// Number of passes over the bytes.
         passes: u32,
     },
-    /// The device writes full lines at random places of these bytes, as many as they have lines.
+    /// The device writes full lines at random positions in these bytes, as many as the bytes contain.
     ThrashByDevice {
         /// The function that writes.
         requester: Bdf,
@@ -35,16 +35,16 @@ pub enum CachePreparation {
         address: u64,
         /// Number of bytes.
         bytes: u64,
-        /// Seed of the random places.
+        /// Seed of the random positions.
         seed: u64,
     },
-    /// The device reads and writes at these places, in order.
+    /// The device reads and writes at these addresses, in order.
     TransfersOfDevice {
         /// The function that reads and writes.
         requester: Bdf,
         /// Bytes of each transfer.
         bytes: u32,
-        /// The address of each, and whether it writes.
+        /// Address of each transfer, and whether it is a write.
         places: Vec<(u64, bool)>,
     },
 }

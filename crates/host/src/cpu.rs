@@ -20,9 +20,9 @@
 //! # Ok::<(), Box<dyn Error>>(())
 //! ```
 //!
-//! What holds for the operations of [`io`](device::io) holds here too: they are issued when their future is first
-//! polled, leave in that order, and a dropped future takes back what was not accepted yet. The program runs from the
-//! first poll on. This module never reads a clock and never starts a thread.
+//! Operations follow the rules of [`io`](device::io): they are issued when their future is first polled, and leave in
+//! that order. A dropped future withdraws an operation that was not accepted yet. The program runs from the first
+//! poll on. This module reads no clock and starts no thread.
 
 mod wait;
 
@@ -49,17 +49,18 @@ use std::rc::Rc;
 use tlp::message::{MessageCodes, UNLOCK};
 use tlp::{AtomicOp, Bdf, Data, Duration, MessageRouting, Payload, PayloadPool, Time};
 
-/// The most interrupts of one vector that are kept until the program waits for them; further ones merge with the
-/// last, as they do in a pending bit.
+/// Maximum number of interrupts of one vector that are kept until the program waits for them. Further ones merge with
+/// the last, as in a pending bit.
 pub const MAX_PENDING_INTERRUPTS: u32 = 1 << 16;
 
-/// The most messages of devices that are kept until the program takes them; further ones are lost, and counted.
+/// Maximum number of device messages that are kept until the program takes them. Further ones are dropped and
+/// counted.
 pub const MAX_PENDING_MESSAGES: usize = 1024;
 
-/// Bytes of the largest MMIO access; larger ones are split here, and none crosses such a boundary.
+/// Bytes of the largest MMIO access. Larger accesses are split at multiples of it.
 const ACCESS_BYTES: u64 = 4096;
 
-/// All outputs share one queue, and so leave in one order.
+/// All outputs share one queue, so they leave in one order.
 const OUTPUTS: usize = 0;
 
 impl Outgoing for HostOutput {
@@ -83,7 +84,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Takes an interrupt. The low half of an MSI's data is its vector here; interrupt wires arrive as messages.
+    /// Takes an interrupt. The low half of an MSI's data is its vector; interrupt wires arrive as messages.
     fn take_interrupt(&self, interrupt: HostInterrupt) {
         match interrupt {
             HostInterrupt::Message { data, .. } => wait::put(&self.vector(data as u16), ()),
@@ -101,29 +102,29 @@ impl Shared {
     }
 }
 
-/// A handle on everything that a host program may do. Clones are handles on the same program.
+/// A handle of a host program's operations. Clones are handles of the same program.
 #[derive(Clone)]
 pub struct Cpu {
     shared: Rc<Shared>,
 }
 
 impl Cpu {
-    /// Virtual time.
+    /// Returns the virtual time.
     pub fn now(&self) -> Time {
         self.shared.core.now()
     }
 
-    /// The memory of the host, which its devices reach by DMA.
+    /// Returns the memory of the host, which its devices access by DMA.
     pub fn memory(&self) -> &HostMemory {
         &self.shared.memory
     }
 
-    /// The pool of the program's payloads.
+    /// Returns the pool of the program's payloads.
     pub fn payloads(&self) -> &PayloadPool {
         &self.shared.core.pool
     }
 
-    /// Reads `len` bytes of device memory, one access for each 4 KiB of addresses, one after the other.
+    /// Reads `len` bytes of device memory, with one access per 4 KiB of addresses, one after the other.
     ///
     /// # Errors
     /// The first access that failed.
@@ -148,7 +149,7 @@ impl Cpu {
     /// Reads a little-endian DW of device memory.
     ///
     /// # Errors
-    /// Where the device did not answer with its bytes.
+    /// If the device did not answer with its bytes.
     pub async fn read_u32(&self, address: u64) -> Result<u32, HostError> {
         let bytes = self.read(address, 4).await?;
         Ok(u32::from_le_bytes(first_bytes(&bytes)?))
@@ -157,14 +158,14 @@ impl Cpu {
     /// Reads a little-endian QW of device memory.
     ///
     /// # Errors
-    /// Where the device did not answer with its bytes.
+    /// If the device did not answer with its bytes.
     pub async fn read_u64(&self, address: u64) -> Result<u64, HostError> {
         let bytes = self.read(address, 8).await?;
         Ok(u64::from_le_bytes(first_bytes(&bytes)?))
     }
 
-    /// Writes device memory, one access for each 4 KiB of addresses. Posted: ends when the host has accepted it, which
-    /// is before it arrives.
+    /// Writes device memory, with one access per 4 KiB of addresses. Posted: the future ends when the host has
+    /// accepted the write, before it arrives.
     ///
     /// # Errors
     /// `NoDevice` beyond 2^32 - 1 bytes. A write that fails later is not reported, as on a real host.
@@ -200,17 +201,17 @@ impl Cpu {
     /// Reads configuration register `register_dw`, a DW number from 0 to 1023.
     ///
     /// # Errors
-    /// Where the function did not answer.
+    /// If the function did not answer.
     pub async fn config_read(&self, function: Bdf, register_dw: u16) -> Result<u32, HostError> {
         let output = HostOutput::ConfigRead { id: HostReadId(0), function, register_dw, byte_enables: 0xf };
         Ok(u32::from_le_bytes(first_bytes(&self.bytes(output).await?)?))
     }
 
-    /// Writes configuration register `register_dw`, a DW number from 0 to 1023, where `byte_enables` (bits 3:0) say so,
-    /// and waits for the completion.
+    /// Writes configuration register `register_dw`, a DW number from 0 to 1023, with Byte Enables `byte_enables`
+    /// (bits 3:0), and waits for the completion.
     ///
     /// # Errors
-    /// Where the function did not answer.
+    /// If the function did not answer.
     pub async fn config_write(
         &self,
         function: Bdf,
@@ -226,7 +227,7 @@ impl Cpu {
     /// Reads `len` bytes of I/O space, 1 to 4 within one DW, as a little-endian value.
     ///
     /// # Errors
-    /// Where the device did not answer with its bytes; `NoDevice` too where they are not within one DW.
+    /// If the device did not answer with its bytes. `NoDevice` also if they are not within one DW.
     pub async fn io_read(&self, address: u32, len: u32) -> Result<u32, HostError> {
         let bytes = self.bytes(HostOutput::IoRead { id: HostReadId(0), address, len }).await?;
         let mut value = [0; 4];
@@ -246,11 +247,11 @@ impl Cpu {
         Ok(())
     }
 
-    /// Writes device memory by a deferrable write (DMWr), 1 to 128 bytes that do not cross 4 KiB, and waits for the
+    /// Writes device memory by a deferrable write (DMWr) of 1 to 128 bytes that do not cross 4 KiB, and waits for the
     /// completion.
     ///
     /// # Errors
-    /// `ConfigRetry` where the device defers it: the write is to be tried again. `NoDevice` where it is too long.
+    /// `ConfigRetry` if the device defers it: write again. `NoDevice` if it is too long.
     pub async fn write_deferrable(&self, address: u64, data: impl IntoData) -> Result<(), HostError> {
         let data = data.into_data(self.payloads()).ok_or(HostError::NoDevice)?;
         self.call(HostOutput::WriteDeferrable { id: HostReadId(0), address, data }).await?;
@@ -260,7 +261,7 @@ impl Cpu {
     /// Adds to a value in device memory; returns the value before.
     ///
     /// # Errors
-    /// Where the device did not answer with its bytes.
+    /// If the device did not answer with its bytes.
     pub async fn fetch_add<V: FetchValue>(&self, address: u64, value: V) -> Result<V, HostError> {
         self.atomic(address, AtomicOp::FetchAdd, &[value]).await
     }
@@ -268,15 +269,15 @@ impl Cpu {
     /// Stores a value in device memory; returns the value before.
     ///
     /// # Errors
-    /// Where the device did not answer with its bytes.
+    /// If the device did not answer with its bytes.
     pub async fn swap<V: FetchValue>(&self, address: u64, value: V) -> Result<V, HostError> {
         self.atomic(address, AtomicOp::Swap, &[value]).await
     }
 
-    /// Stores `value` in device memory if `compare` is there; returns the value before.
+    /// Stores `value` in device memory if the current value equals `compare`. Returns the value before.
     ///
     /// # Errors
-    /// Where the device did not answer with its bytes.
+    /// If the device did not answer with its bytes.
     pub async fn compare_swap<V: AtomicValue>(
         &self,
         address: u64,
@@ -297,74 +298,75 @@ impl Cpu {
         if bytes.len() == V::BYTES { Ok(V::load(&bytes)) } else { Err(HostError::BadCompletion) }
     }
 
-    /// Reads device memory and locks the path to it (MRdLk, `PCIe 5.0 §6.5`), until [`unlock`](Self::unlock): 1 to 4096
-    /// bytes that do not cross 4 KiB. Only legacy endpoints answer with data.
+    /// Reads device memory and locks the path to it (MRdLk, `PCIe 5.0 §6.5`) until [`unlock`](Self::unlock). Reads 1
+    /// to 4096 bytes that do not cross 4 KiB. Only legacy endpoints answer with data.
     ///
     /// # Errors
-    /// Where the device did not answer with its bytes; then nothing is locked (`PCIe 5.0 §6.5.2`).
+    /// If the device did not answer with its bytes. The path is then not locked (`PCIe 5.0 §6.5.2`).
     pub async fn read_locked(&self, address: u64, len: u32) -> Result<Payload, HostError> {
         self.bytes(HostOutput::MmioRead { id: HostReadId(0), address, len, locked: true }).await
     }
 
-    /// Ends a locked sequence: an Unlock message goes down every link.
+    /// Ends a locked sequence: sends an Unlock message down every link.
     pub async fn unlock(&self) {
         self.send_message(Bdf::default(), OutMessage::new(MessageRouting::Broadcast, UNLOCK)).await;
     }
 
-    /// Sends a message. Its routing says where to; `toward` matters for a local one alone, which goes down the link
-    /// to that function. Ends when the host has accepted it. A message to nowhere is counted by the root complex.
+    /// Sends a message. The routing selects the destination; `toward` is used only for local messages, which go down
+    /// the link to that function. The future ends when the host has accepted the message. The root complex counts
+    /// messages without a destination.
     pub async fn send_message(&self, toward: Bdf, message: OutMessage) {
         self.post(HostOutput::Message { toward, message }).await;
     }
 
-    /// Asks the model of this host for something that is no part of the seam, such as a
-    /// [`CachePreparation`](crate::caches::CachePreparation). It is done after everything that this program has
+    /// Sends a request outside of the seam to this host's model, such as a
+    /// [`CachePreparation`](crate::caches::CachePreparation). It is executed after everything that this program has
     /// issued before, and takes no simulated time.
     pub async fn extension(&self, request: impl Any) {
         self.post(HostOutput::Extension(Box::new(request))).await;
     }
 
-    /// Lets messages of these codes come to [`next_message`](Self::next_message) from now on, besides those of
-    /// interrupt wires, PME_TO_Ack and Vendor_Defined Type 1; any other message of a device is an Unsupported Request
-    /// of the root port (`PCIe 5.0 §2.3.1`).
+    /// Delivers messages of these codes to [`next_message`](Self::next_message) from now on, in addition to interrupt
+    /// wires, PME_TO_Ack and Vendor_Defined Type 1. Any other message of a device is an Unsupported Request of the
+    /// root port (`PCIe 5.0 §2.3.1`).
     pub async fn take_messages(&self, codes: MessageCodes) {
         self.post(HostOutput::TakeMessages(codes)).await;
     }
 
-    /// Takes the next message that a device has sent to the root complex; waits while there is none. Up to
-    /// [`MAX_PENDING_MESSAGES`] are kept; see [`messages_lost`](Self::messages_lost).
+    /// Takes the next message that a device has sent to the root complex; waits if the queue is empty. Up to
+    /// [`MAX_PENDING_MESSAGES`] messages are kept; see [`messages_lost`](Self::messages_lost).
     pub fn next_message(&self) -> MessageFuture {
         Arrival::in_mail(&self.shared.mail)
     }
 
-    /// The number of messages that were lost, since nobody took them.
+    /// Returns the number of messages that were dropped because too many were pending.
     pub fn messages_lost(&self) -> u64 {
         self.shared.mail.borrow().lost
     }
 
-    /// Waits for an interrupt of `vector`: an MSI or MSI-X with it in the low half of its data. One that came before
-    /// is not lost: each ends one wait, up to [`MAX_PENDING_INTERRUPTS`].
+    /// Waits for an interrupt of `vector`: an MSI or MSI-X with this number in the low half of its data. An earlier
+    /// interrupt is not lost: each ends one wait, up to [`MAX_PENDING_INTERRUPTS`].
     pub fn interrupt(&self, vector: u16) -> InterruptFuture {
         Arrival::in_mail(&self.shared.vector(vector))
     }
 
-    /// Forgets interrupts of `vector` that came and were not waited for, as the vector is to have another owner.
+    /// Forgets pending interrupts of `vector`, for a new owner of the vector.
     pub fn forget_interrupts(&self, vector: u16) {
         self.shared.vector(vector).borrow_mut().items.clear();
     }
 
-    /// Waits for `duration` from now on.
+    /// Waits for `duration`.
     pub fn sleep(&self, duration: Duration) -> Sleep {
         self.sleep_until(self.now() + duration)
     }
 
-    /// Waits until `time`; `Time::MAX` is never.
+    /// Waits until `time`; `Time::MAX` means for ever.
     pub fn sleep_until(&self, time: Time) -> Sleep {
         self.shared.core.sleep_until(time)
     }
 
-    /// Starts a task beside this one; it is first polled when all that are ready now have had their turn, and dropped
-    /// when the program ends. Refused beyond [`MAX_TASKS`], which the handle tells.
+    /// Starts a task. It is first polled after all tasks that are ready now, and dropped when the program ends. The
+    /// handle returns an error if there are already [`MAX_TASKS`] tasks.
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
@@ -373,8 +375,7 @@ impl Cpu {
         self.shared.core.exec.spawn(future)
     }
 
-    /// Sets on whose behalf the calling task runs from now on, as do those that it spawns: an error that concerns it
-    /// alone names `whom`.
+    /// Labels the calling task, and tasks that it spawns later, with `whom`. Errors of such a task name `whom`.
     pub fn act_for(&self, whom: &str) {
         self.shared.core.exec.set_label(whom);
     }
@@ -401,13 +402,13 @@ impl Cpu {
     }
 }
 
-/// The input of an MSI to a program that waits for interrupts of `vector`: for tests that drive one.
+/// Returns the input of an MSI for a program that waits for interrupts of `vector`. For tests.
 pub fn msi(vector: u16) -> HostInput {
     let (requester, address) = (Bdf::default(), MSI_ADDRESS);
     HostInput::Interrupt(HostInterrupt::Message { requester, address, data: vector.into() })
 }
 
-/// The number of the `len` bytes from `address` on that the first access covers.
+/// Number of bytes that the first access covers, of `len` bytes from `address`.
 fn first_piece(address: u64, len: u64) -> u64 {
     len.min(ACCESS_BYTES - address % ACCESS_BYTES)
 }
@@ -416,13 +417,13 @@ fn first_bytes<const N: usize>(bytes: &[u8]) -> Result<[u8; N], HostError> {
     bytes.first_chunk().copied().ok_or(HostError::BadCompletion)
 }
 
-/// A [`HostProgram`] made of an `async` function.
+/// A [`HostProgram`] that runs an `async` function.
 pub struct AsyncProgram {
     shared: Rc<Shared>,
 }
 
 impl AsyncProgram {
-    /// A program that runs the future of `start` and ends with it; tasks that it started are dropped then.
+    /// Returns a program that runs the future of `start` and ends with it. Its other tasks are then dropped.
     pub fn new<F, Fut, E>(memory: HostMemory, start: F) -> AsyncProgram
     where
         F: FnOnce(Cpu) -> Fut,
@@ -432,7 +433,7 @@ impl AsyncProgram {
         AsyncProgram::with_pool(PayloadPool::new(), memory, start)
     }
 
-    /// Like [`new`](Self::new), with a payload pool that others use too.
+    /// Like [`new`](Self::new), with a shared payload pool.
     pub fn with_pool<F, Fut, E>(pool: PayloadPool, memory: HostMemory, start: F) -> AsyncProgram
     where
         F: FnOnce(Cpu) -> Fut,
@@ -455,7 +456,7 @@ impl AsyncProgram {
         AsyncProgram { shared }
     }
 
-    /// Runs tasks until all wait. A program that spins fails.
+    /// Runs tasks until all of them wait. A program that spins fails.
     fn run(&self) {
         self.shared.core.exec.run();
         if let Some(who) = self.shared.core.exec.spinning() {
@@ -519,7 +520,7 @@ impl HostProgram for AsyncProgram {
 
 impl Drop for AsyncProgram {
     fn drop(&mut self) {
-        // Breaks the cycle of tasks that hold handles on what holds the tasks.
+        // Breaks the reference cycle between the tasks and their owner.
         self.shared.core.exec.close();
     }
 }

@@ -8,7 +8,7 @@ use exec::SpawnError;
 use std::fmt::Display;
 use thiserror::Error;
 
-/// Why a driver, or the host's own software, has failed.
+/// Reason why a driver, or the host's own software, has failed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum DriverError {
     /// A request to a device has failed.
@@ -37,7 +37,7 @@ pub enum DriverError {
         /// The error there.
         error: Box<DriverError>,
     },
-    /// The device does not do what its driver expects.
+    /// The device does not behave as its driver expects.
     #[error("{0}")]
     Unexpected(String),
 }

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What firmware does before a driver may run, as host code: finds functions, gives their BARs addresses, sets up their
-//! PCI Express and interrupt capabilities, and enables them (`PCIe 5.0 §7.5`, §6.1).
+//! Firmware as host code: finds functions, assigns addresses to their BARs, sets up their PCI Express and interrupt
+//! capabilities, and enables them (`PCIe 5.0 §7.5`, §6.1).
 //!
-//! [`enumerate_host`] does it for a whole tree of bridges by the [`Policy`] of a [`HostMap`], and returns the [`System`];
-//! [`rescan`] does it again below one slot.
+//! [`enumerate_host`] does this for a whole tree of bridges by the [`Policy`] of a [`HostMap`], and returns the
+//! [`System`]. [`rescan`] repeats it below one slot.
 //!
-//! The order of its work: functions and bus numbers, depth first, with the sizes of what each needs (`scan`,
-//! `sizing`); addresses, from the leaves up and down again (`windows`); then, function by function, BARs and windows
-//! (`program`), sizes, tags and reporting (`settings`), Command; interrupts (`interrupts`); and last virtual
-//! functions (`virtual_functions`).
+//! The steps are:
 //!
-//! All of it goes by real configuration requests, which take their time on the fabric and show in captures. Never
-//! knows the fabric: it is told where the windows of root ports lie.
+//! 1. Find functions, assign bus numbers depth first, and measure what each function needs (`scan`, `sizing`).
+//! 2. Assign addresses, from the leaves up and down again (`windows`).
+//! 3. Function by function: write BARs and windows (`program`), set sizes, tags and reporting (`settings`), write
+//!    Command.
+//! 4. Assign interrupts (`interrupts`).
+//! 5. Enable virtual functions (`virtual_functions`).
+//!
+//! All accesses are real configuration requests, which take time on the fabric and appear in captures. The windows of
+//! the root ports are part of the [`HostMap`].
 
 mod error;
 mod host_map;
@@ -46,22 +50,23 @@ use tlp::{Bdf, Duration};
 
 pub use crate::program::MSI_ADDRESS;
 
-/// The first interrupt vector handed out: those below are the processor's own on x86 (Intel SDM vol. 3, §6.2).
+/// The first interrupt vector that is assigned. Lower vectors belong to the processor on x86 (Intel SDM vol. 3, §6.2).
 pub const FIRST_VECTOR: u16 = 32;
-/// How long firmware waits before it tries a function again that answered CRS.
+/// Pause before firmware accesses a function again that answered CRS.
 pub const RETRY_PAUSE: Duration = Duration::from_ms(10);
-/// Tries of a function that answers CRS: one second in all, as `PCIe 5.0 §6.6.1` grants a function after reset.
+/// Maximum number of tries of a function that answers CRS: one second in total, which `PCIe 5.0 §6.6.1` grants a
+/// function after reset.
 pub const MAX_TRIES: u32 = 100;
 
-/// The most functions of a device without ARI (`PCIe 5.0 §7.5.1.1.9`).
+/// Maximum number of functions of a device without ARI (`PCIe 5.0 §7.5.1.1.9`).
 const FUNCTIONS: u8 = 8;
-/// The most capabilities that fit between 40h and FFh, a DW each: longer lists are loops.
+/// Maximum number of capabilities between 40h and FFh, one DW each. A longer list is a loop.
 const MAX_CAPABILITIES: usize = 48;
-/// DWs of a configuration space.
+/// Number of DWs of a configuration space.
 const REGISTERS: u16 = 1024;
 /// All four bytes of a register.
 const ALL_BYTES: u8 = 0xf;
-/// The low two bytes of a register: Command, Device Control, Link Control, leaving their status halves alone.
+/// The low two bytes of a register: Command, Device Control, Link Control. Their status halves are not written.
 const LOW_HALF: u8 = 0b0011;
 
 /// A range of addresses.
@@ -74,7 +79,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// True where all `size` bytes from `address` on lie in it.
+    /// True if all `size` bytes from `address` lie in the window.
     const fn holds(&self, address: u64, size: u64) -> bool {
         address >= self.base && size <= self.size && address - self.base <= self.size - size
     }
@@ -93,15 +98,15 @@ pub struct FoundFunction {
     pub device: u16,
     /// Class Code, 24 bits.
     pub class: u32,
-    /// Its memory BARs by number; a 64-bit one has its lower number.
+    /// Memory BARs by number; a 64-bit BAR has the number of its lower half.
     pub bars: [Option<FoundBar>; 6],
-    /// Its I/O BARs by number.
+    /// I/O BARs by number.
     pub io_bars: [Option<FoundBar>; 6],
-    /// DW number of its PCI Express capability.
+    /// DW number of the PCI Express capability.
     pub pcie: Option<u16>,
-    /// Its first interrupt vector among all of the host.
+    /// The function's first interrupt vector among those of the host.
     pub vector_base: u16,
-    /// The number of vectors that it was given by MSI or MSI-X.
+    /// Number of MSI or MSI-X vectors assigned to it.
     pub vectors: u16,
 }
 
@@ -115,18 +120,18 @@ pub struct FoundBar {
 }
 
 impl FoundFunction {
-    /// Address of the byte `offset` of BAR `bar`.
+    /// Returns the address of byte `offset` of BAR `bar`.
     ///
     /// # Errors
-    /// There is no such BAR, or `offset` lies beyond it.
+    /// There is no such BAR, or `offset` is beyond its end.
     pub fn address(&self, bar: impl Into<BarIndex>, offset: u64) -> Result<u64, BarError> {
         self.place(false, &self.bars, bar.into(), offset)
     }
 
-    /// I/O address of the byte `offset` of I/O BAR `bar`.
+    /// Returns the I/O address of byte `offset` of I/O BAR `bar`.
     ///
     /// # Errors
-    /// There is no such BAR, or `offset` lies beyond it.
+    /// There is no such BAR, or `offset` is beyond its end.
     pub fn io_address(&self, bar: impl Into<BarIndex>, offset: u32) -> Result<u32, BarError> {
         // I/O space ends at 64 KiB.
         self.place(true, &self.io_bars, bar.into(), offset.into()).map(|address| address as u32)
@@ -148,8 +153,8 @@ impl FoundFunction {
         }
     }
 
-    /// Lets the function send AtomicOps: sets AtomicOp Requester Enable (`PCIe 5.0 §7.5.3.16`), as its driver does
-    /// once it knows that the root complex completes them.
+    /// Allows the function to send AtomicOps: sets AtomicOp Requester Enable (`PCIe 5.0 §7.5.3.16`). A driver does this
+    /// if the root complex completes AtomicOps.
     ///
     /// # Errors
     /// The function has no PCI Express capability, or does not answer.
@@ -159,7 +164,7 @@ impl FoundFunction {
         config.change(at + pcie::DEVICE_CONTROL_2, 0, device_control_2::ATOMIC_REQUESTER).await
     }
 
-    /// The number among all vectors of the host of this function's vector `index`.
+    /// Returns the host's number of this function's vector `index`.
     pub fn vector(&self, index: u16) -> u16 {
         self.vector_base + index
     }
@@ -171,7 +176,7 @@ impl fmt::Display for FoundFunction {
     }
 }
 
-/// Configuration space of one function, over the wire.
+/// Configuration space of one function, accessed by requests.
 #[derive(Clone, Copy)]
 struct Config<'a> {
     cpu: &'a Cpu,
@@ -190,19 +195,19 @@ impl Config<'_> {
         done.map_err(|e| self.error("write", register_dw, e))
     }
 
-    /// Clears and sets bits of the low half of a register.
+    /// Clears and sets bits in the low half of a register.
     async fn change(&self, register_dw: u16, clear: u32, set: u32) -> Result<(), FirmwareError> {
         let before = self.read(register_dw).await?;
         self.write(register_dw, LOW_HALF, before & !clear | set).await
     }
 
-    /// Checks a register number: a capability may claim to reach beyond the end.
+    /// Checks a register number: a broken capability may extend beyond the end.
     fn check(&self, register_dw: u16) -> Result<(), FirmwareError> {
         if register_dw < REGISTERS {
             return Ok(());
         }
         Err(format!(
-            "function {}: a capability reaches register {:#x}: legal are 0 to 0xffc",
+            "function {}: a capability reaches register {:#x}, expected 0 to 0xffc",
             self.bdf,
             register_dw * 4
         )
@@ -222,13 +227,13 @@ impl Config<'_> {
         FirmwareError { text, kind }
     }
 
-    /// Device ID and Vendor ID; `None` where there is no function.
+    /// Returns Device ID and Vendor ID; `None` if there is no function.
     async fn id(&self) -> Result<Option<u32>, FirmwareError> {
         use HostError::{Completion, ConfigRetry, NoDevice};
         for _ in 0..MAX_TRIES {
             match self.cpu.config_read(self.bdf, header::ID).await {
                 Ok(id) if id & 0xffff == 0xffff => return Ok(None),
-                // CRS as CRS Software Visibility shows it. A function with Vendor ID 0001h has another Device ID.
+                // CRS, as CRS Software Visibility reports it. A function with Vendor ID 0001h has another Device ID.
                 Ok(header::NOT_READY) => self.cpu.sleep(RETRY_PAUSE).await,
                 Ok(id) => return Ok(Some(id)),
                 Err(NoDevice | Completion(CompletionError::UnsupportedRequest)) => return Ok(None),

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The host above a root complex.
 //!
-//! - [`HostProgram`]: the program above the root complex: it issues accesses, takes interrupts, and wakes by itself;
-//! - [`cpu`]: a host program as straight-line `async` code;
-//! - [`firmware`]: finds and enables the functions below the root ports, as such code;
-//! - [`memory`]: the memory that host programs and devices share;
-//! - [`os`]: the operating system: boot, drivers, hot-plug;
-//! - [`caches`]: preparation of a simulated host's caches, for programs that measure.
+//! - [`HostProgram`]: the program above the root complex, which issues accesses, takes interrupts, and has timers.
+//! - [`cpu`]: a host program as straight-line `async` code.
+//! - [`firmware`]: such a program that finds and enables the functions below the root ports.
+//! - [`memory`]: the memory that host programs and devices share.
+//! - [`os`]: the operating system: boot, drivers, hot-plug.
+//! - [`caches`]: preparation of a simulated host's caches, for benchmark programs.
 //!
-//! This crate never reads a clock, never does I/O, and knows no fabric.
+//! This crate never reads a clock, never does I/O, and does not depend on the fabric.
 
 pub mod caches;
 pub mod cpu;

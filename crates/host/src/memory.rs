@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The memory that host programs and devices share: a [`Memory`] holds it, [`HostMemory`] is the handle on it of
+//! Memory that host programs and devices share: [`Memory`] stores it, [`HostMemory`] is a handle of it for
 //! programs, drivers and root complexes.
 
 mod allocator;
@@ -12,20 +12,20 @@ use std::rc::Rc;
 use thiserror::Error;
 use tlp::{AtomicOp, Bdf, Payload, PayloadPool};
 
-/// The highest end of low memory of [`HostMemory::new`]: the fixed addresses of x86 boards begin there. Windows of
-/// devices lie behind it, as [`HostMap`](crate::firmware::HostMap) says; its default is for 2 GiB.
+/// The highest end of low memory for [`HostMemory::new`]. The fixed addresses of x86 boards start there. Device
+/// windows are above low memory according to [`HostMap`](crate::firmware::HostMap); its default assumes 2 GiB.
 pub const LOW_END: u64 = 0xfec0_0000;
-/// Begin of high memory, 4 GiB.
+/// Start of high memory, 4 GiB.
 pub const HIGH_START: u64 = 4 << 30;
 /// Largest size of high memory, 1 TiB.
 pub const MAX_HIGH_BYTES: u64 = 1 << 40;
 
-/// An access to addresses that are not all memory.
+/// Error: an access to addresses that are not all memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutOfRange {
-    /// Address of its first byte.
+    /// Address of the first byte.
     pub address: u64,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub len: u64,
     /// The addresses that are memory.
     pub ranges: Vec<Range<u64>>,
@@ -44,111 +44,112 @@ impl fmt::Display for OutOfRange {
 
 impl std::error::Error for OutOfRange {}
 
-/// Why memory cannot be made, handed out or taken back.
+/// Reason why memory cannot be created, allocated or freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum MemoryError {
-    /// The size of low memory is not legal, in bytes.
-    #[error("{0} bytes of low memory: legal are 0 to {LOW_END}, in multiples of {PAGE_BYTES}")]
+    /// The size of low memory is illegal, in bytes.
+    #[error("{0} bytes of low memory, expected 0 to {LOW_END}, in multiples of {PAGE_BYTES}")]
     LowSize(u64),
-    /// The size of high memory is not legal, in bytes.
-    #[error("{0} bytes of high memory: legal are 0 to {MAX_HIGH_BYTES}, in multiples of {PAGE_BYTES}")]
+    /// The size of high memory is illegal, in bytes.
+    #[error("{0} bytes of high memory, expected 0 to {MAX_HIGH_BYTES}, in multiples of {PAGE_BYTES}")]
     HighSize(u64),
-    /// The alignment is no power of two, or more than 2^40.
-    #[error("alignment {0}: legal are powers of two from 1 to 2^40")]
+    /// The alignment is not a power of two, or is more than 2^40.
+    #[error("alignment {0}, expected powers of two from 1 to 2^40")]
     Alignment(u64),
-    /// Not enough memory is left: bytes asked for, and bytes left where they were asked for.
-    #[error("{0} bytes asked for, and {1} are left")]
+    /// Not enough memory is left: bytes requested, and bytes left in that part of memory.
+    #[error("{0} bytes requested, but {1} are left")]
     Exhausted(u64, u64),
-    /// The address given back is not handed out.
-    #[error("{0:#x} given back: it is not the address of memory that is handed out")]
+    /// The address to free is not allocated.
+    #[error("{0:#x} is not an allocated address and cannot be freed")]
     NotAllocated(u64),
-    /// The owner of this memory hands none of it out.
-    #[error("memory asked for: what this host has is handed out by its owner alone")]
+    /// The owner of this memory does not allow allocations.
+    #[error("memory requested: only the owner of this host's memory can allocate it")]
     NotHandedOut,
 }
 
-/// The part of memory in which an allocation is to be.
+/// The part of memory for an allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// Below 4 GiB.
     Low,
-    /// From 4 GiB on.
+    /// From 4 GiB.
     High,
 }
 
-/// A DMA of a device, for the check whether it is allowed.
+/// A DMA of a device, for a permission check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct DmaAccess {
-    /// The function that asks.
+    /// The requesting function.
     pub requester: Bdf,
     /// Address of the first byte.
     pub address: u64,
     /// Bytes, 1 to 4096, within 4 KiB.
     pub len: u32,
-    /// True where it changes memory: a write, a deferrable write or an AtomicOp.
+    /// True if it changes memory: a write, a deferrable write or an AtomicOp.
     pub writes: bool,
 }
 
 impl DmaAccess {
-    /// A DMA of `requester` to the `len` bytes from `address` on.
+    /// Returns a DMA of `requester` to the `len` bytes from `address`.
     pub const fn new(requester: Bdf, address: u64, len: u32, writes: bool) -> DmaAccess {
         DmaAccess { requester, address, len, writes }
     }
 }
 
-/// The memory of a host: [`HostMemory::new`] makes pages of its own; memory that is mapped from elsewhere, such as
-/// that of a guest, is another implementation. Contents only: the host model says how long an access takes.
+/// The memory of a host. [`HostMemory::new`] creates its own pages; memory mapped from elsewhere, such as a
+/// guest's, is another implementation. It has contents only; the host model decides how long an access takes.
 ///
-/// One thread uses it; its contents and ranges may also change at any time for other reasons than these calls.
+/// One thread uses it, but contents and ranges may also change at any time for other reasons.
 pub trait Memory {
-    /// The ranges of addresses that are memory, for error messages and sizes.
+    /// Returns the address ranges that are memory, for error messages and sizes.
     fn ranges(&self) -> Vec<Range<u64>>;
 
-    /// True where all `len` bytes from `address` on are memory.
+    /// True if all `len` bytes from `address` are memory.
     fn contains(&self, address: u64, len: usize) -> bool;
 
-    /// True where a DMA is allowed. One that is refused is treated as one to addresses that are not memory: answered
-    /// with Unsupported Request, or dropped and logged as that where it is posted (`PCIe 5.0 §2.3.1`).
+    /// True if a DMA is allowed. A rejected DMA is treated like one to addresses that are not memory: it is
+    /// answered with Unsupported Request, or if posted, dropped and logged as such (`PCIe 5.0 §2.3.1`).
     fn lets_dma(&self, dma: &DmaAccess) -> bool {
         self.contains(dma.address, dma.len as usize)
     }
 
-    /// Reads bytes; false where not all of them are memory, or can be read.
+    /// Reads bytes. Returns false if some of them are not readable memory.
     fn read(&self, address: u64, to: &mut [u8]) -> bool;
 
-    /// Writes bytes; false where not all of them are memory, or can be written, and then none is.
+    /// Writes bytes. Returns false, and writes nothing, if some of them are not writable memory.
     fn write(&self, address: u64, from: &[u8]) -> bool;
 
-    /// Carries out an AtomicOp as one access, and puts the value before into `old`, which has an operand's length.
-    /// False where not all of it is memory, or can be changed.
+    /// Executes an AtomicOp as one access, and stores the value before in `old`, which has an operand's length.
+    /// Returns false if some bytes are not writable memory.
     fn operate(&self, address: u64, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
         self.read(address, old) && write_result(op, operands, old, |new| self.write(address, new))
     }
 
-    /// Whether a read or an AtomicOp that has just failed was asked for elsewhere: then it is tried again, until it succeeds or fails.
+    /// True if a read or an AtomicOp that has just failed was requested elsewhere. It is then retried until it
+    /// succeeds or fails.
     fn awaits(&self) -> bool {
         false
     }
 
-    /// Hands out memory that nobody else has; `align` is a power of two.
+    /// Allocates memory; `align` is a power of two.
     ///
     /// # Errors
-    /// Where not enough is left, or none is handed out here.
+    /// If not enough memory is left, or none can be allocated here.
     fn alloc(&self, place: Place, len: u64, align: u64) -> Result<u64, MemoryError> {
         let _ = (place, len, align);
         Err(MemoryError::NotHandedOut)
     }
 
-    /// Takes memory back; false where `address` is not handed out.
+    /// Frees memory. Returns false if `address` is not allocated.
     fn free(&self, address: u64) -> bool {
         let _ = address;
         false
     }
 }
 
-/// Carries out an AtomicOp on `old` by a write, for memory that knows only reads and writes.
+/// Executes an AtomicOp on `old` by a write, for memory with only reads and writes.
 pub fn write_result(op: AtomicOp, operands: &[u8], old: &[u8], write: impl FnOnce(&[u8]) -> bool) -> bool {
     let mut new = [0; 16];
     let new = &mut new[..old.len().min(16)];
@@ -156,13 +157,13 @@ pub fn write_result(op: AtomicOp, operands: &[u8], old: &[u8], write: impl FnOnc
     write(new)
 }
 
-/// A handle on the memory of a host; clones are handles on the same memory.
+/// A handle of a host's memory; clones are handles of the same memory.
 #[derive(Clone)]
 pub struct HostMemory {
     held: Held,
 }
 
-/// Our own pages by their type, as each DMA asks them: no dynamic call.
+/// Own pages have a separate variant, as each DMA uses them: no dynamic call.
 #[derive(Clone)]
 enum Held {
     Pages(Rc<Pages>),
@@ -170,15 +171,16 @@ enum Held {
 }
 
 impl HostMemory {
-    /// Memory at `0..low_bytes` and from 4 GiB on at `4 GiB..4 GiB + high_bytes`: zero at first, made page by page when written.
+    /// Returns memory at `0..low_bytes` and at `4 GiB..4 GiB + high_bytes`. It is zero at first; pages are created
+    /// when written.
     ///
     /// # Errors
-    /// Where a size is not a multiple of 4 KiB, `low_bytes` is more than [`LOW_END`], or `high_bytes` more than 1 TiB.
+    /// If a size is not a multiple of 4 KiB, `low_bytes` is more than [`LOW_END`], or `high_bytes` more than 1 TiB.
     pub fn new(low_bytes: u64, high_bytes: u64) -> Result<HostMemory, MemoryError> {
         Ok(HostMemory { held: Held::Pages(Rc::new(Pages::new(low_bytes, high_bytes)?)) })
     }
 
-    /// A handle on memory of another kind.
+    /// Returns a handle of memory of another kind.
     pub fn of(memory: impl Memory + 'static) -> HostMemory {
         HostMemory { held: Held::Elsewhere(Rc::new(memory)) }
     }
@@ -190,17 +192,17 @@ impl HostMemory {
         }
     }
 
-    /// Bytes of memory.
+    /// Returns the size of memory in bytes.
     pub fn size(&self) -> u64 {
         self.memory().ranges().iter().map(|range| range.end - range.start).sum()
     }
 
-    /// True where all `len` bytes from `address` on are memory.
+    /// True if all `len` bytes from `address` are memory.
     pub fn contains(&self, address: u64, len: usize) -> bool {
         self.memory().contains(address, len)
     }
 
-    /// True where these bytes lie in pages of its own, which any DMA may reach.
+    /// True if these bytes are in riser's own pages, which any DMA may access.
     #[inline]
     pub fn has_page(&self, address: u64, len: u32) -> bool {
         match &self.held {
@@ -209,7 +211,7 @@ impl HostMemory {
         }
     }
 
-    /// True where a DMA is allowed: see [`Memory::lets_dma`].
+    /// True if a DMA is allowed: see [`Memory::lets_dma`].
     pub fn lets_dma(&self, dma: &DmaAccess) -> bool {
         match &self.held {
             Held::Pages(pages) => pages.lets_dma(dma),
@@ -217,33 +219,33 @@ impl HostMemory {
         }
     }
 
-    /// Whether what has just failed is to be tried again: see [`Memory::awaits`].
+    /// True if the access that has just failed must be retried: see [`Memory::awaits`].
     pub fn awaits(&self) -> bool {
         self.memory().awaits()
     }
 
-    /// Reads.
+    /// Reads memory into `to`.
     ///
     /// # Errors
-    /// Where not all bytes are memory; the contents of `to` are undefined then.
+    /// If not all bytes are memory; the contents of `to` are then undefined.
     pub fn read(&self, address: u64, to: &mut [u8]) -> Result<(), OutOfRange> {
         if self.memory().read(address, to) { Ok(()) } else { Err(self.out_of_range(address, to.len())) }
     }
 
-    /// Writes.
+    /// Writes `from` to memory.
     ///
     /// # Errors
-    /// Where not all bytes are memory; none is written then.
+    /// If not all bytes are memory; the others are not written either.
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), OutOfRange> {
         if self.memory().write(address, from) { Ok(()) } else { Err(self.out_of_range(address, from.len())) }
     }
 
-    /// `len` bytes from `address` on, as a payload of `pool`.
+    /// Returns `len` bytes from `address` as a payload of `pool`.
     ///
     /// # Errors
-    /// Where not all bytes are memory.
+    /// If not all bytes are memory.
     pub fn payload(&self, pool: &PayloadPool, address: u64, len: usize) -> Result<Payload, OutOfRange> {
-        // Checked before space is made for them.
+        // Checked before space is allocated.
         let mut is_memory = self.contains(address, len);
         if !is_memory {
             return Err(self.out_of_range(address, len));
@@ -252,10 +254,10 @@ impl HostMemory {
         if is_memory { Ok(payload) } else { Err(self.out_of_range(address, len)) }
     }
 
-    /// Carries out an AtomicOp; returns the value before, of `len` bytes, as a payload of `pool`.
+    /// Executes an AtomicOp. Returns the value before, of `len` bytes, as a payload of `pool`.
     ///
     /// # Errors
-    /// Where not all of it is memory that can be changed.
+    /// If some bytes are not writable memory.
     pub fn operate(
         &self,
         pool: &PayloadPool,
@@ -273,11 +275,11 @@ impl HostMemory {
         OutOfRange { address, len: len as u64, ranges: self.memory().ranges() }
     }
 
-    /// Hands out memory that nobody else has: low, or high where not enough low memory is left. [`free`](Self::free)
-    /// gives it back. Memory given back is handed out first, with the contents that its last owner left.
+    /// Allocates low memory, or high memory if not enough low memory is left. [`free`](Self::free) returns it.
+    /// Freed memory is reused first, with its old contents.
     ///
     /// # Errors
-    /// Where not enough of either is left, or `align` is not a power of two.
+    /// If not enough of either is left, or `align` is not a power of two.
     pub fn alloc(&self, len: u64, align: u64) -> Result<u64, MemoryError> {
         self.alloc_low(len, align).or_else(|error| match error {
             MemoryError::Exhausted(..) => self.alloc_high(len, align),
@@ -285,29 +287,29 @@ impl HostMemory {
         })
     }
 
-    /// Memory below 4 GiB that nobody else has: for devices that know only 32 address bits.
+    /// Allocates memory below 4 GiB, for devices with only 32 address bits.
     ///
     /// # Errors
-    /// Where not enough is left, or `align` is not a power of two.
+    /// If not enough is left, or `align` is not a power of two.
     pub fn alloc_low(&self, len: u64, align: u64) -> Result<u64, MemoryError> {
         check_alignment(align)?;
         self.memory().alloc(Place::Low, len, align)
     }
 
-    /// Memory above 4 GiB that nobody else has.
+    /// Allocates memory above 4 GiB.
     ///
     /// # Errors
-    /// Where not enough is left, or `align` is not a power of two.
+    /// If not enough is left, or `align` is not a power of two.
     pub fn alloc_high(&self, len: u64, align: u64) -> Result<u64, MemoryError> {
         check_alignment(align)?;
         self.memory().alloc(Place::High, len, align)
     }
 
-    /// Gives memory back: the address of an earlier allocation of at least one byte. Devices must have ended their
-    /// accesses there, which nobody checks.
+    /// Frees memory at the address of an earlier allocation of at least one byte. The caller must make sure that
+    /// devices no longer access it.
     ///
     /// # Errors
-    /// Where it is no such address, or was given back before.
+    /// If the address is not allocated.
     pub fn free(&self, address: u64) -> Result<(), MemoryError> {
         if self.memory().free(address) { Ok(()) } else { Err(MemoryError::NotAllocated(address)) }
     }
@@ -327,7 +329,7 @@ macro_rules! integer_access {
             #[doc = concat!("The little-endian `", stringify!($int), "` at `address`, aligned or not.")]
             ///
             /// # Errors
-            /// Where not all of it is memory.
+            /// If not all of it is memory.
             pub fn $read(&self, address: u64) -> Result<$int, OutOfRange> {
                 let mut bytes = [0; size_of::<$int>()];
                 self.read(address, &mut bytes)?;
@@ -337,7 +339,7 @@ macro_rules! integer_access {
             #[doc = concat!("Writes a little-endian `", stringify!($int), "` at `address`, aligned or not.")]
             ///
             /// # Errors
-            /// Where not all of it is memory; nothing is written then.
+            /// If not all of it is memory; the rest is not written either.
             pub fn $write(&self, address: u64, value: $int) -> Result<(), OutOfRange> {
                 self.write(address, &value.to_le_bytes())
             }
@@ -370,16 +372,16 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
-        /// Against a map from address to byte.
+        /// Compares memory with a map from address to byte.
         #[test]
-        fn it_holds_what_was_written(accesses in prop::collection::vec((address(), 0..9000usize, 1..=255u8), 1..8)) {
+        fn memory_returns_written_bytes(accesses in prop::collection::vec((address(), 0..9000usize, 1..=255u8), 1..8)) {
             let memory = HostMemory::new(LOW, HIGH).unwrap();
             let pool = PayloadPool::new();
             let mut model = BTreeMap::new();
             for (at, len, byte) in accesses {
                 let inside = (at..at + len as u64).all(is_memory);
                 let bytes: Vec<u8> = (0..len).map(|n| byte.wrapping_add(n as u8)).collect();
-                // An empty access at the very end of memory is memory too.
+                // An empty access at the very end of memory is valid.
                 prop_assert!(len == 0 || memory.write(at, &bytes).is_ok() == inside);
                 if inside && len > 0 {
                     model.extend((at..).zip(bytes));
@@ -408,16 +410,16 @@ mod tests {
     #[test]
     fn sizes_are_checked() {
         let rows = [
-            (4095, 0, "4095 bytes of low memory: legal are 0 to 4273995776, in multiples of 4096"),
+            (4095, 0, "4095 bytes of low memory, expected 0 to 4273995776, in multiples of 4096"),
             (
                 LOW_END + 4096,
                 0,
-                "4273999872 bytes of low memory: legal are 0 to 4273995776, in multiples of 4096",
+                "4273999872 bytes of low memory, expected 0 to 4273995776, in multiples of 4096",
             ),
             (
                 0,
                 1 << 41,
-                "2199023255552 bytes of high memory: legal are 0 to 1099511627776, in multiples of 4096",
+                "2199023255552 bytes of high memory, expected 0 to 1099511627776, in multiples of 4096",
             ),
         ];
         for (low, high, text) in rows {
@@ -440,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_given_back_once_and_handed_out_again() {
+    fn frees_memory_once_and_reuses_it() {
         let memory = HostMemory::new(0x4000, 0x2000).unwrap();
         for _ in 0..1_000 {
             let (low, high) =
@@ -452,10 +454,6 @@ mod tests {
         let kept = memory.alloc(8, 8).unwrap();
         memory.write_u64(kept, 7).unwrap();
         memory.free(kept).unwrap();
-        assert_eq!(
-            (memory.alloc(8, 8), memory.read_u64(kept)),
-            (Ok(kept), Ok(7)),
-            "as its last owner left it"
-        );
+        assert_eq!((memory.alloc(8, 8), memory.read_u64(kept)), (Ok(kept), Ok(7)), "with its old contents");
     }
 }

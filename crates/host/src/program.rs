@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The seam above a root complex, for host programs: a program of a simulated host, such as a driver
-//! ([`cpu`](crate::cpu) makes one of straight-line code), a kernel, or another simulator.
+//! The seam above a root complex, for host programs: a program of a simulated host, such as a driver (straight-line
+//! code with [`cpu`](crate::cpu)), a kernel, or another simulator.
 
 use device::seam::{CompletionError, OutMessage};
 use std::any::Any;
@@ -8,36 +8,36 @@ use thiserror::Error;
 use tlp::message::{ASSERT_INTA, DEASSERT_INTA, MessageCodes};
 use tlp::{AtomicOp, Bdf, Data, MessageRouting, Time};
 
-/// The message address of x86 (Intel SDM vol. 3, §11.11.1): writes there are interrupts.
+/// MSI address of x86 (Intel SDM vol. 3, §11.11.1): writes to it are interrupts.
 pub const MSI_ADDRESS: u64 = 0xfee0_0000;
 
-/// A host above a root complex. It issues configuration, memory, I/O and message requests, is told how they end, and
-/// takes interrupts as their TLPs carry them. The memory that DMA reaches is the [`Memory`](crate::memory::Memory)
-/// given to its root complex, which may be its own.
+/// A host above a root complex. It issues configuration, memory, I/O and message requests, gets their results, and
+/// takes interrupts in the form of their TLPs. DMA accesses the [`Memory`](crate::memory::Memory) given to its root
+/// complex, which may be its own.
 ///
 /// Sans-IO and asynchronous: requests are answered in any order while others are issued. Its driver calls `poll_*`
-/// after every `handle` until each returns `None`, and again when it has said that it was given something from
-/// outside. An output for which a root port has no room holds up those after it.
+/// after every `handle` until each returns `None`, and again when it reports input from outside. If a root port has
+/// no room for an output, the outputs after it wait too.
 pub trait HostProgram {
     /// Takes an input.
     fn handle(&mut self, now: Time, input: HostInput);
 
-    /// The next output, if there is one; an output that is polled is accepted.
+    /// Returns the next output, if any. A returned output counts as accepted.
     fn poll_output(&mut self, now: Time) -> Option<HostOutput>;
 
-    /// When to hand it [`HostInput::Timer`] next.
+    /// Returns the time for the next [`HostInput::Timer`].
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// The result, once it has ended.
+    /// Returns the result, if the program has ended.
     fn outcome(&self) -> Option<Result<(), String>>;
 
-    /// One line on what it waits for, if anything.
+    /// Describes in one line what it waits for, if anything.
     fn waits_for(&self) -> Option<String> {
         None
     }
 }
 
-/// Names a request of a host program until it ends; chosen by the program.
+/// ID of an outstanding request, chosen by the host program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostReadId(pub u32);
 
@@ -45,22 +45,22 @@ pub struct HostReadId(pub u32);
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HostInput {
-    /// A request that is answered has ended.
+    /// A non-posted request has ended.
     Done {
         /// The request.
         id: HostReadId,
-        /// The bytes of a read, the value before an AtomicOp, none of a write; or the error.
+        /// The bytes of a read, the value before an AtomicOp, empty for a write; or the error.
         result: Result<Data, HostError>,
     },
     /// An interrupt arrived.
     Interrupt(HostInterrupt),
-    /// A message from a device that is not for the function of a root port arrived at the root complex.
+    /// A device message arrived at the root complex that is not for the function of a root port.
     Message(HostMessage),
-    /// The time that `poll_timeout` named has come.
+    /// The time of `poll_timeout` has come.
     Timer,
 }
 
-/// An interrupt as its TLP carries it. The host decides which vector that is, or which line of an interrupt controller.
+/// An interrupt in the form of its TLP. The host maps it to a vector, or to a line of an interrupt controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HostInterrupt {
@@ -77,11 +77,12 @@ pub enum HostInterrupt {
     Wire {
         /// The root port.
         root_port: Bdf,
-        /// Sender of the message that changed it: the port above the device; the root port itself for an interrupt of its own.
+        /// Sender of the message that changed it: the port above the device, or the root port itself for its own
+        /// interrupts.
         requester: Bdf,
         /// The wire.
         wire: Wire,
-        /// Its level from now on.
+        /// The new level.
         asserted: bool,
     },
 }
@@ -110,28 +111,28 @@ impl Wire {
     }
 }
 
-/// A message as the host gets it.
+/// A message, as the host receives it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostMessage {
-    /// Requester ID of its sender.
+    /// Requester ID of the sender.
     pub requester: Bdf,
-    /// Its routing.
+    /// Routing of the message.
     pub routing: MessageRouting,
     /// Message Code.
     pub code: u8,
     /// Header bytes 8 to 15.
     pub header: [u8; 8],
-    /// Its data.
+    /// Data of the message.
     pub data: Data,
 }
 
-/// An output of a host program. More kinds may be added; a host counts one that it does not know as an Unsupported Request.
+/// An output of a host program. More kinds may be added; a host counts unknown ones as Unsupported Requests.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HostOutput {
     /// Reads device memory; answered by [`HostInput::Done`].
     MmioRead {
-        /// Chosen by the program, unique among its reads under way.
+        /// Chosen by the program, unique among its outstanding reads.
         id: HostReadId,
         /// Address of the first byte.
         address: u64,
@@ -165,7 +166,7 @@ pub enum HostOutput {
         address: u64,
         /// The operation.
         op: AtomicOp,
-        /// The operands, little-endian, as [`DmaAtomic`](device::DmaAtomic) has them.
+        /// The operands, little-endian, in the format of [`DmaAtomic`](device::DmaAtomic).
         operands: Data,
     },
     /// Reads I/O space; answered by [`HostInput::Done`].
@@ -186,10 +187,10 @@ pub enum HostOutput {
         /// The bytes, 1 to 4, within one DW.
         data: Data,
     },
-    /// Sends a message; posted. Its routing says where to: `Broadcast` down every link, `ById` and `ByAddress` down
-    /// the link that leads there, `Local` down the link behind which the bus of `toward` lies.
+    /// Sends a message; posted. Routing selects the links: `Broadcast` all downstream links, `ById` and `ByAddress`
+    /// the link that leads to the target, `Local` the link to the bus of `toward`.
     Message {
-        /// For a local message, a function at the other end of the link; else without meaning.
+        /// For a local message, a function at the other end of the link; otherwise unused.
         toward: Bdf,
         /// The message.
         message: OutMessage,
@@ -202,7 +203,7 @@ pub enum HostOutput {
         function: Bdf,
         /// Register as a DW number, 0 to 1023.
         register_dw: u16,
-        /// Byte Enables, bits 3:0: which of the four bytes mean something.
+        /// Byte Enables, bits 3:0: which of the four bytes are valid.
         byte_enables: u8,
     },
     /// Writes a configuration register; answered by [`HostInput::Done`].
@@ -218,17 +219,17 @@ pub enum HostOutput {
         /// The value.
         value: u32,
     },
-    /// Lets messages of these codes come to the program from now on, besides those that the root complex always hands
-    /// to it: interrupt wires of its root ports, PME_TO_Ack, Vendor_Defined Type 1, and errors and PMEs that no
-    /// function takes. Takes no simulated time. Any other message is an Unsupported Request (`PCIe 5.0 §2.3.1`).
+    /// Delivers messages of these codes to the program from now on. The root complex always delivers interrupt wires
+    /// of its root ports, PME_TO_Ack, Vendor_Defined Type 1, and errors and PMEs that no function takes. Takes no
+    /// simulated time. Any other message is an Unsupported Request (`PCIe 5.0 §2.3.1`).
     TakeMessages(MessageCodes),
-    /// A request to the model of the host, done in its order among the outputs and in no simulated time. No part of
+    /// A request to the host's model, executed in order with the outputs and in no simulated time. It is not part of
     /// the seam: a host that does not know it counts it as an Unsupported Request.
     Extension(Box<dyn Any>),
 }
 
 impl HostOutput {
-    /// The ID of a request that is answered; `None`: nothing answers this output.
+    /// Returns the ID of a non-posted request; `None` for outputs without an answer.
     pub fn id_mut(&mut self) -> Option<&mut HostReadId> {
         match self {
             HostOutput::MmioRead { id, .. }
@@ -246,21 +247,21 @@ impl HostOutput {
     }
 }
 
-/// Why a host's request was not served.
+/// Reason why a host's request has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// The completer refused the request.
+    /// The completer rejected the request.
     #[error("{0}")]
     Completion(CompletionError),
-    /// CRS: the function is not ready yet, or defers a deferrable write.
+    /// CRS: the function is not ready, or defers a deferrable write.
     #[error("the function is not ready")]
     ConfigRetry,
-    /// No completion came in time.
+    /// No completion arrived in time.
     #[error("no completion came in time")]
     CompletionTimeout,
-    /// The completion was poisoned, or did not fit the request.
-    #[error("the completion does not fit the request")]
+    /// The completion was poisoned, or did not match the request.
+    #[error("the completion does not match the request")]
     BadCompletion,
     /// No device answers at this address or ID.
     #[error("no device answers there")]

@@ -1,55 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! BTF, a kernel's own type information: as much of it as tells where a structure's members lie.
+//! BTF, the kernel's type information. Only the parts that give the offsets of structure members are decoded.
 //! Source: Linux, `Documentation/bpf/btf.rst` and `include/uapi/linux/btf.h`.
 
 use crate::half;
 use thiserror::Error;
 
-/// `BTF_MAGIC`, version 1, no flags, and the header's length: how the kernel's own begins.
+/// First bytes of a kernel's BTF: `BTF_MAGIC`, version 1, no flags, and the header's length.
 pub(crate) const BEGIN: [u8; 8] = [0x9f, 0xeb, 1, 0, HEADER_BYTES as u8, 0, 0, 0];
 const HEADER_BYTES: usize = 24;
-/// More is no kernel's: Debian's are of 5 to 7 MB.
+/// Upper limit on the size of BTF: Debian's kernels have 5 to 7 MB.
 pub(crate) const MAX_BYTES: usize = 64 << 20;
 /// `struct btf_type`.
 const TYPE_BYTES: usize = 12;
 /// `struct btf_member`.
 const MEMBER_BYTES: usize = 12;
-/// How deep anonymous structures and qualifiers may nest.
+/// Maximum nesting of anonymous structures and qualifiers.
 const MAX_DEPTH: u32 = 32;
-/// How many members are looked at for one, in all that nest.
+/// Maximum number of members examined in one lookup, over all nested structures.
 const MAX_MEMBERS: u32 = 1 << 16;
 
-/// Why bytes are no BTF of use.
+/// Error in BTF bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum BtfError {
-    /// The header is not one of version 1.
-    #[error("no BTF: it begins with 9f eb 01 00 and a header of 24 bytes")]
+    /// The header does not have version 1.
+    #[error("no BTF: expected it to start with 9f eb 01 00 and a header of 24 bytes")]
     NoHeader,
-    /// A section lies outside.
-    #[error("BTF of {have_bytes} bytes says that it has {says_bytes}")]
+    /// A section ends after the last byte.
+    #[error("BTF of {have_bytes} bytes, expected {says_bytes} by its header")]
     Short {
-        /// Bytes that there are.
+        /// Bytes available.
         have_bytes: usize,
-        /// Bytes by the header.
+        /// Bytes according to the header.
         says_bytes: usize,
     },
-    /// Types end in the middle of one, or are of a kind that is not known.
+    /// The type section ends within a type, or a type has an unknown kind.
     #[error("BTF type {id} is cut off or of unknown kind {kind}")]
     Type {
-        /// Its number.
+        /// Number of the type.
         id: usize,
         /// `BTF_KIND_*`.
         kind: u32,
     },
-    /// No such structure, or no such enumerator of an enumeration.
-    #[error("BTF has no `{0}` that is whole")]
+    /// There is no such structure, or no such enumerator.
+    #[error("BTF has no complete `{0}`")]
     NoType(&'static str),
-    /// No such member.
-    #[error("BTF has no member `{member}` of `struct {structure}` at a whole byte")]
+    /// The structure has no such member, or only one that is not byte-aligned.
+    #[error("BTF has no byte-aligned member `{member}` of `struct {structure}`")]
     NoMember {
-        /// Of this structure.
+        /// The structure.
         structure: &'static str,
-        /// Its name.
+        /// Name of the member.
         member: &'static str,
     },
 }
@@ -70,7 +70,7 @@ mod kind {
 pub struct Btf {
     types: Vec<u8>,
     strings: Vec<u8>,
-    /// Where each type begins: type 1 is the first.
+    /// Offset of each type in `types`; type 1 is the first.
     starts: Vec<u32>,
 }
 
@@ -78,9 +78,9 @@ pub struct Btf {
 struct Type {
     name: u32,
     kind: u32,
-    /// Members, enumerators, parameters.
+    /// Number of members, enumerators or parameters.
     count: u32,
-    /// Members' offsets hold sizes of bit fields as well.
+    /// Whether member offsets also hold bit-field sizes.
     has_bit_fields: bool,
     /// Size, or the type that this one refers to.
     size_or_type: u32,
@@ -98,7 +98,7 @@ impl Type {
         }
     }
 
-    /// What follows it.
+    /// Returns the size of the data after `struct btf_type`, or `None` for an unknown kind.
     fn more_bytes(&self) -> Option<usize> {
         let each = match self.kind {
             1 | 14 | 17 => return Some(4),
@@ -112,7 +112,7 @@ impl Type {
     }
 }
 
-/// How many bytes the BTF has that begins here, by its header; the first [`BEGIN`] is its begin.
+/// Returns the size of BTF in bytes, from its header. The header must start with [`BEGIN`].
 pub(crate) fn len(header: &[u8]) -> Result<usize, BtfError> {
     if header.len() < HEADER_BYTES || header[..8] != BEGIN {
         return Err(BtfError::NoHeader);
@@ -123,10 +123,10 @@ pub(crate) fn len(header: &[u8]) -> Result<usize, BtfError> {
 }
 
 impl Btf {
-    /// Reads what `/sys/kernel/btf/vmlinux` holds. More bytes than it says that it has are left alone.
+    /// Parses the contents of `/sys/kernel/btf/vmlinux`. Ignores bytes after the end that the header states.
     ///
     /// # Errors
-    /// [`BtfError`]: whatever lies outside or is not known.
+    /// [`BtfError`] if a section or type is out of bounds or unknown.
     pub fn parse(bytes: &[u8]) -> Result<Btf, BtfError> {
         let says_bytes = len(bytes)?;
         let section = |at| {
@@ -140,7 +140,7 @@ impl Btf {
         Ok(Btf { types, strings, starts })
     }
 
-    /// Where a structure's member lies, bytes from its beginning: by its name, also inside of anonymous structures and unions.
+    /// Returns the byte offset of a member in a structure. Searches anonymous structures and unions too.
     ///
     /// # Errors
     /// [`BtfError::NoMember`]
@@ -153,7 +153,7 @@ impl Btf {
         bits.filter(|bits| bits % 8 == 0).map(|bits| bits / 8).ok_or(BtfError::NoMember { structure, member })
     }
 
-    /// How many bytes a structure has.
+    /// Returns the size of a structure in bytes.
     ///
     /// # Errors
     /// [`BtfError::NoType`]
@@ -162,7 +162,7 @@ impl Btf {
         structures.next().map(|(_, t)| u64::from(t.size_or_type)).ok_or(BtfError::NoType(structure))
     }
 
-    /// The value of an enumerator.
+    /// Returns the value of an enumerator.
     ///
     /// # Errors
     /// [`BtfError::NoType`]
@@ -180,7 +180,7 @@ impl Btf {
         all.filter(move |(_, t)| t.kind == kind && self.is_named(t.name, name))
     }
 
-    /// Bits from the beginning of this type to the member.
+    /// Returns the offset of a member in this type, in bits.
     fn find(&self, id: u32, member: &str, depth: u32, left: &mut u32) -> Option<u64> {
         let owner = self.get(id)?;
         let depth = depth.checked_sub(1)?;
@@ -220,7 +220,7 @@ impl Btf {
     }
 }
 
-/// Where each type begins.
+/// Returns the offset of each type.
 fn starts(types: &[u8]) -> Result<Vec<u32>, BtfError> {
     let (mut starts, mut at) = (Vec::new(), 0);
     while at < types.len() {

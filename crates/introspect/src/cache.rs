@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page cache of a program's file: where code is that its process has not touched.
-//! Entries of the tree: Linux, `include/linux/xarray.h`; `struct page`s in a row: `include/asm-generic/memory_model.h`.
+//! The page cache of a program's file: code in memory that the process has not touched.
+//! Sources: Linux, `include/linux/xarray.h` for the entries of the tree, `include/asm-generic/memory_model.h` for the array of
+//! `struct page`s.
 
 use crate::code::{Code, Gap, Run};
 use crate::kernel::{GIB, Kernel};
@@ -10,34 +11,34 @@ use crate::{Error, Memory, word};
 
 /// `XA_CHUNK_SIZE`.
 const SLOTS: usize = 64;
-/// Nodes of a tree, and stretches of a file, that are looked at: enough for 4 GiB in pages of 4 KiB.
+/// Maximum number of tree nodes to read: enough for 4 GiB in pages of 4 KiB.
 const MAX_NODES: usize = 1 << 15;
 const MAX_SPANS: usize = 1 << 20;
-/// Mapped pages that must agree on where the file lies.
+/// Maximum number of mapped pages used to locate the file.
 const SAMPLES: usize = 64;
 
-/// Pages of a file that follow each other, in a folio.
+/// Consecutive pages of a file, in one folio.
 struct Span {
     /// Page number in the file.
     index: u64,
     pages: u64,
-    /// The kernel's address of the first one's `struct page`.
+    /// Kernel address of the first page's `struct page`.
     page: u64,
-    /// The same of the folio, which has the flags.
+    /// Kernel address of the folio's `struct page`, which has the flags.
     folio: u64,
 }
 
-/// A page of code that the process has mapped: its number from the area's begin on, and its frame.
+/// A mapped page of code: its page number relative to the start of the area, and its frame number.
 struct Sample {
     number: u64,
     frame: u64,
 }
 
-/// Where the code lies in its file, and `struct page`s in the kernel's addresses.
+/// Location of the code in its file, and of the kernel's `struct page`s.
 struct Place {
     /// Page number in the file of the area's first page.
     first: u64,
-    /// Of frame 0: `vmemmap_base`.
+    /// Kernel address of the `struct page` of frame 0: `vmemmap_base`.
     pages: u64,
 }
 
@@ -46,7 +47,7 @@ struct Cache {
     layout: CacheLayout,
 }
 
-/// Puts what the cache has of the code in the place of gaps. What does not fit together leaves them.
+/// Replaces gaps in the code by pages of the page cache. Leaves gaps if the cache is inconsistent.
 pub(crate) fn fill<M: Memory>(
     code: &mut Code,
     kernel: &mut Kernel<'_, M>,
@@ -96,8 +97,8 @@ fn samples(code: &Code) -> Vec<Sample> {
 }
 
 impl Cache {
-    /// What most of the process's own pages agree on: the file's page, whose `struct page` is as far from those of all memory as its
-    /// frame says. These begin at a multiple of 1 GiB, as KASLR places them.
+    /// Finds the place that more than half of the samples confirm. A candidate comes from one sample and one cached page: the
+    /// address of its `struct page` minus frame times size gives `vmemmap_base`, which KASLR aligns to 1 GiB.
     fn place(&self, samples: &[Sample]) -> Option<Place> {
         for sample in samples {
             for span in &self.spans {
@@ -120,7 +121,7 @@ impl Cache {
         None
     }
 
-    /// The span that has this page of the code, and the address of its `struct page`.
+    /// Returns the span with this page of the code, and the address of its `struct page`.
     fn find(&self, place: &Place, number: u64) -> Option<(&Span, u64)> {
         let index = place.first.checked_add(number)?;
         let behind = self.spans.partition_point(|span| span.index <= index);
@@ -134,7 +135,7 @@ impl Cache {
         (offset % self.layout.page_bytes == 0).then_some(offset / self.layout.page_bytes)
     }
 
-    /// Where this page of the code is in memory, if it is, and all of it has been read from its file.
+    /// Returns the physical address of this page of the code if it is cached and up to date.
     fn start_of<M: Memory>(
         &self,
         kernel: &mut Kernel<'_, M>,
@@ -157,7 +158,7 @@ impl Cache {
     }
 }
 
-/// All of the program's file that is in the cache, in order.
+/// Returns all cached pages of the program's file, in order.
 fn spans<M: Memory>(
     kernel: &mut Kernel<'_, M>,
     layout: &CacheLayout,
@@ -192,7 +193,7 @@ fn spans<M: Memory>(
                 nodes.push((node, index, shift));
                 continue;
             }
-            // What belongs to the folio of a slot before says which.
+            // A sibling entry refers to the slot of its folio, which precedes it.
             let of = if entry & 3 == 2 { (entry >> 2) as usize } else { slot };
             let folio = if of <= slot { word(&slots, of * 8) } else { 0 };
             if folio != 0 && folio & 3 == 0 && shift < 20 {
@@ -205,7 +206,7 @@ fn spans<M: Memory>(
     Ok(spans)
 }
 
-/// The node that an entry is, if it is one.
+/// Returns the node that an entry points to, if it is a node entry.
 fn node_of(entry: u64) -> Option<u64> {
     (entry & 3 == 2 && entry > 4096).then(|| entry - 2)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A process's code area, by its page tables.
+//! Finds a process's code area through its page tables.
 
 use crate::cache;
 use crate::kernel::Kernel;
@@ -8,53 +8,53 @@ use crate::tasks::Task;
 use crate::{Error, Memory};
 use std::ops::Range;
 
-/// The largest code area that is believed, bytes.
+/// Maximum size of a code area in bytes; a larger one is an error.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// Code that is in memory, contiguous in virtual and in physical addresses.
+/// Code in memory, contiguous in virtual and physical addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// Its first virtual address.
+    /// First virtual address.
     pub address: u64,
-    /// Its first physical address.
+    /// First physical address.
     pub physical: u64,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Whether the process has it mapped; else it is in the page cache of its program's file.
+    /// Whether the process maps it. Otherwise it is only in the page cache of the program's file.
     pub is_mapped: bool,
 }
 
 /// Code that is not in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gap {
-    /// Its first virtual address.
+    /// First virtual address.
     pub address: u64,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Why.
+    /// Why it is missing.
     pub why: Missing,
 }
 
-/// Where a process's code is.
+/// The code of one process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Code {
     /// The process.
     pub task: Task,
-    /// Virtual addresses, from `start_code` up to `end_code`: what the program's file has as executable.
+    /// Virtual addresses from `start_code` to `end_code`, the executable part of the program's file.
     pub area: Range<u64>,
-    /// Of the page tables.
+    /// Levels of the page tables.
     pub levels: Levels,
-    /// What is in memory, in order.
+    /// Code in memory, by address.
     pub runs: Vec<Run>,
-    /// What is not, in order.
+    /// Code not in memory, by address.
     pub gaps: Vec<Gap>,
 }
 
 impl Code {
-    /// Finds the code of the process with this number.
+    /// Finds the code of process `pid`.
     ///
     /// # Errors
-    /// [`Error`]: no such process, none with memory of its own, no code.
+    /// [`Error`] if there is no such process, or if it has no own memory or code.
     pub fn of<M: Memory>(kernel: &mut Kernel<'_, M>, pid: i32) -> Result<Code, Error<M::Error>> {
         let task = kernel.task(pid)?;
         if task.is_kernel_thread() {
@@ -65,7 +65,7 @@ impl Code {
         let mut member = |offset: u64| kernel.word_at(mm.saturating_add(offset));
         let (root, area) = (member(layout.pgd)?, member(layout.start_code)?..member(layout.end_code)?);
         let len = area.end.checked_sub(area.start);
-        // The upper half of all addresses is the kernel's.
+        // The upper half of the address space belongs to the kernel.
         if len.is_none_or(|len| len == 0 || len > MAX_BYTES) || area.end >> 63 != 0 {
             return Err(Error::NoCode { pid, area });
         }
@@ -81,7 +81,7 @@ impl Code {
         Ok(code)
     }
 
-    /// Says whether the process still has the memory that it had.
+    /// Checks that the process still exists and has the same memory.
     ///
     /// # Errors
     /// [`Error::Ended`]
@@ -94,13 +94,13 @@ impl Code {
         }
     }
 
-    /// Reads the area's bytes from this virtual address on; zeros stand for what is not in memory.
+    /// Reads the area's bytes from virtual address `address`. Bytes that are not in memory are zero.
     ///
     /// # Errors
-    /// [`Error::Refused`], and what [`Memory`] says.
+    /// [`Error::Refused`], and errors of [`Memory`].
     ///
     /// # Panics
-    /// Where the bytes are not all within the area.
+    /// If the bytes are not all within the area.
     pub fn read<M: Memory>(
         &self,
         kernel: &mut Kernel<'_, M>,
@@ -119,7 +119,7 @@ impl Code {
         Ok(())
     }
 
-    /// How many bytes are not in memory.
+    /// Returns the number of bytes that are not in memory.
     pub fn missing_bytes(&self) -> u64 {
         self.gaps.iter().map(|gap| gap.bytes).sum()
     }

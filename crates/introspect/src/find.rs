@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the kernel is: physical KASLR puts its image at any multiple of 2 MiB, virtual KASLR at another, and the direct
-//! map of all memory at a multiple of 1 GiB (Linux, `arch/x86/boot/compressed/kaslr.c`, `arch/x86/mm/kaslr.c`).
+//! Finds the kernel in memory. KASLR places the image at a multiple of 2 MiB in physical memory, at another in virtual
+//! memory, and the direct map at a multiple of 1 GiB (Linux, `arch/x86/boot/compressed/kaslr.c`, `arch/x86/mm/kaslr.c`).
 
 use crate::btf::{self, Btf, BtfError};
 use crate::kernel::{GIB, IMAGE, Init, Kernel, STEP};
@@ -9,37 +9,37 @@ use crate::marks::{MARK_BYTES, Marks, is_entry};
 use crate::{Answer, Error, Memory};
 use std::ops::Range;
 
-/// What is read at once, bytes.
+/// Bytes per read.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// How far behind its entry a kernel's data may lie; Debian's images have 60 MB.
+/// Maximum distance of a kernel's data from its entry; Debian's images have 60 MB.
 const IMAGE_BYTES: u64 = 256 << 20;
-/// Below, a PC has its holes.
+/// Search starts here: a PC has holes below.
 const FIRST: u64 = STEP;
 /// From here on, a PC has the memory that does not fit below its devices.
 const HIGH: u64 = 4 * GIB;
 
-/// What is known before.
+/// Input of a search.
 pub struct Search {
-    /// Type information from elsewhere; else the kernel's own, in its memory.
+    /// Type information from a file. If `None`, the search looks for the kernel's own in memory.
     pub btf: Option<Btf>,
-    /// Where memory is. Without any: from 2 MiB on, and from 4 GiB on, as far as reads are answered.
+    /// Memory ranges. If empty, the search probes from 2 MiB and from 4 GiB until a read is refused.
     pub memory: Vec<Range<u64>>,
-    /// Where the search for the end of memory ends, bytes: above 2 MiB.
+    /// Upper limit of the probing for memory, in bytes; above 2 MiB.
     pub end: u64,
 }
 
-/// What a search is at.
+/// Current step of a search, with its physical address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// Looks for the end of memory, here.
+    /// Probing for the end of memory.
     Measuring(u64),
-    /// Looks through this kernel's image, here.
+    /// Searching a kernel image.
     Image(u64),
-    /// Looks through all memory, here: no image began as one does.
+    /// Searching all memory, because no image with a kernel was found.
     All(u64),
 }
 
-/// Finds the kernel that runs on this memory.
+/// Finds the kernel that runs in this memory.
 ///
 /// # Errors
 /// [`Error`]
@@ -81,18 +81,18 @@ struct Finder<'m, 'p, M> {
     memory: &'m mut M,
     layout: Option<Layout>,
     marks: Marks,
-    /// How many of the marks of names were tried.
+    /// Number of candidates in `marks.swapper` that were tried.
     tried: usize,
-    /// Why the last BTF that was found was not taken.
+    /// Why the last BTF found was rejected.
     unfit: Option<BtfError>,
     progress: &'p mut dyn FnMut(Progress),
 }
 
-/// Where memory is, and where in it a kernel's image may begin.
+/// Memory ranges, and addresses where a kernel image may start.
 type Measured = (Vec<Range<u64>>, Vec<u64>);
 
 impl<M: Memory> Finder<'_, '_, M> {
-    /// Reads a little of every 2 MiB.
+    /// Probes memory every 2 MiB.
     fn measure(&mut self, given: Vec<Range<u64>>, end: u64) -> Result<Measured, Error<M::Error>> {
         let asked = if given.is_empty() { vec![FIRST..HIGH.min(end), HIGH..end.max(HIGH)] } else { given };
         let first = asked[0].start;
@@ -117,7 +117,7 @@ impl<M: Memory> Finder<'_, '_, M> {
         if ranges.is_empty() { Err(Error::NothingReadable(first)) } else { Ok((ranges, entries)) }
     }
 
-    /// Looks at all that is there, up to a kernel's first task.
+    /// Searches a range until it finds a kernel's first task.
     fn look_through(
         &mut self,
         range: Range<u64>,
@@ -146,7 +146,7 @@ impl<M: Memory> Finder<'_, '_, M> {
         Ok(None)
     }
 
-    /// Takes the layout of a kernel's BTF, and says where it ends.
+    /// Takes the layout from the BTF at `start` if it is a kernel's. Returns the end of the BTF.
     fn take_layout(&mut self, start: u64) -> Result<Option<u64>, Error<M::Error>> {
         let mut header = [0; 24];
         if self.layout.is_some()
@@ -165,7 +165,7 @@ impl<M: Memory> Finder<'_, '_, M> {
                 self.unfit = None;
                 Ok(Some(start + len as u64))
             }
-            // Those of modules have no such structures.
+            // BTF of modules lacks these structures.
             Err(error) => {
                 self.unfit = Some(error);
                 Ok(None)
@@ -173,7 +173,7 @@ impl<M: Memory> Finder<'_, '_, M> {
         }
     }
 
-    /// The first of the marked names that is a first task's.
+    /// Returns the first untried candidate that is really a first task.
     fn first_task(&mut self) -> Result<Option<Init>, Error<M::Error>> {
         let Some(Layout { task, .. }) = &self.layout else { return Ok(None) };
         while let Some(name) = self.marks.swapper.get(self.tried) {
@@ -182,7 +182,7 @@ impl<M: Memory> Finder<'_, '_, M> {
             let mut bytes = vec![0; (task.span.end - task.span.start) as usize];
             let answer = self.memory.read(physical + task.span.start, &mut bytes).map_err(Error::Memory)?;
             let address = task.word(&bytes, task.group_leader);
-            // It leads its own group and is its own parent: `init/init_task.c`.
+            // The first task leads its own group and is its own parent: `init/init_task.c`.
             let is_first = answer == Answer::Read
                 && task.half(&bytes, task.pid) == 0
                 && task.word(&bytes, task.real_parent) == address

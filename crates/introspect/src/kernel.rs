@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A kernel that was found: its addresses, and where they are in memory.
+//! A kernel that was found, and the translation of its addresses.
 
 use crate::layout::Layout;
 use crate::{Answer, Error, Memory, word};
 use std::ops::Range;
 
-/// What KASLR moves the image by: `CONFIG_PHYSICAL_ALIGN`.
+/// Alignment of the image under KASLR: `CONFIG_PHYSICAL_ALIGN`.
 pub(crate) const STEP: u64 = 2 << 20;
 pub(crate) const GIB: u64 = 1 << 30;
-/// Where images are: `__START_KERNEL_map` and the GiB that KASLR has for it (`KERNEL_IMAGE_SIZE`).
+/// Virtual addresses of kernel images: `__START_KERNEL_map` and the GiB that KASLR uses (`KERNEL_IMAGE_SIZE`).
 pub(crate) const IMAGE: Range<u64> = 0xffff_ffff_8000_0000..0xffff_ffff_c000_0000;
 
-/// Where `init_task` is.
+/// Location of `init_task`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Init {
-    /// Its physical address.
+    /// Physical address.
     pub(crate) physical: u64,
-    /// Its address in the kernel's image.
+    /// Virtual address in the kernel's image.
     pub(crate) address: u64,
 }
-/// The most that a direct map has: 52 bits of physical address.
+/// Maximum size of a direct map: 52 bits of physical address.
 const DIRECT_BYTES: u64 = 1 << 52;
 
-/// A kernel that runs on this memory.
+/// A kernel that runs in this memory.
 pub struct Kernel<'m, M> {
     pub(crate) memory: &'m mut M,
     pub(crate) layout: Layout,
     pub(crate) init: Init,
-    /// Where the direct map begins: `page_offset_base`.
+    /// Start of the direct map: `page_offset_base`.
     direct: u64,
     ranges: Vec<Range<u64>>,
 }
 
 impl<'m, M: Memory> Kernel<'m, M> {
-    /// Finds the direct map: the first task's successor is known by its address there, whose last 30 bits are those of its
-    /// physical address, and by its link back.
+    /// Locates the direct map. The list of tasks gives the virtual address of the second task there. Its low 30 bits equal
+    /// those of the physical address, and its back link must point to the first task.
     pub(crate) fn new(
         memory: &'m mut M,
         init: Init,
@@ -61,27 +61,27 @@ impl<'m, M: Memory> Kernel<'m, M> {
         Err(Error::NoDirectMap(next))
     }
 
-    /// Physical address of `init_task`.
+    /// Returns the physical address of `init_task`.
     pub fn init_task(&self) -> u64 {
         self.init.physical
     }
 
-    /// What the image's virtual addresses are above their physical ones.
+    /// Returns the image's virtual address minus its physical address.
     pub fn image_offset(&self) -> u64 {
         self.init.address.wrapping_sub(self.init.physical)
     }
 
-    /// Where the direct map of all memory begins.
+    /// Returns the start of the direct map of all memory.
     pub fn direct_map(&self) -> u64 {
         self.direct
     }
 
-    /// Memory that was found.
+    /// Returns the memory ranges that were found.
     pub fn memory(&self) -> &[Range<u64>] {
         &self.ranges
     }
 
-    /// The physical address behind a virtual one of the kernel's.
+    /// Translates a virtual address of the kernel to a physical one.
     pub(crate) fn physical(&self, what: &'static str, address: u64) -> Result<u64, Error<M::Error>> {
         if IMAGE.contains(&address) {
             return Ok(address.wrapping_sub(self.image_offset()));
@@ -90,14 +90,14 @@ impl<'m, M: Memory> Kernel<'m, M> {
         offset.ok_or(Error::Untranslatable { what, address })
     }
 
-    /// The word at this physical address.
+    /// Reads the 64-bit word at a physical address.
     pub(crate) fn word_at(&mut self, address: u64) -> Result<u64, Error<M::Error>> {
         let mut bytes = [0; 8];
         self.read(address, &mut bytes)?;
         Ok(word(&bytes, 0))
     }
 
-    /// Memory that must be there.
+    /// Reads memory; an error if the read is refused.
     pub(crate) fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Error<M::Error>> {
         self.memory.read(address, bytes).map_err(Error::Memory)?.expect(address)
     }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the members lie that are read.
+//! Offsets of the structure members that this crate reads.
 
 use crate::btf::{Btf, BtfError};
 use std::ops::Range;
 
-/// `TASK_COMM_LEN` (Linux, `include/linux/sched.h`), which BTF has as the size of an array.
+/// `TASK_COMM_LEN` (Linux, `include/linux/sched.h`), which BTF has only as the size of an array.
 pub(crate) const COMM_BYTES: usize = 16;
-/// More is no `task_struct`: Debian's have 9 to 14 KB.
+/// Upper limit on offsets in `task_struct`: Debian's have 9 to 14 KB.
 const MAX_TASK_BYTES: u64 = 1 << 20;
 
-/// Offsets of members, bytes.
+/// Offsets of members, in bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     pub(crate) task: TaskLayout,
     pub(crate) mm: MmLayout,
-    /// None of a kernel whose page cache is another.
+    /// `None` if the kernel's page cache has another structure.
     pub(crate) cache: Option<CacheLayout>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct TaskLayout {
     pub(crate) real_parent: u64,
     pub(crate) group_leader: u64,
     pub(crate) comm: u64,
-    /// What has all of them.
+    /// Range that contains all of these members.
     pub(crate) span: Range<u64>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct CacheLayout {
 }
 
 impl Layout {
-    /// As the kernel's type information has it.
+    /// Takes the offsets from a kernel's type information.
     ///
     /// # Errors
     /// [`BtfError::NoMember`]
@@ -111,7 +111,7 @@ impl TaskLayout {
         let TaskLayout { state, exit_state, tasks, mm, pid, real_parent, group_leader, comm, .. } = layout;
         let starts = [state, exit_state, tasks, mm, pid, real_parent, group_leader, comm];
         let (first, last) = starts.iter().fold((u64::MAX, 0), |(a, b), at| (a.min(*at), b.max(*at)));
-        // The longest of them are 16 bytes: a name, and the two links of a list.
+        // The longest of these members have 16 bytes: the name, and the two links of a list.
         layout.span = first..last + COMM_BYTES as u64;
         Ok(layout)
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A running Linux kernel (x86-64), read from outside through its physical memory: NetTLP section 6.3.
+//! Reads a running Linux kernel (x86-64) from outside, through its physical memory: NetTLP section 6.3.
 //!
-//! Nothing of a kernel's build is known here. [`find`] looks for the kernel in memory, wherever KASLR has put it; where the
-//! members of its structures lie is told by its own [`Btf`]. Then [`Kernel::tasks`] walks its processes, and
-//! [`Code::of`] the page tables of one.
+//! The crate knows nothing about the kernel's build. [`find`] locates the kernel in memory wherever KASLR placed it, and
+//! the kernel's own [`Btf`] gives the offsets of structure members. Then [`Kernel::tasks`] walks the list of processes, and
+//! [`Code::of`] the page tables of one process.
 //!
-//! The kernel runs meanwhile, and may be hostile: what is read is checked, every walk has an end, and what does not fit
-//! together is an [`Error`], never a panic.
+//! The kernel keeps running and may be hostile. All data read are checked, every walk is bounded, and inconsistent data are
+//! an [`Error`], never a panic.
 
 mod btf;
 mod cache;
@@ -29,82 +29,82 @@ pub use tasks::Task;
 use std::ops::Range;
 use thiserror::Error;
 
-/// What a read came to.
+/// Result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// All bytes have come.
+    /// All bytes were read.
     Read,
-    /// There is no memory, or none that may be read: Unsupported Request or Completer Abort.
+    /// There is no memory, or it may not be read: Unsupported Request or Completer Abort.
     Refused,
 }
 
-/// Physical memory of the machine, by DMA or by a file.
+/// Physical memory of the machine, accessed by DMA or through a file.
 pub trait Memory {
-    /// Why reading cannot go on.
+    /// Error that ends all reading.
     type Error;
 
-    /// Reads from this physical address. What `data` holds is undefined unless all was read.
+    /// Reads from a physical address. The contents of `data` are undefined unless the answer is [`Answer::Read`].
     ///
     /// # Errors
-    /// Whatever ends the whole: no answer, an interruption.
+    /// If reading cannot go on: no answer, or an interruption.
     fn read(&mut self, address: u64, data: &mut [u8]) -> Result<Answer, Self::Error>;
 }
 
-/// Why a kernel could not be read.
+/// Error while reading a kernel.
 #[derive(Debug, Error)]
 pub enum Error<E> {
     /// Reading failed.
     #[error(transparent)]
     Memory(E),
-    /// Not even the first read was answered with data.
+    /// The first read was refused.
     #[error(
-        "no memory can be read: the read at {0:#x} was refused, as where the adapter is no bus master, or an IOMMU grants it nothing"
+        "no memory can be read: the read at {0:#x} was refused; check that the adapter is a bus master and that no IOMMU blocks it"
     )]
     NothingReadable(u64),
-    /// Memory that the kernel points at.
-    #[error("memory at {0:#x} cannot be read: the read was refused")]
+    /// A read of memory that the kernel points to was refused.
+    #[error("read of memory at {0:#x} was refused")]
     Refused(u64),
     /// No `init_task` was found.
     #[error("no Linux kernel was found in {} MiB of memory{}", .searched_bytes >> 20, hint(*.btfs))]
     NoKernel {
-        /// How much memory there was.
+        /// Size of the searched memory.
         searched_bytes: u64,
-        /// How many BTFs were there.
+        /// Number of BTFs found.
         btfs: usize,
     },
-    /// The first task's address in the direct map leads nowhere.
-    #[error("the first process, at the kernel's address {0:#x}, is in none of the memory that can be read")]
+    /// The first task's address in the direct map is in no memory range.
+    #[error("no readable memory has the first process, which is at the kernel's address {0:#x}")]
     NoDirectMap(u64),
-    /// The type information is not that of such a kernel.
+    /// The type information does not describe a kernel's structures.
     #[error(transparent)]
     Btf(BtfError),
-    /// An address of the kernel's that is neither in its image nor in its direct map.
+    /// An address of the kernel is neither in its image nor in its direct map.
     #[error("{what} at {address:#x} is neither in the kernel's image nor in its direct map")]
     Untranslatable {
-        /// Whose address it is.
+        /// Meaning of the address.
         what: &'static str,
-        /// The kernel's virtual address.
+        /// Virtual address of the kernel.
         address: u64,
     },
-    /// The list of tasks kept changing, or is no list.
-    #[error("the list of processes did not hold together in {0} attempts: the last break was at {1:#x}")]
+    /// The list of tasks changed during every attempt to read it, or is damaged.
+    #[error("the list of processes was inconsistent in all {0} attempts, last at {1:#x}")]
     Torn(u32, u64),
     /// There is no such process.
     #[error("no process has PID {0}")]
     NoProcess(i32),
-    /// A kernel thread has no memory of its own.
-    #[error("PID {0} ({1}) is a thread of the kernel's: it has no code area of its own")]
+    /// The process is a kernel thread, which has no user code.
+    #[error("PID {0} ({1}) is a kernel thread and has no code area of its own")]
     KernelThread(i32, String),
-    /// The process ended while it was read.
-    #[error("PID {0} ended or started another program while it was read")]
+    /// The process ended or started another program during the read.
+    #[error("PID {0} ended or started another program during the read")]
     Ended(i32),
     /// The page tables do not map the kernel's own memory.
     #[error("the page tables at {0:#x} do not map the kernel's own memory, with 4 levels or with 5")]
     NoPageTables(u64),
-    /// Not an area of code.
-    #[error("PID {pid} says that its code is at {:#x}-{:#x}, which is none", .area.start, .area.end)]
+    /// The range of the code is invalid.
+    #[error("PID {pid}: invalid code range {:#x}-{:#x}", .area.start, .area.end)]
     NoCode {
-        /// Its number.
+        /// The process.
         pid: i32,
         /// From `start_code` to `end_code`.
         area: Range<u64>,
@@ -113,8 +113,8 @@ pub enum Error<E> {
 
 fn hint(btfs: usize) -> &'static str {
     match btfs {
-        0 => ", nor its type information (BTF): a kernel without CONFIG_DEBUG_INFO_BTF needs a file of it",
-        _ => ", though type information (BTF) was",
+        0 => " and no type information (BTF): a kernel without CONFIG_DEBUG_INFO_BTF needs a file with it",
+        _ => ", but type information (BTF) was found",
     }
 }
 
@@ -125,7 +125,7 @@ impl<E> From<BtfError> for Error<E> {
 }
 
 impl Answer {
-    /// An error where the kernel's own memory is refused.
+    /// Turns a refused read into an error.
     fn expect<E>(self, address: u64) -> Result<(), Error<E>> {
         match self {
             Answer::Read => Ok(()),
@@ -134,7 +134,7 @@ impl Answer {
     }
 }
 
-/// Little-endian words out of what was read.
+/// Returns the little-endian word at `at`.
 fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a kernel is recognised by, wherever it lies.
+//! Byte patterns that identify a kernel in memory.
 
 use crate::btf;
 use crate::layout::COMM_BYTES;
@@ -7,29 +7,29 @@ use std::ops::Range;
 
 /// `init_task.comm`: `INIT_TASK_COMM` "/0".
 const SWAPPER: [u8; COMM_BYTES] = *b"swapper/0\0\0\0\0\0\0\0";
-/// What must come with a place for it to be judged.
+/// Number of bytes needed at an address to test it for a mark.
 pub(crate) const MARK_BYTES: usize = COMM_BYTES;
 /// A page without a mark.
 const ZEROES: [u8; 4096] = [0; 4096];
-/// Marks of a kind that are kept: what more there are is no kernel's doing.
+/// Maximum number of marks of each kind to keep; a kernel does not have more.
 const MAX_MARKS: usize = 64;
 
-/// Places that may be a kernel's.
+/// Addresses where parts of a kernel may be.
 #[derive(Default)]
 pub(crate) struct Marks {
-    /// Where BTF may begin.
+    /// Possible starts of BTF.
     pub(crate) btf: Vec<u64>,
-    /// Where a task of this name may have its name.
+    /// Possible names of the first task.
     pub(crate) swapper: Vec<u64>,
 }
 
 impl Marks {
-    /// Looks at bytes that lie at this address, all places from which [`MARK_BYTES`] are there.
+    /// Searches `bytes`, which are at `address`, for marks. Tests every offset with at least [`MARK_BYTES`] left.
     pub(crate) fn look(&mut self, address: u64, bytes: &[u8]) {
         let places = (bytes.len() + 1).saturating_sub(MARK_BYTES);
         for start in (0..places).step_by(ZEROES.len()) {
             let end = places.min(start + ZEROES.len());
-            // Most memory is zero. Comparing is far faster than looking at each place.
+            // Most memory is zero, and comparing whole pages is far faster than testing each offset.
             if bytes[start..end] != ZEROES[..end - start] {
                 self.look_closely(address, bytes, start..end);
             }
@@ -37,7 +37,7 @@ impl Marks {
     }
 
     fn look_closely(&mut self, address: u64, bytes: &[u8], places: Range<usize>) {
-        // Both are at a multiple of four, as all that the kernel's compilers lay out.
+        // Compilers align both to four bytes.
         for at in places.step_by(4) {
             let kept = match bytes[at] {
                 b's' if bytes[at..].starts_with(&SWAPPER) => &mut self.swapper,
@@ -51,8 +51,8 @@ impl Marks {
     }
 }
 
-/// Whether a kernel's image may begin with these bytes: `startup_64` sets the stack up first, `lea disp32(%rip), %rsp`
-/// (Linux, `arch/x86/kernel/head_64.S`, 4.9 to 6.12: as the first or the second instruction).
+/// Returns whether a kernel's image may start with these bytes: `startup_64` first sets up the stack, `lea
+/// disp32(%rip), %rsp` (Linux, `arch/x86/kernel/head_64.S`, 4.9 to 6.12: as the first or the second instruction).
 pub(crate) fn is_entry(bytes: &[u8]) -> bool {
     bytes[..MARK_BYTES].windows(3).any(|code| code == [0x48, 0x8d, 0x25])
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Page tables of x86-64: Intel SDM volume 3A, sections 4.5.4 and 4.5.5; what entries that are not present hold:
-//! Linux, `arch/x86/include/asm/pgtable_64.h` and `pgtable-invert.h`.
+//! Page tables of x86-64: Intel SDM volume 3A, sections 4.5.4 and 4.5.5. For entries that are not present: Linux,
+//! `arch/x86/include/asm/pgtable_64.h` and `pgtable-invert.h`.
 
 use crate::kernel::Kernel;
 use crate::{Error, Memory, word};
@@ -8,43 +8,43 @@ use crate::{Error, Memory, word};
 pub(crate) const PAGE_BYTES: u64 = 4096;
 const ENTRIES: u64 = 512;
 const PRESENT: u64 = 1;
-/// The entry is of a page of 2 MiB or 1 GiB.
+/// The entry maps a page of 2 MiB or 1 GiB.
 const HUGE: u64 = 1 << 7;
-/// `_PAGE_PROTNONE`: the page is there, and nobody may touch it.
+/// `_PAGE_PROTNONE`: the page is in memory, but access is forbidden.
 const PROTNONE: u64 = 1 << 8;
-/// Bits 12 to 51: where the next table or the page is.
+/// Bits 12 to 51: address of the next table or of the page.
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// How many levels page tables have.
+/// Number of levels of page tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Levels {
-    /// 48 bits of address.
+    /// 48-bit addresses.
     Four = 4,
-    /// 57 bits of address: LA57.
+    /// 57-bit addresses: LA57.
     Five = 5,
 }
 
-/// Why memory of a process is not there.
+/// Why part of a process's memory is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Missing {
-    /// It was never touched, or was dropped: its file has it.
+    /// Never touched, or dropped because its file has it.
     NotMapped,
-    /// It is swapped out, or on its way elsewhere.
+    /// Swapped out or being migrated.
     Swapped,
-    /// It is there, and the read was refused.
+    /// In memory, but the read was refused.
     Refused,
 }
 
-/// A page, or a hole of a size of one.
+/// A page, or a hole of the size of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Page {
-    /// Where its first byte is, or why there is none.
+    /// Physical address of its first byte, or why it is missing.
     pub(crate) start: Result<u64, Missing>,
-    /// Its size.
+    /// Size in bytes.
     pub(crate) bytes: u64,
 }
 
-/// A process's tables, and of each level the one that was read last.
+/// A process's page tables. Caches the last table read on each level.
 pub(crate) struct Tables {
     root: u64,
     levels: Levels,
@@ -52,7 +52,8 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// The tables at this physical address. They map the kernel's own `init_task` where they have this many levels.
+    /// Opens the tables at a physical address. The number of levels is the one with which they map the kernel's own
+    /// `init_task`.
     pub(crate) fn new<M: Memory>(kernel: &mut Kernel<'_, M>, root: u64) -> Result<Tables, Error<M::Error>> {
         let (address, physical) = (kernel.init.address, kernel.init.physical);
         for levels in [Levels::Four, Levels::Five] {
@@ -69,7 +70,7 @@ impl Tables {
         self.levels
     }
 
-    /// The page that has this virtual address.
+    /// Returns the page with this virtual address.
     pub(crate) fn page<M: Memory>(
         &mut self,
         kernel: &mut Kernel<'_, M>,
@@ -82,12 +83,12 @@ impl Tables {
             let hole = |why| Ok(Page { start: Err(why), bytes });
             let entry = self.entry(kernel, level, table, address >> shift & (ENTRIES - 1))?;
             let Some(entry) = entry else { return hole(Missing::Refused) };
-            // Only tables' last entries and those of 2 MiB and 1 GiB lead to pages.
+            // Only entries of the last level, and large entries for 2 MiB and 1 GiB, map pages.
             let is_page = level == 0 || (level <= 2 && entry & HUGE != 0);
             match entry {
                 0 => return hole(Missing::NotMapped),
                 _ if entry & PRESENT == 0 && entry & PROTNONE == 0 => return hole(Missing::Swapped),
-                // What nobody may touch has its address inverted, so that no speculation follows it.
+                // Linux inverts the address of a forbidden page, so that no speculation follows it.
                 _ if entry & PRESENT == 0 => {
                     return Ok(Page { start: Ok(!entry & ADDRESS & !(bytes - 1)), bytes });
                 }
@@ -98,7 +99,7 @@ impl Tables {
         unreachable!("level 0 leads to pages alone")
     }
 
-    /// An entry of a table; none where the table cannot be read.
+    /// Returns an entry of a table, or `None` if the table cannot be read.
     fn entry<M: Memory>(
         &mut self,
         kernel: &mut Kernel<'_, M>,

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Processes: the list that begins and ends at `init_task`, while the kernel changes it.
+//! The list of processes, which starts and ends at `init_task`. The kernel changes it during the walk.
 
 use crate::kernel::Kernel;
 use crate::layout::{COMM_BYTES, TaskLayout};
 use crate::{Error, Memory, half, word};
 use std::collections::HashSet;
 
-/// How often a break in the list is met with another attempt.
+/// Number of attempts to read a consistent list.
 const ATTEMPTS: u32 = 64;
 
-/// A process: the leader of its threads.
+/// A process, that is, its thread group leader.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Task {
     /// Physical address of its `task_struct`.
     pub physical: u64,
     /// `pid`.
     pub pid: i32,
-    /// Its state's letter, as `ps` has it.
+    /// Letter of the state, as in `ps`.
     pub state: char,
-    /// `comm`, bytes that are no UTF-8 replaced.
+    /// `comm`, with invalid UTF-8 replaced.
     pub name: String,
-    /// Its memory: the kernel's address of its `mm_struct`, 0 of a thread of the kernel's.
+    /// Kernel address of its `mm_struct`; 0 for a kernel thread.
     pub(crate) mm: u64,
 }
 
 impl Task {
-    /// Whether it has no memory of its own: a thread of the kernel's, or a process that has ended.
+    /// Returns whether it has no own memory: a kernel thread, or a process that has ended.
     pub fn is_kernel_thread(&self) -> bool {
         self.mm == 0
     }
 }
 
-/// What was read of a task.
+/// Data read from one task.
 struct Node {
     task: Task,
     next: u64,
@@ -39,10 +39,10 @@ struct Node {
 }
 
 impl<M: Memory> Kernel<'_, M> {
-    /// All processes in the order of the kernel's list, the idle task first.
+    /// Returns all processes in the order of the kernel's list, the idle task first.
     ///
     /// # Errors
-    /// [`Error::Torn`] where the list did not hold still long enough; what [`Memory`] says.
+    /// [`Error::Torn`] if the list kept changing; errors of [`Memory`].
     pub fn tasks(&mut self) -> Result<Vec<Task>, Error<M::Error>> {
         let mut last_break = 0;
         for _ in 0..ATTEMPTS {
@@ -54,7 +54,7 @@ impl<M: Memory> Kernel<'_, M> {
         Err(Error::Torn(ATTEMPTS, last_break))
     }
 
-    /// The process with this number.
+    /// Returns the process with this PID.
     ///
     /// # Errors
     /// [`Error::NoProcess`], and those of [`Kernel::tasks`].
@@ -63,14 +63,14 @@ impl<M: Memory> Kernel<'_, M> {
         tasks.into_iter().find(|task| task.pid == pid).ok_or(Error::NoProcess(pid))
     }
 
-    /// Once around the list, or where it broke.
+    /// Walks the list once. The inner error is the address where the list is inconsistent.
     fn walk(&mut self) -> Result<Result<Vec<Task>, u64>, Error<M::Error>> {
         let head = self.init.address.wrapping_add(self.layout.task.tasks);
         let first = self.node(self.init.physical)?;
         let (mut tasks, mut seen) = (vec![first.task], HashSet::from([head]));
         let (mut here, mut next) = (head, first.next);
         while next != head {
-            // A process that has ended links to no place of the kernel's, and a list that loops never ends.
+            // The link of an ended process is no kernel address. `seen` ends a list that loops.
             let Ok(links) = self.physical("a task's link", next) else { return Ok(Err(next)) };
             let Some(physical) = links.checked_sub(self.layout.task.tasks) else { return Ok(Err(next)) };
             let node = match self.node(physical) {
@@ -106,7 +106,7 @@ impl<M: Memory> Kernel<'_, M> {
 }
 
 impl TaskLayout {
-    /// Where in what was read of a task this member is.
+    /// Returns the offset of a member in the bytes read from a task.
     fn place(&self, member: u64) -> usize {
         (member - self.span.start) as usize
     }
@@ -120,14 +120,15 @@ impl TaskLayout {
     }
 }
 
-/// The letter of a state (Linux, `include/linux/sched.h`: `task_state_index` and `task_index_to_char`).
+/// Returns the letter of a state (Linux, `include/linux/sched.h`: `task_state_index` and
+/// `task_index_to_char`).
 fn letter(state: u32, exit_state: u32) -> char {
     const UNINTERRUPTIBLE: u32 = 2;
     const NOLOAD: u32 = 0x400;
     const IDLE: u32 = UNINTERRUPTIBLE | NOLOAD;
-    /// `TASK_RTLOCK_WAIT` and `TASK_FROZEN`, shown as a sleep that nothing interrupts.
+    /// `TASK_RTLOCK_WAIT` and `TASK_FROZEN`, shown as uninterruptible sleep.
     const DEEP: u32 = 0x1000 | 0x8000;
-    /// `TASK_REPORT`: the bits that have letters, from the lowest on.
+    /// `TASK_REPORT`: the bits that have letters, from the lowest.
     const REPORT: u32 = 0x7f;
     if state & IDLE == IDLE {
         return 'I';
@@ -142,7 +143,7 @@ mod tests {
     use super::letter;
 
     #[test]
-    fn states_have_the_letters_of_ps() {
+    fn state_letters_match_ps() {
         let states = [(0, 0, 'R'), (1, 0, 'S'), (2, 0, 'D'), (0x402, 0, 'I'), (4, 0, 'T'), (8, 0, 't')];
         let more = [(0x40, 0, 'P'), (0x80, 0x20, 'Z'), (0x80, 0x10, 'X'), (0x2001, 0, 'S'), (0x8000, 0, 'D')];
         for (state, exit_state, shown) in states.into_iter().chain(more) {

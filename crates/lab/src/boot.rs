@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the simulated host of a lab is given at boot: its components, and the policy of its firmware.
+//! Boot data of a lab's simulated host: its components, and its firmware's policy.
 
 use crate::schema::{Lab, Link, Slot};
 use crate::tree::{HOT_PLUG_BUSES, Tree};
@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tlp::{Bdf, Mrrs};
 
-/// Nests components: those below a switch that may come and go are part of it. `slots` are the components of all slots, in order.
+/// Nests components: components below a switch that may be removed are part of the switch. `slots` are the components of all
+/// slots, in order.
 pub(crate) fn arrange(lab: &Lab, tree: &Tree, slots: Vec<Component>) -> Vec<Rc<Component>> {
     let mut slots: Vec<Option<Component>> = slots.into_iter().map(Some).collect();
     arranged(lab, tree, &mut slots, None)
 }
 
-/// The components that are lost with the switch on link `above` and with no switch between it and them.
+/// Components that are lost together with the switch on link `above`, without those below a further such switch.
 fn arranged(
     lab: &Lab,
     tree: &Tree,
@@ -40,7 +41,7 @@ fn arranged(
     components
 }
 
-/// The firmware's policy for the simulated host of this lab, and for the slots below it.
+/// The firmware's policy for the lab's simulated host and the slots below it.
 pub(crate) fn host_map(lab: &Lab, tree: &Tree, paths: &[Path]) -> HostMap {
     let slots = lab.slot.iter().zip(paths).enumerate();
     let own: Vec<(&Slot, &Path)> = slots.filter(|(n, _)| tree.is_simulated(*n)).map(|(_, own)| own).collect();
@@ -61,7 +62,7 @@ pub(crate) fn host_map(lab: &Lab, tree: &Tree, paths: &[Path]) -> HostMap {
     HostMap { fixed, policy, ..HostMap::default() }
 }
 
-/// The host of a lab of one slot on `link`.
+/// The firmware's policy for a lab with a single slot on `link`.
 pub(crate) fn host_map_of(link: &Link) -> HostMap {
     let mrrs = link.mrrs_bytes.map_or_else(Mrrs::default, |m| m.0);
     HostMap { policy: Policy { mrrs, ..Policy::default() }, ..HostMap::default() }
@@ -72,7 +73,7 @@ fn fixed_place(slot: &Slot, path: &Path) -> Option<FixedPlace> {
     Some(FixedPlace { path: path.clone(), bar: bar.bar, address: bar.address })
 }
 
-/// The virtual functions that the host is to enable: all that slots have.
+/// The virtual functions that the host enables: all of every slot.
 fn vf_policy(slots: &[(&Slot, &Path)]) -> VfPolicy {
     let of_slot = |(slot, path): &(&Slot, &Path)| {
         let vfs = slot.needs().virtual_functions;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The type 1 functions of a lab: configuration spaces of root ports and of the ports of switches, and the switches. Never
-//! decides how a switch works.
+//! The type 1 functions of a lab (configuration spaces of root ports and switch ports), and the switches.
 
 use crate::links;
 use crate::schema::{self, Hanging, Lab};
@@ -19,12 +18,12 @@ use tlp::{Class, Duration, Mps, PayloadPool, Rcb, Vc};
 /// PCI-to-PCI bridge (`PCI Code and ID Assignment`, base class 06h, sub-class 04h).
 const BRIDGE_CLASS: u32 = 0x06_0400;
 
-/// Completion credits of a port of a switch where the lab gives none: a switch, unlike an endpoint, may have to wait before it
-/// passes completions on, so that its buffers for them are finite, and as large as unscaled flow control can say.
+/// Completion credits of a switch port unless the lab sets them. A switch, unlike an endpoint, may have to hold completions before it
+/// forwards them. Its buffers are therefore finite, with the most credits that unscaled flow control can advertise.
 const COMPLETION_CREDITS: CreditLimit = CreditLimit::finite(127, 2047);
 
-/// The configuration space of the port of `kind` at `end` of its link; `number` tells the ports of a switch or root complex
-/// apart. `has_interrupts`: it has MSI.
+/// The configuration space of the port of `kind` at `end` of its link. `number` distinguishes the ports of a switch or root complex;
+/// `has_interrupts` adds MSI.
 pub(crate) fn space(
     kind: PortType,
     end: &PortConfig,
@@ -45,7 +44,7 @@ pub(crate) fn space(
         ten_bit_tag: true,
         ari_forwarding: kind.is_above_link(),
         atomic_routing: true,
-        // The root complex carries them out on memory; a switch only passes them on (`PCIe 5.0 §6.15`).
+        // The root complex executes AtomicOps on memory; a switch only forwards them (`PCIe 5.0 §6.15`).
         atomics: if kind == PortType::RootPort { AtomicSupport::all() } else { AtomicSupport::empty() },
         end_end_prefixes: 4,
         rate: end.rate,
@@ -62,16 +61,16 @@ pub(crate) fn space(
     builder.link_capabilities().build().map_err(|e| e.to_string())
 }
 
-/// Bytes of the longest non-posted request with data that a port of a bridge takes: an AtomicOp's, which all of them route.
+/// Bytes of the longest non-posted request with data that a bridge port must accept: an AtomicOp, as all bridges route them.
 pub(crate) const LONGEST_NON_POSTED: u32 = 32;
 
-/// Adds what only ports above links have: Access Control Services and Downstream Port Containment, both off after reset.
+/// Adds the capabilities of ports above links: Access Control Services and Downstream Port Containment, both disabled after reset.
 fn with_port_services(builder: Builder, kind: PortType) -> Builder {
     let containment = DpcLayout { interrupt_message: 0, root_port: kind == PortType::RootPort };
     builder.access_control(AcsLayout::port(32)).downstream_port_containment(containment)
 }
 
-/// The functions of the root ports of a host, in their order; `rcb` is that of its profile.
+/// The root port functions of a host, in order. `rcb` comes from the host's profile.
 pub(crate) fn root_ports(
     tree: &Tree,
     host: HostId,
@@ -94,8 +93,8 @@ pub(crate) fn bound_completions(end: &mut PortConfig) {
     credits.data = credits.data.or(COMPLETION_CREDITS.data);
 }
 
-/// The switches of `lab`, each with its link; `below` are the links of all slots and then of all switches. A place that a
-/// request [keeps](Switch::keep_places) is free after `place_timeout`.
+/// The switches of `lab`, each with its link; `below` are the links of all slots, then of all switches. A place that a request
+/// [keeps](Switch::keep_places) becomes free after `place_timeout`.
 pub(crate) fn switches(
     lab: &Lab,
     tree: &Tree,
@@ -126,7 +125,7 @@ fn switch_config(
 ) -> Result<SwitchConfig, String> {
     let downstream = (1..=tree.downstream_ports[n]).map(|port| {
         let hanging = tree.below(n, port);
-        // A port that nothing hangs on is like its upstream port.
+        // An unused port is configured like the upstream port.
         let end = hanging.map_or(&link.device, |n| &below[n].root);
         port_config(PortType::Downstream, end, port, Some(slot_layout(tree, port, hanging)))
     });
@@ -161,14 +160,14 @@ fn port_config(
     })
 }
 
-/// The slot on link `n`, by its number on the board.
+/// Slot layout of the port above link `n`; `number` is the physical slot number.
 fn slot_layout(tree: &Tree, number: usize, link: Option<usize>) -> SlotLayout {
     let of = |all: &[bool]| link.is_some_and(|n| all.get(n).copied().unwrap_or(false));
     let (hot_plug, controls) = (of(&tree.hot_plug), of(&tree.controls));
     SlotLayout {
         number: number as u16,
         hot_plug,
-        // Where there is a button, a card that goes without notice is an error, and is reported as one.
+        // With an attention button, a card that is removed without notice is reported as an error.
         surprise: hot_plug && !controls,
         attention_button: controls,
         attention_indicator: controls,
@@ -180,7 +179,7 @@ fn slot_layout(tree: &Tree, number: usize, link: Option<usize>) -> SlotLayout {
     }
 }
 
-/// TLPs of each class that the receive buffer at `end` may hold.
+/// Number of TLPs of each class that the receive buffer at `end` can hold.
 fn buffer_tlps(end: &PortConfig) -> [u32; 3] {
     if let FlowControlMode::None { buffer_tlps } = end.flow_control {
         return [u32::from(buffer_tlps); 3];
@@ -193,7 +192,7 @@ fn buffer_tlps(end: &PortConfig) -> [u32; 3] {
     })
 }
 
-/// The links of all slots, then of all switches; each end has the receive buffers of the component that owns it.
+/// The links of all slots, then of all switches. Each end has the receive buffers of the component that it belongs to.
 pub(crate) fn all_links(lab: &Lab, tree: &Tree) -> Vec<LinkConfig> {
     let link = |(n, own): (usize, Hanging<'_>)| {
         let mut link = links::config(&lab.link, own.link);
@@ -208,15 +207,15 @@ pub(crate) fn all_links(lab: &Lab, tree: &Tree) -> Vec<LinkConfig> {
     lab.hanging().enumerate().map(link).collect()
 }
 
-/// Max_Payload_Size on the path of each slot, as enumeration sets it ([`MpsPolicy::Path`](host::firmware::MpsPolicy)). `links` are
-/// [all](all_links).
+/// Max_Payload_Size on the path of each slot, as enumeration will set it ([`MpsPolicy::Path`](host::firmware::MpsPolicy)). `links` is
+/// from [`all_links`].
 pub(crate) fn path_mps(tree: &Tree, links: &[LinkConfig]) -> Vec<Mps> {
     let least = least_mps(tree, links);
     (0..tree.slots.len()).map(|n| least.get(&tree.root_link(n)).copied().unwrap_or_default()).collect()
 }
 
-/// The largest Max_Payload_Size that all below a root port support, by the number of its link: the least of all links there, and 128 B
-/// where a slot of a switch is hot-plug capable. `links` are [all](all_links).
+/// The largest Max_Payload_Size that everything below a root port supports, by the number of the root port's link: the minimum over
+/// all links below it, and 128 B if a switch port there has a hot-plug slot. `links` is from [`all_links`].
 pub(crate) fn least_mps(tree: &Tree, links: &[LinkConfig]) -> BTreeMap<usize, Mps> {
     let mut least: BTreeMap<usize, Mps> = BTreeMap::new();
     for (n, link) in links.iter().enumerate() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From a lab to a running fabric: devices into slots, their drivers onto the host.
+//! Builds a running fabric from a lab: plugs devices into slots and gives the host their drivers.
 
 use crate::boot;
 use crate::bridges;
@@ -27,19 +27,19 @@ use plug::{End, Fault, Place, Plugged, RunContext, Shared};
 use std::rc::Rc;
 use tlp::{Duration, PayloadPool};
 
-/// Time beyond Completion Timeout in which the driver of a device that is gone may end.
+/// Extra time after Completion Timeout in which the driver of a lost device may end.
 pub(crate) const DRAIN_MARGIN: Duration = Duration::from_us(10);
 
-/// Name of the join point of the host that slots hang on by default, if that host is outside of the lab.
+/// Join point of the default host, if that host is outside of the lab.
 pub const ROOT_HOST: &str = "host root";
 
-/// The parts of a lab, joined. Nothing has run yet.
+/// The joined parts of a lab, before anything has run.
 pub struct Assembly {
     /// The fabric.
     pub fabric: Fabric,
     /// The seed of the lab.
     pub seed: u64,
-    /// Settings over the lab file, each as `KEY=VALUE`.
+    /// Settings that override the lab file, each as `KEY=VALUE`.
     pub set: Vec<String>,
     /// The slots, in the order of the file.
     pub slots: Vec<SlotInfo>,
@@ -51,27 +51,27 @@ pub struct Assembly {
     pub warnings: Vec<String>,
     /// The basis of the host's figures.
     pub host_basis: HostBasis,
-    /// Where outside worlds join: slots first, then hosts.
+    /// Places where outside worlds can join: slots first, then hosts.
     pub join_points: Vec<JoinPoint>,
 }
 
-/// A slot, for reports.
+/// A slot, as reports need it.
 pub struct SlotInfo {
-    /// Its name.
+    /// Name of the slot.
     pub name: String,
-    /// The model of its device.
+    /// Model of the slot's device.
     pub model: String,
-    /// The report of its device.
+    /// Report of the slot's device.
     pub report: Option<Box<dyn AnyReport>>,
-    /// Measured transfers of its device.
+    /// Measured transfers of the slot's device.
     pub measured: Option<Shared<Transfers>>,
-    /// The basis of the device profile.
+    /// Basis of the device profile.
     pub basis: Option<Basis>,
 }
 
-/// A link, for reports and captures.
+/// A link, as reports and captures need it.
 pub struct LinkInfo {
-    /// The slot or switch below it.
+    /// Name of the slot or switch below the link.
     pub name: String,
     /// Generation.
     pub generation: u8,
@@ -79,14 +79,14 @@ pub struct LinkInfo {
     pub lanes: u8,
     /// Max_Payload_Size of the root port or switch port above.
     pub mps_bytes: u32,
-    /// Registers that the device brings along.
+    /// The device's own registers.
     pub registers: OwnRegisters,
 }
 
-/// Where an outside world joins a lab.
+/// A place where an outside world joins a lab.
 #[derive(Clone)]
 pub struct JoinPoint {
-    /// Its name: `slot NAME`, `host NAME`.
+    /// Name: `slot NAME` or `host NAME`.
     pub name: String,
     /// The place.
     pub place: Rc<dyn Place>,
@@ -105,20 +105,20 @@ pub enum Wakes {
     Links,
 }
 
-/// A host that is outside of the lab.
+/// An external host: a program outside the lab.
 pub struct OutsideHost {
-    /// Its memory.
+    /// Memory of the host.
     pub memory: HostMemory,
-    /// Stands above the root complex.
+    /// Program above the root complex.
     pub program: Box<dyn HostProgram>,
-    /// Where the outside world joins.
+    /// Place where the outside world joins.
     pub place: Rc<dyn Place>,
 }
 
-/// Makes the host outside whose join point has this number.
+/// Creates the external host with this join point number.
 pub type OutsideHosts<'a> = &'a mut dyn FnMut(u16, &PayloadPool) -> OutsideHost;
 
-/// Makes a host program of its payloads, its memory and the host's data for enumeration.
+/// Creates a host program from its payload pool, its memory and the host's enumeration data.
 pub type OwnProgram = Box<dyn FnOnce(PayloadPool, HostMemory, HostMap) -> Box<dyn HostProgram>>;
 
 /// Options of a caller that builds a lab.
@@ -126,25 +126,25 @@ pub type OwnProgram = Box<dyn FnOnce(PayloadPool, HostMemory, HostMap) -> Box<dy
 pub struct BuildOptions {
     /// Replaces the host profile that the lab names.
     pub host: Option<HostProfile>,
-    /// Whether native code may run.
+    /// Permission to run native code.
     pub native: NativeCode,
-    /// State of the run, which models find when they are plugged in.
+    /// State of the run, available to models when they are plugged in.
     pub context: RunContext,
     /// Replaces firmware and drivers of the simulated host.
     pub program: Option<OwnProgram>,
 }
 
 impl BuildOptions {
-    /// The default, with this leave for native code.
+    /// Returns the default options with this permission for native code.
     pub fn native(native: NativeCode) -> BuildOptions {
         BuildOptions { native, ..BuildOptions::default() }
     }
 }
 
-/// Joins the parts of the lab; `outside` makes the hosts that are not simulated.
+/// Joins the parts of the lab; `outside` creates the hosts that are not simulated.
 ///
 /// # Errors
-/// What cannot be put together, and why.
+/// The parts do not fit together, with the reason.
 pub fn build(file: &LabFile, options: BuildOptions, outside: OutsideHosts<'_>) -> Result<Assembly, String> {
     let lab = &file.lab;
     let BuildOptions { host, native, mut context, program: own } = options;
@@ -182,7 +182,7 @@ pub fn build(file: &LabFile, options: BuildOptions, outside: OutsideHosts<'_>) -
     let links_go_down = faults::take_links_down(lab);
     let options = os::Options { drain, links_go_down, ..os::Options::default() };
     let (hot_plug, failures) = (options.log.clone(), options.failures.clone());
-    // Where all hang on hosts outside, the simulated one has nothing to do.
+    // If all slots hang on external hosts, the simulated host has nothing to do.
     let is_used = !root_ports.is_empty() || outside.is_empty();
     let (memory, program): (HostMemory, Option<Box<dyn HostProgram>>) = match (first, own) {
         (Some((memory, program)), _) => (memory, Some(program)),
@@ -210,7 +210,7 @@ pub fn build(file: &LabFile, options: BuildOptions, outside: OutsideHosts<'_>) -
     Ok(Assembly { fabric, seed, set, slots, links, hot_plug, warnings, host_basis, join_points })
 }
 
-/// The slots with their devices.
+/// The slots and their devices.
 #[derive(Default)]
 struct PluggedSlots {
     ends: Vec<SlotConfig>,
@@ -221,7 +221,7 @@ struct PluggedSlots {
     warnings: Vec<String>,
 }
 
-/// Plugs the device of each slot; `plug` makes it.
+/// Plugs in the device of each slot; `plug` creates it.
 fn plug_slots(
     lab: &Lab,
     tree: &Tree,
@@ -250,7 +250,7 @@ fn plug_slots(
     Ok(all)
 }
 
-/// Sets what a lab says of the whole fabric, and schedules its changes.
+/// Applies the lab's settings for the whole fabric, and schedules its link events.
 fn configure(fabric: &mut Fabric, lab: &Lab) {
     fabric.set_names(
         lab.slot.iter().map(|s| s.name.get_ref().clone()).collect(),
@@ -274,7 +274,7 @@ fn link_infos(lab: &Lab, links: &[LinkConfig], registers: Vec<OwnRegisters>) -> 
     lab.hanging().zip(links).map(info).collect()
 }
 
-/// The external hosts; `join` makes the memory and the program of each.
+/// The external hosts; `join` creates the memory and the program of each.
 fn external_hosts(
     file: &LabFile,
     tree: &Tree,
@@ -292,7 +292,7 @@ fn external_hosts(
     (1..).map(HostId).zip(&file.lab.external_host).map(host).collect()
 }
 
-/// The text of an error in the topology; errors of credits name the link as the lab does.
+/// Text of a topology error. Errors of credits name the link as the lab does.
 fn credits_of(lab: &Lab, error: TopologyError) -> String {
     let TopologyError::NonPostedCredits { link, side, error } = error else { return error.to_string() };
     let n = match link {
@@ -310,13 +310,13 @@ pub(crate) fn host_memory(lab: &Lab) -> Result<HostMemory, String> {
         .map_err(|e| e.to_string())
 }
 
-/// `host` with a completion timeout as long as the devices of the lab need.
+/// Raises the completion timeout of `host` to the longest that the lab's devices need.
 fn patient(lab: &Lab, host: HostProfile) -> HostProfile {
     let least = lab.slot.iter().map(|slot| slot.needs().host_patience).max().unwrap_or_default();
     HostProfile { completion_timeout: host.completion_timeout.max(least), ..host }
 }
 
-/// What stands at the end of the slot's link.
+/// The component at the end of the slot's link.
 fn end(lab: &Lab, slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<dyn TlpPort>, String> {
     let function = match end {
         End::Raw(device) => return Ok(Box::new(Gate::new(device.first, device.again))),
@@ -344,7 +344,7 @@ pub(crate) fn limits(lab: &Lab, slot: &Slot) -> EndpointLimits {
     limits
 }
 
-/// A function behind an endpoint of this name.
+/// A function with an endpoint of this name.
 pub(crate) fn endpoint(
     name: &str,
     limits: EndpointLimits,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From the keys of a lab to the virtual channels of a link's ports, and to the changes of links. Decides nothing about
-//! timing.
+//! Converts lab keys to the virtual channels of a link's ports, and to link events. Timing is decided elsewhere.
 
 use crate::link_schema::{Arbitration, VirtualChannel};
 use crate::links;
@@ -21,18 +20,18 @@ pub(crate) struct Channels {
 /// The channels of `link`.
 ///
 /// # Errors
-/// The first table that cannot be, and the legal values.
+/// The first illegal table, with the legal values.
 pub(crate) fn of(link: &Link) -> Result<Channels, String> {
     let tables = link.vc.as_deref().unwrap_or_default();
     for (n, table) in tables.iter().enumerate() {
         if table.id > 7 {
-            return Err(format!("virtual channel {}: legal are 0 to 7", table.id));
+            return Err(format!("virtual channel {}, expected 0 to 7", table.id));
         }
         if tables[..n].iter().any(|earlier| earlier.id == table.id) {
             return Err(format!("a second table of VC{}: each has one", table.id));
         }
         if let Some(phases) = table.phases.filter(|n| !(1..=128).contains(n)) {
-            return Err(format!("{phases} phases of VC{}: legal are 1 to 128", table.id));
+            return Err(format!("{phases} phases of VC{}, expected 1 to 128", table.id));
         }
     }
     Ok(Channels { map: map(tables)?, arbitration: arbitration(link, tables)? })
@@ -44,7 +43,7 @@ fn map(tables: &[VirtualChannel]) -> Result<TcVcMap, String> {
         let own = &mut classes[usize::from(table.id)];
         for tc in table.tcs.as_deref().unwrap_or(&[table.id]) {
             let tc = TrafficClass::new(*tc);
-            let tc = tc.ok_or_else(|| format!("traffic classes of VC{}: legal are 0 to 7", table.id))?;
+            let tc = tc.ok_or_else(|| format!("traffic classes of VC{}, expected 0 to 7", table.id))?;
             *own = own.or(TcSet::of(tc));
         }
         if own.is_empty() {
@@ -60,7 +59,7 @@ fn map(tables: &[VirtualChannel]) -> Result<TcVcMap, String> {
 fn arbitration(link: &Link, tables: &[VirtualChannel]) -> Result<VcArbitration, String> {
     let kind = link.vc_arbitration.unwrap_or_default();
     let low = link.low_priority_vc.unwrap_or(if kind == Arbitration::Strict { 0 } else { 7 });
-    let low_priority = Vc::new(low).ok_or_else(|| format!("low_priority_vc {low}: legal are 0 to 7"))?;
+    let low_priority = Vc::new(low).ok_or_else(|| format!("low_priority_vc {low}, expected 0 to 7"))?;
     if kind == Arbitration::Strict && low != 0 {
         return Err(format!("low_priority_vc {low}: with `strict` arbitration, only 0"));
     }
@@ -77,7 +76,7 @@ fn arbitration(link: &Link, tables: &[VirtualChannel]) -> Result<VcArbitration, 
     Ok(VcArbitration { low_priority, scheme })
 }
 
-/// The buffers of one end, `common` for VC0, as `own` has them for each other channel.
+/// Receive buffers of one end: `common` for VC0, with the credits of `own` for each other channel.
 pub(crate) fn buffers(
     link: &Link,
     common: [CreditLimit; 3],
@@ -100,15 +99,15 @@ pub(crate) fn buffers(
     (others, first)
 }
 
-/// The Traffic Classes that each link on the path of a slot maps to a virtual channel. `links` are
-/// [all](crate::bridges::all_links).
+/// Traffic Classes that every link on a slot's path maps to a virtual channel. `links` is from
+/// [`all_links`](crate::bridges::all_links).
 pub(crate) fn path_tcs(tree: &Tree, links: &[LinkConfig]) -> Vec<TcSet> {
     let mapped = |link: usize| links[link].root.tc_vc.mapped();
     let on_path = |slot| tree.way_up(slot).fold(TcSet::ALL, |all, link| all.and(mapped(link)));
     (0..tree.slots.len()).map(on_path).collect()
 }
 
-/// The changes of links of `lab`; reading the lab has refused those of unknown slots.
+/// The link events of `lab`. Unknown slots have already been rejected.
 pub(crate) fn changes(lab: &Lab) -> Vec<LinkEvent> {
     let event = |change: &crate::link_schema::LinkChange| {
         let n = lab.slot.iter().position(|s| s.name.get_ref() == change.slot.get_ref())?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checks that each link above a device that sends deferrable writes has credits for one of them: a receiver that advertises fewer
-//! never lets it in (ECN "Deferrable Memory Write"). Never looks at devices that replay a capture.
+//! Checks that each link above a device that sends deferrable writes has credits for one of them. With fewer credits the write
+//! could never be sent (ECN "Deferrable Memory Write"). Devices that replay a capture are not checked.
 
 use crate::links::{self, LinkFault, merge};
 use crate::read::{Place, Wrong};
@@ -9,7 +9,7 @@ use crate::tree::Tree;
 use link::ConfigError;
 use tlp::Vc;
 
-/// Each link with too few credits, at the key that sets them. A tree that is wrong is reported elsewhere.
+/// Returns an error for each link with too few credits, at the key that sets them. Errors of the tree are reported elsewhere.
 pub(crate) fn check(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     let Ok(tree) = Tree::of(lab) else { return Vec::new() };
     let all: Vec<Hanging<'_>> = lab.hanging().collect();
@@ -23,12 +23,12 @@ pub(crate) fn check(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     errors
 }
 
-/// The fault of a link whose upper end has no room for non-posted requests of `bytes` in VC0, by which the writes go.
+/// Error of a link whose upper end cannot hold non-posted requests of `bytes` in VC0, which the writes use.
 fn too_few(common: &Link, own: &Link, bytes: u32, what: &str) -> Option<LinkFault> {
     let error = links::config(common, own).root.validate_non_posted(bytes).err()?;
     let ConfigError::DataCredits { vc: Vc::VC0, value, min, .. } = error else { return None };
     let keys = links::keys_of(&error, "root", &merge(common, own));
     let message =
-        format!("root side: NonPosted data credits {value}: legal are {min} or more, for the {what}");
+        format!("root side: NonPosted data credits {value}, expected {min} or more, for the {what}");
     Some(LinkFault { keys, message })
 }

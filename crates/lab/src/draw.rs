@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab as a picture in characters, in the words of the lab file.
+//! Draws a lab in characters, with the words of the lab file.
 
 use crate::bridges;
 use crate::faults;
@@ -10,8 +10,8 @@ use link::{FlowControlMode, PortConfig, VcScheme};
 use std::fmt::Write;
 use tlp::{Bdf, TcSet, TrafficClass, Vc};
 
-/// Draws `lab`: a line for each link with what stands at its far end, and one behind it where its link has virtual
-/// channels or a flow control of its own; then what changes while it runs, and the faults.
+/// Draws `lab`: one line per link with the component at its far end, then a line of details if the link has
+/// virtual channels or its own flow control. Link events, outages and faults follow.
 pub fn draw(lab: &Lab) -> String {
     let mut text = format!(
         "host {} ({} MiB low, {} MiB high), seed {}\n",
@@ -45,7 +45,7 @@ pub fn draw(lab: &Lab) -> String {
     text
 }
 
-/// A lab while it is drawn.
+/// A lab and the data needed to draw it.
 struct Picture<'a> {
     lab: &'a Lab,
     tree: Tree,
@@ -54,7 +54,7 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// A link on `port`, and what is below it.
+    /// Draws a link on `port`, and everything below it.
     fn line(&self, text: &mut String, indent: &str, n: usize, port: &str, last: bool) {
         let link = &self.links[n];
         // Writing to a string does not fail.
@@ -80,7 +80,7 @@ impl Picture<'_> {
         }
     }
 
-    /// What stands at the far end of link `n`.
+    /// Describes the component at the far end of link `n`.
     fn end(&self, n: usize) -> String {
         if let Some(slot) = self.lab.slot.get(n) {
             let bus = self.buses[n].bus();
@@ -95,7 +95,7 @@ impl Picture<'_> {
     }
 }
 
-/// What differs on this link from the defaults: virtual channels and flow control.
+/// Settings of this link that differ from the defaults: virtual channels and flow control.
 fn details(link: &LinkConfig) -> Vec<String> {
     let port = &link.root;
     let mut details = Vec::new();
@@ -124,7 +124,7 @@ fn channels(port: &PortConfig) -> String {
     format!("{}; {}", all.join(", "), arbitration(port))
 }
 
-/// `TC0-2+5`.
+/// Formats Traffic Classes, such as `TC0-2+5`.
 fn classes(set: TcSet) -> String {
     let has = |tc: u8| TrafficClass::new(tc).is_some_and(|tc| set.contains(tc));
     let mut runs: Vec<(u8, u8)> = Vec::new();
@@ -147,13 +147,13 @@ fn arbitration(port: &PortConfig) -> String {
         VcScheme::Weighted(_) => "weighted",
     };
     let above = Vc::all().any(|vc| vc.index() > low && !port.tc_vc.classes(vc).is_empty());
-    if above { format!("{group} up to VC{low}, those above go first") } else { group.to_owned() }
+    if above { format!("{group} up to VC{low}, higher ones first") } else { group.to_owned() }
 }
 
 fn event(change: &LinkChange) -> String {
     let rate = change.generation.as_ref().map(|given| format!("Gen{}", given.get_ref().0.generation()));
     let lanes = change.lanes.as_ref().map(|given| given.get_ref().0.to_string());
     let to: Vec<String> = rate.into_iter().chain(lanes).collect();
-    let to = if to.is_empty() { "as the link began".to_owned() } else { to.join(" ") };
+    let to = if to.is_empty() { "initial speed".to_owned() } else { to.join(" ") };
     format!("link event at {} us, {}: {to}", change.at_us, change.slot.get_ref())
 }

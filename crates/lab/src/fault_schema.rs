@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The `[[fault]]` and `[[outage]]` tables of a lab file. [`faults`](crate::faults) judges them.
+//! The `[[fault]]` and `[[outage]]` tables of a lab file. [`faults`](crate::faults) checks them.
 
 use fabric::TlpType;
 use plug::values::{Chance, FunctionId};
@@ -7,53 +7,53 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-/// A fault: some frames of one direction of one link are damaged, altered, doubled, delayed or vanish, or the link is cut at
-/// one of them. What the layers make of it, they find out themselves: no register is written.
+/// A fault: some frames of one direction of one link are damaged, changed, doubled, delayed or lost, or the link is cut at
+/// one of them. The protocol layers must detect it themselves: no register is written.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// Name of the slot or switch whose link it is: the one above it.
+    /// Name of a slot or switch; its link is the one above it.
     #[schemars(with = "String")]
     pub slot: Spanned<String>,
-    /// `upstream` is from the device to the host, `downstream` the other way.
+    /// `upstream` is from the device to the host, `downstream` is from the host to the device.
     pub direction: FaultDirection,
-    /// Which frames.
+    /// Kind of frames.
     #[schemars(with = "FaultFrames")]
     pub frames: Spanned<FaultFrames>,
-    /// Of those, TLPs of this type alone.
+    /// Only TLPs of this type.
     pub tlp_type: Option<TlpType>,
-    /// Of those, requests alone that name a DW from here on.
+    /// Only requests that access a DW from this address on.
     #[schemars(with = "Option<u64>")]
     pub first_address: Option<Spanned<u64>>,
-    /// The last address of these. Default: `first_address`.
+    /// With `first_address`: the last address. Default: `first_address`.
     #[schemars(with = "Option<u64>")]
     pub last_address: Option<Spanned<u64>>,
-    /// Of those, TLPs with this Requester ID alone, written as `19:00.0`.
+    /// Only TLPs with this Requester ID, written as `19:00.0`.
     pub requester: Option<FunctionId>,
-    /// Of those, TLPs with this tag alone.
+    /// Only TLPs with this tag.
     #[schemars(with = "Option<u16>", range(min = 0, max = 1023))]
     pub tag: Option<Spanned<u16>>,
-    /// The first frame to suffer, counted from 1 among those named.
+    /// The first affected frame, counted from 1 among the matching frames.
     #[schemars(with = "u64", range(min = 1))]
     pub nth: Spanned<u64>,
-    /// Then each that comes this many later, TLPs that are sent again included. Without it, no other.
+    /// After frame `nth`, every `every`-th matching frame, replayed TLPs included. Default: no further one.
     #[serde(default)]
     pub every: u64,
-    /// Number of frames that suffer at most. Default: no limit.
+    /// Maximum number of affected frames. Default: no limit.
     #[schemars(with = "Option<u64>", range(min = 1))]
     pub count: Option<Spanned<u64>>,
-    /// Milliseconds in which frames suffer, from the start of the run, or from the command `lab fault` on. Default: no limit.
+    /// Duration of the fault in milliseconds, from the start of the run or from the command `lab fault`. Default: no limit.
     #[schemars(with = "Option<u64>", range(min = 1, max = 1_000_000_000))]
     pub for_ms: Option<Spanned<u64>>,
-    /// Chance with which each of these suffers, 0 to 1. Default: 1.
+    /// Probability that such a frame is affected, 0 to 1. Default: 1.
     pub probability: Option<Chance>,
-    /// What happens to it.
+    /// Effect of the fault.
     #[schemars(with = "FaultKind")]
     pub action: Spanned<FaultKind>,
-    /// With `delay`: nanoseconds.
+    /// With `delay`: the delay in nanoseconds.
     #[schemars(with = "Option<u64>", range(min = 1, max = 1_000_000_000))]
     pub delay_ns: Option<Spanned<u64>>,
-    /// With `cut`: microseconds until the link is whole again. Default: it stays cut.
+    /// With `cut`: microseconds until the link is restored. Default: it stays cut.
     #[schemars(with = "Option<u64>", range(min = 0, max = 1_000_000_000))]
     pub restore_after_us: Option<Spanned<u64>>,
     /// With `set-status`: the Completion Status.
@@ -69,19 +69,19 @@ pub struct Fault {
     /// With `set-length`: the Length in DW.
     #[schemars(with = "Option<u16>", range(min = 1, max = 1024))]
     pub length_dw: Option<Spanned<u16>>,
-    /// With `flip-header`: which DW of the header.
+    /// With `flip-header`: the DW of the header.
     #[schemars(with = "Option<u8>", range(min = 0, max = 3))]
     pub header_dw: Option<Spanned<u8>>,
-    /// With `flip-header`: the bits that flip; of DW 0, Fmt is 31:29 and Type 28:24.
+    /// With `flip-header`: the bits to flip; in DW 0, Fmt is 31:29 and Type 28:24.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub header_bits: Option<Spanned<u32>>,
-    /// With `shift-sequence`: how far on AckNak_Seq_Num is, modulo 4096.
+    /// With `shift-sequence`: increment of AckNak_Seq_Num, modulo 4096.
     #[schemars(with = "Option<u16>", range(min = 1, max = 4095))]
     pub sequence_ahead: Option<Spanned<u16>>,
-    /// With `shift-credits`: how much larger HdrFC is, modulo its field.
+    /// With `shift-credits`: increment of HdrFC, modulo its field.
     #[schemars(with = "Option<i16>", range(min = -255, max = 255))]
     pub header_credits: Option<Spanned<i16>>,
-    /// With `shift-credits`: how much larger DataFC is, modulo its field.
+    /// With `shift-credits`: increment of DataFC, modulo its field.
     #[schemars(with = "Option<i16>", range(min = -4095, max = 4095))]
     pub data_credits: Option<Spanned<i16>>,
 }
@@ -100,7 +100,7 @@ pub enum FaultDirection {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultFrames {
-    /// All.
+    /// All frames.
     Any,
     /// TLPs.
     Tlp,
@@ -138,25 +138,25 @@ pub enum FaultStatus {
     CompleterAbort,
 }
 
-/// What a fault does. An alteration is made before the CRC, so that the layers above see it.
+/// Effect of a fault. Changes are made before the CRC is computed, so that the layers above receive them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
-    /// A bit flips, at a place drawn from the seed; the receiver's CRC finds it.
+    /// A bit flips at a position drawn from the seed; the receiver's CRC detects it.
     Corrupt,
     /// The frame never arrives.
     Drop,
-    /// Its framing is broken: a Receiver Error.
+    /// The frame's framing is broken: a Receiver Error.
     BreakFraming,
-    /// It arrives twice.
+    /// The frame arrives twice.
     Double,
-    /// It arrives `delay_ns` later, and what is behind it on the wire no earlier.
+    /// The frame arrives `delay_ns` later; later frames of the wire do not overtake it.
     Delay,
-    /// The link is cut: this frame and all that are on their way are lost.
+    /// The link is cut: this frame and all frames in flight are lost.
     Cut,
     /// EP is set in a TLP with data.
     Poison,
-    /// The digest of a TLP that has one is wrong.
+    /// The ECRC of a TLP that has one is wrong.
     WrongEcrc,
     /// Completion Status is `status`.
     SetStatus,
@@ -170,48 +170,48 @@ pub enum FaultKind {
     SetLength,
     /// The bits `header_bits` of DW `header_dw` of the header flip.
     FlipHeader,
-    /// AckNak_Seq_Num of an Ack or Nak is `sequence_ahead` further on.
+    /// AckNak_Seq_Num of an Ack or Nak is increased by `sequence_ahead`.
     ShiftSequence,
-    /// The fields of an UpdateFC are larger by `header_credits` and `data_credits`.
+    /// The fields of an UpdateFC are increased by `header_credits` and `data_credits`.
     ShiftCredits,
-    /// Its receiver finds an error in a buffer of its own and corrects it: a Corrected Internal Error.
+    /// The receiver finds and corrects an error in one of its buffers: a Corrected Internal Error.
     CorrectedInternal,
-    /// Its receiver finds an error in a buffer of its own, and the frame is lost there: an Uncorrectable Internal Error.
+    /// The receiver finds an error in one of its buffers and loses the frame: an Uncorrectable Internal Error.
     UncorrectableInternal,
 }
 
-/// Something that happens to a slot or a switch while the lab runs: its link is cut, it is pulled out, its button is pressed.
+/// An event of a slot or a switch while the lab runs: its link is cut, it is removed, or its attention button is pressed.
 ///
-/// Where the port above is hot-plug capable (`hot_plug`), the host takes what is there out of use and brings up what comes: it
-/// enumerates, and starts the drivers anew. A switch goes and comes with all below it. Below any other port what is gone
-/// stays out of use, though its link comes back: the run goes on to the end of all others, then fails, and says what was lost.
+/// If the port above is hot-plug capable (`hot_plug`), the host removes the lost functions, and enumerates new ones and
+/// starts their drivers. A switch is removed and added with everything below it. Below any other port, lost functions stay
+/// out of use even if the link returns: the rest of the run continues to its end, then fails and reports the loss.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Outage {
-    /// Name of the slot or switch whose link it is: the one above it.
+    /// Name of a slot or switch; its link is the one above it.
     #[schemars(with = "String")]
     pub slot: Spanned<String>,
-    /// When it begins, in microseconds of virtual time.
+    /// Start of the event, in microseconds of virtual time.
     #[schemars(with = "u64", range(min = 0, max = 1_000_000_000_000_u64))]
     pub at_us: Spanned<u64>,
-    /// When it ends, in microseconds of virtual time: after `at_us`. Default: never.
+    /// End of the event, in microseconds of virtual time; later than `at_us`. Default: never.
     #[schemars(with = "Option<u64>", range(min = 1, max = 1_000_000_000_000_u64))]
     pub until_us: Option<Spanned<u64>>,
-    /// What happens to it. Default: `cut`.
+    /// Kind of event. Default: `cut`.
     #[serde(default)]
     pub kind: OutageKind,
 }
 
-/// Why a link is down.
+/// Kind of an outage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutageKind {
-    /// The link is cut, and whole again.
+    /// The link is cut, and later restored.
     #[default]
     Cut,
-    /// What stands in the slot, or the switch with all below it, is pulled out, and put back as it is after power-on. Needs
-    /// `hot_plug`.
+    /// The card in the slot, or the switch with everything below it, is removed, and later inserted in its power-on state.
+    /// Needs `hot_plug`.
     Removal,
-    /// Somebody presses the attention button of the slot or of the port above the switch, at `at_us` alone. Needs `hot_plug`.
+    /// The attention button of the slot, or of the port above the switch, is pressed once at `at_us`. Needs `hot_plug`.
     Attention,
 }

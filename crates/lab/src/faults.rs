@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From the fault tables of a lab to the rules of a fabric, and what they say in words. Never reads a file.
+//! Checks the fault tables of a lab, converts them to rules of a fabric, and describes them in words.
 
 use crate::fault_schema::{Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, Outage, OutageKind};
 use crate::read::{Checked, Wrong, check_known, found, wrong};
@@ -15,12 +15,12 @@ use tlp::{Class, Duration, Status, Tag, Time};
 use toml::Spanned;
 use toml::de::{DeValue, Deserializer};
 
-/// The rules of `lab`; reading the lab has refused faults of unknown slots.
+/// The fault rules of `lab`. Unknown slots have already been rejected.
 pub(crate) fn rules(lab: &Lab) -> Vec<FaultRule> {
     lab.fault.iter().filter_map(|fault| Some(rule(fault, link_of(lab, fault.slot.get_ref())?))).collect()
 }
 
-/// The beginnings and ends of the outages of `lab`.
+/// The starts and ends of the outages of `lab`.
 pub(crate) fn outages(lab: &Lab) -> Vec<LinkEvent> {
     let at = |us: u64| Time::ZERO + Duration::from_us(us);
     let mut events = Vec::new();
@@ -29,7 +29,7 @@ pub(crate) fn outages(lab: &Lab) -> Vec<LinkEvent> {
         let [begin, end] = match outage.kind {
             OutageKind::Cut => [LinkChange::Cut, LinkChange::Restore],
             OutageKind::Removal => [LinkChange::Remove, LinkChange::Insert],
-            // Once: there is no end to it.
+            // A button is pressed once; there is no end.
             OutageKind::Attention => [LinkChange::PressAttention, LinkChange::PressAttention],
         };
         events.push(LinkEvent { at: at(*outage.at_us.get_ref()), link, change: begin });
@@ -45,19 +45,19 @@ pub(crate) fn take_links_down(lab: &Lab) -> bool {
     !lab.outage.is_empty() || lab.fault.iter().any(|fault| *fault.action.get_ref() == FaultKind::Cut)
 }
 
-/// Time of the last outage of link number `n`; its hot-plug driver does not end earlier.
+/// Time of the last outage of link `n`. Its hot-plug driver does not end earlier.
 pub(crate) fn last_event(lab: &Lab, n: usize) -> Time {
     let own = lab.outage.iter().filter(|o| link_of(lab, o.slot.get_ref()) == Some(LinkId(n as u32)));
     let ends = own.map(|o| *o.until_us.as_ref().unwrap_or(&o.at_us).get_ref());
     Time::ZERO + Duration::from_us(ends.max().unwrap_or(0))
 }
 
-/// The link above the slot or switch `name`: those of slots come first.
+/// The link above the slot or switch `name`. Links of slots come first.
 fn link_of(lab: &Lab, name: &str) -> Option<LinkId> {
     lab.hanging().position(|h| h.name.get_ref() == name).map(|n| LinkId(n as u32))
 }
 
-/// What is wrong with the faults and outages of `lab`.
+/// Errors of the faults and outages of `lab`.
 pub(crate) fn check(lab: &Lab) -> Vec<Wrong> {
     let faults = lab.fault.iter().flat_map(|fault| check_fault(lab, fault));
     let outages = lab.outage.iter().flat_map(|outage| check_outage(lab, outage));
@@ -99,26 +99,26 @@ fn check_end(outage: &Outage) -> Checked {
     let at = *outage.at_us.get_ref();
     match &outage.until_us {
         Some(until) if *until.get_ref() <= at => {
-            wrong(until.span(), format!("until_us of {}: legal are those after at_us, {at}", until.get_ref()))
+            wrong(until.span(), format!("until_us of {}, expected those after at_us, {at}", until.get_ref()))
         }
         _ => Ok(()),
     }
 }
 
-/// Checks that an attention button is pressed at a slot that has one, which is one that is hot-plug capable.
+/// Checks that an attention button is pressed only at a hot-plug capable slot that has one.
 fn check_button(lab: &Lab, outage: &Outage) -> Checked {
     if outage.kind != OutageKind::Attention {
         return Ok(());
     }
     if let Some(until) = &outage.until_us {
-        return wrong(until.span(), "until_us: legal with kind = \"cut\" or \"removal\" alone");
+        return wrong(until.span(), "until_us: legal only with kind = \"cut\" or \"removal\"");
     }
     match has_button(lab, outage.slot.get_ref()) {
         true => Ok(()),
         false => wrong(
             outage.slot.span(),
             format!(
-                "`{}` has no attention button: legal are slots and switches with hot_plug = true and hot_plug_controls",
+                "`{}` has no attention button, expected slots and switches with hot_plug = true and hot_plug_controls",
                 outage.slot.get_ref()
             ),
         ),
@@ -133,7 +133,7 @@ fn has_button(lab: &Lab, name: &str) -> bool {
     lab.hanging().any(|h| h.name.get_ref() == name && h.controls)
 }
 
-/// Checks that a removal happens at a slot that is hot-plug capable, where software is told of it.
+/// Checks that a removal happens only at a hot-plug capable slot, so that software can detect it.
 fn check_removal(lab: &Lab, outage: &Outage) -> Checked {
     let name = outage.slot.get_ref();
     if outage.kind != OutageKind::Removal || has_hot_plug(lab, name) {
@@ -142,7 +142,7 @@ fn check_removal(lab: &Lab, outage: &Outage) -> Checked {
     wrong(
         outage.slot.span(),
         format!(
-            "`{name}` is not made for removal: legal are slots and switches with hot_plug = true; kind = \"cut\" takes its link alone"
+            "`{name}` is not hot-plug capable, expected slots and switches with hot_plug = true; kind = \"cut\" cuts only its link"
         ),
     )
 }
@@ -151,10 +151,10 @@ fn check_fault(lab: &Lab, fault: &Fault) -> Vec<Wrong> {
     found([check_name(lab, &fault.slot), check_nth(fault), check_filter(fault), check_parameters(fault)])
 }
 
-/// Reads a fault that is no part of a file, as `KEY = VALUE, ...`, and checks all but its link.
+/// Parses a fault given as `KEY = VALUE, ...` outside of a file, and checks all but its link.
 ///
 /// # Errors
-/// The first that is wrong, and what is legal.
+/// The first error, with the legal values.
 pub fn read_command(keys: &str) -> Result<Fault, String> {
     let text = format!("fault = {{ {keys} }}");
     let overrides = Overrides::default();
@@ -162,7 +162,7 @@ pub fn read_command(keys: &str) -> Result<Fault, String> {
     let mut tree = source.tree().map_err(|errors| errors.all()[0].message.clone())?;
     let given = tree.get_mut().remove("fault").map(|given| (given.span(), given.into_inner()));
     let Some((span, DeValue::Table(given))) = given else {
-        return Err("KEY = VALUE, ... is expected".into());
+        return Err("expected KEY = VALUE, ...".into());
     };
     let given = Spanned::new(span, given);
     let schema = Schema::shared::<Fault>();
@@ -174,7 +174,7 @@ pub fn read_command(keys: &str) -> Result<Fault, String> {
     outside.map_or(Ok(fault), |outside| Err(outside.message))
 }
 
-/// Lists the keys of a fault with their legal values, those first that it must have; `names` are those of slots and switches.
+/// Lists the keys of a fault with their legal values, required keys first. `names` are the names of slots and switches.
 pub fn legal_keys(names: &str) -> String {
     let schema = Schema::shared::<Fault>();
     let must = schema.required();
@@ -184,13 +184,13 @@ pub fn legal_keys(names: &str) -> String {
     };
     let list = |keys: &[&str]| keys.iter().map(of).collect::<Vec<_>>().join(", ");
     let more: Vec<&str> = schema.keys("").into_iter().filter(|key| !must.contains(key)).collect();
-    format!("{}, and if wanted {}", list(&must), list(&more))
+    format!("{}, and optionally {}", list(&must), list(&more))
 }
 
-/// Checks a fault that is no part of a file, but for its link.
+/// Checks a fault given outside of a file, except its link.
 ///
 /// # Errors
-/// The first that is wrong, and what is legal.
+/// The first error, with the legal values.
 fn check_command(fault: &Fault) -> Result<(), String> {
     let all = [check_nth(fault), check_filter(fault), check_parameters(fault)];
     all.into_iter().collect::<Checked>().map_err(|wrong| wrong.message)
@@ -203,16 +203,16 @@ fn check_nth(fault: &Fault) -> Checked {
     }
 }
 
-/// Checks the conditions on TLPs, which need `frames` that are TLPs alone.
+/// Checks the conditions that apply only to TLPs: `frames` must be a kind of TLP.
 fn check_filter(fault: &Fault) -> Checked {
     if let (None, Some(last)) = (&fault.first_address, &fault.last_address) {
-        return wrong(last.span(), "last_address: it needs first_address");
+        return wrong(last.span(), "last_address: needs first_address");
     }
     if let (Some(first), Some(last)) = (&fault.first_address, &fault.last_address)
         && last.get_ref() < first.get_ref()
     {
         let message =
-            format!("last_address of {:#x}: legal are {:#x} and more", last.get_ref(), first.get_ref());
+            format!("last_address of {:#x}, expected {:#x} and more", last.get_ref(), first.get_ref());
         return wrong(last.span(), message);
     }
     let keys = [
@@ -226,7 +226,7 @@ fn check_filter(fault: &Fault) -> Checked {
     match keys.into_iter().find(|(_, given)| *given && !of_tlps) {
         Some((key, _)) => wrong(
             fault.frames.span(),
-            format!("{key}: legal with frames = \"tlp\", \"posted\", \"non-posted\" or \"completion\" alone"),
+            format!("{key}: legal only with frames = \"tlp\", \"posted\", \"non-posted\" or \"completion\""),
         ),
         None => Ok(()),
     }
@@ -256,7 +256,7 @@ fn check_parameters(fault: &Fault) -> Checked {
     ];
     for (key, given, of, name, needed) in keys {
         if given && of != action {
-            return wrong(fault.action.span(), format!("{key}: legal with action = \"{name}\" alone"));
+            return wrong(fault.action.span(), format!("{key}: legal only with action = \"{name}\""));
         }
         if !given && needed && of == action {
             return wrong(fault.action.span(), format!("action \"{name}\" needs {key}"));
@@ -314,7 +314,7 @@ fn kind(fault: &Fault) -> FrameKind {
     })
 }
 
-/// A value that [`check`] has found to be given where it is needed.
+/// The value of a key that [`check`] has found present.
 fn given<T: Copy + Default>(value: Option<&Spanned<T>>) -> T {
     value.map(|v| *v.get_ref()).unwrap_or_default()
 }
@@ -362,7 +362,7 @@ fn status(status: FaultStatus) -> Status {
     }
 }
 
-/// `fault on nic, upstream: any frame corrupted, the 3rd, then every 50th`.
+/// Describes a fault: `fault on nic, upstream: any frame corrupted, the 3rd, then every 50th`.
 pub(crate) fn draw(fault: &Fault) -> String {
     let direction = match fault.direction {
         FaultDirection::Upstream => "upstream",
@@ -381,7 +381,7 @@ pub(crate) fn draw(fault: &Fault) -> String {
     format!("fault on {slot}, {direction}: {frames} {done}, {which}{some}{most}{ms}")
 }
 
-/// `outage of nic from 5 us to 9 us: cut`.
+/// Describes an outage: `outage of nic from 5 us to 9 us: cut`.
 pub(crate) fn draw_outage(outage: &Outage) -> String {
     let kind = match outage.kind {
         OutageKind::Cut => "cut",
@@ -397,7 +397,7 @@ pub(crate) fn draw_outage(outage: &Outage) -> String {
 fn frames(fault: &Fault) -> String {
     let mut text = match fault.frames.get_ref() {
         FaultFrames::Any => "any frame".to_owned(),
-        // As the file names them.
+        // By their name in the file.
         frames => {
             serde_json::to_value(frames).ok().and_then(|v| Some(v.as_str()?.to_owned())).unwrap_or_default()
         }

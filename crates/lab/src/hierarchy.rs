@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The hierarchy below a host, for a world outside that is this host. Never enumerates: it only knows the lab file.
+//! The hierarchy below a host, for an outside world that acts as this host. Derived from the lab file without enumeration.
 
 use crate::bridges;
 use crate::build::ROOT_HOST;
@@ -49,7 +49,8 @@ impl<'f> Hierarchy<'f> {
         Ok(Hierarchy { file, tree, host })
     }
 
-    /// Returns the paths of the ports that slots and then switches hang on. The path is empty below other hosts than the simulated one.
+    /// Returns the paths of the ports above the slots, then above the switches. The path is empty below hosts other than the simulated
+    /// one.
     ///
     /// # Errors
     /// The topology is invalid.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a lab chooses of its host beside a profile: the IOMMU, and which socket is whose. Checked against the profile here;
-//! what it does is for `fabric`.
+//! A lab's choices for its host in addition to the profile: the IOMMU, and the socket of each part. They are checked
+//! against the profile here; `fabric` implements them.
 
 use crate::read::{Checked, Wrong};
 use crate::schema::Host;
@@ -21,29 +21,29 @@ pub enum IommuPages {
     /// 4 KiB.
     #[serde(rename = "4k")]
     Kib4,
-    /// 2 MiB, where the IOMMU of the profile has them, else 4 KiB.
+    /// 2 MiB if the profile's IOMMU supports them, otherwise 4 KiB.
     #[serde(rename = "2m")]
     Mib2,
-    /// 1 GiB, where the IOMMU of the profile has them, else 4 KiB.
+    /// 1 GiB if the profile's IOMMU supports them, otherwise 4 KiB.
     #[serde(rename = "1g")]
     Gib1,
 }
 
-/// What one function reaches by DMA: a request beside it is answered with UR, and counted as a translation fault. Functions
-/// that have none reach all of memory.
+/// Memory that a function may access by DMA. A request outside of its windows is completed with UR and counted as a
+/// translation fault. Functions without windows may access all memory.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IommuWindow {
-    /// The function that asks, such as `01:00.0`; `riser lspci` shows them.
+    /// The requesting function, such as `01:00.0`; `riser lspci` shows them.
     #[schemars(with = "String")]
     pub function: FunctionId,
     /// First address.
     pub address: u64,
-    /// How many bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// Checks what a lab chooses of a host against the host's profile.
+/// Checks the lab's choices for a host against the host's profile.
 pub(crate) fn check(host: &Host, profile: &HostProfile) -> Checked {
     let name = &profile.name;
     let sockets = [
@@ -59,24 +59,24 @@ pub(crate) fn check(host: &Host, profile: &HostProfile) -> Checked {
                 let message = format!("{key} of 1: host profile `{name}` has one socket, 0");
                 return Err(Wrong::at(socket.span(), message));
             }
-            n => return Err(Wrong::at(socket.span(), format!("{key} of {n}: legal are 0 and 1"))),
+            n => return Err(Wrong::at(socket.span(), format!("{key} of {n}, expected 0 and 1"))),
         }
     }
     let off = *host.iommu.get_ref() == IommuPages::Off;
     if !off && profile.iommu.is_none() {
-        let message = format!("iommu: host profile `{name}` has none; legal is \"off\"");
+        let message = format!("iommu: host profile `{name}` has none, expected \"off\"");
         return Err(Wrong::at(host.iommu.span(), message));
     }
     if off && let Some(shared) = &host.iotlb_shared {
-        return Err(Wrong::at(shared.span(), "iotlb_shared: without effect, since iommu is \"off\""));
+        return Err(Wrong::at(shared.span(), "iotlb_shared: no effect, because iommu is \"off\""));
     }
     if off && let Some(window) = host.iommu_window.first() {
-        return Err(Wrong::at(window.span(), "iommu_window: without effect, since iommu is \"off\""));
+        return Err(Wrong::at(window.span(), "iommu_window: no effect, because iommu is \"off\""));
     }
     Ok(())
 }
 
-/// `profile` with what the lab chooses.
+/// Applies the lab's choices to `profile`.
 pub(crate) fn apply(host: &Host, profile: HostProfile) -> HostProfile {
     let settings = HostSettings {
         iommu: match *host.iommu.get_ref() {

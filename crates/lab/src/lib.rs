@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A TOML file becomes a checked description of a system, and its parts joined.
+//! Reads a TOML file, checks its description of a system, and builds the system.
 //!
-//! - [`schema`]: the file, key by key; [`read()`] reads and checks it; [`draw()`] draws it;
-//! - [`profile`]: what hosts and devices cost, each figure with its source;
-//! - [`build()`]: joins fabric, endpoints, devices and drivers; [`Hierarchy`]: what is below a host outside;
-//! - [`OneSlot`]: the same in code, for a device of your own;
+//! - [`schema`]: the keys of the file; [`read()`] reads and checks it; [`draw()`] draws it.
+//! - [`profile`]: latencies of hosts and devices, each figure with its source.
+//! - [`build()`]: joins fabric, endpoints, devices and drivers; [`Hierarchy`]: the functions below an external host.
+//! - [`OneSlot`]: a lab in code, for a device of your own.
 //! - [`reference`](mod@reference): the pages of `docs/reference`, from the types of [`schema`] and [`profile`].
 //!
-//! This crate never runs what it has built, and never decides anything about timing or protocol. It never names a model or an outside world: they register.
+//! This crate never runs what it has built, and contains no timing or protocol. Models and outside worlds register themselves; it names none of them.
 
 pub mod faults;
 mod link_schema;

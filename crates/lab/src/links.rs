@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From the keys of a lab's link tables to the two ports of a link.
+//! Converts the link tables of a lab to the two ports of a link.
 
 use crate::channels;
 use crate::link_schema::VirtualChannel;
@@ -10,16 +10,16 @@ use link::{ConfigError, CreditLimit, FlowControlMode, PortConfig, ReplayTimerRul
 use plug::values::Gen;
 use tlp::{Class, Duration, Mps, Rate, Vc, Width};
 
-/// Time of flight where the lab says nothing: about 30 cm at 6.7 ps/mm, signals on common board material.
+/// Default propagation delay: about 30 cm at 6.7 ps/mm, a signal on common board material.
 const DEFAULT_PROPAGATION: Duration = Duration::from_ps(2_000);
-/// The longest time of flight: about 200 m of fibre. REPLAY_TIMER, 6 us at 32 GT/s, must outlast the way there and back.
+/// Longest propagation delay: about 200 m of fibre. REPLAY_TIMER, 6 us at 32 GT/s, must be longer than the round trip.
 const MAX_PROPAGATION: Duration = Duration::from_us(1);
-/// TLPs that a receiver without flow control holds where the lab says nothing (IISWC'18, §VI).
+/// Default number of TLPs that a receiver without flow control holds (IISWC'18, §VI).
 const DEFAULT_PORT_BUFFER: u16 = 16;
-/// The longest retrain: as long as Recovery may take (`PCIe 5.0 §4.2.6.4.1`, 24 ms).
+/// Longest retrain time: the limit for Recovery (`PCIe 5.0 §4.2.6.4.1`, 24 ms).
 const MAX_RETRAIN_NS: u64 = 24_000_000;
 
-/// `own` where it says something, else `common`, key by key.
+/// Merges two link tables key by key; keys of `own` override keys of `common`.
 pub fn merge(common: &Link, own: &Link) -> Link {
     Link {
         generation: own.generation.or(common.generation),
@@ -47,11 +47,11 @@ pub fn merge(common: &Link, own: &Link) -> Link {
     }
 }
 
-/// What is wrong with a link, and the keys of its table that may be the cause, the likeliest first.
+/// An error of a link, with the keys of its table that may have caused it, the likeliest first.
 pub struct LinkFault {
-    /// Each as a path in the link's table.
+    /// Keys, each as a path in the link's table.
     pub keys: Vec<Vec<String>>,
-    /// The value, and the legal ones.
+    /// The illegal value, and the legal ones.
     pub message: String,
 }
 
@@ -61,7 +61,7 @@ impl LinkFault {
     }
 }
 
-/// Checks the keys of a link: all that [`config()`] cannot use, with the legal values.
+/// Checks the keys of a link. Returns an error for each key that [`config()`] cannot use, with the legal values.
 pub fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
     let link = merge(common, own);
     let mut faults = Vec::new();
@@ -71,7 +71,7 @@ pub fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
     ];
     for (key, given, most) in bounded {
         let beyond = given.filter(|given| *given > most);
-        faults.extend(beyond.map(|n| LinkFault::new(key, format!("{key} of {n}: legal are 0 to {most}"))));
+        faults.extend(beyond.map(|n| LinkFault::new(key, format!("{key} of {n}, expected 0 to {most}"))));
     }
     if let Err(message) = channels::of(&link) {
         let key = if message.starts_with("low_priority_vc") { "low_priority_vc" } else { "vc" };
@@ -82,7 +82,7 @@ pub fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
     for (end, port) in [("root", &ends.root), ("device", &ends.device)] {
         let Err(error) = port.validate() else { continue };
         let fault = fault_of(&error, end, &link);
-        // What both ends have in common is told once.
+        // Errors that both ends have are reported once.
         if !faults.iter().any(|f| f.keys == fault.keys) {
             faults.push(fault);
         }
@@ -90,8 +90,8 @@ pub fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
     faults
 }
 
-/// What is wrong with the room for non-posted data of a link whose ends take requests with so much at once, in bytes: the root side
-/// `above`, the device side `below`.
+/// Errors of a link with too little buffer for non-posted data. Its root side must accept requests with `above` bytes of data, its
+/// device side with `below`.
 pub(crate) fn check_non_posted(common: &Link, own: &Link, above: u32, below: u32) -> Vec<LinkFault> {
     let (link, ends) = (merge(common, own), config(common, own));
     let ends = [("root", &ends.root, above), ("device", &ends.device, below)];
@@ -105,7 +105,7 @@ fn fault_of(error: &ConfigError, end: &str, link: &Link) -> LinkFault {
     LinkFault { keys: keys_of(error, end, link), message: format!("{end} side: {error}{}", hint(error)) }
 }
 
-/// The keys that an error of the port at `end` may be about.
+/// The keys that an error of the port at `end` may concern.
 pub(crate) fn keys_of(error: &ConfigError, end: &str, link: &Link) -> Vec<Vec<String>> {
     let key = match error {
         ConfigError::HeaderCredits { vc, class, .. } => return credit_keys(*vc, *class, "header", end, link),
@@ -124,8 +124,8 @@ pub(crate) fn keys_of(error: &ConfigError, end: &str, link: &Link) -> Vec<Vec<St
     vec![vec![key.to_owned()]]
 }
 
-/// Credits of a channel stand in its own table, or else in that of the link; too few of them may be those of a
-/// Max_Payload_Size that was given alone.
+/// Keys of credits: in the channel's own table, otherwise in the link's. Too few credits may also result from a Max_Payload_Size
+/// that was set alone.
 fn credit_keys(vc: Vc, class: Class, unit: &str, end: &str, link: &Link) -> Vec<Vec<String>> {
     let class = match class {
         Class::Posted => "posted",
@@ -138,7 +138,7 @@ fn credit_keys(vc: Vc, class: Class, unit: &str, end: &str, link: &Link) -> Vec<
     of_channel.into_iter().chain([own, vec!["mps_bytes".to_owned()]]).collect()
 }
 
-/// Says how a lab writes infinite credits, behind errors of credits.
+/// Explains after errors of credits how a lab writes infinite credits.
 fn hint(error: &ConfigError) -> &'static str {
     match error {
         ConfigError::HeaderCredits { .. } | ConfigError::DataCredits { .. } => "; infinite is written 0",
@@ -146,7 +146,7 @@ fn hint(error: &ConfigError) -> &'static str {
     }
 }
 
-/// The link that a slot hangs on, of keys that [`check`] allows.
+/// Returns the link of a slot, for keys that [`check`] accepts.
 pub fn config(common: &Link, own: &Link) -> LinkConfig {
     let link = merge(common, own);
     LinkConfig {
@@ -158,7 +158,7 @@ pub fn config(common: &Link, own: &Link) -> LinkConfig {
     }
 }
 
-/// A warning if an end of the link that leads to `name` sends TLPs again before their Acks can arrive.
+/// Returns a warning if an end of the link to `name` replays TLPs before their Acks can arrive.
 pub(crate) fn replays_early(name: &str, link: &LinkConfig) -> Option<String> {
     let ends = [(&link.root, &link.device), (&link.device, &link.root)];
     ends.into_iter().find_map(|(port, other)| {
@@ -166,19 +166,19 @@ pub(crate) fn replays_early(name: &str, link: &LinkConfig) -> Option<String> {
         (timeout < trip).then(|| {
             format!(
                 "link of `{name}`: REPLAY_TIMER of {timeout} is shorter than the round trip of {trip} (both ways, Ack latency limit \
-                 and Ack): TLPs that have arrived are sent again (PCIe 5.0 §3.6.2.1)"
+                 and Ack): received TLPs are replayed (PCIe 5.0 §3.6.2.1)"
             )
         })
     })
 }
 
-/// Max_Payload_Size of both ends: 256 B where the lab says nothing.
+/// Max_Payload_Size of both ends; 256 B by default.
 pub fn mps(link: &Link) -> Mps {
-    // 256 bytes are always legal.
+    // 256 bytes are always supported.
     link.mps_bytes.map(|m| m.0).or(Mps::new(256).ok()).unwrap_or_default()
 }
 
-/// What a function on `link` says of it in its PCI Express capability.
+/// PCI Express capability of a function on `link`.
 pub fn layout(link: &LinkConfig) -> PcieLayout {
     PcieLayout {
         mps_supported: link.device.mps,
@@ -195,7 +195,7 @@ fn port(
     of_channel: impl Fn(&VirtualChannel) -> Option<Credits>,
 ) -> PortConfig {
     let rate = link.generation.map_or(Rate::Gt8, |Gen(rate)| rate);
-    // Eight lanes are always legal.
+    // Eight lanes are always supported.
     let width = link.lanes.map(|l| l.0).or(Width::new(8)).unwrap_or(Width::ALL[0]);
     let mut config = PortConfig::new(rate, width, mps(link));
     if let Some(credits) = credits {
@@ -220,7 +220,7 @@ fn set_protocol(config: &mut PortConfig, link: &Link) {
     config.scaled_flow_control = link.scaled_flow_control.unwrap_or(false);
     if link.flow_control == Some(FlowControl::None) {
         let buffer_tlps = link.port_buffer_tlps.unwrap_or(DEFAULT_PORT_BUFFER);
-        // Its REPLAY_TIMER follows from the Ack latency limit, whatever rule the lab's other links have.
+        // Its REPLAY_TIMER follows from the Ack latency limit, whichever rule the lab's other links use.
         config.flow_control = FlowControlMode::None { buffer_tlps };
     } else if link.replay_timer == Some(ReplayTimer::Rev3) {
         config.replay_timer = ReplayTimerRule::Rev3;
@@ -238,7 +238,7 @@ pub(crate) fn apply_credits(limits: &mut [CreditLimit; 3], credits: Credits) {
     apply(&mut limits[Class::Completion.index()], credits.completion_header, credits.completion_data);
 }
 
-/// Zero is infinite.
+/// Overrides credits that are given; zero means infinite.
 fn apply(limit: &mut CreditLimit, header: Option<u16>, data: Option<u16>) {
     let credits = |n: u16| (n != 0).then_some(n);
     if let Some(header) = header {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices in the slots of a lab, whichever they are. Never knows one by name.
+//! Devices in the slots of a lab, of any registered model.
 
 use crate::read::LabFile;
 use crate::schema::{Lab, Slot};
@@ -13,7 +13,7 @@ use plug::site::NativeCode;
 use plug::{Fault, Models, Plugged, RunContext, Site};
 use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool, TcSet};
 
-/// What is legal in a lab file whose slots may have these models.
+/// Returns the schema of lab files whose slots may have these models.
 pub fn schema(models: &Models) -> Schema {
     let mut schema = Schema::of::<Lab>();
     let all: Vec<_> = models.names().filter_map(|n| Some((n, models.schema(n)?))).collect();
@@ -24,7 +24,7 @@ pub fn schema(models: &Models) -> Schema {
     schema
 }
 
-/// What the devices of a lab are plugged into.
+/// The environment that a lab's devices are plugged into.
 pub(crate) struct Sites<'a> {
     file: &'a LabFile,
     payloads: &'a PayloadPool,
@@ -33,18 +33,19 @@ pub(crate) struct Sites<'a> {
     native: NativeCode,
     /// Max_Payload_Size on the path of each slot, as enumeration will set it.
     path_mps: Vec<Mps>,
-    /// The Traffic Classes that each link on the path of a slot maps.
+    /// Traffic Classes that every link on the path of each slot maps.
     path_tcs: Vec<TcSet>,
     ids: Vec<Bdf>,
 }
 
-/// Vector with which the raw-TLP device of slot `n` says that it has ended: above all that firmware hands out.
+/// Vector by which the raw-TLP device of slot `n` reports its end. It is above all vectors that firmware
+/// assigns.
 const fn raw_vector(n: usize) -> u16 {
     0x8000 + n as u16
 }
 
 impl<'a> Sites<'a> {
-    /// `links` are those of all slots and then of all switches ([`bridges::all_links`]).
+    /// `links` is from [`bridges::all_links`].
     pub(crate) fn new(
         file: &'a LabFile,
         payloads: &'a PayloadPool,
@@ -59,10 +60,10 @@ impl<'a> Sites<'a> {
         Sites { file, payloads, memory, completion_timeout, native, path_mps, path_tcs, ids }
     }
 
-    /// The device that slot number `n` names, plugged in for the run with this context.
+    /// Plugs in the device of slot `n` for the run with this context.
     ///
     /// # Errors
-    /// What its model says of its settings.
+    /// The device's model rejects its settings.
     pub(crate) fn plug(&self, n: usize, slot: &Slot, context: &mut RunContext) -> Result<Plugged, Fault> {
         let lab = &self.file.lab;
         let tags = build::limits(lab, slot).max_outstanding_reads;

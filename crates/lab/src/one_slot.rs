@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab in code: a device of your own in the one slot of a host, and its driver on that host.
+//! A lab in code: a device of your own in the only slot of a host, and its driver on that host.
 //!
 //! ```
 //! use config::{Bar, Builder, Identity};
@@ -30,7 +30,7 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! Never reads a file: its fields are what a lab file says.
+//! No file is read: the fields correspond to keys of a lab file.
 
 use crate::boot;
 use crate::bridges;
@@ -55,26 +55,25 @@ use std::fmt::Display;
 use std::rc::Rc;
 use tlp::PayloadPool;
 
-/// MiB of host memory below 2 GiB, and from 4 GiB on: those of a lab file that says nothing.
+/// Default MiB of host memory below 2 GiB, and from 4 GiB.
 const MEMORY_MIB: [u64; 2] = [256, 1024];
 
-/// What stands around a device of your own. The default is that of a lab file that says nothing: Gen3 x8, the ideal
+/// The environment of a device of your own. The default is a lab file without settings: Gen3 x8 and the ideal
 /// host.
 pub struct OneSlot {
-    /// What captures and reports call the slot.
+    /// Name of the slot in captures and reports.
     pub name: String,
     /// The link, with the keys of a lab file.
     pub link: Link,
-    /// Timing of the host; [`profile::host`](crate::profile::host) reads one.
+    /// Timing of the host; [`profile::host`](crate::profile::host) reads a profile.
     pub host: HostProfile,
-    /// What the function says of itself in its PCI Express capability; rate, width and Max_Payload_Size are those of the
-    /// link.
+    /// PCI Express capability of the function. Rate, width and Max_Payload_Size are those of the link.
     pub pcie: PcieLayout,
     /// Limits of the device's endpoint.
     pub limits: EndpointLimits,
     /// Faults on the link.
     pub faults: Vec<FaultRule>,
-    /// Seed of all that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
@@ -93,11 +92,12 @@ impl Default for OneSlot {
 }
 
 impl OneSlot {
-    /// Plugs `device` in, with `config` as its configuration space, to which the PCI Express capability of the link is
-    /// added, and what else nearly every function has ([`Builder::usual`]). When the host has enumerated, it runs `driver` on the function found; the run ends as the driver does.
+    /// Plugs in `device` with the configuration space `config`. The PCI Express capability of the link and the
+    /// capabilities of [`Builder::usual`] are added. After enumeration the host runs `driver` on the function found. The
+    /// run ends with the driver.
     ///
     /// # Errors
-    /// What cannot be put together, and why.
+    /// The parts do not fit together, with the reason.
     pub fn plug<F, Fut, E>(
         self,
         config: Builder,
@@ -169,7 +169,7 @@ impl OneSlot {
     }
 }
 
-/// A driver as the boot program takes it.
+/// Converts a driver to the type that the boot program needs.
 fn boxed<F, Fut, E>(driver: F) -> Driver
 where
     F: FnOnce(Cpu, FoundFunction) -> Fut + 'static,
@@ -180,7 +180,7 @@ where
     Box::new(move |cpu, function| {
         let future = driver.take().map(|driver| driver(cpu, function));
         Box::pin(async {
-            // The slot is not hot-plug capable: it is started once.
+            // The slot is not hot-plug capable: the driver is started once.
             match future {
                 Some(future) => future.await.map_err(|e| e.to_string().into()),
                 None => Err("the driver has been started already".into()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Profiles of hosts: what they cost, each figure with its source.
+//! Profiles of hosts: their latencies and rates, each figure with its source.
 
 mod basis;
 pub(crate) mod extrapolation;
@@ -17,14 +17,14 @@ pub use host_parts::{
 
 pub use plug::profile::{Basis, Figure, Shelf, Shipped};
 
-/// One that ships.
+/// A shipped profile.
 macro_rules! ships {
     ($name:literal) => {
         Shipped { name: $name, text: include_str!(concat!("../profiles/hosts/", $name, ".toml")) }
     };
 }
 
-/// The hosts that ship.
+/// The shipped hosts.
 pub const HOSTS: Shelf = Shelf {
     kind: "host",
     extrapolated: "latencies and service times, and how completions are cut and spaced",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads a lab file and checks what its types alone cannot: everything wrong is found before anything runs, and told at once.
+//! Reads a lab file and checks the rules that its types cannot express. All errors are found and reported before anything
+//! runs.
 
 use crate::bridges::{LONGEST_NON_POSTED, all_links};
 use crate::build::host_memory;
@@ -22,27 +23,27 @@ use std::sync::Arc;
 use tlp::{Duration, PayloadPool};
 use toml::Spanned;
 
-/// Slots at most: each has a bus of its own, and bridges need some.
+/// Maximum number of slots: each has its own bus, and bridges need some.
 const MAX_SLOTS: usize = 248;
-/// Root ports at most: devices 1 to 31 of bus 0.
+/// Maximum number of root ports: devices 1 to 31 of bus 0.
 const MAX_ROOT_PORTS: usize = 31;
-/// Characters of the longest name of a slot: it stands in tables and captures.
+/// Maximum number of characters of a slot's name, which appears in tables and captures.
 const MAX_NAME: usize = 64;
-/// The place of the file as a whole.
+/// Span of an error that concerns the file as a whole.
 const WHOLE: Range<usize> = 0..0;
-/// Bytes of low memory that are never handed out.
+/// Bytes of low memory that are never allocated.
 const RESERVED_LOW_BYTES: u64 = 4096;
 
-/// A lab that was read and found good, with the folder that its relative paths start from.
+/// A valid lab, with the folder that its relative paths start from.
 #[derive(Debug)]
 pub struct LabFile {
-    /// What the file says.
+    /// Contents of the file.
     pub lab: Lab,
     /// The folder of the file.
     pub base: Folder,
 }
 
-/// What is wrong in a lab file, and where: at an empty span from 0 on in the file as a whole.
+/// An error in a lab file, with its place. An empty span at 0 means the file as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wrong {
     pub(crate) span: Range<usize>,
@@ -55,39 +56,39 @@ impl Wrong {
     }
 }
 
-/// What one check finds.
+/// Result of one check.
 pub(crate) type Checked = Result<(), Wrong>;
 
-/// A check that finds something wrong.
+/// Returns an error.
 pub(crate) fn wrong(span: Range<usize>, message: impl Into<String>) -> Checked {
     Err(Wrong::at(span, message))
 }
 
-/// What several checks have found.
+/// Collects the errors of several checks.
 pub(crate) fn found<const N: usize>(checks: [Checked; N]) -> Vec<Wrong> {
     checks.into_iter().filter_map(Result::err).collect()
 }
 
-/// A file with the places of its keys.
+/// A file with the positions of its keys.
 pub(crate) struct Place<'a> {
     pub(crate) source: &'a Source<'a>,
     pub(crate) places: Places<'a>,
 }
 
 impl LabFile {
-    /// Whether the lab runs by itself: nobody has to stand above a host of it.
+    /// Checks that the lab runs without an outside program above one of its hosts.
     ///
     /// # Errors
-    /// The host that is to be somebody outside.
+    /// Names the host that needs an outside program.
     pub fn check_runs_alone(&self) -> Result<(), String> {
         match self.lab.external_host.first() {
             None if self.lab.host.outside => {
-                Err("the host is outside (host.outside = true), and here is nobody above its root complex"
+                Err("the host is outside (host.outside = true), but no program is above its root complex"
                     .into())
             }
             None => Ok(()),
             Some(host) => Err(format!(
-                "host `{}` is external: somebody outside stands above it, and here is nobody; legal are labs whose slots hang on `{}`",
+                "host `{}` is external, but no program is above it, expected labs whose slots hang on `{}`",
                 host.name.get_ref(),
                 tree::ROOT
             )),
@@ -100,14 +101,14 @@ impl Place<'_> {
         all.into_iter().map(|Wrong { span, message }| self.source.error(span, message))
     }
 
-    /// What is wrong with a link: see [`link_at`](Self::link_at).
+    /// Returns an error of a link: see [`link_at`](Self::link_at).
     pub(crate) fn link(&self, own: &Hanging<'_>, fault: LinkFault) -> Wrong {
         let owner = [own.table, &own.index.to_string()];
         self.link_at(&owner, own.name.span(), &own.to_string(), fault)
     }
 
-    /// What is wrong with a link of the slot or switch that stands at `owner`: at the key that it is about, of its own table or
-    /// of the common one, or else at `name`.
+    /// Returns an error of the link of the slot or switch at `owner`. Its place is the key that it concerns, in the link's own
+    /// table or in the common one; otherwise `name`.
     fn link_at(&self, owner: &[&str], name: Range<usize>, what: &str, fault: LinkFault) -> Wrong {
         let own = [owner, &["link"]].concat();
         let tables = [own.as_slice(), &["link"]];
@@ -119,7 +120,7 @@ impl Place<'_> {
         Wrong::at(at.unwrap_or(name), format!("link of {what}, {}", fault.message))
     }
 
-    /// Where `key` of the settings of slot `n` stands, or else its name.
+    /// Place of `key` in the settings of slot `n`; otherwise the place of the slot's name.
     fn setting(&self, n: usize, slot: &Slot, key: &[&str]) -> Range<usize> {
         let n = n.to_string();
         let path = [&["slot", n.as_str(), slot.device.get_ref().as_str()], key].concat();
@@ -128,7 +129,7 @@ impl Place<'_> {
             .unwrap_or_else(|| slot.name.span())
     }
 
-    /// What is wrong with the settings of slot `n`.
+    /// Returns an error of the settings of slot `n`.
     fn fault(&self, n: usize, slot: &Slot, fault: &Fault) -> Wrong {
         let key: Vec<&str> = fault.key.iter().map(String::as_str).collect();
         Wrong::at(self.setting(n, slot, &key), format!("slot `{}`: {fault}", slot.name.get_ref()))
@@ -138,22 +139,22 @@ impl Place<'_> {
 /// Reads and checks the lab file at `path`, whose slots may have these models.
 ///
 /// # Errors
-/// What is wrong, each with its place and the legal values: all that TOML has to say; else all that is wrong with types and
-/// with single keys; else what is wrong with how keys and files stand to each other.
+/// All errors, each with its place and the legal values. Errors of TOML syntax are reported alone. Otherwise errors of types
+/// and of single keys are reported, and only without these the errors that involve several keys or files.
 pub fn read(models: &Models, path: &Path) -> Result<LabFile, FileErrors> {
     read_with(models, path, &Overrides::default())
 }
 
-/// As [`read`], with `overrides` over what the file says.
+/// Like [`read`], with `overrides` over the file's values.
 ///
 /// # Errors
-/// As [`read`]; what is wrong with a setting names it.
+/// As [`read`]. Errors of an override name it.
 pub fn read_with(models: &Models, path: &Path, overrides: &Overrides) -> Result<LabFile, FileErrors> {
     let text = std::fs::read_to_string(path).map_err(|e| FileError::whole(path, e.to_string()))?;
     parse_with(models, path, &text, Folder::of(path), overrides)
 }
 
-/// Reads and checks the lab `text`, which stands in `path`.
+/// Reads and checks the lab `text` of the file `path`.
 ///
 /// # Errors
 /// As [`read`].
@@ -161,7 +162,7 @@ pub fn parse(models: &Models, path: &Path, text: &str) -> Result<Lab, FileErrors
     parse_in(models, path, text, Folder::of(path)).map(|file| file.lab)
 }
 
-/// As [`parse`], with the files that the lab names read from `base`.
+/// Like [`parse`], with the files that the lab names read from `base`.
 ///
 /// # Errors
 /// As [`read`].
@@ -169,7 +170,7 @@ pub fn parse_in(models: &Models, path: &Path, text: &str, base: Folder) -> Resul
     parse_with(models, path, text, base, &Overrides::default())
 }
 
-/// As [`parse_in`], with `overrides` over what the text says.
+/// Like [`parse_in`], with `overrides` over the text's values.
 ///
 /// # Errors
 /// As [`read_with`].
@@ -183,7 +184,7 @@ pub fn parse_with(
     Reader::new(models).parse(path, text, base, overrides)
 }
 
-/// Reads lab files whose slots may have certain models: what is legal is made out once for all of them.
+/// Reads lab files whose slots may have certain models. Computes their schema once.
 #[derive(Clone, Debug)]
 pub struct Reader {
     models: Models,
@@ -191,12 +192,12 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader of labs whose slots may have these models.
+    /// Returns a reader of labs whose slots may have these models.
     pub fn new(models: &Models) -> Reader {
         Reader { models: models.clone(), schema: Arc::new(models::schema(models)) }
     }
 
-    /// As [`parse_with`].
+    /// Like [`parse_with`].
     ///
     /// # Errors
     /// As [`parse_with`].
@@ -210,7 +211,7 @@ impl Reader {
         self.parse_in_context(path, text, base, overrides, &mut RunContext::default())
     }
 
-    /// As [`parse`](Self::parse); models find `context` when they check their settings.
+    /// Like [`parse`](Self::parse); models can use `context` when they check their settings.
     ///
     /// # Errors
     /// As [`parse_with`].
@@ -223,7 +224,7 @@ impl Reader {
         context: &mut RunContext,
     ) -> Result<LabFile, FileErrors> {
         if text.trim().is_empty() && overrides.given().is_empty() {
-            let why = "it is empty: a lab begins with `version = 1`, and has [[slot]] tables, each with `name` and `device`";
+            let why = "empty file: a lab begins with `version = 1`, and has [[slot]] tables, each with `name` and `device`";
             return Err(FileError::whole(path, why).into());
         }
         let source = Source { path, text, overrides };
@@ -244,10 +245,10 @@ impl Reader {
     }
 }
 
-/// The lab with the models in its slots, and what is wrong with single keys.
+/// Returns the lab with its models' settings, and the errors of single keys.
 ///
 /// # Errors
-/// What is wrong with types, and with single keys too.
+/// Errors of types, together with those of single keys.
 fn read_keys(reader: &Reader, place: &Place<'_>) -> Result<(Lab, Vec<FileError>), FileErrors> {
     let Reader { models, schema } = reader;
     let (tree, mut tables, mut errors) = tables::split(place, schema, models);
@@ -261,7 +262,7 @@ fn read_keys(reader: &Reader, place: &Place<'_>) -> Result<(Lab, Vec<FileError>)
     let mut limits = tables::check_limits(place, schema);
     let slots = lab.iter_mut().flat_map(|lab| &mut lab.slot);
     errors.extend(slots.flat_map(|slot| tables.fill(place, models, slot)));
-    // What is of no legal type is outside the limits as well.
+    // A value of an illegal type also violates its limits; report only the type.
     limits.retain(|limit| limit.place.is_none() || errors.iter().all(|e| e.place != limit.place));
     match lab {
         Some(lab) if errors.is_empty() => Ok((lab, limits)),
@@ -287,8 +288,8 @@ fn check_host(file: &LabFile) -> Vec<Wrong> {
     found([checked]).into_iter().chain(others).collect()
 }
 
-/// Has each model check its settings, and checks that each end of a link has credits for the longest non-posted request that it
-/// takes.
+/// Lets each model check its settings. Also checks that each end of a link has credits for the longest non-posted request that
+/// it accepts.
 fn check_devices(place: &Place<'_>, file: &LabFile, context: &mut RunContext) -> Vec<Wrong> {
     let lab = &file.lab;
     let memory = match host_memory(lab) {
@@ -308,7 +309,7 @@ fn check_devices(place: &Place<'_>, file: &LabFile, context: &mut RunContext) ->
             }
             Some((slot, Ok(plugged))) => {
                 let message = format!(
-                    "{own}: no host outside finds or starts `{}`, which has no function; legal are devices that have one",
+                    "{own}: an external host cannot find `{}`, which has no function, expected devices with a function",
                     slot.device.get_ref()
                 );
                 errors.push(Wrong::at(slot.device.span(), message));
@@ -328,7 +329,7 @@ fn check_devices(place: &Place<'_>, file: &LabFile, context: &mut RunContext) ->
 fn check_slots(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     if lab.slot.len() > MAX_SLOTS || lab.slot.is_empty() && lab.switch.is_empty() {
         let message = format!(
-            "{} slots: a lab has up to {MAX_SLOTS} [[slot]] tables, and one at least of [[slot]] and [[switch]]",
+            "{} slots: a lab has up to {MAX_SLOTS} [[slot]] tables, and at least one [[slot]] or [[switch]]",
             lab.slot.len()
         );
         return vec![Wrong::at(WHOLE, message)];
@@ -341,7 +342,7 @@ fn check_slots(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     if let (Some(fault), Some(slot)) = (unused, lab.slot.first()) {
         errors.push(place.link_at(&[], slot.name.span(), "every slot", fault));
     }
-    // A common key that is wrong is wrong for each link: it is told once.
+    // An error in a common key affects every link; it is reported once.
     let mut told = BTreeSet::new();
     let about = |e: &Wrong| e.message.split_once(", ").map_or(&*e.message, |(_, what)| what).to_owned();
     errors.retain(|error| told.insert((error.span.start, about(error))));
@@ -360,11 +361,11 @@ fn check_name<'a>(what: &str, spanned: &'a Spanned<String>, names: &mut BTreeSet
     let name = spanned.get_ref();
     if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
         let message =
-            format!("name {name:?}: legal are 1 to {MAX_NAME} characters, none of them control characters");
+            format!("name {name:?}, expected 1 to {MAX_NAME} characters without control characters");
         return wrong(spanned.span(), message);
     }
     if what != "slot" && name == tree::ROOT {
-        return wrong(spanned.span(), format!("a {what} named `root`: that is the root complex"));
+        return wrong(spanned.span(), format!("a {what} named `root`: this name means the root complex"));
     }
     if !names.insert(name) {
         return wrong(spanned.span(), format!("a second {what} named `{name}`: names are unique"));
@@ -385,7 +386,7 @@ fn check_tree(lab: &Lab) -> Checked {
         let idle = host.0.checked_sub(1).and_then(|n| lab.external_host.get(n as usize));
         if let Some(idle) = idle.filter(|_| root_ports == 0) {
             let name = idle.name.get_ref();
-            let message = format!("external host `{name}`: nothing hangs on it; name it as a parent");
+            let message = format!("external host `{name}` is unused; name it as a parent");
             return wrong(idle.name.span(), message);
         }
     }
@@ -407,14 +408,14 @@ fn check_arbitration(switch: &Switch) -> Checked {
             wrong(switch.name.span(), format!("switch `{name}`: weighted arbitration needs `weights`"))
         }
         (PortArbitration::RoundRobin, Some(weights)) => {
-            let message = format!("weights of switch `{name}`: they need arbitration = \"weighted\"");
+            let message = format!("weights of switch `{name}`: legal only with arbitration = \"weighted\"");
             wrong(weights.span(), message)
         }
         _ => Ok(()),
     }
 }
 
-/// Checks that a switch has a weight for each port, none of them 0. A tree that is wrong is reported elsewhere.
+/// Checks that a switch has a nonzero weight for each port. Errors of the tree are reported elsewhere.
 fn check_weights(lab: &Lab, switch: &Switch) -> Checked {
     let (Some(weights), Ok(tree)) = (&switch.weights, Tree::of(lab)) else { return Ok(()) };
     let name = switch.name.get_ref();
@@ -429,7 +430,7 @@ fn check_weights(lab: &Lab, switch: &Switch) -> Checked {
     }
     match given.iter().position(|weight| *weight == 0) {
         Some(port) => {
-            let message = format!("weight 0 of port {port} of switch `{name}`: legal are 1 to 65535");
+            let message = format!("weight 0 of port {port} of switch `{name}`, expected 1 to 65535");
             wrong(weights.span(), message)
         }
         None => Ok(()),
@@ -449,14 +450,14 @@ fn check_windows(place: &Place<'_>, lab: &Lab) -> Checked {
         let left = there.saturating_sub(*used);
         *used = used.next_multiple_of(window.alignment).saturating_add(window.bytes);
         if *used > there {
-            let message = format!("window_bytes of {}: {left} bytes are left of host.{key}", window.bytes);
+            let message = format!("window_bytes of {}: host.{key} has {left} bytes left", window.bytes);
             return wrong(place.setting(n, slot, &["window_bytes"]), message);
         }
     }
     Ok(())
 }
 
-/// Checks that the BAR addresses in the lab are aligned, do not overlap, and lie in the host's window for BARs.
+/// Checks that the BAR addresses in the lab are aligned, do not overlap, and lie in the host's BAR window.
 fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
     let mut taken: Vec<(Window, &str)> = Vec::new();
     for (n, slot) in lab.slot.iter().enumerate() {
@@ -466,7 +467,7 @@ fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
         if let Some((_, other)) = taken.iter().find(|(w, _)| w.overlaps(&bar)) {
             return wrong(
                 span,
-                format!("BAR at {address:#x} of slot `{name}` overlaps that of slot `{other}`"),
+                format!("BAR at {address:#x} of slot `{name}` overlaps the BAR of slot `{other}`"),
             );
         }
         if address % size != 0 {
@@ -477,7 +478,7 @@ fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
         if !window.contains(address, size) {
             let end = window.base + window.size - 1;
             let message = format!(
-                "BAR of {size} bytes at {address:#x} of slot `{name}`: addresses for BARs are {:#x} to {end:#x}",
+                "BAR of {size} bytes at {address:#x} of slot `{name}`: legal addresses are {:#x} to {end:#x}",
                 window.base
             );
             return wrong(span, message);
@@ -487,7 +488,7 @@ fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
     Ok(())
 }
 
-/// Refuses keys of slots below a host outside that only firmware and drivers of a simulated host use.
+/// Rejects keys that only the firmware and drivers of a simulated host use, in slots below an external host.
 fn check_outside(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     let Ok(tree) = Tree::of(lab) else { return Vec::new() };
     let slots = lab.slot.iter().enumerate().filter(|(n, _)| !tree.is_simulated(*n));
@@ -500,15 +501,14 @@ fn check_outside(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
             ("driver", slot.driver.as_ref().map(Spanned::span)),
         ];
         keys.map(|(key, at)| {
-            let why =
-                format!("{key} of slot `{}`: without effect, since its host is outside", name.get_ref());
+            let why = format!("{key} of slot `{}`: no effect, because its host is outside", name.get_ref());
             at.map(|at| Wrong::at(at, why))
         })
     };
     slots.flat_map(check).flatten().collect()
 }
 
-/// Whether `name` is among those that are `there`.
+/// Checks that `name` is one of `there`.
 pub(crate) fn check_known<'a>(
     name: &Spanned<String>,
     there: impl Iterator<Item = &'a Spanned<String>>,
@@ -528,7 +528,7 @@ fn check_link_events(lab: &Lab) -> Vec<Wrong> {
     lab.link_event.iter().flat_map(check).collect()
 }
 
-/// Checks that a link event does not exceed the rate and width of its link, which are what its ports are capable of (`PCIe 5.0
+/// Checks that a link event does not exceed the rate and width of its link, which are the capabilities of its ports (`PCIe 5.0
 /// §7.5.3.6`).
 fn check_capability(lab: &Lab, change: &LinkChange) -> Checked {
     let name = change.slot.get_ref();
@@ -538,7 +538,7 @@ fn check_capability(lab: &Lab, change: &LinkChange) -> Checked {
         let (wanted, most) = (given.get_ref().0.generation(), own.rate.generation());
         if wanted > most {
             let message =
-                format!("gen of {wanted}: legal are 1 to {most}, that of the link of slot `{name}`");
+                format!("gen of {wanted}, expected 1 to {most}, the generation of the link of slot `{name}`");
             return wrong(given.span(), message);
         }
     }
@@ -546,7 +546,7 @@ fn check_capability(lab: &Lab, change: &LinkChange) -> Checked {
         let (wanted, most) = (given.get_ref().0.lanes(), own.width.lanes());
         if wanted > most {
             let message =
-                format!("{wanted} lanes: legal are 1 to {most}, those of the link of slot `{name}`");
+                format!("{wanted} lanes, expected 1 to {most}, the width of the link of slot `{name}`");
             return wrong(given.span(), message);
         }
     }

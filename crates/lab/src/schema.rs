@@ -22,16 +22,16 @@ pub struct Lab {
     /// Version of the file's format: 1.
     #[schemars(with = "u32", range(min = 1, max = 1))]
     pub version: Spanned<u32>,
-    /// Seed of all that is drawn: bit errors, addresses. The same lab with the same seed gives the same bytes.
+    /// Seed of all random numbers: bit errors, addresses. The same lab with the same seed gives the same bytes.
     #[serde(default)]
     pub seed: u64,
-    /// Virtual time in microseconds after which the run ends in any case. Without it, a run ends when all is done or
-    /// nothing can go on.
+    /// Virtual time in microseconds after which the run ends in any case. Without it, a run ends when everything is done or no
+    /// progress is possible.
     pub limit_us: Option<u64>,
-    /// Endpoints and root complexes take completions whose Traffic Class, No Snoop or Relaxed Ordering differ from those of the
-    /// request, as raw-TLP devices may send them. Otherwise such a completion is a malformed TLP, as `PCIe 5.0 §2.3.2` strongly
-    /// recommends, and its request fails. Completions of NetTLP peers and of RTL behind a block always have the fields of the
-    /// request. Default: false.
+    /// Endpoints and root complexes accept completions whose Traffic Class, No Snoop or Relaxed Ordering differ from the request's,
+    /// as raw-TLP devices may send them. Otherwise such a completion is a malformed TLP, as `PCIe 5.0 §2.3.2` strongly recommends,
+    /// and its request fails. Completions of NetTLP peers and of RTL with a PCIe block always have the request's fields. Default:
+    /// false.
     #[serde(default)]
     pub lenient_completions: bool,
     /// The host.
@@ -41,11 +41,11 @@ pub struct Lab {
     #[serde(default)]
     #[schemars(length(min = 0, max = 63))]
     pub external_host: Vec<ExternalHost>,
-    /// What all links have in common; a slot's own `link` table overrides it key by key.
+    /// Settings of all links; a slot's own `link` table overrides them key by key.
     #[serde(default)]
     pub link: Link,
-    /// The slots, each with a link from a root port of its own or from a switch. There are 31 root ports at most. A lab needs a
-    /// slot or a switch.
+    /// The slots, each with a link to its own root port or to a switch. There are at most 31 root ports. A lab needs a slot or a
+    /// switch.
     #[serde(default)]
     #[schemars(length(min = 0, max = 248))]
     pub slot: Vec<Slot>,
@@ -55,20 +55,20 @@ pub struct Lab {
     /// Faults, each on one direction of one link.
     #[serde(default)]
     pub fault: Vec<Fault>,
-    /// Links that are down for a time.
+    /// Outages: links that are down for a time.
     #[serde(default)]
     pub outage: Vec<Outage>,
-    /// Changes of links while the lab runs.
+    /// Link events: changes of links during the run.
     #[serde(default)]
     pub link_event: Vec<LinkChange>,
-    /// What was set over the file, as it was given; no key of the file.
+    /// Settings that override the file, as given. Not a key of the file.
     #[serde(skip)]
     #[schemars(skip)]
     pub set: Vec<String>,
 }
 
 impl Default for Lab {
-    /// Nothing but a host and a root complex.
+    /// Returns a lab with only a host and a root complex.
     fn default() -> Lab {
         Lab {
             version: Spanned::new(0..0, 1),
@@ -88,28 +88,28 @@ impl Default for Lab {
     }
 }
 
-/// What hangs by a link of its own on a root port or a switch: a slot or a switch.
+/// A slot or switch, which has a link to a root port or to a switch.
 #[derive(Clone, Copy)]
 pub struct Hanging<'a> {
-    /// `slot` or `switch`: its table in the file.
+    /// Table in the file: `slot` or `switch`.
     pub table: &'static str,
-    /// Its number among those of its table.
+    /// Index in its table.
     pub index: usize,
-    /// Its name.
+    /// Name of the slot or switch.
     pub name: &'a Spanned<String>,
-    /// The switch or host that it hangs on, if given.
+    /// The switch or host above, if given.
     pub parent: Option<&'a Spanned<String>>,
-    /// The downstream port of that switch, if given.
+    /// The downstream port of the switch above, if given.
     pub port: Option<&'a Spanned<u8>>,
     /// Whether the port above is hot-plug capable.
     pub hot_plug: bool,
-    /// Whether that port also has a button, indicators and a power controller.
+    /// Whether the port above also has a button, indicators and a power controller.
     pub controls: bool,
-    /// The link between.
+    /// The link to the port above.
     pub link: &'a Link,
 }
 
-/// As in ``slot `nic` ``.
+/// Formats it like ``slot `nic` ``.
 impl fmt::Display for Hanging<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} `{}`", self.table, self.name.get_ref())
@@ -117,12 +117,12 @@ impl fmt::Display for Hanging<'_> {
 }
 
 impl Lab {
-    /// Returns whether one of its hosts is outside of the lab.
+    /// True if one of the lab's hosts is outside of the lab.
     pub fn is_joined_by_hosts(&self) -> bool {
         self.host.outside || !self.external_host.is_empty()
     }
 
-    /// The slots, then the switches: the order of links.
+    /// Returns the slots, then the switches: the order of links.
     pub fn hanging(&self) -> impl Iterator<Item = Hanging<'_>> {
         let slots = self.slot.iter().enumerate().map(|(index, slot)| {
             let Slot { name, parent, port, hot_plug, hot_plug_controls, link, .. } = slot;
@@ -159,34 +159,35 @@ impl Lab {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Host {
-    /// Timing: the name of a host profile that ships (`riser profiles` lists them), or the path of one, relative to
-    /// the lab file.
+    /// Timing: the name of a shipped host profile (`riser profiles` lists them), or the path of a profile file, relative to the lab
+    /// file.
     #[schemars(with = "String")]
     pub profile: Spanned<String>,
-    /// Somebody outside stands above the root complex, in place of firmware and drivers: a kernel, as `riser guest` has it, or another
-    /// simulator. Its memory is its own. Default: false.
+    /// An outside program is above the root complex instead of firmware and drivers: a kernel (`riser guest`), or another simulator.
+    /// It has its own memory. Default: false.
     pub outside: bool,
-    /// What becomes of requests of devices below one root port to devices below another.
+    /// Handling of requests from a device below one root port to a device below another.
     pub peer_to_peer: PeerToPeer,
-    /// Whether root ports signal interrupts by MSI: for errors (AER), containment (DPC), power management (PME) and hot-plug. A kernel
-    /// starts no services at root ports without them. Behind a VMD their handlers then do not run at each interrupt of a device.
+    /// Whether root ports signal interrupts by MSI: for errors (AER), containment (DPC), power management (PME) and hot-plug. Without
+    /// them, a kernel starts no port services. Below a VMD, the handlers of these services then do not run at each interrupt of a
+    /// device.
     pub root_port_interrupts: bool,
-    /// MiB of memory below 2 GiB, where 32-bit addresses reach.
+    /// MiB of memory below 2 GiB, which 32-bit addresses can reach.
     #[schemars(with = "u32", range(min = 1, max = 2048))]
     pub low_memory_mib: Spanned<u32>,
-    /// MiB of memory from 4 GiB on.
+    /// MiB of memory from 4 GiB.
     #[schemars(with = "u32", range(min = 0, max = 131_072))]
     pub high_memory_mib: Spanned<u32>,
-    /// Pages of the IOMMU, where the profile has one.
+    /// Page size of the IOMMU, if the profile has one.
     #[schemars(with = "IommuPages")]
     pub iommu: Spanned<IommuPages>,
-    /// Whether all root ports share one IOTLB, or each has its own. Default: as the profile says.
+    /// Whether all root ports share one IOTLB, or each has its own. Default: from the profile.
     #[schemars(with = "Option<bool>")]
     pub iotlb_shared: Option<Spanned<bool>>,
-    /// What single functions reach by DMA.
+    /// DMA windows of single functions.
     #[schemars(with = "Vec<IommuWindow>")]
     pub iommu_window: Vec<Spanned<IommuWindow>>,
-    /// Socket of the root ports, where the profile has two.
+    /// Socket of the root ports, if the profile has two.
     #[schemars(with = "u8", range(min = 0, max = 1))]
     pub device_socket: Spanned<u8>,
     /// Socket of all memory.
@@ -216,13 +217,13 @@ impl Default for Host {
     }
 }
 
-/// A host beside `[host]`, with a root complex, bus numbers, addresses and memory of its own, above which somebody outside stands: a
-/// kernel, another simulator. Nothing of it is simulated but the root complex; slots and switches hang on it by its name. No
-/// route leads from one host to another. A lab with one is run by whoever brings the outside.
+/// A host in addition to `[host]`, with its own root complex, bus numbers, addresses and memory. An outside program is above it: a
+/// kernel, or another simulator. Only its root complex is simulated. Slots and switches name it as their parent. There is no route
+/// between hosts. A lab with an external host is run by a command that provides the outside program.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExternalHost {
-    /// Its name, which no switch has: at most 64 characters.
+    /// Name of the host, which no switch has: at most 64 characters.
     #[schemars(with = "String")]
     pub name: Spanned<String>,
     /// Timing of its root complex and memory, as in `[host]`.
@@ -234,13 +235,13 @@ pub struct ExternalHost {
 }
 
 impl ExternalHost {
-    /// The name of its profile.
+    /// Name of the host's profile.
     pub(crate) fn profile(&self) -> &str {
         self.profile.as_ref().map_or("ideal", |profile| profile.get_ref())
     }
 }
 
-/// A link. Every key is optional; see each for what holds without it. A key that has no effect beside the others is refused.
+/// A link. Every key is optional and has a default. A key that has no effect because of the others is an error.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
@@ -257,78 +258,76 @@ pub struct Link {
     /// Max_Read_Request_Size of the device.
     #[schemars(extend("default" = 512))]
     pub mrrs_bytes: Option<MrrsBytes>,
-    /// Read Completion Boundary of the root port. Default: that of the host profile.
+    /// Read Completion Boundary of the root port. Default: from the host profile.
     pub rcb_bytes: Option<RcbBytes>,
-    /// Time of flight of a symbol, one way, in picoseconds. The default is about 30 cm of board and connector at
-    /// 6.7 ps/mm.
+    /// Propagation delay of a symbol, one way, in picoseconds. The default is about 30 cm of board and connector at 6.7 ps/mm.
     #[schemars(range(min = 0, max = 1_000_000), extend("default" = 2000))]
     pub propagation_ps: Option<u64>,
-    /// Chance that a bit arrives flipped, in each direction.
+    /// Probability that a bit is flipped, in each direction.
     #[schemars(extend("default" = 0))]
     pub bit_error_rate: Option<Probability>,
     /// Receive buffers of the root port, as the credits it advertises.
     pub root_credits: Option<Credits>,
     /// Receive buffers of the device, as the credits it advertises.
     pub device_credits: Option<Credits>,
-    /// TLPs that the replay buffer of each end holds: no more than may be unacknowledged.
+    /// TLPs that the replay buffer of each end holds: at most as many as may be unacknowledged.
     #[schemars(range(min = 1, max = 2047), extend("default" = 512))]
     pub replay_buffer_tlps: Option<u16>,
-    /// Bytes that the replay buffer of each end holds: at least one TLP of Max_Payload_Size with 26 B around it.
-    /// Default: 65536, or sixteen such TLPs where they are more.
+    /// Bytes that the replay buffer of each end holds: at least one TLP of Max_Payload_Size with 26 B of overhead. Default: 65536, or
+    /// sixteen such TLPs if that is more.
     #[schemars(range(min = 154))]
     pub replay_buffer_bytes: Option<u32>,
-    /// Symbol times after which a received TLP is acknowledged at the latest. Default: the table of `PCIe 5.0 §3.6.3.1`.
+    /// Longest time until a received TLP is acknowledged, in symbol times. Default: the table of `PCIe 5.0 §3.6.3.1`.
     #[schemars(range(min = 1, max = 23_999))]
     pub ack_latency_symbols: Option<u32>,
-    /// Symbol times after which freed credits are returned at the latest. Default: the table of `PCIe 5.0 §2.6.1.2`.
+    /// Longest time until freed credits are returned, in symbol times. Default: the table of `PCIe 5.0 §2.6.1.2`.
     #[schemars(range(min = 1, max = 23_999))]
     pub update_fc_symbols: Option<u32>,
-    /// Virtual channels, where there are others than VC0.
+    /// Virtual channels, if there are others than VC0.
     pub vc: Option<Vec<VirtualChannel>>,
-    /// Which of them sends next. Default: `strict`.
+    /// Arbitration between virtual channels. Default: `strict`.
     pub vc_arbitration: Option<Arbitration>,
-    /// The last channel of the low-priority group, which shares as `vc_arbitration` says what the channels above leave;
-    /// of those, the highest goes first. Default: 7, all of them; with `strict`, 0.
+    /// The highest channel of the low-priority group. Channels above it have strict priority, the highest first; the group shares the
+    /// rest according to `vc_arbitration`. Default: 7, all of them; with `strict`, 0.
     #[schemars(range(min = 0, max = 7))]
     pub low_priority_vc: Option<u8>,
-    /// Offer scaled flow control (`PCIe 5.0 §3.4.2`) by an exchange of features: headers then have up to 2032 credits, data
-    /// 32752. Default: false.
+    /// Offer scaled flow control (`PCIe 5.0 §3.4.2`) in a feature exchange: up to 2032 header credits and 32752 data credits.
+    /// Default: false.
     pub scaled_flow_control: Option<bool>,
-    /// What keeps a sender from sending more than its receiver can hold. Default: `credits`.
+    /// Mechanism that prevents a sender from overflowing its receiver. Default: `credits`.
     pub flow_control: Option<FlowControl>,
-    /// With `flow_control = "none"` alone, TLPs that a receiver holds.
+    /// Only with `flow_control = "none"`: TLPs that a receiver holds.
     #[schemars(range(min = 1, max = 65_535), extend("default" = 16))]
     pub port_buffer_tlps: Option<u16>,
-    /// The rule for REPLAY_TIMER where there are credits. Default: `rev4`.
+    /// The rule for REPLAY_TIMER if there are credits. Default: `rev4`.
     pub replay_timer: Option<ReplayTimer>,
-    /// REPLAY_TIMER in symbol times, with `replay_timer = "rev4"` alone.
+    /// REPLAY_TIMER in symbol times, only with `replay_timer = "rev4"`.
     #[schemars(range(min = 24_000, max = 31_000), extend("default" = 24_000))]
     pub replay_timer_symbols: Option<u32>,
-    /// How long the wire is silent while the link retrains: when REPLAY_NUM has rolled over, and when its rate or width
+    /// Time that the wire is silent while the link retrains, which is after REPLAY_NUM has rolled over, and when its rate or width
     /// changes.
     #[schemars(range(min = 0, max = 24_000_000), extend("default" = 4_000))]
     pub retrain_ns: Option<u64>,
 }
 
-/// Credits that a port advertises. Zero means infinite, as on the wire; a data credit is 16 bytes. Posted and completion
-/// data need credits for one TLP of Max_Payload_Size at least, non-posted data for the longest request that the receiver takes: 1, 2, 4
-/// or 8 (`PCIe 5.0 §2.6.1`, Table 2-45). The limits are those without
-/// `scaled_flow_control`; with it, headers have up to 2032 and data up to 32752 (§3.4.2, a scale of 16). Without flow
-/// control there are no credits to advertise.
+/// Credits that a port advertises. Zero means infinite, as on the wire; a data credit is 16 bytes. Posted and completion data need
+/// credits for at least one TLP of Max_Payload_Size. Non-posted data need credits for the longest request that the receiver accepts:
+/// 1, 2, 4 or 8 (`PCIe 5.0 §2.6.1`, Table 2-45). The limits apply without `scaled_flow_control`. With it, the limits are 2032 for
+/// headers and 32752 for data (§3.4.2, a scale of 16). Without flow control no credits are advertised.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Credits {
     /// Posted headers. With `scaled_flow_control` up to 2032.
     #[schemars(range(min = 0, max = 127), extend("default" = 127))]
     pub posted_header: Option<u16>,
-    /// Posted data. The default is the most that unscaled flow control can advertise; with `scaled_flow_control` up to 32752.
+    /// Posted data. The default is the maximum of unscaled flow control; with `scaled_flow_control` up to 32752.
     #[schemars(range(min = 0, max = 2047), extend("default" = 2047))]
     pub posted_data: Option<u16>,
     /// Non-posted headers. With `scaled_flow_control` up to 2032.
     #[schemars(range(min = 0, max = 127), extend("default" = 127))]
     pub non_posted_header: Option<u16>,
-    /// Non-posted data: 2 at least where the receiver takes AtomicOps, as root ports and switches do, 4 or 8 where it takes
-    /// deferrable writes of 64 or 128 B, else 1. With `scaled_flow_control` up to 32752.
+    /// Non-posted data: at least 2 if the receiver accepts AtomicOps (root ports and switches do), 4 or 8 if it accepts deferrable
+    /// writes of 64 or 128 B, otherwise 1. With `scaled_flow_control` up to 32752.
     #[schemars(range(min = 0, max = 2047), extend("default" = 2047))]
     pub non_posted_data: Option<u16>,
     /// Completion headers. Endpoints and root complexes advertise infinite completion credits (`PCIe 5.0 §2.6.1`). With
@@ -340,7 +339,7 @@ pub struct Credits {
     pub completion_data: Option<u16>,
 }
 
-/// The default of what is there unless the file says otherwise.
+/// Default of keys that are true unless the file sets them.
 pub(crate) const fn yes() -> bool {
     true
 }
@@ -349,45 +348,45 @@ pub(crate) const fn yes() -> bool {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Slot {
-    /// Its name, unique in the lab: at most 64 characters.
+    /// Name of the slot, unique in the lab: at most 64 characters.
     #[schemars(with = "String")]
     pub name: Spanned<String>,
-    /// The device in it.
+    /// Model of the device in the slot.
     #[schemars(with = "String")]
     pub device: Spanned<String>,
-    /// The model whose driver the host runs for it, with its settings in the table of its name: where the device stands for one
-    /// elsewhere, as `nettlp-adapter` does. Default: the device's own.
+    /// The model whose driver the host runs for the device, with its settings in the table of its name. For devices that represent a
+    /// device elsewhere, such as `nettlp-adapter`. Default: the device's own driver.
     #[schemars(with = "Option<String>")]
     pub driver: Option<Spanned<String>>,
-    /// What its link hangs on: `root`, which is a root port of its own, the name of an external host, which is one there, or the name
-    /// of a switch.
+    /// The component above the link: `root` for its own root port; the name of an external host, for a root port there; or the
+    /// name of a switch.
     #[schemars(with = "Option<String>", extend("default" = "root"))]
     pub parent: Option<Spanned<String>>,
-    /// The downstream port of the switch that its link hangs on. Default: the first that nothing else is given.
+    /// The downstream port of the switch above. Default: the first free one.
     #[schemars(with = "Option<u8>", range(min = 1, max = 31))]
     pub port: Option<Spanned<u8>>,
     /// The slot is hot-plug capable: an `[[outage]]` may pull its device out and put it back. Default: false.
     #[serde(default)]
     pub hot_plug: bool,
-    /// The hot-plug capable slot has an attention button, indicators and a power controller; without them what is there comes and goes
-    /// by surprise alone. Default: true.
+    /// The hot-plug capable slot has an attention button, indicators and a power controller. Without them, cards are only inserted
+    /// and removed by surprise. Default: true.
     #[serde(default = "yes")]
     pub hot_plug_controls: bool,
-    /// What its link has of its own.
+    /// Settings of the slot's own link.
     #[serde(default)]
     pub link: Link,
-    /// Memory reads of a function under way at most, or of all its functions together (`tags_per`). 8-bit tags tell 256 apart; more
-    /// enable 10-bit tags.
+    /// Maximum number of outstanding memory reads of a function, or of all functions together (`tags_per`). 8-bit tags allow 256; a
+    /// larger value enables 10-bit tags.
     #[schemars(with = "Option<u16>", range(min = 1, max = 768), extend("default" = 256))]
     pub tags: Option<Spanned<u16>>,
-    /// Whose the tags are where it has several functions, as with SR-IOV.
+    /// Owner of the tags if the device has several functions, as with SR-IOV.
     #[serde(default)]
     #[schemars(extend("default" = "function"))]
     pub tags_per: TagsPer,
     /// Microseconds after which a DMA read without its completions fails (`PCIe 5.0 §2.8`).
     #[schemars(with = "Option<u64>", range(min = 50, max = 50_000), extend("default" = 50_000))]
     pub completion_timeout_us: Option<Spanned<u64>>,
-    /// The device with its settings, which stand in the table of its name.
+    /// The device with its settings, from the table of its name.
     #[serde(skip)]
     pub plan: Option<Plan>,
     /// The model of `driver` with its settings.
@@ -395,25 +394,25 @@ pub struct Slot {
     pub driver_plan: Option<Plan>,
 }
 
-/// Whose tags are.
+/// Owner of the tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TagsPer {
-    /// Each function has its own `tags`: Requester ID and tag together name a request.
+    /// Each function has its own `tags`: Requester ID and tag together identify a request.
     #[default]
     Function,
-    /// All functions draw on one pool of `tags`, as behind hard blocks where the tag alone says whose a completion is (Virtex-7 and
-    /// UltraScale: 64).
+    /// All functions share one pool of `tags`, as with hard blocks that assign completions by the tag alone (Virtex-7 and UltraScale:
+    /// 64).
     Endpoint,
 }
 
 impl Slot {
-    /// A slot with a device of these settings, on a root port of its own.
+    /// Returns a slot with a device of these settings, on its own root port.
     pub fn new(name: &str, settings: impl Model) -> Slot {
         Slot::of(name, Plan::new(settings))
     }
 
-    /// The same with a model whose settings are there already.
+    /// Like [`Slot::new`], with a model that already has its settings.
     pub fn of(name: &str, plan: Plan) -> Slot {
         Slot {
             name: Spanned::new(0..0, name.to_owned()),
@@ -432,7 +431,7 @@ impl Slot {
         }
     }
 
-    /// Returns what the lab has to know of its device.
+    /// Returns what the lab must know about the slot's device.
     pub fn needs(&self) -> Needs {
         self.plan.as_ref().map_or_else(Needs::default, Plan::needs)
     }

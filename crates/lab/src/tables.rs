@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of settings in the slots of a lab file, each to be read by the model of its name; and the limits of single keys.
+//! The settings tables in the slots of a lab file, each of which the model of its name reads; and the limits of single keys.
 
 use crate::read::Place;
 use crate::schema::Slot;
@@ -11,11 +11,12 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-/// Settings of models, by the place of the slot's name and by their own.
+/// Settings of models, by the position of the slot's name and the model's name.
 #[derive(Default)]
 pub(crate) struct Tables<'a>(BTreeMap<usize, BTreeMap<String, Tree<'a>>>);
 
-/// The file without the settings of models, these, and what stands in slots that is neither theirs nor a key.
+/// Splits the file into the part without models' settings, the settings, and the errors of slot contents that are neither
+/// settings nor keys.
 pub(crate) fn split<'a>(
     place: &Place<'a>,
     schema: &Schema,
@@ -36,7 +37,7 @@ pub(crate) fn split<'a>(
     (tree, tables, errors)
 }
 
-/// Takes the settings of models out of `slot`; what has no meaning there goes too, and is told.
+/// Takes the settings of models out of `slot`. Reports and removes unknown contents.
 fn split_slot<'a>(
     place: &Place<'a>,
     keys: &[&str],
@@ -61,20 +62,19 @@ fn split_slot<'a>(
             (DeValue::Table(table), Some(name)) => {
                 tables.0.entry(name).or_default().insert(key, Spanned::new(span, table));
             }
-            // A slot without a name is not one: what is wrong with its settings is told all the same.
+            // A slot without a name is an error; errors of its settings are reported as well.
             (DeValue::Table(table), None) => {
                 let read = models.read(&key, place.source, Spanned::new(span, table));
                 errors.extend(read.and_then(Result::err).into_iter().flat_map(|unread| unread.errors));
             }
-            _ => errors.push(place.source.error(span, format!("{key} is no table: legal are tables"))),
+            _ => errors.push(place.source.error(span, format!("{key} is not a table, expected tables"))),
         }
     }
     errors
 }
 
 impl<'a> Tables<'a> {
-    /// Reads the settings of the slot's device, and of the model whose driver it has, into the slot, and says what is wrong with
-    /// them.
+    /// Reads the settings of the slot's device, and of the model that provides its driver, into the slot. Returns their errors.
     pub(crate) fn fill(&mut self, place: &Place<'a>, models: &Models, slot: &mut Slot) -> Vec<FileError> {
         let mut own = self.0.remove(&slot.name.span().start).unwrap_or_default();
         let [device, driver] = [Some(&slot.device), slot.driver.as_ref()].map(|model| {
@@ -98,7 +98,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// The model that a slot names, with the settings of `table`.
+/// Returns the model that a slot names, with the settings of `table`.
 fn read_plan<'a>(
     place: &Place<'a>,
     models: &Models,
@@ -123,9 +123,9 @@ fn read_plan<'a>(
     read.map_or(Err(Vec::new()), |read| read.map_err(|unread| unread.errors))
 }
 
-/// What of single keys is not legal, whatever the others are.
+/// Returns errors of single keys, regardless of the others.
 pub(crate) fn check_limits(place: &Place<'_>, schema: &Schema) -> Vec<FileError> {
-    // What is no value of JSON is of no legal type either, which is told elsewhere.
+    // A value that is not JSON has an illegal type, which is reported elsewhere.
     let value = Value::deserialize(Deserializer::from(place.places.clone())).unwrap_or_default();
     let error = |Fault { key, message }| {
         let path: Vec<&str> = key.iter().map(String::as_str).collect();
@@ -135,7 +135,7 @@ pub(crate) fn check_limits(place: &Place<'_>, schema: &Schema) -> Vec<FileError>
     schema.check(&value).into_iter().filter_map(error).collect()
 }
 
-/// Keys whose limits depend on others: they are checked where these are known.
+/// Keys whose limits depend on others: they are checked together with these.
 fn depends_on_others(path: &[&str]) -> bool {
     matches!(path, ["link", ..] | ["slot" | "switch", _, "link", ..] | ["fault", _, "nth"])
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What hangs where in a lab: slots and switches by name become links of a tree. Knows names and ports only.
+//! The topology of a lab: slots and switches, given by name, become links of a tree. Only names and ports are used.
 
 use crate::read::Wrong;
 use crate::schema::{Hanging, Lab, Slot};
@@ -8,48 +8,48 @@ use host::firmware::{Path, Policy, Room};
 use std::collections::BTreeMap;
 use tlp::Bdf;
 
-/// What a lab calls the root complex.
+/// Name of the root complex in a lab.
 pub(crate) const ROOT: &str = "root";
-/// Downstream ports of a switch at most: the device numbers of its internal bus.
+/// Maximum number of downstream ports of a switch: the device numbers of its internal bus.
 pub(crate) const MAX_DOWNSTREAM_PORTS: usize = 31;
 
-/// Bus numbers that firmware keeps for a hot-plug capable slot, beside that of the slot.
+/// Bus numbers that firmware reserves for a hot-plug capable slot, in addition to the slot's own.
 pub const HOT_PLUG_BUSES: u8 = 1;
 
 /// The tree of a lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
-    /// What each slot hangs on.
+    /// Port above each slot.
     pub(crate) slots: Vec<Above>,
-    /// What each switch hangs on.
+    /// Port above each switch.
     pub(crate) switches: Vec<Above>,
     /// Downstream ports of each switch.
     pub(crate) downstream_ports: Vec<usize>,
-    /// Which links hang on a port that is hot-plug capable: those of slots, then those of switches.
+    /// Whether the port above each link is hot-plug capable: slots first, then switches.
     pub(crate) hot_plug: Vec<bool>,
-    /// Which of these have button, indicators and power controller.
+    /// Whether the port above each link has button, indicators and power controller.
     pub(crate) controls: Vec<bool>,
-    /// Buses behind that of each slot that its virtual functions need.
+    /// Further buses of each slot, which its virtual functions need.
     pub(crate) buses_behind: Vec<u8>,
-    /// Whether the root ports of each host signal interrupts: of the simulated one, then of those outside.
+    /// Whether the root ports of each host signal interrupts: the simulated host, then the outside ones.
     root_port_interrupts: Vec<bool>,
 }
 
-/// Bus numbers while they are given.
+/// State of bus numbering.
 struct Numbering {
-    /// The next; beyond 255 there is none, but how many are missing is counted on.
+    /// The next bus number. It counts on beyond 255, which is illegal, so that the error can name the number of buses.
     next: u16,
-    /// Of each slot.
+    /// Bus number of each slot.
     buses: Vec<u8>,
     /// The first link that got no bus number.
     beyond: Option<usize>,
 }
 
 impl Numbering {
-    /// Gives `count` buses to link `n`; the first of them.
+    /// Assigns `count` buses to link `n`; returns the first.
     fn take(&mut self, n: usize, count: u16) -> u8 {
         let first = self.next;
-        // At most 31 ports each of at most as many switches as a file holds names.
+        // At most 31 ports for each of the switches in a file.
         self.next = self.next.saturating_add(count);
         if self.next > 256 {
             self.beyond.get_or_insert(n);
@@ -59,7 +59,7 @@ impl Numbering {
 }
 
 impl Tree {
-    /// The tree that `lab` describes.
+    /// Returns the tree of `lab`.
     pub(crate) fn of(lab: &Lab) -> Result<Tree, Wrong> {
         let hanging: Vec<Hanging<'_>> = lab.hanging().collect();
         let parents = parents(lab, &hanging)?;
@@ -86,33 +86,33 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Refuses a tree whose buses 8 bits cannot number, at what goes beyond the last.
+    /// Rejects a tree that needs more than 255 bus numbers; the error names the first slot or switch without one.
     fn check_buses(&self, hanging: &[Hanging<'_>]) -> Result<(), Wrong> {
         self.host_ids().try_for_each(|host| {
             let count = self.numbered(host);
             let Some(n) = count.beyond else { return Ok(()) };
             let (name, last) = (hanging[n].name, count.next - 1);
             let message = format!(
-                "`{}` needs bus numbers beyond 255: the tree has {last} buses below the root complex, and legal are 255",
+                "`{}` needs bus numbers beyond 255: the tree has {last} buses below the root complex, expected up to 255",
                 name.get_ref()
             );
             Err(Wrong { span: name.span(), message })
         })
     }
 
-    /// Refuses a hot-plug slot at a root port without interrupts: nobody would hear of its events.
+    /// Rejects a hot-plug slot at a root port without interrupts: its events could not be signalled.
     fn check_hot_plug(&self, hanging: &[Hanging<'_>]) -> Result<(), Wrong> {
         let deaf = |n: &usize| matches!(self.above(*n), Above::RootPort(host) if self.hot_plug[*n] && !self.has_interrupts(host));
         let Some(n) = (0..hanging.len()).find(deaf) else { return Ok(()) };
         let name = hanging[n].name;
         let message = format!(
-            "`{}` is hot-plug capable (hot_plug = true), but its root port has no interrupts for that (root_port_interrupts = false)",
+            "`{}` is hot-plug capable (hot_plug = true), but its root port has no interrupts (root_port_interrupts = false)",
             name.get_ref()
         );
         Err(Wrong { span: name.span(), message })
     }
 
-    /// Whether the root ports of `host` signal interrupts.
+    /// True if the root ports of `host` signal interrupts.
     pub(crate) fn has_interrupts(&self, host: HostId) -> bool {
         self.root_port_interrupts[host.0 as usize]
     }
@@ -122,7 +122,7 @@ impl Tree {
         (0..self.root_port_interrupts.len() as u32).map(HostId)
     }
 
-    /// Buses of a host, with bus 0.
+    /// Number of buses of a host, including bus 0.
     pub(crate) fn buses(&self, host: HostId) -> u16 {
         self.numbered(host).next
     }
@@ -135,25 +135,25 @@ impl Tree {
     }
 }
 
-/// Buses behind that of a slot that virtual functions of its device stand on: the physical function is function 0, the first
-/// virtual one function 1, and 256 functions have room on a bus (`PCIe 5.0 §9.3.3.9`, `§9.3.3.10`).
+/// Further buses that the virtual functions of a slot's device need. The physical function is function 0, the first
+/// virtual function is function 1, and a bus has room for 256 functions (`PCIe 5.0 §9.3.3.9`, `§9.3.3.10`).
 fn buses_behind(slot: &Slot) -> u8 {
     (slot.needs().virtual_functions / 256) as u8
 }
 
-/// A root port's or downstream port's place on its bus: device in bits 7:3, function 0.
+/// Position of a root port or downstream port on its bus: device number in bits 7:3, function 0.
 const fn device(number: usize) -> u8 {
     (number as u8) << 3
 }
 
 impl Tree {
-    /// Where the function of each slot is: the bridges above it from the root complex on, and function 0 of device 0. Root
-    /// port `n` is device `n + 1` of bus 0, downstream port `k` of a switch device `k - 1` of its internal bus.
+    /// Paths of the functions of all slots: the bridges from the root complex down, then function 0 of device 0. Root port
+    /// `n` is device `n + 1` of bus 0; downstream port `k` of a switch is device `k - 1` of its internal bus.
     pub(crate) fn slot_paths(&self) -> Vec<Path> {
         (0..self.slots.len()).map(|n| self.port_path(n).below(0)).collect()
     }
 
-    /// Where the port is that link `n` hangs on.
+    /// Path of the port above link `n`.
     pub(crate) fn port_path(&self, n: usize) -> Path {
         match self.above(n) {
             Above::RootPort(_) => Path(vec![device(self.root_port(n) + 1)]),
@@ -171,12 +171,12 @@ impl Tree {
             .unwrap_or(Above::RootPort(HostId::FIRST))
     }
 
-    /// The root port of link `n`, which hangs on one: they are given in the order of links.
+    /// Index of the root port above link `n`. Root ports are assigned in the order of links.
     fn root_port(&self, n: usize) -> usize {
         self.root_links(self.host_of(n)).take_while(|&link| link < n).count()
     }
 
-    /// One slot on a root port.
+    /// Returns a tree with one slot on a root port.
     pub(crate) fn one_slot() -> Tree {
         Tree {
             slots: vec![Above::RootPort(HostId::FIRST)],
@@ -189,14 +189,14 @@ impl Tree {
         }
     }
 
-    /// Function 0 of device 0 of each slot, as enumeration of its host will number it.
+    /// IDs of function 0 of device 0 of each slot, as enumeration by its host will number them.
     pub(crate) fn slot_ids(&self) -> Vec<Bdf> {
         let buses: Vec<Vec<u8>> = self.host_ids().map(|host| self.numbered(host).buses).collect();
         let id = |n: usize| Bdf::from_bits(u16::from(buses[self.host_of(n).0 as usize][n]) << 8);
         (0..self.slots.len()).map(id).collect()
     }
 
-    /// The links on root ports of a host, in the order of the ports.
+    /// Links below the root ports of a host, in the order of the ports.
     pub(crate) fn root_links(&self, host: HostId) -> impl Iterator<Item = usize> {
         let all = 0..self.slots.len() + self.switches.len();
         all.filter(move |&n| self.above(n) == Above::RootPort(host))
@@ -210,25 +210,25 @@ impl Tree {
         }
     }
 
-    /// Whether link `n` leads to the simulated host.
+    /// True if link `n` leads to the simulated host.
     pub(crate) fn is_simulated(&self, n: usize) -> bool {
         self.host_of(n) == HostId::FIRST
     }
 
-    /// The link on a downstream port.
+    /// The link below a downstream port.
     pub(crate) fn below(&self, switch: usize, port: usize) -> Option<usize> {
         let place = Above::Switch { switch, port };
         (0..self.slots.len() + self.switches.len()).find(|&m| self.above(m) == place)
     }
 
-    /// Numbers the bus below link `n`, and what hangs below that.
+    /// Numbers the bus below link `n` and everything below that.
     fn number(&self, n: usize, count: &mut Numbering) {
         let bus = count.take(n, 1);
         let Some(switch) = n.checked_sub(self.slots.len()) else {
             count.buses[n] = bus;
             let behind = u16::from(self.buses_behind[n]);
             count.take(n, behind);
-            // What comes into the slot later may have buses of its own, where there are any left.
+            // A card that is inserted later may have its own buses, if there are any left.
             let kept = u16::from(HOT_PLUG_BUSES).saturating_sub(behind);
             if self.hot_plug[n] && count.next <= 256 - kept {
                 count.take(n, kept);
@@ -240,7 +240,7 @@ impl Tree {
         for port in 1..=self.downstream_ports[switch] {
             match self.below(switch, port) {
                 Some(below) => self.number(below, count),
-                // An empty port has a bus all the same.
+                // An empty port also has a bus.
                 None => _ = count.take(n, 1),
             }
         }
@@ -248,8 +248,8 @@ impl Tree {
 }
 
 impl Tree {
-    /// What enumeration keeps below the ports above switches that are hot-plug capable, so that all below has room when it
-    /// comes later: buses beside that of the switch's upstream port, and bytes of memory.
+    /// Room that enumeration reserves below hot-plug capable ports above switches, so that everything fits when it is
+    /// added later: buses in addition to the one of the switch's upstream port, and bytes of memory.
     pub(crate) fn hot_plug_room(&self) -> BTreeMap<Path, Room> {
         let switches = self.slots.len()..self.hot_plug.len();
         let hot = switches.filter(|&n| self.hot_plug[n] && self.is_simulated(n));
@@ -261,16 +261,16 @@ impl Tree {
         self.number(n, &mut count);
         // The bus of the upstream port itself needs no reserve.
         let buses = (count.next - 2).min(255) as u8;
-        // A window for each, as for a slot.
+        // One window per bus, as for a slot.
         Room { buses, bytes: u64::from(count.next - 1) * Policy::default().hot_plug_bytes }
     }
 
-    /// Whether link `n` hangs on a root port.
+    /// True if link `n` is below a root port.
     pub(crate) fn is_at_root(&self, n: usize) -> bool {
         matches!(self.above(n), Above::RootPort(_))
     }
 
-    /// Link `n` and those above it, up to the one on a root port.
+    /// Link `n` and the links above it, up to the one below a root port.
     pub(crate) fn way_up(&self, n: usize) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(n), |&n| match self.above(n) {
             Above::RootPort(_) => None,
@@ -278,18 +278,18 @@ impl Tree {
         })
     }
 
-    /// The link on a root port that leads to link `n`.
+    /// The link below a root port that leads to link `n`.
     pub(crate) fn root_link(&self, n: usize) -> usize {
         self.way_up(n).last().unwrap_or(n)
     }
 
-    /// The nearest switch above link `n` whose port above is hot-plug capable, as a link.
+    /// The nearest switch above link `n` below a hot-plug capable port, as a link.
     pub(crate) fn lost_with(&self, n: usize) -> Option<usize> {
         self.way_up(n).skip(1).find(|&link| self.hot_plug[link])
     }
 }
 
-/// What a link hangs on.
+/// The component above a link.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parent {
     /// A root port of this host.
@@ -297,7 +297,7 @@ enum Parent {
     Switch(usize),
 }
 
-/// What each hangs on.
+/// Returns the component above each link.
 fn parents(lab: &Lab, hanging: &[Hanging<'_>]) -> Result<Vec<Parent>, Wrong> {
     let switches = lab.switch.iter().enumerate().map(|(n, s)| (s.name.get_ref(), Parent::Switch(n)));
     let hosts = (1..).map(HostId).zip(&lab.external_host).map(|(id, h)| (h.name.get_ref(), Parent::Root(id)));
@@ -330,7 +330,7 @@ fn check_loops(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result
                 return Err(Wrong { span: hanging[slots + first].name.span(), message });
             }
             if path.len() > lab.switch.len() {
-                // A loop that this switch hangs on, but is not in: another one of it is named.
+                // This switch leads to a loop without being part of it; a member of the loop is reported instead.
                 break;
             }
             at = above;
@@ -339,7 +339,7 @@ fn check_loops(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result
     Ok(())
 }
 
-/// The downstream port that each hangs on: the one that it names, or the first left.
+/// The downstream port of each link: the named one, or the first free one.
 fn ports(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result<Vec<usize>, Wrong> {
     let mut taken: Vec<BTreeMap<usize, &str>> = vec![BTreeMap::new(); lab.switch.len()];
     let mut ports = vec![0; hanging.len()];
@@ -359,7 +359,7 @@ fn ports(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result<Vec<u
             .map_or(MAX_DOWNSTREAM_PORTS, |p| usize::from(*p.get_ref()));
         if port == 0 || port > most {
             let name = lab.switch[switch].name.get_ref();
-            return error(format!("port {port} of switch `{name}`: legal are 1 to {most}"));
+            return error(format!("port {port} of switch `{name}`, expected 1 to {most}"));
         }
         if let Some(other) = taken[switch].insert(port, h.name.get_ref()) {
             let name = lab.switch[switch].name.get_ref();
@@ -392,7 +392,7 @@ fn downstream_ports(
         let (ports, span) = given.unwrap_or((needed, switch.name.span()));
         if ports == 0 || ports > MAX_DOWNSTREAM_PORTS || ports < needed {
             let message = format!(
-                "switch `{name}` with {ports} downstream ports: legal are 1 to {MAX_DOWNSTREAM_PORTS}, and {needed} at least for what hangs on it"
+                "switch `{name}` with {ports} downstream ports, expected 1 to {MAX_DOWNSTREAM_PORTS}, and at least {needed} for the links below it"
             );
             return Err(Wrong { span, message });
         }

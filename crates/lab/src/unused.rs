@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keys of link tables that would have no effect beside what else the lab says. They are refused: whoever writes one means
-//! something by it. Never looks at values that have an effect; [`links::check`](crate::links::check) does.
+//! Finds keys of link tables that have no effect because of other keys. They are errors, since their author expects an
+//! effect. [`links::check`](crate::links::check) checks the other keys.
 
 use crate::link_schema::Arbitration;
 use crate::links::{LinkFault, merge};
 use crate::schema::{FlowControl, Link, ReplayTimer};
 
-/// The first key of the slot's `own` table that has no effect beside `common`, and what it would need.
+/// The first key of the slot's `own` table that has no effect in combination with `common`, and the condition that it
+/// needs.
 pub(crate) fn of_slot(common: &Link, own: &Link) -> Option<LinkFault> {
     all(&merge(common, own), own).into_iter().next().map(fault)
 }
 
-/// The first key of the table `common` that has an effect on none of the links `slots`, and what it would need. One that
-/// each link says anew is a default that nobody needs: that is no mistake.
+/// The first key of the table `common` that has no effect on any of the links `slots`, and the condition that it needs. A
+/// key that every link overrides is an unused default, not an error.
 pub(crate) fn of_all<'a>(common: &Link, slots: impl Iterator<Item = &'a Link> + Clone) -> Option<LinkFault> {
     let unused = |own: &Link| all(&merge(common, own), &inherited(common, own));
     let mut first = unused(slots.clone().next()?);
@@ -20,12 +21,12 @@ pub(crate) fn of_all<'a>(common: &Link, slots: impl Iterator<Item = &'a Link> + 
     first.into_iter().next().map(fault)
 }
 
-/// What is said of a virtual channel is about its tables.
+/// Errors of a virtual channel are reported at its table.
 fn fault((key, message): Unused) -> LinkFault {
     LinkFault::new(if key.starts_with("phases") { "vc" } else { key }, message)
 }
 
-/// The keys of `common` that the slot's `own` table does not set again, of those that matter here.
+/// The keys of `common` that the slot's `own` table does not override, as far as they are checked here.
 fn inherited(common: &Link, own: &Link) -> Link {
     let mut link = common.clone();
     link.vc = link.vc.filter(|_| own.vc.is_none());
@@ -39,22 +40,22 @@ fn inherited(common: &Link, own: &Link) -> Link {
     link
 }
 
-/// A key, and what is wrong with it.
+/// A key, and its error.
 type Unused = (&'static str, String);
 
-/// The keys that `said` has and that have no effect on `link`.
+/// The keys of `said` that have no effect on `link`.
 fn all(link: &Link, said: &Link) -> Vec<Unused> {
     let mut found = Vec::new();
     phases(link, said, &mut found);
     if link.flow_control == Some(FlowControl::None) {
         without_flow_control(said, &mut found);
     } else if let Some(tlps) = said.port_buffer_tlps {
-        let message = format!("port_buffer_tlps of {tlps}: legal with flow_control = \"none\" alone");
+        let message = format!("port_buffer_tlps of {tlps}: legal only with flow_control = \"none\"");
         found.push(("port_buffer_tlps", message));
     }
     if let Some(symbols) = said.replay_timer_symbols.filter(|_| link.replay_timer == Some(ReplayTimer::Rev3))
     {
-        let message = format!("replay_timer_symbols of {symbols}: legal with replay_timer = \"rev4\" alone");
+        let message = format!("replay_timer_symbols of {symbols}: legal only with replay_timer = \"rev4\"");
         found.push(("replay_timer_symbols", message));
     }
     found
@@ -67,11 +68,11 @@ fn phases(link: &Link, said: &Link, found: &mut Vec<Unused>) {
         let Some(phases) = vc.phases else { continue };
         if !weighted {
             let message =
-                format!("{phases} phases of VC{}: legal with vc_arbitration = \"weighted\" alone", vc.id);
+                format!("{phases} phases of VC{}: legal only with vc_arbitration = \"weighted\"", vc.id);
             found.push(("phases", message));
         } else if vc.id > low {
             let message = format!(
-                "{phases} phases of VC{}: it is above low_priority_vc {low} and goes first; legal up to VC{low}",
+                "{phases} phases of VC{}: it is above low_priority_vc {low} and has strict priority; legal up to VC{low}",
                 vc.id
             );
             found.push(("phases above", message));
@@ -79,7 +80,7 @@ fn phases(link: &Link, said: &Link, found: &mut Vec<Unused>) {
     }
 }
 
-/// The keys about credits and the specification's REPLAY_TIMER, which a link without flow control does not use.
+/// Keys of credits and of the specification's REPLAY_TIMER, which a link without flow control does not use.
 fn without_flow_control(said: &Link, found: &mut Vec<Unused>) {
     let channels = || said.vc.iter().flatten();
     let root = said.root_credits.is_some() || channels().any(|vc| vc.root_credits.is_some());
@@ -93,6 +94,6 @@ fn without_flow_control(said: &Link, found: &mut Vec<Unused>) {
         ("replay_timer_symbols", said.replay_timer_symbols.is_some()),
     ];
     for (key, _) in keys.into_iter().filter(|(_, given)| *given) {
-        found.push((key, format!("{key}: legal with flow_control = \"credits\" alone")));
+        found.push((key, format!("{key}: legal only with flow_control = \"credits\"")));
     }
 }

@@ -12,7 +12,7 @@ int main(int argc, char **argv)
 
 	read_options(&o, argc, argv, "reads a NetTLP adapter's configuration space");
 	if (o.addr + o.size > sizeof(buf) || (o.data && (o.size < 1 || o.size > 4))) {
-		fprintf(stderr, "cfg: legal are 4096 bytes, and writes of 1 to 4\n");
+		fprintf(stderr, "cfg: invalid size; expected up to 4096 bytes, and writes of 1 to 4\n");
 		return 2;
 	}
 	memset(&cfg, 0, sizeof(cfg));

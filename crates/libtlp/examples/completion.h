@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Completions of the host's reads, which callbacks make themselves. */
+/* Completions of the host's reads, for callbacks that build them. */
 #ifndef COMPLETION_H
 #define COMPLETION_H
 
@@ -9,7 +9,7 @@
 
 #include <libtlp.h>
 
-/* Sends one completion: `remain` bytes are to come, these `count` at `addr` among them; without data where `data` is null. */
+/* Sends one completion: `count` bytes at `addr`, of `remain` bytes left; without data if `data` is null. */
 static inline void complete(struct nettlp *nt, struct tlp_mr_hdr *mh, uintptr_t addr, const void *data, size_t count,
 			    size_t remain)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Asks the driver on the adapter's host all that it tells: BAR4, id, MSI-X table. */
+/* Asks the driver on the adapter's host for everything that it reports: BAR4, id, MSI-X table. */
 #include <errno.h>
 
 #include <libtlp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What all examples read from their command line. */
+/* Command-line options of all examples. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
@@ -29,7 +29,7 @@ struct options {
 	"  -d TEXT     data to be written\n" \
 	"  -i NAME     network interface\n"
 
-/* Reads all options; ends the program, with status 2, where one is wrong. */
+/* Reads all options. Ends the program with status 2 if one is invalid. */
 static inline void read_options(struct options *o, int argc, char **argv, const char *what)
 {
 	unsigned bus = 0, device = 0, function = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Pseudo memory: answers what the adapter's host reads and writes in BAR4, which begins at -a and has -s bytes, on all 16
- * ports, until SIGINT. Outside of them, reads are answered with Unsupported Request.
+ * Pseudo memory: answers the host's accesses to BAR4, which starts at -a and has -s bytes, on all 16 ports, until SIGINT.
+ * Reads outside it are answered with Unsupported Request.
  */
 #include <signal.h>
 

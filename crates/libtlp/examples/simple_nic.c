@@ -4,15 +4,15 @@
  *
  *   +0  u64  bus address of the TX ring       +16 u32  TX index: the descriptor to send
  *   +8  u64  bus address of the RX ring       +20 u32  RX index: a descriptor whose buffer is free
- *   +24 u32  enabled: while it is 0, the rings are forgotten
+ *   +24 u32  enabled: while it is 0, the rings are discarded
  *
- * Each write of the TX index sends: the ring of NetTLP's driver has one descriptor, and it always writes 0.
+ * Each write of the TX index sends a frame: the ring of NetTLP's driver has one descriptor, and it always writes 0.
  * A ring has up to 256 descriptors {u64 address, u64 length}; a receive buffer has 2048 bytes. MSI-X vector 0: sent, 1: received.
  *
  *   send:    the host writes the TX index; MRd descriptor, MRd frame, frame to the tap, MWr vector 0
  *   receive: the host writes the RX index; MRd descriptor; a frame from the tap: MWr frame, MWr descriptor, MWr vector 1
  *
- * One thread answers the host, by callbacks on 16 ports; one takes frames from the tap. Each has a context of its own.
+ * One thread answers the host, with callbacks on 16 ports; one takes frames from the tap. Each has its own context.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,22 +52,22 @@ struct posted {
 
 struct nic {
 	int tap;
-	int stop[2]; /* a pipe: closed when the tap's thread is to end */
+	int stop[2]; /* a pipe, closed to end the tap's thread */
 	uintptr_t bar4;
 	struct nettlp_msix msix[2];
-	struct nettlp host[16]; /* the host's requests; TX interrupts leave on number 3 */
+	struct nettlp host[16]; /* the host's requests; TX interrupts are sent on number 3 */
 	struct nettlp tx, rx;   /* DMA of the callbacks' thread, and of the tap's */
 
-	/* Of the callbacks' thread. */
+	/* Used by the callbacks' thread. */
 	struct registers regs;
 	unsigned long sent, unplugged, failed, refused;
 
-	/* Receive buffers: put in by callbacks, taken by the tap's thread. */
+	/* Receive buffers: added by callbacks, taken by the tap's thread. */
 	pthread_mutex_t lock;
 	struct posted posted[RING];
 	unsigned put, taken;
 
-	/* Of the tap's thread. */
+	/* Used by the tap's thread. */
 	unsigned long received, lost, rx_failed;
 };
 
@@ -91,7 +91,7 @@ static int transmit(struct nic *nic, uint32_t index)
 	} else {
 		if (dma_read_aligned(&nic->tx, d.addr, frame, d.length, MAX_READ_REQ) < 0)
 			return -1;
-		/* An interface that is down takes none: the frame is gone, as on a cable. */
+		/* An interface that is down takes no frame: it is lost, as on a cable. */
 		if (write(nic->tap, frame, d.length) < 0)
 			nic->unplugged++;
 		else
@@ -148,7 +148,7 @@ static int take_posted(struct nic *nic, struct posted *p)
 	return any;
 }
 
-/* All three on one context, whose datagrams stay in order: the length is there before the interrupt. */
+/* Uses one context, whose datagrams stay in order: the length arrives before the interrupt. */
 static int receive(struct nic *nic, struct posted *p, void *frame, size_t count)
 {
 	struct descriptor d = {p->addr, count};
@@ -201,7 +201,7 @@ static int on_mwr(struct nettlp *nt, struct tlp_mr_hdr *mh, void *m, size_t coun
 	}
 	memcpy((char *)&nic->regs + offset, m, count);
 	if (!nic->regs.enabled) {
-		/* A driver that sets its rings up begins with this. */
+		/* A driver that sets up its rings writes this first. */
 		pthread_mutex_lock(&nic->lock);
 		nic->taken = nic->put;
 		pthread_mutex_unlock(&nic->lock);
@@ -253,7 +253,7 @@ static int open_context(struct nettlp *nt, struct options *o, int tag, int dir)
 	return nettlp_init(nt);
 }
 
-/* What the driver tells, the tap, and all contexts; the name of what failed, or null. */
+/* Reads what the driver reports, and opens the tap and all contexts. Returns the name of the step that failed, or null. */
 static const char *open_nic(struct nic *nic, struct options *o)
 {
 	int failed = 0;

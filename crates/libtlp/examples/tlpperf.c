@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Measures DMA: each thread has a context, tag -t and on, and one request under way, as upstream's LibTLP has. Bytes are
- * those of requests. Latency is that of reads, from dma_read to its return.
+ * Measures DMA. Each thread has a context, with tags from -t, and one outstanding request, as in upstream's LibTLP.
+ * Counts the bytes of requests. Measures the latency of reads, from the call of dma_read to its return.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include "options.h"
 
 #define THREADS_MAX 256
-#define SAMPLES_MAX 1000000 /* latencies that a thread keeps */
+#define SAMPLES_MAX 1000000 /* latencies that a thread records */
 
 enum pattern { FIXED, SEQUENTIAL, RANDOM };
 static const char *const patterns[] = {"fixed", "sequential", "random"};
@@ -29,7 +29,7 @@ static struct {
 struct worker {
 	struct nettlp nt;
 	pthread_t thread;
-	unsigned long base, slots; /* first address; how many requests have room behind it */
+	unsigned long base, slots; /* first address; number of requests that fit from there */
 	uint64_t random;
 	unsigned long requests, failed, kept;
 	uint32_t *samples; /* ns */
@@ -81,7 +81,7 @@ static void *work(void *arg)
 		w->requests++;
 		at = end;
 	}
-	/* Posted writes are done when a read behind them is. */
+	/* Posted writes are done when a read after them is done. */
 	if (buf && o.writes && dma_read(&w->nt, w->base, buf, 1) < 0)
 		w->failed++;
 	free(buf);
@@ -145,7 +145,7 @@ static void usage(const char *name)
 		"  -s BYTES    its size (4194304)\n"
 		"  -L BYTES    of a request (256)\n"
 		"  -N COUNT    threads (1)\n"
-		"  -R same|diff  all threads have the region, or a part each (same)\n"
+		"  -R same|diff  all threads use the region, or a part each (same)\n"
 		"  -P fixed|sequential|random  addresses (fixed)\n"
 		"  -T SECONDS  how long (5)\n"
 		"  -c COUNT    requests of each thread (any)\n"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * tlp.h: headers of TLPs as they stand in a datagram, and what reads and writes their fields.
+ * tlp.h: headers of TLPs as in a datagram, and macros and functions that read and write their fields.
  *
- * All fields of more than one byte are big endian, as on the wire (PCIe 5.0 §2.2). Macros that take such a field
- * (tlp_length(falen), tlp_cpl_status(stcnt), tlp_id_to_bus(id) ...) take it as it stands in the header, and give a number
- * of the host's byte order; macros that set one write it in big endian. The functions at the end never block, set no
- * errno, and may be called from any thread and from signal handlers.
+ * All fields of more than one byte are big endian, as on the wire (PCIe 5.0 §2.2). Macros that read such a field
+ * (tlp_length(falen), tlp_cpl_status(stcnt), tlp_id_to_bus(id) ...) take it as it is in the header, and return a number
+ * in the host's byte order. Macros that set a field write big endian. The functions at the end never block, set no errno,
+ * and may be called from any thread and from signal handlers.
  *
  *   datagram:  struct nettlp_hdr, then one of
  *   MRd, MWr:  struct tlp_mr_hdr, address of 4 or 8 bytes (3 or 4 DW of header), data in whole DWs (MWr)
@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/* In front of every TLP: NSDI'20 §4.1. Both fields are 0 from software. */
+/* Before every TLP: NSDI'20 §4.1. Software sets both fields to 0. */
 struct nettlp_hdr {
 	uint16_t seq;    /* count of the adapter's datagrams */
 	uint32_t tstamp; /* the adapter's clock, ticks of 6.4 ns */
@@ -64,7 +64,7 @@ struct tlp_hdr {
 #define TLP_TYPE_Cpl    0x0a
 #define TLP_TYPE_CplLk  0x0b
 
-/* The same in capitals. */
+/* The same names in capitals. */
 #define TLP_TYPE_MRD    TLP_TYPE_MRd
 #define TLP_TYPE_MRDLK  TLP_TYPE_MRdLk
 #define TLP_TYPE_MWR    TLP_TYPE_MWr
@@ -83,9 +83,9 @@ struct tlp_hdr {
 #define tlp_fmt_data(ft) ((ft) & TLP_FMT_DATA_MASK) /* TLP_FMT_WO_DATA or TLP_FMT_W_DATA */
 #define tlp_type(ft)     ((ft) & TLP_TYPE_MASK)
 
-/* Sets Fmt to one of TLP_FMT_3DW, _4DW and one of TLP_FMT_WO_DATA, _W_DATA; Type stays. */
+/* Sets Fmt to one of TLP_FMT_3DW, _4DW and one of TLP_FMT_WO_DATA, _W_DATA; Type does not change. */
 #define tlp_set_fmt(ft, dw, wd) ((ft) = (uint8_t)(((ft) & TLP_TYPE_MASK) | (dw) | (wd)))
-/* Sets Type; Fmt stays. */
+/* Sets Type; Fmt does not change. */
 #define tlp_set_type(ft, type) ((ft) = (uint8_t)(((ft) & TLP_FMT_MASK) | (type)))
 
 #define tlp_is_3dw(ft)     (((ft) & TLP_FMT_DW_MASK) == TLP_FMT_3DW)
@@ -93,7 +93,7 @@ struct tlp_hdr {
 #define tlp_is_w_data(ft)  (((ft) & TLP_FMT_DATA_MASK) == TLP_FMT_W_DATA)
 #define tlp_is_wo_data(ft) (((ft) & TLP_FMT_DATA_MASK) == TLP_FMT_WO_DATA)
 
-/* A TLP with prefixes is none of them. tlp_is_cpl holds for completions with data and without: see tlp_is_w_data. */
+/* False for TLPs with prefixes. tlp_is_cpl is true for completions with and without data: see tlp_is_w_data. */
 #define tlp_is_mrd(ft)  (((ft) & ~TLP_FMT_DW_MASK) == (TLP_FMT_WO_DATA | TLP_TYPE_MRd))
 #define tlp_is_mwr(ft)  (((ft) & ~TLP_FMT_DW_MASK) == (TLP_FMT_W_DATA | TLP_TYPE_MWr))
 #define tlp_is_cpl(ft)  (((ft) & ~TLP_FMT_DATA_MASK) == (TLP_FMT_3DW | TLP_TYPE_Cpl))
@@ -103,7 +103,7 @@ struct tlp_hdr {
 
 #define TLP_TCLASS_MASK 0x70
 
-/* Traffic Class, 0 to 7. Setting it leaves the bits beside it. */
+/* Traffic Class, 0 to 7. Setting it does not change the other bits. */
 #define tlp_tclass(tc) (((tc) & TLP_TCLASS_MASK) >> 4)
 #define tlp_set_tclass(tc, class_) ((tc) = (uint8_t)(((tc) & ~TLP_TCLASS_MASK) | (((class_) << 4) & TLP_TCLASS_MASK)))
 
@@ -131,19 +131,19 @@ struct tlp_hdr {
 
 #define tlp_flag(falen) (ntohs(falen) & TLP_FLAG_MASK)
 #define tlp_attr(falen) (ntohs(falen) & TLP_ATTR_MASK)
-/* One bit: 0, or its mask. */
+/* Return 0, or the mask of the bit. */
 #define tlp_flag_digest(falen) (ntohs(falen) & TLP_FLAG_DIGEST_MASK)
 #define tlp_flag_ep(falen)     (ntohs(falen) & TLP_FLAG_EP_MASK)
 #define tlp_attr_relax(falen)  (ntohs(falen) & TLP_ATTR_RELAX_MASK)
 #define tlp_attr_nosnp(falen)  (ntohs(falen) & TLP_ATTR_NOSNP_MASK)
-/* Length in DW, 1 to 1024: 0 on the wire is 1024. */
+/* Length in DW, 1 to 1024: 0 on the wire means 1024. */
 #define tlp_length(falen) ((((ntohs(falen) & TLP_LENGTH_MASK) + 1023) & TLP_LENGTH_MASK) + 1)
 
 #define tlp_set_flag(falen, flag) \
 	((falen) = htons((uint16_t)((ntohs(falen) & ~TLP_FLAG_MASK) | ((flag) & TLP_FLAG_MASK))))
 #define tlp_set_attr(falen, attr) \
 	((falen) = htons((uint16_t)((ntohs(falen) & ~TLP_ATTR_MASK) | ((attr) & TLP_ATTR_MASK))))
-/* Sets or clears one bit, and no other. */
+/* Set or clear one bit, without changing the others. */
 #define tlp_flag_set_digest(falen)   ((falen) |= htons(TLP_FLAG_DIGEST_MASK))
 #define tlp_flag_unset_digest(falen) ((falen) &= htons((uint16_t)~TLP_FLAG_DIGEST_MASK))
 #define tlp_flag_set_ep(falen)       ((falen) |= htons(TLP_FLAG_EP_MASK))
@@ -156,27 +156,27 @@ struct tlp_hdr {
 #define tlp_set_length(falen, len) \
 	((falen) = htons((uint16_t)((ntohs(falen) & ~TLP_LENGTH_MASK) | ((len) & TLP_LENGTH_MASK))))
 
-/* ---- ids: Requester ID and Completer ID as they stand in a header ---- */
+/* ---- ids: Requester ID and Completer ID as in a header ---- */
 
 #define tlp_id_to_bus(id)      (ntohs(id) >> 8)
-/* Eight bits, device and function together, which under ARI are the function (PCIe 5.0 §6.13): 03.5 is 0x1d. */
+/* Eight bits, device and function together; with ARI they are the function (PCIe 5.0 §6.13): 03.5 is 0x1d. */
 #define tlp_id_to_device(id)   (ntohs(id) & 0x00ff)
 #define tlp_id_to_function(id) (ntohs(id) & 0x0007)
 #define tlp_id_to_func(id)     tlp_id_to_function(id)
-/* The other way: a field of a header from bus, device (0 to 31) and function (0 to 7). */
+/* The inverse: a header field from bus, device (0 to 31) and function (0 to 7). */
 #define tlp_bdf_to_id(bus, device, function) \
 	htons((uint16_t)((((bus) & 0xff) << 8) | (((device) & 0x1f) << 3) | ((function) & 0x7)))
 
 /* ---- memory requests (PCIe 5.0 §2.2.7) ---- */
 
-/* MRd and MWr. Behind it stand the address, 4 or 8 bytes, and the data of a MWr. */
+/* MRd and MWr. The address, 4 or 8 bytes, and the data of a MWr follow. */
 struct tlp_mr_hdr {
 	struct tlp_hdr tlp;
 	uint16_t requester; /* Requester ID: bus, device, function */
 	uint8_t tag;
 #if __BYTE_ORDER == __LITTLE_ENDIAN
 	uint8_t fstdw : 4; /* First DW Byte Enables: bit n is byte n of the first DW */
-	uint8_t lstdw : 4; /* Last DW Byte Enables; 0 where Length is 1 */
+	uint8_t lstdw : 4; /* Last DW Byte Enables; 0 if Length is 1 */
 #else
 	uint8_t lstdw : 4;
 	uint8_t fstdw : 4;
@@ -185,7 +185,7 @@ struct tlp_mr_hdr {
 
 /* ---- completions (PCIe 5.0 §2.2.9) ---- */
 
-/* Cpl and CplD. Behind it stands the data of a CplD. */
+/* Cpl and CplD. The data of a CplD follows. */
 struct tlp_cpl_hdr {
 	struct tlp_hdr tlp;
 	uint16_t completer; /* Completer ID */
@@ -208,7 +208,7 @@ struct tlp_cpl_hdr {
 
 #define tlp_cpl_status(stcnt) (ntohs(stcnt) & TLP_CPL_STATUS_MASK)
 #define tlp_cpl_bcm(stcnt)    (ntohs(stcnt) & TLP_CPL_BCM_MASK)
-/* Bytes that remain of the request, those of this completion included, 1 to 4096: 0 on the wire is 4096. */
+/* Remaining bytes of the request, including this completion, 1 to 4096: 0 on the wire means 4096. */
 #define tlp_cpl_bcnt(stcnt) ((((ntohs(stcnt) & TLP_CPL_BCNT_MASK) + 4095) & TLP_CPL_BCNT_MASK) + 1)
 
 #define tlp_set_cpl_status(stcnt, status) \
@@ -222,32 +222,33 @@ struct tlp_cpl_hdr {
 /* ---- functions ---- */
 
 /*
- * What stands in the header of a request for `count` bytes at `addr` (PCIe 5.0 §2.2.5), where 1 <= count <= 4096 and no
- * 4 KiB boundary is crossed: First DW Byte Enables, Last DW Byte Enables (0 where Length is 1), and Length in DW.
- * Of count 0: no byte enabled, and one DW, which is a zero-length request.
+ * Header fields of a request for `count` bytes at `addr` (PCIe 5.0 §2.2.5), with 1 <= count <= 4096 and no 4 KiB boundary
+ * crossed: First DW Byte Enables, Last DW Byte Enables (0 if Length is 1), and Length in DW. For count 0: no byte
+ * enabled, and one DW, which is a zero-length request.
  */
 int tlp_calculate_fstdw(uintptr_t addr, size_t count);
 int tlp_calculate_lstdw(uintptr_t addr, size_t count);
 int tlp_calculate_length(uintptr_t addr, size_t count);
 
 /*
- * The address of the first byte that a memory request names: the address behind the header, and the bytes of the first
- * DW that are not enabled. `mh` must be followed by the address.
+ * Returns the address of the first enabled byte of a memory request: the address after the header, plus the bytes of the
+ * first DW that are not enabled. `mh` must be followed by the address.
  */
 uintptr_t tlp_mr_addr(struct tlp_mr_hdr *mh);
 
 /*
- * Bytes from the first enabled one to the last: the Byte Count of the first completion (PCIe 5.0 2.3.1.1). Of a
- * zero-length request 1 where it is an MRd, as that section says, and 0 where it is an MWr: it writes nothing.
+ * Returns the number of bytes from the first enabled one to the last: the Byte Count of the first completion (PCIe 5.0
+ * 2.3.1.1). For a zero-length request: 1 for an MRd, as that section says, and 0 for an MWr, which writes nothing.
  */
 int tlp_mr_data_length(struct tlp_mr_hdr *mh);
 
-/* The first enabled byte of a MWr's data: header, address, and the bytes that are not enabled skipped. */
+/* Returns the first enabled byte of a MWr's data: skips header, address, and the bytes that are not enabled. */
 void *tlp_mwr_data(struct tlp_mr_hdr *mh);
 
 /*
- * The first byte of a CplD's data that was asked for: directly behind the 12 bytes of header, or up to 3 bytes on where
- * Lower Address is not a multiple of 4. And their number: Byte Count, or what the TLP has room for where more follow.
+ * Return the first requested byte of a CplD's data, and the number of bytes. The data starts directly after the 12 bytes
+ * of header, or up to 3 bytes later if Lower Address is not a multiple of 4. The number is Byte Count, or as many as fit
+ * in this TLP if more completions follow.
  */
 void *tlp_cpld_data(struct tlp_cpl_hdr *ch);
 int tlp_cpld_data_length(struct tlp_cpl_hdr *ch);

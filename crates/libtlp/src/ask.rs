@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messaging with the driver, and configuration space: small questions with one answer each. Never asks twice, but for
-//! the port that configuration is on.
+//! Messaging with the driver, and configuration space: small requests with one answer each. Never repeats a request,
+//! except to find the port of configuration.
 
 use crate::socket;
 use crate::types::{InAddr, PcieCfg};
@@ -11,11 +11,11 @@ use nix::errno::Errno;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// `LIBTLP_CFG_TIMEOUT`: how long a configuration read waits.
+/// `LIBTLP_CFG_TIMEOUT`: timeout of a configuration read.
 const CONFIG_TIMEOUT: Duration = Duration::from_millis(1000);
-/// Bytes of configuration space.
+/// Size of configuration space in bytes.
 const CONFIG_SPACE: usize = 4096;
-/// Answers that nobody waits for any more and that are dropped before a question.
+/// Maximum number of old answers dropped before a request.
 const DROP_MAX: usize = 64;
 
 /// Asks the driver at `address`.
@@ -23,17 +23,17 @@ pub(crate) fn message(address: InAddr, request: Request) -> Result<Reply, Errno>
     let timeout = crate::dma::TIMEOUT;
     let fd = socket::open(None, address.with_port(PORT_MESSAGING), timeout)?;
     socket::send_whole(fd.as_raw_fd(), &request.emit())?;
-    // One byte more than the longest answer, so that a longer one is seen.
+    // One byte more than the longest answer, to detect a longer one.
     let mut buffer = [0; REPLY_MAX + 1];
     let len = socket::receive_by(fd.as_raw_fd(), &mut buffer, Instant::now() + timeout, false)?;
     let answer = buffer.get(..len).ok_or(Errno::EBADMSG)?;
     Reply::parse(request, answer).map_err(|_| Errno::EBADMSG)
 }
 
-/// Opens the socket, on the port of today's adapters.
+/// Opens the socket, on the port of current adapters.
 pub(crate) fn init(cfg: &mut PcieCfg) -> Result<(), Errno> {
     cfg.sockfd = open(cfg, PORT_CONFIG)?;
-    // Not known yet: `ensure_port` asks.
+    // Unknown yet: `ensure_port` finds it.
     cfg.port = 0;
     Ok(())
 }
@@ -43,7 +43,7 @@ fn open(cfg: &PcieCfg, port: u16) -> Result<RawFd, Errno> {
     Ok(socket::open(Some(local), remote, CONFIG_TIMEOUT)?.into_raw_fd())
 }
 
-/// Finds out which port the adapter answers on, once.
+/// Finds the port on which the adapter answers, once.
 fn ensure_port(cfg: &mut PcieCfg) -> Result<(), Errno> {
     if cfg.port != 0 {
         return Ok(());
@@ -56,7 +56,7 @@ fn ensure_port(cfg: &mut PcieCfg) -> Result<(), Errno> {
         Err(error @ (Errno::ETIME | Errno::ECONNREFUSED)) => error,
         Err(error) => return Err(error),
     };
-    // The old port may be another program's here; what today's port said is then the answer.
+    // Another program may have the old port here; then the result of the new port is the answer.
     let Ok(old) = open(cfg, PORT_CONFIG_OLD) else { return Err(first) };
     match ask(old, 0) {
         Ok(_) => {
@@ -96,7 +96,8 @@ fn ask(fd: RawFd, register_dw: u16) -> Result<u32, Errno> {
     }
 }
 
-/// The bytes of `count` from byte `address` on, DW by DW: DW number, first byte in it, and where they are in the buffer.
+/// Calls `each` for every DW of the `count` bytes from byte `address`: DW number, first byte in it, and range in the
+/// buffer.
 fn each_dw(
     address: u16,
     count: usize,
@@ -113,7 +114,7 @@ fn each_dw(
     Ok(())
 }
 
-/// Reads configuration space from byte `address` on.
+/// Reads configuration space from byte `address`.
 pub(crate) fn read(cfg: &mut PcieCfg, address: u16, out: &mut [u8]) -> Result<(), Errno> {
     each_dw(address, out.len(), |_, _, _| Ok(()))?;
     ensure_port(cfg)?;
@@ -125,7 +126,7 @@ pub(crate) fn read(cfg: &mut PcieCfg, address: u16, out: &mut [u8]) -> Result<()
     })
 }
 
-/// Writes configuration space from byte `address` on.
+/// Writes configuration space from byte `address`.
 pub(crate) fn write(cfg: &mut PcieCfg, address: u16, data: &[u8]) -> Result<(), Errno> {
     each_dw(address, data.len(), |_, _, _| Ok(()))?;
     ensure_port(cfg)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `nettlp_run_cb`: TLPs of up to 16 contexts, one after the other, in the caller's thread. Never calls back for a TLP
+//! `nettlp_run_cb`: receives TLPs of up to 16 contexts, one after the other, in the caller's thread. Never calls back for a TLP
 //! that is shorter than its header says.
 
 use crate::dma::{DATAGRAM_MAX, NETTLP_LEN};
@@ -13,22 +13,22 @@ use std::time::Duration;
 use tlp::Span;
 use tlp::wire::field;
 
-/// `NETTLP_CB_MAX_NTS`: most contexts of one loop.
+/// `NETTLP_CB_MAX_NTS`: maximum number of contexts per loop.
 pub(crate) const CONTEXTS_MAX: usize = 16;
-/// How long the loop sleeps before it looks whether it was stopped.
+/// Maximum sleep of the loop before it checks whether it was stopped.
 const STOP_EVERY: Duration = Duration::from_millis(50);
-/// Datagrams that are taken from one context before the next one's turn.
+/// Maximum number of datagrams taken from one context before the next one.
 const BURST: usize = 64;
 
-/// How often loops were told to stop. Each remembers the number that it began with.
+/// Number of calls of [`stop`]. Each loop remembers the number at its start.
 static STOPS: AtomicU64 = AtomicU64::new(0);
 
-/// Ends all loops that run now. Safe in signal handlers: one atomic addition.
+/// Ends all running loops. Safe in signal handlers: one atomic addition.
 pub(crate) fn stop() {
     STOPS.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Which callback a TLP is for.
+/// Callback of a TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Mrd,
@@ -38,14 +38,14 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// Room for a datagram whose TLP begins at a multiple of 8, so that data behind four DW is aligned.
+/// Buffer for a datagram. Its TLP starts at a multiple of 8, so that data after four DW is aligned.
 #[repr(align(8))]
 struct Buffer([u8; SKIP + DATAGRAM_MAX]);
 
 const SKIP: usize = 2;
 const TLP_AT: usize = SKIP + NETTLP_LEN;
 
-/// Calls `each` with the number of the context, the kind and the TLP, until [`stop`].
+/// Calls `each` with the index of the context, the kind and the TLP, until [`stop`] is called.
 pub(crate) fn run(fds: &[RawFd], mut each: impl FnMut(usize, Kind, &mut [u8])) -> Result<(), Errno> {
     let began = STOPS.load(Ordering::SeqCst);
     let is_stopped = || STOPS.load(Ordering::SeqCst) != began;
@@ -83,7 +83,7 @@ fn take(buffer: &mut Buffer, len: usize, call: impl FnOnce(Kind, &mut [u8])) {
     call(kind, &mut buffer.0[TLP_AT..whole.max(end)]);
 }
 
-/// Puts the data of a write whose last `missing` bytes did not come where it belongs; the rest of its DW reads as 0.
+/// Moves the data of a write whose last `missing` bytes did not arrive to its lanes; the rest of its DW reads as 0.
 fn complete_write(tlp: &mut [u8], missing: usize) {
     let last_dw = tlp.len() - 4;
     let mut came = [0; 4];
@@ -99,8 +99,8 @@ fn complete_write(tlp: &mut [u8], missing: usize) {
     tlp[last_dw + lead..][..data.len()].copy_from_slice(data);
 }
 
-/// What a TLP is, and its bytes by its header, without a digest; `None` where there are fewer. Of a write up to 3 may be
-/// missing: LibTLP of old sends writes of 1 and 2 bytes with 3 bytes of data.
+/// Returns the kind of a TLP, and its length according to its header, without a digest; `None` if it is shorter. A write may
+/// lack up to 3 bytes: old LibTLP sends writes of 1 and 2 bytes with 3 bytes of data.
 fn classify(tlp: &[u8]) -> Option<(Kind, usize)> {
     let first = *tlp.first().filter(|_| tlp.len() >= 12)?;
     let kind = match first {
@@ -126,7 +126,7 @@ fn classify(tlp: &[u8]) -> Option<(Kind, usize)> {
 mod tests {
     use super::*;
 
-    /// `PCIe 5.0 Table 2-3`: first bytes; and what is cut short.
+    /// `PCIe 5.0 Table 2-3`: first bytes, and truncated TLPs.
     #[test]
     fn kinds_by_first_byte_and_length() {
         let tlp = |first: u8, length: u8, bytes: usize| {
@@ -159,9 +159,9 @@ mod tests {
         assert_eq!(classify(&[]), None);
     }
 
-    /// The three bytes that LibTLP of upstream sends for a write of one or two; the rest reads as 0, whatever was there before.
+    /// Upstream's LibTLP sends three bytes for a write of one or two; the rest reads as 0, whatever the buffer held before.
     #[test]
-    fn three_bytes_carry_a_write_of_one_or_two() {
+    fn three_data_bytes_are_a_write_of_one_or_two() {
         let mut buffer = Buffer([0xee; SKIP + DATAGRAM_MAX]);
         for (first_be, came, data) in [
             (0b0001, [0, 0, 7], [7, 0, 0, 0]),

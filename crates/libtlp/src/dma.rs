@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! DMA reads and writes of a context: one request at a time, under one tag.
 //!
-//! The tag of a read that timed out rests until the missing completions have come, at most [`DRAIN`]. What rests is kept
-//! by socket, since contexts are the program's to copy. Before a read is sent, what waits on the socket is dropped: it
-//! can be none of its completions, but a copy of an earlier one. Never waits longer than [`TIMEOUT`] for a request, and
-//! [`DRAIN`] before it.
+//! The tag of a read that timed out rests until the missing completions have arrived, at most for [`DRAIN`]. This state
+//! is kept per socket, because programs may copy contexts. Before a read is sent, datagrams that wait on the socket are
+//! dropped: they cannot be its completions, only copies of earlier ones. Never waits longer than [`TIMEOUT`] for a
+//! request, and [`DRAIN`] before it.
 
 use crate::gather::{Gather, Read, Taken};
 use crate::socket;
@@ -18,18 +18,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tlp::{Body, MemoryOp, MemoryRequest, Repr, Span, split};
 
-/// `LIBTLP_CPL_TIMEOUT`: how long a read waits for its completions.
+/// `LIBTLP_CPL_TIMEOUT`: timeout of a read for its completions.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(500);
 /// `LIBTLP_DRAIN_TIMEOUT`: how much longer its tag rests.
 pub(crate) const DRAIN: Duration = Duration::from_millis(500);
 
 /// Bytes before a TLP: `struct nettlp_hdr`, zero from software.
 pub(crate) const NETTLP_LEN: usize = 6;
-/// Longest datagram that is looked at: a header of four DW, 4 KiB and a digest. Longer ones are strays.
+/// Longest accepted datagram: a header of four DW, 4 KiB and a digest. Longer ones are strays.
 pub(crate) const DATAGRAM_MAX: usize = NETTLP_LEN + 16 + 4096 + 4;
-/// Most data of one request.
+/// Maximum data of one request.
 const REQUEST_MAX: u32 = 4096;
-/// Datagrams that a read drops before it is sent; a peer that sends without end must not hold it up.
+/// Maximum number of datagrams dropped before a read is sent: a peer that sends all the time must not block it.
 const DROP_MAX: usize = 1024;
 
 /// A read that timed out.
@@ -38,9 +38,9 @@ struct Resting {
     until: Instant,
 }
 
-/// Reads that timed out, by their sockets: at most one for each.
+/// Reads that timed out, by socket: at most one each.
 static RESTING: Mutex<BTreeMap<RawFd, Resting>> = Mutex::new(BTreeMap::new());
-/// How many there are, so that nobody takes the lock where there is none.
+/// Number of entries in `RESTING`, so that the lock is not taken if it is empty.
 static RESTING_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Opens the socket of a context.
@@ -53,17 +53,17 @@ pub(crate) fn init(nt: &mut Nettlp) -> Result<(), Errno> {
     }
     nt.port = i32::from(port);
     nt.sockfd = std::os::fd::IntoRawFd::into_raw_fd(fd);
-    // A socket of this number that was closed meanwhile took what it had to wait for with it.
+    // If a socket with this number was closed, its resting read is obsolete.
     forget(nt.sockfd);
     Ok(())
 }
 
-/// Reads all of `out`, by requests of at most `limit` bytes.
+/// Reads all of `out`, with requests of at most `limit` bytes.
 pub(crate) fn read(nt: &Nettlp, address: u64, out: &mut [u8], limit: usize) -> Result<(), Errno> {
     for_each_piece(address, out.len(), limit, |at, range| read_piece(nt, at, &mut out[range]))
 }
 
-/// Writes all of `data`, by requests of at most `limit` bytes.
+/// Writes all of `data`, with requests of at most `limit` bytes.
 pub(crate) fn write(nt: &Nettlp, address: u64, data: &[u8], limit: usize) -> Result<(), Errno> {
     for_each_piece(address, data.len(), limit, |at, range| write_piece(nt, at, &data[range]))
 }
@@ -118,7 +118,7 @@ fn read_piece(nt: &Nettlp, address: u64, out: &mut [u8]) -> Result<(), Errno> {
     let deadline = Instant::now() + TIMEOUT;
     let mut gather = Gather::new(Read { requester: request.requester, tag: request.tag, span: request.span });
     let result = collect(nt, &mut gather, out, &mut buffer, deadline);
-    // What may still come must not become the answer of the next read. Where nobody is there, nothing comes.
+    // Late completions must not answer the next read. An absent peer sends none.
     if result.is_err() && result != Err(Errno::ECONNREFUSED) && !gather.is_whole() {
         rest(nt.sockfd, gather, Instant::now() + DRAIN);
     }
@@ -133,7 +133,8 @@ fn collect(
     buffer: &mut [u8; DATAGRAM_MAX],
     deadline: Instant,
 ) -> Result<(), Errno> {
-    // The socket's own timeout serves for the first datagram: one system call. Completions of one read come together.
+    // For the first datagram the socket's own timeout is enough: one system call. Completions of one read arrive
+    // together.
     let mut asleep = nt.is_own();
     while !gather.is_whole() {
         let len = socket::receive_by(nt.sockfd, buffer, deadline, asleep)?;
@@ -154,7 +155,7 @@ fn collect(
     Ok(())
 }
 
-/// The TLP of a datagram of `len` bytes; `None` where it has none, or was longer than the buffer.
+/// Returns the TLP of a datagram of `len` bytes; `None` if it has none, or was longer than the buffer.
 pub(crate) fn tlp_of(buffer: &[u8; DATAGRAM_MAX], len: usize) -> Option<&[u8]> {
     buffer.get(NETTLP_LEN..len)
 }
@@ -163,7 +164,7 @@ fn drop_waiting(fd: RawFd, buffer: &mut [u8]) {
     for _ in 0..DROP_MAX {
         match socket::receive_now(fd, buffer) {
             Ok(_) => strays::add(),
-            // An error of an earlier datagram is taken off the socket; the next send says what holds now.
+            // Clears the error of an earlier datagram; the next send reports the current state.
             Err(Errno::EINTR | Errno::ECONNREFUSED) => {}
             Err(_) => return,
         }
@@ -180,7 +181,7 @@ fn rest(fd: RawFd, gather: Gather, until: Instant) {
     RESTING_COUNT.store(all.len(), Ordering::Release);
 }
 
-/// Ends what rests on a socket, and says what it was.
+/// Removes and returns the read that rests on a socket.
 fn forget(fd: RawFd) -> Option<Resting> {
     if RESTING_COUNT.load(Ordering::Acquire) == 0 {
         return None;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! File descriptors, which C has as numbers. Never keeps one.
+//! File descriptors, which are numbers in C. Never stores one.
 
 use nix::errno::Errno;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// The program's socket, for one system call.
+/// Borrows the program's socket for one system call.
 pub(crate) fn borrow(fd: RawFd) -> Result<BorrowedFd<'static>, Errno> {
     if fd < 0 {
         return Err(Errno::EBADF);
     }
-    // SAFETY: it is not -1, and only system calls on sockets follow, which say EBADF where the program has closed it.
+    // SAFETY: it is not -1, and only system calls on sockets follow, which return EBADF if the program has closed it.
     Ok(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Lets the number `fd` stand for the socket `by`.
+/// Makes the number `fd` refer to the socket `by`.
 pub(crate) fn replace(fd: RawFd, by: RawFd) -> Result<(), Errno> {
     // SAFETY: dup2 and close touch no memory.
     let done = Errno::result(unsafe { nix::libc::dup2(by, fd) });
@@ -21,7 +21,7 @@ pub(crate) fn replace(fd: RawFd, by: RawFd) -> Result<(), Errno> {
     done.map(drop)
 }
 
-/// Closes a socket that this crate has opened and given to nobody.
+/// Closes a socket that this crate opened and has not handed out.
 pub(crate) fn close(fd: RawFd) {
     // SAFETY: the callers own it, and do not use it afterwards.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });

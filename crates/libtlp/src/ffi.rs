@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions of `include/libtlp.h`. Pointers become references, errors become errno; nothing is done here that has a
-//! place elsewhere. Never keeps a pointer beyond the call.
+//! The functions of `include/libtlp.h`: converts pointers to references, and errors to errno. Never keeps a pointer
+//! beyond the call.
 
 use crate::callbacks::{self, CONTEXTS_MAX, Kind};
 use crate::types::{Callbacks, InAddr, Msix, Nettlp, OnData, OnTlp, PcieCfg};
@@ -19,16 +19,16 @@ fn status(result: Result<(), Errno>) -> c_int {
     )
 }
 
-/// The structure behind a pointer of the program's; `EFAULT` where it is null.
+/// Returns the structure at a pointer of the program; `EFAULT` if it is null.
 ///
 /// # Safety
-/// Null, or valid for reads and writes, and used by nobody else meanwhile.
+/// The pointer is null, or valid for reads and writes and not used by others during the call.
 unsafe fn structure<'a, T>(pointer: *mut T) -> Result<&'a mut T, Errno> {
     // SAFETY: as the caller promises.
     unsafe { pointer.as_mut() }.ok_or(Errno::EFAULT)
 }
 
-/// Whether so many bytes may be at a pointer.
+/// Checks that a buffer of `count` bytes may be at a pointer.
 fn check(pointer: *const c_void, count: usize) -> Result<(), Errno> {
     match isize::try_from(count) {
         _ if pointer.is_null() => Err(Errno::EFAULT),
@@ -37,36 +37,36 @@ fn check(pointer: *const c_void, count: usize) -> Result<(), Errno> {
     }
 }
 
-/// The program's buffer.
+/// Returns the program's buffer.
 ///
 /// # Safety
-/// Null, or valid for `count` bytes.
+/// The pointer is null, or valid for `count` bytes.
 unsafe fn buffer<'a>(pointer: *mut c_void, count: usize) -> Result<&'a mut [u8], Errno> {
     if count == 0 {
         return Ok(&mut []);
     }
     check(pointer, count)?;
-    // SAFETY: not null, no longer than an object may be, and valid as the caller promises.
+    // SAFETY: not null, not longer than an object may be, and valid as the caller promises.
     Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), count) })
 }
 
-/// The bytes that are written from the program's buffer, which may be constant.
+/// Returns the bytes to write from the program's buffer, which may be constant.
 ///
 /// # Safety
-/// Null, or readable for `count` bytes.
+/// The pointer is null, or readable for `count` bytes.
 unsafe fn data<'a>(pointer: *const c_void, count: usize) -> Result<&'a [u8], Errno> {
     if count == 0 {
         return Ok(&[]);
     }
     check(pointer, count)?;
-    // SAFETY: not null, no longer than an object may be, and readable as the caller promises.
+    // SAFETY: not null, not longer than an object may be, and readable as the caller promises.
     Ok(unsafe { std::slice::from_raw_parts(pointer.cast(), count) })
 }
 
-/// Moves the `count` bytes of a buffer from or to what a structure names; says how many, -1 where that fails.
+/// Calls `does` with a structure and a buffer of `count` bytes. Returns `count`, or -1 if it fails.
 ///
 /// # Safety
-/// `nt` is as [`structure`] wants it.
+/// `nt` is as [`structure`] requires.
 unsafe fn transfer<T, B>(
     nt: *mut T,
     bytes: Result<B, Errno>,
@@ -83,7 +83,7 @@ unsafe fn transfer<T, B>(
 /// `nettlp_init`.
 ///
 /// # Safety
-/// As `libtlp.h` says of its pointers.
+/// As `libtlp.h` requires of its pointers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nettlp_init(nt: *mut Nettlp) -> c_int {
     // SAFETY: the program's structure.
@@ -93,7 +93,7 @@ unsafe extern "C" fn nettlp_init(nt: *mut Nettlp) -> c_int {
 /// `dma_read`.
 ///
 /// # Safety
-/// As `libtlp.h` says of its pointers.
+/// As `libtlp.h` requires of its pointers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dma_read(nt: *mut Nettlp, addr: usize, buf: *mut c_void, count: usize) -> isize {
     // SAFETY: the same contract.
@@ -103,7 +103,7 @@ unsafe extern "C" fn dma_read(nt: *mut Nettlp, addr: usize, buf: *mut c_void, co
 /// `dma_write`.
 ///
 /// # Safety
-/// As `libtlp.h` says of its pointers.
+/// As `libtlp.h` requires of its pointers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dma_write(nt: *mut Nettlp, addr: usize, buf: *mut c_void, count: usize) -> isize {
     // SAFETY: the same contract.
@@ -113,7 +113,7 @@ unsafe extern "C" fn dma_write(nt: *mut Nettlp, addr: usize, buf: *mut c_void, c
 /// `dma_read_aligned`.
 ///
 /// # Safety
-/// As `libtlp.h` says of its pointers.
+/// As `libtlp.h` requires of its pointers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dma_read_aligned(
     nt: *mut Nettlp,
@@ -129,7 +129,7 @@ unsafe extern "C" fn dma_read_aligned(
 /// `dma_write_aligned`.
 ///
 /// # Safety
-/// As `libtlp.h` says of its pointers.
+/// As `libtlp.h` requires of its pointers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dma_write_aligned(
     nt: *mut Nettlp,
@@ -151,7 +151,7 @@ extern "C" fn nettlp_strays() -> u64 {
 /// `nettlp_stray_reason`.
 ///
 /// # Safety
-/// As `libtlp.h` says of its pointers.
+/// As `libtlp.h` requires of its pointers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nettlp_stray_reason(text: *mut c_void, size: usize) -> usize {
     let reason = strays::reason();
@@ -170,7 +170,7 @@ unsafe extern "C" fn nettlp_stray_reason(text: *mut c_void, size: usize) -> usiz
 /// `nettlp_run_cb`.
 ///
 /// # Safety
-/// As `libtlp.h` says of its pointers.
+/// As `libtlp.h` requires of its pointers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nettlp_run_cb(
     nt: *mut *mut Nettlp,
@@ -183,7 +183,7 @@ unsafe extern "C" fn nettlp_run_cb(
 }
 
 /// # Safety
-/// As `libtlp.h` says of the pointers of `nettlp_run_cb`.
+/// As `libtlp.h` requires of the pointers of `nettlp_run_cb`.
 unsafe fn run_cb(
     nt: *mut *mut Nettlp,
     nnts: c_int,
@@ -194,7 +194,7 @@ unsafe fn run_cb(
     if nt.is_null() {
         return Err(Errno::EFAULT);
     }
-    // SAFETY: not null, and of `nnts` pointers.
+    // SAFETY: not null, and an array of `nnts` pointers.
     let contexts = unsafe { std::slice::from_raw_parts(nt, count) }.to_vec();
     // SAFETY: null, or the program's structure.
     let callbacks = *unsafe { cb.as_ref() }.ok_or(Errno::EFAULT)?;
@@ -204,15 +204,15 @@ unsafe fn run_cb(
         *fd = unsafe { structure(*context) }?.sockfd;
     }
     callbacks::run(&fds[..count], |index, kind, tlp| {
-        // SAFETY: the functions and what they are given are the program's, but for the TLP, whose length was checked.
+        // SAFETY: the functions and their arguments are the program's, except the TLP, whose length was checked.
         unsafe { call(&callbacks, contexts[index], kind, tlp, arg) };
     })
 }
 
-/// Calls back for one TLP.
+/// Calls the callback of one TLP.
 ///
 /// # Safety
-/// The functions take what `libtlp.h` says; the TLP is as long as its header says.
+/// The functions have the signatures of `libtlp.h`; the TLP is as long as its header says.
 unsafe fn call(cb: &Callbacks, nt: *mut Nettlp, kind: Kind, tlp: &mut [u8], arg: *mut c_void) {
     let header: *mut c_void = tlp.as_mut_ptr().cast();
     let plain = |on: OnTlp| {
@@ -231,11 +231,11 @@ unsafe fn call(cb: &Callbacks, nt: *mut Nettlp, kind: Kind, tlp: &mut [u8], arg:
         Kind::Mrd => plain(cb.mrd),
         Kind::Cpl => plain(cb.cpl),
         Kind::Other => plain(cb.other),
-        // SAFETY: a whole MWr.
+        // SAFETY: a complete MWr.
         Kind::Mwr => unsafe {
             with_data(cb.mwr, header::tlp_mwr_data(header), header::tlp_mr_data_length(header))
         },
-        // SAFETY: a whole CplD.
+        // SAFETY: a complete CplD.
         Kind::Cpld => unsafe {
             with_data(cb.cpld, header::tlp_cpld_data(header), header::tlp_cpld_data_length(header))
         },
@@ -274,7 +274,7 @@ fn failed(answer: Result<Reply, Errno>) -> u16 {
 /// `nettlp_msg_get_msix_table`.
 ///
 /// # Safety
-/// As `libtlp.h` says of its pointers.
+/// As `libtlp.h` requires of its pointers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nettlp_msg_get_msix_table(addr: InAddr, msix: *mut Msix, max_msix: c_int) -> c_int {
     let fill = || {
@@ -287,7 +287,7 @@ unsafe extern "C" fn nettlp_msg_get_msix_table(addr: InAddr, msix: *mut Msix, ma
         };
         for (index, entry) in entries.iter().take(max).enumerate() {
             let entry = Msix { address: entry.address, data: entry.data };
-            // SAFETY: not null, of `max_msix` entries; packed, so that any address will do.
+            // SAFETY: not null, of `max_msix` entries; packed, so any alignment is valid.
             unsafe { msix.wrapping_add(index).write_unaligned(entry) };
         }
         Ok(())
@@ -298,7 +298,7 @@ unsafe extern "C" fn nettlp_msg_get_msix_table(addr: InAddr, msix: *mut Msix, ma
 /// `nettlp_pcie_cfg_init`.
 ///
 /// # Safety
-/// As `libtlp.h` says of its pointers.
+/// As `libtlp.h` requires of its pointers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nettlp_pcie_cfg_init(nt: *mut PcieCfg) -> c_int {
     // SAFETY: the program's structure.
@@ -308,7 +308,7 @@ unsafe extern "C" fn nettlp_pcie_cfg_init(nt: *mut PcieCfg) -> c_int {
 /// `nettlp_pcie_cfg_read`.
 ///
 /// # Safety
-/// As `libtlp.h` says of its pointers.
+/// As `libtlp.h` requires of its pointers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nettlp_pcie_cfg_read(
     nt: *mut PcieCfg,
@@ -323,7 +323,7 @@ unsafe extern "C" fn nettlp_pcie_cfg_read(
 /// `nettlp_pcie_cfg_write`.
 ///
 /// # Safety
-/// As `libtlp.h` says of its pointers.
+/// As `libtlp.h` requires of its pointers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nettlp_pcie_cfg_write(
     nt: *mut PcieCfg,

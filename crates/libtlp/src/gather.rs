@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The completions of one read, put together.
+//! Reassembles the completions of one read.
 //!
-//! A completion belongs to the read where requester and tag are the read's, its Byte Count lies within the read, and its
-//! Lower Address is that of the byte which that Byte Count names (`PCIe 5.0 §2.3.1.1`). Datagrams may overtake each other
-//! and be doubled, so bytes are kept account of by DW, not by a cursor. Never waits, and knows no socket.
+//! A completion belongs to the read if requester and tag are the read's, its Byte Count is within the read, and its Lower
+//! Address matches that Byte Count (`PCIe 5.0 §2.3.1.1`). Datagrams may be reordered and duplicated, so received bytes
+//! are tracked by DW, not by a cursor. Never waits, and uses no socket.
 
 use nix::errno::Errno;
 use tlp::rules::reasons::{of_transaction, unsupported_prefixes};
 use tlp::{Awaited, Bdf, Body, Completion, Parsed, Repr, RuleId, Span, Status, Tag, Violation};
 
-/// DWs of the longest read.
+/// Size of the longest read in DW.
 const DWS: usize = 1024;
 
 /// A read that was sent.
@@ -17,22 +17,22 @@ const DWS: usize = 1024;
 pub(crate) struct Read {
     pub(crate) requester: Bdf,
     pub(crate) tag: Tag,
-    /// Its bytes: without holes.
+    /// Its bytes, without holes.
     pub(crate) span: Span,
 }
 
-/// What became of a datagram.
+/// Outcome of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Taken {
-    /// Its bytes are in place.
+    /// Its bytes were stored.
     Data,
-    /// The completer refused, or what it sent is poisoned.
+    /// The completer refused, or its data is poisoned.
     Failed(Errno),
-    /// It answers something else, or nothing; with the rule that a completion breaks.
+    /// It does not answer this read; with the rule that a completion breaks.
     Stray(Option<Violation>),
 }
 
-/// A read, and which of its DWs have come.
+/// A read, and which of its DWs have arrived.
 #[derive(Clone, Copy)]
 pub(crate) struct Gather {
     read: Read,
@@ -45,12 +45,12 @@ impl Gather {
         Gather { read, here: [0; DWS / 64], missing_dw: read.span.length_dw() }
     }
 
-    /// Whether no completion of it can come any more.
+    /// Returns true if no completion of it can arrive any more.
     pub(crate) fn is_whole(&self) -> bool {
         self.missing_dw == 0
     }
 
-    /// Takes a TLP, and puts its data where it belongs in `out`, which has the read's bytes.
+    /// Handles a TLP, and stores its data at its place in `out`, which holds the read's bytes.
     pub(crate) fn take(&mut self, tlp: &[u8], out: Option<&mut [u8]>) -> Taken {
         let parsed = match Repr::parse_header(tlp) {
             Ok(parsed) => parsed,
@@ -64,7 +64,7 @@ impl Gather {
             self.end_at(&completion);
             return Taken::Failed(error);
         }
-        // A digest may be left out though TD is set, as adapters do; nothing else may stand behind the data.
+        // Adapters may omit the digest although TD is set; nothing else may follow the data.
         match tlp.get(parsed.data.clone()) {
             Some(data) if tlp.len() <= parsed.tlp_len() => {
                 let taken = self.take_data(&completion, data, out, parsed.repr.ep);
@@ -95,7 +95,7 @@ impl Gather {
         let awaited = self.awaited();
         let placed = awaited.place(c).map_err(|misfit| awaited.violation(c, misfit))?;
         let (lead, placed) = (usize::from(c.lower_address & 3), placed.start as usize..placed.end as usize);
-        // Only the first one may begin within a DW, and only the last one end there.
+        // Only the first completion may start within a DW, and only the last one may end within one.
         if placed.start != 0 && lead != 0 {
             let end_before = awaited.first_byte + placed.start as u64;
             return Err(Violation::new(RuleId::CompletionBoundary, end_before));
@@ -119,7 +119,7 @@ impl Gather {
         Awaited { first_byte: span.first_byte(), byte_count: span.byte_count() }
     }
 
-    /// Marks DWs as here; false, and nothing changed, where one of them was already.
+    /// Marks DWs as received. Returns false, without a change, if one of them was received already.
     fn mark(&mut self, first: usize, count: usize) -> bool {
         let is_here = |here: &[u64], dw: usize| here[dw / 64] >> (dw % 64) & 1 == 1;
         if (first..first + count).any(|dw| is_here(&self.here, dw)) {
@@ -132,7 +132,7 @@ impl Gather {
         true
     }
 
-    /// After a completion that says that the read failed, only what it had before may still be under way.
+    /// After an error completion, only completions before its position can still arrive.
     fn end_at(&mut self, c: &Completion) {
         let total = self.read.span.byte_count();
         let offset = total.saturating_sub(u32::from(c.byte_count)) as usize;
@@ -143,7 +143,7 @@ impl Gather {
     }
 }
 
-/// The errno of a completion that is none of data.
+/// Returns the errno of a completion without data.
 fn failure(c: &Completion) -> Option<Errno> {
     match c.status {
         Status::Success if c.length_dw.is_some() => None,
@@ -155,7 +155,8 @@ fn failure(c: &Completion) -> Option<Errno> {
     }
 }
 
-// Named, so that it is found wherever this file is taken as a module: `fuzz/fuzz_targets/libtlp_gather.rs` does.
+// With an explicit path, so that it is found wherever this file is used as a module: `fuzz/fuzz_targets/libtlp_gather.rs`
+// does.
 #[cfg(test)]
 #[path = "gather/tests.rs"]
 mod tests;

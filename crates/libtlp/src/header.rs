@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions of `include/tlp.h`, on headers in the caller's memory. Never looks at more bytes than a header's first
-//! one says that it has.
+//! The functions of `include/tlp.h`, on headers in the caller's memory. Never reads more bytes than the first byte of a
+//! header declares.
 
 use std::ffi::{c_int, c_void};
 use tlp::Span;
@@ -8,13 +8,13 @@ use tlp::wire::{Field, field};
 
 /// Fmt bit 0: four DW of header.
 const FOUR_DW: u8 = 0x20;
-/// Fmt bit 1: data behind the header.
+/// Fmt bit 1: data after the header.
 const WITH_DATA: u8 = 0x40;
 const CPL_LEN: usize = 12;
 
-/// What the bytes of a request are called in its header; of no bytes, a zero-length request.
+/// Returns the span of a request for `count` bytes; a zero-length request if `count` is 0.
 fn span(address: usize, count: usize) -> Span {
-    // The position in a DW is all that Byte Enables and Length follow from.
+    // Byte Enables and Length depend only on the position in a DW.
     let in_dw = address as u64 & 3;
     u32::try_from(count)
         .ok()
@@ -34,32 +34,32 @@ extern "C" fn tlp_calculate_lstdw(addr: usize, count: usize) -> c_int {
     c_int::from(span(addr, count).last_be())
 }
 
-/// `tlp_calculate_length`: Length in DW, also of more than a request may have.
+/// `tlp_calculate_length`: Length in DW, also if it exceeds the limit of a request.
 #[unsafe(no_mangle)]
 extern "C" fn tlp_calculate_length(addr: usize, count: usize) -> c_int {
     let dws = (addr & 3).saturating_add(count).div_ceil(4).max(1);
     c_int::try_from(dws).unwrap_or(c_int::MAX)
 }
 
-/// The header of a memory request or completion, as long as its first byte says.
+/// Returns the bytes of a memory request's or completion's header, as many as its first byte declares.
 ///
 /// # Safety
-/// `header` points to so many bytes.
+/// `header` points to that many bytes.
 unsafe fn bytes<'a>(header: *const c_void) -> &'a [u8] {
-    // SAFETY: the caller promises a header, and each has a first byte.
+    // SAFETY: the caller promises a header, which has a first byte.
     let first = unsafe { *header.cast::<u8>() };
     let len = if first & FOUR_DW == 0 { CPL_LEN } else { CPL_LEN + 4 };
-    // SAFETY: the caller promises as many bytes as the first one says.
+    // SAFETY: the caller promises as many bytes as the first one declares.
     unsafe { std::slice::from_raw_parts(header.cast(), len) }
 }
 
-/// Bytes of a request before its first enabled one, and from that to the last enabled one.
+/// Returns the number of bytes of a request before its first enabled one, and from there to the last enabled one.
 fn enabled(header: &[u8]) -> (usize, usize) {
     let get = |field: Field| field.get(header);
     let (first, last) = (get(field::FIRST_BE) as u8, get(field::LAST_BE) as u8);
     let dws = if get(field::LENGTH) == 0 { 1024 } else { get(field::LENGTH) };
     if first == 0 && (dws == 1 || last == 0) {
-        // A zero-length read is answered with a count of one; such a write writes nothing.
+        // A zero-length read is answered with a count of one; a zero-length write writes nothing.
         return (0, usize::from(header[0] & WITH_DATA == 0));
     }
     let lead = if first == 0 { 4 } else { first.trailing_zeros() };
@@ -68,7 +68,7 @@ fn enabled(header: &[u8]) -> (usize, usize) {
     (lead as usize, (dws * 4).saturating_sub(lead + trail) as usize)
 }
 
-/// The address behind a request's header, and the first enabled byte.
+/// Returns the address of the first enabled byte, from the address after a request's header.
 fn address(header: &[u8]) -> u64 {
     let dw = |at| u64::from(Field::new(at, 31, 0).get(header));
     let base = if header.len() == CPL_LEN { dw(2) } else { dw(2) << 32 | dw(3) };
@@ -98,7 +98,7 @@ pub(crate) unsafe extern "C" fn tlp_mr_data_length(mh: *mut c_void) -> c_int {
 /// `tlp_mwr_data`.
 ///
 /// # Safety
-/// `mh` points to a whole MWr.
+/// `mh` points to a complete MWr.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn tlp_mwr_data(mh: *mut c_void) -> *mut c_void {
     // SAFETY: as the caller promises.
@@ -109,7 +109,7 @@ pub(crate) unsafe extern "C" fn tlp_mwr_data(mh: *mut c_void) -> *mut c_void {
 /// `tlp_cpld_data`.
 ///
 /// # Safety
-/// `ch` points to a whole CplD.
+/// `ch` points to a complete CplD.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn tlp_cpld_data(ch: *mut c_void) -> *mut c_void {
     // SAFETY: as the caller promises.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! LibTLP for C: what `include/libtlp.h` and `include/tlp.h` declare, over the crates `tlp` and `nettlp`.
+//! LibTLP for C: implements `include/libtlp.h` and `include/tlp.h` on the crates `tlp` and `nettlp`.
 //!
-//! The headers hold the contract: arguments, returns, errno, blocking, threads. Here is how it is kept.
+//! The headers hold the contract: arguments, return values, errno, blocking, threads. The modules:
 //!
 //! ```text
 //!   ffi        C's pointers become references, errors become errno
@@ -14,10 +14,10 @@
 //!   header     tlp_mr_addr and its like, on headers in the caller's memory
 //! ```
 //!
-//! Pointers and numbers of C are taken at their word in ffi, fd and header alone. The library never starts threads, never prints,
-//! never allocates per TLP, and never panics on a datagram.
+//! Only ffi, fd and header trust pointers and numbers from C. The library never starts threads, prints, allocates per TLP, or
+//! panics on a datagram.
 
-// `tlp` is also the name of this library, by which C links it.
+// `tlp` is also the name of this library, under which C links it.
 extern crate riser_tlp as tlp;
 
 mod ask;

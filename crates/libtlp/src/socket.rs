@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The system calls on UDP sockets that C programs own. Never closes one, and never waits longer than it was told.
+//! System calls on UDP sockets that C programs own. Never closes one, and never waits longer than requested.
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -12,10 +12,10 @@ use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// Bytes of kernel buffer that sockets ask for: bursts of the host's writes wait there. The kernel may give less.
+/// Requested kernel buffer size in bytes: bursts of the host's writes wait there. The kernel may give less.
 const BUFFER_BYTES: usize = 4 << 20;
 
-/// A UDP socket bound to `local` and connected to `remote`; sends give up after `send_timeout`.
+/// Opens a UDP socket bound to `local` and connected to `remote`; sends give up after `send_timeout`.
 pub(crate) fn open(
     local: Option<SocketAddrV4>,
     remote: SocketAddrV4,
@@ -32,7 +32,7 @@ pub(crate) fn open(
     Ok(fd)
 }
 
-/// Lets each receive wait for `timeout` by itself, so that [`receive_by`] needs no second call.
+/// Sets the socket's own receive timeout, so that [`receive_by`] needs no second call.
 pub(crate) fn set_receive_timeout(fd: &OwnedFd, timeout: Duration) -> Result<(), Errno> {
     setsockopt(fd, sockopt::ReceiveTimeout, &timeval(timeout))
 }
@@ -53,13 +53,14 @@ pub(crate) fn send_whole(fd: RawFd, datagram: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// What is there now: the bytes of a datagram, more than `buffer` has where it was cut off; `EAGAIN` where nothing is.
+/// Receives a waiting datagram, and returns its length, which exceeds `buffer` if it was truncated; `EAGAIN` if none
+/// waits.
 pub(crate) fn receive_now(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     recv(fd, buffer, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC)
 }
 
-/// The next datagram, at the latest at `deadline`; `ETIME` then. `asleep`: the first call may wait in the receive
-/// itself, which has the socket's own timeout; where that is cut short, the rest is waited for with poll(2).
+/// Receives the next datagram, or returns `ETIME` at `deadline`. With `asleep` the first receive call may block with
+/// the socket's own timeout; if that ends early, poll(2) waits for the rest.
 pub(crate) fn receive_by(
     fd: RawFd,
     buffer: &mut [u8],
@@ -90,17 +91,17 @@ fn wait_readable(fd: RawFd, deadline: Instant) -> Result<(), Errno> {
     }
 }
 
-/// What [`wait_any`] looks at.
+/// Returns the entry of a socket for [`wait_any`].
 pub(crate) fn watched(fd: RawFd) -> Result<PollFd<'static>, Errno> {
     Ok(PollFd::new(crate::fd::borrow(fd)?, PollFlags::POLLIN))
 }
 
-/// Whether it has something: a datagram, or the error of one that was sent.
+/// Returns true if it has a datagram, or the error of a sent one.
 pub(crate) fn is_ready(fd: &PollFd<'_>) -> bool {
     fd.revents().is_some_and(|events| !events.is_empty())
 }
 
-/// Waits until one of the sockets has something, at most `timeout`.
+/// Waits until one of the sockets is ready, at most `timeout`.
 pub(crate) fn wait_any(fds: &mut [PollFd<'_>], timeout: Duration) -> Result<(), Errno> {
     match poll(fds, PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX)) {
         Ok(_) | Err(Errno::EINTR) => {}

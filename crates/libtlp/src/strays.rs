@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Datagrams that no request asked for: their number, and why the last TLP was dropped. Decides nothing.
+//! Datagrams that answered no request: their number, and why the last TLP was dropped.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -18,14 +18,14 @@ pub(crate) fn add() {
     COUNT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Counts a TLP, and keeps the rule that it breaks.
+/// Counts a TLP, and records the rule that it breaks.
 #[cold]
 pub(crate) fn add_refused(why: Violation, tlp: &[u8]) {
     add();
     *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some((why, Head::of_bytes(tlp)));
 }
 
-/// Rule, field, value, legal values and header of the last TLP; empty if there was none.
+/// Returns rule, field, value, legal values and header of the last TLP; empty if there was none.
 pub(crate) fn reason() -> String {
     let last = *LAST.lock().unwrap_or_else(PoisonError::into_inner);
     last.map(|(why, tlp)| format!("{why}: {tlp}")).unwrap_or_default()

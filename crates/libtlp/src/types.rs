@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The structures that C programs fill in, laid out as `include/libtlp.h` has them; `tests/layout.rs` asks a C compiler.
-//! Never holds state of the library's own: programs copy and discard these as they like.
+//! The structures that C programs fill in, with the layout of `include/libtlp.h`; `types/tests.rs` checks it with a C
+//! compiler. They hold no state of the library: programs may copy and discard them.
 
 use nix::errno::Errno;
 use std::ffi::{c_int, c_void};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use tlp::{Bdf, Tag};
 
-/// `DMA_ISSUED_BY_LIBTLP`: this program is the requester. What `memset` leaves.
+/// `DMA_ISSUED_BY_LIBTLP`: this program is the requester. The value left by `memset`.
 pub(crate) const ISSUED_BY_LIBTLP: c_int = 0;
-/// `DMA_ISSUED_BY_ADAPTER`: the adapter's host is.
+/// `DMA_ISSUED_BY_ADAPTER`: the adapter's host is the requester.
 pub(crate) const ISSUED_BY_ADAPTER: c_int = 1;
 
 /// `struct in_addr`: an IPv4 address in network byte order.
@@ -46,12 +46,12 @@ impl Nettlp {
         Tag::from_bits(u16::from(self.tag))
     }
 
-    /// Whether nothing but completions comes on its socket.
+    /// Returns true if only completions arrive on its socket.
     pub(crate) fn is_own(&self) -> bool {
         self.dir == ISSUED_BY_LIBTLP
     }
 
-    /// The UDP port that its tag and direction make.
+    /// Returns the UDP port of its tag and direction.
     pub(crate) fn port_of_tag(&self) -> Result<u16, Errno> {
         use capture::{Origin, PortScheme};
         let origin = match self.dir {
@@ -84,7 +84,7 @@ pub(crate) type OnTlp = Option<unsafe extern "C" fn(*mut Nettlp, *mut c_void, *m
 pub(crate) type OnData =
     Option<unsafe extern "C" fn(*mut Nettlp, *mut c_void, *mut c_void, usize, *mut c_void) -> c_int>;
 
-/// `struct nettlp_cb`. Headers are passed as the bytes that they are; `start` and `end` are the program's own.
+/// `struct nettlp_cb`. Headers are passed as bytes; `start` and `end` are for the program's own use.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Callbacks {

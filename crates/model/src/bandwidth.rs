@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The answers of the model as plain records, ready for JSON. Never computes one.
+//! Results of the model as plain records, for JSON.
 
 use crate::{Basis, Params, Transfer};
 use serde::Serialize;
 
-/// Which of the two forms answered.
+/// Form of the model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
-    /// Wire bytes, counted.
+    /// Counts wire bytes.
     Exact,
-    /// pcie-bench §3, as printed.
+    /// The equations of pcie-bench §3, as printed.
     Published,
 }
 
 impl Form {
-    /// What an answer of this form rests on.
+    /// Returns the basis of answers of this form.
     #[must_use]
     pub const fn basis(self, params: &Params) -> Basis {
         match self {
@@ -24,7 +24,7 @@ impl Form {
         }
     }
 
-    /// `exact` or `published`.
+    /// Returns `exact` or `published`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -44,47 +44,47 @@ pub enum Direction {
     Down,
 }
 
-/// The bandwidth of one transfer size over one link, with the question repeated.
+/// Bandwidth of one transfer size over one link, with the inputs repeated.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Bandwidth {
-    /// Which form answered.
+    /// Form of the model.
     pub form: Form,
-    /// What the answer rests on.
+    /// Basis of the answer.
     pub basis: Basis,
-    /// Generation, 1 to 5; exact form: to 7.
+    /// Generation: 1 to 5, in the exact form to 7.
     #[serde(rename = "gen")]
     pub generation: u8,
     /// Lanes.
     pub lanes: u8,
-    /// Max_Payload_Size.
+    /// Max_Payload_Size in bytes.
     pub mps_bytes: u32,
-    /// Max_Read_Request_Size.
+    /// Max_Read_Request_Size in bytes.
     pub mrrs_bytes: u32,
-    /// Read Completion Boundary; without effect in the published form.
+    /// Read Completion Boundary in bytes; no effect in the published form.
     pub rcb_bytes: u32,
     /// Address width of requests: 32 or 64.
     pub addr_bits: u8,
     /// Whether TLPs carry an ECRC.
     pub ecrc: bool,
-    /// Size of a transfer.
+    /// Size of a transfer in bytes.
     pub size_bytes: u32,
-    /// Start of a transfer behind a 4 KiB boundary.
+    /// Start of a transfer after a 4 KiB boundary, in bytes.
     pub offset_bytes: u32,
-    /// What the lanes carry in one direction, encoding taken off.
+    /// Rate of the lanes in one direction, without encoding.
     pub raw_gbps: f64,
-    /// What is left for TLPs, their framing included, in one direction. Exact: of a direction that carries no DLLPs,
-    /// so raw less SKP, or in FLIT mode 236 of 256 B. Published: raw less its estimate for DLLPs and SKP.
+    /// Rate that is left for TLPs with their framing, in one direction. Exact: for a direction without DLLPs, so raw
+    /// without SKP, or in FLIT mode 236 of 256 B. Published: raw without the paper's estimate for DLLPs and SKP.
     pub tlp_gbps: f64,
-    /// Payload of memory writes alone.
+    /// Payload rate of memory writes only.
     pub write_gbps: f64,
-    /// Payload of memory reads alone.
+    /// Payload rate of memory reads only.
     pub read_gbps: f64,
-    /// Payload of one direction, where reads and writes of this size alternate.
+    /// Payload rate of one direction if reads and writes of this size alternate.
     pub read_write_gbps: f64,
-    /// Published form: its equations.
+    /// The equations; only in the published form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equations: Option<Equations>,
-    /// Exact form: where the bytes go.
+    /// Use of the wire; only in the exact form.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Flows>,
 }
@@ -94,29 +94,29 @@ pub struct Bandwidth {
 pub struct Equations {
     /// Equation 1, `Btx` of a write: `ceil(sz/MPS) * MWr_Hdr + sz`.
     pub btx_write_bytes: u64,
-    /// Equation 2, `Btx` of a read: `ceil(sz/MRRS) * MRd_Hdr + sz`. The `+ sz` is a slip, as a MRd carries no data:
-    /// kept here, and used nowhere; bandwidths rest on the headers alone.
+    /// Equation 2, `Btx` of a read: `ceil(sz/MRRS) * MRd_Hdr + sz`. The `+ sz` is a slip of the paper, since a MRd
+    /// carries no data. The value is only shown; bandwidths use the headers alone.
     pub btx_read_bytes: u64,
     /// Equation 3, `Brx` of a read: `ceil(sz/MPS) * CplD_Hdr + sz`.
     pub brx_read_bytes: u64,
 }
 
-/// The three kinds of traffic, each with what it puts on the wire.
+/// The three kinds of traffic, with their use of the wire.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Flows {
-    /// Writes alone.
+    /// Writes only.
     pub write: Flow,
-    /// Reads alone.
+    /// Reads only.
     pub read: Flow,
-    /// One read and one write in turn.
+    /// Alternating reads and writes.
     pub read_write: Flow,
 }
 
-/// What one kind of traffic reaches, and why not more. A transfer of [`Flows::read_write`] is a pair: a write and a
-/// read of the size asked for.
+/// Rate of one kind of traffic, and its bottleneck. A transfer of [`Flows::read_write`] is a pair: a write and a read
+/// of the given size.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Flow {
-    /// Payload of one direction.
+    /// Payload rate of one direction.
     pub payload_gbps: f64,
     /// Transfers (pairs) per second.
     pub transfers_per_s: f64,
@@ -128,25 +128,25 @@ pub struct Flow {
     pub down: DirectionLoad,
 }
 
-/// What one direction carries for each transfer (pair).
+/// Load of one direction for each transfer (pair).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct DirectionLoad {
     /// TLPs.
     pub tlps: u64,
     /// Framing, sequence numbers, headers, ECRC and LCRC of the TLPs.
     pub overhead_bytes: u64,
-    /// Data of the TLPs in whole DWs, so with the padding of unaligned ends.
+    /// Data of the TLPs in whole DWs, including the padding of unaligned ends.
     pub data_bytes: u64,
     /// DLLPs, on average.
     pub dllps: f64,
-    /// All of these together, at 8 B a DLLP. SKP is not counted here, nor what a flit has beside TLPs.
+    /// Sum of these bytes, with 8 B for each DLLP. Excludes SKP, and the bytes of a flit that do not carry TLPs.
     pub wire_bytes: f64,
-    /// Share of what the direction can carry beside SKP, or in FLIT mode beside DLP, CRC and FEC: 1 at the bottleneck.
+    /// Share of the direction's capacity without SKP, or in FLIT mode without DLP, CRC and FEC: 1 at the bottleneck.
     pub utilization: f64,
 }
 
 impl Bandwidth {
-    /// The question, with no bandwidth in it yet.
+    /// Returns the record with the inputs and without bandwidths.
     pub(crate) fn unanswered(form: Form, params: &Params, transfer: Transfer) -> Bandwidth {
         Bandwidth {
             form,

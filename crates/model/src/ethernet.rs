@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sizes of Ethernet frames. They include the FCS (IEEE 802.3 §3.2.8); a NIC adds and strips it, so host memory holds
-//! [`FCS_BYTES`] less. Never computes what PCI Express carries.
+//! Sizes of Ethernet frames. They include the FCS (IEEE 802.3 §3.2.8). A NIC adds and removes it, so host memory holds
+//! [`FCS_BYTES`] less.
 
 use crate::{Form, ModelError};
 use std::ops::RangeInclusive;
 
-/// Bytes of a frame with its FCS: from the shortest (IEEE 802.3 §4.4.2) to the longest jumbo frame that NICs commonly take.
+/// Bytes of a frame with FCS: from the shortest (IEEE 802.3 §4.4.2) to the longest jumbo frame that NICs commonly accept.
 pub const FRAME_BYTES: RangeInclusive<u32> = 64..=9216;
 
 /// Bytes of the frame check sequence (IEEE 802.3 §3.2.9).
 pub const FCS_BYTES: u32 = 4;
 
-/// Bytes that the wire carries in addition to a frame: preamble and start delimiter 8 (IEEE 802.3 §3.2.1, §3.2.2), gap
-/// between packets 12 (§4.4.2). With them a frame of 128 B has the 29.6 ns of SIGCOMM'18, §7.
+/// Bytes on the wire in addition to a frame: preamble and start delimiter 8 (IEEE 802.3 §3.2.1, §3.2.2), gap between
+/// packets 12 (§4.4.2). With them a frame of 128 B takes the 29.6 ns of SIGCOMM'18, §7.
 const GAP_BYTES: u32 = 20;
 
-/// Rate of frames on an Ethernet of `gbps`, in Gb/s; each has `frame_bytes` with its FCS.
+/// Returns the rate of frames on an Ethernet of `gbps`, in Gb/s. A frame has `frame_bytes` with FCS.
 pub fn ethernet_gbps(gbps: f64, frame_bytes: u32) -> f64 {
     gbps * f64::from(frame_bytes) / (f64::from(frame_bytes) + f64::from(GAP_BYTES))
 }
 
-/// Time from packet to packet of an Ethernet of `gbps`, in ns; a frame has `frame_bytes` with its FCS.
+/// Returns the time from packet to packet on an Ethernet of `gbps`, in ns. A frame has `frame_bytes` with FCS.
 ///
-/// # Errors
-/// A size or rate that is not legal.
+/// # Errors An invalid size or rate.
 pub fn packet_ns(frame_bytes: u32, gbps: f64) -> Result<f64, ModelError> {
     check_frame(frame_bytes)?;
     if !gbps.is_finite() || gbps <= 0.0 {
@@ -32,8 +31,8 @@ pub fn packet_ns(frame_bytes: u32, gbps: f64) -> Result<f64, ModelError> {
     Ok(f64::from(frame_bytes + GAP_BYTES) * 8.0 / gbps)
 }
 
-/// Bytes of a frame that cross PCI Express: all but the FCS. The published form moves the whole frame, as pcie-bench
-/// does not mention the FCS.
+/// Returns the bytes of a frame that cross PCI Express: without the FCS. The published form moves the whole frame, since
+/// pcie-bench does not mention the FCS.
 pub(crate) fn moved_bytes(form: Form, frame_bytes: u32) -> Result<u32, ModelError> {
     check_frame(frame_bytes)?;
     match form {
@@ -52,7 +51,7 @@ mod tests {
 
     /// SIGCOMM'18, §7: 29.6 ns for 128 B at 40 Gb/s. 64 B at 10 Gb/s: the 67.2 ns of IEEE 802.3.
     #[test]
-    fn times_from_packet_to_packet() {
+    fn packet_times_are_those_of_the_standards() {
         for (bytes, gbps, ns) in [(128, 40.0, 29.6), (64, 10.0, 67.2), (1518, 100.0, 123.04)] {
             assert!((packet_ns(bytes, gbps).unwrap() - ns).abs() < 1e-9, "{bytes} B at {gbps} Gb/s");
             let by_time = f64::from(bytes) * 8.0 / ns;
@@ -61,10 +60,10 @@ mod tests {
     }
 
     #[test]
-    fn refuses_illegal_frames_and_rates() {
+    fn rejects_invalid_frames_and_rates() {
         for bytes in [0, 4, 63, 9217] {
             let error = moved_bytes(Form::Exact, bytes).unwrap_err().to_string();
-            assert_eq!(error, format!("frame of {bytes} B: legal are 64 to 9216, FCS included"));
+            assert_eq!(error, format!("frame of {bytes} B: expected 64 to 9216, FCS included"));
             assert!(
                 moved_bytes(Form::Published, bytes).is_err() && packet_ns(bytes, 40.0).is_err(),
                 "{bytes}"

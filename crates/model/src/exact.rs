@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The model that counts wire bytes, for transfers: splits them into TLPs ([`split`]), and asks
-//! [`wire`] what fits. Never includes latency, credits that run out, or what a device or host cannot keep up with.
+//! The exact form for transfers: splits them into TLPs ([`split`]), and lets [`wire`] calculate the rate. Does not cover
+//! latency, exhausted credits, or limits of a device or host.
 
 use crate::bandwidth::{DirectionLoad, Flow, Flows};
 use crate::wire::{self, Counted, Load, Packets};
 use crate::{Bandwidth, Form, ModelError, Params, TlpCount, Transfer, split};
 
-/// DLLPs counted on a link, per transfer (of reads and writes in turn: per pair).
+/// Counted DLLPs per transfer (for alternating reads and writes: per pair).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Measured {
     /// DLLPs from device to host.
@@ -15,14 +15,14 @@ pub struct Measured {
     pub down: f64,
 }
 
-/// The DLLPs of each kind of traffic: measured ones where given, else those that follow from the limits.
+/// DLLPs of each kind of traffic: measured ones if given, otherwise those of the rules in [`wire`].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Dllps {
-    /// Of writes alone.
+    /// For writes only.
     pub write: Option<Measured>,
-    /// Of reads alone.
+    /// For reads only.
     pub read: Option<Measured>,
-    /// Of reads and writes in turn.
+    /// For alternating reads and writes.
     pub read_write: Option<Measured>,
 }
 
@@ -38,18 +38,17 @@ impl Measured {
     }
 }
 
-/// What the wire lets a transfer size reach.
+/// Returns the bandwidth that the wire allows for a transfer size.
 ///
-/// # Errors
-/// Where size, offset or DLLP counts are not legal.
+/// # Errors An invalid size, offset or DLLP count.
 pub fn exact(params: &Params, transfer: Transfer, dllps: &Dllps) -> Result<Bandwidth, ModelError> {
     transfer.check()?;
     exact_writing(params, transfer, split::writes(params, transfer), dllps)
 }
 
-/// The same of a device whose writes fall into `writes`: which ends its TLPs where Max_Payload_Size does not ask for it.
+/// Like [`exact`], for a device whose writes consist of `writes`: one that ends TLPs before Max_Payload_Size requires it.
 ///
-/// # Errors
+/// # Errors As [`exact`].
 /// As [`exact`].
 pub fn exact_writing(
     params: &Params,
@@ -81,7 +80,7 @@ pub fn exact_writing(
     })
 }
 
-/// The TLPs of one transfer: posted and non-posted ones up, completions down.
+/// The TLPs of one transfer: posted and non-posted requests up, completions down.
 struct Traffic {
     posted: TlpCount,
     non_posted: TlpCount,
@@ -125,7 +124,7 @@ impl Traffic {
     }
 }
 
-/// All counts of a transfer are whole and far below 2^53.
+/// Converts counts, which are whole for a transfer and far below 2^53.
 fn direction(packets: &Packets, load: Load) -> DirectionLoad {
     DirectionLoad {
         tlps: packets.tlps() as u64,
@@ -152,10 +151,10 @@ mod tests {
         assert!((got - want).abs() < 1e-5, "{got}, not {want}");
     }
 
-    /// One-way writes share the way up with the two UpdateFCs that a device sends every 30 us, 16 B: raw * (1 - SKP) *
-    /// size / (size + headers) * (1 - 16 / (30 us * bytes per us)), worked by hand.
+    /// Writes share the up direction with the two UpdateFCs that a device sends every 30 us, 16 B: raw * (1 - SKP) * size
+    /// / (size + headers) * (1 - 16 / (30 us * bytes per us)), calculated by hand.
     #[test]
-    fn writes() {
+    fn write_bandwidths_agree_with_sums_by_hand() {
         for (generation, lanes, mps, size, gbps) in [
             // 63.0153846 * 374/375 * 256/280.
             (3, 8, 256, 256, 57.456_527),
@@ -174,11 +173,11 @@ mod tests {
         }
     }
 
-    /// 256 B reads at Gen3 x8: the way down (276 B a read, `x` reads per symbol time) also carries an Ack and an
-    /// UpdateFC-NP every 203 symbol times and half a read, and an UpdateFC-P every 30 us. So
-    /// `276 x + 16 / (203 + 1 / 2x) + 8 * 1.015625 / 30000 = 8 * 374/375`, solved by hand: `x` is 0.0286443.
+    /// 256 B reads at Gen3 x8: the down direction (276 B per read, `x` reads per symbol time) also carries an Ack and an
+    /// UpdateFC-NP every 203 symbol times plus half a read, and an UpdateFC-P every 30 us. So `276 x + 16 / (203 + 1 /
+    /// 2x) + 8 * 1.015625 / 30000 = 8 * 374/375`, solved by hand: `x` is 0.0286443.
     #[test]
-    fn reads_share_the_way_down_with_acks_of_their_requests() {
+    fn reads_share_the_down_direction_with_acks() {
         let answer = exact(&gen3_x8(), Transfer::of(256), &Dllps::default()).unwrap();
         let flow = answer.flows.unwrap().read;
         close(answer.read_gbps, 57.760_952);
@@ -188,33 +187,33 @@ mod tests {
         close(flow.down.dllps, flow.down.wire_bytes / 8.0 - 276.0 / 8.0);
     }
 
-    /// Alternating at Gen3 x8, 256 B: up 280 + 24 B a pair, an Ack per interval and an UpdateFC per class and 30 us; down
-    /// less. `304 x + 8 / (203 + 1 / 2x) + 16 * 1.015625 / 30000 = 8 * 374/375`.
+    /// Alternating at Gen3 x8, 256 B: up 280 + 24 B per pair, an Ack per interval and an UpdateFC per class and 30 us;
+    /// down less. `304 x + 8 / (203 + 1 / 2x) + 16 * 1.015625 / 30000 = 8 * 374/375`.
     #[test]
-    fn alternating_is_bound_by_the_way_up() {
+    fn alternating_transfers_are_limited_by_the_up_direction() {
         let answer = exact(&gen3_x8(), Transfer::of(256), &Dllps::default()).unwrap();
         let flow = answer.flows.unwrap().read_write;
         close(answer.read_write_gbps, 52.681_601);
         assert_eq!(flow.bottleneck, Direction::Up);
         assert_eq!((flow.up.tlps, flow.up.overhead_bytes, flow.up.data_bytes), (2, 48, 256));
-        // Ack, UpdateFC-P, UpdateFC-NP, once per interval and half a gap between requests each: 3 / (203 + 1 / 4x).
+        // Ack, UpdateFC-P and UpdateFC-NP, each once per interval plus half a gap between requests: 3 / (203 + 1 / 4x).
         close(flow.down.dllps * flow.transfers_per_s * gen3_x8().symbol_time_ns() * 1e-9, 0.014_113_048);
     }
 
-    /// Where TLPs are rarer than intervals, an Ack and an UpdateFC each: 4096 B reads at Gen1 x1, MPS 128, take 4736 B
-    /// down; one MRd each of 4096 B is answered by 2 * 8 B, and an UpdateFC-P goes every 7500 symbol times.
-    /// `4752 x + 8/7500 = 1534/1538`.
+    /// If TLPs are rarer than intervals, each has an Ack and an UpdateFC. 4096 B reads at Gen1 x1, MPS 128, take 4736 B
+    /// down. One MRd of 4096 B is answered by 2 * 8 B, and an UpdateFC-P is sent every 7500 symbol times. `4752 x +
+    /// 8/7500 = 1534/1538`.
     #[test]
-    fn rare_tlps_have_a_dllp_each() {
+    fn rare_tlps_have_one_dllp_each() {
         let params = Params::new(1, 1, 128, 4096, 64).unwrap();
         let answer = exact(&params, Transfer::of(4096), &Dllps::default()).unwrap();
         close(answer.read_gbps, 1.717_583);
         close(answer.flows.unwrap().read.down.dllps, 2.635_932);
     }
 
-    /// Measured counts: 8 B each beside the TLPs of their direction. 62.8473436 * 256/284, 256/284 and 256/312.
+    /// Measured counts add 8 B each to the TLPs of their direction: 62.8473436 * 256/284, 256/284 and 256/312.
     #[test]
-    fn measured_dllps() {
+    fn measured_dllps_replace_the_rules() {
         let measured = Some(Measured { up: 0.5, down: 1.0 });
         let dllps =
             Dllps { write: measured, read: measured, read_write: Some(Measured { up: 1.0, down: 0.0 }) };
@@ -226,7 +225,7 @@ mod tests {
 
     /// Generation 6 x8, 472 of 512 Gb/s for TLPs (236 of 256 B), base headers of 16 and 12 B, no DLLPs.
     #[test]
-    fn flits() {
+    fn flits_have_no_dllps() {
         let params = Params::new(6, 8, 256, 512, 64).unwrap();
         let answer = exact(&params, Transfer::of(256), &Dllps::default()).unwrap();
         close(answer.tlp_gbps, 472.0);
@@ -241,12 +240,12 @@ mod tests {
         assert_eq!(error, Err(ModelError::DllpsInFlits(6)));
     }
 
-    /// What simulations with an ideal host reached: the table that `crates/bench/tests/it/agreement.rs` keeps.
+    /// Results of simulations with an ideal host: the table of `crates/bench/tests/it/agreement.rs`.
     const SIMULATED: &str = include_str!(
         "../../bench/tests/it/snapshots/it__agreement__simulation_wire_and_closed_form_agree.snap"
     );
 
-    /// A row of that table: by how many percent the closed form alone is off, and for which test.
+    /// Returns the error of the closed form alone in a row of that table, in percent, and the test.
     fn off_percent(line: &str) -> Option<(&str, f64)> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [generation, lanes, mps, test, size, simulated, ..] = words[..] else { return None };
@@ -263,10 +262,10 @@ mod tests {
         Some((test, (gbps / number(simulated)? - 1.0).abs() * 100.0))
     }
 
-    /// The closed form alone, with no DLLPs counted, beside simulation: (test, mean and worst percent). Where reads wait
-    /// for each other's completions, MRds come in bunches, and fewer Acks answer them than the rule says.
+    /// The closed form without counted DLLPs, compared with simulation: (test, mean and worst percent). If reads wait for
+    /// each other's completions, MRds come in bursts, and fewer Acks answer them than the rule predicts.
     #[test]
-    fn beside_simulation() {
+    fn agrees_with_simulation() {
         for (test, mean, worst) in [("BW_RD", 0.18, 1.35), ("BW_WR", 0.02, 0.08), ("BW_RDWR", 0.13, 0.95)] {
             let rows = SIMULATED.lines().filter_map(off_percent).filter(|(name, _)| *name == test);
             let off: Vec<f64> = rows.map(|(_, off)| off).collect();
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_counts_that_are_none() {
+    fn rejects_invalid_dllp_counts() {
         for bad in [-1.0, f64::INFINITY] {
             let dllps = Dllps { read: Some(Measured { up: bad, down: 0.0 }), ..Dllps::default() };
             let error = exact(&gen3_x8(), Transfer::of(64), &dllps).unwrap_err();
@@ -285,9 +284,9 @@ mod tests {
         }
     }
 
-    /// An offset of 4 B cuts 512 B into three CplDs and keeps two MWrs: 60 B and 48 B beside 512 B.
+    /// An offset of 4 B splits 512 B into three CplDs and still two MWrs: 60 B and 48 B in addition to 512 B.
     #[test]
-    fn offsets_cost_completions() {
+    fn offsets_add_completions() {
         let transfer = Transfer { size_bytes: 512, offset_bytes: 4 };
         let flows = exact(&gen3_x8(), transfer, &Dllps::default()).unwrap().flows.unwrap();
         assert_eq!(flows.read.down.overhead_bytes, 60);
@@ -320,9 +319,9 @@ mod tests {
     }
 
     proptest! {
-        /// The fuller direction is full, the other is not over-full, and neither passes the raw rate.
+        /// The bottleneck is full, the other direction is not overloaded, and neither exceeds the raw rate.
         #[test]
-        fn the_bottleneck_is_full(params in any_params(), transfer in any_transfer()) {
+        fn bottleneck_is_full(params in any_params(), transfer in any_transfer()) {
             let answer = exact(&params, transfer, &Dllps::default()).unwrap();
             prop_assert!(answer.tlp_gbps < answer.raw_gbps);
             for flow in flows(&answer) {
@@ -337,8 +336,8 @@ mod tests {
             prop_assert!(answer.read_write_gbps <= answer.write_gbps.min(answer.read_gbps) + 1e-9);
         }
 
-        /// The payload rate is raw * (1 - SKP) * payload / wire bytes of the full direction, and the model fed its own
-        /// DLLP counts as measured ones says the same.
+        /// The payload rate is raw * (1 - SKP) * payload / wire bytes of the full direction. The model gives the same
+        /// rate if its own DLLP counts are passed as measured ones.
         #[test]
         fn agrees_with_its_own_wire(params in any_params(), transfer in any_transfer()) {
             let answer = exact(&params, transfer, &Dllps::default()).unwrap();

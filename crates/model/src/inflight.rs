@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many transfers a NIC must have under way: a new packet comes while those before it still wait for host memory
-//! (pcie-bench, SIGCOMM'18, §2 and §7).
+//! The number of transfers that a NIC must have in flight: new packets arrive while earlier ones still wait for host
+//! memory (pcie-bench, SIGCOMM'18, §2 and §7).
 //!
 //! ```text
-//! transfers under way = latency of one / time from packet to packet        (Little's law)
+//! !transfers in flight = latency of one / time from packet to packet        (Little's law)
 //! ```
 //!
-//! The paper states the number twice, and not by one arithmetic: in §7 it quotes 560 to 666 ns for 128 B and 29.6 ns from
-//! packet to packet, which is 19 to 23, and says "at least 30", which is the 900 ns of §2 over "around every 30 ns".
-//! [`Quoted`] has both as printed. Never measures a latency.
+//! The paper gives the number twice, with different arithmetic. In §7 it quotes 560 to 666 ns for 128 B and 29.6 ns from
+//! packet to packet, which is 19 to 23. It says "at least 30", which is the 900 ns of §2 divided by "around every 30 ns".
+//! [`Quoted`] has both as printed. This module measures no latency.
 
 use crate::ModelError;
 use serde::Serialize;
 
-/// What a latency grows by where the IOMMU has no translation, as SIGCOMM'18, §7 has it: around 330 ns.
+/// Additional latency if the IOMMU has no translation: around 330 ns (SIGCOMM'18, §7).
 pub const IOMMU_MISS_NS: f64 = 330.0;
 
 /// A latency that the paper prints for 128 B.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Quoted {
-    /// By which it is asked for.
+    /// Name to select it by.
     pub name: &'static str,
-    /// From, in ns.
+    /// Lower end of the latency, in ns.
     pub least_ns: f64,
-    /// To, in ns.
+    /// Upper end of the latency, in ns.
     pub most_ns: f64,
-    /// Time from packet to packet that the paper divides by, in ns, at 128 B and 40 Gb/s.
+    /// Time from packet to packet in the paper's division, in ns, at 128 B and 40 Gb/s.
     pub packet_ns: f64,
-    /// What the paper says comes out.
+    /// The result that the paper states.
     pub says: u32,
-    /// Where, and what of.
+    /// Place in the paper, and the measured quantity.
     pub source: &'static str,
 }
 
@@ -54,18 +54,18 @@ pub const QUOTED: [Quoted; 2] = [
 ];
 
 impl Quoted {
-    /// The one called `name`.
+    /// Returns the latency `name`.
     pub fn find(name: &str) -> Option<&'static Quoted> {
         QUOTED.iter().find(|q| q.name == name)
     }
 }
 
-/// How many transfers must be under way for one latency.
+/// The number of transfers that must be in flight for one latency.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct InFlight {
-    /// From the request to the last byte, in ns.
+    /// Latency from the request to the last byte, in ns.
     pub latency_ns: f64,
-    /// From packet to packet, in ns.
+    /// Time from packet to packet, in ns.
     pub packet_ns: f64,
     /// Their quotient.
     pub exact: f64,
@@ -73,10 +73,9 @@ pub struct InFlight {
     pub needed: u32,
 }
 
-/// How many transfers of `latency_ns` must be under way where a packet comes every `packet_ns`.
+/// Returns how many transfers of `latency_ns` must be in flight if a packet arrives every `packet_ns`.
 ///
-/// # Errors
-/// Where either is not a positive number, or the answer is beyond 2^32.
+/// # Errors Either is not a positive number, or the answer exceeds 2^32.
 pub fn in_flight(latency_ns: f64, packet_ns: f64) -> Result<InFlight, ModelError> {
     for (name, value) in [("latency in ns", latency_ns), ("time from packet to packet in ns", packet_ns)] {
         if !value.is_finite() || value <= 0.0 {
@@ -84,7 +83,7 @@ pub fn in_flight(latency_ns: f64, packet_ns: f64) -> Result<InFlight, ModelError
         }
     }
     let exact = latency_ns / packet_ns;
-    // What is whole but for the last digit of a double is whole.
+    // Rounding errors of a double must not add a transfer.
     let whole = (exact - 1e-9).ceil();
     if whole > f64::from(u32::MAX) {
         return Err(ModelError::Positive("time from packet to packet in ns", packet_ns));
@@ -99,30 +98,30 @@ mod tests {
 
     /// The paper's two latencies by its own times from packet to packet: 30, and 19 to 23.
     #[test]
-    fn the_papers_numbers() {
+    fn gives_the_papers_numbers() {
         let needed =
             |q: &Quoted| [q.least_ns, q.most_ns].map(|ns| in_flight(ns, q.packet_ns).unwrap().needed);
         assert_eq!(needed(&QUOTED[0]), [30, 30]);
         assert_eq!(needed(&QUOTED[1]), [19, 23]);
-        // Rounded less, §2 has 30.4.
+        // With less rounding, §2 gives 30.4.
         let exact = in_flight(900.0, 29.6).unwrap();
         assert_eq!(((exact.exact * 10.0).round() as u32, exact.needed), (304, 31));
     }
 
     #[test]
-    fn what_is_not_legal() {
+    fn rejects_non_positive_values() {
         let text = |r: Result<InFlight, ModelError>| r.unwrap_err().to_string();
-        assert_eq!(text(in_flight(0.0, 1.0)), "latency in ns of 0: legal are finite numbers above 0");
+        assert_eq!(text(in_flight(0.0, 1.0)), "latency in ns of 0: expected finite numbers above 0");
         assert_eq!(
             text(in_flight(1e300, 1e-3)),
-            "time from packet to packet in ns of 0.001: legal are finite numbers above 0"
+            "time from packet to packet in ns of 0.001: expected finite numbers above 0"
         );
     }
 
     proptest! {
-        /// No fewer would do, and one more is never asked for.
+        /// The number suffices, and a smaller one does not.
         #[test]
-        fn needed_is_the_least_that_suffices(latency in 1.0f64..1e5, packet in 0.1f64..1e4) {
+        fn needed_is_the_smallest_sufficient_number(latency in 1.0f64..1e5, packet in 0.1f64..1e4) {
             let answer = in_flight(latency, packet).unwrap();
             let needed = f64::from(answer.needed);
             prop_assert!(needed * packet >= latency * (1.0 - 1e-6));

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The closed-form bandwidth model of a PCI Express link: what a transfer size can reach, without running anything.
+//! Closed-form bandwidth model of a PCI Express link: the rate of a transfer size, without a simulation.
 //!
 //! Two forms of the same question:
 //!
-//! - [`published`]: the model of pcie-bench (SIGCOMM'18, §3) as printed, to the digit, its slips included.
-//! - [`exact`]: counts the bytes that each direction of the wire carries. This one a simulation agrees with.
+//! - [`published`]: the model of pcie-bench (SIGCOMM'18, §3) exactly as printed, including its slips.
+//! - [`exact`]: counts the bytes that each direction of the wire carries. Simulations agree with this form.
 //!
-//! Beside single transfers, whole devices: a [`Description`] lists the transactions of a NIC and its driver per packet, and
-//! both forms say how many packets per second the link lets through. [`in_flight`] says how many transfers a device must
-//! have under way for it.
+//! The model also covers whole devices: a [`Description`] lists the transactions of a NIC and its driver per packet, and
+//! both forms give the packets per second that the link allows. [`in_flight`] gives the number of transfers that a device
+//! must have in flight for it.
 //!
-//! One device moves data to and from host memory. *Up* is device to host (MWr, MRd), *down* is host to device
-//! (CplD). Bandwidths are payload, in Gb/s of 10^9 bits per second. Generations 1 to 5,
-//! and as mere arithmetic ([`Basis::Arithmetic`]) 6 and 7.
+//! One device moves data to and from host memory. *Up* is device to host (MWr, MRd), *down* is host to device (CplD).
+//! Bandwidths are payload, in Gb/s of 10^9 bits per second. Generations 1 to 5 are covered, and 6 and 7 by arithmetic only
+//! ([`Basis::Arithmetic`]).
 //!
-//! This is the one crate below the measurements that computes in floats. It never simulates, never does I/O, and
-//! never panics on numbers from outside: [`Params`] holds only legal ones, and sizes are checked.
+//! This is the only crate below the measurements that computes in floats. It does not simulate or do I/O, and never panics
+//! on invalid input: [`Params`] holds only valid values, and sizes are checked.
 //!
 //! ```
 //! use riser_model::{Dllps, Params, Transfer, exact, published};

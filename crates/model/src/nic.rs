@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a link lets NICs reach, by size of packet: a curve for each device, one for what the link would carry of bare packets, and an
-//! Ethernet to keep up with.
+//! Rates that a link allows NICs, by packet size: a curve for each device, one for bare packets on the link, and an Ethernet to compare with.
 
 use crate::ethernet::moved_bytes;
 use crate::{
@@ -8,19 +7,19 @@ use crate::{
 };
 use serde::Serialize;
 
-/// The sizes of a table where none are asked for: the ends of pcie-bench's Figure 1, and both sides of some teeth.
+/// Default sizes of a table: the ends of pcie-bench's Figure 1, and both sides of some teeth.
 pub const TABLE_SIZES: [u32; 11] = [64, 128, 256, 257, 512, 513, 768, 769, 1024, 1280, 1500];
 
-/// Sizes of packets in bytes, FCS included, over which a device is asked whether it keeps up with the Ethernet: those of pcie-bench's Figure 1.
+/// Packet sizes in bytes, including the FCS, at which devices are compared with the Ethernet: those of pcie-bench's Figure 1.
 pub const LINE_RATE_SIZES: std::ops::RangeInclusive<u32> = 64..=1500;
 
-/// Why a curve cannot be computed.
+/// Reason why a curve cannot be calculated.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum SeriesError {
-    /// The closed form refuses a value.
+    /// The closed form rejects a value.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The closed form refuses a value for a device.
+    /// The closed form rejects a value for a device.
     #[error("{device}: {error}")]
     Device {
         /// The name of the device.
@@ -30,33 +29,33 @@ pub enum SeriesError {
     },
 }
 
-/// A device by the name it is asked for, and the one that pictures show.
+/// A device with its name and its title in charts.
 #[derive(Clone, Debug)]
 pub struct Device {
     /// The name.
     pub name: String,
-    /// What pictures call it.
+    /// Title in charts.
     pub title: String,
     /// Its transactions.
     pub description: Description,
 }
 
-/// What is asked of all sizes.
+/// Inputs of all sizes.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The link.
     pub params: Params,
-    /// How to count.
+    /// Form of the model.
     pub form: Form,
-    /// Which packets are under way.
+    /// Directions of the packets.
     pub packeting: Packeting,
-    /// Rate of the Ethernet, Gb/s.
+    /// Rate of the Ethernet in Gb/s.
     pub ethernet_gbps: f64,
-    /// The devices, of different names.
+    /// The devices. Names must differ.
     pub devices: Vec<Device>,
 }
 
-/// What is answered: the question, and its curves.
+/// The inputs and the curves.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     form: Form,
@@ -75,13 +74,13 @@ pub struct Answer {
     series: Vec<Series>,
 }
 
-/// What a curve stands for.
+/// Kind of a curve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Packets alone, without descriptors and the like.
+    /// Bare packets, without descriptors and other transactions.
     Effective,
-    /// What arrives by the wire of the network.
+    /// Packets that arrive from the network.
     Ethernet,
     /// A device with its driver.
     Device,
@@ -92,34 +91,34 @@ pub enum Kind {
 pub struct Series {
     /// `effective`, `ethernet`, or the name of a device.
     pub name: String,
-    /// What pictures call it.
+    /// Title in charts.
     pub title: String,
-    /// What it stands for.
+    /// Kind of the curve.
     pub kind: Kind,
-    /// Devices: from which size on the Ethernet's rate is held, up to the last of [`LINE_RATE_SIZES`].
+    /// Smallest size from which on a device keeps up with the Ethernet, up to the last of [`LINE_RATE_SIZES`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holds_ethernet_from_bytes: Option<u32>,
     /// A point for each size.
     pub points: Vec<Point>,
 }
 
-/// What a curve says of one size.
+/// Value of a curve at one size.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Point {
-    /// A bare rate.
+    /// A rate only.
     Rate {
-        /// Bytes of a packet, FCS included.
+        /// Bytes of a packet, including the FCS.
         size_bytes: u32,
-        /// Packets of one direction.
+        /// Rate of packets in one direction, in Gb/s.
         throughput_gbps: f64,
     },
-    /// A device, with what each direction carries.
+    /// A device's rate, with the load of each direction.
     Device(Throughput),
 }
 
 impl Point {
-    /// Bytes of a packet, FCS included.
+    /// Returns the bytes of a packet, including the FCS.
     pub fn size_bytes(&self) -> u32 {
         match self {
             Point::Rate { size_bytes, .. } => *size_bytes,
@@ -127,7 +126,7 @@ impl Point {
         }
     }
 
-    /// Packets of one direction, Gb/s.
+    /// Returns the rate of packets in one direction, in Gb/s.
     pub fn gbps(&self) -> f64 {
         match self {
             Point::Rate { throughput_gbps, .. } => *throughput_gbps,
@@ -137,15 +136,14 @@ impl Point {
 }
 
 impl Question {
-    /// What the numbers rest on.
+    /// Returns the basis of the numbers.
     pub fn basis(&self) -> Basis {
         self.form.basis(&self.params)
     }
 
-    /// All curves, in the order of Figure 1's legend.
+    /// Returns all curves, in the order of Figure 1's legend.
     ///
-    /// # Errors
-    /// A size that is not legal.
+    /// # Errors An invalid size.
     pub fn series(&self, sizes: &[u32]) -> Result<Vec<Series>, SeriesError> {
         let mut all = vec![self.effective(sizes)?, self.ethernet(sizes)];
         for device in &self.devices {
@@ -168,7 +166,7 @@ impl Question {
         })
     }
 
-    /// Rate of frames of `frame_bytes` of which nothing but their own bytes crosses the link.
+    /// Returns the rate of frames of `frame_bytes` for which only their own bytes cross the link.
     fn effective_gbps(&self, frame_bytes: u32) -> Result<f64, ModelError> {
         let moved_bytes = moved_bytes(self.form, frame_bytes)?;
         let transfer = Transfer::of(moved_bytes);
@@ -219,7 +217,7 @@ impl Question {
         })
     }
 
-    /// What is to be known of the numbers, a paragraph each.
+    /// Returns notes on the numbers, one paragraph each.
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.params.flit_note().into_iter().collect();
         if self.form == Form::Published {
@@ -243,13 +241,13 @@ impl Question {
         notes
     }
 
-    /// Whose read requests lack their headers.
+    /// Lists the devices whose read requests lack their headers.
     fn slips(&self) -> Option<String> {
         let slips = |d: &&Device| d.description.transactions.iter().any(|t| t.published_omits_header);
         let names: Vec<&str> = self.devices.iter().filter(slips).map(|d| d.name.as_str()).collect();
         (!names.is_empty()).then(|| {
             format!(
-                "Published: the header of the freelist's read is left out, as in the public NIC models, for {}.",
+                "Published: the header of the freelist's read is omitted for {}, as in the public NIC models.",
                 names.join(", ")
             )
         })
@@ -257,7 +255,7 @@ impl Question {
 }
 
 impl Answer {
-    /// The answer to `question` that `series` are.
+    /// Returns the answer to `question` with the curves `series`.
     pub fn new(question: &Question, series: Vec<Series>) -> Answer {
         let Question { params, form, packeting, ethernet_gbps, .. } = question;
         Answer {
@@ -279,15 +277,15 @@ impl Answer {
 }
 
 impl Series {
-    /// Of a device: from where on it keeps up.
+    /// Returns a sentence on the packet size from which on the device keeps up; `None` for other curves.
     pub fn line_rate(&self, ethernet_gbps: f64) -> Option<String> {
         let (first, last) = (LINE_RATE_SIZES.start(), LINE_RATE_SIZES.end());
         (self.kind == Kind::Device).then(|| match self.holds_ethernet_from_bytes {
             Some(from) => format!(
-                "{} holds {ethernet_gbps} Gb/s Ethernet from {from} B on (of {first} to {last} B).",
+                "{} keeps up with {ethernet_gbps} Gb/s Ethernet from {from} B on (of {first} to {last} B).",
                 self.title
             ),
-            None => format!("{} does not hold {ethernet_gbps} Gb/s Ethernet at {last} B.", self.title),
+            None => format!("{} cannot keep up with {ethernet_gbps} Gb/s Ethernet at {last} B.", self.title),
         })
     }
 }

@@ -1,65 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the model asks about: a link, a transfer, and the figures of the specification that follow from them.
+//! Inputs of the model: a link, a transfer, and figures of the specification that follow from them.
 //!
-//! Holds only legal values; never computes a bandwidth.
+//! Holds only valid values, and calculates no bandwidth.
 
 use crate::ethernet::FRAME_BYTES;
 use crate::rate::{Basis, FLIT_BYTES, FLIT_TLP_BYTES, LinkRate};
 use tlp::{Mps, Mrrs, Rcb, SizeError, Width};
 
-/// Framing of a TLP on the wire, in bytes, beside its header and data: STP, sequence number, LCRC and END at
+/// Framing of a TLP on the wire in bytes, in addition to its header and data: STP, sequence number, LCRC and END at
 /// 8b/10b (`PCIe 5.0 §4.2.1.2`), the STP token and LCRC at 128b/130b (§4.2.2.3). Eight in both; none in FLIT mode.
 const FRAMING_BYTES: u32 = 8;
 
 /// ECRC digest in bytes (`PCIe 5.0 §2.2.3`).
 const ECRC_BYTES: u32 = 4;
 
-/// The page that no request crosses, in bytes (`PCIe 5.0 §2.2.7`): offsets count from its start.
+/// Size of the page that requests do not cross, in bytes (`PCIe 5.0 §2.2.7`). Offsets count from its start.
 const PAGE_BYTES: u32 = 4096;
 
-/// The longest transfer the model counts: 16 MiB, so that an answer takes milliseconds.
+/// Longest transfer of the model: 16 MiB, so that an answer takes milliseconds.
 pub(crate) const MAX_TRANSFER_BYTES: u32 = 16 << 20;
 
-/// Why a question has no answer. Each text names the value and the legal ones.
+/// Reason why there is no answer. Each text gives the value and what was expected.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum ModelError {
-    /// Not a generation that the model covers.
-    #[error("generation {0}: legal are 1, 2, 3, 4, 5, 6, 7")]
+    /// The model does not cover this generation.
+    #[error("generation {0}: expected 1, 2, 3, 4, 5, 6, 7")]
     Generation(u8),
-    /// The published form knows no FLIT mode.
-    #[error("generation {0}: the published form knows 1, 2, 3, 4, 5, the exact form also 6, 7")]
+    /// The published form does not cover FLIT mode.
+    #[error("generation {0}: expected 1 to 5 in the published form; only the exact form has 6 and 7")]
     GenerationPublished(u8),
     /// FLIT mode has no DLLPs to count.
     #[error(
-        "counted DLLPs at generation {0}: legal at 1, 2, 3, 4, 5, as flits carry Acks and credits themselves"
+        "counted DLLPs at generation {0}: expected generation 1 to 5, since flits carry Acks and credits themselves"
     )]
     DllpsInFlits(u8),
-    /// Not a link width.
-    #[error("{0} lanes: legal are 1, 2, 4, 8, 12, 16, 32")]
+    /// Invalid link width.
+    #[error("{0} lanes: expected 1, 2, 4, 8, 12, 16, 32")]
     Lanes(u8),
-    /// Not a size that the specification knows.
+    /// Invalid size in the specification.
     #[error(transparent)]
     Size(#[from] SizeError),
-    /// No bytes, or too many to count.
-    #[error("transfer of {0} bytes: legal are 1 to {max}", max = MAX_TRANSFER_BYTES)]
+    /// The size is 0, or too large.
+    #[error("transfer of {0} bytes: expected 1 to {max}", max = MAX_TRANSFER_BYTES)]
     TransferSize(u32),
-    /// Not a size of an Ethernet frame.
-    #[error("frame of {0} B: legal are {min} to {max}, FCS included", min = FRAME_BYTES.start(), max = FRAME_BYTES.end())]
+    /// Invalid size of an Ethernet frame.
+    #[error("frame of {0} B: expected {min} to {max}, FCS included", min = FRAME_BYTES.start(), max = FRAME_BYTES.end())]
     FrameSize(u32),
-    /// The offset is not one within a page.
-    #[error("offset of {0} bytes: legal are 0 to {max}", max = PAGE_BYTES - 1)]
+    /// The offset is not within a page.
+    #[error("offset of {0} bytes: expected 0 to {max}", max = PAGE_BYTES - 1)]
     Offset(u32),
-    /// The published form knows no offsets.
-    #[error("offset of {0} bytes: the published form knows only 0, the exact form takes others")]
+    /// The published form does not cover offsets.
+    #[error("offset of {0} bytes: expected 0 in the published form; only the exact form has offsets")]
     OffsetPublished(u32),
-    /// A device that does nothing for such packets.
-    #[error("no transaction of the device serves these packets: legal are packets that one does")]
+    /// No transaction of the device serves these packets.
+    #[error("no transaction of the device serves these packets: expected at least one")]
     NoTransactions,
-    /// Not a number of packets.
-    #[error("{0} DLLPs per transfer: legal are finite numbers from 0 on")]
+    /// Not a number of DLLPs.
+    #[error("{0} DLLPs per transfer: expected a finite number from 0 on")]
     Dllps(f64),
-    /// Not a number above zero, or one that leads beyond all numbers.
-    #[error("{0} of {1}: legal are finite numbers above 0")]
+    /// Not a number above zero, or one whose result overflows.
+    #[error("{0} of {1}: expected a finite number above 0")]
     Positive(&'static str, f64),
 }
 
@@ -91,42 +91,41 @@ impl Addressing {
     }
 }
 
-/// A link and what its two ends agreed on.
+/// A link with its configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
     /// Signalling rate.
     pub rate: LinkRate,
     /// Number of lanes.
     pub width: Width,
-    /// The longest data of one TLP.
+    /// Max_Payload_Size.
     pub mps: Mps,
-    /// The most that one memory read asks for.
+    /// Max_Read_Request_Size.
     pub mrrs: Mrrs,
-    /// Where completions of one read may be cut.
+    /// Read Completion Boundary.
     pub rcb: Rcb,
-    /// Addresses in memory requests.
+    /// Address width of memory requests.
     pub addressing: Addressing,
     /// Whether each TLP carries an ECRC.
     pub ecrc: bool,
 }
 
-/// A piece of host memory that a device moves in one go.
+/// A range of host memory that a device moves at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transfer {
-    /// Bytes, 1 to 16 Mi.
+    /// Size in bytes, 1 to 16 Mi.
     pub size_bytes: u32,
-    /// Where it starts behind a 4 KiB boundary, in bytes.
+    /// Start after a 4 KiB boundary, in bytes.
     pub offset_bytes: u32,
 }
 
 impl Transfer {
-    /// `size_bytes` from a page's start on.
+    /// Returns a transfer of `size_bytes` from the start of a page.
     pub const fn of(size_bytes: u32) -> Transfer {
         Transfer { size_bytes, offset_bytes: 0 }
     }
 
-    /// # Errors
-    /// Where size or offset are not legal.
+    /// # Errors An invalid size or offset.
     pub(crate) fn check(self) -> Result<(), ModelError> {
         if !(1..=MAX_TRANSFER_BYTES).contains(&self.size_bytes) {
             return Err(ModelError::TransferSize(self.size_bytes));
@@ -139,7 +138,7 @@ impl Transfer {
 }
 
 impl Params {
-    /// The link in a line: generation, lanes, sizes, addresses.
+    /// Describes the link in one line: generation, lanes, sizes, addresses.
     pub fn describe(&self) -> String {
         format!(
             "Gen{} {}, MPS {}, MRRS {}, RCB {}, {}-bit addresses{}",
@@ -153,7 +152,7 @@ impl Params {
         )
     }
 
-    /// What is to be said of generations 6 and 7 wherever a number of theirs stands; `None` of others.
+    /// Returns the note for generations 6 and 7, which belongs to each of their numbers; `None` for others.
     pub fn flit_note(&self) -> Option<String> {
         (self.basis() == Basis::Arithmetic).then(|| {
             format!(
@@ -167,10 +166,9 @@ impl Params {
         })
     }
 
-    /// A link with 64-bit addresses and no ECRC, from plain numbers; sizes in bytes.
+    /// Returns a link with 64-bit addresses and no ECRC, from plain numbers; sizes in bytes.
     ///
-    /// # Errors
-    /// Where the specification does not know one of them.
+    /// # Errors A value that the specification does not have.
     pub fn new(generation: u8, lanes: u8, mps: u32, mrrs: u32, rcb: u32) -> Result<Params, ModelError> {
         Ok(Params {
             rate: LinkRate::from_generation(generation).ok_or(ModelError::Generation(generation))?,
@@ -183,12 +181,12 @@ impl Params {
         })
     }
 
-    /// What the lanes carry in one direction, encoding taken off, in Gb/s.
+    /// Returns the rate of the lanes in one direction, without encoding, in Gb/s.
     pub fn raw_gbps(&self) -> f64 {
         self.bytes_per_symbol_time() * 8.0 / self.symbol_time_ns()
     }
 
-    /// What an answer of the exact form rests on.
+    /// Returns the basis of answers of the exact form.
     pub const fn basis(&self) -> Basis {
         match self.rate {
             LinkRate::Framed(_) => Basis::ClosedForm,
@@ -196,18 +194,18 @@ impl Params {
         }
     }
 
-    /// A symbol time (one byte on one lane) in nanoseconds.
+    /// Returns a symbol time (one byte on one lane) in nanoseconds.
     pub(crate) fn symbol_time_ns(&self) -> f64 {
         self.rate.symbol_time_ns()
     }
 
-    /// Bytes that one direction carries in a symbol time: one per lane.
+    /// Returns the bytes that one direction carries in a symbol time: one per lane.
     pub(crate) fn bytes_per_symbol_time(&self) -> f64 {
         f64::from(self.width.lanes())
     }
 
-    /// Share of the wire that SKP Ordered Sets take, at their longest interval: 4 symbols in 1538 symbol times at
-    /// 8b/10b, one block in 375 at 128b/130b (`PCIe 5.0 §4.2.7`). Zero in FLIT mode, where they are not counted.
+    /// Returns the share of the wire that SKP Ordered Sets take at their longest interval: 4 symbols in 1538 symbol times
+    /// at 8b/10b, one block in 375 at 128b/130b (`PCIe 5.0 §4.2.7`). Zero in FLIT mode, where they are not counted.
     pub fn skp_share(&self) -> f64 {
         match self.rate {
             LinkRate::Framed(rate) if rate.is_8b10b() => SKP_SHARE_8B10B,
@@ -216,7 +214,7 @@ impl Params {
         }
     }
 
-    /// Share of the wire that is left for TLPs and DLLPs: all but SKP, or 236 of the 256 B of each flit.
+    /// Returns the share of the wire that is left for TLPs and DLLPs: all except SKP, or 236 of the 256 B of each flit.
     pub fn tlp_share(&self) -> f64 {
         match self.rate {
             LinkRate::Framed(_) => 1.0 - self.skp_share(),
@@ -224,17 +222,18 @@ impl Params {
         }
     }
 
-    /// Ack Transmission Latency Limit, and UpdateFC interval, in symbol times; none in FLIT mode.
+    /// Returns the Ack Transmission Latency Limit, which is also the UpdateFC interval, in symbol times; `None` in FLIT
+    /// mode.
     pub fn ack_latency_limit(&self) -> Option<u32> {
         self.rate.framed().map(|rate| tlp::ack_latency_limit(rate, self.width, self.mps))
     }
 
-    /// Bytes that a MWr or MRd takes on the wire beside its data: 24 with 64-bit addresses, 16 in FLIT mode.
+    /// Returns the bytes of a MWr or MRd on the wire without its data: 24 with 64-bit addresses, 16 in FLIT mode.
     pub const fn request_overhead_bytes(&self) -> u32 {
         self.framing_bytes() + self.addressing.request_header_bytes() + self.ecrc_bytes()
     }
 
-    /// Bytes that a CplD takes on the wire beside its data: 20, or 12 in FLIT mode.
+    /// Returns the bytes of a CplD on the wire without its data: 20, or 12 in FLIT mode.
     pub const fn completion_overhead_bytes(&self) -> u32 {
         self.framing_bytes() + 12 + self.ecrc_bytes()
     }
@@ -251,17 +250,17 @@ impl Params {
     }
 }
 
-/// SKP at 8b/10b: four symbols in 1538 symbol times. The published form takes it at every rate.
+/// SKP at 8b/10b: four symbols in 1538 symbol times. The published form uses it at every rate.
 pub(crate) const SKP_SHARE_8B10B: f64 = 4.0 / 1538.0;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The figures at other rates: (generation, lanes, MPS, limit). The first two are 2.5 GT/s plus the difference of
-    /// InternalDelay, the others are `PCIe 3.0 §3.5.3.1` worked by hand.
+    /// Limits at other rates: (generation, lanes, MPS, limit). The first two are 2.5 GT/s plus the difference of
+    /// InternalDelay. The others follow `PCIe 3.0 §3.5.3.1`, calculated by hand.
     #[test]
-    fn ack_limits_at_other_rates() {
+    fn ack_limits_follow_the_specification() {
         for (generation, lanes, mps, limit) in
             [(2, 1, 128, 288), (2, 8, 256, 158), (3, 8, 256, 203), (3, 16, 512, 182), (5, 16, 512, 182)]
         {
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_rates() {
+    fn raw_rates_exclude_the_encoding() {
         for (generation, lanes, gbps) in [
             (1, 1, 2.0),
             (2, 4, 16.0),
@@ -288,7 +287,7 @@ mod tests {
 
     /// 24 B and 20 B: pcie-bench §3.
     #[test]
-    fn overheads() {
+    fn overheads_are_those_of_pcie_bench() {
         let mut params = Params::new(3, 8, 256, 512, 64).unwrap();
         assert_eq!((params.request_overhead_bytes(), params.completion_overhead_bytes()), (24, 20));
         params.addressing = Addressing::A32;
@@ -297,9 +296,9 @@ mod tests {
         assert_eq!((params.request_overhead_bytes(), params.completion_overhead_bytes()), (24, 24));
     }
 
-    /// FLIT mode: base headers alone (facts of the module `rate`), and 236 of 256 B.
+    /// FLIT mode: only base headers (figures of the module `rate`), and 236 of 256 B.
     #[test]
-    fn flits() {
+    fn flits_have_only_base_headers() {
         let mut params = Params::new(6, 8, 256, 512, 64).unwrap();
         assert_eq!((params.request_overhead_bytes(), params.completion_overhead_bytes()), (16, 12));
         params.addressing = Addressing::A32;
@@ -309,16 +308,16 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_value_and_the_legal_ones() {
+    fn errors_name_the_value_and_the_range() {
         let text = |p: Result<Params, ModelError>| p.unwrap_err().to_string();
-        assert_eq!(text(Params::new(8, 8, 256, 512, 64)), "generation 8: legal are 1, 2, 3, 4, 5, 6, 7");
-        assert_eq!(text(Params::new(3, 3, 256, 512, 64)), "3 lanes: legal are 1, 2, 4, 8, 12, 16, 32");
+        assert_eq!(text(Params::new(8, 8, 256, 512, 64)), "generation 8: expected 1, 2, 3, 4, 5, 6, 7");
+        assert_eq!(text(Params::new(3, 3, 256, 512, 64)), "3 lanes: expected 1, 2, 4, 8, 12, 16, 32");
         assert!(text(Params::new(3, 8, 100, 512, 64)).contains("128, 256, 512"));
         assert!(text(Params::new(3, 8, 256, 64, 64)).contains("128, 256, 512"));
         assert!(text(Params::new(3, 8, 256, 512, 256)).ends_with("legal are 64, 128"));
         for (transfer, says) in [
-            (Transfer::of(0), "transfer of 0 bytes: legal are 1 to 16777216"),
-            (Transfer { size_bytes: 8, offset_bytes: 4096 }, "offset of 4096 bytes: legal are 0 to 4095"),
+            (Transfer::of(0), "transfer of 0 bytes: expected 1 to 16777216"),
+            (Transfer { size_bytes: 8, offset_bytes: 4096 }, "offset of 4096 bytes: expected 0 to 4095"),
         ] {
             assert_eq!(transfer.check().unwrap_err().to_string(), says);
         }

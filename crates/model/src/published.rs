@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The model that pcie-bench (SIGCOMM'18, §3) prints, reproduced to the digit.
+//! The model that pcie-bench (SIGCOMM'18, §3) prints, reproduced exactly.
 //!
-//! Its known slips are kept, so that its figures come out:
+//! Its known slips are kept, to reproduce its figures:
 //!
-//! - Acks and UpdateFCs are charged 8 *bytes* per so many symbol *times*, whatever the width, and to a direction that
-//!   may carry none: 7.9 % at Gen3 x8, where one of each per interval takes 1.0 %.
-//! - SKP takes 4 in 1538 symbols at every rate, also where the encoding is 128b/130b.
+//! - Acks and UpdateFCs are charged 8 *bytes* per number of symbol *times*, for any width, and also to a direction that
+//!   carries none: 7.9 % at Gen3 x8, where one of each per interval takes 1.0 %.
+//! - SKP takes 4 in 1538 symbols at every rate, also with the encoding 128b/130b.
 //! - Equation 2 adds the transfer's size to the direction of the MRd, which carries no data. The number is given as
-//!   printed; the bandwidth of reads rests on equation 3, as the paper's figures do, or on the requests' headers alone
-//!   where these are more: below 4 B with 64-bit addresses.
-//! - Offsets and RCB do not enter, as the paper says.
+//!   printed. The bandwidth of reads follows from equation 3, as in the paper's figures, or from the requests' headers
+//!   if these take more: below 4 B with 64-bit addresses.
+//! - Offsets and RCB are ignored, as the paper says.
 //!
-//! Never mixes with the [exact](crate::exact()) form.
+//! This form is never mixed with the [exact](crate::exact()) form.
 
 use crate::params::SKP_SHARE_8B10B;
 use crate::{Bandwidth, Equations, Form, ModelError, Params, Transfer};
@@ -19,10 +19,9 @@ use crate::{Bandwidth, Equations, Form, ModelError, Params, Transfer};
 /// A DLLP on the wire, in bytes.
 const DLLP_BYTES: f64 = 8.0;
 
-/// What pcie-bench's model says of a transfer size.
+/// Returns the result of pcie-bench's model for a transfer size.
 ///
-/// # Errors
-/// Where the size is not legal, the transfer has an offset, or the link is in FLIT mode.
+/// # Errors The size is invalid, the transfer has an offset, or the link is in FLIT mode.
 pub fn published(params: &Params, transfer: Transfer) -> Result<Bandwidth, ModelError> {
     check(transfer)?;
     let size = u64::from(transfer.size_bytes);
@@ -30,7 +29,7 @@ pub fn published(params: &Params, transfer: Transfer) -> Result<Bandwidth, Model
     let tlp_gbps = tlp_gbps(params)?;
     let share = |bytes: u64| tlp_gbps * size as f64 / bytes as f64;
     let requests = read_request_bytes(params, size);
-    // BW_RDWR (§4.2): the MRds compete with the MWrs for the way up.
+    // BW_RDWR (§4.2): the MRds compete with the MWrs for the up direction.
     let up_both = eq.btx_write_bytes + requests;
     Ok(Bandwidth {
         tlp_gbps,
@@ -42,8 +41,7 @@ pub fn published(params: &Params, transfer: Transfer) -> Result<Bandwidth, Model
     })
 }
 
-/// # Errors
-/// Where the size is not legal, or the transfer has an offset.
+/// # Errors The size is invalid, or the transfer has an offset.
 pub(crate) fn check(transfer: Transfer) -> Result<(), ModelError> {
     transfer.check()?;
     match transfer.offset_bytes {
@@ -52,10 +50,9 @@ pub(crate) fn check(transfer: Transfer) -> Result<(), ModelError> {
     }
 }
 
-/// `raw * (1 - 8/AckLimit - 8/UpdateFCInterval - 4/1538)`, the two intervals being the same.
+/// Returns `raw * (1 - 8/AckLimit - 8/UpdateFCInterval - 4/1538)`, with two equal intervals.
 ///
-/// # Errors
-/// Where the link is in FLIT mode.
+/// # Errors The link is in FLIT mode.
 pub(crate) fn tlp_gbps(params: &Params) -> Result<f64, ModelError> {
     let limit = params.ack_latency_limit();
     let interval = f64::from(limit.ok_or(ModelError::GenerationPublished(params.rate.generation()))?);
@@ -71,7 +68,7 @@ fn equations(params: &Params, size: u64) -> Equations {
     }
 }
 
-/// `ceil(sz/MRRS) * MRd_Hdr`.
+/// Returns `ceil(sz/MRRS) * MRd_Hdr`.
 fn read_request_bytes(params: &Params, size: u64) -> u64 {
     size.div_ceil(u64::from(params.mrrs.bytes())) * u64::from(params.request_overhead_bytes())
 }
@@ -85,9 +82,9 @@ mod tests {
         assert!((got - want).abs() < 1e-6, "{got}, not {want}");
     }
 
-    /// Gen3 x8 MPS 256: pcie-bench §3 prints 57.88. The others are the same formula worked by hand.
+    /// Gen3 x8 MPS 256: pcie-bench §3 prints 57.88. The others follow from the same formula, calculated by hand.
     #[test]
-    fn tlp_bandwidth() {
+    fn tlp_bandwidth_is_that_of_the_paper() {
         for (generation, lanes, mps, raw, tlp) in [
             (3, 8, 256, 63.015_385, 57.884_766),
             (1, 1, 128, 2.0, 1.859_777),
@@ -103,7 +100,7 @@ mod tests {
 
     /// Equations 1 to 3 with the headers of §3 (24, 24, 20 B), MPS 256, MRRS 512.
     #[test]
-    fn equations_as_printed() {
+    fn equations_are_those_of_the_paper() {
         let params = Params::new(3, 8, 256, 512, 64).unwrap();
         for (size, btx_write, btx_read, brx_read) in [
             (8, 32, 32, 28),
@@ -119,9 +116,9 @@ mod tests {
         }
     }
 
-    /// Gen3 x8, MPS 256, MRRS 512: 57.884766 times sz over the equations' bytes.
+    /// Gen3 x8, MPS 256, MRRS 512: 57.884766 times sz divided by the bytes of the equations.
     #[test]
-    fn payload_bandwidth() {
+    fn payload_bandwidth_follows_the_equations() {
         let params = Params::new(3, 8, 256, 512, 64).unwrap();
         for (size, write, read, both) in [
             // 64/88, 64/84, 64/112.
@@ -138,16 +135,17 @@ mod tests {
         }
     }
 
-    /// Reads below 4 B: a MRd of 24 B up is more than a CplD of 20 B and the data down; with 32-bit addresses both have
-    /// 20 B, and with a digest each has 4 B more. 57.884766 times sz over the fuller direction.
+    /// Reads below 4 B: a MRd of 24 B up is more than a CplD of 20 B plus the data down. With 32-bit addresses both
+    /// have 20 B, and with a digest each has 4 B more. The rate is 57.884766 times sz divided by the bytes of the
+    /// fuller direction.
     #[test]
-    fn small_reads_are_bound_by_their_requests() {
+    fn requests_limit_small_reads() {
         let answer = |addressing, ecrc, size| {
             let params = Params { addressing, ecrc, ..Params::new(3, 8, 256, 512, 64).unwrap() };
             published(&params, Transfer::of(size)).unwrap()
         };
         for (addressing, ecrc, size, read) in [
-            // 1/24, 2/24, 3/24; 4/24 both ways; 5/25.
+            // 1/24, 2/24, 3/24; 4/24 in both directions; 5/25.
             (Addressing::A64, false, 1, 2.411_865),
             (Addressing::A64, false, 2, 4.823_730),
             (Addressing::A64, false, 3, 7.235_596),
@@ -173,13 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn refuses_flits() {
+    fn rejects_flits() {
         let params = Params::new(6, 8, 256, 512, 64).unwrap();
         assert_eq!(published(&params, Transfer::of(64)), Err(ModelError::GenerationPublished(6)));
     }
 
     #[test]
-    fn refuses_an_offset() {
+    fn rejects_offsets() {
         let params = Params::new(3, 8, 256, 512, 64).unwrap();
         let transfer = Transfer { size_bytes: 64, offset_bytes: 4 };
         assert_eq!(published(&params, transfer), Err(ModelError::OffsetPublished(4)));

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rates of a link, those of FLIT mode included, and what each puts beside the TLPs.
+//! Rates of a link, including FLIT mode, and the overhead that each adds to TLPs.
 //!
-//! Generations 1 to 5 are those that riser simulates ([`tlp::Rate`]). Generations 6 and 7 exist in this crate only: what it
-//! says of them is arithmetic on the figures below, which no simulation of riser's has checked.
+//! riser simulates generations 1 to 5 ([`tlp::Rate`]). Generations 6 and 7 exist only in this crate: their results are
+//! arithmetic on the figures below, which no simulation of riser has checked.
 //!
 //! ```text
 //! one flit, 256 B:   236 B of TLPs | 6 B of DLP | 8 B of CRC | 6 B of FEC
 //! ```
 //!
-//! In FLIT mode a TLP has no framing, sequence number or LCRC of its own; Acks and credits travel in the DLP bytes of
-//! each flit, whether needed or not. A base header is 3 DW for a CplD and a request with a 32-bit address, 4 DW with a
-//! 64-bit address. What is *not* counted, for want of a figure that could be checked: SKP ordered sets, the DW of
-//! orthogonal header content (OHC) that a TLP with a PASID, a TPH or partial DWs carries, flits that end in NOPs, and
-//! replayed flits.
+//! In FLIT mode a TLP has no framing, sequence number or LCRC. Acks and credits travel in the DLP bytes of each flit,
+//! whether needed or not. A base header is 3 DW for a CplD and a request with a 32-bit address, 4 DW with a 64-bit address.
+//! Some overhead is *not* counted, since there is no figure that could be checked: SKP ordered sets, the DW of orthogonal
+//! header content (OHC) that a TLP with a PASID, a TPH or partial DWs carries, flits that end in NOPs, and replayed flits.
 //!
-//! Never simulates.
+//! This module simulates nothing.
 
 use serde::Serialize;
 use tlp::Rate;
@@ -25,7 +24,7 @@ pub(crate) const FLIT_BYTES: u32 = 256;
 /// Bytes of TLPs in a flit.
 pub(crate) const FLIT_TLP_BYTES: u32 = 236;
 
-/// Signalling rates of the generations that know only FLIT mode.
+/// Signalling rates of the generations that have only FLIT mode.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum FlitRate {
     /// 64 GT/s, generation 6.
@@ -34,31 +33,31 @@ pub enum FlitRate {
     Gt128,
 }
 
-/// The signalling rate of a link, and with it how TLPs travel.
+/// Signalling rate of a link, which decides the framing of TLPs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LinkRate {
-    /// Each TLP framed by itself: generations 1 to 5.
+    /// Each TLP has its own framing: generations 1 to 5.
     Framed(Rate),
     /// TLPs in flits: generations 6 and 7.
     Flit(FlitRate),
 }
 
-/// What an answer rests on.
+/// Basis of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum Basis {
     /// A closed form that simulations of the same link agree with.
     #[serde(rename = "closed form")]
     ClosedForm,
-    /// The published closed form: pcie-bench's, its slips included.
+    /// The published closed form of pcie-bench, including its slips.
     #[serde(rename = "closed form as published")]
     Published,
-    /// FLIT mode, which nothing here simulates.
+    /// FLIT mode, which riser does not simulate.
     #[serde(rename = "specification's arithmetic, not simulation")]
     Arithmetic,
 }
 
 impl Basis {
-    /// The words that every output says.
+    /// Returns the words that all outputs use.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -70,7 +69,7 @@ impl Basis {
 }
 
 impl LinkRate {
-    /// The rate of a generation, 1 to 7.
+    /// Returns the rate of a generation, 1 to 7.
     pub fn from_generation(generation: u8) -> Option<LinkRate> {
         match generation {
             6 => Some(LinkRate::Flit(FlitRate::Gt64)),
@@ -79,7 +78,7 @@ impl LinkRate {
         }
     }
 
-    /// The generation that brought this rate, 1 to 7.
+    /// Returns the generation that introduced this rate, 1 to 7.
     #[must_use]
     pub const fn generation(self) -> u8 {
         match self {
@@ -89,7 +88,7 @@ impl LinkRate {
         }
     }
 
-    /// The rate, where TLPs are framed by themselves.
+    /// Returns the rate if each TLP has its own framing.
     #[must_use]
     pub const fn framed(self) -> Option<Rate> {
         match self {
@@ -98,8 +97,8 @@ impl LinkRate {
         }
     }
 
-    /// A symbol time (one byte on one lane) in nanoseconds, encoding included. FLIT mode at 64 and 128 GT/s has no
-    /// encoding: eight unit intervals.
+    /// Returns a symbol time (one byte on one lane) in nanoseconds, including the encoding. FLIT mode at 64 and 128 GT/s
+    /// has no encoding: eight unit intervals.
     pub(crate) fn symbol_time_ns(self) -> f64 {
         match self {
             LinkRate::Framed(rate) => {
@@ -122,23 +121,23 @@ impl From<Rate> for LinkRate {
 mod tests {
     use super::*;
 
-    /// The parts of a flit add up (the picture in the module's head).
+    /// The parts of a flit add up, as in the module's documentation.
     #[test]
-    fn a_flit_is_full() {
+    fn parts_of_a_flit_add_up() {
         assert_eq!(FLIT_TLP_BYTES + 6 + 8 + 6, FLIT_BYTES);
     }
 
     #[test]
-    fn generations() {
+    fn converts_generations_to_rates_and_back() {
         for generation in 1..=7 {
             assert_eq!(LinkRate::from_generation(generation).unwrap().generation(), generation);
         }
         assert_eq!((LinkRate::from_generation(0), LinkRate::from_generation(8)), (None, None));
     }
 
-    /// The text that people read is the one that JSON has.
+    /// The displayed text is the one in JSON.
     #[test]
-    fn a_basis_has_one_text() {
+    fn json_has_the_displayed_basis() {
         for basis in [Basis::ClosedForm, Basis::Published, Basis::Arithmetic] {
             assert_eq!(serde_json::to_value(basis).unwrap(), basis.text());
         }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Into how many TLPs a transfer falls, cut as [`tlp::split`] cuts for every requester and completer: each as long as
-//! MPS, MRRS, RCB and the 4 KiB boundary let it be. Never looks at time.
+//! Counts the TLPs of a transfer, split as [`tlp::split`] does for every requester and completer: each as long as
+//! MPS, MRRS, RCB and the 4 KiB boundary allow. Time plays no role here.
 
 use crate::{Params, Transfer};
 use tlp::split::{completion_piece, request_pieces};
 
-/// TLPs of one type, and the data that they carry.
+/// Number of TLPs of one type, and their data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TlpCount {
-    /// How many.
+    /// Number of TLPs.
     pub tlps: u64,
-    /// Their data in DW: unaligned ends are padded to whole ones. Zero for MRd.
+    /// Their data in DW, with unaligned ends padded to whole DWs. Zero for MRd.
     pub data_dw: u64,
 }
 
-/// A run of bytes, cut where `cut` says: from an address and the bytes that remain to the bytes of the next piece.
+/// A range of bytes that `cut` splits: it maps an address and the remaining bytes to the bytes of the next piece.
 struct Pieces<F> {
     address: u64,
     remaining: u32,
@@ -36,7 +36,7 @@ impl<F: Fn(u64, u32) -> u32> Iterator for Pieces<F> {
 }
 
 impl TlpCount {
-    /// The TLPs of these addresses and bytes.
+    /// Counts the TLPs with these addresses and bytes.
     pub fn of(pieces: impl Iterator<Item = (u64, u32)>) -> TlpCount {
         let mut count = TlpCount::default();
         pieces.for_each(|piece| count.add(piece));
@@ -49,22 +49,22 @@ impl TlpCount {
     }
 }
 
-/// The requests of at most `max_bytes` that name a transfer: address and bytes of each.
+/// Returns address and bytes of the requests of a transfer, with at most `max_bytes` each.
 fn requests(transfer: Transfer, max_bytes: u32) -> impl Iterator<Item = (u64, u32)> {
     request_pieces(transfer.offset_bytes.into(), transfer.size_bytes, max_bytes)
 }
 
-/// MWr TLPs of a transfer.
+/// Counts the MWr TLPs of a transfer.
 pub fn writes(params: &Params, transfer: Transfer) -> TlpCount {
     TlpCount::of(requests(transfer, params.mps.bytes()))
 }
 
-/// MRd TLPs of a transfer.
+/// Counts the MRd TLPs of a transfer.
 pub fn reads(params: &Params, transfer: Transfer) -> TlpCount {
     TlpCount { tlps: requests(transfer, params.mrrs.bytes()).count() as u64, data_dw: 0 }
 }
 
-/// CplD TLPs that answer the [`reads`] of a transfer, from a completer that sends as few as it may.
+/// Counts the CplD TLPs for the [`reads`] of a transfer, from a completer that sends as few as it may.
 pub fn completions(params: &Params, transfer: Transfer) -> TlpCount {
     let mut count = TlpCount::default();
     for (address, remaining) in requests(transfer, params.mrrs.bytes()) {
@@ -83,9 +83,9 @@ mod tests {
         Params::new(3, 8, mps, mrrs, rcb).unwrap()
     }
 
-    /// (MPS, MRRS, RCB, offset, size) to (MWr, their DW, MRd, CplD, their DW), cut by hand after the rules.
+    /// (MPS, MRRS, RCB, offset, size) to (MWr, their DW, MRd, CplD, their DW), split by hand according to the rules.
     #[test]
-    fn cuts() {
+    fn splits_transfers_as_calculated_by_hand() {
         type Row = ((u32, u32, u32, u32, u32), (u64, u64, u64, u64, u64));
         let rows: [Row; 12] = [
             // Aligned: the ceilings of pcie-bench's equations.
@@ -93,19 +93,19 @@ mod tests {
             ((256, 512, 64, 0, 256), (1, 64, 1, 1, 64)),
             ((256, 512, 64, 0, 257), (2, 65, 1, 2, 65)),
             ((256, 512, 64, 0, 2048), (8, 512, 4, 8, 512)),
-            // One byte is one DW; two bytes over a DW's edge are two.
+            // One byte is one DW; two bytes across a DW boundary are two.
             ((256, 512, 64, 3, 1), (1, 1, 1, 1, 1)),
             ((256, 512, 64, 3, 2), (1, 2, 1, 1, 2)),
-            // Off by one byte: 255 B fill the first MWr's 64 DW, the CplD ends at 256 as well.
+            // Offset of one byte: 255 B fill the first MWr's 64 DW, and the CplD also ends at 256.
             ((256, 512, 64, 1, 256), (2, 65, 1, 2, 65)),
-            // Off by 4: MWr 4..260..516; CplD 4..256 (RCB), 256..512, 512..516.
+            // Offset of 4: MWr 4..260..516; CplD 4..256 (RCB), 256..512, 512..516.
             ((256, 512, 64, 4, 512), (2, 128, 1, 3, 128)),
             // RCB decides: CplD 64..320..576 at RCB 64, 64..256..512..576 at RCB 128.
             ((256, 512, 64, 64, 512), (2, 128, 1, 2, 128)),
             ((256, 512, 128, 64, 512), (2, 128, 1, 3, 128)),
-            // Over a page: 4092..4096 and 4096..4352.
+            // Across a page boundary: 4092..4096 and 4096..4352.
             ((256, 512, 64, 4092, 260), (2, 65, 2, 2, 65)),
-            // MRRS below MPS: reads of 128 B, and their completions with them.
+            // MRRS below MPS: reads of 128 B, with completions of 128 B.
             ((512, 128, 64, 0, 512), (1, 128, 4, 4, 128)),
         ];
         for ((mps, mrrs, rcb, offset_bytes, size_bytes), want) in rows {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     proptest! {
-        /// Aligned transfers take as many TLPs as pcie-bench's equations 1 to 3 say (where MPS does not exceed MRRS).
+        /// Aligned transfers take as many TLPs as equations 1 to 3 of pcie-bench say (if MPS does not exceed MRRS).
         #[test]
         fn aligned_transfers_match_the_equations(size_bytes in 1u32..20_000, mps in 0u32..3, more in 0u32..3) {
             let params = gen3(128 << mps, 128 << (mps + more), 64);

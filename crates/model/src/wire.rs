@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a wire lets pass: traffic given as TLPs per unit, both ways, and how many units per second fit.
+//! Capacity of a wire: from TLPs per unit of traffic in both directions, calculates the units per second that fit.
 //!
 //! For each direction,
 //!
@@ -7,20 +7,21 @@
 //! payload rate = raw * (1 - SKP share) * payload / (TLP bytes + DLLP bytes that this direction carries)
 //! ```
 //!
-//! and the fuller direction decides. DLLPs are given as measured, or follow this rule: for the TLPs that come one way,
-//! the other way carries
+//! and the fuller direction is the limit. DLLPs are given as measured, or follow this rule: for the TLPs of one
+//! direction, the other direction carries
 //!
-//! - an Ack per TLP, but at most one per Ack latency limit ([`Params::ack_latency_limit`]) and half a gap between these
-//!   TLPs: the limit runs from the first TLP after an Ack (`PCIe 5.0 §3.6.3.1`), and an Ack falls anywhere between two;
-//! - an UpdateFC for each class of finite credits, by the same rule, as its interval is as long, and one every 30 us at
-//!   least (`PCIe 5.0 §2.6.1.2`). Posted and non-posted credits are finite at both ends. Completion credits are
+//! - an Ack per TLP, but at most one per Ack latency limit ([`Params::ack_latency_limit`]) plus half a gap between
+//!   these TLPs: the limit starts at the first TLP after an Ack (`PCIe 5.0 §3.6.3.1`), and an Ack falls anywhere
+//!   between two;
+//! - an UpdateFC for each class of finite credits, by the same rule, since its interval is the same, and at least one
+//!   every 30 us (`PCIe 5.0 §2.6.1.2`). Posted and non-posted credits are finite at both ends. Completion credits are
 //!   infinite (`PCIe 5.0 §2.6.1`), so completions need none.
 //!
-//! Since Acks and UpdateFCs of one direction are caused by the other, both depend on the rate sought. The bytes that a
-//! direction carries grow with it, so the rate is found by bisection. In FLIT mode there are no DLLPs: credits and Acks
-//! are in the flits.
+//! The Acks and UpdateFCs of one direction depend on the traffic of the other, so both depend on the unknown rate. The
+//! bytes that a direction carries grow with the rate, so bisection finds it. In FLIT mode there are no DLLPs: flits
+//! contain credits and Acks.
 //!
-//! Never includes latency, credits that run out, or what a device or host cannot keep up with.
+//! Does not cover latency, exhausted credits, or limits of a device or host.
 
 use crate::Params;
 use crate::bandwidth::Direction;
@@ -28,13 +29,13 @@ use crate::bandwidth::Direction;
 /// A DLLP on the wire: SDP, six bytes and END at 8b/10b, the SDP token and six bytes at 128b/130b.
 pub(crate) const DLLP_BYTES: f64 = 8.0;
 
-/// The longest between two UpdateFCs of a class with finite credits, in nanoseconds (`PCIe 5.0 §2.6.1.2`).
+/// Longest time between two UpdateFCs of a class with finite credits, in nanoseconds (`PCIe 5.0 §2.6.1.2`).
 const UPDATE_FC_NS: f64 = 30_000.0;
 
-/// Halvings that bring a rate to the last digit of a double.
+/// Bisection steps that give a rate to the last digit of a double.
 const BISECTIONS: u32 = 80;
 
-/// TLPs that one direction carries per unit of traffic, and their bytes.
+/// TLPs of one direction per unit of traffic, and their bytes.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Packets {
     pub(crate) posted: f64,
@@ -53,14 +54,14 @@ pub(crate) struct Traffic {
     pub(crate) down: Packets,
 }
 
-/// DLLPs that were counted per unit of traffic.
+/// Counted DLLPs per unit of traffic.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Counted {
     pub(crate) up: f64,
     pub(crate) down: f64,
 }
 
-/// What one direction carries per unit at the rate reached.
+/// Load of one direction per unit, at the resulting rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Load {
     pub(crate) dllps: f64,
@@ -68,7 +69,7 @@ pub(crate) struct Load {
     pub(crate) utilization: f64,
 }
 
-/// How much traffic fits.
+/// Traffic that fits.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Fit {
     pub(crate) units_per_s: f64,
@@ -87,20 +88,20 @@ impl Packets {
     }
 }
 
-/// One direction: its own TLPs, and those of the other that it answers.
+/// One direction: its own TLPs, and those of the other direction that it acknowledges.
 struct Way<'a> {
     own: &'a Packets,
     other: &'a Packets,
     counted: Option<f64>,
-    /// Ack latency limit in symbol times; none in FLIT mode.
+    /// Ack latency limit in symbol times; `None` in FLIT mode.
     limit: Option<f64>,
-    /// UpdateFCs of a class per symbol time, at least.
+    /// Fewest UpdateFCs of a class per symbol time.
     refresh: f64,
-    /// Bytes per symbol time that TLPs and DLLPs may take.
+    /// Bytes per symbol time that are available for TLPs and DLLPs.
     capacity: f64,
 }
 
-/// How many units of `traffic` fit on the link, per second.
+/// Returns how many units of `traffic` fit on the link per second.
 pub(crate) fn fit(params: &Params, traffic: &Traffic, counted: Option<Counted>) -> Fit {
     let up = Way::new(params, &traffic.up, &traffic.down, counted.map(|c| c.up));
     let down = Way::new(params, &traffic.down, &traffic.up, counted.map(|c| c.down));
@@ -126,7 +127,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// DLLPs per symbol time at `rate` units per symbol time.
+    /// Returns the DLLPs per symbol time at `rate` units per symbol time.
     fn dllps(&self, rate: f64) -> f64 {
         if let Some(counted) = self.counted {
             return counted * rate;
@@ -138,18 +139,18 @@ impl<'a> Way<'a> {
         answers(self.other.tlps()) + update(self.other.posted) + update(self.other.non_posted)
     }
 
-    /// Bytes per symbol time at `rate` units per symbol time.
+    /// Returns the bytes per symbol time at `rate` units per symbol time.
     fn bytes(&self, rate: f64) -> f64 {
         rate * self.own.tlp_bytes() + DLLP_BYTES * self.dllps(rate)
     }
 
-    /// The most units per symbol time; infinite where they cost this direction nothing.
+    /// Returns the largest number of units per symbol time; infinite if they take no bytes in this direction.
     fn largest_rate(&self) -> f64 {
         let tlp_bytes = self.own.tlp_bytes();
         if let Some(counted) = self.counted {
             return self.capacity / (tlp_bytes + DLLP_BYTES * counted);
         }
-        // Answers alone never fill it: three DLLPs per limit, which is 33 symbol times at least, at x32.
+        // DLLPs alone never fill the direction: three per limit, which is at least 33 symbol times, at x32.
         if tlp_bytes == 0.0 {
             return f64::INFINITY;
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A histogram: reads host memory by several DMA reads side by side, counts how often each byte value comes, takes 1 us for it,
-// writes the 256 counts by DMA, and interrupts.
+// A histogram. It reads host memory by up to 8 concurrent DMA reads and counts how often each byte value occurs. That takes
+// 1 us. Then it writes the 256 counts by DMA and raises an interrupt.
 //
-// Registers, little-endian, on BAR 0:
+// Registers, little-endian, in BAR 0:
 //   +0x00 u64 source   +0x08 u64 destination of 1 KiB   +0x10 u32 bytes   +0x14 u32 doorbell
 //   +0x18 u32 status: 0 idle, 1 busy, 2 done, 3 failed
 #include "riser_device.h"
@@ -39,7 +39,7 @@ struct riser_device {
     std::uint64_t ready_at = RISER_NEVER;
     bool write_due = false, interrupt_due = false;
     std::deque<std::uint32_t> taken;
-    // Answers, and the one whose bytes the link has not copied yet.
+    // Completions that wait, and the data of the last one that was polled, which the link may not have copied yet.
     std::deque<std::pair<riser_completion, std::vector<std::uint8_t>>> answers;
     std::vector<std::uint8_t> leaving;
 

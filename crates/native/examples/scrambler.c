@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A scrambler: reads host memory by DMA, exclusive-ors every byte with a key, writes it elsewhere, and interrupts.
+ * A scrambler: reads host memory by DMA, XORs every byte with a key, writes the result elsewhere, and raises an interrupt.
  *
- * Registers, little-endian, on BAR 0:
+ * Registers, little-endian, in BAR 0:
  *   +0x00 u64 source   +0x08 u64 destination   +0x10 u32 bytes, 1 to 65536
  *   +0x14 u32 key      +0x18 u32 doorbell      +0x1c u32 status: 0 idle, 1 busy, 2 done, 3 failed
  *
@@ -30,11 +30,14 @@ struct answer {
 struct riser_device {
     uint8_t registers[REGISTER_BYTES];
     uint32_t piece;
-    /* The transfer: its bytes, which the host may write anew meanwhile; what was asked for, what has come, what has left. */
+    /*
+     * The running transfer: its length, copied since the host may change the register, and the bytes requested, received and
+     * written.
+     */
     uint32_t bytes, asked, come, left;
     int read_under_way, interrupt_due;
     uint8_t *data;
-    /* Answers that wait for their turn on the link. */
+    /* Completions that wait to be polled. */
     struct answer answers[MAX_ANSWERS];
     uint32_t first, count;
 };
@@ -62,7 +65,7 @@ static riser_device *create(const char *settings, char *error, size_t error_byte
 {
     unsigned piece = 512;
     if (settings[0] && (sscanf(settings, "piece=%u", &piece) != 1 || piece < 1 || piece > 4096)) {
-        snprintf(error, error_bytes, "settings `%s`: legal are piece=1 to piece=4096", settings);
+        snprintf(error, error_bytes, "settings `%s`, expected piece=1 to piece=4096", settings);
         return NULL;
     }
     riser_device *d = calloc(1, sizeof *d);
@@ -97,7 +100,7 @@ static void reset(riser_device *d, uint64_t now_ps, uint32_t kind)
 static void read_register(riser_device *d, uint64_t now_ps, const riser_read *r)
 {
     (void)now_ps;
-    /* The front gives out no more credits than requests that wait; MAX_ANSWERS is more. */
+    /* The front end's credits limit the number of waiting requests to less than MAX_ANSWERS. */
     struct answer *a = &d->answers[(d->first + d->count++) % MAX_ANSWERS];
     a->token = r->token;
     a->status = RISER_UNSUPPORTED_REQUEST;
@@ -149,7 +152,7 @@ static int poll_posted(riser_device *d, riser_output *out)
         out->as.write.data = d->data + d->left;
         d->left = d->come;
         if (d->left == d->bytes) {
-            /* The interrupt stays behind the last write on its way. */
+            /* The interrupt is sent after the last write and cannot pass it. */
             set32(d, 0x1c, DONE);
             d->interrupt_due = 1;
         }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A device of riser in C or C++: a shared library with one symbol, riser_device_entry. A lab names it in a slot:
- * device = "native". docs/native.md says how it is called, and what is refused.
+ * A device of riser in C or C++: a shared library with one symbol, riser_device_entry. A slot of a lab uses it with
+ * device = "native". docs/native.md describes when its functions are called and what riser rejects.
  *
- * A device sees transactions, not TLPs. It is called by one thread, never while it is being called, and never blocks: a call
- * hands it an input, and what that leads to is polled. Times are picoseconds of virtual time; numbers are the machine's own,
- * data are bytes as they lie in memory. Pointers in what is handed over hold during the call; data of an output stay the device's
- * and hold until its next call.
+ * A device sees transactions, not TLPs. One thread calls it, never recursively, and it must not block: a call delivers an input,
+ * and riser polls for the resulting outputs. Times are picoseconds of virtual time. Numbers have the machine's byte order; data
+ * are bytes in memory order. Pointers in an input are valid during the call. Data of an output belong to the device and must
+ * stay valid until its next call.
  */
 #ifndef RISER_DEVICE_H
 #define RISER_DEVICE_H
@@ -18,13 +18,13 @@
 extern "C" {
 #endif
 
-/* Version of all that stands here. */
+/* Version of this interface. */
 #define RISER_DEVICE_ABI 1u
 
-/* No time: nothing is to be called. */
+/* No time: no call is wanted. */
 #define RISER_NEVER UINT64_MAX
 
-/* The device, which the library alone looks into. */
+/* The device. Its contents are private to the library. */
 typedef struct riser_device riser_device;
 
 /* Attributes (PCIe 5.0 2.2.6.3): bits of attr. */
@@ -32,13 +32,13 @@ typedef struct riser_device riser_device;
 #define RISER_RELAXED_ORDERING 2u
 #define RISER_ID_BASED_ORDERING 4u
 
-/* How a request is answered: status of riser_completion (PCIe 5.0 2.2.9.1). */
+/* Status of riser_completion, the answer to a request (PCIe 5.0 2.2.9.1). */
 #define RISER_SUCCESS 0u
 #define RISER_UNSUPPORTED_REQUEST 1u
 #define RISER_COMPLETER_ABORT 2u
-#define RISER_RETRY 3u /* a deferrable write is to come again later */
+#define RISER_RETRY 3u /* only for a deferrable write: the requester tries again later */
 
-/* How a DMA read or atomic has ended: status of riser_dma_done. 0 is success. */
+/* Status of riser_dma_done, the result of a DMA read or atomic. 0 is success. */
 #define RISER_DMA_UNSUPPORTED_REQUEST 1u
 #define RISER_DMA_COMPLETER_ABORT 2u
 #define RISER_DMA_POISONED 3u
@@ -57,21 +57,21 @@ typedef struct riser_device riser_device;
 #define RISER_SWAP 1u
 #define RISER_COMPARE_SWAP 2u
 
-/* How a function was reset (PCIe 5.0 6.6): kind of reset. */
+/* Kind of a reset of a function (PCIe 5.0 6.6). */
 #define RISER_RESET_FUNDAMENTAL 0u
 #define RISER_RESET_HOT 1u
 #define RISER_RESET_FUNCTION_LEVEL 2u
 
-/* Classes of output, each polled for itself: what one waits for never holds up another. */
+/* Classes of output. Each is polled separately, so that one class never blocks another. */
 #define RISER_POSTED 0u     /* RISER_WRITE, RISER_INTERRUPT, RISER_INTX, RISER_PME, RISER_SEND_MESSAGE */
 #define RISER_NON_POSTED 1u /* RISER_READ, RISER_ATOMIC */
 #define RISER_COMPLETION 2u /* RISER_COMPLETE, RISER_ABANDON */
 
-/* ---- requests, which come in ---- */
+/* ---- requests to the device ---- */
 
-/* A read of a BAR: MRd, MRdLk, IORd. length bytes answer it. */
+/* A read of a BAR: MRd, MRdLk, IORd. The device completes it with length bytes. */
 typedef struct riser_read {
-    uint32_t token;  /* names it until it is answered and taken */
+    uint32_t token;  /* identifies the request until it is completed and taken */
     uint8_t bar;     /* 0 to 5 */
     uint8_t tc;      /* Traffic Class */
     uint8_t attr;
@@ -81,7 +81,7 @@ typedef struct riser_read {
     uint32_t reserved;
 } riser_read;
 
-/* A write of a BAR. Posted ones are only taken; the others are answered, without data: IOWr, DMWr. */
+/* A write of a BAR. Posted writes are only taken; non-posted ones (IOWr, DMWr) are also completed, without data. */
 typedef struct riser_write {
     uint32_t token;
     uint8_t bar;
@@ -91,13 +91,13 @@ typedef struct riser_write {
     uint64_t offset;
     uint32_t length;
     uint32_t reserved;
-    const uint8_t *data;    /* length bytes; NULL where they are only counted */
-    const uint8_t *enables; /* NULL: all are written; else a byte for each, 0 where it is not */
+    const uint8_t *data;    /* length bytes; NULL if bytes are only counted */
+    const uint8_t *enables; /* NULL if all bytes are written; else one byte each, 0 if not written */
 } riser_write;
 #define RISER_WRITE_NON_POSTED 1u
-#define RISER_WRITE_DEFERRABLE 2u /* RISER_RETRY may answer it */
+#define RISER_WRITE_DEFERRABLE 2u /* RISER_RETRY is allowed */
 
-/* An AtomicOp on a BAR; the value that was there before answers it. */
+/* An AtomicOp on a BAR. The device completes it with the previous value. */
 typedef struct riser_atomic {
     uint32_t token;
     uint8_t bar;
@@ -105,21 +105,23 @@ typedef struct riser_atomic {
     uint8_t attr;
     uint8_t op;
     uint64_t offset;
-    uint32_t value_bytes; /* of the value there: 4, 8, or 16 */
-    uint32_t length;      /* of the operands: value_bytes, or twice that of RISER_COMPARE_SWAP (compare, then swap) */
+    uint32_t value_bytes; /* size of the value: 4, 8, or 16 */
+    uint32_t length;      /* of the operands: value_bytes, or twice that for RISER_COMPARE_SWAP (compare, then swap) */
     const uint8_t *operands;
 } riser_atomic;
 
-/* An access to a configuration register that the lab declares as the device's own. 4 bytes answer a read, none a write. */
+/*
+ * An access to a configuration register that the lab assigns to the device. A read is completed with 4 bytes, a write with none.
+ */
 typedef struct riser_config {
     uint32_t token;
-    uint16_t register_dw; /* number of the DW */
-    uint8_t byte_enables; /* a bit for each byte */
+    uint16_t register_dw; /* DW index of the register */
+    uint8_t byte_enables; /* one bit per byte */
     uint8_t is_write;
-    uint32_t value; /* of a write, bytes in their places */
+    uint32_t value; /* value of a write, each byte in its lane */
 } riser_config;
 
-/* A message of a code that the lab names. It is only taken. */
+/* A message with one of the codes listed in the lab. It is only taken. */
 typedef struct riser_message {
     uint32_t token;
     uint16_t requester;
@@ -131,18 +133,18 @@ typedef struct riser_message {
     const uint8_t *data;
 } riser_message;
 
-/* A DMA read or atomic of the device has ended: id is free again. */
+/* The end of a DMA read or atomic. Its id is free again. */
 typedef struct riser_dma_done {
     uint32_t id;
     uint32_t status; /* 0, or RISER_DMA_... */
     uint32_t length;
     uint32_t reserved;
-    const uint8_t *data; /* all bytes in order; NULL where there are none, or they are only counted */
+    const uint8_t *data; /* all bytes in order; NULL if there are none, or if they are only counted */
 } riser_dma_done;
 
-/* ---- outputs, which are polled ---- */
+/* ---- outputs of the device ---- */
 
-/* Writes host memory, any length up to 1 MiB; it is cut as the link needs it. */
+/* Writes host memory, up to 1 MiB at any alignment. riser splits it into TLPs. */
 typedef struct riser_dma_write {
     uint64_t address;
     uint32_t length;
@@ -152,18 +154,18 @@ typedef struct riser_dma_write {
     const uint8_t *data; /* NULL: bytes are only counted */
 } riser_dma_write;
 
-/* Reads host memory; riser_dma_done answers it. 0 bytes flush the writes before it. */
+/* Reads host memory; riser_dma_done delivers the data. A read of 0 bytes flushes earlier writes. */
 typedef struct riser_dma_read {
     uint64_t address;
-    uint32_t id; /* the device's choice, unique among those under way */
+    uint32_t id; /* chosen by the device, unique among outstanding requests */
     uint32_t length;
     uint8_t tc;
     uint8_t attr;
-    uint8_t counted; /* 1: only their number is wanted */
+    uint8_t counted; /* 1: no data wanted, only the number of bytes */
     uint8_t reserved[5];
 } riser_dma_read;
 
-/* An AtomicOp on host memory; riser_dma_done brings the value that was there. */
+/* An AtomicOp on host memory; riser_dma_done delivers the previous value. */
 typedef struct riser_dma_atomic {
     uint64_t address;
     uint32_t id;
@@ -175,7 +177,7 @@ typedef struct riser_dma_atomic {
     const uint8_t *operands;
 } riser_dma_atomic;
 
-/* Answers a request, once: as many bytes as it asks for, or none and why. */
+/* Completes a request, exactly once: with success and all requested bytes, or with an error and none. */
 typedef struct riser_completion {
     uint32_t token;
     uint32_t status;
@@ -184,7 +186,7 @@ typedef struct riser_completion {
     const uint8_t *data; /* NULL: bytes are only counted */
 } riser_completion;
 
-/* Sends a message; the sender's ID is put in. */
+/* Sends a message. riser fills in the requester ID. */
 typedef struct riser_send_message {
     uint8_t routing; /* low three bits of Type: 0 to 5 */
     uint8_t code;
@@ -200,10 +202,10 @@ typedef struct riser_send_message {
 #define RISER_READ 2u
 #define RISER_ATOMIC 3u
 #define RISER_COMPLETE 4u
-#define RISER_ABANDON 5u   /* nobody will ever answer the request: as.token */
+#define RISER_ABANDON 5u   /* the request as.token will never be completed */
 #define RISER_INTERRUPT 6u /* raises as.vector */
-#define RISER_INTX 7u      /* as.asserted: the level of INTx */
-#define RISER_PME 8u       /* asks for attention */
+#define RISER_INTX 7u      /* as.asserted: level of INTx */
+#define RISER_PME 8u       /* sends a PME */
 #define RISER_SEND_MESSAGE 9u
 
 typedef struct riser_output {
@@ -227,12 +229,12 @@ typedef struct riser_device_ops {
     uint32_t abi;  /* RISER_DEVICE_ABI */
     uint32_t size; /* sizeof(riser_device_ops) */
 
-    /* A device of these settings, the text of the lab, as it is after power-on: reset is not called at the
-     * start; or NULL, with why in error. */
+    /* Creates a device from the settings in the lab, in its state after power-on; riser does not call reset first.
+     * Returns NULL and writes the reason to error if it cannot. */
     riser_device *(*create)(const char *settings, char *error, size_t error_bytes);
     void (*destroy)(riser_device *device);
 
-    /* What comes in. Those behind dma_done may be NULL: such requests are refused with Unsupported Request, or dropped. */
+    /* Inputs. The functions after dma_done may be NULL: such requests are then completed with Unsupported Request, or dropped. */
     void (*reset)(riser_device *device, uint64_t now_ps, uint32_t kind);
     void (*read)(riser_device *device, uint64_t now_ps, const riser_read *read);
     void (*write)(riser_device *device, uint64_t now_ps, const riser_write *write);
@@ -242,11 +244,14 @@ typedef struct riser_device_ops {
     void (*message)(riser_device *device, uint64_t now_ps, const riser_message *message);
     void (*timer)(riser_device *device, uint64_t now_ps);
 
-    /* The next output of a class: 1 where there is one, which is accepted with that; else 0. */
+    /* Writes the next output of a class to output and returns 1, or returns 0 without an output. A returned output is accepted. */
     int (*poll_output)(riser_device *device, uint64_t now_ps, uint32_t class_, riser_output *output);
-    /* The next request that the device has taken, whose receive buffer is free with that; NULL: each is taken as it comes. */
+    /*
+     * Writes the token of the next request that the device has taken and returns 1, or returns 0. Taking frees the receive
+     * buffer. NULL: every request is taken at once.
+     */
     int (*poll_taken)(riser_device *device, uint32_t *token);
-    /* When to call timer next, or RISER_NEVER; NULL: never. */
+    /* Returns when to call timer next, or RISER_NEVER. NULL: never. */
     uint64_t (*next_timer)(const riser_device *device);
 } riser_device_ops;
 
@@ -256,7 +261,10 @@ typedef struct riser_device_ops {
 #define RISER_EXPORT __attribute__((visibility("default")))
 #endif
 
-/* What a library defines. It gets the version of riser's ABI, and gives ops of its own, or NULL where it has none of that version. */
+/*
+ * Entry point of a library. Receives riser's ABI version. Returns the library's functions, or NULL if it does not support that
+ * version.
+ */
 RISER_EXPORT const riser_device_ops *riser_device_entry(uint32_t abi);
 
 #ifdef __cplusplus

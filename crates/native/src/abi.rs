@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The structures of `riser_device.h`, which says what each field means. A test holds sizes and offsets against the header's. Never
-//! reads what a pointer leads to.
+//! The structures of `riser_device.h`; the header describes each field. A test compares sizes and offsets with those of the header.
+//! This module never follows a pointer.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -253,7 +253,7 @@ pub mod kind {
     pub const SEND_MESSAGE: u32 = 9;
 }
 
-/// What stands in an output, by its kind.
+/// Contents of an output; the kind selects the member.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union OutputBody {
@@ -283,10 +283,10 @@ pub struct Output {
     pub body: OutputBody,
 }
 
-/// A pointer to the device, into which nobody here looks.
+/// Pointer to the library's own device, never dereferenced here.
 pub type DevicePointer = *mut c_void;
 
-/// A function that takes an input.
+/// A function that receives an input.
 type Takes<T> = Option<unsafe extern "C" fn(DevicePointer, u64, *const T)>;
 
 /// `riser_device_ops`.

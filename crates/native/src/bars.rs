@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The BARs of a device in C, as a lab describes them.
+//! BARs of a native device, as a lab describes them.
 
 use config::{Bar, Builder};
 use schemars::JsonSchema;
@@ -9,30 +9,30 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BarSettings {
-    /// Its number; one of 64 bits takes the next too.
+    /// Number of the BAR; a 64-bit BAR also takes the next number.
     #[schemars(range(min = 0, max = 5))]
     pub bar: u8,
-    /// What it is.
+    /// Kind of the BAR.
     pub kind: BarKind,
-    /// Its bytes: a power of two; of I/O at most 256.
+    /// Size in bytes: a power of two, at most 256 for I/O.
     #[schemars(range(min = 128, max = 268_435_456), extend("powerOfTwo" = true))]
     pub size_bytes: u64,
 }
 
-/// What a BAR is.
+/// Kind of a BAR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BarKind {
-    /// Memory below 4 GiB.
+    /// 32-bit memory.
     Memory32,
-    /// Memory anywhere.
+    /// 64-bit memory.
     Memory64,
     /// I/O.
     Io,
 }
 
 impl BarSettings {
-    /// As a configuration space has it.
+    /// Returns the BAR's layout in configuration space.
     pub fn layout(&self) -> Bar {
         match self.kind {
             BarKind::Memory32 => Bar::memory32(self.size_bytes),
@@ -41,7 +41,7 @@ impl BarSettings {
         }
     }
 
-    /// A configuration space with it.
+    /// Adds the BAR to a configuration space.
     pub fn add_to(&self, builder: Builder) -> Builder {
         builder.bar(self.bar, self.layout())
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device of a library as riser's endpoint sees it. Checks all that the library hands over: if something is not legal, the device
-//! ends with a message, is not called again, and its requests are answered with Completer Abort. Never panics on what a library
-//! says.
+//! Adapts a library's device to riser's endpoint and checks all its outputs. After an illegal output, the device fails with a
+//! message and is not called again; its requests are completed with Completer Abort. Never panics because of a library's output.
 
 use crate::abi;
 use crate::loader::{Bytes, Handed, Handing, Instance, MAX_BYTES};
@@ -17,15 +16,15 @@ use std::ptr;
 use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Attributes, Class, Data, MessageRouting, PayloadPool, Time, TrafficClass};
 
-/// Outputs, or calls of the timer, at one instant; a device with more has an endless loop.
+/// Maximum number of outputs and timer calls at one instant. A device that exceeds it is in an endless loop.
 const MAX_AT_ONCE: u32 = 1 << 16;
 
-/// Bytes of the data of a message at most: 1024 DW (`PCIe 5.0 §2.2.2`).
+/// Maximum size of a message's data: 1024 DW (`PCIe 5.0 §2.2.2`).
 const MAX_MESSAGE_BYTES: u32 = 4096;
-/// The last kind of routing that is not reserved (`PCIe 5.0 §2.2.8`).
+/// The highest routing that is not reserved (`PCIe 5.0 §2.2.8`).
 const MAX_ROUTING: u8 = 5;
 
-/// What a device of a library reports.
+/// Counters of a native device, and why it failed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
     inputs: u64,
@@ -47,36 +46,36 @@ impl Report for Told {
     }
 }
 
-/// A request that came in.
+/// A request that the device received.
 struct Asked {
-    /// Bytes that answer it; `None`: nothing answers it.
+    /// Bytes that complete it; `None` if it needs no completion or already has one.
     answer: Option<u32>,
-    /// Whether Retry may answer it.
+    /// Whether Retry is allowed as completion status.
     may_retry: bool,
     is_taken: bool,
 }
 
 /// The device.
 pub(crate) struct Guard {
-    /// `None` where no code is to run.
+    /// `None` if the library was not loaded or has failed.
     instance: Option<Instance>,
     pool: PayloadPool,
     codes: MessageCodes,
     vectors: u16,
     told: Shared<Told>,
     asked: BTreeMap<u32, Asked>,
-    /// DMA reads and atomics under way.
+    /// IDs of outstanding DMA reads and atomics.
     under_way: BTreeSet<u32>,
-    /// Answered here. Bounded by the credits of requests.
+    /// Completions made here. Bounded by the credits of requests.
     answers: VecDeque<Output>,
-    /// Taken here. Bounded likewise.
+    /// Requests taken here. Bounded by the credits of requests.
     taken: VecDeque<Token>,
-    /// The present instant, and the outputs and timer calls at it.
+    /// The current instant, and the number of outputs and timer calls at it.
     at_once: (Time, u32),
 }
 
 impl Guard {
-    /// A device that takes messages of these codes and tells what becomes of it.
+    /// Creates a device that receives messages with these codes and reports to `told`.
     pub(crate) fn new(
         instance: Option<Instance>,
         pool: PayloadPool,
@@ -97,7 +96,7 @@ impl Guard {
         }
     }
 
-    /// Ends the device because the library did something illegal: it is not called again.
+    /// Fails the device because the library did something illegal. It is not called again.
     fn fail(&mut self, why: String) {
         let why = match &self.instance {
             Some(instance) => format!("library {}: {why}", instance.path().display()),
@@ -106,7 +105,7 @@ impl Guard {
         self.told.change(|told| {
             told.failure.get_or_insert(why);
         });
-        // The device goes, and what it has under way is forgotten.
+        // The instance is dropped, and its outstanding requests are forgotten.
         self.instance = None;
         self.under_way.clear();
         for (token, asked) in std::mem::take(&mut self.asked) {
@@ -122,7 +121,7 @@ impl Guard {
         }
     }
 
-    /// Counts an output or timer call; false beyond [`MAX_AT_ONCE`].
+    /// Counts an output or timer call. Returns false above [`MAX_AT_ONCE`].
     fn is_bounded(&mut self, now: Time) -> bool {
         self.at_once = if self.at_once.0 == now { (now, self.at_once.1 + 1) } else { (now, 1) };
         self.at_once.1 <= MAX_AT_ONCE
@@ -138,7 +137,7 @@ impl Guard {
         let may_retry = matches!(request.op, RequestOp::WriteNonPosted { deferrable: true, .. });
         self.asked.insert(token.0, Asked { answer, may_retry, is_taken: false });
         if !self.hand_request(now, &request) {
-            // It takes none of this kind, or has ended.
+            // The device does not handle this kind of request, or has failed.
             let error = match self.told.get().failure {
                 Some(_) => CompletionError::CompleterAbort,
                 None => CompletionError::UnsupportedRequest,
@@ -245,7 +244,7 @@ impl Guard {
         self.hand(now, &Handing::Reset(kind));
     }
 
-    /// Checks an output of the library; returns it as the endpoint takes it.
+    /// Checks an output of the library and converts it to the endpoint's type.
     fn checked(&mut self, handed: Handed, class: Class) -> Result<Output, String> {
         let of = match &handed {
             Handed::Read(_) | Handed::Atomic(..) => Class::NonPosted,
@@ -253,7 +252,7 @@ impl Guard {
             _ => Class::Posted,
         };
         if of != class {
-            return Err(format!("{} where an output of {} was polled", name(&handed), class_name(class)));
+            return Err(format!("output {} polled in class {}", name(&handed), class_name(class)));
         }
         match handed {
             Handed::Write(write, bytes) => {
@@ -263,7 +262,7 @@ impl Guard {
             }
             Handed::Read(read) => {
                 if read.length > MAX_BYTES {
-                    return Err(format!("a read of {} B: legal are up to {MAX_BYTES}", read.length));
+                    return Err(format!("a read of {} B, expected at most {MAX_BYTES}", read.length));
                 }
                 in_addresses("read", read.address, read.length)?;
                 self.begin(read.id)?;
@@ -286,22 +285,23 @@ impl Guard {
             }
             Handed::Interrupt(vector) => match u16::try_from(vector).ok().filter(|v| *v < self.vectors) {
                 Some(vector) => Ok(Output::Interrupt { vector }),
-                None => {
-                    Err(format!("interrupt vector {vector}: the function has {}, from 0 on", self.vectors))
-                }
+                None => Err(format!(
+                    "interrupt vector {vector}, expected one of the function's {}, counted from 0",
+                    self.vectors
+                )),
             },
             Handed::Intx(asserted) => Ok(Output::Intx { asserted }),
             Handed::Pme => Ok(Output::Pme),
             Handed::Message(message, bytes) => {
                 if message.length % 4 != 0 || message.length > MAX_MESSAGE_BYTES {
                     return Err(format!(
-                        "a message of {} B: legal are multiples of 4 up to {MAX_MESSAGE_BYTES}",
+                        "a message of {} B, expected a multiple of 4 up to {MAX_MESSAGE_BYTES}",
                         message.length
                     ));
                 }
                 if message.routing > MAX_ROUTING {
                     return Err(format!(
-                        "a message routed {}: legal are 0 to {MAX_ROUTING}",
+                        "a message with routing {}, expected 0 to {MAX_ROUTING}",
                         message.routing
                     ));
                 }
@@ -319,7 +319,7 @@ impl Guard {
             0 if completion.length == expected => Ok(self.data(bytes)),
             0 => {
                 return Err(format!(
-                    "{} B answer request {token}: legal are the {expected} that it asks for",
+                    "completion of request {token} with {} B, expected {expected}",
                     completion.length
                 ));
             }
@@ -328,22 +328,22 @@ impl Guard {
             3 if may_retry => Err(CompletionError::Retry),
             3 => {
                 return Err(format!(
-                    "Retry answers request {token}: legal is it for deferrable writes alone"
+                    "completion of request {token} with RISER_RETRY, expected only for deferrable writes"
                 ));
             }
-            other => return Err(format!("status {other} answers request {token}: legal are 0 to 3")),
+            other => {
+                return Err(format!("completion of request {token} with status {other}, expected 0 to 3"));
+            }
         };
         self.answered(token);
         Ok(Output::Complete { token: Token(token), result })
     }
 
-    /// The request `token` waits for an answer: of how many bytes, and whether it may be told to come again.
+    /// Returns how many bytes must complete request `token`, and whether Retry is allowed. An error if it waits for no completion.
     fn waiting(&self, token: u32) -> Result<(u32, bool), String> {
         let waiting = self.asked.get(&token).and_then(|asked| Some((asked.answer?, asked.may_retry)));
         waiting.ok_or_else(|| {
-            format!(
-                "an answer to request {token}, which waits for none: legal are tokens that were handed over, once each"
-            )
+            format!("completion of request {token}, expected the token of a request that is not completed")
         })
     }
 
@@ -354,7 +354,7 @@ impl Guard {
         self.forget(token);
     }
 
-    /// Frees a token that was taken and needs no answer any more.
+    /// Frees a token that was taken and needs no completion any more.
     fn forget(&mut self, token: u32) {
         if self.asked.get(&token).is_some_and(|asked| asked.is_taken && asked.answer.is_none()) {
             self.asked.remove(&token);
@@ -364,17 +364,15 @@ impl Guard {
     fn begin(&mut self, id: u32) -> Result<(), String> {
         match self.under_way.insert(id) {
             true => Ok(()),
-            false => Err(format!(
-                "a DMA read or atomic with id {id}, which is under way: legal are ids that are free"
-            )),
+            false => Err(format!("a DMA read or atomic with id {id}, which is in use, expected a free id")),
         }
     }
 
     fn take(&mut self, token: u32) -> Result<Token, String> {
         match self.asked.get_mut(&token) {
             Some(asked) if !asked.is_taken => asked.is_taken = true,
-            Some(_) => return Err(format!("poll_taken: request {token} was taken before")),
-            None => return Err(format!("poll_taken: there is no request {token}")),
+            Some(_) => return Err(format!("poll_taken: request {token} was already taken")),
+            None => return Err(format!("poll_taken: no request {token}")),
         }
         self.forget(token);
         Ok(Token(token))
@@ -396,9 +394,9 @@ impl Device for Guard {
             Input::Timer if self.is_bounded(now) => {
                 self.hand(now, &Handing::Timer);
             }
-            Input::Timer => self.fail(format!(
-                "next_timer: {MAX_AT_ONCE} times at {now}: legal are times that come to an end"
-            )),
+            Input::Timer => {
+                self.fail(format!("next_timer: {MAX_AT_ONCE} calls of timer at {now}, expected a later time"))
+            }
             Input::Reset(kind) => self.reset(now, kind),
             _ => {}
         }
@@ -411,9 +409,7 @@ impl Device for Guard {
         let handed = match self.instance.as_mut()?.poll_output(now.as_ps(), class.index() as u32) {
             Ok(None) => return None,
             Ok(Some(handed)) if self.is_bounded(now) => self.checked(handed, class),
-            Ok(Some(_)) => {
-                Err(format!("{MAX_AT_ONCE} outputs at {now}: legal are outputs that come to an end"))
-            }
+            Ok(Some(_)) => Err(format!("{MAX_AT_ONCE} outputs at {now}, expected an end")),
             Err(why) => Err(why),
         };
         match handed {
@@ -435,7 +431,7 @@ impl Device for Guard {
         let token = match self.instance.as_mut()?.poll_taken() {
             Some(None) => return None,
             Some(Some(token)) => token,
-            // Each is taken as it comes.
+            // Without poll_taken, each request is taken at once.
             None => *self.asked.iter().find(|(_, asked)| !asked.is_taken)?.0,
         };
         match self.take(token) {
@@ -451,7 +447,7 @@ impl Device for Guard {
         self.instance.as_ref()?.next_timer().map(Time::from_ps)
     }
 
-    /// It shares nothing with other functions, so that no notifier is needed.
+    /// It shares nothing with other functions and needs no notifier.
     fn set_notifier(&mut self, _: Notifier) -> bool {
         true
     }
@@ -465,11 +461,11 @@ impl Device for Guard {
     }
 
     fn waits_for(&self) -> Option<String> {
-        self.told.get().failure.as_ref().map(|why| format!("nothing: it has ended, {why}"))
+        self.told.get().failure.as_ref().map(|why| format!("nothing: the device has failed, {why}"))
     }
 }
 
-/// Bytes that answer a request; `None` where nothing does.
+/// Returns how many bytes complete a request, or `None` if it needs no completion.
 fn answer_bytes(op: &RequestOp) -> Option<u32> {
     match op {
         RequestOp::Read { span, .. } => Some(span.byte_count()),
@@ -480,7 +476,7 @@ fn answer_bytes(op: &RequestOp) -> Option<u32> {
     }
 }
 
-/// Bytes of the value that operands of so many bytes are for.
+/// Returns the size of the value for operands of this size.
 const fn value_bytes(op: AtomicOp, operand_bytes: u32) -> u32 {
     match op {
         AtomicOp::CompareSwap => operand_bytes / 2,
@@ -501,26 +497,26 @@ fn op_of(number: u8) -> Result<AtomicOp, String> {
         0 => Ok(AtomicOp::FetchAdd),
         1 => Ok(AtomicOp::Swap),
         2 => Ok(AtomicOp::CompareSwap),
-        other => Err(format!("an atomic with op {other}: legal are 0 to 2")),
+        other => Err(format!("an atomic with op {other}, expected 0 to 2")),
     }
 }
 
-/// Whether all bytes of a transfer have addresses.
+/// Checks that a transfer does not wrap around the end of the address space.
 fn in_addresses(what: &str, address: u64, length: u32) -> Result<(), String> {
     match address.checked_add(u64::from(length)) {
         Some(_) => Ok(()),
-        None => Err(format!("a {what} of {length} B at {address:#x}: legal are addresses below 2^64")),
+        None => Err(format!("a {what} of {length} B at {address:#x}, expected an end below 2^64")),
     }
 }
 
 fn options(what: &str, tc: u8, attr: u8) -> Result<DmaOptions, String> {
-    let tc = TrafficClass::new(tc).ok_or_else(|| format!("a {what} of TC{tc}: legal are 0 to 7"))?;
+    let tc = TrafficClass::new(tc).ok_or_else(|| format!("a {what} of TC{tc}, expected 0 to 7"))?;
     let attr =
-        Attributes::from_bits(attr).ok_or_else(|| format!("a {what} with attr {attr}: legal are 0 to 7"))?;
+        Attributes::from_bits(attr).ok_or_else(|| format!("a {what} with attr {attr}, expected 0 to 7"))?;
     Ok(DmaOptions::tc(tc).with_attr(attr))
 }
 
-/// As the header has it.
+/// Name in the header.
 const fn name(handed: &Handed) -> &'static str {
     match handed {
         Handed::Write(..) => "RISER_WRITE",
@@ -535,7 +531,7 @@ const fn name(handed: &Handed) -> &'static str {
     }
 }
 
-/// As the header has it.
+/// Name in the header.
 const fn class_name(class: Class) -> &'static str {
     match class {
         Class::Posted => "RISER_POSTED",
@@ -544,7 +540,7 @@ const fn class_name(class: Class) -> &'static str {
     }
 }
 
-/// The `RISER_DMA_...` status of an error.
+/// Returns the `RISER_DMA_...` status of an error.
 const fn dma_status(error: DmaError) -> u32 {
     match error {
         DmaError::UnsupportedRequest => 1,

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices in C and C++: a shared library, which a lab names, in one of its slots. `include/riser_device.h` is what such a library
-//! sees; docs/native.md says how it is called.
+//! Devices in C and C++: a shared library, named by a lab, in one of its slots. `include/riser_device.h` is the interface of such
+//! a library; docs/native.md describes how it is called.
 //!
-//! - [`abi`]: the header's structures; [`loader`], the one file with `unsafe`: opens libraries and calls them;
-//! - [`guard`]: looks at all that a library hands over, before the endpoint sees it;
-//! - [`model`]: what a lab says of such a device; [`steps`]: what the host does with it.
+//! - [`abi`]: the header's structures
+//! - [`loader`]: opens libraries and calls them; the only file with `unsafe`
+//! - [`guard`]: checks all outputs of a library before the endpoint sees them
+//! - [`model`]: the settings of such a device in a lab
+//! - [`steps`]: what the host does with it
 //!
-//! What a library says is never believed: a token that it does not have, or too few bytes, end the device with a message. What it
-//! does to the memory of the process is its own affair: code that crashes takes riser with it.
+//! Outputs of a library are never trusted: an unknown token or too few bytes fail the device with a message. Its code runs in
+//! riser's process, without protection: if it crashes, riser crashes.
 
 pub mod abi;
 mod bars;

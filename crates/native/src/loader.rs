@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Opens a library and calls it: the one file of this crate with `unsafe`. It copies at once what a call returns, and leaves it to
-//! [`guard`](crate::guard) to check. Never keeps a pointer of the library's but that to the device.
+//! Opens a library and calls it: the only file of this crate with `unsafe`. It copies the results of a call at once; [`guard`](crate::guard) checks them. The
+//! only pointer of the library that it keeps is the device.
 
 #![allow(unsafe_code, reason = "foreign code is called here")]
 
@@ -14,40 +14,40 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use thiserror::Error;
 
-/// The symbol of the entry point.
+/// Symbol of the entry point.
 const ENTRY: &str = "riser_device_entry";
-/// Bytes of a message that `create` may write.
+/// Size of the buffer for an error text of `create`.
 const ERROR_BYTES: usize = 512;
-/// Bytes of an output at most.
+/// Maximum number of bytes of an output.
 pub(crate) const MAX_BYTES: u32 = 1 << 20;
 
-/// Why a library is no device.
+/// Error while loading a library or creating its device.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum LoadError {
-    /// It cannot be loaded.
+    /// The library cannot be loaded.
     #[error("{}: {why}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error text of the system.
         why: String,
     },
-    /// It is no shared library of this machine's format.
-    #[error("{}: it is no whole shared library: {why}", path.display())]
+    /// The file is not a complete shared library in this machine's format.
+    #[error("{}: not a complete shared library: {why}", path.display())]
     NotWhole {
         /// The file.
         path: PathBuf,
-        /// What of it is not.
+        /// Why it is not.
         why: String,
     },
-    /// It has no entry point.
-    #[error("{}: no symbol {ENTRY}: legal are libraries that define it, as riser_device.h has it", .0.display())]
+    /// The library has no entry point.
+    #[error("{}: no symbol {ENTRY}, expected a library that defines it as in riser_device.h", .0.display())]
     NoEntry(PathBuf),
-    /// It does not support this version of the ABI.
-    #[error("{}: {ENTRY} gives nothing for version {} of the ABI, the one that this riser has", .0.display(), abi::ABI)]
+    /// The library does not support this version of the ABI.
+    #[error("{}: {ENTRY} returned NULL: the library does not support version {} of the ABI, which this riser uses", .0.display(), abi::ABI)]
     NoOps(PathBuf),
-    /// Its functions are those of another version of the ABI.
-    #[error("{}: version {found} of the ABI with {size} B of functions: this riser has version {} with {} B", path.display(), abi::ABI, size_of::<Ops>())]
+    /// The library's functions are for another version of the ABI.
+    #[error("{}: version {found} of the ABI with {size} B of functions, expected version {} with {} B", path.display(), abi::ABI, size_of::<Ops>())]
     Version {
         /// The file.
         path: PathBuf,
@@ -57,53 +57,53 @@ pub enum LoadError {
         size: u32,
     },
     /// A required function is missing.
-    #[error("{}: no function {function}: create, destroy, reset, read, write, dma_done and poll_output are needed, timer where next_timer is", path.display())]
+    #[error("{}: no function {function}: create, destroy, reset, read, write, dma_done and poll_output are required, and timer if there is next_timer", path.display())]
     NoFunction {
         /// The file.
         path: PathBuf,
-        /// Its name.
+        /// Name of the function.
         function: &'static str,
     },
-    /// `create` has refused the settings.
+    /// `create` rejected the settings.
     #[error("{}: create: {why}", path.display())]
     Create {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// Error text of `create`.
         why: String,
     },
 }
 
-/// A library that was loaded, for good: threads of its own may run on.
+/// A loaded library. It is never unloaded, because it may have running threads.
 pub(crate) struct Loaded {
     path: PathBuf,
     ops: Ops,
 }
 
 impl Loaded {
-    /// Loads the library at `path`, whose code runs with that.
+    /// Loads the library at `path` and runs its initializers.
     ///
     /// # Errors
-    /// Where it is none, or none of this version.
+    /// If it is not a device library of this ABI version.
     pub(crate) fn open(path: &Path) -> Result<Rc<Loaded>, LoadError> {
         check_whole(path)?;
         let said = |e: libloading::Error| LoadError::Open { path: path.to_owned(), why: text(&e) };
-        // SAFETY: initialisers of the library run: whoever asked for it has allowed its code to.
+        // SAFETY: initializers of the library run: the caller has allowed its code to run.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(said)?;
-        // SAFETY: a symbol of this name has the header's type; a library that defines it otherwise is not one of ours.
+        // SAFETY: the header gives the type of this symbol. A library that defines it otherwise violates the interface.
         let entry = unsafe { library.get::<abi::Entry>(ENTRY.as_bytes()) };
         let entry = entry.map_err(|_| LoadError::NoEntry(path.to_owned()))?;
-        // SAFETY: the call that the header describes.
+        // SAFETY: the call is as the header defines it.
         let ops = unsafe { entry(abi::ABI) };
         if ops.is_null() {
             return Err(LoadError::NoOps(path.to_owned()));
         }
-        // SAFETY: every version begins with two words, its number and its size.
+        // SAFETY: in every version, the structure begins with two words, its version and its size.
         let [found, size] = unsafe { ops.cast::<[u32; 2]>().read_unaligned() };
         if found != abi::ABI || size as usize != size_of::<Ops>() {
             return Err(LoadError::Version { path: path.to_owned(), found, size });
         }
-        // SAFETY: it says that it is as large as this.
+        // SAFETY: the structure has the size of `Ops`.
         let ops = unsafe { ops.read_unaligned() };
         std::mem::forget(library);
         let loaded = Loaded { path: path.to_owned(), ops };
@@ -113,7 +113,7 @@ impl Loaded {
         }
     }
 
-    /// The first function that is needed and is not there.
+    /// Returns the first required function that is missing.
     fn missing(&self) -> Option<&'static str> {
         let Ops { create, destroy, reset, read, write, dma_done, timer, poll_output, next_timer, .. } =
             self.ops;
@@ -131,7 +131,7 @@ impl Loaded {
     }
 }
 
-/// Whether all segments of a library are in its file: the system's loader dies of one that was cut.
+/// Checks that the file has all segments of the library: the system's loader crashes on a truncated file.
 ///
 /// # Errors
 /// [`LoadError::NotWhole`]
@@ -142,7 +142,7 @@ pub fn check_whole(path: &Path) -> Result<(), LoadError> {
     elf.segments().try_for_each(|segment| segment.data().map(drop)).map_err(|e| not_whole(e.to_string()))
 }
 
-/// What the loader says, with the reason that the system gives behind it.
+/// Returns the system's error if there is one, otherwise the loader's.
 fn text(error: &libloading::Error) -> String {
     match std::error::Error::source(error) {
         Some(why) => why.to_string(),
@@ -150,14 +150,14 @@ fn text(error: &libloading::Error) -> String {
     }
 }
 
-/// Bytes of an output, or how many there are where they are only counted.
+/// Bytes of an output, or only their number if they are counted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Bytes {
     Carried(Vec<u8>),
     Counted(u32),
 }
 
-/// An output of a device, copied; only its length was checked, against [`MAX_BYTES`].
+/// An output of a device, copied. Only its length was checked, against [`MAX_BYTES`].
 #[derive(Clone, Debug)]
 pub(crate) enum Handed {
     Write(abi::DmaWrite, Bytes),
@@ -177,7 +177,7 @@ pub(crate) struct Instance {
     device: abi::DevicePointer,
 }
 
-/// What is handed to a device.
+/// An input of a device.
 pub(crate) enum Handing<'a> {
     Reset(u32),
     Read(&'a abi::Read),
@@ -190,22 +190,22 @@ pub(crate) enum Handing<'a> {
 }
 
 impl Instance {
-    /// A device of these settings.
+    /// Creates a device with these settings.
     ///
     /// # Errors
-    /// What the library says against them.
+    /// The library's own error text.
     pub(crate) fn create(library: &Rc<Loaded>, settings: &str) -> Result<Instance, LoadError> {
         let refused = |why: String| LoadError::Create { path: library.path.clone(), why };
-        let settings = CString::new(settings).map_err(|_| refused("settings hold a zero byte".into()))?;
+        let settings = CString::new(settings).map_err(|_| refused("settings contain a zero byte".into()))?;
         let mut error = [0u8; ERROR_BYTES];
-        let create = library.ops.create.ok_or_else(|| refused("it is not there".into()))?;
-        // SAFETY: the call that the header describes; both texts live until it returns.
+        let create = library.ops.create.ok_or_else(|| refused("the function is missing".into()))?;
+        // SAFETY: the call is as the header defines it; both texts live until it returns.
         let device = unsafe { create(settings.as_ptr(), error.as_mut_ptr().cast(), ERROR_BYTES) };
         if device.is_null() {
-            // A text that fills all there is ends there.
+            // Terminates a text that fills the whole buffer.
             error[ERROR_BYTES - 1] = 0;
             let why = CStr::from_bytes_until_nul(&error).map(CStr::to_string_lossy).unwrap_or_default();
-            return Err(refused(if why.is_empty() { "it gives no reason".into() } else { why.into_owned() }));
+            return Err(refused(if why.is_empty() { "no reason given".into() } else { why.into_owned() }));
         }
         Ok(Instance { library: library.clone(), device })
     }
@@ -215,14 +215,14 @@ impl Instance {
         &self.library.path
     }
 
-    /// Hands it an input; false where it takes none of this kind.
+    /// Passes an input to the device. Returns false if it does not handle this kind.
     pub(crate) fn hand(&mut self, now_ps: u64, what: &Handing<'_>) -> bool {
         let (ops, device) = (&self.library.ops, self.device);
-        /// Calls a function that takes an input, where it is there.
+        /// Calls a function for an input, if it exists.
         macro_rules! call {
             ($function:expr $(, $argument:expr)*) => {
                 match $function {
-                    // SAFETY: the device is the library's own and lives; what is handed over lives until the call returns.
+                    // SAFETY: the device belongs to the library and is alive; the input lives until the call returns.
                     Some(function) => unsafe { function(device, now_ps $(, $argument)*) },
                     None => return false,
                 }
@@ -241,13 +241,13 @@ impl Instance {
         true
     }
 
-    /// Its next output of a class.
+    /// Polls the next output of a class.
     ///
     /// # Errors
-    /// Where that is none: what it says.
+    /// The output is invalid, with the reason.
     pub(crate) fn poll_output(&mut self, now_ps: u64, class: u32) -> Result<Option<Handed>, String> {
         let Some(poll) = self.library.ops.poll_output else { return Ok(None) };
-        // The largest of the union: what a device leaves out is zero.
+        // The largest member of the union: what the device does not write is zero.
         let atomic = abi::DmaAtomic {
             address: 0,
             id: 0,
@@ -259,26 +259,26 @@ impl Instance {
             operands: std::ptr::null(),
         };
         let mut output = abi::Output { kind: 0, reserved: 0, body: abi::OutputBody { atomic } };
-        // SAFETY: the call that the header describes; the output lives until it returns.
+        // SAFETY: the call is as the header defines it; the output lives until it returns.
         if unsafe { poll(self.device, now_ps, class, &raw mut output) } == 0 {
             return Ok(None);
         }
         handed(&output).map(Some)
     }
 
-    /// The next request that it has taken, if any; the outer `None` if the library takes each request as it comes.
+    /// Returns the next request that the device has taken, if any. The outer `None` means that the library takes each request at once.
     pub(crate) fn poll_taken(&mut self) -> Option<Option<u32>> {
         let poll = self.library.ops.poll_taken?;
         let mut token = 0;
-        // SAFETY: the call that the header describes; the token lives until it returns.
+        // SAFETY: the call is as the header defines it; the token lives until it returns.
         let is_one = unsafe { poll(self.device, &raw mut token) } != 0;
         Some(is_one.then_some(token))
     }
 
-    /// When to call its timer.
+    /// Returns when to call the device's timer.
     pub(crate) fn next_timer(&self) -> Option<u64> {
         let next = self.library.ops.next_timer?;
-        // SAFETY: the call that the header describes.
+        // SAFETY: the call is as the header defines it.
         Some(unsafe { next(self.device) }).filter(|time| *time != abi::NEVER)
     }
 }
@@ -286,16 +286,16 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(destroy) = self.library.ops.destroy {
-            // SAFETY: the device is the library's own, lives, and is not used again.
+            // SAFETY: the device belongs to the library, is alive, and is not used again.
             unsafe { destroy(self.device) }
         }
     }
 }
 
-/// The output by its kind.
+/// Converts an output according to its kind.
 fn handed(output: &abi::Output) -> Result<Handed, String> {
     let body = &output.body;
-    // SAFETY: all of the union was written, zeros or what the device has put there; each of its types takes any bits.
+    // SAFETY: the whole union is initialized, with zeros or by the device; any bits are valid for each of its types.
     unsafe {
         Ok(match output.kind {
             kind::WRITE => {
@@ -317,7 +317,7 @@ fn handed(output: &abi::Output) -> Result<Handed, String> {
                 body.message,
                 bytes("message", body.message.data, body.message.length, false)?,
             ),
-            other => return Err(format!("an output of kind {other}: legal are 1 to 9")),
+            other => return Err(format!("an output of kind {other}, expected 1 to 9")),
         })
     }
 }
@@ -326,13 +326,15 @@ fn handed(output: &abi::Output) -> Result<Handed, String> {
 fn bytes(what: &str, data: *const u8, length: u32, may_count: bool) -> Result<Bytes, String> {
     match (data.is_null(), length) {
         (_, too_many) if too_many > MAX_BYTES => {
-            Err(format!("a {what} of {too_many} B: legal are up to {MAX_BYTES}"))
+            Err(format!("a {what} of {too_many} B, expected at most {MAX_BYTES}"))
         }
         (_, 0) => Ok(Bytes::Carried(Vec::new())),
         (true, length) if may_count => Ok(Bytes::Counted(length)),
-        (true, length) => Err(format!("a {what} of {length} B without data: legal are pointers to as many")),
+        (true, length) => {
+            Err(format!("a {what} of {length} B with data of NULL, expected a pointer to them"))
+        }
         (false, length) => {
-            // SAFETY: the device says that so many bytes are there, as the header asks of it.
+            // SAFETY: the header requires that the device's pointer leads to this many bytes.
             let bytes = unsafe { std::slice::from_raw_parts(data, length as usize) };
             Ok(Bytes::Carried(bytes.to_vec()))
         }

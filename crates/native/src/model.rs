@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a lab says of a device of a library. It says all that enumeration finds, so that a lab can be inspected without running the
-//! library.
+//! Settings of a native device in a lab. They contain all that enumeration finds, so that a lab can be inspected without running
+//! the library.
 
 use crate::bars::BarSettings;
 use crate::guard::{Guard, Told};
@@ -15,18 +15,18 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tlp::message::MessageCodes;
 
-/// Offset of the pending bits behind the MSI-X table, which has 16 B for each of at most 2048 vectors.
+/// Offset of the Pending Bit Array, after the MSI-X table with 16 B for each of at most 2048 vectors.
 const PENDING: u32 = 0x8000;
-/// Bytes of the BAR that holds the MSI-X table and the pending bits.
+/// Size of the BAR with the MSI-X table and the Pending Bit Array.
 const MSIX_BAR_BYTES: u64 = 0x10000;
 
-/// A device in C or C++: a shared library with the entry point of `riser_device.h`. Its code runs with `--allow-native` alone.
+/// A device in C or C++: a shared library with the entry point of `riser_device.h`. Its code runs only with `--allow-native`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The library: a path relative to the lab file.
+    /// Path of the library, relative to the lab file.
     pub library: String,
-    /// What the library is told of its settings: any text.
+    /// Text passed to the library as its settings.
     pub settings: String,
     /// Vendor ID.
     #[schemars(range(min = 0, max = 65534))]
@@ -36,29 +36,29 @@ pub struct Settings {
     /// Class: base class, sub-class and programming interface, 8 bits each.
     #[schemars(range(min = 0, max = 16_777_215))]
     pub class: u32,
-    /// BARs. Without the key there is BAR 0, `memory32` of 4 KiB.
+    /// BARs. The default is BAR 0, `memory32` of 4 KiB.
     pub bars: Vec<BarSettings>,
-    /// How it interrupts.
+    /// Kind of interrupts.
     pub interrupts: Interrupts,
-    /// Interrupt vectors; of MSI a power of two up to 32.
+    /// Interrupt vectors; for MSI a power of two up to 32.
     #[schemars(range(min = 0, max = 2048))]
     pub vectors: u16,
-    /// Configuration registers of its own, behind a vendor-specific capability, in DWs.
+    /// Number of configuration registers that the device implements, in DWs, after a vendor-specific capability.
     #[schemars(range(min = 0, max = 16))]
     pub config_registers: u8,
-    /// Message Codes that it takes.
+    /// Message Codes that the device receives.
     pub messages: Vec<u8>,
-    /// What the host does with it, one behind the other.
+    /// Steps of the host program.
     pub step: Vec<Step>,
 }
 
-/// How a device interrupts.
+/// Kind of interrupts of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interrupts {
-    /// By MSI.
+    /// MSI.
     Msi,
-    /// By MSI-X, whose table lies in BAR 5.
+    /// MSI-X, with the table in BAR 5.
     Msix,
 }
 
@@ -85,17 +85,17 @@ impl Model for Settings {
 
     fn check_together(&self) -> Result<(), Fault> {
         if self.library.is_empty() {
-            return Err(Fault::at("library", "library is missing: the path of a shared library"));
+            return Err(Fault::at("library", "library is missing, expected the path of a shared library"));
         }
         if self.interrupts == Interrupts::Msi
             && self.vectors > 0
             && !(self.vectors.is_power_of_two() && self.vectors <= 32)
         {
-            let message = format!("vectors of {}: legal are powers of two up to 32 of msi", self.vectors);
+            let message = format!("vectors of {}, expected a power of two up to 32 for msi", self.vectors);
             return Err(Fault::at("vectors", message));
         }
         if self.settings.contains('\0') {
-            return Err(Fault::at("settings", "settings hold a zero byte, which would end them"));
+            return Err(Fault::at("settings", "settings contain a zero byte, which would end them"));
         }
         steps::check_steps(&self.step, Parts::one(&self.bars, self.vectors))
     }
@@ -104,7 +104,7 @@ impl Model for Settings {
         let at = |message: String| Fault::at("library", message);
         let path = self.path(site);
         if !path.is_file() {
-            let what = if path.exists() { "it is no regular file" } else { "there is no such file" };
+            let what = if path.exists() { "not a regular file" } else { "no such file" };
             return Err(at(format!("library {}: {what}", path.display())));
         }
         let instance = match site.native {
@@ -115,7 +115,7 @@ impl Model for Settings {
             NativeCode::NotLoaded => None,
             NativeCode::Refused => {
                 return Err(at(format!(
-                    "library {}: a lab that runs native code is run with --allow-native alone",
+                    "library {}: native code runs only with --allow-native",
                     path.display()
                 )));
             }
@@ -132,7 +132,7 @@ impl Model for Settings {
 impl Settings {
     fn path(&self, site: &Site<'_>) -> PathBuf {
         let path = site.folder.path().join(&self.library);
-        // Without a folder the system would look for it elsewhere too.
+        // Without a folder, the system would also search elsewhere for the library.
         if path.parent().is_none_or(|folder| folder == Path::new("")) {
             Path::new(".").join(path)
         } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the host does with a device of a library: the steps of the lab, in order. Never knows the device.
+//! The host program of a native device: the steps of the lab, in order. The steps do not depend on the kind of device.
 
 use crate::bars::BarSettings;
 use host::firmware::FoundFunction;
@@ -10,33 +10,33 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tlp::Duration;
 
-/// Bytes of all buffers at most.
+/// Maximum number of bytes in all buffers.
 const MAX_BUFFERS_BYTES: u64 = 1 << 28;
-/// A thousand seconds.
+/// 1000 seconds.
 const MAX_SLEEP_NS: u64 = 1_000_000_000_000;
 
-/// What a step does.
+/// Action of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Act {
-    /// Takes `bytes` of host memory under `name`, filled as `fill` says.
+    /// Allocates a buffer of `bytes` of host memory called `name`, filled according to `fill`.
     #[default]
     Buffer,
-    /// Writes a register: `value`, or the address of the buffer `of`.
+    /// Writes a register with `value`, or with the address of the buffer `of`.
     Write,
-    /// Reads a register, which is to hold `value`.
+    /// Reads a register and expects `value`.
     Expect,
     /// Waits for interrupt `vector`.
     Interrupt,
-    /// The buffer `name` is to hold the bytes of the buffer `of`, each exclusive-or `value`.
+    /// Expects that the buffer `name` has the bytes of the buffer `of`, each XORed with `value`.
     Compare,
-    /// The word of `bytes` at `offset` of the buffer `name` is to be `value`.
+    /// Expects `value` in the word of `bytes` at `offset` in the buffer `name`.
     Memory,
     /// Waits for `value` nanoseconds.
     Sleep,
 }
 
-/// What a buffer holds at first.
+/// Initial contents of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fill {
@@ -51,57 +51,57 @@ pub enum Fill {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Step {
-    /// What it does.
+    /// Action.
     #[serde(rename = "do")]
     pub act: Act,
     /// A buffer.
     pub name: String,
     /// Another buffer.
     pub of: String,
-    /// The function: 0 is the physical one, and n its virtual function n - 1.
+    /// Function: 0 is the physical function, n is virtual function n - 1.
     #[schemars(range(min = 0, max = 256))]
     pub function: u16,
-    /// The BAR of the register.
+    /// BAR of the register.
     #[schemars(range(min = 0, max = 5))]
     pub bar: u8,
-    /// Offset of the register, or in the buffer.
+    /// Offset of the register in its BAR, or in the buffer.
     #[schemars(range(min = 0, max = 9_223_372_036_854_775_807_u64))]
     pub offset: u64,
-    /// Bytes of the register or word, 4 or 8, or of a buffer. Default: 4.
+    /// Size of the register or word, 4 or 8, or of the buffer, in bytes. Default: 4.
     #[schemars(range(min = 1, max = 67_108_864))]
     pub bytes: Option<u64>,
-    /// What is written or expected, or how long.
+    /// Value to write or expect, or duration in nanoseconds.
     #[schemars(range(min = 0, max = 9_223_372_036_854_775_807_u64))]
     pub value: u64,
-    /// The vector.
+    /// Interrupt vector.
     #[schemars(range(min = 0, max = 2047))]
     pub vector: u16,
-    /// What a buffer holds at first.
+    /// Initial contents of the buffer.
     pub fill: Fill,
 }
 
-/// What steps may name of a device.
+/// Parts of a device that steps can use.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
-    /// Its BARs.
+    /// BARs.
     pub bars: &'a [BarSettings],
-    /// Its interrupt vectors.
+    /// Number of interrupt vectors.
     pub vectors: u16,
-    /// Virtual functions that the host enables, with their BARs and interrupt vectors.
+    /// Number of virtual functions that the host enables.
     pub virtual_functions: u16,
-    /// See [`virtual_functions`](Self::virtual_functions).
+    /// BARs of each virtual function.
     pub virtual_bars: &'a [BarSettings],
-    /// See [`virtual_functions`](Self::virtual_functions).
+    /// Number of interrupt vectors of each virtual function.
     pub virtual_vectors: u16,
 }
 
 impl<'a> Parts<'a> {
-    /// A device of one function.
+    /// Returns the parts of a device with one function.
     pub fn one(bars: &'a [BarSettings], vectors: u16) -> Parts<'a> {
         Parts { bars, vectors, virtual_functions: 0, virtual_bars: &[], virtual_vectors: 0 }
     }
 
-    /// What a function has; `None` where there is no such.
+    /// Returns BARs and vectors of a function, or `None` if there is no such function.
     fn of(&self, function: u16) -> Option<(&'a [BarSettings], u16)> {
         match function {
             0 => Some((self.bars, self.vectors)),
@@ -116,7 +116,7 @@ impl Step {
         self.bytes.unwrap_or(4)
     }
 
-    /// What of the step does not go with what it does, with the device, or with `buffers`, which it may add to.
+    /// Checks the step's keys against its action, the device and `buffers`. A `Buffer` step adds its buffer there.
     fn check(
         &self,
         device: Parts<'_>,
@@ -126,14 +126,14 @@ impl Step {
         let bytes = self.bytes();
         let is_word = matches!(self.act, Act::Write | Act::Expect | Act::Memory);
         if is_word && ![4, 8].contains(&bytes) {
-            return Err(("bytes", format!("bytes of {bytes}: legal are 4 and 8")));
+            return Err(("bytes", format!("bytes of {bytes}, expected 4 or 8")));
         }
         if is_word && bytes == 4 && self.value > u64::from(u32::MAX) {
-            return Err(("value", format!("value of {}: legal are those of 4 bytes", self.value)));
+            return Err(("value", format!("value of {}, expected a value of 4 bytes", self.value)));
         }
         let Some((bars, vectors)) = device.of(self.function) else {
             let legal = device.virtual_functions;
-            return Err(("function", format!("function of {}: legal are 0 to {legal}", self.function)));
+            return Err(("function", format!("function of {}, expected 0 to {legal}", self.function)));
         };
         match self.act {
             Act::Buffer => self.add_to(buffers),
@@ -143,33 +143,32 @@ impl Step {
                 }
                 let Some(bar) = bars.iter().find(|bar| bar.bar == self.bar) else {
                     let known: Vec<u8> = bars.iter().map(|bar| bar.bar).collect();
-                    return Err(("bar", format!("bar of {}: the device has {known:?}", self.bar)));
+                    return Err(("bar", format!("bar of {}, expected one of {known:?}", self.bar)));
                 };
                 self.check_offset(&format!("BAR {}", self.bar), bar.size_bytes)
             }
-            Act::Interrupt if self.vector >= vectors => {
-                Err(("vector", format!("vector of {}: the device has {vectors}, from 0 on", self.vector)))
-            }
+            Act::Interrupt if self.vector >= vectors => Err((
+                "vector",
+                format!("vector of {}, expected one of the device's {vectors}, counted from 0", self.vector),
+            )),
             Act::Memory => self.check_offset("the buffer", bytes_of(buffers, "name", &self.name)?),
             Act::Compare => {
                 let (one, other) =
                     (bytes_of(buffers, "name", &self.name)?, bytes_of(buffers, "of", &self.of)?);
                 match (one == other, self.value <= 255) {
                     (true, true) => Ok(()),
-                    (false, _) => {
-                        Err(("of", format!("of has {other} B, name has {one}: legal are equal ones")))
-                    }
-                    _ => Err(("value", format!("value of {}: legal are 0 to 255", self.value))),
+                    (false, _) => Err(("of", format!("of has {other} B, expected {one} as name has"))),
+                    _ => Err(("value", format!("value of {}, expected 0 to 255", self.value))),
                 }
             }
             Act::Sleep if self.value > MAX_SLEEP_NS => {
-                Err(("value", format!("value of {}: legal are 0 to {MAX_SLEEP_NS} ns", self.value)))
+                Err(("value", format!("value of {}, expected 0 to {MAX_SLEEP_NS} ns", self.value)))
             }
             Act::Interrupt | Act::Sleep => Ok(()),
         }
     }
 
-    /// Keys that say nothing of what the step does may not be there.
+    /// Checks that only keys are set that the step's action uses.
     fn check_keys(&self) -> Result<(), (&'static str, String)> {
         let legal: &[&str] = match self.act {
             Act::Buffer => &["name", "bytes", "fill"],
@@ -193,7 +192,9 @@ impl Step {
             ("fill", self.fill != Fill::default()),
         ];
         match given.into_iter().find(|(key, is_given)| *is_given && !legal.contains(key)) {
-            Some((key, _)) => Err((key, format!("{key} has no effect here: legal are {}", legal.join(", ")))),
+            Some((key, _)) => {
+                Err((key, format!("{key} has no effect here, expected only {}", legal.join(", "))))
+            }
             None => Ok(()),
         }
     }
@@ -203,13 +204,13 @@ impl Step {
         if self.name.is_empty() || buffers.contains_key(&self.name) {
             return Err((
                 "name",
-                format!("name of `{}`: legal are names that no other buffer has", self.name),
+                format!("name of `{}`, expected a name that no other buffer has", self.name),
             ));
         }
         buffers.insert(self.name.clone(), bytes);
         match buffers.values().sum::<u64>() {
             all if all > MAX_BUFFERS_BYTES => {
-                Err(("bytes", format!("{all} B in all buffers: legal are up to {MAX_BUFFERS_BYTES}")))
+                Err(("bytes", format!("{all} B in all buffers, expected at most {MAX_BUFFERS_BYTES}")))
             }
             _ => Ok(()),
         }
@@ -218,14 +219,15 @@ impl Step {
     fn check_offset(&self, place: &str, size: u64) -> Result<(), (&'static str, String)> {
         match self.offset.checked_add(self.bytes()) {
             Some(end) if end <= size => Ok(()),
-            _ => {
-                Err(("offset", format!("{} B at offset {}: {place} has {size} B", self.bytes(), self.offset)))
-            }
+            _ => Err((
+                "offset",
+                format!("{} B at offset {}, but {place} has {size} B", self.bytes(), self.offset),
+            )),
         }
     }
 }
 
-/// Bytes of the buffer that `key` names.
+/// Returns the size of the buffer that `key` refers to.
 fn bytes_of(
     buffers: &BTreeMap<String, u64>,
     key: &'static str,
@@ -233,15 +235,15 @@ fn bytes_of(
 ) -> Result<u64, (&'static str, String)> {
     buffers.get(name).copied().ok_or_else(|| {
         let known: Vec<&str> = buffers.keys().map(String::as_str).collect();
-        let legal = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
-        (key, format!("{key} of `{name}`: legal are buffers before it: {legal}"))
+        let legal = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
+        (key, format!("{key} of `{name}`, expected a buffer of an earlier step: {legal}"))
     })
 }
 
-/// Whether all steps go together, and with the device.
+/// Checks all steps against each other and the device.
 ///
 /// # Errors
-/// The first that does not.
+/// The first fault.
 pub fn check_steps(steps: &[Step], device: Parts<'_>) -> Result<(), Fault> {
     let mut buffers = BTreeMap::new();
     for (n, step) in steps.iter().enumerate() {
@@ -252,10 +254,10 @@ pub fn check_steps(steps: &[Step], device: Parts<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A buffer of the host: its address and bytes.
+/// Address and size of each buffer of the host, by name.
 type Buffers = BTreeMap<String, (u64, u64)>;
 
-/// A driver that goes through the steps of a device. What the device has done wrongly, by its report, is why its driver has failed.
+/// Returns a driver that runs the steps. If the device's report states a failure, the driver fails with it.
 pub fn driver<R: Report>(
     steps: &[Step],
     told: &Shared<R>,
@@ -264,7 +266,7 @@ pub fn driver<R: Report>(
     move |cpu, function| all(cpu, vec![function])
 }
 
-/// As [`driver`], for a device whose virtual functions the host enables: the physical function first.
+/// As [`driver`], for a device with virtual functions that the host enables. The physical function comes first.
 pub fn functions_driver<R: Report>(
     steps: &[Step],
     told: &Shared<R>,
@@ -282,7 +284,7 @@ pub fn functions_driver<R: Report>(
 /// Runs the steps.
 ///
 /// # Errors
-/// The first that does not find what it expects, or fails, by its number.
+/// The first step that fails or finds an unexpected value, with its number.
 async fn run(cpu: &Cpu, functions: &[FoundFunction], steps: &[Step]) -> Result<(), DriverError> {
     let mut buffers = Buffers::new();
     for (n, step) in steps.iter().enumerate() {
@@ -290,7 +292,7 @@ async fn run(cpu: &Cpu, functions: &[FoundFunction], steps: &[Step]) -> Result<(
         let function = function.ok_or_else(|| format!("step {n}: no function {}", step.function))?;
         one(cpu, function, step, &mut buffers).await.map_err(|e| e.at(format_args!("step {n}")))?;
     }
-    // What the device does there has ended, or its driver has failed.
+    // The device does not use the buffers any more, or the driver has failed.
     Ok(buffers.values().try_for_each(|(address, _)| cpu.memory().free(*address))?)
 }
 
@@ -361,6 +363,6 @@ async fn one(
 fn is_same(what: &str, found: u64, expected: u64) -> Result<(), DriverError> {
     match found == expected {
         true => Ok(()),
-        false => Err(format!("{what} is {found:#x}: expected was {expected:#x}").into()),
+        false => Err(format!("{what} is {found:#x}, expected {expected:#x}").into()),
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a TLP costs in each part of the way between a client and an adapter's memory, without sockets: requester, streams,
-//! adapter. Medians over batches, in wall time, so that what else the machine does hardly counts.
-//! `cargo bench -p riser-nettlp --bench parts`
+//! Measures what a TLP costs in each part between a client and an adapter's memory, without sockets: requester, streams,
+//! adapter. Prints medians over batches, in wall time, so that other load on the machine hardly matters. `cargo bench -p
+//! riser-nettlp --bench parts`
 
 use riser_nettlp::adapter::{Adapter, Datagrams, Function, MemoryBackend, Registers, Settings};
 use riser_nettlp::allow::{AllowList, Rule};
@@ -22,7 +22,7 @@ const LONGEST: u16 = 4200;
 const MEMORY: u64 = 1 << 20;
 const ID: Bdf = Bdf::from_bits(0x1a00);
 
-/// Datagrams one behind the other.
+/// Datagrams, stored one after the other.
 #[derive(Default)]
 struct Datagram {
     bytes: Vec<u8>,
@@ -76,7 +76,7 @@ fn peer() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 2], 5000))
 }
 
-/// An open session, sealed where there is a key: the client's end, and the adapter's with its index.
+/// Opens a session, sealed if there is a key. Returns the client's end, and the adapter's end with its index.
 fn open(key: Option<&Key>) -> (Session, Acceptor, usize) {
     let options = AcceptorOptions {
         max_sessions: 1,
@@ -203,7 +203,7 @@ impl Bench {
         }
     }
 
-    /// Gives the time that the adapter itself has taken.
+    /// Returns the time that the adapter itself took.
     fn serve(&mut self) -> u64 {
         let (mut scratch, mut known) = (Vec::new(), Some(self.index));
         self.arrived.clear();

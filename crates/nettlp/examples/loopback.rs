@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An adapter with memory and a client of it, a thread each, over this machine's loopback: how fast, and for how much CPU time
-//! of either side.
+//! An adapter with memory and a client of it, one thread each, over this machine's loopback. Prints the rate, and the CPU time
+//! of each side.
 //!
 //! `cargo run --release -p riser-nettlp --example loopback -- session read 256 64 5`: scheme (session, tagged, paper),
-//! direction, bytes, requests under way, seconds.
+//! direction, bytes, outstanding requests, seconds.
 
 use nix::time::{ClockId, clock_gettime};
 use riser_nettlp::adapter::{Adapter, Function, MemoryBackend, Registers, Settings as AdapterSettings};
@@ -27,7 +27,7 @@ const REGION: u64 = 4 << 20;
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 12, 60, 2));
 const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 12, 60, 1));
 
-/// A buffer for each request under way.
+/// A buffer for each outstanding request.
 struct Slots(Vec<u8>, usize);
 
 impl Buffers for Slots {
@@ -72,7 +72,7 @@ fn connect(scheme: &str) -> Result<AnyCarrier, Box<dyn Error + Send + Sync>> {
     Ok(AnyCarrier::Tagged(TaggedCarrier::connect(&options)?))
 }
 
-/// Requests that ended in `span`, and how long each took, ns.
+/// Runs for `span`. Returns the number of completed requests, and the latency of each in ns.
 fn work(
     client: &mut Client<impl Carrier>,
     is_write: bool,
@@ -85,7 +85,7 @@ fn work(
     let begun = Instant::now();
     while begun.elapsed() < span || free.len() < at_once {
         let now = client.now();
-        // A quarter at once, so that datagrams leave and come back in batches.
+        // Start a quarter at once, so that datagrams are sent and return in batches.
         let enough = free.len() >= at_once.div_ceil(4) && begun.elapsed() < span;
         while enough && let Some(slot) = free.pop() {
             match is_write {
@@ -136,7 +136,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         let (mut took, here, elapsed, counters, sockets) = worked?;
         took.sort_unstable();
         let (count, at) = (took.len() as f64, |share: f64| took[(took.len() as f64 * share) as usize]);
-        println!("{scheme} {direction} {len} B, {at_once} under way: {:.0} k/s", count / elapsed / 1e3);
+        println!("{scheme} {direction} {len} B, {at_once} outstanding: {:.0} k/s", count / elapsed / 1e3);
         println!("CPU: {:.2} us here, {:.2} us there, each", here / count, there / count);
         println!("latency: median {} ns, p99 {} ns", at(0.5), at(0.99));
         let ceiling = ceiling(HERE, len.min(256) + 18, Duration::from_ms(500))?;

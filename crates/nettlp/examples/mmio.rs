@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plays a host that reads a BAR: keeps reads outstanding over upstream's 16 ports, and says how many a second are
-//! answered. What pseudo memory is measured with: `riser nettlp psmem`, or `serve`, which is no more than its loop. Never
-//! writes.
+//! Acts as a host that reads a BAR: keeps reads outstanding over upstream's 16 ports, and prints how many are answered
+//! per second. Used to measure pseudo memory: `riser nettlp psmem`, or `serve`, which runs only its loop. Never writes.
 //!
 //! ```text
 //! mmio serve 127.0.0.1 127.0.0.2 0xfe000000 1000000 &     # or riser nettlp psmem -r 127.0.0.1 -l 127.0.0.2 --base ...
@@ -18,11 +17,11 @@ use std::sync::Arc;
 use std::time::Instant;
 use tlp::{Bdf, Body, Duration, MemoryOp, MemoryRequest, Mps, Repr, Span, Tag};
 
-/// Reads that are under way at once, each under a tag of its own.
+/// Number of outstanding reads, each under its own tag.
 const OUTSTANDING: u16 = 64;
-/// Bytes of each read: what a core reads at once.
+/// Bytes of each read, as much as a core reads at once.
 const BYTES: u32 = 64;
-/// How long an answer may take; then it counts as lost, and the run ends.
+/// Timeout of an answer; then it counts as lost, and the run ends.
 const PATIENCE: Duration = Duration::from_ms(1000);
 
 fn main() {
@@ -42,7 +41,7 @@ fn main() {
     if what == "serve" { serve(carrier, base, reads) } else { host(carrier, base, reads) }
 }
 
-/// Answers so many reads.
+/// Answers `reads` reads.
 fn serve(mut carrier: TaggedCarrier, base: u64, reads: u64) {
     let image = Arc::new(Image::zeroes(1 << 20).unwrap());
     let mut psmem = Psmem::new(Bdf::default(), Mps::new(256).unwrap(), Window { base, image });
@@ -68,7 +67,7 @@ fn host(mut carrier: TaggedCarrier, base: u64, reads: u64) {
             free.push(c.tag.bits());
         });
         if came.unwrap() == 0 {
-            eprintln!("{} of {sent} reads stayed unanswered", sent - done);
+            eprintln!("{} of {sent} reads were not answered", sent - done);
             std::process::exit(1);
         }
         done += free.len() as u64;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads over upstream's ports, one at a time for each tag, by riser and by the simplest programs that there could be: a server
-//! and a client with a thread for each tag, which waits in one blocking socket. Never decides which is better: it prints all.
+//! Compares reads over upstream's ports, one at a time for each tag, by riser and by the simplest possible programs: a server and a
+//! client with one thread per tag, each blocking on one socket. Prints all results.
 //!
 //! ```sh
 //! cargo run --release -p riser-nettlp --example ports_speed                # 1, 2, 4, 8 and 16 tags
@@ -49,17 +49,17 @@ fn main() -> io::Result<()> {
         [] => compare(9, 300, &TAGS),
         [rounds, ms] => compare(number(rounds)?, number(ms)? as u64, &TAGS),
         [rounds, ms, tags] => compare(number(rounds)?, number(ms)? as u64, &[number(tags)? as u16]),
-        _ => Err(io::Error::other("legal are no arguments, or ROUNDS MS [TAGS]")),
+        _ => Err(io::Error::other("invalid arguments; expected none, or ROUNDS MS [TAGS]")),
     }
 }
 
-/// Says that it is ready, and waits for the end of standard input.
+/// Prints that it is ready, and waits for the end of standard input.
 fn until_end() {
     println!("ready");
     let _ = io::stdin().read_to_end(&mut Vec::new());
 }
 
-/// As `riser nettlp adapter --memory` does by default.
+/// Serves memory as `riser nettlp adapter --memory` does by default.
 fn serve_adapter() -> io::Result<()> {
     let id = Bdf::from_bits(0x1b00);
     let function = Arc::new(Function::new(Registers::new(id)).map_err(io::Error::other)?);
@@ -76,14 +76,14 @@ fn serve_adapter() -> io::Result<()> {
         let backend = MemoryBackend::new(Arc::clone(&image), Arc::clone(&function), mps);
         let scheme = capture::encap::PortScheme::Tagged;
         let mut adapter = Adapter::new(Settings { allow, id, device: None, scheme }, backend);
-        // They end with the process.
+        // The threads end with the process.
         thread::spawn(move || serve(&mut sockets, &mut adapter, Clock::new(), false, |_, _, _| true));
     }
     until_end();
     Ok(())
 }
 
-/// A socket as upstream's programs have it: bound and connected to one port.
+/// Opens a socket as upstream's programs do: bound and connected to one port.
 fn port(local: Ipv4Addr, remote: Ipv4Addr, tag: u16) -> io::Result<UdpSocket> {
     let port = 0x3000 + tag;
     let socket = UdpSocket::bind((IpAddr::from(local), port))?;
@@ -108,7 +108,7 @@ fn serve_responder(tags: u16) -> io::Result<()> {
     Ok(())
 }
 
-/// The completion of a read of `READ` bytes.
+/// Returns the completion of a read of `READ` bytes.
 fn answer(request: &[u8], memory: &[u8]) -> [u8; COMPLETION + READ] {
     let mut out = [0; COMPLETION + READ];
     let at = u32::from_be_bytes([request[14], request[15], request[16], request[17]]) as usize;
@@ -122,7 +122,7 @@ fn answer(request: &[u8], memory: &[u8]) -> [u8; COMPLETION + READ] {
     out
 }
 
-/// One client of upstream's kind; says how many reads it made.
+/// Runs one client like upstream's. Returns its number of reads.
 fn thread_client(tag: u16, until: Instant) -> io::Result<u64> {
     let socket = port(HERE, THERE, tag)?;
     socket.set_read_timeout(Some(Duration::from_millis(500)))?;
@@ -167,8 +167,8 @@ fn riser_client(tags: RangeInclusive<u16>, until: Instant) -> io::Result<u64> {
     Ok(reads)
 }
 
-/// Reads until then with clients of this kind, and how many they were: naive ones have a thread for each tag, riser's one for each
-/// core.
+/// Reads until `until` with clients of this kind, and returns the number of reads. Naive clients use a thread per tag, riser's one
+/// per core.
 fn read_with(client: &str, tags: u16, until: Instant) -> io::Result<u64> {
     let count = if client == "riser" { default_threads().min(tags) } else { tags };
     let first = move |thread: u16| thread * tags / count;
@@ -181,7 +181,7 @@ fn read_with(client: &str, tags: u16, until: Instant) -> io::Result<u64> {
     threads.into_iter().map(|thread| thread.join().map_err(|_| io::ErrorKind::Other.into()).flatten()).sum()
 }
 
-/// Reads a second, and microseconds of CPU time for each, of the server and of the clients.
+/// Reads per second, and CPU time per read in microseconds, of the server and of the clients.
 #[derive(Clone, Copy)]
 struct Run {
     rate: f64,
@@ -213,7 +213,7 @@ fn us(clock: ClockId) -> io::Result<f64> {
     Ok(Duration::from(clock_gettime(clock)?).as_secs_f64() * 1e6)
 }
 
-/// Servers and clients; the first pair is what the others are compared with.
+/// Servers and clients; the first pair is the reference.
 const PAIRS: [(&str, &str); 4] =
     [("naive", "naive"), ("riser", "naive"), ("naive", "riser"), ("riser", "riser")];
 

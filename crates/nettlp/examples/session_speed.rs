@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a session costs beside the loopback's own datagrams, with no TLP work on either side: rates, and CPU time of both
-//! ends. One client thread, one adapter thread.
+//! Measures what a session costs in addition to the loopback's own datagrams, without TLP work on either side: rates, and
+//! CPU time of both ends. One client thread, one adapter thread.
 //!
 //! ```text
 //! cargo run --release -p riser-nettlp --example session_speed [SECONDS]
@@ -33,7 +33,7 @@ fn cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }
 
-/// What was measured.
+/// Result of a measurement.
 struct Outcome {
     transfers: u64,
     elapsed: Duration,
@@ -75,8 +75,8 @@ fn main() {
     }
 }
 
-/// One request at a time over plain sockets, with the calls that LibTLP makes: send, poll, receive; receive and send at
-/// the other end, which sleeps in poll between them. Gives median and 99th percentile.
+/// Sends one request at a time over plain sockets, with the system calls of LibTLP: send, poll, receive. The other end
+/// receives and sends, and sleeps in poll in between. Returns median and 99th percentile.
 fn plain_latency(span: Duration) -> (Duration, Duration) {
     let server = UdpSocket::bind((ADAPTER, 0)).unwrap();
     let client = UdpSocket::bind((CLIENT, 0)).unwrap();
@@ -117,7 +117,7 @@ fn percentiles(mut times: Vec<Duration>) -> (Duration, Duration) {
     (times[times.len() / 2], times[times.len() * 99 / 100])
 }
 
-/// One request at a time in a session.
+/// Measures one request at a time in a session.
 fn session_latency(span: Duration, wait: Wait) -> (Duration, Duration) {
     let mut found = None;
     with_adapter(true, false, 268, |mut carrier| {
@@ -137,7 +137,7 @@ fn session_latency(span: Duration, wait: Wait) -> (Duration, Duration) {
     found.unwrap()
 }
 
-/// One request at a time on upstream's ports, each under another of 16 tags.
+/// Measures one request at a time on upstream's ports, each under the next of 16 tags.
 fn tagged_latency(span: Duration) -> (Duration, Duration) {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
@@ -159,7 +159,7 @@ fn tagged_latency(span: Duration) -> (Duration, Duration) {
     percentiles(times)
 }
 
-/// With offload and without; sealed.
+/// Returns the combinations to measure: with offload, sealed.
 fn configurations() -> Vec<(bool, bool)> {
     if std::env::args().any(|argument| argument == "offload") {
         return vec![(true, false)];
@@ -170,7 +170,7 @@ fn configurations() -> Vec<(bool, bool)> {
 fn show(what: &str, outcome: &Outcome) {
     let each = |cpu: Duration| cpu.as_nanos() as f64 / outcome.transfers as f64;
     println!(
-        "{what}: {:.0} k/s ({:.0} k/s with cores of their own), CPU {:.0} ns at the client, {:.0} ns at the adapter, {:.2} us each, {:.2} calls each",
+        "{what}: {:.0} k/s ({:.0} k/s if each end has its own core), CPU {:.0} ns at the client, {:.0} ns at the adapter, {:.2} us each, {:.2} calls each",
         outcome.transfers as f64 / outcome.elapsed.as_secs_f64() / 1e3,
         1e6 / each(outcome.client_cpu.max(outcome.adapter_cpu)),
         each(outcome.client_cpu),
@@ -180,7 +180,7 @@ fn show(what: &str, outcome: &Outcome) {
     );
 }
 
-/// An adapter that answers each TLP with `answer` bytes, or not at all; gives its CPU time.
+/// Runs an adapter that answers each TLP with `answer` bytes, or not at all. Returns its CPU time.
 fn adapter(offload: bool, key: Option<Key>, answer: usize, stop: &AtomicBool) -> Duration {
     let options = AdapterOptions {
         tags: None,
@@ -196,7 +196,7 @@ fn adapter(offload: bool, key: Option<Key>, answer: usize, stop: &AtomicBool) ->
     serve(&mut sockets, answer, stop)
 }
 
-/// Answers until it is told to stop; gives the CPU time.
+/// Answers until `stop` is set. Returns the CPU time.
 fn serve(sockets: &mut AdapterSockets, answer: usize, stop: &AtomicBool) -> Duration {
     let begun = cpu();
     while !stop.load(Ordering::Relaxed) {
@@ -226,7 +226,7 @@ fn with_adapter(
     let thread = std::thread::spawn(move || adapter(offload, adapters, answer, &stopped));
     let options = SessionConnectOptions { offload, key, ..SessionConnectOptions::new(ADAPTER, Some(CLIENT)) };
     let carrier = loop {
-        // Until the adapter has its socket.
+        // Retry until the adapter has opened its socket.
         if let Ok(carrier) = SessionCarrier::connect(&options) {
             break carrier;
         }
@@ -242,7 +242,7 @@ fn reads(span: Duration, offload: bool, key: bool, answer: usize, outstanding: u
         let (mut sent, mut got) = (0, 0);
         let (start, cpu_start) = (Instant::now(), cpu());
         while start.elapsed() < span {
-            // Refilled when a quarter is free: so batches stay large.
+            // Refill when a quarter is free, so that batches stay large.
             let free = got + outstanding - sent;
             let refill = if outstanding < 16 || free >= outstanding / 4 { free } else { 0 };
             for _ in 0..refill {
@@ -268,7 +268,7 @@ fn writes(span: Duration, offload: bool, key: bool) -> Outcome {
             }
             carrier.flush().unwrap();
             let wait = if room == 0 { PATIENCE } else { Wait::Never };
-            // Acks alone are nothing that is received.
+            // Acks alone do not count as received.
             carrier
                 .receive(if room == 0 { Wait::AtMost(tlp::Duration::from_ms(1)) } else { wait }, |_| ())
                 .unwrap();

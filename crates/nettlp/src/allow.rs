@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whom an adapter serves, where, and which way: a list of rules. Without a rule nobody is served; never asks a name server.
+//! Rules that say which peers an adapter serves, at which addresses, and in which direction. Without a rule no peer is served.
+//! Never resolves names.
 //!
-//! A rule is written `PEER,WINDOW,DIRECTIONS`: an IPv4 or IPv6 address; `all`, `memory`, `cfg` or `BASE+SIZE`; `r`, `w` or `rw`.
-//! What writes configuration serves all peers at once: it turns DMA off for all. So it has an allowance of its own, `cfg`, which no
-//! window of addresses contains; `all` is every address, and `cfg`.
+//! A rule has the form `PEER,WINDOW,DIRECTIONS`: an IPv4 or IPv6 address; `all`, `memory`, `cfg` or `BASE+SIZE`; `r`, `w` or `rw`.
+//! Writing configuration space affects all peers: it can turn DMA off for all of them. So it has its own window, `cfg`, which no
+//! address window contains. `all` is every address and `cfg`.
 //!
 //! ```
 //! use riser_nettlp::allow::{AllowList, Rule};
@@ -21,103 +22,105 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Rules that a list may have.
+/// Maximum number of rules in a list.
 pub const MAX_RULES: usize = 1024;
 
-/// Addresses that a rule is about.
+/// Addresses to which a rule applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Window {
-    /// All of them, and configuration.
+    /// All addresses, and configuration.
     All,
-    /// All of them.
+    /// All addresses, without configuration.
     Memory,
-    /// None of them, but configuration space, and the adapter's own registers.
+    /// Configuration space and the adapter's own registers, no addresses.
     Configuration,
-    /// `size` bytes from `base` on; their end is at most 2^64.
+    /// `size` bytes from `base`; they end at 2^64 or below.
     Range {
         /// Address of the first byte.
         base: u64,
-        /// Bytes, at least one.
+        /// Number of bytes, at least one.
         size: u64,
     },
 }
 
-/// Which way a peer may move data.
+/// Directions in which a peer may move data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Directions {
-    /// It may read.
+    /// The peer may read.
     pub read: bool,
-    /// It may write.
+    /// The peer may write.
     pub write: bool,
 }
 
-/// One peer may do this there.
+/// Permission of one peer for one window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// The peer's address, any of its ports.
+    /// The peer's address. All of its ports match.
     pub peer: IpAddr,
-    /// Where.
+    /// Addresses.
     pub window: Window,
-    /// Which way.
+    /// Directions.
     pub directions: Directions,
 }
 
-/// A text that is no rule, no window or no size.
+/// Error of an invalid rule, window or size.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum AllowError {
-    /// Not three parts.
-    #[error("`{0}`: legal is PEER,WINDOW,DIRECTIONS, as in 192.168.10.1,all,rw")]
+    /// The rule does not have three parts.
+    #[error("invalid rule `{0}`; expected PEER,WINDOW,DIRECTIONS, for example 192.168.10.1,all,rw")]
     Parts(String),
-    /// No address, or one that no peer can have.
-    #[error("peer `{0}`: legal are IPv4 and IPv6 addresses of one host")]
+    /// The peer is no address, or an address that no host can have.
+    #[error("invalid peer `{0}`; expected the IPv4 or IPv6 address of one host")]
     Peer(String),
-    /// No window.
+    /// Invalid window.
     #[error(
-        "window `{0}`: legal are `all`, `memory`, `cfg` and BASE+SIZE within 64 bits, as in 0x40000000+256M"
+        "invalid window `{0}`; expected `all`, `memory`, `cfg` or BASE+SIZE within 64 bits, for example 0x40000000+256M"
     )]
     Window(String),
-    /// No directions.
-    #[error("directions `{0}`: legal are r, w, rw")]
+    /// Invalid directions.
+    #[error("invalid directions `{0}`; expected r, w or rw")]
     Directions(String),
-    /// No size.
-    #[error("size `{0}`: legal are 1 to 2^64 - 1, decimal or 0x, with K, M, G or T for powers of 1024")]
+    /// Invalid size.
+    #[error(
+        "invalid size `{0}`; expected 1 to 2^64 - 1, decimal or 0x, with K, M, G or T for powers of 1024"
+    )]
     Size(String),
     /// Too many rules.
-    #[error("{0} rules: legal are up to {MAX_RULES}")]
+    #[error("{0} rules; expected at most {MAX_RULES}")]
     Rules(usize),
 }
 
-/// Units of sizes, the largest first: powers of two, and their letters.
+/// Units of sizes, largest first: exponent of two, and letter.
 const UNITS: [(u32, char); 4] = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')];
 
-/// Reads a number of bytes: decimal or with 0x, then K, M, G or T (powers of 1024), as in `256M`.
+/// Parses a size in bytes: decimal or with 0x, then K, M, G or T (powers of 1024), as in `256M`.
 ///
 /// # Errors
-/// Where it is no number, zero, or does not fit 64 bits.
+/// If it is not a number, is zero, or does not fit in 64 bits.
 pub fn parse_size(text: &str) -> Result<u64, AllowError> {
     parse_scaled(text).filter(|size| *size > 0).ok_or_else(|| AllowError::Size(text.to_owned()))
 }
 
-/// Reads a number, decimal or with 0x, then K, M, G or T (powers of 1024); zero too. `None` where it is none, or does not
-/// fit 64 bits.
+/// Parses a number, decimal or with 0x, then K, M, G or T (powers of 1024). Zero is valid. Returns `None` if it is not a number, or
+/// does not fit in 64 bits.
 pub fn parse_scaled(text: &str) -> Option<u64> {
     let unit = UNITS.iter().find(|(_, unit)| text.ends_with([*unit, unit.to_ascii_lowercase()]));
     let (digits, shift) = unit.map_or((text, 0), |(shift, _)| (&text[..text.len() - 1], *shift));
     parse_number(digits)?.checked_mul(1 << shift)
 }
 
-/// Reads a number, decimal or with 0x.
+/// Parses a number, decimal or with 0x.
 fn parse_number(text: &str) -> Option<u64> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hex) => (hex, 16),
         None => (text, 10),
     };
-    // The standard library takes a sign, which no address has.
+    // `from_str_radix` accepts a sign, which an address cannot have.
     u64::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'))
 }
 
 impl Window {
-    /// What it is called, where it is not written as addresses.
+    /// Returns its keyword, if it is not written as addresses.
     const fn word(&self) -> Option<&'static str> {
         match self {
             Window::All => Some("all"),
@@ -127,17 +130,17 @@ impl Window {
         }
     }
 
-    /// Whether configuration belongs to it.
+    /// Returns true if it includes configuration.
     pub const fn has_configuration(&self) -> bool {
         matches!(self, Window::All | Window::Configuration)
     }
 
-    /// Whether it has any address.
+    /// Returns true if it includes any address.
     const fn has_addresses(&self) -> bool {
         !matches!(self, Window::Configuration)
     }
 
-    /// Whether it holds all of `bytes` bytes from `address` on.
+    /// Returns true if it contains all of `bytes` bytes from `address`.
     pub const fn contains(&self, address: u64, bytes: u64) -> bool {
         match *self {
             Window::All | Window::Memory => true,
@@ -201,7 +204,7 @@ impl fmt::Display for Directions {
     }
 }
 
-/// Whether datagrams can come from there: not from the address that stands for any, nor from a group.
+/// Returns true if datagrams can come from this address: it is not unspecified, multicast or broadcast.
 fn is_a_host(address: &IpAddr) -> bool {
     let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
     !(address.is_unspecified() || address.is_multicast() || is_broadcast)
@@ -225,30 +228,30 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A peer of an [`AllowList`], by its place: 0 to [`AllowList::len`] - 1.
+/// A peer of an [`AllowList`], by its index: 0 to [`AllowList::len`] - 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Peer(usize);
 
 impl Peer {
-    /// Its place.
+    /// Returns its index.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0
     }
 }
 
-/// The rules, by peer. A request is allowed where one rule allows all of it.
+/// The rules, by peer. A request is allowed if one rule allows all of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AllowList {
-    /// In the order of addresses.
+    /// Sorted by address.
     peers: Vec<(IpAddr, Vec<(Window, Directions)>)>,
 }
 
 impl AllowList {
-    /// A list of these rules.
+    /// Creates a list of these rules.
     ///
     /// # Errors
-    /// Where there are more than [`MAX_RULES`].
+    /// If there are more than [`MAX_RULES`].
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Result<AllowList, AllowError> {
         let rules: Vec<Rule> = rules.into_iter().collect();
         if rules.len() > MAX_RULES {
@@ -266,47 +269,47 @@ impl AllowList {
         Ok(list)
     }
 
-    /// Peers that have a rule.
+    /// Returns the number of peers that have a rule.
     pub fn len(&self) -> usize {
         self.peers.len()
     }
 
-    /// Whether nobody is served.
+    /// Returns true if no peer is served.
     pub fn is_empty(&self) -> bool {
         self.peers.is_empty()
     }
 
-    /// The addresses of all peers, in order; an IPv4 address is never written as IPv6.
+    /// Returns the addresses of all peers, sorted. An IPv4 address is never in its IPv6-mapped form.
     pub fn addresses(&self) -> impl ExactSizeIterator<Item = IpAddr> + '_ {
         self.peers.iter().map(|p| p.0)
     }
 
-    /// The peer with this address; `None` for a stranger.
+    /// Returns the peer with this address; `None` if no rule names it.
     pub fn peer(&self, address: IpAddr) -> Option<Peer> {
         self.peers.binary_search_by_key(&address.to_canonical(), |p| p.0).ok().map(Peer)
     }
 
-    /// Whether the peer may read all of `bytes` bytes from `address` on.
+    /// Returns true if the peer may read all of `bytes` bytes from `address`.
     pub fn may_read(&self, peer: Peer, address: u64, bytes: u64) -> bool {
         self.allows(peer, |window, directions| directions.read && window.contains(address, bytes))
     }
 
-    /// Whether the peer may write all of `bytes` bytes from `address` on.
+    /// Returns true if the peer may write all of `bytes` bytes from `address`.
     pub fn may_write(&self, peer: Peer, address: u64, bytes: u64) -> bool {
         self.allows(peer, |window, directions| directions.write && window.contains(address, bytes))
     }
 
-    /// Whether the peer may write configuration space and the adapter's registers. Everybody who is served may read them.
+    /// Returns true if the peer may write configuration space and the adapter's registers. Every served peer may read them.
     pub fn may_configure(&self, peer: Peer) -> bool {
         self.allows(peer, |window, directions| directions.write && window.has_configuration())
     }
 
-    /// Whether the peer may write at some address.
+    /// Returns true if the peer may write at some address.
     pub fn is_writer(&self, peer: Peer) -> bool {
         self.allows(peer, |window, directions| directions.write && window.has_addresses())
     }
 
-    /// Whether the peer may read at some address.
+    /// Returns true if the peer may read at some address.
     pub fn is_reader(&self, peer: Peer) -> bool {
         self.allows(peer, |window, directions| directions.read && window.has_addresses())
     }
@@ -338,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_named() {
+    fn error_names_the_invalid_part_of_a_rule() {
         let owned = str::to_owned;
         for (text, error) in [
             ("127.0.0.2", AllowError::Parts(owned("127.0.0.2"))),
@@ -363,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_units() {
+    fn parses_sizes_with_units() {
         for (text, bytes) in [
             ("1", Some(1)),
             ("0x10", Some(16)),
@@ -385,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_allowed_where_one_rule_allows_all_of_it() {
+    fn request_is_allowed_if_one_rule_allows_all_of_it() {
         let rules = ["10.0.0.1,0x1000+4K,r", "10.0.0.1,0x2000+4K,rw", "10.0.0.2,all,w"];
         let list = AllowList::new(rules.map(|r| r.parse().unwrap())).unwrap();
         assert_eq!(list.peer("10.0.0.3".parse().unwrap()), None);
@@ -397,7 +400,7 @@ mod tests {
             ("10.0.0.1", 0x2ffc, 4, true, true),
             ("10.0.0.1", 0x2ffc, 5, false, false),
             ("10.0.0.1", 0x3000, 1, false, false),
-            // Across two windows, though both allow it.
+            // Spans two windows. Each allows its part, but no rule allows all of it.
             ("10.0.0.1", 0x1ffc, 8, false, false),
             ("10.0.0.2", u64::MAX, 1, false, true),
         ] {
@@ -423,7 +426,7 @@ mod tests {
         }
 
         #[test]
-        fn a_window_holds_what_lies_between_its_ends(base: u64, size in 1..=u64::MAX, at: u64, bytes in 1..=4096_u64) {
+        fn window_contains_only_ranges_between_its_ends(base: u64, size in 1..=u64::MAX, at: u64, bytes in 1..=4096_u64) {
             let base = base.min(u64::MAX - (size - 1));
             let window = Window::Range { base, size };
             let inside = at >= base

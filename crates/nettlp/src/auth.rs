@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Authenticated sessions: a pre-shared key, and what it seals. Off unless both ends are given the same key.
+//! Authenticated sessions: a pre-shared key, and the sealing of datagrams with it. Off unless both ends are given the
+//! same key.
 //!
-//! The handshake is Noise NNpsk0 with Curve25519, ChaCha20-Poly1305 and BLAKE2s (Noise Protocol Framework, revision 34):
-//! its two messages travel in Hello and HelloAck, whose other fields are bound to it. So every session has keys of its
-//! own, which later loss of the pre-shared key does not disclose. After it every datagram is sealed behind its six bytes
-//! of number, and the number is the nonce: whatever is altered, moved to another number, or taken from another session
-//! does not open. The streams refuse numbers that have been there before, so that nothing replayed has any effect.
+//! The handshake is Noise NNpsk0 with Curve25519, ChaCha20-Poly1305 and BLAKE2s (Noise Protocol Framework, revision 34).
+//! Its two messages travel in Hello and HelloAck, and the other fields of these are bound to it. So every session has its
+//! own keys, and a later loss of the pre-shared key does not disclose them. After the handshake every datagram is sealed.
+//! Its six-byte number stays in the clear and is the nonce. A datagram that was altered, moved to another number, or
+//! taken from another session does not open. Streams reject numbers that they have already received, so a replayed
+//! datagram has no effect.
 //!
-//! Never: falls back to less than was asked for, writes a key to a log, compares secrets in time that depends on them
-//! (the library does not).
+//! Never falls back to a weaker mode than requested, never logs a key, and never compares secrets in time that depends on
+//! them (the library does not either).
 
 use snow::{Builder, HandshakeState, StatelessTransportState};
 use std::io::Read;
 use std::path::Path;
 use std::{fmt, fs, io};
 
-/// Bytes that sealing adds.
+/// Bytes that sealing adds to a datagram.
 pub const SEAL_BYTES: usize = 16;
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
 
-/// Bytes of a key's file that are read: a key, and room for white space.
+/// Maximum number of bytes read from a key file: a key, and room for white space.
 const MAX_FILE_BYTES: u64 = 1024;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
-/// Bytes of either message of the handshake: an ephemeral key, and the seal of an empty payload.
+/// Bytes of each handshake message: an ephemeral key, and the seal of an empty payload.
 const MESSAGE_BYTES: usize = 32 + SEAL_BYTES;
 
 /// A pre-shared key.
@@ -37,32 +39,32 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Why there is no key.
+/// Reason why no key could be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
     #[error("key file {path}: {source}")]
     File {
-        /// Which.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Error of the file system.
         source: io::Error,
     },
-    /// What is there is no key.
-    #[error("a key is 64 hexadecimal digits (`openssl rand -hex 32` makes one); {0}")]
+    /// The content is not a key.
+    #[error("invalid key: {0}; expected 64 hexadecimal digits (`openssl rand -hex 32` makes one)")]
     Format(String),
 }
 
 impl Key {
-    /// A key of these bytes.
+    /// Creates a key from these bytes.
     pub const fn new(bytes: [u8; KEY_BYTES]) -> Key {
         Key(bytes)
     }
 
-    /// Reads a key from a file of 64 hexadecimal digits; white space around them does not matter.
+    /// Reads a key from a file of 64 hexadecimal digits. White space around them is ignored.
     ///
     /// # Errors
-    /// Where the file cannot be read, or holds something else.
+    /// If the file cannot be read, or its content is not a key.
     pub fn from_file(path: &Path) -> Result<Key, KeyError> {
         let mut text = String::new();
         fs::File::open(path)
@@ -74,20 +76,23 @@ impl Key {
         })
     }
 
-    /// Reads a key of 64 hexadecimal digits. Errors never repeat what was there.
+    /// Parses a key of 64 hexadecimal digits. Errors never repeat the text.
     ///
     /// # Errors
-    /// Where it is something else.
+    /// If the text is anything else.
     pub fn from_hex(text: &str) -> Result<Key, KeyError> {
         let digits = text.trim().as_bytes();
         if digits.len() != 2 * KEY_BYTES {
-            return Err(KeyError::Format(format!("there are {} characters", digits.len())));
+            return Err(KeyError::Format(format!("it has {} characters", digits.len())));
         }
         let mut key = [0; KEY_BYTES];
         for (index, (byte, pair)) in key.iter_mut().zip(digits.chunks_exact(2)).enumerate() {
             let digit = |d: u8| char::from(d).to_digit(16);
             let (Some(high), Some(low)) = (digit(pair[0]), digit(pair[1])) else {
-                return Err(KeyError::Format(format!("character {} or the next is no digit", 2 * index + 1)));
+                return Err(KeyError::Format(format!(
+                    "character {} or the next is not a digit",
+                    2 * index + 1
+                )));
             };
             *byte = (high << 4 | low) as u8;
         }
@@ -99,7 +104,7 @@ impl Key {
     }
 }
 
-/// The client's side of a handshake that has begun.
+/// Client side of a handshake.
 #[derive(Debug)]
 pub struct Handshake {
     state: HandshakeState,
@@ -107,19 +112,19 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// Begins one; `prologue` is what both ends must see alike. `None` only where the system has no randomness.
+    /// Begins a handshake. Both ends must use the same `prologue`. Returns `None` only if the system has no randomness.
     pub fn begin(key: &Key, prologue: &[u8]) -> Option<Handshake> {
         let mut state = key.builder(prologue).ok()?.build_initiator().ok()?;
         let message = write(&mut state)?;
         Some(Handshake { state, message })
     }
 
-    /// The first message, to be sent in a Hello.
+    /// Returns the first message, to be sent in a Hello.
     pub fn message(&self) -> &[u8] {
         &self.message
     }
 
-    /// Reads the answer; `None` where it is not from one with the same key. The handshake cannot go on then.
+    /// Reads the answer. Returns `None` if the peer does not have the same key; the handshake then cannot continue.
     #[must_use]
     pub fn finish(mut self, answer: &[u8]) -> Option<Seal> {
         self.state.read_message(answer, &mut [0; MESSAGE_BYTES]).ok()?;
@@ -127,15 +132,15 @@ impl Handshake {
     }
 }
 
-/// Answers the first message of a handshake with the second, and the keys; `None` where the message is not from one with
-/// the same key and prologue.
+/// Answers the first message of a handshake: returns the second message and the keys. Returns `None` if the sender does
+/// not have the same key and prologue.
 pub fn answer(key: &Key, prologue: &[u8], message: &[u8]) -> Option<(Vec<u8>, Seal)> {
     let mut state = key.builder(prologue).ok()?.build_responder().ok()?;
     state.read_message(message, &mut [0; MESSAGE_BYTES]).ok()?;
     Some((write(&mut state)?, Seal::of(state)?))
 }
 
-/// The next message of a handshake.
+/// Writes the next message of a handshake.
 fn write(state: &mut HandshakeState) -> Option<Vec<u8>> {
     let mut message = vec![0; MESSAGE_BYTES];
     let len = state.write_message(&[], &mut message).ok()?;
@@ -143,7 +148,7 @@ fn write(state: &mut HandshakeState) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// The keys of a session, one for each direction.
+/// The keys of a session, one per direction.
 #[derive(Debug)]
 pub struct Seal(StatelessTransportState);
 
@@ -152,17 +157,19 @@ impl Seal {
         state.into_stateless_transport_mode().ok().map(Seal)
     }
 
-    /// Seals `plain` into `out`, which is [`SEAL_BYTES`] longer. A number must never be used for two texts.
+    /// Seals `plain` into `out`, which is [`SEAL_BYTES`] longer. Never use a number for two texts.
     ///
     /// # Panics
-    /// Where `out` has another length.
+    /// If `out` has another length.
     pub fn seal(&self, number: u64, plain: &[u8], out: &mut [u8]) {
-        assert_eq!(out.len(), plain.len() + SEAL_BYTES, "the room that sealing needs");
-        self.0.write_message(number, plain, out).expect("a number below 2^48, and room, are all it asks for");
+        assert_eq!(out.len(), plain.len() + SEAL_BYTES, "sealing adds SEAL_BYTES");
+        self.0
+            .write_message(number, plain, out)
+            .expect("sealing needs only a number below 2^48 and room in `out`");
     }
 
-    /// Opens `sealed` into `out`; gives the length of what was in it, or `None` where it was not sealed by the peer under
-    /// this number.
+    /// Opens `sealed` into `out`, and returns the length of the plain text. Returns `None` if the peer did not seal it
+    /// under this number.
     pub fn open(&self, number: u64, sealed: &[u8], out: &mut [u8]) -> Option<usize> {
         if sealed.len() < SEAL_BYTES || out.len() < sealed.len() - SEAL_BYTES {
             return None;
@@ -184,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_seals_the_other_opens_and_nobody_else() {
+    fn only_the_peer_opens_a_sealed_datagram() {
         let (client, server) = pair();
         let (other, _) = pair();
         let (mut sealed, mut out) = ([0; 20], [0; 64]);
@@ -197,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn another_key_or_prologue_does_not_begin() {
+    fn handshake_fails_with_another_key_or_prologue() {
         let client = Handshake::begin(&Key::new([7; 32]), b"p").unwrap();
         assert!(answer(&Key::new([8; 32]), b"p", client.message()).is_none());
         assert!(answer(&Key::new([7; 32]), b"q", client.message()).is_none());
@@ -207,16 +214,16 @@ mod tests {
     }
 
     #[test]
-    fn a_key_file_is_64_hexadecimal_digits() {
+    fn key_file_must_hold_64_hexadecimal_digits() {
         let digits = "00ff".repeat(16);
         assert_eq!(
             Key::from_hex(&format!(" {digits}\n")).unwrap(),
             Key::new([[0, 0xff]; 16].concat().try_into().unwrap())
         );
         for (text, says) in [
-            ("", "there are 0 characters"),
-            (&digits[1..], "there are 63 characters"),
-            (&digits.replacen("ff", "fx", 1), "character 3 or the next is no digit"),
+            ("", "it has 0 characters"),
+            (&digits[1..], "it has 63 characters"),
+            (&digits.replacen("ff", "fx", 1), "character 3 or the next is not a digit"),
         ] {
             let error = Key::from_hex(text).unwrap_err().to_string();
             assert!(error.ends_with(says), "{error}");
@@ -227,7 +234,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn no_alteration_opens(text in proptest::collection::vec(any::<u8>(), 0..40), at in 0usize..56, flip in 1u8..) {
+        fn altered_datagram_does_not_open(text in proptest::collection::vec(any::<u8>(), 0..40), at in 0usize..56, flip in 1u8..) {
             let (client, server) = pair();
             let mut sealed = vec![0; text.len() + SEAL_BYTES];
             client.seal(1, &text, &mut sealed);

@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What carries whole TLPs between two peers. Never looks into a TLP beyond what names its port.
+//! A carrier exchanges complete TLPs between two peers. It reads only the parts of a TLP that select its port.
 
 use capture::encap::Origin;
 use std::io;
 use tlp::message::VENDOR_DEFINED_TYPE_1;
 use tlp::{Bdf, Body, Duration, Message, MessageRouting, Repr, Tag};
 
-/// A TLP that has arrived, without its NetTLP header.
+/// A received TLP, without its NetTLP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival<'a> {
-    /// Who issued the request that it is or answers, as far as its port says; in a session always said.
+    /// Issuer of the request: the TLP itself, or the request that it answers. Taken from its port as far as possible; always known
+    /// in a session.
     pub origin: Origin,
-    /// Header and payload, big endian, as on a PCI Express link, with neither ECRC nor LCRC. Not checked yet.
+    /// Header and payload, big endian, as on a PCI Express link, without ECRC and LCRC. Not checked yet.
     pub tlp: &'a [u8],
-    /// Sequence number of its NetTLP header: the adapter's own count, 0 from upstream's software.
+    /// Sequence number in its NetTLP header: the adapter's own count; 0 from upstream's software.
     pub sequence: u16,
-    /// Timestamp of its NetTLP header, ticks of 6.4 ns; 0 from software.
+    /// Timestamp in its NetTLP header, in ticks of 6.4 ns; 0 from software.
     pub timestamp: u32,
 }
 
 /// How long [`Carrier::receive`] may wait for the first TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// Not at all.
+    /// Does not wait.
     Never,
-    /// Asleep, at most so long.
+    /// Sleeps, at most this long.
     AtMost(Duration),
-    /// Asking again and again, at most so long: the least latency for a whole core.
+    /// Polls without sleeping, at most this long: the lowest latency, but uses a whole core.
     Busy(Duration),
 }
 
 impl Wait {
-    /// The most that it may last.
+    /// Returns the longest possible wait.
     #[must_use]
     pub const fn longest(self) -> Duration {
         match self {
@@ -41,43 +42,43 @@ impl Wait {
     }
 }
 
-/// Why a TLP was not taken to be sent.
+/// Reason why a TLP could not be queued for sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SendError {
-    /// No room: credits or the send queue are used up. Flush, receive, and try again.
+    /// No room: no credits, or the send queue is full. Flush, receive, and try again.
     #[error("no room to send: flush and receive first")]
     NoRoom,
     /// Larger than a datagram of this carrier may be.
-    #[error("a TLP of {bytes} bytes, at most {most} travel in a datagram here")]
+    #[error("a TLP of {bytes} bytes does not fit in a datagram; expected at most {most} bytes")]
     TooLong {
-        /// Its bytes.
+        /// Size of the TLP in bytes.
         bytes: usize,
-        /// Most that are legal.
+        /// Maximum size in bytes.
         most: usize,
     },
     /// The carrier has no port for this tag.
-    #[error("tag {0:#x} has no port here")]
+    #[error("this connection has no port for tag {0:#x}")]
     Tag(u16),
 }
 
-/// Two peers' way of exchanging TLPs, seen from one of them.
+/// Connection between two peers for TLPs, seen from one of them.
 ///
-/// Sent TLPs may wait for [`flush`](Self::flush), so that batches form.
+/// Sent TLPs may wait for [`flush`](Self::flush), so that they are sent in batches.
 pub trait Carrier {
-    /// Whether every TLP arrives, once, and those of one direction in order. Where not, datagrams may be lost, doubled and
-    /// overtake each other.
+    /// Returns true if every TLP arrives exactly once, and TLPs of one direction arrive in order. If false, datagrams may be lost,
+    /// duplicated and reordered.
     fn is_reliable(&self) -> bool;
 
-    /// The tags that device-issued requests may have here: those with a port of their own, or all.
+    /// Returns the tags that device-issued requests may use: those with their own port, or all.
     fn tags(&self) -> std::ops::RangeInclusive<u16>;
 
-    /// TLPs that [`send`](Self::send) takes now.
+    /// Returns how many TLPs [`send`](Self::send) accepts now.
     fn room(&self) -> usize;
 
-    /// Puts a TLP of `len` bytes, which `fill` writes, in line to be sent. `origin` and `tag` name its port.
+    /// Queues a TLP of `len` bytes, which `fill` writes. `origin` and `tag` select its port.
     ///
     /// # Errors
-    /// Where there is no room, no port, or the TLP is too long; `fill` is not called then.
+    /// If there is no room, no port, or the TLP is too long. `fill` is not called then.
     fn send(
         &mut self,
         origin: Origin,
@@ -86,26 +87,27 @@ pub trait Carrier {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), SendError>;
 
-    /// Hands what waits to the network, as far as it takes it.
+    /// Sends queued TLPs, as many as the network accepts.
     ///
     /// # Errors
-    /// Those of the sockets. `ConnectionRefused`: nobody is there.
+    /// Errors of the sockets. `ConnectionRefused`: no program listens at the peer.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// Gives what has arrived to `take`, and says how many TLPs that were: one batch, not all there is. Does what timers ask
-    /// for on the way. Ends with none as soon as there is [`room`](Self::room) again where there was none.
+    /// Passes one batch of received TLPs to `take`, and returns their number. More TLPs may be waiting. Also runs expired timers.
+    /// If there was no [`room`](Self::room), returns with 0 as soon as there is.
     ///
     /// # Errors
-    /// Those of the sockets. `ConnectionRefused`: nobody is there. `ConnectionReset`: the peer has forgotten or ended this
-    /// session. `TimedOut`: the session's peer has been silent for too long.
+    /// Errors of the sockets. `ConnectionRefused`: no program listens at the peer. `ConnectionReset`: the peer has lost or ended
+    /// this session. `TimedOut`: the peer of the session has been silent for too long.
     fn receive(&mut self, wait: Wait, take: impl FnMut(Arrival<'_>)) -> io::Result<usize>;
 
-    /// Whether no TLP waits to be sent or, in a session, to be acknowledged.
+    /// Returns true if no TLP waits to be sent or, in a session, to be acknowledged.
     fn is_idle(&self) -> bool;
 }
 
-/// What device software says first in a session: a Vendor_Defined message of Type 1, which whoever does not know it drops
-/// (`PCIe 5.0 §2.2.8.6`). By it the adapter learns which session serves its host's requests, before there is one.
+/// Returns the first TLP that device software sends in a session: a Vendor_Defined message of Type 1. A receiver that does not
+/// know it discards it (`PCIe 5.0 §2.2.8.6`). It tells the adapter which session serves its host's requests, before there is a
+/// request.
 pub const fn announcement(id: Bdf) -> Repr {
     Repr::new(Body::Message(Message {
         routing: MessageRouting::ToRootComplex,
@@ -117,10 +119,10 @@ pub const fn announcement(id: Bdf) -> Repr {
     }))
 }
 
-/// Tells the adapter that this session serves its host's requests. Ports say so by themselves: nothing is sent there.
+/// Tells the adapter that this session serves its host's requests. Over ports nothing is sent: a port identifies the device.
 ///
 /// # Errors
-/// Where there is no room.
+/// If there is no room.
 pub fn announce(carrier: &mut impl Carrier, id: Bdf) -> Result<(), SendError> {
     if !carrier.is_reliable() {
         return Ok(());
@@ -129,7 +131,7 @@ pub fn announce(carrier: &mut impl Carrier, id: Bdf) -> Result<(), SendError> {
     carrier.send(Origin::Device, Tag::default(), repr.header_len(), |bytes| _ = repr.emit(bytes))
 }
 
-/// Whether it is an [`announcement`], of whichever device.
+/// Returns true if it is an [`announcement`] of any device.
 pub(crate) fn is_announcement(repr: &Repr) -> bool {
     matches!(&repr.body, Body::Message(message) if message.code == VENDOR_DEFINED_TYPE_1 && message.header == [0; 8])
 }

@@ -9,22 +9,22 @@
 //!             └─ session: one port, sequence, Ack, credits ─────  streams
 //! ```
 //!
-//! - [`carrier`]: what carries whole TLPs between two peers, whichever way.
+//! - [`carrier`]: exchange of whole TLPs between two peers, over ports or a session.
 //! - [`net`]: sockets and the wall clock.
 //! - [`stream`]: riser sessions: reliable, ordered, with credits; [`auth`] seals them.
-//! - [`wire`]: what NetTLP sends beside TLPs.
-//! - [`adapter`]: the other end: many peers, with memory or a lab behind it.
-//! - [`allow`]: whom the adapter serves, where, and which way.
+//! - [`wire`]: formats that NetTLP sends in addition to TLPs.
+//! - [`adapter`]: the other end: many peers; its backend is memory or a lab.
+//! - [`allow`]: which peers the adapter serves, at which addresses, in which direction.
 //! - [`completer`]: answers memory requests from memory.
-//! - [`client`]: a requester on a carrier, with a clock: blocking, in turns, or with futures.
+//! - [`client`]: a requester on a carrier, with a clock: blocking, one turn at a time, or with futures.
 //! - [`psmem`]: pseudo memory, which answers a host's MMIO.
 //! - [`requester`]: memory reads and writes over many tags: LibTLP without its sockets.
-//! - [`device_host`]: a riser `Device` as device software, behind an endpoint of its own; [`snic`], the simple NIC so.
-//! - [`tools`]: the loops of the commands, with sockets, threads and the clock.
+//! - [`device_host`]: runs a riser `Device` as device software, with its own endpoint; [`snic`] is the simple NIC built on it.
+//! - [`tools`]: main loops of the commands, with sockets, threads and the clock.
 //!
 //! The state machines take time as an argument and bytes as slices. Only `net` opens sockets; only `net` and `tools` read clocks. The
-//! crate never listens where it was not told to, never trusts a length that it was sent, never panics on a datagram,
-//! and knows no fabric: `worlds` joins the two.
+//! crate listens only on addresses that it is given. It never trusts a received length and never panics on a datagram. It does not
+//! depend on the fabric: `worlds` joins the two.
 
 pub mod adapter;
 pub mod allow;

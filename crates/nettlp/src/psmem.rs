@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Pseudo memory: the device software's end of a host's MMIO. Answers what the host reads and writes in a window of its
-//! address space, as upstream's `psmem` does.
+//! Pseudo memory: the device software's end of a host's MMIO. Answers the host's reads and writes in a window of its address space,
+//! like upstream's `psmem`.
 //!
 //! ```text
 //!   host ── MRd, MWr ──▶ carrier ──▶ handle: writes are done, requests that want an answer wait
 //!        ◀── CplD, Cpl ── carrier ◀── answer: as many as the carrier has room for
 //! ```
 //!
-//! Sans-IO but for [`serve`], which drives it over a [`Carrier`]. Never sleeps between requests, never answers a TLP that it
-//! did not get, and allocates only while its queue grows.
+//! Sans-IO except for [`serve`], which runs it over a [`Carrier`]. Never sleeps between requests, and allocates only while its queue
+//! grows.
 
 use crate::carrier::{Arrival, Carrier, Wait, announce};
 use crate::completer::{
@@ -24,21 +24,21 @@ use tlp::rules::reasons::unrouted;
 use tlp::rules::{Head, Refusal};
 use tlp::{Bdf, Body, Duration, MemoryOp, Mps, Rcb, Repr, RuleId, Status, Tag, Time, Violation};
 
-/// Requests that wait for room to be answered; more are dropped and counted. A session's window, and what the sockets of
-/// upstream's ports give at once, are less.
+/// Maximum number of requests that wait to be answered; further ones are dropped and counted. Larger than a session's window, and
+/// than one batch from the sockets of upstream's ports.
 pub const WAITING_MAX: usize = 1 << 16;
 
-/// How long [`serve`] waits for a request before it asks whether to go on.
+/// How long [`serve`] waits for a request before it calls `go_on`.
 const TURN: Duration = Duration::from_ms(50);
 /// How long it waits for room: for a session's credits, or a socket's buffer.
 const ROOM: Duration = Duration::from_ms(1);
 
-/// Memory that begins at the address where the host sees it.
+/// Memory that starts at the address where the host sees it.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// Its first address.
+    /// First address.
     pub base: u64,
-    /// What is there.
+    /// Content of the window.
     pub image: Arc<Image>,
 }
 
@@ -69,27 +69,27 @@ impl Memory for Window {
 }
 
 device::counters! {
-    /// What became of what arrived, beside what [`CompleterCounters`] says.
+    /// Outcomes of received TLPs, in addition to [`CompleterCounters`].
     pub struct PsmemCounters {
-        /// TLPs that arrived.
+        /// Received TLPs.
         received,
-        /// Those that were none, or malformed; dropped.
+        /// Malformed datagrams, dropped.
         malformed,
-        /// Those that were taken for what upstream's software means by them.
+        /// Malformed TLPs of upstream's software, accepted with their intended meaning.
         mended,
-        /// Those whose digest does not fit; dropped.
+        /// TLPs with a wrong digest, dropped.
         wrong_digest,
-        /// Requests dropped since too many waited, or since the carrier lost the way back.
+        /// Requests dropped because too many waited, or because the carrier lost the answer.
         unanswered,
     }
 }
 
-/// A request that wants an answer.
+/// A non-posted request that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     origin: Origin,
     repr: Repr,
-    /// Whether it is to be answered with Unsupported Request, whatever is there.
+    /// True if the answer is Unsupported Request whatever the address holds.
     refused: bool,
 }
 
@@ -103,7 +103,7 @@ pub struct Psmem<M> {
 }
 
 impl<M: Memory> Psmem<M> {
-    /// Answers as `id`, by completions of at most `mps` data, from `memory`.
+    /// Creates a memory that answers as `id` from `memory`, with completions of at most `mps` data.
     pub fn new(id: Bdf, mps: Mps, memory: M) -> Psmem<M> {
         Psmem {
             completer: Completer::new(id, mps, Rcb::ENDPOINT),
@@ -113,28 +113,28 @@ impl<M: Memory> Psmem<M> {
         }
     }
 
-    /// What arrived.
+    /// Returns the counters of received TLPs.
     pub const fn counters(&self) -> &PsmemCounters {
         &self.counters
     }
 
-    /// What was done and answered.
+    /// Returns the counters of its completer.
     pub const fn completer_counters(&self) -> &CompleterCounters {
         &self.completer.counters
     }
 
-    /// Why TLPs were refused or dropped, one of each kind.
+    /// Returns why TLPs were refused or dropped, one of each kind.
     pub fn refusals(&self) -> &[Refusal] {
         self.completer.refusals()
     }
 
-    /// Requests that [`answer`](Self::answer) has not answered yet.
+    /// Returns how many requests [`answer`](Self::answer) has not answered yet.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Takes a TLP at `now`: a write is done at once, which no read before it minds (`PCIe 5.0 §2.4.1`: posted requests pass reads),
-    /// and what wants an answer waits for [`answer`](Self::answer).
+    /// Handles a TLP at `now`. A write is done at once, even before earlier reads (`PCIe 5.0 §2.4.1`: posted requests pass reads). A
+    /// non-posted request waits for [`answer`](Self::answer).
     pub fn handle(&mut self, now: Time, arrival: &Arrival<'_>) {
         self.counters.received += 1;
         self.completer.set_time(now);
@@ -152,7 +152,7 @@ impl<M: Memory> Psmem<M> {
             return;
         }
         self.counters.mended += u64::from(incoming.is_mended);
-        // What crosses 4 KiB no host sends. A write is done as two; no completions could answer a read.
+        // No host sends a request across 4 KiB. A write is done as two; no completions could answer a read.
         if incoming.rest.is_some() && wants_answer(&incoming.repr) {
             let why = Violation::new(RuleId::Crosses4K, unrouted(&incoming.repr).found);
             self.completer.record(why, Head::new(&incoming.prefixes, &incoming.repr));
@@ -168,7 +168,7 @@ impl<M: Memory> Psmem<M> {
         if wants_answer(&repr) {
             return self.wait(Waiting { origin, repr, refused: false });
         }
-        // Posted requests need no room.
+        // Posted requests have no completions.
         let _ = self.completer.handle(&repr, data, &mut self.memory, &mut Nowhere);
     }
 
@@ -182,11 +182,11 @@ impl<M: Memory> Psmem<M> {
         }
     }
 
-    /// Answers what waits, in order, as far as the carrier has room. The caller flushes.
+    /// Answers waiting requests in order, as many as the carrier has room for. The caller flushes.
     pub fn answer(&mut self, carrier: &mut impl Carrier) {
         while let Some(Waiting { origin, repr, refused }) = self.waiting.front().copied() {
             let mut way = Way { carrier, origin, tag: repr.transaction().1, lost: false };
-            // Data does not matter: what has data and wants an answer is refused.
+            // The data is not needed: non-posted requests with data are refused.
             let done = match refused {
                 true => self.completer.refuse(&repr, Status::UnsupportedRequest, &mut way),
                 false => self.completer.handle(&repr, &[], &mut self.memory, &mut way),
@@ -200,7 +200,7 @@ impl<M: Memory> Psmem<M> {
     }
 }
 
-/// Whether a completion answers it (`PCIe 5.0 §2.2.9`).
+/// Returns true if a completion answers it (`PCIe 5.0 §2.2.9`).
 fn wants_answer(repr: &Repr) -> bool {
     match &repr.body {
         Body::Memory(m) => m.op != MemoryOp::Write,
@@ -209,7 +209,7 @@ fn wants_answer(repr: &Repr) -> bool {
     }
 }
 
-/// Where nothing is answered.
+/// Output for posted requests, which have no completions.
 struct Nowhere;
 
 impl Completions for Nowhere {
@@ -220,7 +220,7 @@ impl Completions for Nowhere {
     fn send(&mut self, _: usize, _: &mut dyn FnMut(&mut [u8])) {}
 }
 
-/// The way back of one request: origin and tag of it name the port.
+/// Output for the completions of one request. Its origin and tag select the port.
 struct Way<'a, C> {
     carrier: &'a mut C,
     origin: Origin,
@@ -238,20 +238,20 @@ impl<C: Carrier> Completions for Way<'_, C> {
     }
 }
 
-/// Answers what comes over `carrier` until `go_on` says no; it is asked after each turn, at least every 50 ms. With `busy`,
-/// asks the sockets again and again instead of sleeping. Blocks until then.
+/// Answers requests from `carrier` until `go_on` returns false. It is called after each turn, at least every 50 ms. With `busy`,
+/// polls the sockets instead of sleeping. Blocks until then.
 ///
-/// An absent peer is no error where the carrier is not reliable: it may come.
+/// An absent peer is no error if the carrier is not reliable: it may start later.
 ///
 /// # Errors
-/// Those of the sockets; in a session also where the peer has gone.
+/// Errors of the sockets. In a session, also if the peer is gone.
 pub fn serve<M: Memory>(
     carrier: &mut impl Carrier,
     psmem: &mut Psmem<M>,
     busy: bool,
     mut go_on: impl FnMut(&Psmem<M>) -> bool,
 ) -> io::Result<()> {
-    // A new session has room for it.
+    // A new session has room for the announcement.
     let _ = announce(carrier, psmem.completer.id);
     let flushed = carrier.flush();
     tolerate(carrier, flushed)?;
@@ -272,7 +272,7 @@ pub fn serve<M: Memory>(
     Ok(())
 }
 
-/// Upstream's ports have no peer until one comes.
+/// Ignores the absence of a peer on upstream's ports, and interrupted calls.
 fn tolerate(carrier: &impl Carrier, result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && !carrier.is_reliable() => Ok(()),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The simple NIC (NSDI'20, section 6.2) as device software: frames of a wire on one side, a remote adapter's host on the
-//! other. Sans-IO: whoever has a tap interface, or another wire, carries the frames. A doorbell sends the descriptor that it
-//! names, since the ring of NetTLP's driver has one.
+//! other. Sans-IO: the caller carries the frames, for example through a tap interface. A doorbell sends the descriptor whose
+//! index it holds, because the ring of NetTLP's driver has only one.
 
 use crate::carrier::Carrier;
 use crate::device_host::{DeviceHost, DeviceHostError, Place, Settings};
@@ -13,42 +13,42 @@ use plug::Shared;
 use thiserror::Error;
 use tlp::PayloadPool;
 
-/// The BAR with the registers, as NetTLP has it.
+/// The BAR with the registers, as in NetTLP.
 const BAR: u8 = 4;
 
-/// Why there is no such NIC.
+/// Reason why the NIC could not be created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SnicError {
-    /// It cannot stand there.
+    /// It cannot be placed there.
     #[error(transparent)]
     Host(#[from] DeviceHostError),
-    /// Its configuration space.
+    /// Error of its configuration space.
     #[error(transparent)]
     Config(#[from] config::BuildError),
 }
 
-/// The NIC on a carrier.
+/// The NIC, connected to a carrier.
 pub struct Snic<C> {
-    /// What carries its TLPs; to be advanced behind every frame from the wire, too.
+    /// Host of the device, which sends and receives its TLPs. Also advance it after every frame from the wire.
     pub host: DeviceHost<C>,
-    /// Where frames from the wire come, and those for it go.
+    /// Frames to and from the wire.
     pub cable: Cable,
     counters: Shared<Counters>,
 }
 
 impl<C: Carrier> Snic<C> {
-    /// The NIC at `place`, over `carrier`, between machines.
+    /// Creates the NIC at `place` over `carrier`, with the rest times of a network between machines.
     ///
     /// # Errors
-    /// Where it cannot stand there.
+    /// If it cannot be placed there.
     pub fn new(carrier: C, place: &Place) -> Result<Snic<C>, SnicError> {
         Snic::with_rest(carrier, place, Rest::NETWORK)
     }
 
-    /// The same, whose tags rest so long where datagrams may be lost.
+    /// Creates the NIC with the given rest times, which are used if datagrams can be lost.
     ///
     /// # Errors
-    /// Where it cannot stand there.
+    /// If it cannot be placed there.
     pub fn with_rest(carrier: C, place: &Place, rest: Rest) -> Result<Snic<C>, SnicError> {
         let (pool, counters) = (PayloadPool::new(), Shared::default());
         let (cable, pcie, doorbell) = (Cable::default(), PcieLayout::default(), TxDoorbell::Names);
@@ -60,7 +60,7 @@ impl<C: Carrier> Snic<C> {
         Ok(Snic { host, cable, counters })
     }
 
-    /// What the NIC has counted.
+    /// Returns the counters of the NIC.
     pub fn counters(&self) -> Counters {
         *self.counters.get()
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! State of one run of a lab, by type. Never outlives the run, and is never shared by two.
+//! State of one run of a lab, by type. Each run has its own.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 
-/// Values of one run, at most one of each type. The caller of a run puts in what models find when they are plugged in; models
-/// also share values with each other in it.
+/// Values of one run, at most one of each type. The caller of a run adds values that models read when they are plugged in.
+/// Models also share values with each other through it.
 #[derive(Default)]
 pub struct RunContext(BTreeMap<TypeId, Box<dyn Any>>);
 
@@ -20,7 +20,7 @@ impl RunContext {
         self.0.get(&TypeId::of::<T>())?.downcast_ref()
     }
 
-    /// Returns the value of type `T`, and adds the default value first if none is there.
+    /// Returns the value of type `T`. Adds the default value first, if necessary.
     pub fn get_or_default<T: Default + 'static>(&mut self) -> &mut T {
         let any = self.0.entry(TypeId::of::<T>()).or_insert_with(|| Box::new(T::default()));
         any.downcast_mut().expect("the key is the type of the value")

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be plugged into a lab: a [`Model`] is a table of settings from which a device, its driver and its report
-//! are made. A lab is given the [`Models`] that it may name.
+//! Interface between a lab and its device models. A [`Model`] is a table of settings from which a device, its driver and its report are
+//! built. A lab may use the models in its [`Models`].
 //!
-//! - [`Model`]: the trait of a model, [`Models`]: the table of those available;
-//! - [`plugged`]: what a model makes: the device at the end of the link, and what the host does for it;
-//! - [`site`]: the slot that it is plugged into; [`RunContext`]: the state of the run that it is plugged in for;
-//! - [`place`]: where the outside joins it, if it does;
-//! - [`report`]: what it reports besides its packets;
-//! - [`registers`]: the names of its registers;
-//! - [`transfers`]: the transfers that it offers to be measured;
-//! - [`profile`]: what hosts and devices cost, each figure with its source;
-//! - [`values`]: types of settings that many models have;
-//! - [`file`](mod@file): TOML files as types, with what is legal said once.
+//! - [`Model`]: the trait of a model; [`Models`]: the table of available models.
+//! - [`plugged`]: the result of a model: the device at the end of the link, and the host's work for it.
+//! - [`site`]: the slot that the model is plugged into; [`RunContext`]: the state of its run.
+//! - [`place`]: the place where an outside program joins the device, if any.
+//! - [`report`]: the device's report in addition to its packets.
+//! - [`registers`]: names of the device's registers.
+//! - [`transfers`]: transfers that the model offers for measurements.
+//! - [`profile`]: latencies and rates of hosts and devices, each figure with its source.
+//! - [`values`]: types of settings that many models share.
+//! - [`file`](mod@file): TOML files as types, whose legal values are defined once.
 //!
-//! This crate never knows a model, and never runs one.
+//! This crate never contains or runs a model.
 
 mod context;
 pub mod file;
@@ -39,6 +39,6 @@ pub use shared::Shared;
 pub use site::Site;
 pub use values::{FunctionId, MemoryKind};
 
-/// Vendor ID of riser's own devices and bridges. The PCI-SIG has not assigned it to anyone, as far as known, nor to riser: use it in labs,
-/// never in silicon.
+/// Vendor ID of riser's own devices and bridges. As far as known, the PCI-SIG has not assigned it to any company, riser included. Use it
+/// only in labs, not in silicon.
 pub const VENDOR: u16 = 0x7269;

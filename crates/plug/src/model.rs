@@ -19,42 +19,44 @@ use std::sync::Arc;
 use thiserror::Error;
 use tlp::Duration;
 
-/// A model: its settings, which are a table in the slot that names it.
+/// A model, whose settings are a table in the slot that names it.
 ///
-/// The type says once what is legal: [`schemars`] attributes are the limits, comments the reference. Readers of files
-/// check them at the place of each key, [`check`](Self::check) does so for settings made by code.
+/// The type defines its legal values once: [`schemars`] attributes are the limits, and comments are the reference.
+/// Readers of files check the limits at the place of each key; [`check`](Self::check) does so for settings made in
+/// code.
 pub trait Model:
     Clone + fmt::Debug + Send + Sync + Serialize + DeserializeOwned + JsonSchema + 'static
 {
-    /// Its name in labs, and that of its table in a slot: small letters, digits and hyphens.
+    /// Name of the model in labs and of its table in a slot: small letters, digits and hyphens.
     const NAME: &'static str;
 
-    /// The names of the registers of its functions, which `riser trace` and `riser lspci` show.
+    /// Names of its functions' registers, which `riser trace` and `riser lspci` show.
     const REGISTERS: &'static [FunctionRegisters] = &[];
 
-    /// The tests that [`offer`](Self::offer) accepts; none where it offers no transfers.
+    /// The tests that [`offer`](Self::offer) accepts; empty if it offers no transfers.
     const TESTS: &'static [Test] = &[];
 
-    /// The model, set to the transfers of `workload`. It fills the [`Transfers`](crate::transfers::Transfers) that it
-    /// is [measuring](Plugged::measuring) until they are done, and keeps up the load until then.
+    /// Returns the model configured for the transfers of `workload`. The model fills the
+    /// [`Transfers`](crate::transfers::Transfers) that it is [measuring](Plugged::measuring) until they are done, and
+    /// keeps up the load until then.
     ///
     /// # Errors
-    /// What of that it cannot do, and what it can. Nothing that is asked for is left out silently.
+    /// The first part of the workload that the model cannot do, and the legal values. No part is silently ignored.
     fn offer(workload: &Workload, folder: &Folder) -> Result<Offer, Fault> {
         let _ = (workload, folder);
         Err(Fault::from(format!("model `{}` offers no transfers", Self::NAME)))
     }
 
-    /// What the lab has to know before the model is plugged in.
+    /// Returns the model's requirements on the lab, before it is plugged in.
     fn needs(&self) -> Needs {
         Needs::default()
     }
 
-    /// Makes the device, its driver and its report from settings that have been checked. Called more than once: to
-    /// find errors, and to run.
+    /// Creates the device, its driver and its report from checked settings. Called more than once: to find errors,
+    /// and to run.
     ///
     /// # Errors
-    /// The settings that cannot be had at this site, and why.
+    /// The settings that are impossible at this site, with the reason.
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault>;
 
     /// Checks relations between settings, which the limits of single settings do not express.
@@ -68,25 +70,25 @@ pub trait Model:
     /// Checks the limits of each setting, then the relations between them.
     ///
     /// # Errors
-    /// The first setting that is not legal.
+    /// The first illegal setting.
     fn check(&self) -> Result<(), Fault> {
         let value = serde_json::to_value(self).map_err(|e| Fault::from(e.to_string()))?;
         Schema::shared::<Self>().check(&value).into_iter().next().map_or_else(|| self.check_together(), Err)
     }
 }
 
-/// What the lab has to know of a device's settings.
+/// Requirements of a device on its lab.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
-    /// Virtual functions that the host is to enable.
+    /// Number of virtual functions that the host enables.
     pub virtual_functions: u16,
-    /// A BAR that is to be at a certain address.
+    /// A BAR that must be at a certain address.
     pub fixed_bar: Option<FixedBar>,
-    /// Bytes of the longest deferrable write that it sends.
+    /// Bytes of the longest deferrable write that the device sends.
     pub deferrable_write_bytes: Option<u32>,
-    /// Host memory that its driver will ask for.
+    /// Host memory that the device's driver will allocate.
     pub window: Option<Window>,
-    /// The least time for which the host is to wait for completions.
+    /// Minimum time that the host must wait for completions.
     pub host_patience: Duration,
 }
 
@@ -95,9 +97,9 @@ pub struct Needs {
 pub struct FixedBar {
     /// The BAR, 0 to 5.
     pub bar: u8,
-    /// Its address, a multiple of its size.
+    /// Address, a multiple of the size.
     pub address: u64,
-    /// Its bytes, a power of two.
+    /// Size in bytes, a power of two.
     pub size_bytes: u64,
 }
 
@@ -112,18 +114,19 @@ pub struct Window {
     pub alignment: u64,
 }
 
-/// Why a model cannot be made as its settings say.
+/// Error: a model cannot be created from its settings.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{message}")]
 pub struct Fault {
-    /// The key at fault, from the table of settings on; an index stands for an element of a list. Empty where no single key is.
+    /// The wrong key, as a path in the table of settings; an index selects an element of a list. Empty if no single
+    /// key is wrong.
     pub key: Vec<String>,
-    /// What is wrong, and what is legal.
+    /// The illegal value, and the legal ones.
     pub message: String,
 }
 
 impl Fault {
-    /// A fault of `key`, keys with dots between and indexes for elements of lists.
+    /// Returns an error of `key`, a path of keys and list indexes separated by dots.
     pub fn at(key: &str, message: impl Into<String>) -> Fault {
         Fault { key: key.split('.').map(str::to_owned).collect(), message: message.into() }
     }
@@ -141,7 +144,7 @@ impl From<BuildError> for Fault {
     }
 }
 
-/// A model of any type, with its settings. Clones are the same plan.
+/// A model of any type, with its settings. Clones share the plan.
 #[derive(Clone, Debug)]
 pub struct Plan(Arc<dyn AnyPlan>);
 
@@ -172,12 +175,12 @@ impl<M: Model> AnyPlan for M {
 }
 
 impl Plan {
-    /// The plan of a model with these settings.
+    /// Returns the plan of a model with these settings.
     pub fn new(settings: impl Model) -> Plan {
         Plan(Arc::new(settings))
     }
 
-    /// The model's name.
+    /// Returns the model's name.
     pub fn name(&self) -> &'static str {
         self.0.name()
     }
@@ -187,50 +190,50 @@ impl Plan {
         self.0.needs()
     }
 
-    /// Checks the settings, then [`Model::plug`].
+    /// Checks the settings, then calls [`Model::plug`].
     ///
     /// # Errors
-    /// Those of both.
+    /// Errors of both steps.
     pub fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         self.0.plug(site)
     }
 
-    /// The settings, if the model is `M`.
+    /// Returns the settings, if the model is `M`.
     pub fn settings<M: Model>(&self) -> Option<&M> {
         self.0.as_any().downcast_ref()
     }
 }
 
-/// Why a table of models cannot be made.
+/// Reason why a model cannot be added to a table.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ModelError {
     /// Two models have this name.
     #[error("a second model named `{0}`: names are unique")]
     Second(&'static str),
-    /// No lab could use this name.
+    /// The name is illegal.
     #[error(
-        "model named `{0}`: legal are small letters, digits and hyphens, a letter first, and no key of a slot"
+        "model named `{0}`, expected small letters, digits and hyphens, a letter first, but not a key of a slot"
     )]
     Name(&'static str),
-    /// Registers of a model cannot be told apart.
+    /// Registers of a model overlap or are out of order.
     #[error(
-        "model `{model}`, register `{register}`: legal are registers of BAR 0 to 5 with at least a byte, in rising order, none in \
-         another"
+        "model `{model}`, register `{register}`, expected non-empty registers of BAR 0 to 5 in rising order, without \
+         overlap"
     )]
     Register {
-        /// The model.
+        /// Name of the model.
         model: &'static str,
-        /// Its first register that is not legal.
+        /// Its first illegal register.
         register: &'static str,
     },
-    /// Two models have the same IDs and different registers: a capture could be of either.
+    /// Two models give registers of the same IDs different names, so that a capture would be ambiguous.
     #[error(
-        "model `{model}` names registers of {vendor:04x}:{device:04x}, which model `{other}` calls otherwise: IDs are unique"
+        "model `{model}` names registers of {vendor:04x}:{device:04x}, but model `{other}` gives them other names: IDs must be unique"
     )]
     Ids {
-        /// The model.
+        /// Name of the model.
         model: &'static str,
-        /// The model that named them before.
+        /// The model that was added earlier.
         other: &'static str,
         /// Vendor ID.
         vendor: u16,
@@ -243,7 +246,7 @@ pub enum ModelError {
 #[derive(Clone, Default, Debug)]
 pub struct Models(BTreeMap<&'static str, Offering>);
 
-/// A model by its type alone, without settings: for whoever reads these, or has its transfers measured.
+/// A model without settings: its type's schema and its measured transfers.
 #[derive(Clone, Copy)]
 pub struct Offering {
     name: &'static str,
@@ -266,7 +269,7 @@ impl fmt::Debug for Offering {
 }
 
 impl Offering {
-    /// The model `M`.
+    /// Returns the model `M`.
     pub fn of<M: Model>() -> Offering {
         Offering {
             name: M::NAME,
@@ -278,7 +281,7 @@ impl Offering {
         }
     }
 
-    /// The model's name.
+    /// Returns the model's name.
     pub const fn name(&self) -> &'static str {
         self.name
     }
@@ -291,17 +294,14 @@ impl Offering {
     /// See [`Model::offer`].
     ///
     /// # Errors
-    /// Those of [`Model::offer`]; also a test that is not among [`tests`](Self::tests).
+    /// As [`Model::offer`]; also a test that is not in [`tests`](Self::tests).
     pub fn offer(&self, workload: &Workload, folder: &Folder) -> Result<Offer, Fault> {
         if self.tests.contains(&workload.test) {
             return (self.offer)(workload, folder);
         }
         let legal: Vec<&str> = self.tests.iter().map(|test| test.name()).collect();
         let (name, test) = (self.name, workload.test.name());
-        Err(Fault::at(
-            "test",
-            format!("model `{name}` does not offer {test}: legal are {}", legal.join(", ")),
-        ))
+        Err(Fault::at("test", format!("model `{name}` does not offer {test}, expected {}", legal.join(", "))))
     }
 }
 
@@ -309,7 +309,8 @@ impl Offering {
 const SLOT_KEYS: [&str; 9] =
     ["name", "device", "driver", "parent", "port", "hot_plug", "link", "tags", "completion_timeout_us"];
 
-/// Whether a model may have this name: small letters, digits and hyphens, a letter first, and no key of a slot.
+/// True if a model may have this name: small letters, digits and hyphens, starting with a letter, and not a key of a
+/// slot.
 pub fn is_model_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
@@ -320,7 +321,7 @@ impl Models {
     /// Adds the model `M`.
     ///
     /// # Errors
-    /// Where its name is not legal or already taken, or its registers cannot be told apart; the table stays as it was.
+    /// If its name is illegal or taken, or its registers are ambiguous. The table then stays as it was.
     pub fn add<M: Model>(&mut self) -> Result<(), ModelError> {
         let name = M::NAME;
         if !is_model_name(name) {
@@ -345,20 +346,20 @@ impl Models {
         Ok(())
     }
 
-    /// The functions whose registers have names, each with the name of its model.
+    /// The functions with named registers, each with the name of its model.
     fn functions(&self) -> impl Iterator<Item = (&'static str, &'static FunctionRegisters)> + '_ {
         self.0.iter().flat_map(|(name, model)| model.registers.iter().map(|function| (*name, function)))
     }
 
-    /// The names of the registers of all models' functions.
+    /// Returns the names of the registers of all models' functions.
     pub fn registers(&self) -> DeviceRegisters {
         self.functions().map(|(_, f)| ((f.vendor, f.device), f.registers)).collect()
     }
 
-    /// This table with `M`: for tables of names that are known to be legal.
+    /// Returns this table with `M`, for names that are known to be legal.
     ///
     /// # Panics
-    /// Where [`add`](Self::add) fails.
+    /// If [`add`](Self::add) fails.
     #[must_use]
     pub fn with<M: Model>(mut self) -> Models {
         if let Err(error) = self.add::<M>() {
@@ -367,20 +368,20 @@ impl Models {
         self
     }
 
-    /// The names of the models, in order.
+    /// Returns the names of the models, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.0.keys().copied()
     }
 
-    /// Whether there is a model `name`.
+    /// True if there is a model `name`.
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// The model `name`, for a measurement.
+    /// Returns the model `name`, for a measurement.
     ///
     /// # Errors
-    /// Where there is no such model, or it offers no transfers; names those that do.
+    /// If there is no such model, or it offers no transfers. The message lists the models that do.
     pub fn offering(&self, name: &str) -> Result<Offering, String> {
         match self.0.get(name) {
             Some(model) if !model.tests.is_empty() => Ok(*model),
@@ -388,17 +389,17 @@ impl Models {
                 let offer = self.0.values().filter(|m| !m.tests.is_empty());
                 let names: Vec<&str> = offer.map(|m| m.name).collect();
                 let what = found.map_or("no model", |_| "no transfers of model");
-                Err(format!("{what} `{name}`: those that offer transfers are {}", names.join(", ")))
+                Err(format!("{what} `{name}`: legal models are {}", names.join(", ")))
             }
         }
     }
 
-    /// The schema of the settings of model `name`.
+    /// Returns the schema of the settings of model `name`.
     pub fn schema(&self, name: &str) -> Option<Arc<Schema>> {
         Some((self.0.get(name)?.schema)())
     }
 
-    /// The model `name` with the settings of `table`; `None` where there is no such model.
+    /// Reads the model `name` with the settings of `table`. `None` if there is no such model.
     pub fn read<'a>(
         &self,
         name: &str,

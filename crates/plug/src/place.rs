@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the outside joins a lab: somebody who is not simulated, such as a peer on a network, RTL, another simulator
-//! or a kernel. Knows no transport and no clock.
+//! The place where an outside program joins a lab: a peer on a network, RTL, another simulator or a kernel. It knows
+//! no transport and no clock.
 
 use std::any::Any;
 use tlp::Time;
 
-/// A place where the outside joins. Inputs are brought by a carrier, or come from a record; outputs wait at the place
-/// until they are fetched. Clones of an implementation are handles on the same place.
+/// A place where an outside program joins. Inputs come from a carrier or from a record; outputs wait at the place
+/// until they are fetched. Clones of an implementation are handles of the same place.
 pub trait Place: Any {
-    /// Takes an input in the form of a record, at the fabric's present time. True where the device or host that the
-    /// place belongs to is to be called then.
+    /// Takes an input in the format of a record, at the fabric's current time. Returns true if the device or host of
+    /// the place must then be called.
     ///
     /// # Errors
-    /// Where the bytes are no input of this place: what is wrong, and what is legal.
+    /// If the bytes are not an input of this place; the message gives the legal inputs.
     fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String>;
 
-    /// True while somebody outside waits for the fabric: a clock that does not follow wall time goes on meanwhile.
+    /// True while an outside program waits for the fabric. A clock that does not follow wall time then continues.
     fn awaits_fabric(&self) -> bool;
 
-    /// True where an output waits to leave.
+    /// True if an output is waiting.
     fn has_output(&self) -> bool;
 
-    /// Tells that a record is run again, in which nobody fetches outputs: nothing may wait for that.
+    /// Announces that a record is replayed, in which outputs are not fetched: no part may wait for that.
     fn nobody_fetches(&self);
 }
 
-/// An input from outside: a value where it joins, bytes in a record.
+/// An input from outside: a value at the place, bytes in a record.
 pub trait Input<P> {
-    /// Appends the bytes that [`Place::take_recorded`] takes.
+    /// Appends the bytes for [`Place::take_recorded`].
     fn emit(&self, out: &mut Vec<u8>);
 
-    /// Joins at `place`, as [`Place::take_recorded`] does.
+    /// Delivers the input to `place`, like [`Place::take_recorded`].
     fn join(self, place: &P, now: Time) -> bool;
 }

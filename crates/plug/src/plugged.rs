@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a model makes: the device at the end of a slot's link, and what the host does for it.
+//! The result of plugging in a model: the device at the end of a slot's link, and the host's work for it.
 
 use crate::model::Fault;
 use crate::place::Place;
@@ -18,7 +18,7 @@ use std::fmt::Display;
 use std::rc::Rc;
 use tlp::Time;
 
-/// A raw-TLP device, and how to make another for each time that its link comes up again.
+/// A raw-TLP device, and a function that creates another one each time the link comes up again.
 pub struct RawEnd {
     /// The first device.
     pub first: Box<dyn TlpPort>,
@@ -29,53 +29,53 @@ pub struct RawEnd {
 /// Wraps an endpoint.
 pub type Wrap = Box<dyn FnOnce(Endpoint) -> Box<dyn TlpPort>>;
 
-/// How a device that stands for one elsewhere serves the driver of that one.
+/// Service of a device that represents a device elsewhere, for that device's driver.
 pub struct StandIn {
-    /// The BAR through which a BAR of the other device is reached.
+    /// The BAR through which the other device's BAR is accessed.
     pub bar: u8,
-    /// What the host awaits before the driver begins: the arrival of the other device.
+    /// Task that the host completes before the driver starts: it waits for the other device.
     pub arrival: HostTask,
 }
 
-/// What stands at the end of a link.
+/// The component at the end of a link.
 pub enum End {
-    /// A function behind an endpoint.
+    /// A function with an endpoint.
     Function(Box<FunctionEnd>),
-    /// A hard block with a design of raw TLPs, or whatever else has a configuration space of its own.
+    /// A hard block with a raw-TLP design, or another component that has its own configuration space.
     Block(Box<dyn TlpPort>),
-    /// A raw-TLP device, in the endpoint's place, which no enumeration finds.
+    /// A raw-TLP device in place of the endpoint; enumeration does not find it.
     Raw(RawEnd),
 }
 
-/// A function behind an endpoint.
+/// A function with an endpoint.
 pub struct FunctionEnd {
     /// The function.
     pub function: FunctionConfig,
-    /// Virtual functions behind it.
+    /// Its virtual functions.
     pub virtual_functions: Option<VirtualFunctions>,
-    /// What wraps the endpoint.
+    /// Wrapper around the endpoint.
     pub wrap: Option<Wrap>,
 }
 
 /// A device, with its driver, report and the like.
 pub struct Plugged {
-    /// What stands at the end of the link.
+    /// The component at the end of the link.
     pub end: End,
-    /// What the host does for it.
+    /// The host's work for the device.
     pub task: Task,
-    /// Its report.
+    /// Report of the device.
     pub report: Option<Box<dyn AnyReport>>,
-    /// Where the outside joins it.
+    /// Place where an outside program joins the device.
     pub place: Option<Rc<dyn Place>>,
-    /// How it serves other drivers, if it stands for another device.
+    /// Service for other drivers, if the device represents another one.
     pub stand_in: Option<StandIn>,
-    /// The transfers that it measures, if it does.
+    /// Measured transfers, if any.
     pub measured: Option<Shared<Transfers>>,
-    /// Warnings to whoever runs it, a line each.
+    /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
-    /// How the figures of its profile are known, if it has one.
+    /// Basis of the device profile's figures, if it has one.
     pub basis: Option<Basis>,
-    /// Registers that the device brings along, for captures. Those of a model are in [`Model::REGISTERS`](crate::Model::REGISTERS).
+    /// Registers of the device itself, for captures. A model's registers are in [`Model::REGISTERS`](crate::Model::REGISTERS).
     pub registers: OwnRegisters,
 }
 
@@ -93,7 +93,7 @@ pub trait AnyReport {
     fn wrong(&self) -> Option<String>;
     /// See [`Report::verdict`].
     fn verdict(&self) -> Option<String>;
-    /// The [`Shared`] itself.
+    /// Returns the [`Shared`] itself.
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -128,7 +128,7 @@ impl<R: Report> AnyReport for Shared<R> {
 }
 
 impl Plugged {
-    /// A function behind an endpoint, with `driver` on the host.
+    /// Returns a function with an endpoint, and `driver` on the host.
     pub fn new<F, E>(function: FunctionConfig, driver: impl Fn(Cpu, FoundFunction) -> F + 'static) -> Plugged
     where
         F: Future<Output = Result<(), E>> + 'static,
@@ -137,7 +137,7 @@ impl Plugged {
         Plugged::of(function, None, Task::Driver(boxed(driver)))
     }
 
-    /// A hard block with its design, whose first function `driver` drives on the host.
+    /// Returns a hard block with its design. `driver` on the host drives its first function.
     pub fn block<F, E>(
         block: impl TlpPort + 'static,
         driver: impl Fn(Cpu, FoundFunction) -> F + 'static,
@@ -149,7 +149,8 @@ impl Plugged {
         Plugged::at(End::Block(Box::new(block)), Task::Driver(boxed(driver)))
     }
 
-    /// A hard block with its design, whose first function and its virtual ones `driver` drives on the host, the physical one first.
+    /// Returns a hard block with its design. `driver` on the host drives its first function and its virtual functions, the physical
+    /// function first.
     pub fn block_with_virtual_functions<F, E>(
         block: impl TlpPort + 'static,
         driver: impl Fn(Cpu, Vec<FoundFunction>) -> F + 'static,
@@ -161,7 +162,7 @@ impl Plugged {
         Plugged::at(End::Block(Box::new(block)), Task::Functions(boxed(driver)))
     }
 
-    /// A function with virtual ones, where it has any, with `driver` for all of them on the host.
+    /// Returns a function with its virtual functions, if any, and a `driver` on the host for all of them.
     pub fn with_virtual_functions<F, E>(
         function: FunctionConfig,
         virtual_functions: Option<VirtualFunctions>,
@@ -193,7 +194,7 @@ impl Plugged {
         }
     }
 
-    /// A raw-TLP device; the host waits for interrupt `vector`, by which it says that it has ended.
+    /// Returns a raw-TLP device, which reports its end by interrupt `vector` to the host.
     pub fn raw(device: RawEnd, vector: u16) -> Plugged {
         let task = Task::Host(Box::new(move |cpu: Cpu| {
             Box::pin(async move {
@@ -204,7 +205,7 @@ impl Plugged {
         Plugged::at(End::Raw(device), task)
     }
 
-    /// With `wrap` around its endpoint.
+    /// Wraps the endpoint with `around`.
     #[must_use]
     pub fn behind(mut self, around: impl FnOnce(Endpoint) -> Box<dyn TlpPort> + 'static) -> Plugged {
         if let End::Function(end) = &mut self.end {
@@ -213,54 +214,51 @@ impl Plugged {
         self
     }
 
-    /// Names its registers in captures.
+    /// Sets the names of the registers in captures.
     #[must_use]
     pub fn naming(self, registers: OwnRegisters) -> Plugged {
         Plugged { registers, ..self }
     }
 
-    /// Adds a warning to whoever runs it, if there is one.
+    /// Adds a warning for the user, if there is one.
     #[must_use]
     pub fn warning(mut self, line: Option<String>) -> Plugged {
         self.warnings.extend(line);
         self
     }
 
-    /// Sets the basis of the figures of its profile.
+    /// Sets the basis of the device profile's figures.
     #[must_use]
     pub fn resting_on(self, basis: Option<Basis>) -> Plugged {
         Plugged { basis, ..self }
     }
 
-    /// With transfers that are measured here.
+    /// Sets the measured transfers.
     #[must_use]
     pub fn measuring(mut self, transfers: &Shared<Transfers>) -> Plugged {
         self.measured = Some(transfers.clone());
         self
     }
 
-    /// Standing for a device elsewhere.
+    /// Makes the device represent a device elsewhere.
     #[must_use]
     pub fn standing_in(self, stand_in: StandIn) -> Plugged {
         Plugged { stand_in: Some(stand_in), ..self }
     }
 
-    /// This device with the driver of `other`, whose device is elsewhere. Of its BARs the driver sees the first
-    /// memory BAR, at the place where this device's BAR leads to it.
+    /// Returns this device with the driver of `other`, whose device is elsewhere. The driver sees only the first memory BAR of its
+    /// device, at the address where this device's BAR provides it.
     ///
     /// # Errors
-    /// Where this device stands for no other, or the driver of `other` drives no function.
+    /// If this device does not represent another one, or the driver of `other` drives no function.
     pub fn driven_as(mut self, other: Plugged) -> Result<Plugged, Fault> {
         let stand_in = self.stand_in.take();
         let StandIn { bar, arrival } = stand_in.ok_or_else(|| {
-            Fault::at("driver", "the device has a driver of its own: legal are devices that stand for others")
+            Fault::at("driver", "the device has its own driver, expected devices that represent others")
         })?;
         let shown = if let End::Function(end) = &other.end { end.memory_bar() } else { None };
         let shown = shown.ok_or_else(|| {
-            Fault::at(
-                "driver",
-                "that model has no function with a BAR of memory: legal are models that have one",
-            )
+            Fault::at("driver", "the model has no function with a memory BAR, expected models with one")
         })?;
         let moved = move |found: FoundFunction| {
             let mut bars = [None; 6];
@@ -275,7 +273,7 @@ impl Plugged {
             })
         };
         self.task = match other.task {
-            // A device with virtual functions shows them to the driver of one that has some.
+            // A device with virtual functions passes them to the driver if it drives virtual functions.
             Task::Functions(driver) if matches!(self.task, Task::Functions(_)) => {
                 Task::Functions(Box::new(move |cpu, found| {
                     let found = found.into_iter().map(&moved).collect();
@@ -293,14 +291,14 @@ impl Plugged {
         Ok(self)
     }
 
-    /// With a place where the outside joins it.
+    /// Sets the place where an outside program joins the device.
     #[must_use]
     pub fn joined_at(mut self, place: impl Place) -> Plugged {
         self.place = Some(Rc::new(place));
         self
     }
 
-    /// With this report.
+    /// Sets the report.
     #[must_use]
     pub fn reporting<R: Report>(mut self, report: &Shared<R>) -> Plugged {
         self.report = Some(Box::new(report.clone()));
@@ -309,7 +307,7 @@ impl Plugged {
 }
 
 impl FunctionEnd {
-    /// Its first memory BAR: the one that is shown where it is reached through another device.
+    /// Returns the first memory BAR, which is the accessible one if the device is accessed through another one.
     pub fn memory_bar(&self) -> Option<u8> {
         let config = &self.function.config;
         (0..6).find(|n| config.bar(*n).is_some_and(|bar| bar.kind != BarKind::Io))
@@ -317,7 +315,7 @@ impl FunctionEnd {
 }
 
 impl End {
-    /// Bytes of the longest non-posted request with data that it accepts.
+    /// Returns the bytes of the longest non-posted request with data that it accepts.
     pub fn longest_non_posted(&self) -> u32 {
         match self {
             End::Function(end) => end.function.config.longest_non_posted(),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Profiles: what hosts and devices cost, as TOML files in which every figure has a unit and a source. Never says what a
-//! figure does.
+//! Profiles: latencies and rates of hosts and devices, as TOML files in which every figure has a unit and a source.
 
 use crate::file::{FileErrors, Folder, Overrides, Schema, Source};
 use crate::values::Gen;
@@ -15,20 +14,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 use tlp::Rate;
 
-/// Bytes of the largest profile that is read.
+/// Maximum size of a profile in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// A figure with the place it comes from.
+/// A figure with its source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Figure<T> {
-    /// The figure, in the unit that its key names.
+    /// The figure, in the unit of its key.
     pub value: T,
-    /// Paper section, data file, data sheet or specification. Its first words say how the figure is known ([`Basis`]).
+    /// Paper section, data file, data sheet or specification. Its first words are the [`Basis`].
     pub source: String,
 }
 
-/// How a figure is known, the best first. A result has the basis of the weakest figure that it rests on.
+/// How reliably a figure is known, the most reliable first. A result has the basis of the weakest figure that it depends
+/// on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
@@ -40,7 +40,7 @@ pub enum Basis {
     Assumed,
 }
 
-/// How sources begin whose figures are not measured.
+/// First words of the sources of figures that are not measured.
 const BEGINNINGS: [(&str, Basis); 9] = [
     ("fit", Basis::Fitted),
     // The measurements would show more than this.
@@ -55,14 +55,14 @@ const BEGINNINGS: [(&str, Basis); 9] = [
 ];
 
 impl Basis {
-    /// The basis of a figure with this source, which the first words tell.
+    /// Returns the basis of a figure with this source, from its first words.
     #[must_use]
     pub fn of_source(source: &str) -> Basis {
         let found = BEGINNINGS.iter().find(|(beginning, _)| source.starts_with(beginning));
         found.map_or(Basis::Measured, |(_, basis)| *basis)
     }
 
-    /// Its name in output.
+    /// Returns the name in output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -92,29 +92,29 @@ impl Basis {
     }
 }
 
-/// A profile that ships: its name and its text.
+/// A shipped profile: its name and its text.
 pub struct Shipped {
-    /// Its name in labs.
+    /// Name in labs.
     pub name: &'static str,
-    /// The text of its file.
+    /// Text of the file.
     pub text: &'static str,
 }
 
-/// Why there is no such profile, or it cannot be used.
+/// Reason why a profile cannot be used.
 #[derive(Debug, Error)]
 pub enum ProfileError {
-    /// No profile of this name ships, and no file of this name can be read.
-    #[error("no {kind} profile `{name}`: those that ship are {shipped}; as a file: {}: {error}", path.display())]
+    /// There is no shipped profile of this name, and no readable file.
+    #[error("no {kind} profile `{name}`: there are {shipped}; as a file: {}: {error}", path.display())]
     Unknown {
         /// `host` or `device`.
         kind: &'static str,
-        /// The name.
+        /// Name of the profile.
         name: String,
-        /// Names of the profiles that ship.
+        /// Names of the shipped profiles.
         shipped: String,
-        /// The absolute path at which a file was looked for.
+        /// The absolute path of the missing file.
         path: PathBuf,
-        /// Why it cannot be read.
+        /// Error of reading the file.
         error: io::Error,
     },
     /// The file has errors, each with its line and column.
@@ -123,12 +123,12 @@ pub enum ProfileError {
     /// The text is not TOML.
     #[error(transparent)]
     Toml(#[from] toml::de::Error),
-    /// A value is not legal.
+    /// A value is illegal.
     #[error("{}: {message}", path.display())]
     Wrong {
         /// The file.
         path: PathBuf,
-        /// The value, and the legal ones.
+        /// The illegal value, and the legal ones.
         message: String,
     },
 }
@@ -139,17 +139,17 @@ impl From<ProfileError> for String {
     }
 }
 
-/// Profiles of one kind that ship.
+/// Shipped profiles of one kind.
 pub struct Shelf {
     /// `host` or `device`.
     pub kind: &'static str,
-    /// Which of their figures a link of another generation would change.
+    /// The figures that depend on the generation of the links.
     pub extrapolated: &'static str,
     /// The profiles of this kind.
     pub all: &'static [Shipped],
 }
 
-/// The part of a profile that describes it.
+/// The descriptive part of a profile.
 #[derive(Clone, Deserialize)]
 struct Head {
     description: String,
@@ -160,12 +160,12 @@ struct Head {
 }
 
 impl Shipped {
-    /// The profile's own line on what it is.
+    /// Returns the profile's description, one line.
     pub fn description(&self) -> String {
         self.head().map_or_else(|e| e.to_string(), |head| head.description)
     }
 
-    /// The profile's own line on what it is known not to predict.
+    /// Returns the profile's line on effects that it is known not to predict.
     pub fn not_predicted(&self) -> Option<String> {
         self.head().ok()?.not_predicted
     }
@@ -174,7 +174,7 @@ impl Shipped {
         self.once(head)
     }
 
-    /// What `make` makes of the text, made once for all labs that ask.
+    /// Returns the result of `make` for the text. It is cached for all labs.
     fn once<T: Clone + Send + 'static>(
         &self,
         make: impl FnOnce(&str) -> Result<T, ProfileError>,
@@ -193,28 +193,28 @@ impl Shipped {
 }
 
 impl Shelf {
-    /// The profile that ships as `name`.
+    /// Returns the shipped profile `name`.
     pub fn get(&self, name: &str) -> Option<&'static Shipped> {
         self.all.iter().find(|s| s.name == name)
     }
 
-    /// The names of the profiles, as errors list them.
+    /// Returns the names of the profiles, as a list for errors.
     pub fn names(&self) -> String {
         self.all.iter().map(|s| s.name).collect::<Vec<_>>().join(", ")
     }
 
-    /// The text of the profile `name`: one that ships, or else a file in `folder`.
+    /// Returns the text of the profile `name`: a shipped one, otherwise a file in `folder`.
     ///
     /// # Errors
-    /// Neither ships nor can be read.
+    /// If no such profile ships and no file can be read.
     pub fn text(&self, name: &str, folder: &Folder) -> Result<String, ProfileError> {
         self.find(name, folder).map(|(_, text)| text)
     }
 
-    /// The profile `name` as its type, with the path that errors name.
+    /// Reads the profile `name` as its type. Also returns the path for errors.
     ///
     /// # Errors
-    /// Neither ships nor can be read, or what is wrong with it.
+    /// If no such profile ships and no file can be read, or if it is invalid.
     pub fn read<T>(&self, name: &str, folder: &Folder) -> Result<(PathBuf, T), ProfileError>
     where
         T: DeserializeOwned + JsonSchema + Clone + Send + 'static,
@@ -222,7 +222,7 @@ impl Shelf {
         self.made(name, folder, |path, text| Ok(parse(path, text)?))
     }
 
-    /// The path of the profile `name`, and what `make` makes of that and its text.
+    /// Returns the path of the profile `name`, and the result of `make` for its path and text.
     fn made<T: Clone + Send + 'static>(
         &self,
         name: &str,
@@ -255,8 +255,8 @@ impl Shelf {
         }
     }
 
-    /// A line that says which figures of the profile `name` are extrapolated on links of these rates; `None` where
-    /// none are, or there is no such profile.
+    /// Describes the figures of the profile `name` that are extrapolated on links of these rates, in one line. `None` if
+    /// there are none, or no such profile.
     pub fn extrapolated(
         &self,
         name: &str,
@@ -282,7 +282,7 @@ impl Shelf {
         lines.into_iter().flatten().reduce(|own, kept| format!("{own}; {kept}"))
     }
 
-    /// The bases of the figures of the profile `name`; `None` if there is no such profile.
+    /// Returns the bases of the figures of the profile `name`; `None` if there is no such profile.
     pub fn bases(&self, name: &str, folder: &Folder) -> Option<Bases> {
         self.made(name, folder, |_, text| Bases::of(text)).ok().map(|(_, bases)| bases)
     }
@@ -331,27 +331,27 @@ fn parse<T: DeserializeOwned + JsonSchema + 'static>(path: &Path, text: &str) ->
     source.read(source.tree()?, &Schema::shared::<T>()).map_err(|unread| unread.errors.into_iter().collect())
 }
 
-/// Refuses `value` of `key` in the file at `path` where it is not `min` to `max`.
+/// Checks that `value` of `key` in the file at `path` is `min` to `max`.
 ///
 /// # Errors
-/// The legal values.
+/// The illegal value, with the legal ones.
 pub fn check(path: &Path, key: &str, value: u64, min: u64, max: u64) -> Result<(), ProfileError> {
     if (min..=max).contains(&value) {
         return Ok(());
     }
-    let message = format!("{key} of {value}: legal are {min} to {max}");
+    let message = format!("{key} of {value}, expected {min} to {max}");
     Err(ProfileError::Wrong { path: path.to_owned(), message })
 }
 
-/// Refuses a version of the file at `path` other than the one that is read.
+/// Checks the version of the file at `path`.
 ///
 /// # Errors
-/// The version that is read.
+/// The unsupported version, with the supported one.
 pub fn check_version(version: u32, path: &Path) -> Result<(), ProfileError> {
     if version == 1 {
         return Ok(());
     }
-    let message = format!("version {version}: this riser reads version 1");
+    let message = format!("version {version}: riser reads version 1");
     Err(ProfileError::Wrong { path: path.to_owned(), message })
 }
 
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn one_basis_for_all_or_that_of_each() {
+    fn names_one_basis_or_basis_of_each_figure() {
         use Basis::{Assumed, Fitted};
         assert_eq!(Basis::in_words(&[("a", Fitted), ("b", Fitted)]), "fitted");
         assert_eq!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The names of the registers of a model's functions, for tools that show accesses to them. Never holds a value.
+//! Names of the registers of a model's functions, for tools that show accesses to them.
 
 pub use capture::DeviceRegister;
 
@@ -10,20 +10,20 @@ use crate::model::ModelError;
 pub struct FunctionRegisters {
     /// Vendor ID.
     pub vendor: u16,
-    /// Device ID; for virtual functions VF Device ID of the SR-IOV capability.
+    /// Device ID; for virtual functions, VF Device ID of the SR-IOV capability.
     pub device: u16,
-    /// In the order of BAR and offset, without overlap.
+    /// The registers in the order of BAR and offset, without overlap.
     pub registers: &'static [DeviceRegister],
 }
 
-/// A register of `bytes` bytes at `offset` of `bar`, or of the only BAR.
+/// Returns a register of `bytes` bytes at `offset` of `bar`; without `bar`, of the function's only BAR.
 pub const fn named(bar: Option<u8>, offset: u64, bytes: u64, name: &'static str) -> DeviceRegister {
     DeviceRegister { bar, offset, bytes, name }
 }
 
 impl FunctionRegisters {
     /// # Errors
-    /// The first register of `model` that does not come after the one before it, has no bytes or lies in no BAR.
+    /// The first register of `model` that is out of order, is empty or lies in no BAR.
     pub(crate) fn check(&self, model: &'static str) -> Result<(), ModelError> {
         let mut end = (None, 0);
         for register in self.registers {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The report of a device besides its packets, by name. Units stand in the names.
+//! The report of a device in addition to its packets, as names and values. Names contain the units.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tlp::{Duration, Time};
 
-/// The report of a device or its driver. It lies in a [`Shared`](crate::Shared), which they fill.
+/// The report of a device or its driver, which fill it through a [`Shared`](crate::Shared).
 pub trait Report: 'static {
-    /// What it shows at `now`: rates of what has not ended are taken up to then.
+    /// Returns the report at `now`. Rates of unfinished transfers are computed up to then.
     fn shown(&self, now: Time) -> Shown;
 
-    /// Transfers done, and transfers to do in all, if known: for progress.
+    /// Returns transfers done and transfers in total, if known, for a progress display.
     fn transfers(&self) -> Option<(u64, u64)> {
         None
     }
 
-    /// Why the device can do nothing any more, if it cannot: the run has failed then, whatever its end.
+    /// Returns the reason if the device can no longer work. The run has then failed.
     fn failure(&self) -> Option<String> {
         None
     }
@@ -30,7 +30,7 @@ pub trait Report: 'static {
         None
     }
 
-    /// Why the run has failed though the device went on to its end.
+    /// Returns the reason if the run has failed although the device has finished.
     fn verdict(&self) -> Option<String> {
         None
     }
@@ -41,48 +41,48 @@ pub trait Report: 'static {
 pub struct Shown(Map<String, Value>);
 
 impl Shown {
-    /// An empty report.
+    /// Returns an empty report.
     pub fn new() -> Shown {
         Shown::default()
     }
 
-    /// The fields of `value`, a struct or a map. If it cannot be written as JSON, the error is shown instead, as
-    /// `report_error`.
+    /// Returns the fields of `value`, a struct or a map. If JSON cannot represent it, the report has the error
+    /// as `report_error`.
     pub fn of(value: &impl Serialize) -> Shown {
         match serde_json::to_value(value) {
             Ok(Value::Object(map)) => Shown(map),
-            Ok(other) => Shown::new().with("report_error", format!("{other}: legal are structs and maps")),
+            Ok(other) => Shown::new().with("report_error", format!("{other}, expected structs and maps")),
             Err(error) => Shown::new().with("report_error", error.to_string()),
         }
     }
 
-    /// With `value` under `name`.
+    /// Adds `value` as `name`.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Shown {
         self.put(name, value);
         self
     }
 
-    /// Puts `value` under `name`.
+    /// Sets `name` to `value`.
     pub fn put(&mut self, name: impl Into<String>, value: impl Into<Value>) {
         self.0.insert(name.into(), value.into());
     }
 
-    /// With the `counts` that are not zero.
+    /// Adds the `counts` that are not zero.
     #[must_use]
     pub fn with_counts<'a>(mut self, counts: impl IntoIterator<Item = (&'a str, u64)>) -> Shown {
         counts.into_iter().filter(|(_, n)| *n > 0).for_each(|(name, n)| self.put(name, n));
         self
     }
 
-    /// Names and values, in the order of names.
+    /// Returns names and values in alphabetical order.
     #[must_use]
     pub fn into_map(self) -> Map<String, Value> {
         self.0
     }
 }
 
-/// The rate of `bytes` in `time`, in Gb/s; zero in no time.
+/// Returns the rate of `bytes` in `time`, in Gb/s; zero for zero time.
 pub fn gbps(bytes: u64, time: Duration) -> f64 {
     match time.as_ps() {
         0 => 0.0,
@@ -90,7 +90,7 @@ pub fn gbps(bytes: u64, time: Duration) -> f64 {
     }
 }
 
-/// A count with its noun: `1 row`, `2 rows`.
+/// Formats a count with its noun: `1 row`, `2 rows`.
 pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     match count.try_into().unwrap_or(u64::MAX) {
         1 => format!("1 {noun}"),
@@ -98,7 +98,7 @@ pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     }
 }
 
-/// The duration in nanoseconds.
+/// Converts the duration to nanoseconds.
 pub fn ns(duration: Duration) -> f64 {
     duration.as_ps() as f64 / 1_000.0
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a device or driver tells whoever runs it, besides its packets.
+//! Data of a device or driver for the caller of a run, in addition to its packets.
 
 use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 
-/// A handle on a value that one side fills and the other reads; clones are handles on the same value.
+/// A handle of a value that one side fills and the other reads. Clones are handles of the same value.
 #[derive(Debug, Default)]
 pub struct Shared<T> {
     value: Rc<RefCell<T>>,
@@ -17,12 +17,12 @@ impl<T> Clone for Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// A handle on `value`.
+    /// Returns a handle of `value`.
     pub fn new(value: T) -> Shared<T> {
         Shared { value: Rc::new(RefCell::new(value)) }
     }
 
-    /// Takes the value and leaves the default: for when the device or driver has ended.
+    /// Takes the value and leaves the default. For use after the device or driver has ended.
     pub fn take(&self) -> T
     where
         T: Default,
@@ -30,12 +30,12 @@ impl<T> Shared<T> {
         self.value.take()
     }
 
-    /// The value as it is now. Not to be held while the device or driver runs.
+    /// Borrows the current value. The borrow must end before the device or driver runs again.
     pub fn get(&self) -> Ref<'_, T> {
         self.value.borrow()
     }
 
-    /// Changes the value. Panics where somebody holds it.
+    /// Changes the value. Panics if it is borrowed.
     pub fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         change(&mut self.value.borrow_mut())
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The slot into which a model is plugged, and what the lab around it is like.
+//! The slot that a model is plugged into, and its environment in the lab.
 
 use crate::RunContext;
 use crate::file::Folder;
@@ -9,52 +9,53 @@ use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool, TcSet};
 
 /// A slot of a lab, for the model that is plugged into it.
 pub struct Site<'a> {
-    /// What the PCI Express capability of its function says of the link.
+    /// PCI Express capability of the function, with the link's properties.
     pub pcie: PcieLayout,
     /// Max_Payload_Size of the path, as enumeration will set it.
     pub mps: Mps,
     /// Max_Read_Request_Size that the host will set.
     pub mrrs: Mrrs,
-    /// The Traffic Classes that each link of the path maps to a virtual channel (`PCIe 5.0 §2.5.2`).
+    /// Traffic Classes that every link of the path maps to a virtual channel (`PCIe 5.0 §2.5.2`).
     pub tcs: TcSet,
-    /// Reads that a function may have under way at most: its tags, or those of all functions together.
+    /// Maximum number of outstanding reads: the tags of a function, or of all functions together.
     pub tags: u16,
-    /// Completions whose Traffic Class or attributes differ from those of their request are taken.
+    /// Whether completions are accepted whose Traffic Class or attributes differ from their request's.
     pub lenient_completions: bool,
-    /// The ID that a function there has.
+    /// ID of a function in the slot.
     pub id: Bdf,
-    /// Interrupt vector by which a raw-TLP device, which no enumeration finds, says that it has ended.
+    /// Interrupt vector by which a raw-TLP device reports its end. Enumeration does not find such a device.
     pub done_vector: u16,
-    /// The time after which the host gives up a request.
+    /// Time after which the host gives up a request.
     pub completion_timeout: Duration,
     /// The pool of payloads.
     pub payloads: &'a PayloadPool,
     /// The host's memory.
     pub memory: &'a HostMemory,
-    /// The folder of files that settings name.
+    /// Folder of the files that settings name.
     pub folder: &'a Folder,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Whether native code from outside may run.
+    /// Permission to run native code.
     pub native: NativeCode,
-    /// The state of the run: what its caller gives to models, and what models share.
+    /// State of the run: values from the caller, and values that models share.
     pub context: &'a mut RunContext,
 }
 
-/// Whether a model may run machine code that is not of this program, such as a shared library that its settings name.
+/// Permission of a model to run machine code from outside of this program, such as a shared library that its settings
+/// name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum NativeCode {
-    /// It may not: a model that would is refused.
+    /// Not permitted: a model that needs it is rejected.
     #[default]
     Refused,
-    /// It is not asked to: the model is only inspected, and its device never gets a request.
+    /// Not needed: the model is only inspected, and its device never gets a request.
     NotLoaded,
-    /// It may.
+    /// Permitted.
     Allowed,
 }
 
 impl NativeCode {
-    /// Whether it may run, where somebody was asked for leave.
+    /// Returns `Allowed` or `Refused`, depending on whether the user gave permission.
     pub const fn allowed(is_allowed: bool) -> NativeCode {
         if is_allowed { NativeCode::Allowed } else { NativeCode::Refused }
     }

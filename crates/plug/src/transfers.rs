@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transfers that a model offers to be measured, after pcie-bench (SIGCOMM'18, §4): what it is asked for, what it will do, and
-//! what came of it. Never measures anything itself.
+//! Transfers that a model offers for measurements, after pcie-bench (SIGCOMM'18, §4): the workload, the model's offer, and
+//! the results.
 
 use crate::model::{Fault, Model, Plan};
 use crate::profile::Basis;
@@ -17,7 +17,7 @@ pub enum Test {
     /// Latency of a DMA read.
     #[serde(rename = "LAT_RD")]
     LatRd,
-    /// Latency of a DMA write and a read of the same address behind it.
+    /// Latency of a DMA write followed by a read of the same address.
     #[serde(rename = "LAT_WRRD")]
     LatWrRd,
     /// Bandwidth of DMA reads.
@@ -26,7 +26,7 @@ pub enum Test {
     /// Bandwidth of DMA writes.
     #[serde(rename = "BW_WR")]
     BwWr,
-    /// Bandwidth of DMA reads and writes in turn.
+    /// Bandwidth of alternating DMA reads and writes.
     #[serde(rename = "BW_RDWR")]
     BwRdWr,
 }
@@ -35,7 +35,7 @@ impl Test {
     /// Every test, in the paper's order.
     pub const ALL: [Test; 5] = [Test::LatRd, Test::LatWrRd, Test::BwRd, Test::BwWr, Test::BwRdWr];
 
-    /// The paper's name.
+    /// Returns the paper's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Test {
         }
     }
 
-    /// True for a latency test: one transfer under way at a time, each one timed.
+    /// True for a latency test: one outstanding transfer at a time, each one timed.
     #[must_use]
     pub const fn is_latency(self) -> bool {
         matches!(self, Test::LatRd | Test::LatWrRd)
@@ -58,28 +58,28 @@ impl Test {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// One behind the other, around the window.
+    /// In order, around the window.
     Sequential,
-    /// Drawn with replacement.
+    /// Random, with repetition.
     Random,
 }
 
-/// What the host's caches hold when the test starts (SIGCOMM'18, §4).
+/// Contents of the host's caches when the test starts (SIGCOMM'18, §4).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheState {
-    /// Nothing of the window: the host has written over much else.
+    /// No line of the window: the host has written much other memory.
     Cold,
     /// The window, as far as it fits: the host has written it.
     HostWarm,
-    /// The window, as far as writes of devices may go into the cache: the device has written it twice.
+    /// The window, as far as writes of devices may allocate in the cache: the device has written it twice.
     DeviceWarm,
-    /// What the device has written at random in 64 MiB, of which the window is the first part.
+    /// Random lines that the device has written in 64 MiB, of which the window is the first part.
     DeviceThrash,
 }
 
 impl CacheState {
-    /// Its name in lab files.
+    /// Returns the name in lab files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -91,22 +91,22 @@ impl CacheState {
     }
 }
 
-/// What a model is asked to do. What is `None` is left to the model.
+/// A workload for a model. The model chooses the values that are `None`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Workload {
     /// The test: one of [`Model::TESTS`].
     pub test: Test,
-    /// Bytes of a transfer.
+    /// Bytes of each transfer.
     pub size_bytes: u32,
-    /// Transfers that count.
+    /// Number of measured transfers.
     pub transfers: u64,
-    /// Transfers before them that do not.
+    /// Number of transfers before them that are not measured.
     pub warm_up: u64,
-    /// Transfers under way at most, in bandwidth tests.
+    /// Maximum number of outstanding transfers, in bandwidth tests.
     pub outstanding: Option<u16>,
-    /// What the device costs: a profile by its name or path.
+    /// Device profile, by its name or path.
     pub profile: Option<String>,
-    /// Bytes of the window of host memory that the transfers go to.
+    /// Bytes of the window of host memory that the transfers access.
     pub window_bytes: Option<u64>,
     /// Offset of each transfer from a cache line.
     pub host_offset_bytes: Option<u32>,
@@ -114,12 +114,12 @@ pub struct Workload {
     pub pattern: Option<Pattern>,
     /// State of the host's caches at the start. It must be [`Offer::cache`] of the model's offer.
     pub cache: Option<CacheState>,
-    /// Where the window lies.
+    /// Part of host memory that contains the window.
     pub memory: Option<MemoryKind>,
 }
 
 impl Workload {
-    /// A few transfers of `size_bytes`, with the model's own choice of the rest.
+    /// Returns a workload of a few transfers of `size_bytes`; the model chooses the rest.
     pub const fn new(test: Test, size_bytes: u32) -> Workload {
         Workload {
             test,
@@ -136,56 +136,57 @@ impl Workload {
         }
     }
 
-    /// Transfers, those of the warm-up among them.
+    /// Total number of transfers, including the warm-up.
     pub const fn transfers_in_all(&self) -> u64 {
         self.transfers.saturating_add(self.warm_up)
     }
 
-    /// `has`, for what a model does in one way alone.
+    /// Returns `has`, the only value that a model supports.
     ///
     /// # Errors
-    /// Where something else is asked for: what is legal.
+    /// If another value is requested; the message gives the legal one.
     pub fn only<T: Serialize + PartialEq>(key: &str, asked: Option<&T>, has: T) -> Result<T, Fault> {
         let text = |value: &T| serde_json::to_value(value).unwrap_or_default().to_string().replace('"', "");
         match asked {
             Some(asked) if *asked != has => {
-                Err(Fault::at(key, format!("{key} of {}: legal is {}", text(asked), text(&has))))
+                Err(Fault::at(key, format!("{key} of {}, expected {}", text(asked), text(&has))))
             }
             _ => Ok(has),
         }
     }
 }
 
-/// The TLPs of a write of so many bytes to an address, where the path has this Max_Payload_Size: address and bytes of each.
+/// Splits a write into TLPs: given its address, its bytes and the path's Max_Payload_Size, returns address and bytes of
+/// each TLP.
 pub type CutWrites = Box<dyn Fn(u64, u32, Mps) -> Vec<(u64, u32)>>;
 
-/// A model that is set to a [`Workload`], and what it does of its own choice.
+/// A model configured for a [`Workload`], with the values that it has chosen.
 pub struct Offer {
     /// The model with its settings.
     pub plan: Plan,
-    /// What results call the device: its profile, or the model.
+    /// Name of the device in results: its profile, or the model.
     pub device: String,
-    /// Transfers under way in bandwidth tests.
+    /// Outstanding transfers in bandwidth tests.
     pub outstanding: u16,
-    /// Bytes of host memory that the transfers go to.
+    /// Bytes of host memory that the transfers access.
     pub window_bytes: u64,
     /// Offset of each transfer from a cache line.
     pub host_offset_bytes: u32,
     /// The order of the units.
     pub pattern: Pattern,
-    /// Where the window lies.
+    /// Part of host memory that contains the window.
     pub memory: MemoryKind,
-    /// What its driver has the host's caches hold at the start.
+    /// Contents of the host's caches that the driver prepares at the start.
     pub cache: CacheState,
-    /// How the figures of its profile are known that the workload rests on, if it has a profile.
+    /// Basis of the profile figures that the workload depends on, if there is a profile.
     pub basis: Option<Basis>,
-    /// How its writes are cut, where not by Max_Payload_Size and 4 KiB alone.
+    /// How the device splits writes, if not only by Max_Payload_Size and 4 KiB.
     pub cut_writes: Option<CutWrites>,
 }
 
 impl Offer {
-    /// `settings` with one transfer under way at a time, one behind the other from the begin of a window of `window_bytes` on,
-    /// which no cache holds.
+    /// Returns an offer of `settings`: one outstanding transfer at a time, in order from the start of a window of
+    /// `window_bytes`, with cold caches.
     pub fn new<M: Model>(settings: M, window_bytes: u64, memory: MemoryKind) -> Offer {
         Offer {
             plan: Plan::new(settings),
@@ -202,75 +203,76 @@ impl Offer {
     }
 }
 
-/// How far a measurement has come.
+/// Progress of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Phase {
     /// Not started.
     #[default]
     Idle,
-    /// Transfers run that do not count.
+    /// Transfers of the warm-up run.
     WarmUp,
-    /// Transfers run that count.
+    /// Measured transfers run.
     Measuring,
-    /// The last one that counts has ended, or one has failed.
+    /// The last measured transfer has ended, or one has failed.
     Done,
 }
 
-/// What was measured: filled by the device, read by whoever runs it. All but `failure` is about the transfers that count.
+/// Results of a measurement, filled by the device. All fields except `failure` and the counters of the whole run cover only
+/// measured transfers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Transfers {
-    /// How far it has come.
+    /// Progress of the measurement.
     pub phase: Phase,
-    /// Transfers that have ended; a write and the read behind it of [`Test::LatWrRd`] are one.
+    /// Measured transfers that have ended. The write and the read of [`Test::LatWrRd`] are one transfer.
     pub transfers: u64,
     /// Bytes read.
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
-    /// When the last transfer before them ended; when the device was started where there was none.
+    /// End of the last transfer before the measured ones, or start of the device if there was none.
     pub measure_start: Time,
-    /// When the last of them ended.
+    /// End of the last measured transfer.
     pub measure_end: Time,
-    /// Latency of each in picoseconds, in the order of their ends; of latency tests only. What the device's clock says.
+    /// Latency of each transfer in picoseconds of the device's clock, in the order of their ends; latency tests only.
     pub latencies_ps: Vec<u64>,
-    /// Why it was given up, if it was.
+    /// Reason why the measurement was given up, if it was.
     pub failure: Option<DmaError>,
-    /// Transfers that have ended, those of the warm-up and at the end among them.
+    /// Transfers that have ended, including the warm-up and the end.
     pub ended: u64,
-    /// Transfers that do not count, before those that do.
+    /// Number of transfers before the measured ones.
     pub warm_up: u64,
-    /// Transfers that are to count.
+    /// Number of transfers to measure.
     pub wanted: u64,
-    /// Whether each is timed.
+    /// Whether each transfer is timed.
     pub is_latency: bool,
 }
 
-/// Latencies for which memory is taken before the first: eight bytes each.
+/// Number of latencies for which memory is allocated in advance, eight bytes each.
 const MAX_KEPT: u64 = 1 << 24;
 
-/// A transfer that has ended.
+/// A finished transfer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EndedTransfer {
-    /// Picoseconds that it took; of latency tests.
+    /// Latency in picoseconds; latency tests only.
     pub latency_ps: u64,
-    /// Bytes that it has read.
+    /// Bytes read.
     pub bytes_read: u32,
-    /// Bytes that it has written.
+    /// Bytes written.
     pub bytes_written: u32,
 }
 
 impl Transfers {
-    /// Before the device is started.
+    /// Returns the state before the device is started.
     pub fn of(test: Test, warm_up: u64, wanted: u64) -> Transfers {
         Transfers { warm_up, wanted, is_latency: test.is_latency(), ..Transfers::default() }
     }
 
-    /// How long the transfers that count took.
+    /// Returns the total time of the measured transfers.
     pub fn elapsed(&self) -> Duration {
         self.measure_end.since(self.measure_start)
     }
 
-    /// The device was started, perhaps again. All memory that the results need is taken here.
+    /// Records that the device was started, perhaps again. Allocates all memory for the results.
     pub fn start(&mut self, now: Time) {
         let Transfers { warm_up, wanted, is_latency, .. } = *self;
         let phase = if warm_up == 0 { Phase::Measuring } else { Phase::WarmUp };
@@ -279,7 +281,7 @@ impl Transfers {
         *self = Transfers { phase, measure_start: now, latencies_ps, ..fresh };
     }
 
-    /// A transfer has ended.
+    /// Records that a transfer has ended.
     pub fn end(&mut self, now: Time, transfer: EndedTransfer) {
         self.ended += 1;
         match self.phase {
@@ -292,7 +294,7 @@ impl Transfers {
         }
     }
 
-    /// A transfer has failed: the measurement is given up.
+    /// Records that a transfer has failed: the measurement is given up.
     pub fn fail(&mut self, now: Time, error: DmaError) {
         self.phase = Phase::Done;
         self.measure_end = now;
@@ -314,7 +316,7 @@ impl Transfers {
 }
 
 impl Report for Transfers {
-    /// Of a warm-up that has not ended there is no rate.
+    /// There is no rate until the warm-up has ended.
     fn shown(&self, _: Time) -> Shown {
         let elapsed = self.elapsed();
         let shown = Shown::new().with("transfers", self.transfers).with("measured_ns", ns(elapsed));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Values of labs and settings: reading one that is not legal fails at its place in the file, with the legal ones. Each reads what
-//! its key says in the unit of its key.
+//! Types of values in labs and settings. An illegal value is an error at its place in the file, with the legal ones. Each
+//! type reads a number in the unit of its key.
 
 use host::memory::{HostMemory, MemoryError};
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tlp::{Bdf, BdfError, Mps, Mrrs, Rate, Rcb, SizeError, Width};
 
-/// Which part of host memory.
+/// Part of host memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryKind {
@@ -19,10 +19,10 @@ pub enum MemoryKind {
 }
 
 impl MemoryKind {
-    /// Takes `bytes` of it, at a multiple of `alignment`.
+    /// Allocates `bytes` of it, at a multiple of `alignment`.
     ///
     /// # Errors
-    /// Those of `memory`.
+    /// Errors of `memory`.
     pub fn alloc(self, memory: &HostMemory, bytes: u64, alignment: u64) -> Result<u64, MemoryError> {
         match self {
             MemoryKind::Low => memory.alloc_low(bytes, alignment),
@@ -31,7 +31,7 @@ impl MemoryKind {
     }
 }
 
-/// Why a value is not legal. Each text names the value and the legal ones.
+/// Reason why a value is illegal. Each message has the value and the legal ones.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum ValueError {
     /// Not the ID of a function.
@@ -43,22 +43,22 @@ pub enum ValueError {
         error: BdfError,
     },
     /// Not a generation.
-    #[error("generation {0}: legal are 1, 2, 3, 4, 5")]
+    #[error("generation {0}, expected 1, 2, 3, 4, 5")]
     Generation(i64),
     /// Not a link width.
-    #[error("{0} lanes: legal are 1, 2, 4, 8, 12, 16, 32")]
+    #[error("{0} lanes, expected 1, 2, 4, 8, 12, 16, 32")]
     Lanes(i64),
-    /// Not a size that the specification knows.
+    /// Not a size of the specification.
     #[error(transparent)]
     Size(#[from] SizeError),
     /// Not a bit error rate.
-    #[error("bit error rate {0}: legal are 0 to 0.001")]
+    #[error("bit error rate {0}, expected 0 to 0.001")]
     BitErrorRate(f64),
     /// Not a probability.
-    #[error("probability {0}: legal are 0 to 1")]
+    #[error("probability {0}, expected 0 to 1")]
     Probability(f64),
     /// Too long, or negative.
-    #[error("{0} ps: legal are 0 to 1000000000000, a second")]
+    #[error("{0} ps, expected 0 to 1000000000000, a second")]
     Picoseconds(i64),
 }
 
@@ -117,13 +117,13 @@ pub struct MrrsBytes(pub Mrrs);
 #[schemars(with = "u32", extend("enum" = [64, 128]))]
 pub struct RcbBytes(pub Rcb);
 
-/// A chance of 0 to 0.001, kept as a multiple of 2^-64.
+/// A probability of 0 to 0.001, stored as a multiple of 2^-64.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "f64")]
 #[schemars(with = "f64", extend("minimum" = 0, "maximum" = 0.001))]
 pub struct Probability(pub u64);
 
-/// A chance of 0 to 1, kept as a multiple of 2^-64; 1 is the largest.
+/// A probability of 0 to 1, stored as a multiple of 2^-64; 1 is stored as the largest value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "f64")]
 #[schemars(with = "f64", extend("minimum" = 0, "maximum" = 1))]
@@ -187,12 +187,12 @@ impl TryFrom<f64> for Chance {
         if !(0.0..=1.0).contains(&p) {
             return Err(ValueError::Probability(p));
         }
-        // Exact but for 1, which saturates.
+        // Exact except for 1, which saturates.
         Ok(Chance((p * 2f64.powi(64)) as u64))
     }
 }
 
-/// A cost in picoseconds: 0 to 10^12, a second.
+/// A duration in picoseconds: 0 to 10^12, a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "i64")]
 pub struct Picoseconds(#[schemars(range(min = 0, max = 1_000_000_000_000_u64))] pub u64);
@@ -205,8 +205,8 @@ impl TryFrom<i64> for Picoseconds {
     }
 }
 
-/// A duration in a key that ends with `_ns`: for `#[serde(rename = "latency_ns", with = "plug::values::ns")]`. Legal are 0 to
-/// 10^15, 11 days, or what the key's attributes say.
+/// A duration in a key that ends with `_ns`, for `#[serde(rename = "latency_ns", with = "plug::values::ns")]`. Its range is 0
+/// to 10^15, 11 days, or narrower by the key's attributes.
 pub mod ns {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
     use tlp::Duration;
@@ -216,24 +216,24 @@ pub mod ns {
     /// Reads nanoseconds.
     ///
     /// # Errors
-    /// Where they are more than may be.
+    /// If the value is too large.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         match u64::deserialize(from)? {
             ns if ns <= MOST => Ok(Duration::from_ns(ns)),
-            ns => Err(D::Error::custom(format!("{ns} ns: legal are 0 to {MOST}"))),
+            ns => Err(D::Error::custom(format!("{ns} ns, expected 0 to {MOST}"))),
         }
     }
 
     /// Writes nanoseconds.
     ///
     /// # Errors
-    /// Those of `to`.
+    /// Errors of `to`.
     pub fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
         (duration.as_ps() / 1_000).serialize(to)
     }
 }
 
-/// A duration in a key that ends with `_ps`, as [`ns`].
+/// A duration in a key that ends with `_ps`, like [`ns`].
 pub mod ps {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use tlp::Duration;
@@ -241,7 +241,7 @@ pub mod ps {
     /// Reads picoseconds.
     ///
     /// # Errors
-    /// Those of `from`.
+    /// Errors of `from`.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         u64::deserialize(from).map(Duration::from_ps)
     }
@@ -249,7 +249,7 @@ pub mod ps {
     /// Writes picoseconds.
     ///
     /// # Errors
-    /// Those of `to`.
+    /// Errors of `to`.
     pub fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
         duration.as_ps().serialize(to)
     }

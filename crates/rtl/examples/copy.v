@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Copies up to a page of host memory behind a block with streams of descriptors (PLUS: UltraScale+, else UltraScale), and interrupts by an
-// MSI-X table of its own. Data of any width; all streams may straddle.
+// Copies up to a page of host memory. The design is connected to a block with descriptor streams (PLUS: UltraScale+, otherwise
+// UltraScale), and sends interrupts from its own MSI-X table. Any data width; all streams may straddle.
 //
-//   0x00 identity                    0x20 have the design do something wrong, by its number
+//   0x00 identity                    0x20 number of a deliberate error
 //   0x08 source, a page (64 bits)    0x24 status: [31:16] completions, [11:8] last error code, [0] busy
 //   0x10 destination, a page         0x28 function of the last write
 //   0x18 bytes: a multiple of 128    0x2c function that copies
-//   0x1c start                       0x30 reads whose tags the block chose
-//   0x1000 MSI-X table, four vectors
+//   0x18 bytes: a multiple of 128    0x2c function that issues the copy's requests
+//   0x1c start                       0x30 reads whose tags the block has chosen
 module copy #(parameter WIDTH = 256, LANES = WIDTH / 32, RQ = 60, RC = 75, CQ = 85, CC = 33) (
     input wire reset_n, output wire alive);
 localparam WIDE = WIDTH == 512;
@@ -15,7 +15,7 @@ wire clk, reset, up;
 reg [WIDTH-1:0] rq_data, cc_data;
 reg [LANES-1:0] rq_keep, cc_keep;
 reg rq_last, rq_valid, cc_last, cc_valid;
-// User signals as wide as those of 512 bits.
+// User signals with the width of 512-bit streams.
 reg [136:0] rq_user;
 reg [80:0] cc_user;
 wire [3:0] rq_ready, cc_ready;
@@ -64,7 +64,7 @@ end else if (cq_valid && cq_ready) begin
         if (cq_inside) begin
             if (cq_at < 4) cq_word[cq_at[1:0]] = cq_data[32 * lane +: 32];
             if (cq_at >= 4 && cq_word[2][14:11] == 4'b0001 && cq_word[0][12]) begin
-                // Of the table any part is written at once.
+                // A write may cover any part of the table.
                 table_[cq_word[0][5:2] + cq_at[3:0] - 4'd4] = cq_data[32 * lane +: 32];
             end
             if (cq_at == 4) inbox_data[inbox_tail[2:0]] = cq_data[32 * lane +: 32];
@@ -80,7 +80,7 @@ end else if (cq_valid && cq_ready) begin
     end
 end
 
-// ---- completions: each word goes where its address says ----
+// ---- completions: each word is stored at its address ----
 reg [31:0] memory [0:1023];
 reg rc_inside;
 reg [10:0] rc_at, rc_words;
@@ -105,7 +105,7 @@ end else begin
             rc_begins = rc_begins || (rc_user[64 + which] && rc_user[68 + 2 * which +: 2] * 4 == spot);
             rc_ends = rc_ends || (rc_user[76 + which] && rc_user[80 + 4 * which +: 4] == spot);
         end else begin
-            // is_sof_0 alone is of the lower half, but where a packet was inside.
+            // is_sof_0 alone is in the lower half, unless a packet was in progress.
             rc_begins = (spot == 0 && rc_user[32] && !rc_was_inside) || (spot == 4 && rc_user[33])
                 || (spot == 4 && rc_user[32] && rc_was_inside);
             rc_ends = (rc_user[34] && rc_user[37:35] == spot) || (rc_user[38] && rc_user[41:39] == spot);
@@ -145,10 +145,10 @@ wire in_write = in_third[14:11] == 4'b0001;
 wire [31:0] value = in_address[12] ? table_[in_address[5:2]]
     : in_address[5:2] == 0 ? 32'h0c0de001 : in_address[5:2] == 2 ? source[31:0] : in_address[5:2] == 9 ? {completions, 4'd0, error, 7'd0, busy}
     : in_address[5:2] == 10 ? {24'd0, wrote} : in_address[5:2] == 12 ? {16'd0, core_tags} : 32'd0;
-// The first half of a completion on 64 bits is out.
+// The first half of a completion on 64 bits has been sent.
 reg half;
 wire [127:0] answer = {value,
-    // attributes, class, completer: the function alone; tag
+    // attributes, class, completer: only the function number; tag
     1'b0, in_fourth[30:25], 1'b0, 8'd0, in_fourth[15:8], in_fourth[7:0],
     in_third[31:16], 5'd0, 11'd1,
     3'd0, 13'd4, 9'd0, in_address[6:2], 2'd0};
@@ -251,7 +251,7 @@ end else begin
             piece <= 0;
             state <= mistake == 0 && error == 0 ? WRITE : ANSWER;
         end
-        // The interrupt goes behind the last write.
+        // The interrupt follows the last write.
         SETTLE: if (WIDE ? last_left[4:0] == piece[4:0] - 5'd1 : last_left[3:0] == piece[3:0] - 4'd1) state <= NOTIFY;
         NOTIFY: begin
             {msix, msix_address, msix_data} <= {1'b1, table_[1], table_[0], table_[2]};

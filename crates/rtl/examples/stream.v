@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Registers behind riser_tlp_stream, and a copy of 64 B of host memory. Data of 64 to 512 bits; accesses of one double-word.
+// Registers connected to riser_tlp_stream, and a copy of 64 B of host memory. Data of 64 to 512 bits; accesses of one
+// double-word.
 //
 //   0x00 identity                          0x10 destination, a multiple of 64 (64 bits)
-//   0x04 scratch                           0x18 doorbell: 1 copies, more does so wrongly, by its number
-//   0x08 source, as that (64 bits)         0x1c status: [31:16] copies, [1] the read failed, [0] busy
+//   0x04 scratch                           0x18 doorbell: 1 copies, higher numbers copy with an error
+//   0x08 source, likewise (64 bits)        0x1c status: [31:16] copies, [1] the read failed, [0] busy
 module stream #(parameter WIDTH = 64) (input wire reset_n, output wire alive);
 localparam LANES = WIDTH / 32, BEATS = 1024 / WIDTH;
 wire clk, reset, up;
@@ -18,7 +19,7 @@ wire [63:0] msi_address;
 wire [15:0] msi_data;
 assign alive = up;
 
-// ---- a TLP for the design: its first byte in bits 7:0, the fields of its header the other way round ----
+// ---- a TLP for the design: its first byte in bits 7:0, the header fields in reverse byte order ----
 reg [1023:0] in;
 reg [4:0] beat;
 reg has_in;
@@ -26,14 +27,14 @@ function [31:0] swap(input [31:0] word);
     swap = {word[7:0], word[15:8], word[23:16], word[31:24]};
 endfunction
 wire [31:0] in0 = swap(in[31:0]), in1 = swap(in[63:32]), in2 = swap(in[95:64]);
-// Four double-words of header, and data behind it.
+// Header of four double-words; data after it.
 wire is_long = in0[29], has_data = in0[30];
 wire is_memory = in0[28:24] == 5'b00000, is_completion = in0[28:24] == 5'b01010;
 // Bits 6:2 of the address.
 wire [4:0] at = is_long ? in[126:122] : in[94:90];
 wire [2:0] which = at[2:0];
 wire [31:0] written = is_long ? in[159:128] : in[127:96];
-// Of a completion: where its first double-word goes, and how many there are.
+// The position of a completion's first double-word, and the number of double-words.
 wire [3:0] spot = in2[5:2];
 wire [4:0] words_in = has_data ? in0[4:0] : 5'd0;
 
@@ -133,7 +134,7 @@ end else begin
             {has_hole, words} <= {doorbell == 6 && state == WRITE, request_words};
         end
         case (state)
-            // Number 4 asks twice by one tag.
+            // Number 4 reads twice with one tag.
             READ: state <= doorbell == 4 ? AGAIN : WAIT;
             AGAIN: state <= WAIT;
             WRITE: state <= doorbell == 1 ? INTERRUPT : IDLE;

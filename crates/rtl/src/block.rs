@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ports of vendors' blocks, and of riser's own, as data: what a stand-in of the same name has, and which of them riser reads and drives.
+//! Tables of the ports of vendors' blocks, and of riser's own block: the ports of a stand-in module with the same name, and those that riser
+//! reads and drives.
 //!
-//! At each edge of the user clock riser gets the values of all [`Role::Read`] ports as one vector, in the order of the table from bit 0
-//! on, and gives those of all [`Role::Driven`] ports as another.
+//! At each edge of the user clock riser receives the values of all [`Role::Read`] ports as one vector, in table order from bit 0. It returns
+//! those of all [`Role::Driven`] ports as another.
 
 pub(crate) mod descriptor;
 pub(crate) mod seven_series;
@@ -16,55 +17,56 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::{Bdf, Class, Rate, Time};
 
-/// A block between a front and a design: the front's TLPs in and out, and edge by edge what the design reads and drives.
+/// A block between a front and a design: moves the front's TLPs in both directions, and at every edge the values that the design reads and
+/// drives.
 pub(crate) trait Block {
-    /// Words of both vectors of an edge.
+    /// Returns the sizes of the read and the driven vector, in words.
     fn words(&self) -> [usize; 2];
 
-    /// Follows the registers of a function of the front's, as software has left them.
+    /// Follows the registers of a function of the front, as software has set them.
     fn configured(&mut self, function: u16, id: Bdf, config: &ConfigSpace);
 
-    /// Edges so far.
+    /// Returns the number of edges so far.
     fn cycle(&self) -> u64;
 
-    /// Whether it holds the design in reset.
+    /// Returns true if it holds the design in reset.
     fn in_reset(&self) -> bool;
 
-    /// Time is here from now on.
+    /// Sets the current time.
     fn set_now(&mut self, now: Time);
 
-    /// Takes what the front has for the design, but timers.
+    /// Handles an input of the front, except timers.
     fn handle(&mut self, input: DesignInput);
 
-    /// A request whose last beat the design has taken.
+    /// Returns the next request whose last beat the design has accepted.
     fn next_taken(&mut self) -> Option<Token>;
 
-    /// What it has for the front.
+    /// Returns what it has ready for the front.
     fn ready(&self) -> Ready;
 
-    /// The next that the design sends.
+    /// Returns the next output of the design.
     fn next_output(&mut self, class: Class) -> Option<DesignOutput>;
 
-    /// Whether a TLP of the design that is wrong for this reason leaves as it is.
+    /// Returns true if a TLP of the design that is wrong for this reason is sent unchanged.
     fn sends_wrong(&self, why: &RefusedTlp) -> bool;
 
-    /// Whether nothing is on its way in either direction.
+    /// Returns true if nothing is in flight in either direction.
     fn is_idle(&self) -> bool;
 
-    /// An edge of the user clock: what it reads, and drives from now on.
+    /// Handles an edge of the user clock: takes the values read, and sets those driven from now on.
     fn edge(&mut self, read: &[u32], driven: &mut [u32]);
 
-    /// Whether it has nothing to do by itself: an edge that reads and drives the same as the one before leaves it as it is.
+    /// Returns true if it is idle: an edge with the same read and driven values would not change its state.
     fn rests(&self) -> bool;
 
-    /// So many edges at which it rested and the design drove the same.
+    /// Counts edges at which it was idle and the design drove the same values.
     fn pass(&mut self, edges: u64);
 
-    /// Brings the report up to date.
+    /// Updates the report.
     fn tell(&self);
 }
 
-/// A block.
+/// Kind of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub enum BlockKind {
     /// 7 Series Integrated Block for PCI Express (PG054): `pcie_7x`, and `pcie_s7` of LiteX; Gen2.
@@ -79,13 +81,13 @@ pub enum BlockKind {
     /// UltraScale+ Devices Integrated Block for PCI Express (PG213): `pcie4_uscale_plus_0`.
     #[serde(rename = "ultrascale-plus")]
     UltraScalePlus,
-    /// TLPs as they are, on a stream each way: `riser_tlp_stream`, which is no vendor's.
+    /// Plain TLPs, on one stream per direction: `riser_tlp_stream`, riser's own module.
     #[serde(rename = "tlp-stream")]
     TlpStream,
 }
 
 impl BlockKind {
-    /// The module's name where the design says no other.
+    /// Returns the default name of the module.
     pub fn module(self) -> &'static str {
         match self {
             BlockKind::SevenSeries => "pcie_7x",
@@ -96,7 +98,7 @@ impl BlockKind {
         }
     }
 
-    /// The widest data of its streams, in bits.
+    /// Returns the largest data width of its streams, in bits.
     pub(crate) fn widest(self) -> u16 {
         match self {
             BlockKind::SevenSeries => 128,
@@ -105,7 +107,7 @@ impl BlockKind {
         }
     }
 
-    /// The highest rate of its link (PG054, PG023, PG156, PG213: "Features").
+    /// Returns the highest rate of its link (PG054, PG023, PG156, PG213: "Features").
     pub(crate) fn most_rate(self) -> Rate {
         match self {
             BlockKind::SevenSeries => Rate::Gt5,
@@ -115,12 +117,12 @@ impl BlockKind {
         }
     }
 
-    /// Lanes of its link at most.
+    /// Returns the largest number of lanes of its link.
     pub(crate) fn most_lanes(self) -> u16 {
         if matches!(self, BlockKind::UltraScalePlus | BlockKind::TlpStream) { 16 } else { 8 }
     }
 
-    /// Tags of all functions together (PG023, PG156, PG213: "Tag Management for Non-Posted Transactions").
+    /// Returns the number of tags of all functions together (PG023, PG156, PG213: "Tag Management for Non-Posted Transactions").
     pub(crate) fn tags(self) -> u16 {
         match self {
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => 64,
@@ -129,12 +131,12 @@ impl BlockKind {
         }
     }
 
-    /// Tags that its slot may have: those that its streams have bits for.
+    /// Returns the largest number of tags of its slot, which the streams have bits for.
     pub(crate) fn most_tags(self) -> u16 {
         if self == BlockKind::TlpStream { 768 } else { 256 }
     }
 
-    /// Physical and virtual functions that a design may have.
+    /// Returns how many physical and virtual functions a design may have.
     pub(crate) fn legal_functions(self) -> [u16; 2] {
         match self {
             BlockKind::SevenSeries | BlockKind::TlpStream => [1, 0],
@@ -143,7 +145,7 @@ impl BlockKind {
         }
     }
 
-    /// Physical and virtual functions for which its ports have room.
+    /// Returns for how many physical and virtual functions its ports have room.
     pub(crate) fn functions(self) -> [u16; 2] {
         match self {
             BlockKind::SevenSeries | BlockKind::TlpStream => [1, 0],
@@ -165,13 +167,13 @@ impl BlockKind {
     }
 }
 
-/// Ports that riser reads, or drives, of one kind of block.
+/// Names of the ports of one block kind that riser reads, or drives.
 pub(crate) trait Named: Copy {
-    /// Its number, as [`Role`] has it.
+    /// Returns its number, as used in [`Role`].
     fn index(self) -> usize;
 }
 
-/// Ports by their places in a list, as their [`Role`]s number them.
+/// Declares ports by their order in a list, as numbered in their [`Role`]s.
 macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident { $($port:ident),* $(,)? }) => {
         $(#[$doc])*
@@ -187,7 +189,7 @@ macro_rules! numbered {
 }
 use numbered;
 
-/// A port of a block, by the name and width that its product guide has.
+/// A port of a block, with the name and width of its product guide.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Port {
     pub(crate) name: &'static str,
@@ -199,38 +201,38 @@ const fn port(name: &'static str, width: Width, role: Role) -> Port {
     Port { name, width, role }
 }
 
-/// How wide a port is.
+/// Width of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Width {
     Bits(u16),
-    /// As the data of the streams.
+    /// Width of the streams' data.
     Data,
-    /// A bit for each byte of them.
+    /// One bit per data byte.
     Keep,
-    /// A bit for each double-word of them.
+    /// One bit per double-word of data.
     KeepDwords,
-    /// As a stream's user signals.
+    /// Width of a stream's user signals.
     User(Stream),
-    /// A bit for each lane of the link.
+    /// One bit per lane of the link.
     Lanes,
-    /// So many bits for each physical function that the block may have.
+    /// This many bits per physical function that the block may have.
     Physical(u16),
-    /// So many bits for each virtual function that it may have.
+    /// This many bits per virtual function that it may have.
     Virtual(u16),
 }
 
-/// What a port is to riser.
+/// Use of a port by riser.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
-    /// An input that riser reads, by its [number](Named); this is its value where the instance leaves it out.
+    /// An input that riser reads, with its [number](Named) and its value if the instance does not connect it.
     Read(u16, u64),
-    /// An input that means nothing to it.
+    /// An input that riser ignores.
     Ignored,
-    /// An output that riser drives, by its [number](Named).
+    /// An output that riser drives, with its [number](Named).
     Driven(u16),
     /// An output that never changes.
     Constant(u64),
-    /// An output that is the user clock.
+    /// An output that carries the user clock.
     Clock,
 }
 
@@ -240,7 +242,7 @@ impl Role {
     }
 }
 
-/// A block of one width.
+/// A block with its width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Shape {
     pub(crate) kind: BlockKind,
@@ -263,7 +265,7 @@ impl Shape {
         }
     }
 
-    /// Ports of one of both vectors, each with its first bit.
+    /// Returns the ports of one of both vectors, each with its first bit.
     fn laid(self, is_in: fn(Role) -> bool) -> impl Iterator<Item = (Port, u16)> {
         let ports = self.kind.ports().filter(move |port| is_in(port.role));
         ports.scan(0, move |end, port| {
@@ -273,17 +275,17 @@ impl Shape {
         })
     }
 
-    /// What riser reads.
+    /// Returns the ports that riser reads.
     pub(crate) fn read(self) -> impl Iterator<Item = (Port, u16)> {
         self.laid(|role| matches!(role, Role::Read(..)))
     }
 
-    /// What riser drives.
+    /// Returns the ports that riser drives.
     pub(crate) fn driven(self) -> impl Iterator<Item = (Port, u16)> {
         self.laid(|role| matches!(role, Role::Driven(_)))
     }
 
-    /// Bits of both vectors: what is read, what is driven.
+    /// Returns the size of both vectors in bits: read, driven.
     pub(crate) fn sizes(self) -> [u16; 2] {
         let end = |last: Option<(Port, u16)>| last.map_or(0, |(port, at)| at + self.bits(port.width));
         [end(self.read().last()), end(self.driven().last())]
@@ -295,9 +297,9 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// No kind has a port, or a number, twice; data begin at whole words, as lanes are copied.
+    /// No kind has a port name or number twice. Data starts at whole words, as lanes are copied.
     #[test]
-    fn tables_are_sound() {
+    fn port_tables_are_consistent() {
         use BlockKind::*;
         for kind in [SevenSeries, Virtex7Gen3, UltraScale, UltraScalePlus, TlpStream] {
             let (mut names, mut read, mut driven) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Builds a design: finds the block's instance, writes what stands around the design, and has Verilator and the C++ compiler make a shared
-//! library of all of it. Never loads one.
+//! Builds a design: finds the block's instance, writes the modules around the design, and runs Verilator and the C++ compiler to make a
+//! shared library. Never loads one.
 
 use crate::complaints::{Complaint, LOG, complaints};
 use crate::design::{self, Design, read_file};
@@ -20,91 +20,93 @@ use std::process::Command;
 use std::thread;
 use thiserror::Error;
 
-/// The C++ compiler, as errors name it.
+/// Name of the C++ compiler in errors.
 const COMPILER: &str = "the C++ compiler";
-/// Where what a design prints is sent elsewhere.
+/// Header that redirects the output of a design.
 const PRINT_FILE: &str = "print.h";
 const PRINT: &str = include_str!("../verilog/print.h");
-/// Bytes of a source at most.
+/// Maximum size of a source in bytes.
 const MOST_SOURCE_BYTES: u64 = 1 << 28;
-/// What stands between the design and riser.
+/// Interface between the design and riser.
 const SHIM: &str = include_str!("../verilog/shim.cpp");
-/// The file of the module around the design.
+/// File of the module around the design.
 const TOP_FILE: &str = "riser_top.sv";
 
-/// What is built, and how.
+/// Build options.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// With signals that can be written into a file of waves, which makes it slower.
+    /// Make signals available for waveform files, which makes the design slower.
     pub waves: bool,
 }
 
-/// What was built.
+/// Result of a build.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Built {
-    /// The library.
+    /// Path of the library.
     pub library: PathBuf,
-    /// Clocks of the design that never have an edge; none is known where Verilator writes no netlist.
+    /// Clocks of the design that never have an edge; `None` if Verilator writes no netlist.
     pub still_clocks: Option<Vec<StillClock>>,
 }
 
-/// What a build is at.
+/// Step of a build.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Verilator and the compiler.
+    /// Verilator and the compiler run.
     Verilator,
-    /// The library.
+    /// The library is linked.
     Link,
 }
 
-/// Why a design was not built.
+/// Reason why a build failed.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// The design's file.
+    /// The design's file is invalid.
     #[error("{0}")]
     Design(FileErrors),
-    /// A file.
+    /// A file cannot be read or written.
     #[error("{}: {why}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         why: io::Error,
     },
     /// A source cannot be read.
     #[error("{}:{line}: {why}", path.display())]
     Source {
-        /// The source.
+        /// Path of the source.
         path: PathBuf,
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// Description of the error.
         why: String,
     },
-    /// No source has the block.
-    #[error("no instance of `{module}` in {sources} sources: block.module names another module")]
+    /// No source instantiates the block.
+    #[error(
+        "no instance of `{module}` in {sources} sources; expected one, or another module name in block.module"
+    )]
     NoBlock {
-        /// The block's module.
+        /// Module name of the block.
         module: String,
-        /// How many sources there are.
+        /// Number of sources.
         sources: usize,
     },
     /// A tool is missing.
     #[error("{tool} cannot be run: {why} (Debian: apt-get install verilator g++ make zlib1g-dev)")]
     NoTool {
-        /// Its name.
+        /// Name of the tool.
         tool: String,
-        /// What the system says.
+        /// Error of the system.
         why: io::Error,
     },
-    /// A tool has failed.
-    #[error("{tool} failed:\n{said}\nall of it: {}", log.display())]
+    /// A tool failed.
+    #[error("{tool} failed:\n{said}\nfull log: {}", log.display())]
     Tool {
-        /// Its name.
+        /// Name of the tool.
         tool: &'static str,
-        /// The first of its complaints.
+        /// The first errors of its output.
         said: String,
-        /// All of them.
+        /// Path of the full output.
         log: PathBuf,
     },
 }
@@ -115,15 +117,15 @@ impl From<(PathBuf, io::Error)> for BuildError {
     }
 }
 
-/// The library that was built.
+/// Returns the path of the built library.
 pub(crate) fn library(folder: &Path, waves: bool) -> PathBuf {
     folder.join(if waves { "design-waves.so" } else { "design.so" })
 }
 
-/// What a library must have been built from.
+/// Returns a digest of everything that a library is built from.
 ///
 /// # Errors
-/// A source cannot be read.
+/// If a source cannot be read.
 pub(crate) fn fingerprint(design: &Design, base: &Path) -> Result<String, BuildError> {
     let text = serde_json::to_string(design).unwrap_or_default();
     let mut parts = digest(text.as_bytes());
@@ -136,7 +138,7 @@ pub(crate) fn fingerprint(design: &Design, base: &Path) -> Result<String, BuildE
     Ok(format!("{}-{ABI}-{}", env!("CARGO_PKG_VERSION"), digest(parts.as_bytes())))
 }
 
-/// A source, which is a file of some size.
+/// Reads a source file of limited size.
 fn source_bytes(path: &Path) -> Result<Vec<u8>, BuildError> {
     read_file(path, MOST_SOURCE_BYTES).map_err(|why| BuildError::File { path: path.to_owned(), why })
 }
@@ -177,28 +179,28 @@ pub fn build(file: &Path, options: &Options, progress: &mut dyn FnMut(Step)) -> 
     Ok(Built { library: build.link(&programs)?, still_clocks })
 }
 
-/// Whether it is a source of functions in C or C++ that the design calls.
+/// Returns true for a source in C or C++, with functions that the design calls.
 fn is_program(path: &Path) -> bool {
     path.extension().is_some_and(|extension| ["c", "cc", "cpp"].iter().any(|known| extension == *known))
 }
 
-/// Sources of functions that a design calls, and those of the design.
+/// Returns the C and C++ sources, and the sources of the design.
 fn sources(design: &Design, base: &Path) -> [Vec<PathBuf>; 2] {
     let paths = design.sources.iter().map(|source| base.join(source));
     let (programs, paths) = paths.partition(|path| is_program(path));
     [programs, paths]
 }
 
-/// The one instance of the block in the design of a file in `base`, and its source.
+/// Returns the only instance of the block in the design of a file in `base`, and its source.
 ///
 /// # Errors
-/// Where there is none, or it cannot be read.
+/// The design has no block, or a source cannot be read.
 pub(crate) fn block_of(design: &Design, base: &Path) -> Result<(PathBuf, Instance), BuildError> {
     let [_, paths] = sources(design, base);
     find_block(design, &paths)
 }
 
-/// The netlist that Verilator has written when it was built.
+/// Returns the path of the netlist that Verilator wrote during the build.
 pub(crate) fn netlist(folder: &Path, waves: bool) -> PathBuf {
     objects(folder, waves).join("netlist.xml")
 }
@@ -207,7 +209,7 @@ fn objects(folder: &Path, waves: bool) -> PathBuf {
     folder.join(if waves { "obj-waves" } else { "obj" })
 }
 
-/// The one instance of the block, and its source.
+/// Returns the only instance of the block, and its source.
 fn find_block(design: &Design, paths: &[PathBuf]) -> Result<(PathBuf, Instance), BuildError> {
     let module = design.module();
     let mut found: Option<(PathBuf, Instance)> = None;
@@ -218,7 +220,10 @@ fn find_block(design: &Design, paths: &[PathBuf]) -> Result<(PathBuf, Instance),
         for instance in all.map_err(|e| wrong(e.line, e.why))? {
             if let Some((other, first)) = &found {
                 let first = format!("{}:{}", other.display(), first.line);
-                return Err(wrong(instance.line, format!("a second `{module}`: the first is at {first}")));
+                return Err(wrong(
+                    instance.line,
+                    format!("second instance of `{module}`; the first is at {first}, expected only one"),
+                ));
             }
             found = Some((path.clone(), instance));
         }
@@ -235,13 +240,13 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// Has Verilator write C++, and the compiler make objects of it.
+    /// Runs Verilator to write C++, and compiles it.
     fn verilate(&self, sources: &[PathBuf]) -> Result<(), BuildError> {
         let (tool, mut command) = self.verilator();
         command.args(["--cc", "-j", "0", "-O3", "--prefix", "Vriser_top"]);
         command.args(["--x-assign", "unique", "--x-initial", "unique", "-Wno-style"]);
         command.args(["-CFLAGS", "-fPIC -O3 -DVL_USER_FATAL -DVL_USER_FINISH -DVL_USER_STOP"]);
-        // The makefile runs in the folder below.
+        // The makefile runs in the folder below, so the path is relative to that.
         command.args(["-CFLAGS", &format!("-fvisibility=hidden -include ../{PRINT_FILE}"), "-Mdir"]);
         command.arg(self.objects);
         if self.waves {
@@ -252,20 +257,20 @@ impl Build<'_> {
         self.make()
     }
 
-    /// Compiles what Verilator wrote. `verilator --build` would do so, but not in a folder with special characters in its path.
+    /// Compiles Verilator's output. `verilator --build` does not work in a folder with special characters in its path.
     fn make(&self) -> Result<(), BuildError> {
-        // The rules of this file name the sources, without quotes. Verilator itself checks whether these have changed.
+        // The rules in this file name the sources without quotes. Verilator itself checks whether the sources have changed.
         let _ = fs::remove_file(self.objects.join("Vriser_top__ver.d"));
         let make = Tool::from_env("MAKE", "make");
         let mut command = make.command();
         let jobs = thread::available_parallelism().map_or(1, usize::from);
         command.current_dir(self.objects).args(["-f", "Vriser_top.mk", &format!("-j{jobs}"), "OPT_FAST=-O3"]);
-        // Verilator's makefile refuses a folder with blanks in its path, but uses none of the path.
+        // Verilator's makefile rejects a folder with blanks in its path, but does not use the path.
         command.args(["CURDIR=.", &format!("CXX={}", compiler().for_make())]);
         self.run(&make, command, COMPILER, "make.log")
     }
 
-    /// Verilator, and a command that runs it.
+    /// Returns Verilator, and a command that runs it.
     fn verilator(&self) -> (Tool, Command) {
         let tool = Tool::from_env("VERILATOR", "verilator");
         let mut command = tool.command();
@@ -273,7 +278,7 @@ impl Build<'_> {
         (tool, command)
     }
 
-    /// Clocks without an edge, where this Verilator writes a netlist.
+    /// Returns the clocks without an edge, if this Verilator writes a netlist.
     fn still_clocks(&self, sources: &[PathBuf]) -> Result<Option<Vec<StillClock>>, BuildError> {
         let (_, mut command) = self.verilator();
         let path = netlist(self.folder, self.waves);
@@ -287,7 +292,7 @@ impl Build<'_> {
         Ok(Some(still_clocks(&Netlist::read(&String::from_utf8_lossy(&bytes)))))
     }
 
-    /// What a design's file says of its sources.
+    /// Adds the options and sources of the design's file.
     fn add_sources(&self, command: &mut Command, sources: &[PathBuf]) {
         command.args(&self.design.verilator);
         command.args(self.design.includes.iter().map(|path| include(&self.base.join(path))));
@@ -296,13 +301,13 @@ impl Build<'_> {
         command.arg(self.folder.join("riser_top.sv")).arg(self.folder.join("riser_block.sv")).args(sources);
     }
 
-    /// Checks that what the block and the top are connected to is as wide as their ports.
+    /// Checks that the signals connected to the block and to the top have the widths of the ports.
     fn check_widths(&self, path: &Path, instance: &Instance) -> Result<(), BuildError> {
         let log = fs::read_to_string(self.folder.join(LOG)).unwrap_or_default();
         let lines = instance.connections.iter().map(|connection| connection.line);
         let lines = instance.line..=lines.max().unwrap_or(instance.line);
         let has = |port: &str| instance.connections.iter().any(|connection| connection.port == port);
-        // Verilator has a path's shortest name.
+        // Verilator prints a path in its shortest form.
         let whole = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let (top, source) = (whole(&self.folder.join(TOP_FILE)), whole(path));
         let is_here = |c: &Complaint<'_>| {
@@ -311,14 +316,14 @@ impl Build<'_> {
         };
         match complaints(&log).find(|c| c.is_misfit() && is_here(c)) {
             Some(Complaint { path, line, what, .. }) => {
-                let why = format!("{what} (verilator = [\"-Wno-WIDTH\"] takes it as it is)");
+                let why = format!("{what} (verilator = [\"-Wno-WIDTH\"] accepts it)");
                 Err(BuildError::Source { path: path.into(), line, why })
             }
             None => Ok(()),
         }
     }
 
-    /// How Verilator's library and what is around it are compiled.
+    /// Returns the compiler flags for Verilator's library and the code around it.
     fn flags(&self, verilator: &Path) -> Vec<String> {
         let waves = u8::from(self.waves);
         let mut flags: Vec<String> =
@@ -328,12 +333,12 @@ impl Build<'_> {
             ["include", "include/vltstd"].map(|path| format!("-I{}", verilator.join(path).display())),
         );
         flags.extend(["-DVL_USER_FATAL", "-DVL_USER_FINISH", "-DVL_USER_STOP"].map(str::to_owned));
-        // By its name: it stands in the folder of Verilator's library and in that of the design.
+        // By name only, because the file is in two folders: Verilator's library and the design.
         flags.extend(["-include", PRINT_FILE].map(str::to_owned));
         flags
     }
 
-    /// Makes the library.
+    /// Links the library.
     fn link(&self, programs: &[PathBuf]) -> Result<PathBuf, BuildError> {
         let library = library(self.folder, self.waves);
         let part = library.with_extension("so.part");
@@ -368,7 +373,7 @@ impl Build<'_> {
         Ok(library)
     }
 
-    /// Runs a command of `tool`, and keeps what it says in `log`. `name` is the tool's in errors.
+    /// Runs a command of `tool`, and writes its output to the file `log`. `name` is the tool's name in errors.
     fn run(
         &self,
         tool: &Tool,
@@ -390,19 +395,19 @@ impl Build<'_> {
     }
 }
 
-/// The C++ compiler.
+/// Returns the C++ compiler.
 fn compiler() -> Tool {
     Tool::from_env("CXX", "c++")
 }
 
-/// The option that has a folder searched for include files.
+/// Returns the option that adds a folder to the include path.
 fn include(folder: &Path) -> OsString {
     let mut option = OsString::from("-I");
     option.push(folder);
     option
 }
 
-/// The parts of Verilator's own library that the design needs: a makefile that it has written says so.
+/// Returns the parts of Verilator's own library that the design needs, from a makefile that Verilator wrote.
 fn runtime(objects: &Path) -> impl Iterator<Item = String> + use<> {
     let text = fs::read_to_string(objects.join("Vriser_top_classes.mk")).unwrap_or_default();
     let lists = text.split("VM_GLOBAL_").skip(1).map(|list| {
@@ -416,7 +421,7 @@ fn runtime(objects: &Path) -> impl Iterator<Item = String> + use<> {
     lists.collect::<Vec<_>>().into_iter().flatten()
 }
 
-/// Where Verilator has its own sources: the makefile that it has written says so.
+/// Returns the folder of Verilator's own sources, from the makefile that it wrote.
 fn verilator_root(objects: &Path) -> PathBuf {
     let text = fs::read_to_string(objects.join("Vriser_top.mk")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VERILATOR_ROOT = "));

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The edges of several clocks in the order of their times. Frequencies are whole Hz, so that no rounding adds up: edge `n` of a clock
-//! is at the whole picosecond below `n` half periods. Knows no signal.
+//! Edges of several clocks in time order. Frequencies are whole Hz, so rounding errors do not accumulate: edge `n` of a clock is at
+//! the whole picosecond below `n` half periods.
 
 use crate::loader::Eval;
 use tlp::{Duration, Time};
 
 const PS_PER_S: u64 = 1_000_000_000_000;
-/// Times that are reckoned at once.
+/// Number of edges computed at once.
 const BATCH: usize = 256;
 
 #[derive(Clone, Debug)]
 struct Clock {
-    /// Twice the frequency, in Hz: the half periods of a second.
+    /// Number of half periods per second: twice the frequency in Hz.
     halves: u64,
-    /// A half period: whole picoseconds, and the rest in parts of a picosecond, `halves` of which are one.
+    /// Length of a half period: whole picoseconds, and the remainder in units of 1/`halves` picosecond.
     half: (u64, u64),
-    /// The next edge, and the rest by which it is later.
+    /// Time of the next edge: whole picoseconds, and the remainder.
     at: (u64, u64),
     is_high: bool,
 }
@@ -35,19 +35,19 @@ impl Clock {
     }
 }
 
-/// Clocks that begin to run at time zero, low.
+/// Clocks that start at time zero, low.
 #[derive(Clone, Debug)]
 pub(crate) struct Clocks {
     all: Vec<Clock>,
-    /// The next edges, and how many of these were passed.
+    /// The computed edges, and how many of them have passed.
     next: Vec<Eval>,
     passed: usize,
-    /// Levels now.
+    /// Current levels.
     levels: u32,
 }
 
 impl Clocks {
-    /// Clocks whose first edges rise a half period after time zero.
+    /// Creates clocks whose first edges rise half a period after time zero.
     pub(crate) fn new(frequencies: &[u64]) -> Clocks {
         let all = frequencies.iter().map(|hz| Clock::new(*hz)).collect();
         let mut clocks = Clocks { all, next: Vec::new(), passed: 0, levels: 0 };
@@ -55,7 +55,7 @@ impl Clocks {
         clocks
     }
 
-    /// Reckons the next edges.
+    /// Computes the next edges.
     fn reckon(&mut self) {
         self.next.clear();
         self.passed = 0;
@@ -72,14 +72,14 @@ impl Clocks {
         }
     }
 
-    /// The next edges before `until`; some at least where there are any.
+    /// Returns the next edges before `until`, at least some of them if there are any.
     pub(crate) fn before(&self, until: Time) -> &[Eval] {
         let next = &self.next[self.passed..];
         let count = next.partition_point(|eval| eval.time_ps < until.as_ps());
         &next[..count]
     }
 
-    /// Goes past so many of them.
+    /// Marks `count` edges as passed.
     pub(crate) fn pass(&mut self, count: usize) {
         self.passed += count;
         self.levels = self.passed.checked_sub(1).map_or(self.levels, |last| self.next[last].clocks);
@@ -88,12 +88,12 @@ impl Clocks {
         }
     }
 
-    /// When the next edge is.
+    /// Returns the time of the next edge.
     pub(crate) fn next(&self) -> Time {
         Time::from_ps(self.next[self.passed].time_ps)
     }
 
-    /// When clock 0 rises next.
+    /// Returns when clock 0 rises next.
     pub(crate) fn next_rise(&self) -> Time {
         let mut before = self.levels;
         for eval in &self.next[self.passed..] {
@@ -112,7 +112,7 @@ impl Clocks {
 mod tests {
     use super::*;
 
-    /// 322.265625 MHz is no whole number of picoseconds: a millisecond has all of its edges, no more, each at its time.
+    /// 322.265625 MHz has no whole number of picoseconds per period. A millisecond has exactly its edges, each at its time.
     #[test]
     fn no_edge_is_lost() {
         let frequencies = [322_265_625u64, 125_000_000];

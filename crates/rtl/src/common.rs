@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all blocks have in common: time and reset, findings, and what waits for the link. Knows no stream.
+//! Parts shared by all blocks: time and reset, findings, and the queue for the link.
 
 use crate::findings::{Rule, Told};
 use device::seam::Ready;
@@ -8,12 +8,12 @@ use plug::Shared;
 use std::collections::VecDeque;
 use tlp::{Class, Time, Tlp};
 
-/// Packets of a stream of the design's that wait for the link at most.
+/// Maximum number of packets of one design stream that wait for the link.
 pub(crate) const TX_BUFFERS: usize = 32;
-/// Cycles for which the user reset is held.
+/// Number of cycles of the user reset.
 const RESET_CYCLES: u64 = 64;
-/// Cycles behind that, before the design is given a packet: it has resets of its own, and between a reset and a link that is up are
-/// milliseconds.
+/// Cycles after the reset before the design receives a packet: it has its own resets, and on hardware the link comes up
+/// milliseconds later.
 const TRAINING_CYCLES: u64 = 64;
 
 /// Time, reset and findings.
@@ -22,9 +22,9 @@ pub(crate) struct Common {
     pub(crate) cycle: u64,
     pub(crate) now: Time,
     latency: u64,
-    /// The cycle from which on the design is out of reset.
+    /// Cycle in which the design leaves reset.
     ready_from: u64,
-    /// Errors that the design reported in the cycle before.
+    /// Errors that the design reported in the previous cycle, as bits.
     errors: u32,
 }
 
@@ -34,7 +34,7 @@ impl Common {
         Common { told, cycle: 0, now: Time::ZERO, latency, ready_from: RESET_CYCLES, errors: 0 }
     }
 
-    /// The cycle in which what enters the block now leaves it.
+    /// Returns the cycle in which a TLP that enters the block now leaves it.
     pub(crate) fn from(&self) -> u64 {
         self.cycle + self.latency
     }
@@ -48,7 +48,7 @@ impl Common {
         self.cycle < self.ready_from
     }
 
-    /// Whether the link is up, where the design is not in reset.
+    /// Returns true if the link is up, which requires that the design is not in reset.
     pub(crate) fn is_up(&self, in_reset: bool) -> bool {
         !in_reset && self.cycle >= self.ready_from + TRAINING_CYCLES
     }
@@ -57,12 +57,12 @@ impl Common {
         self.told.change(|told| told.found(self.now, self.cycle, rule, bytes));
     }
 
-    /// Tells that a TLP of the design was not sent.
+    /// Reports that a TLP of the design was not sent.
     pub(crate) fn refused(&self, tlp: &Tlp, why: &RefusedTlp) {
         self.found_in(tlp, &Rule::Refused(why.to_string()));
     }
 
-    /// Tells that a TLP of the design is wrong, and was sent.
+    /// Reports that a wrong TLP of the design was sent.
     pub(crate) fn sent_wrong(&self, tlp: &Tlp, why: &RefusedTlp) {
         self.found_in(tlp, &Rule::SentWrong(why.to_string()));
     }
@@ -73,7 +73,7 @@ impl Common {
         self.found(rule, &bytes);
     }
 
-    /// Tells of errors that the design reports, each by its bit and the port's name, as they begin.
+    /// Reports errors that the design signals, each with its port's name, when they begin.
     pub(crate) fn errors(&mut self, all: impl Iterator<Item = (bool, &'static str)>) {
         let mut now = 0;
         for (n, (is, name)) in all.enumerate() {
@@ -86,14 +86,14 @@ impl Common {
     }
 }
 
-/// The bytes of a TLP, in a buffer that is used again.
+/// Writes the bytes of a TLP to a reused buffer.
 pub(crate) fn emit(tlp: &Tlp, bytes: &mut Vec<u8>) {
     bytes.clear();
     bytes.resize(tlp.wire_len(), 0);
     tlp.emit(bytes);
 }
 
-/// The BAR that a request is for, where it is for one.
+/// Returns the BAR of a request, if it addresses one.
 pub(crate) fn bar_of(request: &DesignRequest) -> Option<u8> {
     match request.target {
         Target::Bar { bar, .. } => Some(bar.0),
@@ -101,7 +101,7 @@ pub(crate) fn bar_of(request: &DesignRequest) -> Option<u8> {
     }
 }
 
-/// What waits for the link, by its class.
+/// Outputs that wait for the link, by class.
 pub(crate) struct Leaving<T> {
     queues: [VecDeque<Waiting<T>>; 3],
     stamps: u64,
@@ -109,7 +109,7 @@ pub(crate) struct Leaving<T> {
 
 struct Waiting<T> {
     from: u64,
-    /// Its place in the order of what must not pass what is posted.
+    /// Position in the order of all outputs that must not pass posted ones.
     stamp: u64,
     what: T,
 }
@@ -121,25 +121,25 @@ impl<T> Default for Leaving<T> {
 }
 
 impl<T> Leaving<T> {
-    /// Adds what may leave from this cycle on, behind all that is posted and came earlier.
+    /// Adds an output that may be sent from cycle `from`, after all earlier posted ones.
     pub(crate) fn push(&mut self, class: Class, from: u64, what: T) {
         self.stamps += 1;
         self.queues[class.index()].push_back(Waiting { from, stamp: self.stamps, what });
     }
 
-    /// As [`push`](Self::push), but in no order with what is of another class.
+    /// Adds an output like [`push`](Self::push), but unordered with other classes.
     pub(crate) fn push_free(&mut self, class: Class, from: u64, what: T) {
         self.queues[class.index()].push_back(Waiting { from, stamp: 0, what });
     }
 
-    /// Whether something of the class may leave: nothing passes what is posted and came earlier (`PCIe 5.0 §2.4.1`).
+    /// Returns true if an output of the class may be sent: it must not pass an earlier posted one (`PCIe 5.0 §2.4.1`).
     pub(crate) fn is_due(&self, class: Class, cycle: u64) -> bool {
         let posted = self.queues[Class::Posted.index()].front().map_or(u64::MAX, |first| first.stamp);
         let first = self.queues[class.index()].front();
         first.is_some_and(|first| first.from <= cycle && first.stamp <= posted)
     }
 
-    /// The classes of which something may leave.
+    /// Returns the classes that have an output to send.
     pub(crate) fn ready(&self, cycle: u64) -> Ready {
         let of = |class: &Class| Ready::when(self.is_due(*class, cycle), Ready::output(*class));
         Class::ALL.iter().fold(Ready::NONE, |all, class| all.or(of(class)))
@@ -160,7 +160,7 @@ impl<T> Leaving<T> {
         self.queues.iter().all(VecDeque::is_empty)
     }
 
-    /// All that wait, to be changed in their places.
+    /// Returns all waiting outputs for changes in place.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.queues.iter_mut().flatten().map(|waiting| &mut waiting.what)
     }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_passes_what_is_posted_and_came_earlier() {
+    fn no_output_passes_an_earlier_posted_one() {
         let mut leaving = Leaving::default();
         leaving.push(Class::NonPosted, 0, 'a');
         leaving.push(Class::Posted, 5, 'b');

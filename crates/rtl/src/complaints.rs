@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Verilator's warnings, as its log has them: `%Warning-KIND: file:line:column: what`. Never runs it.
+//! Parses Verilator's warnings from its log: `%Warning-KIND: file:line:column: what`.
 
 use std::fs;
 use std::path::Path;
 
-/// The file that keeps what Verilator says.
+/// File with the output of Verilator.
 pub(crate) const LOG: &str = "verilator.log";
 
 /// A warning.
@@ -16,11 +16,11 @@ pub(crate) struct Complaint<'a> {
     pub(crate) what: &'a str,
 }
 
-/// All of a log, in order.
+/// Returns all warnings of a log, in order.
 pub(crate) fn complaints(log: &str) -> impl Iterator<Item = Complaint<'_>> {
     log.lines().filter_map(|line| {
         let (kind, rest) = line.strip_prefix("%Warning-")?.split_once(": ")?;
-        // A path may have a colon and a blank too.
+        // A path may contain a colon followed by a blank.
         rest.match_indices(": ").find_map(|(end, _)| {
             let mut parts = rest[..end].rsplitn(3, ':');
             let (column, line, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -31,39 +31,39 @@ pub(crate) fn complaints(log: &str) -> impl Iterator<Item = Complaint<'_>> {
 }
 
 impl<'a> Complaint<'a> {
-    /// Whether an input is connected to a signal that is narrower than it, or data of a stream to a signal of another width. Constants are
-    /// extended, of wider signals the rest is nothing, and of a wide output some bits may be wanted: so designs mean it.
+    /// Returns true if an input is connected to a narrower signal, or the data of a stream to a signal of another width. Other mismatches are
+    /// usually intended: constants are extended, wider signals are cut, and a design may use only some bits of a wide output.
     pub(crate) fn is_misfit(&self) -> bool {
         let bits = |before: &str| self.word(before)?.parse::<u32>().ok();
         let is_data =
             self.port().is_some_and(|port| ["tdata", "tkeep"].iter().any(|data| port.ends_with(data)));
         let (expects, generates) = (bits(" expects "), bits(" generates "));
-        // A constant of type `int` has 32 bits, and is called a variable.
+        // Verilator calls a constant of type `int`, which has 32 bits, a variable.
         let is_data = is_data && !(generates == Some(32) && expects < generates);
         let is_narrow = self.what.contains("Input port connection '") && generates < expects;
         let is_constant = self.what.contains("connection's CONST ");
         self.kind.starts_with("WIDTH") && !is_constant && (is_narrow || (is_data && generates != expects))
     }
 
-    /// The port of an instance that it is about.
+    /// Returns the instance port that it names.
     pub(crate) fn port(&self) -> Option<&'a str> {
         self.word("port connection '")
     }
 
-    /// What stands behind these words, up to a blank or a quotation mark.
+    /// Returns the word after the text `before`, up to a blank or a quotation mark.
     fn word(&self, before: &str) -> Option<&'a str> {
         self.what.split_once(before)?.1.split([' ', '\'']).next()
     }
 }
 
-/// Why a design has ended, with the loops that this may come from: `library` is its library, beside which the log is.
+/// Returns why a design has ended, with the combinational loops that may be the cause. The log is next to the library `library`.
 pub(crate) fn explained(why: String, library: &Path) -> String {
     let log = || fs::read_to_string(library.with_file_name(LOG)).unwrap_or_default();
     let loops = if why.contains("did not converge") { loops(&log()) } else { Vec::new() };
     if loops.is_empty() { why } else { format!("{why} Loops without a register: {}", loops.join(", ")) }
 }
 
-/// Loops of signals without a register, each with its place.
+/// Returns signal loops without a register, each with its location.
 fn loops(log: &str) -> Vec<String> {
     let signal = |c: Complaint<'_>| {
         let name = c.what.rsplit('\'').nth(1).unwrap_or(c.what);
@@ -88,7 +88,7 @@ mod tests {
         %Warning-: odd\n%Warning-X: no place\n";
 
     #[test]
-    fn a_log_is_read_by_lines() {
+    fn parses_warnings_line_by_line() {
         let misfits: Vec<(&str, usize)> =
             complaints(LOG).filter(Complaint::is_misfit).map(|c| (c.path, c.line)).collect();
         assert_eq!(misfits, [("a/b.v", 12), ("a/b.v", 16), ("a: b/c.v", 21)]);

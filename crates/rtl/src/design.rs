@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The file of a design: its sources, its top, its clocks, and the vendor's block in it, as the vendor's own tool is told of it.
+//! The file of a design: its sources, its top module, its clocks, and the settings of the vendor's block, as in the vendor's tool.
 
 use crate::block::{BlockKind, Shape};
 use plug::file::{FileError, FileErrors, Overrides, Schema, Source};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a design's file at most.
+/// Maximum size of a design's file in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// A design in Verilog or SystemVerilog with a PCI Express block. Paths are relative to the file.
@@ -19,49 +19,50 @@ pub struct Design {
     /// Version of this format: 1.
     #[schemars(range(min = 1, max = 1))]
     pub version: u32,
-    /// The module at the top.
+    /// Name of the top module.
     pub top: String,
-    /// Sources, one at least, in Verilog or SystemVerilog, and in C or C++ where the design calls functions. Those of the vendor's block and primitives are
-    /// not needed.
+    /// Sources, at least one: Verilog or SystemVerilog, and C or C++ for functions that the design calls. Leave out those of the vendor's block and
+    /// primitives.
     pub sources: Vec<String>,
-    /// Folders for include files, and for files that the design reads: it runs in the first of them, else in the file's own.
+    /// Folders with include files, and with files that the design reads. The design runs in the first of them, or in the folder of this file if there is
+    /// none.
     #[serde(default)]
     pub includes: Vec<String>,
-    /// Parameters of the top, each a value as Verilog has it.
+    /// Parameters of the top module, each with a Verilog value.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
-    /// Macros.
+    /// Verilog macros.
     #[serde(default)]
     pub defines: BTreeMap<String, String>,
     /// Further arguments of Verilator.
     #[serde(default)]
     pub verilator: Vec<String>,
-    /// Inputs of the top that have one value all the time, as Verilog has it, or the name of one of its outputs.
+    /// Inputs of the top module with a constant value in Verilog, or connected to one of its outputs, given by name.
     #[serde(default)]
     pub ties: BTreeMap<String, String>,
-    /// Inputs of the top that are the slot's reset (PERST#).
+    /// Inputs of the top module that carry the slot's reset (PERST#).
     #[serde(default)]
     pub reset: Reset,
-    /// Clocks beside the block's, 15 at most.
+    /// Clocks in addition to the block's, at most 15.
     #[serde(default, rename = "clock")]
     pub clocks: Vec<Clock>,
     /// The block.
     pub block: Block,
-    /// The function that it is: what its tool writes into its configuration space.
+    /// Function 0: the settings of its configuration space in the vendor's tool.
     #[serde(default)]
     pub function: Function,
-    /// The physical functions behind it, from number 1 on.
+    /// The other physical functions, from number 1.
     #[serde(default, rename = "other_function")]
     pub other_functions: Vec<Function>,
 }
 
-/// Inputs that are the slot's reset.
+/// Inputs that carry the slot's reset.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reset {
-    /// Those that are low in reset.
+    /// Inputs that are low in reset.
     pub active_low: Vec<String>,
-    /// Those that are high.
+    /// Inputs that are high in reset.
     pub active_high: Vec<String>,
 }
 
@@ -69,7 +70,7 @@ pub struct Reset {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Clock {
-    /// Inputs of the top that it is connected to. A clock without any is one of a clock manager's outputs.
+    /// Inputs of the top module that this clock drives. A clock without any is an output of a clock manager.
     #[serde(default)]
     pub ports: Vec<String>,
     /// Its frequency in Hz.
@@ -81,64 +82,64 @@ pub struct Clock {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Block {
-    /// Which one.
+    /// Kind of the block.
     pub kind: BlockKind,
-    /// The name of its module, where it is not that of the kind.
+    /// Name of its module, if it is not the kind's default.
     #[serde(default)]
     pub module: Option<String>,
-    /// Bits of the streams' data: 64 or 128; 256 but of 7-series, and 512 of UltraScale+ and streams of TLPs.
+    /// Data width of the streams in bits: 64 or 128; also 256, except for 7-series; also 512 for UltraScale+ and TLP streams.
     #[schemars(range(min = 64, max = 512), extend("powerOfTwo" = true))]
     pub data_width_bits: u16,
-    /// Lanes of its link: that of its slot has no more. 8 at most, 16 of UltraScale+ and streams of TLPs.
+    /// Number of lanes of its link; its slot must not have more. At most 8, or 16 for UltraScale+ and TLP streams.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 16), extend("powerOfTwo" = true))]
     pub lanes: u16,
     /// Frequency of its user clock in Hz.
     #[schemars(range(min = 1_000, max = 2_000_000_000))]
     pub user_clock_hz: u64,
-    /// Cycles that a packet takes through the block, each way.
+    /// Latency of a packet through the block in cycles, in each direction.
     #[serde(default)]
     #[schemars(range(min = 0, max = 10_000))]
     pub latency_cycles: u32,
-    /// The design chooses the tags of its requests (AXISTEN_IF_ENABLE_CLIENT_TAG), and not the block. Of streams of descriptors.
+    /// True if the design chooses the tags of its requests (AXISTEN_IF_ENABLE_CLIENT_TAG), false if the block does. For descriptor streams.
     #[serde(default = "yes")]
     pub client_tags: bool,
-    /// Where data begin in a beat. Of streams of descriptors.
+    /// Position of data in a beat. For descriptor streams.
     #[serde(default)]
     pub alignment: Alignment,
-    /// Packets that may begin in a beat. Of streams of descriptors.
+    /// Maximum number of packets that begin in a beat. For descriptor streams.
     #[serde(default)]
     pub straddle: Straddle,
-    /// The block has the MSI-X tables, and not the design.
+    /// True if the block holds the MSI-X tables, false if the design does.
     #[serde(default)]
     pub msix_inside: bool,
 }
 
-/// Where data begin in a beat.
+/// Position of data in a beat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Alignment {
-    /// Behind the descriptor.
+    /// Directly after the descriptor.
     #[default]
     Dword,
-    /// In the lane of their address.
+    /// In the lane of its address.
     Address,
 }
 
-/// Packets that may begin in a beat of each stream: 1 where they do not straddle, as with data in the lane of their address.
+/// Maximum number of packets that begin in a beat of each stream. 1 means no straddling, as required with data in the lane of its address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Straddle {
     /// Requests of the design: 2 with 512 bits.
     #[schemars(range(min = 1, max = 2))]
     pub rq: u8,
-    /// Completions for it: 2 with 256 bits, 2 or 4 with 512.
+    /// Completions for the design: 2 with 256 bits, 2 or 4 with 512.
     #[schemars(range(min = 1, max = 4), extend("powerOfTwo" = true))]
     pub rc: u8,
-    /// Requests to it: 2 with 512 bits.
+    /// Requests to the design: 2 with 512 bits.
     #[schemars(range(min = 1, max = 2))]
     pub cq: u8,
-    /// Its completions: 2 with 512 bits.
+    /// Completions of the design: 2 with 512 bits.
     #[schemars(range(min = 1, max = 2))]
     pub cc: u8,
 }
@@ -149,7 +150,7 @@ impl Default for Straddle {
     }
 }
 
-/// The function.
+/// Settings of a physical function.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Function {
@@ -167,18 +168,18 @@ pub struct Function {
     /// Class: base class, sub-class and programming interface, 8 bits each.
     #[schemars(range(min = 0, max = 16_777_215))]
     pub class: u32,
-    /// BARs; one of 4 KiB, of memory below 4 GiB, unless told.
+    /// BARs. Default: one of 4 KiB, in memory below 4 GiB.
     pub bars: Vec<native::BarSettings>,
-    /// MSI vectors: a power of two up to 32, or 0.
+    /// Number of MSI vectors: a power of two up to 32, or 0.
     #[schemars(range(min = 0, max = 32))]
     pub msi_vectors: u8,
-    /// MSI-X, whose table is the design's, or the block's where that says so.
+    /// MSI-X. The table is in the design, or in the block with `msix_inside`.
     pub msix: Option<Msix>,
-    /// INTx: INTA of function 0, INTB of function 1, and so on.
+    /// True for INTx: INTA of function 0, INTB of function 1, and so on.
     pub intx: bool,
-    /// Virtual functions behind it.
+    /// Virtual functions of this function.
     pub sriov: Option<Sriov>,
-    /// Function Level Reset. Vendors' blocks have it only where they are told so.
+    /// True for Function Level Reset. Vendors' blocks have it only if it is enabled in their tool.
     pub function_level_reset: bool,
 }
 
@@ -186,24 +187,24 @@ pub struct Function {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sriov {
-    /// How many: 6 of all physical functions together, 252 of UltraScale+.
+    /// Number of virtual functions; over all physical functions at most 6, or 252 for UltraScale+.
     #[schemars(range(min = 1, max = 252))]
     pub vfs: u16,
     /// VF Device ID.
     pub device_id: u16,
-    /// BARs of each.
+    /// BARs of each virtual function.
     #[serde(default)]
     pub bars: Vec<native::BarSettings>,
-    /// MSI-X of each.
+    /// MSI-X of each virtual function.
     #[serde(default)]
     pub msix: Option<Msix>,
 }
 
-/// Where the MSI-X table is.
+/// Position of the MSI-X table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Msix {
-    /// Vectors.
+    /// Number of vectors.
     #[schemars(range(min = 1, max = 2048))]
     pub vectors: u16,
     /// BAR of the table and of the pending bits.
@@ -211,7 +212,7 @@ pub struct Msix {
     pub bar: u8,
     /// Offset of the table: a multiple of 8.
     pub table: u32,
-    /// Offset of the pending bits: a multiple of 8, beside the table.
+    /// Offset of the pending bits: a multiple of 8, outside the table.
     pub pending: u32,
 }
 
@@ -245,7 +246,7 @@ impl Default for Function {
 impl Function {
     fn check(&self, key: &str) -> Result<(), String> {
         if self.msi_vectors > 0 && !self.msi_vectors.is_power_of_two() {
-            return Err(format!("{key}.msi_vectors: legal are powers of two up to 32, and 0"));
+            return Err(format!("{key}.msi_vectors: expected a power of two up to 32, or 0"));
         }
         if let Some(msix) = &self.msix {
             msix.check(&format!("{key}.msix"), &self.bars)?;
@@ -258,11 +259,11 @@ impl Function {
 }
 
 impl Msix {
-    /// Table and pending bits lie in a memory BAR, beside each other, in units of 8 bytes (`PCIe 5.0 §7.7.2`).
+    /// Checks that table and pending bits are in a memory BAR, do not overlap, and are aligned to 8 bytes (`PCIe 5.0 §7.7.2`).
     fn check(&self, key: &str, bars: &[native::BarSettings]) -> Result<(), String> {
         let is_its = |bar: &&native::BarSettings| bar.bar == self.bar && bar.kind != native::BarKind::Io;
         let Some(bar) = bars.iter().find(is_its) else {
-            return Err(format!("{key}.bar = {}: legal are memory BARs that are there", self.bar));
+            return Err(format!("{key}.bar = {}: expected an existing memory BAR", self.bar));
         };
         let [table, pending] = [self.table, self.pending].map(u64::from);
         let vectors = u64::from(self.vectors);
@@ -270,11 +271,11 @@ impl Msix {
         for (name, at, end) in [("table", table, table_end), ("pending", pending, pending_end)] {
             if at % 8 != 0 || end > bar.size_bytes {
                 let most = (bar.size_bytes + at).saturating_sub(end);
-                return Err(format!("{key}.{name} = {at}: legal are multiples of 8 up to {most}"));
+                return Err(format!("{key}.{name} = {at}: expected a multiple of 8 up to {most}"));
             }
         }
         if table < pending_end && pending < table_end {
-            return Err(format!("{key}.pending = {pending}: the table is there, up to {table_end}"));
+            return Err(format!("{key}.pending = {pending}: overlaps the table, which ends at {table_end}"));
         }
         Ok(())
     }
@@ -284,7 +285,7 @@ impl Design {
     /// Reads a file.
     ///
     /// # Errors
-    /// All that is wrong with it, each at its place.
+    /// All errors of the file, each with its location.
     pub fn read(path: &Path) -> Result<Design, FileErrors> {
         let whole = |why: String| FileErrors::from(FileError::whole(path, why));
         let bytes = read_file(path, MAX_BYTES).map_err(|e| whole(e.to_string()))?;
@@ -309,17 +310,17 @@ impl Design {
         let words = [("top", &self.top), ("block.module", &self.module())].map(|(k, v)| (k, v.clone()));
         for (key, word) in words {
             if !is_name(&word) {
-                return Err(format!("{key} = `{word}`: legal is a name as Verilog has it"));
+                return Err(format!("{key} = `{word}`: expected a Verilog name"));
             }
         }
         if self.top.starts_with("riser_") {
-            return Err(format!("top = `{}`: names that begin with riser_ are riser's own", self.top));
+            return Err(format!("top = `{}`: names that begin with riser_ are reserved", self.top));
         }
         for (table, keys) in
             [("parameters", &self.parameters), ("ties", &self.ties), ("defines", &self.defines)]
         {
             if let Some(key) = keys.keys().find(|key| !is_name(key)) {
-                return Err(format!("{table}.{key}: legal are names as Verilog has them"));
+                return Err(format!("{table}.{key}: expected a Verilog name"));
             }
         }
         let ports = self.clocks.iter().flat_map(|clock| &clock.ports);
@@ -328,17 +329,17 @@ impl Design {
         let mut seen = std::collections::BTreeSet::new();
         for port in ports {
             if !is_name(port) {
-                return Err(format!("port `{port}`: legal are names as Verilog has them"));
+                return Err(format!("port `{port}`: expected a Verilog name"));
             }
             if !seen.insert(port) {
                 return Err(format!("port `{port}` is connected twice"));
             }
         }
         if self.sources.is_empty() {
-            return Err("sources: none".to_owned());
+            return Err("sources: empty list; expected at least one file".to_owned());
         }
         if self.clocks.len() > MAX_CLOCKS {
-            return Err(format!("{} clocks: legal are {MAX_CLOCKS}", self.clocks.len()));
+            return Err(format!("{} clocks; expected at most {MAX_CLOCKS}", self.clocks.len()));
         }
         for (n, function) in self.functions().enumerate() {
             let key = if n == 0 { "function".to_owned() } else { format!("other_function.{}", n - 1) };
@@ -348,19 +349,19 @@ impl Design {
         Ok(self)
     }
 
-    /// Checks what this kind of block can be.
+    /// Checks the limits of this kind of block.
     fn check_block(&self) -> Result<(), String> {
         let Block { kind, data_width_bits: bits, straddle, .. } = self.block;
         let name = serde_json::to_string(&kind).unwrap_or_default();
         if bits > kind.widest() {
             return Err(format!(
-                "block.data_width_bits = {bits}: legal of {name} are 64 to {}",
+                "block.data_width_bits = {bits}: expected 64 to {} for {name}",
                 kind.widest()
             ));
         }
         if self.block.lanes > kind.most_lanes() {
             return Err(format!(
-                "block.lanes = {}: legal of {name} are 1 to {}",
+                "block.lanes = {}: expected 1 to {} for {name}",
                 self.block.lanes,
                 kind.most_lanes()
             ));
@@ -368,7 +369,7 @@ impl Design {
         let is_stream = kind == BlockKind::TlpStream;
         if is_stream && self.block.msix_inside {
             return Err(format!(
-                "block.msix_inside = true: legal of {name} is false: the table is the design's"
+                "block.msix_inside = true: expected false for {name}, because the table is in the design"
             ));
         }
         let may_straddle = self.block.alignment != Alignment::Address && !is_stream;
@@ -387,39 +388,39 @@ impl Design {
         ] {
             if value > most {
                 return Err(format!(
-                    "block.straddle.{key} = {value}: legal are 1 to {most} with {bits} bits and this alignment, of {name}"
+                    "block.straddle.{key} = {value}: expected 1 to {most} for {name} with {bits} bits and this alignment"
                 ));
             }
         }
         let (physical, virtuals) = (self.functions().count(), self.virtual_functions().iter().sum::<u16>());
         let [most_physical, most_virtual] = kind.legal_functions();
         if physical > most_physical.into() {
-            return Err(format!("{physical} functions: legal of {name} are {most_physical}"));
+            return Err(format!("{physical} functions; expected at most {most_physical} for {name}"));
         }
         if virtuals > most_virtual {
             return Err(format!(
-                "{virtuals} virtual functions (sriov.vfs): legal of {name} are {most_virtual}"
+                "{virtuals} virtual functions (sriov.vfs); expected at most {most_virtual} for {name}"
             ));
         }
         Ok(())
     }
 
-    /// All physical functions.
+    /// Returns all physical functions.
     pub(crate) fn functions(&self) -> impl Iterator<Item = &Function> {
         std::iter::once(&self.function).chain(&self.other_functions)
     }
 
-    /// Virtual functions of each of them.
+    /// Returns the number of virtual functions of each physical function.
     pub(crate) fn virtual_functions(&self) -> Vec<u16> {
         self.functions().map(|function| function.sriov.as_ref().map_or(0, |sriov| sriov.vfs)).collect()
     }
 
-    /// The name of the block's module.
+    /// Returns the name of the block's module.
     pub fn module(&self) -> String {
         self.block.module.clone().unwrap_or_else(|| self.block.kind.module().to_owned())
     }
 
-    /// Interrupt vectors of the function.
+    /// Returns the number of interrupt vectors of function 0.
     pub(crate) fn vectors(&self) -> u16 {
         self.function.msix.map_or(self.function.msi_vectors.into(), |msix| msix.vectors)
     }
@@ -428,25 +429,25 @@ impl Design {
         Shape { kind: self.block.kind, data_bits: self.block.data_width_bits, lanes: self.block.lanes }
     }
 
-    /// Frequencies of all clocks in Hz, the block's first.
+    /// Returns the frequencies of all clocks in Hz, the block's first.
     pub(crate) fn frequencies(&self) -> Vec<u64> {
         let others = self.clocks.iter().map(|clock| clock.frequency_hz);
         std::iter::once(self.block.user_clock_hz).chain(others).collect()
     }
 }
 
-/// A whole file of at most so many bytes; nothing else is read.
+/// Reads a regular file of at most `most_bytes` bytes.
 pub(crate) fn read_file(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let data = std::fs::metadata(path)?;
     let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
     match data.len() {
-        _ if !data.is_file() => Err(wrong("it is no file".to_owned())),
-        bytes if bytes > most_bytes => Err(wrong(format!("{bytes} bytes: legal are {most_bytes}"))),
+        _ if !data.is_file() => Err(wrong("it is not a regular file".to_owned())),
+        bytes if bytes > most_bytes => Err(wrong(format!("{bytes} bytes; expected at most {most_bytes}"))),
         _ => std::fs::read(path),
     }
 }
 
-/// Clocks beside the block's at most.
+/// Maximum number of clocks in addition to the block's.
 const MAX_CLOCKS: usize = 15;
 
 pub(crate) fn is_name(text: &str) -> bool {
@@ -454,7 +455,7 @@ pub(crate) fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$')
 }
 
-/// The folder that a design builds in, where nobody says another: `riser-rtl` beside its file, a folder of the file's name in it.
+/// Returns the default build folder of a design: a folder with the file's name in `riser-rtl`, next to the file.
 pub fn folder(file: &Path) -> PathBuf {
     let name = file.file_stem().unwrap_or_default();
     file.parent().unwrap_or(Path::new("")).join("riser-rtl").join(name)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rule of a stream of the design's: what is shown stays until it is taken (AMBA 4 AXI4-Stream §2.2.1). Knows no ports.
+//! Checks the rule of a design's stream that a beat stays until it is accepted (AMBA 4 AXI4-Stream §2.2.1). Independent of ports.
 
-/// A beat that was shown and not taken.
+/// A beat that was presented and not accepted.
 #[derive(Default)]
 pub(crate) struct Kept {
     is_shown: bool,
@@ -17,8 +17,8 @@ impl Kept {
         self.is_shown
     }
 
-    /// Whether a beat that was not taken is still there, as it was. `beat` gives the words of what is shown now, which is valid or not,
-    /// and taken or not.
+    /// Returns false if a beat that was not accepted has changed or disappeared. `beat` returns the words shown now, which are valid or
+    /// not, and accepted or not.
     pub(crate) fn check<B: Iterator<Item = u32>>(
         &mut self,
         is_valid: bool,

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! RTL in a slot: a design for an FPGA with its vendor's PCI Express block, or streams of TLPs, under Verilator. The design stays as it is; the block's module is
-//! replaced by a stand-in of the same name and ports, behind which riser's front and the block's streams are.
+//! RTL in a slot: an FPGA design with its vendor's PCI Express block, or with TLP streams, under Verilator. The design stays unchanged. A stand-in with the
+//! same name and ports replaces the block's module, and connects the design to riser's front and the block's streams.
 //!
-//! - [`Design`]: the file of a design; [`build()`] makes a library of it, with Verilator;
-//! - [`Settings`]: the model `rtl` of a slot, which loads that;
-//! - `tool`, `runtime`: the programs that a build runs, and Verilator's own library;
-//! - `source`, `standin`: instances in Verilog, and what is written around them; `complaints`: what Verilator says of both; `netlist`,
-//!   `still`: clocks without an edge;
-//! - `block`, `signals`: the ports of vendors' blocks, as data;
-//! - [`Recording`]: what a design is given, to measure what riser adds; `trail`, `parting`, `vcd`: two runs of a design, compared;
-//! - `seven_series`, `receive`, `status`: the 7-series block; `descriptor`: those with streams of descriptors; `tlp_stream`: TLPs as they are,
-//!   of no vendor's block; `transmit`, `common`, `kept`, `registers`: what they share;
-//! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time; `shown`: its TLPs in the waves; `trigger`: waves from a TLP on.
+//! - [`Design`]: the file of a design; [`build()`] makes a library from it with Verilator.
+//! - [`Settings`]: the model `rtl` of a slot, which loads the library.
+//! - `tool`, `runtime`: the programs that a build runs, and Verilator's own library.
+//! - `source`, `standin`: instances in Verilog, and the modules written around them; `complaints`: Verilator's warnings about both; `netlist`, `still`: clocks
+//!   without an edge.
+//! - `block`, `signals`: tables of the ports of vendors' blocks.
+//! - [`Recording`]: the inputs of a design, to measure what riser adds; `trail`, `parting`, `vcd`: comparison of two runs of a design.
+//! - `seven_series`, `receive`, `status`: the 7-series block; `descriptor`: the blocks with descriptor streams; `tlp_stream`: plain TLPs, not a vendor's block;
+//!   `transmit`, `common`, `kept`, `registers`: their shared parts.
+//! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time; `shown`: its TLPs in the waves; `trigger`: waves that start at a TLP.
 //!
-//! Never parses an expression of Verilog, and never knows what a design does.
+//! Never parses an expression of Verilog, and does not depend on what a design does.
 
 mod block;
 mod build;

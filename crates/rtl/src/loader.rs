@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Opens a library that `riser rtl build` has made, and calls it: the one file of this crate with `unsafe`. Never knows what the signals
-//! mean.
+//! Opens a library made by `riser rtl build`, and calls it. This is the only file of the crate with `unsafe`. Independent of the meaning
+//! of the signals.
 
 #![allow(unsafe_code, reason = "the library of a design is called here")]
 
@@ -16,41 +16,41 @@ use std::rc::Rc;
 use thiserror::Error;
 use tlp::Time;
 
-/// Version of what stands between riser and a library.
+/// Version of the interface between riser and a library.
 pub(crate) const ABI: u32 = 5;
 const ENTRY: &str = "riser_rtl_entry";
 const ERROR_BYTES: usize = 1024;
 
-/// What the block does at an edge of the user clock at which it is asked.
+/// The block's side of an edge of the user clock.
 pub(crate) trait Edges {
-    /// At this time, behind so many edges that it was not asked at: what it reads, and is to drive.
+    /// Handles an edge at `time`, after `passed` edges that were skipped: takes the values read, and sets those to drive.
     fn edge(&mut self, time: Time, passed: u64, read: &[u32], driven: &mut [u32]) -> Answer;
 }
 
-/// What is to come behind an edge.
+/// Instructions for the edges after this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Answer {
-    /// Nothing, until what has come of it is taken.
+    /// Stop the run here, until the block's outputs were handled.
     pub(crate) stops: bool,
-    /// An edge that reads the same as this one and that before changes nothing: it need not be asked.
+    /// An edge that reads the same as this one and the previous one changes nothing, so it may be skipped.
     pub(crate) rests: bool,
 }
 
-/// A time at which clocks have edges.
+/// A time with edges of clocks.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Eval {
-    /// Their levels from then on, a bit for each.
+    /// Levels from then on, one bit per clock.
     pub(crate) clocks: u32,
     pub(crate) time_ps: u64,
 }
 
-/// What was done in a run.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
-    /// How many of its times.
+    /// Number of times that were evaluated.
     pub(crate) evals: usize,
-    /// Edges in the end that the block was not asked at.
+    /// Number of skipped edges at the end.
     pub(crate) passed: u64,
 }
 
@@ -103,30 +103,30 @@ struct Ops {
     show: unsafe extern "C" fn(*mut c_void, words: *const u32),
 }
 
-/// Why a library is none that can be used.
+/// Reason why a library cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub(crate) enum LoadError {
-    #[error("{}: {why}: `riser rtl build` makes it", path.display())]
+    #[error("{}: {why}; run `riser rtl build`", path.display())]
     Open { path: PathBuf, why: String },
-    #[error("{0}: `riser rtl build` makes it anew")]
+    #[error("{0}; run `riser rtl build` again")]
     Broken(String),
-    #[error("{}: it is of another riser or of another version of the design: `riser rtl build` makes it anew", .0.display())]
+    #[error("{}: built by another riser or from another version of the design; run `riser rtl build` again", .0.display())]
     Other(PathBuf),
     #[error("{}: {why}", path.display())]
     Create { path: PathBuf, why: String },
 }
 
-/// A library, loaded for good.
+/// A library, loaded until the process ends.
 pub(crate) struct Loaded {
     path: PathBuf,
     ops: Ops,
 }
 
 impl Loaded {
-    /// Looks at the library at `path` without loading it: no code of it runs.
+    /// Checks the library at `path` without loading it. Its code does not run.
     ///
     /// # Errors
-    /// As of [`open`](Self::open), as far as its bytes show.
+    /// Those of [`open`](Self::open) that its bytes show.
     pub(crate) fn look(path: &Path, fingerprint: &str) -> Result<(), LoadError> {
         let said = |why: String| LoadError::Open { path: path.to_owned(), why };
         check_built(path)?;
@@ -139,30 +139,30 @@ impl Loaded {
     /// Loads the library at `path`, which must have this fingerprint.
     ///
     /// # Errors
-    /// Where it is none, or of another build.
+    /// If it is not a library, or belongs to another build.
     pub(crate) fn open(path: &Path, fingerprint: &str) -> Result<Rc<Loaded>, LoadError> {
         let said = |why: String| LoadError::Open { path: path.to_owned(), why };
         check_built(path)?;
-        // SAFETY: initialisers of the library run: whoever asked for it has allowed its code to.
+        // SAFETY: initialisers of the library run; the caller has allowed its code to run.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(|e| said(e.to_string()))?;
-        // SAFETY: only libraries of `riser rtl build` have this symbol, and it has this type there.
+        // SAFETY: only libraries of `riser rtl build` have this symbol, and there it has this type.
         let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const Ops>(ENTRY.as_bytes()) };
         let entry = entry.map_err(|_| said(format!("no symbol {ENTRY}")))?;
-        // SAFETY: as the shim has it.
+        // SAFETY: the shim defines it with this contract.
         let ops = unsafe { entry() };
         let other = || LoadError::Other(path.to_owned());
         if ops.is_null() {
             return Err(other());
         }
-        // SAFETY: every version begins with two words, its number and its size.
+        // SAFETY: in every version two words come first, its number and its size.
         let [abi, size] = unsafe { ops.cast::<[u32; 2]>().read_unaligned() };
         if abi != ABI || size as usize != size_of::<Ops>() {
             return Err(other());
         }
-        // SAFETY: it says that it is as large as this.
+        // SAFETY: it declares that it has this size.
         let ops = unsafe { ops.read_unaligned() };
-        // SAFETY: a constant of the library's, which is never unloaded.
+        // SAFETY: a constant of the library, which is never unloaded.
         if unsafe { CStr::from_ptr(ops.fingerprint) }.to_bytes() != fingerprint.as_bytes() {
             return Err(other());
         }
@@ -171,25 +171,25 @@ impl Loaded {
     }
 }
 
-/// Checks that there is a library, and that it is whole.
+/// Checks that the library exists and is complete.
 fn check_built(path: &Path) -> Result<(), LoadError> {
     if !path.exists() {
-        return Err(LoadError::Open { path: path.to_owned(), why: "it is not built".to_owned() });
+        return Err(LoadError::Open { path: path.to_owned(), why: "not built".to_owned() });
     }
     if !path.is_file() {
-        return Err(LoadError::Open { path: path.to_owned(), why: "it is no file".to_owned() });
+        return Err(LoadError::Open { path: path.to_owned(), why: "it is not a regular file".to_owned() });
     }
-    // Its error names the path.
+    // The error names the path.
     let whole = native::check_whole(path);
     whole.map_err(|e| LoadError::Broken(e.to_string()))
 }
 
-/// What a file of waves begins with: the type and the length of its first block.
+/// Start of an FST file: type and length of its first block.
 const WAVES: [u8; 9] = [0, 0, 0, 0, 0, 0, 0, 0x01, 0x49];
 
-/// Refuses to write waves over what are none.
+/// Returns an error if writing waves would overwrite another kind of file.
 fn check_waves(path: &Path) -> Result<(), String> {
-    // None is there, or an empty one.
+    // The file does not exist, or is empty.
     if fs::metadata(path).map_or(true, |about| about.is_file() && about.len() == 0) {
         return Ok(());
     }
@@ -200,26 +200,26 @@ fn check_waves(path: &Path) -> Result<(), String> {
     match is_waves {
         true => Ok(()),
         false => {
-            Err("it is there, and holds no waves (FST): legal is a new name, or that of a file of waves"
+            Err("the file exists, and is not a waveform file (FST); expected a new name, or the name of a waveform file"
                 .into())
         }
     }
 }
 
-/// A design that runs.
+/// A running design.
 pub(crate) struct Instance {
     library: Rc<Loaded>,
     model: NonNull<c_void>,
     error: Box<[c_char; ERROR_BYTES]>,
 }
 
-/// Who is asked at an edge.
+/// The block that is called at an edge, with the sizes of both vectors in words.
 struct Asked<'a> {
     block: &'a mut dyn Edges,
     words: [usize; 2],
 }
 
-/// Called by the library, out of [`Instance::run`].
+/// Called by the library during [`Instance::run`].
 unsafe extern "C" fn on_edge(
     user: *mut c_void,
     time_ps: u64,
@@ -227,24 +227,24 @@ unsafe extern "C" fn on_edge(
     read: *const u32,
     driven: *mut u32,
 ) -> u32 {
-    // SAFETY: `run` has given the address of this, which it keeps until the library returns; nobody else has it meanwhile.
+    // SAFETY: `run` has passed the address of this value, and keeps it until the library returns; there is no other reference to it.
     let asked = unsafe { &mut *user.cast::<Asked<'_>>() };
-    // SAFETY: the stand-in's vectors have these sizes, by the same table.
+    // SAFETY: the stand-in's vectors have these sizes, from the same table.
     let read = unsafe { std::slice::from_raw_parts(read, asked.words[0]) };
-    // SAFETY: as above, and the two are different variables of the library's.
+    // SAFETY: as above, and the two are different variables of the library.
     let driven = unsafe { std::slice::from_raw_parts_mut(driven, asked.words[1]) };
     let Answer { stops, rests } = asked.block.edge(Time::from_ps(time_ps), passed, read, driven);
     u32::from(stops) | u32::from(rests) << 1
 }
 
 impl Instance {
-    /// Makes one; what no reset sets has values drawn from `seed`.
+    /// Creates an instance; registers without a reset get values drawn from `seed`.
     ///
     /// # Errors
-    /// What the library says.
+    /// The error of the library.
     pub(crate) fn create(library: &Rc<Loaded>, seed: u64) -> Result<Instance, LoadError> {
         let mut error = Box::new([0; ERROR_BYTES]);
-        // SAFETY: the buffer is as long as is said.
+        // SAFETY: the buffer has the given length.
         let model = unsafe { (library.ops.create)(seed, error.as_mut_ptr(), error.len()) };
         let why = || LoadError::Create {
             path: library.path.clone(),
@@ -254,11 +254,11 @@ impl Instance {
         Ok(Instance { library: Rc::clone(library), model, error })
     }
 
-    /// Does what is to be done at these times, in reset before `reset_until`, up to the one behind which the block wants nothing;
-    /// `words` are those of both vectors of an edge. `fresh`: something has come for the block since the last run.
+    /// Evaluates these times, in reset before `reset_until`, up to the edge at which the block stops. `words` are the sizes of both
+    /// vectors of an edge. `fresh`: the block has new inputs since the last run.
     ///
     /// # Errors
-    /// Why the design cannot go on: `$fatal`, a loop that does not settle.
+    /// Why the design cannot continue: `$fatal`, or a loop that does not settle.
     pub(crate) fn run(
         &mut self,
         evals: &[Eval],
@@ -279,7 +279,7 @@ impl Instance {
             passed: 0,
         };
         let (model, len) = (self.model.as_ptr(), self.error.len());
-        // SAFETY: the model is alive, the buffer as long as is said, and `evals` and `asked` outlive the call.
+        // SAFETY: the model is alive, the buffer has the given length, and `evals` and `asked` outlive the call.
         let failed = unsafe {
             (self.library.ops.run)(model, &raw mut run, fresh.into(), self.error.as_mut_ptr(), len)
         };
@@ -287,11 +287,11 @@ impl Instance {
         if failed == 0 { Ok(done) } else { Err(self.ended()) }
     }
 
-    /// Does all of `evals`, where the block drives `words` words of `driven` from each edge of the user clock on: what a program in C++
-    /// would do that has nothing but these.
+    /// Evaluates all of `evals`, and drives `words` words of `driven` after each edge of the user clock: what a C++ program with only
+    /// these inputs would do.
     ///
     /// # Errors
-    /// As of [`run`](Self::run), and where `driven` ends too soon.
+    /// Those of [`run`](Self::run), and if `driven` is too short.
     pub(crate) fn replay(
         &mut self,
         evals: &[Eval],
@@ -303,11 +303,12 @@ impl Instance {
         let first = usize::from(evals.first().is_some_and(|eval| eval.clocks & 1 == 1));
         let edges = first + evals.windows(2).filter(|pair| rises(pair)).count();
         if driven.len() < edges * words {
-            return Err(format!("{edges} edges, and {} words", driven.len()));
+            return Err(format!("{edges} edges, but {} words", driven.len()));
         }
         let (model, error) = (self.model.as_ptr(), &mut self.error);
         let (count, len) = (evals.len(), error.len());
-        // SAFETY: the model is alive, the buffer as long as is said, and both slices as long as the library reads them, by the check.
+        // SAFETY: the model is alive, the buffer has the given length, and the check ensures that both slices are as long as the library
+        // reads.
         let failed = unsafe {
             (self.library.ops.replay)(
                 model,
@@ -323,31 +324,31 @@ impl Instance {
         if failed == 0 { Ok(()) } else { Err(self.ended()) }
     }
 
-    /// Why it has ended, as the library says.
+    /// Returns the library's reason why it has ended.
     fn ended(&self) -> String {
         explained(text(&self.error[..]), &self.library.path)
     }
 
-    /// Shows these words in the waves from the next edge on.
+    /// Shows these words in the waves from the next edge.
     pub(crate) fn show(&mut self, words: &[u32; WORDS]) {
-        // SAFETY: the model is alive, and the library copies as many words.
+        // SAFETY: the model is alive, and the library copies this many words.
         unsafe { (self.library.ops.show)(self.model.as_ptr(), words.as_ptr()) }
     }
 
-    /// Writes all signals into this file from `from` on, until `to`.
+    /// Writes all signals to a file from `from` until `to`.
     ///
     /// # Errors
-    /// Where the file cannot be made, another one is there, or the library was built without waves.
+    /// If the file cannot be created, a file of another kind exists, or the library was built without waves.
     pub(crate) fn waves(&mut self, path: &Path, [from, to]: [Time; 2]) -> Result<(), String> {
         check_waves(path)?;
         let path = CString::new(path.as_os_str().as_encoded_bytes())
-            .map_err(|_| "a name of a file without zero bytes is legal".to_owned())?;
-        // SAFETY: the model is alive, and the name ends with a zero.
+            .map_err(|_| "the file name contains a zero byte".to_owned())?;
+        // SAFETY: the model is alive, and the name ends with a zero byte.
         let opened =
             unsafe { (self.library.ops.waves)(self.model.as_ptr(), path.as_ptr(), from.as_ps(), to.as_ps()) };
         match opened {
             0 => Ok(()),
-            2 => Err("the library has no waves: `riser rtl build --waves` makes one that has".to_owned()),
+            2 => Err("the library has no waves; run `riser rtl build --waves`".to_owned()),
             _ => Err("the file cannot be written".to_owned()),
         }
     }

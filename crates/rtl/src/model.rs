@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a lab says of a design in a slot: the file of the design, whose library `riser rtl build` has made.
+//! Lab settings of a design in a slot: the file of the design, whose library `riser rtl build` has made.
 
 use crate::block::{Block, BlockKind};
 use crate::build;
@@ -25,36 +25,35 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tlp::{Duration, PayloadPool, Time};
 
-/// A design in Verilog with a PCI Express block, under Verilator: `riser rtl build` makes its library. Its code runs with
-/// `--allow-native` alone.
+/// A design in Verilog with a PCI Express block, under Verilator. `riser rtl build` makes its library, whose code runs only with `--allow-native`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The file of the design: a path relative to the lab file.
+    /// File of the design: a path relative to the lab file.
     pub design: String,
-    /// A file for all of its signals (FST), which needs `riser rtl build --waves`: a new one, or one that holds waves.
+    /// File for the waveforms of all its signals (FST). Needs `riser rtl build --waves`. The name must be new, or that of a waveform file.
     pub waves: String,
-    /// The TLP at the block from which on waves are wanted, as a filter of `riser trace`: `status=UR`, `type=MWr and addr=0xfee00000`. `riser run`
-    /// then runs the lab twice: a run does the same each time.
+    /// Record waves around a TLP at the block, given as a filter of `riser trace`: `status=UR`, `type=MWr and addr=0xfee00000`. `riser run` then
+    /// runs the lab twice; both runs are identical.
     pub waves_when: String,
-    /// With `waves_when`: from so many microseconds before it came first.
+    /// With `waves_when`: start, in microseconds before the first match.
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub waves_before_us: u64,
-    /// With `waves_when`: to so many behind.
+    /// With `waves_when`: end, in microseconds after the first match.
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub waves_after_us: u64,
-    /// When they begin, in microseconds of virtual time.
+    /// Start of the waves, in microseconds of virtual time.
     #[schemars(range(min = 0, max = 1_000_000_000_000_u64))]
     pub waves_from_us: u64,
-    /// When they end.
+    /// End of the waves, in microseconds of virtual time.
     #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
     pub waves_to_us: u64,
-    /// A run in which the design does something wrongly fails, at its end: `wrong` of its report.
+    /// If true, a run with errors of the design fails at its end: `wrong` of its report.
     pub deny_findings: bool,
-    /// Virtual functions that the host enables, where it is none with a kernel: as many as the design has, at most.
+    /// Number of virtual functions that the host enables, unless a kernel does; at most as many as the design has.
     #[schemars(range(min = 0, max = 252))]
     pub vfs: u16,
-    /// What the host does with it, one behind the other.
+    /// Actions of the host on the device, in order.
     pub step: Vec<native::Step>,
 }
 
@@ -77,7 +76,7 @@ impl Default for Settings {
     }
 }
 
-/// The end of all waves that are not told to end.
+/// End of waves that have no end setting.
 const LAST_US: u64 = 1_000_000_000_000;
 
 impl Model for Settings {
@@ -89,13 +88,13 @@ impl Model for Settings {
 
     fn check_together(&self) -> Result<(), Fault> {
         if self.design.is_empty() {
-            return Err(Fault::at("design", "design is missing: the path of a design's file"));
+            return Err(Fault::at("design", "design is missing; expected the path of a design's file"));
         }
         let [from, to] = [self.waves_from_us, self.waves_to_us];
         if from >= to {
             return Err(Fault::at(
                 "waves_to_us",
-                format!("waves_to_us of {to}: legal are those beyond waves_from_us, {from}"),
+                format!("waves_to_us of {to}; expected a time after waves_from_us, {from}"),
             ));
         }
         self.check_trigger()
@@ -119,9 +118,9 @@ impl Model for Settings {
         let (trigger, around) = match part {
             Some(Part::Look(trigger)) => (Some(trigger), Some(None)),
             Some(Part::Write(at)) => {
-                not_found = at
-                    .is_none()
-                    .then(|| format!("waves_when: no TLP for which `{}` holds: no waves", self.waves_when));
+                not_found = at.is_none().then(|| {
+                    format!("waves_when: no TLP matches `{}`; no waves were written", self.waves_when)
+                });
                 (None, Some(at))
             }
             None => (None, None),
@@ -148,7 +147,7 @@ impl Model for Settings {
                 None
             }
             NativeCode::Refused => {
-                let why = "a lab that runs a design is run with --allow-native alone";
+                let why = "a lab with a design needs --allow-native";
                 return Err(at(format!("{}: {why}", path.display())));
             }
         };
@@ -176,7 +175,7 @@ impl Model for Settings {
     }
 }
 
-/// Checks that the block has the link of its slot.
+/// Checks that the block supports the link of its slot.
 fn check_link(design: &Design, site: &Site<'_>) -> Result<(), Fault> {
     let (kind, rate, lanes) = (design.block.kind, site.pcie.rate, site.pcie.width.lanes());
     let (most, most_lanes) = (kind.most_rate(), design.block.lanes);
@@ -188,22 +187,22 @@ fn check_link(design: &Design, site: &Site<'_>) -> Result<(), Fault> {
     Err(Fault::at(
         "design",
         format!(
-            "a link of {rate} (link.gen = {is}) and {lanes} lanes: legal of {name} with block.lanes = {most_lanes} are link.gen 1 to {legal} and link.lanes 1 to {most_lanes}"
+            "a link of {rate} (link.gen = {is}) and {lanes} lanes; expected for {name} with block.lanes = {most_lanes}: link.gen 1 to {legal} and link.lanes 1 to {most_lanes}"
         ),
     ))
 }
 
-/// Checks that the block can send the tags of its slot: where there are more, software enables those of 10 bits, which are others.
+/// Checks that the block can send the tags of its slot. With more tags, software would enable 10-bit tags, which are different ones.
 fn check_tags(design: &Design, tags: u16) -> Result<(), Fault> {
     let most = design.block.kind.most_tags();
     if tags <= most {
         return Ok(());
     }
     let name = serde_json::to_string(&design.block.kind).unwrap_or_default();
-    Err(Fault::at("design", format!("{tags} tags (tags of the slot): legal of {name} are 1 to {most}")))
+    Err(Fault::at("design", format!("{tags} tags (tags of the slot); expected 1 to {most} for {name}")))
 }
 
-/// Where the host has no steps, the lab may name a model whose driver drives the design: by its first BAR of memory.
+/// If the host has no steps, the lab may name a model whose driver drives the design, through its first memory BAR.
 fn driven_by_models(plugged: Plugged, design: &Design) -> Plugged {
     let is_memory = |bar: &&native::BarSettings| bar.kind != native::BarKind::Io;
     match design.function.bars.iter().find(is_memory) {
@@ -216,28 +215,28 @@ fn driven_by_models(plugged: Plugged, design: &Design) -> Plugged {
 }
 
 impl Settings {
-    /// Checks the TLP from which on waves are wanted.
+    /// Checks the trigger of the waves.
     fn check_trigger(&self) -> Result<(), Fault> {
         if self.waves_when.is_empty() {
             return Ok(());
         }
         let wrong = |why: &str| Err(Fault::at("waves_when", format!("waves_when: {why}")));
         if self.waves.is_empty() {
-            return wrong("waves is missing: the file that they are written into");
+            return wrong("waves is missing; expected the file to write them to");
         }
         if [self.waves_from_us, self.waves_to_us] != [0, LAST_US] {
-            return wrong("legal is this, or waves_from_us and waves_to_us");
+            return wrong("expected either this, or waves_from_us and waves_to_us");
         }
         match self.waves_when.parse::<Filter>() {
             Ok(filter) if filter.asks_for_outcome() => {
-                wrong("legal is what a TLP says by itself, and not its transaction")
+                wrong("expected a filter on fields of the TLP itself, not of its transaction")
             }
             Ok(_) => Ok(()),
             Err(e) => wrong(&e.to_string()),
         }
     }
 
-    /// What the design is to do for `waves_when`.
+    /// Returns what this run does for `waves_when`.
     fn part(&self, triggers: Option<&Triggers>) -> Result<Option<Part>, Fault> {
         if self.waves_when.is_empty() {
             return Ok(None);
@@ -245,19 +244,22 @@ impl Settings {
         let wrong = |why: String| Fault::at("waves_when", format!("waves_when: {why}"));
         let filter = self.waves_when.parse::<Filter>().map_err(|e| wrong(e.to_string()))?;
         let triggers = triggers.ok_or_else(|| {
-            wrong("legal is a lab that `riser run` runs, twice; else waves_from_us".to_owned())
+            wrong(
+                "works only with `riser run`, which runs the lab twice; use waves_from_us otherwise"
+                    .to_owned(),
+            )
         });
         Ok(Some(triggers?.part(filter)))
     }
 
-    /// Checks the virtual functions and steps, which are of function 0.
+    /// Checks the virtual functions and steps, which belong to function 0.
     fn check_functions(&self, design: &Design) -> Result<(), Fault> {
         let sriov = design.function.sriov.as_ref();
         let most = sriov.map_or(0, |sriov| sriov.vfs);
         if self.vfs > most {
             return Err(Fault::at(
                 "vfs",
-                format!("vfs of {}: legal are 0 to {most}, which the design has", self.vfs),
+                format!("vfs of {}; expected 0 to {most}, as many as the design has", self.vfs),
             ));
         }
         let parts = native::Parts {
@@ -269,7 +271,7 @@ impl Settings {
         native::check_steps(&self.step, parts)
     }
 
-    /// The design's library, and the fingerprint that it must have.
+    /// Returns the path of the design's library, and its required fingerprint.
     fn library(&self, path: &Path, design: &Design, waves: bool) -> Result<(PathBuf, String), Fault> {
         let library = build::library(&design::folder(path), waves);
         let library = library.canonicalize().unwrap_or(library);
@@ -278,7 +280,7 @@ impl Settings {
         Ok((library, fingerprint))
     }
 
-    /// The file of waves, if there is to be one, and when they begin and end.
+    /// Returns the waveform file, if there is one, and the start and end of the waves.
     fn waves_of(
         &self,
         path: &Path,
@@ -327,10 +329,10 @@ impl Settings {
     }
 }
 
-/// A design, and who records it.
+/// A design, and its recorder.
 type Loading = (Instance, Option<Shared<Recorder>>);
 
-/// Does this in a folder: a design reads its files there.
+/// Runs `work` with a folder as working directory, from which a design reads its files.
 pub(crate) fn in_folder<T>(folder: &Path, work: impl FnOnce() -> T) -> std::io::Result<T> {
     let before = std::env::current_dir()?;
     std::env::set_current_dir(if folder == Path::new("") { Path::new(".") } else { folder })?;
@@ -339,7 +341,7 @@ pub(crate) fn in_folder<T>(folder: &Path, work: impl FnOnce() -> T) -> std::io::
     Ok(done)
 }
 
-/// The block, and the limits of the front before it.
+/// Creates the block, and the limits of the front before it.
 fn block(
     design: &Design,
     tags: u16,

@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A design as Verilator has elaborated and flattened it (`--xml-only --flatten`): who drives what, and whose edges it waits for. Reads an
-//! expression only for the signals in it.
+//! A design as elaborated and flattened by Verilator (`--xml-only --flatten`): which assignments drive which signals, and on which edges.
+//! Reads from expressions only the signals in them.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A place in a source.
+/// A location in a source.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Place {
     pub(crate) file: String,
     pub(crate) line: usize,
 }
 
-/// What drives signals: an assignment, with what it depends on in its block, if it is in one.
+/// A driver of signals: an assignment, with its dependencies in its block, if it is in one.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Driver {
-    /// Signals whose edges it waits for; none where it follows what it reads.
+    /// Signals whose edges it waits for; empty for combinational logic.
     pub(crate) clocks: Vec<usize>,
     pub(crate) reads: Vec<usize>,
     pub(crate) writes: Vec<usize>,
-    /// Where the block is, or the assignment by itself.
+    /// Location of the block, or of a separate assignment.
     pub(crate) place: Place,
 }
 
-/// A netlist. Signals are numbers; those that are one net have one number.
+/// A netlist. Signals are numbers. Aliases of one net resolve to one number.
 #[derive(Default)]
 pub(crate) struct Netlist {
     pub(crate) drivers: Vec<Driver>,
     names: HashMap<String, usize>,
-    /// Of each number the one that it is the same as, or itself.
+    /// For each number, the one that it is an alias of, or itself.
     same: Vec<usize>,
-    /// Places of declarations.
+    /// Locations of declarations.
     places: HashMap<usize, Place>,
     /// Constants of instances, by name.
     parameters: HashMap<String, String>,
 }
 
 impl Netlist {
-    /// The netlist of what Verilator has written.
+    /// Parses Verilator's netlist.
     pub(crate) fn read(xml: &str) -> Netlist {
         let mut reader = Reader::default();
         for tag in xml.split('<').skip(1).filter_map(|text| text.split_once('>')) {
@@ -54,17 +54,17 @@ impl Netlist {
         netlist
     }
 
-    /// How many numbers there are.
+    /// Returns the range of signal numbers.
     pub(crate) fn signals(&self) -> Range<usize> {
         0..self.same.len()
     }
 
-    /// The signal of this name, below the top that riser writes.
+    /// Returns the signal with this name, below the top module that riser writes.
     pub(crate) fn signal(&self, name: &str) -> Option<usize> {
         self.names.get(name).map(|signal| self.root(*signal))
     }
 
-    /// All names of a signal, shortest first.
+    /// Returns all names of a signal, shortest first.
     pub(crate) fn names(&self, signal: usize) -> Vec<&str> {
         let all = self.names.iter().filter(|(_, other)| self.root(**other) == signal);
         let mut all: Vec<&str> = all.map(|(name, _)| name.as_str()).collect();
@@ -72,17 +72,17 @@ impl Netlist {
         all
     }
 
-    /// The name of a signal that is nearest to the top.
+    /// Returns the name of a signal that is nearest to the top.
     pub(crate) fn highest(&self, signal: usize) -> &str {
         self.names(signal).into_iter().min_by_key(|name| name.matches('.').count()).unwrap_or_default()
     }
 
-    /// Where a name is declared.
+    /// Returns the location of a name's declaration.
     pub(crate) fn place(&self, name: &str) -> Option<&Place> {
         self.places.get(self.names.get(name)?)
     }
 
-    /// The value of an instance's parameter.
+    /// Returns the value of an instance's parameter.
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.get(name).map(String::as_str)
     }
@@ -106,12 +106,12 @@ impl Netlist {
     }
 }
 
-/// An element that is open and matters.
+/// An open element that is relevant.
 enum Open {
-    /// A block of the design's: what it waits for, and reads and writes beside its assignments; and those, each with what it reads and
-    /// writes.
+    /// A block of the design: the edges that it waits for, the signals that it reads and writes outside its assignments, and the
+    /// assignments, each with the signals that it reads and writes.
     Block(Driver, Vec<[Vec<usize>; 2]>),
-    /// An assignment: the signals in each of its parts, the last of which is written; and how deep it is.
+    /// An assignment: the signals in each of its parts, the last of which is written, and its depth.
     Assignment {
         parts: Vec<Vec<usize>>,
         depth: usize,
@@ -122,14 +122,14 @@ enum Open {
     Edge,
     /// Arguments of a call, which may be written.
     Call,
-    /// What runs once.
+    /// Code that runs once.
     Once,
-    /// A parameter, whose value follows.
+    /// A parameter; its value follows.
     Parameter(String),
     Other,
 }
 
-/// Reads tags in turn.
+/// Parser of the tags.
 #[derive(Default)]
 struct Reader {
     netlist: Netlist,
@@ -211,7 +211,7 @@ impl Reader {
         Open::Other
     }
 
-    /// A signal is named within what is open.
+    /// Handles a signal name in the open elements.
     fn refers(&mut self, name: &str) {
         let signal = self.netlist.number(name);
         let has = |is: fn(&Open) -> bool| self.open.iter().any(is);
@@ -231,7 +231,7 @@ impl Reader {
         }
     }
 
-    /// A block is over: each of its assignments depends on all that it reads beside them.
+    /// Ends a block: each of its assignments depends on all that the block reads outside them.
     fn block(&mut self, block: Driver, assignments: Vec<[Vec<usize>; 2]>) {
         for [mut reads, writes] in assignments {
             reads.extend(&block.reads);
@@ -271,7 +271,7 @@ fn is_assignment(open: &&mut Open) -> bool {
     matches!(open, Open::Assignment { .. })
 }
 
-/// An attribute of a tag, as it stands.
+/// Returns the raw value of a tag's attribute.
 fn attribute<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let at = text.find(&format!(" {name}=\""))? + name.len() + 3;
     text[at..].split('"').next()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An `X` that matters: a lab is run with several initial values of what no reset sets, and what leaves its designs is compared. Where two
-//! runs part, the first port, and the registers that differ from the beginning and reach it, are named. Never runs a lab itself.
+//! Finds an `X` that matters: a lab is run with several initial values of the registers without a reset, and the outputs of its designs are compared.
+//! If two runs differ, names the first port, and the registers that differ from the beginning and reach it. The caller runs the lab.
 
 use crate::build;
 use crate::design::{self, Design};
@@ -15,51 +15,52 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use tlp::{Duration, Repr, Time};
 
-/// Registers and ports that are named at most.
+/// Maximum number of registers and ports that are named.
 const MOST_NAMED: usize = 8;
 
-/// Where two runs of a lab part.
+/// First difference between two runs of a lab.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parting {
-    /// The design, by its place among those of the lab.
+    /// Index of the design among those of the lab.
     pub design: usize,
-    /// The seeds of both runs.
+    /// Seeds of both runs.
     pub seeds: [u64; 2],
-    /// What leaves the design otherwise, or how a run ends.
+    /// The output of the design that differs, or how a run ends.
     pub what: String,
-    /// The first ports of the block that the design drives otherwise, with place, cycle and values.
+    /// The first ports of the block that the design drives differently, with location, cycle and values.
     pub ports: Vec<String>,
-    /// Registers that differ from the beginning and reach those ports, the nearest first, each with its place.
+    /// Registers that differ from the beginning and reach those ports, nearest first, each with its location.
     pub registers: Vec<String>,
-    /// Why there are none, where they were not looked for.
+    /// Why there are no registers, if they were not searched.
     pub note: Option<String>,
 }
 
 impl fmt::Display for Parting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b] = self.seeds;
-        write!(f, "runs with seeds {a} and {b} part: {}", self.what)?;
+        write!(f, "runs with seeds {a} and {b} differ: {}", self.what)?;
         for port in &self.ports {
-            write!(f, "\n  first driven otherwise: {port}")?;
+            write!(f, "\n  first port driven differently: {port}")?;
         }
         for register in &self.registers {
-            write!(f, "\n  differs from the beginning: {register}")?;
+            write!(f, "\n  register that differs from the beginning: {register}")?;
         }
         self.note.iter().try_for_each(|note| write!(f, "\n  {note}"))
     }
 }
 
-/// What is known of a run.
+/// Record of a run.
 struct Run {
     seed: u64,
     trails: Vec<Shared<Trail>>,
     outcome: String,
 }
 
-/// Compares runs of a lab with these seeds of initial values, two at least; `run` runs it in a context and says how it ended. `None`: they do the same.
+/// Compares runs of a lab with these seeds of initial values, at least two. `run` runs the lab in a context, and returns how it ended. Returns `None`
+/// if all runs are equal.
 ///
 /// # Errors
-/// What `run` says, where the lab has no design that runs, and where more happens than is kept.
+/// Errors of `run`, if the lab has no running design, and if the outputs exceed the record.
 pub fn compare_seeds(
     seeds: &[u64],
     mut run: impl FnMut(RunContext) -> Result<String, String>,
@@ -73,12 +74,11 @@ pub fn compare_seeds(
     for seed in seeds {
         let next = one(Look { seed: *seed, ..Look::default() })?;
         if next.trails.is_empty() {
-            return Err("no slot of the lab has a design that runs".to_owned());
+            return Err("no slot of the lab has a running design".to_owned());
         }
         if next.trails.iter().any(|trail| !trail.get().is_whole()) {
             return Err(
-                "more leaves the design than is kept: a lab with less to do, or limit_us, ends sooner"
-                    .to_owned(),
+                "the design sends more than is recorded; use a lab with less work, or limit_us".to_owned()
             );
         }
         let Some(first) = &first else {
@@ -92,7 +92,7 @@ pub fn compare_seeds(
     Ok(None)
 }
 
-/// The first design that does something else, and what.
+/// Returns the first design whose outputs differ, and the difference.
 fn difference(a: &Run, b: &Run) -> Option<(usize, String)> {
     let pairs = a.trails.iter().zip(&b.trails).enumerate();
     let parts = pairs.filter_map(|(n, (of_a, of_b))| {
@@ -105,11 +105,7 @@ fn difference(a: &Run, b: &Run) -> Option<(usize, String)> {
             Some(left) => format!("with seed {seed} {left}"),
             None => format!("with seed {seed} none"),
         };
-        Some((
-            when,
-            n,
-            format!("what leaves as number {}: {}; {}", at + 1, said(a.seed, now_a), said(b.seed, now_b)),
-        ))
+        Some((when, n, format!("output {}: {}; {}", at + 1, said(a.seed, now_a), said(b.seed, now_b))))
     });
     if let Some((_, design, what)) = parts.min_by_key(|(when, design, _)| (*when, *design)) {
         return Some((design, what));
@@ -120,7 +116,7 @@ fn difference(a: &Run, b: &Run) -> Option<(usize, String)> {
     };
     (ends(a) != ends(b)).then(|| {
         let [a, b] = [a, b].map(|run| format!("with seed {} {}", run.seed, run.outcome));
-        (0, format!("how it ends: {a}; {b}"))
+        (0, format!("end of the run: {a}; {b}"))
     })
 }
 
@@ -149,7 +145,7 @@ impl fmt::Display for Left {
     }
 }
 
-/// Runs both again, to see more of where they part.
+/// Runs both seeds again, to record more around the difference.
 fn look_closely(
     runs: [&Run; 2],
     design: usize,
@@ -160,7 +156,7 @@ fn look_closely(
     let seeds = runs.map(|run| run.seed);
     let mut parting = Parting { design, seeds, what, ports: Vec::new(), registers: Vec::new(), note: None };
     let Some((cycle, time)) = first_driven(&a.get(), &b.get()) else {
-        parting.note = Some("the design drives the same".to_owned());
+        parting.note = Some("the design drives equal values".to_owned());
         return Ok(parting);
     };
     let path = a.get().path.clone();
@@ -176,13 +172,13 @@ fn look_closely(
     let source = Source::of(&path)?;
     let names = source.ports(&a.get(), [&kept[0], &kept[1]], cycle, &mut parting.ports);
     let registers = match has_waves {
-        false => Err("`riser rtl build --waves` lets registers be named too".to_owned()),
+        false => Err("run `riser rtl build --waves` to find registers too".to_owned()),
         true => source.registers(&folder, &names, [&waves[0], &waves[1]], time),
     };
     waves.iter().for_each(|waves| _ = std::fs::remove_file(waves));
     match registers {
         Ok(registers) if registers.is_empty() => {
-            parting.note = Some("no register that reaches it differs from the beginning".to_owned());
+            parting.note = Some("no register that reaches the port differs from the beginning".to_owned());
         }
         Ok(registers) => parting.registers = registers,
         Err(why) => parting.note = Some(why),
@@ -190,14 +186,14 @@ fn look_closely(
     Ok(parting)
 }
 
-/// The first cycle in which both drive something else, and its time.
+/// Returns the first cycle in which the two runs drive different values, and its time.
 fn first_driven(a: &Trail, b: &Trail) -> Option<(u64, Time)> {
     let at = (0..a.driven.len().max(b.driven.len())).find(|at| a.driven.get(*at) != b.driven.get(*at))?;
     let of = |trail: &Trail| Some((trail.driven.get(at)?.0, *trail.times.get(at)?));
     [of(a), of(b)].into_iter().flatten().min()
 }
 
-/// A design's sources, as far as its block is concerned.
+/// The block's instance in a design's sources.
 struct Source {
     path: PathBuf,
     instance: crate::source::Instance,
@@ -211,7 +207,7 @@ impl Source {
         Ok(Source { path, instance })
     }
 
-    /// The names of the ports that differ; some of them are told.
+    /// Returns the names of the ports that differ, and adds descriptions of some to `told`.
     fn ports(
         &self,
         trail: &Trail,
@@ -237,7 +233,7 @@ impl Source {
         names
     }
 
-    /// Registers that differ from the beginning and reach these ports, by the waves of both runs.
+    /// Returns the registers that differ from the beginning and reach these ports, from the waves of both runs.
     fn registers(
         &self,
         folder: &Path,
@@ -250,7 +246,7 @@ impl Source {
         let [a, b] = waves.map(dump);
         let (mut a, mut b) = (a?, b?);
         let compared = vcd::compare([a.1, b.1], before.as_ps()).map_err(|e| format!("waves: {e}"));
-        // What it still has to say goes nowhere.
+        // Their remaining output is not needed.
         for child in [&mut a.0, &mut b.0] {
             _ = child.kill();
             _ = child.wait();
@@ -259,7 +255,7 @@ impl Source {
         for (name, compared) in compared? {
             let name = name.strip_prefix("riser_top.").unwrap_or(&name);
             let Some(signal) = netlist.signal(name) else { continue };
-            // Elements of a memory are one signal.
+            // Elements of a memory count as one signal.
             let all = by_signal.entry(signal).or_insert(Compared { ever: false, always: false });
             (all.ever, all.always) = (all.ever | compared.ever, all.always | compared.always);
         }
@@ -268,7 +264,7 @@ impl Source {
     }
 }
 
-/// Registers before the signals whose names end so, the nearest first, on ways of signals that differ.
+/// Returns the registers that drive the signals whose names end like this, nearest first, along paths of signals that differ.
 fn reaching(netlist: &Netlist, ends: &[String], compared: &BTreeMap<usize, Compared>) -> Vec<String> {
     let mut drivers = vec![Vec::new(); netlist.signals().len()];
     for driver in &netlist.drivers {
@@ -301,13 +297,13 @@ fn reaching(netlist: &Netlist, ends: &[String], compared: &BTreeMap<usize, Compa
     found
 }
 
-/// A file of waves as a value change dump.
+/// Converts a waveform file to a value change dump.
 fn dump(waves: &Path) -> Result<(Child, BufReader<ChildStdout>), String> {
     let mut command = Command::new("fst2vcd");
     command.arg("-f").arg(waves).stdout(Stdio::piped()).stderr(Stdio::null());
     let why = |why: String| {
         format!(
-            "fst2vcd, by which registers are named, cannot be run: {why} (Debian: apt-get install gtkwave)"
+            "fst2vcd, which is needed to find registers, cannot be run: {why} (Debian: apt-get install gtkwave)"
         )
     };
     let mut child = command.spawn().map_err(|e| why(e.to_string()))?;
@@ -315,7 +311,7 @@ fn dump(waves: &Path) -> Result<(Child, BufReader<ChildStdout>), String> {
     Ok((child, BufReader::new(out)))
 }
 
-/// These bits in hexadecimal.
+/// Formats bits in hexadecimal.
 fn value(words: &[u32], at: u16, bits: u16) -> String {
     let bit = |n: u16| words.get(usize::from(n / 32)).copied().unwrap_or(0) >> (n % 32) & 1;
     let digit = |first: u16| (first..(first + 4).min(bits)).rev().fold(0, |all, n| all << 1 | bit(at + n));
@@ -327,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_are_shown_as_a_number() {
+    fn formats_bits_as_a_number() {
         let words = [0x8000_0001, 0x0000_00f3];
         assert_eq!([value(&words, 31, 9), value(&words, 0, 1), value(&words, 32, 8)], ["1e7", "1", "f3"]);
     }

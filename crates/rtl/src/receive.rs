@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets for the design, as beats of the 7-series block's receive stream (PG054): a double-word of the TLP on each lane, its first byte
-//! in bits 31:24. A stream of 128 bits may have a packet begin in its upper half. Knows no link.
+//! Converts packets for the design to beats of the 7-series block's receive stream (PG054): a double-word of the TLP per lane, its first
+//! byte in bits 31:24. On a stream of 128 bits a packet may begin in the upper half. Independent of the link.
 
 use crate::common::emit;
 use device::seam::Token;
@@ -17,23 +17,23 @@ const EOF: u32 = 17;
 #[derive(Debug)]
 pub(crate) struct Packet {
     words: Vec<u32>,
-    /// The token by which it is taken, where it is a request.
+    /// The token with which it is reported as taken, if it is a request.
     token: Option<Token>,
     bar: Option<u8>,
     is_poisoned: bool,
     is_non_posted: bool,
-    /// The cycle from which on it may be shown.
+    /// The first cycle in which it may be presented.
     from: u64,
 }
 
-/// What is shown for a cycle, until it is taken.
+/// The beat that is presented until the design accepts it.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Beat {
     pub(crate) lanes: [u32; 4],
     pub(crate) keep: u32,
     pub(crate) is_last: bool,
     pub(crate) user: u32,
-    /// Of the packet that ends in it: one at most, since none is shorter than three words.
+    /// Token of the packet that ends in it: at most one, since every packet has at least three words.
     token: Option<Token>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Receive {
     beat: Option<Beat>,
     taken: VecDeque<Token>,
     bytes: Vec<u8>,
-    /// Buffers of packets that are gone.
+    /// Buffers of sent packets, for reuse.
     spare: Vec<Vec<u32>>,
     pub(crate) packets: u64,
 }
@@ -59,7 +59,7 @@ impl Receive {
         self.waiting.push_back(Packet { words, token, bar, is_poisoned: tlp.repr.ep, is_non_posted, from });
     }
 
-    /// Forgets all of it; tokens that were not given back are void.
+    /// Drops everything; tokens that were not returned become invalid.
     pub(crate) fn reset(&mut self) {
         (self.current, self.beat) = (None, None);
         self.waiting.clear();
@@ -78,7 +78,8 @@ impl Receive {
         !self.taken.is_empty()
     }
 
-    /// The beat of the next cycle. `is_ready`: the design has taken what is shown; `non_posted`: it takes requests that want an answer.
+    /// Returns the beat for the next cycle. `is_ready`: the design has accepted the shown beat; `non_posted`: it accepts non-posted
+    /// requests.
     pub(crate) fn next(
         &mut self,
         cycle: u64,
@@ -119,7 +120,7 @@ impl Receive {
             lane += count;
             if *at == packet.words.len() {
                 beat.is_last = true;
-                // The last byte of it.
+                // Position of its last byte.
                 beat.user |= (0x10 | (4 * lane as u32 - 1)) << EOF;
                 self.end(&mut beat);
                 if lanes < 4 {
@@ -140,7 +141,7 @@ impl Receive {
         self.spare.push(packet.words);
     }
 
-    /// The first that may go: those that want no answer go past those that do.
+    /// Returns the first packet that may be presented: posted requests may pass non-posted ones.
     fn next_packet(&mut self, cycle: u64, non_posted: bool) -> Option<Packet> {
         let may = |packet: &Packet| non_posted || !packet.is_non_posted;
         let at = self.waiting.iter().position(may)?;
@@ -148,7 +149,7 @@ impl Receive {
     }
 }
 
-/// What is shown of a packet in each of its beats: of two in one beat, of the one that begins.
+/// Sets the user signals of a packet in its beat. If two packets share a beat, those of the beginning packet apply.
 fn mark(beat: &mut Beat, packet: &Packet) {
     let hit = packet.bar.map_or(0, |bar| 1 << (BAR_HIT + u32::from(bar)));
     let poisoned = if packet.is_poisoned { ERR_FWD } else { 0 };
@@ -175,9 +176,9 @@ mod tests {
         }
     }
 
-    /// Whether the packets come whole, in whatever width.
+    /// Packets arrive complete, at any width.
     #[test]
-    fn beats_hold_the_packets() {
+    fn beats_contain_the_packets() {
         let mut wide = Receive {
             waiting: [packet(&[1, 2, 3]), packet(&[4, 5, 6, 7, 8]), packet(&[9, 10, 11])].into(),
             ..Receive::default()
@@ -190,7 +191,7 @@ mod tests {
             [
                 ([1, 2, 3, 0], 0xfff, 0x10, 0x1b),
                 ([4, 5, 6, 7], 0xffff, 0x10, 0),
-                // One ends in lane 0, the next begins in lane 2.
+                // One packet ends in lane 0, the next begins in lane 2.
                 ([8, 0, 9, 10], 0xff0f, 0x18, 0x13),
                 ([11, 0, 0, 0], 0xf, 0, 0x13),
             ]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a design was given in a run, to be given it again by a loop in C++ that does nothing else: so what riser adds can be measured.
+//! Records the inputs of a design in a run. A minimal C++ loop can then replay them, to measure what riser adds.
 
 use crate::loader::{Eval, Instance, LoadError, Loaded};
 use crate::model::in_folder;
@@ -9,19 +9,19 @@ use std::rc::Rc;
 use thiserror::Error;
 use tlp::Time;
 
-/// Edges of the user clock that are kept at most: some hundred MB.
+/// Maximum number of recorded edges of the user clock: some hundred MB.
 const MOST_EDGES: usize = 1 << 22;
 
-/// Keeps what one design is given.
+/// Records the inputs of one design.
 #[derive(Default)]
 pub(crate) struct Recorder {
-    /// The library, its seed, and the folder that it reads files in.
+    /// The library, its seed, and the folder from which it reads files.
     source: Option<(Rc<Loaded>, u64, PathBuf)>,
     evals: Vec<Eval>,
     reset_until: Time,
     is_reset_again: bool,
     driven: Vec<u32>,
-    /// Words that are driven at an edge.
+    /// Number of words driven at an edge.
     words: usize,
     edges: usize,
 }
@@ -48,19 +48,19 @@ impl Recorder {
 #[derive(Clone, Default)]
 pub struct Recording(Shared<Recorder>);
 
-/// Why it cannot be given it again.
+/// Reason why a recording cannot be replayed.
 #[derive(Debug, Error)]
 pub enum ReplayError {
     /// No design was loaded.
-    #[error("no slot of the lab has a design that runs")]
+    #[error("no slot of the lab has a running design")]
     None,
     /// The run was too long.
-    #[error("{0} cycles: legal are {MOST_EDGES}; a lab with less to do, or limit_us, ends sooner")]
+    #[error("{0} cycles; expected at most {MOST_EDGES}: use a lab with less work, or limit_us")]
     TooLong(usize),
-    /// Its reset is not at the beginning alone.
-    #[error("the slot is reset in the midst of the lab")]
+    /// The slot is not only reset at the beginning.
+    #[error("the slot is reset during the lab")]
     Reset,
-    /// The library, or what the design says.
+    /// Error of the library or the design.
     #[error("{0}")]
     Design(String),
 }
@@ -75,12 +75,12 @@ impl Recording {
         })
     }
 
-    /// Cycles of the user clock so far.
+    /// Returns the number of recorded cycles of the user clock.
     pub fn cycles(&self) -> usize {
         self.0.change(|recorder| recorder.edges)
     }
 
-    /// A design in its first state that can be given all of it.
+    /// Creates a new instance of the design for the replay.
     ///
     /// # Errors
     /// [`ReplayError`]
@@ -100,17 +100,17 @@ impl Recording {
     }
 }
 
-/// A design, and what it is to be given.
+/// A design with its recorded inputs.
 pub struct Replay {
     instance: Instance,
     recorder: Shared<Recorder>,
 }
 
 impl Replay {
-    /// Gives it all of it.
+    /// Replays all inputs.
     ///
     /// # Errors
-    /// What the design says.
+    /// The error of the design.
     pub fn run(mut self) -> Result<(), ReplayError> {
         let recorder = &self.recorder;
         let replayed = recorder.change(|r| self.instance.replay(&r.evals, r.reset_until, &r.driven, r.words));

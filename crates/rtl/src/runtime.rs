@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Verilator's own library, compiled once for all designs: its objects are kept in the user's cache, by what they were made of. Never
-//! knows a design, nor needs a cache that can be written.
+//! Verilator's own library, compiled once for all designs. Its objects are in the user's cache, keyed by everything that they depend
+//! on. Works without a writable cache.
 
 use crate::tool::Tool;
 use plug::file::digest;
@@ -9,15 +9,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Files of Verilator's that its library is made of, and how it is compiled.
+/// Sources of Verilator's library, and how to compile them.
 pub(crate) struct Runtime {
     /// The C++ compiler.
     pub(crate) tool: Tool,
-    /// Arguments of it, but for the sources.
+    /// Its arguments, without the sources.
     pub(crate) flags: Vec<String>,
-    /// The folder of the sources.
+    /// Folder of the sources.
     pub(crate) include: PathBuf,
-    /// Their names, without an ending.
+    /// File names of the sources, without extension.
     pub(crate) names: Vec<String>,
     /// A header that the arguments name, and its text.
     pub(crate) header: (&'static str, &'static str),
@@ -55,7 +55,7 @@ impl Runtime {
         if kept.is_dir() {
             return Ok(kept);
         }
-        // Another build may be at the same: whoever is done first has made it.
+        // Another build may run at the same time; the first to finish provides the folder.
         let part = kept.with_extension(std::process::id().to_string());
         let (header, text) = self.header;
         let ready = fs::create_dir_all(&part).and_then(|()| fs::write(part.join(header), text));
@@ -76,7 +76,7 @@ impl Runtime {
         self.include.join(name).with_extension("cpp")
     }
 
-    /// What tells its objects from others: the compiler, its arguments, and the sources with the version that their headers say.
+    /// Returns the key of its objects: the compiler, its arguments, and the sources with the version in their headers.
     fn key(&self) -> String {
         let version = self.tool.command().arg("--version").output();
         let mut all = version.map_or_else(|_| Vec::new(), |output| output.stdout);

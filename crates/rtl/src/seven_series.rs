@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The 7-series block around a design (PG054): its streams, interrupts and status, edge by edge. Configuration space, decoding and credits are
-//! the [`front`](endpoint::HardBlock)'s. Never knows a library, and what the design is.
+//! The 7-series block around a design (PG054): its streams, interrupts and status, edge by edge. The [`front`](endpoint::HardBlock) handles
+//! configuration space, decoding and credits. Independent of the design and its library.
 
 use crate::block::seven_series::{Driven, Read};
 use crate::block::{Block, Shape};
@@ -20,10 +20,10 @@ use tlp::{Bdf, Class, PayloadPool, RuleId, Time};
 /// The block.
 pub(crate) struct SevenSeries {
     layout: Layout,
-    /// Those by which the design asks for something beside the streams, and whether it did at the last edge.
+    /// Ports for requests of the design outside the streams, and whether any was active at the last edge.
     asking: Ports,
     has_asked: bool,
-    /// What of the link is shown: in reset, up; none yet.
+    /// Link state shown to the design: in reset, up; `None` before the first.
     shown: Option<(bool, bool)>,
     lanes: usize,
     link_lanes: u16,
@@ -33,25 +33,25 @@ pub(crate) struct SevenSeries {
     transmit: Transmit,
     leaving: Leaving<DesignOutput>,
     registers: Registers,
-    /// What is driven, and whether the status in it is old.
+    /// Driven outputs, and true if their status values are out of date.
     driven: Vec<u32>,
     is_old: bool,
     is_ready: bool,
     interrupt_taken: bool,
     register_read: bool,
-    /// A packet was dropped for its length, and that it is shown.
+    /// True if a packet was dropped because of its length, and true if that is presented.
     dropped: bool,
     dropped_shown: bool,
     flr: bool,
     flr_shown: bool,
-    /// The level that INTx was asked for.
+    /// Last requested level of INTx.
     intx: bool,
 }
 
-/// s_axis_tx_tuser: the packet is poisoned; it is to be forgotten.
+/// s_axis_tx_tuser: the packet is poisoned; the packet must be discarded.
 const ERR_FWD: u32 = 1 << 1;
 const DISCONTINUE: u32 = 1 << 3;
-/// Inputs by which a design reports errors, which riser's block does not.
+/// Inputs for errors of a design, which riser's block does not support.
 const ERRORS: [(Read, &str); 9] = [
     (Read::ErrorCorrectable, "cfg_err_cor"),
     (Read::ErrorUnsupported, "cfg_err_ur"),
@@ -63,7 +63,7 @@ const ERRORS: [(Read, &str); 9] = [
     (Read::ErrorMalformed, "cfg_err_malformed"),
     (Read::ErrorPoisoned, "cfg_err_poisoned"),
 ];
-/// Inputs by which it asks for interrupts and registers.
+/// Inputs for interrupt and register requests.
 const ASKED: [Read; 3] = [Read::Interrupt, Read::ManagementGet, Read::ManagementPut];
 
 impl SevenSeries {
@@ -154,7 +154,7 @@ impl SevenSeries {
         outputs.set(Driven::RxUser, beat.user);
     }
 
-    /// Shows the state of the link where it is another than before.
+    /// Drives the state of the link if it has changed.
     fn show_link(&mut self, outputs: &mut Outputs<'_>, (in_reset, is_up): (bool, bool)) {
         if self.shown.replace((in_reset, is_up)) == Some((in_reset, is_up)) {
             return;
@@ -165,7 +165,7 @@ impl SevenSeries {
         outputs.set(Driven::AppReady, (!in_reset).into());
     }
 
-    /// What it asks for beside the streams.
+    /// Answers requests outside the streams.
     fn answer(&mut self, inputs: Inputs<'_>, outputs: &mut Outputs<'_>, in_reset: bool) {
         if in_reset {
             self.interrupt_taken = false;
@@ -177,7 +177,7 @@ impl SevenSeries {
         self.manage(inputs, outputs);
     }
 
-    /// Interrupts are asked for until they are ready; ready is shown for one cycle.
+    /// Handles interrupt requests. A request stays active until ready, which is presented for one cycle.
     fn interrupt(&mut self, inputs: Inputs<'_>, outputs: &mut Outputs<'_>) {
         let asked = inputs.is(Read::Interrupt) && !self.interrupt_taken;
         self.interrupt_taken = asked && self.waiting() < TX_BUFFERS;
@@ -202,7 +202,7 @@ impl SevenSeries {
         }
     }
 
-    /// Registers as the design asks for them, a cycle later.
+    /// Answers register reads of the design, one cycle later.
     fn manage(&mut self, inputs: Inputs<'_>, outputs: &mut Outputs<'_>) {
         let is_new = |port| inputs.is(port) && !self.register_read;
         let (asked, written) = (is_new(Read::ManagementGet), is_new(Read::ManagementPut));
@@ -217,7 +217,7 @@ impl SevenSeries {
     }
 }
 
-/// Whether it is longer than Max_Payload_Size.
+/// Returns true if the TLP exceeds Max_Payload_Size.
 fn is_length(why: &RefusedTlp) -> bool {
     matches!(why, RefusedTlp::Malformed(malformed) if malformed.rule == RuleId::MaxPayloadSize)
 }
@@ -257,7 +257,7 @@ impl Block for SevenSeries {
             }
             DesignInput::SentWrong { tlp, why } => self.common.sent_wrong(&tlp, &why),
             DesignInput::Reset { kind, .. } => self.reset(kind),
-            // The design has a timer of its own for that.
+            // The design has its own timer for that.
             _ => {}
         }
     }
@@ -274,7 +274,7 @@ impl Block for SevenSeries {
         self.leaving.pop(class, self.common.cycle)
     }
 
-    /// The block checks lengths, and nothing else (PG054: tx_err_drop).
+    /// The block checks only lengths (PG054: tx_err_drop).
     fn sends_wrong(&self, why: &RefusedTlp) -> bool {
         !is_length(why)
     }
@@ -295,7 +295,7 @@ impl Block for SevenSeries {
         if !in_reset {
             self.transmit(inputs);
         }
-        // Once more behind the last time, when answers end.
+        // Once more after the last request, when answers end.
         let asks = inputs.any(&self.asking);
         if std::mem::replace(&mut self.has_asked, asks) || asks {
             self.answer(inputs, &mut outputs, in_reset);

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs and credits for the waves: the last TLP each way, and what both ends of the link may still send, as signals of the stand-in
-//! (`verilog/shown.v`), beside the design's own. Knows no block.
+//! Shows TLPs and credits in the waves, next to the design's own signals: the last TLP in each direction, and the remaining credits of
+//! both ends of the link, as signals of the stand-in (`verilog/shown.v`).
 
 use crate::common::emit;
 use endpoint::LinkCredits;
 use tlp::Tlp;
 
-/// Words of one way: a count, and the header's four double-words, the last one first.
+/// Words of one direction: a count, and the header's four double-words, the last one first.
 const TLP_WORDS: usize = 5;
-/// Words of the credits of one way: for each class data in the upper half and headers in the lower, then a bit for each of these six that
-/// is infinite.
+/// Words of the credits of one direction: per class data in the upper half and headers in the lower, then one bit for each of these six
+/// that is infinite.
 const CREDIT_WORDS: usize = 4;
 const CREDITS: usize = 2 * TLP_WORDS;
-/// All of it.
+/// Total number of words.
 pub(crate) const WORDS: usize = CREDITS + 2 * CREDIT_WORDS;
 
-/// Which way a TLP goes.
+/// Direction of a TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
-    /// To the block.
+    /// Toward the block.
     In,
-    /// To the link.
+    /// Toward the link.
     Out,
 }
 
@@ -28,7 +28,7 @@ impl Way {
     pub(crate) const ALL: [Way; 2] = [Way::In, Way::Out];
 }
 
-/// What is shown.
+/// The shown values.
 #[derive(Default)]
 pub(crate) struct Shown {
     pub(crate) words: [u32; WORDS],
@@ -37,7 +37,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Shows this TLP from the next edge on.
+    /// Shows this TLP from the next edge.
     pub(crate) fn see(&mut self, way: Way, tlp: &Tlp) {
         emit(tlp, &mut self.bytes);
         let [count, header @ ..] = &mut self.words[TLP_WORDS * way as usize..][..TLP_WORDS] else { return };
@@ -48,13 +48,13 @@ impl Shown {
         for (to, dw) in header.iter_mut().rev().zip(dws) {
             *to = u32::from_be_bytes(*dw);
         }
-        // The fourth is the data's where the header has three.
+        // With a header of three double-words, the fourth belongs to the data.
         if header[3] >> 29 & 1 == 0 {
             header[0] = 0;
         }
     }
 
-    /// Shows these credits from the next edge on; false where they are shown already.
+    /// Shows these credits from the next edge. Returns false if they are presented already.
     pub(crate) fn see_credits(&mut self, credits: &LinkCredits) -> bool {
         if self.credits.replace(*credits) == Some(*credits) {
             return false;
@@ -80,7 +80,7 @@ mod tests {
     use tlp::{Bdf, Body, Data, MemoryOp, MemoryRequest, Repr, Span, Tag};
 
     #[test]
-    fn a_header_is_shown_as_it_is_on_the_wire() {
+    fn header_has_the_form_of_the_wire() {
         let span = Span::covering(0x1000, 64).unwrap();
         let (requester, tag) = (Bdf::from_bits(0x0100), Tag::from_bits(7));
         let read = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn credits_are_shown_by_class_and_infinite_ones_as_such() {
+    fn credits_have_classes_and_infinite_flags() {
         let of = |header, data| UnusedCredits { header, data };
         let here = [of(Some(12), Some(0x234)), of(Some(1), None), of(None, None)];
         let (mut shown, there) = (Shown::default(), [of(None, None); 3]);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The two vectors of an edge by the names of their ports: what a block reads, and what it drives. Knows no protocol.
+//! Access by port name to the two vectors of an edge: those that a block reads, and those that it drives.
 
 use crate::block::{Named, Role, Shape};
 
-/// Where each port of both vectors is: first bit, and bits; none of a port that the block has not.
+/// Position of each port in both vectors: first bit, and width; a missing port has width 0.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Layout {
     read: Vec<(u16, u16)>,
     driven: Vec<(u16, u16)>,
-    /// Words of both.
+    /// Size of both vectors in words.
     pub(crate) words: [usize; 2],
 }
 
@@ -28,7 +28,7 @@ impl Layout {
         layout
     }
 
-    /// With what is read as what is driven, so that a test can set it.
+    /// Swaps the read and the driven vector, so that a test can set inputs.
     #[cfg(test)]
     pub(crate) fn swapped(&self) -> Layout {
         let (read, driven) = (self.driven.clone(), self.read.clone());
@@ -57,7 +57,7 @@ impl Ports {
     }
 }
 
-/// What a block reads at an edge.
+/// Values that a block reads at an edge.
 #[derive(Clone, Copy)]
 pub(crate) struct Inputs<'a> {
     pub(crate) layout: &'a Layout,
@@ -65,12 +65,12 @@ pub(crate) struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// A port of at most 32 bits; zero where the block has none.
+    /// Returns a port of at most 32 bits; zero if the block does not have it.
     pub(crate) fn get(&self, port: impl Named) -> u32 {
         self.field(port, 0, 32)
     }
 
-    /// These bits of a port, at most 32; those beyond its end are zero.
+    /// Returns bits of a port, at most 32; bits beyond its end are zero.
     pub(crate) fn field(&self, port: impl Named, first: u16, bits: u16) -> u32 {
         let (at, all) = place(&self.layout.read, port);
         let (at, bits) = (at + first, bits.min(all.saturating_sub(first)));
@@ -81,7 +81,7 @@ impl<'a> Inputs<'a> {
         value & mask(bits)
     }
 
-    /// Whether one of these ports is not zero.
+    /// Returns true if any of these ports is not zero.
     pub(crate) fn any(&self, ports: &Ports) -> bool {
         ports.0.iter().any(|(word, mask)| self.words[*word] & mask != 0)
     }
@@ -90,26 +90,26 @@ impl<'a> Inputs<'a> {
         self.get(port) != 0
     }
 
-    /// Words of a stream's data.
+    /// Returns the words of a stream's data.
     pub(crate) fn lanes(&self, port: impl Named) -> &'a [u32] {
         let (at, bits) = place(&self.layout.read, port);
         &self.words[usize::from(at / 32)..][..usize::from(bits / 32)]
     }
 }
 
-/// What a block drives from an edge on.
+/// Values that a block drives from an edge on.
 pub(crate) struct Outputs<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) words: &'a mut [u32],
 }
 
 impl Outputs<'_> {
-    /// Sets a port of at most 32 bits, where the block has it.
+    /// Sets a port of at most 32 bits, if the block has it.
     pub(crate) fn set(&mut self, port: impl Named, value: u32) {
         self.set_field(port, 0, 32, value);
     }
 
-    /// Sets these bits of a port, at most 32; those beyond its end are nowhere.
+    /// Sets bits of a port, at most 32; bits beyond its end are ignored.
     pub(crate) fn set_field(&mut self, port: impl Named, first: u16, bits: u16, value: u32) {
         let (at, all) = place(&self.layout.driven, port);
         let (at, bits) = (at + first, bits.min(all.saturating_sub(first)));
@@ -131,7 +131,7 @@ impl Outputs<'_> {
         set(begin + 1, (mask >> 32) as u32, (value >> 32) as u32);
     }
 
-    /// Sets all bits of a port of any width, from its first on; those without a word are zero.
+    /// Sets all bits of a port of any width from its first bit; missing words are zero.
     pub(crate) fn set_wide(&mut self, port: impl Named, words: &[u32]) {
         let (_, all) = place(&self.layout.driven, port);
         for first in (0..all).step_by(32) {
@@ -158,7 +158,7 @@ mod tests {
     use crate::block::seven_series::Driven;
 
     #[test]
-    fn each_port_is_by_itself() {
+    fn ports_do_not_overlap() {
         let shape = Shape { kind: BlockKind::SevenSeries, data_bits: 128, lanes: 4 };
         let layout = Layout::of(shape);
         let mut words = vec![0; layout.words[1]];

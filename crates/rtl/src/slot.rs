@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A design in a slot: its library, its clocks, and the block around it, as a [`TlpDesign`] behind a front. Time passes for it from edge to
-//! edge of the user clock. While nothing can reach it, it runs ahead of the fabric, up to the first edge of which something comes.
+//! A design in a slot: its library, its clocks, and the block around it, as a [`TlpDesign`] of a front. Its time advances from edge to edge
+//! of the user clock. While no input can arrive, it runs ahead of the fabric, up to the first edge with an output.
 
 use crate::block::Block;
 use crate::clocks::Clocks;
@@ -17,35 +17,35 @@ use endpoint::{Clocked, LinkCredits};
 use plug::Shared;
 use tlp::{Bdf, Class, Duration, Time, Tlp};
 
-/// For how long PERST# is held.
+/// Duration of PERST#.
 const RESET: Duration = Duration::from_ns(200);
 
-/// The design.
+/// The design, its block and its clocks.
 pub(crate) struct Rtl {
     /// `None`: it was not loaded, or has ended.
     instance: Option<Instance>,
     clocks: Clocks,
     block: Box<dyn Block>,
     told: Shared<Told>,
-    /// PERST# is active before.
+    /// PERST# is active before this time.
     reset_until: Time,
-    /// The last time whose edges were passed.
+    /// Time of the last evaluated edges.
     at: Time,
-    /// The fabric's time is before that, and what came of it is not to be seen yet.
+    /// True if the fabric's time is before `at`: outputs must not be visible yet.
     is_ahead: bool,
-    /// Something has come for the block since.
+    /// True if the block has new inputs since then.
     is_fresh: bool,
-    /// Keeps all of it, for a measurement.
+    /// Recorder of its inputs, for a measurement.
     recorder: Option<Shared<Recorder>>,
-    /// Keeps what it does, to be compared.
+    /// Recorder of its outputs, for a comparison.
     trail: Option<Shared<Trail>>,
-    /// Looks for a TLP, from which on waves are wanted.
+    /// Search for the TLP around which waves are written.
     trigger: Option<Box<Trigger>>,
-    /// What waves show of TLPs and credits, where there are any.
+    /// TLPs and credits shown in the waves, if there are any.
     shown: Option<Box<Shown>>,
 }
 
-/// The block at an edge, and who records it.
+/// The block at an edge, with its recorders.
 struct AtEdge<'a> {
     block: &'a mut dyn Block,
     recorder: Option<&'a Shared<Recorder>>,
@@ -57,7 +57,7 @@ impl Edges for AtEdge<'_> {
         self.block.pass(passed);
         self.block.set_now(time);
         self.block.edge(read, driven);
-        // What is driven in reset is nothing yet.
+        // Values driven in reset do not count.
         if let Some(trail) = self.trail.filter(|_| !self.block.in_reset()) {
             trail.change(|trail| trail.edge(self.block.cycle(), time, read));
         }
@@ -92,22 +92,22 @@ impl Rtl {
         }
     }
 
-    /// Records what the design is given.
+    /// Records the inputs of the design.
     pub(crate) fn recorded(self, recorder: Option<Shared<Recorder>>) -> Rtl {
         Rtl { recorder, ..self }
     }
 
-    /// Keeps what the design does.
+    /// Records the outputs of the design.
     pub(crate) fn watched(self, trail: Option<Shared<Trail>>) -> Rtl {
         Rtl { trail, ..self }
     }
 
-    /// Looks for a TLP.
+    /// Searches for a TLP.
     pub(crate) fn looking(self, trigger: Option<Box<Trigger>>) -> Rtl {
         Rtl { trigger, ..self }
     }
 
-    /// Shows TLPs and credits in the waves, where there are any.
+    /// Shows TLPs and credits in the waves, if there are any.
     pub(crate) fn showing(self, waves: bool) -> Rtl {
         Rtl { shown: waves.then(Box::default), ..self }
     }
@@ -122,7 +122,7 @@ impl Rtl {
         }
     }
 
-    /// Passes edges before `until`, up to one of which something comes; false where there are none.
+    /// Evaluates edges before `until`, up to one with an output. Returns false if no edge is left.
     fn pass_edges(&mut self, until: Time) -> bool {
         let evals = self.clocks.before(until);
         let (Some(instance), false) = (&mut self.instance, evals.is_empty()) else { return false };
@@ -145,7 +145,7 @@ impl Rtl {
         true
     }
 
-    /// Passes all edges up to this time, so that whatever comes then is behind them.
+    /// Evaluates all edges up to this time, so that later inputs come after them.
     fn run_to(&mut self, now: Time) {
         self.is_ahead = false;
         if self.clocks.next() <= now {
@@ -222,7 +222,7 @@ impl TlpDesign for Rtl {
         self.block.sends_wrong(why)
     }
 
-    /// What is wrong is often the reason.
+    /// Also reports errors of the design, which are often the reason.
     fn waits_for(&self) -> Option<String> {
         let packets = || format!("packets of a design, in cycle {}", self.block.cycle());
         let parts = [(!self.block.is_idle()).then(packets), self.told.get().wrong()];

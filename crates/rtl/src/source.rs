@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Instances of a module in Verilog sources: name, parameters and connections by name, each with its line. Reads no expression, and
-//! expands no macro.
+//! Finds instances of a module in Verilog sources: name, parameters and connections by name, each with its line. Parses no
+//! expressions, and expands no macros.
 
 use std::ops::Range;
 use thiserror::Error;
@@ -8,9 +8,9 @@ use thiserror::Error;
 /// An instance.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Instance {
-    /// Its line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// Its name.
+    /// Name of the instance.
     pub name: String,
     /// Its parameters, in order.
     pub parameters: Vec<Connection>,
@@ -21,19 +21,19 @@ pub struct Instance {
 /// A connection of a port or parameter by name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Connection {
-    /// Its line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The port, or the parameter.
+    /// Name of the port or parameter.
     pub port: String,
 }
 
-/// Why an instance cannot be read.
+/// Reason why an instance cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("line {line}: {why}")]
 pub struct SourceError {
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong, and what is legal.
+    /// The error, and what was expected.
     pub why: String,
 }
 
@@ -44,10 +44,10 @@ struct Token<'a> {
     text: &'a str,
 }
 
-/// All instances of `module`, in order.
+/// Returns all instances of `module`, in order.
 ///
 /// # Errors
-/// Where one is not connected by names, or does not end.
+/// If one is not connected by names, or does not end.
 pub fn instances(text: &str, module: &str) -> Result<Vec<Instance>, SourceError> {
     let tokens = tokens(text);
     let mut found = Vec::new();
@@ -60,7 +60,7 @@ pub fn instances(text: &str, module: &str) -> Result<Vec<Instance>, SourceError>
     Ok(found)
 }
 
-/// The instance that begins with the module's name, if it is one.
+/// Returns the instance that begins with the module's name, if it is one.
 fn instance(tokens: &[Token<'_>]) -> Result<Option<Instance>, SourceError> {
     let wrong = |line, why: &str| SourceError { line, why: why.to_owned() };
     let (line, mut at) = (tokens[0].line, 1);
@@ -80,7 +80,7 @@ fn instance(tokens: &[Token<'_>]) -> Result<Option<Instance>, SourceError> {
     Ok(Some(Instance { line, name: name.text.to_owned(), parameters: parameters?, connections }))
 }
 
-/// Connections by name.
+/// Parses connections by name.
 fn by_name(tokens: &[Token<'_>], range: Range<usize>) -> Result<Vec<Connection>, SourceError> {
     let mut connections = Vec::new();
     let mut at = range.start;
@@ -96,7 +96,7 @@ fn by_name(tokens: &[Token<'_>], range: Range<usize>) -> Result<Vec<Connection>,
                 }
             }
             _ => {
-                let why = "legal are connections by name: .port(signal)".to_owned();
+                let why = "expected connections by name: .port(signal)".to_owned();
                 return Err(SourceError { line, why });
             }
         }
@@ -104,7 +104,7 @@ fn by_name(tokens: &[Token<'_>], range: Range<usize>) -> Result<Vec<Connection>,
     Ok(connections)
 }
 
-/// What stands between the parenthesis at the beginning of a range and its partner.
+/// Returns the range between the parenthesis at the beginning of a range and its partner.
 fn group(tokens: &[Token<'_>], range: Range<usize>) -> Option<Range<usize>> {
     let mut depth = 0;
     for at in range.clone() {
@@ -128,7 +128,7 @@ fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '\\')
 }
 
-/// Words and signs, without comments, strings, attributes and directives.
+/// Returns words and signs, without comments, strings, attributes and directives.
 fn tokens(text: &str) -> Vec<Token<'_>> {
     let (mut tokens, mut line, mut at) = (Vec::new(), 1, 0);
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
@@ -143,7 +143,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// How long what stands at the beginning is, and whether it is a word or a sign.
+/// Returns the length of the first token, and whether it is a word or a sign.
 fn token(rest: &str) -> (usize, bool) {
     let until = |end: &str, from: usize| rest[from..].find(end).map_or(rest.len(), |n| from + n + end.len());
     let first = rest.chars().next().unwrap_or_default();
@@ -152,7 +152,7 @@ fn token(rest: &str) -> (usize, bool) {
     match first {
         '/' if rest.starts_with("//") => (until("\n", 2), false),
         '/' if rest.starts_with("/*") => (until("*/", 2), false),
-        // An attribute; `@(*)` is none.
+        // An attribute, but not `@(*)`.
         '(' if rest.starts_with("(*") && !rest[2..].trim_start().starts_with(')') => (until("*)", 2), false),
         '"' => (string(rest), false),
         '`' => (word(1, is_part), false),
@@ -166,7 +166,7 @@ fn is_part(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '$'
 }
 
-/// The length of a string with both quotes.
+/// Returns the length of a string including both quotes.
 fn string(rest: &str) -> usize {
     let mut escaped = false;
     let end = rest.char_indices().skip(1).find(|(_, c)| {
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instance_is_found_with_its_lines() {
+    fn finds_an_instance_with_its_lines() {
         let text = "// pcie_7x a (.b(c));\nmodule pcie_7x (input x); endmodule\n\
             module top; /* pcie_7x\n*/ (* keep = \"pcie_7x b (\" *)\n\
             always @(*) x = 1;\n\
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_names_its_line() {
+    fn error_names_the_line() {
         for (text, line) in
             [("\npcie_7x i (a, b);", 2), ("pcie_7x i (\n.*);", 2), ("\n\npcie_7x i (.a(b)", 3)]
         {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The configuration spaces of a design's functions: what the vendor's tool writes into the block. Knows no design that runs.
+//! The configuration spaces of a design's functions, as the vendor's tool writes them into the block.
 
 use crate::block::BlockKind;
 use crate::design::{Design, Function, Msix, Sriov};
@@ -27,10 +27,10 @@ fn built(builder: Builder) -> Result<ConfigSpace, Fault> {
     builder.build().map_err(|e| Fault::at("design", format!("function: {e}")))
 }
 
-/// Those of the physical functions, in their order.
+/// Returns those of the physical functions, in order.
 ///
 /// # Errors
-/// Where one cannot be.
+/// If one is invalid.
 pub(crate) fn physical(design: &Design, pcie: PcieLayout) -> Result<Vec<ConfigSpace>, Fault> {
     (0..).zip(design.functions()).map(|(number, function)| one(design, pcie, number, function)).collect()
 }
@@ -62,7 +62,7 @@ fn one(design: &Design, pcie: PcieLayout, number: u8, function: &Function) -> Re
     built(builder)
 }
 
-/// Virtual functions have the IDs that their numbers in descriptors are.
+/// Returns the SR-IOV layout. Virtual functions have the IDs that match their numbers in descriptors.
 fn virtualization(design: &Design, number: u8, sriov: &Sriov) -> SriovLayout {
     let first = if design.block.kind == BlockKind::UltraScalePlus { 4 } else { 64 };
     let before: u16 = design.virtual_functions().iter().take(number.into()).sum();
@@ -80,10 +80,10 @@ fn virtualization(design: &Design, number: u8, sriov: &Sriov) -> SriovLayout {
     layout
 }
 
-/// Those of virtual functions, each with the number of its physical one.
+/// Returns those of virtual functions, each with the number of its physical function.
 ///
 /// # Errors
-/// Where one cannot be.
+/// If one is invalid.
 pub(crate) fn virtual_ones(design: &Design, pcie: PcieLayout) -> Result<Vec<(u16, ConfigSpace)>, Fault> {
     let mut all = Vec::new();
     for (number, function) in (0..).zip(design.functions()) {

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes Verilog: the module that stands in for the block, with the ports that the user's instance has, and the top around the
-//! user's. Never reads a source.
+//! Writes Verilog: the stand-in module for the block, with the ports of the user's instance, and the top module around the user's
+//! design.
 
 use crate::block::{Port, Role, Shape};
 use crate::design::{Design, is_name};
 use crate::source::Instance;
 use std::fmt::Write;
 
-/// The module around the design, whose first clock is the block's user clock.
+/// Module around the design; its first clock is the block's user clock.
 pub(crate) const TOP: &str = "riser_top";
 
-/// What is done at an edge of the block.
+/// Code that runs at an edge of the block.
 const EDGE: &str = include_str!("../verilog/edge.v");
 
-/// A port of the instance that the block has not.
+/// A port of the instance that the block does not have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Unfit {
     pub(crate) line: usize,
     pub(crate) port: String,
 }
 
-/// The stand-in for the block of this instance; with `waves`, it has the TLPs as signals.
+/// Returns the stand-in for the block of this instance; with `waves`, it has the TLPs as signals.
 ///
 /// # Errors
-/// The first port of the instance that the block has not.
+/// The first port of the instance that the block does not have.
 pub(crate) fn block(module: &str, shape: Shape, instance: &Instance, waves: bool) -> Result<String, Unfit> {
     let find = |name: &str| shape.kind.ports().find(|port| port.name == name);
     let mut ports = Vec::new();
@@ -34,7 +34,7 @@ pub(crate) fn block(module: &str, shape: Shape, instance: &Instance, waves: bool
     let has = |port: &Port| ports.iter().any(|other| other.name == port.name);
     let declared: Vec<String> = ports.iter().map(|port| declaration(shape, port)).collect();
     let [read, driven] = shape.sizes();
-    // The first of a table is at bit 0, which a concatenation has last.
+    // The first port of a table is at bit 0, which comes last in a concatenation.
     let value = |(port, _): (Port, u16)| match port.role {
         Role::Read(_, value) if !has(&port) => format!("{}'d{value}", shape.bits(port.width)),
         _ => port.name.to_owned(),
@@ -56,7 +56,7 @@ pub(crate) fn block(module: &str, shape: Shape, instance: &Instance, waves: bool
         let bits = shape.bits(port.width);
         _ = writeln!(text, "assign {} = riser_driven[{at} +: {bits}];", port.name);
     }
-    // Until the first edge the design is in reset.
+    // The design is in reset until the first edge.
     for (port, at) in shape.driven().filter(|(port, _)| port.name.starts_with("user_reset")) {
         _ = writeln!(text, "initial riser_driven[{at}] = 1'b1; // {}", port.name);
     }
@@ -76,7 +76,7 @@ pub(crate) fn block(module: &str, shape: Shape, instance: &Instance, waves: bool
     Ok(text)
 }
 
-/// What the instance sets, and means nothing here: the design's file says it.
+/// Returns the parameters that the instance sets. They are ignored: the design's file has the settings.
 fn parameters(instance: &Instance) -> String {
     let all: Vec<String> = instance.parameters.iter().map(|p| format!("parameter {} = 0", p.port)).collect();
     if all.is_empty() { String::new() } else { format!(" #({})", all.join(", ")) }
@@ -90,7 +90,7 @@ fn declaration(shape: Shape, port: &Port) -> String {
     }
 }
 
-/// The top: clocks, the reset of the slot, and what else is connected.
+/// Returns the top module: clocks, the reset of the slot, and the other connections.
 pub(crate) fn top(design: &Design) -> String {
     let clocks = design.clocks.len() + 1;
     let mut connections = Vec::new();
@@ -100,7 +100,7 @@ pub(crate) fn top(design: &Design) -> String {
     let reset = &design.reset;
     connections.extend(reset.active_low.iter().map(|port| format!(".{port}(riser_reset_n)")));
     connections.extend(reset.active_high.iter().map(|port| format!(".{port}(~riser_reset_n)")));
-    // A name is that of another port: alone it would be a new net that nothing drives.
+    // A name refers to another port; by itself it would be a new, undriven net.
     let tied = |value: &str| match is_name(value) {
         true => format!("riser_design.{value}"),
         false => value.to_owned(),
@@ -118,14 +118,14 @@ pub(crate) fn top(design: &Design) -> String {
     )
 }
 
-/// Stand-ins for primitives of the vendor's, for those that the sources do not have. Of a clock manager's outputs each is the design's
-/// clock of its frequency, and none where there is no such clock.
+/// Returns stand-ins for the vendor's primitives that the sources do not contain. Each output of a clock manager is the
+/// design's clock of the same frequency, or no clock if the design has no such clock.
 pub(crate) fn primitives(design: &Design) -> String {
     let mut pick = String::from("1'b0");
     let frequencies =
         std::iter::once(design.block.user_clock_hz).chain(design.clocks.iter().map(|c| c.frequency_hz));
     for (n, hz) in (0..).zip(frequencies) {
-        // Within a part in a thousand: periods are given in thousandths of a nanosecond.
+        // Within one part in a thousand: periods are given in thousandths of a nanosecond.
         pick = format!(
             "(KHZ * 1000.0 > {hz}.0 * 0.999 && KHZ * 1000.0 < {hz}.0 * 1.001) ? {TOP}.riser_clock[{n}] : {pick}"
         );

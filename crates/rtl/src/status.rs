@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the block tells a design of its configuration space (PG054: cfg_*, fc_*, pl_*). Never changes a register.
+//! Status of the configuration space that the block shows to a design (PG054: cfg_*, fc_*, pl_*). Never changes a
+//! register.
 
 use crate::block::seven_series::Driven;
 use crate::registers::Registers;
@@ -7,11 +8,11 @@ use crate::signals::Outputs;
 
 /// L0 (PG054, pl_ltssm_state).
 const L0: u32 = 0x16;
-/// Credits are shown as plenty, in whatever kind: the link's own are not the design's to see here.
+/// Credits shown to the design, plenty of every kind: the link's real credits are not visible here.
 const HEADERS: u32 = 0x7f;
 const DATA: u32 = 0x3ff;
 
-/// Shows what the registers say.
+/// Drives the status outputs from the registers.
 pub(crate) fn drive(registers: &Registers, outputs: &mut Outputs<'_>, lanes: u16) {
     let command = registers.command();
     let [device, link, device2] = [2, 4, 10].map(|at| registers.pcie(at));
@@ -52,7 +53,8 @@ pub(crate) fn drive(registers: &Registers, outputs: &mut Outputs<'_>, lanes: u16
     }
 }
 
-/// Lanes of the link that work by Link Status (`PCIe 5.0 §7.5.3.8`), or those of the block while none do.
+/// Returns the number of active lanes from Link Status (`PCIe 5.0 §7.5.3.8`), or of the block's lanes while there
+/// are none.
 pub(crate) fn width(link_status: u32, lanes: u16) -> u32 {
     match link_status >> 4 & 0x3f {
         0 => lanes.into(),

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Clocks of a design that never have an edge: what waits for them never does anything. Knows no Verilog.
+//! Finds clocks of a design that never have an edge: blocks that wait for them never run. Independent of Verilog.
 
 use crate::netlist::{Driver, Netlist, Place};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What moves: the clocks and the reset of the top that riser writes.
+/// Signals that change: the clocks and the reset of riser's top module.
 const SOURCES: [&str; 2] = ["riser_clock", "riser_reset_n"];
-/// The file of the vendor's primitives, and the module in it that is a clock of a frequency, by its output and parameter.
+/// File of the vendor's primitives, and output and parameter of its module for a clock with a frequency.
 const PRIMITIVES: &str = "riser_primitives.v";
 const CLOCK_OF: [&str; 2] = [".O", ".KHZ"];
 
-/// A clock that stands still.
+/// A clock without edges.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StillClock {
-    /// Its name, from the design's top on.
+    /// Its name, from the design's top.
     pub name: String,
-    /// Where it is declared.
+    /// Location of its declaration.
     place: Place,
-    /// Blocks of the design that wait for it, and where the first is.
+    /// Number of blocks of the design that wait for it, and location of the first.
     blocks: usize,
     first: Place,
     why: Why,
@@ -26,31 +26,31 @@ pub struct StillClock {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Why {
-    /// Nothing drives it.
+    /// It has no driver.
     Nobody,
-    /// A constant does, or registers that wait for such a clock.
+    /// Its driver is constant, or is a register with such a clock.
     Constant(Place),
-    /// It is an output of a clock manager, of this frequency in Hz.
+    /// It is an output of a clock manager with this frequency in Hz.
     NoClock(String, u64),
 }
 
 impl fmt::Display for StillClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let StillClock { name, place, blocks, first, why } = self;
-        write!(f, "{}:{}: the clock `{name}` stands still: ", place.file, place.line)?;
+        write!(f, "{}:{}: the clock `{name}` never has an edge: ", place.file, place.line)?;
         match why {
-            Why::Nobody => write!(f, "nothing drives it"),
-            Why::Constant(place) => write!(f, "what drives it never changes ({}:{})", place.file, place.line),
+            Why::Nobody => write!(f, "it has no driver"),
+            Why::Constant(place) => write!(f, "its driver never changes ({}:{})", place.file, place.line),
             Why::NoClock(output, hz) => write!(
                 f,
-                "`{output}` would be {hz} Hz, and no clock of the design's file is ([[clock]], frequency_hz)"
+                "`{output}` needs {hz} Hz, but the design's file has no such clock ([[clock]], frequency_hz)"
             ),
         }?;
-        write!(f, "; {blocks} of the design's blocks wait for it, the first at {}:{}", first.file, first.line)
+        write!(f, "; {blocks} blocks of the design wait for it, the first at {}:{}", first.file, first.line)
     }
 }
 
-/// All clocks that stand still, by name.
+/// Returns all clocks without edges, by name.
 pub(crate) fn still_clocks(netlist: &Netlist) -> Vec<StillClock> {
     let moves = moving(netlist);
     let mut still: BTreeMap<usize, Vec<&Driver>> = BTreeMap::new();
@@ -80,7 +80,7 @@ fn name(netlist: &Netlist, signal: usize) -> String {
     name.strip_prefix("riser_design.").unwrap_or(name).to_owned()
 }
 
-/// Which signals may change: those that something drives which follows what may change, or waits for it.
+/// Returns which signals can change: those with a driver that reads, or waits for, a signal that can change.
 fn moving(netlist: &Netlist) -> Vec<bool> {
     let mut moves = vec![false; netlist.signals().len()];
     let mut followers: Vec<Vec<usize>> = vec![Vec::new(); moves.len()];
@@ -98,11 +98,11 @@ fn moving(netlist: &Netlist) -> Vec<bool> {
     moves
 }
 
-/// Why a signal does not change: what is at the end of those that drive it.
+/// Returns why a signal does not change: follows its drivers to the last one.
 fn why(netlist: &Netlist, signal: usize) -> Why {
     let mut at = signal;
     let mut last = None;
-    // A ring of such drivers has no end.
+    // A cycle of such drivers has no end.
     for _ in 0..netlist.drivers.len() {
         if let Some(no_clock) = no_clock(netlist, at) {
             return no_clock;
@@ -117,7 +117,7 @@ fn why(netlist: &Netlist, signal: usize) -> Why {
     last.map_or(Why::Nobody, Why::Constant)
 }
 
-/// Whether it is an output of a clock manager.
+/// Returns the reason if it is an output of a clock manager.
 fn no_clock(netlist: &Netlist, signal: usize) -> Option<Why> {
     let names = netlist.names(signal);
     let [output, khz] = CLOCK_OF;
@@ -127,7 +127,7 @@ fn no_clock(netlist: &Netlist, signal: usize) -> Option<Why> {
             .filter(|stem| is_here || netlist.parameter(&format!("{stem}{khz}")).is_some())
     })?;
     let khz: f64 = netlist.parameter(&format!("{stem}{khz}"))?.parse().ok()?;
-    // The output of the instance that the module is in.
+    // The output of the instance that contains the module.
     let manager = stem.rsplit_once('.')?.0;
     let port = names.iter().find(|name| name.rsplit_once('.').is_some_and(|(of, _)| of == manager));
     let shown = port.copied().unwrap_or(stem);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs that a build runs: how the environment names them, and the reason when one fails. Knows no design.
+//! The programs that a build runs: their names in the environment, and the reason when one fails.
 
 use std::env;
 use std::path::{self, Path};
 use std::process::{Command, ExitStatus};
 
-/// Most lines of a failed program's output in an error.
+/// Maximum number of lines of a failed program's output in an error.
 const MAX_LINES: usize = 12;
-/// Variables of others that change what make, and Python in Verilator's makefile, do: options and files of an outer make among them.
+/// Variables that change the behaviour of make, and of Python in Verilator's makefile: among them options and files of an outer
+/// make.
 const FOREIGN: [&str; 5] = ["MAKEFLAGS", "MFLAGS", "MAKEFILES", "PYTHONHOME", "PYTHONPATH"];
 
 /// A program and its first arguments, as variables of make name it: `CXX="ccache g++"`.
@@ -63,7 +64,7 @@ impl Tool {
 
 /// Returns the lines of a failed program's output that name an error, else its last lines, else its exit status. Never empty.
 pub(crate) fn reason(said: &str, status: ExitStatus) -> String {
-    // Verilator ends with its whole command line where it was killed or not found, and make with the rule that failed.
+    // Verilator's last line is its whole command line if it was killed or not found, and make's is the failed rule.
     let no_reason = ["%Error: Command Failed", ": *** ["];
     let is_reason =
         |line: &&str| !line.trim().is_empty() && !no_reason.iter().any(|text| line.contains(text));
@@ -94,12 +95,12 @@ mod tests {
     }
 
     #[test]
-    fn make_and_its_shell_read_the_same_words() {
+    fn make_and_its_shell_split_words_alike() {
         assert_eq!(Tool::named("it's $X", "").for_make(), r"'it'\''s' '$$X'");
     }
 
     #[test]
-    fn a_reason_is_never_empty() {
+    fn reason_is_never_empty() {
         let failed = ExitStatus::from_raw(1 << 8);
         for (said, reason_of_it) in [
             ("a.cpp:1: error: x\nmore\nld: cannot find -lz\n", "a.cpp:1: error: x\nld: cannot find -lz"),

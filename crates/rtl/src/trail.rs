@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a design does in a run that others can see: what leaves it, and what it drives. Two runs can be compared by it.
+//! Records the visible behaviour of a design in a run: the outputs that it sends, and the values that it drives. Two runs can be
+//! compared by it.
 
 use crate::block::{Port, Shape, Width};
 use crate::common::emit;
@@ -11,21 +12,21 @@ use plug::file::hash;
 use std::path::PathBuf;
 use tlp::{Time, Tlp};
 
-/// What is kept of a run at most: things that leave, and cycles in which something else is driven than before.
+/// Limits of the record of a run: sent outputs, and cycles in which the driven values change.
 const MOST_LEFT: usize = 1 << 20;
 const MOST_DRIVEN: usize = 1 << 22;
-/// Bytes of a TLP that are kept.
+/// Number of recorded bytes of a TLP.
 const HEAD: usize = 32;
-/// Ports that are looked at beside those of streams: those by which interrupts are asked for.
+/// Compared ports in addition to the streams: those for interrupt requests.
 const STROBES: [&str; 4] =
     ["cfg_interrupt", "cfg_interrupt_int", "cfg_interrupt_msi_int", "cfg_interrupt_msix_int"];
 
-/// How a run is watched.
+/// Settings of the record of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Look {
-    /// What values that no reset sets are drawn from.
+    /// Seed of the values of registers without a reset.
     pub(crate) seed: u64,
-    /// A design, by its place among those of the lab, a cycle whose ports are kept, and waves up to a time.
+    /// A design, by its index in the lab, and a cycle whose port values are kept; waves up to a time.
     pub(crate) at: Option<(usize, u64)>,
     pub(crate) waves: Option<(PathBuf, Time)>,
 }
@@ -37,7 +38,7 @@ struct Watched {
     trails: Vec<Shared<Trail>>,
 }
 
-/// Watches the designs of a run. A clone is in the context of that run.
+/// Records the designs of a run. The context of that run holds a clone.
 #[derive(Clone)]
 pub(crate) struct Watch(Shared<Watched>);
 
@@ -46,12 +47,12 @@ impl Watch {
         Watch(Shared::new(Watched { look, trails: Vec::new() }))
     }
 
-    /// Returns what each design did.
+    /// Returns the record of each design.
     pub(crate) fn end(self) -> Vec<Shared<Trail>> {
         self.0.take().trails
     }
 
-    /// Starts the trail of a design that is plugged in now, and returns how that design is watched.
+    /// Starts the record of a design that is being plugged in, and returns its settings.
     pub(crate) fn trail(&self, design: &Design, path: PathBuf, told: &Shared<Told>) -> (Shared<Trail>, Look) {
         self.0.change(|watched| {
             let Look { seed, at, waves } = watched.look.clone();
@@ -70,7 +71,7 @@ impl Watch {
     }
 }
 
-/// What leaves a design.
+/// A sent output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Left {
     pub(crate) cycle: u64,
@@ -90,15 +91,15 @@ pub(crate) enum What {
 #[derive(Clone, Default)]
 pub(crate) struct Trail {
     pub(crate) left: Vec<Left>,
-    /// Cycles in which other values are driven than in the one before, with a digest of them.
+    /// Cycles in which the driven values changed, with a digest of them.
     pub(crate) driven: Vec<(u64, u64)>,
-    /// The time of each of those.
+    /// The time of each of these cycles.
     pub(crate) times: Vec<Time>,
-    /// What was driven in the cycle that was to be kept.
+    /// Driven values of the cycle to be kept.
     pub(crate) kept: Option<Vec<u32>>,
     pub(crate) masks: Masks,
     pub(crate) told: Shared<Told>,
-    /// The design's file.
+    /// Path of the design's file.
     pub(crate) path: PathBuf,
     keep_at: Option<u64>,
     now: Vec<u32>,
@@ -107,12 +108,12 @@ pub(crate) struct Trail {
 }
 
 impl Trail {
-    /// Whether all of the run is in it.
+    /// Returns true if the record contains the whole run.
     pub(crate) fn is_whole(&self) -> bool {
         self.left.len() < MOST_LEFT && self.driven.len() < MOST_DRIVEN
     }
 
-    /// What the design drives at an edge.
+    /// Records the values that the design drives at an edge.
     pub(crate) fn edge(&mut self, cycle: u64, time: Time, read: &[u32]) {
         if self.kept.is_none() && self.keep_at.is_some_and(|at| at < cycle) {
             self.kept = Some(self.now.clone());
@@ -127,12 +128,12 @@ impl Trail {
         }
     }
 
-    /// What was driven in the cycle that was to be kept, be it the last.
+    /// Returns the driven values of the cycle to be kept, which may be the last.
     pub(crate) fn kept(&self) -> &[u32] {
         self.kept.as_ref().unwrap_or(&self.now)
     }
 
-    /// What leaves.
+    /// Records a sent output.
     pub(crate) fn leaves(&mut self, cycle: u64, at: Time, output: &DesignOutput) {
         if self.left.len() == MOST_LEFT {
             return;
@@ -158,19 +159,19 @@ impl Trail {
     }
 }
 
-/// Which bits of what a design drives mean something: those of streams while they are valid, and of data the lanes that are kept.
+/// Bits of the driven values that are significant: those of streams while they are valid, and of data the kept lanes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Masks {
     words: Vec<u32>,
     streams: Vec<Stream>,
-    /// All ports that are looked at, each with its first bit and its bits.
+    /// All compared ports, each with its first bit and width.
     pub(crate) ports: Vec<(&'static str, u16, u16)>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Stream {
     valid: u16,
-    /// Bits that mean nothing while it is not valid.
+    /// Bits that are significant only while the stream is valid.
     bits: Vec<(u16, u16)>,
     data: (u16, u16),
     keep: (u16, u16),
@@ -208,7 +209,7 @@ impl Masks {
         masks
     }
 
-    /// What means something of `read`.
+    /// Clears the bits of `read` that are not significant.
     fn apply(&self, read: &[u32], out: &mut Vec<u32>) {
         out.clear();
         out.extend(read.iter().zip(&self.words).map(|(word, mask)| word & mask));
@@ -221,7 +222,7 @@ impl Masks {
             if !is_valid {
                 bits.iter().for_each(|bits| clear(out, *bits));
             }
-            // Data are whole words, each with a bit of its own, or one for each byte.
+            // Data consists of whole words, each with one keep bit, or one per byte.
             let (lanes, each) = (data.1 / 32, keep.1 / (data.1 / 32).max(1));
             for lane in 0..lanes {
                 let is_kept = is_valid && (0..each).any(|bit| is(keep.0 + lane * each + bit));
@@ -238,9 +239,9 @@ mod tests {
     use super::*;
     use crate::block::BlockKind;
 
-    /// What is not valid, and lanes that are not kept, may be anything.
+    /// Invalid beats, and lanes that are not kept, may have any value.
     #[test]
-    fn what_means_nothing_is_not_compared() {
+    fn insignificant_bits_are_not_compared() {
         for (kind, keep, more) in [(BlockKind::SevenSeries, 0xf, 0xff), (BlockKind::UltraScale, 1, 3)] {
             let shape = Shape { kind, data_bits: 64, lanes: 1 };
             let masks = Masks::of(shape);

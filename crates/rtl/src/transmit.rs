@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets of the design, out of beats of a transmit stream that has TLPs as they are, and what is wrong with them. Knows no port, and no link.
+//! Extracts packets of the design from beats of a transmit stream with plain TLPs, and checks them. Independent of ports and of the link.
 
 use crate::findings::{Rule, hex};
 use crate::kept::Kept;
 use tlp::wire::Header;
 use tlp::{PayloadPool, Tlp};
 
-/// Its name.
+/// Name of the stream.
 pub(crate) const STREAM: &str = "s_axis_tx";
 
 /// Words of the longest packet: prefixes, header, data and digest.
 const MAX_WORDS: usize = 4 + 4 + 1024 + 1;
 
-/// What a stream shows.
+/// A beat of the stream.
 #[derive(Clone, Copy)]
 pub(crate) struct Beat<'a> {
     pub(crate) lanes: &'a [u32],
-    /// A bit for each byte.
+    /// One bit per byte.
     pub(crate) keep: u64,
     pub(crate) is_last: bool,
-    /// The packet is poisoned; it is to be forgotten.
+    /// True if the packet is poisoned; true if it must be discarded.
     pub(crate) is_poisoned: bool,
     pub(crate) is_given_up: bool,
 }
 
-/// What came of a beat: neither where it is a part of a packet, or the end of one that the design has given up.
+/// Result of one beat. Both fields are `None` in mid-packet, and at the end of a packet that the design discontinued.
 #[derive(Default)]
 pub(crate) struct Came {
-    /// A whole packet.
+    /// A complete packet.
     pub(crate) tlp: Option<Tlp>,
-    /// A rule that it breaks, with or without a TLP that leaves: it is to be told, and the packet forgotten.
+    /// A rule that it breaks, with or without a TLP that is sent. Report it, then call `forget`.
     pub(crate) rule: Option<Rule>,
 }
 
-/// Bytes of the longest header, without prefixes.
+/// Size of the longest header in bytes, without prefixes.
 const MAX_HEADER_BYTES: usize = 16;
 
 #[derive(Default)]
 pub(crate) struct Transmit {
     bytes: Vec<u8>,
     is_poisoned: bool,
-    /// The rest of a packet that is too long.
+    /// True while the rest of a packet that is too long is skipped.
     is_lost: bool,
     kept: Kept,
     pub(crate) packets: u64,
@@ -56,18 +56,18 @@ impl Transmit {
         self.bytes.is_empty() && !self.kept.is_shown()
     }
 
-    /// The bytes so far, for a finding.
+    /// Returns the bytes so far, for a finding.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether the stream keeps its rule: what is shown stays until it is taken.
+    /// Returns true if the stream keeps its rule: a shown beat stays until it is accepted.
     pub(crate) fn is_kept(&mut self, beat: &Beat<'_>, is_valid: bool, is_ready: bool) -> bool {
         let control = [beat.keep as u32, (beat.keep >> 32) as u32, beat.is_last.into()];
         self.kept.check(is_valid, is_ready, || beat.lanes.iter().copied().chain(control))
     }
 
-    /// Takes a beat, whose lanes have these bytes.
+    /// Takes a beat; `bytes_of` returns the bytes of a lane.
     pub(crate) fn take(&mut self, beat: &Beat<'_>, bytes_of: fn(u32) -> [u8; 4], pool: &PayloadPool) -> Came {
         let Beat { lanes, keep, is_last, .. } = *beat;
         let count = (keep.trailing_ones() / 4) as usize;
@@ -107,7 +107,7 @@ impl Transmit {
         Came { tlp, rule }
     }
 
-    /// Forgets the packet, once what is wrong with it was told.
+    /// Drops the packet after its error was reported.
     pub(crate) fn forget(&mut self) {
         if !self.is_lost {
             self.reset();
@@ -120,13 +120,13 @@ impl Transmit {
     }
 }
 
-/// The rule that a packet breaks whose length is not that of its header.
+/// Returns the rule broken by a packet whose length does not match its header.
 fn mislaid(bytes: &[u8]) -> Rule {
     let Ok(header) = Header::new(bytes) else { return Rule::Header };
     Rule::Length { sent: bytes.len(), said: header.tlp_len() }
 }
 
-/// The rule that a packet breaks whose header leaves otherwise than it came.
+/// Returns the rule broken by a packet whose header is sent differently.
 fn altered(bytes: &[u8], tlp: &Tlp) -> Option<Rule> {
     let mut header = [0; MAX_HEADER_BYTES];
     let len = tlp.repr.emit(&mut header);
@@ -134,17 +134,17 @@ fn altered(bytes: &[u8], tlp: &Tlp) -> Option<Rule> {
     (!came.starts_with(&header[..len])).then(|| Rule::Altered { leaves: hex(&header[..len]) })
 }
 
-/// The TLP of these bytes, be it malformed, and a rule that it breaks although it leaves.
+/// Returns the TLP of these bytes, even if it is malformed, and a rule that it breaks although it is sent.
 ///
 /// # Errors
-/// Where it is not as long as its header says.
+/// If its length does not match its header.
 pub(crate) fn whole(
     bytes: &[u8],
     is_poisoned: bool,
     pool: &PayloadPool,
 ) -> Result<(Tlp, Option<Rule>), Rule> {
     let Ok(mut tlp) = Tlp::parse(bytes, pool) else {
-        // Its receiver finds what is wrong with it.
+        // The receiver of the TLP finds the error.
         return Tlp::of_malformed(bytes, pool).map(|tlp| (tlp, None)).ok_or_else(|| mislaid(bytes));
     };
     let odd = if tlp.has_wrong_ecrc() { Some(Rule::Digest) } else { altered(bytes, &tlp) };
@@ -156,19 +156,19 @@ pub(crate) fn whole(
 mod tests {
     use super::*;
 
-    /// Rows: the bytes of a packet, and how it leaves.
+    /// Rows: the bytes of a packet, and how it is sent.
     #[test]
-    fn what_leaves_otherwise_than_it_came_is_told() {
+    fn reports_packets_that_are_sent_differently() {
         let altered = |leaves: &str| Some(Rule::Altered { leaves: leaves.to_owned() });
         let rows = [
             ("400000010100000f0000100061626364", None),
             ("600000010100000f000000010000100061626364", None),
-            // Four double-words for an address that three hold.
+            // A header of four double-words for an address that needs three.
             ("600000010100000f000000000000100061626364", altered("400000010100000f00001000")),
             ("200000010100000f0000000000001000", altered("000000010100000f00001000")),
-            // Bits of the address that no address has.
+            // Low address bits, which are not part of the address.
             ("400000010100000f0000100361626364", altered("400000010100000f00001000")),
-            // A digest that is none.
+            // A wrong digest.
             ("400080010100000f000010006162636400000000", Some(Rule::Digest)),
         ];
         for (sent, rule) in rows {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waves from a TLP on: a run does the same each time, so a lab is run once to find when the TLP comes, and again with waves around that time. Writes
+//! Waves around a TLP. Runs of a lab are identical, so the lab runs once to find the time of the TLP, and again with waves around that time. Writes
 //! no waves itself.
 
 use crate::common::emit;
@@ -8,27 +8,27 @@ use capture::{Direction, Filter, Interface, Origin, Outcome, Record, Timestamp};
 use plug::Shared;
 use tlp::{Time, Tlp};
 
-/// What both runs of a lab know of its designs, in the order in which they are plugged in.
+/// State of both runs of a lab, with its designs in plug-in order.
 #[derive(Default)]
 struct Runs {
     is_second: bool,
-    /// When the TLP of each came first.
+    /// Time of the first matching TLP, per design.
     found: Vec<Shared<Option<Time>>>,
     next: usize,
 }
 
-/// The two runs of a lab whose designs write waves from a TLP on (`waves_when`). The caller puts a clone into the context of each run. In
-/// the first run, designs look for their TLPs and write no waves.
+/// The two runs of a lab whose designs write waves around a TLP (`waves_when`). The caller puts a clone into the context of each run. In the first
+/// run, designs search for their TLPs and write no waves.
 #[derive(Clone, Default)]
 pub struct Triggers(Shared<Runs>);
 
 impl Triggers {
-    /// Returns whether a design that was plugged in looks for a TLP: run the lab to its end, then build it [again](Self::again).
+    /// Returns true if a design that was plugged in searches for a TLP. Then run the lab to its end, and build it [again](Self::again).
     pub fn are_wanted(&self) -> bool {
         !self.0.get().found.is_empty()
     }
 
-    /// The same designs, plugged in once more, have waves around what was found.
+    /// Starts the second run: the same designs, when plugged in again, write waves around the found time.
     pub fn again(&self) {
         self.0.change(|runs| runs.is_second = true);
     }
@@ -48,15 +48,15 @@ impl Triggers {
     }
 }
 
-/// What a design that is plugged in now is to do.
+/// Role of a design that is being plugged in.
 pub(crate) enum Part {
-    /// Look for its TLP.
+    /// Search for its TLP.
     Look(Box<Trigger>),
-    /// Write waves around this time; none, where there was none.
+    /// Writes waves around this time, or no waves if no TLP was found.
     Write(Option<Time>),
 }
 
-/// Looks for the first TLP for which a filter of `riser trace` holds.
+/// Searches for the first TLP that matches a filter of `riser trace`.
 pub(crate) struct Trigger {
     filter: Filter,
     found: Shared<Option<Time>>,
@@ -65,7 +65,7 @@ pub(crate) struct Trigger {
 }
 
 impl Trigger {
-    /// Looks at a TLP.
+    /// Checks a TLP.
     pub(crate) fn see(&mut self, way: Way, now: Time, tlp: &Tlp) {
         if self.found.get().is_some() {
             return;
@@ -80,7 +80,7 @@ impl Trigger {
     }
 }
 
-/// The way as captures have it.
+/// Returns the direction as in captures.
 fn direction(way: Way) -> Direction {
     match way {
         Way::In => Direction::Downstream,

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The waves of two runs of one design side by side, as value change dumps: which signals differ, and since when. Knows no design.
+//! Compares the waves of two runs of one design, as value change dumps: which signals differ, and since when.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
 
-/// How a signal of two runs compares, up to a time.
+/// Comparison of a signal in two runs, up to a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Compared {
-    /// It was another at some time.
+    /// The values differed at some time.
     pub(crate) ever: bool,
-    /// It was another all the time.
+    /// The values differed all the time.
     pub(crate) always: bool,
 }
 
-/// A dump that is read.
+/// A dump being read.
 struct Dump<R> {
     lines: io::Lines<R>,
-    /// The time of what comes next; none at the end.
+    /// Time of the next changes; `None` at the end.
     time: Option<u64>,
 }
 
-/// Compares two dumps of the same signals before a time in picoseconds: each signal by its names, which are those of its scopes and its own
-/// with dots between, without ranges and indices.
+/// Compares two dumps of the same signals before a time in picoseconds. Returns each signal by its name: those of its scopes and its own
+/// with dots in between, without ranges and indices.
 ///
 /// # Errors
-/// Where one cannot be read.
+/// If one cannot be read.
 pub(crate) fn compare<R: BufRead>(dumps: [R; 2], before_ps: u64) -> io::Result<Vec<(String, Compared)>> {
     let [a, b] = dumps;
     let (mut names, mut codes) = (Vec::new(), HashMap::new());

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Random TLPs and the beats that cocotbext-pcie has for them on RQ, RC, CQ and CC.
+"""Random TLPs, and the beats of cocotbext-pcie for them on RQ, RC, CQ and CC.
 
-What comes out is what `descriptor::oracle` holds riser's own packing against:
+`descriptor::oracle` compares riser's own packing with the output:
 
     pip install cocotb==1.9.2 cocotbext-axi cocotbext-pcie==0.2.16
-    ./us_beats.py --count 4 > us_beats.txt           # what is kept
+    ./us_beats.py --count 4 > us_beats.txt           # the committed file
     ./us_beats.py --count 400 > /tmp/more.txt && RISER_US_BEATS=/tmp/more.txt cargo test -p riser-rtl oracle
 
-A line `S stream width packets` begins a stream in whose beats so many packets may begin. `T` is a TLP as on the wire, with what its
-descriptor says besides; `B` a beat: data, keep, last, user. Numbers are hexadecimal, but those of `S`.
+A line `S stream width packets` starts a stream with that many packets per beat. `T` is a TLP as on the wire, with the other fields of
+its descriptor; `B` a beat: data, keep, last, user. Numbers are hexadecimal, except in `S`.
 """
 import argparse
 import logging
@@ -34,18 +34,18 @@ ATOMICS = {TlpType.FETCH_ADD: (1, 2), TlpType.SWAP: (1, 2), TlpType.CAS: (2, 4)}
 
 
 class Bus:
-    """Signals of a stream, of which the source looks at the widths alone."""
+    """Signals of a stream; the source reads only their widths."""
 
     def __init__(self, stream, width):
         self.tuser = [None] * USER_BITS[stream][width if width == 512 else 0]
 
 
 class Ended(Exception):
-    """All packets are sent."""
+    """Signals the end of the packets."""
 
 
 def beats(stream, width, packets, frames):
-    """What a source of cocotbext-pcie drives for these frames, without a simulator."""
+    """Returns the beats that a source of cocotbext-pcie drives for these frames, without a simulator."""
     source = SOURCES[stream].__new__(SOURCES[stream])
     source.bus, source.width, source.seg_count = Bus(stream, width), width, packets
     source.byte_lanes = width // 32
@@ -76,7 +76,7 @@ def beats(stream, width, packets, frames):
 
 
 def span(tlp, rng):
-    """An address and byte enables that are legal, of at most 64 double-words."""
+    """Returns a legal address and byte enables, for at most 64 double-words."""
     length = rng.choice([1, 1, 2, 3, rng.randint(4, 12), rng.randint(4, 64)])
     at = rng.randrange(0, 1024 - length + 1) * 4
     page = rng.randrange(1, 1 << (52 if tlp.fmt_type in (TlpType.MEM_READ_64, TlpType.MEM_WRITE_64) else 20))
@@ -134,7 +134,7 @@ def completion(rng):
 
 
 def blank(tlp, first, end):
-    """Makes bytes that nothing is said of zero, as riser's TLPs do not have them."""
+    """Sets unused bytes to zero, because riser's TLPs do not keep them."""
     for n in range(len(tlp.data)):
         if not first <= n < end:
             tlp.data[n] = 0
@@ -148,7 +148,7 @@ def blank_request(tlp):
 
 
 def case(stream, rng):
-    """A TLP, its frame, and what the descriptor says besides."""
+    """Returns a TLP, its frame, and the other fields of the descriptor."""
     if stream in ("rq", "cq"):
         tlp = request(rng)
         blank_request(tlp)
@@ -160,7 +160,7 @@ def case(stream, rng):
         if tlp.fmt_type in ATOMICS:
             tlp.first_be, tlp.last_be = 15, 15 if tlp.length > 1 else 0
         function = int(tlp.completer_id) & 0xff
-        # The model has the function alone, which is three bits of it.
+        # The model has only the function number, three bits.
         tlp.completer_id = PcieId(0, 0, function & 7)
         return wire, tlp.pack_us_cq(), f"{function & 7:x} {tlp.bar_id:x} {tlp.bar_aperture:x}"
     tlp = completion(rng)
@@ -175,7 +175,7 @@ def case(stream, rng):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--count", type=int, default=4, help="TLPs of each stream")
+    parser.add_argument("--count", type=int, default=4, help="TLPs per stream")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     rng = random.Random(options.seed)

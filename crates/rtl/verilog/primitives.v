@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Stand-ins for primitives of 7-series FPGAs (UG953) and of UltraScale (UG974): what they do, without delays.
+// Stand-ins for primitives of 7-series FPGAs (UG953) and of UltraScale (UG974): their function, without
+// delays.
 module IBUF (input wire I, output wire O); assign O = I; endmodule
 module OBUF (input wire I, output wire O); assign O = I; endmodule
 module IBUFDS (input wire I, IB, output wire O); assign O = I; endmodule

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What stands between riser and a design that Verilator has compiled: made and called by riser alone. `run` goes from edge to edge of
-// the clocks, and asks riser at those of the user clock what the block drives, unless both sides rest.
+// Interface between riser and a design compiled by Verilator; only riser calls it. `run` goes from edge to edge of the clocks. At
+// edges of the user clock it asks riser what the block drives, unless both sides are idle.
 #include "Vriser_top.h"
 #include "svdpi.h"
 #include "verilated.h"
@@ -18,9 +18,9 @@
 #include <vector>
 
 namespace {
-// Asked at an edge of the user clock, before which `passed` were that it was not asked at.
+// Called at an edge of the user clock, after `passed` edges that were skipped.
 using Edge = uint32_t (*)(void* user, uint64_t time_ps, uint64_t passed, const uint32_t* read, uint32_t* driven);
-// What it answers: nothing further is to be done behind this edge; an edge that reads the same changes nothing.
+// Bits of its answer: stop after this edge; an edge that reads the same changes nothing.
 constexpr uint32_t STOPS = 1, RESTS = 2;
 
 struct Ended {
@@ -38,23 +38,24 @@ struct Run {
     uint64_t reset_until_ps;
     Edge edge;
     void* user;
-    // Words that are read and driven at an edge.
+    // Number of words read and driven at an edge.
     size_t words[2];
-    // What was done of `evals`, and edges at the end that nobody was asked at.
+    // Number of evaluated entries of `evals`, and of skipped edges at the end.
     size_t done;
     uint64_t passed;
 };
 
-// The last edge that somebody was asked at, where an edge that reads the same might change nothing.
+// The last edge at which riser was called, if a following edge that reads the same may change nothing.
 struct Last {
     std::vector<uint32_t> read, driven;
     bool may_rest = false;
 };
 
-// Who is asked at an edge, within a call of this library: whether edges that read the same change nothing, and nobody need be asked.
+// Callback at an edge, during a call of this library. Returns true if edges that read the same change nothing, so that it need not be
+// called.
 thread_local bool (*edge_of)(void* user, const uint32_t* read, uint32_t* driven) = nullptr;
 thread_local void* user_of = nullptr;
-// Where to go on when the design crashes; none while no code of it runs.
+// Where to continue if the design crashes; null while none of its code runs.
 thread_local sigjmp_buf* escape = nullptr;
 
 constexpr int CRASHES[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
@@ -62,7 +63,7 @@ struct sigaction before[NSIG];
 
 void crashed(int signal, siginfo_t* info, void* context) {
     if (escape) siglongjmp(*std::exchange(escape, nullptr), signal);
-    // It is another's: as if this library were not there.
+    // Not from the design: behave as if this library were absent.
     const auto& other = before[signal];
     if (other.sa_flags & SA_SIGINFO) return other.sa_sigaction(signal, info, context);
     if (other.sa_handler != SIG_DFL && other.sa_handler != SIG_IGN) return other.sa_handler(signal);
@@ -82,14 +83,14 @@ struct Model {
     VerilatedContext context;
     std::unique_ptr<Vriser_top> top;
     Last last;
-    // A call that never came back: the design has crashed.
+    // True during a call. It stays true if the design crashed.
     bool is_under_way = false;
-    // Somebody wants to be asked at the next edge, whatever the design shows.
+    // True if riser must be called at the next edge, whatever the design drives.
     bool asks = true;
     uint32_t clocks_before = 0;
-    // The last TLP each way, and credits.
+    // The last TLP in each direction, and credits.
     uint32_t shown[18] = {};
-    // When waves are written.
+    // Time range of the waves.
     uint64_t waves_from_ps = 0, waves_to_ps = UINT64_MAX;
 #if VM_TRACE
     std::unique_ptr<VerilatedFstC> waves;
@@ -109,16 +110,16 @@ struct Model {
     }
 };
 
-// The one whose edges are passed.
+// The model whose edges are being evaluated.
 thread_local Model* model_of = nullptr;
 
-// A run under way.
+// A run in progress.
 struct Asked {
     Run& run;
     Last& last;
     uint64_t time_ps = 0;
     bool stops = false;
-    // How many blocks have asked at this edge.
+    // Number of blocks that called at this edge.
     unsigned blocks = 0;
 };
 
@@ -136,7 +137,7 @@ bool ask(void* user, const uint32_t* read, uint32_t* driven) {
     stops = answer & STOPS;
     const bool could = std::exchange(last.may_rest, answer & RESTS);
     if (!last.may_rest) return false;
-    // It does where it was the same twice.
+    // It is idle if the values were the same twice.
     if (could && same(last.read, read, run.words[0]) && same(last.driven, driven, run.words[1])) return true;
     last.read.assign(read, read + run.words[0]);
     last.driven.assign(driven, driven + run.words[1]);
@@ -149,12 +150,12 @@ std::string place(const char* file, int line, const char* what) {
     return std::string(file ? file : "") + ":" + std::to_string(line) + ": " + what;
 }
 
-// Calls `work`: 0, or 1 where the design has ended.
+// Calls `work`. Returns 0, or 1 if the design has ended.
 template <class Work> int guarded(char* error, size_t len, Work work) {
     static const bool installed = install();
     (void)installed;
     sigjmp_buf back;
-    // The mask is not kept, which would be a call of the system each time.
+    // Saving the signal mask would need a system call each time.
     if (const int signal = sigsetjmp(back, 0)) {
         sigset_t mask;
         sigemptyset(&mask);
@@ -190,13 +191,13 @@ void* create(uint64_t seed, char* error, size_t len) {
         made->context.traceEverOn(true);
 #endif
         made->top = std::make_unique<Vriser_top>(&made->context, "");
-        // Files that the design reads are read now.
+        // The design reads its files now.
         made->eval(0, false, 0);
     });
     return failed ? nullptr : made.release();
 }
 
-// A design that has crashed is left as it is.
+// A design that has crashed is not cleaned up.
 void destroy(void* handle) {
     auto* model = static_cast<Model*>(handle);
     if (model->is_under_way) return;
@@ -206,15 +207,14 @@ void destroy(void* handle) {
     delete model;
 }
 
-// The source names the block once; what stands around it may leave it out, or have it several times.
+// The source names the block once, but the modules around it may instantiate it never or several times.
 void check_blocks(unsigned blocks) {
     if (blocks == 1) return;
-    throw Ended{blocks == 0 ? "the block is not in the design as it was built: no edge of its clock reaches it"
-                            : std::to_string(blocks) + " blocks are in the design as it was built: legal is one"};
+    throw Ended{blocks == 0 ? "the built design does not contain the block: no edge of its clock reaches it"
+                            : std::to_string(blocks) + " blocks are in the built design; expected one"};
 }
 
-// Does what is to be done at each of these times, up to the one behind which nothing further is. `fresh`: something has come since the
-// last call.
+// Evaluates these times, up to the one at which riser stops. `fresh`: riser has new inputs since the last call.
 int run(void* handle, Run* run, uint8_t fresh, char* error, size_t len) {
     auto* model = static_cast<Model*>(handle);
     Asked asked{*run, model->last};
@@ -246,7 +246,7 @@ struct Next {
     size_t words;
 };
 
-// All of them, with what the block drove: nobody is asked.
+// Evaluates all of them with recorded outputs of the block, without calls.
 int replay(void* handle, const Eval* evals, size_t count, uint64_t reset_until_ps, const uint32_t* driven, size_t words, char* error, size_t len) {
     auto* model = static_cast<Model*>(handle);
     Next next{driven, words};
@@ -271,7 +271,7 @@ void show(void* handle, const uint32_t* words) {
     std::memcpy(model->shown, words, sizeof model->shown);
 }
 
-// Opens a file of waves. 1: it cannot; 2: this library has no waves.
+// Opens a waveform file. Returns 1 if that fails, and 2 if this library has no waves.
 int waves(void* handle, const char* path, uint64_t from_ps, uint64_t to_ps) {
 #if VM_TRACE
     auto* model = static_cast<Model*>(handle);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Enumerates a lab: its host enumerates as it does before any driver runs, then reads every configuration
-//! space, and ends. Never looks into the fabric: all that it tells has come over configuration requests, but for the names
-//! that the lab gives.
+//! Enumerates a lab: its host enumerates as it does before drivers run, then reads every configuration space, and
+//! ends. All results come from configuration requests, except the names of the lab.
 
 use crate::Session;
 use fabric::{Limits, Stop};
@@ -26,7 +25,7 @@ pub struct Enumerated {
     pub functions: Vec<EnumeratedFunction>,
     /// Duration of enumeration, without reading configuration spaces after it.
     pub took: Duration,
-    /// Configuration requests that it took.
+    /// Configuration requests of the enumeration.
     pub config_requests: u64,
 }
 
@@ -35,20 +34,20 @@ pub struct Enumerated {
 pub struct EnumeratedFunction {
     /// Bus, device and function.
     pub bdf: Bdf,
-    /// Its path, which does not depend on bus numbers.
+    /// The function's path, which does not depend on bus numbers.
     pub path: Path,
-    /// Its place, with the names of the lab.
+    /// The function's place, with the names of the lab.
     pub place: Place,
-    /// Its configuration space: 4096 bytes, or 256 where it has no PCI Express capability. Refused reads are all ones.
+    /// The configuration space: 4096 bytes, or 256 without a PCI Express capability. Rejected reads are all ones.
     pub bytes: Vec<u8>,
 }
 
-/// A place of the tree by the lab's names.
+/// A place in the tree, with the lab's names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
     /// A root port.
     RootPort {
-        /// The slot or switch that hangs on it.
+        /// The slot or switch below it.
         to: Option<String>,
     },
     /// The upstream port of a switch.
@@ -60,9 +59,9 @@ pub enum Place {
     Downstream {
         /// The switch.
         switch: String,
-        /// The number of the port, from 1 on.
+        /// The number of the port, from 1.
         port: u8,
-        /// The slot or switch that hangs on it.
+        /// The slot or switch below it.
         to: Option<String>,
     },
     /// A function of the device in a slot.
@@ -74,12 +73,12 @@ pub enum Place {
         /// The physical function, if this is a virtual function.
         vf_of: Option<Bdf>,
     },
-    /// A place that no lab names.
+    /// A place without a name in the lab.
     Unnamed,
 }
 
-/// Builds the lab, has its host enumerate and read all configuration spaces, and runs it until that is done. No driver
-/// runs; faults, outages and limits of links are those of the lab.
+/// Builds the lab, lets its host enumerate and read all configuration spaces, and runs it until this is done. No
+/// driver runs; faults, outages and limits of links are those of the lab.
 ///
 /// # Errors
 /// A part that cannot be built, an error of enumeration, or the waiting parts if the run makes no progress.
@@ -87,7 +86,7 @@ pub fn enumerate(file: &LabFile) -> Result<Enumerated, String> {
     enumerate_with(file, RunContext::default())
 }
 
-/// As [`enumerate`]; models find `context` when they are plugged in.
+/// Like [`enumerate`]; models can use `context` when they are plugged in.
 ///
 /// # Errors
 /// As [`enumerate`].
@@ -150,12 +149,12 @@ fn named(lab: &Lab, ports: Vec<Path>, found: Found) -> Enumerated {
     Enumerated { system, functions, took, config_requests }
 }
 
-/// The ports of a lab, and what hangs on them.
+/// The ports of a lab, and the slots and switches below them.
 struct Names<'a> {
     lab: &'a Lab,
     /// Slots, then switches.
     all: Vec<Hanging<'a>>,
-    /// The port that each of them hangs on.
+    /// The port above each of them.
     ports: Vec<Path>,
 }
 
@@ -164,14 +163,14 @@ impl Names<'_> {
         self.all[link].name.get_ref().clone()
     }
 
-    /// Returns the slot or switch on the port at `path`.
+    /// Returns the slot or switch below the port at `path`.
     fn below(&self, path: &Path) -> Option<usize> {
         self.ports.iter().position(|port| port == path)
     }
 
     fn place(&self, system: &System, function: &Function) -> Place {
         let to = self.below(&function.path).map(|link| self.name(link));
-        // A virtual function is where its physical function is.
+        // A virtual function is at the place of its physical function.
         let owner = function.vf_of.and_then(|pf| system.get(pf)).unwrap_or(function);
         let Some(parent) = owner.parent.and_then(|bdf| system.get(bdf)) else {
             return if function.bridge.is_some() { Place::RootPort { to } } else { Place::Unnamed };

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A running lab.
 //!
-//! - [`Session`]: starts from a lab file, runs until an end, a limit or an interruption, and reports; [`Slices`] cuts the run, [`Progress`] is how far it is;
-//! - [`report`]: what happened, as text and as JSON; [`transactions`]: where the time went; [`table`]: lays out both;
-//! - [`CaptureTap`]: writes the packets of links into a capture;
-//! - [`external`]: how an outside world joins a lab, the record of its inputs, and the same run again;
-//! - [`enumerate()`]: what the host's enumeration finds in a lab; [`lspci`]: lists that;
+//! - [`Session`]: starts from a lab file, runs until an end, a limit or an interruption, and reports. [`Slices`] divides the run into slices, [`Progress`] is
+//!   its progress.
+//! - [`report`]: results as text and as JSON; [`transactions`]: latencies by part; [`table`]: tables of both.
+//! - [`CaptureTap`]: writes the packets of links into a capture.
+//! - [`external`]: the interface for outside worlds, the record of their inputs, and its replay.
+//! - [`enumerate()`]: runs the host's enumeration of a lab; [`lspci`]: lists its result.
 //! - [`cpu_seconds`]: CPU time of the process.
 //!
-//! This crate never knows a model or a transport, and it never opens a file or a socket.
+//! This crate knows no model and no transport, and never opens a file or a socket.
 
 pub mod external;
 pub mod lspci;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The report of a run as one object: `riser run --json` prints it as it is, `Display` is its text.
+//! The report of a run as one object. `riser run --json` prints it as JSON, `Display` as text.
 
 mod refusals;
 mod session;
@@ -17,60 +17,60 @@ use plug::{gbps, ns};
 use serde::Serialize;
 use tlp::Duration;
 
-/// A run.
+/// Report of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The lab file.
     pub lab: String,
-    /// Settings over the file, each as `KEY=VALUE`; left out if there are none.
+    /// Settings that override the file, each as `KEY=VALUE`; omitted if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
     /// The seed.
     pub seed: u64,
-    /// `finished`, `failed`, `time-limit`, `no-progress`, or `paused` where the run may go on.
+    /// `finished`, `failed`, `time-limit`, `no-progress`, or `paused` if the run can continue.
     pub outcome: &'static str,
     /// Extrapolated figures of the host's and the devices' profiles, one per line.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// How the figures of the profiles are known that the latencies and rates rest on: as the weakest of them, but for
-    /// interrupts. Transactions and devices have their own.
+    /// Basis of the profile figures that the latencies and rates depend on: the weakest of them, without interrupts.
+    /// Transactions and devices have their own basis.
     pub basis: Basis,
-    /// Why it failed or made no progress; a line each.
+    /// Reasons of a failure or of missing progress, one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
     /// Virtual time at the end, in nanoseconds.
     pub simulated_ns: f64,
     /// Events handled.
     pub events: u64,
-    /// TLPs that have crossed a link: one over one link is one hop.
+    /// Link crossings of TLPs: one TLP over one link is one hop.
     pub tlp_hops: u64,
     /// CPU time of the process for the run, in seconds.
     pub cpu_seconds: f64,
-    /// Events and failures of hot-plug capable slots; left out if there are none.
+    /// Events and failures of hot-plug capable slots; omitted if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hot_plug: Vec<HotPlugReport>,
-    /// Refused, dropped and timed-out TLPs by rule and place: the first one, and their number. Absent if no TLP was refused.
+    /// Refused, dropped and timed-out TLPs by rule and place: the first one, and their number. Omitted if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refusals: Vec<RefusalReport>,
     /// The links.
     pub links: Vec<LinkReport>,
     /// Counters of the root complex.
     pub root_complex: RootCounters,
-    /// Counters of caches and IOMMU; left out if the host profile has no such parts.
+    /// Counters of caches and IOMMU; omitted if the host profile has no such parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_system: Option<MemoryCounters>,
     /// Reports of the devices.
     pub devices: Vec<DeviceReport>,
 }
 
-/// An event of a slot that is hot-plug capable.
+/// An event of a hot-plug capable slot.
 #[derive(Clone, Debug, Serialize)]
 pub struct HotPlugReport {
-    /// When, in nanoseconds of virtual time.
+    /// Time of the event, in nanoseconds of virtual time.
     pub at_ns: f64,
-    /// Name of the slot, or of the root port that has told of an error.
+    /// Name of the slot, or of the root port that has reported an error.
     pub slot: String,
-    /// The event, as a line.
+    /// The event, in one line.
     pub event: String,
 }
 
@@ -87,7 +87,7 @@ impl HotPlugReport {
 /// A link.
 #[derive(Clone, Debug, Serialize)]
 pub struct LinkReport {
-    /// Name of the slot that it leads to.
+    /// Name of the slot below it.
     pub slot: String,
     /// Generation.
     #[serde(rename = "gen")]
@@ -98,7 +98,7 @@ pub struct LinkReport {
     pub mps_bytes: u32,
     /// Both directions.
     pub directions: Vec<DirectionReport>,
-    /// How long transactions took and where, by kind; kinds that there were none of are left out.
+    /// Latencies of transactions by kind; kinds without transactions are omitted.
     pub transactions: Vec<TransactionReport>,
 }
 
@@ -109,9 +109,9 @@ pub struct DirectionReport {
     pub direction: &'static str,
     /// TLPs, without replays.
     pub tlps: u64,
-    /// DLLPs.
+    /// DLLPs, all kinds.
     pub dllps: u64,
-    /// Of these: Acks.
+    /// Acks.
     pub acks: u64,
     /// Naks.
     pub naks: u64,
@@ -128,7 +128,7 @@ pub struct DirectionReport {
     pub digest_bytes: u64,
     /// Framing, sequence numbers and LCRCs.
     pub framing_bytes: u64,
-    /// Replayed TLPs, with all that belongs to them.
+    /// Replayed TLPs, with header, data, digest and framing.
     pub replay_bytes: u64,
     /// DLLPs, with framing.
     pub dllp_bytes: u64,
@@ -138,18 +138,18 @@ pub struct DirectionReport {
     pub utilization: f64,
     /// Data rate over the whole run.
     pub payload_gbps: f64,
-    /// Time in which the flow was active: from the first to the last TLP with data of memory requests, AtomicOps or their
-    /// completions. Configuration and I/O are not part of it. 0 if there was no such TLP.
+    /// Time in which data was transferred: from the first to the last TLP with data of memory requests, AtomicOps or
+    /// their completions. Configuration and I/O are not included. 0 without such a TLP.
     pub active_ns: f64,
-    /// Data rate of the flow over `active_ns`; 0 if there was none.
+    /// Data rate in `active_ns`; 0 without data.
     pub active_gbps: f64,
-    /// TLPs sent again.
+    /// Replayed TLPs.
     pub replays: u64,
-    /// How often a TLP had to wait for credits, all classes.
+    /// Number of times that a TLP had to wait for credits, all classes.
     pub credit_stalls: u64,
-    /// For how long, all classes.
+    /// Total time of these waits, all classes.
     pub credit_stall_ns: f64,
-    /// How often a TLP had to wait for the replay buffer.
+    /// Number of times that a TLP had to wait for the replay buffer.
     pub replay_buffer_stalls: u64,
     /// Frames that arrived damaged.
     pub damaged_frames: u64,
@@ -159,21 +159,21 @@ pub struct DirectionReport {
     pub retrains: u64,
     /// Changes of the link's rate or width.
     pub link_changes: u64,
-    /// TLPs that arrived with a Traffic Class that travels on no virtual channel.
+    /// TLPs that arrived with a Traffic Class that is not mapped to a virtual channel.
     pub unmapped_tcs: u64,
     /// TLPs that a receiver without flow control has dropped.
     pub full_buffer_drops: u64,
-    /// TLPs beyond the credits that the receiver had advertised: dropped.
+    /// TLPs beyond the credits that the receiver had advertised; they are dropped.
     pub receiver_overflows: u64,
-    /// Acks and Naks that arrived for TLPs that were never sent.
+    /// Acks and Naks for TLPs that were never sent.
     pub data_link_protocol_errors: u64,
-    /// Damaged frames whose CRC was right all the same, and that were taken as intact.
+    /// Damaged frames whose CRC was still correct, and that were accepted as intact.
     pub undetected_errors: u64,
-    /// TLPs with a good LCRC whose bytes are those of no TLP.
+    /// TLPs with a correct LCRC whose bytes are not a valid TLP.
     pub malformed_tlps: u64,
-    /// UpdateFCs that arrived and break the rules of flow control.
+    /// UpdateFCs that break the rules of flow control.
     pub flow_control_protocol_errors: u64,
-    /// By virtual channel; those without a TLP are left out.
+    /// Figures by virtual channel; channels without a TLP are omitted.
     pub virtual_channels: Vec<VcReport>,
 }
 
@@ -213,27 +213,27 @@ pub struct VcReport {
     pub tlps: u64,
     /// Data bytes, without replays.
     pub payload_bytes: u64,
-    /// How often a TLP had to wait for credits, all classes.
+    /// Number of times that a TLP had to wait for credits, all classes.
     pub credit_stalls: u64,
-    /// For how long, all classes.
+    /// Total time of these waits, all classes.
     pub credit_stall_ns: f64,
 }
 
 /// A device: its slot, its model and its counters.
 #[derive(Clone, Debug, Serialize)]
 pub struct DeviceReport {
-    /// Its slot.
+    /// Slot of the device.
     pub slot: String,
-    /// Its model.
+    /// Model of the device.
     pub model: String,
-    /// How the figures of its profile are known; left out of models without one.
+    /// Basis of its profile's figures; omitted without a profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub basis: Option<Basis>,
     /// Counts by name.
     pub counters: serde_json::Map<String, serde_json::Value>,
 }
 
-/// The two directions of link `n` in `fabric`.
+/// Returns the two directions of link `n` in `fabric`.
 pub fn directions(fabric: &Fabric, n: u32) -> Vec<DirectionReport> {
     let now = fabric.now().as_ps();
     [(Side::Root, Side::Device), (Side::Device, Side::Root)]
@@ -289,13 +289,13 @@ fn direction(
     }
 }
 
-/// Share of `elapsed_ps` in which a wire carried anything but SKP ordered sets, 0 to 1: between two looks at its sender's
-/// counters. A frame that an end cuts off counts whole, so that a short time could come to more.
+/// Returns the share of `elapsed_ps` in which a wire carried anything but SKP ordered sets, 0 to 1, between two states of
+/// its sender's counters. A frame at the end counts in full, so a short time could give more than 1.
 pub fn utilization(start: &Counters, end: &Counters, elapsed_ps: u64) -> f64 {
     if elapsed_ps == 0 {
         return 0.0;
     }
-    // The serializer's busy time with SKPs counts as busy; take their share of its bytes out.
+    // The serializer's busy time includes SKPs; subtract their share of the bytes.
     let wire = end.wire_bytes - start.wire_bytes;
     let useful = wire - (end.skp_bytes - start.skp_bytes);
     let busy = (end.busy_ps - start.busy_ps) as f64 * useful as f64 / wire.max(1) as f64;

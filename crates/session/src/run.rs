@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The run loop. Every run of a lab goes through it, in one go or in slices. Never reads a clock.
+//! The run loop. Every run of a lab uses it, at once or in slices. No clock is read.
 
 use crate::session::Session;
 use fabric::{Fabric, Limits, Stop};
@@ -7,30 +7,30 @@ use plug::plugged::AnyReport;
 use std::ops::ControlFlow;
 use tlp::Time;
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// Virtual time.
     pub now: Time,
     /// The part of the time limit that has passed, from 0 to 1, if there is a limit.
     pub of_limit: Option<f64>,
-    /// Transfers done, and transfers in all, of the devices that know.
+    /// Transfers done and in total, of devices that know the total.
     pub transfers: Option<(u64, u64)>,
     /// Events handled.
     pub events: u64,
 }
 
-/// How a run is cut into slices.
+/// Division of a run into slices.
 #[derive(Clone, Copy, Debug)]
 pub struct Slices {
-    /// Events of a slice.
+    /// Events per slice.
     pub events: u64,
-    /// Most events of the run, which is then [`Stop::Paused`].
+    /// Maximum number of events of the run, which then ends with [`Stop::Paused`].
     pub max_events: u64,
 }
 
 impl Slices {
-    /// Slices of this many events, without a limit for the run.
+    /// Returns slices of this many events, without a limit for the run.
     pub const fn of(events: u64) -> Slices {
         Slices { events, max_events: u64::MAX }
     }
@@ -42,7 +42,8 @@ pub fn share(done: u64, all: u64) -> f64 {
 }
 
 impl Session {
-    /// Runs the fabric as [`Fabric::run`] does. The result is [`Stop::Failed`] if a device has failed, or if a device judges the whole run as failed.
+    /// Runs the fabric like [`Fabric::run`]. The result is [`Stop::Failed`] if a device has failed, or if a device reports that the whole run has
+    /// failed.
     pub fn run(&mut self, limits: Limits) -> Stop {
         let stop = self.fabric.run(limits);
         self.or_failed(stop)
@@ -65,8 +66,7 @@ impl Session {
         self.run(Limits { until: self.limit, ..Limits::default() })
     }
 
-    /// As [`run_to_end`](Self::run_to_end). Before each slice it calls `before`, which may break off the run with a
-    /// value.
+    /// Like [`run_to_end`](Self::run_to_end), but calls `before` before each slice, which may end the run with a value.
     ///
     /// # Errors
     /// The value of `before`.
@@ -81,8 +81,8 @@ impl Session {
         self.run_by(slices, slice, before)
     }
 
-    /// As [`run_in_slices`](Self::run_in_slices), and calls `after_event` after every event: for callers that wake a part of the
-    /// fabric at once.
+    /// Like [`run_in_slices`](Self::run_in_slices), and calls `after_event` after every event, for callers that wake a part of the fabric
+    /// immediately.
     ///
     /// # Errors
     /// The value of `before`.
@@ -126,7 +126,7 @@ impl Session {
         }
     }
 
-    /// Returns how far the run is.
+    /// Returns the progress of the run.
     pub fn progress(&self) -> Progress {
         let (now, limit) = (self.fabric.now(), self.limit);
         Progress {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab that runs, or is about to. Never reads a file.
+//! A lab that is running, or ready to run.
 
 use crate::external::host::{HostPlace, OutsideMemory};
 use crate::external::journal::Journal;
@@ -40,7 +40,7 @@ pub struct Session {
 }
 
 impl From<Assembly> for Session {
-    /// A session without time limit and without hosts outside, as of a [`lab::OneSlot`].
+    /// Returns a session without time limit and external hosts, as for a [`lab::OneSlot`].
     fn from(assembly: Assembly) -> Session {
         Session::of(assembly, None, Commands::default(), Journal::default())
     }
@@ -55,7 +55,7 @@ impl Session {
         Session::with(file, BuildOptions::default())
     }
 
-    /// As [`new`](Self::new), with `options`.
+    /// Like [`new`](Self::new), with `options`.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -98,7 +98,7 @@ impl Session {
     /// Captures the packets of every link to `out`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn capture<W: Write + 'static>(
         &mut self,
         out: W,
@@ -118,15 +118,15 @@ impl Session {
         handle
     }
 
-    /// Asks the report of each slot for `what`; prefixes each answer with the slot's name.
+    /// Calls `what` on the report of each slot. Each answer starts with the slot's name.
     pub(crate) fn said(&self, what: fn(&dyn AnyReport) -> Option<String>) -> impl Iterator<Item = String> {
         let of =
             move |slot: &SlotInfo| Some(format!("slot `{}`: {}", slot.name, what(&**slot.report.as_ref()?)?));
         self.slots.iter().filter_map(of)
     }
 
-    /// Returns the findings on devices since the last call, a line each. `told` counts the findings returned so far for each
-    /// slot; pass an empty one first.
+    /// Returns the findings on devices since the last call, one line each. `told` counts the findings that were
+    /// already returned for each slot; pass an empty vector first.
     pub fn new_findings(&self, told: &mut Vec<usize>) -> Vec<String> {
         told.resize(self.slots.len(), 0);
         let mut lines = Vec::new();
@@ -138,17 +138,17 @@ impl Session {
         lines
     }
 
-    /// Returns how much devices have done wrong, a line for each such device.
+    /// Returns the amount of wrong behaviour of devices, one line for each device with any.
     pub fn wrong(&self) -> Vec<String> {
         self.said(|report| report.wrong()).collect()
     }
 
-    /// Returns why TLPs were refused, dropped or given up: one entry for each rule and place.
+    /// Returns the refused, dropped and timed-out TLPs: one entry for each rule and place.
     pub fn refusals(&self) -> Vec<RefusalReport> {
         refusals(&self.fabric)
     }
 
-    /// Returns the transfers done and the transfers in all, over the devices that know; `None` if no device knows.
+    /// Returns the transfers done and in total, over the devices that know them; `None` if no device does.
     pub fn transfers(&self) -> Option<(u64, u64)> {
         let known = self.slots.iter().filter_map(|slot| slot.report.as_ref()?.transfers());
         known.reduce(|(done, all), (more, of)| (done + more, all + of))
@@ -161,7 +161,7 @@ impl Session {
         })
     }
 
-    /// As [`find_report`](Self::find_report), without the slot.
+    /// Like [`find_report`](Self::find_report), without the slot.
     pub fn report_of<R: DeviceFigures>(&self) -> Option<Shared<R>> {
         self.find_report().map(|(_, report)| report)
     }

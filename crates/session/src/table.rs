@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables as text, as reports and commands show them. Never prints.
+//! Tables as text, for reports and commands.
 
 use crate::transactions::PartsReport;
 use comfy_table::{CellAlignment, Table, presets};
 
-/// A row of [`parts`]: what stands before the figures, the latency in nanoseconds, and its parts.
+/// A row of [`parts`]: the first columns, the latency in nanoseconds, and its parts.
 pub type PartsRow = (Vec<String>, f64, PartsReport);
 
-/// A table of numbers: columns to the right, no borders, no line's end behind the last row.
+/// Returns a table of numbers: right-aligned columns, no borders, no newline at the end.
 pub fn numbers<R>(header: &[&str], rows: R) -> String
 where
     R: IntoIterator<Item = Vec<String>>,
@@ -20,8 +20,8 @@ where
     table.trim_fmt()
 }
 
-/// Where transactions spent their time: latency and parts in nanoseconds, behind the columns of `head`. Parts that no row
-/// has are left out; without rows there is no table.
+/// Returns a table of latencies and their parts in nanoseconds, after the columns of `head`. Parts that are zero in all
+/// rows are omitted. `None` without rows.
 pub fn parts(head: &[&str], rows: Vec<PartsRow>) -> Option<String> {
     let spent = |n: usize| rows.iter().any(|(_, _, parts)| parts.columns()[n].1 > 0.0);
     let columns = rows.first()?.2.columns();

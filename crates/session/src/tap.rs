@@ -15,10 +15,10 @@ use tlp::{Dllp, FlowControlKind, Rate, Time, Tlp, Vc};
 /// Options of a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CaptureOptions {
-    /// At which end of each link the tap sits.
+    /// End of each link at which the tap is.
     pub at: Side,
-    /// Whether DLLPs are written, and with them what only links see: frames that were damaged or lost on the way, marked as
-    /// such, and the places of TLPs by sequence number.
+    /// Whether DLLPs are written. If so, frames that were damaged or lost on the link are written too, marked as such, and positions
+    /// of TLPs by sequence number.
     pub dllps: bool,
 }
 
@@ -32,10 +32,10 @@ impl Default for CaptureOptions {
 struct State<W: Write> {
     writer: Option<Writer<W>>,
     error: Option<io::Error>,
-    /// Frames that are leaving the ends that the tap sits at, at most one of a link: seen when the first symbol left, and
-    /// stamped when the last one has. They wait here in the order of that time, then of links, in which they are written.
+    /// Frames that are leaving the ends with the tap, at most one per link. They are seen when the first symbol leaves, and written
+    /// with the time when the last one has left, in the order of this time, then of links.
     leaving: VecDeque<Leaving>,
-    /// By link: when its latest frame has left.
+    /// By link: time when its latest frame has left.
     left_at: Vec<Time>,
 }
 
@@ -51,31 +51,31 @@ struct Leaving {
 /// A link as a capture describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TappedLink {
-    /// The slot that it leads to.
+    /// The slot below it.
     pub slot: String,
-    /// Data bits per second of each direction, encoding taken off.
+    /// Data bits per second of each direction, without the encoding overhead.
     pub speed_bps: u64,
-    /// The registers that its device brings along.
+    /// The device's own registers.
     pub registers: OwnRegisters,
 }
 
 impl TappedLink {
     pub(crate) fn of(link: &LinkInfo) -> TappedLink {
         let symbol = Rate::from_generation(link.generation).unwrap_or(Rate::Gt2_5).symbol_time_ps();
-        // A byte on each lane in a symbol time.
+        // One byte per lane and symbol time.
         let speed_bps = 8_000_000_000_000 * u64::from(link.lanes) * symbol.den / symbol.num;
         TappedLink { slot: link.name.clone(), speed_bps, registers: link.registers.clone() }
     }
 }
 
-/// A tap at one end of every link, with an interface for each direction. Without DLLPs, each TLP is written once: damaged and
-/// lost frames, replays and TLPs out of sequence are left out. With DLLPs all are written, and marked.
+/// A tap at one end of every link, with an interface for each direction. Without DLLPs, each TLP is written once: damaged and lost
+/// frames, replays and TLPs out of sequence are omitted. With DLLPs, all frames are written and marked.
 pub struct CaptureTap<W: Write> {
     state: Rc<RefCell<State<W>>>,
     interfaces: Vec<[InterfaceId; 2]>,
-    /// By link and direction: the place of the latest TLP.
+    /// By link and direction: position of the latest TLP.
     places: Vec<[u64; 2]>,
-    /// By link and direction: the sequence number of the TLP that the receiver takes next, if it is known.
+    /// By link and direction: the next sequence number that the receiver accepts, if known.
     next: Vec<[Option<u16>; 2]>,
     options: CaptureOptions,
 }
@@ -104,7 +104,7 @@ impl<W: Write> State<W> {
         self.error = result.err();
     }
 
-    /// Keeps a frame until it has left.
+    /// Keeps a frame until its last symbol has left.
     fn keep(&mut self, leaving: Leaving) {
         self.left_at[leaving.link] = leaving.time;
         let is_before = |other: &Leaving| (other.time, other.link) < (leaving.time, leaving.link);
@@ -112,7 +112,7 @@ impl<W: Write> State<W> {
         self.leaving.insert(at, leaving);
     }
 
-    /// Writes what has left by `now`.
+    /// Writes the frames that have left by `now`.
     fn write_left(&mut self, now: Time) {
         while self.leaving.front().is_some_and(|leaving| leaving.time <= now)
             && let Some(Leaving { time, interface, direction, frame, mark, .. }) = self.leaving.pop_front()
@@ -122,14 +122,14 @@ impl<W: Write> State<W> {
     }
 }
 
-/// Ends a capture: the tap itself is owned by the fabric.
+/// Handle that ends a capture. The fabric owns the tap itself.
 pub struct CaptureHandle<W: Write>(Rc<RefCell<State<W>>>);
 
 impl<W: Write> CaptureTap<W> {
-    /// A capture on `out` of `links`.
+    /// Returns a tap that captures `links` on `out`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn new(
         out: W,
         links: &[TappedLink],
@@ -147,7 +147,7 @@ impl<W: Write> CaptureTap<W> {
             let up = writer.tap_with_speed(n as u16, Way::Upstream, &text(Way::Upstream), *speed_bps)?;
             interfaces.push([down, up]);
         }
-        // From now on a truncated file is a valid capture, though an empty one.
+        // From now on a truncated file is a valid, if empty, capture.
         writer.flush()?;
         let left_at = vec![Time::ZERO; links.len()];
         let state = State { writer: Some(writer), error: None, leaving: VecDeque::new(), left_at };
@@ -169,7 +169,7 @@ impl<W: Write> Tap for CaptureTap<W> {
         let interface = self.interfaces[link][direction as usize];
         let mut state = self.state.borrow_mut();
         if direction == Direction::of_sender(record.at) {
-            // The wire is free again: the one before has left.
+            // The wire is free again: the frame before has left.
             let before = state.left_at[link];
             state.write_left(before);
             state.keep(Leaving { time, link, interface, direction, frame: frame.cloned(), mark });
@@ -189,8 +189,8 @@ impl<W: Write> Tap for CaptureTap<W> {
 }
 
 impl<W: Write> CaptureTap<W> {
-    /// Returns whether the receiver takes this frame as a TLP: it is the next in sequence (`PCIe 5.0 §3.6.3.1`), neither damaged nor
-    /// dropped. Without DLLPs a capture does not tell replays from other TLPs, so it leaves them out.
+    /// Returns whether the receiver accepts this frame as a TLP: it is the next in sequence (`PCIe 5.0 §3.6.3.1`), neither damaged
+    /// nor dropped. A capture without DLLPs does not distinguish replays, so it omits them.
     fn is_taken(&mut self, record: &TapRecord<'_>) -> bool {
         if record.damaged || record.dropped {
             return false;
@@ -204,7 +204,7 @@ impl<W: Write> CaptureTap<W> {
                 is_next
             }
             Frame::Dllp(dllp) => {
-                // A link that comes up numbers its TLPs from 0 (`PCIe 5.0 §3.6.2.1`).
+                // After link-up, TLPs are numbered from 0 (`PCIe 5.0 §3.6.2.1`).
                 if matches!(dllp, Dllp::FlowControl(fc) if fc.kind == FlowControlKind::InitFc1 && fc.vc == Vc::VC0)
                 {
                     *next = [Some(0); 2];
@@ -231,27 +231,28 @@ impl<W: Write> CaptureTap<W> {
     }
 }
 
-/// The place whose low 12 bits are `sequence` and that is nearest to `latest`: no more than 2047 TLPs are without Ack
-/// (`PCIe 5.0 §3.6.2.1`).
+/// Returns the position nearest to `latest` whose low 12 bits are `sequence`. At most 2047 TLPs are unacknowledged (`PCIe 5.0
+/// §3.6.2.1`).
 fn place_near(latest: u64, sequence: u16) -> u64 {
     let ahead = u64::from(sequence).wrapping_sub(latest) & 0xfff;
     if ahead < 0x800 { latest + ahead } else { (latest + ahead).saturating_sub(0x1000) }
 }
 
 impl<W: Write> CaptureHandle<W> {
-    /// Hands what was seen so far on to `out`.
+    /// Writes the frames so far to `out`.
     ///
     /// # Errors
-    /// The first error of writing, now or before. After it, the file stays as it is, and [`finish`](Self::finish) returns the same error.
+    /// The first write error, now or before. After it, the file stays unchanged, and [`finish`](Self::finish) returns the same
+    /// error.
     pub fn flush(&self) -> io::Result<()> {
         let State { writer, error, .. } = &mut *self.0.borrow_mut();
         flush(writer.as_mut(), error, Writer::flush)
     }
 
-    /// Writes what is buffered and gives `out` back.
+    /// Writes buffered data and returns `out`.
     ///
     /// # Errors
-    /// The first error of writing.
+    /// The first write error.
     pub fn finish(self) -> io::Result<Option<W>> {
         let mut state = self.0.borrow_mut();
         state.write_left(Time::MAX);
@@ -262,7 +263,7 @@ impl<W: Write> CaptureHandle<W> {
     }
 }
 
-/// Flushes `out` unless there was an error, which is kept, with its words.
+/// Flushes `out` unless there was an error. Keeps the error with its text.
 pub(crate) fn flush<T>(
     out: Option<&mut T>,
     error: &mut Option<io::Error>,

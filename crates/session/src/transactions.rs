@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The time of transactions by part, for reports and as a file with one line per transaction. Never measures: the fabric
-//! does, and [`fabric::stages`] explains each part.
+//! Latencies of transactions by part, for reports and as a file with one line per transaction. The fabric measures them;
+//! [`fabric::stages`] explains each part.
 
 use crate::tap;
 use capture::render::status_name;
@@ -12,52 +12,52 @@ use std::cell::RefCell;
 use std::io::{self, BufWriter, Write};
 use std::rc::Rc;
 
-/// The transactions of one kind on one link that have ended: how long they took, in nanoseconds, and where the time
-/// went. Least, mean and greatest are exact. Median and p99 are the latency of a transaction that was seen, exact where
-/// those next to it took as long, else within 1/512.
+/// Finished transactions of one kind on one link: their latencies in nanoseconds, by part. Minimum, mean and maximum are
+/// exact. Median and p99 are latencies of actual transactions: exact if neighbouring ones have the same latency, otherwise
+/// within 1/512.
 #[derive(Clone, Debug, Serialize)]
 pub struct TransactionReport {
     /// `dma_write`, `host_read` and so on: [`TransactionKind::name`].
     pub kind: &'static str,
-    /// How many: request TLPs.
+    /// Number of request TLPs.
     pub requests: u64,
-    /// How the figures of the host are known that the latencies rest on.
+    /// Basis of the host figures that the latencies depend on.
     pub basis: Basis,
-    /// The least latency.
+    /// Minimum latency.
     pub latency_ns_min: f64,
-    /// Half of them took no longer (nearest rank).
+    /// Median latency (nearest rank).
     pub latency_ns_median: f64,
-    /// Arithmetic mean: the sum of the means that follow.
+    /// Arithmetic mean: the sum of the parts' means below.
     pub latency_ns_mean: f64,
-    /// 99 of 100 took no longer.
+    /// 99th percentile of the latency.
     pub latency_ns_p99: f64,
-    /// The greatest latency.
+    /// Maximum latency.
     pub latency_ns_max: f64,
-    /// Means of the parts.
+    /// Mean of each part.
     #[serde(flatten)]
     pub mean: PartsReport,
-    /// The transaction with the least latency.
+    /// The transaction with the minimum latency.
     pub min: OneReport,
-    /// One with the median latency.
+    /// A transaction with the median latency.
     pub median: OneReport,
-    /// One with the latency that 99 of 100 do not exceed.
+    /// A transaction with the p99 latency.
     pub p99: OneReport,
-    /// The one with the greatest latency.
+    /// The transaction with the maximum latency.
     pub max: OneReport,
 }
 
 /// Time by stage, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct PartsReport {
-    /// In transmit queues, with credits.
+    /// In transmit queues, while credits are available.
     pub queue_ns: f64,
-    /// At the head of a transmit queue, without credits.
+    /// At the head of a transmit queue, while waiting for credits.
     pub credit_wait_ns: f64,
-    /// From first symbol to last.
+    /// From the first to the last symbol.
     pub serialization_ns: f64,
     /// In flight.
     pub wire_ns: f64,
-    /// Lost or damaged, and sent again.
+    /// Lost or damaged, until replayed.
     pub replay_ns: f64,
     /// In the root complex.
     pub root_complex_ns: f64,
@@ -65,30 +65,30 @@ pub struct PartsReport {
     pub memory_ns: f64,
     /// In switches.
     pub switch_ns: f64,
-    /// In the device that answers.
+    /// In the completer.
     pub completer_ns: f64,
 }
 
 /// One transaction.
 #[derive(Clone, Debug, Serialize)]
 pub struct OneReport {
-    /// Who asked.
+    /// Requester of the transaction.
     pub requester: String,
-    /// Its tag.
+    /// Tag of the transaction.
     pub tag: u16,
     /// Bytes read or written.
     pub bytes: u32,
-    /// When it began.
+    /// Start time.
     pub start_ns: f64,
-    /// How long it took: the sum of the parts that follow.
+    /// Latency: the sum of the parts below.
     pub latency_ns: f64,
-    /// Its parts.
+    /// Parts of the latency.
     #[serde(flatten)]
     pub parts: PartsReport,
 }
 
 impl PartsReport {
-    /// `parts` divided by `count`.
+    /// Returns `parts` divided by `count`.
     fn of(parts: &Parts, count: u64) -> PartsReport {
         let mean = |stage| ns(parts.of(stage)) / count as f64;
         PartsReport {
@@ -104,7 +104,7 @@ impl PartsReport {
         }
     }
 
-    /// Names and figures, in the order of [`Stage::ALL`].
+    /// Returns names and figures, in the order of [`Stage::ALL`].
     pub fn columns(&self) -> [(&'static str, f64); 9] {
         [
             ("queue", self.queue_ns),
@@ -153,8 +153,8 @@ impl TransactionReport {
         }
     }
 
-    /// What a table shows, a row each: which transactions, their latency, and its parts. Where two took as long, to the
-    /// tenth that a table shows, only the later one is there.
+    /// Returns the rows of a table: the transactions, their latency, and its parts. If two have the same latency to the
+    /// tenth shown, only the later one is included.
     pub fn rows(&self) -> Vec<(&'static str, f64, PartsReport)> {
         let ones = [("min", &self.min), ("median", &self.median), ("p99", &self.p99), ("max", &self.max)];
         let differ = |a: &OneReport, b: &OneReport| (a.latency_ns - b.latency_ns).abs() >= 0.05;
@@ -168,16 +168,16 @@ impl TransactionReport {
     }
 }
 
-/// The transactions on link `n` in `fabric` that have ended, by kind; kinds that there were none of are left out. `host` says
-/// how the figures of the host are known.
+/// Returns the finished transactions on link `n` in `fabric` by kind; kinds without transactions are omitted. `host` is the
+/// basis of the host's figures.
 pub fn transactions(fabric: &Fabric, n: u32, host: &HostBasis) -> Vec<TransactionReport> {
     let basis = |kind| host.get(Aspect::of(kind));
     let of = |kind| fabric.breakdown(n, kind).map(|sum| TransactionReport::of(kind, sum, basis(kind)));
     TransactionKind::ALL.into_iter().filter_map(of).collect()
 }
 
-/// A line of the file of transactions. Times are in whole picoseconds: `end_ps` less `start_ps` is `latency_ps`, and that
-/// is the sum of the parts.
+/// A line of the file of transactions. Times are in whole picoseconds. `end_ps` minus `start_ps` is `latency_ps`, which is
+/// the sum of the parts.
 #[derive(Serialize)]
 struct Line<'a> {
     slot: &'a str,
@@ -220,17 +220,17 @@ struct State<W: Write> {
     error: Option<io::Error>,
 }
 
-/// Writes a JSON object for each transaction, a line each.
+/// Writes one line with a JSON object per transaction.
 pub(crate) struct TransactionLog<W: Write> {
     slots: Vec<String>,
     state: Rc<RefCell<State<W>>>,
 }
 
-/// Ends a file of transactions: what writes it is owned by the fabric.
+/// Handle that ends a file of transactions. The fabric owns the writer.
 pub struct TransactionLogHandle<W: Write>(Rc<RefCell<State<W>>>);
 
 impl<W: Write> TransactionLog<W> {
-    /// On `out`, with the slots that the links lead to.
+    /// Returns a log on `out`, with the slots below the links.
     pub(crate) fn new(out: W, slots: Vec<String>) -> (TransactionLog<W>, TransactionLogHandle<W>) {
         let state = Rc::new(RefCell::new(State { out: Some(BufWriter::new(out)), error: None }));
         (TransactionLog { slots, state: state.clone() }, TransactionLogHandle(state))
@@ -249,10 +249,11 @@ impl<W: Write> TransactionTap for TransactionLog<W> {
 }
 
 impl<W: Write> TransactionLogHandle<W> {
-    /// Hands the lines so far on to `out`.
+    /// Writes the lines so far to `out`.
     ///
     /// # Errors
-    /// The first error of writing, now or before. After it, the file stays as it is; [`finish`](Self::finish) says it again.
+    /// The first write error, now or before. After it, the file stays unchanged, and [`finish`](Self::finish) returns the
+    /// same error.
     pub fn flush(&self) -> io::Result<()> {
         let State { out, error } = &mut *self.0.borrow_mut();
         tap::flush(out.as_mut(), error, Write::flush)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Axes: keys of the lab and the values that they take, from `[over]` and `[[together]]`. Never reads a lab.
+//! Axes: keys of the lab with their values, from `[over]` and `[[together]]`. Does not read the lab.
 
 use crate::file::File;
 use crate::schema::{Number, Range, Scale};
@@ -9,19 +9,19 @@ use std::ops;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Points of a sweep at most.
+/// Most points of a sweep.
 pub(crate) const MAX_POINTS: u64 = 1_000_000;
-/// Values of an axis at most.
+/// Most values of an axis.
 const MAX_VALUES: usize = 65_536;
-/// Texts of an axis that are tried before a sweep begins, at most.
+/// Most texts of an axis that are tried before a sweep begins.
 const MAX_TRIED: usize = 256;
 
-/// Keys that are moved as one, and the values that they take.
+/// Keys that change together, and their values.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Axis {
     /// Keys of the lab, as `--set` takes them.
     pub(crate) keys: Vec<String>,
-    /// Its place in the file.
+    /// Place in the file.
     pub(crate) place: ops::Range<usize>,
     pub(crate) levels: Levels,
 }
@@ -29,14 +29,14 @@ pub(crate) struct Axis {
 /// The values of an axis.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Levels {
-    /// In order; each has a value for each key.
+    /// Values in order, one for each key.
     Listed(Vec<Vec<Value>>),
-    /// All from the first to the second.
+    /// All values from the first to the second.
     Between(Number, Number, Scale),
 }
 
 impl Axis {
-    /// How many values; `None` where there is no list of them.
+    /// Returns the number of values; `None` if there is no list of them.
     pub(crate) fn len(&self) -> Option<u64> {
         match &self.levels {
             Levels::Listed(rows) => Some(rows.len() as u64),
@@ -44,7 +44,7 @@ impl Axis {
         }
     }
 
-    /// Value number `n`, for each key.
+    /// Returns value number `n` for each key.
     pub(crate) fn level(&self, n: u64) -> Vec<Value> {
         match &self.levels {
             Levels::Listed(rows) => rows.get(n as usize).cloned().unwrap_or_default(),
@@ -52,7 +52,7 @@ impl Axis {
         }
     }
 
-    /// The value at `unit`, from 0 and below 1: each as likely as another.
+    /// Returns the value at `unit`, from 0 to below 1. All values are equally likely.
     pub(crate) fn of_unit(&self, unit: f64) -> Vec<Value> {
         match &self.levels {
             Levels::Listed(rows) => {
@@ -62,7 +62,8 @@ impl Axis {
         }
     }
 
-    /// Values that show whether its keys are legal: texts, since they may name files; else the ends.
+    /// Returns values that test whether the keys are valid: all texts, since they may name files; otherwise
+    /// the ends.
     pub(crate) fn witnesses(&self) -> Vec<Vec<Value>> {
         match &self.levels {
             Levels::Listed(rows) => {
@@ -98,7 +99,7 @@ fn spread(low: f64, high: f64, scale: Scale, share: f64) -> f64 {
     }
 }
 
-/// The axes of `[over]` and `[[together]]`, in the order of the file.
+/// Reads the axes of `[over]` and `[[together]]`, in the order of the file.
 pub(crate) fn axes(
     file: &File<'_>,
     over: Option<Spanned<DeValue<'_>>>,
@@ -116,7 +117,7 @@ pub(crate) fn axes(
                 }
             }
             _ => errors.push(
-                file.error(over.span(), "over is no table: legal are keys of the lab with their values"),
+                file.error(over.span(), "over is not a table: expected keys of the lab with their values"),
             ),
         }
     }
@@ -132,7 +133,7 @@ pub(crate) fn axes(
             }
         }
         Some(_) => {
-            let why = "together is no list of tables: legal are [[together]] tables, each with keys of the lab and as many values of each";
+            let why = "together is not a list of tables: expected [[together]] tables, each with keys of the lab and equally many values of each";
             errors.push(file.error(span.unwrap_or(0..1), why));
         }
     }
@@ -148,7 +149,7 @@ fn check_twice(file: &File<'_>, axes: &[Axis], errors: &mut Vec<FileError>) {
             let path = plug::file::key_path(key).unwrap_or_else(|| vec![key.clone()]);
             if seen.contains(&path) {
                 errors.push(
-                    file.error(axis.place.clone(), format!("`{key}` a second time: legal is each key once")),
+                    file.error(axis.place.clone(), format!("`{key}` a second time: expected each key once")),
                 );
             }
             seen.push(path);
@@ -156,7 +157,7 @@ fn check_twice(file: &File<'_>, axes: &[Axis], errors: &mut Vec<FileError>) {
     }
 }
 
-/// Keys and their values, in order; a table that is no range has keys below it.
+/// Returns keys and their values, in order. A table that is not a range contains keys of a longer path.
 fn keys<'t, 'a>(table: &'t DeTable<'a>) -> Vec<(String, ops::Range<usize>, &'t Spanned<DeValue<'a>>)> {
     let mut found = Vec::new();
     for (key, value) in table {
@@ -168,7 +169,8 @@ fn keys<'t, 'a>(table: &'t DeTable<'a>) -> Vec<(String, ops::Range<usize>, &'t S
                     deeper.map(|(key, place, value)| (format!("{}.{key}", quoted(name)), place, value)),
                 );
             }
-            // What is a path already stands as it is; what can be none is a key with odd signs.
+            // A name that is already a path is used as it is. Any other name is a key with unusual
+            // characters.
             _ => found.push((name.to_string(), key.span(), value)),
         }
     }
@@ -180,7 +182,7 @@ fn is_range(table: &DeTable<'_>) -> bool {
     ["from", "to", "step", "points"].iter().any(|key| table.contains_key(*key))
 }
 
-/// A key above others as a part of a path.
+/// Returns a key as a part of a path.
 fn quoted(name: &str) -> String {
     let bare = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
     if bare { name.to_owned() } else { toml::Value::String(name.to_owned()).to_string() }
@@ -188,8 +190,7 @@ fn quoted(name: &str) -> String {
 
 fn zipped(file: &File<'_>, one: &Spanned<DeValue<'_>>) -> Result<Axis, Vec<FileError>> {
     let at = |message: String| vec![file.error(one.span(), message)];
-    let table =
-        one.get_ref().as_table().ok_or_else(|| at("an element of together that is no table".into()))?;
+    let table = one.get_ref().as_table().ok_or_else(|| at("an element of together is not a table".into()))?;
     let all = keys(table);
     let mut columns = Vec::new();
     for (key, place, value) in &all {
@@ -197,20 +198,19 @@ fn zipped(file: &File<'_>, one: &Spanned<DeValue<'_>>) -> Result<Axis, Vec<FileE
             Levels::Listed(rows) => columns.push((key, place, rows)),
             Levels::Between(..) => {
                 let why =
-                    format!("`{key}` moves with others: legal are lists, and ranges with step or points");
+                    format!("`{key}` moves with others: expected a list, or a range with step or points");
                 return Err(vec![file.error(place.clone(), why)]);
             }
         }
     }
     let Some((first, place, rows)) = columns.first() else {
-        return Err(
-            at("together without a key: legal are keys of the lab and as many values of each".into()),
-        );
+        return Err(at(
+            "together without a key: expected keys of the lab and equally many values of each".into()
+        ));
     };
     let count = rows.len();
     if let Some((key, place, rows)) = columns.iter().find(|(.., rows)| rows.len() != count) {
-        let why =
-            format!("`{key}` has {} values, `{first}` has {count}: legal are as many of each", rows.len());
+        let why = format!("`{key}` has {} values, `{first}` has {count}: expected equally many", rows.len());
         return Err(vec![file.error((*place).clone(), why)]);
     }
     let place = (*place).clone();
@@ -227,14 +227,14 @@ fn levels(
     let wrong = |span: ops::Range<usize>, why: &str| vec![file.error(span, why)];
     match value.get_ref() {
         DeValue::Array(list) if list.is_empty() => {
-            Err(wrong(value.span(), "no value: legal are one at least"))
+            Err(wrong(value.span(), "no value: expected at least one"))
         }
         DeValue::Array(list) if list.len() > MAX_VALUES => {
-            Err(wrong(value.span(), &format!("{} values: legal are up to {MAX_VALUES}", list.len())))
+            Err(wrong(value.span(), &format!("{} values: expected at most {MAX_VALUES}", list.len())))
         }
         DeValue::Array(list) => {
             let one = |v: &Spanned<DeValue<'_>>| {
-                let why = "legal are numbers, booleans, strings and lists of these";
+                let why = "expected numbers, booleans, strings or lists of these";
                 file.value(v).ok_or_else(|| file.error(v.span(), why)).map(|value| vec![value])
             };
             let (good, bad): (Vec<_>, Vec<_>) = list.iter().map(one).partition(Result::is_ok);
@@ -249,27 +249,27 @@ fn levels(
             spread_out(&range).map_err(|why| wrong(value.span(), &why))
         }
         _ => {
-            let why = "legal are lists, as [3, 4, 5], and ranges, as { from = 1, to = 32, points = 6, scale = \"log\" }";
+            let why = "expected a list, as [3, 4, 5], or a range, as { from = 1, to = 32, points = 6, scale = \"log\" }";
             Err(vec![file.error(place.clone(), why)])
         }
     }
 }
 
-/// The values of a range.
+/// Returns the values of a range.
 fn spread_out(range: &Range) -> Result<Levels, String> {
     let (low, high) = (range.from.float(), range.to.float());
     if !(low.is_finite() && high.is_finite() && low < high) {
-        return Err(format!("from {low} to {high}: legal are finite numbers of which the second is greater"));
+        return Err(format!("from {low} to {high}: expected finite numbers of which the second is greater"));
     }
     if range.scale == Scale::Log && low <= 0.0 {
-        return Err(format!("from {low}: legal with scale = \"log\" are numbers above 0"));
+        return Err(format!("from {low}: expected a number above 0 with scale = \"log\""));
     }
     let shares = |n: u64| (0..n).map(move |i| i as f64 / (n - 1) as f64);
     let values: Vec<f64> = match (range.step, range.points) {
         (None, None) => return Ok(Levels::Between(range.from, range.to, range.scale)),
-        (Some(_), Some(_)) => return Err("both step and points: legal is one of them".into()),
+        (Some(_), Some(_)) => return Err("both step and points: expected only one of them".into()),
         (Some(_), None) if range.scale == Scale::Log => {
-            return Err("step with scale = \"log\": legal is points".into());
+            return Err("step with scale = \"log\": expected points".into());
         }
         (None, Some(points)) => shares(points).map(|s| spread(low, high, range.scale, s)).collect(),
         (Some(step), None) => {
@@ -277,10 +277,10 @@ fn spread_out(range: &Range) -> Result<Levels, String> {
             let count = (high - low) / step;
             if !(step > 0.0 && count < MAX_VALUES as f64) {
                 return Err(format!(
-                    "step of {step}: legal are steps above 0, of which up to {MAX_VALUES} fit"
+                    "step of {step}: expected a step above 0 that gives at most {MAX_VALUES} values"
                 ));
             }
-            // A step that misses the end by rounding alone has reached it.
+            // Rounding errors must not drop the last step.
             (0..=(count + 1e-9) as u64).map(|n| low + step * n as f64).collect()
         }
     };

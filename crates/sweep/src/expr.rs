@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Expressions of metrics and settings: `+ - * /`, parentheses, `min`, `max`, `log2`, `exp2`. Never more than arithmetic.
+//! Arithmetic expressions of metrics and settings: `+ - * /`, parentheses, `min`, `max`, `log2`, `exp2`.
 
 use crate::value::Value;
 use std::fmt::Display;
 
-/// Parentheses and signs within each other at most.
+/// Deepest nesting of parentheses and signs.
 const MAX_DEPTH: u32 = 32;
-/// Characters of an expression at most.
+/// Most characters of an expression.
 const MAX_TEXT: usize = 4_096;
 
-/// Why an expression is not legal.
+/// Reason why an expression is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum ExprError {
-    /// It names no metric above, and no setting.
-    #[error("no metric above and no key of [over] is `{name}`: there are {}", known.join(", "))]
+    /// An unknown name: neither an earlier metric nor a setting.
+    #[error("no earlier metric and no key of [over] is `{name}`; known names: {}", known.join(", "))]
     UnknownName { name: String, known: Vec<String> },
     #[error("{0}")]
     Syntax(String),
 }
 
-/// What an expression may name.
+/// Names that an expression may use.
 pub(crate) struct Names<'a> {
     pub(crate) metrics: &'a [&'a str],
     pub(crate) settings: &'a [&'a str],
@@ -29,9 +29,9 @@ pub(crate) struct Names<'a> {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Expr {
     Number(f64),
-    /// A metric by its number.
+    /// Number of a metric.
     Metric(usize),
-    /// A setting by its number.
+    /// Number of a setting.
     Setting(usize),
     Of(Operator, Box<[Expr]>),
 }
@@ -49,12 +49,11 @@ pub(crate) enum Operator {
 }
 
 impl Expr {
-    /// # Errors
-    /// What is wrong, and what is legal.
+    /// # Errors The fault, and what was expected.
     pub(crate) fn parse(text: &str, names: &Names<'_>) -> Result<Expr, ExprError> {
         if text.len() > MAX_TEXT {
             return Err(ExprError::Syntax(format!(
-                "an expression of {} characters: legal are up to {MAX_TEXT}",
+                "an expression of {} characters: expected at most {MAX_TEXT}",
                 text.len()
             )));
         }
@@ -63,11 +62,11 @@ impl Expr {
         let expr = parser.sum()?;
         match parser.tokens.get(parser.at) {
             None => Ok(expr),
-            Some(token) => token.unexpected("are + - * / and its end"),
+            Some(token) => token.unexpected("+ - * / or the end"),
         }
     }
 
-    /// Its value; `None` where a part has none, and where it is no finite number.
+    /// Returns the value; `None` if a part has none, or if the result is not a finite number.
     pub(crate) fn value(&self, metrics: &[Option<Value>], settings: &[Value]) -> Option<f64> {
         let value = match self {
             Expr::Number(x) => *x,
@@ -104,25 +103,25 @@ impl Operator {
 enum Token {
     Number(f64),
     Name(String),
-    /// A name between quotes: never a function.
+    /// A name between quotes, which is never a function.
     Quoted(String),
     Sign(char),
 }
 
 impl Token {
-    /// The error of a token that is not legal where it is.
+    /// Returns the error of a token in the wrong place.
     fn unexpected<T>(&self, legal: &str) -> Result<T, ExprError> {
         let token: &dyn Display = match self {
             Token::Number(x) => x,
             Token::Name(name) | Token::Quoted(name) => name,
             Token::Sign(sign) => sign,
         };
-        Err(ExprError::Syntax(format!("`{token}` in an expression: legal here {legal}")))
+        Err(ExprError::Syntax(format!("`{token}` in an expression: expected {legal}")))
     }
 }
 
 fn ended<T>(legal: &str) -> Result<T, ExprError> {
-    Err(ExprError::Syntax(format!("an expression that ends early: legal here {legal}")))
+    Err(ExprError::Syntax(format!("an expression that ends early: expected {legal}")))
 }
 
 fn tokens(text: &str) -> Result<Vec<Token>, ExprError> {
@@ -137,7 +136,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, ExprError> {
                 let digits = rest[..len].replace('_', "");
                 let number = digits.parse().ok().filter(|x: &f64| x.is_finite());
                 let wrong = || {
-                    ExprError::Syntax(format!("number `{}`: legal are those as 1.5 and 2e9", &rest[..len]))
+                    ExprError::Syntax(format!("number `{}`: expected one such as 1.5 or 2e9", &rest[..len]))
                 };
                 let number = number.ok_or_else(wrong)?;
                 (Token::Number(number), len)
@@ -153,7 +152,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, ExprError> {
                 (Token::Name(rest[..len].to_owned()), len)
             }
             other => {
-                let why = format!("`{other}` in an expression: legal are names, numbers, + - * / ( ) and ,");
+                let why = format!("`{other}` in an expression: expected names, numbers, + - * / ( ) or ,");
                 return Err(ExprError::Syntax(why));
             }
         };
@@ -182,7 +181,7 @@ impl Parser<'_> {
     }
 
     fn expect(&mut self, sign: char) -> Result<(), ExprError> {
-        let legal = format!("is `{sign}`");
+        let legal = format!("`{sign}`");
         match self.take(&[sign]) {
             Some(_) => Ok(()),
             None => self.tokens.get(self.at).map_or_else(|| ended(&legal), |token| token.unexpected(&legal)),
@@ -232,8 +231,8 @@ impl Parser<'_> {
                 self.expect(')')?;
                 Ok(inner)
             }
-            Some(other) => other.unexpected("are names, numbers, - and ("),
-            None => ended("are names, numbers, - and ("),
+            Some(other) => other.unexpected("a name, a number, - or ("),
+            None => ended("a name, a number, - or ("),
         }
     }
 
@@ -244,7 +243,7 @@ impl Parser<'_> {
             "log2" => Operator::Log2,
             "exp2" => Operator::Exp2,
             _ => {
-                let why = format!("function `{name}`: legal are min(a, b), max(a, b), log2(a), exp2(a)");
+                let why = format!("function `{name}`: expected min(a, b), max(a, b), log2(a) or exp2(a)");
                 return Err(ExprError::Syntax(why));
             }
         };
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic() {
+    fn evaluates_arithmetic() {
         for (text, result) in [
             ("1 + 2 * 3", Some(7.0)),
             ("(1 + 2) * 3 - 4 / 2", Some(7.0)),
@@ -303,18 +302,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_told() {
+    fn rejects_invalid_expressions() {
         let deep = "(".repeat(40);
         for (text, why) in [
             ("", "an expression that ends early"),
             ("1 +", "an expression that ends early"),
-            ("1 2", "`2` in an expression: legal here are + - * / and its end"),
-            ("(1", "an expression that ends early: legal here is `)`"),
+            ("1 2", "`2` in an expression: expected + - * / or the end"),
+            ("(1", "an expression that ends early: expected `)`"),
             (
                 "lanes",
-                "no metric above and no key of [over] is `lanes`: there are gbps, ns, link.gen, slot.a-b.n",
+                "no earlier metric and no key of [over] is `lanes`; known names: gbps, ns, link.gen, slot.a-b.n",
             ),
-            ("sin(1)", "function `sin`: legal are min(a, b), max(a, b), log2(a), exp2(a)"),
+            ("sin(1)", "function `sin`: expected min(a, b), max(a, b), log2(a) or exp2(a)"),
             ("1.2.3", "number `1.2.3`"),
             ("'a", "a ' without its partner"),
             ("1 ? 2", "`?` in an expression"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a page shows of a sweep: settings and metrics as numbers, and how metrics answer to each setting. Never draws.
+//! Figures of a sweep for its page: settings and metrics as numbers, and the response of metrics to each setting.
 
 use crate::ranking::front;
 use crate::record::Record;
@@ -8,64 +8,64 @@ use crate::schema::Aim;
 use crate::value::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rows at most: more cannot be told apart.
+/// Most rows: more cannot be told apart.
 const MAX_ROWS: usize = 5_000;
-/// Values of a setting that are shown each by itself, at most; others are put together.
+/// Most values of a setting that are shown separately. More are grouped.
 const MAX_LEVELS: usize = 32;
-/// Groups of neighbouring values, where they are put together.
+/// Number of groups of neighbouring values.
 const GROUPS: usize = 20;
 
-/// A setting or a metric, with a number for each row.
+/// A setting or a metric, with one number per row.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Dimension {
-    /// Its key, or its name.
+    /// The key of the setting, or the name of the metric.
     pub name: String,
-    /// The unit of a metric; empty where none is told.
+    /// Unit of a metric; empty if not given.
     pub unit: String,
-    /// Its values; of one that has names, the number of its name.
+    /// One value per row. With `names`, the index into them.
     pub values: Vec<f64>,
-    /// What the values 0, 1 and so on are called, where they are no numbers.
+    /// Names of the values 0, 1 and so on, if the values are not numbers.
     pub names: Vec<String>,
-    /// Whether it is best shown by powers: its values are above 0, and rise by factors.
+    /// True if a logarithmic scale suits the values: they are above 0, and rise by factors.
     pub log: bool,
-    /// Which values are better, of a metric that is an aim.
+    /// Aim of a metric that has one.
     pub aim: Option<Aim>,
 }
 
-/// The points of a sweep that are whole and have all metrics; of rounds, the last one of each configuration.
+/// The points of a sweep that are whole and have all metrics. With rounds, only the last one of each configuration.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figures {
-    /// The numbers of the points, a row each.
+    /// Number of the point of each row.
     pub points: Vec<u64>,
     /// The keys of the sweep.
     pub settings: Vec<Dimension>,
-    /// The metrics that any point has as numbers.
+    /// The metrics that have numbers in some point.
     pub metrics: Vec<Dimension>,
     /// Whether each row is feasible.
     pub feasible: Vec<bool>,
-    /// The rows that none is better than.
+    /// Rows of the Pareto front.
     pub front: Vec<usize>,
-    /// Points that are no rows: they are not whole, or lack a metric.
+    /// Points without a row, since they are not whole or lack a metric.
     pub without: usize,
-    /// Points that are no rows because there are too many.
+    /// Points without a row, since there are too many.
     pub beyond: usize,
 }
 
-/// How a metric answers to a setting.
+/// Response of a metric to a setting.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Response {
-    /// The values of the setting, rising; where there are many, the means of neighbouring ones.
+    /// Values of the setting, rising; if there are many, means of groups of neighbouring ones.
     pub at: Vec<f64>,
-    /// The median of the metric there.
+    /// Median of the metric at each value.
     pub median: Vec<f64>,
-    /// The least.
+    /// Minimum of the metric at each value.
     pub least: Vec<f64>,
-    /// The greatest.
+    /// Maximum of the metric at each value.
     pub greatest: Vec<f64>,
 }
 
 impl Figures {
-    /// The figures of a run as it stands.
+    /// Returns the figures of a run in its current state.
     pub fn of(run: &Run<'_>) -> Figures {
         let sweep = run.sweep();
         let mut latest: BTreeMap<u64, &Record> = BTreeMap::new();
@@ -84,7 +84,7 @@ impl Figures {
         let (without, count) = (latest.len() - all.len(), all.len());
         let best: BTreeSet<u64> = front(sweep, run.records()).into_iter().collect();
         let kept = |(n, (_, record)): &(usize, (u64, &Record))| {
-            // Evenly chosen, and none of the best is left out.
+            // Rows are chosen evenly, and the best are always included.
             count <= MAX_ROWS
                 || n * MAX_ROWS / count != (n + 1) * MAX_ROWS / count
                 || best.contains(&record.point)
@@ -120,7 +120,7 @@ impl Figures {
         }
     }
 
-    /// How metric number `metric` answers to setting number `setting`.
+    /// Returns the response of metric number `metric` to setting number `setting`.
     pub fn response(&self, setting: usize, metric: usize) -> Response {
         let (xs, ys) = (&self.settings[setting].values, &self.metrics[metric].values);
         let mut pairs: Vec<(f64, f64)> = xs.iter().copied().zip(ys.iter().copied()).collect();
@@ -151,7 +151,7 @@ fn dimension(key: &str, values: &[&Value]) -> Dimension {
     let numbers = |value: &&&Value| !matches!(value, Value::Text(_) | Value::Boolean(_));
     let names: Vec<String> = match values.iter().all(|value| numbers(&value)) {
         true => Vec::new(),
-        // In the order in which they come, which is that of the file for a grid.
+        // In order of appearance, which for a grid is the order of the file.
         false => values.iter().fold(Vec::new(), |mut names, value| {
             let name = value.to_string();
             if !names.contains(&name) {
@@ -169,7 +169,7 @@ fn dimension(key: &str, values: &[&Value]) -> Dimension {
     Dimension { name: key.to_owned(), unit: String::new(), values, names, log, aim: None }
 }
 
-/// Whether the middle of some values is nearer to the geometric mean of their ends than to the arithmetic one.
+/// Returns true if the median of the values is nearer to the geometric mean of their ends than to the arithmetic one.
 fn rises_by_factors(values: &[f64]) -> bool {
     let mut distinct = values.to_vec();
     distinct.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads a sweep file: everything that is wrong in it, each with its place. Never reads the lab.
+//! Reads a sweep file, and reports all its faults with their places. Does not read the lab.
 
 use crate::axis::{self, Axis, MAX_POINTS};
 use crate::expr::{Expr, ExprError, Names};
@@ -17,20 +17,20 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-/// Keys that are moved at most.
+/// Most keys of a sweep.
 const MAX_KEYS: usize = 64;
-/// Metrics at most.
+/// Most metrics.
 const MAX_METRICS: usize = 256;
-/// Axes at most that Sobol points have numbers for.
+/// Most axes of a Sobol sequence.
 pub(crate) const MAX_SOBOL: usize = crate::sobol::DIMENSIONS;
-/// Columns of the results that are no metric.
+/// Columns of the results that are not metrics.
 pub(crate) const RESERVED: [&str; 7] = ["point", "round", "config", "feasible", "basis", "outcome", "error"];
 
-/// What a sweep file says.
+/// Contents of a sweep file.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Parsed {
     pub(crate) lab: String,
-    /// Where `lab` stands.
+    /// Place of `lab` in the file.
     pub(crate) lab_place: Range<usize>,
     pub(crate) max_events: Option<u64>,
     pub(crate) axes: Vec<Axis>,
@@ -48,13 +48,13 @@ pub(crate) struct Budget {
 }
 
 impl Parsed {
-    /// The keys that are moved, in the order of columns.
+    /// Returns the keys of all axes, in the order of the columns.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.axes.iter().flat_map(|axis| &axis.keys).map(String::as_str)
     }
 }
 
-/// The file that is read.
+/// The file being read.
 pub(crate) struct File<'a> {
     source: Source<'a>,
 }
@@ -64,7 +64,7 @@ impl File<'_> {
         self.source.error(span, message)
     }
 
-    /// A value of a setting; `None` where it can be none.
+    /// Returns a value of a setting; `None` if its type cannot be one.
     pub(crate) fn value(&self, value: &Spanned<DeValue<'_>>) -> Option<Value> {
         match value.get_ref() {
             DeValue::Boolean(is) => Some(Value::Boolean(*is)),
@@ -78,7 +78,7 @@ impl File<'_> {
         }
     }
 
-    /// A table of the file as a type, within its limits.
+    /// Reads a table of the file as type `T`, and checks its limits.
     pub(crate) fn read<T>(&self, table: Spanned<DeTable<'_>>) -> Result<T, Vec<FileError>>
     where
         T: for<'de> Deserialize<'de> + JsonSchema + 'static,
@@ -94,7 +94,7 @@ impl File<'_> {
             Ok(value) if limits.is_empty() => Ok(value),
             Ok(_) => Err(limits),
             Err(Unread { errors, .. }) => {
-                // What is of no legal type is outside the limits as well.
+                // A value of the wrong type is outside the limits as well; report it once.
                 let more = limits.into_iter().filter(|limit| errors.iter().all(|e| e.place != limit.place));
                 Err(errors.iter().cloned().chain(more).collect())
             }
@@ -102,10 +102,10 @@ impl File<'_> {
     }
 }
 
-/// Reads the sweep `text`, which stands in `path`.
+/// Parses the sweep `text` of the file `path`.
 pub(crate) fn parse(path: &Path, text: &str) -> Result<Parsed, FileErrors> {
     if text.trim().is_empty() {
-        let why = "it is empty: a sweep begins with `version = 1`, and has `lab`, [over] and [metrics]";
+        let why = "it is empty: expected `version = 1`, `lab`, [over] and [metrics]";
         return Err(FileError::whole(path, why).into());
     }
     let overrides = Overrides::default();
@@ -128,7 +128,7 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<Parsed, FileErrors> {
     together_right(&file, head, axes, metrics).map_err(FileErrors::from)
 }
 
-/// What single keys cannot show.
+/// Checks what single keys cannot show.
 fn together_right(
     file: &File<'_>,
     head: Head,
@@ -138,10 +138,10 @@ fn together_right(
     let whole = |why: String| FileError::whole(file.source.path, why);
     let keys = axes.iter().map(|axis| axis.keys.len()).sum::<usize>();
     if keys == 0 || keys > MAX_KEYS {
-        return Err(whole(format!("{keys} keys in [over] and [[together]]: legal are 1 to {MAX_KEYS}")));
+        return Err(whole(format!("{keys} keys in [over] and [[together]]: expected 1 to {MAX_KEYS}")));
     }
     if metrics.is_empty() || metrics.len() > MAX_METRICS {
-        return Err(whole(format!("{} [metrics]: legal are 1 to {MAX_METRICS}", metrics.len())));
+        return Err(whole(format!("{} [metrics]: expected 1 to {MAX_METRICS}", metrics.len())));
     }
     let sampling = Sampling::of(&head.sample, &axes).map_err(|(span, why)| match span {
         Some(span) => file.error(span, why),
@@ -153,12 +153,12 @@ fn together_right(
         Some(halving) => rounds(file, halving, &axes, &metrics, count)?,
     };
     if rounds.points() > MAX_POINTS {
-        return Err(whole(format!("{} points: legal are 1 to {MAX_POINTS}", rounds.points())));
+        return Err(whole(format!("{} points: expected 1 to {MAX_POINTS}", rounds.points())));
     }
     let (lab_place, max_events) = (head.lab.span(), head.max_events);
     let lab = head.lab.into_inner();
     if lab.is_empty() || lab.contains('\0') {
-        return Err(file.error(lab_place, "lab: legal is the path of a lab file"));
+        return Err(file.error(lab_place, "lab: expected the path of a lab file"));
     }
     Ok(Parsed { lab, lab_place, max_events, axes, sampling, budget, rounds, metrics })
 }
@@ -173,23 +173,23 @@ fn rounds(
     let (at, halving) = (halving.span(), halving.get_ref());
     let aims = metrics.iter().filter(|m| m.aim.is_some()).count();
     if aims != 1 {
-        let why = format!("halving with {aims} metrics that have an aim: legal is one, toward which it goes");
+        let why = format!("halving with {aims} metrics that have an aim: expected exactly one");
         return Err(file.error(at, why));
     }
     if halving.least >= halving.most {
         let why =
-            format!("least {} and most {}: legal is a most above the least", halving.least, halving.most);
+            format!("least {} and most {}: expected a most above the least", halving.least, halving.most);
         return Err(file.error(at, why));
     }
     let (key, place) = (halving.budget.get_ref(), halving.budget.span());
     let path = key_path(key).ok_or_else(|| {
         file.error(
             place.clone(),
-            format!("budget `{key}`: legal are keys with dots between, as slot.0.link.gen"),
+            format!("budget `{key}`: expected a key with dots between, as slot.0.link.gen"),
         )
     })?;
     if axes.iter().flat_map(|axis| &axis.keys).any(|other| key_path(other).as_ref() == Some(&path)) {
-        return Err(file.error(place, format!("budget `{key}` is in [over] too: legal is another key")));
+        return Err(file.error(place, format!("budget `{key}` is in [over] too: expected another key")));
     }
     let rounds = Rounds::halving(count, halving.least, halving.most, halving.eta);
     Ok((Some(Budget { key: key.clone(), place }), rounds))
@@ -202,14 +202,15 @@ fn metrics(
 ) -> Result<Vec<metric::Metric>, Vec<FileError>> {
     let Some(given) = given else { return Ok(Vec::new()) };
     let DeValue::Table(table) = given.get_ref() else {
-        let why = "metrics is no table: legal are names, each with a path into the run's report";
+        let why = "metrics is not a table: expected names, each with a path into the run's report";
         return Err(vec![file.error(given.span(), why)]);
     };
     let mut all: Vec<_> =
         table.iter().map(|(name, of)| (name.get_ref().to_string(), name.span(), of)).collect();
     all.sort_by_key(|(_, place, _)| place.start);
     let (mut found, mut errors): (Vec<metric::Metric>, Vec<FileError>) = (Vec::new(), Vec::new());
-    // What an expression may name: metrics that are wrong as well, so that they are told once.
+    // Names that an expression may use. Invalid metrics are included, so that their faults are
+    // reported once.
     let mut above = BTreeSet::new();
     for (name, place, of) in all {
         match metric(file, &name, &place, of, &found, keys, &above) {
@@ -233,16 +234,16 @@ fn metric(
     let wrong = |why: String| vec![file.error(place.clone(), why)];
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     if name.is_empty() || name.len() > 64 || !name.chars().all(is_name) {
-        return Err(wrong(format!("metric `{name}`: legal are 1 to 64 letters, digits, _ and -")));
+        return Err(wrong(format!("metric `{name}`: expected 1 to 64 letters, digits, _ or -")));
     }
     if RESERVED.contains(&name) || keys.contains(&name) {
-        let why = "is a column of the results already: legal are other names";
+        let why = "is a column of the results already: expected another name";
         return Err(wrong(format!("metric `{name}` {why}")));
     }
     let given = match of.get_ref() {
         DeValue::String(path) => Metric::of_path(path),
         DeValue::Table(table) => file.read::<Metric>(Spanned::new(of.span(), table.clone()))?,
-        _ => return Err(wrong(format!("metric `{name}`: legal are a path, as \"tlp_hops\", and a table"))),
+        _ => return Err(wrong(format!("metric `{name}`: expected a path, as \"tlp_hops\", or a table"))),
     };
     let at = |key: &str| match of.get_ref() {
         DeValue::Table(table) => table.get(key).map_or(of.span(), Spanned::span),
@@ -251,7 +252,7 @@ fn metric(
     let source = match (&given.path, &given.expr) {
         (Some(path), None) => {
             let keys = key_path(path).ok_or_else(|| {
-                let why = "legal are names with dots between, as links.nic.upstream.payload_gbps";
+                let why = "expected names with dots between, as links.nic.upstream.payload_gbps";
                 vec![file.error(at("path"), format!("path `{path}`: {why}"))]
             })?;
             From::Report(keys)
@@ -261,7 +262,7 @@ fn metric(
             let expr = Expr::parse(text, &Names { metrics: &metrics, settings: keys });
             match expr {
                 Ok(expr) => From::Computed(expr),
-                // That one is told at its own place.
+                // That metric is reported at its own place.
                 Err(ExprError::UnknownName { name, .. })
                     if names.contains(&name) && metrics.len() < names.len() =>
                 {
@@ -270,14 +271,14 @@ fn metric(
                 Err(error) => return Err(vec![file.error(at("expr"), error.to_string())]),
             }
         }
-        _ => return Err(wrong(format!("metric `{name}`: legal is one of path and expr"))),
+        _ => return Err(wrong(format!("metric `{name}`: expected either path or expr"))),
     };
     if given.default.is_some() && matches!(source, From::Computed(_)) {
-        return Err(vec![file.error(at("default"), "default: without effect on an expr")]);
+        return Err(vec![file.error(at("default"), "default: no effect on an expr")]);
     }
     let bounds = [given.at_least, given.at_most];
     if bounds.iter().flatten().any(|bound| bound.is_nan()) {
-        return Err(wrong(format!("metric `{name}`: a bound that is no number")));
+        return Err(wrong(format!("metric `{name}`: a bound that is not a number")));
     }
     Ok(metric::Metric {
         name: name.to_owned(),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The journal of a sweep: a file to which records are added as they come, so that no point is run twice. Never rewrites what stands
-//! in it.
+//! The journal of a sweep: a file to which records are appended as they arrive, so that no point is run twice. Existing lines are
+//! never changed.
 //!
-//! The first line says which sweep it is of, each further one is a record. A line is a checksum of its text (FNV-1a, 64 bits, in
-//! hexadecimal), a blank, and its text, one object of JSON. A last line that is not whole was being written when the sweep ended: it
-//! counts as not written.
+//! The first line identifies the sweep, each further one is a record. A line is a checksum of its text (FNV-1a, 64 bits, in
+//! hexadecimal), a space, and its text, one JSON object. An incomplete last line was being written when the sweep ended, and is
+//! ignored.
 
 use crate::record::Record;
 use plug::file::digest;
@@ -15,74 +15,73 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// The version of the format.
+/// Version of the format.
 const VERSION: u32 = 1;
-/// Signs of a checksum.
+/// Characters of a checksum.
 const SUM: usize = 16;
 
-/// What a journal begins with.
+/// First line of a journal.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// The version of the format: 1.
+    /// Version of the format: 1.
     pub riser_sweep_journal: u32,
     /// [`Sweep::fingerprint`](crate::Sweep::fingerprint).
     pub fingerprint: String,
-    /// Points of the sweep.
+    /// Number of points of the sweep.
     pub points: u64,
 }
 
 impl Header {
-    /// The header of a journal of a sweep.
+    /// Returns the header for a sweep's journal.
     pub fn new(fingerprint: String, points: u64) -> Header {
         Header { riser_sweep_journal: VERSION, fingerprint, points }
     }
 }
 
-/// Why a journal cannot be used.
+/// Reason why a journal cannot be used.
 #[derive(Debug, Error)]
 pub enum JournalError {
-    /// The file system says so.
+    /// Error of the file system.
     #[error("{0}: {1}")]
     Io(PathBuf, io::Error),
-    /// There is one already.
-    #[error("{0} is there already: --resume goes on with it, --force begins anew")]
+    /// A journal exists already.
+    #[error("{0} exists already: --resume continues it, --force replaces it")]
     Exists(PathBuf),
-    /// Another process writes to it.
+    /// Another process writes to the journal.
     #[error("{0} is in use by another process")]
     InUse(PathBuf),
-    /// It is of another sweep, or of this one before a change.
+    /// The journal is of another sweep, or of this one before a change.
     #[error(
-        "{0} is of another sweep: this one, its lab, a file that the lab names or riser has changed since; --force begins anew"
+        "{0} is of another sweep: this sweep, its lab, a file of the lab or riser has changed since; --force replaces it"
     )]
     OtherSweep(PathBuf),
-    /// A line of it is not as it was written.
-    #[error("{path}:{line}: {why}: the journal is damaged; --force begins anew")]
+    /// A line was changed after it was written.
+    #[error("{path}:{line}: {why}: the journal is damaged; --force replaces it")]
     Damaged {
         /// The journal.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
 }
 
-/// What stands in the text of a journal.
+/// Contents of a journal.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Contents {
-    /// The first line; `None` where not even that is whole.
+    /// The first line; `None` if it is incomplete.
     pub header: Option<Header>,
-    /// The records, in the order in which they came.
+    /// The records, in the order of writing.
     pub records: Vec<Record>,
-    /// Bytes of the lines that are whole.
+    /// Bytes of the complete lines.
     pub whole_bytes: usize,
 }
 
-/// Reads the bytes of a journal.
+/// Parses the bytes of a journal.
 ///
-/// # Errors
-/// A line, from 1, that is damaged and not the last one, or holds no record of this version, and what is wrong.
+/// # Errors The number of a line, from 1, and its fault: damaged and not the last one, or no record of this version.
 pub fn read(bytes: &[u8]) -> Result<Contents, (usize, String)> {
     let mut contents = Contents { header: None, records: Vec::new(), whole_bytes: 0 };
     let mut number = 0;
@@ -92,10 +91,10 @@ pub fn read(bytes: &[u8]) -> Result<Contents, (usize, String)> {
         let end = rest.iter().position(|b| *b == b'\n');
         let text = end.and_then(|end| checked(&rest[..end]));
         let (Some(end), Some(text)) = (end, text) else {
-            // The last one, whole or not, may be one that was not written to its end.
+            // The last line, complete or not, may not have been written to its end.
             return match end.is_none_or(|end| end + 1 == rest.len()) {
                 true => Ok(contents),
-                false => Err((number, "its checksum is not that of its text".into())),
+                false => Err((number, "its checksum does not match its text".into())),
             };
         };
         line(&mut contents, text).map_err(|why| (number, why))?;
@@ -104,7 +103,7 @@ pub fn read(bytes: &[u8]) -> Result<Contents, (usize, String)> {
     Ok(contents)
 }
 
-/// The text of a line, where its checksum is right.
+/// Returns the text of a line if its checksum is right.
 fn checked(line: &[u8]) -> Option<&str> {
     let (sum, text) = (line.get(..SUM)?, line.get(SUM + 1..)?);
     (line[SUM] == b' ' && digest(text).as_bytes() == sum).then(|| std::str::from_utf8(text).ok())?
@@ -112,53 +111,51 @@ fn checked(line: &[u8]) -> Option<&str> {
 
 fn line(contents: &mut Contents, text: &str) -> Result<(), String> {
     let Some(header) = &contents.header else {
-        let header: Header =
-            serde_json::from_str(text).map_err(|e| format!("it begins with no header: {e}"))?;
+        let header: Header = serde_json::from_str(text).map_err(|e| format!("no header: {e}"))?;
         if header.riser_sweep_journal != VERSION {
-            return Err(format!("version {}: legal is {VERSION}", header.riser_sweep_journal));
+            return Err(format!("version {}: expected {VERSION}", header.riser_sweep_journal));
         }
         contents.header = Some(header);
         return Ok(());
     };
     let record: Record = serde_json::from_str(text).map_err(|e| format!("no record: {e}"))?;
     if record.point >= header.points {
-        return Err(format!("point {}: legal are 0 to {}", record.point, header.points.saturating_sub(1)));
+        return Err(format!("point {}: expected 0 to {}", record.point, header.points.saturating_sub(1)));
     }
     contents.records.push(record);
     Ok(())
 }
 
-/// An object as a line.
+/// Returns an object as a line.
 pub fn written(object: &impl Serialize) -> String {
     let text = serde_json::to_string(object).unwrap_or_default();
     format!("{} {text}\n", digest(text.as_bytes()))
 }
 
-/// How a sweep begins where there may be a journal.
+/// How a sweep handles an existing journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// None may be there.
+    /// Fail if there is one.
     New,
-    /// With what one says; without one, anew.
+    /// Continue with its records. Without a journal, start a new one.
     Resume,
-    /// Anew, over one that is there.
+    /// Replace it.
     Force,
 }
 
-/// A journal that is being written, by this process alone.
+/// An open journal, locked by this process.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     file: File,
-    /// Bytes of its whole lines.
+    /// Bytes of its complete lines.
     len: u64,
 }
 
 impl Journal {
-    /// Opens the journal at `path` for a sweep with this header; returns its records.
+    /// Opens the journal at `path` for a sweep with this header, and returns its records.
     ///
-    /// # Errors
-    /// Where it cannot be had, or is not of this sweep; it is left as it is.
+    /// # Errors The journal cannot be opened or locked, or is not of this sweep. It is not changed then.
     pub fn open(path: &Path, header: &Header, start: Start) -> Result<(Journal, Vec<Record>), JournalError> {
         let io = |e: io::Error| JournalError::Io(path.to_owned(), e);
         let mut options = File::options();
@@ -182,7 +179,7 @@ impl Journal {
         Ok((journal, records.unwrap_or_default()))
     }
 
-    /// The records of the file; `None` where it holds nothing yet.
+    /// Returns the records of the file; `None` if it is still empty.
     fn resume(&mut self, header: &Header) -> Result<Option<Vec<Record>>, JournalError> {
         let path = self.path.clone();
         let io = |e: io::Error| JournalError::Io(path.clone(), e);
@@ -192,9 +189,9 @@ impl Journal {
         let damaged = |(line, why)| JournalError::Damaged { path: path.clone(), line, why };
         let contents = read(&bytes).map_err(damaged)?;
         match contents.header {
-            // Another file, which is not written over.
+            // Some other file, which must not be overwritten.
             None if bytes.len() > written(header).len() => {
-                Err(damaged((1, "it begins with no header of a journal".into())))
+                Err(damaged((1, "it does not begin with the header of a journal".into())))
             }
             None => Ok(None),
             Some(found) if found != *header => Err(JournalError::OtherSweep(path.clone())),
@@ -207,10 +204,9 @@ impl Journal {
         }
     }
 
-    /// Adds records, in one piece.
+    /// Appends records with a single write.
     ///
-    /// # Errors
-    /// Those of the file system.
+    /// # Errors Errors of the file system.
     pub fn add<'r>(&mut self, records: impl IntoIterator<Item = &'r Record>) -> Result<(), JournalError> {
         let text: String = records.into_iter().map(written).collect();
         self.write(&text)
@@ -218,7 +214,7 @@ impl Journal {
 
     fn write(&mut self, text: &str) -> Result<(), JournalError> {
         if let Err(e) = self.file.write_all(text.as_bytes()) {
-            // A part of a line may stand only at the end: what is written later must not follow it.
+            // Only the end of the file may be an incomplete line: later writes must not follow it.
             let _ = self.file.set_len(self.len);
             return Err(JournalError::Io(self.path.clone(), e));
         }
@@ -226,15 +222,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Waits until all that was written is on the disk.
+    /// Waits until all writes are on the disk.
     ///
-    /// # Errors
-    /// Those of the file system.
+    /// # Errors Errors of the file system.
     pub fn sync(&self) -> Result<(), JournalError> {
         self.file.sync_data().map_err(|e| JournalError::Io(self.path.clone(), e))
     }
 
-    /// Its path.
+    /// Returns the path of the journal.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sweeps: a lab over ranges of its settings.
+//! Sweeps: simulations of a lab over ranges of its settings.
 //!
-//! - [`Sweep`]: a sweep file with its lab, read once; its points by number, and [`Sweep::run`] of one;
-//! - [`Run`]: a sweep under way: takes out points, takes in records, knows rounds of successive halving; any scheduler may drive it;
-//! - [`journal`]: the file that records are added to, so that an interrupted sweep goes on;
-//! - [`pool`]: workers of this machine, each a process that [`worker`] is the inside of;
-//! - [`results`]: the records as columns, and as one Parquet file; [`Summary`]: the result in short;
-//! - [`figures`]: what a page shows of them, and the [`page`];
+//! - [`Sweep`]: a sweep file with its lab, read once; its points by number, and [`Sweep::run`] for one of them;
+//! - [`Run`]: a running sweep: hands out points, collects records, manages rounds of successive halving; any scheduler can drive it;
+//! - [`journal`]: the file that records are appended to, so that an interrupted sweep can continue;
+//! - [`pool`]: workers on this machine, each a process that runs [`worker`];
+//! - [`results`]: the records as columns, and as one Parquet file; [`Summary`]: a short form of the result;
+//! - [`figures`]: the data of the [`page`];
 //! - [`schema`]: the sweep file, key by key.
 //!
 //! ```
@@ -26,7 +26,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! This crate never decides anything about a lab: it sets keys, runs, and reads the report. It never runs a point twice that has a record.
+//! This crate knows nothing about the meaning of a lab: it sets keys, runs the lab, and reads the report. It never runs a point that has a
+//! record.
 
 mod axis;
 mod expr;

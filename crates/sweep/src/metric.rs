@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Metrics: where they stand in the report of a run, or how they are computed, and which points are feasible and best. Never runs
-//! anything.
+//! Metrics: their place in the report of a run, or their expression, and which points are feasible.
 
 use crate::expr::Expr;
 use crate::schema::{self, Aim, Number};
@@ -8,7 +7,7 @@ use crate::value::Value;
 use serde_json::Value as Json;
 use std::ops::Range;
 
-/// A value of a metric.
+/// Value of a metric.
 pub(crate) type Figure = Value;
 
 impl Value {
@@ -23,28 +22,28 @@ impl Value {
 /// A metric.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Metric {
-    /// Its name: a column of the results.
+    /// Name of the metric, and of a column of the results.
     pub name: String,
-    /// Its place in the sweep file, in bytes.
+    /// Place in the sweep file, in bytes.
     pub(crate) place: Range<usize>,
     pub(crate) from: From,
-    /// Which values are better, where it is an aim.
+    /// Aim of the metric, if it has one.
     pub aim: Option<Aim>,
-    /// A point is feasible where the metric is no less.
+    /// Lower bound of feasible points.
     pub at_least: Option<f64>,
-    /// A point is feasible where the metric is no more.
+    /// Upper bound of feasible points.
     pub at_most: Option<f64>,
     pub(crate) default: Option<Figure>,
-    /// Its unit; empty where none is told.
+    /// Unit; empty if not given.
     pub unit: String,
 }
 
-/// Where a metric comes from.
+/// Source of a metric.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum From {
     /// The report of the run, at this path.
     Report(Vec<String>),
-    /// Metrics above and settings.
+    /// An expression of earlier metrics and settings.
     Computed(Expr),
 }
 
@@ -63,7 +62,7 @@ impl schema::Metric {
 }
 
 impl Metric {
-    /// By how much a value misses the bounds, in parts of them; 0 where it keeps them, without end where there is no value.
+    /// Returns by how much a value misses the bounds, relative to them: 0 if it is within, infinity if there is no value.
     pub fn miss(&self, value: Option<f64>) -> f64 {
         if self.at_least.is_none() && self.at_most.is_none() {
             return 0.0;
@@ -76,7 +75,7 @@ impl Metric {
     }
 }
 
-/// All metrics of a run, in order, and what of them is not there.
+/// Returns all metrics of a run in order, and errors for missing ones.
 pub(crate) fn measure(
     metrics: &[Metric],
     settings: &[Value],
@@ -99,11 +98,11 @@ pub(crate) fn measure(
     (values, missing)
 }
 
-/// What elements of the report's lists are called by.
+/// Keys whose value names an element of the report's lists.
 const NAMES: [&str; 4] = ["name", "slot", "direction", "kind"];
 
-/// The figure at `path` of a report. An element of a list goes by what it is called, or by its place from 0; the name of the list
-/// may be left out before it.
+/// Returns the figure at `path` of a report. An element of a list is selected by its name, or by its index from 0. The name of
+/// the list may be omitted before it.
 pub(crate) fn find(report: &Json, path: &[String]) -> Result<Figure, String> {
     let mut at = report;
     for (depth, name) in path.iter().enumerate() {
@@ -111,14 +110,14 @@ pub(crate) fn find(report: &Json, path: &[String]) -> Result<Figure, String> {
             let done =
                 if depth == 0 { "the report".to_owned() } else { format!("`{}`", path[..depth].join(".")) };
             match there(at) {
-                all if all.is_empty() => format!("no `{name}` in {done}: there is nothing below"),
-                all => format!("no `{name}` in {done}: there are {}", all.join(", ")),
+                all if all.is_empty() => format!("no `{name}` in {done}, which is empty"),
+                all => format!("no `{name}` in {done}; known names: {}", all.join(", ")),
             }
         })?;
     }
     Value::of_json(at).ok_or_else(|| match there(at) {
-        all if all.is_empty() => format!("`{}` is no figure: it holds none", path.join(".")),
-        all => format!("`{}` is no figure: there are {} below", path.join("."), all.join(", ")),
+        all if all.is_empty() => format!("`{}` is not a figure, and contains none", path.join(".")),
+        all => format!("`{}` is not a figure; it contains {}", path.join("."), all.join(", ")),
     })
 }
 
@@ -143,7 +142,7 @@ fn own_name(one: &Json) -> Option<&str> {
     NAMES.iter().find_map(|key| one.get(key)?.as_str())
 }
 
-/// What stands below, by name.
+/// Returns the names below `at`.
 fn there(at: &Json) -> Vec<String> {
     let names = |list: &[Json]| -> Vec<String> {
         let name = |(n, one): (usize, &Json)| own_name(one).map_or(n.to_string(), str::to_owned);
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_found_by_name() {
+    fn finds_figures_by_name() {
         for (path, value) in [
             ("tlp_hops", Value::Integer(12)),
             ("outcome", Value::Text("finished".into())),
@@ -202,20 +201,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told_with_what_is() {
+    fn errors_list_the_known_names() {
         for (path, why) in [
-            ("hops", "no `hops` in the report: there are devices, links, outcome, tlp_hops, nic"),
-            ("links.disk.gen", "no `disk` in `links`: there are nic"),
+            ("hops", "no `hops` in the report; known names: devices, links, outcome, tlp_hops, nic"),
+            ("links.disk.gen", "no `disk` in `links`; known names: nic"),
             (
                 "links.nic.transactions.dma_write.requests",
-                "no `dma_write` in `links.nic.transactions`: there are dma_read",
+                "no `dma_write` in `links.nic.transactions`; known names: dma_read",
             ),
             (
                 "links.nic.sideways",
-                "no `sideways` in `links.nic`: there are directions, gen, slot, transactions, downstream, upstream, dma_read",
+                "no `sideways` in `links.nic`; known names: directions, gen, slot, transactions, downstream, upstream, dma_read",
             ),
-            ("tlp_hops.x", "no `x` in `tlp_hops`: there is nothing below"),
-            ("devices.nic.counters", "`devices.nic.counters` is no figure: there are a b below"),
+            ("tlp_hops.x", "no `x` in `tlp_hops`, which is empty"),
+            ("devices.nic.counters", "`devices.nic.counters` is not a figure; it contains a b"),
         ] {
             let keys = plug::file::key_path(path).unwrap();
             assert_eq!(find(&report(), &keys), Err(why.to_owned()), "{path}");
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn misses_are_parts_of_the_bound() {
+    fn misses_are_relative_to_the_bound() {
         let bounded = |least, most| Metric {
             name: "a".into(),
             place: 0..0,

@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many points a worker is given at a time. Never gives any.
+//! Number of points that a worker receives at a time.
 
 use std::time::Duration;
 
-/// The work of a chunk: enough that handing it out does not count.
+/// Work of a chunk: enough that handing it out takes a negligible share.
 const CHUNK: Duration = Duration::from_millis(200);
-/// Points of a chunk at most: two orders with as many fit into a pipe.
+/// Most points of a chunk: two such orders fit into a pipe.
 pub(crate) const MOST: usize = 500;
 
-/// Learns from records what a point costs.
+/// Estimates the cost of a point from records.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pace {
-    /// The work of a chunk.
+    /// Work of a chunk.
     work: Duration,
-    /// CPU seconds of a point, lately.
+    /// Recent CPU seconds per point.
     cost: Option<f64>,
 }
 
 impl Default for Pace {
-    /// Chunks for processes of this machine.
+    /// Returns the pace for processes of this machine.
     fn default() -> Pace {
         Pace::of(CHUNK)
     }
 }
 
 impl Pace {
-    /// Chunks of so much work.
+    /// Returns a pace for chunks with this much work.
     pub const fn of(work: Duration) -> Pace {
         Pace { work, cost: None }
     }
 
-    /// A point has taken so much CPU time.
+    /// Records the CPU time of a point.
     pub fn learn(&mut self, cpu: Duration) {
         let cpu = cpu.as_secs_f64();
         self.cost = Some(self.cost.map_or(cpu, |cost| cost + (cpu - cost) / 16.0));
     }
 
-    /// Points of the next chunk, where so many are left for so many workers: as much work as it is to have, less towards the end, so that all end
-    /// together.
+    /// Returns the number of points for the next chunk, if `left` points remain for `workers`. A chunk has the configured work, and less towards
+    /// the end, so that all workers finish together.
     pub fn chunk(&self, left: u64, workers: usize) -> usize {
         let Some(cost) = self.cost else { return 1 };
         let share = left / (2 * workers.max(1) as u64);
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_follow_the_cost() {
+    fn chunks_follow_the_cost_of_points() {
         let mut pace = Pace::default();
         assert_eq!(pace.chunk(1000, 2), 1);
         pace.learn(Duration::from_millis(10));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A sweep as text for other processes and machines, with every file that it needs. Never reads one.
+//! A sweep as text for other processes and machines, with every file that it needs.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,32 +9,31 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What is sent.
+/// The text that is sent, as a structure.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Packed {
     pub(crate) file: TextFile,
     pub(crate) lab: TextFile,
-    /// The files that the lab names, in base64.
+    /// The files of the lab, in base64.
     #[serde(serialize_with = "to_base64", deserialize_with = "from_base64")]
     pub(crate) files: KeptFiles,
     pub(crate) native: bool,
 }
 
-/// A file as it was read.
+/// A file and its text.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TextFile {
-    /// Its path, for messages, and where relative paths in it start.
+    /// Path, for messages and as the base of relative paths in the file.
     pub path: PathBuf,
-    /// What it holds.
+    /// The text.
     pub text: String,
 }
 
 impl TextFile {
     /// Reads a file.
     ///
-    /// # Errors
-    /// Those of the file system.
+    /// # Errors Errors of the file system.
     pub fn read(path: &Path) -> Result<TextFile, FileErrors> {
         let text = std::fs::read_to_string(path).map_err(|e| FileError::whole(path, e.to_string()))?;
         Ok(TextFile { path: path.to_owned(), text })

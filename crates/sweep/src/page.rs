@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of a sweep: hands its figures to `riser-view`. Never computes a value itself.
+//! The page of a sweep, which `riser-view` renders from the sweep's figures.
 
 use crate::figures::{Dimension, Figures};
 use crate::results::{Values, columns};
@@ -9,12 +9,13 @@ use plug::profile::Basis;
 use std::collections::BTreeMap;
 use view::report::{Axis, Bars, Coordinate, Figure, Look, Parallel, Plot, Report, Scale, Series, Table};
 
-/// Metrics whose responses are shown, at most.
+/// Most metrics whose responses are shown.
 const MAX_METRICS: usize = 6;
-/// Rows of the table of points at most; all are in the Parquet file.
+/// Most rows of the table of points. The Parquet file has all of them.
 const MAX_ROWS: usize = 1_000;
 
-/// The page of a sweep: parallel coordinates, Pareto fronts, the response over each parameter, and the points.
+/// Returns the page of a sweep: parallel coordinates, Pareto fronts, the response to each parameter, and the
+/// points.
 pub fn report(run: &Run<'_>) -> Report {
     let figures = Figures::of(run);
     Report {
@@ -37,7 +38,7 @@ fn notes(run: &Run<'_>, figures: &Figures) -> Vec<String> {
     notes.extend(run.warnings().into_iter().map(|line| format!("Warning: {line}.")));
     if figures.without > 0 {
         notes.push(format!(
-            "{} points that did not finish or lack a metric are in no figure.",
+            "{} points that did not finish or lack a metric are not in the figures.",
             figures.without
         ));
     }
@@ -50,7 +51,8 @@ fn notes(run: &Run<'_>, figures: &Figures) -> Vec<String> {
     notes
 }
 
-/// How the figures of the profiles are known that the metrics rest on, by the number of points if it differs.
+/// Returns the basis of the profile figures that the metrics depend on, with the number of points for each
+/// basis if they differ.
 fn basis(run: &Run<'_>) -> Option<String> {
     let mut counts: BTreeMap<Basis, u64> = BTreeMap::new();
     for basis in run.records().iter().flatten().filter_map(|record| record.basis) {
@@ -90,7 +92,7 @@ fn parallel(figures: &Figures) -> Figure {
     Figure {
         key: "parallel".into(),
         title: "All points: settings and metrics side by side".into(),
-        text: "A line is a point of the sweep.".into(),
+        text: "Each line is a point of the sweep.".into(),
         parallel: Some(Parallel {
             axes,
             colour: (figures.settings.len() + aim).min(figures.settings.len() + figures.metrics.len() - 1),
@@ -99,7 +101,7 @@ fn parallel(figures: &Figures) -> Figure {
     }
 }
 
-/// Two aims each against the other: what is feasible, what is not, and what nothing is better than.
+/// Plots pairs of aims: feasible points, other points, and the Pareto front.
 fn pareto(figures: &Figures) -> Figure {
     let aims: Vec<&Dimension> = figures.metrics.iter().filter(|metric| metric.aim.is_some()).collect();
     let pairs = (0..aims.len()).flat_map(|a| (a + 1..aims.len()).map(move |b| (a, b))).take(6);
@@ -116,15 +118,15 @@ fn pareto(figures: &Figures) -> Figure {
         let series = vec![
             of("not feasible", Look::Points, 5, &|row| !figures.feasible[row]),
             of("feasible", Look::Points, 0, &|row| figures.feasible[row] && !front.contains(&row)),
-            of("none is better", look, 1, &|row| front.contains(&row)),
+            of("Pareto front", look, 1, &|row| front.contains(&row)),
         ];
         let series = series.into_iter().filter(|series| !series.x.is_empty()).collect();
         Plot { title: format!("{} over {}", y.name, x.name), x: axis(x), y: axis(y), series }
     };
     Figure {
         key: "pareto".into(),
-        title: "Pareto front: what no other point is better than by all aims".into(),
-        text: "Feasible points keep all bounds of the metrics.".into(),
+        title: "Pareto front: no other point is better in all aims".into(),
+        text: "Feasible points are within all bounds of the metrics.".into(),
         plots: pairs.map(plot).collect(),
         ..Figure::default()
     }
@@ -133,7 +135,7 @@ fn pareto(figures: &Figures) -> Figure {
 fn responses(figures: &Figures, n: usize, metric: &Dimension) -> Figure {
     let plot = |(at, setting): (usize, &Dimension)| {
         let response = figures.response(at, n);
-        let bars = Bars { name: "least to greatest".into(), low: response.least, high: response.greatest };
+        let bars = Bars { name: "minimum to maximum".into(), low: response.least, high: response.greatest };
         let (x, y) = (response.at, response.median);
         let series = Series { name: "median".into(), look: Look::Line, colour: n, x, y, bars: Some(bars) };
         let mut across = axis(setting);
@@ -146,8 +148,8 @@ fn responses(figures: &Figures, n: usize, metric: &Dimension) -> Figure {
     };
     Figure {
         key: format!("response-{n}"),
-        title: format!("{}: response over each parameter", metric.name),
-        text: "Medians over all other settings; bars from least to greatest.".into(),
+        title: format!("{}: response to each parameter", metric.name),
+        text: "Medians over all other settings; bars from minimum to maximum.".into(),
         plots: figures.settings.iter().enumerate().map(plot).collect(),
         ..Figure::default()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Workers of this machine, each a process: one that dies takes no more with it than the point that it was at. Never runs a point itself.
+//! Workers of this machine, each a process: if one dies, at most the point that it was running is affected.
 
 mod process;
 
@@ -14,43 +14,43 @@ use std::ffi::OsString;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Orders that a worker has at a time: while it is at one, the next one waits.
+/// Orders of a worker at a time: one is running, the next one waits.
 const ORDERS: usize = 2;
-/// How often a point is tried that its worker dies at.
+/// Number of times that a point is tried alone if its worker dies.
 const TRIES: u32 = 3;
-/// Workers in a row that may die before they are ready.
+/// Consecutive workers that may die before they are ready.
 const FALSE_STARTS: u32 = 10;
-/// How often it is looked whether to stop.
+/// Interval between checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How workers are started.
+/// How to start workers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Workers {
-    /// The command of one, and its arguments: a program that calls [`serve`](crate::worker::serve).
+    /// Command of a worker, and its arguments: a program that calls [`serve`](crate::worker::serve).
     pub command: Vec<OsString>,
-    /// How many.
+    /// Number of workers.
     pub count: usize,
 }
 
-/// What a pool has done.
+/// Work of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Done {
-    /// CPU time of points, in all.
+    /// Total CPU time of points.
     pub cpu: Duration,
-    /// Of this, in the simulation itself.
+    /// Part of it in the simulation itself.
     pub simulation: Duration,
-    /// Workers that were started.
+    /// Workers started.
     pub started: u64,
     /// Workers that died.
     pub died: u64,
-    /// Whether it was stopped before the sweep was done.
+    /// True if the pool was stopped before the sweep was done.
     pub stopped: bool,
 }
 
-/// Has workers run what is left of a sweep, until it is done or `stop` says so. `watch` is told how far it is, as records come.
+/// Lets workers run the remaining points of a sweep, until it is done or `stop` returns true. `watch` receives the progress as records
+/// arrive.
 ///
-/// # Errors
-/// Those of [`Run::accept`]; workers that cannot be started. What was recorded until then is in the journal.
+/// # Errors Errors of [`Run::accept`], or workers that cannot be started. Records until then are in the journal.
 pub fn run(
     run: &mut Run<'_>,
     workers: &Workers,
@@ -80,7 +80,7 @@ pub fn run(
 struct Pool<'r, 's> {
     run: &'r mut Run<'s>,
     how: &'r Workers,
-    /// The first order of each worker.
+    /// First order of each worker.
     order: Vec<u8>,
     sender: Sender<(u64, Event)>,
     workers: BTreeMap<u64, Worker>,
@@ -88,9 +88,9 @@ struct Pool<'r, 's> {
     next: u64,
     false_starts: u32,
     pace: Pace,
-    /// Points that a worker has died with: each is an order of its own.
+    /// Points with which a worker died. Each is a separate order.
     singly: VecDeque<Point>,
-    /// How often workers have died at a point alone.
+    /// Number of times that workers died at a point alone.
     tries: BTreeMap<u64, u32>,
     done: Done,
 }
@@ -112,10 +112,10 @@ impl Pool<'_, '_> {
             let first = match events.recv_timeout(LOOK) {
                 Ok(event) => event,
                 Err(RecvTimeoutError::Timeout) => continue,
-                // The pool has a sender itself.
+                // The pool itself has a sender.
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            // What has come meanwhile is one write of the journal.
+            // Records that have arrived by now are one write of the journal.
             let mut records = Vec::new();
             for (number, event) in std::iter::once(first).chain(events.try_iter()) {
                 self.hear(number, event, &mut records)?;
@@ -128,7 +128,7 @@ impl Pool<'_, '_> {
         Ok(())
     }
 
-    /// Workers for which there is work, or soon will be.
+    /// Starts workers for which there is work, or will be soon.
     fn start_missing(&mut self) -> Result<(), RunError> {
         let progress = self.run.progress();
         let wanted = (progress.points - progress.recorded).min(self.how.count.max(1) as u64);
@@ -143,7 +143,7 @@ impl Pool<'_, '_> {
     }
 
     fn give_out(&mut self) {
-        // One order each before a second one for any.
+        // Every worker gets one order before any gets a second one.
         for orders in 0..ORDERS {
             for worker in self.workers.values_mut().filter(|w| w.is_ready && w.orders.len() == orders) {
                 let points = match self.singly.pop_front() {
@@ -157,7 +157,7 @@ impl Pool<'_, '_> {
                 if points.is_empty() {
                     return;
                 }
-                // Where it cannot be written, the worker has died, which is heard of.
+                // If the write fails, the worker has died, and its end is reported by an event.
                 worker.give(points);
             }
         }
@@ -189,7 +189,7 @@ impl Pool<'_, '_> {
         Ok(())
     }
 
-    /// What becomes of the points of a worker that has died: a record of the one that it has died at too often.
+    /// Handles the points of a dead worker. Returns a record for a point at which workers died too often.
     fn bury(&mut self, worker: Worker, odd: Option<&str>) -> Result<Option<Record>, RunError> {
         self.done.died += 1;
         let (was_ready, dead) = (worker.is_ready, worker.end(odd));
@@ -197,7 +197,7 @@ impl Pool<'_, '_> {
             self.false_starts += 1;
             if self.false_starts >= FALSE_STARTS {
                 let why = format!(
-                    "{FALSE_STARTS} workers in a row have ended before they were ready; the last one {}",
+                    "{FALSE_STARTS} consecutive workers ended before they were ready; the last one {}",
                     dead.how
                 );
                 return Err(RunError::Worker(if dead.told.is_empty() {

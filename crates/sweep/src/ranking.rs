@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which points are better than others. Never knows a unit.
+//! Ranking of points by aims and bounds.
 
 use crate::record::Record;
 use crate::schema::Aim;
 use crate::sweep::Sweep;
 use std::cmp::Ordering;
 
-/// The places 0 to `count - 1` of records, best first: feasible ones by the first aim, then others by how little they miss their
-/// bounds, then those that are not whole; of equal ones the first first.
+/// Returns the indices 0 to `count - 1` of records, best first: feasible ones by the first aim, then others by how little they miss
+/// their bounds, then those that are not whole. Equal ones keep their order.
 pub(crate) fn best<'r>(sweep: &Sweep, count: usize, of: impl Fn(usize) -> Option<&'r Record>) -> Vec<usize> {
     let aim = sweep.metrics().iter().enumerate().find_map(|(n, metric)| Some((n, metric.aim?)));
     let key = |place: usize| {
@@ -25,7 +25,7 @@ pub(crate) fn best<'r>(sweep: &Sweep, count: usize, of: impl Fn(usize) -> Option
     places
 }
 
-/// A value such that less is better.
+/// Returns a value for which less is better.
 fn down(aim: Aim, value: f64) -> f64 {
     match aim {
         Aim::Maximize => -value,
@@ -33,13 +33,13 @@ fn down(aim: Aim, value: f64) -> f64 {
     }
 }
 
-/// Numbers of the records that are feasible, and that no other feasible one is better than by one aim without being worse by another,
-/// in their order. With one aim these are the best; without any, none.
+/// Returns the point numbers of the Pareto front, in their order: feasible records for which no other feasible one is better in one
+/// aim without being worse in another. With one aim these are the best records; without aims there are none.
 pub fn front(sweep: &Sweep, records: &[Option<Record>]) -> Vec<u64> {
     let aims: Vec<(usize, Aim)> =
         sweep.metrics().iter().enumerate().filter_map(|(n, metric)| Some((n, metric.aim?))).collect();
     let last = sweep.rounds().last().map_or(0, |round| round.first);
-    // Of rounds, the last one alone has the whole budget.
+    // With rounds, only the last one has the whole budget.
     let whole = records.iter().flatten().filter(|record| record.point >= last && sweep.is_feasible(record));
     let goals = |record: &Record| -> Option<Vec<f64>> {
         aims.iter().map(|(n, aim)| Some(down(*aim, record.number(*n)?))).collect()
@@ -51,7 +51,7 @@ pub fn front(sweep: &Sweep, records: &[Option<Record>]) -> Vec<u64> {
     all.sort_by(|(a, m), (b, n)| order(a, b).then(m.cmp(n)));
     let mut kept: Vec<(Vec<f64>, u64)> = Vec::new();
     for (goal, point) in all {
-        // In this order, what is better by all aims comes before.
+        // In this order, a dominating point comes first.
         if !kept.iter().any(|(better, _)| dominates(better, &goal)) {
             kept.push((goal, point));
         }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Points and what became of them. Never runs one.
+//! Points and their records.
 
 use crate::value::Value;
 use plug::profile::Basis;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A point: its number, and which of the sample's configurations it runs with which round's budget. All three follow from the number
-/// alone but where halving has chosen the configuration.
+/// A point: its number, its configuration of the sample, and the round whose budget it has. The number alone determines all three,
+/// except the configuration that halving chose.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(from = "(u64, u64, u32)", into = "(u64, u64, u32)")]
 pub struct Point {
-    /// Its number, from 0: its row in the results.
+    /// Number, from 0: the row in the results.
     pub number: u64,
-    /// The configuration: the point of the first round with the same settings.
+    /// The configuration: number of the point of the first round with the same settings.
     pub config: u64,
-    /// The round, from 0.
+    /// Round, from 0.
     pub round: u32,
 }
 
@@ -31,28 +31,28 @@ impl From<Point> for (u64, u64, u32) {
     }
 }
 
-/// How the run of a point has ended.
+/// How the run of a point ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Its host's programs are done.
+    /// The programs of its host are done.
     Finished,
-    /// The lab's `limit_us` came first.
+    /// It reached the lab's `limit_us`.
     TimeLimit,
-    /// The sweep's `max_events` came first.
+    /// It reached the sweep's `max_events`.
     EventLimit,
-    /// A program or device of it has failed.
+    /// A program or device failed.
     Failed,
-    /// Nothing more could happen, but somebody still waited.
+    /// No events were left, but a program or device still waited.
     NoProgress,
-    /// The lab with these settings is none.
+    /// The lab is invalid with these settings.
     Refused,
-    /// The process that ran it has ended, each time that it was tried.
+    /// The process that ran it died, every time.
     Crashed,
 }
 
 impl Outcome {
-    /// All of them.
+    /// All outcomes.
     pub const ALL: [Outcome; 7] = [
         Outcome::Finished,
         Outcome::TimeLimit,
@@ -63,12 +63,12 @@ impl Outcome {
         Outcome::Crashed,
     ];
 
-    /// Whether its metrics are those of a whole run: it has finished, or its time was up.
+    /// Returns true if the metrics are those of a whole run: it finished, or reached its time limit.
     pub fn is_whole(self) -> bool {
         matches!(self, Outcome::Finished | Outcome::TimeLimit)
     }
 
-    /// Its name, as in the results.
+    /// Returns the name used in the results.
     pub fn name(self) -> &'static str {
         match self {
             Outcome::Finished => "finished",
@@ -88,37 +88,37 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What became of a point. The same point of the same sweep has the same record, whoever runs it.
+/// Result of a point. The same point of the same sweep has the same record on any worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// The point's number.
+    /// Number of the point.
     pub point: u64,
-    /// How it has ended.
+    /// How its run ended.
     pub outcome: Outcome,
-    /// The metrics, in the order of the sweep; `None` where a run has none, and none at all where nothing has run.
+    /// The metrics, in the order of the sweep; `None` for missing ones. Empty if nothing was run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Option<Value>>,
-    /// Why it did not finish, or what of its metrics is not there.
+    /// Why it did not finish, or which metrics are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// How the figures of the profiles are known that its metrics rest on.
+    /// Weakest basis of the profile figures that its metrics depend on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<Basis>,
-    /// Whether its run has warnings: [`Run::warnings`](crate::Run::warnings) has their text.
+    /// True if its run has warnings: [`Run::warnings`](crate::Run::warnings) returns them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_warnings: bool,
 }
 
 impl Record {
-    /// A point that has nothing but an error.
+    /// Returns a record with an error only.
     pub fn without_run(point: u64, outcome: Outcome, error: impl Into<String>) -> Record {
         let error: String = error.into();
         let error = Some(plug::file::brief(&error).into_owned());
         Record { point, outcome, metrics: Vec::new(), error, basis: None, has_warnings: false }
     }
 
-    /// Metric number `n`, where it is a number.
+    /// Returns metric number `n` if it is a number.
     pub fn number(&self, n: usize) -> Option<f64> {
         self.metrics.get(n)?.as_ref()?.number().filter(|x| x.is_finite())
     }

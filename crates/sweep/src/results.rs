@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The records of a sweep as columns, sorted by point, and as one Parquet file: the same bytes for the same records, whoever has run
-//! them. Never computes a value.
+//! The records of a sweep as columns, sorted by point, and as one Parquet file. Equal records give equal bytes.
 
 use crate::record::Record;
 use crate::run::Run;
@@ -14,15 +13,15 @@ use parquet::schema::types::Type;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// Rows of a row group.
+/// Rows in a row group.
 const GROUP: usize = 1 << 16;
 
 /// A column.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Column {
-    /// Its name: a key, a metric, or one of `point`, `round`, `feasible`, `basis`, `outcome` and `error`.
+    /// Name of the column: a key, a metric, or one of `point`, `round`, `feasible`, `basis`, `outcome` and `error`.
     pub name: String,
-    /// A value for each row.
+    /// One value per row.
     pub values: Values,
 }
 
@@ -31,16 +30,16 @@ pub struct Column {
 pub enum Values {
     /// `true` and `false`.
     Boolean(Vec<Option<bool>>),
-    /// Whole numbers.
+    /// Integers.
     Integer(Vec<Option<i64>>),
-    /// Numbers, some of which are not whole, or none at all.
+    /// Numbers, some of which are not integers; also the type of a column without values.
     Float(Vec<Option<f64>>),
     /// Text.
     Text(Vec<Option<String>>),
 }
 
 impl Values {
-    /// The narrowest type that has all of them.
+    /// Returns the values with the narrowest type that fits all.
     pub(crate) fn of(all: Vec<Option<Value>>) -> Values {
         let each = |is: fn(&Value) -> bool| all.iter().flatten().all(is);
         if all.iter().all(Option::is_none) {
@@ -60,7 +59,7 @@ impl Values {
         Values::Text(all.into_iter().map(|v| v.map(|v| v.to_string())).collect())
     }
 
-    /// How many there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         match self {
             Values::Boolean(all) => all.len(),
@@ -70,7 +69,7 @@ impl Values {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -85,12 +84,12 @@ impl Values {
     }
 }
 
-/// The records of a run as columns, a row for each, sorted by point: `point`, `round` and the budget's key where there are rounds, the
-/// keys, the metrics, `feasible` where a metric has bounds, `basis`, `outcome`, `error`.
+/// Returns the records of a run as columns, one row per record, sorted by point: `point`, `round` and the budget's key if there are
+/// rounds, the keys, the metrics, `feasible` if a metric has bounds, `basis`, `outcome`, `error`.
 pub fn columns(run: &Run<'_>) -> Vec<Column> {
     let sweep = run.sweep();
     let rows: Vec<&Record> = run.records().iter().flatten().collect();
-    // A record is of a point that was handed out.
+    // Each record belongs to a point that was handed out.
     let config = |record: &Record| run.point(record.point).map_or(0, |point| point.config);
     let column =
         |name: &str, values: Vec<Option<Value>>| Column { name: name.to_owned(), values: Values::of(values) };
@@ -127,8 +126,7 @@ pub fn columns(run: &Run<'_>) -> Vec<Column> {
 
 /// Writes columns as a Parquet file.
 ///
-/// # Errors
-/// Those of `out`.
+/// # Errors Errors of `out`.
 pub fn write_parquet(columns: &[Column], out: impl Write + Send) -> io::Result<()> {
     write(columns, out).map_err(io::Error::other)
 }
@@ -168,7 +166,7 @@ fn write(columns: &[Column], out: impl Write + Send) -> ParquetResult<()> {
     writer.close().map(drop)
 }
 
-/// Writes the rows of a column: a value, and whether there is one.
+/// Writes the rows of a column: each value, and whether it exists.
 fn put<T: DataType, V>(
     to: &mut SerializedColumnWriter<'_>,
     rows: &[Option<V>],

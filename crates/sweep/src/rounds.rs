@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rounds of points: one, or those of successive halving (K. Jamieson and A. Talwalkar, AISTATS 2016), whose sizes and budgets are
-//! known before anything has run. Never knows who goes on.
+//! Rounds of points: one, or those of successive halving (K. Jamieson and A. Talwalkar, AISTATS 2016). Their sizes and budgets are
+//! known before the sweep runs.
 
 /// A round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Round {
     /// Number of its first point.
     pub first: u64,
-    /// How many points.
+    /// Number of points.
     pub points: u64,
-    /// What the budget key is set to, where there is one.
+    /// Value of the budget key, if there is one.
     pub budget: Option<u64>,
 }
 
@@ -18,13 +18,13 @@ pub struct Round {
 pub(crate) struct Rounds(Vec<Round>);
 
 impl Rounds {
-    /// All points once.
+    /// Returns a single round of all points.
     pub(crate) fn once(points: u64) -> Rounds {
         Rounds(vec![Round { first: 0, points, budget: None }])
     }
 
-    /// Each round has one of `eta` points of the one before, and `eta` times its budget; the last one has the most, as has the one
-    /// that a single point is left for.
+    /// Returns rounds of successive halving. Each round has 1/`eta` of the points of the one before, and `eta` times its budget.
+    /// The last round has the budget `most`, as has a round that only a single point is left for.
     pub(crate) fn halving(points: u64, least: u64, most: u64, eta: u32) -> Rounds {
         let eta = u64::from(eta);
         let mut rounds = vec![Round { first: 0, points, budget: Some(least) }];
@@ -38,7 +38,7 @@ impl Rounds {
         Rounds(rounds)
     }
 
-    /// All points of all rounds.
+    /// Returns the number of points of all rounds.
     pub(crate) fn points(&self) -> u64 {
         self.0.iter().map(|round| round.points).sum()
     }
@@ -47,7 +47,7 @@ impl Rounds {
         &self.0
     }
 
-    /// The round of point `number`.
+    /// Returns the round of point `number`.
     pub(crate) fn of(&self, number: u64) -> usize {
         self.0.partition_point(|round| round.first <= number).saturating_sub(1)
     }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_shrink_as_budgets_grow() {
+    fn rounds_shrink_while_budgets_grow() {
         let rounds = |points, least, most, eta| -> Vec<(u64, u64, u64)> {
             let of = Rounds::halving(points, least, most, eta);
             of.all().iter().map(|r| (r.first, r.points, r.budget.unwrap())).collect()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A sweep that is under way: which points are left, which are handed out, and the records so far. Never runs a point, and knows no
-//! worker: whoever has some takes points and hands in records.
+//! A running sweep: points that are left or handed out, and the records so far. It is independent of workers: the caller takes
+//! points and returns records.
 
 use crate::journal::{Header, Journal, JournalError, Start};
 use crate::ranking;
@@ -13,78 +13,76 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use thiserror::Error;
 
-/// Points that are tried one by one until one finishes, before all others: what is wrong with a metric shows there.
+/// Most points that are tried one by one, until one finishes, before all others. They show whether the metrics are right.
 const MOST_PROBES: u64 = 8;
-/// Points whose labs are looked at for the text of their warnings.
+/// Most points whose labs are built for the text of their warnings.
 const MOST_LOOKS: usize = 64;
 
-/// Why a sweep cannot go on.
+/// Reason why a sweep cannot continue.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// Its journal says so.
+    /// Error of its journal.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The first point that finished has no such metric.
+    /// The first finished point lacks a metric.
     #[error("{0}")]
     Metric(String),
-    /// A record that is not of this sweep, and why.
+    /// A record that does not belong to this sweep, and the reason.
     #[error("record of point {0}: {1}")]
     Record(u64, String),
-    /// A worker cannot be started, or is of no use.
+    /// A worker cannot be started, or does not work.
     #[error("{0}")]
     Worker(String),
 }
 
-/// How far a sweep is.
+/// Progress of a sweep.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
     /// Points of all rounds.
     pub points: u64,
-    /// Of these, recorded.
+    /// Recorded points.
     pub recorded: u64,
-    /// Of these, recorded before this run began: by the journal.
+    /// Points recorded before this run began, according to the journal.
     pub resumed: u64,
     /// Recorded points that are not whole: see [`Outcome::is_whole`].
     pub failed: u64,
-    /// Points that are handed out.
+    /// Points that are handed out now.
     pub handed_out: u64,
-    /// The round, from 0.
+    /// Current round, from 0.
     pub round: usize,
-    /// How many rounds there are.
+    /// Number of rounds.
     pub rounds: usize,
 }
 
-/// A sweep that is under way.
+/// A running sweep.
 #[derive(Debug)]
 pub struct Run<'s> {
     sweep: Cow<'s, Sweep>,
     journal: Option<Journal>,
     records: Vec<Option<Record>>,
     progress: Progress,
-    /// Configurations of each round that has begun, by the order of its points; of the first one, its numbers.
+    /// Configurations of each round that has begun, in the order of its points; for the first round, the point numbers.
     configs: Vec<Vec<u64>>,
-    /// The next point of the round that was never handed out.
+    /// Next point of the round that was not handed out yet.
     next: u64,
-    /// Points that came back without a record.
+    /// Points that were given back without a record.
     again: VecDeque<Point>,
     out: BTreeSet<u64>,
-    /// Whether the first points are still looked at one by one.
+    /// True while the first points are tried one by one.
     probing: bool,
 }
 
 impl<'s> Run<'s> {
-    /// Begins a sweep, or goes on with it; without a journal, its records are kept in memory alone.
+    /// Begins or continues a sweep. Without a journal, records are kept only in memory.
     ///
-    /// # Errors
-    /// Those of the journal.
+    /// # Errors Errors of the journal.
     pub fn begin(sweep: &'s Sweep, journal: Option<(&Path, Start)>) -> Result<Run<'s>, RunError> {
         Run::with(Cow::Borrowed(sweep), journal)
     }
 
-    /// As [`begin`](Self::begin), with a sweep of its own.
+    /// Like [`begin`](Self::begin), for an owned sweep.
     ///
-    /// # Errors
-    /// Those of the journal.
+    /// # Errors Errors of the journal.
     pub fn owned(sweep: Sweep, journal: Option<(&Path, Start)>) -> Result<Run<'static>, RunError> {
         Run::with(Cow::Owned(sweep), journal)
     }
@@ -119,13 +117,13 @@ impl<'s> Run<'s> {
         Ok(run)
     }
 
-    /// The sweep.
+    /// Returns the sweep.
     pub fn sweep(&self) -> &Sweep {
         &self.sweep
     }
 
-    /// Hands out up to `most` points that nobody has. Empty where none are left, or where the records of those that are out have to
-    /// come first.
+    /// Hands out up to `most` points that are not handed out. Empty if there are none, or if records of points that are handed out
+    /// must arrive first.
     pub fn next_chunk(&mut self, most: usize) -> Vec<Point> {
         let mut chunk = Vec::new();
         if self.probing {
@@ -145,7 +143,7 @@ impl<'s> Run<'s> {
         chunk
     }
 
-    /// Takes back points that will have no record from whoever has them: they are handed out again, before others.
+    /// Takes back points that will not get a record. They are handed out again first.
     pub fn give_back(&mut self, points: &[Point]) {
         for point in points {
             if self.out.remove(&point.number) && self.record_of(point.number).is_none() {
@@ -155,10 +153,10 @@ impl<'s> Run<'s> {
         self.progress.handed_out = self.out.len() as u64;
     }
 
-    /// Takes records, and writes those that are new to the journal; returns how many these are.
+    /// Accepts records, and writes new ones to the journal. Returns the number of new ones.
     ///
-    /// # Errors
-    /// Those of the journal; a record that is not of this sweep; a metric that the first point that finishes does not have.
+    /// # Errors Errors of the journal, a record that does not belong to this sweep, or a metric that the first finished point
+    /// lacks.
     pub fn accept(&mut self, records: Vec<Record>) -> Result<usize, RunError> {
         records.iter().try_for_each(|record| self.check(record))?;
         let (mut new, mut seen) = (Vec::new(), BTreeSet::new());
@@ -180,12 +178,12 @@ impl<'s> Run<'s> {
         Ok(count)
     }
 
-    /// Whether every point has a record.
+    /// Returns true if every point has a record.
     pub fn is_done(&self) -> bool {
         self.progress.recorded == self.progress.points
     }
 
-    /// The first error, if there are records and every one is of a point that was refused.
+    /// Returns the first error if there are records and all of them are of refused points.
     pub fn refusal(&self) -> Option<&str> {
         let mut records = self.records.iter().flatten();
         let first = records.next().filter(|first| first.outcome == Outcome::Refused)?;
@@ -193,22 +191,22 @@ impl<'s> Run<'s> {
         first.error.as_deref().filter(|_| all)
     }
 
-    /// How far it is.
+    /// Returns the progress.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// The record of a point, if it is there.
+    /// Returns the record of a point, if it exists.
     pub fn record_of(&self, number: u64) -> Option<&Record> {
         self.records.get(number as usize)?.as_ref()
     }
 
-    /// The records, by the number of their points; some are missing until it [is done](Self::is_done).
+    /// Returns the records by point number. Some are missing until the sweep [is done](Self::is_done).
     pub fn records(&self) -> &[Option<Record>] {
         &self.records
     }
 
-    /// The point of this number; `None` where its round has not begun, so that nobody knows its configuration.
+    /// Returns the point of this number; `None` if its round has not begun, so that its configuration is unknown.
     pub fn point(&self, number: u64) -> Option<Point> {
         let round = self.sweep.round_of(number);
         let place = number.checked_sub(self.sweep.rounds()[round as usize].first)?;
@@ -216,8 +214,8 @@ impl<'s> Run<'s> {
         Some(Point { number, config, round })
     }
 
-    /// Warnings of `riser run` for the labs of the points, each once. The last line has the number of points with warnings. Looks
-    /// at a sample of these points only, so the number of points with one warning is not known if there are several.
+    /// Returns the warnings of `riser run` for the labs of the points, each once. The last line has the number of points with
+    /// warnings. Checks only a sample of these points, so the number of points with one warning is unknown if there are several.
     pub fn warnings(&self) -> Vec<String> {
         let warned: Vec<u64> =
             self.records.iter().flatten().filter(|record| record.has_warnings).map(|r| r.point).collect();
@@ -232,15 +230,14 @@ impl<'s> Run<'s> {
         }
     }
 
-    /// How the figures of the profiles are known that the metrics rest on: as the weakest of all points.
+    /// Returns the weakest basis of the profile figures that the metrics depend on, over all points.
     pub fn basis(&self) -> Option<Basis> {
         self.records.iter().flatten().filter_map(|record| record.basis).max()
     }
 
     /// Waits until the journal is on the disk.
     ///
-    /// # Errors
-    /// Those of the file system.
+    /// # Errors Errors of the file system.
     pub fn sync(&self) -> Result<(), RunError> {
         Ok(self.journal.as_ref().map_or(Ok(()), Journal::sync)?)
     }
@@ -258,7 +255,7 @@ impl<'s> Run<'s> {
         self.out.contains(&number) || self.record_of(number).is_some()
     }
 
-    /// The first point of the first few that has no record, while none of those before it is whole.
+    /// Returns the first of the first few points without a record, as long as no point before it is whole.
     fn probes(&self) -> Option<u64> {
         let first = self.sweep.rounds()[0].points.min(MOST_PROBES);
         let open = (0..first).find(|n| self.record_of(*n).is_none_or(|record| record.outcome.is_whole()))?;
@@ -277,7 +274,7 @@ impl<'s> Run<'s> {
         }
     }
 
-    /// Goes on to the next round, where all of this one is recorded.
+    /// Enters the next round if all points of this one are recorded.
     fn advance(&mut self) {
         let is_whole = |run: &Run<'_>, round: usize| {
             let of = run.sweep.rounds()[round];
@@ -302,7 +299,7 @@ impl<'s> Run<'s> {
         self.next = self.sweep.rounds()[round].first;
     }
 
-    /// The configurations of a round that go on to the next one, in their order.
+    /// Returns the configurations of a round that continue in the next one, in their order.
     fn best(&self, round: usize, configs: &[u64], most: u64) -> Vec<u64> {
         let first = self.sweep.rounds()[round].first;
         let mut best =
@@ -315,22 +312,22 @@ impl<'s> Run<'s> {
     fn check(&self, record: &Record) -> Result<(), RunError> {
         let wrong = |why: String| Err(RunError::Record(record.point, why));
         if record.point >= self.progress.points {
-            return wrong(format!("legal are points 0 to {}", self.progress.points - 1));
+            return wrong(format!("expected points 0 to {}", self.progress.points - 1));
         }
         let (given, all) = (record.metrics.len(), self.sweep.metrics().len());
         match given == all || given == 0 && record.error.is_some() {
             true => Ok(()),
-            false => wrong(format!("{given} metrics: legal are {all}, or none with an error")),
+            false => wrong(format!("{given} metrics: expected {all}, or none with an error")),
         }
     }
 }
 
-/// What is wrong with a metric of a point that is whole.
+/// Checks that a whole point has all metrics.
 fn check_metrics(record: &Record) -> Result<(), RunError> {
     match (&record.error, record.outcome) {
         (Some(why), Outcome::Finished | Outcome::TimeLimit) => {
             let why =
-                format!("point {}: {why}; `default` is what a metric is where there is none", record.point);
+                format!("point {}: {why}; set `default` for a metric that may be missing", record.point);
             Err(RunError::Metric(why))
         }
         _ => Ok(()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which points of the ranges are run: each by its number alone, whoever asks and when. Never keeps a list of them.
+//! Sampling of the ranges: each point follows from its number alone. Points are never stored.
 
 use crate::axis::{Axis, Levels, MAX_POINTS};
 use crate::file::MAX_SOBOL;
@@ -11,10 +11,10 @@ use rand_xoshiro::SplitMix64;
 use std::ops::Range;
 use toml::Spanned;
 
-/// How points are chosen.
+/// Method of choosing points.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Sampling {
-    /// All, the last axis first.
+    /// All points; the last axis changes first.
     Grid(u64),
     Random {
         points: u64,
@@ -27,7 +27,7 @@ pub(crate) enum Sampling {
     },
 }
 
-/// What is wrong, and where, if at one key.
+/// A fault, and its place if it concerns one key.
 type Wrong = (Option<Range<usize>>, String);
 
 impl Sampling {
@@ -39,13 +39,13 @@ impl Sampling {
         }
         let Some(points) = sample.points.as_ref().map(|points| *points.get_ref()) else {
             let at = sample.method.as_ref().map(Spanned::span);
-            return Err((at, format!("sample without points: legal are 1 to {MAX_POINTS}")));
+            return Err((at, format!("sample without points: expected 1 to {MAX_POINTS}")));
         };
         if method == Method::Random {
             return Ok(Sampling::Random { points, seed: seed.unwrap_or(0) });
         }
         if axes.len() > MAX_SOBOL {
-            let why = format!("{} axes: legal with Sobol points are 1 to {MAX_SOBOL}", axes.len());
+            let why = format!("{} axes: expected 1 to {MAX_SOBOL} with Sobol points", axes.len());
             return Err((sample.method.as_ref().map(Spanned::span), why));
         }
         let mut shifts = seed.map(SplitMix64::seed_from_u64);
@@ -54,7 +54,7 @@ impl Sampling {
         Ok(Sampling::Sobol { points, dimensions })
     }
 
-    /// How many points there are.
+    /// Returns the number of points.
     pub(crate) fn count(&self) -> u64 {
         match self {
             Sampling::Grid(count) | Sampling::Random { points: count, .. } => *count,
@@ -62,7 +62,7 @@ impl Sampling {
         }
     }
 
-    /// The values of point `n`, for each key in turn.
+    /// Returns the values of point `n`, one for each key.
     pub(crate) fn settings(&self, axes: &[Axis], n: u64) -> Vec<Value> {
         match self {
             Sampling::Grid(_) => {
@@ -104,10 +104,10 @@ fn mixed(n: u64) -> u64 {
 fn grid(sample: &Sample, axes: &[Axis]) -> Result<Sampling, Wrong> {
     let surplus = [("points", sample.points.as_ref()), ("seed", sample.seed.as_ref())];
     if let Some((name, Some(key))) = surplus.into_iter().find(|(_, key)| key.is_some()) {
-        return Err((Some(key.span()), format!("{name}: without effect on a grid, which has all points")));
+        return Err((Some(key.span()), format!("{name}: no effect on a grid, which has all points")));
     }
     if let Some(axis) = axes.iter().find(|axis| matches!(axis.levels, Levels::Between(..))) {
-        let why = "a range without step and points: legal with random and Sobol points alone";
+        let why = "a range without step and points: expected random or Sobol points";
         return Err((Some(axis.place.clone()), format!("`{}`: {why}", axis.keys[0])));
     }
     let count = axes.iter().try_fold(1u64, |count, axis| count.checked_mul(axis.len()?));
@@ -115,7 +115,7 @@ fn grid(sample: &Sample, axes: &[Axis]) -> Result<Sampling, Wrong> {
         Some(count) => Ok(Sampling::Grid(count)),
         None => {
             let sizes: Vec<String> = axes.iter().filter_map(Axis::len).map(|n| n.to_string()).collect();
-            let why = format!("a grid of {} points: legal are up to {MAX_POINTS}", sizes.join(" * "));
+            let why = format!("a grid of {} points: expected at most {MAX_POINTS}", sizes.join(" * "));
             Err((None, why))
         }
     }

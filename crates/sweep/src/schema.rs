@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sweep file, key by key: the reference page in `docs/` is generated from these types and their comments.
+//! The sweep file, key by key. The reference page in `docs/` is generated from these types and their comments.
 
 use schemars::JsonSchema;
 use serde::de::{Deserializer, Error, IgnoredAny, Visitor};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use toml::Spanned;
 
-/// A sweep: a lab over ranges of its settings, and what is looked at.
+/// A sweep: a lab, ranges of its settings, and metrics.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
@@ -17,7 +17,7 @@ pub struct Head {
     /// The lab file, relative to this one.
     #[schemars(with = "String")]
     pub lab: Spanned<String>,
-    /// Read by [`axis`](crate::axis). Errors list it as a legal key; so are the next two.
+    /// Read by [`axis`](crate::axis). It is a field so that errors list it as a known key, as the next two.
     #[serde(default)]
     #[schemars(skip)]
     pub over: IgnoredAny,
@@ -29,60 +29,60 @@ pub struct Head {
     #[serde(default)]
     #[schemars(skip)]
     pub metrics: IgnoredAny,
-    /// Events after which the run of a point ends, with the outcome `event-limit`. Without it, only the lab's `limit_us` does.
+    /// Events after which the run of a point ends with the outcome `event-limit`. Without it, only the lab's `limit_us` ends a run.
     #[schemars(range(min = 1))]
     pub max_events: Option<u64>,
-    /// Which points of the ranges are run.
+    /// Points of the ranges to run.
     #[serde(default)]
     pub sample: Sample,
-    /// Rounds with ever fewer points and ever more work each, toward the aim; without it, each point is run once.
+    /// Rounds with fewer and fewer points and more work each, selected by the aim. Without it, each point is run once.
     #[schemars(with = "Option<Halving>")]
     pub halving: Option<Spanned<Halving>>,
 }
 
-/// Which points of the ranges are run.
+/// Points of the ranges to run.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
-    /// How they are chosen.
+    /// Method of choosing them.
     #[serde(default)]
     #[schemars(with = "Method")]
     pub method: Option<Spanned<Method>>,
-    /// How many; of a grid, all.
+    /// Number of points; a grid has all points.
     #[schemars(with = "Option<u64>", range(min = 1, max = 1_000_000))]
     pub points: Option<Spanned<u64>>,
-    /// Seed of random points; of Sobol points, that of a digital shift, without which they begin at the first value of every range.
+    /// Seed of random points. For Sobol points, seed of a digital shift; without it, they begin at the first value of every range.
     #[schemars(with = "Option<u64>")]
     pub seed: Option<Spanned<u64>>,
 }
 
-/// How points are chosen.
+/// Method of choosing points.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// Each value of each range with each of the others; the last range in the file changes first.
+    /// Every combination of values. The last range in the file changes first.
     #[default]
     Grid,
-    /// Drawn independently, each value of a range as likely as another.
+    /// Drawn independently; all values of a range are equally likely.
     Random,
-    /// The Sobol sequence (Joe and Kuo 2008): points that fill the ranges evenly, however many are taken.
+    /// The Sobol sequence (Joe and Kuo 2008): points that fill the ranges evenly, for any number of points.
     Sobol,
 }
 
-/// Successive halving: all points with the least budget, then the best of these with more, up to the most.
+/// Successive halving: all points with the smallest budget, then the best of them with more, up to the largest.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Halving {
-    /// The key of the lab that scales the work of a run, such as a number of transfers; each round sets it.
+    /// The key of the lab that scales the work of a run, such as a number of transfers. Each round sets it.
     #[schemars(with = "String")]
     pub budget: Spanned<String>,
-    /// What it is in the first round.
+    /// Its value in the first round.
     #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
     pub least: u64,
-    /// What it is in the last round.
+    /// Its value in the last round.
     #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
     pub most: u64,
-    /// One of so many points goes on to the next round, with so many times the budget.
+    /// 1 in `eta` points continues in the next round, with `eta` times the budget.
     #[serde(default = "eta")]
     #[schemars(range(min = 2, max = 16))]
     pub eta: u32,
@@ -92,85 +92,84 @@ const fn eta() -> u32 {
     3
 }
 
-/// A range of numbers, in place of a list of values. With `step` or `points`, values in order; without either, all between, of which
-/// random and Sobol points are.
+/// A range of numbers, instead of a list of values. With `step` or `points`, it has these values in order. Without either, random and
+/// Sobol points can have any value in it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
-    /// The first value. Where both ends are integers, so are all values: the nearest ones, each once.
+    /// The first value. If both ends are integers, so are all values: the nearest ones, each once.
     #[schemars(with = "f64")]
     pub from: Number,
     /// The last value.
     #[schemars(with = "f64")]
     pub to: Number,
-    /// From one value to the next; the last one is not above `to`.
+    /// Distance between two values. The last value is not above `to`.
     #[schemars(with = "Option<f64>")]
     pub step: Option<Number>,
-    /// How many values, `from` and `to` among them.
+    /// Number of values, including `from` and `to`.
     #[schemars(range(min = 2, max = 65_536))]
     pub points: Option<u64>,
-    /// How they are spread.
+    /// Spacing of the values.
     #[serde(default)]
     pub scale: Scale,
 }
 
-/// How the values of a range are spread.
+/// Spacing of the values of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
-    /// Evenly.
+    /// Equal differences.
     #[default]
     Linear,
-    /// Each the same times the one before.
+    /// Equal ratios.
     Log,
 }
 
-/// A metric: a figure of the run's report, or one that is computed of others. Where it is only a path, the path alone may stand in
-/// place of the table.
+/// A metric: a figure of the run's report, or an expression. If it has only a path, the path can replace the table.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
-    /// Where it stands in the report that `riser run --json` prints: names with dots between.
+    /// Path in the report that `riser run --json` prints: names with dots between.
     pub path: Option<String>,
-    /// What it is computed by: `+ - * /`, parentheses, `min(a, b)`, `max(a, b)`, `log2(a)`, `exp2(a)`, numbers, metrics that
-    /// stand above, and keys of `[over]` (between quotes where they are no plain names). It has no value where one of these has none,
-    /// and where it is no finite number.
+    /// Expression with `+ - * /`, parentheses, `min(a, b)`, `max(a, b)`, `log2(a)`, `exp2(a)`, numbers, earlier metrics, and keys of
+    /// `[over]` (between quotes if they are not plain names). It has no value if one of these has none, or if the result is not a
+    /// finite number.
     pub expr: Option<String>,
-    /// Where the aim is: what is best.
+    /// Direction of better values.
     pub aim: Option<Aim>,
-    /// A point is feasible where the metric is no less.
+    /// Lower bound: a point is feasible only if the metric is not below it.
     pub at_least: Option<f64>,
-    /// A point is feasible where the metric is no more.
+    /// Upper bound: a point is feasible only if the metric is not above it.
     pub at_most: Option<f64>,
-    /// What it is where the report has no such figure, as of a kind of transaction that there were none of. Without it, that is an
-    /// error of the point.
+    /// Value if the report has no such figure, for example for a kind of transaction that did not occur. Without it, the point has an
+    /// error.
     #[schemars(with = "Option<f64>")]
     pub default: Option<Number>,
-    /// Its unit, for tables and pages.
+    /// Unit, for tables and pages.
     pub unit: Option<String>,
 }
 
-/// Which values of a metric are better.
+/// Direction of a metric's better values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aim {
-    /// Greater ones.
+    /// Larger values are better.
     Maximize,
-    /// Smaller ones.
+    /// Smaller values are better.
     Minimize,
 }
 
-/// A number of the file: an integer stays one.
+/// A number of the file. Integers stay integers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Number {
-    /// A whole number.
+    /// An integer.
     Integer(i64),
-    /// A number.
+    /// A floating-point number.
     Float(f64),
 }
 
 impl Number {
-    /// As a float.
+    /// Returns the number as a float.
     pub fn float(self) -> f64 {
         match self {
             Number::Integer(n) => n as f64,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The Sobol sequence in the order of Gray codes: number `n` without those before it. Never draws anything.
+//! The Sobol sequence in the order of Gray codes. Number `n` is calculated without those before it.
 //!
 //! Direction numbers: S. Joe and F. Y. Kuo, "Constructing Sobol sequences with better two-dimensional projections", SIAM J. Sci.
-//! Comput. 30 (2008), set D(6), `new-joe-kuo-6`, of which these are the first 64 dimensions.
+//! Comput. 30 (2008), set D(6), `new-joe-kuo-6`: its first 64 dimensions.
 
-/// Dimensions at most.
+/// Number of dimensions.
 pub(crate) const DIMENSIONS: usize = 64;
 
 const BITS: usize = 32;
 
-/// From the second dimension on: the coefficients of the primitive polynomial, without the first and the last, as bits, and the
-/// initial numbers m, as many as its degree.
+/// For each dimension from the second on: the coefficients of the primitive polynomial as bits, without the first and the last,
+/// and as many initial numbers m as its degree.
 const TABLE: [(u32, &[u32]); DIMENSIONS - 1] = [
     (0, &[1]),
     (1, &[1, 3]),
@@ -84,11 +84,11 @@ pub(crate) struct Sobol {
 }
 
 impl Sobol {
-    /// Dimension `n`, from 0, below [`DIMENSIONS`].
+    /// Returns dimension `n`, from 0, below [`DIMENSIONS`].
     pub(crate) fn dimension(n: usize) -> Sobol {
         let mut directions = [0; BITS];
         let Some((coefficients, initial)) = n.checked_sub(1).and_then(|n| TABLE.get(n)) else {
-            // The first dimension: van der Corput's.
+            // The first dimension is van der Corput's sequence.
             (0..BITS).for_each(|k| directions[k] = 1 << (BITS - 1 - k));
             return Sobol { directions };
         };
@@ -106,7 +106,7 @@ impl Sobol {
         Sobol { directions }
     }
 
-    /// Element `n` in units of 2^-32, from 0 on.
+    /// Returns element `n`, from 0, in units of 2^-32.
     pub(crate) fn element(&self, n: u32) -> u32 {
         let gray = n ^ n >> 1;
         (0..BITS).filter(|k| gray >> k & 1 == 1).fold(0, |sum, k| sum ^ self.directions[k])
@@ -186,7 +186,7 @@ mod tests {
     ];
 
     #[test]
-    fn elements_are_those_of_scipy() {
+    fn elements_agree_with_scipy() {
         for (n, row) in (0..).zip(&SCIPY) {
             let ours: [u32; 6] = std::array::from_fn(|d| Sobol::dimension(d).element(n));
             assert_eq!(ours.map(|x| x >> 26), *row, "element {n}");
@@ -194,9 +194,9 @@ mod tests {
         }
     }
 
-    /// Elements of all 64 dimensions far into the sequence: the same generator's, number 123456, in units of 2^-30.
+    /// Element number 123456 of all 64 dimensions from the same generator, in units of 2^-30.
     #[test]
-    fn a_late_element_is_that_of_scipy() {
+    fn late_element_agrees_with_scipy() {
         let late: [u32; DIMENSIONS] = [
             28450816, 196222976, 329916416, 483516416, 181657600, 218243072, 768614400, 498278400, 758554624,
             267427840, 535912448, 838787072, 592683008, 301129728, 819634176, 710139904, 613441536,
@@ -212,9 +212,9 @@ mod tests {
         }
     }
 
-    /// Every interval of a power of two holds as many elements as any other, in each dimension.
+    /// In each dimension, all intervals of a power of two hold equally many elements.
     #[test]
-    fn each_dimension_is_even() {
+    fn dimensions_are_filled_evenly() {
         for d in 0..DIMENSIONS {
             let sobol = Sobol::dimension(d);
             let mut seen = [0; 256];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The result of a sweep in short: as JSON, and as text by [`Display`](fmt::Display).
+//! A short form of a sweep's result: as JSON, and as text by [`Display`](fmt::Display).
 
 use crate::pool::Done;
 use crate::{Record, Run, front};
@@ -60,7 +60,8 @@ fn by_name<S: Serializer>(all: &[(String, Json)], to: S) -> Result<S::Ok, S::Err
 }
 
 impl Summary {
-    /// The result of `run` after a time of `wall` and `cpu_seconds` of all processes. Its files are in `folder`.
+    /// Returns the result of `run` after a time of `wall` and `cpu_seconds` of all processes. Its files are in
+    /// `folder`.
     pub fn new(run: &Run<'_>, done: &Done, wall: Duration, cpu_seconds: f64, folder: &Path) -> Summary {
         let (sweep, progress) = (run.sweep(), run.progress());
         let mut outcomes = BTreeMap::new();
@@ -140,20 +141,16 @@ impl fmt::Display for Summary {
                 let values = best.settings.iter().chain(&best.metrics).map(|(_, value)| cell(value));
                 std::iter::once(best.point.to_string()).chain(values).collect()
             });
-            write!(
-                f,
-                "\n\nbest, which no other is better than:\n{}",
-                session::table::numbers(&header, rows)
-            )?;
+            write!(f, "\n\nPareto front:\n{}", session::table::numbers(&header, rows))?;
             if self.best.len() > MAX_BEST {
                 write!(f, "\n... {} more", self.best.len() - MAX_BEST)?;
             }
         }
         if !self.errors.is_empty() {
-            write!(f, "\n\nerrors, with the first point that has each:")?;
+            write!(f, "\n\nerrors, with the first point of each:")?;
         }
         for (why, point, count) in &self.errors {
-            write!(f, "\n  point {point}, {count} in all: {}", why.replace('\n', " "))?;
+            write!(f, "\n  point {point}, {count} in total: {}", why.replace('\n', " "))?;
         }
         write!(f, "\n\n{}/: results.parquet, report.html, journal.jsonl", self.folder.display())
     }

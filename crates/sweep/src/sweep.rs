@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A sweep: read once, together with all that its lab names, so that every point is run from memory. Never writes a file.
+//! A sweep: read once with all files of its lab, so that every point is run from memory. Writes no files.
 
 use crate::file::{self, Parsed};
 use crate::metric::{self, Metric};
@@ -19,46 +19,44 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
 
-/// Events between two looks at whether to go on.
+/// Events between two checks whether to stop.
 const SLICE: u64 = 200_000;
 
-/// A sweep that was read and found good, with its lab and the files that it names.
+/// A checked sweep with its lab and the files of the lab.
 #[derive(Clone, Debug)]
 pub struct Sweep {
     file: TextFile,
     lab: TextFile,
     files: KeptFiles,
-    /// The same, as labs read them.
+    /// The same files, as labs read them.
     folder: Folder,
     parsed: Parsed,
     reader: Reader,
     native: NativeCode,
 }
 
-/// A point that was run, and what it cost.
+/// Result and cost of a point.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ran {
-    /// What became of it.
+    /// Record of the point.
     pub record: Record,
-    /// CPU time of the thread, in all.
+    /// CPU time of the thread.
     pub cpu: Duration,
-    /// Of this, in the simulation itself: without reading the lab, putting it together and reporting.
+    /// Part of it in the simulation itself, without reading and building the lab and reporting.
     pub simulation: Duration,
 }
 
 impl Sweep {
-    /// Reads the sweep at `path`, whose lab's slots may have these models.
+    /// Reads the sweep at `path`. Slots of its lab can have these models.
     ///
-    /// # Errors
-    /// What is wrong in it or in its lab, each with its place and the legal values.
+    /// # Errors Faults of the sweep file or its lab, each with its place and the expected values.
     pub fn read(models: &Models, path: &Path, native: NativeCode) -> Result<Sweep, FileErrors> {
         Sweep::parse(models, TextFile::read(path)?, None, native)
     }
 
-    /// The sweep of a text that is read already, of the lab that it names or of one given in its place.
+    /// Parses a sweep from text, with the lab that it names or with `lab` if given.
     ///
-    /// # Errors
-    /// As [`read`](Self::read).
+    /// # Errors As [`read`](Self::read).
     pub fn parse(
         models: &Models,
         file: TextFile,
@@ -86,7 +84,7 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// From now on, labs read these files alone.
+    /// Makes labs read only these files from now on.
     fn keep(&mut self, files: KeptFiles) {
         self.folder = Folder::of_kept(self.lab.path.parent().unwrap_or(Path::new("")), files.clone());
         self.files = files;
@@ -101,7 +99,7 @@ impl Sweep {
         }
     }
 
-    /// Checks the lab by itself, and that every key takes some value of its own; reads the files that it names.
+    /// Checks the lab alone, and that every key accepts one of its values. Also reads the files of the lab.
     fn check(&self) -> Result<(), FileErrors> {
         let read = |given: &[String]| {
             self.reader.parse(&self.lab.path, &self.lab.text, self.folder.clone(), &Overrides::new(given))
@@ -113,7 +111,7 @@ impl Sweep {
             FileError::at(&self.file.path, &self.file.text, place, first)
         };
         let mut errors = Vec::new();
-        // Values that stand only together with those of other keys are legal in some point.
+        // Values that are valid only together with those of other keys may be valid in some point.
         let all = read(&self.overrides(0, 0));
         for axis in &self.parsed.axes {
             let tried: Vec<_> = axis.witnesses().iter().map(|row| read(&set(&axis.keys, row))).collect();
@@ -129,71 +127,70 @@ impl Sweep {
         if errors.is_empty() { Ok(()) } else { Err(errors.into_iter().collect()) }
     }
 
-    /// The sweep as one line of JSON: all that a worker needs, on this machine or another.
+    /// Returns the sweep as one line of JSON, with all that a worker needs on this machine or another.
     pub fn pack(&self) -> String {
         serde_json::to_string(&self.packed()).unwrap_or_default()
     }
 
-    /// The sweep that [`pack`](Self::pack) has packed.
+    /// Parses the result of [`pack`](Self::pack).
     ///
-    /// # Errors
-    /// Where the text is none, or of another version.
+    /// # Errors The text is not a sweep, or is of another version.
     pub fn unpack(models: &Models, packed: &str) -> Result<Sweep, FileErrors> {
         let packed = serde_json::from_str(packed).map_err(|e| {
             FileError::whole(
                 Path::new("<packed>"),
-                format!("{e}: legal is what another riser of this version packs"),
+                format!("{e}: expected a sweep that riser of this version packed"),
             )
         })?;
         Sweep::unpacked(models, packed)
     }
 
-    /// The sweep file.
+    /// Returns the sweep file.
     pub fn file(&self) -> &TextFile {
         &self.file
     }
 
-    /// The lab file.
+    /// Returns the lab file.
     pub fn lab(&self) -> &TextFile {
         &self.lab
     }
 
-    /// The keys that are moved, in the order of the columns of the results.
+    /// Returns the swept keys, in the order of the columns of the results.
     pub fn keys(&self) -> Vec<&str> {
         self.parsed.keys().collect()
     }
 
-    /// The metrics, in the order of the columns of the results.
+    /// Returns the metrics, in the order of the columns of the results.
     pub fn metrics(&self) -> &[Metric] {
         &self.parsed.metrics
     }
 
-    /// The rounds: one, or those of successive halving.
+    /// Returns the rounds: one, or those of successive halving.
     pub fn rounds(&self) -> &[Round] {
         self.parsed.rounds.all()
     }
 
-    /// The key that scales the work of a run, where there are rounds of halving.
+    /// Returns the key that scales the work of a run, if there are rounds of halving.
     pub fn budget(&self) -> Option<&str> {
         self.parsed.budget.as_ref().map(|budget| budget.key.as_str())
     }
 
-    /// Points of all rounds.
+    /// Returns the number of points of all rounds.
     pub fn points(&self) -> u64 {
         self.parsed.rounds.points()
     }
 
-    /// The round of the point of this number, from 0.
+    /// Returns the round, from 0, of the point with this number.
     pub fn round_of(&self, number: u64) -> u32 {
         self.parsed.rounds.of(number) as u32
     }
 
-    /// The values of [`keys`](Self::keys) of a configuration.
+    /// Returns the values of [`keys`](Self::keys) of a configuration.
     pub fn settings(&self, config: u64) -> Vec<Value> {
         self.parsed.sampling.settings(&self.parsed.axes, config)
     }
 
-    /// What tells this sweep from others: its file, the lab's, those that the lab names, and riser's version.
+    /// Returns a digest that identifies the sweep: of its file, the lab's, the lab's files, and riser's version.
     pub fn fingerprint(&self) -> String {
         let mut all = Vec::new();
         let mut add = |bytes: &[u8]| {
@@ -210,7 +207,7 @@ impl Sweep {
         digest(&all)
     }
 
-    /// What is set over the lab, as `--set` takes it.
+    /// Returns the settings of a point in the form of `--set`.
     pub fn overrides(&self, config: u64, round: u32) -> Vec<String> {
         let keys: Vec<String> = self.keys().into_iter().map(str::to_owned).collect();
         let mut given = set(&keys, &self.settings(config));
@@ -219,10 +216,9 @@ impl Sweep {
         given
     }
 
-    /// The lab of a point, checked.
+    /// Returns the lab of a point, checked.
     ///
-    /// # Errors
-    /// What is wrong with these settings.
+    /// # Errors Faults of these settings.
     pub fn lab_of(&self, point: &Point) -> Result<LabFile, FileErrors> {
         let overrides = Overrides::new(&self.overrides(point.config, point.round));
         let folder = self.folder.clone();
@@ -234,13 +230,13 @@ impl Sweep {
         Session::with(file, BuildOptions::native(self.native))
     }
 
-    /// Runs a point. Whatever becomes of it is its record: a lab that is none, fails, or panics (where panics unwind).
+    /// Runs a point. The record covers all cases: an invalid lab, a failure, or a panic (if panics unwind).
     pub fn run(&self, point: &Point) -> Ran {
         let never = self.run_until(point, || false);
         never.unwrap_or_else(|| unreachable!("it ends by itself alone"))
     }
 
-    /// As [`run`](Self::run), but ends without a record where `stop` says so: it is asked every few milliseconds.
+    /// Like [`run`](Self::run), but ends without a record if `stop` returns true. It is called every few milliseconds.
     pub fn run_until(&self, point: &Point, stop: impl Fn() -> bool) -> Option<Ran> {
         let begun = cpu();
         let mut simulation = Duration::ZERO;
@@ -280,18 +276,18 @@ impl Sweep {
         Some(Record { point: point.number, outcome, metrics, error, basis, has_warnings })
     }
 
-    /// Warnings of `riser run` for the lab of a point, one per line.
+    /// Returns the warnings of `riser run` for the lab of a point, one per line.
     pub(crate) fn warnings_of(&self, point: &Point) -> Vec<String> {
         let session = self.lab_of(point).ok().and_then(|file| self.session(&file).ok());
         session.map_or_else(Vec::new, |session| session.warnings().to_vec())
     }
 
-    /// Whether a record keeps all bounds of the metrics.
+    /// Returns true if a record is within all bounds of the metrics.
     pub fn is_feasible(&self, record: &Record) -> bool {
         record.outcome.is_whole() && self.miss(record) == 0.0
     }
 
-    /// By how much a record misses the bounds of the metrics, in parts of them.
+    /// Returns by how much a record misses the bounds of the metrics, relative to them.
     pub(crate) fn miss(&self, record: &Record) -> f64 {
         let all = self.metrics().iter().enumerate();
         all.map(|(n, metric)| metric.miss(record.number(n))).sum()
@@ -301,7 +297,7 @@ impl Sweep {
 fn named_lab(file: &TextFile, parsed: &Parsed) -> Result<TextFile, FileErrors> {
     let path = file.path.parent().unwrap_or(Path::new("")).join(&parsed.lab);
     let text = std::fs::read_to_string(&path).map_err(|e| {
-        let why = format!("lab `{}`: {e}: legal is the path of a lab file, relative to this one", parsed.lab);
+        let why = format!("lab `{}`: {e}: expected the path of a lab file, relative to this file", parsed.lab);
         FileError::at(&file.path, &file.text, parsed.lab_place.clone(), why)
     })?;
     Ok(TextFile { path, text })
@@ -311,7 +307,7 @@ fn set(keys: &[String], values: &[Value]) -> Vec<String> {
     keys.iter().zip(values).map(|(key, value)| format!("{key}={}", value.toml())).collect()
 }
 
-/// The errors of a lab in one line.
+/// Returns the errors of a lab in one line.
 fn told(errors: &FileErrors) -> String {
     let one = |error: &FileError| match error.is_setting {
         true => {
@@ -327,23 +323,23 @@ fn outcome(stop: &Stop) -> (Outcome, Vec<String>) {
         Stop::Finished => (Outcome::Finished, Vec::new()),
         Stop::Failed(why) => (Outcome::Failed, vec![why.clone()]),
         Stop::TimeLimit => (Outcome::TimeLimit, Vec::new()),
-        Stop::Paused => (Outcome::EventLimit, vec!["max_events came before the end".into()]),
+        Stop::Paused => (Outcome::EventLimit, vec!["max_events was reached before the end".into()]),
         Stop::NoProgress(who) => (Outcome::NoProgress, who.clone()),
     }
 }
 
-/// What a record says of a panic.
+/// Returns the error text of a panic.
 pub(crate) fn panicked(why: &str) -> String {
-    format!("riser has panicked, which is an error of its own: {why}")
+    format!("riser panicked, which is a bug in riser: {why}")
 }
 
-/// What a panic says.
+/// Returns the text of a panic.
 pub(crate) fn words(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".into())
 }
 
-/// CPU time of this thread.
+/// Returns the CPU time of this thread.
 fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

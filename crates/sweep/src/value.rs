@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Values of settings and of metrics. Never knows what they mean.
+//! Values of settings and of metrics.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -10,16 +10,16 @@ use std::fmt;
 pub enum Value {
     /// `true` or `false`.
     Boolean(bool),
-    /// A whole number.
+    /// An integer.
     Integer(i64),
-    /// A number.
+    /// A floating-point number.
     Float(f64),
-    /// Text; a list of TOML as it is written.
+    /// Text, or a list in TOML syntax.
     Text(String),
 }
 
 impl Value {
-    /// The value as a number, where it is one: `true` is 1.
+    /// Returns the value as a number, if it is one: `true` is 1.
     pub fn number(&self) -> Option<f64> {
         match self {
             Value::Boolean(is) => Some(f64::from(u8::from(*is))),
@@ -29,7 +29,7 @@ impl Value {
         }
     }
 
-    /// A number, a boolean or text of JSON; `None` for what is none of these.
+    /// Converts a number, a boolean or a text of JSON; `None` for other values.
     pub fn of_json(json: &serde_json::Value) -> Option<Value> {
         match json {
             serde_json::Value::Bool(is) => Some(Value::Boolean(*is)),
@@ -41,7 +41,7 @@ impl Value {
         }
     }
 
-    /// The value as TOML.
+    /// Returns the value as TOML.
     pub(crate) fn toml(&self) -> String {
         match self {
             Value::Text(text) if text.starts_with('[') => text.clone(),
@@ -63,7 +63,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// `x` to twelve significant digits: what computed ranges are, so that they read as they were meant.
+/// Rounds `x` to twelve significant digits, so that calculated ranges have the intended values.
 pub(crate) fn tidy(x: f64) -> f64 {
     format!("{x:.11e}").parse().unwrap_or(x)
 }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_as_toml() {
+    fn converts_values_to_toml() {
         for (value, text) in [
             (Value::Boolean(true), "true"),
             (Value::Integer(-3), "-3"),

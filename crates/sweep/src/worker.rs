@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A worker: a process that runs points for another, by lines of JSON on its standard input and output. Never writes a file.
+//! A worker: a process that runs points for another process, with lines of JSON on its standard input and output.
 //!
-//! | from | line | means |
+//! | from | line | meaning |
 //! |---|---|---|
-//! | master | `{"sweep": {...}}` | the first line: the sweep as [`Sweep::pack`] has it |
+//! | master | `{"sweep": {...}}` | the first line: the sweep in the form of [`Sweep::pack`] |
 //! | worker | `{"ready": true}` | it can run points |
 //! | worker | `{"refused": "why"}` | it cannot; it ends |
-//! | master | `{"points": [[number, config, round], ...]}` | run these, in this order; further ones may wait behind them |
-//! | worker | `{"record": {...}, "cpu_ns": n, "simulation_ns": n}` | a point has been run, and what CPU time it took |
-//! | worker | `{"panic": "why"}` | it panics, and will end |
+//! | master | `{"points": [[number, config, round], ...]}` | run these in order; one more such line may wait |
+//! | worker | `{"record": {...}, "cpu_ns": n, "simulation_ns": n}` | a point was run, with its CPU time |
+//! | worker | `{"panic": "why"}` | it panicked, and will end |
 //!
-//! It ends where its input does.
+//! The worker ends when its input ends.
 
 use crate::packed::Packed;
 use crate::record::{Point, Record};
@@ -20,10 +20,10 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 use std::time::{Duration, Instant};
 
-/// Records wait for others that are written with them for so long at most.
+/// Longest time that a record waits to be written together with others.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// What a master says.
+/// An order of the master.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
@@ -31,29 +31,28 @@ pub(crate) enum Order {
     Points(Vec<Point>),
 }
 
-/// What a worker says.
+/// A reply of the worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Reply {
-    // The first that fits is taken: the most frequent one comes first.
+    // serde takes the first that fits, so the most frequent one comes first.
     Ran { record: Record, cpu_ns: u64, simulation_ns: u64 },
     Ready { ready: bool },
     Refused { refused: String },
     Panic { panic: String },
 }
 
-/// Runs the points that come in by `input`, until it ends, and gives their records to `output`.
+/// Runs the points that arrive on `input` until it ends, and writes their records to `output`.
 ///
-/// # Errors
-/// Those of either, and a line that is no order.
+/// # Errors Errors of either stream, or a line that is not an order.
 pub fn serve(models: &Models, input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let mut orders = input.lines().map(|line| {
-        let bad = |e: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, format!("no order: {e}"));
+        let bad = |e: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, format!("not an order: {e}"));
         serde_json::from_str::<Order>(&line?).map_err(bad)
     });
     let Some(first) = orders.next() else { return Ok(()) };
     let Order::Sweep(packed) = first? else {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the first order is no sweep"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the first order is not a sweep"));
     };
     let sweep = match Sweep::unpacked(models, packed) {
         Ok(sweep) => sweep,
@@ -78,9 +77,9 @@ pub fn serve(models: &Models, input: impl BufRead, mut output: impl Write) -> io
     Ok(())
 }
 
-/// Makes this process a worker: a panic is told on standard output, as its last words, and it ends with the thread that began it.
+/// Makes this process a worker: a panic is reported on standard output, and the process ends with the thread that started it.
 pub fn prepare() {
-    // Where the system has no such thing, it ends with its input.
+    // On other systems, the worker ends with its input.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let before = std::panic::take_hook();

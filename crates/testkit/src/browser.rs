@@ -13,14 +13,14 @@ use std::process::{Command, Stdio};
 /// The view in CSS pixels.
 const WIDTH: u32 = 1400;
 const HEIGHT: u32 = 900;
-/// No test sends more messages.
+/// Maximum number of messages of a test.
 const MESSAGES: u64 = 10_000;
 
 /// A tab of the browser that all tests of a run share: starting a browser takes longer than most tests. Only one test at a time has a tab.
 pub struct Browser {
     to: File,
     from: BufReader<File>,
-    /// Number of the last message. No two turns use the same, so an answer to an earlier turn is not taken for one's own.
+    /// Number of the last message. Every turn has its own numbers, so an answer to an earlier turn is not mistaken for one of this turn.
     next: u64,
     target: Value,
     session: Option<String>,
@@ -44,7 +44,7 @@ fn start(folder: &Path) -> Result<(), String> {
     let command = command().ok_or("skipped: chromium is not installed")?;
     let pipes = [folder.join("to"), folder.join("from")];
     assert!(Command::new("mkfifo").args(&pipes).status().unwrap().success());
-    // Chromium has both pipes open in both directions: it goes on between two tests.
+    // Chromium has both pipes open in both directions, so it runs on between two tests.
     let script = format!(
         "{command} --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \
          --no-first-run --disable-background-networking --disable-component-update --disable-sync \
@@ -60,7 +60,7 @@ fn start(folder: &Path) -> Result<(), String> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // The end of one test is not the end of the browser.
+        // The end of a test does not end the browser.
         .process_group(0)
         .spawn()
         .unwrap();
@@ -109,7 +109,7 @@ impl Browser {
         }
     }
 
-    /// The next message to this tab, or to the browser while there is no tab.
+    /// Returns the next message to this tab, or to the browser while there is no tab.
     fn receive(&mut self) -> Value {
         loop {
             let mut bytes = Vec::new();
@@ -220,7 +220,7 @@ impl Browser {
         std::fs::write(path, png).unwrap();
     }
 
-    /// Exceptions, errors on the console and requests to a network so far.
+    /// Returns exceptions, console errors and network requests so far.
     pub fn problems(&mut self) -> Vec<String> {
         let own = self.eval("document.documentElement.dataset.errors");
         let mut problems = std::mem::take(&mut self.problems);
@@ -235,7 +235,7 @@ impl Drop for Browser {
     fn drop(&mut self) {
         let close =
             json!({"id": self.next + 1, "method": "Target.closeTarget", "params": {"targetId": self.target}});
-        // A browser that has ended has no tab.
+        // If the browser has ended, there is no tab to close.
         let _ = self.to.write_all(format!("{close}\0").as_bytes());
     }
 }

@@ -18,7 +18,7 @@ pub fn compiler(name: &'static str) -> Option<&'static str> {
     works.then_some(name)
 }
 
-/// Flags of the sanitizers. Empty if the compiler has no libraries for them; then prints a line on standard error.
+/// Returns flags of the sanitizers. If the compiler has no libraries for them, prints a line on standard error and returns none.
 fn sanitizers(cc: &str) -> &'static [&'static str] {
     let works = once(&format!("sanitizers-{}", file_name(cc)), |folder| {
         let (source, program) = (folder.join("empty.c"), folder.join("empty"));
@@ -36,18 +36,18 @@ fn sanitizers(cc: &str) -> &'static [&'static str] {
     }
 }
 
-/// A compiler's name as part of a file's.
+/// Returns a compiler's name in a form that fits into a file name.
 fn file_name(cc: &str) -> String {
     cc.replace('+', "x")
 }
 
-/// The static library. Cargo has built it as a dependency of this crate.
+/// Returns the path of the static library. Cargo has built it as a dependency of this crate.
 pub fn library() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its executable");
     test.with_file_name("libtlp.a")
 }
 
-/// Compiles one C file with the library, once a run. Warnings are errors.
+/// Compiles one C file with the library, once per run. Warnings are errors.
 pub fn program(cc: &str, source: &Path, flags: &[&str]) -> PathBuf {
     let name = source.file_stem().unwrap().to_str().unwrap();
     let mut hasher = DefaultHasher::new();
@@ -63,7 +63,7 @@ pub fn program(cc: &str, source: &Path, flags: &[&str]) -> PathBuf {
             .arg("-I")
             .arg(root().join("crates/libtlp/include"))
             .args(["-o".as_ref(), folder.join(name).as_os_str(), source.as_os_str()])
-            // The library is not in the language of the source.
+            // The library is not in the source's language.
             .args(["-x", "none"])
             .arg(&library)
             .args(["-lpthread", "-ldl", "-lm"])

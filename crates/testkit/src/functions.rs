@@ -18,7 +18,7 @@ pub fn identity(class: u32) -> Identity {
     }
 }
 
-/// Every extended capability of an endpoint; it has a prefetchable BAR0 and a PCI Express capability already.
+/// Adds every extended capability to an endpoint that has a prefetchable BAR 0 and a PCI Express capability.
 pub fn with_all_extended(endpoint: Builder) -> Builder {
     let sriov = SriovLayout::new(16, 0xabce)
         .bar(0, Bar::memory64(8 << 10).prefetchable())

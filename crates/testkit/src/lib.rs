@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rigs that the tests of several crates share. A rig that only one crate uses is a module of that crate's tests. Never published and
+//! Test rigs shared by several crates. A rig that only one crate uses is a module of that crate's tests. Never published and
 //! never a dependency of anything but tests.
 
 mod bench;

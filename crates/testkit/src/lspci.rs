@@ -5,7 +5,7 @@
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Tells the dumps of one process apart.
+/// Distinguishes the dumps of one process.
 static DUMPS: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the output of `lspci -F` for a dump, with these arguments. Prints that the test is skipped and returns `None` if there is no `lspci`.
@@ -24,14 +24,14 @@ pub fn lspci(dump: &str, args: &[&str]) -> Option<String> {
     Some(String::from_utf8(out.stdout).unwrap())
 }
 
-/// Titles below which riser says more than `lspci` 3.9.0, which knows them by name alone, and its names of them.
+/// Titles below which riser prints details and `lspci` 3.9.0 only the name: riser's title, and that of `lspci`.
 const NAMES_ONLY: [(&str, &str); 4] = [
     ("Data Link Feature", "Data Link Feature"),
     ("Physical Layer 16.0 GT/s", "Physical Layer 16.0 GT/s"),
     ("Lane Margining at the Receiver", "Lane Margining at the Receiver"),
     ("Physical Layer 32.0 GT/s", "Extended Capability ID 0x2a"),
 ];
-/// The VC Arbitration Table, and what `lspci` calls it.
+/// The VC Arbitration Table, and its name in `lspci`.
 const TABLE: (&str, &str) = ("VC Arbitration Table [", "Port Arbitration Table [");
 
 /// Names that `lspci` 3.9.0 always follows with `<?>`.
@@ -54,8 +54,8 @@ pub fn assert_clean(text: &str) {
     }
 }
 
-/// The lines of one function, to be compared: with one blank between words; without the sizes of BARs, which a dump does
-/// not have; without the signs that `lspci` has no words; and without what riser says beyond it.
+/// Returns the lines of one function in comparable form: with one blank between words, without the sizes of BARs, which a dump does not have,
+/// without the signs for which `lspci` has no words, and without riser's additional lines.
 pub fn comparable(text: &str) -> Vec<String> {
     let (mut lines, mut beyond, mut upper_half) = (Vec::new(), false, None);
     for line in text.lines() {
@@ -72,7 +72,7 @@ pub fn comparable(text: &str) -> Vec<String> {
     lines
 }
 
-/// `lspci -F` takes the upper half of a 64-bit BAR for another one: how its line begins.
+/// Returns the start of the line that `lspci -F` prints for the upper half of a 64-bit BAR, which it takes for another BAR.
 fn upper_half_below(words: &str) -> Option<String> {
     let (index, _) = words.strip_prefix("Region ")?.split_once(": Memory")?;
     words.contains("64-bit").then(|| format!("Region {}:", index.parse::<u8>().unwrap() + 1))
@@ -82,7 +82,7 @@ fn is(start: &Option<String>, words: &str) -> bool {
     start.as_ref().is_some_and(|start| words.starts_with(start))
 }
 
-/// Without sizes where `lspci -F` has none, or has lost their upper bits (windows beyond 4 PiB); by its names.
+/// Removes sizes that `lspci -F` does not print or has truncated (windows beyond 4 PiB), and uses its names.
 fn as_lspci(words: &str) -> String {
     let text = match words.split_once(" [size=") {
         Some((before, after)) if words.starts_with("Prefetchable") => {
@@ -94,17 +94,17 @@ fn as_lspci(words: &str) -> String {
     NAMES_ONLY.into_iter().chain([TABLE]).fold(text, |text, (ours, theirs)| text.replace(ours, theirs))
 }
 
-/// Panics where the lines of a function, without the one that names it, are not those of `lspci`.
+/// Panics if the lines of a function, without its first line, differ from those of `lspci`.
 pub fn assert_same(ours: &str, theirs: &str) {
     let (ours, theirs) = (comparable(ours), comparable(theirs));
     let only = |these: &[String], those: &[String]| -> Vec<String> {
         these.iter().filter(|line| !those.contains(line)).cloned().collect()
     };
-    assert_eq!(only(&theirs, &ours), only(&ours, &theirs), "lspci says the first, riser the second");
-    assert_eq!(theirs, ours, "the same lines in another order, or not as often");
+    assert_eq!(only(&theirs, &ours), only(&ours, &theirs), "left only in lspci, right only in riser");
+    assert_eq!(theirs, ours, "same lines with another order or number");
 }
 
-/// The functions of an output with details, each as its first line and the others.
+/// Returns the functions of an output with details, each as its first line and the others.
 pub fn functions(text: &str) -> Vec<(&str, &str)> {
     text.trim_end().split("\n\n").map(|f| f.split_once('\n').unwrap_or((f, ""))).collect()
 }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-/// Folders of runs that began earlier are removed. No run takes so long.
+/// Folders of runs older than this are removed. No run takes that long.
 const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Returns the folder that `make` has filled. The first test of a run that asks for `name` calls `make` with an empty folder; the others wait for it
+/// Returns the folder that `make` has filled. The first test of a run that needs `name` calls `make` with an empty folder. The others wait for it
 /// and get the same folder. A run is one call of `cargo nextest run`, or one test executable under `cargo test`.
 ///
 /// # Errors
@@ -27,7 +27,7 @@ pub fn once(name: &str, make: impl FnOnce(&Path) -> Result<(), String>) -> Resul
     if let Ok(why) = fs::read_to_string(&failed) {
         return Err(why);
     }
-    // A test that panicked in `make` left a part.
+    // A test that panicked in `make` may have left a partial folder.
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     match make(&folder) {
@@ -40,7 +40,7 @@ pub fn once(name: &str, make: impl FnOnce(&Path) -> Result<(), String>) -> Resul
     Ok(folder)
 }
 
-/// Process whose end is the end of this run: nextest, or this test executable.
+/// Returns the process whose end is the end of this run: nextest, or this test executable.
 pub fn runner() -> u32 {
     match std::env::var_os("NEXTEST_RUN_ID") {
         Some(_) => std::os::unix::process::parent_id(),
@@ -74,7 +74,7 @@ fn run_folder() -> PathBuf {
 fn remove_old_runs(all: &Path) {
     let is_old = |run: &fs::DirEntry| {
         let modified = run.metadata().and_then(|metadata| metadata.modified());
-        // A clock that was set back gives no age: the folder stays.
+        // If the clock was set back, there is no age and the folder stays.
         modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > MAX_AGE))
     };
     let runs = fs::read_dir(all).unwrap().filter_map(Result::ok);
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// A name that no other try of a test uses.
+    /// Returns a name that no other call uses.
     fn own(name: &str) -> String {
         format!("{name}-{}", std::process::id())
     }
@@ -118,10 +118,10 @@ mod tests {
     }
 
     #[test]
-    fn makes_again_what_a_panic_left() {
+    fn makes_the_result_again_after_a_panic() {
         let panics = |folder: &Path| {
             fs::write(folder.join("part"), "").unwrap();
-            panic!("in the midst of it")
+            panic!("panic while making the result")
         };
         assert!(std::panic::catch_unwind(|| once(&own("half"), panics)).is_err());
         let folder = once(&own("half"), |_| Ok(())).unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Line charts as SVG, and a page around one: what a closed form says, for papers and slides.
+//! Line charts as SVG, and a page around one, for the results of closed forms in papers and slides.
 //!
-//! The `plotters` crate draws. A chart follows the light or dark theme of whoever shows it, by CSS alone; where CSS is not
-//! understood, it is light. No script, no font, nothing from elsewhere. This module never computes a value of its own.
+//! The `plotters` crate draws. A chart follows the viewer's light or dark theme by CSS alone; without CSS support it is
+//! light. It has no script, no font, and loads nothing. This module calculates no values.
 
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
@@ -10,15 +10,16 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use std::fmt::Write;
 
-/// Width and height of a chart in CSS pixels; it scales.
+/// Width and height of a chart in CSS pixels. SVG scales.
 const SIZE: (u32, u32) = (900, 560);
 
-/// Lines and text, the grid, and the paper: in the light theme and the dark one.
+/// Colours of lines and text, the grid, and the background, in the light and the dark theme.
 const INK: Tone = Tone { light: RGBColor(0x22, 0x22, 0x22), dark: RGBColor(0xE6, 0xE6, 0xE6) };
 const GRID: Tone = Tone { light: RGBColor(0xDE, 0xDE, 0xDE), dark: RGBColor(0x3A, 0x3A, 0x3A) };
 const PAPER: Tone = Tone { light: RGBColor(0xFE, 0xFE, 0xFE), dark: RGBColor(0x16, 0x16, 0x18) };
 
-/// Series by turns: the colours of Okabe and Ito, which the colour-blind can tell apart, and lighter ones for the dark.
+/// Colours of series, repeated in order: those of Okabe and Ito, which colour-blind readers can distinguish, and lighter
+/// ones for the dark theme.
 const SERIES: [Tone; 6] = [
     Tone { light: RGBColor(0x00, 0x72, 0xB2), dark: RGBColor(0x56, 0xB4, 0xE9) },
     Tone { light: RGBColor(0x6E, 0x6E, 0x6E), dark: RGBColor(0xB4, 0xB4, 0xB4) },
@@ -28,7 +29,7 @@ const SERIES: [Tone; 6] = [
     Tone { light: RGBColor(0xB0, 0x7A, 0x00), dark: RGBColor(0xF0, 0xC0, 0x40) },
 ];
 
-/// Series of a chart at most.
+/// Most series of a chart.
 pub const MAX_SERIES: usize = 24;
 
 /// One colour in both themes.
@@ -37,31 +38,31 @@ struct Tone {
     dark: RGBColor,
 }
 
-/// Why a chart cannot be drawn.
+/// Reason why a chart cannot be drawn.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FigureError {
-    /// So many series: legal are 1 to [`MAX_SERIES`].
-    #[error("a chart of {0} series: legal are 1 to {MAX_SERIES}")]
+    /// Invalid number of series: expected 1 to [`MAX_SERIES`].
+    #[error("a chart of {0} series: expected 1 to {MAX_SERIES}")]
     Series(usize),
-    /// An axis from here to there: legal are finite ends of which the second is greater.
-    #[error("an axis from {0}: legal are finite ends that rise")]
+    /// Invalid range of an axis: expected finite ends of which the second is greater.
+    #[error("an axis from {0}: expected finite ends, the second greater")]
     Axis(String),
-    /// A series with a point that is no number.
-    #[error("series {0:?} has a point that is no finite number")]
+    /// A series has a point that is not a number.
+    #[error("series {0:?} has a point that is not finite")]
     Point(String),
-    /// What the drawing library says.
+    /// Error of the drawing library.
     #[error("the chart cannot be drawn: {0}")]
     Drawing(String),
 }
 
-/// An axis: its words and its ends.
+/// An axis: its label and its range.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Axis {
-    /// What it counts, with the unit.
+    /// Quantity and unit.
     pub label: String,
-    /// Its least value.
+    /// Smallest value.
     pub from: f64,
-    /// Its greatest.
+    /// Largest value.
     pub to: f64,
 }
 
@@ -71,46 +72,46 @@ pub enum Stroke {
     /// A line.
     #[default]
     Solid,
-    /// Dashes: what is a mark to reach rather than a result.
+    /// Dashed, for a target instead of a result.
     Dashed,
 }
 
 /// One line of a chart.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
-    /// What the legend calls it.
+    /// Name in the legend.
     pub name: String,
-    /// Its points by rising x; what lies outside of the axes is cut off.
+    /// Points by increasing x. Parts outside the axes are cut off.
     pub points: Vec<(f64, f64)>,
-    /// How it is drawn.
+    /// Style of the line.
     pub stroke: Stroke,
 }
 
 /// A chart of lines over one x axis, with a legend.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LineChart {
-    /// The head.
+    /// Title.
     pub title: String,
-    /// A line below it: under which conditions.
+    /// Conditions, in a line below the title.
     pub subtitle: String,
-    /// Across.
+    /// The x axis.
     pub x: Axis,
-    /// Upward.
+    /// The y axis.
     pub y: Axis,
-    /// The lines, first to last in the legend.
+    /// The lines, in the order of the legend.
     pub series: Vec<Series>,
 }
 
-/// A page around a chart: notes below it, and its values as a table.
+/// A page with a chart, notes below it, and its values as a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FigurePage {
     /// The chart.
     pub chart: LineChart,
-    /// What is to be known of it, a paragraph each.
+    /// Notes on the chart, one paragraph each.
     pub notes: Vec<String>,
     /// Heads of the table's columns.
     pub columns: Vec<String>,
-    /// Its rows, with a cell for each column.
+    /// Rows of the table, with a cell for each column.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -122,10 +123,9 @@ fn drawing(error: impl std::fmt::Display) -> FigureError {
 }
 
 impl LineChart {
-    /// The chart as one SVG document. The same chart is the same bytes.
+    /// Returns the chart as one SVG document. Equal charts give equal bytes.
     ///
-    /// # Errors
-    /// Where there are no series, or too many, or an axis or a point is no number.
+    /// # Errors No series, too many series, or an axis or a point that is not a number.
     pub fn svg(&self) -> Result<String, FigureError> {
         self.check()?;
         let mut svg = String::new();
@@ -218,7 +218,7 @@ impl LineChart {
         Ok(())
     }
 
-    /// The document with its title for those who cannot see it, and the colours of the dark theme.
+    /// Adds a title for screen readers and the colours of the dark theme.
     fn with_head(&self, svg: &str) -> String {
         let Some((open, rest)) = svg.split_once('>') else { return svg.to_owned() };
         format!(
@@ -230,18 +230,18 @@ impl LineChart {
     }
 }
 
-/// The font of all text, in a size of the library's: about five quarters of the height in pixels.
+/// Returns the font of all text. `size` is the library's: about five quarters of the height in pixels.
 fn font(size: i32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&INK.light)
 }
 
-/// A number beside an axis, without zeros behind the point.
+/// Returns the text of a tick, without trailing zeros.
 fn tick(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// In the dark theme each colour is replaced, wherever the library has written it.
+/// Returns CSS that replaces each colour in the dark theme.
 fn dark_style() -> String {
     let mut css = String::from("@media (prefers-color-scheme: dark) {");
     for tone in [&INK, &GRID, &PAPER].into_iter().chain(&SERIES) {
@@ -256,7 +256,7 @@ fn hex(RGBColor(r, g, b): RGBColor) -> String {
     format!("#{r:02X}{g:02X}{b:02X}")
 }
 
-/// Text as XML and HTML have it.
+/// Escapes text for XML and HTML.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -281,10 +281,9 @@ th { border-bottom: 1px solid; }
 @media (prefers-color-scheme: dark) { body { background: #161618; color: #e6e6e6; } }";
 
 impl FigurePage {
-    /// The page as one HTML document. The same page is the same bytes.
+    /// Returns the page as one HTML document. Equal pages give equal bytes.
     ///
-    /// # Errors
-    /// As [`LineChart::svg`].
+    /// # Errors As [`LineChart::svg`].
     pub fn html(&self) -> Result<String, FigureError> {
         let title = escaped(&self.chart.title);
         let svg = self.chart.svg()?;
@@ -336,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_names_all_that_it_shows() {
+    fn chart_contains_all_its_labels() {
         let svg = chart().svg().unwrap();
         assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
         for text in [
@@ -357,9 +356,9 @@ mod tests {
         assert_eq!(svg, chart().svg().unwrap(), "the same chart is the same bytes");
     }
 
-    /// Every colour that is drawn has one for the dark.
+    /// Every colour of the chart has a variant for the dark theme.
     #[test]
-    fn colours_have_a_dark_form() {
+    fn colours_have_a_dark_variant() {
         let svg = chart().svg().unwrap();
         let style = dark_style();
         for attribute in ["fill=\"", "stroke=\""] {
@@ -371,9 +370,9 @@ mod tests {
         }
     }
 
-    /// From the corner of the axes to the opposite one; the point outside is not drawn.
+    /// A line from the corner of the axes to the opposite one. The point outside is not drawn.
     #[test]
-    fn points_stand_where_the_axes_say() {
+    fn points_are_placed_by_the_axes() {
         let svg = chart().svg().unwrap();
         let drawn = svg.split("</style>").nth(1).unwrap();
         let line = drawn.split("<polyline").find(|l| l.contains(&hex(SERIES[0].light))).unwrap();
@@ -393,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_from_elsewhere() {
+    fn page_loads_nothing() {
         let page = FigurePage {
             chart: chart(),
             notes: vec!["a < b".to_owned()],
@@ -409,24 +408,24 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_the_value() {
+    fn errors_name_the_value() {
         let error = |change: fn(&mut LineChart)| {
             let mut chart = chart();
             change(&mut chart);
             chart.svg().unwrap_err().to_string()
         };
         for (change, says) in [
-            ((|c| c.series.clear()) as fn(&mut LineChart), "a chart of 0 series: legal are 1 to 24"),
+            ((|c| c.series.clear()) as fn(&mut LineChart), "a chart of 0 series: expected 1 to 24"),
             (|c| c.x.to = 0.0, "an axis from 0 to 0"),
             (|c| c.y.to = f64::INFINITY, "an axis from 0 to inf"),
-            (|c| c.series[1].points[0].1 = f64::NAN, "series \"mark\" has a point that is no finite number"),
+            (|c| c.series[1].points[0].1 = f64::NAN, "series \"mark\" has a point that is not finite"),
         ] {
             assert!(error(change).starts_with(says), "{}", error(change));
         }
     }
 
     #[test]
-    fn ticks() {
+    fn ticks_have_no_trailing_zeros() {
         for (value, text) in [(0.0, "0"), (250.0, "250"), (0.5, "0.5"), (12.25, "12.25")] {
             assert_eq!(tick(value), text);
         }

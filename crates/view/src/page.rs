@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What every page is made of: its head, a policy that lets it ask for nothing, data as JSON, and plotly.js. Never lets a
-//! foreign byte into markup unescaped.
+//! Common parts of all pages: the head, a policy that forbids requests, data as JSON, and plotly.js. Untrusted bytes are
+//! always escaped.
 
 use serde::Serialize;
 use std::borrow::Cow;
@@ -9,33 +9,32 @@ use std::io::{self, Write};
 const STYLE: &str = include_str!("shared/base.css");
 const SCRIPT: &str = include_str!("shared/base.js");
 const LICENCE: &str = include_str!("shared/licence.html");
-/// plotly.js as build.rs packs it.
+/// plotly.js, packed by build.rs.
 const PLOTLY: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.b64"));
-/// Where a page's markup has the licence of plotly.js.
+/// Placeholder in a page's markup for the licence of plotly.js.
 const LICENCE_PLACE: &str = "<!-- licence -->";
 
-/// What a page may do: run what stands in it, and ask for nothing.
+/// Permissions of a page: it can run its own scripts, and cannot make requests.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; \
                       base-uri 'none'; form-action 'none'";
 
-/// One kind of page: what it has of its own.
+/// The parts of one kind of page.
 pub(crate) struct Shell {
-    /// The command that writes it: behind the title.
+    /// Name of the command that writes it, shown after the title.
     pub(crate) command: &'static str,
-    /// Its elements, with a place for the licence of plotly.js.
+    /// Its elements, with the placeholder for the licence of plotly.js.
     pub(crate) markup: &'static str,
-    /// Its looks, beyond those of every page.
+    /// Its styles, in addition to the common ones.
     pub(crate) style: &'static str,
-    /// Its scripts, in the order in which they need each other; the last one names `interfaceOfPage`. One function around
-    /// all of them keeps their names inside.
+    /// Its scripts in the order of their dependencies. The last one defines `interfaceOfPage`. A function around all of
+    /// them keeps their names local.
     pub(crate) scripts: &'static [&'static str],
 }
 
 impl Shell {
     /// Writes the page up to the end of its script.
     ///
-    /// # Errors
-    /// Those of `out`.
+    /// # Errors Errors of `out`.
     pub(crate) fn write_head(&self, title: &str, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">")?;
         writeln!(out, "<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">")?;
@@ -52,25 +51,23 @@ impl Shell {
     }
 }
 
-/// Writes `value` as the JSON that the page's script finds by `id`.
+/// Writes `value` as JSON in an element `id`, for the page's script.
 ///
-/// # Errors
-/// Those of `out`, and of a value that JSON does not have.
+/// # Errors Errors of `out`, or a value that JSON cannot represent.
 pub(crate) fn write_data(id: &str, value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "<script type=\"application/json\" id=\"{id}\">{}</script>", json(value)?)
 }
 
 /// Writes plotly.js and the end of the page.
 ///
-/// # Errors
-/// Those of `out`.
+/// # Errors Errors of `out`.
 pub(crate) fn write_end(out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "<script type=\"text/plain\" id=\"plotly\">{PLOTLY}</script>")?;
     writeln!(out, "<script>riser.loaded();</script>\n</body>\n</html>")?;
     out.flush()
 }
 
-/// `text` as it may stand in an element or a quoted attribute.
+/// Escapes `text` for an element or a quoted attribute.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(['&', '<', '>', '"', '\'']) {
         return Cow::Borrowed(text);
@@ -89,7 +86,7 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-// Within a script element, only `<` could end it.
+// Only `<` could end a script element.
 fn json(value: &impl Serialize) -> io::Result<String> {
     Ok(serde_json::to_string(value)?.replace('<', "\\u003c"))
 }
@@ -101,7 +98,7 @@ mod tests {
     use base64::engine::general_purpose::STANDARD;
 
     #[test]
-    fn escapes_what_markup_means() {
+    fn escapes_markup() {
         let rows = [
             ("capture.pcap", "capture.pcap"),
             ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
@@ -113,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_ours_ends_its_script_early() {
+    fn own_scripts_do_not_end_early() {
         let shells = [&crate::trace::page::SHELL, &crate::report::SHELL];
         let scripts = shells.iter().flat_map(|shell| shell.scripts);
         for script in std::iter::once(&SCRIPT).chain(scripts) {
@@ -123,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_has_the_licence_of_what_it_carries() {
+    fn pages_have_the_licence_of_plotly() {
         for shell in [&crate::trace::page::SHELL, &crate::report::SHELL] {
             let mut page = Vec::new();
             shell.write_head("title", &mut page).unwrap();
@@ -133,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn plotly_is_packed() {
+    fn plotly_can_be_unpacked() {
         let mut js = String::new();
         let packed = STANDARD.decode(PLOTLY).unwrap();
         io::Read::read_to_string(&mut flate2::read::ZlibDecoder::new(&packed[..]), &mut js).unwrap();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Boots a kernel and runs a command in it: `cargo run -p riser-vm --example boot -- 6.1 lspci -v`. Says what the boot cost.
+//! Boots a kernel, runs a command in it, and prints the cost of the boot: `cargo run -p riser-vm --example boot -- 6.1 lspci
+//! -v`.
 
 use std::io;
 use vm::machine::Outputs;

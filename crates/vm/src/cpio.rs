@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Archives as the kernel unpacks them at boot: cpio in the "newc" form (Documentation/driver-api/early-userspace/buffer-format.rst
-//! of the kernel). The same entries give the same bytes: times, owners and inodes come from no file system.
+//! Writes archives that the kernel unpacks at boot: cpio in "newc" format
+//! (Documentation/driver-api/early-userspace/buffer-format.rst of the kernel). The output only depends on the entries: no times,
+//! owners or inodes of a file system.
 
 use std::collections::BTreeMap;
 
-/// Bits of a mode that say what an entry is (`S_IFMT` and its values, stat(2)).
+/// File type bits of a mode (`S_IFMT` and its values, stat(2)).
 const KIND: u32 = 0o170_000;
 const DIRECTORY: u32 = 0o040_000;
 const FILE: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
 const CHARACTER: u32 = 0o020_000;
 
-/// The name of the entry that ends an archive.
+/// Name of the entry that ends an archive.
 const TRAILER: &str = "TRAILER!!!";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,45 +23,46 @@ enum Content {
     Character { major: u32, minor: u32 },
 }
 
-/// A tree of files that becomes an archive.
+/// A tree of files, to be written as an archive.
 #[derive(Clone, Debug, Default)]
 pub struct Archive {
-    /// By path without a leading slash, so that a folder comes before what is in it.
+    /// Entries by path without a leading slash. A folder sorts before its contents.
     entries: BTreeMap<String, (u32, Content)>,
 }
 
 impl Archive {
-    /// A tree with nothing in it.
+    /// Creates an empty tree.
     pub fn new() -> Archive {
         Archive::default()
     }
 
-    /// A folder, mode 0755. Folders above an entry are made by themselves.
+    /// Adds a folder with mode 0755. Parent folders of other entries are added automatically.
     pub fn directory(&mut self, path: &str) {
         self.put(path, 0o755, Content::Directory);
     }
 
-    /// A file with the permissions of `mode`.
+    /// Adds a file with the permissions of `mode`.
     pub fn file(&mut self, path: &str, mode: u32, bytes: Vec<u8>) {
         self.put(path, mode & 0o7777, Content::File(bytes));
     }
 
-    /// A symbolic link.
+    /// Adds a symbolic link.
     pub fn link(&mut self, path: &str, target: &str) {
         self.put(path, 0o777, Content::Link(target.to_owned()));
     }
 
-    /// A character device, mode 0600.
+    /// Adds a character device with mode 0600.
     pub fn character_device(&mut self, path: &str, major: u32, minor: u32) {
         self.put(path, 0o600, Content::Character { major, minor });
     }
 
-    /// True where there is an entry of this path.
+    /// Returns whether there is an entry at this path.
     pub fn contains(&self, path: &str) -> bool {
         self.entries.contains_key(path)
     }
 
-    /// The later entry of a path wins, but for folders, which replace nothing and are replaced by no link (as dpkg has it).
+    /// Adds an entry. A later entry replaces an earlier one. Exceptions, as in dpkg: a folder replaces nothing, and a link does not
+    /// replace a folder.
     fn put(&mut self, path: &str, mode: u32, content: Content) {
         let path = path.trim_matches('/');
         if let Some((parent, _)) = path.rsplit_once('/')
@@ -79,7 +81,7 @@ impl Archive {
         self.entries.insert(path.to_owned(), (mode, content));
     }
 
-    /// The archive's bytes, a multiple of four of them; the kernel unpacks archives that stand one behind the other.
+    /// Returns the archive's bytes, a multiple of four. The kernel also unpacks concatenated archives.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (inode, (path, (mode, content))) in (1..).zip(&self.entries) {
@@ -96,7 +98,8 @@ impl Archive {
     }
 }
 
-/// One entry: 13 numbers of eight hexadecimal digits behind the magic, the name with a zero, the data; each padded to four bytes.
+/// Writes one entry: 13 numbers of eight hexadecimal digits after the magic, the name with a zero byte, the data; each padded to
+/// four bytes.
 fn entry(out: &mut Vec<u8>, inode: u32, mode: u32, name: &str, data: &[u8], device: (u32, u32)) {
     let length = |bytes: usize| u32::try_from(bytes).expect("entries are below 4 GiB");
     let links = if mode & KIND == DIRECTORY { 2 } else { 1 };

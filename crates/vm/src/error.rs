@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can go wrong before a guest runs, each with the place and what would be right.
+//! Errors before a guest runs. Each message has the place and what was expected.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a machine or one of its parts could not be made.
+/// Why a machine or one of its parts could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system refused something.
+    /// A system call failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried, and on what.
+        /// The operation and its object.
         what: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file has wrong contents.
     #[error("{}: {what}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong, where, and what was expected.
+        /// Description of the error, with its place and the expected value.
         what: String,
     },
     /// A part could not be fetched.
     #[error("cannot fetch {part}: {why}; give {instead}")]
     Fetch {
-        /// What was to be fetched.
+        /// Name of the part.
         part: String,
-        /// What failed.
+        /// Reason.
         why: String,
-        /// What the user can give in its place.
+        /// Parts that the user can supply instead.
         instead: String,
     },
     /// A part in the cache does not work.
-    #[error("{why}; if {} is damaged, remove it, and it is fetched anew", folder.display())]
+    #[error("{why}; if {} is damaged, remove it; riser then fetches it again", folder.display())]
     Part {
-        /// The part's folder.
+        /// Folder of the part.
         folder: PathBuf,
         /// The failure.
         why: String,
@@ -45,20 +45,20 @@ pub enum Error {
     /// A kernel could not be built.
     #[error("{0}")]
     Build(String),
-    /// An option is outside of what is legal.
+    /// An option is invalid.
     #[error("{0}")]
     Option(String),
-    /// The caller's progress function wanted no more.
+    /// The caller's progress function returned false.
     #[error("stopped")]
     Stopped,
 }
 
-/// The result of what can fail so.
+/// Result with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Says what was tried when the system refuses.
+/// Adds the attempted operation to an error of the system.
 pub(crate) trait Context<T> {
-    /// `what` is said before the system's words.
+    /// Converts the error; its message starts with `what`.
     fn context(self, what: impl FnOnce() -> String) -> Result<T>;
 }
 
@@ -68,12 +68,12 @@ impl<T, E: Into<io::Error>> Context<T> for std::result::Result<T, E> {
     }
 }
 
-/// An error about a file.
+/// Creates an error about a file.
 pub(crate) fn bad_file(path: &Path, what: impl Into<String>) -> Error {
     Error::File { path: path.to_owned(), what: what.into() }
 }
 
-/// The bytes of a file, or an error that names it.
+/// Reads a file; an error names it.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).context(|| path.display().to_string())
 }

@@ -1,15 +1,15 @@
 #!/vm/busybox sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# The first program of the guest: mounts what programs expect, loads modules, runs the command, tells how it ended. It speaks with
-# the machine by lines through the port vm.control: "ready", "failed TEXT", "exit STATUS", "done".
+# The first program of the guest: prepares the file system, loads modules, runs the command and reports its status. It sends
+# lines to the host through the port vm.control: "ready", "failed TEXT", "exit STATUS", "done".
 
 /vm/busybox mkdir -p /proc /sys /dev /run/lock /run/sshd /tmp /root /share /mnt /home/user /usr/sbin /var/log /var/tmp /var/lib /var/cache
-# The kernel's own root is open to all, which sshd and others refuse.
+# The kernel makes the root world-writable, which sshd and others reject.
 /vm/busybox chmod 755 / /run
 /vm/busybox chmod 700 /root
 /vm/busybox chmod 1777 /tmp /var/tmp /run/lock
 /vm/busybox chown 1000:1000 /home/user
-# What a package has stays.
+# Files from packages are kept.
 /vm/busybox --install -s /usr/bin 2>/dev/null
 export PATH=/usr/local/bin:/usr/sbin:/usr/bin HOME=/root
 mount -t proc proc /proc
@@ -27,21 +27,21 @@ ip link set lo up
 hostname guest
 . /vm/settings
 
-# The port of a name; nothing where there is none.
+# Prints the device of the port named $1, or nothing.
 port() {
     for port in /sys/class/virtio-ports/*; do
         [ "$(cat "$port/name" 2>/dev/null)" = "$1" ] && echo "/dev/${port##*/}" && return
     done
 }
 
-# Before there is a port to say it by, the console's last lines are all that anybody sees.
+# Before the control port exists, the last lines of the console are the only output.
 failed() {
     [ "$control" ] && echo "failed $*" >&3 && sleep 3600
     echo "vm: failed $*" >/dev/console
     poweroff -f
 }
 
-# Loads the modules of a list: a file, then parameters.
+# Loads the modules of a list. A line is a file and its parameters.
 load() {
     while read -r file parameters; do
         # shellcheck disable=SC2086 # Parameters are words.
@@ -49,42 +49,42 @@ load() {
     done <"$1"
 }
 
-# This shell takes some of busybox's programs before those of the path: where a package's shall do it, the path is said.
+# busybox's shell prefers its own programs to those in the path, so programs of packages are called by their path.
 if [ -d "/lib/modules/$(uname -r)" ]; then
     [ -e /usr/sbin/modprobe ] || ln -s /vm/busybox /usr/sbin/modprobe
     if [ -e /usr/sbin/depmod ]; then /usr/sbin/depmod; else depmod; fi
 fi
 load /vm/ports
-# The kernel hears of it a moment after its driver is there.
+# A port appears a moment after its driver was loaded.
 tries=0
 until control=$(port vm.control) && [ "$control" ]; do
     tries=$((tries + 1))
     [ $tries -lt 500 ] || break
     usleep 10000
 done
-[ "$control" ] || failed "no port vm.control: has the kernel virtio_pci and virtio_console?"
+[ "$control" ] || failed "no port vm.control; the kernel needs virtio_pci and virtio_console"
 exec 3>"$control"
 load /vm/modules
-# shellcheck disable=SC2154 # Of /vm/settings.
+# shellcheck disable=SC2154 # From /vm/settings.
 for file in $expected; do
-    [ -e "$file" ] || failed "$file is not there when all modules are loaded"
+    [ -e "$file" ] || failed "no $file after all modules were loaded"
 done
 if [ "$share" ]; then
     said=$(mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 share /share 2>&1) || failed "share: $said"
 fi
 echo ready >&3
 
-# Programs open /dev/stdout anew, which a port allows once: they get pipes.
+# Programs may open /dev/stdout again, but a port can be open only once. So they get pipes.
 mkfifo /vm/stdin /vm/stdout /vm/stderr
 in= out= err=
 if [ "$terminal" ]; then
-    # A terminal forgets its size when nobody has it open.
+    # A terminal loses its size when its last user closes it.
     setsid -c /usr/bin/sh -c "stty rows $rows columns $columns; . /vm/command" </dev/hvc0 >/dev/hvc0 2>&1 3>&-
     status=$?
 else
-    # Opened both ways, which waits for nobody: a child that ends would interrupt the wait.
+    # Opened for reading and writing, so that open does not block: a child that ends would interrupt it.
     exec 5<>/vm/stdout 6<>/vm/stderr
-    # The ports are looked for first: nothing may run under the numbers of these but they themselves.
+    # Resolve all ports first: no other process may run while these process IDs are recorded.
     stdout=$(port vm.stdout) stderr=$(port vm.stderr) stdin=$(port vm.stdin)
     cat /vm/stdout >"$stdout" 5>&- 6>&- & out=$!
     cat /vm/stderr >"$stderr" 5>&- 6>&- & err=$!
@@ -99,7 +99,7 @@ else
 fi
 echo "exit $status" >&3
 
-# What the command has left running ends with it, so that its pipes end and all that was written is read.
+# Kill what the command has left running, so that its pipes close and all output is read.
 for process in /proc/[0-9]*; do
     case ${process#/proc/} in
     1 | "$out" | "$err") ;;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guest's files: busybox, an init, modules in their order, packages. The same parts give the same bytes.
+//! The guest's files: busybox, an init, modules in load order, packages. The same parts give the same bytes.
 
 use crate::cpio::Archive;
 use crate::error::{Context, Error, Result, bad_file, read};
@@ -11,18 +11,18 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// The init, a script for busybox's shell.
+/// The init: a script for busybox's shell.
 const INIT: &str = include_str!("init.sh");
 
-/// What the machine itself needs: the ports by which the init speaks.
+/// Modules for the ports through which the init talks to the host.
 const PORTS: [&str; 2] = ["virtio_pci", "virtio_console"];
-/// What a shared folder needs.
+/// Modules for a shared folder.
 const SHARE: [&str; 2] = ["9pnet_virtio", "9p"];
 
-/// Lists of a kernel's modules that come with it.
+/// Lists of modules in a kernel's module folder.
 const LISTS: [&str; 3] = ["modules.builtin", "modules.builtin.modinfo", "modules.order"];
 
-/// What only people read, or programs that are not there; paths in packages that the guest goes without.
+/// Paths in packages that the guest does not need: documentation, and files of programs that it does not have.
 const UNREAD: [&str; 13] = [
     "usr/share/doc/",
     "usr/share/doc-base/",
@@ -39,14 +39,14 @@ const UNREAD: [&str; 13] = [
     "usr/lib/x86_64-linux-gnu/gconv/",
 ];
 
-/// Folders that are links into `usr`, as Debian has them.
+/// Folders that are links into `usr`, as in Debian.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 
-/// Links of Debian's package base-files, which its script makes.
+/// Links that the script of Debian's package base-files creates.
 const LINKS: [(&str, &str); 2] = [("var/run", "/run"), ("var/lock", "/run/lock")];
 
-/// What programs look up, where no package has it. Scripts of packages make these files, and do not run: those of base-passwd, passwd,
-/// libpam-runtime (`common-*`) and openssh-server (its user).
+/// Default files in `/etc`, for files that no package contains. They replace the work of package scripts, which do not run: those of
+/// base-passwd, passwd, libpam-runtime (`common-*`) and openssh-server (its user).
 const FILES: [(&str, u32, &str); 11] = [
     (
         "etc/passwd",
@@ -55,7 +55,7 @@ const FILES: [(&str, u32, &str); 11] = [
          nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     ),
     ("etc/group", 0o644, "root:x:0:\ntty:x:5:\ndisk:x:6:\nsudo:x:27:\nuser:x:1000:\nnogroup:x:65534:\n"),
-    // Accounts are without password, and do not expire.
+    // Accounts have no password and do not expire.
     (
         "etc/shadow",
         0o600,
@@ -75,29 +75,29 @@ const FILES: [(&str, u32, &str); 11] = [
     ),
 ];
 
-/// What the init does, beside the modules.
+/// Tasks of the init after it has loaded the modules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
-    /// The command and its arguments; none is a shell.
+    /// Command and arguments; empty for a shell.
     pub(crate) command: Vec<String>,
-    /// Rows and columns of a terminal on which the command runs.
+    /// Rows and columns of the terminal on which the command runs.
     pub(crate) terminal: Option<(u16, u16)>,
-    /// The command gets an input.
+    /// Whether the command has an input.
     pub(crate) input: bool,
-    /// A folder of the machine's is mounted.
+    /// Whether to mount a shared folder.
     pub(crate) share: bool,
     /// Files that must exist after the modules are loaded.
     pub(crate) expected: Vec<String>,
-    /// Variables of its environment.
+    /// Environment variables.
     pub(crate) environment: Vec<(String, String)>,
-    /// Scripts of the machine's in its path: name and text.
+    /// Scripts to add to the path: name and text.
     pub(crate) scripts: Vec<(String, String)>,
 }
 
-/// The archive's bytes.
+/// Builds the archive.
 pub(crate) fn build(kernel: &Kernel, programs: &Programs, load: &[Load], work: &Work) -> Result<Vec<u8>> {
     let mut archive = Archive::new();
-    // The kernel opens it for the init before there is a /dev.
+    // The kernel opens it for the init before /dev is mounted.
     archive.character_device("dev/console", 5, 1);
     for name in MERGED {
         archive.directory(&format!("usr/{name}"));
@@ -120,7 +120,7 @@ pub(crate) fn build(kernel: &Kernel, programs: &Programs, load: &[Load], work: &
     modules.lists()?;
     for (name, text) in &work.scripts {
         if name.is_empty() || name.contains(['/', '\0']) {
-            return Err(Error::Option(format!("{name:?} is no name of a script")));
+            return Err(Error::Option(format!("{name:?}: invalid name of a script")));
         }
         archive.file(&format!("usr/local/bin/{name}"), 0o755, text.clone().into_bytes());
     }
@@ -133,7 +133,7 @@ fn named(name: &str) -> Load {
     Load { module: Which::Named(name.to_owned()), parameters: String::new() }
 }
 
-/// The script that becomes the command.
+/// Returns the script that executes the command.
 fn command(words: &[String]) -> String {
     if words.is_empty() {
         return "exec $(command -v bash sh | head -n 1) -l\n".to_owned();
@@ -142,12 +142,12 @@ fn command(words: &[String]) -> String {
     format!("exec {}\n", words.join(" "))
 }
 
-/// A word that the shell takes as it is.
+/// Quotes a word for the shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Variables that the init reads.
+/// Returns the variables that the init reads.
 fn settings(work: &Work) -> Result<String> {
     let flag = |name: &str, set: bool| format!("{name}={}\n", if set { "yes" } else { "" });
     let mut text = flag("share", work.share) + &flag("input", work.input);
@@ -159,18 +159,18 @@ fn settings(work: &Work) -> Result<String> {
     for (name, value) in &work.environment {
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(legal) {
-            return Err(Error::Option(format!("{name:?} is no name of an environment variable")));
+            return Err(Error::Option(format!("{name:?}: invalid name of an environment variable")));
         }
         text += &format!("export {name}={}\n", quoted(value));
     }
     Ok(text)
 }
 
-/// Lists of modules, none of which is loaded twice.
+/// Lists of modules. No module is loaded twice.
 struct Loading<'a> {
     archive: &'a mut Archive,
     modules: &'a Modules,
-    /// The kernel that all of them are for, once it is known.
+    /// Release of the kernel that all modules are for; `None` until known.
     release: Option<String>,
     loaded: BTreeSet<String>,
 }
@@ -185,13 +185,13 @@ impl<'a> Loading<'a> {
         }
     }
 
-    /// Puts modules and all that they need into the archive, and a list of them in the order of loading.
+    /// Adds modules and their dependencies to the archive, and a list of them in load order.
     fn list(&mut self, path: &str, load: &[Load]) -> Result<()> {
         let mut lines = String::new();
         for load in load {
             if load.parameters.contains(['\n', '\0']) {
                 return Err(Error::Option(format!(
-                    "{:?}: a module's parameters are one line",
+                    "{:?}: expected a module's parameters in one line",
                     load.parameters
                 )));
             }
@@ -207,10 +207,10 @@ impl<'a> Loading<'a> {
         Ok(())
     }
 
-    /// Returns a module's name, and it with all that it needs.
+    /// Returns a module's name, and the module with all its dependencies.
     fn closure(&self, load: &Load) -> Result<(String, Vec<Module>)> {
         Ok(match &load.module {
-            // Without any modules, all is taken for built in.
+            // Without a module folder, the module is assumed to be built in.
             Which::Named(name) if self.modules.is_empty() => (plain(name), Vec::new()),
             Which::Named(name) => (plain(name), self.modules.closure(&[name])?),
             Which::File(path) => {
@@ -220,12 +220,12 @@ impl<'a> Loading<'a> {
         })
     }
 
-    /// Puts one into the archive, where `modprobe` looks for it.
+    /// Adds a module to the archive, where `modprobe` looks for it.
     fn add(&mut self, module: &Module) -> Result<String> {
         let release = self.release.get_or_insert_with(|| module.kernel.clone());
         if *release != module.kernel {
             return Err(Error::Option(format!(
-                "the module {} is built for Linux {}; {release} is expected",
+                "the module {} is built for Linux {}, expected {release}",
                 module.name, module.kernel
             )));
         }
@@ -234,7 +234,7 @@ impl<'a> Loading<'a> {
         Ok(file)
     }
 
-    /// What `depmod` reads beside the modules.
+    /// Adds the files that `depmod` reads in addition to the modules.
     fn lists(&mut self) -> Result<()> {
         let Some(release) = &self.release else { return Ok(()) };
         for name in LISTS {
@@ -247,12 +247,12 @@ impl<'a> Loading<'a> {
     }
 }
 
-/// The folder of a kernel's modules.
+/// Returns the folder of a kernel's modules.
 fn folder(release: &str) -> String {
     format!("usr/lib/modules/{release}")
 }
 
-/// Busybox and the packages.
+/// Adds busybox and the packages.
 fn add_programs(archive: &mut Archive, programs: &Programs) -> Result<()> {
     archive.file("vm/busybox", 0o755, read(&programs.busybox)?);
     for folder in &programs.packages {
@@ -272,7 +272,7 @@ fn add_tree(archive: &mut Archive, root: &Path, path: &str) -> Result<()> {
     for entry in fs::read_dir(&folder).context(what)? {
         let entry = entry.context(what)?;
         let name = entry.file_name();
-        let name = name.to_str().ok_or_else(|| bad_file(&entry.path(), "a name of UTF-8 is expected"))?;
+        let name = name.to_str().ok_or_else(|| bad_file(&entry.path(), "expected a name in UTF-8"))?;
         let inner = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
         let target = in_usr(&inner);
         let kind = entry.file_type().context(what)?;
@@ -292,7 +292,7 @@ fn add_tree(archive: &mut Archive, root: &Path, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// The path in a tree whose `bin` and the like are links into `usr`.
+/// Moves a path in `bin` and the like into `usr`, since these folders are links.
 fn in_usr(path: &str) -> String {
     match path.split('/').next() {
         Some(first) if MERGED.contains(&first) => format!("usr/{path}"),
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_reach_the_command_as_they_are() {
+    fn quotes_words_of_the_command() {
         let words = ["a b", "it's", "$HOME", "", "-x", "a\nb"].map(str::to_owned);
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("command");
@@ -315,19 +315,19 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_is_no_script() {
+    fn quotes_environment_variables() {
         let mut work = Work { environment: vec![("A_1".to_owned(), "'; rm".to_owned())], ..Work::default() };
         assert!(settings(&work).unwrap().ends_with("export A_1=''\\''; rm'\n"));
         for bad in ["", "1A", "A B", "A;", "A=B"] {
             work.environment[0].0 = bad.to_owned();
             assert!(
-                settings(&work).unwrap_err().to_string().contains("is no name of an environment variable")
+                settings(&work).unwrap_err().to_string().contains("invalid name of an environment variable")
             );
         }
     }
 
     #[test]
-    fn merged_folders_are_in_usr() {
+    fn moves_merged_folders_into_usr() {
         for (path, expected) in [
             ("bin/sh", "usr/bin/sh"),
             ("lib/x", "usr/lib/x"),

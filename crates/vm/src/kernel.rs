@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's image: an uncompressed ELF `vmlinux` boots in a third of the time that its `bzImage` takes under emulation.
+//! The kernel's image. An uncompressed ELF `vmlinux` boots in a third of the time of its `bzImage` under emulation.
 //!
-//! A bzImage is taken apart by its setup header (Documentation/arch/x86/boot.rst of the kernel), an ELF file is looked at for the
-//! note by which QEMU enters it (PVH).
+//! A bzImage is unpacked according to its setup header (Documentation/arch/x86/boot.rst of the kernel). An ELF file must have the
+//! note with the entry point that QEMU uses (PVH).
 
 use crate::error::{Context, Result, bad_file, read};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -11,48 +11,49 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// An image, and the release of its kernel (`uname -r`), where that is found.
+/// An image, and the release of its kernel (`uname -r`) if found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// The image.
     pub image: Image,
-    /// The release, as modules have it in their `vermagic`.
+    /// The release, as in the `vermagic` of modules.
     pub release: Option<String>,
 }
 
-/// Where the setup header says what, from the file's first byte.
+/// Offsets of fields of the setup header, from the start of the file.
 const SETUP_SECTORS: usize = 0x1f1;
 const MAGIC: usize = 0x202;
 const PROTOCOL: usize = 0x206;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
-/// The first protocol whose header names the payload.
+/// First boot protocol with the payload in the header.
 const PROTOCOL_WITH_PAYLOAD: u16 = 0x0208;
-/// Bytes of a boot sector; a header that says no sectors means four.
+/// Size of a boot sector. A header with 0 sectors means four.
 const SECTOR: usize = 512;
-/// More than any kernel unpacks to: what says more is no kernel.
+/// Upper limit on the size of an unpacked kernel.
 const LONGEST: usize = 1 << 30;
 
-/// What stands before the release in the kernel's banner (`init/version.c` of the kernel).
+/// Text before the release in the kernel's banner (`init/version.c` of the kernel).
 const BANNER: &[u8] = b"Linux version ";
 
 /// `XEN_ELFNOTE_PHYS32_ENTRY`, the 32-bit entry point (`include/xen/interface/elfnote.h` of the kernel).
 const PHYS32_ENTRY: u32 = 18;
 
-/// What QEMU is given as its `-kernel`.
+/// The argument of QEMU's `-kernel`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Image {
-    /// This file, as it is.
+    /// This file, unchanged.
     File(PathBuf),
-    /// These bytes: a `vmlinux`, unpacked.
+    /// An unpacked `vmlinux`.
     Unpacked(Vec<u8>),
 }
 
-/// A kernel's image from a file of the user's, a bzImage or a vmlinux. A bzImage whose kernel QEMU cannot enter directly (without
-/// CONFIG_PVH) is booted as it is.
+/// Opens a bzImage or vmlinux of the user. A bzImage whose kernel QEMU cannot enter directly (without CONFIG_PVH) is booted as it
+/// is.
 ///
 /// # Errors
-/// The file cannot be read, is neither, or its payload is damaged; the message names the offset and what was expected there.
+/// If the file cannot be read, is neither of them, or has a damaged payload. The message has the offset and what was expected
+/// there.
 pub fn open(path: &Path) -> Result<Opened> {
     let bytes = read(path)?;
     if bytes.starts_with(b"\x7fELF") {
@@ -60,7 +61,7 @@ pub fn open(path: &Path) -> Result<Opened> {
             true => Ok(Opened { image: Image::File(path.to_owned()), release: banner(&bytes) }),
             false => Err(bad_file(
                 path,
-                "an ELF file without the note XEN_ELFNOTE_PHYS32_ENTRY, by which QEMU enters a vmlinux: build the kernel \
+                "an ELF file without the note XEN_ELFNOTE_PHYS32_ENTRY, which QEMU needs to enter a vmlinux: build the kernel \
                  with CONFIG_PVH, or give its bzImage",
             )),
         };
@@ -73,7 +74,7 @@ pub fn open(path: &Path) -> Result<Opened> {
     }
 }
 
-/// Refuses a file that ends before its last section does (`e_shoff` of its header), if it is a vmlinux.
+/// Rejects a vmlinux that ends before its section table (`e_shoff` of its header) does.
 pub(crate) fn check_length(path: &Path) -> Result<()> {
     let what = || path.display().to_string();
     let file = File::open(path).context(what)?;
@@ -91,18 +92,18 @@ pub(crate) fn check_length(path: &Path) -> Result<()> {
     };
     match length >= expected {
         true => Ok(()),
-        false => Err(bad_file(path, format!("{length} bytes; {expected} or more are expected"))),
+        false => Err(bad_file(path, format!("{length} bytes, expected at least {expected}"))),
     }
 }
 
-/// The release in the banner that a kernel prints first.
+/// Returns the release from the kernel's banner.
 fn banner(vmlinux: &[u8]) -> Option<String> {
     let start = memmem(vmlinux, BANNER)? + BANNER.len();
     let word = vmlinux[start..].split(|byte| *byte == b' ').next()?;
     String::from_utf8(word.to_vec()).ok().filter(|word| word.len() < 100)
 }
 
-/// Where some bytes stand first.
+/// Returns the first offset of `what`.
 fn memmem(bytes: &[u8], what: &[u8]) -> Option<usize> {
     let first = what[0];
     let mut at = 0;
@@ -115,21 +116,21 @@ fn memmem(bytes: &[u8], what: &[u8]) -> Option<usize> {
     }
 }
 
-/// The `vmlinux` in the bytes of a bzImage.
+/// Unpacks the `vmlinux` in a bzImage.
 ///
 /// # Errors
-/// What is wrong, with the offset and what was expected there.
+/// The error, with the offset and the expected value.
 pub fn unpack(image: &[u8]) -> std::result::Result<Vec<u8>, String> {
     if word(image, SECTOR - 2, 2)? != 0xaa55 || image.get(MAGIC..MAGIC + 4) != Some(b"HdrS") {
         return Err(format!(
-            "no kernel: neither an ELF file nor a bzImage, which has 55 aa at offset {:#x} and \"HdrS\" at {MAGIC:#x}",
+            "not a kernel: expected an ELF file, or a bzImage with 55 aa at offset {:#x} and \"HdrS\" at {MAGIC:#x}",
             SECTOR - 2
         ));
     }
     let protocol = word(image, PROTOCOL, 2)? as u16;
     if protocol < PROTOCOL_WITH_PAYLOAD {
         return Err(format!(
-            "boot protocol {}.{:02} at offset {PROTOCOL:#x}; 2.08 or later names where the payload is",
+            "boot protocol {}.{:02} at offset {PROTOCOL:#x}, expected 2.08 or later, whose header has the payload's offset",
             protocol >> 8,
             protocol & 0xff
         ));
@@ -147,7 +148,7 @@ pub fn unpack(image: &[u8]) -> std::result::Result<Vec<u8>, String> {
     decompress(payload, start)
 }
 
-/// The little-endian number of `bytes` bytes at an offset.
+/// Returns the little-endian number of `bytes` bytes at an offset.
 fn word(image: &[u8], offset: usize, bytes: usize) -> std::result::Result<usize, String> {
     let found = image
         .get(offset..offset + bytes)
@@ -155,14 +156,14 @@ fn word(image: &[u8], offset: usize, bytes: usize) -> std::result::Result<usize,
     Ok(found.iter().rev().fold(0, |value, byte| value << 8 | usize::from(*byte)))
 }
 
-/// Unpacks the payload, whose last four bytes are the length of what it unpacks to.
+/// Unpacks the payload. Its last four bytes are the unpacked length.
 fn decompress(payload: &[u8], at: usize) -> std::result::Result<Vec<u8>, String> {
     let (packed, length) =
         payload.split_last_chunk::<4>().ok_or(format!("the payload at {at:#x} is shorter than 4 bytes"))?;
     let length = u32::from_le_bytes(*length) as usize;
     if length > LONGEST {
         return Err(format!(
-            "the payload at {at:#x} says that it unpacks to {length} bytes; at most {LONGEST} are legal"
+            "the payload at {at:#x} states an unpacked size of {length} bytes, expected at most {LONGEST}"
         ));
     }
     let failed = |kind: &str, e: String| format!("the {kind} payload at {at:#x} is damaged: {e}");
@@ -173,46 +174,46 @@ fn decompress(payload: &[u8], at: usize) -> std::result::Result<Vec<u8>, String>
         _ => {
             let start = &packed[..packed.len().min(4)];
             return Err(format!(
-                "the payload at {at:#x} begins with {start:02x?}; xz (fd 37 7a 58), zstd (28 b5 2f fd) or ELF (7f 45 4c 46) \
-                 is read: give the kernel's vmlinux instead"
+                "the payload at {at:#x} begins with {start:02x?}, expected xz (fd 37 7a 58), zstd (28 b5 2f fd) or ELF (7f 45 4c 46): \
+                 use the kernel's vmlinux instead"
             ));
         }
     };
     if unpacked.len() != length {
         return Err(format!(
-            "the payload at {at:#x} unpacks to {} bytes, but says {length} in its last four",
+            "the payload at {at:#x} unpacks to {} bytes, expected {length} by its last four bytes",
             unpacked.len()
         ));
     }
     Ok(unpacked)
 }
 
-/// The first `length` bytes, and one more where there are more, so that too many are seen.
+/// Reads up to `length` bytes, and one more to detect excess.
 fn take(reader: impl Read, length: usize) -> std::result::Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(length + 1);
     reader.take(length as u64 + 1).read_to_end(&mut out).map_err(|e| e.to_string())?;
     Ok(out)
 }
 
-/// What xz has packed, if it is at most `length` bytes; one byte too many where it is more.
+/// Unpacks xz data of at most `length` bytes. Longer data give one byte more.
 pub(crate) fn xz(packed: &[u8], length: usize) -> std::result::Result<Vec<u8>, String> {
     take(lzma_rust2::XzReader::new(packed, true), length)
 }
 
-/// As [`xz`], of what zstd has packed.
+/// Unpacks zstd data, with the limit of [`xz`].
 pub(crate) fn zstd(packed: &[u8], length: usize) -> std::result::Result<Vec<u8>, String> {
     let decoder = ruzstd::decoding::StreamingDecoder::new(packed).map_err(|e| e.to_string())?;
     take(decoder, length)
 }
 
-/// Whether an ELF file has the entry point that QEMU starts a `vmlinux` at.
+/// Returns whether an ELF file has the entry point at which QEMU starts a `vmlinux`.
 fn has_entry(bytes: &[u8]) -> std::result::Result<bool, String> {
     let bad = |e: object::read::Error| format!("a damaged ELF file: {e}");
     let header = elf::FileHeader64::<Endianness>::parse(bytes).map_err(bad)?;
     let endian = header.endian().map_err(bad)?;
     if header.e_machine(endian) != elf::EM_X86_64 {
         return Err(format!(
-            "a kernel of machine {} (e_machine at offset 0x12); x86-64 ({}) is expected",
+            "a kernel for machine {} (e_machine at offset 0x12), expected x86-64 ({})",
             header.e_machine(endian),
             elf::EM_X86_64
         ));

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A virtual machine with a stock Linux kernel: QEMU, the kernel and the guest's programs from Debian's packages or from files of the
-//! user's, an initramfs made of them, and one command that runs in it.
+//! A virtual machine with a stock Linux kernel, which runs one command. QEMU, the kernel and the guest's programs come from Debian's
+//! packages or from files of the user. An initramfs is built from them.
 //!
-//! - [`parts`]: fetches what is missing, once, by a private apt, verified by Debian's keys;
-//! - [`kernel`], [`modules`], [`cpio`]: formats; [`initramfs`]: the guest's files;
-//! - [`machine`]: QEMU's arguments, its start, and how the guest's end is told; [`processors`]: CPU affinity.
+//! - [`parts`]: fetches missing parts once, with a private apt, verified with Debian's keys
+//! - [`kernel`], [`modules`], [`cpio`]: file formats
+//! - [`initramfs`]: the guest's files
+//! - [`machine`]: QEMU's arguments, its start, and how the guest ended
+//! - [`processors`]: CPU affinity
 //!
-//! Never changes the machine's own package sources, packages or caches, needs no root, and believes no package that Debian has not
-//! signed. Never knows what devices the caller adds by arguments of QEMU's.
+//! The crate never changes the host's package sources, packages or caches. It needs no root, and accepts only packages signed by
+//! Debian. It does not know which devices the caller adds by QEMU arguments.
 
 pub mod cpio;
 mod error;

@@ -10,21 +10,21 @@ use std::str::FromStr;
 pub struct Load {
     /// The module.
     pub module: Which,
-    /// Parameters, as `insmod` takes them: `name=value` and spaces between.
+    /// Parameters, as for `insmod`: `name=value`, separated by spaces.
     pub parameters: String,
 }
 
 /// A module of the kernel, or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// One of the kernel's, such as `nvme`.
+    /// A module of the kernel, such as `nvme`.
     Named(String),
-    /// A `.ko` file of the user's.
+    /// A `.ko` file of the user.
     File(PathBuf),
 }
 
 impl Load {
-    /// Returns the name that the kernel gives to the module, or `None` if the file's name is not UTF-8.
+    /// Returns the kernel's name of the module, or `None` if the file's name is not UTF-8.
     pub fn module_name(&self) -> Option<String> {
         let name = match &self.module {
             Which::File(path) => path.file_stem()?.to_str()?,
@@ -34,8 +34,8 @@ impl Load {
     }
 }
 
-/// Reads `NAME PARAMETERS` or `FILE.ko PARAMETERS`. A path may have blanks: it ends at the first `.ko` before a blank, or at the end, that
-/// makes it the path of an existing file.
+/// Parses `NAME PARAMETERS` or `FILE.ko PARAMETERS`. A path may contain spaces: it ends at the first `.ko` before a space or the end of
+/// the text for which the file exists.
 impl FromStr for Load {
     type Err = Infallible;
 
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn path_of_module_may_have_blanks() {
+    fn path_of_module_may_have_spaces() {
         let folder = tempfile::tempdir().unwrap();
         let there = folder.path().join("my a=b drivers/x.ko");
         std::fs::create_dir(there.parent().unwrap()).unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's modules: where they are, and what must be loaded before each.
+//! The kernel's modules, and their load order.
 //!
-//! Debian's packages hold no `modules.dep` (it is written when they are installed), therefore each module's own `.modinfo` section
-//! is read, of which `depmod` makes that file.
+//! Debian's packages have no `modules.dep` (it is created during installation). So this module reads the `.modinfo` section of each
+//! module, as `depmod` does.
 
 use crate::error::{Context, Result, bad_file, read};
 use crate::kernel;
@@ -12,23 +12,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// More than any module unpacks to, in bytes.
+/// Upper limit on the size of an unpacked module, in bytes.
 const LONGEST: usize = 256 << 20;
 
-/// One module, unpacked.
+/// An unpacked module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
-    /// Its name, with `_` for each `-`.
+    /// Name, with `_` for each `-`.
     pub name: String,
     /// The ELF file.
     pub bytes: Vec<u8>,
-    /// Names of those that must be loaded before it.
+    /// Names of modules that must be loaded before it.
     depends: Vec<String>,
-    /// Names of those that should be, where they are there (`softdep: pre`).
+    /// Names of modules to load before it, if the kernel has them (`softdep: pre`).
     wishes: Vec<String>,
-    /// Modules to load after it, if the kernel has them (`softdep: post`).
+    /// Names of modules to load after it, if the kernel has them (`softdep: post`).
     followers: Vec<String>,
-    /// The kernel that it was built for: the first word of `vermagic`.
+    /// The kernel that it was built for: first word of `vermagic`.
     pub kernel: String,
 }
 
@@ -36,7 +36,7 @@ impl Module {
     /// Reads a `.ko`, `.ko.xz` or `.ko.zst` file.
     ///
     /// # Errors
-    /// It cannot be read, or is no module.
+    /// If it cannot be read or is not a module.
     pub fn read(path: &Path) -> Result<Module> {
         let bytes = read(path)?;
         let bad = |what: String| bad_file(path, what);
@@ -56,7 +56,7 @@ impl Module {
         };
         let vermagic = values("vermagic");
         let kernel = vermagic.first().and_then(|v| v.split(' ').next());
-        let kernel = kernel.ok_or("no kernel module: its .modinfo section has no vermagic")?.to_owned();
+        let kernel = kernel.ok_or("not a kernel module: no vermagic in its .modinfo section")?.to_owned();
         let name = values("name").first().map_or(name, |name| plain(name));
         let depends =
             values("depends").into_iter().flat_map(|v| v.split(',')).filter(|v| !v.is_empty()).map(plain);
@@ -66,7 +66,7 @@ impl Module {
     }
 }
 
-/// The modules of one key, `pre` or `post`, in a soft dependency: `pre: a b post: c` (modprobe.d(5)).
+/// Returns the modules of one key, `pre` or `post`, in a soft dependency: `pre: a b post: c` (modprobe.d(5)).
 fn soft(line: &str, key: &str) -> Vec<String> {
     let mut is_of_key = false;
     let mut found = Vec::new();
@@ -80,20 +80,20 @@ fn soft(line: &str, key: &str) -> Vec<String> {
     found
 }
 
-/// A name as the kernel has it.
+/// Returns the kernel's form of a module name.
 pub(crate) fn plain(name: &str) -> String {
     name.replace('-', "_")
 }
 
-/// The module's name in that of its file.
+/// Returns the name of the module in a file.
 fn file_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     plain(name.split(".ko").next().unwrap_or_default())
 }
 
 fn modinfo(bytes: &[u8]) -> std::result::Result<Vec<u8>, String> {
-    let file = ElfFile64::<Endianness>::parse(bytes).map_err(|e| format!("no kernel module: {e}"))?;
-    let section = file.section_by_name(".modinfo").ok_or("no kernel module: it has no section .modinfo")?;
+    let file = ElfFile64::<Endianness>::parse(bytes).map_err(|e| format!("not a kernel module: {e}"))?;
+    let section = file.section_by_name(".modinfo").ok_or("not a kernel module: no section .modinfo")?;
     let endian = file.endian();
     let data = section.elf_section_header().data(endian, bytes);
     data.map(<[u8]>::to_vec).map_err(|e| format!("damaged section .modinfo: {e}"))
@@ -108,10 +108,10 @@ pub struct Modules {
 }
 
 impl Modules {
-    /// Those below a folder, as `/lib/modules/VERSION` is one.
+    /// Finds the modules below a folder such as `/lib/modules/VERSION`.
     ///
     /// # Errors
-    /// The folder cannot be read, or has neither modules nor a list of those that are built in.
+    /// If the folder cannot be read, or has neither modules nor a list of built-in modules.
     pub fn below(folder: &Path) -> Result<Modules> {
         let mut found = Modules { folder: folder.to_owned(), ..Modules::default() };
         found.collect(folder)?;
@@ -124,7 +124,7 @@ impl Modules {
         if found.files.is_empty() && found.built_in.is_empty() {
             return Err(bad_file(
                 folder,
-                "no modules: neither .ko files nor modules.builtin; /lib/modules/VERSION of a kernel is expected",
+                "no .ko files and no modules.builtin, expected /lib/modules/VERSION of a kernel",
             ));
         }
         Ok(found)
@@ -135,7 +135,7 @@ impl Modules {
         for entry in fs::read_dir(folder).context(what)? {
             let entry = entry.context(what)?;
             let path = entry.path();
-            // A link is not followed: `build` and `source` lead out of the folder.
+            // Links are not followed: `build` and `source` lead out of the folder.
             if entry.file_type().context(what)?.is_dir() {
                 self.collect(&path)?;
             } else if is_module(&path) {
@@ -145,26 +145,26 @@ impl Modules {
         Ok(())
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The file of a module.
+    /// Returns the file of a module.
     pub fn file(&self, name: &str) -> Option<&Path> {
         self.files.get(&plain(name)).map(PathBuf::as_path)
     }
 
-    /// True where the kernel has none at all.
+    /// Returns whether there are no modules at all.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty() && self.built_in.is_empty()
     }
 
-    /// The modules of these names and all that they need, in the order in which they must be loaded. Soft dependencies of the kernel's are
-    /// among them: `pre` before a module, `post` after it. What is built into the kernel is left out.
+    /// Returns the modules with these names and all that they depend on, in load order. Includes soft dependencies that the kernel has:
+    /// `pre` before a module, `post` after it. Omits built-in modules.
     ///
     /// # Errors
-    /// There is no module of a name, or a file is damaged.
+    /// If there is no module with one of the names, or a file is damaged.
     pub fn closure(&self, names: &[&str]) -> Result<Vec<Module>> {
         let mut order = Closure { modules: self, seen: BTreeSet::new(), order: Vec::new() };
         for name in names {
@@ -173,10 +173,10 @@ impl Modules {
         Ok(order.order)
     }
 
-    /// As [`Modules::closure`], with a module that does not come from the kernel's folder.
+    /// As [`Modules::closure`], for a module from outside the kernel's folder.
     ///
     /// # Errors
-    /// As there.
+    /// The same.
     pub fn closure_of(&self, module: Module) -> Result<Vec<Module>> {
         let mut order = Closure { modules: self, seen: BTreeSet::new(), order: Vec::new() };
         order.add_module(module)?;
@@ -189,7 +189,7 @@ fn is_module(path: &Path) -> bool {
     [".ko", ".ko.xz", ".ko.zst"].iter().any(|end| name.ends_with(end))
 }
 
-/// A walk in depth first.
+/// A depth-first walk.
 struct Closure<'a> {
     modules: &'a Modules,
     seen: BTreeSet<String>,
@@ -209,7 +209,7 @@ impl Closure<'_> {
     }
 
     fn add_module(&mut self, module: Module) -> Result<()> {
-        // Before those that it needs, so that a circle ends.
+        // Marked before its dependencies, so that a cycle ends.
         self.seen.insert(module.name.clone());
         self.add_wishes(&module.wishes, &module.name)?;
         for needed in &module.depends {
@@ -220,10 +220,10 @@ impl Closure<'_> {
         self.add_wishes(&followers, &name)
     }
 
-    /// Adds the modules that the kernel has.
+    /// Adds those of these modules that the kernel has.
     fn add_wishes(&mut self, wishes: &[String], of: &str) -> Result<()> {
         for wish in wishes {
-            // An algorithm's name, with `crypto-` before it or not, is an alias that its plain implementation has.
+            // The name of an algorithm, with or without `crypto-`, is an alias of its generic implementation.
             let generic = format!("{}_generic", wish.strip_prefix("crypto_").unwrap_or(wish));
             let there = [wish, &generic].into_iter().find(|name| self.modules.files.contains_key(*name));
             if let Some(name) = there {

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The processors on which QEMU and riser run. While a guest waits for an access, riser works, and the other way round. On one processor,
-//! neither has to wake another processor, which takes longer than the rest of an access. Several virtual CPUs have other work to do
-//! during an access.
+//! CPU affinity of QEMU and riser. While a guest waits for an access, riser works, and vice versa. On one processor, neither has to wake
+//! another processor, which takes longer than the rest of an access. With several virtual CPUs, others have work to do during an access.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// A list of processor numbers, as `0-3,6`.
+/// A list of processor numbers, such as `0-3,6`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Processors(Vec<usize>);
 
-/// The reason why processors cannot be used.
+/// Why processors cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ProcessorError {
     /// The text is not a list of processors.
-    #[error("`{0}`: legal are numbers and ranges below {max}, as 0-3,6", max = CpuSet::MAX_CPU)]
+    #[error("`{0}`: expected numbers and ranges below {max}, such as 0-3,6", max = CpuSet::MAX_CPU)]
     List(String),
-    /// The system's error, and the processors that this process may use instead.
+    /// The system's error, and the processors that this process may use.
     #[error("{0}; riser may use {1:?}")]
     Refused(rustix::io::Errno, Vec<usize>),
 }
@@ -42,11 +41,11 @@ impl FromStr for Processors {
     }
 }
 
-/// Makes this thread, and what it starts from now on, run on `given`. Without `given`, a single busy thread or virtual CPU (`busy` is 1)
-/// shares a processor with this thread.
+/// Pins this thread and its future children to `given`. Without `given`, if `busy` is 1, pins them to one processor, which a single busy
+/// thread or virtual CPU then shares.
 ///
 /// # Errors
-/// This process may use none of `given`.
+/// If this process may use none of `given`.
 pub fn pin(given: Option<&Processors>, busy: usize) -> Result<(), ProcessorError> {
     let mut set = CpuSet::new();
     match given {
@@ -56,10 +55,10 @@ pub fn pin(given: Option<&Processors>, busy: usize) -> Result<(), ProcessorError
         }
         None if busy == 1 => {
             let usable = usable();
-            // Guests that start at the same time take different processors.
+            // Guests that start at the same time get different processors.
             if let Some(processor) = usable.get(std::process::id() as usize % usable.len().max(1)) {
                 set.set(*processor);
-                // Without it the guest only runs slower.
+                // If this fails, the guest only runs slower.
                 let _ = sched_setaffinity(None, &set);
             }
             Ok(())
@@ -68,7 +67,7 @@ pub fn pin(given: Option<&Processors>, busy: usize) -> Result<(), ProcessorError
     }
 }
 
-/// Returns whether this process has a processor more than so many virtual CPUs need.
+/// Returns whether this process has at least one processor more than this number of virtual CPUs.
 pub fn has_own_processor(virtual_cpus: usize) -> bool {
     usable().len() > virtual_cpus
 }
@@ -89,11 +88,11 @@ mod tests {
         assert_eq!("5".parse(), Ok(Processors(vec![5])));
         for wrong in ["", "a", "3-1", "1,", "0-99999", "-1"] {
             let error = wrong.parse::<Processors>().unwrap_err().to_string();
-            assert_eq!(error, format!("`{wrong}`: legal are numbers and ranges below 1024, as 0-3,6"));
+            assert_eq!(error, format!("`{wrong}`: expected numbers and ranges below 1024, such as 0-3,6"));
         }
     }
 
-    /// In threads, whose affinity is their own.
+    /// Run in threads, because affinity belongs to a thread.
     #[test]
     fn one_virtual_cpu_shares_a_processor_with_riser() {
         let count = |busy| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Repeats the run of a lab with designs in RTL: with other initial values, or next to the design without riser.
+//! Repeats the run of a lab with designs in RTL: with other initial values, or compared with the design alone.
 
 use fabric::Stop;
 use lab::{BuildOptions, LabFile};

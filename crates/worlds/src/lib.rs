@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The outside worlds that join a lab: NetTLP peers and virtual machines.
+//! Participants from outside that join a lab: NetTLP peers and virtual machines.
 //!
 //! - [`adapter`]: a slot whose device is NetTLP's adapter, and the peers on the network that are its device;
 //! - [`machine`]: a virtual machine above a host of a lab;
-//! - [`designs`]: runs of a lab with designs that are repeated;
+//! - [`designs`]: repeated runs of a lab with designs;
 //! - [`models()`]: all models that ship.
 //!
-//! This crate never opens a socket of its own accord, and never runs a lab by a clock of its own. `nettlp` and `guest` have the sockets,
-//! callers the clock.
+//! This crate opens no sockets and has no clock. `nettlp` and `guest` have the sockets, and callers provide the clock.
 
 pub mod adapter;
 pub mod designs;

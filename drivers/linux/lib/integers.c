@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The paper's tests (ReConFig'15, §IV-E): buffers of integers that count up go to the device, which checks them, and come from it, and are
- * checked here; with the rate, in which the set-up of descriptors is.
+ * The paper's tests (ReConFig'15, §IV-E). Buffers of ascending integers go to the device, which checks them, and come from the
+ * device, and are checked here. Prints the rate, which includes the setup of descriptors.
  */
 #define _GNU_SOURCE
 #include "libriser_dma.h"
@@ -17,17 +17,17 @@
 static const char *usage =
 	"riser-dma-integers [OPTION]... DEVICE...\n"
 	"\n"
-	"  -d, --direction h2d|d2h  one alone, in place of both\n"
-	"  -s, --size BYTES         one size, in place of 1 KiB to 4 MiB; a multiple of 8\n"
+	"  -d, --direction h2d|d2h  only one direction [default: both]\n"
+	"  -s, --size BYTES         one size, a multiple of 8 [default: 1 KiB to 4 MiB]\n"
 	"  -n, --count COUNT        transfers of each size [default: 16]\n"
-	"  -e, --engine N           of each direction [default: 0]\n"
-	"  -p, --polling            poll in place of interrupts\n"
-	"  -b, --batch              all transfers of a size by one call, of a registered buffer\n"
-	"  -g, --gap                leave out one integer, which the device must find\n"
-	"      --huge               huge pages alone (`echo 16 >/proc/sys/vm/nr_hugepages` makes some)\n"
-	"      --small              ordinary pages alone [default: both, where there are huge ones]\n"
+	"  -e, --engine N           engine of each direction [default: 0]\n"
+	"  -p, --polling            poll instead of using interrupts\n"
+	"  -b, --batch              start all transfers of a size by one call, with a registered buffer\n"
+	"  -g, --gap                skip one integer, which the device must detect\n"
+	"      --huge               only huge pages (`echo 16 >/proc/sys/vm/nr_hugepages` allocates some)\n"
+	"      --small              only ordinary pages [default: both, if there are huge pages]\n"
 	"\n"
-	"Exit status 1 where a transfer failed, or an integer was not the one expected.\n";
+	"Exit status 1 if a transfer failed or an integer was wrong.\n";
 
 struct options {
 	bool h2d, d2h, polling, batch, gap, huge, small;
@@ -43,7 +43,7 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* One transfer after the other; the integers go on from one to the next. */
+/* Runs transfers one after another; the integers continue from one to the next. */
 static int one_by_one(struct riser_dma *dma, const struct options *options, unsigned int direction, void *buffer, size_t size,
 		      uint64_t *first, double *spent)
 {
@@ -62,7 +62,7 @@ static int one_by_one(struct riser_dma *dma, const struct options *options, unsi
 	*spent += seconds() - begun;
 	for (n = 0; !error && direction == RISER_DMA_D2H && n < count; n++)
 		if (words[n] != *first + n) {
-			fprintf(stderr, "integer %zu is %#llx, %#llx was expected\n", n, (unsigned long long)words[n],
+			fprintf(stderr, "integer %zu is %#llx, expected %#llx\n", n, (unsigned long long)words[n],
 				(unsigned long long)(*first + n));
 			return -EBADMSG;
 		}
@@ -70,7 +70,7 @@ static int one_by_one(struct riser_dma *dma, const struct options *options, unsi
 	return error;
 }
 
-/* All at once: the buffer has room for as many as there are places, each its own part of it. */
+/* Runs all transfers of a batch at once. Each ring entry has its own part of the buffer. */
 static int all_at_once(struct riser_dma *dma, const struct options *options, unsigned int direction, void *buffer, size_t size,
 		       uint64_t *first, double *spent)
 {
@@ -125,13 +125,13 @@ close:
 	return error;
 }
 
-/* Of the buffer for transfers of a size. */
+/* Returns the size of the buffer for transfers of a size. */
 static size_t buffer_bytes(const struct options *options, size_t size)
 {
 	return size * (options->batch ? options->count : 1);
 }
 
-/* One size of one direction, on a file of its own. */
+/* Tests one size of one direction, on a separate file. */
 static int test(const char *path, const struct options *options, unsigned int direction, size_t size, bool huge)
 {
 	size_t bytes = buffer_bytes(options, size);
@@ -170,7 +170,7 @@ close:
 	return error;
 }
 
-/* Whether there are so many bytes of huge pages. */
+/* Returns whether there are this many bytes of huge pages. */
 static bool are_huge(size_t bytes)
 {
 	void *buffer = riser_dma_buffer(bytes, true);
@@ -206,7 +206,7 @@ static int tests(const char *path, const struct options *options)
 	return failed;
 }
 
-/* A count or size; false where it is none. */
+/* Parses a count or size; false if it is invalid. */
 static bool number(const char *text, unsigned long long most, unsigned long long *value)
 {
 	char *end;
@@ -264,7 +264,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (options.huge && options.small && !are_huge(buffer_bytes(&options, options.size ? options.size : 4 << 20))) {
-		fputs("huge pages are left out: there are none, or too few (/proc/sys/vm/nr_hugepages)\n", stderr);
+		fputs("skipped huge pages: there are none, or too few (/proc/sys/vm/nr_hugepages)\n", stderr);
 		options.huge = false;
 	}
 	for (; optind < argc; optind++)

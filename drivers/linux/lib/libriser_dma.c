@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The library: the driver's calls, each once, and what waits for them. */
+/* The library: the driver's calls, each once, and functions that wait for the results. */
 #define _GNU_SOURCE
 #include "libriser_dma.h"
 
@@ -26,7 +26,7 @@ struct riser_dma_batch {
 	struct riser_dma_submission *submissions;
 	const struct riser_dma_completion *completions;
 	size_t bytes;
-	/* Filled in, and not handed over. */
+	/* Filled in, but not submitted. */
 	uint32_t filled;
 };
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The DMA engine from Python: one file, without a library behind it.
+"""The DMA engine from Python: one file that needs no library.
 
     from riser_dma import Dma, D2H, INTEGERS
     with Dma("/dev/riser_dma0") as dma:
@@ -82,7 +82,7 @@ class Enter(_Printed):
 
 
 def _command(direction: int, number: int, struct: type | None = None) -> int:
-    """As the macros of linux/ioctl.h: direction 1 is written to the driver, 2 read from it."""
+    """Returns an ioctl number, as the macros of linux/ioctl.h: direction 1 writes to the driver, 2 reads from it."""
     return direction << 30 | (ctypes.sizeof(struct) if struct else 0) << 16 | 0xD7 << 8 | number
 
 
@@ -95,19 +95,19 @@ _SETUP, _ENTER = _command(3, 11, Setup), _command(3, 12, Enter)
 
 
 def address(buffer, writable: bool = True) -> int:
-    """The address of the first byte of a bytearray, mmap, array, or, not to be written, of bytes."""
+    """Returns the address of the first byte of a bytearray, mmap or array, or of bytes if not writable."""
     if not writable and isinstance(buffer, bytes):
         return ctypes.cast(ctypes.c_char_p(buffer), ctypes.c_void_p).value or 0
     return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
 
 
 class Dma:
-    """An open function. What fails raises OSError with the errno that riser_dma.h names."""
+    """An open function. Failures raise OSError with an errno of riser_dma.h."""
 
     def __init__(self, path: str = "/dev/riser_dma0", polling: bool = False):
         self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self.polling = polling
-        # What the device may still read or write.
+        # Buffers that the device may still access.
         self._under_way: dict[tuple[int, int], list] = {}
         if polling:
             fcntl.ioctl(self.fd, _MODE, 1)
@@ -134,7 +134,7 @@ class Dma:
         self._call(_CONFIGURE, Configure(direction, engine, logic, count, us, seed))
 
     def begin(self, direction: int, engine: int, buffer, enable: bool = True) -> Transfer:
-        """Begins a transfer, or queues it; the buffer is kept until `wait` or `pending` has seen that nothing is under way."""
+        """Starts or queues a transfer. The buffer is kept until `wait` or `pending` finds no running transfer."""
         self._under_way.setdefault((direction, engine), []).append(buffer)
         asked = Transfer(address(buffer, direction == D2H), memoryview(buffer).nbytes, engine, enable and not self.polling, enable)
         return self._call(_DMA[direction], asked)
@@ -194,7 +194,7 @@ class Dma:
 
 
 class Batch:
-    """Rings of submissions and completions; one for each open Dma."""
+    """Rings of submissions and completions; one per open Dma."""
 
     def __init__(self, dma: Dma, entries: int):
         self.dma = dma
@@ -205,7 +205,7 @@ class Batch:
         self.completions = (Completion * (2 * entries)).from_buffer(self.memory, self.rings.completions)
 
     def submit(self, direction: int, engine: int, at: int, size: int, user_data: int = 0, handle: int = 0, irq: bool = False) -> bool:
-        """Puts a transfer into the ring; false where it is full. `at` is an address, or an offset in what the handle names."""
+        """Adds a transfer to the ring; returns False if it is full. `at` is an address, or an offset in the handle's memory."""
         rings = self.rings
         if rings.submission_tail - rings.submission_head & 0xFFFFFFFF == rings.submission_entries:
             return False
@@ -215,7 +215,7 @@ class Batch:
         return True
 
     def enter(self, wait: int = 0, timeout: float = 0) -> int:
-        """Hands over what is in the ring, and waits for so many completions, `timeout` seconds at most (0: without end): how many were handed over."""
+        """Submits the ring's entries and waits for `wait` completions, at most `timeout` seconds (0: no limit). Returns the number submitted."""
         count = self.rings.submission_tail - self.rings.submission_head & 0xFFFFFFFF
         return self.dma._call(_ENTER, Enter(count, wait, int(timeout * 1e6))).submitted
 

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * A driver of the simple NIC: of riser's own, and of device software behind a NetTLP adapter (Kuga
- * et al., "NetTLP", NSDI'20, section 6.2).
+ * A driver for the simple NIC: riser's own, and device software at a NetTLP adapter (Kuga et al.,
+ * "NetTLP", NSDI'20, section 6.2).
  *
- * Registers, little-endian, on BAR 4:
+ * Registers, little-endian, in BAR 4:
  *
  *  +0   u64  bus address of the TX ring
  *  +8   u64  bus address of the RX ring
- *  +16  u32  TX index: the descriptor behind the last one to send; of an adapter, the one to send
- *  +20  u32  RX index: a descriptor whose buffer is free for a frame
- *  +24  u32  enabled: with 0 the rings begin anew
- *  +28  u32  descriptors of the TX ring that are done with since then (not in NetTLP)
+ *  +16  u32  TX index: the descriptor after the last one to send; with an adapter, the one to send
+ *  +20  u32  RX index: a descriptor with a free buffer
+ *  +24  u32  enabled: 0 resets the rings
+ *  +28  u32  finished descriptors of the TX ring since then (not in NetTLP)
  *
- * A descriptor is a bus address and a count of bytes, 64 bits each. Sent frames raise vector 0,
- * received ones vector 1, after the frame and its length are in memory. There is no mask, and
- * handlers may be called for nothing: behind a VMD, functions share a vector.
+ * A descriptor is a bus address and a byte count, 64 bits each. Sent frames raise
+ * vector 0. Received frames raise vector 1, after the frame and its length are in
+ * memory. Interrupts cannot be masked, and may be spurious: functions below a VMD
+ * share a vector.
  *
- * Frames are copied to and from buffers that the device always has, as the simplest NICs do.
+ * Frames are copied to and from fixed buffers of the device, as in the simplest NICs.
  */
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
@@ -43,21 +44,21 @@
 
 static unsigned int tx_frames;
 module_param(tx_frames, uint, 0444);
-MODULE_PARM_DESC(tx_frames, "Frames under way at most (riser's NIC: 255, behind an adapter: 1)");
+MODULE_PARM_DESC(tx_frames, "Maximum number of frames in flight (riser's NIC: 255, adapter: 1)");
 
 static unsigned int rx_buffers;
 module_param(rx_buffers, uint, 0444);
-MODULE_PARM_DESC(rx_buffers, "Buffers that the NIC has (riser's: 128, behind an adapter: 1)");
+MODULE_PARM_DESC(rx_buffers, "Number of receive buffers (riser's NIC: 128, adapter: 1)");
 
 static int tx_done = -1;
 module_param(tx_done, int, 0444);
-MODULE_PARM_DESC(tx_done, "Whether the NIC counts what it is done with (riser's: 1, behind an adapter: 0)");
+MODULE_PARM_DESC(tx_done, "Whether the NIC counts finished descriptors (riser's NIC: 1, adapter: 0)");
 
-/* What NICs differ in. */
+/* Differences between NICs. */
 struct riser_nic_kind {
 	u32 tx_frames, rx_buffers;
-	bool names;	/* the TX index names the frame to send, not the one behind it */
-	bool counts;	/* it has TX_DONE */
+	bool names;	/* the TX index is the frame to send, not the one after it */
+	bool counts;	/* it has the register TX_DONE */
 };
 
 enum { RISERS_OWN, BEHIND_AN_ADAPTER };
@@ -71,14 +72,14 @@ struct riser_nic_descriptor {
 	__le64 address, bytes;
 };
 
-/* A ring, and the buffers of its descriptors, which are there as long as the driver is bound. */
+/* A ring and the buffers of its descriptors, allocated while the driver is bound. */
 struct riser_nic_ring {
 	struct riser_nic_descriptor *descriptors;
 	dma_addr_t bus;
 	u8 *buffers;
 	dma_addr_t buffers_bus;
-	u32 entries;	/* those in use */
-	u32 next;	/* the next one to fill, or to look at, counted on and on */
+	u32 entries;	/* entries in use */
+	u32 next;	/* the next one to fill or check, counts without wrap */
 };
 
 static const char riser_nic_names[][ETH_GSTRING_LEN] = {
@@ -99,7 +100,7 @@ struct riser_nic {
 	struct napi_struct napi;
 	struct work_struct restart;
 	struct riser_nic_ring tx, rx;
-	u32 tx_done;	/* frames that the device is done with, counted as tx.next is */
+	u32 tx_done;	/* frames that the device has finished, counts like tx.next */
 	int vectors;
 	bool is_up;
 	struct riser_nic_counts counts;
@@ -110,7 +111,7 @@ static u32 riser_nic_in_ring(struct riser_nic *nic)
 	return nic->tx.next - READ_ONCE(nic->tx_done);
 }
 
-/* Lets frames into the ring again where there is room. */
+/* Frees ring entries of finished frames. */
 static void riser_nic_reclaim(struct riser_nic *nic)
 {
 	u32 done;
@@ -118,7 +119,9 @@ static void riser_nic_reclaim(struct riser_nic *nic)
 	if (nic->kind.counts) {
 		done = ioread32(nic->registers + TX_DONE);
 		nic->counts.tx_done_reads++;
-		/* Of a device that is gone, all ones: that many have never been under way. */
+		/*
+		 * A device that is gone reads as all ones, more than were ever in flight.
+		 */
 		if (done - nic->tx_done <= riser_nic_in_ring(nic))
 			WRITE_ONCE(nic->tx_done, done);
 	}
@@ -145,7 +148,7 @@ static netdev_tx_t riser_nic_xmit(struct sk_buff *skb, struct net_device *dev)
 		nic->counts.tx_ring_full++;
 		netif_stop_queue(dev);
 	}
-	/* An iowrite comes behind what was written to coherent memory before. */
+	/* iowrite32 is ordered after earlier writes to coherent memory. */
 	if (nic->kind.names) {
 		iowrite32(at, nic->registers + TX_INDEX);
 		nic->counts.tx_doorbells++;
@@ -208,7 +211,7 @@ static int riser_nic_poll(struct napi_struct *napi, int budget)
 
 		if (!bytes)
 			break;
-		/* The frame came before its length. */
+		/* The frame was written before its length. */
 		dma_rmb();
 		riser_nic_receive(nic, at, bytes);
 		riser_nic_post(nic, at);
@@ -225,7 +228,9 @@ static irqreturn_t riser_nic_interrupt(int irq, void *data)
 	struct riser_nic *nic = data;
 
 	nic->counts.interrupts++;
-	/* Where nothing is counted, one frame is under way, and its vector is nobody else's. */
+	/*
+	 * Without a counter, only one frame is in flight, and its vector is not shared.
+	 */
 	if (!nic->kind.counts && irq == pci_irq_vector(nic->pdev, 0))
 		WRITE_ONCE(nic->tx_done, nic->tx.next);
 	napi_schedule(&nic->napi);
@@ -245,7 +250,10 @@ static int riser_nic_alloc_ring(struct riser_nic *nic, struct riser_nic_ring *ri
 
 static int riser_nic_alloc_rings(struct riser_nic *nic)
 {
-	/* What the TX index counts around is all of the ring, unless it names single frames. */
+	/*
+	 * A TX index that counts wraps at the whole ring; one that selects single frames
+	 * does not.
+	 */
 	u32 entries = nic->kind.names ? nic->kind.tx_frames : ENTRIES;
 
 	return riser_nic_alloc_ring(nic, &nic->tx, entries) ?:
@@ -262,7 +270,10 @@ static int riser_nic_request_irqs(struct riser_nic *nic)
 	return error;
 }
 
-/* Whether both vectors are the same message: behind a VMD, all functions but NVMe's share one. */
+/*
+ * Returns whether both vectors use the same message: below a VMD, all functions
+ * except NVMe share one.
+ */
 static bool riser_nic_shares_vector(struct riser_nic *nic)
 {
 	struct msi_msg tx, rx;
@@ -306,12 +317,12 @@ static int riser_nic_stop(struct net_device *dev)
 	nic->is_up = false;
 	netif_tx_disable(dev);
 	netif_carrier_off(dev);
-	/* Gives no buffer from now on. */
+	/* No more buffers are given to the device. */
 	napi_disable(&nic->napi);
 	iowrite32(0, nic->registers + ENABLED);
 	/*
-	 * A frame may be on its way to memory still: now none begins. Device software behind an
-	 * adapter would lose its host.
+	 * A frame may still be on its way to memory; clearing bus mastering stops new ones. Device
+	 * software at an adapter would lose its host.
 	 */
 	if (!nic->kind.names)
 		pci_clear_master(nic->pdev);
@@ -389,7 +400,7 @@ static const struct ethtool_ops riser_nic_ethtool = {
 	.get_ts_info = ethtool_op_get_ts_info,
 };
 
-/* The kind, as the module's parameters change it. */
+/* Sets the kind, with changes by module parameters. */
 static int riser_nic_set_kind(struct riser_nic *nic, unsigned long number)
 {
 	struct riser_nic_kind *kind = &nic->kind;
@@ -403,10 +414,10 @@ static int riser_nic_set_kind(struct riser_nic *nic, unsigned long number)
 		kind->counts = tx_done;
 	if (kind->tx_frames > MAX_IN_RING || kind->rx_buffers > MAX_IN_RING)
 		return dev_err_probe(&nic->pdev->dev, -EINVAL,
-				     "tx_frames, rx_buffers: legal are 1 to %d\n", MAX_IN_RING);
+				     "tx_frames, rx_buffers: expected 1 to %d\n", MAX_IN_RING);
 	if (!kind->counts && kind->tx_frames > 1)
 		return dev_err_probe(&nic->pdev->dev, -EINVAL,
-				     "tx_frames of %u: legal without tx_done is 1\n",
+				     "tx_frames of %u, expected 1 without tx_done\n",
 				     kind->tx_frames);
 	return 0;
 }
@@ -437,7 +448,7 @@ static int riser_nic_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (nic->vectors < 0)
 		return nic->vectors;
 	if (nic->vectors < 2 && !nic->kind.counts)
-		return dev_err_probe(&pdev->dev, -EINVAL, "one vector, and no tx_done\n");
+		return dev_err_probe(&pdev->dev, -EINVAL, "only one vector and no tx_done\n");
 	dev->tstats = devm_netdev_alloc_pcpu_stats(&pdev->dev, struct pcpu_sw_netstats);
 	if (!dev->tstats)
 		return -ENOMEM;
@@ -445,7 +456,7 @@ static int riser_nic_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	dev->netdev_ops = &riser_nic_ops;
 	dev->ethtool_ops = &riser_nic_ethtool;
 	dev->watchdog_timeo = 5 * HZ;
-	/* It has no address of its own. */
+	/* The NIC has no MAC address. */
 	eth_hw_addr_random(dev);
 	netif_napi_add(dev, &nic->napi, riser_nic_poll);
 	netif_carrier_off(dev);
@@ -455,10 +466,12 @@ static int riser_nic_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		error = riser_nic_request_irqs(nic);
 	if (error)
 		return error;
-	/* A frame that came in would pass for one that has left, whose buffer would be filled anew. */
+	/*
+	 * A received frame would be taken for a sent one, and the buffer reused too early.
+	 */
 	if (!nic->kind.counts && riser_nic_shares_vector(nic))
-		return dev_err_probe(&pdev->dev, -EINVAL, "its vectors are one, and no tx_done\n");
-	/* Device software asks for its vectors before the interface is up, and once. */
+		return dev_err_probe(&pdev->dev, -EINVAL, "shared vectors and no tx_done\n");
+	/* Device software reads its vectors once, before the interface is up. */
 	if (nic->kind.names)
 		pci_set_master(pdev);
 	error = pci_save_state(pdev);
@@ -471,7 +484,7 @@ static void riser_nic_remove(struct pci_dev *pdev)
 
 	unregister_netdev(nic->dev);
 	cancel_work_sync(&nic->restart);
-	/* Before the rings go. */
+	/* Before the rings are freed. */
 	pci_clear_master(pdev);
 }
 
@@ -534,5 +547,5 @@ static struct pci_driver riser_nic_driver = {
 };
 module_pci_driver(riser_nic_driver);
 
-MODULE_DESCRIPTION("Driver of the simple NIC, of riser's or behind a NetTLP adapter");
+MODULE_DESCRIPTION("Driver for the simple NIC, riser's own or at a NetTLP adapter");
 MODULE_LICENSE("Dual MIT/GPL");

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Proves what the *_properties.svh say. "always" is a proof without bound, by ABC's PDR; "depth n" is bounded model checking of the first n cycles
-# with Yosys' SAT solver, of what PDR does not get through, and of what is under BOUNDED. Then each module is broken in one place, and that has
-# to be found.
+# Proves the properties in *_properties.svh. "always" is an unbounded proof by ABC's PDR. "depth n" is bounded model checking of the first n
+# cycles with Yosys' SAT solver, for modules that PDR cannot prove, and for properties under BOUNDED. Then each module is broken in one place, and
+# the check must find that.
 set -u
 cd "$(dirname "$0")/.."
 OUT=${OUT:-build/formal}
 mkdir -p "$OUT"
 failures=0
 
-# prepare TOP FILES PARAMETERS READ-OPTIONS: the commands that make a flat netlist
+# prepare TOP FILES PARAMETERS READ-OPTIONS: prints the commands that make a flat netlist
 prepare() {
     echo "read_verilog $4 -formal -sv -I. $2; chparam $3 $1; hierarchy -top $1; setattr -mod -unset keep_hierarchy *; prep -top $1 -flatten; memory_map; async2sync; "
 }
@@ -28,7 +28,7 @@ bounded() {
         sat -tempinduct -tempinduct-baseonly -prove-asserts -set-assumes -set-def-inputs -set-init-def -seq 1 -maxsteps $5 -verify $1" >"$OUT/$1.log" 2>&1
 }
 
-# check TOP FILES PARAMETERS OPTIONS-OF-ALWAYS DEPTH BROKEN-FILE SED: no proof without bound where its options are `no`
+# check TOP FILES PARAMETERS OPTIONS-OF-ALWAYS DEPTH BROKEN-FILE SED: no unbounded proof if its options are `no`
 check() {
     began=$(date +%s)
     proved=-

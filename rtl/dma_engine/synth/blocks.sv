@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Ports of the vendor's blocks as far as the tops use them (PG023, PG156, PG213), for the linter alone: nothing is behind them.
+// Ports of the vendor's blocks that the top modules use (PG023, PG156, PG213), for the linter only; the modules are empty.
 /* verilator lint_off UNDRIVEN */
 /* verilator lint_off UNUSEDSIGNAL */
 /* verilator lint_off DECLFILENAME */

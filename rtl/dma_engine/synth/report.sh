@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# What the core takes of a 7-series part, by `synth_xilinx -family xc7 -flatten` of Yosys: report.sh [FUNCTIONS...], the physical one among them.
-# LUT are those of logic; LUT of memories are RAM32M and RAM64M (4 each), and single ones. BRAM is in units of RAMB36.
-# Fails where it is more than limits.txt allows, which is of one version of Yosys: with another nothing is compared.
+# Prints the resources of the core on a 7-series part, from `synth_xilinx -family xc7 -flatten` of Yosys: report.sh [FUNCTIONS...], which
+# includes the physical function. LUT of logic are counted one by one; LUT of memories are RAM32M and RAM64M (4 each), and single ones. BRAM is
+# in units of RAMB36.
+# Fails if a limit in limits.txt is exceeded. The limits apply to one version of Yosys; with another version they are ignored.
 set -eu
 cd "$(dirname "$0")/.."
 OUT=${OUT:-build/synth}
@@ -10,13 +11,13 @@ PARAMETERS=${PARAMETERS:-}
 mkdir -p "$OUT"
 version=$(yosys -V | cut -d ' ' -f 2)
 limits=$(sed -n 's/.* with Yosys \([0-9.]*\):.*/\1/p' synth/limits.txt)
-[ "$version" = "$limits" ] || echo "Yosys $version: limits are of $limits, and not looked at" >&2
+[ "$version" = "$limits" ] || echo "Yosys $version: the limits are for $limits and are ignored" >&2
 over=0
 printf '| %s | %s | %s | %s | %s | %s |\n|---|---|---|---|---|---|\n' functions "LUT of logic" "LUT of memories" LUT FF BRAM
 for functions in ${*:-2}; do
     yosys -q -p "read_verilog -sv -I. dma_engine_*.sv; chparam -set FUNCTIONS $functions $PARAMETERS dma_engine_core;
         synth_xilinx -family xc7 -flatten -top dma_engine_core; tee -o $OUT/$functions.txt stat" >"$OUT/$functions.log" 2>&1
-    # Of several modules, the sum stands last.
+    # With several modules, the sum comes last.
     row=$(awk -v functions="1 PF + $((functions - 1)) VF" '
         /^===/ { logic = ff = ram = bram = 0 }
         $1 ~ /^LUT[1-6]$/ { logic += $2 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the engine does behind the block's model: registers, both directions, errors, interrupts, resets; every byte is compared."""
+"""Tests the engine with the block's model: registers, both directions, errors, interrupts, resets. Every byte is compared."""
 
 import os
 import random
@@ -19,7 +19,7 @@ async def start(dut, payload=256):
 
 
 def pieces(rng, most, count):
-    """So many sizes: small, around the boundaries, and up to `most`."""
+    """Returns `count` sizes: small ones, near boundaries, and up to `most`."""
     near = lambda n: max(1, n + rng.randint(-9, 9))
     return [rng.choice([rng.randint(1, 70), near(128), near(256), near(512), near(4096), rng.randint(1, most)]) for _ in range(count)]
 
@@ -40,10 +40,10 @@ async def registers(dut):
         assert await bench.bar.read_qword(engine.at + R["R_ENGINE_SEED"]) == 0x1122334455667788
         await bench.bar.write_byte(engine.at + R["R_ENGINE_SEED"] + 2, 0xAB)
         assert await engine.get("SEED") == 0x55AB7788
-        # What no field names is not written.
+        # Bits outside of fields are not writable.
         await engine.set("DONE", 0xFFFFFFFF, 64)
         assert await engine.get("DONE") == 0 and await engine.get("FAILED") == 0
-        # Reads of many double-words, across the boundary of 64 bytes.
+        # Reads of many double-words, across a boundary of 64 bytes.
         whole = await bench.bar.read(engine.at, 0x40)
         assert whole[0x30:0x38] == (0x1122334455AB7788).to_bytes(8, "little")
         odd = await bench.bar.read(engine.at + 0x31, 0x13)
@@ -59,7 +59,7 @@ async def registers(dut):
 
 
 async def move_up(bench, engine, rng, sizes, offset):
-    """Reads from the host: data, and what is after them in the stream."""
+    """Tests reads from the host: their data, and their position in the stream."""
     total = sum(sizes)
     arena = bench.memory.alloc_region(total + 8192 * (len(sizes) + 1))
     at, posts = 0, []
@@ -116,7 +116,7 @@ async def both_directions(dut):
 
 @cocotb.test(timeout_time=4, timeout_unit="ms")
 async def interrupts(dut):
-    """Each by its own vector, behind its data; held back as COALESCING says; pending while masked."""
+    """Tests interrupts: each has its own vector, and follows its data; COALESCING holds them back; they are pending while masked."""
     bench = await start(dut)
     down = Engine(bench, 1, entries=8, seed=3)
     region = bench.memory.alloc_region(4096)
@@ -128,7 +128,7 @@ async def interrupts(dut):
         await down.post([(region.get_absolute_address(0), 64, INTERRUPT)])
         await event.wait()
         assert bytes(region[0:64]) == integers(3, 64 * n, 64) and down.written_back() == (n + 1, 0)
-    # Three of them make one; the last two wait for the time.
+    # Three of them cause one interrupt; the last two wait for the timer.
     await down.set("CONTROL", 0)
     down.coalescing = 5 << 16 | 3
     await down.enable()
@@ -142,7 +142,7 @@ async def interrupts(dut):
     await down.post([(region.get_absolute_address(0), 8, INTERRUPT)] * 3)
     await event.wait()
     assert cocotb.utils.get_sim_time("ns") - began < 5000
-    # Masked: it is pending, and comes when it may.
+    # Masked: it is pending, and is sent when unmasked.
     control = R["R_MSIX_TABLE"] + 16 + 12
     await bench.w32(control, 1)
     event.clear()
@@ -157,7 +157,7 @@ async def interrupts(dut):
 
 @cocotb.test(timeout_time=8, timeout_unit="ms")
 async def errors(dut):
-    """Each error stands in its descriptor, a chain ends with its first, and what comes behind is whole."""
+    """Tests that each error is reported in its descriptor, that a chain ends with its first error, and that later transfers are correct."""
     bench = await start(dut)
     for host_ring in (True, False):
         region = bench.memory.alloc_region(8192)
@@ -167,7 +167,7 @@ async def errors(dut):
         stream = integers(0, 0, 16384)
         region[0:700] = stream[0:700]
         nowhere = 0xDEAD_0000_0000
-        # What fails uses up its bytes of the stream where it was begun.
+        # A failed descriptor consumes its bytes of the stream if it had started.
         offset = 700 + 64 + 4096 + 512 + 512
         region[2048:2048 + 512] = stream[offset : offset + 512]
         posts = [
@@ -179,7 +179,7 @@ async def errors(dut):
         seen = [await up.status(n) for n in range(9)]
         assert seen == [(OK, 700), (SIZE, 0), (SIZE, 0), (RANGE, 0), (READ, 0), (READ, 0), (ABORTED, 0), (ABORTED, 0), (OK, 512)], seen
         assert await up.get("STATUS") == ABORTED << 8
-        # Wrong integers fail their descriptor alone.
+        # Wrong integers fail only their descriptor.
         region[0:256] = stream[offset + 512 : offset + 768]
         region[200] = region[200] ^ 1
         region[256:512] = stream[offset + 768 : offset + 1024]
@@ -199,13 +199,13 @@ async def errors(dut):
         await down.post([(base, 64, 0)])
         await down.done(2)
         assert bytes(region[0:64]) == stream[64:128]
-        # More than the ring has: it stands still until it is enabled anew.
+        # More than the ring has: it stops until it is enabled again.
         await up.post([(base, 64, 0)] * 17)
         await Timer(5, "us")
         assert await up.get("STATUS") == RING << 8 and await up.get("DONE") == 11
         for engine in (up, down):
             await engine.set("CONTROL", 0)
-        # A reserved flag, and a ring that cannot be read.
+        # A reserved flag, and an unreadable ring.
         if host_ring:
             await up.enable()
             await up.post([(base, 64, 8), (base, 64, 0)])
@@ -237,12 +237,12 @@ async def aborts_and_resets(dut):
         codes = [await engine.status(n) for n in range(5)]
         cut = [n for n, (code, _) in enumerate(codes) if code != OK]
         assert cut and all(code == ABORTED for code, _ in codes[cut[0] :]) and all(moved == 0 for _, moved in codes[cut[0] + 1 :]), codes
-        # It goes on.
+        # It continues.
         await engine.post([(base, 100, INTERRUPT)])
         await engine.done(6)
         assert await engine.status(5) == (OK, 100)
         await engine.set("CONTROL", 0)
-    # A reset of the function under way, and all begins anew.
+    # A reset of the function during a transfer; then everything restarts.
     for flr in (True, False):
         up, down = Engine(bench, 0), Engine(bench, 1)
         await up.enable()
@@ -270,7 +270,7 @@ async def aborts_and_resets(dut):
 
 @cocotb.test(timeout_time=8, timeout_unit="ms")
 async def loop_back(dut):
-    """What H2D takes, D2H gives, however it is cut; one that is full waits alone."""
+    """Tests that D2H returns the data of H2D, however it is split, and that a full loop-back stalls only its own engine."""
     bench = await start(dut)
     rng = random.Random(SEED)
     up, down = Engine(bench, 0, logic=LOOP_BACK), Engine(bench, 1, logic=LOOP_BACK)

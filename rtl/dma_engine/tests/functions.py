@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the block's model cannot do: virtual functions, and completions whose tags come in any order, cut at any Read Completion Boundary. The
-streams' ends are cocotbext-pcie's; descriptors are made here, as PG156 has them.
+"""Tests what the block's model cannot do: virtual functions, and completions with tags in any
+order, split at any Read Completion Boundary. The stream ends are from cocotbext-pcie; the
+descriptors are built here, as in PG156.
 """
 
 import os
@@ -19,7 +20,7 @@ VFS = 8
 
 
 class Host:
-    """Memory, and a root that answers reads whenever it likes."""
+    """Memory, and a root complex that answers reads in random order."""
 
     def __init__(self, dut, rng):
         self.dut, self.rng = dut, rng
@@ -70,7 +71,7 @@ class Host:
             await RisingEdge(self.dut.user_clk)
             self.dut.pcie_rq_seq_num_vld0.value = 0
             if kind == 1:
-                assert dwords <= 64, "beyond Max_Payload_Size"
+                assert dwords <= 64, "exceeds Max_Payload_Size"
                 self.writers.add(target)
                 data = b"".join(word.to_bytes(4, "little") for word in frame.data[4:])
                 if address >> 32 == 0xFEE:
@@ -79,7 +80,7 @@ class Host:
                     if mask[n]:
                         self.memory[address + n] = byte
                 continue
-            assert kind == 0 and dwords <= 128 and tag < 64 and tag not in self.open, "a tag that is in use"
+            assert kind == 0 and dwords <= 128 and tag < 64 and tag not in self.open, "the tag is in use"
             self.open.add(tag)
             self.most_open = max(self.most_open, len(self.open))
             first = next(n for n, m in enumerate(mask) if m)
@@ -87,7 +88,7 @@ class Host:
             self.waiting.append([address + first, count, tag, target])
 
     async def _answers(self):
-        """One completion of some read at a time; what is withheld waits."""
+        """Sends one completion of a random read at a time; withheld reads wait."""
         while True:
             await Timer(self.rng.choice([4, 4, 8, 20, 60]), "ns")
             ready = [read for read in self.waiting if read[3] not in self.withheld]
@@ -117,12 +118,12 @@ class Host:
         read[0], read[1] = address + part, count - part
         if last:
             self.waiting.remove(read)
-            # It is free from here on: the design cannot use it before it has seen this.
+            # The tag is free from now on: the design cannot reuse it before it has received this.
             self.open.discard(tag)
         await self.rc.send(frame)
 
     async def access(self, function, at, value=None):
-        """Writes or reads a double-word of the BAR of a function."""
+        """Writes or reads a double-word of a function's BAR."""
         frame = UsPcieFrame()
         target = 0 if function == 0 else FIRST_VF + function - 1
         frame.data = [0x8000_0000 | at, 0, 1 | (value is not None) << 11, 0x5A | target << 8 | 16 << 19]
@@ -212,7 +213,7 @@ def transfers(host, ring, count):
 
 @cocotb.test(timeout_time=4, timeout_unit="ms")
 async def functions_move_side_by_side(dut):
-    """Every byte of every function arrives, with its own ID and its own vector, whatever the order of completions."""
+    """Tests that every byte of every function arrives, with its own ID and vector, in any order of completions."""
     host, rings = await begin(dut, 2)
     posts = [transfers(host, ring, 12) for ring in rings]
     for ring, (up, down) in zip(rings, posts):
@@ -253,8 +254,8 @@ async def a_reset_of_one_function_leaves_the_other_alone(dut):
     host.writers.clear()
     assert await host.access(1, R["R_ENGINE"] + R["R_ENGINE_ENTRIES"]) == 0
     assert await physical.done(0, 12) == 0 and await physical.done(1, 12) == 0
-    assert host.writers == {0}, "a function that was reset has written"
-    # It begins anew.
+    assert host.writers == {0}, "a function in reset has written"
+    # It restarts.
     await virtual.enable()
     up, down = transfers(host, virtual, 6)
     await virtual.post(0, up)
@@ -264,14 +265,14 @@ async def a_reset_of_one_function_leaves_the_other_alone(dut):
 
 @cocotb.test(timeout_time=4, timeout_unit="ms")
 async def errors_are_of_one_function(dut):
-    """A completion timeout, as the block tells of it, fails a descriptor; without Bus Master Enable a function does nothing, and the other all."""
+    """Tests that a completion timeout reported by the block fails a descriptor, and that a function without Bus Master Enable stops while the other works."""
     host, rings = await begin(dut, 2)
     physical, virtual = rings
     host.withheld.add(FIRST_VF)
     dut.cfg_vf_status.value = 0xFFFF
     await virtual.post(0, [(virtual.base + 0x100000, 4000, 0)])
     await Timer(1, "us")
-    # The fetch of the descriptor is withheld, and ends by a timeout.
+    # The descriptor fetch is withheld, and ends by a timeout.
     for read in [read for read in host.waiting if read[3] == FIRST_VF]:
         await host.complete(read, error=9)
     host.withheld.clear()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The engine behind cocotbext-pcie's model of the UltraScale block, and what a driver does with it: offsets come from the description.
+"""The engine with cocotbext-pcie's model of the UltraScale block, and its driver; offsets come from the register description.
 
-The model has no virtual functions, gives an engine's MSI-X enable to nobody, and answers the reads of its host in their order; what it has not,
-the bench drives.
+The model has no virtual functions, does not report an engine's MSI-X enable, and answers the host's
+reads in order. The bench drives what the model lacks.
 """
 
 import pathlib
@@ -25,7 +25,7 @@ DEVICE_ENTRIES, FUNCTIONS = 16, 2  # as built
 
 
 def integers(seed: int, offset: int, count: int) -> bytes:
-    """Bytes of the stream of words of 8 bytes that count up."""
+    """Returns bytes of the stream of incrementing 8-byte words."""
     first = offset // 8
     words = b"".join(((seed + n) & (1 << 64) - 1).to_bytes(8, "little") for n in range(first, (offset + count + 7) // 8))
     return words[offset - 8 * first :][:count]
@@ -57,7 +57,7 @@ class Bench:
         for name in ("cfg_max_payload", "cfg_vf_status", "cfg_interrupt_msix_enable", "cfg_interrupt_msix_mask", "cfg_interrupt_msix_vf_enable", "cfg_interrupt_msix_vf_mask",
                      "cfg_flr_in_process", "cfg_vf_flr_in_process"):
             getattr(dut, name).setimmediatevalue(0)
-        # From the first edge on.
+        # From the first edge.
         dut.user_reset.setimmediatevalue(1)
         self.device.functions[0].configure_bar(0, R["R_BAR_BYTES"], ext=True, prefetch=True)
         self.rc.make_port().connect(self.device)
@@ -72,7 +72,7 @@ class Bench:
         self.function = function
         await function.enable_device()
         await function.set_master()
-        # As Linux does: tags beyond 31 need Extended Tag Field Enable (PCIe 5.0 §7.5.3.4).
+        # As in Linux: tags above 31 need Extended Tag Field Enable (PCIe 5.0 §7.5.3.4).
         control = await function.capability_read_word(PciCapId.EXP, 8)
         await function.capability_write_word(PciCapId.EXP, 8, control | 1 << 8)
         await function.alloc_irq_vectors(2, 2)
@@ -81,7 +81,7 @@ class Bench:
         cocotb.start_soon(self._msix())
 
     async def _msix(self):
-        """What the model does not say, or not in as many bits for each block."""
+        """Drives the inputs that the model does not drive, or drives with another width."""
         cap = self.device.functions[0].msix_cap
         while True:
             await RisingEdge(self.dut.user_clk)
@@ -96,7 +96,7 @@ class Bench:
         await self.bar.write_dword(at, value)
 
     async def flr(self):
-        """A reset of the physical function, as the block tells of it."""
+        """Resets the physical function as the block does."""
         self.dut.cfg_flr_in_process.value = 1
         while True:
             await RisingEdge(self.dut.user_clk)
@@ -107,7 +107,7 @@ class Bench:
 
 
 class Engine:
-    """An engine as its driver has it, with a ring in host memory or in the device."""
+    """An engine from the view of its driver, with a ring in host memory or in the device."""
 
     def __init__(self, bench, number, entries=16, host_ring=True, logic=INTEGERS, seed=0, count=0, time=0):
         self.bench, self.number, self.entries, self.host_ring, self.logic, self.seed = bench, number, entries, host_ring, logic, seed
@@ -154,7 +154,7 @@ class Engine:
         return int.from_bytes(self.back[0:4], "little"), int.from_bytes(self.back[4:8], "little")
 
     async def done(self, count, limit_us=200):
-        """Waits until so many are done, by what is written back; the number of failures."""
+        """Waits until the write-back reports `count` finished descriptors, and returns the number of failures."""
         for _ in range(limit_us * 5):
             if self.written_back()[0] == count:
                 return self.written_back()[1]

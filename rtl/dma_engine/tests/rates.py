@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""How long transfers take where the block takes a beat in each cycle and the host answers each read after 600 ns, in completions of 256 B, with
-payloads of 256 B: it prints nanoseconds, and looks only whether all bytes arrive.
+"""Measures how long transfers take if the block accepts a beat in each cycle and the host answers each read after 600 ns, in completions of 256 B, with
+payloads of 256 B: prints nanoseconds, and checks only that all bytes arrive.
 """
 
 import random

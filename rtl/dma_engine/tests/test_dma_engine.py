@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Runs the benches under Icarus, against cocotbext-pcie's model of the UltraScale and UltraScale+ blocks: pytest rtl/dma_engine/tests."""
+"""Runs the benches under Icarus with cocotbext-pcie's model of the UltraScale and UltraScale+ blocks: pytest rtl/dma_engine/tests."""
 
 import pathlib
 import subprocess
@@ -17,7 +17,7 @@ BLOCKS = {
 
 
 def lower(build, parameters):
-    """Icarus 11 runs always_comb blocks that wake each other by values that they only pass through without an end: Yosys makes plain Verilog."""
+    """Converts the sources to plain Verilog with Yosys, because in Icarus 11 always_comb blocks can wake each other without end."""
     build.mkdir(parents=True, exist_ok=True)
     lowered = build / "lowered.v"
     set_all = " ".join(f"-set {name} {value}" for name, value in parameters.items())
@@ -36,7 +36,7 @@ def run(block, module):
         verilog_sources=[lowered], hdl_toplevel="dma_engine_user", build_args=["-g2012"], build_dir=build, always=True, timescale=("1ns", "1ps")
     )
     kind = "usp" if block.startswith("usp") else "us"
-    # What no lane of a beat has is undefined, and must not matter.
+    # Lanes outside a packet are undefined, and must not matter.
     environment = {"BLOCK": kind, "COCOTB_RESOLVE_X": "RANDOM"}
     results = runner.test(hdl_toplevel="dma_engine_user", test_module=module, build_dir=build, test_dir=build, extra_env=environment)
     assert "<failure" not in pathlib.Path(results).read_text()

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * A Linux driver of my-device, whose registers src/device.rs describes. It makes /dev/my_device/0
- * and so on: what is written to an open file, up to 64 KiB at a time, the device copies; what is
- * read from that file then is the copy.
+ * A Linux driver for my-device, whose registers src/device.rs describes. It creates
+ * /dev/my_device/0 and so on. The device copies what is written to an open file, up to 64 KiB at
+ * a time; a read from that file returns the copy.
  *
- * Whatever the device does, a write ends: with an interrupt, with a timeout, or because the device
- * is gone.
+ * A write always ends: with an interrupt, with a timeout, or because the device is gone.
  */
 #include <linux/completion.h>
 #include <linux/fs.h>
@@ -31,29 +30,29 @@
 
 static unsigned int timeout_ms = 1000;
 module_param(timeout_ms, uint, 0644);
-MODULE_PARM_DESC(timeout_ms, "How long a copy may take");
+MODULE_PARM_DESC(timeout_ms, "Timeout of a copy, in milliseconds");
 
 static DEFINE_IDA(numbers);
 
-/* A function. It lives as long as the driver has it, or a file of it is open. */
+/* A function. It is freed when the driver has released it and no file of it is open. */
 struct my_device {
 	struct kref users;
 	struct miscdevice misc;
 	char name[32], node[32];
 	int number;
 
-	struct mutex lock; /* One copy at a time, none during a reset: guards all below. */
+	struct mutex lock; /* Serializes copies and resets; guards all below. */
 	struct pci_dev *pdev;
 	void __iomem *registers;
 	void *source, *destination;
 	dma_addr_t source_bus, destination_bus;
 	struct completion done;
 
-	/* Set from outside of the lock, to end a copy that is under way. */
+	/* Set without the lock, to end a running copy. */
 	bool gone, frozen;
 };
 
-/* An open file, with the copy of what was written last. */
+/* An open file, with the result of its last write. */
 struct my_file {
 	struct my_device *my;
 	struct mutex lock; /* guards all below */
@@ -74,7 +73,7 @@ static irqreturn_t my_device_interrupt(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-/* Stops a device that does not answer, and might still write to memory. */
+/* Resets a device that does not answer, since it could still write to memory. */
 static void my_device_reset(struct my_device *my)
 {
 	pci_clear_master(my->pdev);
@@ -93,7 +92,7 @@ static u32 sum_of(const u8 *bytes, size_t count)
 	return sum;
 }
 
-/* Copies what stands in the source. The lock is held. */
+/* Copies what is in the source buffer. The caller holds the lock. */
 static int my_device_copy(struct my_device *my, u32 length)
 {
 	unsigned long left;
@@ -107,7 +106,7 @@ static int my_device_copy(struct my_device *my, u32 length)
 	lo_hi_writeq(my->source_bus, my->registers + SOURCE);
 	lo_hi_writeq(my->destination_bus, my->registers + DESTINATION);
 	iowrite32(length, my->registers + LENGTH);
-	/* An iowrite comes behind what was written to coherent memory before. */
+	/* iowrite32 is ordered after earlier writes to coherent memory. */
 	iowrite32(1, my->registers + DOORBELL);
 	left = wait_for_completion_timeout(&my->done, msecs_to_jiffies(timeout_ms));
 	if (READ_ONCE(my->gone))
@@ -115,13 +114,13 @@ static int my_device_copy(struct my_device *my, u32 length)
 	if (READ_ONCE(my->frozen))
 		return -EIO;
 	if (!left) {
-		pci_warn(my->pdev, "a copy of %u B has not ended in %u ms\n", length, timeout_ms);
+		pci_warn(my->pdev, "copy of %u B timed out after %u ms\n", length, timeout_ms);
 		my_device_reset(my);
 		return -ETIMEDOUT;
 	}
 	status = ioread32(my->registers + STATUS);
 	checksum = ioread32(my->registers + CHECKSUM);
-	/* All ones are the answer of a device that is not there. */
+	/* A device that is gone reads as all ones. */
 	if (status || checksum != sum_of(my->source, length))
 		return -EIO;
 	return 0;
@@ -134,7 +133,7 @@ static int my_device_open(struct inode *inode, struct file *file)
 
 	if (!mine)
 		return -ENOMEM;
-	/* The function cannot go meanwhile: misc_deregister() waits for this. */
+	/* The function cannot go away here: misc_deregister() waits for open(). */
 	kref_get(&my->users);
 	mine->my = my;
 	mutex_init(&mine->lock);
@@ -210,7 +209,7 @@ static const struct file_operations my_device_files = {
 	.write = my_device_write,
 };
 
-/* All that goes by itself with the function. */
+/* Acquires everything that the driver core releases by itself. */
 static int my_device_claim(struct my_device *my, struct pci_dev *pdev)
 {
 	struct device *dev = &pdev->dev;
@@ -233,7 +232,7 @@ static int my_device_claim(struct my_device *my, struct pci_dev *pdev)
 		return error;
 	error = devm_request_irq(dev, pci_irq_vector(pdev, 0), my_device_interrupt, 0,
 				 KBUILD_MODNAME, my);
-	/* What a reset loses is restored from this. */
+	/* Later resets restore this state. */
 	return error ? error : pci_save_state(pdev);
 }
 
@@ -255,7 +254,7 @@ static int my_device_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	init_completion(&my->done);
 	my->pdev = pdev;
 	snprintf(my->name, sizeof(my->name), "my_device%d", my->number);
-	/* The folder goes with the device: so no shell makes a plain file of its name then. */
+	/* The folder disappears with the device, so no shell can create a plain file in it. */
 	snprintf(my->node, sizeof(my->node), "my_device/%d", my->number);
 	my->misc = (struct miscdevice){
 		.minor = MISC_DYNAMIC_MINOR,
@@ -277,7 +276,7 @@ static int my_device_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	return 0;
 }
 
-/* Ends a copy that is under way, and waits until it has. */
+/* Ends a running copy and waits for its end. */
 static void my_device_quiet(struct my_device *my, bool *why)
 {
 	WRITE_ONCE(*why, true);
@@ -293,7 +292,7 @@ static void my_device_remove(struct pci_dev *pdev)
 	misc_deregister(&my->misc);
 	ida_free(&numbers, my->number);
 	my_device_quiet(my, &my->gone);
-	/* The device may be gone; where it is not, it is to leave memory alone. */
+	/* If the device is still there, it must not write to memory any more. */
 	pci_clear_master(pdev);
 	devm_free_irq(&pdev->dev, pci_irq_vector(pdev, 0), my);
 	kref_put(&my->users, my_device_free);
@@ -330,7 +329,7 @@ static void my_device_resume(struct pci_dev *pdev)
 	WRITE_ONCE(my->frozen, false);
 }
 
-/* Somebody resets the function: by sysfs, say. */
+/* The function is about to be reset, for example through sysfs. */
 static void my_device_reset_prepare(struct pci_dev *pdev)
 {
 	struct my_device *my = pci_get_drvdata(pdev);
@@ -357,7 +356,7 @@ static const struct pci_error_handlers my_device_errors = {
 
 static const struct pci_device_id my_device_ids[] = {
 	{ PCI_DEVICE(0x7269, 0x4000) },
-	{ PCI_DEVICE(0x7269, 0x4001) },	/* a virtual function */
+	{ PCI_DEVICE(0x7269, 0x4001) },	/* virtual function */
 	{ }
 };
 MODULE_DEVICE_TABLE(pci, my_device_ids);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The device. Registers, little-endian, on BAR 0:
+//! The device. Its registers are little-endian, in BAR 0:
 //!
 //! ```text
-//! +0x00  u64  source       where in host memory to copy from
-//! +0x08  u64  destination  where to
-//! +0x10  u32  length       how many bytes
+//! +0x00  u64  source       host address to copy from
+//! +0x08  u64  destination  host address to copy to
+//! +0x10  u32  length       bytes to copy
 //! +0x14  u32  doorbell     any write starts a copy
 //! +0x18  u32  checksum     sum of the bytes of the last copy
-//! +0x1c  u32  status       0 where the last copy went well, else 1
+//! +0x1c  u32  status       0 if the last copy succeeded, else 1
 //! ```
 //!
-//! When a copy has ended, it raises vector 0.
+//! The device raises vector 0 at the end of each copy.
 
 use crate::model::{Report, Settings};
 use device::io::{RegisterFile, Request};
@@ -21,7 +21,7 @@ use plug::{Shared, gbps};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// The BAR of the registers.
+/// BAR of the registers.
 pub(crate) const BAR: BarIndex = BarIndex(0);
 pub(crate) const SOURCE: u64 = 0x00;
 pub(crate) const DESTINATION: u64 = 0x08;
@@ -29,13 +29,13 @@ pub(crate) const LENGTH: u64 = 0x10;
 pub(crate) const DOORBELL: u64 = 0x14;
 pub(crate) const CHECKSUM: u64 = 0x18;
 pub(crate) const STATUS: u64 = 0x1c;
-/// Bytes of all registers.
+/// Size of all registers.
 const BYTES: usize = 0x20;
 
-/// The interrupt vector that says that a copy has ended.
+/// Interrupt vector that signals the end of a copy.
 pub(crate) const DONE: u16 = 0;
 
-/// The registers by their names, for `riser trace` and `riser lspci`.
+/// Register names, for `riser trace` and `riser lspci`.
 pub(crate) const REGISTERS: &[DeviceRegister] = &[
     named(Some(0), SOURCE, 8, "source"),
     named(Some(0), DESTINATION, 8, "destination"),
@@ -45,18 +45,18 @@ pub(crate) const REGISTERS: &[DeviceRegister] = &[
     named(Some(0), STATUS, 4, "status"),
 ];
 
-/// A function of the device, from one reset to the next.
+/// One function of the device, from one reset to the next.
 pub(crate) struct Copier {
     pub(crate) settings: Settings,
     pub(crate) report: Shared<Report>,
-    /// What `riser bench` counts, where it measures.
+    /// Counters of `riser bench`, if it measures.
     pub(crate) measured: Option<Shared<Transfers>>,
 }
 
 type Registers = Rc<RefCell<RegisterFile>>;
 
 impl Copier {
-    /// Takes requests, one after the other, for as long as the device has power.
+    /// Serves requests one after another until power is removed.
     pub(crate) async fn run(self, io: Io) {
         let copier = Rc::new(self);
         let registers: Registers = Rc::new(RefCell::new(RegisterFile::new(BYTES)));
@@ -81,7 +81,7 @@ impl Copier {
         }
     }
 
-    /// One copy, from its doorbell to its interrupt.
+    /// Performs one copy, from its doorbell to its interrupt.
     async fn serve(self: Rc<Copier>, io: Io, registers: Registers) {
         let job = Rc::new(Job::new(&registers.borrow(), self.settings.piece_bytes));
         if let Some(measured) = &self.measured {
@@ -91,17 +91,17 @@ impl Copier {
         let workers: Vec<_> = (0..self.settings.in_flight).map(work).collect();
         let mut went_well = true;
         for worker in workers {
-            // The outer error is that of a task that was never started: too many at once.
+            // The outer error means that the task never started, because too many were running.
             went_well &= worker.await == Ok(Ok(()));
         }
         registers.borrow_mut().set_u32(CHECKSUM, job.sum.get());
         registers.borrow_mut().set_u32(STATUS, u32::from(!went_well));
         self.report.change(|r| r.copies += 1);
-        // Where the function has no vectors, nobody hears of it.
+        // A function without vectors raises no interrupt.
         let _ = io.interrupt(DONE).await;
     }
 
-    /// Copies piece after piece, until there is none left. So many workers, so many pieces under way.
+    /// Copies pieces until none is left. Each worker has one piece in flight.
     async fn work(self: Rc<Copier>, io: Io, job: Rc<Job>) -> Result<(), DmaError> {
         while let Some((at, len)) = job.next(self.is_measuring()) {
             let start = io.now();
@@ -126,13 +126,13 @@ impl Copier {
     }
 }
 
-/// A copy under way.
+/// A running copy.
 struct Job {
     source: u64,
     destination: u64,
     length: u32,
     piece: u32,
-    /// Where the next piece begins.
+    /// Offset of the next piece.
     next: Cell<u32>,
     /// Sum of the bytes so far.
     sum: Cell<u32>,
@@ -150,7 +150,8 @@ impl Job {
         }
     }
 
-    /// Offset and bytes of the next piece; the first one again behind the last where it goes `around`.
+    /// Returns offset and length of the next piece. With `around`, the first piece follows the last
+    /// one.
     fn next(&self, around: bool) -> Option<(u64, u32)> {
         if around && self.next.get() >= self.length {
             self.next.set(0);
@@ -168,14 +169,14 @@ impl Job {
 }
 
 impl Report {
-    /// A piece of `bytes` was copied from `start` to `now`.
+    /// Counts a piece of `bytes` that was copied from `start` to `now`.
     fn count(&mut self, start: tlp::Time, now: tlp::Time, bytes: u32) {
         self.first.get_or_insert(start);
         self.last = now;
         self.bytes += u64::from(bytes);
     }
 
-    /// Rate of all copies, from the first read to the last write, in Gb/s.
+    /// Returns the rate of all copies, from the first read to the last write, in Gb/s.
     pub(crate) fn gbps(&self) -> f64 {
         self.first.map_or(0.0, |first| gbps(self.bytes, self.last.since(first)))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The driver, which runs on the simulated host: it copies a pattern, and checks every byte that has come.
+//! The driver, which runs on the simulated host. It copies a pattern and checks every byte of the copy.
 
 use crate::device::{BAR, CHECKSUM, DESTINATION, DONE, DOORBELL, LENGTH, SOURCE, STATUS};
 use crate::model::Settings;
@@ -7,7 +7,7 @@ use host::Cpu;
 use host::firmware::FoundFunction;
 use std::error::Error;
 
-/// Drives the function, and the virtual ones behind it, one after the other.
+/// Drives the physical function and its virtual functions, one after another.
 pub(crate) async fn driver(
     cpu: Cpu,
     functions: Vec<FoundFunction>,
@@ -36,10 +36,10 @@ async fn drive(cpu: &Cpu, function: &FoundFunction, settings: &Settings) -> Resu
         cpu.memory().read(destination, &mut copied)?;
         let failed = cpu.read_u32(register(STATUS)?).await? != 0;
         let sum = cpu.read_u32(register(CHECKSUM)?).await?;
-        // Where it is measured, it copies the same again and again.
+        // During a measurement the device repeats the copy, so the sum does not match.
         let expected: u32 = pattern.iter().map(|byte| u32::from(*byte)).sum();
         if failed || copied != pattern || settings.measured.is_none() && sum != expected {
-            return Err(format!("copy {copy} of {length} B went wrong").into());
+            return Err(format!("copy {copy} of {length} B failed or differs from its source").into());
         }
     }
     cpu.memory().free(source)?;

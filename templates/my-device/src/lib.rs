@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A copier: it moves host memory by DMA, adds up what it moves, and says by an interrupt that it is done.
+//! A copier: it copies host memory by DMA, sums the bytes, and raises an interrupt when it is done.
 //!
-//! [`Settings`] is all that others need: by it, a lab file names the device.
+//! [`Settings`] is the only type that others need: through it, a lab file selects the device.
 
 mod device;
 mod driver;
@@ -11,10 +11,10 @@ pub use model::{Report, Settings};
 
 use plug::{ModelError, Models};
 
-/// The models that labs may name: riser's own, and this one.
+/// Returns the models that a lab can name: riser's own and this one.
 ///
 /// # Errors
-/// Where riser has a model of this name, or one with registers at these IDs.
+/// If riser already has a model of this name, or one with registers at these IDs.
 pub fn models() -> Result<Models, ModelError> {
     let mut models = riser_cli::models();
     models.add::<Settings>()?;

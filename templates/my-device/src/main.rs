@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The `riser` command, with this device beside riser's own.
+//! The `riser` command with this device added to riser's own.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What lab files say of the device, what it is to a host, what it reports, and what `riser bench` may measure.
+//! The device's settings in lab files, its configuration space, its report, and what `riser bench` can measure.
 
 use crate::device::{BAR, Copier, REGISTERS};
 use crate::driver::driver;
@@ -13,35 +13,35 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::Time;
 
-/// A Vendor ID that is nobody's, as far as we know: yours, once you have one.
+/// A Vendor ID that is not assigned, as far as we know. Replace it by your own.
 const VENDOR: u16 = 0x7269;
 const DEVICE: u16 = 0x4000;
 const VF_DEVICE: u16 = 0x4001;
 /// DMA controller (PCI Code and ID Assignment Specification, §1.9).
 const CLASS: u32 = 0x08_0100;
 
-/// Copies host memory by DMA, and adds up the bytes. Its driver checks each of them.
+/// Copies host memory by DMA and sums the bytes. Its driver checks every byte.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Copies that the driver asks for.
+    /// Copies that the driver requests.
     #[schemars(range(min = 1, max = 100_000))]
     pub copies: u32,
     /// Bytes of each copy.
     #[schemars(range(min = 1, max = 1_048_576))]
     pub copy_bytes: u32,
-    /// Bytes that the device moves at a time: no more than `copy_bytes`.
+    /// Bytes that the device moves at a time, at most `copy_bytes`.
     #[schemars(range(min = 1, max = 4096))]
     pub piece_bytes: u32,
-    /// Pieces under way at a time.
+    /// Pieces in flight at a time.
     #[schemars(range(min = 1, max = 256))]
     pub in_flight: u16,
-    /// Virtual functions (SR-IOV), each a copier of its own.
+    /// Virtual functions (SR-IOV). Each is a separate copier.
     #[schemars(range(min = 0, max = 8))]
     pub vfs: u16,
-    /// Number of the doorbell that the device does not hear, counted from 1: a fault for drivers to survive. 0 is none.
+    /// Number of the doorbell that the device ignores, counted from 1: a fault for drivers to survive. 0 means none.
     pub deaf_to: u64,
-    /// Transfers before those that count, and those that count, where `riser bench` measures.
+    /// Warm-up transfers and measured transfers of `riser bench`.
     #[serde(skip)]
     pub measured: Option<(u64, u64)>,
 }
@@ -60,12 +60,12 @@ impl Default for Settings {
     }
 }
 
-/// What the device has done.
+/// Counters of the device.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Doorbells.
+    /// Doorbells received.
     pub doorbells: u64,
-    /// Copies.
+    /// Finished copies.
     pub copies: u64,
     /// Bytes copied.
     pub bytes: u64,
@@ -95,7 +95,7 @@ impl Model for Settings {
     fn check_together(&self) -> Result<(), Fault> {
         let Settings { copy_bytes, piece_bytes, .. } = self;
         if piece_bytes > copy_bytes {
-            let message = format!("piece_bytes of {piece_bytes}: at most the {copy_bytes} of a copy");
+            let message = format!("piece_bytes of {piece_bytes}, expected at most copy_bytes, {copy_bytes}");
             return Err(Fault::at("piece_bytes", message));
         }
         Ok(())
@@ -135,13 +135,13 @@ impl Model for Settings {
         })
     }
 
-    /// Each piece is a read and a write, so that it offers reads and writes in turn.
+    /// Offers alternating reads and writes, because each piece is a read and a write.
     fn offer(workload: &Workload, _: &Folder) -> Result<Offer, Fault> {
         let piece_bytes = workload.size_bytes;
         let window_bytes = workload.window_bytes.unwrap_or(64 * u64::from(piece_bytes));
         if !window_bytes.is_multiple_of(u64::from(piece_bytes)) {
             let message =
-                format!("window_bytes of {window_bytes}: legal are multiples of size_bytes, {piece_bytes}");
+                format!("window_bytes of {window_bytes}, expected a multiple of size_bytes, {piece_bytes}");
             return Err(Fault::at("window_bytes", message));
         }
         let settings = Settings {
@@ -169,7 +169,7 @@ impl Model for Settings {
 }
 
 impl Settings {
-    /// The configuration space: who it is, its BAR, its interrupt, and its virtual functions.
+    /// Returns the configuration space: IDs, BAR, interrupt and virtual functions.
     fn physical(&self, site: &Site<'_>) -> Result<ConfigSpace, Fault> {
         let builder = Builder::type0(identity(DEVICE))
             .bar(BAR, Bar::memory64(4096))
@@ -184,7 +184,7 @@ impl Settings {
     }
 }
 
-/// The configuration space of each virtual function; its BAR is among those of the physical one.
+/// Returns the configuration space of a virtual function. The physical function's SR-IOV capability has its BAR.
 fn virtual_space(site: &Site<'_>) -> Result<ConfigSpace, Fault> {
     let builder = Builder::virtual_function(identity(VF_DEVICE)).msi(MsiLayout { vectors: 1 });
     Ok(builder.pcie(site.pcie).advanced_error_reporting().alternative_routing(0).build()?)

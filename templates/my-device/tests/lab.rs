@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs the lab of `labs/`, whose driver checks every byte in host memory; here stands what the report and the wire say of it.
+//! Runs the lab of `labs/` and checks its report. The lab's driver checks every byte in host memory.
 
 use fabric::Stop;
 use my_device::Settings;
@@ -10,7 +10,7 @@ use riser_lab::{Overrides, parse_with};
 use riser_session::{Report, Session};
 use std::path::Path;
 
-/// Runs the lab with some keys set.
+/// Runs the lab with the keys of `set` changed.
 fn run(set: &[&str]) -> Result<Report, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("labs/my-device.toml");
     let text = std::fs::read_to_string(&path).map_err(|e| e.to_string())?;
@@ -24,7 +24,7 @@ fn run(set: &[&str]) -> Result<Report, String> {
 }
 
 #[test]
-fn every_byte_is_copied_and_counted() {
+fn copies_and_counts_every_byte() {
     for (set, copies, bytes) in [
         (&[][..], 4, 4 * 65536),
         (&["slot.card.my-device.in_flight=1", "slot.card.my-device.copies=1"], 1, 65536),
@@ -36,7 +36,7 @@ fn every_byte_is_copied_and_counted() {
         let counters = &report.devices[0].counters;
         assert_eq!((counters["copies"].as_u64(), counters["bytes"].as_u64()), (Some(copies), Some(bytes)));
         assert!(counters["copied_gbps"].as_f64() > Some(1.0), "{counters:?}");
-        // On the wire: what was copied, an interrupt of 4 B for each copy, and what the registers have answered.
+        // Upstream payload: the copies, 4 B for each copy's interrupt, and the register reads.
         let upstream = report.links[0].directions.iter().find(|d| d.direction == "upstream");
         let payload = upstream.map_or(0, |d| d.payload_bytes);
         assert!(payload >= bytes + 4 * copies && payload < bytes + 2048 * copies, "{payload}");
@@ -44,7 +44,7 @@ fn every_byte_is_copied_and_counted() {
 }
 
 #[test]
-fn more_pieces_under_way_are_faster() {
+fn more_pieces_in_flight_are_faster() {
     let gbps = |in_flight: u16| {
         let report =
             run(&[&format!("slot.card.my-device.in_flight={in_flight}")]).unwrap_or_else(|e| panic!("{e}"));
@@ -55,10 +55,10 @@ fn more_pieces_under_way_are_faster() {
 }
 
 #[test]
-fn what_is_wrong_is_told_at_its_place() {
+fn rejects_invalid_settings() {
     for (set, says) in [
-        ("slot.card.my-device.piece_bytes=8192", "piece_bytes of 8192: legal are 1 to 4096"),
-        ("slot.card.my-device.copy_bytes=100", "piece_bytes of 512: at most the 100 of a copy"),
+        ("slot.card.my-device.piece_bytes=8192", "piece_bytes of 8192, expected 1 to 4096"),
+        ("slot.card.my-device.copy_bytes=100", "piece_bytes of 512, expected at most copy_bytes, 100"),
         ("slot.card.my-device.copy=1", "unknown field `copy`"),
     ] {
         let error = run(&[set]).map(|_| ()).unwrap_err();
@@ -67,10 +67,10 @@ fn what_is_wrong_is_told_at_its_place() {
 }
 
 #[test]
-fn it_offers_reads_and_writes_in_turn() {
+fn offers_alternating_reads_and_writes() {
     let of = |workload| Settings::offer(&workload, &Folder::default()).map(|offer| offer.window_bytes);
     let usual = Workload::new(Test::BwRdWr, 256);
     assert_eq!(of(usual.clone()), Ok(64 * 256));
     let error = of(Workload { window_bytes: Some(1000), ..usual }).unwrap_err();
-    assert_eq!(error.to_string(), "window_bytes of 1000: legal are multiples of size_bytes, 256");
+    assert_eq!(error.to_string(), "window_bytes of 1000, expected a multiple of size_bytes, 256");
 }

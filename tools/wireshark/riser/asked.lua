@@ -1,22 +1,22 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Whether anybody looks at fields of a protocol: the pane of details, a filter, a column. Else only what is counted as expert
--- information, matched or put into columns is worth the time. Never touches a packet.
+-- Tells whether fields of a protocol are needed: for the details pane, a filter, or a column. If not, only expert
+-- information, matching and columns are worth the time. Never touches a packet.
 
 local asked = {}
 
 local dissectors = {}
 
--- What was answered last: where nobody looks at a protocol, its fields need not be asked for one by one.
+-- The last answer: if a protocol is not needed, its fields need not be checked one by one.
 local is_answer_yes = false
 
--- By the protocol's name, and the tree that a dissector was given.
+-- Returns whether a protocol is needed, by its name and the tree of its dissector.
 function asked.is_for(name, root)
     dissectors[name] = dissectors[name] or Dissector.get(name)
     is_answer_yes = root:referenced(dissectors[name])
     return is_answer_yes
 end
 
--- Whether anybody looks at a field below this tree, of the protocol that was asked for last.
+-- Returns whether a field below this tree is needed, for the protocol of the last `is_for`.
 function asked.is_for_field(tree, field)
     return is_answer_yes and (tree.visible or tree:referenced(field))
 end

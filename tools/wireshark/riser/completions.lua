@@ -19,8 +19,8 @@ local function data_dw(h)
     return h.format.data and 0 or 1
 end
 
--- Keeps in `request` what the request with header `h` asks of its completions. Byte Count and Lower Address are those of a
--- memory read; for an AtomicOp the operand's size and 0; for all others 4 and 0.
+-- Stores in `request` what its completions must contain, from the request's header `h`. A memory read determines Byte Count and Lower Address; for an AtomicOp
+-- they are the operand's size and 0; for all others 4 and 0.
 function completions.ask(request, h)
     local is_read = h.format.family == "memory" and not h.format.data
     request.tc, request.attr, request.is_locked = h.tc, h.attr % 4, h.format.name == "MRdLk"
@@ -32,7 +32,7 @@ function completions.ask(request, h)
     request.rest = is_read and h.request_bytes or h.operand_bytes or 4
 end
 
--- The fields that a completion copies from its request.
+-- Checks the fields that a completion copies from its request.
 local function judge_copies(request, h, report)
     if h.tc ~= request.tc then
         report("completion-tc", h.tc, request.tc)
@@ -46,8 +46,8 @@ local function judge_copies(request, h, report)
     end
 end
 
--- Byte Count and Lower Address of all completions but successful ones of memory reads. Lower Address is reserved in completions
--- of AtomicOps, and not judged in unsuccessful ones of memory reads.
+-- Checks Byte Count and Lower Address of all completions except successful ones of memory reads. Lower Address is reserved in completions of AtomicOps, and not
+-- judged in unsuccessful ones of memory reads.
 local function judge_fixed(request, h, report)
     if h.byte_count ~= request.rest then
         report("byte-count", h.byte_count, request.rest)
@@ -57,7 +57,7 @@ local function judge_fixed(request, h, report)
     end
 end
 
--- After a missing completion Lower Address fits Byte Count, but not the rest of the request.
+-- After a missing completion Lower Address matches Byte Count, but not the rest of the request.
 local function skip_missing(request, h)
     local missing = request.rest - h.byte_count
     local fits = missing > 0 and (request.first + missing) % 128 == h.lower_address

@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- The CRCs that captures hold: ECRC of TLPs (PCIe 5.0 §2.7.1) and the CRC-16 of DLLPs (§3.5.1), in the reflected
--- form, the first byte on the wire the low byte of the register. Never touches a packet: it works on lists of bytes.
+-- The CRCs in captures: ECRC of TLPs (PCIe 5.0 §2.7.1) and the CRC-16 of DLLPs (§3.5.1), in reflected form, with the
+-- first byte on the wire as the low byte of the register. Never touches a packet: it works on lists of bytes.
 
 local crc = {}
 
--- Lua 5.2 has bit32, Wireshark brings bit, from Lua 5.3 on there are operators, which 5.2 cannot even read.
+-- Lua 5.2 has bit32, and Wireshark provides bit. Lua 5.3 and later have operators, which 5.2 cannot parse.
 local function find_xor()
     local library = rawget(_G, "bit32") or rawget(_G, "bit")
     if library then
@@ -15,7 +15,7 @@ end
 
 local xor = find_xor()
 
--- What Wireshark's bit library gives is signed.
+-- Results of Wireshark's bit library are signed.
 local function unsigned(value)
     return value % 0x100000000
 end
@@ -42,7 +42,7 @@ local function update(rows, value, byte)
     return unsigned(xor(math.floor(value / 256), row))
 end
 
--- The complement with its bytes in the order of the wire: the field as the specification draws it.
+-- Returns the complement with its bytes in wire order: the field as drawn in the specification.
 local function field(value, bytes)
     local drawn = 0
     for _ = 1, bytes do
@@ -52,13 +52,13 @@ local function field(value, bytes)
     return drawn
 end
 
--- Of a byte that has the bit `bit` (1, 2, 4, ...) clear or set, the one that has it set.
+-- Returns a byte with the bit `bit` (1, 2, 4, ...) set.
 local function with(byte, bit)
     return math.floor(byte / bit) % 2 == 1 and byte or byte + bit
 end
 
--- The ECRC over a TLP without its local prefixes and its digest: `bytes`, a ByteArray or any object with `len` and
--- `get_index`. `header` is where the header begins, behind `header` bytes of end-to-end prefixes. Bit 0 of Type and EP,
+-- Returns the ECRC over a TLP without its local prefixes and its digest: `bytes` is a ByteArray or any object with
+-- `len` and `get_index`. `header` is the offset of the header, after the end-to-end prefixes. Bit 0 of Type and EP,
 -- which may change on the way, count as ones.
 function crc.ecrc(bytes, header)
     local value = 0xffffffff
@@ -74,7 +74,7 @@ function crc.ecrc(bytes, header)
     return field(value, 4)
 end
 
--- The CRC over the first four bytes of a DLLP.
+-- Returns the CRC over the first four bytes of a DLLP.
 function crc.dllp(bytes)
     local value = 0xffff
     for at = 0, 3 do

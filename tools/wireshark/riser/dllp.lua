@@ -10,7 +10,7 @@ local dllp = {}
 
 local LEN = 6
 
--- What the three bytes behind the type hold: each shows them, and gives the line of the DLLP.
+-- Layouts of the three bytes after the type: each function shows them, and returns the line of the DLLP.
 local show = {}
 
 function show.ack(tree, dw, row)
@@ -18,10 +18,10 @@ function show.ack(tree, dw, row)
     return string.format("%s, seq %d", row.name, dw:bitfield(20, 12))
 end
 
--- Credits of the lowest bit of a credit field (Table 3-2).
+-- Credits per unit of the lowest bit of a credit field (Table 3-2).
 local FACTORS = { [0] = 1, [1] = 1, [2] = 4, [3] = 16 }
 
--- Behind a credit field: that, where credits are scaled.
+-- Returns the suffix of a credit field if credits are scaled.
 local function scale(bits)
     return bits == 0 and "" or string.format(" x%d", FACTORS[bits])
 end
@@ -72,7 +72,7 @@ local function check_crc(tree, tvb)
     local good = computed == tvb(4, 2):uint()
     item:add(fields.dllp.crc_status, good and "good" or "bad"):set_generated()
     if not good then
-        item:add_proto_expert_info(fields.experts.dllp.crc, string.format("Bad CRC: its bytes make 0x%04x", computed))
+        item:add_proto_expert_info(fields.experts.dllp.crc, string.format("Bad CRC: computed 0x%04x", computed))
     end
     return good and "" or " [bad CRC]"
 end
@@ -95,7 +95,7 @@ local function show_type(tree, tvb)
     return string.format("DLLP, unknown type 0x%02x", tvb(0, 1):uint())
 end
 
--- Shows the DLLP that `tvb` holds, and nothing else, below `root`; gives its line. `wire_len` is its length in bytes on the wire.
+-- Shows the DLLP in `tvb` below `root`, and returns its line. `wire_len` is its length in bytes on the wire.
 function dllp.dissect(protocol, tvb, pinfo, root, wire_len)
     local tree = root:add(protocol, tvb())
     local text

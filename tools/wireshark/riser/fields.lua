@@ -1,13 +1,13 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- The fields and expert items of the dissectors, under the names by which they are filtered. Creates them when asked to
--- (`fields.make`), once; never touches a packet.
+-- The fields and expert items of the dissectors, with their filter names. `fields.make` creates them once. Never
+-- touches a packet.
 
 local header = require "riser.header"
 local names = require "riser.names"
 
 local fields = {}
 
--- How a bit field of a TLP's header is called and shown; its place is in header.layouts.
+-- Label and format of the bit fields of a TLP header; their positions are in header.layouts.
 local HEADER = {
     fmt = { "Fmt", names.fmt },
     type = { "Type", base = base.HEX },
@@ -48,7 +48,7 @@ local function bit_field(abbr, shown, high, low)
     return ProtoField.uint32(abbr, shown[1], shown.base or base.DEC, shown[2], mask_of(high, low))
 end
 
--- The name, in fields.tlp, of a bit field of header.layouts; a key may have more than one place in its DW.
+-- Returns the name, in fields.tlp, of a bit field of header.layouts; a key may have several positions in its DW.
 function fields.name_of(place)
     place.name = place.name or place[1] .. ":" .. place[3]
     return place.name
@@ -65,7 +65,7 @@ local function header_fields(made)
     end
 end
 
--- What is read from more than one place, or worked out.
+-- Fields that are read from several positions, or computed.
 local function tlp_fields()
     local made = {
         type_name = ProtoField.string("tlp.type_name", "Type of TLP"),
@@ -170,7 +170,7 @@ end
 
 local SESSION_KINDS = { [1] = "Hello", [2] = "HelloAck", [3] = "Confirm", [4] = "Ack", [5] = "Probe", [6] = "Reset",
     [7] = "Refused", [8] = "Bye" }
-local SESSION_REASONS = { [1] = "another version", [2] = "no more sessions", [3] = "a key is demanded", [4] = "there is no key",
+local SESSION_REASONS = { [1] = "another version", [2] = "no more sessions", [3] = "a key is required", [4] = "there is no key",
     [5] = "the keys differ", [6] = "window or length of datagrams" }
 
 local function session_fields()
@@ -186,9 +186,9 @@ local function session_fields()
         longest = ProtoField.uint16("nettlp.session.longest", "Longest datagram, bytes"),
         noise_len = ProtoField.uint16("nettlp.session.noise_len", "Length of Noise, bytes"),
         noise = ProtoField.bytes("nettlp.session.noise", "Noise"),
-        next = ProtoField.uint64("nettlp.session.next", "First that has not come"),
-        limit = ProtoField.uint64("nettlp.session.limit", "First that may not be sent"),
-        bitmap = ProtoField.bytes("nettlp.session.bitmap", "Come behind it"),
+        next = ProtoField.uint64("nettlp.session.next", "First missing number"),
+        limit = ProtoField.uint64("nettlp.session.limit", "First number without credit"),
+        bitmap = ProtoField.bytes("nettlp.session.bitmap", "Received after it"),
         reason = ProtoField.uint16("nettlp.session.reason", "Reason", base.DEC, SESSION_REASONS),
     }
 end
@@ -245,8 +245,8 @@ local function list(made, more)
     return all
 end
 
--- Creates all, gives them to the protocols, and keeps them as fields.tlp, fields.prefix, fields.dllp, fields.nettlp,
--- fields.session and the tables of expert items, fields.experts.tlp and so on.
+-- Creates all fields, assigns them to the protocols, and stores them as fields.tlp, fields.prefix, fields.dllp,
+-- fields.nettlp, fields.session, and the tables of expert items as fields.experts.tlp and so on.
 function fields.make(protocols)
     fields.tlp, fields.prefix = tlp_fields(), prefix_fields()
     fields.dllp, fields.nettlp, fields.session = dllp_fields(), nettlp_fields(), session_fields()

@@ -17,8 +17,8 @@ formats.prefixes = {
     [0x9f] = "VendPrefixE1",
 }
 
--- DLLP types where mask is set; layout names what the other three bytes hold. The three low bits of the types of flow
--- control are the virtual channel (in MR-IOV's, the virtual link).
+-- DLLP types; mask selects the relevant bits; layout names the content of the other three bytes. The three low bits
+-- of flow-control types are the virtual channel (for MR-IOV, the virtual link).
 formats.dllp = {
     { type = 0x00, mask = 0xff, name = "Ack", layout = "ack" },
     { type = 0x10, mask = 0xff, name = "Nak", layout = "ack" },
@@ -44,13 +44,13 @@ formats.dllp = {
     { type = 0xb0, mask = 0xf8, name = "MRUpdateFC", layout = "opaque" },
 }
 
--- Clears the bits of `value` where `mask`, ones from some bit on upwards, is clear.
+-- Clears the low bits of `value` where `mask` is clear; the ones in `mask` are its high bits.
 local function masked(value, mask, width)
     local unit = width - mask
     return value - value % unit
 end
 
--- The row of every value of a byte that has one, so that a look-up is one step.
+-- Returns the row of every byte value that has one, so that a look-up is one step.
 local function by_byte(rows, matches)
     local found = {}
     for byte = 0, 255 do
@@ -72,18 +72,18 @@ local dllp_rows = by_byte(formats.dllp, function(row, byte)
     return masked(byte, row.mask, 256) == row.type
 end)
 
--- The format of a TLP whose header starts with this byte; nil where there is none.
+-- Returns the format of a TLP whose header starts with this byte; nil if there is none.
 function formats.tlp_of(first_byte)
     return tlp_rows[first_byte]
 end
 
--- The row of a DLLP type; nil where there is none.
+-- Returns the row of a DLLP type; nil if there is none.
 function formats.dllp_of(type_byte)
     return dllp_rows[type_byte]
 end
 
--- The row of a message: by its code, the Vendor ID and subtype that a Vendor_Defined message has, and whether it has
--- data; nil where the base specification has none.
+-- Returns the row of a message, from its code, the Vendor ID and subtype of a Vendor_Defined message, and whether it
+-- has data; nil if the base specification has none.
 function formats.message_of(code, vendor, subtype, has_data)
     local found
     for _, row in ipairs(tables.messages) do
@@ -91,7 +91,7 @@ function formats.message_of(code, vendor, subtype, has_data)
         if is_meant and not found then
             found = row
         elseif found and has_data and row.code == code and row.subtype == found.subtype and found.data_dw == 0 then
-            -- Only PTM Response and ResponseD differ by their data alone.
+            -- Only PTM Response and ResponseD differ just by their data.
             return row
         end
     end

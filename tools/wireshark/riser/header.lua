@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- TLP headers (PCIe 5.0 §2.2): which bits each field has, and a header read into a plain table, with what follows from
--- its fields. Judges nothing (rules.lua does) and shows nothing (tlp.lua does).
+-- TLP headers (PCIe 5.0 §2.2): the bits of each field, and a parser that reads a header into a plain table with derived values.
+-- rules.lua judges headers, and tlp.lua shows them.
 
 local formats = require "riser.formats"
 local names = require "riser.names"
@@ -9,8 +9,8 @@ local floor = math.floor
 
 local header = {}
 
--- Every field: key, DW, highest and lowest bit, numbered as the specification does (31 is the first on the wire).
--- `common` are those of the first DW, which every header has.
+-- Every field: key, DW, highest and lowest bit, numbered as in the specification (31 is the first on the wire). `common` are the
+-- fields of the first DW of every header.
 header.layouts = {
     common = {
         { "fmt", 0, 31, 29 }, { "type", 0, 28, 24 }, { "t9", 0, 23, 23 }, { "tc", 0, 22, 20 }, { "t8", 0, 19, 19 },
@@ -18,7 +18,7 @@ header.layouts = {
         { "ro", 0, 13, 13 }, { "ns", 0, 12, 12 }, { "at", 0, 11, 10 }, { "length", 0, 9, 0 },
     },
     memory = { { "requester", 1, 31, 16 }, { "tag_low", 1, 15, 8 }, { "last_be", 1, 7, 4 }, { "first_be", 1, 3, 0 } },
-    -- With TH, ST[7:0] stands in a posted request's tag, and in the Byte Enables of others (§2.2.7.1).
+    -- With TH, ST[7:0] replaces the tag of a posted request, and the Byte Enables of others (§2.2.7.1).
     memory_steered_tag = {
         { "requester", 1, 31, 16 }, { "st", 1, 15, 8 }, { "last_be", 1, 7, 4 }, { "first_be", 1, 3, 0 },
     },
@@ -37,10 +37,10 @@ header.layouts = {
     },
 }
 
--- Most prefixes of a TLP that riser takes.
+-- Maximum number of prefixes of a TLP that riser accepts.
 header.MAX_PREFIXES = 8
 
--- What extracts each field from its DW, beside the place in its row: its lowest bit, and the one above its highest.
+-- Values to extract each field from its DW: the weights of its lowest bit, and of the bit above its highest.
 for _, layout in pairs(header.layouts) do
     for _, place in ipairs(layout) do
         place.unit, place.above = 2 ^ place[4], 2 ^ (place[3] + 1)
@@ -58,7 +58,8 @@ local function be32(bytes, at)
     return a * 0x1000000 + b * 0x10000 + c * 0x100 + d
 end
 
--- The first bytes of the prefixes at the start of `bytes`, DWs with Fmt 100b (§2.2.10), at most `most`; and their DWs.
+-- Returns the first bytes of the prefixes at the start of `bytes`, which are DWs with Fmt 100b (§2.2.10), at most `most`; and their
+-- DWs.
 local function read_prefixes(bytes, most)
     if not is_prefix(bytes:byte(1) or 0) then
         return NO_PREFIXES, NO_PREFIXES
@@ -75,7 +76,7 @@ local function read_prefixes(bytes, most)
     return prefixes, dws
 end
 
--- Where the header should be there is a prefix: half of one, or one more than a TLP has. Counts the end-to-end ones.
+-- Handles an incomplete prefix, or one too many, at the place of the header. Counts the end-to-end prefixes.
 local function count_prefixes(h, tvb)
     h.first_byte = nil
     if h.captured >= h.prefix_len + 4 then
@@ -102,8 +103,8 @@ local function read_fields(h, layout, dws)
     end
 end
 
--- Headers with the same first DW, of which a capture has few, share one table: what that DW says is read once, and no table grows for
--- each header, which costs more than all else here.
+-- Headers with the same first DW share one table, since a capture has few of them. So that DW is parsed once, and no table grows per
+-- header, which would cost more than everything else here.
 local MOST_FIRST_DWS = 4096
 local first_dws, first_dw_count = {}, 0
 
@@ -129,7 +130,7 @@ local function of_first_dw(format, dw)
     return found
 end
 
--- Number of the lowest and of the highest set bit of Byte Enables, 0 to 3; nothing for 0000b.
+-- Index of the lowest and of the highest set bit of Byte Enables, 0 to 3; nil for 0000b.
 local LOWEST, HIGHEST = {}, {}
 
 for be = 1, 15 do
@@ -140,7 +141,7 @@ for be = 1, 15 do
     end
 end
 
--- Bytes before the first enabled one, and from there to the last enabled one: Byte Count of the completion
+-- Returns the number of bytes before the first enabled one, and from there to the last enabled one: Byte Count of the completion
 -- (§2.3.1.1). A zero-length request counts one.
 local function span(first_be, last_be, length_dw)
     local lead = LOWEST[first_be] or 0
@@ -148,7 +149,7 @@ local function span(first_be, last_be, length_dw)
     return lead, length_dw * 4 - lead - (3 - last)
 end
 
--- Address of the first DW: two halves of 32 bits, since numbers of Lua 5.2 hold no 64.
+-- Reads the address of the first DW as two halves of 32 bits, since Lua 5.2 numbers cannot hold 64.
 local function read_address(h)
     local last = h.format.header_dw - 1
     h.address_high = last == 3 and h.dws[2] or 0
@@ -156,7 +157,7 @@ local function read_address(h)
     h.address_low = h.dws[last] - h.ph
 end
 
--- Attr[2] is reserved in I/O and configuration requests, so that a receiver does not look at it (§2.2.7).
+-- Attr[2] is reserved in I/O and configuration requests, so a receiver ignores it (§2.2.7).
 local derive = {}
 
 function derive.memory(h)
@@ -184,7 +185,7 @@ function derive.config(h)
     h.attr = h.attr % 4
 end
 
--- Vendor ID and subtype are where Vendor_Defined messages have them (§2.2.8.6).
+-- Vendor ID and subtype at their positions in Vendor_Defined messages (§2.2.8.6).
 function derive.message(h)
     h.routing = h.type % 8
     h.vendor, h.subtype = h.dws[2] % 0x10000, floor(h.dws[3] / 0x1000000)
@@ -196,7 +197,7 @@ function derive.completion(h)
     h.status = names.status[h.status_bits] or "UR"
 end
 
--- The header of this format at byte `at` of `bytes`.
+-- Returns the header of this format at byte `at` of `bytes`.
 local function read_all(format, bytes, at)
     local h = of_first_dw(format, be32(bytes, at))
     for dw = 1, format.header_dw - 1 do
@@ -208,16 +209,16 @@ local function read_all(format, bytes, at)
     return h
 end
 
--- Most bytes that the prefixes of a TLP and its header have.
+-- Maximum size of a TLP's prefixes and header in bytes.
 local MOST_BYTES = 4 * header.MAX_PREFIXES + 16
 
--- The header of the TLP that begins at byte `start` of `tvb` with its prefixes: `captured` bytes of `wire_len` on the wire. It is a
--- table, which holds until a header with the same first DW is read:
---   format, or nothing where Fmt and Type have no row; prefixes, their first bytes; header_len, prefix_len in bytes; start, offset
---   (of the header) in `tvb`; captured, wire_len; every field of its layout under its key; dws, from 0 on; tag, attr, length_dw,
---   data_dw; what `derive` adds.
--- Without `format` or where `complete` is false, the fields are not read. Where there are too many prefixes, end_to_end
--- counts the end-to-end ones instead.
+-- Returns the header of the TLP that begins at byte `start` of `tvb` with its prefixes: `captured` bytes of `wire_len` on the wire.
+-- It is a table, valid until a header with the same first DW is read:
+--   format, or nil if Fmt and Type have no row; prefixes, their first bytes; header_len, prefix_len in bytes; start, offset (of the
+-- header) in `tvb`; captured, wire_len; every field of its layout under its key; dws, from 0; tag, attr, length_dw, data_dw; and the
+-- values of `derive`.
+-- Without `format`, or if `complete` is false, the fields are not read. If there are too many prefixes, end_to_end counts the
+-- end-to-end ones instead.
 function header.read(tvb, start, captured, wire_len)
     -- One string of bytes costs as much as one field of a Tvb.
     local len = math.min(captured, MOST_BYTES)
@@ -239,16 +240,16 @@ function header.read(tvb, start, captured, wire_len)
     return h
 end
 
--- Bytes up to the end of the data, and up to the end of the digest, from the start of the prefixes.
+-- Returns the offsets of the end of the data and of the end of the digest, from the start of the prefixes.
 function header.ends(h)
     local data_end = h.prefix_len + h.header_len + h.data_dw * 4
     return data_end, data_end + (h.td == 1 and 4 or 0)
 end
 
--- Texts of IDs, each made once: few functions send many packets.
+-- Texts of IDs, each created once: few functions send many packets.
 local id_texts = {}
 
--- A 16-bit ID as the specification writes it.
+-- Formats a 16-bit ID as in the specification.
 function header.bdf(id)
     local text = id_texts[id]
     if not text then

@@ -1,7 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- A TLP or DLLP in one line, word for word as `riser trace` prints it: in the style of the NetTLP paper's Figure 15
--- (NSDI'20, §6.2), but for functions, which are bus:device.function. Reads no packet: it works on what header.lua and
--- dllp.lua have read.
+-- Formats a TLP or DLLP as one line, as `riser trace` does: in the style of the NetTLP paper's Figure 15 (NSDI'20, §6.2), except that
+-- functions are bus:device.function. Reads no packet: it works on the results of header.lua and dllp.lua.
 
 local header = require "riser.header"
 local names = require "riser.names"
@@ -11,7 +10,8 @@ local info = {}
 local bdf = header.bdf
 local floor, format = math.floor, string.format
 
--- The upper half of an address where it is not 0; the lower has eight digits in each line. A line is made in one step: packets are many.
+-- Returns the upper half of an address if it is not 0; the format of each line prints the lower half with eight digits. A line is made
+-- in one step, because there are many packets.
 local function upper(high)
     return high == 0 and "" or format("%x", high)
 end
@@ -70,10 +70,10 @@ function lines.message(h)
         h.dws[2], h.dws[3]) .. (h.message_code == LTR and latencies(h.dws[3]) or "")
 end
 
--- Where LN is not reserved (§6.21).
+-- TLPs in which LN is not reserved (§6.21).
 info.MAY_HAVE_LN = { MRd = true, MWr = true, Cpl = true, CplD = true }
 
--- The common fields that do not have their default, each after a comma.
+-- Returns the common fields without their default, each after a comma.
 local function common(h)
     local memory = h.format.family == "memory" or h.format.family == "atomic"
     local parts = {
@@ -95,12 +95,12 @@ local function common(h)
     return text
 end
 
--- Whether all common fields have their default, as in most packets: the first DW has only Fmt, Type and Length.
+-- Returns true if all common fields have their default, as in most packets: the first DW has only Fmt, Type and Length.
 local function is_plain(h)
     return h.dws[0] % 0x1000000 < 0x400 and not (h.format.header_dw == 4 and h.address_high == 0)
 end
 
--- The line of a header that was read.
+-- Returns the line of a parsed header.
 function info.tlp(h)
     local line = lines[h.format.family](h)
     return is_plain(h) and line or line .. common(h)

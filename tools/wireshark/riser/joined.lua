@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- The datagrams of a frame: mostly one. With segmentation offload, captures on a loopback hold a run of datagrams as one frame,
--- each but the last as long as the first. The frame does not say how long; each TLP's header does. The rules of riser's own
--- crates/capture/src/superpacket.rs. Never raises an error on foreign bytes.
+-- The datagrams of a frame, usually one. With segmentation offload, captures on a loopback hold a run of datagrams as one frame; all
+-- but the last have the same length. The frame does not contain that length, but each TLP's header gives its own. Follows the rules
+-- of riser's crates/capture/src/superpacket.rs. Never raises an error on foreign bytes.
 
 local header = require "riser.header"
 local session = require "riser.session"
@@ -9,18 +9,18 @@ local tlp = require "riser.tlp"
 
 local joined = {}
 
--- Bytes of a NetTLP header, or of a session's number.
+-- Size of a NetTLP header, or of a session's number, in bytes.
 local HEADER_LEN = 6
 
--- Of `captured` bytes at byte `at` of a frame's payload, `wire_len` on the wire, a table: those three; part, its place in the frame,
--- from 1 on; h, the header of the TLP in it, nil where the bytes end before it.
+-- Returns a table for `captured` bytes at byte `at` of a frame's payload, `wire_len` on the wire: those three; part, its index in
+-- the frame, from 1; h, the header of the TLP in it, nil if the bytes end before it.
 local function datagram(tvb, at, captured, wire_len, part)
     local h = captured >= HEADER_LEN
         and header.read(tvb, at + HEADER_LEN, captured - HEADER_LEN, wire_len - HEADER_LEN) or nil
     return { at = at, captured = captured, wire_len = wire_len, part = part, h = h }
 end
 
--- Bytes of a datagram, as its TLP says.
+-- Returns the length of a datagram according to its TLP, in bytes.
 local function said_len(one)
     if one.h and one.h.complete then
         local _, tlp_end = header.ends(one.h)
@@ -28,7 +28,7 @@ local function said_len(one)
     end
 end
 
--- Part `part` where each but the last has `part_len` bytes; that knows the length.
+-- Returns part `part` if each part but the last has `part_len` bytes.
 local function part_of(tvb, part, part_len)
     local at = (part - 1) * part_len
     local captured, wire_len = math.min(part_len, tvb:len() - at), math.min(part_len, tvb:reported_len() - at)
@@ -37,12 +37,12 @@ local function part_of(tvb, part, part_len)
     return one
 end
 
--- Whether each part that was captured is as long as its TLP says, where each but the last has `part_len` bytes.
+-- Returns true if each captured part is as long as its TLP says, with `part_len` bytes in each part but the last.
 local function all_fit(tvb, part_len)
     for part = 1, math.ceil(tvb:len() / part_len) do
         local one = part_of(tvb, part, part_len)
         local said = said_len(one)
-        -- Of the last that was captured the header may be missing.
+        -- The header of the last captured part may be missing.
         local fits = said == one.wire_len or not said and one.captured < one.wire_len
         if not fits then
             return false
@@ -51,7 +51,7 @@ local function all_fit(tvb, part_len)
     return true
 end
 
--- What is sealed or a control record has no length that can be known; what is malformed, none to rely on.
+-- Sealed datagrams and control records have no known length, and malformed ones no reliable length.
 local function may_be_several(tvb, kind, whole)
     local h = whole.h
     if not h or not h.complete or tlp.fits(h) or whole.wire_len <= said_len(whole) then
@@ -63,7 +63,7 @@ local function may_be_several(tvb, kind, whole)
     return tlp.has_sound_header(h)
 end
 
--- The first datagram of a frame, `tvb` its payload, of TLPs or a session (`kind`). It holds as long as its header does.
+-- Returns the first datagram of a frame, with payload `tvb`, of TLPs or a session (`kind`). It is valid as long as its header.
 function joined.first(tvb, kind)
     local whole = datagram(tvb, 0, tvb:len(), tvb:reported_len(), 1)
     if not may_be_several(tvb, kind, whole) then
@@ -76,7 +76,7 @@ function joined.first(tvb, kind)
     return datagram(tvb, 0, tvb:len(), tvb:reported_len(), 1)
 end
 
--- The one behind this; nil where it is the last of which there are bytes.
+-- Returns the next datagram; nil if this is the last one with captured bytes.
 function joined.next(tvb, one)
     if one.part_len and one.at + one.part_len < tvb:len() then
         return part_of(tvb, one.part + 1, one.part_len)

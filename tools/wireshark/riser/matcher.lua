@@ -1,34 +1,34 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Finds the request that a completion answers, by link, requester and tag: the rules of riser's own matcher
--- (crates/capture/src/matcher), which crates/capture/tests/it/dissector.rs holds it against. Sees every TLP once, in
--- the order of the capture, and remembers by frame what it found. Never touches a packet.
+-- Finds the request that a completion answers, by link, requester and tag, with the rules of riser's own matcher
+-- (crates/capture/src/matcher); crates/capture/tests/it/dissector.rs compares both. Sees every TLP once, in capture order, and
+-- stores its results by frame. Never touches a packet.
 --
--- Completions that never come are not forgotten: beyond MAX_OUTSTANDING requests that wait, the oldest is given up.
+-- Requests without completions are kept; above MAX_OUTSTANDING waiting requests, the oldest is given up.
 --
--- A tag may be used anew while its earlier request still waits for a last completion: captures from a mirroring switch
--- show that. So one earlier request a tag goes on waiting beside the newest.
+-- A tag may be reused while its earlier request still waits for a last completion, as captures from a mirroring switch show. So one
+-- earlier request per tag keeps waiting in addition to the newest.
 
 local completions = require "riser.completions"
 
 local matcher = {}
 
--- Most tags under which requests wait at a time.
+-- Maximum number of tags with waiting requests.
 matcher.MAX_OUTSTANDING = 65536
 
--- What waits by link, requester and tag (a table each, which stays when nothing waits), and under how many of them something does;
--- the requests in their order, `oldest` to `latest`; what was found, by place among the datagrams of a frame and by frame; the
--- latest that ended by link, requester and tag, where marks are out of reach; what is known of requesters, by link and ID; the links
--- with requests of any requester.
+-- Waiting requests by link, requester and tag (one table each, which stays when none waits), and the number of tags with one; the
+-- requests in order, `oldest` to `latest`; the results, by index among the datagrams of a frame and by frame; the last ended request
+-- by link, requester and tag, if marks are unavailable; what is known of requesters, by link and ID; the links with requests of any
+-- requester.
 local waiting, tracked, order, oldest, latest, parts, ended, requesters, has_requests
 
--- Forgets all; before a capture is read.
+-- Clears everything; runs before a capture is read.
 function matcher.reset()
     waiting, tracked, order, oldest, latest, parts, ended, requesters, has_requests = {}, 0, {}, 1, 0, { {} }, {}, {}, {}
 end
 
 matcher.reset()
 
--- Bytes that a request names.
+-- Functions that return the number of bytes of a request.
 local named_bytes = {}
 
 function named_bytes.memory(h)
@@ -47,7 +47,7 @@ function named_bytes.atomic(h)
     return h.operand_bytes
 end
 
--- Address of the first byte, in two halves of 32 bits; of a configuration request, its register.
+-- Returns the address of the first byte in two halves of 32 bits; for a configuration request, its register.
 local function place_of(h)
     if h.format.family == "config" then
         return 0, h.register
@@ -55,10 +55,10 @@ local function place_of(h)
     return h.address_high, h.address_low + (h.format.family == "memory" and h.lead or 0)
 end
 
--- Of what has none yet: tables are many, and made as large as they will be.
+-- Shared empty list: many tables are made, with their final size.
 local NONE = {}
 
--- `remaining` is what completions shall bring: nothing for writes; for an AtomicOp, the value that was there.
+-- `remaining` is the number of bytes that completions must bring: 0 for writes, the size of the old value for an AtomicOp.
 local function of_request(number, time, h)
     local bytes = named_bytes[h.format.family](h)
     local is_write = h.format.data and h.format.family ~= "atomic"
@@ -77,7 +77,7 @@ local function is_repeated_by(request, other)
         and request.low == other.low and request.bytes == other.bytes
 end
 
--- Gives the oldest request up, with all else that waits under its tag.
+-- Gives up the oldest request, and all others that wait under its tag.
 local function give_up_oldest()
     while oldest <= latest do
         local request = order[oldest]
@@ -109,7 +109,7 @@ local function see_request(key, request)
     if slot and slot.newest and is_repeated_by(slot.newest, request) then
         return { kind = "repeat", request = slot.newest }
     end
-    -- What was found is the request itself, but where its tag is in use.
+    -- The result is the request itself, unless its tag is in use.
     request.key, request.request = key, request
     local found = request
     if slot and slot.newest then
@@ -123,22 +123,23 @@ local function see_request(key, request)
     return found
 end
 
--- Only data is counted down: an answer without data, or a failure, ends at once.
+-- Only data is counted down: a completion without data, or with an error, ends the request at once.
 local function expects(request, h)
     return request.remaining == 0 or h.status ~= "SC" or h.byte_count == request.remaining
 end
 
--- The completion before, once more: Byte Count falls from each to the next (§2.3.1.1).
+-- Returns true for a repeated completion: Byte Count decreases from each completion to the next (§2.3.1.1).
 local function is_answered_again_by(request, h)
     return request.latest_byte_count == h.byte_count and h.byte_count > request.remaining
 end
 
--- Bytes that a completion answers: its data, less those before the first byte and those behind the last.
+-- Returns how many bytes a completion answers: its data, without those before the first byte and after the last.
 local function answered_bytes(h)
     return math.min(h.data_dw * 4 - h.lower_address % 4, h.byte_count)
 end
 
--- Whether the completion ends it: one without data does, or with another status than success (§2.3.1.1, §2.3.2).
+-- Returns true if the completion ends the request: one without data does, or one with another status than success (§2.3.1.1,
+-- §2.3.2).
 local function is_ended_by(request, number, time, h)
     if request.completions == NONE then
         request.completions = { number }
@@ -153,7 +154,7 @@ local function is_ended_by(request, number, time, h)
     return request.remaining == 0 or h.status ~= "SC"
 end
 
--- The earlier request first, unless the completion fits the newest alone.
+-- Returns the earlier request, unless the completion matches only the newest.
 local function answered_place(slot, h)
     if slot.newest and slot.earlier then
         local newest_alone = not expects(slot.earlier, h) and expects(slot.newest, h)
@@ -162,13 +163,13 @@ local function answered_place(slot, h)
     return slot.newest and "newest" or "earlier"
 end
 
--- What tells two completions of a tag apart.
+-- Returns the fields that distinguish two completions of a tag.
 local function likeness(h)
     return h.format.name .. h.status .. h.byte_count .. "/" .. h.lower_address .. "/" .. h.data_dw
 end
 
--- A completion that nothing waits for. Where marks are out of reach, one that is like that which has ended the tag's latest
--- request counts as the same: a replay, of one that was damaged or not.
+-- Handles a completion without a waiting request. If marks are unavailable, a completion like the one that ended the tag's last
+-- request counts as the same: a replay, of a damaged one or not.
 local function without_request(key, h, blind)
     local last = blind and ended[key]
     if last and last.likeness == likeness(h) then
@@ -180,8 +181,8 @@ end
 -- Default completion timeout (§2.8), in nanoseconds.
 local TIMEOUT = 50000000
 
--- Whether the capture would show the request of a completion. If the first TLP of its requester was a completion, requests from
--- before the capture may wait for a completion timeout.
+-- Returns true if the capture would contain the request of a completion. If the first TLP of its requester was a completion,
+-- requests from before the capture may wait until a completion timeout has passed.
 local function shows_requests(requester, link, time)
     if time >= TIMEOUT then
         return has_requests[link] or false
@@ -218,10 +219,10 @@ local function keep(number, part, found)
     parts[part][number] = found
 end
 
--- What a TLP that was taken means for the transactions under way; kept under the frame's number and its place among the datagrams
--- in the frame, from 1 on. `link` is the number of where it was seen, `time` is when, in nanoseconds, and `start` when it was seen
--- first, before, where it did not arrive then. `blind`: whether it could have been lost unnoticed. `rcb`: the Read Completion
--- Boundary of a completion's sender, in bytes. Posted requests give nothing.
+-- Processes an accepted TLP; stores the result under the frame's number and its index among the datagrams of the frame, from 1.
+-- `link` is the number of its link, `time` its time in nanoseconds, and `start` when it was first seen, if it did not arrive then.
+-- `blind`: it could have been lost unnoticed. `rcb`: the Read Completion Boundary of a completion's sender, in bytes. Posted
+-- requests have no result.
 function matcher.see(number, part, time, start, link, h, blind, rcb)
     local class = h.format.class
     if class == "P" then
@@ -241,14 +242,14 @@ function matcher.see(number, part, time, start, link, h, blind, rcb)
     end
 end
 
--- Keeps what became of a TLP that was not taken: "again", "out of order" or "lost"; the last with how.
+-- Stores the fate of a TLP that was not accepted: "again", "out of order" or "lost"; the last with the reason.
 function matcher.not_taken(number, part, kind, how)
     keep(number, part, { kind = kind, how = how })
 end
 
--- What was found for a TLP: kind ("request", "repeat", "reuse", "partial", "complete", "unmatched", or one of those not
--- taken), request and what belongs to the kind; nil for posted requests. A request says its frame (number), start,
--- completions (their frames) and whether it still waits.
+-- Returns the result for a TLP: kind ("request", "repeat", "reuse", "partial", "complete", "unmatched", or one of those not
+-- accepted), request, and the data of the kind; nil for posted requests. A request has its frame (number), start, completions (their
+-- frames) and whether it still waits.
 function matcher.found(number, part)
     return parts[part] and parts[part][number]
 end

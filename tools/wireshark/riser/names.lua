@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- The specification's names of values: statuses, routings, address types, hints. Those of messages stand in
+-- The specification's names of values: statuses, routings, address types, hints. Names of messages are in
 -- tables.lua. Never touches a packet.
 
 local names = {}
@@ -45,7 +45,7 @@ names.routing = {
     [7] = "reserved 0x7",
 }
 
--- HdrScale and DataScale (Table 3-2): what a credit counts.
+-- HdrScale and DataScale (Table 3-2): unit of a credit.
 names.scale = { [0] = "not scaled", [1] = "x1", [2] = "x4", [3] = "x16" }
 
 return names

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- The dissector of NetTLP's encapsulation (NSDI'20, §4.1) and of what NetTLP sends beside TLPs: messaging, adapter
--- configuration and adapter registers. Hands TLPs, DLLPs and sessions on. Never raises an error on foreign bytes.
+-- The dissector of NetTLP's encapsulation (NSDI'20, §4.1) and of NetTLP's other formats: messaging, adapter configuration and
+-- adapter registers. Passes TLPs, DLLPs and sessions to their dissectors. Never raises an error on foreign bytes.
 --
 --   NetTLP header: u16 sequence number, u32 timestamp, big endian; both 0 from software.
 
@@ -16,7 +16,7 @@ nettlp.HEADER_LEN = 6
 local PORT_CONFIG_OLD = 0x4001
 local PORT_HOST = 0x4000
 
--- The tree of a datagram's NetTLP header with its fields, or nil where it is not there.
+-- Adds the tree of a datagram's NetTLP header with its fields. Returns nil if the header is missing.
 local function add_header(protocol, tvb, root, one)
     local tree = root:add(protocol, tvb(one.at, math.min(one.captured, nettlp.HEADER_LEN)))
     if one.captured < nettlp.HEADER_LEN then
@@ -30,8 +30,8 @@ end
 
 local CUT_SHORT = "header cut short"
 
--- Shows the NetTLP header of a datagram (joined.lua), where somebody looks at it; says what is wrong with it. `what` names what
--- follows it.
+-- Shows the NetTLP header of a datagram (joined.lua) if it is needed, and returns its error. `what` names the part that
+-- follows.
 function nettlp.header(protocol, tvb, pinfo, root, one, what)
     if one.captured >= nettlp.HEADER_LEN and not asked.is_for("nettlp", root) then
         return nil
@@ -47,7 +47,7 @@ function nettlp.header(protocol, tvb, pinfo, root, one, what)
     end
 end
 
--- Shows a datagram of a session; says what it is called where it holds no TLP. `to_adapter`: whether it goes to its port.
+-- Shows a datagram of a session. Returns its name if it holds no TLP. `to_adapter`: it goes to the adapter's port.
 function nettlp.session(protocol, tvb, root, one, to_adapter)
     local tree = add_header(protocol, tvb, root, one)
     if not tree then
@@ -61,8 +61,8 @@ function nettlp.session(protocol, tvb, root, one, to_adapter)
     end
 end
 
--- Six bytes without a NetTLP header, the adapter's answer padded with zeros to 18: no TLP is so short, and none has a
--- header of zeros alone.
+-- Six bytes without a NetTLP header; the adapter's answer is padded with zeros to 18. No TLP is so short, and none has a header
+-- of only zeros.
 function nettlp.is_old_configuration(tvb, to)
     if to ~= PORT_CONFIG_OLD then
         return false
@@ -87,7 +87,7 @@ local function begin(protocol, tvb, pinfo, root, what)
     return tree
 end
 
--- command and byte mask and DW address in 16 bits, then 32 bits of data, big endian.
+-- command, byte mask and DW address in 16 bits, then 32 bits of data, big endian.
 function nettlp.configuration(protocol, tvb, pinfo, root)
     local tree = begin(protocol, tvb, pinfo, root, "configuration")
     if tvb:len() < 6 then
@@ -107,7 +107,7 @@ local function add_msix_table(tree, tvb)
     end
 end
 
--- Messages are told by their length: a request of 4 bytes; answers of 8, 2 and 192. Little endian, as the hosts are.
+-- Messages are distinguished by length: a request of 4 bytes; answers of 8, 2 and 192. Little endian, like the hosts.
 local MESSAGES = {
     [4] = function(tree, tvb) tree:add_le(fields.nettlp.message, tvb(0, 4)) end,
     [8] = function(tree, tvb) tree:add_le(fields.nettlp.bar4, tvb(0, 8)) end,
@@ -118,7 +118,7 @@ local MESSAGES = {
     [192] = add_msix_table,
 }
 
--- What messages are called: questions, which go to the port of messaging, by their number; answers by their length.
+-- Names of messages: requests, sent to the messaging port, by number; answers by length.
 local PORT_MESSAGING = 0x2fff
 local QUESTIONS = { "where is BAR4?", "which device is it?", "what is in the MSI-X table?" }
 local ANSWERS = { [8] = "where BAR4 is", [2] = "which device it is", [192] = "the MSI-X table" }

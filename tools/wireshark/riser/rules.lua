@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Checks each rule that the bytes of a TLP decide: rules whose violation makes a TLP malformed, and rules for senders
--- that receivers do not enforce. The text and section of each rule are generated (tables.lua).
+-- Checks each rule that depends only on the bytes of a TLP: rules whose violation makes a TLP malformed, and rules for
+-- senders that receivers do not enforce. The text and section of each rule are generated (tables.lua).
 -- crates/capture/tests/it/dissector.rs compares the checks with riser's own, by behaviour.
 
 local info = require "riser.info"
@@ -40,7 +40,7 @@ local function not_0(key)
     end
 end
 
--- Families with an address of memory, and with it AT, TH and hints.
+-- Families with a memory address, and so with AT, TH and hints.
 local ADDRESSED = set("memory", "atomic")
 
 -- Prefixes ------------------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ local function is_end_to_end(prefix)
     return prefix >= EXTENDED_TPH
 end
 
--- The DW of the first prefix for which `is_meant` holds, and how many there are.
+-- Returns the DW of the first prefix for which `is_meant` holds, and their number.
 local function prefixes_that(h, is_meant)
     local first, count = nil, 0
     for at, prefix in ipairs(h.prefixes) do
@@ -228,7 +228,7 @@ local function completion_data(h)
     return found_if(h.format.data and h.status_bits ~= 0, h.status_bits)
 end
 
--- With BCM, which only PCI-X completers set, Byte Count is that of the first completion alone.
+-- With BCM, which only PCI-X completers set, Byte Count covers only the first completion.
 local function completion_byte_count(h)
     local most_dw = math.ceil((h.lower_address % 4 + h.byte_count) / 4)
     return found_if(h.bcm == 0 and h.data_dw > most_dw, h.data_dw * 4)
@@ -248,10 +248,10 @@ local function reserved_ln(h)
     return found_if(h.ln == 1 and not info.MAY_HAVE_LN[h.format.name], h.ln)
 end
 
--- The family and the check of each rule, by its id. "all" stands for every family.
+-- Family and check of each rule, by its id. "all" stands for every family.
 local CHECKS = {
     ["prefix-order"] = { "all", prefix_order },
-    -- tlp.lua counts them: such a header is not read.
+    -- tlp.lua counts them, because such a header is not parsed.
     ["prefix-count"] = { "all", function() end },
     ["local-prefix"] = { "all", local_prefix },
     ["end-to-end-count"] = { "all", end_to_end_count },
@@ -300,7 +300,7 @@ local CHECKS = {
     ["message-data"] = { "message", message_data },
 }
 
--- The rules of a generated table with their checks.
+-- Adds the checks to the rules of a generated table.
 local function with_checks(rows)
     for _, row in ipairs(rows) do
         row.family, row.check = CHECKS[row.id][1], CHECKS[row.id][2]
@@ -314,11 +314,11 @@ rules.tolerated = with_checks(tables.tolerated)
 -- Rules that a TLP without prefixes cannot break.
 local OF_PREFIXES = set("prefix-order", "local-prefix", "end-to-end-count", "extended-tph", "pasid", "pasid-once", "reserved-end-to-end")
 
--- Rules that the first DW decides alone. Headers that share it (header.lua) share what is found.
+-- Rules that depend only on the first DW. Headers that share it (header.lua) share the result.
 local OF_FIRST_DW = set("deferrable-length", "io-tc", "io-attr", "io-at", "io-length", "config-tc", "config-attr", "config-at",
     "config-length", "atomic-length", "reserved-at", "translation-request", "locked-tc", "reserved-th", "reserved-ln")
 
--- The rows of a family that `is_meant` picks.
+-- Returns the rows of each family that `is_meant` selects.
 local function by_family(rows, is_meant)
     local found = {}
     for _, family in ipairs({ "memory", "io", "atomic", "config", "message", "completion" }) do
@@ -332,7 +332,7 @@ local function by_family(rows, is_meant)
     return found
 end
 
--- Of each table: all rows, those of the first DW, and those that a TLP without prefixes may break beside them.
+-- For each table: all rows, those of the first DW, and the others that a TLP without prefixes may break.
 local function prepare(rows)
     return {
         all = by_family(rows, function() return true end),
@@ -352,7 +352,8 @@ local function is_broken(may_break, h)
     return false
 end
 
--- Whether none of the rules of its first DW is broken: asked once for all headers that share it, and so their table.
+-- Returns true if no rule of its first DW is broken; checked once for all headers that share that DW, and so their
+-- table.
 local function has_sound_first_dw(rows, h, may_break)
     if h[rows] == nil then
         h[rows] = not is_broken(may_break, h)
@@ -368,7 +369,7 @@ local function binary(value, digits)
     return text .. "b"
 end
 
--- A value in the unit of a rule, as riser writes it. A text is the value itself.
+-- Formats a value in the unit of a rule, as riser does. A text is returned unchanged.
 local function written(value, unit)
     if type(value) == "string" then
         return value
@@ -390,12 +391,13 @@ for _, rows in ipairs({ rules.malformed, tables.of_several }) do
     end
 end
 
--- The text of a violation of the rule `id`. Without `expected`, the legal values are those of the rule.
+-- Returns the text of a violation of the rule `id`. Without `expected`, the legal values are those of the rule.
 function rules.text(id, found, expected)
     return text_of(BY_ID[id], found, expected)
 end
 
--- The rows of `rows` that the header breaks, each as its id and a text; nil if it breaks none, as nearly all do.
+-- Returns the rows of `rows` that the header breaks, each with its id and a text; nil if there are none, as for nearly
+-- all.
 function rules.broken(rows, h)
     local prepared, family = PREPARED[rows], h.format.family
     if not h.prefixes[1] and has_sound_first_dw(rows, h, prepared.first[family])

@@ -1,17 +1,17 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- What the data link layer does with each TLP (PCIe 5.0 §3.6.3.1): taken, seen before, out of order, or lost on the way; the
--- rules of riser's own crates/capture/src/sequence.rs. Works on what marks.lua has read. Never touches a packet.
+-- Fate of each TLP in the data link layer (PCIe 5.0 §3.6.3.1): accepted, seen before, out of order, or lost on the way; the
+-- rules of riser's own crates/capture/src/sequence.rs. Works on the results of marks.lua. Never touches a packet.
 
 local sequence = {}
 
--- Most TLPs of a direction that are remembered of those that came too early.
+-- Maximum number of early TLPs per direction that are remembered.
 local MAX_EARLY = 4096
 
--- The receiver of each direction: `next`, the place of the TLP that it takes next; `beyond`, one behind the highest place
--- seen; `early`, when those were seen first that were not taken, and `early_count`.
+-- The receiver of each direction: `next`, the index of the TLP that it accepts next; `beyond`, one after the highest index
+-- seen; `early`, the first time of TLPs that were not accepted, and `early_count`.
 local receivers
 
--- Forgets all; before a capture is read.
+-- Clears everything; runs before a capture is read.
 function sequence.reset()
     receivers = {}
 end
@@ -42,7 +42,7 @@ local function note_early(receiver, place, time)
     receiver.early[place], receiver.early_count = time, receiver.early_count + 1
 end
 
--- When a TLP that is taken was first seen.
+-- Returns when an accepted TLP was first seen.
 local function first_seen(receiver, place, time)
     local early = receiver.early[place]
     if early then
@@ -51,8 +51,8 @@ local function first_seen(receiver, place, time)
     return early or time
 end
 
--- Sees the TLP at `place` (nil: not known) on a way, that was lost or not, and says what becomes of it: "taken" and when it
--- was first seen, "again", "out of order" or "lost".
+-- Processes the TLP at index `place` (nil: unknown) in a direction, lost or not. Returns its fate: "taken" and when it was
+-- first seen, "again", "out of order" or "lost".
 function sequence.tlp(way, place, lost, time)
     if not place then
         return lost and "lost" or "taken", time
@@ -71,7 +71,7 @@ function sequence.tlp(way, place, lost, time)
     return "taken", first_seen(receiver, place, time)
 end
 
--- Sees an Ack or Nak of the TLPs of a way, which arrived: what it acknowledges has arrived, even where the capture has lost it.
+-- Processes an Ack or Nak for the TLPs of a direction: acknowledged TLPs have arrived, even if the capture has lost them.
 function sequence.acknowledged(way, number)
     local receiver = receivers[way]
     if not receiver or receiver.beyond == 0 then

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- The dissector of TLPs: prefixes, header, data, digest, and what belongs to the transaction. Reads the packet through
--- header.lua, judges it by rules.lua. Never raises an error on foreign bytes.
+-- The dissector of TLPs: prefixes, header, data, digest, and transaction. header.lua parses the packet, rules.lua judges it.
+-- Never raises an error on foreign bytes.
 
 local asked = require "riser.asked"
 local crc = require "riser.crc"
@@ -14,12 +14,12 @@ local transactions = require "riser.transactions"
 
 local tlp = {}
 
--- Without `text`, the item's own.
+-- Adds an expert item; without `text`, with its default text.
 local function expert(tree, key, ...)
     tree:add_proto_expert_info(fields.experts.tlp[key], ...)
 end
 
--- An item that is worked out, where somebody looks at it.
+-- Adds a computed field if it is needed.
 local function generated(tree, field, ...)
     if asked.is_for_field(tree, field) then
         return tree:add(field, ...):set_generated()
@@ -57,7 +57,7 @@ local function add_prefixes(tree, tvb, h)
     end
 end
 
--- Where the end-to-end prefixes begin: ECRC does not cover local ones (§2.7.1).
+-- Returns the length of the local prefixes, which ECRC does not cover (§2.7.1).
 local function local_prefix_len(h)
     local count = 0
     while h.prefixes[count + 1] and h.prefixes[count + 1] < 0x90 do
@@ -68,7 +68,7 @@ end
 
 -- Header --------------------------------------------------------------------------------------------------------------
 
--- Fields that are shown in a way of their own; all others are bits of their DW.
+-- Fields with their own display; all others are bits of their DW.
 local add_field = {}
 
 local function add_id(tree, key, range, id)
@@ -188,7 +188,7 @@ end
 
 -- Data and digest -----------------------------------------------------------------------------------------------------
 
--- Bytes of data that were captured.
+-- Returns the number of captured data bytes.
 local function captured_bytes(h)
     return math.max(0, math.min(header.ends(h), h.captured) - h.prefix_len - h.header_len)
 end
@@ -205,14 +205,14 @@ local function add_data(tree, tvb, h)
     generated(tree, fields.tlp.captured_bytes, captured)
 end
 
--- `at` is where the digest begins.
+-- `at` is the offset of the digest.
 local function check_ecrc(tree, tvb, h, at)
     local start = h.start + local_prefix_len(h)
     local computed = crc.ecrc(tvb(start, at - start):bytes(), h.offset - start)
     local good = computed == tvb(at, 4):uint()
     generated(tree, fields.tlp.ecrc_status, good and "good" or "bad")
     if not good then
-        expert(tree, "ecrc", string.format("Bad ECRC: its bytes make 0x%08x", computed))
+        expert(tree, "ecrc", string.format("Bad ECRC: computed 0x%08x", computed))
     end
 end
 
@@ -222,7 +222,7 @@ local function add_digest(tree, tvb, h, settings)
         return
     end
     if h.wire_len <= data_end then
-        -- NetTLP's adapters leave the digest out, and TD as it was.
+        -- NetTLP's adapters omit the digest, and leave TD unchanged.
         expert(tree, "no_digest")
     elseif h.captured >= tlp_end then
         local item = tree:add(fields.tlp.ecrc, tvb(h.start + data_end, 4))
@@ -234,7 +234,7 @@ end
 
 -- Faults --------------------------------------------------------------------------------------------------------------
 
--- Whether it breaks no rule of receivers.
+-- Reports broken rules of receivers. Returns true if no rule is broken.
 local function report_malformed(tree, h)
     local malformed = rules.broken(rules.malformed, h)
     for _, rule in ipairs(malformed or {}) do
@@ -244,7 +244,8 @@ local function report_malformed(tree, h)
     return not malformed
 end
 
--- The rules for senders that it breaks. For a completion that answers a request, the request says how much data is right.
+-- Reports the broken rules for senders. For a completion that answers a request, the request determines the correct amount of
+-- data.
 local function report_tolerated(tree, h, is_answer)
     for _, rule in ipairs(rules.broken(rules.tolerated, h) or {}) do
         if not is_answer or rule.id ~= "completion-byte-count" then
@@ -254,8 +255,8 @@ local function report_tolerated(tree, h, is_answer)
     end
 end
 
--- Whether its datagram is as long as a TLP with this header: LibTLP pads writes of one and two bytes to three, not four; adapters
--- leave a digest out and TD as it was.
+-- Returns true if its datagram is as long as a TLP with this header. LibTLP pads writes of one and two bytes to three, not four;
+-- adapters omit the digest and leave TD unchanged.
 function tlp.fits(h)
     local data_end, tlp_end = header.ends(h)
     local may_be_short = h.data_dw == 1 and h.format.name == "MWr"
@@ -325,24 +326,24 @@ local function line_of(tree, is_asked_for, h)
     return text
 end
 
--- Whether a header was read and breaks no rule of receivers.
+-- Returns true if a header was parsed and breaks no rule of receivers.
 function tlp.has_sound_header(h)
     return h.complete and not rules.broken(rules.malformed, h)
 end
 
--- The same, of a TLP that is as long as its datagram.
+-- Returns true if, in addition, the TLP is as long as its datagram.
 function tlp.is_sound(h)
     return h.complete and tlp.fits(h) and tlp.has_sound_header(h)
 end
 
--- Sees a TLP, datagram `part` of its frame, in a pass in which nothing is shown.
+-- Processes a TLP, datagram `part` of its frame, in a pass in which nothing is shown.
 function tlp.see(pinfo, part, h)
     if tlp.is_sound(h) then
         transactions.see(pinfo, part, h)
     end
 end
 
--- What is odd about a TLP, and what belongs to its transaction; gives the remark behind its line.
+-- Reports the faults of a TLP, and its transaction. Returns the remark for the end of its line.
 local function report(tree, tvb, pinfo, part, h, settings)
     report_cut(tree, h)
     local sound = report_malformed(tree, h)
@@ -361,11 +362,11 @@ local function report(tree, tvb, pinfo, part, h, settings)
     return lost and " [" .. lost .. "]" or ""
 end
 
--- Shows the TLP with this header, datagram `part` of its frame (from 1 on), below `root`, and gives its line. `settings`:
+-- Shows the TLP with this header, datagram `part` of its frame (from 1), below `root`, and returns its line. `settings`:
 -- check_ecrc.
 function tlp.dissect(protocol, tvb, pinfo, root, part, h, settings)
     local is_asked_for = asked.is_for("tlp", root)
-    -- Of what nobody looks at, expert information is still counted.
+    -- Expert information is counted even if the fields are not needed.
     local tree = is_asked_for and root:add(protocol, tvb(h.start, h.captured)) or root
     if is_asked_for and h.prefix_len > 0 then
         add_prefixes(tree, tvb, h)

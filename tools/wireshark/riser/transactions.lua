@@ -1,7 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Shows what a TLP is to the transactions under way: the frames that belong to it, response times, and what is odd
--- about it. Hands every TLP to matcher.lua once, when Wireshark reads the capture for the first time. Never reads a
--- packet.
+-- Shows the transaction of a TLP: its frames, response times, and faults. Passes every TLP to matcher.lua once, when Wireshark
+-- reads the capture for the first time. Never reads a packet.
 
 local asked = require "riser.asked"
 local completions = require "riser.completions"
@@ -14,7 +13,7 @@ local sequence = require "riser.sequence"
 
 local transactions = {}
 
--- Without `text`, the item's own.
+-- Adds an expert item; without `text`, with its default text.
 local function expert(tree, key, ...)
     tree:add_proto_expert_info(fields.experts.tlp[key], ...)
 end
@@ -25,9 +24,9 @@ local function generated(tree, field, ...)
     end
 end
 
--- Where frames were seen, by source and destination: the number of the link and of the way along it, and of the way back. A
--- link is its two ends, whichever sends: riser gives each link two addresses. (Interface names are out of reach: while
--- Wireshark reads a capture for the first time, it may keep no fields of other dissectors.)
+-- Paths of frames, by source and destination: the number of the link, of the direction, and of the opposite direction. A link is a
+-- pair of addresses, in either order: riser gives each link two. (Interface names are unavailable: while Wireshark reads a capture
+-- for the first time, it may keep no fields of other dissectors.)
 local ways, way_count
 
 local function place_between(source, destination)
@@ -46,7 +45,7 @@ local function place_of(pinfo)
     return ways[source] and ways[source][destination] or place_between(source, destination)
 end
 
--- Nanoseconds since the first frame: exact for a hundred days, which seconds since 1970 in the same number are not.
+-- Nanoseconds since the first frame: exact for a hundred days, unlike seconds since 1970 in the same number type.
 local function now(pinfo)
     return math.floor(pinfo.rel_ts * 1e9 + 0.5)
 end
@@ -55,7 +54,7 @@ local function span_of_time(nanoseconds)
     return NSTime.new(math.floor(nanoseconds / 1e9), nanoseconds % 1000000000)
 end
 
--- What has answered a request; complete only when the whole capture was seen once.
+-- Adds the completions of a request; they are complete only after the whole capture was read once.
 local function add_response(tree, request)
     if #request.completions > 1 then
         for _, number in ipairs(request.completions) do
@@ -69,7 +68,7 @@ local function add_response(tree, request)
     end
 end
 
--- The time from the request to the completion, and its nanoseconds as `riser trace` writes them.
+-- Adds the time from the request to the completion, with nanoseconds as in `riser trace`.
 local function add_time(tree, field, found)
     if asked.is_for_field(tree, field) then
         local nanoseconds = found.time - found.request.start
@@ -78,7 +77,7 @@ local function add_time(tree, field, found)
     end
 end
 
--- By what was found.
+-- Functions by kind of result.
 local add_found = {}
 
 function add_found.request() end
@@ -89,14 +88,14 @@ function add_found.reuse(tree, found, h)
         found.earlier.number))
 end
 
--- A request again, or a completion.
+-- A repeated request or completion.
 add_found["repeat"] = function(tree, found)
     local earlier = found.earlier or found.request.number
     generated(tree, fields.tlp.earlier_in, earlier)
     expert(tree, "repeat", string.format("The TLP of frame %d again", earlier))
 end
 
--- What never arrived, and what its receiver had taken before or discards.
+-- TLPs that did not arrive, that the receiver had already accepted, or that it discards.
 function add_found.lost(tree, found)
     generated(tree, fields.tlp.lost, found.how)
     expert(tree, "lost", "The TLP was " .. found.how .. ": it did not arrive")
@@ -134,8 +133,8 @@ function add_found.complete(tree, found)
     generated(tree, fields.tlp.completions, #found.request.completions)
 end
 
--- Sees a TLP whose header is sound, datagram `part` of its frame, for the first time. One that an ICMP message quotes is none that
--- was seen.
+-- Processes a TLP with a sound header, datagram `part` of its frame, for the first time. A TLP quoted by an ICMP message does not
+-- count.
 function transactions.see(pinfo, part, h)
     if pinfo.in_error_pkt then
         return
@@ -154,7 +153,7 @@ function transactions.see(pinfo, part, h)
         arrival, start = sequence.tlp(seen.way, place, lost, time)
     end
     if arrival == "taken" then
-        -- Ports tell whose request a completion answers: the root complex answers those of a device.
+        -- The port tells whose request a completion answers: the root complex answers those of a device.
         local of_device = pinfo.dst_port < 0x4000
         local rcb = of_device and completions.RCB_OF_ROOT or completions.RCB
         matcher.see(pinfo.number, part, time, start, seen.link, h, blind, rcb)
@@ -163,7 +162,7 @@ function transactions.see(pinfo, part, h)
     end
 end
 
--- What a TLP is to the transactions under way. Where the first pass could not tell that it was lost, this one may.
+-- Returns the transaction of a TLP. If the first pass could not tell that it was lost, this pass may.
 local function look_up(pinfo, part)
     local found = matcher.found(pinfo.number, part)
     local lost = pinfo.visited and marks.of(pinfo)
@@ -173,25 +172,25 @@ local function look_up(pinfo, part)
     return found
 end
 
--- Whether a TLP is a completion that answers a request.
+-- Returns true if a TLP is a completion that answers a request.
 function transactions.is_answer(pinfo, part)
     local found = not pinfo.in_error_pkt and matcher.found(pinfo.number, part)
     return found and (found.kind == "partial" or found.kind == "complete")
 end
 
--- Whether a DLLP is seen for the first time, and arrived.
+-- Returns true if a DLLP is seen for the first time, and arrived.
 local function is_new_dllp(pinfo)
     return not (pinfo.visited or pinfo.in_error_pkt or marks.is_blind(pinfo) or marks.of(pinfo))
 end
 
--- Sees an Ack or Nak.
+-- Processes an Ack or Nak.
 function transactions.acknowledge(pinfo, number)
     if is_new_dllp(pinfo) then
         sequence.acknowledged(place_of(pinfo).back, number)
     end
 end
 
--- Sees an InitFC1 of VC0.
+-- Processes an InitFC1 of VC0.
 function transactions.link_came_up(pinfo)
     if is_new_dllp(pinfo) then
         local seen = place_of(pinfo)
@@ -199,7 +198,7 @@ function transactions.link_came_up(pinfo)
     end
 end
 
--- Shows what is known of the transaction of a TLP that was seen below `tree`; says how it was lost, where it was.
+-- Shows what is known of a processed TLP's transaction below `tree`. Returns how it was lost, if it was.
 function transactions.show(tree, pinfo, part, h)
     local found = not pinfo.in_error_pkt and look_up(pinfo, part)
     if not found then
@@ -212,7 +211,7 @@ function transactions.show(tree, pinfo, part, h)
     return found.how
 end
 
--- Forgets all; before a capture is read.
+-- Clears everything; runs before a capture is read.
 function transactions.reset()
     ways, way_count = {}, 0
     marks.reset()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Scores as tables of a page, between marks that name them.
+//! Scores as Markdown tables, inserted into a page between named marks.
 
 use super::Ablation;
 use crate::BenchError;
@@ -7,19 +7,18 @@ use crate::score::GroupScore;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// `page` with what is between the marks of `name` replaced by `text`.
+/// Returns `page` with the text between the marks of `name` replaced by `text`.
 ///
-/// # Errors
-/// Where the page has no such marks.
+/// # Errors The page lacks these marks.
 pub fn insert(page: &str, name: &str, text: &str) -> Result<String, BenchError> {
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     let parts = page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
     let (before, behind) = parts
-        .ok_or_else(|| BenchError::Unknown(format!("the page has no `{}` with an end", begin.trim())))?;
+        .ok_or_else(|| BenchError::Unknown(format!("the page has no `{}` with an end mark", begin.trim())))?;
     Ok(format!("{before}{begin}{text}{end}{behind}"))
 }
 
-/// A table of scores: a row for each family, a column for each of `columns`.
+/// Returns a table of scores, with a row for each family and a column for each of `columns`.
 pub fn scores(columns: &[(&str, &[GroupScore])]) -> String {
     let groups: BTreeSet<&str> = columns.iter().flat_map(|(_, s)| s.iter().map(|g| g.group)).collect();
     let mut out = String::new();
@@ -44,7 +43,8 @@ pub fn scores(columns: &[(&str, &[GroupScore])]) -> String {
     out
 }
 
-/// What each mechanism does: by how many points a family's error grows without it, in the first group of scores.
+/// Returns a table of the effect of each mechanism: by how many points a family's error grows without it, in the first
+/// group of scores.
 pub fn ablation(all: &[GroupScore], ablations: &[Ablation]) -> String {
     let Some(base) = all.first() else { return String::new() };
     let heads: String = base.mape_percent.keys().map(|family| format!(" {family} |")).collect();
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_between_marks_is_replaced() {
+    fn insert_replaces_text_between_marks() {
         let page = "a\n<!-- scores -->\nold\n<!-- /scores -->\nb\n";
         let new = insert(page, "scores", "new\n").unwrap();
         assert_eq!(new, "a\n<!-- scores -->\nnew\n<!-- /scores -->\nb\n");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How near the profiles that ship come to measurements, said four ways: as they are; with each configuration left out of
-//! the fit in turn; with each whole server left out; and with one mechanism after the other switched off.
+//! Agreement of the shipped profiles with measurements. There are four kinds of score: with the profiles as they are, with each configuration left out of the
+//! fit, with each whole server left out, and with one mechanism switched off at a time.
 //!
-//! What is compared and how it is scored is a matter of [`crate::score`]. Nothing here touches the profiles that ship:
-//! fitted and mutilated ones are work copies in a folder of their own.
+//! [`crate::score`] defines what is compared and how it is scored. Shipped profiles are never changed: fitted and reduced profiles are copies in a separate
+//! folder.
 
 mod markdown;
 
@@ -23,21 +23,21 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Of so many rows, ablations take one: prime to the 12, 13 and 14 windows of the sweeps, so that each comes.
+/// Ablations simulate one of this many rows. It is coprime to the 12, 13 and 14 windows of the sweeps, so that each window occurs.
 pub const THINNED_ROWS: usize = 11;
 
-/// A mechanism, and what of a profile it is.
+/// A mechanism, and the part of a profile that describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Mechanism {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// The kind of profile that has it: `host` or `device`.
+    /// Kind of the profile that has it: `host` or `device`.
     pub kind: &'static str,
-    /// Keys from the outermost table on, and what they become; `None`: the part goes.
+    /// Keys from the outermost table on, and the new value; `None` removes the part.
     pub edits: &'static [(&'static [&'static str], Option<i64>)],
 }
 
-/// The mechanisms that are switched off in turn.
+/// The mechanisms that are switched off one at a time.
 pub const MECHANISMS: &[Mechanism] = &[
     host("last-level cache", &[(&["llc"], None)]),
     host("who wrote a line last", &[(&["llc", "core_snoop_latency_ps"], Some(0))]),
@@ -64,22 +64,22 @@ const fn card(name: &'static str, edits: &'static [(&'static [&'static str], Opt
     Mechanism { name, kind: "device", edits }
 }
 
-/// Measurements, and how they are to be simulated.
+/// Measurements and the settings of their simulation.
 #[derive(Clone, Debug)]
 pub struct Fidelity<'a> {
-    /// The measurements: those of configurations that are known.
+    /// The measurements. Only known configurations are used.
     pub data: &'a ResultSet,
     /// Device profile of the card.
     pub device: String,
-    /// When a row is known well enough.
+    /// Rule that ends a row.
     pub rule: Rule,
-    /// Rows that are simulated at the same time.
+    /// Number of rows simulated in parallel.
     pub jobs: usize,
-    /// A folder for work copies of profiles.
+    /// Folder for the copies of profiles.
     pub work: PathBuf,
 }
 
-/// What is told as it goes: what is being done, rows done and all rows of it.
+/// Callback for progress, with the current step, and its finished and total rows.
 pub type Progress<'p> = &'p mut dyn FnMut(&str, usize, usize);
 
 /// Scores with a mechanism switched off.
@@ -87,11 +87,11 @@ pub type Progress<'p> = &'p mut dyn FnMut(&str, usize, usize);
 pub struct Ablation {
     /// Name of the mechanism.
     pub name: &'static str,
-    /// How near the profiles come without it.
+    /// Scores of the profiles without the mechanism.
     pub scores: Vec<GroupScore>,
 }
 
-/// The same measurements with one row of `step` of each experiment.
+/// Returns the measurements with every `step`-th row of each experiment.
 pub fn thinned(data: &ResultSet, step: usize) -> ResultSet {
     let mut data = data.clone();
     for rows in data.configurations.values_mut().flat_map(|tables| tables.experiments.values_mut()) {
@@ -101,7 +101,7 @@ pub fn thinned(data: &ResultSet, step: usize) -> ResultSet {
 }
 
 impl Fidelity<'_> {
-    /// The weakest basis of the shipped profiles' figures that the scores rest on.
+    /// Returns the weakest basis of the shipped profiles' figures that the scores depend on.
     pub fn basis(&self) -> Option<Basis> {
         let of = |target: Target<'_>| {
             target.machine.basis(target.measured.experiments.values().flatten().map(|row| row.key.test))
@@ -109,19 +109,17 @@ impl Fidelity<'_> {
         self.targets().into_iter().filter_map(of).max()
     }
 
-    /// The scores of the profiles that ship.
+    /// Returns the scores of the shipped profiles.
     ///
-    /// # Errors
-    /// A row that cannot be simulated.
+    /// # Errors A row that cannot be simulated.
     pub fn shipped(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, BenchError> {
         self.scores(&self.targets(), "as shipped", progress)
     }
 
-    /// The scores where each configuration is simulated with a profile that was fitted without it: on what is left of the
-    /// same server, from the figures of a server of the same kind where a figure shows in nothing that is left.
+    /// Returns the scores with each configuration simulated by a profile that was fitted without it. The fit uses the other configurations of the same server.
+    /// A figure that none of them shows comes from a server of the same kind.
     ///
-    /// # Errors
-    /// A row that cannot be simulated, or a file that cannot be written.
+    /// # Errors A row that cannot be simulated, or a file that cannot be written.
     pub fn configuration_left_out(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, BenchError> {
         let mut targets = self.targets();
         for (at, (configuration, _)) in self.known().into_iter().enumerate() {
@@ -132,7 +130,7 @@ impl Fidelity<'_> {
             profile.adopt(&own, &DDIO_SHARE)?;
             let inputs = self.inputs(configuration);
             let of = targets.len();
-            // The sister stands for the server: what no row shows is taken from it.
+            // The sister stands in for the server: figures that no row shows come from it.
             fit::fit(&inputs, &mut profile, Begun::Own, &self.rule, &file, |_| {
                 progress("fits", at, of);
                 Ok(())
@@ -142,12 +140,10 @@ impl Fidelity<'_> {
         self.scores(&targets, "left out", progress)
     }
 
-    /// The scores where each server is simulated with nothing of its own but what its data sheet and its records say: the
-    /// cache's size, the IOMMU's pages, payload sizes, sockets. Each fitted figure is the median of those of the other
-    /// servers of its kind, all else that of a sister server.
+    /// Returns the scores with each server simulated without its own fitted figures. Only its data sheet and records are used: the cache size, the IOMMU's
+    /// pages, the payload sizes and the sockets. Each fitted figure is the median of the other servers of its kind. All else comes from a sister server.
     ///
-    /// # Errors
-    /// A row that cannot be simulated, or a file that cannot be written.
+    /// # Errors A row that cannot be simulated, or a file that cannot be written.
     pub fn server_left_out(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, BenchError> {
         let mut targets = self.targets();
         for target in &mut targets {
@@ -159,10 +155,9 @@ impl Fidelity<'_> {
         self.scores(&targets, "server left out", progress)
     }
 
-    /// The scores with `mechanism` switched off.
+    /// Returns the scores with `mechanism` switched off.
     ///
-    /// # Errors
-    /// A row that cannot be simulated, or a file that cannot be written.
+    /// # Errors A row that cannot be simulated, or a file that cannot be written.
     pub fn without(&self, mechanism: &Mechanism, progress: Progress<'_>) -> Result<Ablation, BenchError> {
         let mut targets = self.targets();
         for target in &mut targets {
@@ -183,7 +178,7 @@ impl Fidelity<'_> {
         Ok(Ablation { name: mechanism.name, scores })
     }
 
-    /// Simulates the targets, and scores that.
+    /// Simulates the targets and scores the results.
     fn scores(
         &self,
         targets: &[Target<'_>],
@@ -210,7 +205,7 @@ impl Fidelity<'_> {
         self.known().into_iter().map(target).collect()
     }
 
-    /// Measurements of the same server, without those of `configuration`.
+    /// Returns measurements of the same server, without those of `configuration`.
     fn inputs(&self, configuration: &Configuration) -> Vec<Input> {
         let others = |(c, _): &(&Configuration, &Tables)| {
             c.profile == configuration.profile && c.name != configuration.name
@@ -224,10 +219,10 @@ impl Fidelity<'_> {
     }
 }
 
-/// Of a server's own, what shows in any of its configurations: the cache's share for devices.
+/// A figure of the server itself that any of its configurations shows: the cache's share for devices.
 const DDIO_SHARE: [(&str, &str); 1] = [("llc", "ddio_ways")];
 
-/// A profile for `server` that knows nothing of it but its data sheet.
+/// Returns a profile for `server` that uses only its data sheet, and figures of other servers.
 fn foreign(server: &str) -> Result<Profile, BenchError> {
     let mut profile = sister(server)?;
     profile.adopt(&text("host", server)?, &DATA_SHEET)?;
@@ -247,17 +242,17 @@ fn foreign(server: &str) -> Result<Profile, BenchError> {
     Ok(profile)
 }
 
-/// What the profiles of servers begin with that are alike enough to stand in for each other. A client chip is none of them.
+/// Prefix of the profiles of servers that are similar enough to stand in for each other. It excludes the client chip.
 const KIND: &str = "xeon-e5";
 
-/// The profiles of the measured servers, each once.
+/// Returns the profiles of the measured servers, each once.
 fn servers() -> impl Iterator<Item = &'static str> {
     let names: BTreeSet<&str> = CONFIGURATIONS.iter().map(|c| c.profile).collect();
     names.into_iter()
 }
 
-/// The profile whose figures stand in for those of `server` that nothing shows: that of the next older or newer one of its
-/// kind, and where that has one socket, what Broadwell and Ivy Bridge say of the other, each for the other.
+/// Returns the profile whose figures replace those of `server` that no row shows: the next older or newer server of its kind. If that one has a single socket,
+/// Broadwell and Ivy Bridge supply the figures of the remote socket for each other.
 fn sister(server: &str) -> Result<Profile, BenchError> {
     let (next, two_sockets) = match server {
         "xeon-e5-2620v3" => ("xeon-e5-2637v3", "xeon-e5-2630v4"),

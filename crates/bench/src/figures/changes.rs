@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures 8 and 9: how much the bandwidth of reads changes with the socket of the memory, and with the IOMMU.
+//! Figures 8 and 9: change of the read bandwidth with remote memory, and with the IOMMU.
 
 use super::sets::{Sets, Subject, points, rows, window};
 use super::{Figure, Plot, Point, Quantity};
@@ -9,9 +9,9 @@ use crate::results::Tables;
 
 /// NFP6000-BDW of the paper's Table 1, with card, memory and program at the same socket.
 const BDW: &str = "bdw-Xeon-E5-2630v4-dell-t430-s0-s0-s0";
-/// What ends the name of a configuration: the sockets of card, memory and program.
+/// Suffix of a configuration's name: the sockets of card, memory and program.
 const LOCAL: &str = "-s0-s0-s0";
-/// Memory of the other socket, and the program that warms the cache there too.
+/// Memory of the other socket; the program that warms the cache runs there too.
 const REMOTE: &str = "-s0-s1-s1";
 /// The IOMMU on, without superpages.
 const IOMMU: &str = Iommu::Pages4k.in_names();
@@ -29,8 +29,8 @@ pub(super) fn figure8(sets: &Sets<'_>) -> Figure {
     let (notes, plots) = changes(sets, remote);
     Figure {
         key: "figure8",
-        title: "Figure 8: NUMA: reads of the other socket's memory",
-        text: "Bandwidth of DMA reads of memory at the other socket, as a change against memory at the card's own, with the \
+        title: "Figure 8: NUMA: reads of remote memory",
+        text: "Change of the bandwidth of DMA reads if memory is at the other socket instead of the card's own, with the \
                cache warmed where the memory is.",
         notes,
         plots,
@@ -42,14 +42,14 @@ pub(super) fn figure9(sets: &Sets<'_>) -> Figure {
     Figure {
         key: "figure9",
         title: "Figure 9: IOMMU: reads through 4 KiB pages",
-        text: "Bandwidth of DMA reads with the IOMMU on and superpages off, as a change against the IOMMU off, with a warm \
-               cache. The window that the IOTLB holds is where the lines fall.",
+        text: "Change of the bandwidth of DMA reads if the IOMMU is on, without superpages, instead of off, with a warm \
+               cache. The lines fall at the largest window that the IOTLB covers.",
         notes,
         plots,
     }
 }
 
-/// Notes and plots of what changes from a configuration to another, whose name `changed` makes.
+/// Returns notes and plots of the change from each configuration to another, whose name `changed` returns.
 fn changes(sets: &Sets<'_>, changed: impl Fn(&str) -> Option<String>) -> (Vec<String>, Vec<Plot>) {
     let names = std::iter::once(BDW.to_owned()).chain(sets.names());
     let pairs: Vec<Subject> =
@@ -71,7 +71,7 @@ fn plot(sets: &Sets<'_>, pair: &Subject, notes: &mut Vec<String>) -> Plot {
     Plot { title, x: Quantity::WindowBytes, y: Quantity::ChangePercent, lines }
 }
 
-/// By how many percent the values of warm reads change, window by window.
+/// Returns the change of warm reads in percent for each window.
 fn change(from: &Tables, to: &Tables, experiment: &str) -> Vec<Point> {
     let of = |tables| points(rows(tables, experiment, Test::BwDmaRd, Cache::HostWarm), window);
     let (from, to) = (of(from), of(to));

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figure 1, and the closed forms beside Figure 4. Asks `riser-model` for every value.
+//! Figure 1, and the closed forms next to Figure 4. `riser-model` calculates every value.
 
 use super::{Figure, Line, Plot, Point, Quantity, Role};
 use crate::BenchError;
 use crate::results::sheet::SheetLink;
 use model::{Bandwidth, Form, ModelError, Packeting, Params, SHIPPED, Transfer, ethernet_gbps};
 
-/// Rates of Ethernet in Gb/s (IEEE 802.3), of which each link is compared with the greatest that its symbols can carry: as in the
-/// paper, a Gen3 x8 link with 40 Gb/s.
+/// Rates of Ethernet in Gb/s (IEEE 802.3). A link is compared with the largest one that its raw rate can carry: as in the paper, a Gen3 x8 link with 40 Gb/s.
 const ETHERNETS_GBPS: [f64; 7] = [1.0, 10.0, 40.0, 100.0, 200.0, 400.0, 800.0];
 /// Packet sizes of Figure 1 in bytes.
 const PACKETS: std::ops::RangeInclusive<u32> = 64..=1500;
-/// Transfer sizes of the closed form beside Figure 4 in bytes.
+/// Transfer sizes of the closed form next to Figure 4, in bytes.
 const TRANSFERS: std::ops::RangeInclusive<u32> = 16..=2048;
 
 /// The link of the paper's Figure 1 (section 3).
@@ -19,16 +18,16 @@ const PAPER: SheetLink = SheetLink { generation: 3, lanes: 8, mps_bytes: 256, mr
 /// Read Completion Boundary of every measured host, in bytes.
 const RCB_BYTES: u32 = 64;
 
-/// The figure of `link`, or else of the paper's.
+/// Draws Figure 1 for `link`, or else for the paper's link.
 pub(super) fn figure1(link: Option<SheetLink>) -> Figure {
     let link = link.unwrap_or(PAPER);
     let mut figure = Figure {
         key: "figure1",
-        title: "Figure 1: PCIe bandwidth and what NICs get of it",
-        text: "Closed forms of a link with 64-bit addresses (paper, section 3), in their published form: payload each way \
-               where both ways are used at once, and the packets that NICs with their drivers move through the link. The \
-               link is that of the results if all of them have the same one, or else the paper's. Nothing here is measured or \
-               simulated; riser model nic has more.",
+        title: "Figure 1: PCIe bandwidth and the share that NICs reach",
+        text: "Closed forms of a link with 64-bit addresses (paper, section 3), in their published form: payload per direction \
+               if both directions are in use, and the packets that NICs with their drivers move over the link. The \
+               link is that of the results if all have the same one, or else the paper's. No value here is measured or \
+               simulated; riser model nic shows more.",
         notes: Vec::new(),
         plots: Vec::new(),
     };
@@ -84,7 +83,7 @@ fn curve(
     sizes.map(|size| Ok(plain(f64::from(size), of(&model::published(params, Transfer::of(size))?)))).collect()
 }
 
-/// Frames with their FCS on the Ethernet that belongs to the link.
+/// Returns the rate of frames with FCS, over the Ethernet that belongs to the link.
 fn ethernet(params: &Params, sizes: impl Iterator<Item = u32>) -> Line {
     let raw = params.raw_gbps();
     let [slowest, ..] = ETHERNETS_GBPS;
@@ -93,12 +92,11 @@ fn ethernet(params: &Params, sizes: impl Iterator<Item = u32>) -> Line {
     Line { name: format!("{rate}G Ethernet"), role: Role::Mark, group: 5, points }
 }
 
-/// The lines next to the bandwidths of a test over `link`: its closed form, and the Ethernet.
+/// Returns the lines next to the bandwidths of a test over `link`: its closed form, and the Ethernet.
 ///
-/// # Errors
-/// A link that cannot be.
+/// # Errors An invalid link.
 pub(super) fn beside(link: SheetLink, of: impl Fn(&Bandwidth) -> f64) -> Result<[Line; 2], BenchError> {
-    let said = |e: ModelError| BenchError::Unknown(format!("No model of {}: {e}.", in_words(link)));
+    let said = |e: ModelError| BenchError::Unknown(format!("No model for {}: {e}.", in_words(link)));
     let params = params(link).map_err(said)?;
     let points = curve(&params, TRANSFERS, of).map_err(said)?;
     let name = format!("Model (published form), {}", in_words(link));

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures drawn from results: what each shows, as lines and points with their quantities. Looks are for whoever draws them.
-//! Of results in riser's own form, each test by what was swept. Of those in pcie-bench's public form, the figures of its paper
-//! (SIGCOMM'18); Figures 2 and 3 of that show other devices and no results.
+//! Figures from results, as lines and points with their quantities. The caller draws them. Results in riser's own form give one figure for each test and swept
+//! setting. Results in pcie-bench's public form give the figures of its paper (SIGCOMM'18). Its Figures 2 and 3 show other devices, and are left out.
 //!
-//! | figure | from | of |
+//! | figure | data | subject |
 //! |---|---|---|
 //! | 1 | closed forms | a link and NICs on it |
 //! | 4 | `bw_dma_sz_sweep` | NFP6000-HSW |
 //! | 5 | `lat_dma_sizes` | NFP6000-HSW |
 //! | 6 | `lat_dma_details` and its distributions | an E5 and the E3 host |
 //! | 7 | `lat_cmd_sweep_*_rnd_08`, `bw_dma_win_sweep_*_rnd_64` | NFP6000-SNB |
-//! | 8 | `bw_dma_win_sweep_rd_*` | NFP6000-BDW, memory of the other socket by memory of its own |
-//! | 9 | `bw_dma_win_sweep_rd_*` | NFP6000-BDW, with the IOMMU by without |
+//! | 8 | `bw_dma_win_sweep_rd_*` | NFP6000-BDW, remote memory relative to local memory |
+//! | 9 | `bw_dma_win_sweep_rd_*` | NFP6000-BDW, with the IOMMU relative to without |
 //!
-//! Where the configuration that the paper shows is not in the results, another one stands in its place, and the figure says
-//! so; where nothing can, it says what it needs. A second set of results, such as measurements, stands as points over the
-//! lines of the first. Never reads a file.
+//! If the results lack the paper's configuration, another one replaces it and the figure notes that. If there is none, the figure notes what it needs. A second
+//! set of results, such as measurements, is drawn as points over the lines of the first. This module reads no files.
 
 mod changes;
 mod closed;
@@ -30,39 +28,39 @@ use sets::Sets;
 /// A figure.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
-    /// What names it: `figure4` of the paper, `bw-rd` of a test.
+    /// Identifier: `figure4` of the paper, `bw-rd` of a test.
     pub key: &'static str,
-    /// Its number in the paper, or its test, and behind a colon what it shows, in a few words.
+    /// Title: its number in the paper, or its test, then a colon and the subject.
     pub title: &'static str,
-    /// What is to be seen in it, and under which conditions.
+    /// Description of the curves and their conditions.
     pub text: &'static str,
-    /// What it lacks, and what stands in place of what.
+    /// Missing data, and replaced configurations.
     pub notes: Vec<String>,
-    /// Its plots; none where all that it needs is missing.
+    /// Its plots; empty if all its data are missing.
     pub plots: Vec<Plot>,
 }
 
 /// Lines over one axis.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plot {
-    /// Of what: a test, a configuration.
+    /// Subject: a test or a configuration.
     pub title: String,
-    /// What the x axis counts.
+    /// Quantity of the x axis.
     pub x: Quantity,
-    /// What the y axis counts.
+    /// Quantity of the y axis.
     pub y: Quantity,
     /// The lines.
     pub lines: Vec<Line>,
 }
 
-/// What an axis counts.
+/// Quantity of an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quantity {
     /// Bytes of a packet, FCS included.
     PacketBytes,
     /// Bytes of a transfer.
     TransferBytes,
-    /// Bytes of the window of host memory that transfers go to; they span orders of magnitude.
+    /// Bytes of the window of host memory that transfers access, over orders of magnitude.
     WindowBytes,
     /// Latency in nanoseconds.
     LatencyNs,
@@ -72,7 +70,7 @@ pub enum Quantity {
     BandwidthGbps,
     /// Change of bandwidth in percent.
     ChangePercent,
-    /// Difference to the second set of results, in percent of its value.
+    /// Difference from the second set of results, in percent of its value.
     DifferencePercent,
     /// A column of settings of riser's own form, such as `outstanding`, in its own unit.
     Setting(&'static str),
@@ -80,47 +78,47 @@ pub enum Quantity {
     Share,
 }
 
-/// Where the values of a line are from.
+/// Source of the values of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// The first set of results.
     Run,
     /// The same, as a distribution of many points.
     Distribution,
-    /// The second set of results, which the first is compared with.
+    /// The second set of results, to which the first is compared.
     Reference,
     /// A closed form.
     Model,
-    /// A rate to reach, or a closed form beside what was run.
+    /// A rate to reach, or a closed form next to results.
     Mark,
 }
 
-/// Values that belong together.
+/// A line of a plot.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
-    /// What the legend calls it.
+    /// Its name in the legend.
     pub name: String,
-    /// Where its values are from.
+    /// Source of its values.
     pub role: Role,
-    /// Lines of one group show the same, from different sources.
+    /// Lines of one group show the same quantity, from different sources.
     pub group: usize,
-    /// Its points by rising x.
+    /// Its points, by increasing x.
     pub points: Vec<Point>,
 }
 
 /// One value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
-    /// Across.
+    /// Position on the x axis.
     pub x: f64,
-    /// Upward.
+    /// Position on the y axis.
     pub y: f64,
-    /// Latencies: minimum and 95th percentile.
+    /// For latencies: minimum and 95th percentile.
     pub range: Option<(f64, f64)>,
 }
 
-/// All figures, from the results of `run`; those of `reference`, which has a name for the legends, stand over them. Where all
-/// results are in riser's own form, of the paper's figures only those that show results.
+/// Draws all figures from the results of `run`. The results of `reference`, whose name is for the legends, are drawn over them. If all results are in riser's
+/// own form, the paper's figures without results are left out.
 pub fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Figure> {
     let sets = Sets::new(run, reference);
     let mut figures = tables::figures(run, sets.reference());
@@ -141,7 +139,7 @@ pub fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Fi
 }
 
 impl Figure {
-    /// Whether it shows more than closed forms.
+    /// Returns true if the figure shows more than closed forms.
     pub fn shows_results(&self) -> bool {
         let is_result = |line: &Line| !matches!(line.role, Role::Model | Role::Mark);
         self.plots.iter().flat_map(|plot| &plot.lines).any(is_result)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds in the results what a figure shows: which configurations, which rows, and what is missing.
+//! Selects the results of a figure: its configurations, its rows, and what is missing.
 
 use super::{Line, Point, Role};
 use crate::BenchError;
@@ -15,7 +15,7 @@ pub(super) struct Sets<'a> {
     reference: Option<(&'a str, ResultSet)>,
 }
 
-/// What a figure is drawn of: a configuration, or several that belong together; names without the card's.
+/// Subject of a drawing: one or several configurations, by names without the card.
 pub(super) type Subject = Vec<String>;
 
 impl<'a> Sets<'a> {
@@ -23,38 +23,36 @@ impl<'a> Sets<'a> {
         Sets { run, reference: reference.map(|(name, set)| (name, renamed(run, set))) }
     }
 
-    /// The reference, with the names of the run's configurations.
+    /// Returns the reference, with the names of the run's configurations.
     pub(super) fn reference(&self) -> Option<(&str, &ResultSet)> {
         self.reference.as_ref().map(|(label, set)| (*label, set))
     }
 
-    /// Names of all configurations of the run, without the card's.
+    /// Returns the names of all configurations of the run, without the card.
     pub(super) fn names(&self) -> Vec<String> {
         self.run.configurations.keys().map(|name| short_name(name).to_owned()).collect()
     }
 
-    /// The link that a configuration of the run was measured over.
+    /// Returns the link that a configuration of the run was measured over.
     ///
-    /// # Errors
-    /// Why it is not known, for the notes of a figure.
+    /// # Errors The reason why it is unknown, for the notes of a figure.
     pub(super) fn link(&self, name: &str) -> Result<SheetLink, BenchError> {
-        let unknown = |why: String| BenchError::Unknown(format!("No model of {name}: {why}."));
+        let unknown = |why: String| BenchError::Unknown(format!("No model for {name}: {why}."));
         let (name, tables) =
             find(self.run, name).ok_or_else(|| unknown("it is not in the results".into()))?;
         let link = tables.link_of(name).map_err(|e| unknown(e.to_string()))?;
         link.ok_or_else(|| unknown(format!("its link is not known: the folder has no {RECORD}")))
     }
 
-    /// The link of all configurations of the run; `None` if they have several.
+    /// Returns the link of all configurations of the run; `None` if they differ.
     pub(super) fn only_link(&self) -> Option<SheetLink> {
         let mut links = self.run.configurations.keys().map(|name| self.link(name).ok());
         let first = links.next()??;
         links.all(|link| link == Some(first)).then_some(first)
     }
 
-    /// What to draw of `candidates`, of which the paper shows the first: this one, or else the first that the run has; and
-    /// where the reference lacks that, the first that both have. Those have, of all their configurations, one at least
-    /// of the `experiments`.
+    /// Chooses subjects to draw from `candidates`, of which the paper shows the first: the first one that the run has. If the reference lacks it, adds the
+    /// first one that both have. A set has a subject if all its configurations have at least one of `experiments`.
     pub(super) fn choose(
         &self,
         candidates: &[Subject],
@@ -72,7 +70,7 @@ impl<'a> Sets<'a> {
         };
         if first != paper {
             notes.push(format!(
-                "The paper shows {}, which is not here: {} in its place.",
+                "The paper shows {}, which the results lack: {} replaces it.",
                 paper.join(" and "),
                 first.join(" and ")
             ));
@@ -80,16 +78,16 @@ impl<'a> Sets<'a> {
         let mut chosen = vec![first.clone()];
         if let (Some((name, _)), false) = (&self.reference, in_reference(&first)) {
             let both = candidates.iter().filter(in_run).find(in_reference);
-            let instead = both
-                .map_or(String::new(), |s| format!(" {}, of which it has, is drawn too.", s.join(" and ")));
-            notes.push(format!("{name} has nothing of this of {}.{instead}", first.join(" and ")));
+            let instead =
+                both.map_or(String::new(), |s| format!(" {}, which it has, is drawn too.", s.join(" and ")));
+            notes.push(format!("{name} lacks this for {}.{instead}", first.join(" and ")));
             chosen.extend(both.cloned());
         }
         chosen
     }
 
-    /// The lines that `points` makes of a subject's tables: one of the run, one of the reference. Where the run has none,
-    /// `notes` says that `experiment` is missing.
+    /// Returns the lines of a subject, one of the run and one of the reference, as `points` makes them of its tables. If the run has no points, adds to `notes`
+    /// that `experiment` is missing.
     pub(super) fn lines(
         &self,
         subject: &Subject,
@@ -114,14 +112,14 @@ impl<'a> Sets<'a> {
     }
 }
 
-/// Adds a note, unless it is there.
+/// Adds a note, unless it is there already.
 pub(super) fn push_once(notes: &mut Vec<String>, note: String) {
     if !notes.contains(&note) {
         notes.push(note);
     }
 }
 
-/// The tables of all configurations of a subject; `None` where one is missing.
+/// Returns the tables of all configurations of a subject; `None` if one is missing.
 fn tables<'a>(set: &'a ResultSet, subject: &Subject) -> Option<Vec<&'a Tables>> {
     subject.iter().map(|name| find(set, name).map(|(_, tables)| tables)).collect()
 }
@@ -133,7 +131,7 @@ fn has(set: &ResultSet, subject: &Subject, experiments: &[&str]) -> bool {
     experiments.iter().any(all_have)
 }
 
-/// The rows of an experiment of one test and cache state, in the order of the file.
+/// Returns the rows of an experiment with this test and cache state, in the order of the file.
 pub(super) fn rows<'a>(
     tables: &'a Tables,
     experiment: &str,
@@ -144,12 +142,12 @@ pub(super) fn rows<'a>(
     rows.iter().filter(move |row| row.key.test == test && row.key.cache == cache)
 }
 
-/// The points of rows by `x`, each place once, rising; latencies with minimum and 95th percentile.
+/// Returns the points of rows by increasing `x`, each `x` once; for latencies with minimum and 95th percentile.
 pub(super) fn points<'a>(rows: impl Iterator<Item = &'a ResultRow>, x: impl Fn(&Key) -> f64) -> Vec<Point> {
     placed(rows.map(|row| (row, x(&row.key))))
 }
 
-/// The same of rows that come with their place across.
+/// Like [`points`], for rows with their x.
 pub(super) fn placed<'a>(rows: impl Iterator<Item = (&'a ResultRow, f64)>) -> Vec<Point> {
     let mut points: Vec<Point> = rows.map(|(row, x)| point(row, x)).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -165,12 +163,12 @@ fn point(row: &ResultRow, x: f64) -> Point {
     Point { x, y: row.value(), range }
 }
 
-/// The bytes of a row's transfer.
+/// Returns the transfer size of a row in bytes.
 pub(super) fn size(key: &Key) -> f64 {
     f64::from(key.size_bytes)
 }
 
-/// The bytes of its window.
+/// Returns the window of a row in bytes.
 pub(super) fn window(key: &Key) -> f64 {
     key.window_bytes as f64
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figure 6: how latencies spread, on E5 hosts and on the E3 one.
+//! Figure 6: distribution of latencies on E5 hosts and on the E3 host.
 
 use super::sets::{Sets, Subject, rows};
 use super::sweeps::candidates;
@@ -8,13 +8,13 @@ use crate::experiments::{Cache, Key, Test};
 use crate::results::{CdfPoint, Figures, LatencyFigures, Tables};
 
 const EXPERIMENT: &str = "lat_dma_details";
-/// The host whose 520, 547 and 947 ns the paper quotes, and the one whose 493, 1213 and 11987 ns.
+/// The hosts for which the paper quotes 520, 547 and 947 ns (E5), and 493, 1213 and 11987 ns (E3).
 const E5: &str = "hsw-Xeon-E5-2620v3_dell-t630";
 const E3: &str = "hsw-Xeon-E3-1226v3_fujitsu-tx1310";
-/// The row that is shown: 64 B in a window of 8 KiB.
+/// The row shown: 64 B in a window of 8 KiB.
 const SIZE_BYTES: u32 = 64;
 const WINDOW_BYTES: u64 = 8192;
-/// More points than this are thinned out: no eye would tell them apart.
+/// Limit on the points of a line. More could not be told apart.
 const MAX_POINTS: usize = 1000;
 
 pub(super) fn figure6(sets: &Sets<'_>) -> Figure {
@@ -34,9 +34,9 @@ pub(super) fn figure6(sets: &Sets<'_>) -> Figure {
     Figure {
         key: "figure6",
         title: "Figure 6: Distribution of latencies, E5 and E3",
-        text: "DMA reads of 64 B with a warm cache, in a window of 8 KiB: the share of samples up to a latency. Where only \
-               the table of a host is there and not its distribution, minimum, median, 95th and 99.9th percentile and \
-               maximum stand for it.",
+        text: "DMA reads of 64 B with a warm cache, in a window of 8 KiB: the share of samples up to a latency. If only \
+               the table of a host is available, its minimum, median, 95th and 99.9th percentile and \
+               maximum replace the distribution.",
         notes,
         plots: plots(lines),
     }
@@ -48,10 +48,10 @@ fn plots(lines: Vec<Line>) -> Vec<Plot> {
     if plot.lines.is_empty() { Vec::new() } else { vec![plot] }
 }
 
-/// Points that stand for a distribution that is not there.
+/// Points that replace a missing distribution.
 const QUANTILES: usize = 5;
 
-/// The distribution of the row shown, or its quantiles.
+/// Returns the distribution of the row shown, or its quantiles.
 fn spread(tables: &Tables) -> Vec<Point> {
     let is_shown = |key: &Key| key.window_bytes == WINDOW_BYTES && key.size_bytes == SIZE_BYTES;
     let mut shown =
@@ -67,7 +67,7 @@ fn spread(tables: &Tables) -> Vec<Point> {
     }
 }
 
-/// The points of a distribution, those at its ends always among them.
+/// Returns at most about `MAX_POINTS` points of a distribution, including the last.
 fn thinned(distribution: &[CdfPoint]) -> Vec<Point> {
     let step = distribution.len().div_ceil(MAX_POINTS).max(1);
     let last = distribution.len().saturating_sub(1);

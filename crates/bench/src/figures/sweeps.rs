@@ -11,14 +11,15 @@ use model::Bandwidth;
 const HSW: &str = "hsw-Xeon-E5-2637v3_supermicro";
 const SNB: &str = "snb-Xeon-E5-2630_dell-t620";
 
-/// The paper's configuration, then all others, those of E3 hosts last: they are unlike the rest.
+/// Returns the paper's configuration, then all others. E3 hosts come last, since they are unlike
+/// the rest.
 pub(super) fn candidates(sets: &Sets<'_>, paper: &str) -> Vec<Subject> {
     let mut names = sets.names();
     names.sort_by_key(|name| name.contains("E3-"));
     std::iter::once(paper.to_owned()).chain(names).map(|name| vec![name]).collect()
 }
 
-/// What of a closed form is a test's bandwidth.
+/// Selects a test's bandwidth of a closed form.
 type Gbps = fn(&Bandwidth) -> f64;
 
 pub(super) fn figure4(sets: &Sets<'_>) -> Figure {
@@ -50,9 +51,9 @@ pub(super) fn figure4(sets: &Sets<'_>) -> Figure {
     Figure {
         key: "figure4",
         title: "Figure 4: Bandwidth by transfer size, warm cache",
-        text: "DMA reads, writes, and both in turn (one direction counted), to a window of 8 KiB that the host has written, \
-               at places drawn from it; next to them the closed form of the results' link, and what an Ethernet of about its \
-               rate asks.",
+        text: "DMA reads, writes, and alternating reads and writes (one direction counted), to random units of a window of 8 KiB that the host has \
+               written. The other lines are the closed form of the results' link, and the rate that an Ethernet of about its \
+               rate needs.",
         notes,
         plots,
     }
@@ -75,14 +76,14 @@ pub(super) fn figure5(sets: &Sets<'_>) -> Figure {
     Figure {
         key: "figure5",
         title: "Figure 5: Latency by transfer size, warm cache",
-        text: "Medians of DMA reads, and of writes with a read of the same place behind them, one under way at a time; bars \
+        text: "Medians of DMA reads, and of writes followed by a read of the same address, one in flight at a time; bars \
                go from the minimum to the 95th percentile.",
         notes,
         plots,
     }
 }
 
-/// A sweep of windows that Figure 7 shows.
+/// A window sweep of Figure 7.
 struct Sweep {
     test: Test,
     experiment: &'static str,
@@ -115,7 +116,7 @@ pub(super) fn figure7(sets: &Sets<'_>) -> Figure {
         key: "figure7",
         title: "Figure 7: Caches: latency and bandwidth by window",
         text: "A cold cache (thrashed by the host) and a warm one (the window written by the host). Warm reads slow down \
-               where the window passes the last-level cache; writes with a read behind them where it passes the tenth of \
+               where the window exceeds the last-level cache; writes followed by a read where it exceeds the tenth of \
                the cache that devices may allocate in. Bars go from the minimum to the 95th percentile.",
         notes,
         plots,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures of results in riser's own form, whatever was swept: one for each test, its values by transfer size and by each other
-//! column that varies, and what differs between two sets. Knows nothing of the paper's experiments.
+//! Figures of results in riser's own form, for any swept settings. There is one for each test: its values by transfer size and by each other column that
+//! varies, and the difference between two sets. This module does not depend on the paper's experiments.
 
 use super::sets::placed;
 use super::{Figure, Line, Plot, Point, Quantity, Role};
@@ -10,16 +10,16 @@ use crate::results::sheet::{Place, varying};
 use crate::results::{ResultRow, ResultSet};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most lines of a set in one plot, as many as there are colours; of more, so many evenly spread.
+/// Most lines of one set in a plot, which is the number of colours. From more lines, this many are chosen, evenly spread.
 const MAX_LINES: usize = 6;
 
-/// A row with the settings that it was measured with.
+/// A row with its settings.
 struct Sample<'a> {
     place: &'a Place,
     row: &'a ResultRow,
 }
 
-/// What is across: transfer size, window, or a column of settings.
+/// Quantity of the x axis: transfer size, window, or a column of settings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Across {
     Size,
@@ -27,18 +27,17 @@ enum Across {
     Setting(&'static str),
 }
 
-/// What rows of one line have in common.
+/// Key of a line: what its rows have in common.
 type Rest = (Place, Key);
 
-/// Both sets' rows of a test.
+/// The rows of a test in both sets.
 struct Pair<'a> {
     test: Test,
     run: Vec<Sample<'a>>,
     reference: Option<(&'a str, Vec<Sample<'a>>)>,
 }
 
-/// A figure for each test that `run` has in riser's own form; the rows of `reference` that belong to it stand over it, with
-/// their difference beside.
+/// Draws a figure for each test that `run` has in riser's own form. Matching rows of `reference` are drawn over it, and their difference next to it.
 pub(super) fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Figure> {
     let of = |test| {
         let pair = Pair {
@@ -51,7 +50,7 @@ pub(super) fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) ->
     Test::ALL.into_iter().filter_map(of).collect()
 }
 
-/// The rows of a test in `from`, of each configuration that `run` has in riser's own form, with its settings there.
+/// Returns the rows of a test in `from`, with their settings in `run`, of each configuration that `run` has in riser's own form.
 fn samples<'a>(run: &'a ResultSet, from: &'a ResultSet, test: Test) -> Vec<Sample<'a>> {
     let mut samples = Vec::new();
     for (name, tables) in &run.configurations {
@@ -62,18 +61,18 @@ fn samples<'a>(run: &'a ResultSet, from: &'a ResultSet, test: Test) -> Vec<Sampl
     samples
 }
 
-/// Key and head of a test's figure, by the names of `riser bench --suite`.
+/// Returns key and title of a test's figure, by the names of `riser bench --suite`.
 const fn named(test: Test) -> (&'static str, &'static str) {
     match test {
         Test::LatCmdRd => ("lat-cmd-rd", "LAT_CMD_RD: latency of reads, command interface"),
         Test::LatCmdWrRd => {
-            ("lat-cmd-wrrd", "LAT_CMD_WRRD: latency of writes with a read behind, command interface")
+            ("lat-cmd-wrrd", "LAT_CMD_WRRD: latency of writes followed by a read, command interface")
         }
         Test::LatDmaRd => ("lat-rd", "LAT_RD: latency of reads"),
-        Test::LatDmaWrRd => ("lat-wrrd", "LAT_WRRD: latency of writes with a read behind"),
+        Test::LatDmaWrRd => ("lat-wrrd", "LAT_WRRD: latency of writes followed by a read"),
         Test::BwDmaRd => ("bw-rd", "BW_RD: bandwidth of reads"),
         Test::BwDmaWr => ("bw-wr", "BW_WR: bandwidth of writes"),
-        Test::BwDmaRw => ("bw-rdwr", "BW_RDWR: bandwidth of reads and writes in turn, one direction counted"),
+        Test::BwDmaRw => ("bw-rdwr", "BW_RDWR: bandwidth of alternating reads and writes, one way counted"),
     }
 }
 
@@ -82,17 +81,17 @@ impl Pair<'_> {
         let (key, title) = named(self.test);
         let mut notes = Vec::new();
         if let Some((label, _)) = self.reference.as_ref().filter(|(_, samples)| samples.is_empty()) {
-            notes.push(format!("{label} has none of it."));
+            notes.push(format!("{label} has no rows of this test."));
         }
         let text = match self.test.is_latency() {
             true => "Medians; bars go from the minimum to the 95th percentile.",
-            false => "Data per time, in the middle of a test.",
+            false => "Data rate, in the middle of a test.",
         };
         let plots = self.swept().into_iter().flat_map(|across| self.plots(across, &mut notes)).collect();
         Figure { key, title, text, notes, plots }
     }
 
-    /// What varies in the run; the size where nothing does.
+    /// Returns what varies in the run, or the transfer size if nothing does.
     fn swept(&self) -> Vec<Across> {
         let several = |of: &dyn Fn(&Key) -> u64| {
             self.run.iter().map(|s| of(&s.row.key)).collect::<BTreeSet<_>>().len() > 1
@@ -110,7 +109,7 @@ impl Pair<'_> {
         if swept.is_empty() { vec![Across::Size] } else { swept }
     }
 
-    /// Values over one column, and their difference.
+    /// Plots values over one column, and their difference.
     fn plots(&self, across: Across, notes: &mut Vec<String>) -> Vec<Plot> {
         let run = groups(&self.run, across);
         let reference = self.reference.as_ref().map(|(label, samples)| (*label, groups(samples, across)));
@@ -131,7 +130,7 @@ impl Pair<'_> {
         let by = across.words();
         let value = Plot { title: format!("By {by}"), x: across.quantity(), y, lines: values };
         let label = reference.map_or("", |(label, _)| label);
-        let title = format!("Difference to {label} by {by}");
+        let title = format!("Difference from {label} by {by}");
         let difference =
             Plot { title, x: across.quantity(), y: Quantity::DifferencePercent, lines: differences };
         [value, difference].into_iter().filter(|plot| !plot.lines.is_empty()).collect()
@@ -180,7 +179,7 @@ impl Across {
     }
 }
 
-/// The points of each line, by what its rows have in common.
+/// Returns the points of each line, by the common parts of its rows.
 fn groups(samples: &[Sample<'_>], across: Across) -> BTreeMap<Rest, Vec<Point>> {
     let mut found: BTreeMap<Rest, Vec<&Sample<'_>>> = BTreeMap::new();
     for sample in samples {
@@ -190,7 +189,7 @@ fn groups(samples: &[Sample<'_>], across: Across) -> BTreeMap<Rest, Vec<Point>> 
     found.into_iter().map(|(rest, samples)| (rest, line(samples))).collect()
 }
 
-/// The lines to draw: those of several points where there are such, and of many so many evenly spread.
+/// Returns the lines to draw: those of several points if there are any, and an evenly spread selection of too many.
 fn chosen<'a>(
     groups: &'a BTreeMap<Rest, Vec<Point>>,
     across: Across,
@@ -209,7 +208,7 @@ fn chosen<'a>(
     (0..MAX_LINES).map(|i| lines[i * (count - 1) / (MAX_LINES - 1)]).collect()
 }
 
-/// In percent of the reference, where both have a value.
+/// Returns the difference in percent of the reference, at each x that both have.
 fn difference(run: &[Point], reference: &[Point]) -> Vec<Point> {
     let of = |point: &Point| {
         let theirs = reference.iter().find(|other| other.x == point.x && other.y != 0.0)?;
@@ -218,13 +217,13 @@ fn difference(run: &[Point], reference: &[Point]) -> Vec<Point> {
     run.iter().filter_map(of).collect()
 }
 
-/// What tells lines apart.
+/// The properties that distinguish lines.
 struct Names {
     columns: BTreeSet<&'static str>,
     parts: [bool; PARTS.len()],
 }
 
-/// What a line may be called by, beside its settings.
+/// Parts of a line's name in addition to its settings.
 const PARTS: [fn(&Key) -> String; 6] = [
     |key| format!("{} B", key.size_bytes),
     |key| format!("window {} B", key.window_bytes),
@@ -243,7 +242,7 @@ impl Names {
         Names { columns, parts: PARTS.each_ref().map(several) }
     }
 
-    /// The test's name where there is but one line.
+    /// Returns the name of a line, or the test's name if there is only one line.
     fn name(&self, test: Test, (place, key): &Rest) -> String {
         let setting = |column: &&str| {
             let value = place.get(*column)?;

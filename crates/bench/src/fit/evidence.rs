@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which figures of a server its measurements determine, and on which rows. Never simulates a row.
+//! Determines which figures of a server its measurements determine, and on which rows. Simulates no row.
 
 use super::{Input, Parameter};
 
 /// Origin of the profile before the fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Begun {
-    /// The profile is the measured server's own, or stands for it: figures that no row shows are known.
+    /// The profile is the measured server's own, or stands in for it: figures that no row shows are known.
     Own,
     /// The profile is another server's: figures that no row shows are unknown.
     Another,
@@ -33,21 +33,21 @@ impl Evidence {
         matches!(self, Evidence::Rows | Evidence::Together(_))
     }
 
-    /// Why the figure is kept, or which other figure its rows show; `None` for a figure that rows show alone.
+    /// Returns why the figure is kept, or which other figure its rows show; `None` for a figure that rows show alone.
     pub fn reason(self, parameter: Parameter) -> Option<String> {
         match self {
             Evidence::Rows => None,
             Evidence::Together(with) => Some(format!(
-                "fitted on {}, for want of {}: {} stays as it was, and what it is off by is in this figure",
+                "fitted on {}, since there are no {}: {} is unchanged, and this figure includes its error",
                 with.shown_by(),
                 parameter.shown_by(),
                 with.name()
             )),
             Evidence::Missing => {
-                Some(format!("not determined, stays as it was: needs {}", parameter.needs_rows()))
+                Some(format!("not determined, value unchanged: needs {}", parameter.needs_rows()))
             }
             Evidence::NotApart(from) => Some(format!(
-                "not determined, stays as it was: its rows do not tell it apart from {}, which needs {}",
+                "not determined, value unchanged: its rows cannot distinguish it from {}, which needs {}",
                 from.name(),
                 from.needs_rows()
             )),
@@ -67,7 +67,7 @@ pub(super) fn of(
     let shown = |parameter| inputs.iter().any(|input| !input.rows_of(parameter).is_empty());
     let mut all: Vec<(Parameter, Evidence)> = Vec::new();
     for parameter in Parameter::ALL {
-        // If two figures are fitted together, their sum is known, and others need no more.
+        // If two figures are fitted together, their sum is known, and that is enough for other figures.
         let known = |other: &Parameter| {
             let by = |(of, evidence): &(Parameter, Evidence)| {
                 of == other && evidence.determines() || *evidence == Evidence::Together(*other)

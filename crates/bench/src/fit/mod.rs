@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Fits the figures of a host profile to measurements in the public pcie-bench format.
 //!
-//! Each fitted figure shows alone in some rows, once those before it are known (see [`Parameter`]): nine in latencies, and two
-//! more in bandwidths where there are such. So no search is needed: those rows are simulated with the profile as it is, and the
-//! figure takes up the median difference of a transfer's time. Two rounds make up for what figures do to each other. Figures
-//! that the rows do not determine keep what the profile had ([`Evidence`] says why); [`known_range`] says how far apart servers
-//! are in them. A figure that no server can have is an error. All other bandwidths are never looked at: they have to follow.
+//! Figures are fitted in order. Some rows show each figure alone, once the earlier ones are known (see [`Parameter`]): nine in latencies, and two more in
+//! bandwidths, if there are any. So no search is needed: those rows are simulated with the current profile, and the figure takes the median difference of a
+//! transfer's time. A second round corrects for the effect of figures on each other. Figures that the rows do not determine keep the profile's value
+//! ([`Evidence`] gives the reason). [`known_range`] returns how much servers differ in them. A physically impossible figure is an error. All other bandwidths
+//! are unused, so they are predictions.
 
 mod evidence;
 mod parameters;
@@ -33,11 +33,11 @@ use std::path::Path;
 /// Measurements of one configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// What was measured on; its host profile is the one to be fitted.
+    /// The measured machine. Its host profile is the one to fit.
     pub machine: Machine,
     /// The measured tables.
     pub tables: Tables,
-    /// False where rows of the command path, and those that the device has warmed, say nothing (see
+    /// False if rows of the command path, and those warmed by the device, say nothing about the host (see
     /// [`crate::configurations::Configuration::cmd_path_valid`]).
     pub cmd_path_valid: bool,
 }
@@ -51,20 +51,20 @@ pub struct Fitted {
     pub value_ps: u64,
     /// Whether and how the data determine it.
     pub evidence: Evidence,
-    /// Rows that it was fitted on; none: it is as it was.
+    /// Number of rows that it was fitted on; 0: it is unchanged.
     pub rows: usize,
-    /// Median of what these rows were off in the last round, in nanoseconds, before the figure took it up.
+    /// Median error of these rows in the last round, in nanoseconds, before the figure was corrected by it.
     pub last_step_ns: f64,
-    /// True where the rows ask for a value beyond what is legal, and it is the nearest legal one.
+    /// True if the rows ask for an invalid value. The figure then has the nearest valid one.
     pub is_at_bound: bool,
 }
 
 impl Fitted {
-    /// What makes the figure doubtful, where anything does.
+    /// Returns the reason to doubt the figure, if there is one.
     pub fn doubt(&self) -> Option<String> {
         let ns = self.value_ps as f64 / 1000.0;
         if self.is_at_bound {
-            return Some(format!("is at its bound of {ns:.1} ns, and the rows ask for more than that"));
+            return Some(format!("is at its bound of {ns:.1} ns, but the rows ask for a value beyond it"));
         }
         let settled = STEP_NS.max(ns * STEP_SHARE);
         let step = self.last_step_ns;
@@ -73,28 +73,27 @@ impl Fitted {
     }
 }
 
-/// A last step up to here is within what rows scatter.
+/// Largest last step in nanoseconds that is within the scatter of rows.
 const STEP_NS: f64 = 1.0;
-/// The same, as a share of the figure.
+/// Largest last step as a share of the figure.
 const STEP_SHARE: f64 = 0.05;
 
-/// A latency beyond this multiple of the largest one of the known servers is an error.
+/// A latency above this multiple of the largest of the known servers is an error.
 const FAR: u64 = 10;
 
-/// Rounds through all figures.
+/// Number of rounds over all figures.
 const ROUNDS: usize = 2;
-/// Rows of a configuration that a figure is fitted on at most.
+/// Most rows of a configuration that a figure is fitted on.
 const ROWS_PER_INPUT: usize = 6;
-/// A mean further from the median than a tick of the card's clock is a matter of outliers.
+/// If the mean differs from the median by more than a tick of the card's clock, outliers are the cause.
 const TICK_NS: f64 = 40.0 / 3.0;
-/// Each round runs with the same seed: what differs is the figure.
+/// All rounds use the same seed, so that only the figure differs.
 const SEED: u64 = 1;
 
-/// Fits `profile` to `inputs`, whose machines are made to use it; `begun` says whose it is before. Work copies are written to
-/// `file`. `progress` is told of each figure as it is fitted, and ends all by an error.
+/// Fits `profile` to `inputs`, and makes their machines use it. `begun` is the origin of the profile. Work copies are written to `file`. `progress` receives
+/// each fitted figure, and can end the fit by an error.
 ///
-/// # Errors
-/// A row that cannot be simulated, a figure that no server can have, a file that cannot be written, or what `progress` says.
+/// # Errors A row that cannot be simulated, a physically impossible figure, a file that cannot be written, or the error of `progress`.
 pub fn fit(
     inputs: &[Input],
     profile: &mut Profile,
@@ -118,7 +117,7 @@ pub fn fit(
     Ok(fitted)
 }
 
-/// If the rows determine none of the figures, a text that says so, and which rows would.
+/// Returns an error text if the rows determine none of the figures. The text lists the rows that would.
 pub fn nothing_shown(fitted: &[Fitted]) -> Option<String> {
     if fitted.iter().any(|figure| figure.rows > 0) {
         return None;
@@ -126,16 +125,15 @@ pub fn nothing_shown(fitted: &[Fitted]) -> Option<String> {
     let rows =
         Parameter::ALL.map(|parameter| format!("\n  {}: {}", parameter.name(), parameter.needs_rows()));
     Some(format!(
-        "no row of the results shows any figure alone, so that nothing is fitted. Figures, and what shows them:{}",
+        "no row of the results shows any figure alone, so nothing is fitted. Figures, and the rows that show them:{}",
         rows.concat()
     ))
 }
 
-/// Simulates every row of `inputs` with the profile in `file`, and compares. `progress` is told how many of all are done,
-/// and ends all by an error.
+/// Simulates every row of `inputs` with the profile in `file`, and compares the results. `progress` receives the finished and total numbers of rows, and can
+/// end the work by an error.
 ///
-/// # Errors
-/// A row that cannot be simulated, or what `progress` says.
+/// # Errors A row that cannot be simulated, or the error of `progress`.
 pub fn residuals(
     inputs: &[Input],
     rule: &Rule,
@@ -182,7 +180,7 @@ fn step(
     let value_ps = asked.clamp(0.0, parameter.most_ps() as f64) as u64;
     let source = match evidence {
         Evidence::Together(with) => {
-            format!("fit: {}, {}, with {} as it was", counted(rows, "row"), shown.shown_by(), with.name())
+            format!("fit: {}, {}, with {} unchanged", counted(rows, "row"), shown.shown_by(), with.name())
         }
         _ => format!("fit: {}, {}", counted(rows, "row"), shown.shown_by()),
     };
@@ -190,8 +188,7 @@ fn step(
     Ok(Fitted { value_ps, rows, last_step_ns, is_at_bound: asked != value_ps as f64, ..kept })
 }
 
-/// # Errors
-/// A latency that no server can have. Rows scatter by a tick of the card's clock, so that nothing may be a little less.
+/// # Errors A latency that is physically impossible. Rows scatter by a tick of the card's clock, so a value slightly below 0 is valid.
 fn check_physical(parameter: Parameter, asked_ps: f64) -> Result<(), BenchError> {
     let Some((_, known)) = known_range(parameter).filter(|_| !parameter.is_of_bandwidth()) else {
         return Ok(());
@@ -201,14 +198,14 @@ fn check_physical(parameter: Parameter, asked_ps: f64) -> Result<(), BenchError>
         return Ok(());
     }
     Err(format!(
-        "{}: the rows ask for {asked:.1} ns; legal are 0 to {most:.1} ns, {FAR} times the most of the known servers: look at the \
-         unit of the latencies, and at what they were measured with (--device, --iommu)",
+        "{}: the rows ask for {asked:.1} ns; expected 0 to {most:.1} ns, {FAR} times the largest of the known servers: check the \
+         unit of the latencies, and the options of the measurement (--device, --iommu)",
         parameter.name()
     )
     .into())
 }
 
-/// The median: single rows met something else (an earlier experiment's lines in a cache, a stale IOTLB).
+/// Returns the median, since single rows include other effects (lines of an earlier experiment in a cache, a stale IOTLB).
 pub(crate) fn middle(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
@@ -220,12 +217,12 @@ pub(crate) fn middle(values: &mut [f64]) -> f64 {
 }
 
 impl Input {
-    /// What was measured on, with the profile in `file`.
+    /// Returns the measured machine, with the profile in `file`.
     fn machine_on(&self, file: &Path) -> Machine {
         Machine { host: file.to_string_lossy().into_owned(), ..self.machine.clone() }
     }
 
-    /// Rows that show `parameter`, at most [`ROWS_PER_INPUT`], spread over all there are.
+    /// Returns rows that show `parameter`, at most [`ROWS_PER_INPUT`], evenly spread over all of them.
     fn rows_of(&self, parameter: Parameter) -> Vec<&ResultRow> {
         let shows = |row: &&ResultRow| self.is_usable(&row.key) && parameter.shows(&self.machine, &row.key);
         let all: Vec<&ResultRow> = self.tables.experiments.values().flatten().filter(shows).collect();
@@ -238,8 +235,8 @@ impl Input {
     }
 }
 
-/// The least and the greatest of a figure in the shipped profiles of the measured servers, in picoseconds; `None` where none
-/// has it. So unsure it is where no row shows it.
+/// Returns the smallest and largest value of a figure in the shipped profiles of the measured servers, in picoseconds; `None` if none has it. This is the
+/// uncertainty of a figure that no row shows.
 pub fn known_range(parameter: Parameter) -> Option<(u64, u64)> {
     let servers: BTreeSet<&str> = CONFIGURATIONS.iter().map(|c| c.profile).collect();
     let shipped = servers.into_iter().filter_map(|name| HOSTS.get(name));
@@ -250,7 +247,7 @@ pub fn known_range(parameter: Parameter) -> Option<(u64, u64)> {
     })
 }
 
-/// By how many nanoseconds a transfer of the measurement is longer than one of the simulation on `machine`.
+/// Returns by how many nanoseconds a measured transfer is longer than one simulated on `machine`.
 fn difference(machine: &Machine, row: &ResultRow, rule: &Rule) -> Result<f64, BenchError> {
     let simulated = measure_row(machine, row.key, rule, SEED).map_err(|e| e.at(row.key))?;
     match (&row.figures, &simulated.figures) {
@@ -263,7 +260,7 @@ fn difference(machine: &Machine, row: &ResultRow, rule: &Rule) -> Result<f64, Be
             let ns = |gbps: f64| f64::from(row.key.size_bytes) * 8.0 / gbps;
             Ok(ns(measured.gbps) - ns(simulated.gbps))
         }
-        _ => Err(BenchError::from("a latency beside a bandwidth").at(row.key)),
+        _ => Err(BenchError::from("a latency compared with a bandwidth").at(row.key)),
     }
 }
 
@@ -272,7 +269,7 @@ mod tests {
     use super::middle;
 
     #[test]
-    fn middles() {
+    fn middle_is_the_median() {
         let rows: [(&[f64], f64); 4] =
             [(&[], 0.0), (&[3.0], 3.0), (&[9.0, 1.0, 2.0], 2.0), (&[4.0, 1.0, 2.0, 900.0], 3.0)];
         for (values, expected) in rows {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The figures of a server that are fitted, and the rows of a benchmark that show each. At most eleven, as each has to earn its
-//! place: one for each thing that a row can meet on its way, and two of bandwidths, where these were measured.
+//! The fitted figures of a server, and the rows of a benchmark that show each. There are eleven: one for each effect that a latency row can show, and two of
+//! bandwidths, if these were measured.
 
 use crate::configurations::Iommu;
 use crate::experiments::{Cache, Key, Test};
@@ -11,37 +11,37 @@ use crate::suite::Machine;
 pub enum Parameter {
     /// Latency of the root complex, one way.
     RootComplex,
-    /// Time that a read of a line takes longer where a core wrote it last.
+    /// Time that a read of a line takes longer if a core wrote it last.
     CoreSnoop,
-    /// Latency of memory behind the cache.
+    /// Latency of memory after a cache miss.
     Dram,
     /// Time until a write is visible.
     Write,
     /// Latency of a page walk of the IOMMU.
     PageWalk,
-    /// Time until a write is visible that has to drive out another line.
+    /// Time until a write that evicts another line is visible.
     Eviction,
     /// Latency of a line in the cache of the other socket.
     RemoteSnoop,
     /// Latency of memory of the other socket.
     RemoteMemory,
-    /// Time until a write is visible that drives out a line of the other socket's memory.
+    /// Time until a write that evicts a line of the other socket's memory is visible.
     RemoteEviction,
-    /// Time that the wire is idle behind a completion.
+    /// Time that the wire is idle after a completion.
     CompletionGap,
-    /// Time that the wire is idle behind the last completion of a request.
+    /// Time that the wire is idle after the last completion of a request.
     RequestGap,
 }
 
 /// Cold windows up to this size still hold lines that the device wrote in an earlier experiment.
 const TRACES_BYTES: u64 = 16 << 10;
-/// Windows up to here are in the share of every cache that device writes may use, and in every IOTLB.
+/// Windows up to this size fit into every cache's share for device writes, and into every IOTLB.
 const SMALL_BYTES: u64 = 256 << 10;
-/// Windows from here on are in no such share.
+/// Windows from this size on exceed every such share.
 const LARGE_BYTES: u64 = 16 << 20;
 
 impl Parameter {
-    /// All, in the order in which they are fitted: each is alone in its rows once those before it are known.
+    /// All figures, in the order of the fit: rows show each alone once the earlier ones are known.
     pub const ALL: [Parameter; 11] = [
         Parameter::RootComplex,
         Parameter::CoreSnoop,
@@ -56,7 +56,7 @@ impl Parameter {
         Parameter::RequestGap,
     ];
 
-    /// Where its value stands in a profile: table (or none) and key.
+    /// Returns the place of its value in a profile: table (or none) and key.
     #[must_use]
     pub const fn place(self) -> (Option<&'static str>, &'static str) {
         match self {
@@ -74,7 +74,7 @@ impl Parameter {
         }
     }
 
-    /// Name in messages: `TABLE.KEY`, or the key alone.
+    /// Returns its name in messages: `TABLE.KEY`, or the key alone.
     #[must_use]
     pub fn name(self) -> String {
         match self.place() {
@@ -83,33 +83,33 @@ impl Parameter {
         }
     }
 
-    /// Whether bandwidths show it; latencies show all others.
+    /// Returns true if bandwidths show it. Latencies show all others.
     #[must_use]
     pub const fn is_of_bandwidth(self) -> bool {
         matches!(self, Parameter::CompletionGap | Parameter::RequestGap)
     }
 
-    /// The greatest legal value, in picoseconds.
+    /// Returns the largest valid value in picoseconds.
     pub(super) const fn most_ps(self) -> u64 {
         match self {
             Parameter::CompletionGap | Parameter::RequestGap => 20_000,
-            // A second.
+            // One second.
             _ => 1_000_000_000_000,
         }
     }
 
-    /// How many nanoseconds a transfer of a row grows by for each nanosecond of it.
+    /// Returns by how many nanoseconds a transfer of the row grows for each nanosecond of the figure.
     #[must_use]
     pub(super) fn gain(self, machine: &Machine, key: &Key) -> f64 {
         match self {
-            // There and back.
+            // Once in each direction.
             Parameter::RootComplex => 2.0,
             Parameter::CompletionGap => f64::from((key.size_bytes / machine.mps_bytes).max(1)),
             _ => 1.0,
         }
     }
 
-    /// The figures that its rows show too: it is alone in them once these are known.
+    /// Returns the figures that its rows show too. Its rows show it alone once these are known.
     pub(super) const fn needs(self) -> &'static [Parameter] {
         match self {
             Parameter::RootComplex | Parameter::CompletionGap => &[],
@@ -122,7 +122,7 @@ impl Parameter {
         }
     }
 
-    /// Figures whose rows can stand in if no row shows this one alone. They add a small part to the latency, which is kept.
+    /// Returns figures whose rows can stand in if no row shows this one alone. These figures keep their value, which is a small part of the latency.
     pub(super) const fn stand_ins(self) -> &'static [Parameter] {
         match self {
             Parameter::RootComplex => &[Parameter::CoreSnoop, Parameter::Dram],
@@ -130,7 +130,7 @@ impl Parameter {
         }
     }
 
-    /// Which rows show it, in words.
+    /// Returns a description of the rows that show it.
     #[must_use]
     pub const fn shown_by(self) -> &'static str {
         match self {
@@ -148,15 +148,15 @@ impl Parameter {
                 "LAT_DMA_WRRD of the other socket's memory, cold windows from 16 MiB on"
             }
             Parameter::CompletionGap => {
-                "BW_DMA_RD of 512 and 2048 B, host-warmed, windows up to 256 KiB: the wire bounds it"
+                "BW_DMA_RD of 512 and 2048 B, host-warmed, windows up to 256 KiB, which the wire limits"
             }
             Parameter::RequestGap => {
-                "BW_DMA_RD of 128 B, host-warmed, windows up to 256 KiB: one completion each"
+                "BW_DMA_RD of 128 B, host-warmed, windows up to 256 KiB, with one completion each"
             }
         }
     }
 
-    /// Which rows the fit needs, in full, and a command that measures such rows.
+    /// Returns a full description of the rows that the fit needs, and a command that measures such rows.
     pub(super) fn needs_rows(self) -> String {
         let size = if self.is_of_bandwidth() { "" } else { " of at most 64 B" };
         let command = match self {
@@ -173,7 +173,7 @@ impl Parameter {
         format!("{}; transfers{size} at offset 0 ({command})", self.shown_by())
     }
 
-    /// Whether a row shows it.
+    /// Returns true if a row shows it.
     pub(super) fn shows(self, machine: &Machine, key: &Key) -> bool {
         let sockets = machine.sockets;
         let (far_memory, far_program) = (sockets.memory != sockets.device, sockets.program != sockets.device);

@@ -1,34 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whose figures a fitted profile has: its description, its head, and the source of each figure. Never changes a value but the
-//! generation of the links.
+//! The origin of a fitted profile's figures: its description, its head, and the source of each figure. Changes no value except the generation of the links.
 
 use super::{Fitted, Parameter, Profile};
 use crate::results::sheet::SheetLink;
 use toml_edit::{Item, Table, TableLike, Value, value};
 
-/// Where the results came from that a profile was fitted to.
+/// Origin of the results that a profile was fitted to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Provenance {
-    /// The server, as the profile's description has it.
+    /// The server, for the profile's description.
     pub server: String,
-    /// What the results are called.
+    /// Names of the results.
     pub results: Vec<String>,
     /// Device profile of the card.
     pub device: String,
-    /// The link that the results are of.
+    /// Link of the results.
     pub link: SheetLink,
-    /// The profile that was begun with.
+    /// The profile before the fit.
     pub like: String,
-    /// True where that one is this server's own: what was not fitted anew is this server's too.
+    /// True if that profile is this server's own, so that figures that were not fitted are this server's too.
     pub is_own: bool,
     /// Doubts about the figures, one per line.
     pub warnings: Vec<String>,
 }
 
 impl Profile {
-    /// Says whose figures these are. Figures that were not fitted to the results are named as those of the profile that was begun
-    /// with, where that is another server's or where they would pass for fitted ones; another server's comments, and what it is
-    /// known not to predict, go.
+    /// Writes the origin of the figures. Figures that were not fitted get the name of the original profile if that is another server's, or if their source
+    /// would pass for a fit to these results. Comments of another server, and its list of what it does not predict, are removed.
     pub fn attribute(&mut self, of: &Provenance, fitted: &[Fitted]) {
         let table = self.document.as_table_mut();
         if !of.is_own {
@@ -44,7 +42,7 @@ impl Profile {
             && let Some(figure) = table.get_mut(IN_THE_SUM).and_then(Item::as_table_like_mut)
         {
             let source = format!(
-                "fit: with root_complex_latency_ps, as only its sum with twice that shows; split as {}",
+                "fit: with root_complex_latency_ps, since rows show only its sum with twice that; split as {}",
                 of.like
             );
             figure.insert("source", value(source));
@@ -62,20 +60,20 @@ impl Profile {
     }
 }
 
-/// Where a figure stands: table (or none) and key.
+/// Place of a figure: table (or none) and key.
 type Place = (Option<&'static str>, &'static str);
 
 impl Provenance {
-    /// The comment above the figures.
+    /// Returns the comment above the figures.
     fn head(&self) -> String {
         let Provenance { results, device, like, .. } = self;
         let others = match self.is_own {
             true => format!(
-                "those that were \"fit\" before begin with \"as {like}:\", the others are looked up, or the same on all servers"
+                "figures of an earlier fit begin with \"as {like}:\"; the others are looked up, or the same on all servers"
             ),
-            false => format!("the others are those of {like}, and say so"),
+            false => format!("the sources of the others name {like}"),
         };
-        // Names come from outside; a line of them would be one of the profile.
+        // Names are untrusted. A line break in one would add a line to the profile.
         let shown = |name: &str| name.escape_debug().to_string();
         let (results, device) = (results.iter().map(|name| shown(name)).collect::<Vec<_>>(), shown(device));
         let others = shown(&others);
@@ -89,15 +87,15 @@ impl Provenance {
     }
 }
 
-/// Rows show only the sum of this figure and twice the root complex's latency, so that a fit of the one is a fit of the other.
+/// Rows show only the sum of this figure and twice the root complex's latency, so fitting one fits the other.
 const IN_THE_SUM: &str = "memory_read_latency_ps";
 
 fn value_of(table: &Table, key: &str) -> Option<i64> {
     table.get(key)?.as_table_like()?.get("value")?.as_integer()
 }
 
-/// Says over which links the figures were measured that are kept from another server, if over those of another generation: so
-/// that riser goes on to say that they are extrapolated.
+/// Records the generation of the links that the kept figures of another server were measured over, if it differs from that of the results. So riser still
+/// reports them as extrapolated.
 fn keep_generation(table: &mut Table, of: &Provenance, measured_over: Option<i64>) {
     let Some(kept) = measured_over.filter(|kept| *kept != i64::from(of.link.generation)) else { return };
     let mut figure = toml_edit::InlineTable::new();
@@ -106,10 +104,10 @@ fn keep_generation(table: &mut Table, of: &Provenance, measured_over: Option<i64
     table.insert("kept_gen", value(figure));
 }
 
-/// The keys that say what the link was.
+/// The keys of the link.
 const LINK: [&str; 5] = ["gen", "lanes", "mps_bytes", "mrrs_bytes", "kept_gen"];
 
-/// The generation, and of the others those that the profile says.
+/// Sets the generation, and those of the other values that the profile has.
 fn set_link(table: &mut Table, link: SheetLink) {
     let values = [link.generation.into(), link.lanes.into(), link.mps_bytes.into(), link.mrrs_bytes.into()];
     for (key, number) in LINK.into_iter().zip::<[i64; 4]>(values) {
@@ -125,12 +123,12 @@ fn set_link(table: &mut Table, link: SheetLink) {
 /// Marks the sources of figures that were not fitted.
 struct Borrowed<'a> {
     of: &'a Provenance,
-    /// The figures that were fitted.
+    /// The fitted figures.
     fitted: Vec<Place>,
 }
 
 impl Borrowed<'_> {
-    /// The figures of table `name`, those of tables within it among them.
+    /// Marks the figures of table `name`, including those of tables within it.
     fn mark(&self, table: &mut dyn TableLike, name: Option<&str>) {
         for (key, item) in table.iter_mut() {
             let is_fitted = self.fitted.iter().any(|(table, own)| *table == name && *own == key.get());
@@ -162,13 +160,13 @@ impl Borrowed<'_> {
         }
     }
 
-    /// Of its own server's profile only what would pass for fitted now.
+    /// Returns true if a source must be marked: in a profile of the same server, only sources that would pass for this fit.
     fn is_borrowed(&self, source: &str) -> bool {
         !self.of.is_own || source.starts_with("fit")
     }
 }
 
-/// Keys of the outermost table that have a comment above them, each behind the comment; that of the licence is above the version.
+/// Returns the keys of the outermost table with a comment above them, each after its comment. The licence is above `version`, which is left out.
 fn comments(table: &Table) -> Vec<(String, String)> {
     let keys = table.iter().map(|(key, _)| key.to_owned()).filter(|key| key != "version");
     keys.map(|key| (comment(table, &key), key)).filter(|(text, _)| text.contains('#')).collect()
@@ -185,14 +183,14 @@ fn set_comment(table: &mut Table, key: &str, text: &str) {
     }
 }
 
-/// A comment without its paragraphs that say what was fitted before.
+/// Returns a comment without the paragraphs about earlier fits.
 fn without_fits(text: &str) -> String {
     let kept = text.split("\n\n").filter(|part| !part.contains("Fitted"));
     let kept: Vec<&str> = kept.map(str::trim_start).filter(|part| !part.trim().is_empty()).collect();
     if kept.is_empty() { String::new() } else { format!("\n{}", kept.join("\n\n")) }
 }
 
-/// The key of the first figure, behind what says what the profile is.
+/// Returns the key of the first figure, after the keys that describe the profile.
 fn first_figure(table: &Table) -> Option<String> {
     let head = ["version", "kind", "description", "not_predicted"];
     table.iter().map(|(key, _)| key).find(|key| !head.contains(key) && !LINK.contains(key)).map(str::to_owned)
@@ -255,7 +253,7 @@ latency_ps = { value = 7, source = "fit: 3 rows" }
     }
 
     #[test]
-    fn another_servers_figures_are_named_as_such() {
+    fn sources_name_the_other_server() {
         assert_eq!(
             attributed(false),
             r#"# SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -269,7 +267,7 @@ lanes = { value = 16, source = "the links of the results" }
 # nfp6000. Figures whose source begins with "fit:" are this server's own; the others are those of its-own, and say so.
 # Warning: dram.latency_ps: not determined
 root_complex_latency_ps = { value = 6, source = "fit: 2 rows" }
-memory_read_latency_ps = { value = 9, source = "fit: with root_complex_latency_ps, as only its sum with twice that shows; split as its-own" }
+memory_read_latency_ps = { value = 9, source = "fit: with root_complex_latency_ps, since rows show only its sum with twice that; split as its-own" }
 rcb_bytes = { value = 64, source = "as its-own: records" }
 kept_gen = { value = 3, source = "the links of its-own" }
 
@@ -280,15 +278,15 @@ latency_ps = { value = 7, source = "as its-own: fit: 3 rows" }
     }
 
     #[test]
-    fn a_name_is_one_line_of_a_comment() {
+    fn names_cannot_add_lines_to_the_profile() {
         let text = attributed_to("two\nrcb_bytes = 7\u{0}", true);
         assert!(text.contains("results one, two\\nrcb_bytes = 7\\0, with"), "{text}");
         assert!(Profile::parse(&text).is_ok(), "{text}");
     }
 
-    /// But what was fitted before, to results that these are not, does not pass for fitted now.
+    /// Sources of earlier fits to other results must not pass for this fit.
     #[test]
-    fn what_is_its_own_stays() {
+    fn own_profile_keeps_sources_except_earlier_fits() {
         let text = attributed(true);
         assert!(text.contains("description = \"Its own server\"\ngen = { value = 3"), "{text}");
         assert!(text.contains("not_predicted = \"the tide\""), "{text}");

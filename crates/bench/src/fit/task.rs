@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a face is asked to fit, in names and paths: here it becomes inputs of [`fit`](super::fit), and what they gave a report. Never
-//! fits, and never shows anything.
+//! Fit tasks, as users give them: names and paths. They become inputs of [`fit`](super::fit), and their results a report. Prints nothing.
 
 use super::{Begun, Evidence, Fitted, Input, Parameter, Profile, Provenance, known_range};
 use crate::BenchError;
@@ -18,47 +17,46 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// What is asked.
+/// A fit task.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// Folders of results of one server.
+    /// Folders of results, all of one server.
     pub data: Vec<PathBuf>,
-    /// The host profile to begin with; `None`: the configuration's, or else one of a server with links of the results' generation.
+    /// The host profile to start from; `None`: the configuration's, or else one of a server with links of the results' generation.
     pub like: Option<String>,
-    /// What the server is, for the profile's description.
+    /// Description of the server, for the profile.
     pub server: Option<String>,
-    /// Device profile of the card that measured.
+    /// Device profile of the measuring card.
     pub device: Option<String>,
-    /// The IOMMU's mode, of configurations that are not known and do not say it themselves: off, 4k, 2m, 1g.
+    /// Mode of the IOMMU (off, 4k, 2m, 1g), for unknown configurations whose results do not give it.
     pub iommu: String,
-    /// Sockets of device, memory and program, of such configurations.
+    /// Sockets of device, memory and program, for such configurations.
     pub sockets: Vec<u8>,
-    /// Max_Payload_Size in bytes, of such configurations.
+    /// Max_Payload_Size in bytes, for such configurations.
     pub mps: u32,
-    /// Max_Read_Request_Size in bytes, of such configurations.
+    /// Max_Read_Request_Size in bytes, for such configurations.
     pub mrrs: u32,
 }
 
-/// What is fitted.
+/// Inputs of a fit.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// The measurements with what they were made on: all of one server.
+    /// The measurements with their machines, all of one server.
     pub inputs: Vec<Input>,
-    /// The profile that it begins with.
+    /// Name of the profile to start from.
     pub like: String,
-    /// The same, to be fitted.
+    /// The profile, to be fitted.
     pub profile: Profile,
-    /// Whose it is.
+    /// Origin of the profile.
     pub begun: Begun,
-    /// What does not agree.
+    /// Contradictions in the results.
     pub warnings: Vec<String>,
 }
 
 impl Task {
     /// Reads the results.
     ///
-    /// # Errors
-    /// Results that cannot be read, or are of two servers; names that are none.
+    /// # Errors Results that cannot be read, results of two servers, or unknown names.
     pub fn prepare(&self) -> Result<Prepared, AskError> {
         let mut warnings = Vec::new();
         let inputs = inputs(self, read(&self.data)?, &mut warnings)?;
@@ -74,13 +72,12 @@ impl Task {
     }
 }
 
-/// Whether `like` is the profile of the measured server. False for unknown configurations, which have no profile.
+/// Returns true if `like` is the profile of the measured server. False for unknown configurations, which have no profile.
 fn is_own(inputs: &[Input], like: &str) -> bool {
     inputs.iter().all(|input| Configuration::named(&input.machine.name).is_some_and(|c| c.profile == like))
 }
 
-/// The host profile to begin with for links of this generation: a measured server's up to Gen3, partly assumed ones for newer
-/// links.
+/// Returns the host profile to start from for links of this generation: a measured server's up to Gen3, partly assumed ones for newer links.
 const fn usual_like(generation: u8) -> &'static str {
     match generation {
         0..=3 => "xeon-e5-2637v3",
@@ -89,14 +86,14 @@ const fn usual_like(generation: u8) -> &'static str {
     }
 }
 
-/// What is told of a fit.
+/// Report of a fit.
 #[derive(Serialize)]
 pub struct Report<'a> {
     /// The profile.
     profile: String,
-    /// Device profiles of the cards that measured.
+    /// Device profiles of the measuring cards.
     devices: Vec<&'a str>,
-    /// What makes figures doubtful.
+    /// Reasons to doubt figures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     figures: Vec<FigureReport>,
@@ -108,23 +105,23 @@ pub struct Report<'a> {
 struct FigureReport {
     figure: String,
     value_ps: u64,
-    /// Whether the data determine it; if not, it is as it was.
+    /// Whether the data determine it. If not, it is unchanged.
     determined: bool,
-    /// How it is known now; left out if the profile has no such figure.
+    /// Its basis after the fit; absent if the profile has no such figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     basis: Option<Basis>,
-    /// Why it is as it was, or what it was fitted with.
+    /// Why it is unchanged, or which figure it was fitted with.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     rows: usize,
     last_step_ns: f64,
     shown_by: &'static str,
-    /// On the servers whose profiles ship.
+    /// Range of the shipped profiles of measured servers, in picoseconds.
     known_ps: Option<(u64, u64)>,
 }
 
 impl<'a> Report<'a> {
-    /// Report on `profile`, which was fitted to `inputs` and is written to `path`.
+    /// Returns a report on `profile`, which was fitted to `inputs` and is written to `path`.
     pub fn new(
         path: String,
         profile: &Profile,
@@ -148,12 +145,12 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Figures of every server: a profile in which the data do not determine one of them is another server's to that part.
+/// Figures of every server. If the data do not determine one of them, that part of the profile is another server's.
 const OF_EVERY_SERVER: [Parameter; 4] =
     [Parameter::RootComplex, Parameter::CoreSnoop, Parameter::Dram, Parameter::Write];
 
-/// Doubts about the figures, one per line: those of `prepared`, figures that the data do not determine, and figures that are
-/// at a bound or have not settled.
+/// Returns doubts about the figures, one per line: those of `prepared`, figures that the data do not determine, and figures that are at a bound or have not
+/// settled.
 pub fn warnings(prepared: &[String], begun: Begun, fitted: &[Fitted]) -> Vec<String> {
     let undetermined = |f: &&Fitted| match f.evidence {
         Evidence::Rows | Evidence::Absent => false,
@@ -166,14 +163,14 @@ pub fn warnings(prepared: &[String], begun: Begun, fitted: &[Fitted]) -> Vec<Str
     prepared.iter().cloned().chain(undetermined).chain(doubts).collect()
 }
 
-/// The results in all folders.
+/// Reads the results in all folders.
 fn read(folders: &[PathBuf]) -> Result<ResultSet, AskError> {
     let mut all = ResultSet::default();
     for folder in folders {
         let mut found = ResultSet::read(folder).map_err(|e| AskError::Profile(e.to_string()))?;
         if let Some(name) = found.configurations.keys().find(|name| all.configurations.contains_key(*name)) {
             return Err(AskError::Profile(format!(
-                "{}: there are results of {name} before",
+                "{}: an earlier folder has results of {name} too",
                 folder.display()
             )));
         }
@@ -182,7 +179,7 @@ fn read(folders: &[PathBuf]) -> Result<ResultSet, AskError> {
     Ok(all)
 }
 
-/// The measurements with what they were made on: all of one server.
+/// Returns the measurements with their machines, all of one server.
 fn inputs(task: &Task, data: ResultSet, warnings: &mut Vec<String>) -> Result<Vec<Input>, AskError> {
     let given = Given::of(task)?;
     let inputs: Vec<Input> = data
@@ -191,13 +188,13 @@ fn inputs(task: &Task, data: ResultSet, warnings: &mut Vec<String>) -> Result<Ve
         .map(|(name, tables)| input(task, &given, &name, tables, warnings))
         .collect::<Result<_, _>>()?;
     let Some(first) = inputs.first() else {
-        return Err(AskError::Profile("there are no results".into()));
+        return Err(AskError::Profile("no results".into()));
     };
     let host = |input: &Input| input.tables.settings.as_ref().and_then(|s| s.get("host").cloned());
     let server = |input: &Input| host(input).unwrap_or_else(|| input.machine.host.clone());
     match inputs.iter().find(|input| server(input) != server(first)) {
         Some(other) => Err(AskError::Profile(format!(
-            "results of two servers, {} of {} and {} of {}: give those of one",
+            "results of two servers, {} of {} and {} of {}: expected one server",
             first.machine.name,
             server(first),
             other.machine.name,
@@ -262,7 +259,7 @@ fn input(
 /// The card of the published results.
 const PUBLISHED_CARD: &str = "nfp6000";
 
-/// Device profile of the card that measured: as it was said, or else as a table of riser's own names it.
+/// Returns the device profile of the measuring card: the given one, or else the one that a table in riser's own form names.
 fn device(
     task: &Task,
     results: &str,
@@ -279,24 +276,24 @@ fn device(
         (None, None) => Ok(PUBLISHED_CARD.into()),
         (None, Some(named)) => match card(named, &Folder::default()) {
             Ok(_) => Ok(named.to_owned()),
-            Err(why) => Err(AskError::Profile(format!("{results}: {why}; --device says which card it is"))),
+            Err(why) => Err(AskError::Profile(format!("{results}: {why}; use --device to name the card"))),
         },
     }
 }
 
-/// The cards that measured, each once.
+/// Returns the measuring cards, each once.
 pub fn devices(inputs: &[Input]) -> Vec<&str> {
     let all: BTreeSet<&str> = inputs.iter().map(|input| input.machine.device.as_str()).collect();
     all.into_iter().collect()
 }
 
-/// What the server is called in its results: the host that a table names, or the folder.
+/// Returns the name of the server in its results: the host that a table names, or the folder.
 fn server(input: &Input) -> &str {
     let host = input.tables.settings.as_ref().and_then(|settings| settings.get("host"));
     host.map_or(crate::score::short_name(&input.machine.name), String::as_str)
 }
 
-/// Origin of the figures of a fitted profile, and the doubts about them.
+/// Returns the origin of the figures of a fitted profile, and the doubts about them.
 pub fn provenance(task: &Task, inputs: &[Input], like: &str, warnings: &[String]) -> Provenance {
     let results: Vec<String> =
         inputs.iter().map(|i| crate::score::short_name(&i.machine.name).to_owned()).collect();
@@ -322,12 +319,12 @@ pub fn provenance(task: &Task, inputs: &[Input], like: &str, warnings: &[String]
 fn sockets(of: &[u8]) -> Result<Sockets, AskError> {
     match *of {
         [device @ 0..=1, memory @ 0..=1, program @ 0..=1] => Ok(Sockets { device, memory, program }),
-        _ => Err(AskError::wrong("--sockets: legal are three numbers, each 0 or 1: device, memory, program")),
+        _ => Err(AskError::wrong("--sockets: expected three numbers, each 0 or 1: device, memory, program")),
     }
 }
 
 fn shipped(name: &str) -> Result<&'static str, AskError> {
     let refused =
-        || AskError::wrong(format!("--like {name}: the host profiles that ship are {}", HOSTS.names()));
+        || AskError::wrong(format!("--like {name}: unknown; shipped host profiles: {}", HOSTS.names()));
     HOSTS.get(name).map(|s| s.text).ok_or_else(refused)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The text of a host profile whose figures are replaced while comments and order stay. Knows no figure but by its place.
+//! The text of a host profile, with figures that can be replaced while comments and order stay.
 
 use super::Parameter;
 use crate::BenchError;
@@ -7,7 +7,7 @@ use lab::profile::Basis;
 use std::path::Path;
 use toml_edit::{DocumentMut, Item, TableLike, value};
 
-/// Figures that are looked up: table and key.
+/// Figures from data sheets: table and key.
 pub const DATA_SHEET: [(&str, &str); 3] =
     [("llc", "capacity_bytes"), ("llc", "ways"), ("iommu", "superpages")];
 
@@ -18,33 +18,31 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Reads a profile.
+    /// Parses a profile.
     ///
-    /// # Errors
-    /// Where the text is not TOML: what is wrong, and where.
+    /// # Errors The text is not TOML. The error names the fault and its place.
     pub fn parse(text: &str) -> Result<Profile, BenchError> {
         Ok(Profile { document: text.parse::<DocumentMut>().map_err(|e| BenchError::Profile(e.to_string()))? })
     }
 
-    /// The profile as a TOML file.
+    /// Returns the profile as a TOML file.
     pub fn text(&self) -> String {
         self.document.to_string()
     }
 
-    /// Writes it to `file`.
+    /// Writes the profile to `file`.
     ///
-    /// # Errors
-    /// Why it could not be written.
+    /// # Errors The file could not be written.
     pub fn write(&self, file: &Path) -> Result<(), BenchError> {
         std::fs::write(file, self.text()).map_err(|e| BenchError::Profile(format!("{}: {e}", file.display())))
     }
 
-    /// A figure in picoseconds; `None` where the profile has no such part.
+    /// Returns a figure in picoseconds; `None` if the profile lacks it.
     pub fn get(&self, parameter: Parameter) -> Option<u64> {
         u64::try_from(self.at(parameter)?.get("value")?.as_integer()?).ok()
     }
 
-    /// How a figure is known; `None` where the profile has no such part.
+    /// Returns the basis of a figure; `None` if the profile lacks it.
     pub fn basis(&self, parameter: Parameter) -> Option<Basis> {
         Some(Basis::of_source(self.at(parameter)?.get("source")?.as_str()?))
     }
@@ -60,8 +58,7 @@ impl Profile {
 
     /// Sets a figure and its source.
     ///
-    /// # Errors
-    /// Where the profile has no such part.
+    /// # Errors The profile lacks the figure.
     pub fn set(&mut self, parameter: Parameter, ps: u64, source: &str) -> Result<(), BenchError> {
         let missing = || BenchError::Profile(format!("the profile has no `{}`", parameter.place().1));
         let figure = self.figure(parameter).and_then(Item::as_table_like_mut).ok_or_else(missing)?;
@@ -70,7 +67,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Sets the figure at `path`, key by key from the outermost table on, or takes a part away. What is not there stays so.
+    /// Sets or removes the figure at `path`, a list of keys from the outermost table on. A missing figure stays missing.
     pub fn edit(&mut self, path: &[&str], to: Option<i64>) {
         let Some((last, tables)) = path.split_last() else { return };
         let mut at: &mut dyn TableLike = self.document.as_table_mut();
@@ -89,10 +86,9 @@ impl Profile {
         }
     }
 
-    /// Takes over `figures`, tables and keys, from the profile of text `other`: those that both have.
+    /// Copies `figures` (table and key) that both profiles have from the profile of text `other`.
     ///
-    /// # Errors
-    /// What is not TOML in `other`.
+    /// # Errors `other` is not TOML.
     pub fn adopt(&mut self, other: &str, figures: &[(&str, &str)]) -> Result<(), BenchError> {
         let other = Profile::parse(other)?;
         for &(table, key) in figures {
@@ -105,10 +101,9 @@ impl Profile {
         Ok(())
     }
 
-    /// Takes over whole tables of the profile of text `other` that are not here.
+    /// Copies whole tables that this profile lacks from the profile of text `other`.
     ///
-    /// # Errors
-    /// What is not TOML in `other`.
+    /// # Errors `other` is not TOML.
     pub fn complete(&mut self, other: &str) -> Result<(), BenchError> {
         for (name, item) in Profile::parse(other)?.document.iter().filter(|(_, item)| item.is_table()) {
             if !self.document.contains_key(name) {
@@ -134,7 +129,7 @@ mod tests {
     const TEXT: &str = "# A host.\nroot_complex_latency_ps = { value = 5, source = \"a guess\" } # each way\n\n[dram]\nlatency_ps = { value = 7, source = \"x\" }\n";
 
     #[test]
-    fn figures_change_and_all_else_stays() {
+    fn setting_figures_keeps_the_rest() {
         let mut profile = Profile::parse(TEXT).unwrap();
         assert_eq!(profile.get(Parameter::RootComplex), Some(5));
         assert_eq!(profile.get(Parameter::Dram), Some(7));

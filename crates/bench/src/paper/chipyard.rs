@@ -11,18 +11,18 @@ use super::table::{Cell, Chart, Column, Line, Report, Table};
 use super::{Effort, PaperError};
 use crate::Row;
 
-/// The lab of Figure 6: where it stands, and its text.
+/// The lab of Figure 6: its path and its text.
 const LATENCY_LAB: (&str, &str) =
     ("labs/papers/chipyard-latency.toml", include_str!("../../../../labs/papers/chipyard-latency.toml"));
 /// The lab of Figure 7.
 const BANDWIDTH_LAB: (&str, &str) =
     ("labs/papers/chipyard-bandwidth.toml", include_str!("../../../../labs/papers/chipyard-bandwidth.toml"));
 
-/// Widths of Figure 6.
+/// Link widths of Figure 6.
 const LANES: [u8; 5] = [1, 2, 4, 8, 16];
-/// Payloads of Figure 6 in bytes: 1 to 512 B; a read of 1 B moves one DW, as one of 4 B does.
+/// Payloads of Figure 6 in bytes, from 1 to 512. A read of 1 B moves one DW, as one of 4 B does.
 const PAYLOADS: [u32; 10] = [1, 4, 8, 16, 32, 64, 128, 256, 384, 512];
-/// Sizes of Figure 7 in bytes: on both sides of each payload's end.
+/// Sizes of Figure 7 in bytes: on both sides of each payload boundary.
 const SIZES: [u32; 14] = [64, 128, 192, 255, 256, 257, 320, 384, 511, 512, 513, 768, 1024, 1025];
 
 const LATENCY: &[Column] = &[
@@ -44,9 +44,9 @@ const BANDWIDTH: &[Column] = &[
     Column { key: "published_model_gbps", head: "pcie-bench's model" },
 ];
 
-/// A lab with `lanes` and transfers of `size` bytes, of which as many count as come before.
+/// Returns a lab with `lanes`, transfers of `size` bytes, and equal numbers of counted and warm-up transfers.
 fn varied(lab: (&'static str, &'static str), lanes: u8, size: u32, transfers: u64) -> Setup {
-    // No effort comes near the largest integer of a lab file.
+    // Every effort is far below the largest integer of a lab file.
     let transfers = i64::try_from(transfers).unwrap_or(i64::MAX);
     Setup::new(lab.0, lab.1)
         .set("link.lanes", i64::from(lanes))
@@ -55,7 +55,7 @@ fn varied(lab: (&'static str, &'static str), lanes: u8, size: u32, transfers: u6
         .set("slot.0.pcie-bench.warm_up", transfers)
 }
 
-/// Figure 6: round-trip read latency over lanes and payload.
+/// Figure 6: round-trip read latency by lanes and payload.
 pub(super) fn latency(effort: &Effort) -> Result<Report, PaperError> {
     let paper = figures::chipyard()?.latency;
     let mut lines: Vec<Vec<(f64, f64)>> = Vec::new();
@@ -90,16 +90,16 @@ pub(super) fn latency(effort: &Effort) -> Result<Report, PaperError> {
         tables: vec![Table { title: "Read latency, median".into(), columns: LATENCY, rows }],
         notes: vec![
             format!("Paper: {}.", paper.source),
-            "Host profile `chipyard`: its latency is set so that one DW over Gen3 x8 takes 1 us, as the study set its own; all else follows from the wire.".into(),
+            "Host profile `chipyard`: its latency is set so that one DW over Gen3 x8 takes 1 us, as in the study. All else follows from the wire.".into(),
             "A read of 1 B moves one DW, as one of 4 B does: only its byte enables differ.".into(),
-            "512 B in three packets take 70 ns more of a Gen3 x8 wire than one DW. The wire alone does not explain the study's 350 ns nor the 250 ns of measured hosts: these also hold the card's own time for each byte and the host's for each line; the study itself points to the design of its root complex.".into(),
+            "512 B in three packets take 70 ns more on a Gen3 x8 wire than one DW. The wire alone explains neither the study's 350 ns nor the 250 ns of measured hosts. These include the card's time for each byte and the host's time for each line; the study itself names the design of its root complex as a cause.".into(),
         ],
         chart: Some(Chart { x: "payload (B)", y: "read latency (ns)", lines: own.chain(study).collect() }),
         ..Report::default()
     })
 }
 
-/// Figure 7: bandwidth of writes over their size.
+/// Figure 7: bandwidth of writes by size.
 pub(super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError> {
     let paper = figures::chipyard()?.bandwidth;
     let (mut rows, mut effective, mut total) = (Vec::new(), Vec::new(), Vec::new());
@@ -109,7 +109,7 @@ pub(super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError> {
         let up = row.upstream;
         let gbps = |row: &Row| row.bandwidth.map_or(0.0, |b| b.bandwidth_gbps);
         let payload = gbps(&row);
-        // What the wire carried beside SKP ordered sets, as the study counts it.
+        // Bytes on the wire without SKP ordered sets, as the study counts them.
         let whole = payload * (up.wire_bytes - up.skp_bytes) as f64 / up.payload_bytes.max(1) as f64;
         let published = row.bandwidth.and_then(|b| b.model_published_gbps);
         rows.push(vec![
@@ -126,9 +126,9 @@ pub(super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError> {
         labs: vec![BANDWIDTH_LAB.0],
         tables: vec![Table { title: "DMA writes at Gen3 x16, MPS 256".into(), columns: BANDWIDTH, rows }],
         notes: vec![
-            format!("Paper: {}. Its plot prints no numbers: what can be compared is the factor to x8 and the saw-tooth behind each multiple of 256 B.", paper.source),
-            "Total counts headers, framing, LCRCs and the DLLPs of this direction; the study also counts an ECRC of 4 B for each TLP, which riser's endpoints do not send unasked.".into(),
-            "A write whose size is no multiple of 4 B moves whole DWs.".into(),
+            format!("Paper: {}. Its plot prints no numbers. Only the factor to x8 and the saw-tooth after each multiple of 256 B can be compared.", paper.source),
+            "Total counts headers, framing, LCRCs and the DLLPs of this direction; the study also counts an ECRC of 4 B for each TLP, which riser's endpoints do not send by default.".into(),
+            "A write moves whole DWs, also if its size is not a multiple of 4 B.".into(),
         ],
         chart: Some(Chart {
             x: "size (B)",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The experiments of the SR-IOV DMA engine (ReConFig'15): one transfer at a time over its size, native and with the sizes of requests that
-//! SR-IOV left on its platform. Two settings of the lab are fitted, each on one figure of the paper; all else is predicted.
+//! The experiments of the SR-IOV DMA engine (ReConFig'15): one transfer at a time over its size, native and with the request sizes that the
+//! paper's platform allows with SR-IOV. Two settings of the lab are fitted, each to one figure of the paper. All else is predicted.
 
 mod beyond;
 
@@ -18,7 +18,7 @@ const TEXT: &str = include_str!("../../../../labs/papers/dma-engine.toml");
 
 /// Max_Payload_Size and Max_Read_Request_Size of virtual functions on the paper's platform (§V).
 const VF_BYTES: i64 = 128;
-/// The size at which the paper's figures stand.
+/// Transfer size of the paper's figures.
 const MEGABYTE: u32 = 1 << 20;
 
 const COLUMNS: &[Column] = &[
@@ -36,7 +36,7 @@ const SAID: &[Column] = &[
     Column { key: "how", head: "" },
 ];
 
-/// Which way, and whether a virtual function does it.
+/// Direction of the transfers, and whether a virtual function makes them.
 #[derive(Clone, Copy)]
 struct Run {
     directions: &'static str,
@@ -62,7 +62,7 @@ impl Run {
     }
 }
 
-/// Rates by size: native, and of a virtual function.
+/// Rates by size, native and of a virtual function.
 struct Curves {
     sizes: &'static [u32],
     native: Vec<f64>,
@@ -78,7 +78,7 @@ impl Curves {
         Ok(Curves { sizes, native: of(false)?, vf: of(true)? })
     }
 
-    /// The rates of both at 1 MB.
+    /// Returns both rates at 1 MB.
     fn at_megabyte(&self) -> (f64, f64) {
         let at = self.sizes.iter().position(|size| *size == MEGABYTE);
         at.map_or((0.0, 0.0), |at| (self.native[at], self.vf[at]))
@@ -88,7 +88,7 @@ impl Curves {
         self.sizes.iter().map(|s| f64::from(*s)).zip(rates.iter().copied()).collect()
     }
 
-    /// The size from which on the native rate is that, on a straight line between two that were run; zero where it never is.
+    /// Returns the smallest size with this native rate, by linear interpolation between two runs; zero if the rate is never reached.
     fn reaches(&self, gbps: f64) -> f64 {
         let points = self.points(&self.native);
         let crossing = points.windows(2).find(|pair| pair[0].1 < gbps && pair[1].1 >= gbps);
@@ -114,7 +114,7 @@ impl Curves {
     }
 }
 
-/// A row of what the paper says.
+/// Returns a row that compares a figure of the paper with riser's.
 fn said(what: &str, paper: &Figure, riser: f64, how: &str) -> Vec<Cell> {
     vec![
         Cell::Text(what.to_owned()),
@@ -126,7 +126,7 @@ fn said(what: &str, paper: &Figure, riser: f64, how: &str) -> Vec<Cell> {
 }
 
 fn report(curves: &Curves, title: &str, rows: Vec<Vec<Cell>>, notes: Vec<String>) -> Report {
-    let said = Table { title: "What the paper says".into(), columns: SAID, rows };
+    let said = Table { title: "Figures of the paper".into(), columns: SAID, rows };
     Report {
         labs: vec![LAB],
         tables: vec![curves.table(title), said],
@@ -136,7 +136,7 @@ fn report(curves: &Curves, title: &str, rows: Vec<Vec<Cell>>, notes: Vec<String>
     }
 }
 
-/// Figure 6: from the device to the host.
+/// Figure 6: from device to host.
 pub(super) fn figure6(effort: &Effort) -> Result<Report, PaperError> {
     let paper = figures::dma_engine()?.d2h;
     let curves = Curves::run(effort, "d2h")?;
@@ -147,29 +147,29 @@ pub(super) fn figure6(effort: &Effort) -> Result<Report, PaperError> {
     let least = large().map(|(_, (native, vf))| 100.0 * vf / native).fold(f64::INFINITY, f64::min);
     let knee = curves.reaches(0.75 * native);
     let rows = vec![
-        said("native Gb/s at 1 MB", &paper.native_gbps, native, "set_up_ns fitted on it"),
-        said("least VF of native, %", &paper.vf_of_native_percent, least, "predicted"),
-        said("75 % of that from, B", &paper.good_above_bytes, knee, "predicted"),
+        said("native Gb/s at 1 MB", &paper.native_gbps, native, "set_up_ns fitted to it"),
+        said("smallest VF rate, % of native", &paper.vf_of_native_percent, least, "predicted"),
+        said("size for 75 % of that, B", &paper.good_above_bytes, knee, "predicted"),
     ];
     let notes = vec![
-        "Each transfer is set up when the one before it has ended, as the paper counts it: 18 us of software, then the doorbell. A transfer of n bytes takes that and n by the rate of the wire; the knee is where both are alike.".into(),
-        "VF: Max_Payload_Size 128 B, so that headers take more of the wire. The paper's plot shows no more above 1 MB; here the set-up is ever less of it, which would have to be a cost for each piece of memory that the paper does not name.".into(),
+        "Each transfer is set up after the one before it ends, as the paper counts: 18 us of software, then the doorbell. A transfer of n bytes takes this time plus n divided by the rate of the wire. The knee is where both parts are equal.".into(),
+        "VF: Max_Payload_Size is 128 B, so headers take more of the wire. The rates of the paper's plot do not rise above 1 MB; here they do, since the share of the set-up falls. A cost for each piece of memory would explain that; the paper does not name one.".into(),
     ];
     Ok(report(&curves, "D2H", rows, notes))
 }
 
-/// Figure 7: from the host to the device.
+/// Figure 7: from host to device.
 pub(super) fn figure7(effort: &Effort) -> Result<Report, PaperError> {
     let paper = figures::dma_engine()?.h2d;
     let curves = Curves::run(effort, "h2d")?;
     let (native, vf) = curves.at_megabyte();
     let rows = vec![
         said("native Gb/s at 1 MB", &paper.native_gbps, native, "predicted"),
-        said("VF Gb/s at 1 MB", &paper.vf_gbps, vf, "window fitted on it"),
+        said("VF Gb/s at 1 MB", &paper.vf_gbps, vf, "window fitted to it"),
     ];
     let notes = vec![
-        "Native: read requests of 4096 B, of which the window holds more than the latency; the wire and the set-up bound it. VF: requests of 128 B, 32 times as many, of which 14 under way are the latency's worth: the window bounds it. 13 places give 32.16 Gb/s, 15 36.70: a window is a whole number.".into(),
-        "The paper's VF is in a virtual machine behind an IOMMU, here it is not: what that adds to the latency is in the fitted window.".into(),
+        "Native: with read requests of 4096 B the window covers more than the latency, so the wire and the set-up are the limits. VF: with requests of 128 B, 32 times as many, a window of 14 is the limit. A window is a whole number: 13 places give 32.16 Gb/s, and 15 give 36.70.".into(),
+        "The paper's VF is in a virtual machine behind an IOMMU, but not here. The fitted window includes the latency that this adds.".into(),
     ];
     Ok(report(&curves, "H2D", rows, notes))
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The papers' figures, from the files in `data/papers`: numbers as printed, and where. Never derives one from another.
+//! The papers' figures, from the files in `data/papers`: each number as printed, with its place in the paper.
 
 use super::PaperError;
 use serde::Deserialize;
 
-/// A figure and where it is printed.
+/// A figure and its place in the paper.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Figure {
@@ -32,7 +32,7 @@ pub(super) struct Mmio {
     pub(super) latency_ns: Vec<f64>,
 }
 
-/// The disk at x1, and what `dd` says.
+/// Throughput of the disk at x1, and results of `dd`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Disk {
@@ -50,7 +50,7 @@ pub(super) struct Width {
     pub(super) replay_percent: Vec<f64>,
 }
 
-/// Timeouts by the size of a buffer.
+/// Timeouts by buffer size.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Timeouts {
@@ -86,7 +86,7 @@ pub(super) struct Bandwidth {
     pub(super) lanes_factor: f64,
 }
 
-/// What the study says of its NIC.
+/// Figures of the study's NIC.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nic {
@@ -151,22 +151,22 @@ fn parse<T: for<'de> Deserialize<'de>>(name: &str, text: &str) -> Result<T, Pape
     toml::from_str(text).map_err(|e| PaperError::Lab(format!("data/papers/{name}: {e}")))
 }
 
-/// Those of IISWC'18.
+/// Returns the figures of IISWC'18.
 pub(super) fn gem5() -> Result<Gem5, PaperError> {
     parse("gem5.toml", include_str!("../../data/papers/gem5.toml"))
 }
 
-/// Those of the Chipyard study.
+/// Returns the figures of the Chipyard study.
 pub(super) fn chipyard() -> Result<Chipyard, PaperError> {
     parse("chipyard.toml", include_str!("../../data/papers/chipyard.toml"))
 }
 
-/// Those of ReConFig'15.
+/// Returns the figures of ReConFig'15.
 pub(super) fn dma_engine() -> Result<DmaEngine, PaperError> {
     parse("dma-engine.toml", include_str!("../../data/papers/dma-engine.toml"))
 }
 
-/// Those of SIGCOMM'18.
+/// Returns the figures of SIGCOMM'18.
 pub(super) fn pcie_bench() -> Result<PcieBench, PaperError> {
     parse("pcie-bench.toml", include_str!("../../data/papers/pcie-bench.toml"))
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The experiments of gem5's PCI Express model (IISWC'18). Measures at the device, never through an operating system.
+//! The experiments of gem5's PCI Express model (IISWC'18), measured at the device instead of through an operating
+//! system.
 
 mod disk;
 
@@ -28,7 +29,7 @@ const FIT: &[Column] = &[
     Column { key: "latency_ns_at_zero", head: "ns at zero" },
 ];
 
-/// Table II: a register read over the latency of the root complex.
+/// Table II: register read latency by latency of the root complex.
 pub(super) fn mmio(effort: &Effort) -> Result<Report, PaperError> {
     let paper = figures::gem5()?.mmio;
     let mut riser = Vec::new();
@@ -60,8 +61,8 @@ pub(super) fn mmio(effort: &Effort) -> Result<Report, PaperError> {
             Table { title: "Straight lines".into(), columns: FIT, rows: vec![line("paper", &theirs), line("riser", &riser)] },
         ],
         notes: vec![
-            format!("Paper: {}, measured by a kernel module: its latencies hold the CPU, the bus in front of the root complex and the NIC's own time; riser's hold two traversals and the wire, so that slopes are to be compared, not heights.", paper.source),
-            "A read and its completion each cross the root complex once: the slope is 2. The paper's first four rows rise by 40 ns for 25 ns (1.6 traversals) and the last by 79 ns (3.2): its own mechanism, a latency for each request and response, gives 50 at every step.".into(),
+            format!("Paper: {}, measured by a kernel module. Its latencies include the CPU, the bus before the root complex and the NIC's own time; riser's include two traversals and the wire. So compare slopes, not absolute values.", paper.source),
+            "A read and its completion each cross the root complex once, so the slope is 2. The paper's first four rows rise by 40 ns for each 25 ns (1.6 traversals), and the last by 79 ns (3.2). Its own mechanism, a latency for each request and response, gives 50 ns at every step.".into(),
         ],
         chart: Some(Chart {
             x: "root complex latency (ns)",
@@ -72,7 +73,7 @@ pub(super) fn mmio(effort: &Effort) -> Result<Report, PaperError> {
     })
 }
 
-/// The mean of the reads, in nanoseconds.
+/// Returns the mean latency of the reads, in nanoseconds.
 fn register_read(effort: &Effort, root_complex_latency_ns: u32) -> Result<f64, PaperError> {
     let latency = Duration::from_ns(root_complex_latency_ns.into());
     let setup = Setup::new(LAB, TEXT)

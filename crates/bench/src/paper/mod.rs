@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Experiments of published papers, run anew: each is a lab of `labs/papers` and what is varied in it, and its result stands
-//! beside the paper's own figures.
+//! Experiments of published papers, repeated: each is a lab of `labs/papers` with varied settings. Results are compared with
+//! the paper's own figures.
 //!
-//! - [`gem5`]: IISWC'18: register reads, and a disk whose writes are answered, over links without credits;
+//! - [`gem5`]: IISWC'18: register reads, and a disk with non-posted writes over links without credits;
 //! - [`chipyard`]: Chipyard's PCIe study of 2022: read latency, bandwidth, and a NIC that waits for control;
-//! - [`pcie_bench`]: SIGCOMM'18: the three NICs of Figure 1, the round trip of Figure 2, and transfers under way;
+//! - [`pcie_bench`]: SIGCOMM'18: the three NICs of Figure 1, the round trip of Figure 2, and transfers in flight;
 //! - [`dma_engine`]: ReConFig'15: transfers of the DMA engine over their size;
-//! - [`nvme`]: no paper's: an NVMe controller over the depth of its queue;
-//! - [`figures`]: the papers' figures, from `data/papers`, each with where it is printed;
-//! - [`setup`]: a lab and what is varied; [`table`]: what comes out.
+//! - [`nvme`]: without a paper: an NVMe controller over the depth of its queue;
+//! - [`figures`]: the papers' figures, from `data/papers`, each with its place in the paper;
+//! - [`setup`]: a lab with varied settings; [`table`]: the results.
 //!
-//! Where a paper's figure holds what is not of the interconnect, or is not what its own mechanism gives, the result says so.
-//! This module never prints.
+//! If a paper's figure includes effects outside the interconnect, or does not follow from the paper's own mechanism, the
+//! result notes it. This module prints nothing.
 
 mod chipyard;
 mod dma_engine;
@@ -27,24 +27,24 @@ pub use table::{Cell, Chart, Column, Line, Report, Table};
 use crate::BenchError;
 use crate::basis;
 
-/// How much of everything is run. The simulation has no noise: more only adds more of the same.
+/// Amount of work in each experiment. The simulation has no noise: more work repeats the same pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
     /// Sectors that a disk reads.
     pub sectors: u32,
-    /// Register reads.
+    /// Number of register reads.
     pub reads: u32,
     /// Frames of a NIC.
     pub frames: u32,
-    /// Frames of a NIC whose rate is measured; before them twice as many that do not count, until rings have settled.
+    /// Frames of a NIC whose rate is measured. Twice as many warm-up frames come before them, until the rings have settled.
     pub packets: u32,
     /// Sizes of these frames, in bytes.
     pub packet_sizes: &'static [u32],
-    /// Sizes of a DMA engine's transfers, in bytes; 1 MiB among them.
+    /// Sizes of a DMA engine's transfers, in bytes. 1 MiB must be among them.
     pub dma_sizes: &'static [u32],
     /// Transfers of a latency test.
     pub latency_transfers: u64,
-    /// Transfers of a bandwidth test, and before it as many that do not count.
+    /// Transfers of a bandwidth test, and as many warm-up transfers before them.
     pub bandwidth_transfers: u64,
 }
 
@@ -78,7 +78,7 @@ impl Default for Effort {
 }
 
 impl Effort {
-    /// As little as shows what is to be seen: for tests.
+    /// Returns the least effort that still shows the effects, for tests.
     pub const fn least() -> Effort {
         Effort {
             sectors: 20,
@@ -93,35 +93,34 @@ impl Effort {
     }
 }
 
-/// Why an experiment has no result.
+/// Reason why an experiment has no result.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PaperError {
-    /// The lab cannot be built: a key that labs do not have, or a value that is not legal.
+    /// The lab cannot be built: an unknown key, or an invalid value.
     #[error("lab: {0}")]
     Lab(String),
-    /// The run did not come to its end.
+    /// The run did not finish.
     #[error("run: {0}")]
     Run(String),
 }
 
 /// A figure or table of a paper.
 pub struct Experiment {
-    /// What it is called.
+    /// Name of the experiment.
     pub name: &'static str,
-    /// What it shows, in a line.
+    /// Its subject, in one line.
     pub title: &'static str,
-    /// Paper, and where in it.
+    /// Paper, and the place in it.
     pub source: &'static str,
-    /// Host profiles that its labs have.
+    /// Host profiles of its labs.
     pub hosts: &'static [&'static str],
     run: fn(&Effort) -> Result<Report, PaperError>,
 }
 
 impl Experiment {
-    /// Runs it.
+    /// Runs the experiment.
     ///
-    /// # Errors
-    /// Where a lab cannot be built or does not come to its end.
+    /// # Errors A lab that cannot be built or does not finish.
     pub fn run(&self, effort: &Effort) -> Result<Report, PaperError> {
         let mut report = (self.run)(effort)?;
         (report.experiment, report.title, report.source) = (self.name, self.title, self.source);
@@ -134,42 +133,42 @@ impl Experiment {
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "gem5-mmio",
-        title: "register read latency over root complex latency",
+        title: "register read latency by root complex latency",
         source: "IISWC'18, Table II",
         hosts: &["gem5"],
         run: gem5::mmio,
     },
     Experiment {
         name: "gem5-switch-latency",
-        title: "disk throughput over switch latency",
+        title: "disk throughput by switch latency",
         source: "IISWC'18, Figure 9(a), at the device",
         hosts: &["gem5"],
         run: gem5::switch_latency,
     },
     Experiment {
         name: "gem5-width",
-        title: "disk throughput over link width",
+        title: "disk throughput by link width",
         source: "IISWC'18, Figure 9(b), at the device",
         hosts: &["gem5"],
         run: gem5::width,
     },
     Experiment {
         name: "gem5-replay-buffer",
-        title: "timeouts over the size of replay buffers",
+        title: "timeouts by size of replay buffers",
         source: "IISWC'18, Figure 9(c), at the device",
         hosts: &["gem5"],
         run: gem5::replay_buffer,
     },
     Experiment {
         name: "gem5-port-buffer",
-        title: "timeouts over the size of port buffers",
+        title: "timeouts by size of port buffers",
         source: "IISWC'18, Figure 9(d), at the device",
         hosts: &["gem5"],
         run: gem5::port_buffer,
     },
     Experiment {
         name: "chipyard-latency",
-        title: "read latency over lanes and payload",
+        title: "read latency by lanes and payload",
         source: "Chipyard PCIe (2022), Figure 6",
         hosts: &["chipyard"],
         run: chipyard::latency,
@@ -183,21 +182,21 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "chipyard-nic",
-        title: "a NIC close to the core and over PCIe, and what batching recovers",
+        title: "a NIC close to the core and over PCIe, and the gain of batching",
         source: "Chipyard PCIe (2022), Figures 9 and 10",
         hosts: &["ideal"],
         run: chipyard::nic,
     },
     Experiment {
         name: "dma-engine-figure6",
-        title: "transfers of the DMA engine from the device to the host, over their size",
+        title: "transfers of the DMA engine from device to host, by size",
         source: "DMA engine (ReConFig'15), Figure 6",
         hosts: &["xeon-e5-2620v2"],
         run: dma_engine::figure6,
     },
     Experiment {
         name: "dma-engine-figure7",
-        title: "transfers of the DMA engine from the host to the device, over their size",
+        title: "transfers of the DMA engine from host to device, by size",
         source: "DMA engine (ReConFig'15), Figure 7",
         hosts: &["xeon-e5-2620v2"],
         run: dma_engine::figure7,
@@ -211,42 +210,41 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "pcie-bench-figure1",
-        title: "three NICs and their drivers as devices, over the size of frames",
+        title: "three NICs with their drivers, by frame size",
         source: "pcie-bench (SIGCOMM'18), Figure 1",
         hosts: &["ideal", "xeon-e5-2637v3"],
         run: pcie_bench::nics,
     },
     Experiment {
         name: "pcie-bench-figure2",
-        title: "a frame to the cable and back, and how much of that is PCI Express",
+        title: "a frame to the cable and back, and the share of PCI Express",
         source: "pcie-bench (SIGCOMM'18), Figure 2",
         hosts: &["xeon-e5-2637v3"],
         run: pcie_bench::round_trip,
     },
     Experiment {
         name: "pcie-bench-in-flight",
-        title: "a NIC's rate over the transfers that it may have under way",
+        title: "a NIC's rate by its outstanding transfers",
         source: "pcie-bench (SIGCOMM'18), §2 and §7",
         hosts: &["xeon-e5-2637v3"],
         run: pcie_bench::in_flight,
     },
     Experiment {
         name: "nvme-queue-depth",
-        title: "an NVMe controller over the depth of its queue: where the time goes, and what limits it",
-        source: "no paper: NVMe 1.4 on links of today",
+        title: "an NVMe controller by queue depth: where the time goes, and its limit",
+        source: "no paper: NVMe 1.4 on current links",
         hosts: &["xeon-e5-2637v3", "xeon-platinum-8480"],
         run: nvme::queue_depth,
     },
 ];
 
-/// The experiment of this name.
+/// Returns the experiment `name`.
 ///
-/// # Errors
-/// The names that there are.
+/// # Errors The known names.
 pub fn experiment(name: &str) -> Result<&'static Experiment, BenchError> {
     let names = || EXPERIMENTS.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
     EXPERIMENTS
         .iter()
         .find(|e| e.name.eq_ignore_ascii_case(name))
-        .ok_or_else(|| BenchError::Unknown(format!("no experiment `{name}`: there are {}", names())))
+        .ok_or_else(|| BenchError::Unknown(format!("no experiment `{name}`; known experiments: {}", names())))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An NVMe controller over the depth of its queue: where the time of a command goes, and what limits all of them together, by what the lab
-//! itself counts.
+//! An NVMe controller over the depth of its queue: where the time of a command goes, and the limit of its rate, from the lab's own
+//! counters.
 
 use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Report, Table};
@@ -12,7 +12,7 @@ use toml::Value;
 
 const LAB: &str = "labs/papers/nvme.toml";
 const TEXT: &str = include_str!("../../../../labs/papers/nvme.toml");
-/// Tags of the controller, as the lab has them.
+/// Tags of the controller in the lab.
 const TAGS: f64 = 256.0;
 const DEPTHS: [i64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
@@ -30,18 +30,18 @@ const COLUMNS: &[Column] = &[
     Column { key: "down_percent", head: "link down %" },
     Column { key: "credit_percent", head: "no credit %" },
     Column { key: "tags", head: "tags" },
-    Column { key: "doorbells_per_command", head: "doorbells each" },
+    Column { key: "doorbells_per_command", head: "doorbells per command" },
     Column { key: "limit", head: "limit" },
 ];
 
-/// What the lab counts of one run.
+/// Counters of one run.
 struct Seen {
     job: JobReport,
-    /// Percent of the time that each direction was busy: up, down.
+    /// Percentage of time that each direction was busy: up, down.
     busy: [f64; 2],
-    /// Percent of the time that a packet waited for credits, in the direction where that was more.
+    /// Percentage of time that a packet waited for credits, in the direction where it waited longer.
     credit: f64,
-    /// Tags in use, in the mean.
+    /// Mean number of tags in use.
     tags: f64,
 }
 
@@ -54,7 +54,7 @@ impl Seen {
             of_name.map(|direction| 100.0 * direction.utilization).sum()
         };
         let stalls = directions().map(|direction| 100.0 * direction.credit_stall_ns / elapsed);
-        // Little's law: a read has its tag from when it leaves the queue.
+        // Little's law: a read holds its tag from the time it leaves the queue.
         let tagged = |read: &TransactionReport| {
             read.requests as f64 * (read.latency_ns_mean - read.mean.queue_ns) / elapsed
         };
@@ -67,7 +67,7 @@ impl Seen {
         }
     }
 
-    /// What there can be no more of.
+    /// Returns the resource that is exhausted.
     fn limit(&self) -> &'static str {
         let [all, fetch, _, media, ..] = self.job.mean_ns();
         match self {
@@ -82,7 +82,7 @@ impl Seen {
     }
 }
 
-/// The lab with these keys changed.
+/// Runs the lab with these keys changed.
 fn run(changes: &[(&str, Value)]) -> Result<Seen, PaperError> {
     let setup =
         changes.iter().fold(Setup::new(LAB, TEXT), |setup, (key, value)| setup.set(key, value.clone()));
@@ -110,7 +110,7 @@ fn row(depth: i64, seen: &Seen) -> Vec<Cell> {
     row
 }
 
-/// Throughput and the parts of a command's time over the depth of the queue.
+/// Throughput and the parts of a command's time over the queue depth.
 pub(super) fn queue_depth(effort: &Effort) -> Result<Report, PaperError> {
     let (mut tables, mut lines) = (Vec::new(), Vec::new());
     let links = [
@@ -140,9 +140,9 @@ pub(super) fn queue_depth(effort: &Effort) -> Result<Report, PaperError> {
         }
     }
     let notes = vec![
-        "Times are means of a command, in ns: from the doorbell until the controller has it (fetch), data and their pointers, media, its completion on its way; the rest are the ways of doorbells, completions and interrupts. The time of the host's own instructions is not modelled.".into(),
-        "Tags in use are by Little's law: reads a second times the time of one on its way. A limit is named where a direction of the link is busy for 90 % of the time, packets without credits for half of it, 90 % of 256 tags in use, or half of a command's time the media's, or that of entries, of which the controller reads 16 at a time; else it is round trips, of which a deeper queue has more at once.".into(),
-        "An Intel Optane SSD DC P4800X of 375 GB was measured at 108,300 reads a second one at a time, of 8.9 us in the mean, and at 584,800 sixteen at a time (AnandTech, 2017).".into(),
+        "Times are means per command, in ns: from the doorbell until the controller has the command (fetch), data and their pointers, media, and the transfer of its completion. The rest is the transfer of doorbells, completions and interrupts. The time of the host's own instructions is not modelled.".into(),
+        "Tags in use follow from Little's law: reads per second times the time of one read in flight. The limit is a link direction that is busy for 90 % of the time, packets that wait for credits for half of the time, 90 % of the 256 tags in use, or half of a command's time spent in the media, or in reading queue entries, 16 at a time. Otherwise the limit is the round trip, and a deeper queue has more commands in flight.".into(),
+        "An Intel Optane SSD DC P4800X of 375 GB was measured at 108,300 reads per second one at a time, with a mean of 8.9 us, and at 584,800 sixteen at a time (AnandTech, 2017).".into(),
     ];
     let chart = Some(Chart { x: "queue depth", y: "data (Gb/s)", lines });
     Ok(Report { labs: vec![LAB], tables, notes, chart, ..Report::default() })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What pcie-bench (SIGCOMM'18, §2 and §3) says of NICs, with NICs: Figure 1's three as devices with their drivers, beside the
-//! closed form of each.
+//! Claims of pcie-bench (SIGCOMM'18, §2 and §3) about NICs, tested with NICs: the three of Figure 1 as devices with their
+//! drivers, and the closed form of each.
 
 mod in_flight;
 mod round_trip;
@@ -15,7 +15,7 @@ use super::{Effort, PaperError};
 use devices::packet_nic;
 use model::{Addressing, Description, FCS_BYTES, Form, Kind, Packeting, Params, Shipped, ethernet_gbps};
 
-/// A NIC: its name in a lab, its closed form, where the lab stands, and its text.
+/// A NIC: its name in a lab, its closed form, and the path and text of its lab.
 struct Nic {
     name: &'static str,
     closed_form: &'static str,
@@ -45,12 +45,12 @@ const NICS: [Nic; 3] = [
     },
 ];
 
-/// Sizes of Figure 1 in bytes: on both sides of each payload's end.
+/// Sizes of Figure 1 in bytes: on both sides of each payload boundary.
 pub(super) const SIZES: [u32; 16] =
     [64, 128, 192, 256, 257, 320, 384, 512, 513, 640, 768, 769, 1024, 1025, 1280, 1520];
-/// The host that is measured beside the ideal one.
+/// The host that is compared with the ideal one.
 const HOST: &str = "xeon-e5-2637v3";
-/// Of the Ethernet of Figure 1.
+/// Rate of the Ethernet in Figure 1.
 const ETHERNET_GBPS: u32 = 40;
 
 const COLUMNS: &[Column] = &[
@@ -63,23 +63,23 @@ const COLUMNS: &[Column] = &[
     Column { key: "ethernet_gbps", head: "40G Ethernet" },
 ];
 
-/// What one NIC has shown, by size.
+/// Results of one NIC, by size.
 struct Curve {
     rows: Vec<Vec<Cell>>,
     closed: Vec<(f64, f64)>,
     ideal: Vec<(f64, f64)>,
     host: Vec<(f64, f64)>,
     ethernet: Vec<(f64, f64)>,
-    /// The largest difference between closed form and simulation, in percent, and at which size.
+    /// The largest difference between closed form and simulation in percent, and its size.
     worst: (f64, u32),
 }
 
-/// Gen3 x8, MPS 256, MRRS 512 (SIGCOMM'18, §3), as the labs have it.
+/// Gen3 x8, MPS 256, MRRS 512 (SIGCOMM'18, §3), as in the labs.
 fn params() -> Result<Params, PaperError> {
     Params::new(3, 8, 256, 512, 64).map_err(|e| PaperError::Lab(e.to_string()))
 }
 
-/// The closed form of a NIC whose interrupts go where those of x86 go: below 4 GiB.
+/// Returns the closed form of a NIC with interrupt addresses below 4 GiB, as on x86.
 fn description(nic: &Nic) -> Result<Description, PaperError> {
     let fail = |why: String| PaperError::Lab(format!("{}: {why}", nic.closed_form));
     let shipped = Shipped::find(nic.closed_form).ok_or_else(|| fail("no such closed form".into()))?;
@@ -90,7 +90,7 @@ fn description(nic: &Nic) -> Result<Description, PaperError> {
     Ok(description)
 }
 
-/// A lab of a NIC with frames of `size` bytes, FCS included, which host memory does not hold.
+/// Returns a lab of a NIC with frames of `size` bytes, including the FCS, which is not in host memory.
 fn varied(nic: &Nic, size: u32, frames: u32, host: &str) -> Setup {
     Setup::new(nic.lab, nic.text)
         .set("host.profile", host)
@@ -99,18 +99,18 @@ fn varied(nic: &Nic, size: u32, frames: u32, host: &str) -> Setup {
         .set("slot.0.packet-nic.warm_up", 2 * i64::from(frames))
 }
 
-/// Rate of frames of `size` bytes, FCS included, one way, in Gb/s.
+/// Returns the rate in one direction of frames of `size` bytes with FCS, in Gb/s.
 fn way_gbps(way: &packet_nic::Way, size: u32) -> f64 {
     let (frames, time) = way.pace();
     frames as f64 * f64::from(size) * 8_000.0 / time.as_ps().max(1) as f64
 }
 
-/// The same of frames that came back.
+/// Returns the rate of received frames of a lab.
 fn rate(setup: Setup, size: u32) -> Result<f64, PaperError> {
     Ok(way_gbps(&setup.device::<packet_nic::Report>()?.0.rx, size))
 }
 
-/// Figure 1: throughput over the size of frames, both ways at once.
+/// Figure 1: throughput by frame size, in both directions at once.
 pub(super) fn nics(effort: &Effort) -> Result<Report, PaperError> {
     let paper = figures::pcie_bench()?.nics;
     let curves = NICS.iter().map(|nic| curve(nic, effort)).collect::<Result<Vec<_>, _>>()?;
@@ -132,14 +132,14 @@ pub(super) fn nics(effort: &Effort) -> Result<Report, PaperError> {
         labs: NICS.iter().map(|nic| nic.lab).collect(),
         tables: NICS.iter().zip(curves).map(table).collect(),
         notes: vec![
-            format!("Paper: {}; the plot prints no other number.", paper.source),
-            format!("Furthest from the closed form, on the ideal host: {differences}: there the wire is the bound, which the closed form counts."),
-            format!("The paper has the simple NIC lose 40 Gb/s Ethernet at frames of {} B and less.", paper.simple_line_rate_above_bytes),
-            "The closed form here has interrupts at addresses of 32 bits, as hosts have them: `riser model nic` counts 4 B more for each.".into(),
-            format!("On {HOST} a read of a register stalls a core for its whole latency: 16 cores for each direction of the simple NIC (`workers`), which has one such read for every frame; and 64 reads of frames may be under way (`reads`). What the host's own instructions take is not modelled."),
-            "Sizes and rates of frames include the FCS, which host memory does not hold; on the Ethernet, each has 20 B more. What is sent comes back, so that both directions have one rate.".into(),
+            format!("Paper: {}; the plot prints no other numbers.", paper.source),
+            format!("Largest differences from the closed form, on the ideal host: {differences}. There the wire is the limit, which the closed form describes."),
+            format!("In the paper, the simple NIC does not reach 40 Gb/s Ethernet with frames of {} B or less.", paper.simple_line_rate_above_bytes),
+            "The closed form here assumes interrupts at 32-bit addresses, as on real hosts. `riser model nic` counts 4 B more for each.".into(),
+            format!("On {HOST} a register read stalls a core for its whole latency. The simple NIC makes one such read for every frame, so it has 16 cores for each direction (`workers`). Up to 64 reads of frames may be in flight (`reads`). The time of the host's own instructions is not modelled."),
+            "Sizes and rates of frames include the FCS, which is not in host memory. On the Ethernet, each frame has 20 B more. All sent frames come back, so both directions have the same rate.".into(),
         ],
-        chart: Some(Chart { x: "frame (B)", y: "frames each way (Gb/s)", lines }),
+        chart: Some(Chart { x: "frame (B)", y: "frames per direction (Gb/s)", lines }),
         ..Report::default()
     })
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab of `labs/papers`, and what is varied in it. The variation is done in the text's own tables, so that every run is a lab
-//! file that could have been written by hand, and is checked as one.
+//! A lab of `labs/papers` with varied settings. Settings are changed in the parsed TOML, so that every run is a valid lab file
+//! that could have been written by hand, and is checked as one.
 
 use super::PaperError;
 use crate::BenchError;
@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::Path;
 use toml::{Table, Value};
 
-/// A change of a host's profile.
+/// A change to a host's profile.
 type HostChange = Box<dyn Fn(&mut HostProfile)>;
 
 /// A lab with some keys changed.
@@ -25,7 +25,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// The lab `text`, which stands at `path` of the project.
+    /// Returns the lab `text`, whose path in the project is `path`.
     pub(super) fn new(path: &'static str, text: &'static str) -> Setup {
         Setup {
             path,
@@ -34,28 +34,28 @@ impl Setup {
         }
     }
 
-    /// Sets a key, which may be new. A path is `link.lanes`, or `slot.0.disk.sectors` where tables stand in a list.
+    /// Sets a key, which may be new. A path is `link.lanes`, or `slot.0.disk.sectors` for a list of tables.
     pub(super) fn set(mut self, path: &str, value: impl Into<Value>) -> Setup {
         let value = value.into();
         self.table = self.table.and_then(|mut table| {
             put(&mut table, path, Some(value))
                 .map(|()| table)
-                .ok_or_else(|| format!("no place {path}").into())
+                .ok_or_else(|| format!("no table for key {path}").into())
         });
         self
     }
 
-    /// Takes a key out.
+    /// Removes a key.
     pub(super) fn without(mut self, path: &str) -> Setup {
         self.table = self.table.map(|mut table| {
-            // What is not there need not be taken out.
+            // A missing key needs no removal.
             let _ = put(&mut table, path, None);
             table
         });
         self
     }
 
-    /// Changes the host's profile, which stands in a file of its own.
+    /// Changes the host's profile, which is a separate file.
     pub(super) fn host(mut self, change: impl Fn(&mut HostProfile) + 'static) -> Setup {
         self.host.push(Box::new(change));
         self
@@ -65,7 +65,7 @@ impl Setup {
         PaperError::Lab(format!("{}: {why}", self.path))
     }
 
-    /// The lab file as it stands now.
+    /// Returns the lab file with all changes.
     pub(super) fn file(&self) -> Result<LabFile, PaperError> {
         let table = self.table.as_ref().map_err(|e| self.failed(e))?;
         let text = toml::to_string(table).map_err(|e| self.failed(e))?;
@@ -74,7 +74,7 @@ impl Setup {
             .map_err(|e| PaperError::Lab(e.to_string()))
     }
 
-    /// The lab, ready to run.
+    /// Returns the lab, ready to run.
     pub(super) fn build(&self) -> Result<Session, PaperError> {
         let file = self.file()?;
         let profile = lab::profile::host(file.lab.host.profile.get_ref(), file.base.path());
@@ -84,11 +84,11 @@ impl Setup {
             .map_err(|e| self.failed(e))
     }
 
-    /// Measures what the benchmark device of the lab is set to; its host is the profile that the lab names.
+    /// Measures with the settings of the lab's benchmark device. Its host is the profile that the lab names.
     pub(super) fn measure(&self) -> Result<Row, PaperError> {
         let file = self.file()?;
         let bench = bench_of(&file);
-        let bench = bench.ok_or_else(|| self.failed("its first slot has no settings of a benchmark"))?;
+        let bench = bench.ok_or_else(|| self.failed("its first slot has no benchmark settings"))?;
         let plan = Plan {
             host: file.lab.host.profile.get_ref().clone(),
             link: file.lab.link.clone(),
@@ -101,17 +101,18 @@ impl Setup {
         row.map_err(|e| PaperError::Run(format!("{}: {e}", self.path)))
     }
 
-    /// Builds and runs it to its end: what the device in it that reports so has to say, and all else.
+    /// Builds the lab and runs it to its end. Returns the report of type `R` of its device, the session and the session's
+    /// report.
     pub(super) fn device<R: DeviceFigures + Clone>(
         &self,
     ) -> Result<(R, Session, session::Report), PaperError> {
         let (session, report) = self.run()?;
-        let device = session.report_of::<R>().ok_or_else(|| self.failed("no device that reports this"))?;
+        let device = session.report_of::<R>().ok_or_else(|| self.failed("no device with such a report"))?;
         let figures = device.get().clone();
         Ok((figures, session, report))
     }
 
-    /// Builds and runs it to its end.
+    /// Builds the lab and runs it to its end.
     fn run(&self) -> Result<(Session, session::Report), PaperError> {
         let mut session = self.build()?;
         let stop = session.run_to_end();
@@ -125,7 +126,7 @@ impl Setup {
     }
 }
 
-/// Puts `value` at `path`, or takes away what is there; `None` where the way there does not exist.
+/// Sets `value` at `path`, or removes the value there. Returns `None` if the tables on the way do not exist.
 fn put(table: &mut Table, path: &str, value: Option<Value>) -> Option<()> {
     let Some((head, rest)) = path.split_once('.') else {
         match value {
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_set_where_the_path_says() {
+    fn sets_keys_at_their_paths() {
         let mut table: Table = toml::from_str("[link]\nlanes = 1\n[[slot]]\nname = \"a\"\n").unwrap();
         let rows = [("link.lanes", 4), ("slot.0.disk.sectors", 7), ("link.new.deep", 1)];
         for (path, value) in rows {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an experiment shows, as data: tables, notes and a chart. Never lays anything out.
+//! Results of an experiment as data: tables, notes and a chart, without layout.
 
 use lab::profile::Basis;
 use serde::{Serialize, Serializer};
@@ -7,21 +7,21 @@ use serde::{Serialize, Serializer};
 /// The result of an experiment.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Report {
-    /// Its name.
+    /// Name of the experiment.
     pub experiment: &'static str,
-    /// What it shows.
+    /// Its subject.
     pub title: &'static str,
-    /// Paper, and where in it.
+    /// Paper, and the place in it.
     pub source: &'static str,
-    /// How the figures of its host profiles are known: as the weakest of them. The notes say what the devices rest on.
+    /// Weakest basis of its host profiles' figures. The notes give the basis of the devices.
     pub basis: Option<Basis>,
-    /// Lab files that were varied, relative to the project.
+    /// Lab files with varied settings, relative to the project.
     pub labs: Vec<&'static str>,
     /// The tables.
     pub tables: Vec<Table>,
-    /// What is to be known of the figures, a paragraph each.
+    /// Notes on the figures, one paragraph each.
     pub notes: Vec<String>,
-    /// The chart of the same values, where there is one.
+    /// A chart of the same values, if there is one.
     #[serde(skip)]
     pub chart: Option<Chart>,
 }
@@ -29,16 +29,16 @@ pub struct Report {
 /// A column: its key in JSON, with the unit, and its head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Column {
-    /// `latency_ns` and so on.
+    /// Key in JSON, such as `latency_ns`.
     pub key: &'static str,
-    /// What stands above it.
+    /// Head of the column.
     pub head: &'static str,
 }
 
 /// A table; in JSON an object for each row.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {
-    /// Its head.
+    /// Title of the table.
     pub title: String,
     /// Its columns.
     pub columns: &'static [Column],
@@ -49,26 +49,26 @@ pub struct Table {
 /// A cell.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Cell {
-    /// A number, and how many decimals of it are worth showing.
+    /// A number, and its significant decimals.
     Number(f64, usize),
     /// Text.
     Text(String),
-    /// No value is known.
+    /// No known value.
     Empty,
 }
 
 impl Cell {
-    /// A whole number.
+    /// Returns a cell with a whole number.
     pub(super) fn whole(value: impl Into<f64>) -> Cell {
         Cell::Number(value.into(), 0)
     }
 
-    /// A number, where there is one.
+    /// Returns a cell with the number, or an empty one.
     pub(super) fn maybe(value: Option<f64>, decimals: usize) -> Cell {
         value.map_or(Cell::Empty, |value| Cell::Number(value, decimals))
     }
 
-    /// As text.
+    /// Returns the cell as text.
     pub fn text(&self) -> String {
         match self {
             Cell::Number(value, decimals) => format!("{value:.decimals$}"),
@@ -88,7 +88,7 @@ impl Serialize for Cell {
     }
 }
 
-/// A row by the keys of its columns.
+/// A row that serializes by the keys of its columns.
 struct Row<'a>(&'a [Column], &'a [Cell]);
 
 impl Serialize for Row<'_> {
@@ -112,9 +112,9 @@ impl Serialize for Table {
 /// Lines over one axis.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Chart {
-    /// Across, with the unit.
+    /// Label of the x axis, with the unit.
     pub x: &'static str,
-    /// Upward, with the unit.
+    /// Label of the y axis, with the unit.
     pub y: &'static str,
     /// The lines.
     pub lines: Vec<Line>,
@@ -123,27 +123,27 @@ pub struct Chart {
 /// A line of a chart.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
-    /// What it is called.
+    /// Name in the legend.
     pub name: String,
-    /// True for figures of the paper.
+    /// True for the paper's figures.
     pub paper: bool,
-    /// Its points by rising x.
+    /// Points by increasing x.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Line {
-    /// A line of results.
+    /// Returns a line of riser's results.
     pub(super) fn riser(name: impl Into<String>, points: Vec<(f64, f64)>) -> Line {
         Line { name: name.into(), paper: false, points }
     }
 
-    /// A line of the paper's.
+    /// Returns a line of the paper.
     pub(super) fn paper(name: impl Into<String>, points: Vec<(f64, f64)>) -> Line {
         Line { name: name.into(), paper: true, points }
     }
 }
 
-/// The straight line of least squares through `points`: slope, and value at zero. `None` for fewer than two places.
+/// Returns the least-squares line through `points`: slope, and value at zero. `None` for fewer than two different x.
 pub(super) fn fit(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let n = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fit_finds_a_line_and_needs_two_places() {
+    fn fit_needs_two_different_x() {
         assert_eq!(fit(&[(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]), Some((2.0, 1.0)));
         assert_eq!(fit(&[(1.0, 1.0), (1.0, 3.0)]), None);
         assert_eq!(fit(&[]), None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results in the public pcie-bench format: a folder for each configuration, in it a CSV file for each experiment; or in riser's
-//! own, one file for any number of sweeps ([`sheet`]).
+//! Results in two forms: the public pcie-bench format, with a folder for each configuration and a CSV file for each experiment; and riser's own form
+//! ([`sheet`]), with one file for any number of sweeps.
 //!
 //! In the public format, a row is its [`Key`] (the columns `Test,PAT,Cache,HO,DO,WinSZ,SZ`) and its figures:
 //!
@@ -13,10 +13,10 @@
 //! NAME_cdf   cycles,ns,cdf                           one series behind the other, in the order of NAME's rows
 //! ```
 //!
-//! Of `BW_DMA_RW`, bytes and transfers are those of one direction. The card's clock of latencies ticks every 16 cycles.
+//! For `BW_DMA_RW`, bytes and transfers are those of one direction. The card's latency clock ticks every 16 cycles.
 //!
-//! [`ResultSet::read`] takes anybody's files: what is wrong comes as an error with file and line, never as a panic, and
-//! sizes are bounded. [`mod@write`] makes such files. Nothing here simulates or compares.
+//! [`ResultSet::read`] accepts untrusted files: faults are errors with file and line, never panics, and sizes are limited. [`mod@write`] writes such files.
+//! Nothing here simulates or compares.
 
 mod number;
 mod read;
@@ -32,48 +32,47 @@ use std::collections::BTreeMap;
 /// Results of any number of configurations.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ResultSet {
-    /// By the names of their folders, such as `nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro`.
+    /// Configurations by folder name, such as `nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro`.
     pub configurations: BTreeMap<String, Tables>,
 }
 
 /// Results of one configuration.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tables {
-    /// Rows of each experiment (`lat_dma_sizes`), in the order of the file. A key may come twice, as in the `off`
-    /// experiments, where both offsets are zero; the first then stands.
+    /// Rows of each experiment (`lat_dma_sizes`), in the order of the file. A key may occur twice, as in the `off` experiments, where both offsets are zero.
+    /// The first row counts then.
     pub experiments: BTreeMap<String, Vec<ResultRow>>,
     /// Distributions of the rows of an experiment, in the order of its rows, from its `_cdf` file.
     pub distributions: BTreeMap<String, Vec<Vec<CdfPoint>>>,
-    /// Of results in riser's own form: what they were measured on, by column. Their experiments are tests.
+    /// Settings by column, for results in riser's own form. Their experiments are tests.
     pub settings: Option<BTreeMap<&'static str, String>>,
-    /// The machine of the measurements, from the [record](RECORD) of a folder of the public form that riser has written.
+    /// The measured machine, from the [record](RECORD) of a folder that riser wrote in the public form.
     pub machine: Option<BTreeMap<String, String>>,
-    /// How the figures of the profiles are known that the results rest on, as the weakest of them; `None` of results that do
-    /// not say it, such as measurements.
+    /// Weakest basis of the profile figures that the results depend on; `None` for results without one, such as measurements.
     pub basis: Option<Basis>,
 }
 
 impl ResultSet {
-    /// How the figures of the profiles are known that the results rest on: as the weakest of all configurations.
+    /// Returns the weakest basis of all configurations.
     pub fn basis(&self) -> Option<Basis> {
         self.configurations.values().filter_map(|tables| tables.basis).max()
     }
 }
 
-/// Name of the file that records what a folder of `riser bench --format pcie-bench` holds.
+/// Name of the file that records the contents of a folder of `riser bench --format pcie-bench`.
 pub const RECORD: &str = "riser.json";
 
 /// A row of a file.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ResultRow {
-    /// The parameters of the measurement.
+    /// Parameters of the measurement.
     pub key: Key,
     /// Its results.
     pub figures: Figures,
 }
 
 impl ResultRow {
-    /// What is compared: median latency in nanoseconds, or bandwidth in Gb/s.
+    /// Returns the compared value: median latency in nanoseconds, or bandwidth in Gb/s.
     pub fn value(&self) -> f64 {
         match &self.figures {
             Figures::Latency(latency) => latency.ns.median,
@@ -104,10 +103,10 @@ pub struct LatencyFigures {
     pub samples: u64,
 }
 
-/// How latencies spread, in cycles or in nanoseconds.
+/// Statistics of latencies, in cycles or in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Spread {
-    /// `TAvg`: time of the whole test by samples; with what the card does between them.
+    /// `TAvg`: time of the whole test divided by samples. It includes the card's work between them.
     pub elapsed: f64,
     /// `Avg`.
     pub mean: f64,
@@ -124,7 +123,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The same with `by` applied to each figure.
+    /// Returns the statistics with `by` applied to each figure.
     pub fn scaled(&self, by: impl Fn(f64) -> f64) -> Spread {
         Spread {
             elapsed: by(self.elapsed),
@@ -141,7 +140,7 @@ impl Spread {
 /// The figures of a bandwidth row.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct BandwidthFigures {
-    /// `Time(cyc)`: cycles of the card that the transfers took.
+    /// `Time(cyc)`: duration of the transfers in cycles of the card.
     pub cycles: f64,
     /// `Time`: the same in nanoseconds.
     pub ns: f64,
@@ -162,7 +161,7 @@ pub struct CdfPoint {
     pub cycles: f64,
     /// The same in nanoseconds.
     pub ns: f64,
-    /// Share of samples up to it, 0 to 1.
+    /// Share of samples up to this latency, 0 to 1.
     pub share: f64,
 }
 

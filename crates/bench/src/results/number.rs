@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers as the public files have them: integers plain, all else as Python prints a float. Never rounds.
+//! Numbers in the form of the public files: integers without a point, all others as Python prints a float. Numbers are never rounded.
 
-/// The shortest text that reads back as the same number, in the form that Python's `repr` gives it: with a point or an
-/// exponent, exponents below -4 and from 16 on, of two digits at least.
+/// Returns the shortest text that reads back as the same number, in the form of Python's `repr`: with a point or an exponent. Exponents below -4 and from 16 on
+/// are written, with at least two digits.
 pub(super) fn float(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 || (1e-4..1e16).contains(&size) {
@@ -23,21 +23,21 @@ pub(super) fn float(value: f64) -> String {
     }
 }
 
-/// Of two texts of the same length, the one that is nearer to the number, and even where both are as near, as Python has it:
-/// `1.0728836059570312e-06`, not `...13e-06`.
+/// Returns the text that is nearer to the number, of two of the same length. On a tie it returns the even one, as Python does: `1.0728836059570312e-06`, not
+/// `...13e-06`.
 fn nearest(shortest: String, rounded: String, value: f64) -> String {
     if rounded.parse() == Ok(value) { rounded } else { shortest }
 }
 
-/// A number that is not negative, and no infinity.
+/// Parses a finite number that is not negative.
 pub(super) fn parse(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|n: &f64| n.is_finite() && *n >= 0.0)
 }
 
-/// The largest integer that the files may hold: beyond it, floats are no longer whole.
+/// Largest integer of a file. Above it, floats cannot hold every integer.
 const MAX_INTEGER: f64 = 9_007_199_254_740_992.0;
 
-/// An integer, which may be written as a float: `1572864.0`.
+/// Parses an integer, which may be written as a float: `1572864.0`.
 pub(super) fn parse_integer(text: &str) -> Option<u64> {
     let text = text.trim();
     let whole = |n: &f64| n.fract() == 0.0 && *n <= MAX_INTEGER;
@@ -50,7 +50,7 @@ mod tests {
 
     /// Numbers of the published files.
     #[test]
-    fn floats_as_python_prints_them() {
+    fn prints_floats_as_python_does() {
         for (value, text) in [
             (2267.5, "2267.5"),
             (464.0, "464.0"),
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_number() {
+    fn parses_only_finite_non_negative_numbers() {
         assert_eq!(parse_integer("1572864.0"), Some(1_572_864));
         assert_eq!(parse_integer("67108864"), Some(67_108_864));
         for text in ["", "-1", "1.5", "nan", "inf", "1e300", "0x10", "eight"] {

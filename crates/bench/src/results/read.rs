@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading files of results, of the public format and of riser's own, which may be anybody's. Never panics, never guesses: a
-//! number that is none is an error with its line and column, a column that is not there one of the first line.
+//! Reads files of results in the public format and in riser's own form. The files are untrusted: reading never panics and never guesses. A malformed number is
+//! an error with line and column, a missing column an error of the first line.
 
 use super::number::{parse, parse_integer};
 use super::sheet::{self, is_sheet};
@@ -19,36 +19,36 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The largest file that is read, in bytes.
+/// Size limit of a file, in bytes.
 pub const MAX_BYTES: u64 = 64 << 20;
-/// The most rows of a table. (Points of a distribution are bounded by the bytes alone.)
+/// Row limit of a table. (Points of a distribution are limited by the file size only.)
 pub const MAX_ROWS: usize = 100_000;
-/// The most entries of a folder that are looked at.
+/// Limit on the entries of a folder.
 pub const MAX_FILES: usize = 4096;
 
-/// Figures that can be measured: what is beyond is a mistake, or a joke.
+/// Range of a plausible figure. Values outside are mistakes.
 #[derive(Clone, Copy)]
 pub(super) struct Measurable {
     least: f64,
     most: f64,
-    /// The legal range as messages have it.
+    /// The range in the words of messages.
     shown: &'static str,
 }
 
 impl Measurable {
-    /// A median latency in nanoseconds: from a picosecond to a second, as the figures of profiles.
+    /// Range of a median latency in nanoseconds: from a picosecond to a second, as for profile figures.
     pub(super) const MEDIAN_NS: Measurable = Measurable::new(1e-3, 1e9, "0.001 to 10^9 ns");
-    /// Other latencies. Of what is read and not compared, 0 is what somebody has not measured.
+    /// Range of other latencies. They are not compared, and 0 means not measured.
     pub(super) const LATENCY_NS: Measurable = Measurable::new(0.0, 1e9, "0 to 10^9 ns");
-    /// The same in cycles, of a card of up to 10 GHz.
+    /// Range of latencies in cycles, for a card of up to 10 GHz.
     const LATENCY_CYCLES: Measurable = Measurable::new(0.0, 1e10, "0 to 10^10 cycles");
-    /// A bandwidth in Gb/s, from what a file still shows to far beyond any link.
+    /// Range of a bandwidth in Gb/s, from the least that a file shows to far above any link.
     pub(super) const GBPS: Measurable = Measurable::new(1e-6, 1e5, "10^-6 to 10^5 Gb/s");
-    /// The time of a test in nanoseconds: eleven days.
+    /// Range of the time of a test in nanoseconds: eleven days.
     const TIME_NS: Measurable = Measurable::new(0.0, 1e15, "0 to 10^15 ns");
-    /// The same in cycles.
+    /// Range of the time of a test in cycles.
     const TIME_CYCLES: Measurable = Measurable::new(0.0, 1e16, "0 to 10^16 cycles");
-    /// Transfers per second.
+    /// Range of transfers per second.
     const RATE: Measurable = Measurable::new(0.0, 1e12, "0 to 10^12 per second");
 
     const fn new(least: f64, most: f64, shown: &'static str) -> Measurable {
@@ -56,14 +56,14 @@ impl Measurable {
     }
 }
 
-/// What is wrong with a file or folder of results.
+/// Fault in a file or folder of results.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ResultsError {
     /// The file or folder.
     pub path: PathBuf,
-    /// The line, from 1 on; `None` where the whole file or folder is wrong.
+    /// The line, from 1; `None` if the fault concerns the whole file or folder.
     pub line: Option<u64>,
-    /// What is wrong, and what would be right.
+    /// The fault, and what was expected.
     pub message: String,
 }
 
@@ -86,12 +86,10 @@ impl ResultsError {
 }
 
 impl ResultSet {
-    /// Reads `path`: the folder of one configuration, or a folder of such folders; or a file in riser's own form, or a folder
-    /// that has such files. Of files in folders, only those in `.csv` are looked at, and of these not `_hist.csv` and
-    /// `_ts.csv`, which hold no results of their own. Folders without any are left out.
+    /// Reads `path`: the folder of one configuration, a folder of such folders, a file in riser's own form, or a folder that contains such files. Of the files
+    /// in folders, only `.csv` files are read, without `_hist.csv` and `_ts.csv`, which hold no further results. Folders without results are left out.
     ///
-    /// # Errors
-    /// The first file that cannot be read, or that is not of either format; a folder without results.
+    /// # Errors The first file that cannot be read or has neither format, or a folder without results.
     pub fn read(path: &Path) -> Result<ResultSet, ResultsError> {
         let mut set = ResultSet::default();
         if path.is_file() {
@@ -118,16 +116,15 @@ impl ResultSet {
         Ok(set)
     }
 
-    /// Adds the configurations of a file of riser's own form.
+    /// Adds the configurations of a file in riser's own form.
     fn add_sheet(&mut self, path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
         if !is_sheet(&check_header(path, bytes)?) {
-            let why =
-                "one experiment of pcie-bench's form: give its folder, whose name says what was measured";
+            let why = "one experiment of pcie-bench's form: give its folder, whose name is the configuration";
             return Err(ResultsError::whole(path, why));
         }
         for (name, tables) in sheet::parse(path, bytes)? {
             if self.configurations.contains_key(&name) {
-                let why = format!("there are results of {name} in a file before: put both into one");
+                let why = format!("an earlier file has results of {name} too: merge both into one");
                 return Err(ResultsError::whole(path, why));
             }
             self.configurations.insert(name, tables);
@@ -135,7 +132,7 @@ impl ResultSet {
         Ok(())
     }
 
-    /// Reads the files of one folder: what is of the public form is one configuration; it may have none.
+    /// Reads the files of one folder. Those of the public form make up one configuration, which may be empty.
     fn add_folder(&mut self, folder: &Path) -> Result<Tables, ResultsError> {
         let mut tables = Tables::default();
         for path in entries(folder)? {
@@ -168,13 +165,13 @@ impl ResultSet {
 }
 
 impl Tables {
-    /// True where there is no table of any experiment.
+    /// Returns true if there is no table of any experiment.
     pub fn is_empty(&self) -> bool {
         self.experiments.is_empty()
     }
 }
 
-/// The part of a folder's record that has the machine and the basis of the results.
+/// The part of a folder's record with the machine and the basis of the results.
 #[derive(Deserialize)]
 struct Record {
     machine: BTreeMap<String, String>,
@@ -191,7 +188,7 @@ fn record(path: &Path) -> Result<Option<Record>, ResultsError> {
         return Ok(None);
     }
     let read = serde_json::from_slice::<Record>(&bytes_of(path)?);
-    read.map(Some).map_err(|e| ResultsError::whole(path, format!("no record of a suite: {e}")))
+    read.map(Some).map_err(|e| ResultsError::whole(path, format!("not a record of a suite: {e}")))
 }
 
 fn name_of(folder: &Path) -> String {
@@ -201,7 +198,7 @@ fn name_of(folder: &Path) -> String {
         .unwrap_or_else(|| "results".into())
 }
 
-/// What is in a folder, in the order of the names.
+/// Returns the entries of a folder, sorted by name.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, ResultsError> {
     let said = |e: std::io::Error| ResultsError::whole(folder, e);
     let mut paths = Vec::new();
@@ -225,10 +222,9 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, ResultsError> {
     Ok(bytes)
 }
 
-/// The rows of an experiment; `path` only names the file in errors.
+/// Parses the rows of an experiment. `path` is used only in errors.
 ///
-/// # Errors
-/// The first line that is not of the format.
+/// # Errors The first line that does not follow the format.
 pub fn parse_table(path: &Path, bytes: &[u8]) -> Result<Vec<ResultRow>, ResultsError> {
     let mut rows = Vec::new();
     check_header(path, bytes)?;
@@ -240,11 +236,10 @@ pub fn parse_table(path: &Path, bytes: &[u8]) -> Result<Vec<ResultRow>, ResultsE
     Ok(rows)
 }
 
-/// The distributions of an experiment's rows, in their order; `path` only names the file in errors. A new one begins where
-/// the share of samples falls.
+/// Parses the distributions of an experiment's rows, in the order of the rows. `path` is used only in errors. A new distribution starts when the share of
+/// samples falls.
 ///
-/// # Errors
-/// The first line that is not of the format.
+/// # Errors The first line that does not follow the format.
 pub fn parse_distributions(path: &Path, bytes: &[u8]) -> Result<Vec<Vec<CdfPoint>>, ResultsError> {
     let mut series: Vec<Vec<CdfPoint>> = Vec::new();
     each_line(path, bytes, |line| {
@@ -254,7 +249,7 @@ pub fn parse_distributions(path: &Path, bytes: &[u8]) -> Result<Vec<Vec<CdfPoint
             share: line.float("cdf")?,
         };
         if point.share > 1.0 {
-            return Err(line.error(format!("cdf {}: legal are 0 to 1", point.share)));
+            return Err(line.error(format!("cdf {}: expected 0 to 1", point.share)));
         }
         match series.last_mut() {
             Some(last) if last.last().is_none_or(|p| p.share <= point.share) => last.push(point),
@@ -265,7 +260,7 @@ pub fn parse_distributions(path: &Path, bytes: &[u8]) -> Result<Vec<Vec<CdfPoint
     Ok(series)
 }
 
-/// The columns of `wanted` that are not there.
+/// Returns the columns of `wanted` that the header lacks.
 pub(super) fn lacking(
     header: &StringRecord,
     wanted: impl IntoIterator<Item = &'static str>,
@@ -274,7 +269,7 @@ pub(super) fn lacking(
     wanted.into_iter().filter(|column| !has(column)).collect()
 }
 
-/// The first line of a file of rows, which has all columns of one of both forms.
+/// Checks that the header has all columns of one of the two forms, and returns it.
 fn check_header(path: &Path, bytes: &[u8]) -> Result<StringRecord, ResultsError> {
     let mut reader = csv::Reader::from_reader(bytes);
     let header = reader.headers().map_err(|e| said(path, bytes, &e))?.clone();
@@ -286,11 +281,11 @@ fn check_header(path: &Path, bytes: &[u8]) -> Result<StringRecord, ResultsError>
         return Ok(header);
     }
     let names: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
-    let message = format!("lacks the columns {} of {form}", names.join(", "));
+    let message = format!("missing columns {} of {form}", names.join(", "));
     Err(ResultsError { path: path.into(), line: Some(1), message })
 }
 
-/// The columns that a file of the public form lacks: of latencies where it has any of theirs that bandwidths do not have.
+/// Returns the columns that a file of the public form lacks. It is taken for latencies if it has any latency column that bandwidths lack.
 fn published_columns(header: &StringRecord) -> Vec<&'static str> {
     let figures = |columns: &'static str| lacking(header, columns.split(','));
     let (latency, bandwidth) = (figures(LATENCY), figures(BANDWIDTH));
@@ -300,7 +295,7 @@ fn published_columns(header: &StringRecord) -> Vec<&'static str> {
     missing
 }
 
-/// A line of a file, with what is needed to say what is wrong in it.
+/// A line of a file, with the context for errors.
 pub(super) struct Line<'a> {
     path: &'a Path,
     bytes: &'a [u8],
@@ -322,7 +317,7 @@ pub(super) fn each_line(
     Ok(())
 }
 
-/// What the CSV reader found, in one line of our own.
+/// Converts an error of the CSV reader to a message of one line.
 fn said(path: &Path, bytes: &[u8], error: &csv::Error) -> ResultsError {
     let line = line_number(bytes, error.position());
     let message = match error.kind() {
@@ -335,8 +330,7 @@ fn said(path: &Path, bytes: &[u8], error: &csv::Error) -> ResultsError {
     ResultsError { path: path.into(), line, message }
 }
 
-/// The line of a record, from 1. The reader's own count is behind by one where lines end in CR LF, since it takes LF for the
-/// beginning of the next record.
+/// Returns the line of a record, from 1. The reader's own count is one too low for lines that end in CR LF, since it takes LF for the start of the next record.
 fn line_number(bytes: &[u8], position: Option<&csv::Position>) -> Option<u64> {
     let before = usize::try_from(position?.byte()).ok()?;
     let ends = bytes.get(before..)?.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
@@ -349,13 +343,12 @@ impl Line<'_> {
         ResultsError { path: self.path.into(), line, message }
     }
 
-    /// True for a first line that stands among the others.
+    /// Returns true if the line repeats the header.
     pub(super) fn repeats_header(&self) -> bool {
         self.fields == self.header
     }
 
-    /// # Errors
-    /// Where there are as many rows already as a file may have.
+    /// # Errors The file has more rows than allowed.
     pub(super) fn check_rows(&self, rows: usize) -> Result<(), ResultsError> {
         match rows < MAX_ROWS {
             true => Ok(()),
@@ -382,41 +375,39 @@ impl Line<'_> {
         self.text(column)?.parse().map_err(|e| self.error(format!("{column} {e}")))
     }
 
-    /// What one of the words means.
+    /// Returns the value of the word in the column.
     pub(super) fn one_of<T: Copy>(&self, column: &str, words: &[(&str, T)]) -> Result<T, ResultsError> {
         let text = self.text(column)?;
         let found = words.iter().find(|(word, _)| *word == text);
         let legal = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-        found
-            .map(|(_, value)| *value)
-            .ok_or_else(|| self.bad(column, text, &format!("legal are {}", legal())))
+        found.map(|(_, value)| *value).ok_or_else(|| self.bad(column, text, &format!("expected {}", legal())))
     }
 
-    /// True where the column is there, and the field is not empty.
+    /// Returns true if the column exists and its field is not empty.
     pub(super) fn is_given(&self, column: &str) -> Result<bool, ResultsError> {
         Ok(self.has(column) && !self.text(column)?.is_empty())
     }
 
-    /// A figure that somebody can have measured.
+    /// Returns a figure that is within the range of plausible ones.
     pub(super) fn measured(&self, column: &str, legal: Measurable) -> Result<f64, ResultsError> {
         let text = self.text(column)?;
         let found = parse(text).filter(|figure| (legal.least..=legal.most).contains(figure));
-        found.ok_or_else(|| self.bad(column, text, &format!("legal are {}", legal.shown)))
+        found.ok_or_else(|| self.bad(column, text, &format!("expected {}", legal.shown)))
     }
 
     fn float(&self, column: &str) -> Result<f64, ResultsError> {
         let text = self.text(column)?;
-        parse(text).ok_or_else(|| self.bad(column, text, "legal are numbers from 0"))
+        parse(text).ok_or_else(|| self.bad(column, text, "expected numbers from 0"))
     }
 
     pub(super) fn integer(&self, column: &str) -> Result<u64, ResultsError> {
         let text = self.text(column)?;
-        parse_integer(text).ok_or_else(|| self.bad(column, text, "legal are whole numbers from 0"))
+        parse_integer(text).ok_or_else(|| self.bad(column, text, "expected whole numbers from 0"))
     }
 
     pub(super) fn small(&self, column: &str) -> Result<u32, ResultsError> {
         let value = self.integer(column)?;
-        let legal = || format!("legal are 0 to {}", u32::MAX);
+        let legal = || format!("expected 0 to {}", u32::MAX);
         u32::try_from(value).map_err(|_| self.bad(column, &value.to_string(), &legal()))
     }
 }

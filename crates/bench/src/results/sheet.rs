@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results in riser's own form, which `riser bench -o` writes: one CSV file of any number of sweeps, of which every row has all
-//! that it was measured with, so that files can be put one behind the other. Measurements of others fit into it too.
+//! Results in riser's own form, which `riser bench -o` writes: one CSV file for any number of sweeps. Every row holds all settings of its measurement, so that
+//! files can be concatenated. Measurements of real hardware fit into it too.
 //!
 //! ```text
 //! host,device,gen,lanes,mps_bytes,mrrs_bytes,rcb_bytes,...    what was measured on
@@ -10,7 +10,7 @@
 //! basis                                                       how the figures of the profiles are known that this rests on
 //! ```
 //!
-//! What differs in the first columns is a configuration of its own. Nothing is written to disk here.
+//! Rows with different values in the first columns belong to different configurations. Nothing is written to disk here.
 
 use super::read::{Line, Measurable, ResultsError, each_line, lacking};
 use super::{BandwidthFigures, Figures, LatencyFigures, ResultRow, Spread, Tables};
@@ -26,7 +26,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// All that a row was measured with, beside its test, size and warm-up.
+/// Settings of a measurement, except test, size and warm-up.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Settings {
     /// Host profile, or the server's name.
@@ -40,39 +40,39 @@ pub struct Settings {
     pub generation: u8,
     /// Its lanes.
     pub lanes: u8,
-    /// Max_Payload_Size.
+    /// Max_Payload_Size in bytes.
     pub mps_bytes: u32,
-    /// Max_Read_Request_Size.
+    /// Max_Read_Request_Size in bytes.
     pub mrrs_bytes: u32,
-    /// Read Completion Boundary.
+    /// Read Completion Boundary in bytes.
     pub rcb_bytes: u32,
-    /// Posted headers that the root port advertises; 0 is infinite, as on the wire.
+    /// Credits for posted headers that the root port advertises; 0 is infinite, as on the wire.
     pub posted_header_credits: u16,
-    /// Posted data, in units of 16 B.
+    /// Credits for posted data, in units of 16 B.
     pub posted_data_credits: u16,
-    /// Non-posted headers.
+    /// Credits for non-posted headers.
     pub non_posted_header_credits: u16,
-    /// Non-posted data, in units of 16 B.
+    /// Credits for non-posted data, in units of 16 B.
     pub non_posted_data_credits: u16,
-    /// Address width of requests.
+    /// Address width of requests, in bits.
     pub addr_bits: u8,
-    /// Transfers under way.
+    /// Outstanding transfers.
     pub outstanding: u16,
-    /// Transfers that counted.
+    /// Counted transfers.
     pub transfers: u64,
     /// Seed of the addresses.
     pub seed: u64,
     /// The interface of the card.
     pub path: CardPath,
-    /// What the caches held at the start.
+    /// State of the caches at the start.
     pub cache: CacheState,
-    /// Order of the units.
+    /// Order of the units in the window.
     pub pattern: transfers::Pattern,
-    /// Offset of a transfer from a cache line of the host.
+    /// Offset of a transfer from a cache line of the host, in bytes.
     pub host_offset_bytes: u32,
-    /// Offset from a cache line in the card's memory.
+    /// Offset from a cache line in the card's memory, in bytes.
     pub device_offset_bytes: u32,
-    /// Bytes of the window.
+    /// Size of the window in bytes.
     pub window_bytes: u64,
 }
 
@@ -90,8 +90,8 @@ pub struct SheetLink {
 }
 
 impl Tables {
-    /// The link of the results of configuration `name`, from the results or the published configuration. `None` for other
-    /// results of the public form, which do not record it.
+    /// Returns the link of the results of configuration `name`, from the results or from the published configuration. `None` for other results of the public
+    /// form, which do not record it.
     ///
     /// # Errors
     /// As [`link`](Self::link).
@@ -99,17 +99,15 @@ impl Tables {
         Ok(self.link()?.or_else(|| Configuration::named(name).map(Configuration::link)))
     }
 
-    /// A property of the machine: a column of riser's own form, or an entry of riser's record.
+    /// Returns a property of the machine: a column of riser's own form, or an entry of riser's record.
     pub(crate) fn said(&self, word: &str) -> Option<&str> {
         let own = self.settings.as_ref().and_then(|settings| settings.get(word));
         own.or_else(|| self.machine.as_ref()?.get(word)).map(String::as_str)
     }
 
-    /// The link of results in riser's own form, or in a folder with riser's record; `None` for others' results of the public
-    /// form.
+    /// Returns the link of results in riser's own form, or in a folder with riser's record; `None` for other results of the public form.
     ///
-    /// # Errors
-    /// A column of it that is no number.
+    /// # Errors A column of the link that is not a number.
     pub fn link(&self) -> Result<Option<SheetLink>, BenchError> {
         if self.settings.is_none() && self.machine.is_none() {
             return Ok(None);
@@ -117,11 +115,11 @@ impl Tables {
         let number = |column: &str| {
             let text = self.said(column).unwrap_or_default();
             text.parse::<u32>()
-                .map_err(|_| BenchError::Run(format!("{column} `{text}`: legal are whole numbers")))
+                .map_err(|_| BenchError::Run(format!("{column} `{text}`: expected whole numbers")))
         };
         let small = |column: &str| {
             u8::try_from(number(column)?)
-                .map_err(|_| BenchError::Run(format!("{column}: legal are numbers up to 255")))
+                .map_err(|_| BenchError::Run(format!("{column}: expected numbers up to 255")))
         };
         Ok(Some(SheetLink {
             generation: small("gen")?,
@@ -132,7 +130,7 @@ impl Tables {
     }
 }
 
-/// A row with all that it was measured with.
+/// A row with all settings of its measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
     /// The settings of the measurement.
@@ -141,11 +139,11 @@ pub struct Entry {
     /// Its results.
     #[serde(flatten)]
     pub row: Row,
-    /// How the figures of the profiles are known that the results rest on.
+    /// Weakest basis of the profile figures that the results depend on.
     pub basis: Basis,
 }
 
-/// The columns of the file, in their order: fields of an entry, `up_` and `down_` those of its directions.
+/// The columns of the file in order: fields of an entry. `up_` and `down_` are fields of its directions.
 const COLUMNS: &str = "host,device,gen,lanes,mps_bytes,mrrs_bytes,rcb_bytes,posted_header_credits,posted_data_credits,\
     non_posted_header_credits,non_posted_data_credits,addr_bits,iommu,outstanding,transfers,warm_up,seed,test,path,cache,pattern,\
     host_offset_bytes,device_offset_bytes,window_bytes,size_bytes,latency_ns_min,latency_ns_median,latency_ns_mean,\
@@ -154,11 +152,11 @@ const COLUMNS: &str = "host,device,gen,lanes,mps_bytes,mrrs_bytes,rcb_bytes,post
     up_replay_buffer_stall_ns,down_utilization,down_credit_stalls,down_credit_stall_ns,down_replay_buffer_stalls,\
     down_replay_buffer_stall_ns,basis";
 
-/// What a file must have to be read: whose results they are, and the keys of its rows.
+/// Columns that a file needs: whose results they are, and the keys of its rows.
 const REQUIRED: &str = "host,device,gen,lanes,mps_bytes,mrrs_bytes,test,cache,pattern,host_offset_bytes,device_offset_bytes,\
     window_bytes,size_bytes";
 
-/// Columns that make a configuration, and what its name calls those that are not always in it.
+/// Columns that define a configuration, with their prefix in its name. An empty prefix means that the name always has the column.
 const MACHINE: [(&str, &str); 14] = [
     ("host", ""),
     ("device", ""),
@@ -176,10 +174,10 @@ const MACHINE: [(&str, &str); 14] = [
     (OUTSTANDING, "outstanding"),
 ];
 
-/// A setting of bandwidth tests alone: a latency test has one transfer under way.
+/// A setting of bandwidth tests only: a latency test has one transfer in flight.
 const OUTSTANDING: &str = "outstanding";
 
-/// The text of a column; empty where the entry has no such figure.
+/// Returns the text of a column, empty if the entry has no such figure.
 fn field(entry: &Value, column: &str) -> String {
     let value = match column.split_once('_') {
         Some(("up", rest)) => &entry["upstream"][rest],
@@ -201,10 +199,9 @@ fn field(entry: &Value, column: &str) -> String {
     }
 }
 
-/// The file of `entries`.
+/// Returns the file of `entries`.
 ///
-/// # Errors
-/// Where it cannot be written as CSV.
+/// # Errors The entries cannot be written as CSV.
 pub fn write(entries: &[Entry]) -> Result<String, BenchError> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let said = |e: csv::Error| BenchError::Run(e.to_string());
@@ -217,12 +214,12 @@ pub fn write(entries: &[Entry]) -> Result<String, BenchError> {
     String::from_utf8(bytes).map_err(|e| e.to_string().into())
 }
 
-/// True where the first line is of this form, whole or not.
+/// Returns true if the header is of this form, complete or not.
 pub(super) fn is_sheet(header: &csv::StringRecord) -> bool {
     header.iter().any(|name| name.trim() == "test")
 }
 
-/// The columns that a file of this form lacks.
+/// Returns the columns that a file of this form lacks.
 pub(super) fn missing_columns(header: &csv::StringRecord) -> Vec<&'static str> {
     let mut missing = lacking(header, REQUIRED.split(','));
     let has = |name: &str| header.iter().any(|column| column.trim() == name);
@@ -235,10 +232,9 @@ pub(super) fn missing_columns(header: &csv::StringRecord) -> Vec<&'static str> {
 /// Settings by column.
 pub(crate) type Place = BTreeMap<&'static str, String>;
 
-/// The configurations of a file, by name; `path` only names it in errors. First lines of files that were put behind it are passed over.
+/// Parses the configurations of a file, by name. `path` is used only in errors. Repeated headers of concatenated files are skipped.
 ///
-/// # Errors
-/// The first line that is not of the format.
+/// # Errors The first line that does not follow the format.
 pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Tables>, ResultsError> {
     let mut rows: Vec<(Place, ResultRow, Option<Basis>)> = Vec::new();
     each_line(path, bytes, |line| {
@@ -260,7 +256,7 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Tables
     Ok(found)
 }
 
-/// What the rows of a test are called together: by the test, in this form.
+/// Returns the name of an experiment in this form, which is the test's name.
 pub(crate) fn experiment(test: Test) -> &'static str {
     match test {
         Test::LatCmdRd => "lat_cmd_rd",
@@ -273,7 +269,7 @@ pub(crate) fn experiment(test: Test) -> &'static str {
     }
 }
 
-/// Columns in which not all places that have them are the same.
+/// Returns the columns whose values differ between places that have them.
 pub(crate) fn varying<'a>(places: impl Iterator<Item = &'a Place>) -> BTreeSet<&'static str> {
     let mut seen: BTreeMap<&'static str, &String> = BTreeMap::new();
     let mut varying = BTreeSet::new();
@@ -285,7 +281,7 @@ pub(crate) fn varying<'a>(places: impl Iterator<Item = &'a Place>) -> BTreeSet<&
     varying
 }
 
-/// Card, host and link, and what else differs within the file.
+/// Returns the name of a configuration: card, host and link, and the other settings that vary within the file.
 fn name(place: &Place, varying: &BTreeSet<&'static str>) -> String {
     let of = |column: &str| place.get(column).map_or("", String::as_str);
     let mut name = format!("{}_{}_gen{}x{}", stem(of("device")), stem(of("host")), of("gen"), of("lanes"));
@@ -298,7 +294,7 @@ fn name(place: &Place, varying: &BTreeSet<&'static str>) -> String {
     name
 }
 
-/// A profile without its folder.
+/// Returns the name of a profile without its folder.
 fn stem(profile: &str) -> String {
     let file = Path::new(profile).file_name().map(|name| name.to_string_lossy().into_owned());
     file.unwrap_or_default().trim_end_matches(".toml").to_owned()
@@ -332,17 +328,17 @@ fn row(line: &Line<'_>) -> Result<ResultRow, ResultsError> {
     Ok(ResultRow { key, figures })
 }
 
-/// How figures are known.
+/// Words for a basis.
 const BASES: [(&str, Basis); 3] = [
     (Basis::Measured.name(), Basis::Measured),
     (Basis::Fitted.name(), Basis::Fitted),
     (Basis::Assumed.name(), Basis::Assumed),
 ];
 
-/// Orders of units, as lab files call them.
+/// Words of lab files for orders of units.
 const PATTERNS: [(&str, Pattern); 2] = [("sequential", Pattern::Sequential), ("random", Pattern::Random)];
 
-/// States of the caches, as lab files call them.
+/// Words of lab files for cache states.
 const CACHES: [(&str, Cache); 4] = [
     ("cold", Cache::Cold),
     ("device-thrash", Cache::DeviceThrash),
@@ -363,7 +359,7 @@ fn test(line: &Line<'_>) -> Result<Test, ResultsError> {
     if by_command { line.one_of("test", &COMMAND) } else { line.one_of("test", &DMA) }
 }
 
-/// What a file leaves out is the median; samples it need not count.
+/// Returns the latencies. Missing figures are set to the median, a missing number of samples to 0.
 fn latency(line: &Line<'_>) -> Result<LatencyFigures, ResultsError> {
     let figure = |column: &str| line.measured(column, Measurable::LATENCY_NS);
     let median = line.measured("latency_ns_median", Measurable::MEDIAN_NS)?;
@@ -382,12 +378,12 @@ fn latency(line: &Line<'_>) -> Result<LatencyFigures, ResultsError> {
     Ok(LatencyFigures { cycles: Spread::default(), ns, outliers: 0, samples })
 }
 
-/// 0 where nobody counted them.
+/// Returns the number of transfers, 0 if the file does not have it.
 fn transfers(line: &Line<'_>) -> Result<u64, ResultsError> {
     if line.is_given("transfers")? { line.integer("transfers") } else { Ok(0) }
 }
 
-/// What a file leaves out follows from the bandwidth.
+/// Returns the bandwidth. Missing figures are calculated from it.
 fn bandwidth(line: &Line<'_>, size_bytes: u32) -> Result<BandwidthFigures, ResultsError> {
     let gbps = line.measured("bandwidth_gbps", Measurable::GBPS)?;
     let transactions = transfers(line)?;
@@ -416,9 +412,9 @@ mod tests {
         parse(Path::new("x/mine.csv"), text.as_bytes()).map_err(|e| e.to_string())
     }
 
-    /// The least that a file of somebody's measurements has; and files put one behind the other, first lines and all.
+    /// The smallest valid file of measurements, and concatenated files with repeated headers.
     #[test]
-    fn rows_are_read_by_configuration() {
+    fn reads_rows_by_configuration() {
         let wide = BANDWIDTH.replace(",256,512,32,", ",512,512,32,");
         let found = parsed(&[LATENCY, BANDWIDTH, HEADER, &wide]).unwrap();
         let names: Vec<&str> = found.keys().map(String::as_str).collect();
@@ -434,24 +430,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_the_line() {
         for (from, to, message) in [
-            ("dma", "pio", "x/mine.csv:3: path `pio`: legal are dma, command"),
+            ("dma", "pio", "x/mine.csv:3: path `pio`: expected dma, command"),
             (
                 "LAT_RD",
                 "LAT_RW",
-                "x/mine.csv:3: test `LAT_RW`: legal are LAT_RD, LAT_WRRD, BW_RD, BW_WR, BW_RDWR",
+                "x/mine.csv:3: test `LAT_RW`: expected LAT_RD, LAT_WRRD, BW_RD, BW_WR, BW_RDWR",
             ),
             (
                 "host-warm",
                 "warm",
-                "x/mine.csv:3: cache `warm`: legal are cold, device-thrash, device-warm, host-warm",
+                "x/mine.csv:3: cache `warm`: expected cold, device-thrash, device-warm, host-warm",
             ),
-            ("812.5", "", "x/mine.csv:3: latency_ns_median ``: legal are 0.001 to 10^9 ns"),
-            // What nobody has measured.
-            ("812.5", "0.0", "x/mine.csv:3: latency_ns_median `0.0`: legal are 0.001 to 10^9 ns"),
-            ("812.5", "1e12", "x/mine.csv:3: latency_ns_median `1e12`: legal are 0.001 to 10^9 ns"),
-            ("8192", "8k", "x/mine.csv:3: window_bytes `8k`: legal are whole numbers from 0"),
+            ("812.5", "", "x/mine.csv:3: latency_ns_median ``: expected 0.001 to 10^9 ns"),
+            // Not measured.
+            ("812.5", "0.0", "x/mine.csv:3: latency_ns_median `0.0`: expected 0.001 to 10^9 ns"),
+            ("812.5", "1e12", "x/mine.csv:3: latency_ns_median `1e12`: expected 0.001 to 10^9 ns"),
+            ("8192", "8k", "x/mine.csv:3: window_bytes `8k`: expected whole numbers from 0"),
         ] {
             assert_eq!(parsed(&[LATENCY, &LATENCY.replace(from, to)]).unwrap_err(), message);
         }

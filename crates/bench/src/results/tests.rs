@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that are good, files that are not, and files there and back.
+//! Valid files, invalid files, and round trips.
 
 use super::*;
 use crate::experiments::{Cache, Pattern, Test};
@@ -21,7 +21,7 @@ fn table(text: &str) -> Result<Vec<ResultRow>, String> {
 }
 
 #[test]
-fn published_lines_there_and_back() {
+fn published_lines_survive_a_round_trip() {
     for (header, line, value) in [(LAT, LAT_ROW, 400.0), (BW, BW_ROW, 41.04337019378296)] {
         let text = format!("{header}{line}");
         let rows = table(&text).unwrap();
@@ -46,7 +46,7 @@ fn published_lines_there_and_back() {
 
 /// `lat_cmd_details_cdf.csv` of the E3-1226 v3, the ends of two series.
 #[test]
-fn distributions_there_and_back() {
+fn distributions_survive_a_round_trip() {
     let text = "cycles,ns,cdf\r\n432,360.0,0\r\n432,360.0,1.0728836059570312e-06\r\n6388976,5324146.666666667,1.0\r\n\
                 432,360.0,0\r\n448,373.3333333333333,1.0\r\n";
     let series = parse_distributions(Path::new("c.csv"), text.as_bytes()).unwrap();
@@ -55,18 +55,18 @@ fn distributions_there_and_back() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
+fn errors_name_the_line() {
     let with =
         |from: &str, to: &str| table(&format!("{LAT}{LAT_ROW}{}", LAT_ROW.replace(from, to))).unwrap_err();
     for (from, to, message) in [
-        ("HWarm", "Warm", "x/t.csv:3: Cache `Warm`: legal are Cold, DThrash, DWarm, HWarm"),
-        ("480.0", "fast", "x/t.csv:3: Med `fast`: legal are 0 to 10^10 cycles"),
-        ("400.0", "0.0", "x/t.csv:3: Med(ns) `0.0`: legal are 0.001 to 10^9 ns"),
-        ("400.0", "1e300", "x/t.csv:3: Med(ns) `1e300`: legal are 0.001 to 10^9 ns"),
-        ("400.0", "1e-300", "x/t.csv:3: Med(ns) `1e-300`: legal are 0.001 to 10^9 ns"),
-        ("6002240.0", "1000000001", "x/t.csv:3: Max(ns) `1000000001`: legal are 0 to 10^9 ns"),
-        ("1572864.0", "1.5", "x/t.csv:3: WinSZ `1.5`: legal are whole numbers from 0"),
-        ("HWarm,0,0", "HWarm,4294967296,0", "x/t.csv:3: HO `4294967296`: legal are 0 to 4294967295"),
+        ("HWarm", "Warm", "x/t.csv:3: Cache `Warm`: expected Cold, DThrash, DWarm, HWarm"),
+        ("480.0", "fast", "x/t.csv:3: Med `fast`: expected 0 to 10^10 cycles"),
+        ("400.0", "0.0", "x/t.csv:3: Med(ns) `0.0`: expected 0.001 to 10^9 ns"),
+        ("400.0", "1e300", "x/t.csv:3: Med(ns) `1e300`: expected 0.001 to 10^9 ns"),
+        ("400.0", "1e-300", "x/t.csv:3: Med(ns) `1e-300`: expected 0.001 to 10^9 ns"),
+        ("6002240.0", "1000000001", "x/t.csv:3: Max(ns) `1000000001`: expected 0 to 10^9 ns"),
+        ("1572864.0", "1.5", "x/t.csv:3: WinSZ `1.5`: expected whole numbers from 0"),
+        ("HWarm,0,0", "HWarm,4294967296,0", "x/t.csv:3: HO `4294967296`: expected 0 to 4294967295"),
         (",2097152\r\n", "\r\n", "x/t.csv:3: 22 fields: the first line has 23"),
         (
             "LAT_CMD_RD",
@@ -77,16 +77,16 @@ fn what_is_wrong_is_said_with_its_line() {
         assert_eq!(with(from, to), message);
     }
     let fast = table(&format!("{BW}{}", BW_ROW.replace("41.04337019378296", "1e6"))).unwrap_err();
-    assert_eq!(fast, "x/t.csv:2: BW (GB/s) `1e6`: legal are 10^-6 to 10^5 Gb/s");
+    assert_eq!(fast, "x/t.csv:2: BW (GB/s) `1e6`: expected 10^-6 to 10^5 Gb/s");
     let missing = table(&format!("{}{BW_ROW}", BW.replace("Trans/s", "Rate"))).unwrap_err();
-    assert_eq!(missing, "x/t.csv:1: lacks the columns `Trans/s` of pcie-bench's form");
+    assert_eq!(missing, "x/t.csv:1: missing columns `Trans/s` of pcie-bench's form");
     let nothing = table("a,b\n1,2\n").unwrap_err();
     assert!(
-        nothing.starts_with("x/t.csv:1: lacks the columns `Test`, `PAT`, `Cache`, `HO`, `DO`"),
+        nothing.starts_with("x/t.csv:1: missing columns `Test`, `PAT`, `Cache`, `HO`, `DO`"),
         "{nothing}"
     );
     let share = parse_distributions(Path::new("c.csv"), b"cycles,ns,cdf\n16,13.3,1.5\n").unwrap_err();
-    assert_eq!(share.to_string(), "c.csv:2: cdf 1.5: legal are 0 to 1");
+    assert_eq!(share.to_string(), "c.csv:2: cdf 1.5: expected 0 to 1");
 }
 
 fn any_row() -> impl Strategy<Value = ResultRow> {
@@ -117,13 +117,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn any_rows_there_and_back(rows in proptest::collection::vec(any_row(), 1..20)) {
+    fn random_rows_survive_a_round_trip(rows in proptest::collection::vec(any_row(), 1..20)) {
         prop_assert_eq!(table(&write::table(&rows)).unwrap(), rows);
     }
 
-    /// One byte of a good file is another: it is read, or refused with a line that is there.
+    /// One byte of a valid file is changed: the file is read, or rejected with an existing line.
     #[test]
-    fn damaged_files_are_read_or_refused(at: prop::sample::Index, byte: u8) {
+    fn damaged_files_are_read_or_rejected(at: prop::sample::Index, byte: u8) {
         let mut bytes = format!("{LAT}{LAT_ROW}{LAT_ROW}").into_bytes();
         let at = at.index(bytes.len());
         bytes[at] = byte;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Text of files of the public format: names, order and number formats of the columns as the published files have them,
-//! lines that end in CR LF. Nothing is written to disk here.
+//! Text of files in the public format. Names, order and number formats of the columns are those of the published files,
+//! and lines end in CR LF. Nothing is written to disk here.
 
 use super::number::float;
 use super::{BandwidthFigures, CdfPoint, Figures, LatencyFigures, ResultRow, Spread};
@@ -14,7 +14,7 @@ pub(super) const LATENCY: &str = "TAvg,Avg,Med,Min,Max,95%,99.9%,TAvg(ns),Avg(ns
 /// Columns of bandwidths.
 pub(super) const BANDWIDTH: &str = "Time(cyc),Time,Bytes,Trans,BW (GB/s),Trans/s";
 
-/// The file of an experiment; all its rows are latencies, or all bandwidths.
+/// Returns the file of an experiment. All its rows must be latencies, or all bandwidths.
 pub fn table(rows: &[ResultRow]) -> String {
     let latencies = matches!(rows.first(), Some(ResultRow { figures: Figures::Latency(_), .. }));
     let columns = if latencies { LATENCY } else { BANDWIDTH };
@@ -29,7 +29,7 @@ pub fn table(rows: &[ResultRow]) -> String {
     text
 }
 
-/// The `_cdf` file of an experiment: the distributions of its rows, one behind the other.
+/// Returns the `_cdf` file of an experiment: the distributions of its rows, concatenated.
 pub fn distributions<'a>(series: impl IntoIterator<Item = &'a [CdfPoint]>) -> String {
     let mut text = String::from("cycles,ns,cdf\r\n");
     for point in series.into_iter().flatten() {
@@ -39,7 +39,7 @@ pub fn distributions<'a>(series: impl IntoIterator<Item = &'a [CdfPoint]>) -> St
     text
 }
 
-/// The first seven columns. A window of 1.5 MiB is a float there.
+/// Returns the first seven columns. Only a window of 1.5 MiB is written as a float.
 fn key(key: &Key) -> String {
     let Key { test, pattern, cache, host_offset_bytes, device_offset_bytes, window_bytes, size_bytes } = key;
     let float = if *window_bytes == 3 << 19 { ".0" } else { "" };
@@ -48,7 +48,7 @@ fn key(key: &Key) -> String {
     )
 }
 
-/// Cycles that are whole in the files: `TAvg`, `Min` and `Max`, `Time(cyc)`.
+/// Formats cycles that are integers in the files: `TAvg`, `Min` and `Max`, `Time(cyc)`.
 fn whole(cycles: f64) -> String {
     format!("{cycles:.0}")
 }

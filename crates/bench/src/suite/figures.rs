@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Samples and times of the card as the figures of the public format. Only arithmetic.
+//! Converts samples and times of the card to figures of the public format.
 
 use crate::results::{BandwidthFigures, CdfPoint, LatencyFigures, Spread};
 use std::collections::BTreeMap;
 
-/// Cycles of a second: the NFP-6000 of the published data runs at 1.2 GHz.
+/// Cycles per second: the NFP-6000 of the published data runs at 1.2 GHz.
 const CYCLES_PER_S: f64 = 1.2e9;
-/// Cycles between two ticks of the clock that bandwidths are timed by.
+/// Cycles per tick of the clock that times bandwidths.
 const TICK_CYCLES: f64 = 16.0;
 
-/// Picoseconds in cycles, to the next whole one: the card's ticks of 16 cycles come rounded to picoseconds.
+/// Converts picoseconds to whole cycles. The card's ticks of 16 cycles arrive rounded to picoseconds.
 pub(super) fn cycles(ps: u64) -> u64 {
     ((u128::from(ps) * 12 + 5_000) / 10_000) as u64
 }
 
-/// Rounded as the published files have it.
+/// Converts cycles to nanoseconds, with the rounding of the published files.
 fn ns(cycles: f64) -> f64 {
     1e9 * cycles / CYCLES_PER_S
 }
 
-/// How often each latency was seen, in cycles.
+/// Number of samples of each latency, in cycles.
 #[derive(Default, Debug)]
 pub(super) struct Histogram {
     counts: BTreeMap<u64, u64>,
@@ -36,7 +36,7 @@ impl Histogram {
         self.samples
     }
 
-    /// The sample at `rank`, from 0.
+    /// Returns the sample at `rank`, from 0.
     fn at(&self, rank: u64) -> f64 {
         let mut seen = 0;
         let found = self.counts.iter().find(|(_, count)| {
@@ -46,14 +46,14 @@ impl Histogram {
         found.map_or(0.0, |(cycles, _)| *cycles as f64)
     }
 
-    /// A percentile, between two samples where it falls there, as the published figures have it.
+    /// Returns a percentile, interpolated between two samples as in the published figures.
     pub(super) fn percentile(&self, percent: f64) -> f64 {
         let rank = self.samples.saturating_sub(1) as f64 * percent / 100.0;
         let (below, above) = (self.at(rank.floor() as u64), self.at(rank.ceil() as u64));
         below + (above - below) * rank.fract()
     }
 
-    /// The figures of a row whose samples took `elapsed_ps` together.
+    /// Returns the figures of a row whose samples took `elapsed_ps` in total.
     pub(super) fn figures(&self, elapsed_ps: u64) -> LatencyFigures {
         let samples = self.samples.max(1);
         let sum: u64 = self.counts.iter().map(|(cycles, count)| cycles * count).sum();
@@ -72,7 +72,7 @@ impl Histogram {
         LatencyFigures { cycles: spread, ns: spread.scaled(ns), outliers, samples: self.samples }
     }
 
-    /// The distribution, beginning with the least latency and no samples.
+    /// Returns the distribution. Its first point is the smallest latency with a share of 0.
     pub(super) fn distribution(&self) -> Vec<CdfPoint> {
         let point = |cycles: u64, seen: u64| {
             let (cycles, share) = (cycles as f64, seen as f64 / self.samples as f64);
@@ -88,18 +88,18 @@ impl Histogram {
         points
     }
 
-    /// Cycles, nanoseconds and samples of each latency that was seen.
+    /// Returns a line for each latency: cycles, nanoseconds and samples.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
         self.counts.iter().map(|(cycles, count)| format!("{cycles},{:?},{count}\r\n", ns(*cycles as f64)))
     }
 }
 
-/// A latency of a time series.
+/// Returns the line of a latency in a time series.
 pub(super) fn sample_line(cycles: u64) -> String {
     format!("{cycles},{:?}\r\n", ns(cycles as f64))
 }
 
-/// The figures of `transactions` transfers of one direction, of `size_bytes` each, that took `elapsed_ps`.
+/// Returns the figures of `transactions` transfers of one direction, of `size_bytes` each, that took `elapsed_ps`.
 pub(super) fn bandwidth(transactions: u64, size_bytes: u32, elapsed_ps: u64) -> BandwidthFigures {
     let ticks = (cycles(elapsed_ps) as f64 / TICK_CYCLES).round().max(1.0);
     let cycles = ticks * TICK_CYCLES;
@@ -118,7 +118,7 @@ pub(super) fn bandwidth(transactions: u64, size_bytes: u32, elapsed_ps: u64) -> 
 mod tests {
     use super::*;
 
-    /// Ticks of 40/3 ns, rounded to picoseconds, are multiples of 16 cycles again.
+    /// Ticks of 40/3 ns, rounded to picoseconds, convert to multiples of 16 cycles.
     #[test]
     fn ticks_are_multiples_of_16_cycles() {
         for ticks in [1, 2, 3, 42, 45, 1000, 300_000] {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn spread_of_a_few_samples() {
+    fn interpolates_percentiles() {
         let mut histogram = Histogram::default();
         (0..100).for_each(|_| histogram.add(720));
         [736, 736, 2400].into_iter().for_each(|cycles| histogram.add(cycles));
@@ -142,9 +142,9 @@ mod tests {
         assert_eq!((points[0].share, points[3].share), (0.0, 1.0));
     }
 
-    /// `bw_dma_off_rd.csv` of the E3-1226 v3, the first row.
+    /// The first row of `bw_dma_off_rd.csv` of the E3-1226 v3.
     #[test]
-    fn bandwidth_of_a_published_row() {
+    fn bandwidth_agrees_with_a_published_row() {
         let figures = bandwidth(8_388_608, 64, 130_341_013_333);
         assert_eq!((figures.cycles, figures.bytes), (156_409_216.0, 536_870_912));
         assert_eq!(figures.ns, 130_341_013.333_333_33);

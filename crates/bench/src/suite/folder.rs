@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A folder of results: which of its files are the suite's own, what they were measured with, and how they get there.
+//! A folder of results: the suite's own files, their parameters, and how they are written.
 //!
-//! The record is written before the files that it names; so a run that ends between the two leaves a record of files that
-//! are not there, which the next run makes, and never a file that nothing is known of.
+//! The record is written before the files that it lists. A run that ends in between leaves a record of missing files,
+//! which the next run measures. There is never a file without a record.
 
 use super::Machine;
 use crate::BenchError;
@@ -15,39 +15,39 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a record that is read at most.
+/// Size limit of a record, in bytes.
 const MAX_RECORD_BYTES: u64 = 4 << 20;
-/// Version of the record's form.
+/// Version of the record format.
 const VERSION: u32 = 1;
 
-/// Why a suite came to no end.
+/// Reason why a suite did not finish.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum SuiteError {
-    /// Files of the folder stand in the way: they are not this suite's, or were made otherwise.
+    /// A file of the folder may not be replaced: it is not this suite's, or has other parameters.
     #[error("{}: {why}", path.display())]
     InTheWay {
-        /// The first of these files.
+        /// The first such file.
         path: PathBuf,
-        /// Why it may not be replaced, and which flag allows it.
+        /// Why it may not be replaced, and which option allows it.
         why: &'static str,
     },
-    /// The suite names a profile that is not there, or not legal.
+    /// The suite names an unknown or invalid profile.
     #[error("{0}")]
     Plan(String),
-    /// A file cannot be read or written.
+    /// A file could not be read or written.
     #[error("{}: {why}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A row cannot be measured.
+    /// A row could not be measured.
     #[error("{which}: {error}")]
     Row {
         /// Machine, experiment, and row.
         which: String,
-        /// What the lab or its run says.
+        /// The error of the lab or its run.
         error: BenchError,
     },
 }
@@ -56,51 +56,51 @@ fn failed(path: &Path, error: &io::Error) -> SuiteError {
     SuiteError::File { path: path.into(), why: error.to_string() }
 }
 
-/// What a folder holds of the suite.
+/// Record of the suite's results in a folder.
 #[derive(Serialize, Deserialize, Default, PartialEq, Eq, Debug)]
 #[serde(deny_unknown_fields)]
 struct Record {
     version: u32,
-    /// Version of the riser that made it.
+    /// Version of riser that wrote it.
     riser: String,
-    /// What was measured, in words.
+    /// The measured machine, in words.
     machine: BTreeMap<String, String>,
-    /// Warnings of figures that are extrapolated on the link, one per line.
+    /// Warnings about figures that are extrapolated on the link, one per line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
-    /// What is done, by name of the experiment.
+    /// Finished experiments by name.
     experiments: BTreeMap<String, Entry>,
 }
 
-/// An experiment that is done.
+/// A finished experiment.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    /// Digest of all that its figures depend on.
+    /// Digest of all inputs of its figures.
     parameters: String,
     rows: usize,
     /// Samples or transfers of all rows.
     samples: u64,
-    /// How the figures of the profiles are known that its rows rest on.
+    /// Weakest basis of the profile figures that its rows depend on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     basis: Option<Basis>,
     /// Digest of each of its files.
     files: BTreeMap<String, String>,
 }
 
-/// A folder that results go to.
+/// A folder for results.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
     record: Record,
 }
 
-/// What a suite may do about the files of an experiment.
+/// Permissions of a suite for existing files of an experiment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Leave {
-    /// Measure anew what is there.
+    /// Measure existing results again.
     pub(super) fresh: bool,
-    /// Write over files that are not the suite's own.
+    /// Overwrite files that are not the suite's own.
     pub(super) force: bool,
 }
 
@@ -114,17 +114,16 @@ impl Folder {
         Ok(Folder { path, record: Record { version: VERSION, riser, machine, warnings, experiments } })
     }
 
-    /// Makes the folder, and checks that files can be made in it.
+    /// Creates the folder, and checks that files can be created in it.
     pub(super) fn prepare(&self) -> Result<(), SuiteError> {
         let path = self.path.join(format!("{}.part", std::process::id()));
         let made = fs::create_dir_all(&self.path).and_then(|()| fs::File::create(&path));
         made.and_then(|_| fs::remove_file(&path)).map_err(|e| failed(&self.path, &e))
     }
 
-    /// True where the experiment's files are all there, made with the same parameters, and may stay.
+    /// Returns true if all files of the experiment exist with the same parameters and may stay.
     ///
-    /// # Errors
-    /// Where a file stands in the way.
+    /// # Errors A file that may not be replaced.
     pub(super) fn has(
         &self,
         experiment: &str,
@@ -140,12 +139,12 @@ impl Folder {
             there += 1;
             let own = entry.is_some_and(|e| e.files.get(file) == Some(&digest));
             if !own && !leave.force {
-                let why = "is there, and not of this suite: --force overwrites it";
+                let why = "exists and is not of this suite: --force overwrites it";
                 return Err(SuiteError::InTheWay { path, why });
             }
             let same = entry.is_some_and(|e| e.parameters == parameters);
             if own && !same && !leave.fresh && !leave.force {
-                let why = "was measured with other parameters: --fresh measures it anew";
+                let why = "was measured with other parameters: --fresh measures it again";
                 return Err(SuiteError::InTheWay { path, why });
             }
             if !own || !same || leave.fresh {
@@ -156,7 +155,7 @@ impl Folder {
         Ok(there == files.len())
     }
 
-    /// Writes the files of an experiment, each in one step.
+    /// Writes the files of an experiment, each atomically.
     pub(super) fn write(
         &mut self,
         experiment: &str,
@@ -189,7 +188,7 @@ impl Folder {
     }
 }
 
-/// The text on disk, beside the file that it becomes.
+/// Writes the text to a temporary file next to `path`.
 fn part(path: &Path, text: &str) -> Result<PathBuf, SuiteError> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".part");
@@ -199,14 +198,14 @@ fn part(path: &Path, text: &str) -> Result<PathBuf, SuiteError> {
         file.sync_all()
     });
     written.map_err(|e| {
-        // What is not whole is of no use to anybody.
+        // Remove the incomplete file.
         let _ = fs::remove_file(&part);
         failed(path, &e)
     })?;
     Ok(part)
 }
 
-/// Who may write to a folder could put another file in place of one that is not theirs to write.
+/// A user who may write to the folder could otherwise replace a file that they may not write.
 fn check_writable(path: &Path) -> Result<(), SuiteError> {
     fs::OpenOptions::new().write(true).open(path).map(drop).map_err(|e| failed(path, &e))
 }
@@ -220,14 +219,14 @@ fn read_record(path: &Path) -> Result<Option<Record>, SuiteError> {
     };
     let bad = |why: String| SuiteError::File { path: path.into(), why };
     let record: Record =
-        serde_json::from_str(&text).map_err(|e| bad(format!("no record of a suite: {e}")))?;
+        serde_json::from_str(&text).map_err(|e| bad(format!("not a record of a suite: {e}")))?;
     match record.version {
         VERSION => Ok(Some(record)),
-        other => Err(bad(format!("version {other}: this riser reads version {VERSION}"))),
+        other => Err(bad(format!("version {other}: expected version {VERSION}"))),
     }
 }
 
-/// The digest of a file that is there.
+/// Returns the digest of a file; `None` if it does not exist.
 fn digest_of(path: &Path) -> Result<Option<String>, SuiteError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(digest(&bytes))),

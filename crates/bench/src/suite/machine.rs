@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a suite runs on: a host profile in one of its modes, a card, and the link between them; and the lab of a row on
-//! it. Nothing is run here.
+//! The machine of a suite: a host profile with an IOMMU mode, a card, and their link; and the lab of a row on it. Nothing is run here.
 
 use crate::BenchError;
 use crate::configurations::{Configuration, GENERATION, Iommu, LANES, Sockets};
@@ -17,18 +16,18 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tlp::Rate;
 
-/// A host, a card, and how they are set.
+/// A host, a card, and their settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Machine {
-    /// Name of its folder.
+    /// Name, also of its folder.
     pub name: String,
     /// Host profile.
     pub host: String,
     /// Device profile.
     pub device: String,
-    /// The IOMMU.
+    /// Mode of the IOMMU.
     pub iommu: Iommu,
-    /// Where device, memory and program are.
+    /// Sockets of device, memory and program.
     pub sockets: Sockets,
     /// Max_Payload_Size in bytes.
     pub mps_bytes: u32,
@@ -41,7 +40,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A measured configuration with the card of device profile `device`.
+    /// Returns a measured configuration with the card of device profile `device`.
     pub fn configuration(configuration: &Configuration, device: &str) -> Machine {
         Machine {
             name: configuration.name.into(),
@@ -56,7 +55,7 @@ impl Machine {
         }
     }
 
-    /// Any host profile with the card of device profile `device`, by the host's [usual link](usual_link).
+    /// Returns any host profile with the card of device profile `device`, over the host's [usual link](usual_link).
     pub fn profile(host: &str, device: &str) -> Machine {
         let stem = |name: &str| {
             let stem = Path::new(name).file_name().map(|n| n.to_string_lossy().into_owned());
@@ -76,20 +75,20 @@ impl Machine {
         }
     }
 
-    /// The same with its IOMMU in this mode, which its name says as those of the published data do.
+    /// Returns the machine with its IOMMU in this mode. The name gets the suffix of the published data.
     #[must_use]
     pub fn with_iommu(self, iommu: Iommu) -> Machine {
         Machine { name: self.name + iommu.in_names(), iommu, ..self }
     }
 
-    /// What of the profiles is extrapolated on the link, a line each.
+    /// Returns a warning for each profile figure that is extrapolated on the link.
     pub fn warnings(&self) -> Vec<String> {
         let Some(rate) = Rate::from_generation(self.generation) else { return Vec::new() };
         let of = |shelf: &Shelf, name: &str| shelf.extrapolated(name, &Folder::default(), [rate]);
         [of(&HOSTS, &self.host), of(&CARDS, &self.device)].into_iter().flatten().collect()
     }
 
-    /// The weakest basis of the profiles' figures that these tests rest on, each test looked up once; `None` without tests.
+    /// Returns the weakest basis of the profile figures that these tests depend on; `None` without tests. Looks each test up once.
     pub(crate) fn basis(&self, tests: impl Iterator<Item = Test>) -> Option<Basis> {
         tests.collect::<BTreeSet<Test>>().into_iter().map(|test| self.basis_of_test(test)).max()
     }
@@ -100,10 +99,9 @@ impl Machine {
         crate::basis::of(&HostBasis::of(&self.host(), &here), card, test(of))
     }
 
-    /// What the profiles say, so that a change of theirs is noticed: the text of each.
+    /// Returns the text of both profiles, so that changes are detected.
     ///
-    /// # Errors
-    /// A profile that is not there, or not good.
+    /// # Errors An unknown or invalid profile.
     pub(super) fn profile_texts(&self) -> Result<[String; 2], BenchError> {
         let here = Folder::default();
         profile::host(&self.host, Path::new(""))?;
@@ -111,10 +109,9 @@ impl Machine {
         Ok([HOSTS.text(&self.host, &here)?, CARDS.text(&self.device, &here)?])
     }
 
-    /// The lab of a row.
+    /// Returns the lab of a row.
     ///
-    /// # Errors
-    /// A setting of the link that is not legal.
+    /// # Errors An invalid setting of the link.
     pub(super) fn lab(
         &self,
         key: &Key,

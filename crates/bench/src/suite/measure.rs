@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One row: its lab, run until the rule says that it is known well enough.
+//! Measures one row: runs its lab until the rule ends it.
 
 use super::figures::{self, Histogram};
 use super::machine::Machine;
@@ -16,33 +16,32 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Events between two looks at the device.
+/// Events between two checks of the device.
 const SLICE: u64 = 128;
 
-/// A row that has been measured.
+/// A measured row.
 pub(super) struct Measured {
     pub(super) row: ResultRow,
-    /// How often each latency was seen; empty of a bandwidth row.
+    /// Samples of each latency; empty for a bandwidth row.
     pub(super) histogram: Histogram,
-    /// Latencies in cycles in the order of their ends, where they are kept.
+    /// Latencies in cycles in the order of completion, if they are kept.
     pub(super) series: Vec<u64>,
 }
 
-/// A row that is to be measured.
+/// A row to measure.
 pub(super) struct Task<'a> {
     pub(super) machine: &'a Machine,
     pub(super) key: Key,
     pub(super) rule: &'a Rule,
-    /// The distribution is kept, so more samples are taken.
+    /// Keep the distribution, and take more samples for it.
     pub(super) detail: bool,
     pub(super) seed: u64,
 }
 
 impl Task<'_> {
-    /// Measures; `None` where `cancel` was set before the end.
+    /// Measures the row. Returns `None` if `cancel` was set before the end.
     ///
-    /// # Errors
-    /// Where there is no such lab, or the run failed.
+    /// # Errors The lab cannot be built, or its run failed.
     pub(super) fn measure(&self, cancel: &AtomicBool) -> Result<Option<Measured>, BenchError> {
         if cancel.load(Ordering::Relaxed) {
             return Ok(None);
@@ -61,7 +60,7 @@ impl Task<'_> {
         let options = BuildOptions { host: Some(host), ..BuildOptions::default() };
         let mut session = Session::with(&LabFile { lab, base: ".".into() }, options)?;
         let results = session.measured().ok_or("no device of the lab measures transfers")?;
-        // The card measures all that is written.
+        // The card measures all that is written, so the ledger is not needed.
         session.fabric.keep_accounts(false);
         let mut run = Run { session: &mut session, results: &results, cancel };
         match self.key.test.is_latency() {
@@ -110,9 +109,9 @@ impl Task<'_> {
             }
         }
         let results = run.results.get();
-        // As the card does: 8,388,608 transfers, every other one a read, are 4,194,304 in the published files, and so are their bytes. In
-        // the long run one direction moves as much as the other; half of both is nearer to that than either count, which
-        // differ by what was under way when the first and the last transfer ended.
+        // Counted as the card does: of 8,388,608 transfers, every other one is a read, and the published files have 4,194,304 transfers with the bytes of
+        // these. In the long run both directions move equal amounts. Half of the sum is nearer to that than either count: the counts differ by the transfers
+        // that were in flight when the first and the last one ended.
         let one_way = if self.key.test == Test::BwDmaRw { results.transfers / 2 } else { results.transfers };
         let figures = figures::bandwidth(one_way, self.key.size_bytes, results.elapsed().as_ps());
         let row = ResultRow { key: self.key, figures: Figures::Bandwidth(figures) };
@@ -120,7 +119,7 @@ impl Task<'_> {
     }
 }
 
-/// How often a figure has not changed.
+/// Counts batches without a change of the figures.
 struct Settled {
     last: Option<[f64; 2]>,
     unchanged: u64,
@@ -132,7 +131,7 @@ impl Settled {
         Settled { last: None, unchanged: 0, enough }
     }
 
-    /// True where, with `now`, there was no change often enough.
+    /// Returns true if the figures, with `now`, have been unchanged for enough batches.
     fn after(&mut self, now: [f64; 2], same: impl Fn([f64; 2], [f64; 2]) -> bool) -> bool {
         match self.last.replace(now) {
             Some(last) if same(last, now) => self.unchanged += 1,
@@ -142,7 +141,7 @@ impl Settled {
     }
 }
 
-/// A lab that runs.
+/// A running lab.
 struct Run<'a> {
     session: &'a mut Session,
     results: &'a Shared<Transfers>,
@@ -150,7 +149,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs until `transfers` have counted, or all. False where it was cancelled.
+    /// Runs until `transfers` have been counted, or all. Returns false if it was cancelled.
     fn until(&mut self, transfers: u64) -> Result<bool, BenchError> {
         let (results, cancel) = (self.results, self.cancel);
         let before = |_: &mut Session| {
@@ -170,7 +169,7 @@ impl Run<'_> {
         let results = self.results.get();
         match results.failure {
             Some(failure) => Err(failure.to_string().into()),
-            None if results.transfers == 0 => Err("nothing was measured".into()),
+            None if results.transfers == 0 => Err("no transfer was measured".into()),
             None => Ok(true),
         }
     }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The complete suite of pcie-bench on any number of machines, as folders and files of the public format.
 //!
-//! Each row is a lab of its own, with a seed that depends on nothing but the suite's seed and the row's place; so the
-//! files are the same for any number of jobs. A file is written when all its rows are measured, and in one step: it is
-//! there whole or not at all. What a folder holds is recorded beside the files ([`RECORD`]); a suite that is run again
-//! keeps what was measured with the same parameters, and touches no file that is not its own.
+//! Each row is a separate lab. Its seed depends only on the suite's seed and the place of the row, so the files are
+//! the same for any number of jobs. A file is written atomically after all its rows are measured. [`RECORD`] lists the
+//! results of a folder. A repeated suite keeps results with the same parameters, and changes only its own files.
 //!
-//! No wall clock is read here, and no fabric looked into.
+//! This module reads no wall clock, and does not look into a fabric.
 
 mod figures;
 mod folder;
@@ -26,10 +25,9 @@ use crate::experiments::Key;
 use crate::results::ResultRow;
 use std::sync::atomic::AtomicBool;
 
-/// Measures one row on `machine`, apart from any suite.
+/// Measures one row on `machine`, without a suite.
 ///
-/// # Errors
-/// Where there is no such lab, or its run failed.
+/// # Errors The lab cannot be built, or its run failed.
 pub fn measure_row(machine: &Machine, key: Key, rule: &Rule, seed: u64) -> Result<ResultRow, BenchError> {
     let task = measure::Task { machine, key, rule, detail: false, seed };
     let measured = task.measure(&AtomicBool::new(false))?;

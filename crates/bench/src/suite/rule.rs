@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When a row has been measured well enough. The card takes millions of samples of each row; a simulation, whose noise is
-//! only what its host profile says, needs fewer. Rows say how many they are of.
+//! The rule that ends the measurement of a row. The card takes millions of samples per row. A simulation has no noise except that of its host profile, and
+//! needs fewer. Rows record their number of samples.
 
 use crate::experiments::{Key, Test};
 
-/// When to stop. Samples of latencies and transfers of bandwidths come in batches, behind a warm-up that does not count.
+/// When to stop. Latency samples and bandwidth transfers come in batches, after a warm-up that does not count.
 ///
-/// A latency row ends when neither the median nor the 95th percentile of all samples so far has changed in
-/// [`Rule::stable_batches`] batches one behind the other; a bandwidth row when the rate of all transfers so far has changed
-/// by less than [`Rule::tolerance_ppm`] in each of as many. Either ends after its most batches in any case.
+/// A latency row ends when neither the median nor the 95th percentile of all samples has changed in [`Rule::stable_batches`] consecutive batches. A bandwidth
+/// row ends when the rate of all transfers has changed by less than [`Rule::tolerance_ppm`] in each of as many batches. Both end after their largest number of
+/// batches in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// Samples of a batch of latencies.
+    /// Samples in a batch of latencies.
     pub latency_batch: u64,
-    /// Batches of a latency row at most.
+    /// Most batches of a latency row.
     pub latency_batches: u64,
-    /// By how much the two above are more in rows whose distribution is kept.
+    /// Factor for both in rows whose distribution is kept.
     pub detail_factor: u64,
-    /// Data of a batch of bandwidths in bytes; it has [`Rule::BATCH_TRANSFERS`] transfers.
+    /// Data in a batch of bandwidths, in bytes. A batch has [`Rule::BATCH_TRANSFERS`] transfers.
     pub bandwidth_batch_bytes: u64,
-    /// Batches of a bandwidth row at most.
+    /// Most batches of a bandwidth row.
     pub bandwidth_batches: u64,
-    /// Batches without a change, after which a row ends.
+    /// Consecutive batches without a change that end a row.
     pub stable_batches: u64,
-    /// What counts as no change of a bandwidth, in parts of a million.
+    /// Largest change of a bandwidth that counts as none, in parts per million.
     pub tolerance_ppm: u64,
-    /// Cache lines that a test which writes a large window has written before its first transfer: until lines are evicted
-    /// from the share of the cache that writes of devices may use as fast as they enter it.
+    /// Cache lines that a test has written to a large window before its first transfer. After that many, lines leave the share of the cache that device writes
+    /// may use as fast as they enter it.
     pub seen_lines: u64,
 }
 
@@ -46,7 +46,7 @@ impl Default for Rule {
 }
 
 impl Rule {
-    /// A rule for many rows of which each need not be known to the last tick: fits and scores.
+    /// Returns a rule for fits and scores, which need many rows with less precision.
     pub fn quick() -> Rule {
         Rule {
             latency_batch: 256,
@@ -58,10 +58,10 @@ impl Rule {
         }
     }
 
-    /// Least and most transfers of a batch of bandwidths.
+    /// Fewest and most transfers in a batch of bandwidths.
     pub const BATCH_TRANSFERS: (u64, u64) = (352, 2048);
 
-    /// Samples or transfers of a batch.
+    /// Returns the samples or transfers in a batch.
     pub fn batch(&self, key: &Key, detail: bool) -> u64 {
         let (least, most) = Rule::BATCH_TRANSFERS;
         match key.test.is_latency() {
@@ -70,7 +70,7 @@ impl Rule {
         }
     }
 
-    /// The most batches of a row.
+    /// Returns the most batches of a row.
     pub fn batches(&self, key: &Key, detail: bool) -> u64 {
         match key.test.is_latency() {
             true => self.latency_batches * if detail { self.detail_factor } else { 1 },
@@ -78,20 +78,20 @@ impl Rule {
         }
     }
 
-    /// Transfers before those that count: two batches of a bandwidth, for queues to fill, or a few samples.
+    /// Returns the transfers before the counted ones: two batches to fill the queues for a bandwidth, a few samples for a latency.
     pub fn warm_up(&self, key: &Key) -> u64 {
         if key.test.is_latency() { 64 } else { 2 * self.batch(key, false) }
     }
 
-    /// Transfers before these that the caches have seen: of tests that write, as many as touch the window three times, or
-    /// [`Rule::seen_lines`]; and so of tests that read where lines that were read stay in the cache (`reads_stay`).
+    /// Returns the transfers before these that the caches have seen. For tests that write, they cover the window three times or have [`Rule::seen_lines`]
+    /// lines, whichever is less. The same holds for tests that read if lines that were read stay in the cache (`reads_stay`).
     pub fn seen(&self, key: &Key, reads_stay: bool) -> u64 {
         if !reads_stay && matches!(key.test, Test::LatCmdRd | Test::LatDmaRd | Test::BwDmaRd) {
             return 0;
         }
         let lines = (u64::from(key.size_bytes) + u64::from(key.host_offset_bytes)).div_ceil(64).max(1);
         let window_lines = key.window_bytes / 64;
-        // All of such a cache fills, not DDIO's share alone.
+        // Such a cache fills completely, not only DDIO's share.
         let most = if reads_stay { 4 * self.seen_lines } else { self.seen_lines };
         (3 * window_lines).min(most) / lines
     }
@@ -103,10 +103,10 @@ mod tests {
     use crate::experiments::Experiment;
 
     #[test]
-    fn batches_and_warm_ups() {
+    fn rule_sets_batches_and_warm_ups() {
         let rule = Rule::default();
         let row = |name: &str, line: usize| Experiment::named(name).unwrap().rows()[line];
-        // Name, row, batch, warm-up, transfers that the caches have seen.
+        // Name, row, batch, warm-up, transfers seen by the caches.
         for (name, line, batch, warm_up, seen) in [
             ("lat_dma_sizes", 0, 1024, 64, 0),
             ("lat_dma_sweep_wrrd_rnd_64", 11, 1024, 64, 49_152),

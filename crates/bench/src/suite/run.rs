@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A whole suite: rows by as many jobs as there are, files as they are complete.
+//! Runs a whole suite: rows in parallel jobs, and each file when it is complete.
 
 use super::figures::sample_line;
 use super::folder::{Folder, Leave, SuiteError};
@@ -15,41 +15,40 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-/// What is written beside the tables and distributions (`_cdf`) of experiments whose distributions are kept. The published
-/// files have neither; the form is ours.
+/// Additional files of experiments whose distributions are kept, next to their tables and distributions (`_cdf`). The published data have no such files; the
+/// format is riser's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Extra {
-    /// `NAME_hist.csv`: `cycles,ns,count`, one row of the experiment behind the other.
+    /// `NAME_hist.csv`: `cycles,ns,count`, for one row of the experiment after the other.
     pub histograms: bool,
-    /// `NAME_ts.csv`: `cycles,ns` of every sample in its order, one row of the experiment behind the other, each behind a
-    /// line `row,NUMBER` from 1.
+    /// `NAME_ts.csv`: `cycles,ns` of every sample in order, for one row of the experiment after the other. Each row starts with a line `row,NUMBER`, from 1.
     pub time_series: bool,
 }
 
-/// A suite that is to be run.
+/// A suite to run.
 #[derive(Clone, Debug)]
 pub struct Suite {
-    /// The machines; each has a folder of its name.
+    /// The machines. Each has a folder of its name.
     pub machines: Vec<Machine>,
     /// The experiments.
     pub experiments: Vec<&'static Experiment>,
-    /// When a row is known well enough.
+    /// Rule that ends a row.
     pub rule: Rule,
-    /// Files that are written beside tables and distributions.
+    /// Additional files.
     pub extra: Extra,
-    /// Seed of all that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Rows that are measured at the same time, each by a thread; 1 at least.
+    /// Number of rows measured in parallel, one thread each; at least 1.
     pub jobs: usize,
-    /// The folder that folders of the machines are in.
+    /// Parent folder of the machines' folders.
     pub folder: PathBuf,
-    /// Measure anew what is there already.
+    /// Measure existing results again.
     pub fresh: bool,
-    /// Write over files that are not the suite's own.
+    /// Overwrite files that are not the suite's own.
     pub force: bool,
 }
 
-/// How far a suite has come.
+/// Progress of a suite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress<'a> {
     /// Rows measured so far, by this run.
@@ -62,22 +61,22 @@ pub struct Progress<'a> {
     pub experiment: &'a str,
 }
 
-/// What a suite has done.
+/// Result of a suite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// Rows measured.
     pub rows: usize,
-    /// Samples and transfers of these.
+    /// Samples and transfers of these rows.
     pub samples: u64,
     /// Experiments written.
     pub written: usize,
-    /// Experiments that were there.
+    /// Experiments that existed already.
     pub kept: usize,
-    /// Experiments that are still to be done, since it was interrupted.
+    /// Experiments that an interrupted suite did not finish.
     pub left: usize,
 }
 
-/// An experiment on a machine, under way.
+/// An unfinished experiment on a machine.
 struct Item<'a> {
     machine: usize,
     experiment: &'static Experiment,
@@ -95,15 +94,14 @@ struct Files<'a> {
     extra: &'a Extra,
 }
 
-/// A row, by item and place, and what came of it; `None`: it was cancelled.
+/// Result of a row, with its item and place; `None`: it was cancelled.
 type Done = ((usize, usize), Result<Option<Measured>, BenchError>);
 
 impl Suite {
-    /// Measures what is not there, and writes it. Ends early, with all complete files written, soon after `cancel` is set.
+    /// Measures and writes what does not exist yet. Ends soon after `cancel` is set, with all complete files written.
     ///
-    /// # Errors
-    /// Before anything is measured: a profile that is not good, a file that stands in the way. Later: a file that cannot
-    /// be written, the first row that cannot be measured; files that were complete by then stay.
+    /// # Errors Before the first measurement: an invalid profile, or a file that may not be replaced. Later: a file that cannot be written, or the first row
+    /// that cannot be measured. Files that are complete by then stay.
     pub fn run(
         &self,
         cancel: &AtomicBool,
@@ -138,7 +136,7 @@ impl Suite {
         Ok(outcome)
     }
 
-    /// The files that it writes, or has written before.
+    /// Returns the files that a run writes or has written before.
     pub fn files(&self) -> Vec<PathBuf> {
         let of = |machine: &Machine| {
             let files = self
@@ -156,7 +154,7 @@ impl Suite {
         self.machines.iter().map(open).collect()
     }
 
-    /// What is to be done, and which of it is there already.
+    /// Returns the experiments to measure. Counts those that exist already.
     fn items<'a>(&'a self, folders: &[Folder], outcome: &mut Outcome) -> Result<Vec<Item<'a>>, SuiteError> {
         let leave = Leave { fresh: self.fresh, force: self.force };
         let mut items = Vec::new();
@@ -182,7 +180,7 @@ impl Suite {
         Ok(items)
     }
 
-    /// A digest of all that the figures of an experiment depend on.
+    /// Returns a digest of all inputs of an experiment's figures.
     fn parameters(
         &self,
         machine: usize,
@@ -207,7 +205,7 @@ impl Suite {
         }
     }
 
-    /// Takes what came of a row, and writes its experiment where it was the last; the item, where it was measured.
+    /// Takes the result of a row. Writes its experiment if it was the last row. Returns the item if the row was measured.
     fn take(
         &self,
         ((at, row), result): Done,
@@ -260,7 +258,7 @@ impl Files<'_> {
         kinds.into_iter().filter(|(_, wanted)| *wanted).map(|(suffix, _)| self.name(suffix)).collect()
     }
 
-    /// The files, by name.
+    /// Returns the files by name.
     fn texts(&self, all: &[Measured]) -> Vec<(String, String)> {
         let text = |name: String| {
             let text = match name.strip_prefix(self.experiment.name) {
@@ -294,7 +292,7 @@ fn time_series(all: &[Measured]) -> String {
 }
 
 impl Suite {
-    /// The weakest basis of the profiles' figures that each experiment rests on, by name in alphabetical order.
+    /// Returns the weakest basis of the profile figures that each experiment depends on, in alphabetical order of the experiments.
     pub fn bases(&self) -> Vec<(&'static str, Basis)> {
         let of = |e: &Experiment| self.machines.iter().map(|machine| machine.basis_of(e)).max();
         let mut bases: Vec<_> = self.experiments.iter().filter_map(|e| Some((e.name, of(e)?))).collect();
@@ -304,12 +302,12 @@ impl Suite {
 }
 
 impl Machine {
-    /// The weakest basis of the profiles' figures that an experiment rests on.
+    /// Returns the weakest basis of the profile figures that an experiment depends on.
     fn basis_of(&self, experiment: &Experiment) -> Basis {
         self.basis(experiment.rows().into_iter().map(|row| row.test)).unwrap_or(Basis::Assumed)
     }
 
-    /// All that it is, for records.
+    /// Returns the whole machine in words, for records.
     pub(super) fn in_words(&self) -> BTreeMap<String, String> {
         let sockets = &self.sockets;
         let words: [(&str, String); 11] = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simulation agrees with its own wire and with the closed form wherever the link is the bottleneck. The snapshot is
+//! The simulation agrees with its own wire and with the closed form whenever the link is the bottleneck. The snapshot is
 //! the table itself, for review.
 
 use lab::schema::Link;
@@ -7,7 +7,7 @@ use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes};
 use riser_bench::{Plan, Test};
 use std::fmt::Write;
 
-/// A thousandth.
+/// Tolerance of a thousandth.
 const TOLERANCE: f64 = 1e-3;
 
 fn link(generation: i64, lanes: i64, mps: i64) -> Link {
@@ -20,12 +20,13 @@ fn link(generation: i64, lanes: i64, mps: i64) -> Link {
     }
 }
 
-/// The rows of one link, each checked.
+/// Checks the rows of one link, and returns them as text.
 fn rows(generation: i64, lanes: i64) -> String {
     let mut table = String::new();
     for mps in [128, 256, 512] {
         for test in [Test::BwRd, Test::BwWr, Test::BwRdWr] {
-            // In turn, one kind gets ahead until the other's queue is full: a short queue fills sooner.
+            // With alternating transfers, one kind gets ahead until the other's queue is full: a short queue fills
+            // sooner.
             let in_turn = test == Test::BwRdWr;
             let plan = Plan {
                 link: link(generation, lanes, mps),

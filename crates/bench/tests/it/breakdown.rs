@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fabric's account of a request and the device's own measurement agree.
+//! The fabric's latency breakdown of a request agrees with the device's own measurement.
 
 use riser_bench::{Plan, Row, Test};
 use session::TransactionReport;
@@ -19,9 +19,9 @@ fn of<'a>(row: &'a Row, kind: &str) -> &'a TransactionReport {
     row.transactions.iter().find(|t| t.kind == kind).unwrap_or_else(|| panic!("no {kind}"))
 }
 
-/// The card of the ideal profile costs no time: what it measures around a read is what the fabric did with it.
+/// The card of the ideal profile takes no time, so it measures the fabric's latency of a read.
 #[test]
-fn a_read_takes_as_long_for_the_card_as_for_the_fabric() {
+fn card_and_fabric_measure_the_same_read_latency() {
     for size in [4, 64, 256, 512] {
         let row = measure(Test::LatRd, size);
         let (card, fabric) = (row.latency.unwrap(), of(&row, "dma_read"));
@@ -30,10 +30,10 @@ fn a_read_takes_as_long_for_the_card_as_for_the_fabric() {
     }
 }
 
-/// Whatever ends while the transfers count, and nothing else: as many requests as TLPs have gone up, give or take what
-/// is under way at either end.
+/// A row has exactly the requests that complete while transfers are counted: as many as TLPs went up, except those in
+/// flight at the start and the end.
 #[test]
-fn a_row_has_the_requests_of_its_own_transfers() {
+fn row_counts_requests_of_its_own_transfers() {
     let row = measure(Test::BwWr, 256);
     let writes = of(&row, "dma_write").requests;
     assert!(writes.abs_diff(row.upstream.tlps) <= 64, "{writes} of {}", row.upstream.tlps);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Posted-data credits below the bandwidth-delay product bound the write bandwidth at credits x 16 B per round trip. The
+//! Posted-data credits below the bandwidth-delay product limit the write bandwidth to credits x 16 B per round trip. The
 //! snapshot is the table itself, for review.
 
 use lab::schema::{Credits, Link};
@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// Time of flight, one way.
 const FLIGHT_PS: u64 = 500_000;
-/// A byte on the wire: a symbol time of 1015.625 ps over eight lanes.
+/// Time of one byte on the wire: a symbol time of 1015.625 ps over eight lanes.
 const BYTE_PS: f64 = 1_015.625 / 8.0;
 
 fn gbps(posted_data: u16) -> f64 {
@@ -20,7 +20,7 @@ fn gbps(posted_data: u16) -> f64 {
         mps_bytes: MpsBytes::try_from(256).ok(),
         propagation_ps: Some(FLIGHT_PS),
         root_credits: Some(credits),
-        // At once, so that a round trip is known: the default waits for up to 203 symbol times.
+        // Sent at once, so that the round trip is known: the default waits for up to 203 symbol times.
         update_fc_symbols: Some(1),
         ..Link::default()
     };
@@ -36,7 +36,7 @@ fn gbps(posted_data: u16) -> f64 {
 
 #[test]
 fn credits_bound_the_bandwidth() {
-    // The write with its framing, its flight, a symbol time, the UpdateFC, its flight.
+    // The write with its framing, its flight, a symbol time, the UpdateFC, and its flight.
     let round_trip_ps = (280.0 + 8.0 + 8.0) * BYTE_PS + 2.0 * FLIGHT_PS as f64;
     let mut table = format!(
         "256 B writes on Gen3 x8, MPS 256, flight {FLIGHT_PS} ps each way: a round trip of {round_trip_ps:.0} ps\n\

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The DMA engine fills its link, with a window that the round trip of its first reads asks for.
+//! The DMA engine fills its link, with a window sized by the round trip of its first reads.
 
 use devices::dma_engine::{Report, WindowReport};
 use fabric::{Limits, Stop};
@@ -9,7 +9,7 @@ use plug::gbps;
 use std::path::Path;
 use tlp::Time;
 
-/// What it has moved of 1 MB each, in Gb/s each way, and its window.
+/// Returns the rates of transfers of 1 MB in Gb/s for each direction, and the engine's window.
 fn run(link: &str, host: &str, keys: &str) -> ([f64; 2], Option<WindowReport>) {
     let text = format!(
         "version = 1\n[host]\nprofile = '{host}'\n[link]\n{link}\nmps_bytes = 256\n[[slot]]\nname = 'card'\ndevice = 'dma-engine'\n\
@@ -25,9 +25,9 @@ fn run(link: &str, host: &str, keys: &str) -> ([f64; 2], Option<WindowReport>) {
     (rates, report.window)
 }
 
-/// 97 % of what the wire leaves after DLLPs and headers, by the closed form.
+/// The limit is 97 % of the bandwidth that the closed form leaves after DLLPs and headers.
 #[test]
-fn transfers_of_a_megabyte_fill_the_link() {
+fn megabyte_transfers_fill_the_link() {
     for (generation, lanes, host) in [(3, 8, "xeon-gold-6342"), (5, 16, "xeon-platinum-8480")] {
         let link = format!("gen = {generation}\nlanes = {lanes}");
         let params = Params::new(generation, lanes, 256, 512, 64).unwrap();
@@ -41,15 +41,15 @@ fn transfers_of_a_megabyte_fill_the_link() {
             let (rates, window) = run(&link, host, &keys);
             let all = rates.iter().zip(least).all(|(rate, wire)| *rate >= 0.97 * wire);
             assert!(all, "Gen{generation} x{lanes} {directions}: {rates:?} of {least:?} Gb/s, {window:?}");
-            // Nothing is measured where nothing is read.
+            // The window is measured only if there are reads.
             assert_eq!(window.is_some(), directions != "d2h");
         }
     }
 }
 
-/// More than the round trip asks for there never are; and where tags are fewer, they bound it.
+/// The window never exceeds what the round trip needs. If there are fewer tags, they limit it.
 #[test]
-fn the_window_is_what_the_round_trip_asks_for() {
+fn window_covers_the_round_trip() {
     let link = "gen = 5\nlanes = 16";
     let of = |keys: &str| {
         let (rates, window) = run(link, "xeon-platinum-8480", &format!("{keys}\ndirections = 'h2d'"));
@@ -64,7 +64,7 @@ fn the_window_is_what_the_round_trip_asks_for() {
     // Little's law.
     let carried = 16.0 * 512.0 * 8.0 / (bound.round_trip.as_ps() as f64 / 1000.0);
     assert!((rate / carried - 1.0).abs() < 0.02, "{rate} of {carried} Gb/s");
-    // Requests of 128 B are four times as many, which takes 10-bit tags.
+    // Requests of 128 B are four times as many, and need 10-bit tags.
     let small = |keys: &str| of(&format!("{keys}[slot.dma-engine]\nread_bytes = 128"));
     let (few, many) = (small("").1, small("tags = 64\n").1);
     assert!(few.places > 3 * window.places && many.places == 64, "{few:?}, {many:?}");

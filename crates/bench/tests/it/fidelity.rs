@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How near the shipped profiles come to measurements, as a snapshot under review: on one row of [`STEP`] of the published data
-//! where they are present, and on a small set that a simulated server of another kind has made.
+//! Agreement of the shipped profiles with measurements, as a reviewed snapshot: on one of [`STEP`] rows of the published data,
+//! if available, and on a small set that a simulated server of another kind produced.
 
 use insta::assert_snapshot;
 use riser_bench::configurations::Configuration;
@@ -10,7 +10,7 @@ use riser_bench::results::{ResultRow, ResultSet, Tables};
 use riser_bench::suite::{Machine, Rule, measure_row};
 use std::path::Path;
 
-/// Of so many rows of an experiment, the test takes one: some 400 of all.
+/// The test uses one of this many rows of an experiment, about 400 in total.
 const STEP: usize = 43;
 
 fn table(data: &ResultSet) -> String {
@@ -20,15 +20,15 @@ fn table(data: &ResultSet) -> String {
 }
 
 #[test]
-fn scores_on_some_rows_of_the_published_data() {
+fn scores_a_sample_of_the_published_data() {
     let Some(folder) = testkit::shared_data("pcie-bench") else { return };
     let data = thinned(&ResultSet::read(&folder).unwrap(), STEP);
     assert_snapshot!(table(&data));
 }
 
-/// A server is taken for another: what that costs is known, and stays.
+/// One server is taken for another. The resulting error is known and must not change.
 #[test]
-fn scores_on_a_server_that_was_simulated() {
+fn scores_a_simulated_server() {
     let known = Configuration::named("hsw-Xeon-E5-2620v3_dell-t630-iommu-nosp").unwrap();
     let other = Machine { host: "xeon-e5-2637v3".into(), ..Machine::configuration(known, "nfp6000") };
     let rows = |name: &str, step| -> Vec<ResultRow> {

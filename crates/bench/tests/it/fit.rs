@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A fit finds what is there: measurements that one profile made are given to another, which takes its figures.
+//! Fits recover known figures: one profile simulates the measurements, and another is fitted to them.
 
 use riser_bench::configurations::{Iommu, Sockets};
 use riser_bench::experiments::{Cache, Experiment, Key, Test};
@@ -9,7 +9,7 @@ use riser_bench::results::{Figures, ResultRow, Tables};
 use riser_bench::suite::{Machine, Rule, measure_row};
 use std::path::Path;
 
-/// Rows of these window sweeps and states: small and large windows.
+/// Experiments used: window sweeps with small and large windows.
 const SWEEPS: [&str; 4] = [
     "lat_cmd_sweep_rd_rnd_08",
     "lat_cmd_sweep_wrrd_rnd_64",
@@ -25,7 +25,7 @@ fn text(name: &str) -> &'static str {
     lab::profile::HOSTS.get(name).unwrap().text
 }
 
-/// What `profile` gives on these windows, as if it had been measured.
+/// Simulates these windows with `profile`, in place of measurements.
 fn made_by(profile: &str, iommu: Iommu, sockets: Sockets, keep: impl Fn(&Key) -> bool) -> Input {
     let machine = Machine { iommu, sockets, ..Machine::profile(profile, "nfp6000") };
     let mut tables = Tables::default();
@@ -38,7 +38,7 @@ fn made_by(profile: &str, iommu: Iommu, sockets: Sockets, keep: impl Fn(&Key) ->
 }
 
 #[test]
-fn figures_of_another_server_are_found_again() {
+fn fit_finds_the_figures_of_another_server() {
     let windows = [65_536, 262_144, 33_554_432];
     let keep = |key: &Key| windows.contains(&key.window_bytes);
     let far = Sockets { device: 0, memory: 1, program: 1 };
@@ -67,12 +67,12 @@ fn figures_of_another_server_are_found_again() {
         assert!(figure.rows > 0, "{figure:?}");
         assert!(is.abs_diff(was) <= 4_000, "{:?}: {is} ps, and it is {was}", figure.parameter);
     }
-    assert!(profile.text().contains("fit: "), "sources are told");
+    assert!(profile.text().contains("fit: "), "sources are recorded");
 }
 
-/// Where bandwidths of reads are given, the gaps behind completions and requests are found in them; and nowhere else.
+/// If bandwidths of reads are given, the gaps after completions and requests are fitted to them, and only to them.
 #[test]
-fn gaps_are_found_in_bandwidths() {
+fn fit_finds_gaps_in_bandwidths() {
     let machine = Machine { mrrs_bytes: 4096, ..Machine::profile("xeon-e5-2630v4", "nfp6000") };
     let keys = Experiment::named("bw_dma_sz_sweep").unwrap().rows();
     let rows = keys.into_iter().filter(|key| [128, 512, 2048].contains(&key.size_bytes));
@@ -96,10 +96,10 @@ fn gaps_are_found_in_bandwidths() {
     }
 }
 
-/// Host-warm reads alone do not tell the core's part from the root complex's: the data determine the sum, the core's part stays,
-/// and what is predicted is right all the same.
+/// Host-warm reads alone cannot separate the core's latency from the root complex's. The data determine the sum, the core's
+/// latency is kept, and predictions are still right.
 #[test]
-fn without_lines_of_the_device_the_sum_is_fitted() {
+fn fits_the_sum_without_device_written_lines() {
     let keep = |key: &Key| {
         key.window_bytes == 65_536
             && key.test.is_latency()
@@ -117,7 +117,7 @@ fn without_lines_of_the_device_the_sum_is_fitted() {
     assert_eq!(evidence(Parameter::PageWalk), Evidence::Missing);
     assert_eq!(profile.get(Parameter::CoreSnoop), snoop);
     assert!(profile.get(Parameter::Dram) > snoop, "cold reads are slower than warm ones: {}", profile.text());
-    // Both kinds of reads come out as they were.
+    // Both kinds of reads are predicted as measured.
     let machine = Machine { host: file.to_string_lossy().into_owned(), ..inputs[0].machine.clone() };
     let is_read = |row: &&ResultRow| matches!(row.key.test, Test::LatCmdRd | Test::LatDmaRd);
     for row in inputs[0].tables.experiments.values().flatten().filter(is_read) {
@@ -133,12 +133,13 @@ fn without_lines_of_the_device_the_sum_is_fitted() {
     assert!(warned.iter().any(|line| line.starts_with("root_complex_latency_ps: fitted on")), "{warned:?}");
 }
 
-/// A thousand times as long, as where picoseconds stand for nanoseconds; and shorter than the card alone takes.
+/// One set is a thousand times too long, as if picoseconds were read as nanoseconds; the other is shorter than the card alone
+/// takes.
 #[test]
-fn latencies_that_no_server_has_are_refused() {
+fn rejects_impossible_latencies() {
     let keep = |key: &Key| key.window_bytes == 65_536 && key.cache == Cache::HostWarm;
     let made = made_by("xeon-e5-2630v4", Iommu::Off, Sockets::default(), keep);
-    for (factor, asked) in [(1000.0, "legal are 0 to"), (0.2, "the rows ask for -")] {
+    for (factor, asked) in [(1000.0, "expected 0 to"), (0.2, "the rows ask for -")] {
         let mut input = made.clone();
         for row in input.tables.experiments.values_mut().flatten() {
             if let Figures::Latency(figures) = &mut row.figures {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measurements with the host's IOMMU on, and with the state of its caches given.
+//! Measurements with the host's IOMMU on, and with a given state of its caches.
 
 use plug::transfers::CacheState;
 use riser_bench::ask::{self, Ask};
@@ -33,9 +33,9 @@ fn median_ns(entry: &Entry) -> f64 {
     entry.row.latency.as_ref().unwrap().latency_ns_median
 }
 
-/// SIGCOMM'18 §6.5: a miss of the IOTLB costs around 330 ns, and superpages avoid it; fitted, 269 ns.
+/// SIGCOMM'18 §6.5: an IOTLB miss costs around 330 ns, and superpages avoid it; fitted, 269 ns.
 #[test]
-fn hosts_of_gen4_and_gen5_have_an_iommu_by_assumption() {
+fn gen4_and_gen5_hosts_have_an_assumed_iommu() {
     for host in ["xeon-gold-6342", "xeon-platinum-8480"] {
         let [off, small, large] = [Iommu::Off, Iommu::Pages4k, Iommu::Pages2m]
             .map(|iommu| reads(host, iommu, CacheState::HostWarm));
@@ -46,7 +46,7 @@ fn hosts_of_gen4_and_gen5_have_an_iommu_by_assumption() {
     }
 }
 
-/// SIGCOMM'18 §6.3: a line that is in the cache is read some 70 ns faster.
+/// SIGCOMM'18 §6.3: a line in the cache is read some 70 ns faster.
 #[test]
 fn cold_caches_make_reads_slower() {
     let [cold, warm] =
@@ -56,9 +56,9 @@ fn cold_caches_make_reads_slower() {
     assert_eq!((cold.settings.cache, warm.settings.cache), (CacheState::Cold, CacheState::HostWarm));
 }
 
-/// An E3's page walk is a guess, its latencies are fitted.
+/// The page walk of the E3 is assumed, its latencies are fitted.
 #[test]
-fn results_say_their_iommu_and_its_basis() {
+fn results_record_iommu_and_its_basis() {
     let entries = [Iommu::Off, Iommu::Pages4k].map(|iommu| reads("xeon-e3-1226v3", iommu, CacheState::Cold));
     assert_eq!(entries.each_ref().map(|entry| entry.basis.name()), ["fitted", "assumed"]);
     let json = serde_json::to_value(&entries[1]).unwrap();
@@ -71,9 +71,9 @@ fn results_say_their_iommu_and_its_basis() {
     assert_eq!(names, ["ideal_xeon-e3-1226v3_gen3x8_iommu4k", "ideal_xeon-e3-1226v3_gen3x8_iommuoff"]);
 }
 
-/// So that Figure 9 finds both, as it does in the published data.
+/// Figure 9 then finds both, as in the published data.
 #[test]
-fn suites_name_the_iommu_as_the_published_data_do() {
+fn suites_name_the_iommu_as_published() {
     let machine = Machine::profile("xeon-platinum-8480", "nfp6000").with_iommu(Iommu::Pages4k);
     assert_eq!(machine.name, "nfp6000_xeon-platinum-8480-iommu-nosp");
 }

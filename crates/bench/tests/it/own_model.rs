@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A model that no crate of riser knows offers its transfers, and is measured as riser's own are.
+//! A model outside riser's crates offers its transfers, and is measured as riser's own models are.
 
 use config::{Bar, Builder, Identity, MsiLayout};
 use device::AsyncDevice;
@@ -14,19 +14,19 @@ use riser_bench::{Plan, tests_named};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Reads one place of host memory over and over.
+/// Reads one address of host memory repeatedly.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Reader {
     /// Bytes of each read.
     #[schemars(range(min = 1, max = 4096))]
     size_bytes: u32,
-    /// Transfers, and those before them that do not count.
+    /// Counted transfers, and warm-up transfers before them.
     transfers: (u64, u64),
-    /// Reads under way.
+    /// Outstanding reads.
     #[schemars(range(min = 1, max = 64))]
     outstanding: u16,
-    /// Whether each is timed.
+    /// Whether each read is timed.
     timed: bool,
 }
 
@@ -126,20 +126,20 @@ fn plan(name: &str) -> Plan {
 }
 
 #[test]
-fn its_transfers_are_measured() {
+fn measures_transfers_of_own_model() {
     let plan = plan("reader");
     assert_eq!(plan.tests, [Test::LatRd, Test::BwRd]);
     plan.check().unwrap();
     for &size in &plan.sizes {
         let latency = plan.measure(Test::LatRd, size).unwrap().latency.unwrap();
-        // The ideal card of the paper's benchmark does the same.
+        // The ideal card of the paper's benchmark has the same latency.
         let card = Plan { model: Plan::default().model, memory: Some(MemoryKind::Low), ..plan.clone() };
         let of_card = card.measure(Test::LatRd, size).unwrap().latency.unwrap();
         assert_eq!(latency.latency_ns_median, of_card.latency_ns_median, "{size}");
         let row = plan.measure(Test::BwRd, size).unwrap();
         let (bandwidth, requests) = (row.bandwidth.unwrap(), row.transactions[0].requests);
         assert_eq!((bandwidth.transactions, row.warm_up), (500, 100));
-        // Interrupts alone.
+        // Only interrupts.
         assert!(row.upstream.payload_bytes < 64, "{}", row.upstream.payload_bytes);
         assert!(requests.abs_diff(500 * u64::from(size.div_ceil(512))) <= 20, "{requests}");
         assert!(bandwidth.read_gbps > 1.0 && bandwidth.bandwidth_gbps <= bandwidth.model_exact_gbps * 1.01);
@@ -156,13 +156,10 @@ fn its_transfers_are_measured() {
 }
 
 #[test]
-fn what_it_does_not_offer_is_told() {
+fn rejects_what_the_model_does_not_offer() {
     for (name, says) in [
-        (
-            "memory",
-            "no transfers of model `memory`: those that offer transfers are dma-engine, pcie-bench, reader",
-        ),
-        ("none", "no model `none`: those that offer transfers are dma-engine, pcie-bench, reader"),
+        ("memory", "no transfers of model `memory`: legal models are dma-engine, pcie-bench, reader"),
+        ("none", "no model `none`: legal models are dma-engine, pcie-bench, reader"),
     ] {
         assert_eq!(models().offering(name).unwrap_err(), says);
     }
@@ -170,35 +167,35 @@ fn what_it_does_not_offer_is_told() {
     for (plan, says) in [
         (
             Plan { tests: vec![Test::BwWr], ..good.clone() },
-            "`reader` does not offer BW_WR: legal are LAT_RD, BW_RD",
+            "`reader` does not offer BW_WR, expected LAT_RD, BW_RD",
         ),
-        (Plan { pattern: Some(Pattern::Random), ..good.clone() }, "pattern of random: legal is sequential"),
-        (Plan { window_bytes: Some(8192), ..good.clone() }, "window_bytes of 8192: legal is 4096"),
+        (Plan { pattern: Some(Pattern::Random), ..good.clone() }, "pattern of random, expected sequential"),
+        (Plan { window_bytes: Some(8192), ..good.clone() }, "window_bytes of 8192, expected 4096"),
         (
             Plan { sizes: vec![64, 5000], ..good.clone() },
-            "LAT_RD of 5000 bytes: size_bytes of 5000: legal are 1 to 4096",
+            "LAT_RD of 5000 bytes: size_bytes of 5000, expected 1 to 4096",
         ),
-        (Plan { outstanding: Some(65), ..good.clone() }, "outstanding of 65: legal are 1 to 64"),
+        (Plan { outstanding: Some(65), ..good.clone() }, "outstanding of 65, expected 1 to 64"),
     ] {
         let error = plan.check().unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
 }
 
-/// Whatever model: as much as its link lets pass, in each direction that it offers.
+/// Any model reaches the rate that its link allows, in each direction that it offers.
 #[test]
-fn an_engine_with_rings_is_measured_too() {
+fn measures_dma_engine_with_rings() {
     let plan = Plan { sizes: vec![4096], ..plan("dma-engine") };
     assert_eq!(plan.tests, [Test::BwRd, Test::BwWr, Test::BwRdWr]);
     for &test in &plan.tests {
         let b = plan.measure(test, 4096).unwrap().bandwidth.unwrap();
         let share = b.bandwidth_gbps / b.model_exact_gbps;
-        // Descriptors and what is written back take their part of the wire.
+        // Descriptors and their write-back take part of the wire.
         assert!((0.85..1.0).contains(&share), "{}: {b:?}", test.name());
         let (reads, writes) = (test != Test::BwWr, test != Test::BwRd);
         assert_eq!((b.read_gbps > 0.0, b.write_gbps > 0.0), (reads, writes), "{}", test.name());
     }
     assert_eq!(Offering::of::<devices::dma_engine::Settings>().name(), "dma-engine");
     let odd = Plan { sizes: vec![100], ..plan };
-    assert!(odd.check().unwrap_err().to_string().contains("size_bytes of 100: legal are"), "{odd:?}");
+    assert!(odd.check().unwrap_err().to_string().contains("size_bytes of 100, expected"), "{odd:?}");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The experiments of published papers: what they show with the least effort, and what must hold whatever the effort.
+//! The experiments of published papers: results with the least effort, and properties that hold for any effort.
 
 use insta::assert_snapshot;
 use lab::profile::Basis;
@@ -22,7 +22,7 @@ fn column(table: &Table, key: &str) -> Vec<f64> {
     (0..table.rows.len()).map(|row| number(table, row, key)).collect()
 }
 
-/// Tables as text, a row a line.
+/// Returns tables as text, one line per row.
 fn text(report: &Report) -> String {
     let row = |cells: Vec<String>| cells.join(" | ") + "\n";
     let table = |t: &Table| {
@@ -34,7 +34,7 @@ fn text(report: &Report) -> String {
 
 /// Each report has the basis of its hosts, and the hosts are the profiles that its labs name.
 #[test]
-fn reports_have_their_basis() {
+fn reports_have_the_basis_of_their_hosts() {
     let basis = |name: &str| run(name).basis.map(Basis::name);
     assert_eq!(
         basis("gem5-mmio"),
@@ -59,9 +59,9 @@ fn reports_have_their_basis() {
     }
 }
 
-/// A read and its completion each cross the root complex once, to the picosecond.
+/// A read and its completion each cross the root complex once, exact to the picosecond.
 #[test]
-fn register_reads_rise_by_exactly_two_traversals() {
+fn register_reads_cross_the_root_complex_twice() {
     let report = run("gem5-mmio");
     let [reads, lines] = &report.tables[..] else { panic!("{}", text(&report)) };
     let (rc, ns) = (column(reads, "root_complex_latency_ns"), column(reads, "latency_ns"));
@@ -76,9 +76,9 @@ fn register_reads_rise_by_exactly_two_traversals() {
     assert_snapshot!(text(&report));
 }
 
-/// IISWC'18, Figure 9(d): timeouts with buffers of 16 and 20, none with 24 and 28; with credits there is nothing to replay.
+/// IISWC'18, Figure 9(d): timeouts with buffers of 16 and 20, none with 24 and 28; with credits there are no replays.
 #[test]
-fn larger_port_buffers_cure_timeouts_and_credits_need_no_cure() {
+fn larger_port_buffers_or_credits_prevent_timeouts() {
     let report = run("gem5-port-buffer");
     let timeouts = column(&report.tables[0], "timeout_percent");
     let [b16, b20, b24, b28] = timeouts[..] else { panic!("{timeouts:?}") };
@@ -90,7 +90,7 @@ fn larger_port_buffers_cure_timeouts_and_credits_need_no_cure() {
     assert_snapshot!(text(&report));
 }
 
-/// Figure 9(c): a replay buffer of 1 throttles the disk so that nothing times out, one of 2 nearly; 3 and 4 do not.
+/// Figure 9(c): a replay buffer of 1 throttles the disk so that no TLP times out, and one of 2 almost; 3 and 4 do not.
 #[test]
 fn small_replay_buffers_throttle_the_sender() {
     let report = run("gem5-replay-buffer");
@@ -112,15 +112,15 @@ fn wide_links_overflow_the_switch() {
     assert_snapshot!(text(&report));
 }
 
-/// Figure 9(a): a shorter switch is faster, by a few per cent; posted writes wait for nothing and gain nothing.
+/// Figure 9(a): lower switch latency gives a few per cent more throughput. Posted writes do not wait and gain nothing.
 #[test]
-fn switch_latency_costs_what_waits_for_answers() {
+fn switch_latency_slows_only_non_posted_writes() {
     let report = run("gem5-switch-latency");
     let gbps = column(&report.tables[0], "sector_gbps");
     assert!(gbps[0] > gbps[1] && gbps[1] > gbps[2] && gbps[0] / gbps[2] < 1.06, "{gbps:?}");
     let posted = column(&report.tables[0], "posted_disk_gbps");
     assert!((posted[0] / posted[2] - 1.0).abs() < 1e-3, "{posted:?}");
-    // No more than the wire carries in requests of 84 B.
+    // Less than the wire carries in requests of 84 B.
     assert!(gbps.iter().all(|g| *g < 4.0 * 64.0 / 84.0));
     assert_snapshot!(text(&report));
 }
@@ -139,9 +139,9 @@ fn read_latency_rises_with_payload_and_falls_with_lanes() {
     assert_snapshot!(text(&report));
 }
 
-/// Figure 7: a saw-tooth of Max_Payload_Size, and twice what eight lanes carry.
+/// Figure 7: a saw-tooth with the period of Max_Payload_Size, and twice the bandwidth of eight lanes.
 #[test]
-fn bandwidth_falls_behind_every_payload() {
+fn bandwidth_drops_after_each_full_payload() {
     let report = run("chipyard-bandwidth");
     let table = &report.tables[0];
     let at = |size: f64, key| {
@@ -157,10 +157,10 @@ fn bandwidth_falls_behind_every_payload() {
     }
 }
 
-/// Figures 9 and 10: far away the NIC waits for control almost half of the time, on links of four lanes and more whatever
-/// their width; batches and more reads under way give it back.
+/// Figures 9 and 10: a distant NIC waits for control almost half of the time, on links of four or more lanes of any width. Batches and more
+/// outstanding reads recover this time.
 #[test]
-fn a_nic_that_is_far_away_waits_for_control() {
+fn distant_nic_waits_for_control() {
     let report = run("chipyard-nic");
     let [delay, width, recovered] = &report.tables[..] else { panic!("{}", text(&report)) };
     let ns = column(delay, "frame_ns");
@@ -176,7 +176,7 @@ fn a_nic_that_is_far_away_waits_for_control() {
 }
 
 #[test]
-fn experiments_are_found_by_name_and_rows_fit_their_columns() {
+fn finds_experiments_by_name_with_complete_rows() {
     assert!(experiment("gem5-table-3").is_err_and(|e| e.to_string().contains("chipyard-nic")));
     for e in EXPERIMENTS {
         assert_eq!(experiment(&e.name.to_uppercase()).unwrap().title, e.title);
@@ -186,10 +186,10 @@ fn experiments_are_found_by_name_and_rows_fit_their_columns() {
     assert_eq!((report.experiment, report.source), ("gem5-mmio", "IISWC'18, Table II"));
 }
 
-/// Figure 1: with a host that costs nothing, what is left is the wire, which the closed form counts; a real host is never
-/// faster, and an Ethernet of 40 Gb/s is never exceeded.
+/// Figure 1: with a host that takes no time, only the wire is left, which the closed form counts. A real host is never faster, and an Ethernet
+/// of 40 Gb/s is never exceeded.
 #[test]
-fn nics_reach_what_the_closed_form_says_where_the_wire_bounds_them() {
+fn nics_reach_the_closed_form_if_the_wire_is_the_limit() {
     let report = run("pcie-bench-figure1");
     assert_eq!(report.tables.len(), 3, "{}", text(&report));
     for table in &report.tables {
@@ -209,11 +209,11 @@ fn nics_reach_what_the_closed_form_says_where_the_wire_bounds_them() {
     let [simple, kernel, dpdk] = &report.tables[..] else { unreachable!() };
     assert!(at_512(simple, "ideal_gbps") < at_512(kernel, "ideal_gbps"));
     assert!(at_512(kernel, "ideal_gbps") < at_512(dpdk, "ideal_gbps"));
-    // What the ideal host has shown: profiles of others are fitted anew now and then.
+    // Only the ideal host is in the snapshot: profiles of other hosts are refitted now and then.
     assert_snapshot!(text(&first_columns(&report, 4)));
 }
 
-/// A report whose tables have their first `count` columns alone.
+/// Returns the report with only the first `count` columns of each table.
 fn first_columns(report: &Report, count: usize) -> Report {
     let table = |t: &Table| Table {
         title: t.title.clone(),
@@ -223,9 +223,9 @@ fn first_columns(report: &Report, count: usize) -> Report {
     Report { tables: report.tables.iter().map(table).collect(), ..report.clone() }
 }
 
-/// Figure 2: the share of PCI Express falls with the frame, and is more than 90 % for small ones with descriptors.
+/// Figure 2: the share of PCI Express falls with the frame size, and is more than 90 % for small frames with descriptors.
 #[test]
-fn the_share_of_pci_express_falls_with_the_frame() {
+fn pci_express_share_falls_with_frame_size() {
     let report = run("pcie-bench-figure2");
     for table in &report.tables[..3] {
         let (share, total) = (column(table, "pcie_percent"), column(table, "total_ns"));
@@ -241,20 +241,20 @@ fn the_share_of_pci_express_falls_with_the_frame() {
     }
     // The paper: 77 % at 1500 B to more than 90 %; 900 of 1000 ns at 128 B.
     assert!(number(&report.tables[1], 0, "pcie_percent") > 90.0);
-    // Every way of handing over has its transactions: lines and a length, or a tail; and both tails.
+    // Every way to hand over a frame has its transactions: lines and a length, or a tail pointer, or both tails.
     let (stages, per_frame) = (&report.tables[3], column(&report.tables[3], "requests_per_frame"));
     let kinds: Vec<String> = stages.rows.iter().map(|row| row[1].text()).collect();
     let polled = ["dma_write", "dma_read", "host_write"];
     let told = ["dma_write", "dma_read", "interrupt", "host_write", "host_read"];
     assert_eq!(kinds, [&polled[..], &polled, &told].concat());
-    // PIO: a frame of 128 B is two lines, its length, and the buffer for its return; rings' addresses once for all frames.
+    // PIO: a frame of 128 B takes two lines, its length, and the buffer for its return. Ring addresses are written once for all frames.
     assert!((4.0..4.2).contains(&per_frame[2]), "{per_frame:?}");
 }
 
-/// §2 and §7: with fewer reads than the least latency over time the Ethernet is not held, with 64 it is;
-/// a read is never under way for less than its latency.
+/// §2 and §7: with fewer reads than the least latency divided by the packet time, the NIC does not reach the Ethernet's rate; with 64 it does.
+/// A read is never in flight for less than its latency.
 #[test]
-fn a_nic_needs_at_least_as_many_reads_as_latency_over_time() {
+fn nic_needs_latency_by_packet_time_reads() {
     let report = run("pcie-bench-in-flight");
     let [budget, rates] = &report.tables[..] else { panic!("{}", text(&report)) };
     assert_eq!(column(budget, "needed")[..3], [30.0, 19.0, 23.0]);
@@ -272,9 +272,9 @@ fn a_nic_needs_at_least_as_many_reads_as_latency_over_time() {
     }
 }
 
-/// ReConFig'15, §V: two settings are fitted, and what follows from them is near what the paper says.
+/// ReConFig'15, §V: two settings are fitted. The figures that follow from them are near the paper's.
 #[test]
-fn the_dma_engine_predicts_what_it_was_not_fitted_on() {
+fn dma_engine_predicts_unfitted_figures() {
     let [d2h, h2d] = ["dma-engine-figure6", "dma-engine-figure7"].map(run);
     let off = |report: &Report, row| number(&report.tables[1], row, "miss_percent").abs();
     assert!(off(&d2h, 0) < 0.1, "fitted: {}", text(&d2h));
@@ -285,9 +285,9 @@ fn the_dma_engine_predicts_what_it_was_not_fitted_on() {
     assert_snapshot!(text(&d2h) + &text(&h2d));
 }
 
-/// What follows from the model's own rules, whatever the host.
+/// Consequences of the model's own rules, for any host.
 #[test]
-fn the_dma_engine_beyond_its_paper_keeps_to_what_must_be() {
+fn dma_engine_beyond_its_paper_obeys_its_limits() {
     let report = run("dma-engine-beyond");
     let [shared, reads, pages, small, generations] = &report.tables[..] else { panic!("{}", text(&report)) };
     assert!(column(shared, "spread_percent").iter().all(|spread| *spread <= 15.0), "{}", text(&report));
@@ -302,9 +302,9 @@ fn the_dma_engine_beyond_its_paper_keeps_to_what_must_be() {
     assert_snapshot!(text(&report));
 }
 
-/// What limits an NVMe controller follows from its queue, its link and its media; and media of a data sheet come to what was measured of them.
+/// The limit of an NVMe controller follows from its queue, its link and its media. Media of a data sheet reach the measured rates.
 #[test]
-fn nvme_is_limited_by_what_it_should_be() {
+fn nvme_names_the_right_limit() {
     let report = run("nvme-queue-depth");
     for table in &report.tables {
         let (iops, up, down) =
@@ -312,7 +312,7 @@ fn nvme_is_limited_by_what_it_should_be() {
         assert!(iops.windows(2).all(|pair| pair[1] >= 0.99 * pair[0]), "{}", text(&report));
         assert!(up.iter().chain(&down).all(|busy| *busy <= 100.0), "{}", text(&report));
     }
-    // AnandTech (2017) on an Optane P4800X: 108,300 reads a second one at a time, 584,800 sixteen at a time.
+    // AnandTech (2017) on an Optane P4800X: 108,300 reads per second one at a time, 584,800 sixteen at a time.
     let reads = column(&report.tables[0], "kiops");
     assert!((reads[0] / 108.3 - 1.0).abs() < 0.1 && (reads[4] / 584.8 - 1.0).abs() < 0.1, "{reads:?}");
     assert_snapshot!(text(&report));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every seed of the fuzz target `results_read` holds what the target asks for, and is what its name says.
+//! Every seed of the fuzz target `results_read` passes the target's checks, and is what its name says.
 
 use crate::checks_results as checks;
 use testkit::seeds;
 
 #[test]
-fn seeds_are_read_or_refused() {
+fn seeds_are_read_or_rejected() {
     let seeds = seeds("results_read");
     for (name, bytes) in &seeds {
         assert_eq!(checks::results(bytes), !name.starts_with("bad_"), "{name}");

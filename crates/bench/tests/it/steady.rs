@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rows are of a steady state, never above what the wire can carry, and say why where they are below it.
+//! Rows are measured in a steady state, never above what the wire can carry, and report why they are below it.
 
 use lab::schema::Link;
 use plug::MemoryKind;
@@ -19,17 +19,17 @@ fn off_percent(row: &BandwidthRow) -> f64 {
     (row.bandwidth_gbps / row.model_exact_gbps - 1.0) * 100.0
 }
 
-/// Reads get ahead while writes fill 512 places: in the first 16,384 transfers and in 20,000 behind them, one in a hundred more reads
-/// than writes end, and half of both would be 0.5 % above the wire.
+/// Reads get ahead while writes fill 512 places. In the first 16,384 transfers and in the next 20,000, reads outnumber writes by one
+/// in a hundred, and half of the sum would be 0.5 % above the wire.
 #[test]
-fn reads_and_writes_in_turn_stay_below_the_exact_form() {
+fn alternating_transfers_stay_below_the_exact_form() {
     let plan = Plan { link: link(2, 8, 256), outstanding: Some(512), ..Plan::default() };
     let row = plan.measure(Test::BwRdWr, 500).unwrap();
     let b = row.bandwidth.unwrap();
     assert!(row.warm_up > DEFAULT_WARM_UP, "{}", row.warm_up);
     assert!(off_percent(&b).abs() < 0.02 && (b.read_gbps / b.write_gbps - 1.0).abs() < 1e-3, "{b:?}");
 
-    // A warm-up that is given is kept: then one direction is the lesser of both.
+    // A given warm-up is kept. Then the lower of both directions counts.
     let short = Plan { warm_up: Some(DEFAULT_WARM_UP), ..plan };
     let row = short.measure(Test::BwRdWr, 500).unwrap();
     let b = row.bandwidth.unwrap();
@@ -39,10 +39,10 @@ fn reads_and_writes_in_turn_stay_below_the_exact_form() {
     assert!(off_percent(&b) < 0.0, "{b:?}");
 }
 
-/// 8 B of writes over Gen5 x16 outrun the 127 posted headers that unscaled flow control can advertise: the mean wait of a TLP is
-/// 0.03 ns, but for 7 % of the time none could go. Busy, stalled and SKP ordered sets (1 in 375) make up the whole.
+/// Writes of 8 B over Gen5 x16 exhaust the 127 posted headers that unscaled flow control can advertise. The mean wait of a TLP is
+/// 0.03 ns, but for 7 % of the time no TLP could be sent. Busy time, stalls and SKP ordered sets (1 in 375) add up to the whole.
 #[test]
-fn stalls_explain_what_is_missing() {
+fn stalls_explain_the_missing_bandwidth() {
     let plan = Plan {
         link: link(5, 16, 2048),
         memory: Some(MemoryKind::Low),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The suite: rows as the published files have them, and small suites that are run, interrupted and run again.
+//! The suite: rows as in the published files, and small suites that are run, interrupted and repeated.
 
 use riser_bench::configurations::{CONFIGURATIONS, Configuration};
 use riser_bench::experiments::{EXPERIMENTS, Experiment, Key};
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Every published file has the rows of its experiment, in their order; no file has another name.
+/// Every published file has the rows of its experiment, in order, and there are no other files.
 #[test]
 fn rows_are_those_of_the_published_files() {
     let Some(path) = testkit::shared_data("pcie-bench") else { return };
@@ -32,13 +32,13 @@ fn rows_are_those_of_the_published_files() {
             assert_eq!(series.len(), tables.experiments[experiment].len(), "{name}/{experiment}_cdf");
         }
     }
-    assert!(EXPERIMENTS.iter().all(|e| seen.contains(&e.name)), "an experiment that no file has");
+    assert!(EXPERIMENTS.iter().all(|e| seen.contains(&e.name)), "an experiment without a file");
 }
 
 fn check_counts(experiment: &Experiment, figures: Figures) {
     match figures {
         Figures::Latency(latency) => assert_eq!(latency.samples, experiment.card_samples()),
-        // Of reads and writes in turn, one direction counts.
+        // For alternating reads and writes, one direction counts.
         Figures::Bandwidth(bandwidth) => {
             let all = experiment.card_samples();
             assert!([all, all / 2].contains(&bandwidth.transactions), "{}", bandwidth.transactions);
@@ -46,9 +46,9 @@ fn check_counts(experiment: &Experiment, figures: Figures) {
     }
 }
 
-/// Files that are read and written again are the same, byte by byte.
+/// Published files that are read and written again are identical, byte for byte.
 #[test]
-fn published_files_there_and_back() {
+fn published_files_survive_a_round_trip() {
     let Some(path) = testkit::shared_data("pcie-bench") else { return };
     let folder = path.join("nfp6000-1.2GHz_hsw-Xeon-E3-1226v3_fujitsu-tx1310");
     for name in
@@ -65,9 +65,9 @@ fn published_files_there_and_back() {
     assert!(riser_bench::results::write::distributions(series.iter().map(Vec::as_slice)).as_bytes() == bytes);
 }
 
-/// `hosts.json` says of each configuration what the table says.
+/// The table of configurations agrees with `hosts.json`.
 #[test]
-fn configurations_are_those_of_the_records() {
+fn configurations_agree_with_hosts_json() {
     let Some(path) = testkit::shared_data("pcie-bench") else { return };
     let text = fs::read_to_string(path.join("hosts.json")).unwrap();
     let hosts: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -90,14 +90,14 @@ fn configurations_are_those_of_the_records() {
     }
 }
 
-/// A folder of its own for each test, empty.
+/// Returns a new, empty folder for a test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
     folder
 }
 
-/// A suite that takes little time: few samples of each row.
+/// Returns a fast suite, with few samples per row.
 fn suite(folder: &Path, experiments: &[&str]) -> Suite {
     let rule = Rule {
         latency_batch: 32,
@@ -123,7 +123,7 @@ fn run(suite: &Suite) -> Result<riser_bench::suite::Outcome, SuiteError> {
     suite.run(&AtomicBool::new(false), &mut |_| {})
 }
 
-/// Name and text of each file of a folder.
+/// Returns name and text of each file of a folder.
 fn files(folder: &Path) -> Vec<(String, String)> {
     let file = |path: PathBuf| {
         let text = fs::read_to_string(&path).unwrap();
@@ -135,7 +135,7 @@ fn files(folder: &Path) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_suite_is_the_same_with_any_number_of_jobs_and_stays_where_it_is_done() {
+fn results_do_not_depend_on_jobs_and_are_kept() {
     let (one, two) = (folder("one-job"), folder("two-jobs"));
     let names = ["lat_cmd_sizes", "lat_cmd_details"];
     let first = suite(&two, &names);
@@ -161,7 +161,7 @@ fn a_suite_is_the_same_with_any_number_of_jobs_and_stays_where_it_is_done() {
 }
 
 #[test]
-fn a_suite_that_was_interrupted_goes_on() {
+fn interrupted_suite_resumes() {
     let folder = folder("interrupted");
     let all = Suite { jobs: 1, ..suite(&folder, &["lat_cmd_sizes", "lat_dma_sizes"]) };
     let cancel = AtomicBool::new(false);
@@ -175,7 +175,7 @@ fn a_suite_that_was_interrupted_goes_on() {
 }
 
 #[test]
-fn nothing_of_others_is_overwritten() {
+fn foreign_files_are_not_overwritten() {
     let folder = folder("others");
     let own = suite(&folder, &["lat_cmd_sizes"]);
     let file = folder.join("nfp6000_ideal/lat_cmd_sizes.csv");
@@ -183,7 +183,7 @@ fn nothing_of_others_is_overwritten() {
     fs::write(&file, "somebody's\n").unwrap();
     let error = run(&own).unwrap_err().to_string();
     assert!(
-        error.ends_with("lat_cmd_sizes.csv: is there, and not of this suite: --force overwrites it"),
+        error.ends_with("lat_cmd_sizes.csv: exists and is not of this suite: --force overwrites it"),
         "{error}"
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), "somebody's\n");
@@ -191,15 +191,15 @@ fn nothing_of_others_is_overwritten() {
 
     let other_seed = Suite { seed: 2, ..own.clone() };
     let error = run(&other_seed).unwrap_err().to_string();
-    assert!(error.ends_with("was measured with other parameters: --fresh measures it anew"), "{error}");
+    assert!(error.ends_with("was measured with other parameters: --fresh measures it again"), "{error}");
     assert_eq!(run(&Suite { fresh: true, ..other_seed }).unwrap().written, 1);
-    // What somebody has edited is no longer the suite's own.
+    // A file that a user edited is no longer the suite's own.
     fs::write(&file, fs::read_to_string(&file).unwrap().replace("4096", "4095")).unwrap();
     assert!(matches!(run(&Suite { seed: 2, ..own }), Err(SuiteError::InTheWay { .. })));
 }
 
 #[test]
-fn extra_files_beside_distributions() {
+fn writes_histograms_and_time_series() {
     let folder = folder("extra");
     let mut with = suite(&folder, &["lat_cmd_details"]);
     with.extra = Extra { histograms: true, time_series: true };

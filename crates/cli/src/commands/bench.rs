@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser bench`: the pcie-bench methodology, from `riser-bench`. Never measures anything itself.
+//! `riser bench`: measures with the method of pcie-bench, with `riser-bench`.
 
 mod show;
 mod suite;
@@ -32,40 +32,40 @@ Examples:
   riser bench --suite short --format pcie-bench --host xeon-e5-2637v3 -o out/suite
   riser bench --suite full --format pcie-bench --host all --jobs 2 -o out/suite
 
-Tests (pcie-bench, section 4): LAT_RD, LAT_WRRD, BW_RD, BW_WR, BW_RDWR, as far as the model offers them, or the suites full and short. Each size of each \
-test is a run of its own, of --transfers transfers behind a warm-up that does not count: that number is the stopping rule.
---mps, --mrrs, --credits and --outstanding take lists: every row is measured with each combination. BW_RDWR begins to count when as many \
-reads as writes end, so its warm-up grows where it has to, unless --warm-up says how long it is.
-Bandwidths are payload of one direction in 10^9 bits per second. `model exact` counts wire bytes and is fed the DLLPs \
-that the run counted, with writes cut where the device profile cuts them; `published` is the paper's form; `wire` is raw rate less SKPs, times payload by wire bytes counted. \
-`basis` says how the figures of the profiles are known that a row rests on: measured (or looked up), fitted (to measurements) or assumed, whichever \
-is the weakest; `riser profiles show NAME` has the source of each.
-Where a figure is under the model, the link's table says why: it was not busy, and TLPs stood still for want of credits or of room in \
-the replay buffer, or nothing was there to send.
+Tests (pcie-bench, section 4): LAT_RD, LAT_WRRD, BW_RD, BW_WR, BW_RDWR, if the model offers them, or the suites full and short. Each size of each \
+test is a run of its own: a warm-up that is not counted, then --transfers transfers. Their number is the stopping rule.
+--mps, --mrrs, --credits and --outstanding take lists; every row is measured with each combination. BW_RDWR starts counting when reads and \
+writes end at the same rate. Its warm-up is extended if necessary, unless --warm-up is given.
+Bandwidths are payload of one direction in 10^9 bits per second. `model exact` counts wire bytes. It uses the DLLPs that the run counted, \
+and cuts writes like the device profile; `published` is the formula of the paper; `wire` is the raw rate less SKPs, times payload by wire bytes counted. \
+`basis` says how well the profile figures behind a row are known: measured (or looked up), fitted (to measurements) or assumed, whichever \
+is the weakest; `riser profiles show NAME` prints the source of each.
+If a bandwidth is below the model, the link's table shows why: the link was not busy, and TLPs waited for credits or for room in the \
+replay buffer, or there was nothing to send.
 
--o writes results.csv, in which every row has all settings in columns, so that files can be put one behind the other; `riser compare` \
-and `riser fit` read it. --json prints one object, which results.json holds too: interrupted (where not all \
-rows were measured: why), basis, tests: [{host, device, gen, lanes, mps_bytes, mrrs_bytes, \
+-o writes results.csv, which has all settings of a row in columns, so that files can be concatenated; `riser compare` \
+and `riser fit` read it. --json prints one object, which is also written to results.json: interrupted (the reason, if some rows were \
+not measured), basis, tests: [{host, device, gen, lanes, mps_bytes, mrrs_bytes, \
 rcb_bytes, iommu, {posted,non_posted}_{header,data}_credits, addr_bits, outstanding, transfers, warm_up, seed, path, cache, pattern, \
 host_offset_bytes, device_offset_bytes, window_bytes, test, size_bytes, latency_ns_{min,median,mean,p95,p99,p999,max} or \
 bandwidth_gbps, read_gbps, write_gbps, transactions_per_s, model_exact_gbps, model_published_gbps, wire_gbps, link_ns, and basis, upstream and \
 downstream with tlps, dllps, payload_bytes, wire_bytes, utilization, credit_stalls, credit_stall_ns, replay_buffer_stalls, ..., and \
 transactions as those of `riser run --json`}]. \
-Requests are timed by the fabric, from transmit queue to last completion or to where a write is seen; a latency test is timed \
-by the device, around them.
+The fabric times requests, from the transmit queue to the last completion, or until a write is visible. The device times a latency test, \
+around its requests.
 
 --format pcie-bench runs the experiments of the published measurements of the NFP-6000 card, with their windows, offsets and \
-cache states, and writes files of their form: a folder for each configuration, a CSV file for each experiment. There \
---host is `all` (the 21 measured configurations), the name of one, or a host profile, with --iommu if need be; --suite is full (28 experiments, \
-2472 rows), short (those of the paper's Figures 4 to 7) or names of experiments. Rows end by a convergence rule and \
-say how many samples they are of. A run that was interrupted (Ctrl-C) goes on where it is started again: complete files \
-stay. docs/reference/suite.md has the experiments, the columns and the rule.";
+cache states, and writes files in their format: a folder for each configuration, a CSV file for each experiment. --host is then \
+`all` (the 21 measured configurations), the name of one configuration, or a host profile, with --iommu if needed; --suite is full (28 experiments, \
+2472 rows), short (those of the paper's Figures 4 to 7) or names of experiments. Rows end by a convergence rule, and have the number \
+of their samples. If the run is interrupted (Ctrl-C), the same command continues it, and keeps complete files. See \
+docs/reference/suite.md for the experiments, the columns and the rule.";
 
 /// Measure latency and bandwidth with the method of pcie-bench
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// Tests or suites; with --format pcie-bench suites or experiments
+    /// Tests or suites; with --format pcie-bench, suites or experiments
     #[arg(long, value_name = "NAME", num_args = 1.., default_value = "full")]
     suite: Vec<String>,
 
@@ -76,76 +76,76 @@ pub(crate) struct Args {
     #[arg(long = "size", value_name = "SIZE", num_args = 1..)]
     sizes: Vec<Sizes>,
 
-    /// The model that is measured: one that offers transfers; default: pcie-bench, the card of the paper
+    /// Model to measure, which must offer transfers [default: pcie-bench, the card of the paper]
     #[arg(long, value_name = "MODEL", conflicts_with = "format")]
     model: Option<String>,
 
-    /// Host profile: one that ships, or a file; default: ideal. With --format pcie-bench also `all`, or a configuration
+    /// Host profile: the name of a shipped one, or a file [default: ideal]. With --format pcie-bench also `all`, or a configuration
     #[arg(long)]
     host: Option<String>,
 
-    /// Device profile, of a model that has any: one that ships, or a file; default: ideal, with --format pcie-bench nfp6000
+    /// Device profile, if the model has any: the name of a shipped one, or a file [default: ideal; nfp6000 with --format pcie-bench]
     #[arg(long)]
     device: Option<String>,
 
-    /// Generation of the link: 1, 2, 3, 4, 5; default: what the host profile says, or 3
+    /// Generation of the link: 1, 2, 3, 4, 5 [default: from the host profile, or 3]
     #[arg(long = "gen", value_name = "GEN")]
     generation: Option<i64>,
 
-    /// Lanes: 1, 2, 4, 8, 12, 16, 32; default: what the host profile says, or 8
+    /// Lanes: 1, 2, 4, 8, 12, 16, 32 [default: from the host profile, or 8]
     #[arg(long)]
     lanes: Option<i64>,
 
-    /// Max_Payload_Size in bytes: 128 to 4096; default: what the host profile says, or 256
+    /// Max_Payload_Size in bytes: 128 to 4096 [default: from the host profile, or 256]
     #[arg(long, value_name = "BYTES", num_args = 1..)]
     mps: Vec<i64>,
 
-    /// Max_Read_Request_Size in bytes: 128 to 4096; default: what the host profile says, or 512
+    /// Max_Read_Request_Size in bytes: 128 to 4096 [default: from the host profile, or 512]
     #[arg(long, value_name = "BYTES", num_args = 1..)]
     mrrs: Vec<i64>,
 
-    /// Credits that the root port advertises for posted headers and data, non-posted headers and data, data in units of 16 B:
-    /// PH:PD or PH:PD:NPH:NPD, 0 is infinite; `default`: all that unscaled flow control can, 127:2047:127:2047
+    /// Credits that the root port advertises: headers and data of posted and of non-posted requests, data in units of 16 B, as
+    /// PH:PD or PH:PD:NPH:NPD; 0 is infinite. `default` is the maximum of unscaled flow control, 127:2047:127:2047
     #[arg(long, value_name = "CREDITS", num_args = 1..)]
     credits: Vec<RootCredits>,
 
-    /// Read Completion Boundary in bytes: 64, 128; default: what the host profile says
+    /// Read Completion Boundary in bytes: 64, 128 [default: from the host profile]
     #[arg(long, value_name = "BYTES")]
     rcb: Option<i64>,
 
-    /// Address width of requests in bits: where in memory the window lies; default: what the model says, of pcie-bench 64
+    /// Address width of requests in bits, which places the window in memory [default: from the model; 64 for pcie-bench]
     #[arg(long, value_parser = one_of(&MEMORIES))]
     addr: Option<MemoryKind>,
 
-    /// Window of host memory in bytes; default: what the model says, of pcie-bench 8192
+    /// Window of host memory in bytes [default: from the model; 8192 for pcie-bench]
     #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u64>::new().range(4096..=1 << 30))]
     window: Option<u64>,
 
-    /// Offset of each transfer from a cache line in bytes, 0 to 63; default: what the model says, of pcie-bench 0
+    /// Offset of each transfer from a cache line in bytes, 0 to 63 [default: from the model; 0 for pcie-bench]
     #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u32>::new().range(0..=63))]
     offset: Option<u32>,
 
-    /// Order of the units in the window; default: what the model says, of pcie-bench random
+    /// Order of the units in the window [default: from the model; random for pcie-bench]
     #[arg(long, value_parser = one_of(&PATTERNS))]
     pattern: Option<Pattern>,
 
-    /// The host's IOMMU and its pages, if the host profile has one
+    /// Mode of the host's IOMMU and size of its pages, if the host profile has an IOMMU
     #[arg(long, value_parser = one_of(&IOMMUS), default_value = "off")]
     iommu: Iommu,
 
-    /// State of the host's caches at the start (pcie-bench, section 4) [default: the model's, which is host-warm for pcie-bench]
+    /// State of the host's caches at the start (pcie-bench, section 4) [default: from the model; host-warm for pcie-bench]
     #[arg(long, value_name = "STATE", value_parser = one_of(&CACHES))]
     cache: Option<CacheState>,
 
-    /// Transfers that count: default 2000 of a latency test, 20000 of a bandwidth test
+    /// Number of transfers that count [default: 2000 for a latency test, 20000 for a bandwidth test]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..=MAX_TRANSFERS))]
     transfers: Option<u64>,
 
-    /// Transfers before them that do not count: time for queues to fill
+    /// Number of transfers before those that count, in which queues fill
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(0..=MAX_TRANSFERS))]
     warm_up: Option<u64>,
 
-    /// Transfers under way in bandwidth tests; default: what the model or its device profile says
+    /// Number of outstanding transfers in bandwidth tests [default: from the model or its device profile]
     #[arg(long, value_name = "N", num_args = 1.., value_parser = RangedU64ValueParser::<u16>::new().range(1..=1024))]
     outstanding: Vec<u16>,
 
@@ -153,11 +153,11 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = seed)]
     seed: u64,
 
-    /// Also write results.json and results.csv to this folder; with --format pcie-bench, a folder for each configuration
+    /// Also write results.json and results.csv to this folder; with --format pcie-bench, one folder per configuration
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Overwrite the files of --output where they exist
+    /// Overwrite existing files of --output
     #[arg(long)]
     force: bool,
 
@@ -167,38 +167,38 @@ pub(crate) struct Args {
 }
 
 const PATTERNS: [Word<Pattern>; 2] = [
-    ("sequential", "One behind the other", Pattern::Sequential),
+    ("sequential", "One after another", Pattern::Sequential),
     ("random", "Drawn with replacement", Pattern::Random),
 ];
 
 const IOMMUS: [Word<Iommu>; 4] = [
-    ("off", "Addresses are physical ones", Iommu::Off),
+    ("off", "Physical addresses, no translation", Iommu::Off),
     ("4k", "Pages of 4 KiB", Iommu::Pages4k),
-    ("2m", "Pages of 2 MiB, or of 4 KiB if it has no others", Iommu::Pages2m),
-    ("1g", "Pages of 1 GiB, or of 4 KiB if it has no others", Iommu::Pages1g),
+    ("2m", "Pages of 2 MiB, or of 4 KiB if the IOMMU has no others", Iommu::Pages2m),
+    ("1g", "Pages of 1 GiB, or of 4 KiB if the IOMMU has no others", Iommu::Pages1g),
 ];
 
 const CACHES: [Word<CacheState>; 4] = [
-    ("cold", "Nothing of the window", CacheState::Cold),
-    ("host-warm", "The window, which the host has written", CacheState::HostWarm),
+    ("cold", "No line of the window is cached", CacheState::Cold),
+    ("host-warm", "The host has written the window", CacheState::HostWarm),
     (
         "device-warm",
-        "The window, as far as writes of devices may go into the cache (DDIO)",
+        "The device has written the window, as far as DDIO lets its writes into the cache",
         CacheState::DeviceWarm,
     ),
-    ("device-thrash", "Lines that the device has written at random in 64 MiB", CacheState::DeviceThrash),
+    ("device-thrash", "The device has written random lines in 64 MiB", CacheState::DeviceThrash),
 ];
 
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Results<'a> {
-    /// What of the profiles is extrapolated on the link.
+    /// Profile figures that are extrapolated to the link.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
-    /// Where not all rows were measured: how many of how many, and why.
+    /// Reason and extent if some rows were not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupted: Option<String>,
-    /// How the figures of the profiles are known that the rows rest on: as the weakest of them.
+    /// The weakest basis of the profile figures behind the rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     basis: Option<Basis>,
     tests: &'a [Entry],
@@ -210,7 +210,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     }
     args.public.refuse()?;
     if let Some(host) = args.host.as_deref().filter(|host| suite::is_of_published(host)) {
-        return Err(Failure::usage(format!("--host {host} is for --format pcie-bench alone")));
+        return Err(Failure::usage(format!("--host {host} requires --format pcie-bench")));
     }
     let plans = args.ask().plans(models)?;
     let files = files(&args)?;
@@ -223,20 +223,20 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     };
     let basis = entries.iter().map(|entry| entry.basis).max();
     let results = Results { warnings, interrupted: why, basis, tests: &entries };
-    // Nothing is no reason to replace what an earlier run has left.
+    // Without rows, keep the files of an earlier run.
     let saved = files.filter(|_| !entries.is_empty()).map_or(Ok(()), |files| save(files, &results));
     if args.json {
         output::json(&results)?
     } else {
         show::all(&plans, &entries)?
     }
-    // The report is there, whatever became of the files.
+    // Print the report even if the files could not be written.
     saved?;
     ended.map_or(Ok(()), Err)
 }
 
 impl Args {
-    /// What is asked, as the library takes it.
+    /// Returns the arguments in the form that the library takes.
     fn ask(&self) -> Ask {
         Ask {
             suite: self.suite.clone(),
@@ -264,16 +264,16 @@ impl Args {
     }
 }
 
-/// Sizes beyond those that are measured are one too many, however many there are.
+/// Maximum number of sizes that are read: one more than can be measured, so that too many are still detected.
 const MAX_SIZES_READ: usize = ask::MAX_SIZES + 1;
 
 /// # Errors
-/// Where one of these arguments is given: `why` it is not legal, of its name.
+/// One of these arguments is given. `why` returns the message for its name.
 fn refuse(given: &[(&str, bool)], why: impl Fn(&str) -> String) -> Result<(), Failure> {
     given.iter().find(|(_, given)| *given).map_or(Ok(()), |(flag, _)| Err(Failure::usage(why(flag))))
 }
 
-/// Measures all; where Ctrl-C has come or a row has failed, the rows that were finished, and what is to be said then.
+/// Measures all rows. After Ctrl-C or a failed row, returns the finished rows and the failure.
 fn measure(plans: &[Plan]) -> Result<(Vec<Entry>, Option<Failure>), Failure> {
     let cancel = interrupt::flag()?;
     let bar = progress::bar("{bar:30} {pos}/{len} {msg}");
@@ -291,11 +291,11 @@ fn measure(plans: &[Plan]) -> Result<(Vec<Entry>, Option<Failure>), Failure> {
     Ok((entries, ended))
 }
 
-/// Where the results go: as JSON, and as CSV.
+/// Claims the result files: JSON, then CSV.
 fn files(args: &Args) -> Result<Option<[Place; 2]>, Failure> {
     let Some(folder) = &args.output else { return Ok(None) };
     if folder == Path::new("-") {
-        return Err(Failure::usage("-o -: legal are folders; --json prints the results"));
+        return Err(Failure::usage("-o -: expected a folder; --json prints the results"));
     }
     let mut outputs = Outputs::new(args.force);
     reads_profiles(args, &mut outputs);
@@ -304,7 +304,7 @@ fn files(args: &Args) -> Result<Option<[Place; 2]>, Failure> {
     Ok(Some([json.prepare()?, csv.prepare()?]))
 }
 
-/// Profiles that are files are inputs.
+/// Adds profiles that are files to the inputs.
 fn reads_profiles(args: &Args, outputs: &mut Outputs) {
     let files = args.host.iter().chain(&args.device).map(Path::new);
     files.filter(|path| path.is_file()).for_each(|path| outputs.reads(path));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser check`: says what is wrong with a lab, or draws it, from `riser-lab`.
+//! `riser check`: reports errors of a lab, or draws the lab, from `riser-lab`.
 
 use super::labs::{self, Set};
 use crate::failure::Failure;
@@ -15,15 +15,15 @@ Examples:
   riser check labs/ping.toml
   riser check labs/ping.toml --set slot.nic.link.lanes=16
 
-Reads the lab as `riser run` would, and runs nothing. What is wrong is named, each with its line and the legal values, and \
-the exit status is 1, or 2 where only what --set says is wrong; a good lab is drawn. Told at once are all errors of TOML; else of \
-types and single keys; else what is wrong with how keys and files stand to each other.";
+Reads the lab as `riser run` does, but runs nothing. Prints each error with its line and the legal values, or draws the lab if it has \
+none. The exit status is 1 if the lab has errors, and 2 if only values of --set have errors. riser reports all TOML errors first. If \
+there are none, it reports all wrong types and values of keys, and then conflicts between keys and between files.";
 
-/// Say what is wrong with a lab, or draw it
+/// Report the errors of a lab, or draw it
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The lab files; - is standard input
+    /// Lab files; - is standard input
     #[arg(value_name = "LAB.toml", required = true)]
     labs: Vec<PathBuf>,
 

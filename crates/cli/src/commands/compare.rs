@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser compare`: two sets of results side by side, from `riser-bench`. Never computes an error itself.
+//! `riser compare`: compares two sets of results. `riser-bench` computes the errors.
 
 use super::report::{self, Head};
 use crate::failure::Failure;
@@ -17,37 +17,37 @@ Examples:
   riser compare measured/ out/ --html report.html
   riser compare out/before out/after --json
 
-A and B are folders in pcie-bench's public form: CONFIGURATION/EXPERIMENT.csv, or EXPERIMENT.csv of one configuration; or what \
-`riser bench -o` writes, the folder or its results.csv. Rows are paired by test, order, caches, offsets, window and size. Errors are \
-shares of A's value: the median latency, or the bandwidth.
+A and B are folders in pcie-bench's public format: CONFIGURATION/EXPERIMENT.csv, or EXPERIMENT.csv of one configuration. They can also \
+be the output of `riser bench -o`: the folder or its results.csv. Rows are paired by test, order, caches, offsets, window and size. \
+Errors are shares of A's value: the median latency, or the bandwidth.
 
-The score says how well B predicts those rows of A that it has: mean absolute errors by family of experiments, knee (where window \
-sweeps leave their plateau), edge (steps at TLP boundaries) and rank (order of a file's rows). With --whole it is of all rows of A, and \
-one that B lacks counts as an error of 100 %.
+The score says how well B predicts the rows that are in both: mean absolute errors by family of experiments, knee (where window \
+sweeps leave their plateau), edge (steps at TLP boundaries) and rank (order of a file's rows). With --whole, the score covers all rows \
+of A, and a row that B lacks counts as an error of 100 %.
 
---json prints one object: reference_basis and other_basis (how the figures of the profiles are known that results rest on, if they say so), experiments: [{configuration, experiment, family, quantity, rows, missing, mean_absolute_error_percent, \
+--json prints one object: reference_basis and other_basis (how well the profile figures behind the results are known, if the results say so), experiments: [{configuration, experiment, family, quantity, rows, missing, mean_absolute_error_percent, \
 mean_error_percent, worst: {test, pattern, cache, host_offset_bytes, device_offset_bytes, window_bytes, size_bytes, \
 reference, other, error_percent}}], families, missing and additional (configurations, experiments, rows), and score: \
 [{group, rows, mape_percent, mape_percent_by_configuration, knee_percent, edge_percent, rank_percent}], and scored: {rows, \
 reference_rows, missing_rows_count}.";
 
-/// Compare two sets of results, row by row
+/// Compare two sets of results row by row
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The reference: a folder of results, such as measurements
+    /// Reference: a folder of results, such as measurements
     #[arg(value_name = "A")]
     reference: PathBuf,
 
-    /// The folder that is compared with it
+    /// Folder to compare with the reference
     #[arg(value_name = "B")]
     other: PathBuf,
 
-    /// Leave experiments that this folder has out of the score: what predictions were calibrated on
+    /// Leave experiments in this folder out of the score, such as those used for calibration
     #[arg(long, value_name = "DIR")]
     skip: Option<PathBuf>,
 
-    /// Score all of A: what B lacks counts as an error of 100 %
+    /// Score all rows of A: a row that B lacks counts as an error of 100 %
     #[arg(long)]
     whole: bool,
 
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.html")]
     html: Option<PathBuf>,
 
-    /// Overwrite the page
+    /// Overwrite an existing page
     #[arg(long)]
     force: bool,
 
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Rows that one set lacks are named one by one up to so many.
+/// Maximum number of missing rows that are listed one by one.
 const NAMED_ROWS: usize = 10;
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
@@ -85,7 +85,7 @@ fn page(args: &Args) -> Result<Option<Place>, Failure> {
     outputs.claim_if("--html", args.html.as_deref())
 }
 
-/// What legends call the reference: its folder, or `A` where both are called the same.
+/// Name of the reference in legends: its folder, or `A` if both folders have the same name.
 fn label(reference: &Path, other: &Path) -> String {
     let name = |path: &Path| path.canonicalize().ok()?.file_name().map(|n| n.to_string_lossy().into_owned());
     match (name(reference), name(other)) {
@@ -113,7 +113,7 @@ fn head(args: &Args, label: &str, comparison: &Comparison) -> Head {
     Head { title: "Results compared".to_owned(), notes, tables }
 }
 
-/// How much a set lacks, in a few words; `None` where that is nothing.
+/// Numbers of missing items as text; `None` if nothing is missing.
 fn counts(missing: &Missing) -> Option<String> {
     let all = [
         ("configuration", missing.configurations.len()),
@@ -125,7 +125,7 @@ fn counts(missing: &Missing) -> Option<String> {
     (!text.is_empty()).then(|| text.join(", "))
 }
 
-/// What each set lacks that the other has, a line each, to be folded up.
+/// Table of everything that one set lacks and the other has, folded by default.
 fn missing(sets: &[(String, &Missing)]) -> Option<Table> {
     let mut rows = Vec::new();
     for (set, missing) in sets {
@@ -140,7 +140,7 @@ fn missing(sets: &[(String, &Missing)]) -> Option<Table> {
     }
     let columns = columns("results, lack, name");
     (!rows.is_empty()).then(|| Table {
-        title: "What one of both lacks".to_owned(),
+        title: "Results that only one set has".to_owned(),
         columns,
         rows,
         folded: true,
@@ -151,7 +151,7 @@ fn row_name(row: &MissingRow) -> String {
     format!("{}/{} {}", row.configuration, row.experiment, row.key)
 }
 
-/// How the figures of the profiles are known that each of two sets rests on, if it says so: a line each.
+/// One line per set with the basis of its results, if the set has one.
 fn bases([reference, other]: [&str; 2], comparison: &Comparison) -> Vec<String> {
     let sets = [(reference, comparison.reference_basis), (other, comparison.other_basis)];
     let line = |(set, basis): (&str, Option<Basis>)| Some(format!("Basis of {set}: {}.", basis?.name()));
@@ -182,7 +182,7 @@ fn percent(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// The key of the worst row, its two values and its error.
+/// Key of the worst row, its two values and its error in percent.
 fn worst_cells(worst: Option<&Worst>) -> [String; 4] {
     let Some(worst) = worst else { return Default::default() };
     let value = |v: f64| format!("{v:.2}");
@@ -230,7 +230,7 @@ fn families(comparison: &Comparison) -> Table {
     }
 }
 
-/// A row for each group and family, and for each shape.
+/// One row for each group and family, and for each shape.
 fn scores(comparison: &Comparison) -> Table {
     let mut rows = Vec::new();
     for group in &comparison.score {
@@ -250,19 +250,19 @@ fn scores(comparison: &Comparison) -> Table {
     }
 }
 
-/// Which rows the score is of.
+/// Describes which rows the score covers.
 fn scored(scored: Scored) -> String {
     let Scored { rows, reference_rows, missing_rows_count } = scored;
     match (missing_rows_count, rows == reference_rows) {
-        (true, _) => format!("all {rows} rows of A; those that B lacks count as errors of 100 %"),
+        (true, _) => format!("all {rows} rows of A; rows that B lacks count as errors of 100 %"),
         (false, true) => format!("all {rows} rows of A"),
         (false, false) => format!(
-            "the {rows} of A's {reference_rows} rows that B has; --whole counts the others as errors of 100 %"
+            "{rows} of A's {reference_rows} rows that B has too; --whole counts the others as errors of 100 %"
         ),
     }
 }
 
-/// What a set lacks that the other has, a line each.
+/// One line for each item that a set lacks and the other has.
 fn lacks(set: &str, missing: &Missing) -> Vec<String> {
     let list = |what: &str, names: &[String]| {
         (!names.is_empty())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser completions`: what shells need to complete riser's arguments, by `clap_complete`. Never installs it.
+//! `riser completions`: prints shell completion scripts, with `clap_complete`. Never installs them.
 
 use crate::failure::Failure;
 use crate::{Cli, output};
@@ -14,11 +14,11 @@ Examples:
   riser completions elvish >> ~/.config/elvish/rc.elv
   riser completions powershell >> $PROFILE";
 
-/// Print a script by which a shell completes commands and arguments
+/// Print a shell script that completes riser's commands and arguments
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The shell
+    /// Shell that reads the script
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser fidelity`: how near the shipped profiles come to measurements, by `riser-bench`. Never scores itself.
+//! `riser fidelity`: compares the shipped profiles with measurements. `riser-bench` computes the scores.
 
 use crate::failure::Failure;
 use crate::output;
@@ -26,40 +26,40 @@ Examples:
   riser fidelity measured/ --leave-out server
   riser fidelity measured/ --all --work /tmp/fits --page docs/fidelity.md
 
-DIR holds published results, CONFIGURATION/EXPERIMENT.csv. Every row of a configuration that is known is simulated and scored \
-as `riser compare` does it. --leave-out does it again with each configuration left out of the fit in turn, or each whole server: \
-of that no more is used than the size of its cache and how it was set; each fitted figure is then the median of those of the \
-other servers. --all does both, and again with one mechanism after the other switched off (on one row of eleven); it takes half \
-an hour. --page writes the tables between the marks of that page.
+DIR holds published results as CONFIGURATION/EXPERIMENT.csv. riser simulates every row of the known configurations, and scores it \
+like `riser compare`. --leave-out repeats this with each configuration, or each whole server, left out of the fit in turn. For a server \
+that is left out, only the cache size and the settings are used; each fitted figure is then the median over the other servers. --all does \
+both, and repeats the scores with each mechanism switched off in turn, on one of every eleven rows. This takes half an hour. --page \
+writes the tables between the marks of that page.
 
---json prints one object: basis (how the figures of the shipped profiles are known: as the weakest of all rows), as_shipped, configuration_left_out, server_left_out, and with --all every_eleventh_row and without: \
-[{name, scores}], each of them scores as `riser compare --json` has them.";
+--json prints one object: basis (how well the figures of the shipped profiles are known; the weakest of all rows), as_shipped, configuration_left_out, server_left_out, and with --all every_eleventh_row and without: \
+[{name, scores}], in which scores are those of `riser compare --json`.";
 
-/// Score the profiles that ship against measurements
+/// Score the shipped profiles against measurements
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The measurements
+    /// Folder of the measurements
     #[arg(value_name = "DIR")]
     data: PathBuf,
 
-    /// Score with each of these left out of the fit in turn, too
+    /// Also score with each of these left out of the fit in turn
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
     leave_out: Vec<LeftOut>,
 
-    /// Score with each configuration and each server left out of the fit, and each mechanism switched off, too
+    /// Also score with each configuration and each server left out of the fit, and with each mechanism switched off
     #[arg(long, conflicts_with = "leave_out")]
     all: bool,
 
-    /// Only the configurations whose names hold one of these
+    /// Only configurations whose names contain one of these texts
     #[arg(long, value_name = "TEXT", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// Only the experiments whose names begin with one of these
+    /// Only experiments whose names begin with one of these texts
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     experiments: Vec<String>,
 
-    /// Folder for work copies of profiles
+    /// Folder for temporary copies of profiles
     #[arg(long, value_name = "DIR", default_value = "fidelity-work")]
     work: PathBuf,
 
@@ -75,7 +75,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROFILE", default_value = "nfp6000")]
     device: String,
 
-    /// Rows that are simulated at the same time
+    /// Number of rows to simulate in parallel
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
     jobs: usize,
 }
@@ -83,7 +83,7 @@ pub(crate) struct Args {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Report {
-    /// How the figures of the shipped profiles are known: as the weakest of all rows.
+    /// The weakest basis of all rows.
     basis: Option<Basis>,
     as_shipped: Vec<GroupScore>,
     #[serde(flatten)]
@@ -99,7 +99,7 @@ struct Ablations {
 }
 
 impl Report {
-    /// As tables.
+    /// Returns the scores as tables.
     fn scores(&self) -> String {
         let left_out = self.left_out.iter().map(|(what, scores)| (what.head(), &scores[..]));
         let columns: Vec<_> = [("as shipped", &self.as_shipped[..])].into_iter().chain(left_out).collect();
@@ -107,13 +107,13 @@ impl Report {
     }
 }
 
-/// What is left out of the fit in turn.
+/// Parts of the data that are left out of the fit in turn.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum, Serialize)]
 enum LeftOut {
-    /// Each configuration of a server: the others of the same server are fitted to
+    /// Each configuration of a server; its figures are fitted to the other configurations of that server
     #[serde(rename = "configuration_left_out")]
     Configuration,
-    /// Each server with all its configurations: the other servers are known
+    /// Each server with all its configurations; only the other servers are known
     #[serde(rename = "server_left_out")]
     Server,
 }
@@ -121,7 +121,7 @@ enum LeftOut {
 impl LeftOut {
     const ALL: [LeftOut; 2] = [LeftOut::Configuration, LeftOut::Server];
 
-    /// What its column is called.
+    /// Heading of its column.
     const fn head(self) -> &'static str {
         match self {
             LeftOut::Configuration => "configuration left out",
@@ -168,7 +168,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-/// The scores with each configuration and each server left out, where they are asked for.
+/// Returns the requested scores with each configuration and each server left out.
 fn left_out(
     args: &Args,
     fidelity: &Fidelity<'_>,
@@ -189,7 +189,7 @@ fn left_out(
     Ok(scores)
 }
 
-/// Leaves out what was not asked for.
+/// Removes configurations and experiments that were not requested.
 fn select(data: &mut ResultSet, args: &Args) -> Result<(), Failure> {
     let names: Vec<String> = data.configurations.keys().cloned().collect();
     if !args.only.is_empty() {
@@ -204,26 +204,26 @@ fn select(data: &mut ResultSet, args: &Args) -> Result<(), Failure> {
     let known = data.configurations.keys().any(|name| Configuration::named(name).is_some());
     if !data.configurations.is_empty() && !known {
         return Err(Failure::Run(format!(
-            "{}: {}: none of the published configurations, of which alone the servers are known; `riser compare` takes any results",
+            "{}: {}: not among the published configurations, whose servers are known; `riser compare` accepts any results",
             args.data.display(),
             data.configurations.keys().cloned().collect::<Vec<_>>().join(", ")
         )));
     }
-    // What is not known is not simulated, and so no error of the prediction.
+    // Rows of unknown configurations are not simulated, and must not count as errors of the prediction.
     data.configurations.retain(|name, _| Configuration::named(name).is_some());
     if data.configurations.is_empty() {
         let names = names.join(", ");
-        return Err(Failure::usage(format!("--only and --experiments leave nothing of {names}")));
+        return Err(Failure::usage(format!("--only and --experiments match nothing in {names}")));
     }
     Ok(())
 }
 
-/// A part of the page, or of what is printed.
+/// Prints a part of the report, or writes it into the page.
 fn show(args: &Args, name: &str, part: &str) -> Result<(), Failure> {
     let Some(page) = &args.page else { return output::text(part) };
     let text = fs::read_to_string(page).map_err(|e| outputs::failed(page, &e))?;
     let text = insert(&text, name, part).map_err(|e| Failure::Run(format!("{}: {e}", page.display())))?;
-    // The page is there, to be changed in its place.
+    // The page exists and is changed in place.
     let mut outputs = Outputs::new(true);
     outputs.reads(&args.data);
     outputs.claim("--page", page)?.write(&text)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser fit`: a host profile fitted to measurements, by `riser-bench`. Never decides what a row shows.
+//! `riser fit`: fits a host profile to measurements, with `riser-bench`.
 
 use crate::failure::Failure;
 use crate::output;
@@ -21,75 +21,75 @@ Examples:
   riser bench --suite full --format pcie-bench --host my-server.toml -o predicted/
   riser compare measured/ predicted/
 
-DIR holds results of one server in pcie-bench's public form: EXPERIMENT.csv, or CONFIGURATION/EXPERIMENT.csv; or a table as \
-`riser bench -o` writes it, which says itself what its link and its card were. For several modes of the server give several. Configurations of the \
-published data are known by the names of their folders; of others, --iommu, --sockets, --mps and --mrrs say what they were measured on.
+DIR holds results of one server in pcie-bench's public format: EXPERIMENT.csv, or CONFIGURATION/EXPERIMENT.csv; or a table from \
+`riser bench -o`, which names its link and its card. Give several DIRs for several modes of the server. Configurations of the published \
+data are recognized by the names of their folders. For others, --iommu, --sockets, --mps and --mrrs describe the measurement.
 
-The profile begins as that of --like. Each figure is fitted on the rows in which it is alone once those before it are known: nine on \
-latencies, and the two gaps of completions on bandwidths of reads. The report says which figures the data determine. The others stay \
-as they were, and their sources say whose they are. Without reads of lines that the device wrote, the root complex is fitted on \
-reads of host-warmed or cold lines, and what a core or memory adds to these stays as it was.
-A latency below zero or beyond ten times the most of the known servers is an error, and so are rows that determine no figure: \
-nothing is written then. Warnings go to standard error, to JSON, and as comments into the profile: figures that the data do not \
-determine though every server has them, figures at their bound, figures that have not settled, figures of links of another \
-generation (kept_gen in the profile, so that whatever uses it warns too).
-The residuals are of every row, most bandwidths among them, which nothing was fitted on.
-Rows of LAT_CMD_WRRD, and those of the other socket, come from `riser bench --format pcie-bench` alone. A warning of a figure that the \
-data do not determine says which rows it needs, and a command that measures such rows where there is one.
+The profile starts as a copy of --like. Figures are fitted one after another, each on rows that depend only on it and on the figures \
+before it: nine on latencies, and the two completion gaps on read bandwidths. The report lists the figures that the data determine. The \
+others keep their values, and their sources name their origin. Without reads of lines that the device wrote, the root complex is fitted \
+on reads of host-warmed or cold lines, and the latency that a core or memory adds to these keeps its value.
+A latency below zero or more than ten times the largest of the known servers is an error. So are rows that determine no figure. No \
+profile is written then. Warnings go to standard error, to JSON, and as comments into the profile. There is a warning for each figure that \
+the data do not determine although every server has it, that is at its bound, that has not settled, or that belongs to links of another \
+generation (kept_gen in the profile, so that commands that use the profile warn too).
+Residuals cover every row. Most bandwidth rows are among them, and were not used by the fit.
+Only `riser bench --format pcie-bench` produces rows of LAT_CMD_WRRD and rows of the other socket. If the data do not determine a figure, \
+the warning names the rows that it needs, and a command that measures such rows if there is one.
 
---json prints one object: profile, devices, warnings where there are any, figures: [{figure, value_ps, determined, basis, reason, \
-rows, last_step_ns, shown_by, known_ps: [least, greatest]}], and residuals as `riser compare --json` has them.";
+--json prints one object: profile, devices, warnings (if there are any), figures: [{figure, value_ps, determined, basis, reason, \
+rows, last_step_ns, shown_by, known_ps: [least, greatest]}], and residuals in the format of `riser compare --json`.";
 
 /// Fit a host profile to results of a server
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Results of one server
+    /// Folders with results of one server
     #[arg(value_name = "DIR", required = true)]
     data: Vec<PathBuf>,
 
-    /// The profile to be written
+    /// Write the profile to this file
     #[arg(short, long, value_name = "PROFILE.toml")]
     output: PathBuf,
 
-    /// The host profile to begin with: one that ships. Default: that of the configuration, or else by the generation of the
-    /// results: xeon-e5-2637v3 (up to Gen3), xeon-gold-6342 (Gen4), xeon-platinum-8480 (Gen5)
+    /// Shipped host profile to start from [default: that of the configuration, or else by the generation of the
+    /// results: xeon-e5-2637v3 (up to Gen3), xeon-gold-6342 (Gen4), xeon-platinum-8480 (Gen5)]
     #[arg(long, value_name = "PROFILE")]
     like: Option<String>,
 
-    /// What the server is, for the profile's description. Default: the names of its results
+    /// Name of the server, for the profile's description [default: the names of its results]
     #[arg(long, value_name = "TEXT")]
     server: Option<String>,
 
-    /// Device profile of the card that measured. Default: that which a table of `riser bench -o` names; of the public form nfp6000
+    /// Device profile of the card that measured [default: the one named by a table of `riser bench -o`; nfp6000 for the public format]
     #[arg(long, value_name = "PROFILE")]
     device: Option<String>,
 
-    /// The IOMMU's mode, of configurations that are not known and do not say it themselves: off, 4k, 2m, 1g
+    /// IOMMU mode, for unknown configurations that do not state it: off, 4k, 2m, 1g
     #[arg(long, value_name = "MODE", default_value = "off")]
     iommu: String,
 
-    /// Sockets of device, memory and program, of configurations that are not known
+    /// Sockets of device, memory and program, for unknown configurations
     #[arg(long, value_name = "D,M,P", value_delimiter = ',', default_value = "0,0,0")]
     sockets: Vec<u8>,
 
-    /// Max_Payload_Size in bytes, of configurations that are not known
+    /// Max_Payload_Size in bytes, for unknown configurations
     #[arg(long, value_name = "BYTES", default_value_t = 256)]
     mps: u32,
 
-    /// Max_Read_Request_Size in bytes, of configurations that are not known
+    /// Max_Read_Request_Size in bytes, for unknown configurations
     #[arg(long, value_name = "BYTES", default_value_t = 512)]
     mrrs: u32,
 
-    /// Rows that are simulated at the same time for the residuals
+    /// Number of rows to simulate in parallel for the residuals
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
     jobs: usize,
 
-    /// Leave the residuals out: they take most of the time
+    /// Skip the residuals, which take most of the time
     #[arg(long)]
     no_residuals: bool,
 
-    /// Overwrite the profile
+    /// Overwrite an existing profile
     #[arg(long)]
     force: bool,
 
@@ -104,7 +104,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let mut outputs = Outputs::new(args.force);
     args.data.iter().for_each(|folder| outputs.reads(folder));
     let mut out = outputs.claim("-o", &args.output)?.open()?;
-    let work = WorkFile::new().map_err(|e| Failure::Run(format!("a work copy of the profile: {e}")))?;
+    let work = WorkFile::new().map_err(|e| Failure::Run(format!("temporary copy of the profile: {e}")))?;
     let rule = Rule::quick();
     let bar = progress::spinner("{spinner} fitting, {elapsed}: {msg}");
     let fitted = fit::fit(&inputs, &mut profile, begun, &rule, work.path(), |f| {
@@ -113,7 +113,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         Ok(())
     });
     bar.finish_and_clear();
-    // They may be the cause of a failure.
+    // Print the warnings on failure too, because they may name its cause.
     let fitted = fitted.inspect_err(|_| output::warn(&warnings))?;
     let warnings = task::warnings(&warnings, begun, &fitted);
     output::warn(&warnings);
@@ -138,7 +138,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// As the library takes it.
+    /// Returns the task in the form that the library takes.
     fn task(&self) -> Task {
         Task {
             data: self.data.clone(),
@@ -168,19 +168,19 @@ fn residuals(args: &Args, inputs: &[Input], rule: &Rule, profile: &Path) -> Resu
     Ok(compared?)
 }
 
-/// How sure a figure is that the data do not determine.
+/// Describes the value of a figure that the data do not determine.
 fn unseen(fitted: &Fitted) -> String {
     let ns = |ps: u64| ps as f64 / 1000.0;
     match (fitted.evidence, fit::known_range(fitted.parameter)) {
         (Evidence::Absent, _) => "none: not in the profile".into(),
         (_, Some((least, most))) => {
-            format!("none: as it was; {:.1} to {:.1} on known servers", ns(least), ns(most))
+            format!("none: unchanged; {:.1} to {:.1} on known servers", ns(least), ns(most))
         }
-        (_, None) => "none: as it was".into(),
+        (_, None) => "none: unchanged".into(),
     }
 }
 
-/// The names of the figures that the data determine, or of the others, in a line.
+/// Names of the figures that the data determine, or of the others, separated by commas.
 fn names(fitted: &[Fitted], determined: bool) -> String {
     let of = fitted.iter().filter(|f| f.evidence.determines() == determined).map(|f| f.parameter.name());
     let names = of.collect::<Vec<_>>().join(", ");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lab files that commands take, also from standard input. Never says what is wrong with one.
+//! Reads the lab files that commands take, also from standard input. The checks are in `riser-lab`.
 
 use crate::failure::Failure;
 use crate::{input, outputs};
@@ -9,38 +9,38 @@ use plug::site::NativeCode;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a lab at most: what never ends is not read.
+/// Maximum size of a lab in bytes. Protects against input without end.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// What is set over a lab file.
+/// Settings that replace values of a lab file.
 #[derive(clap::Args)]
 pub(crate) struct Set {
-    /// Set a key over what the lab says, as slot.nic.link.gen=4; again for further ones
+    /// Set a key of the lab, such as slot.nic.link.gen=4; can be given several times
     ///
-    /// KEY is any key of the lab, with the tables above it and dots between. An element of a list goes by its name or by
-    /// its place from 0; the place behind the last one adds one. Keys that the file has not are added. VALUE is as in the
-    /// file; what is no TOML value is a string. Relative paths start from the folder of the lab file, as those in it do.
+    /// KEY is any key of the lab, preceded by its tables and separated by dots. An element of a list is named by its name or
+    /// its index from 0. The index after the last element adds one. Keys that are not in the file are added. VALUE is written as in the
+    /// file; a VALUE that is not valid TOML is a string. Relative paths start from the folder of the lab file.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     given: Vec<String>,
 }
 
 impl Set {
-    /// As the library takes them.
+    /// Returns the settings in the form that the library takes.
     pub(super) fn overrides(&self) -> Overrides {
         Overrides::new(&self.given)
     }
 }
 
-/// Leave for native code.
+/// Permission for native code.
 #[derive(clap::Args, Clone, Copy)]
 pub(crate) struct Native {
-    /// Let libraries that the lab names run: native code, which may do all that riser itself may
+    /// Allow libraries that the lab names to run: native code with all rights of riser
     #[arg(long)]
     allow_native: bool,
 }
 
 impl Native {
-    /// As the library takes it.
+    /// Returns the permission in the form that the library takes.
     pub(super) fn leave(self) -> NativeCode {
         NativeCode::allowed(self.allow_native)
     }
@@ -48,14 +48,14 @@ impl Native {
 
 /// A lab as text.
 pub(super) struct LabText {
-    /// What messages and reports call it.
+    /// Name in messages and reports.
     pub(super) name: PathBuf,
     pub(super) text: String,
-    /// Where its relative paths start.
+    /// Folder in which its relative paths start.
     pub(super) folder: Folder,
 }
 
-/// The text of the lab at `path`, or on standard input, whose relative paths start from the current folder.
+/// Reads the lab at `path` or, for `-`, on standard input, whose relative paths start from the current folder.
 pub(super) fn text(path: &Path) -> Result<LabText, Failure> {
     let (name, mut text) = (input::name(path).to_owned(), String::new());
     let read = input::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text);
@@ -65,12 +65,12 @@ pub(super) fn text(path: &Path) -> Result<LabText, Failure> {
 }
 
 fn check(bytes: usize) -> io::Result<()> {
-    let legal = || io::Error::other(format!("legal are labs of at most {MAX_BYTES} bytes"));
+    let legal = || io::Error::other(format!("larger than {MAX_BYTES} bytes, the maximum of a lab"));
     if bytes as u64 > MAX_BYTES { Err(legal()) } else { Ok(()) }
 }
 
 impl LabText {
-    /// The lab of these models with `overrides` over it, checked.
+    /// Parses and checks the lab for these models, with `overrides` applied.
     pub(super) fn parse(
         &self,
         models: &Models,
@@ -81,7 +81,7 @@ impl LabText {
     }
 }
 
-/// What is wrong with a file, or with what is set over it.
+/// Errors of a lab file as a failed run, or errors of only its settings as wrong usage.
 pub(super) fn refused(errors: FileErrors) -> Failure {
     match errors.is_of_settings() {
         true => Failure::usage(errors),
@@ -89,7 +89,7 @@ pub(super) fn refused(errors: FileErrors) -> Failure {
     }
 }
 
-/// The lab at `path`, or on standard input, with `set` over it, and what it is called.
+/// Reads the lab at `path` or on standard input, with `set` applied. Returns it with its name.
 pub(super) fn read(models: &Models, path: &Path, set: &Set) -> Result<(LabFile, String), Failure> {
     let lab = text(path)?;
     Ok((lab.parse(models, lab.folder.clone(), &set.overrides())?, lab.name.display().to_string()))

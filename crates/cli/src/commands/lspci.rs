@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser lspci`: what enumeration finds in a lab, from `session::lspci` and `config::lspci`.
+//! `riser lspci`: prints the functions that enumeration finds in a lab, from `session::lspci` and `config::lspci`.
 
 use super::labs::{self, Set};
 use crate::failure::Failure;
@@ -17,11 +17,10 @@ Examples:
   riser lspci labs/ping.toml --tree -v
   riser lspci labs/ping.toml --hexdump > ping.txt && lspci -F ping.txt -vvv
 
-Runs the enumeration of the lab's host and nothing else: no driver. Then every configuration space is read, by \
-configuration requests, and shown: a line for each function; with -v what its registers say, in the words of `lspci -vv`, \
-and the sizes of BARs; with -vv every field of every register too, by its name in the specification, and the registers on its BARs \
-by the names that its model gives them. --tree draws what \
-`lspci -t` draws, with -v what the lab calls each device. --hexdump is what `lspci -F` reads.
+Runs only the enumeration of the lab's host, no drivers. Then reads every configuration space with configuration requests, and prints \
+one line per function. -v adds what the registers contain, in the format of `lspci -vv`, and the sizes of BARs. -vv adds every field of \
+every register by its name in the specification, and the registers in BARs by the names that the model gives them. --tree draws the \
+output of `lspci -t`; with -v it adds the lab's name of each device. --hexdump prints the input format of `lspci -F`.
 --json prints one object:
   lab, enumeration_ns, config_requests, functions: [{bdf, path, name, slot, switch, port, model, vf_of, parent, vendor_id, \
   device_id, revision, class, class_name, command, bars: [{bar, kind (memory32, memory64, io, rom), address, size_bytes, \
@@ -29,31 +28,30 @@ by the names that its model gives them. --tree draws what \
   max_lanes, gen, lanes}, mps_bytes, mrrs_bytes, interrupt: {kind (none, intx, msi, msix), first_vector, vectors}, sriov: \
   {total_vfs, num_vfs, first_offset, stride}, capabilities: [{id, version, offset, name}], registers: [{bar, offset, bytes, \
   name}]}]
-What a function does not have is null; version is null where a capability is not an extended one, bar where a device has \
-one BAR. Addresses, offsets and ids \
-are numbers.
-The exit status is 1 where enumeration fails.";
+Values that a function does not have are null. version is null if a capability is not an extended one, and bar is null if a device has \
+one BAR. Addresses, offsets and ids are numbers.
+The exit status is 1 if enumeration fails.";
 
-/// Show what enumeration finds in a lab
+/// List the functions that enumeration finds in a lab
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The lab file; - is standard input
+    /// Lab file; - is standard input
     #[arg(value_name = "LAB.toml")]
     lab: PathBuf,
 
     #[command(flatten)]
     set: Set,
 
-    /// Show what registers say; twice: every field of every register
+    /// Show the contents of registers; given twice: every field of every register
     #[arg(short, action = clap::ArgAction::Count, conflicts_with_all = ["hexdump", "json"])]
     verbose: u8,
 
-    /// Draw the tree
+    /// Draw the tree of buses and devices
     #[arg(long, conflicts_with_all = ["hexdump", "json", "select"])]
     tree: bool,
 
-    /// Print configuration spaces as `lspci -F` reads them
+    /// Print configuration spaces in the format that `lspci -F` reads
     #[arg(long, conflicts_with = "json")]
     hexdump: bool,
 
@@ -61,7 +59,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Only these functions, in hexadecimal: `01:`, `01:00`, `01:00.0`, `00.0` or `.0`
+    /// Show only these functions, in hexadecimal: `01:`, `01:00`, `01:00.0`, `00.0` or `.0`
     #[arg(short, value_name = "[BUS:][DEVICE][.FUNCTION]")]
     select: Option<Selection>,
 }
@@ -91,7 +89,7 @@ fn chosen(found: &Enumerated, selection: Option<Selection>) -> Result<Vec<&Enume
             (Some(first), Some(last)) => {
                 format!("there are {} functions, {} to {}", found.functions.len(), first.bdf, last.bdf)
             }
-            _ => "there is no function at all".to_owned(),
+            _ => "the lab has no functions".to_owned(),
         };
         return Err(Failure::Run(format!("no function {selection}: {there}")));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser man`: the help of every command as manual pages, by `clap_mangen`. Never says what `--help` does not.
+//! `riser man`: prints the help of each command as a manual page, with `clap_mangen`.
 
 use crate::failure::Failure;
 use crate::outputs::{Outputs, Place};
@@ -14,14 +14,14 @@ Examples:
   riser man | man -l -
   riser man model bw > riser-model-bw.1
 
-With -o a page for each command and those below it: riser.1, riser-run.1, riser-model-bw.1 and so on; `man riser-run` then \
-shows one. Without it, one page goes to standard output.";
+With -o, writes one page for each command and subcommand: riser.1, riser-run.1, riser-model-bw.1 and so on; then `man riser-run` shows \
+one. Without -o, prints one page to standard output.";
 
 /// Write manual pages
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The command whose page is printed; without it, that of riser
+    /// Command whose page is printed [default: riser itself]
     #[arg(value_name = "COMMAND", conflicts_with = "output")]
     command: Vec<String>,
 
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Overwrite pages that are there
+    /// Overwrite existing pages
     #[arg(long, requires = "output")]
     force: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         return output::text(page(find(&riser, &args.command)?)?.trim_end());
     };
     if folder == Path::new("-") {
-        return Err(Failure::usage("-o -: legal are folders; without -o one page goes to standard output"));
+        return Err(Failure::usage("-o -: expected a folder; without -o, one page goes to standard output"));
     }
     let mut outputs = Outputs::new(args.force);
     let mut places: Vec<(Place, &clap::Command)> = Vec::new();
@@ -52,7 +52,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     places.into_iter().try_for_each(|(place, command)| place.write(&page(command)?))
 }
 
-/// The command and all below it.
+/// Returns the command and all commands below it.
 fn all(command: &clap::Command) -> Vec<&clap::Command> {
     std::iter::once(command).chain(command.get_subcommands().flat_map(all)).collect()
 }
@@ -63,12 +63,12 @@ fn find<'a>(riser: &'a clap::Command, words: &[String]) -> Result<&'a clap::Comm
             let legal: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
             let place = name(command).replace('-', " ");
             let legal = if legal.is_empty() { "none".to_owned() } else { legal.join(", ") };
-            Failure::usage(format!("no command `{word}` below `{place}`: there are {legal}"))
+            Failure::usage(format!("`{place}` has no command `{word}`: there are {legal}"))
         })
     })
 }
 
-/// Its name as a page's: `riser-model-bw`.
+/// Name of the command's page, such as `riser-model-bw`.
 fn name(command: &clap::Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands. A new one is a file here, and three lines below. Nothing but naming and calling is done here.
+//! The commands. A new command is a file here, and three lines below. This file only names and calls them.
 
 mod bench;
 mod check;
@@ -39,7 +39,7 @@ use std::ffi::OsString;
 pub(crate) enum Command {
     Run(run::Args),
     Check(check::Args),
-    // The largest by far.
+    // By far the largest variant.
     Bench(Box<bench::Args>),
     Compare(compare::Args),
     Completions(completions::Args),
@@ -61,7 +61,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// `itself` is how other processes run this command.
+    /// Runs the command. `itself` is the command line by which other processes run riser.
     pub(crate) fn run(self, models: &Models, itself: Vec<OsString>) -> Result<(), Failure> {
         match self {
             Command::Run(args) => run::run(args, models),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser new`: a crate with a device of one's own. Never changes what is there already.
+//! `riser new`: creates a crate for a device of your own. Never changes existing files.
 //!
-//! Its files are those of `templates/my-device`, a crate that the workspace compiles and tests.
+//! The files are those of `templates/my-device`, a crate that the workspace compiles and tests.
 
 use crate::failure::Failure;
 use crate::output;
@@ -17,25 +17,24 @@ Examples:
   riser new my-device
   riser new my-device --path ~/devices/mine --riser ~/src/riser
 
-Writes a crate that compiles: a device with registers, a doorbell, DMA and an MSI, its driver, its settings with limits and report, \
-a lab, a test, and a main that is all of `riser` with this device beside riser's own: `cargo run -- run labs/my-device.toml`. \
-docs/tutorial.md goes through it. Beside it, a driver for Linux, a test of it in a guest, and a workflow for CI, which \
-docs/drivers.md goes through.
-riser is not on crates.io yet, so that the crate depends on riser's repository at this riser's commit, or with --riser on a checkout.
+Creates a crate that compiles: a device with registers, a doorbell, DMA and an MSI, its driver, its settings with limits and report, \
+a lab, a test, and a main that is all of `riser` plus this device: `cargo run -- run labs/my-device.toml`. docs/tutorial.md explains it. \
+The crate also has a Linux driver, a test of it in a guest, and a CI workflow; docs/drivers.md explains these.
+riser is not on crates.io yet. The crate depends on riser's repository at the commit of this riser, or with --riser on a checkout.
 --json prints one object: name, path, files: [...].";
 
-/// Write a crate with a device of your own: device, driver, lab and test
+/// Create a crate with a device of your own: device, driver, lab and test
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// What the crate and its model are called: small letters, digits and hyphens, a letter first
+    /// Name of the crate and of its model: small letters, digits and hyphens, beginning with a letter
     name: String,
 
-    /// Where the crate goes, a folder that is not there yet; default: one of its name, here
+    /// Folder of the crate, which must not exist [default: NAME in the current folder]
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
 
-    /// The checkout of riser that it depends on; default: riser's repository
+    /// Checkout of riser that the crate depends on [default: riser's repository]
     #[arg(long, value_name = "DIR")]
     riser: Option<PathBuf>,
 
@@ -51,7 +50,7 @@ macro_rules! file {
     };
 }
 
-/// The crate, but for its manifest.
+/// Files of the crate, without its manifest.
 const FILES: [(&str, &str); 15] = [
     file!("README.md"),
     file!(".gitignore"),
@@ -72,30 +71,30 @@ const FILES: [(&str, &str); 15] = [
 
 const MANIFEST: (&str, &str) = file!("Cargo.toml");
 
-/// How the template's manifest names crates of riser.
+/// Start of a dependency on a crate of riser in the template's manifest.
 const CRATES: &str = "path = \"../../crates/";
 
-/// What stands at the end of the manifest. A member of a workspace has neither.
+/// End of the manifest. A member of a workspace does not have it.
 const MANIFEST_END: &str = "
-# It stands alone, wherever it lies.
+# This crate is not part of another workspace.
 [workspace]
 
-# Simulations in tests want some speed, and backtraces only lines.
+# Simulations in tests need some optimization. Backtraces need only lines.
 [profile.dev]
 opt-level = 1
 debug = \"line-tables-only\"
 
-# As riser's own: a simulation calls across crates all the time, and nothing catches a panic.
+# As in riser: a simulation calls across crates constantly, and nothing catches a panic.
 [profile.release]
 panic = \"abort\"
 lto = \"thin\"
 codegen-units = 1
 ";
 
-/// The longest name in bytes.
+/// Maximum length of a name in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// Names that a crate of the template cannot have: the words of Rust and C, what cargo keeps for itself, and what the crate uses.
+/// Names that a crate of the template cannot have: keywords of Rust and C, names reserved by cargo, and names that the crate uses.
 const TAKEN: &str = "abstract alloc as async await become box break build config const continue core crate deps \
     device do dyn endpoint host else enum examples extern fabric false final fn for gen if impl in \
     incremental let loop macro match mod move mut override plug priv proc-macro pub ref return \
@@ -128,31 +127,31 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     ))
 }
 
-/// Refuses a name that a crate or a model cannot have.
+/// Fails for a name that a crate or a model cannot have.
 fn check(name: &str, models: &Models) -> Result<(), String> {
-    let legal = "legal are small letters, digits and single hyphens, a letter first, at most 64";
+    let legal = "expected at most 64 small letters, digits and single hyphens, beginning with a letter";
     if !is_model_name(name) || name.contains("--") || name.ends_with('-') || name.len() > MAX_NAME_BYTES {
-        return Err(format!("name `{name}`: {legal}, and no key of a slot"));
+        return Err(format!("name `{name}`: {legal}, and not a key of a slot"));
     }
     if TAKEN.split(' ').any(|taken| taken == name) || name.starts_with("riser-") {
-        return Err(format!("name `{name}`: Rust, C, cargo or riser use it themselves: {legal}"));
+        return Err(format!("name `{name}`: reserved by Rust, C, cargo or riser, {legal}"));
     }
     match models.contains(name) {
         true => {
             let names: Vec<&str> = models.names().collect();
-            Err(format!("name `{name}`: riser has a model of this name; there are {}", names.join(", ")))
+            Err(format!("name `{name}`: riser has a model with this name: there are {}", names.join(", ")))
         }
         false => Ok(()),
     }
 }
 
-/// The folder of a checkout, from the root on.
+/// Returns the absolute path of a checkout.
 fn checkout(folder: &Path) -> Result<PathBuf, String> {
     let why = |e: io::Error| format!("--riser {}: {e}", folder.display());
     let whole = fs::canonicalize(folder).map_err(why)?;
     match whole.join("crates/plug/Cargo.toml").is_file() {
         true => Ok(whole),
-        false => Err(format!("--riser {}: no checkout of riser, it has no crates/plug", folder.display())),
+        false => Err(format!("--riser {}: not a checkout of riser: it has no crates/plug", folder.display())),
     }
 }
 
@@ -160,7 +159,7 @@ fn named(text: &str, name: &str) -> String {
     text.replace("my-device", name).replace("my_device", &name.replace('-', "_"))
 }
 
-/// A file without the licence line, which is that of riser.
+/// Text of a file without riser's licence line.
 fn body(text: &str) -> &str {
     match text.split_once('\n') {
         Some((first, rest)) if first.contains("SPDX-License-Identifier") => rest,
@@ -168,12 +167,12 @@ fn body(text: &str) -> &str {
     }
 }
 
-/// The manifest, with riser at `checkout`, or else at its repository, pinned to the commit that this command is built from.
+/// Returns the manifest. riser is at `checkout`, or in its repository at the commit from which this command was built.
 fn manifest(name: &str, checkout: Option<&Path>) -> String {
     let text = MANIFEST.1.split_once("[package]").map_or(MANIFEST.1, |(_, package)| package);
     let text = match checkout {
         Some(checkout) => {
-            // As TOML has strings: quotes and backslashes in a path are escaped.
+            // A TOML string escapes quotes and backslashes of the path.
             let path = toml::Value::from(format!("{}/crates/", checkout.display())).to_string();
             text.replace(CRATES, &format!("path = {}", path.trim_end_matches('"')))
         }
@@ -199,11 +198,11 @@ fn manifest(name: &str, checkout: Option<&Path>) -> String {
     named(&format!("[package]{text}{MANIFEST_END}"), name)
 }
 
-/// Makes the folder with its files; where that fails, nothing is left of it.
+/// Creates the folder and its files. On failure, removes the folder.
 fn write(folder: &Path, files: &[(String, String)]) -> Result<(), Failure> {
     match fs::create_dir(folder) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-            let says = format!("{}: is there already; --path names a folder that is not", folder.display());
+            let says = format!("{} exists, expected a new folder; --path names another", folder.display());
             return Err(Failure::usage(says));
         }
         Err(e) => return Err(outputs::failed(folder, &e)),
@@ -215,7 +214,7 @@ fn write(folder: &Path, files: &[(String, String)]) -> Result<(), Failure> {
         fs::write(path, text)
     };
     files.iter().try_for_each(write).map_err(|e| {
-        // It was made here, so that nobody's files are in it.
+        // This call created the folder, so it contains no files of others.
         let _ = fs::remove_dir_all(folder);
         outputs::failed(folder, &e)
     })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab that somebody outside joins, as commands open it: what is set over it, its capture and its record. Knows no transport.
+//! Opens a lab that a program outside of riser joins: its settings, capture and record. Independent of the transport.
 
 use super::labs::{self, LabText, Native, Set};
 use super::sizes::seed;
@@ -15,30 +15,30 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-/// What a record may hold where nothing else is said, in MiB.
+/// Default limit of a record in MiB.
 const RECORD_LIMIT_MIB: u64 = 4096;
 
-/// How the lab is opened. Where a command has other things to open, this is for a lab alone.
+/// Arguments for opening a lab. Commands that can open other things accept them only with a lab.
 #[derive(clap::Args)]
 #[group(requires = "lab")]
 pub(super) struct Opening {
-    /// Write every TLP of the lab's links to this pcapng file
+    /// Write all TLPs of the lab's links to this pcapng file
     #[arg(long, value_name = "OUT.pcapng")]
     capture: Option<PathBuf>,
 
-    /// Write what comes from outside to this file, which `replay` runs again
+    /// Record all input from outside to this file, which `replay` runs again
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
-    /// Most MiB of the file of --record [default: 4096]; the run goes on where they are used up, and the record ends there
+    /// Maximum size of the --record file in MiB [default: 4096]; when it is reached, the record ends and the run continues
     #[arg(long, value_name = "MIB", requires = "record", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     record_limit_mib: Option<u64>,
 
-    /// Overwrite files that exist
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 
-    /// Seed, in place of the lab's
+    /// Seed that replaces the lab's
     #[arg(long, allow_negative_numbers = true, value_parser = seed)]
     seed: Option<u64>,
 
@@ -49,25 +49,25 @@ pub(super) struct Opening {
     native: Native,
 }
 
-/// A lab that is read and not yet built.
+/// A lab that has been read but not built.
 pub(super) struct Read<'a> {
     opening: &'a Opening,
     text: LabText,
     pub(super) file: LabFile,
-    /// Where the command may write.
+    /// The files that the command writes.
     pub(super) outputs: Outputs,
 }
 
-/// A lab that is open.
+/// A lab that has been built.
 pub(super) struct Opened {
     pub(super) file: LabFile,
-    /// What messages and reports call it.
+    /// Name in messages and reports.
     pub(super) name: String,
     pub(super) driver: Driver,
     pub(super) kept: Kept,
 }
 
-/// What is kept of a run.
+/// Files that record a run.
 pub(super) struct Kept {
     capture: Option<(Output, CaptureHandle<File>)>,
     record: Option<Output>,
@@ -75,7 +75,7 @@ pub(super) struct Kept {
 }
 
 impl Opening {
-    /// Its arguments, and whether they are given.
+    /// Returns the names of its arguments, and whether each is given.
     pub(super) fn given(&self) -> [(&'static str, bool); 5] {
         [
             ("--set", !self.set.overrides().given().is_empty()),
@@ -102,7 +102,7 @@ impl Opening {
 }
 
 impl Read<'_> {
-    /// Puts the outside in the place of the lab's host, where the lab's file has nobody outside.
+    /// Replaces the lab's simulated host by one outside, unless the lab already has a host outside.
     pub(super) fn with_outside(mut self) -> Self {
         if self.file.check_runs_alone().is_ok() {
             self.file.lab.host.outside = true;
@@ -111,7 +111,7 @@ impl Read<'_> {
         self
     }
 
-    /// Builds the lab, and begins what is kept of its run.
+    /// Builds the lab, and starts its capture and its record.
     pub(super) fn open(mut self, clock: Clock) -> Result<Opened, Failure> {
         let Opening { capture, record, record_limit_mib, .. } = self.opening;
         let capture = self.outputs.claim_if("--capture", capture.as_deref())?;
@@ -124,7 +124,7 @@ impl Read<'_> {
         let record_limit_bytes = record_limit_mib.unwrap_or(RECORD_LIMIT_MIB) << 20;
         let (file, name) = (self.file, self.text.name.display().to_string());
         if let Some(out) = &record {
-            // What the lab has read so far is all that it names.
+            // By now the lab has read all files that it names.
             let (seed, set, files) = (file.lab.seed, file.lab.set.clone(), Some(file.base.kept()));
             let lab = RecordedLab { path: name.clone(), text: self.text.text, set, seed, files };
             let out = BufWriter::new(out.writer().map_err(|e| out.failed(&e))?);
@@ -157,7 +157,7 @@ impl Kept {
         out.finish()?;
         if let Some(RecordSize { left_out, .. }) = size.filter(|size| size.left_out > 0) {
             output::note(format_args!(
-                "the record came to its limit of {} bytes: {left_out} inputs are not in it",
+                "the record reached its limit of {} bytes: {left_out} inputs are missing from it",
                 self.record_limit_bytes
             ));
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser profiles`: the profiles that ship, from `riser-lab`.
+//! `riser profiles`: lists and prints the shipped profiles, from `riser-lab`.
 
 use crate::failure::Failure;
 use crate::output;
@@ -13,12 +13,12 @@ Examples:
   riser profiles
   riser profiles show ideal
 
-A profile is a TOML file in which every figure has a unit and a source; `show` prints it as it is, to be copied, \
-changed and named by its path in a lab.
---json prints one object, profiles: [{name, kind (host, device)}], each of the list with its description, of `show` with all of \
-the file as profile: figures are {value, source}.";
+A profile is a TOML file in which each figure has a unit and a source. `show` prints the file, which you can copy, change, and name by \
+its path in a lab.
+--json prints one object, profiles: [{name, kind (host, device)}]. The list adds description; `show` adds profile, the contents of \
+the file, in which figures are {value, source}.";
 
-/// List the hosts and devices that ship, or show one with its sources
+/// List the shipped host and device profiles, or print one with its sources
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
@@ -39,11 +39,11 @@ enum Command {
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  riser profiles show ideal")]
 struct Show {
-    /// Its name
+    /// Name of the profile
     name: String,
 }
 
-/// A profile, all of it.
+/// A complete profile.
 #[derive(Serialize)]
 struct Shown {
     name: &'static str,
@@ -67,7 +67,7 @@ struct Entry {
     not_predicted: Option<String>,
 }
 
-/// All that ship, each with its kind.
+/// Returns all shipped profiles, each with its kind.
 fn all() -> impl Iterator<Item = (&'static str, &'static Shipped)> {
     let of = |shelf: &'static Shelf| shelf.all.iter().map(|shipped| (shelf.kind, shipped));
     of(&HOSTS).chain(of(&CARDS))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Options about the format of captures and texts with TLPs. The reader itself is `capture::Reader`.
+//! Options for the format of captures and of text with TLPs. The reader is `capture::Reader`.
 
 use crate::failure::Failure;
 use crate::{input, output};
@@ -11,24 +11,24 @@ use std::path::Path;
 /// Options of the reader.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct Reading {
-    /// Read files as this format: pcap, pcapng, hex, log, pcileech, mmiotrace or csv; without it riser detects the format
+    /// Format of the files: pcap, pcapng, hex, log, pcileech, mmiotrace or csv [default: detected]
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     read_as: Option<FileFormat>,
 
-    /// Byte order of hexadecimal dwords; without it riser takes the order in which more headers are legal
+    /// Byte order of hexadecimal dwords [default: the order in which more headers are legal]
     #[arg(long, value_name = "ORDER", value_enum)]
     byte_order: Option<Order>,
 
-    /// Read hexadecimal TLPs as headers of flit mode
+    /// Read hexadecimal TLPs with flit mode headers
     #[arg(long)]
     flit: bool,
 
-    /// Read files as CSV with these columns, by number from 1 or by name in the first row, such as time_ns=1,dir=2,header=3,data=4;
-    /// tdata, tkeep, tlast, tvalid and tready name the signals of an AXI4-Stream of TLPs
+    /// Read files as CSV with these columns. A column is a number from 1 or a name in the first row, such as time_ns=1,dir=2,header=3,data=4;
+    /// tdata, tkeep, tlast, tvalid and tready are the signals of an AXI4-Stream of TLPs
     #[arg(long, value_name = "NAME=COLUMN,...")]
     columns: Option<Columns>,
 
-    /// Read a user link type of pcap as TLPs, such as USER0=tlp; again for further ones
+    /// Read a user link type of pcap as TLPs, such as USER0=tlp; can be given several times
     #[arg(long, value_name = "USERn=tlp", value_parser = user_link_type)]
     dlt: Vec<u16>,
 }
@@ -46,7 +46,7 @@ fn format(name: &str) -> Result<FileFormat, String> {
     FileFormat::named(name).ok_or_else(|| format!("expected {}", names()))
 }
 
-/// The bit of a user link type, `LINKTYPE_USER0` to `LINKTYPE_USER15`.
+/// Reads `USERn=tlp`. Returns the bit of `LINKTYPE_USERn`, with n from 0 to 15.
 fn user_link_type(text: &str) -> Result<u16, String> {
     let number = text.strip_prefix("USER").and_then(|rest| rest.strip_suffix("=tlp"));
     let number = number.and_then(|number| number.parse::<u16>().ok()).filter(|number| *number < 16);
@@ -73,7 +73,7 @@ impl Reading {
         Reader::with_options(input::open(file)?, &name, &self.options()).map_err(failed)
     }
 
-    /// Reads hexadecimal text that is no file. Refuses options of other formats.
+    /// Reads hexadecimal text from arguments. Refuses options of other formats.
     pub(super) fn hex<'a>(&self, text: &'a [u8]) -> Result<Reader<&'a [u8]>, Failure> {
         if let Some(format) = self.read_as.filter(|format| *format != FileFormat::Hex) {
             return Err(Failure::usage(format!(
@@ -88,7 +88,7 @@ impl Reading {
     }
 }
 
-/// Notes what a file was taken for, if its first bytes do not name its format.
+/// Prints the assumed format if the first bytes of the file do not determine it.
 pub(super) fn tell<R: Read>(reader: &Reader<R>, name: &str) {
     if reader.format().is_text() {
         output::note(format_args!("{name}: read as {}", reader.taken_for()));

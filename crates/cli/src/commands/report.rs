@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of a report: hands figures, from `riser-bench`, to `riser-view`. Never computes a value itself.
+//! Writes result pages: passes figures of `riser-bench` to `riser-view`. Never computes a value itself.
 
 use crate::failure::Failure;
 use crate::outputs::Place;
@@ -7,18 +7,18 @@ use bench::figures::{self, Line, Plot, Quantity, Role};
 use bench::results::ResultSet;
 use view::report::{Axis, Bars, Figure, Look, Report, Scale, Series, Table};
 
-/// What a page says of its results beside the figures.
+/// Texts and tables of a page, in addition to its figures.
 pub(crate) struct Head {
     /// The page's title.
     pub(crate) title: String,
-    /// What is to be known of all of it.
+    /// Notes about all results.
     pub(crate) notes: Vec<String>,
     /// Tables below the figures.
     pub(crate) tables: Vec<Table>,
 }
 
-/// Writes the page of figures from the results `run`, over which those of `reference` stand as points; it has
-/// a name for the legends.
+/// Writes the page with the figures of the results `run`. If there is a `reference`, its results are shown as points, with its name in
+/// the legends.
 pub(crate) fn write_html(
     page: Place,
     head: Head,
@@ -26,7 +26,7 @@ pub(crate) fn write_html(
     reference: Option<(&str, &ResultSet)>,
 ) -> Result<(), Failure> {
     let mut figures = figures::figures(run, reference);
-    // Closed forms, and what lacks its data, say nothing of the results.
+    // Figures without results of this run, such as closed forms, come last.
     figures.sort_by_key(|figure| !figure.shows_results());
     let figures = figures.into_iter().map(figure).collect();
     let report = Report { title: head.title, notes: head.notes, tables: head.tables, figures };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists of transfer sizes, and seeds, as arguments give them. Never says what sizes a command can do.
+//! Parses lists of transfer sizes, and seeds. Commands check the range of sizes themselves.
 
 use std::str::FromStr;
 
-/// Sizes from `first` to `last`, doubling or by a step.
+/// Sizes from `first` to `last`, doubled each time or increased by `step`.
 #[derive(Clone, Copy)]
 pub(super) struct Sizes {
     first: u32,
@@ -11,9 +11,9 @@ pub(super) struct Sizes {
     step: Option<u32>,
 }
 
-/// A seed: any number of 64 bits.
+/// Parses a seed: an unsigned number of 64 bits.
 pub(super) fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("legal are whole numbers from 0 to {}", u64::MAX))
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
 }
 
 impl Sizes {
@@ -30,8 +30,7 @@ impl FromStr for Sizes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Sizes, String> {
-        let legal =
-            || "legal are N, A..B and A..B:STEP with A from 1 on, A up to B, STEP from 1 on".to_owned();
+        let legal = || "expected N, A..B or A..B:STEP, with 1 <= A <= B and STEP >= 1".to_owned();
         let number = |n: &str| n.parse::<u32>().map_err(|_| legal());
         let Some((first, rest)) = text.split_once("..") else {
             let size = number(text)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser sweep`: a lab over ranges of its settings, from `riser-sweep`. Reads arguments, shows progress, and passes Ctrl-C on.
+//! `riser sweep`: runs a lab over ranges of its settings, with `riser-sweep`. Parses arguments, shows progress, and handles Ctrl-C.
 
 use super::labs::Native;
 use crate::failure::Failure;
@@ -25,42 +25,42 @@ Examples:
   riser sweep labs/sweeps/link.toml -o out/link --resume
   riser sweep labs/sweeps/link.toml --json
 
-The file names a lab, keys of it with their values ([over]), how many of their combinations are run (all, random or Sobol points, \
-or successive halving toward an aim), and [metrics]: figures of what `riser run --json` prints. docs/reference/sweep.md has all of it.
+The file names a lab, keys of the lab with their values ([over]), which combinations are run (all, random or Sobol points, \
+or successive halving toward an aim), and [metrics]: figures from the output of `riser run --json`. See docs/reference/sweep.md.
 
-Each point is run by one of --workers processes. Writes to the folder of -o
-  journal.jsonl    each record as it comes: --resume goes on with it, and runs no point again that has a record
-  results.parquet  a row for each point, in order: settings, metrics, basis, outcome, error; the same bytes whatever the number of workers
+Each point is run by one of --workers processes. Files in the folder of -o:
+  journal.jsonl    each record when it is complete; --resume continues the journal, and skips points that have a record
+  results.parquet  a row for each point, in order: settings, metrics, basis, outcome, error; the same bytes for any number of workers
   report.html      parallel coordinates, Pareto front, response over each parameter
-A point whose lab is none, fails or makes no progress has that for its outcome; so has one that a worker dies at, each of three times. \
-Where the first point that finishes lacks a metric that has no `default`, the sweep ends.
+The outcome of a point records if its lab is invalid, fails or makes no progress, or if a worker dies at the point three times. \
+The sweep ends if the first finished point lacks a metric that has no `default`.
 
---json prints one object: sweep, lab, points, recorded, resumed, outcomes by name, warnings (what `riser run` warns of in some of the labs, and the number of points with warnings; on standard \
-error too), basis (how the figures of the profiles are known that the metrics rest on: measured, fitted or assumed, whichever is the weakest), best (the points that none is better than, \
+--json prints one object: sweep, lab, points, recorded, resumed, outcomes by name, warnings (those of `riser run` for some of the labs, and the number of points with warnings; also on standard \
+error), basis (how well the profile figures behind the metrics are known: measured, fitted or assumed, whichever is the weakest), best (the points that no other point beats, \
 each with settings and metrics), wall_seconds, cpu_seconds of all processes, simulation_cpu_seconds, workers_started, workers_died, and folder.
-Ctrl-C ends a sweep with its journal whole. The exit status is 0 if every point has a record, whatever its outcome, and 1 if every point was refused.";
+Ctrl-C ends a sweep and leaves its journal complete. The exit status is 0 if every point has a record, whatever its outcome, and 1 if every point was refused.";
 
 /// Run a lab over ranges of its settings
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The sweep file
+    /// Sweep file
     #[arg(value_name = "FILE.toml", required_unless_present = "worker")]
     file: Option<PathBuf>,
 
-    /// The folder that is written to; default: the name of FILE without its ending, in the current folder
+    /// Folder to write to [default: the name of FILE without its extension, in the current folder]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Processes that run points; default: one for each core
+    /// Number of processes that run points [default: one per core]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     workers: Option<usize>,
 
-    /// Go on with the journal in the folder, if there is one
+    /// Continue from the journal in the folder, if there is one
     #[arg(long)]
     resume: bool,
 
-    /// Begin anew, over what is in the folder
+    /// Start again, and overwrite the files in the folder
     #[arg(long, conflicts_with = "resume")]
     force: bool,
 
@@ -76,7 +76,7 @@ pub(crate) struct Args {
     worker: bool,
 }
 
-/// What a sweep writes, beside its journal.
+/// Files that a sweep writes, in addition to its journal.
 struct Files {
     parquet: Place,
     page: Place,
@@ -117,15 +117,13 @@ pub(crate) fn run(args: Args, models: &Models, itself: Vec<OsString>) -> Result<
     }
     match stopped {
         true => Err(Failure::Interrupted(format!(
-            "interrupted: {} of {} points are recorded; the same command with --resume goes on",
+            "interrupted: {} of {} points are recorded; the same command with --resume continues",
             run.progress().recorded,
             run.progress().points
         ))),
         false => run.refusal().map_or(Ok(()), |why| {
             let count = run.progress().points;
-            Err(Failure::Run(format!(
-                "no point was run: all {count} were refused, the first for this: {why}"
-            )))
+            Err(Failure::Run(format!("no point was run: all {count} were refused, the first with: {why}")))
         }),
     }
 }
@@ -139,7 +137,7 @@ fn cpu_seconds_of_children() -> f64 {
 fn drive(args: &Args, run: &mut Run<'_>, itself: Vec<OsString>) -> Result<pool::Done, Failure> {
     let count = args.workers.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
     if itself.is_empty() {
-        return Err(Failure::Run("workers: the system does not say what this program is".into()));
+        return Err(Failure::Run("cannot start workers: the path of this program is unknown".into()));
     }
     let command = itself.into_iter().chain(["sweep".into(), "--worker".into()]).collect();
     let flag = interrupt::flag()?;
@@ -167,19 +165,19 @@ fn drive(args: &Args, run: &mut Run<'_>, itself: Vec<OsString>) -> Result<pool::
     done.map_err(Failure::run)
 }
 
-/// Claims all that is written, and makes its folder.
+/// Claims all output files, and creates their folder.
 fn claim(args: &Args, path: &Path, sweep: &Sweep) -> Result<Files, Failure> {
     let folder = match &args.output {
         Some(folder) => folder.clone(),
         None => PathBuf::from(path.file_stem().unwrap_or_else(|| "sweep".as_ref())),
     };
     if folder == Path::new("-") {
-        return Err(Failure::usage("-o -: legal are folders; --json prints the results"));
+        return Err(Failure::usage("-o -: expected a folder; --json prints the results"));
     }
     if folder.exists() && !folder.is_dir() {
-        return Err(Failure::usage(format!("-o {}: it is no folder", folder.display())));
+        return Err(Failure::usage(format!("-o {}: not a folder", folder.display())));
     }
-    // What a sweep that is resumed has written by then is its own.
+    // A resumed sweep may overwrite the files that it wrote before.
     let mut outputs = Outputs::new(args.force || args.resume);
     outputs.reads(path);
     outputs.reads(&sweep.lab().path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tap interfaces of this machine, as wires of NICs.
+//! Tap interfaces of this machine as network interfaces of NICs.
 
 use crate::failure::Failure;
 use devices::ethernet::NetInterface;
@@ -14,7 +14,7 @@ impl Tap {
     pub(crate) fn open(name: &str) -> Result<Tap, Failure> {
         let failed = |e: io::Error| {
             let hint = match e.kind() {
-                ErrorKind::PermissionDenied => "; making one takes root or CAP_NET_ADMIN",
+                ErrorKind::PermissionDenied => "; creating one requires root or CAP_NET_ADMIN",
                 _ => "",
             };
             Failure::Run(format!("tap interface {name}: {e}{hint}"))

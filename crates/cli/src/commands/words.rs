@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Arguments that are one of a few words. Never says what a command does with one.
+//! Arguments whose value is one of a few words.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use model::Addressing;
 use plug::MemoryKind;
 
-/// A word, what help says of it, and what it means.
+/// A word, its help text, and the value it stands for.
 pub(super) type Word<T> = (&'static str, &'static str, T);
 
-/// Address widths of requests in bits, by where the window lies.
+/// Address widths of requests in bits. They follow from the address of the window.
 pub(super) const MEMORIES: [Word<MemoryKind>; 2] = [
-    ("32", "Below 4 GiB: three DW of header", MemoryKind::Low),
-    ("64", "From 4 GiB on: four DW of header", MemoryKind::High),
+    ("32", "Below 4 GiB: 3-DW headers", MemoryKind::Low),
+    ("64", "At or above 4 GiB: 4-DW headers", MemoryKind::High),
 ];
 
-/// The same, by the form of headers.
+/// Address widths of requests in bits, by header format.
 pub(super) const ADDRESSINGS: [Word<Addressing>; 2] =
-    [("32", "Below 4 GiB: headers of 3 DW", Addressing::A32), ("64", "Headers of 4 DW", Addressing::A64)];
+    [("32", "Below 4 GiB: 3-DW headers", Addressing::A32), ("64", "4-DW headers", Addressing::A64)];
 
-/// Reads one of these words.
+/// Returns a parser that accepts one of these words.
 pub(super) fn one_of<T>(words: &'static [Word<T>]) -> impl TypedValueParser<Value = T>
 where
     T: Copy + Send + Sync + 'static,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that do not have their names yet: they take them when they are whole, and are gone where the command ends before.
-//! Never asks where a file may be.
+//! Files that are not complete yet. They get their names when complete, and are removed if the command ends before.
 
 use crate::interrupt;
 use rustix::fs::{FlockOperation, flock};
@@ -14,16 +13,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::NamedTempFile;
 
-/// Mode bits of a new file, less what the umask takes.
+/// Mode bits of a new file before the umask.
 const NEW_FILE: u32 = 0o666;
-/// Bytes of the longest name of a file, on Linux's file systems.
+/// Maximum length of a file name in bytes on Linux file systems.
 const MAX_NAME: usize = 255;
-/// Letters of chance in the name of an unfinished file.
+/// Number of random letters in the name of an unfinished file.
 const RANDOM: usize = 6;
-/// How such a name ends.
+/// End of the name of an unfinished file.
 const SUFFIX: &str = ".part";
 
-/// A file that does not have its name yet.
+/// An unfinished file that will replace `target`.
 pub(super) struct Part {
     file: WorkFile,
     target: PathBuf,
@@ -31,16 +30,16 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// In the folder of `target`, which is made where it is not there.
+    /// Creates the unfinished file in the folder of `target`. A missing folder is created.
     ///
     /// # Errors
-    /// Those of the file system; another run writes `target`.
+    /// Those of the file system; another run is writing `target`.
     pub(super) fn begin(target: PathBuf, force: bool) -> io::Result<Part> {
         let folder = target.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder)?;
         let prefix = prefix(target.file_name().unwrap_or_default());
         let file = WorkFile::begin(folder, &prefix, SUFFIX)?;
-        // Some file systems have no locks.
+        // Failure is ignored: some file systems have no locks.
         let _ = flock(file.file()?, FlockOperation::NonBlockingLockExclusive);
         if others(folder, &prefix)?.any(|path| path != file.path() && is_locked(&path)) {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another run is writing this file"));
@@ -51,18 +50,18 @@ impl Part {
         Ok(Part { file, target, force })
     }
 
-    /// What is written to.
+    /// Returns the file to write to.
     ///
     /// # Errors
-    /// Where it has its name already.
+    /// The file has been finished.
     pub(super) fn file(&self) -> io::Result<&File> {
         self.file.file()
     }
 
-    /// It takes its name.
+    /// Renames the file to its target.
     ///
     /// # Errors
-    /// Those of the file system; a file that has come there meanwhile, where it may not be written over.
+    /// Those of the file system; a new file at the target without `force`.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         let path = self.file.path().to_owned();
         let Some(file) = self.file.0.take() else { return Ok(()) };
@@ -75,11 +74,11 @@ impl Part {
     }
 }
 
-/// What stands before the letters of chance in the name of an unfinished file: as much of its own as there is room for.
+/// Start of the name of an unfinished file, before the random letters: as much of the target's name as fits.
 fn prefix(name: &OsStr) -> OsString {
     let bytes = name.as_bytes();
     let mut end = bytes.len().min(MAX_NAME - 1 - RANDOM - SUFFIX.len());
-    // Not within a character.
+    // Do not cut within a character.
     while end < bytes.len() && end > 0 && bytes[end] & 0xc0 == 0x80 {
         end -= 1;
     }
@@ -99,17 +98,17 @@ fn others(folder: &Path, prefix: &OsStr) -> io::Result<impl Iterator<Item = Path
     Ok(entries.filter(move |entry| is_one(entry.file_name().as_bytes())).map(|entry| entry.path()))
 }
 
-/// Whether a running process writes it.
+/// True if a running process writes this file.
 fn is_locked(path: &Path) -> bool {
     let tried = File::open(path).map(|file| flock(file, FlockOperation::NonBlockingLockShared));
     matches!(tried, Ok(Err(Errno::WOULDBLOCK)))
 }
 
-/// A file that is gone when the command ends, however it ends.
+/// A file that is removed when the command ends, even by a signal.
 pub(crate) struct WorkFile(Option<NamedTempFile>);
 
 impl WorkFile {
-    /// In the system's folder for such files.
+    /// Creates a file in the system's temporary folder.
     ///
     /// # Errors
     /// Those of the file system.
@@ -121,9 +120,9 @@ impl WorkFile {
         interrupt::watch()?;
         let mut builder = tempfile::Builder::new();
         builder.prefix(prefix).suffix(suffix).rand_bytes(RANDOM);
-        // A signal finds it in the list, or not in the folder.
+        // The lock is held until the file is in the list, so a signal either finds it there or before it exists.
         let mut unfinished = unfinished();
-        // The error of the system, without the name that nobody has given.
+        // The system's error without the temporary name, which means nothing to the user.
         let mut code = None;
         let open = |path: &Path| {
             let mut options = OpenOptions::new();
@@ -135,13 +134,13 @@ impl WorkFile {
         Ok(WorkFile(Some(file)))
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         self.0.as_ref().map_or(Path::new(""), NamedTempFile::path)
     }
 
     fn file(&self) -> io::Result<&File> {
-        let ended = || io::Error::other("it has ended before");
+        let ended = || io::Error::other("the file has been finished");
         self.0.as_ref().map(NamedTempFile::as_file).ok_or_else(ended)
     }
 }
@@ -152,7 +151,7 @@ impl Drop for WorkFile {
     }
 }
 
-/// Files that go where a signal ends the process.
+/// Files to remove if a signal ends the process.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
@@ -163,7 +162,7 @@ fn forget(path: &Path) {
     unfinished().retain(|other| other != path);
 }
 
-/// Takes away what was not finished: the process ends.
+/// Removes all unfinished files, because the process ends.
 pub(crate) fn take_away() {
     for path in unfinished().drain(..) {
         let _ = fs::remove_file(path);
@@ -175,17 +174,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_name_leaves_room() {
+    fn prefix_of_long_name_leaves_room_for_suffix() {
         let of = |name: &str| prefix(OsStr::new(name)).into_string().unwrap();
         assert_eq!(of("z.pcapng"), "z.pcapng.");
         assert_eq!(of(&"x".repeat(243)), "x".repeat(243) + ".");
         assert_eq!(of(&"x".repeat(255)), "x".repeat(243) + ".");
-        // 242 bytes, and a character that ends behind the limit.
+        // 242 bytes, then a character that would exceed the limit.
         assert_eq!(of(&("x".repeat(242) + "éé")), "x".repeat(242) + ".");
     }
 
     #[test]
-    fn an_error_has_no_name_of_its_own() {
+    fn error_omits_temporary_file_name() {
         let none = Path::new("/none/of/these");
         let error = WorkFile::begin(none, OsStr::new("x."), SUFFIX).err().map(|e| e.to_string());
         assert_eq!(error.as_deref(), Some("No such file or directory (os error 2)"));

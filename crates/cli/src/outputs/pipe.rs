@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Opens a named pipe for writing. Waits for its reader, says so where that takes long, and goes on waiting at no signal. Never
-//! writes.
+//! Opens a named pipe for writing, after its reader has opened it. Reports a long wait, and keeps waiting after signals other than Ctrl-C.
 
 use super::failed;
 use crate::failure::Failure;
@@ -14,25 +13,25 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Who waits for longer than this says so.
+/// Time after which the wait is reported.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two looks for a reader.
+/// Interval between two attempts to open the pipe.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// The pipe at `path`, once somebody reads it.
+/// Opens the pipe at `path` once it has a reader.
 ///
 /// # Errors
-/// Those of the file system; Ctrl-C, where it comes meanwhile.
+/// Those of the file system; Ctrl-C during the wait.
 pub(super) fn open(path: &Path) -> Result<File, Failure> {
     let begun = Instant::now();
     let mut is_told = false;
-    // What came before is no reason to give up what it has left to be written: the next one ends the process.
+    // A Ctrl-C from before the wait must not discard the remaining output. A second one ends the process.
     let had_come = interrupt::has_come();
     loop {
         match ready(path).map_err(|e| failed(path, &e))? {
             Some(file) => return Ok(file),
             None if interrupt::has_come() && !had_come => {
-                let why = format!("interrupted: {}: nobody has read it", path.display());
+                let why = format!("interrupted: {}: no process has opened it for reading", path.display());
                 return Err(Failure::Interrupted(why));
             }
             None => {}
@@ -48,7 +47,7 @@ pub(super) fn open(path: &Path) -> Result<File, Failure> {
     }
 }
 
-/// The pipe, where it has a reader. The system would wait for one, and begin again to wait behind a signal that is handled.
+/// Opens the pipe if it has a reader. A blocking `open` would wait, and would be restarted after a handled signal.
 fn ready(path: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     match OpenOptions::new().write(true).custom_flags(flags).open(path) {

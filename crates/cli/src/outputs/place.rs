@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which file a path means: behind symbolic links, behind other names of the same file, and where nothing is yet. Never
+//! Resolves paths to files: through symbolic links and other names of the same file, also for files that do not exist yet. Never
 //! writes.
 
 use std::fs::{self, Metadata};
@@ -7,15 +7,15 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
-/// Symbolic links that are followed, one behind the other; the limit of Linux.
+/// Maximum number of symbolic links in a row; the limit of Linux.
 const MAX_LINKS: usize = 40;
-/// Names that standard output has in the file system.
+/// Paths of standard output in the file system.
 const STANDARD: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
-/// A file, whatever it is called.
+/// Identity of a file under any of its paths.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Named {
-    /// None of a stream, whatever it is called.
+    /// `None` for a stream.
     path: Option<PathBuf>,
     file: Option<FileId>,
 }
@@ -23,30 +23,30 @@ pub(super) struct Named {
 /// Device and inode.
 type FileId = (u64, u64);
 
-/// What a path to be written to means.
+/// Kinds of output paths.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Target {
     /// Standard output.
     Standard,
-    /// What holds no file: written directly.
+    /// A pipe or character device, which is written directly.
     Device(Option<FileId>),
-    /// A file, at this path behind all symbolic links.
+    /// A file at this path, with all symbolic links resolved.
     File {
-        /// Where it is, or will be.
+        /// Path of the existing or future file.
         path: PathBuf,
-        /// What is there.
+        /// The existing file.
         there: Option<FileId>,
     },
 }
 
 impl Named {
-    /// The file that `path` leads to; none where nothing can ever be there.
+    /// Returns the file that `path` leads to; `None` if no file can exist there.
     pub(super) fn of(path: &Path) -> Option<Named> {
         let file = fs::metadata(path).ok().as_ref().and_then(id);
         Some(Named { path: Some(resolve(path).ok()?), file })
     }
 
-    /// The file that a stream is; none of a terminal and the like, which any number of outputs may share.
+    /// Returns the file behind a stream; `None` for a terminal or similar, which any number of outputs may share.
     pub(super) fn of_stream(about: &Metadata) -> Option<Named> {
         id(about).map(|file| Named { path: None, file: Some(file) })
     }
@@ -57,7 +57,7 @@ impl Named {
 }
 
 impl Target {
-    /// Which file it is; none of a device, which any number of outputs may share.
+    /// Returns its file; `None` for a device, which any number of outputs may share.
     pub(super) fn named(&self) -> Option<Named> {
         match self {
             Target::Standard => Some(Named { path: Some("-".into()), file: None }),
@@ -67,7 +67,7 @@ impl Target {
     }
 }
 
-/// What `path` means, where standard output is `standard`.
+/// Classifies an output path. `standard` is the file behind standard output.
 pub(super) fn target(path: &Path, standard: Option<&Named>) -> io::Result<Target> {
     if path == Path::new("-") || STANDARD.iter().any(|name| path == Path::new(name)) {
         return Ok(Target::Standard);
@@ -87,18 +87,18 @@ pub(super) fn target(path: &Path, standard: Option<&Named>) -> io::Result<Target
     } else if kind.is_fifo() || kind.is_char_device() {
         Ok(Target::Device(file))
     } else {
-        let why = "no file: legal are a file, a pipe, a character device, and `-` for standard output";
+        let why = "not a file, expected a file, a pipe, a character device, or `-` for standard output";
         Err(io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 }
 
-/// Of files and pipes: what is written to one goes to all who have it.
+/// Returns the identity of a file or pipe, in which writes of all holders end up. `None` for other kinds.
 fn id(about: &Metadata) -> Option<FileId> {
     let kind = about.file_type();
     (kind.is_file() || kind.is_fifo()).then(|| (about.dev(), about.ino()))
 }
 
-/// `path` without symbolic links, whether something is there or not.
+/// Resolves all symbolic links of `path`, which need not exist.
 fn resolve(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -114,7 +114,7 @@ fn resolve(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "too many symbolic links"))
 }
 
-/// A folder without symbolic links, whether it is there or not.
+/// Resolves all symbolic links of a folder, which need not exist.
 fn folder(path: &Path) -> io::Result<PathBuf> {
     if path.as_os_str().is_empty() {
         return fs::canonicalize(".");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_has_many_names() {
+    fn recognizes_one_file_under_several_names() {
         let scratch = scratch();
         let at = |name: &str| scratch.path().join(name);
         fs::write(at("there"), "x").unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_paths_mean() {
+    fn classifies_output_paths() {
         let scratch = scratch();
         let of = |path: &str| target(&scratch.path().join(path), None);
         for name in STANDARD.into_iter().chain(["-"]) {
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(of("/dev/null").unwrap(), Target::Device(None));
         let path = scratch.path().canonicalize().unwrap().join("new");
         assert_eq!(of("new").unwrap(), Target::File { path, there: None });
-        assert!(of(".").unwrap_err().to_string().contains("legal are a file, a pipe"));
+        assert!(of(".").unwrap_err().to_string().contains("expected a file, a pipe"));
         fs::write(scratch.path().join("file"), "").unwrap();
         assert!(of("file/below").is_err());
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Lists the processes of a Linux kernel whose memory stands behind an adapter: begins at init_task, follows task_struct's
- * list, reads pid and name of each. As such programs are: one dma_read for each member, no retries, no cache.
+ * Lists the processes of a Linux kernel through an adapter to its memory: starts at init_task, follows the list in
+ * task_struct, and reads pid and name of each task. Like typical programs: one dma_read per member, no retries, no cache.
  *
  *   process_list REMOTE LOCAL BUS:DEV.FN INIT_TASK TEXT_OFFSET LINEAR_OFFSET TASKS PID COMM    (numbers hexadecimal)
  *
- * Virtual addresses of the kernel's own image become physical less TEXT_OFFSET, those of its linear map less LINEAR_OFFSET.
+ * A physical address is a virtual address of the kernel's image minus TEXT_OFFSET, or of its linear map minus LINEAR_OFFSET.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Device software with the habits of upstream's, on plain sockets and without a library: both ends bind and connect one UDP
- * port, one request is under way for each, whatever comes is taken for the answer, completions are put one behind the other
- * by whole DWs, 3 bytes carry a write of 1 or 2 and their last ones are the data, Length 1024 sets the bit above its field, data of
- * any length goes into one TLP, Length 0 is no data, the TX interrupt leaves on 0x4003, the NIC does not answer the host's
- * reads and stands still with a second receive buffer until the first is used, and memory cuts completions from the first address on.
+ * Device software that behaves like upstream's, on plain sockets and without a library. Both ends bind and connect one UDP
+ * port, and each port has one outstanding request. Any datagram that arrives is taken for the answer. Completions are concatenated
+ * in whole DWs. A write of 1 or 2 bytes carries 3 bytes, the last of which are the data. Length 1024 sets the bit above its field. Data
+ * of any length goes into one TLP; Length 0 means no data. The TX interrupt is sent on port 0x4003. The NIC does not answer the host's
+ * reads, and blocks with a second receive buffer until the first is used. Memory cuts completions counted from the first address.
  *
  *   upstream nic   REMOTE LOCAL TAP                   the simple NIC, with one receive buffer
  *   upstream check REMOTE LOCAL ADDRESS LIMIT         writes and reads of 1 to 4096 bytes, compared; unaligned ones up to LIMIT
@@ -57,7 +57,7 @@ static int open_port(int port)
 
 /* ---- DMA ---- */
 
-/* NetTLP header, header and address: 18 or 22 bytes. */
+/* Writes the NetTLP header, TLP header and address: 18 or 22 bytes. */
 static size_t put_header(unsigned char *out, struct context *c, int writes, uint64_t addr, size_t count)
 {
 	uint64_t end = addr + count;
@@ -102,7 +102,7 @@ static ssize_t dma_read(struct context *c, uint64_t addr, void *buf, size_t coun
 			errno = EBADMSG;
 			return -1;
 		}
-		/* By whole DWs: where the address is not a multiple of 4, what follows the first is in the wrong place. */
+		/* In whole DWs: if the address is not a multiple of 4, the data after the first completion are misplaced. */
 		size_t dws = (answer[9] | (answer[8] & 3) << 8) * 4, data = dws - lead;
 		if (dws == 0) {
 			errno = EBADMSG;
@@ -123,7 +123,7 @@ static ssize_t dma_write(struct context *c, uint64_t addr, const void *buf, size
 	size_t header = put_header(tlp, c, 1, addr, count);
 	size_t data = ((addr & 3) + count + 3) & ~3ul, lead = addr & 3;
 
-	/* Within one DW, padding for each of the first three lanes that is not enabled, and the data behind it. */
+	/* Within one DW: one padding byte for each of the first three lanes that is not enabled, followed by the data. */
 	if (data == 4 && count < 4) {
 		lead = !(tlp[13] & 1) + !(tlp[13] & 2) + !(tlp[13] & 4);
 		data = lead + count;
@@ -142,9 +142,9 @@ static ssize_t ask(uint32_t question, void *answer, size_t size)
 	struct pollfd p = {fd, POLLIN, 0};
 	ssize_t got = -1;
 
-	/* From whatever address the kernel chooses. */
+	/* The kernel may choose any source address. */
 	connect(fd, (struct sockaddr *)&to, sizeof(to));
-	/* Upstream asks once, and is started again by hand. */
+	/* Upstream asks once, and the user restarts it. This program repeats the question. */
 	for (int n = 0; n < 20 && got < 0; n++)
 		if (send(fd, &question, sizeof(question), 0) > 0 && poll(&p, 1, WAIT_MS) > 0)
 			got = recv(fd, answer, size, 0);
@@ -186,7 +186,7 @@ static int check(uint64_t base, size_t limit)
 		for (unsigned lead = 0; lead < 4; lead++) {
 			size_t size = sizes[n];
 			uint64_t addr = base + n * 8192ull + lead;
-			/* Reads in several completions go wrong at its own end. */
+			/* Reads with several completions fail at upstream's end. */
 			if (lead && lead + size > limit)
 				continue;
 			if ((addr & 4095) + size > 4096)
@@ -232,7 +232,7 @@ static void *work(void *arg)
 		ssize_t done = l->writes ? dma_write(&l->c, addr, buf, l->len) : dma_read(&l->c, addr, buf, l->len);
 		l->failed += done != (ssize_t)l->len;
 	}
-	/* What was posted is there before what is read behind it. */
+	/* When the read is answered, the earlier posted writes have arrived. */
 	l->failed += l->writes && dma_read(&l->c, l->addr, buf, 4) != 4;
 	return NULL;
 }
@@ -283,7 +283,7 @@ static size_t bytes_of(unsigned char *m)
 	return (m[9] | (m[8] & 3) << 8) * 4;
 }
 
-/* Gives each request to `take`, with the socket that it came to, until the end; or until none has come for 10 s. */
+/* Passes each request with its socket to `take`, until the end or until no request has arrived for 10 s. */
 static void serve(const int *sockets, void (*take)(int fd, unsigned char *m, ssize_t len))
 {
 	struct pollfd fds[16];
@@ -312,7 +312,7 @@ static struct {
 	unsigned long reads, writes;
 } mem;
 
-/* Whole DWs, as drivers ask for them. */
+/* Answers in whole DWs, as drivers read them. */
 static void answer(int fd, unsigned char *m, uint64_t offset, size_t remain)
 {
 	unsigned char c[18 + PIECE] = {0};
@@ -386,7 +386,7 @@ static struct {
 	struct msix msix[16];
 	struct context host[16], tx, rx;
 	struct registers regs;
-	volatile uint64_t rx_at, rx_addr; /* the buffer; 0: none */
+	volatile uint64_t rx_at, rx_addr; /* address of the buffer; 0 for none */
 	unsigned long sent, received, lost, failed;
 } nic;
 
@@ -395,11 +395,11 @@ static void transmit(void)
 	uint64_t d[2];
 	unsigned char frame[2048];
 
-	/* The descriptor that the index names. */
+	/* Read the descriptor that the index names. */
 	if (dma_read(&nic.tx, nic.regs.tx_ring + nic.regs.tx_index * 16ull, d, sizeof(d)) < 0 || d[1] > 2048 ||
 	    dma_read(&nic.tx, d[0], frame, d[1]) < 0) {
 		perror("transmit");
-		/* A wait that Ctrl-C has ended is none. */
+		/* A wait that Ctrl-C ended is not a failure. */
 		nic.failed += !ended;
 		return;
 	}
@@ -417,7 +417,7 @@ static void post(void)
 		nic.failed += !ended;
 		return;
 	}
-	/* In the callback: the host's other writes wait behind this one. */
+	/* This waits in the callback, so the host's other writes wait too. */
 	while (nic.rx_addr && !ended)
 		usleep(1000);
 	nic.rx_at = at;

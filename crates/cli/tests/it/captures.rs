@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `riser run --capture` writes is read by `riser trace` and by stock tshark, where it is installed, and both see
-//! the same. Never calls the library.
+//! Captures of `riser run --capture`: `riser trace` and stock tshark (if installed) read the same from them. Never calls the library.
 
 use crate::common::riser_ok;
 use serde_json::Value;
@@ -8,11 +7,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The device's reads, as NetTLP has them: 0x3000 and the tag; the host's: 0x4000 and the low four bits.
+/// NetTLP ports: 0x3000 plus the tag for requests of the device, 0x4000 plus the low four bits of the tag for requests of the host.
 const DEVICE_PORTS: u64 = 0x3000;
 const HOST_PORTS: u64 = 0x4000;
 
-/// Runs `labs/ping.toml` for a test: its capture and its report.
+/// Runs `labs/ping.toml` for a test. Returns the path of its capture, and its report.
 fn capture(test: &str, more: &[&str]) -> (String, Value) {
     let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/ping.toml");
     let name = format!("captures-{test}{}.pcapng", more.join(""));
@@ -31,15 +30,15 @@ fn sum(report: &Value, key: &str) -> u64 {
     links.flat_map(|l| l["directions"].as_array().unwrap()).map(|d| d[key].as_u64().unwrap()).sum()
 }
 
-/// Without faults each TLP and DLLP is there once, at either end, from the first InitFC on.
+/// Without faults, a capture contains each TLP and DLLP once, at either tap, from the first InitFC.
 #[test]
-fn a_capture_holds_what_the_counters_say() {
+fn capture_agrees_with_counters() {
     for more in [&["--dllps"][..], &["--dllps", "--tap", "root"], &[]] {
         let (path, report) = capture("counters", more);
         let records = trace(&path);
         let dllps = records.iter().filter(|r| r["type"] == "dllp").count() as u64;
         let tlps = records.len() as u64 - dllps;
-        // What is on its way when the run ends was sent, and has not arrived.
+        // Packets in flight at the end of the run are counted as sent, but have not arrived.
         let sent = [sum(&report, "tlps"), if more.is_empty() { 0 } else { sum(&report, "dllps") }];
         for (sent, seen) in sent.into_iter().zip([tlps, dllps]) {
             assert!((sent.saturating_sub(2)..=sent).contains(&seen), "{more:?}: {seen} of {sent}");
@@ -57,14 +56,14 @@ fn a_capture_holds_what_the_counters_say() {
 }
 
 #[test]
-fn ports_are_those_of_nettlp() {
+fn capture_uses_nettlp_ports() {
     let (path, _) = capture("ports", &[]);
     let records = trace(&path);
     let mut seen = [0; 2];
     for record in &records {
         let port = record["destination_port"].as_u64().unwrap();
         assert_eq!(record["source_port"], port);
-        // Writes of NetTLP have tags too.
+        // Writes in NetTLP have tags too.
         let tag = record["tag"].as_u64().unwrap();
         match record["origin"].as_str() {
             Some("device") => assert_eq!((port, seen[0] += 1), (DEVICE_PORTS + tag, ()), "{record}"),
@@ -74,9 +73,9 @@ fn ports_are_those_of_nettlp() {
     assert!(seen.iter().all(|n| *n > 20), "{seen:?}");
 }
 
-/// Bit errors and lost frames: replays are in the capture, what arrived damaged is not, and nothing is unreadable.
+/// With bit errors and lost frames, the capture contains replays, omits damaged arrivals, and is readable throughout.
 #[test]
-fn captures_of_labs_with_faults_are_whole() {
+fn captures_of_labs_with_faults_are_readable() {
     for lab in ["faults.toml", "errors.toml", "seven.toml"] {
         let (path, report) = capture(lab, &["--dllps"]);
         let stats: Value = serde_json::from_str(&riser_ok(&["trace", "--stats", "--json", &path])).unwrap();
@@ -85,7 +84,7 @@ fn captures_of_labs_with_faults_are_whole() {
     }
 }
 
-/// Time in ns, both UDP ports, interface, and bytes, as tshark has them.
+/// Rows of tshark: time, both UDP ports, interface, and bytes.
 fn tshark(path: &str) -> Option<Vec<[String; 5]>> {
     let fields = ["frame.time_epoch", "udp.srcport", "udp.dstport", "frame.interface_name", "frame.len"];
     let mut command = Command::new("tshark");
@@ -104,7 +103,7 @@ fn tshark(path: &str) -> Option<Vec<[String; 5]>> {
 }
 
 #[test]
-fn stock_tshark_sees_the_same() {
+fn stock_tshark_reads_same_records() {
     for lab in ["ping.toml", "faults.toml"] {
         let (path, _) = capture(lab, &["--dllps", "--tap", "device"]);
         let Some(rows) = tshark(&path) else {
@@ -125,7 +124,7 @@ fn stock_tshark_sees_the_same() {
                 [&text("source_port"), &text("destination_port"), &text("interface")]
             );
         }
-        // The file is as long as its packets at least.
+        // The file is at least as long as its packets.
         let bytes: u64 = rows.iter().map(|row| row[4].parse::<u64>().unwrap()).sum();
         assert!(fs::metadata(&path).unwrap().len() > bytes);
     }

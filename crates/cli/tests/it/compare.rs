@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser compare` on small folders of results, and its page in headless Chromium where that is installed.
+//! `riser compare` on small folders of results, and its page in headless Chromium if that is installed.
 
 use crate::common::{riser, riser_ok};
 use bench::experiments::{Experiment, Key};
@@ -11,7 +11,7 @@ use testkit::browser::Browser;
 
 const HSW: &str = "nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro";
 
-/// An empty folder.
+/// Returns an empty folder.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compare").join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -37,7 +37,7 @@ fn row(key: Key, factor: f64) -> ResultRow {
     ResultRow { key, figures }
 }
 
-/// Writes an experiment with values by a factor.
+/// Writes an experiment whose values are multiplied by `factor`.
 fn put(folder: &Path, configuration: &str, experiment: &str, factor: f64) {
     let rows: Vec<ResultRow> =
         Experiment::named(experiment).unwrap().rows().into_iter().map(|key| row(key, factor)).collect();
@@ -45,7 +45,7 @@ fn put(folder: &Path, configuration: &str, experiment: &str, factor: f64) {
     fs::write(folder.join(configuration).join(format!("{experiment}.csv")), write::table(&rows)).unwrap();
 }
 
-/// Two folders: B is a tenth above A, and lacks an experiment.
+/// Creates two folders: values of B are 10 % higher than those of A, and B lacks one experiment.
 fn pair(name: &str) -> [String; 2] {
     let at = folder(name);
     let (a, b) = (at.join("measured"), at.join("simulated"));
@@ -57,13 +57,13 @@ fn pair(name: &str) -> [String; 2] {
     [a, b].map(|path| path.display().to_string())
 }
 
-/// The words of each line.
+/// Lines of a text, with single spaces between words.
 fn lines(text: &str) -> Vec<String> {
     text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
 #[test]
-fn tables_of_experiments_families_and_score() {
+fn prints_tables_of_experiments_families_and_score() {
     let [a, b] = pair("tables");
     let printed = lines(&riser_ok(&["compare", &a, &b]));
     for line in [
@@ -73,9 +73,9 @@ fn tables_of_experiments_families_and_score() {
         "hsw-Xeon-E5-2637v3_supermicro lat_dma_sizes 30 0 10.00 +10.00 +10.00 504.00 554.40 ns LAT_DMA_RD Seq HWarm HO 0 DO 0 window 8192 size 4",
         "By family",
         "E5 BW_SZ error 10.00",
-        // Nobody asked for the file that is missing.
+        // The missing file does not count without --whole.
         "E5 LAT_DMA_SZ error 10.00",
-        "Score of B as a prediction of A: the 150 of A's 278 rows that B has; --whole counts the others as errors of 100 %",
+        "Score of B as a prediction of A: 150 of A's 278 rows that B has too; --whole counts the others as errors of 100 %",
         "E5 edge right 100.00",
         &format!("B lacks 1 experiment: {HSW}/lat_dma_sizes_byte_inc."),
     ] {
@@ -85,17 +85,17 @@ fn tables_of_experiments_families_and_score() {
     let whole = lines(&riser_ok(&["compare", &a, &b, "--whole"]));
     for line in [
         "E5 LAT_DMA_SZ error 55.00",
-        "Score of B as a prediction of A: all 278 rows of A; those that B lacks count as errors of 100 %",
+        "Score of B as a prediction of A: all 278 rows of A; rows that B lacks count as errors of 100 %",
     ] {
         assert!(whole.iter().any(|l| l == line), "no line {line:?} in {whole:#?}");
     }
-    // Turned around, a tenth above becomes an eleventh below.
+    // With A and B exchanged, 10 % above becomes 9.09 % below.
     let turned = riser_ok(&["compare", &b, &a]);
     assert!(turned.contains("-9.09") && turned.contains("A lacks 1 experiment:"), "{turned}");
 }
 
 #[test]
-fn json_is_one_object() {
+fn json_output_is_one_object() {
     let [a, b] = pair("json");
     let json: Value = serde_json::from_str(&riser_ok(&["compare", &a, &b, "--json"])).unwrap();
     let first = &json["experiments"][0];
@@ -105,7 +105,7 @@ fn json_is_one_object() {
     );
     assert_eq!(json["missing"]["experiments"], json!([format!("{HSW}/lat_dma_sizes_byte_inc")]));
     assert_eq!(json["score"][0]["mape_percent"], json!({"BW_SZ": 10.0, "LAT_DMA_SZ": 10.0}));
-    // What was calibrated on does not count.
+    // Experiments that were used for calibration do not count.
     let seen = folder("seen");
     put(&seen, HSW, "lat_dma_sizes_byte_inc", 1.0);
     let skip = seen.display().to_string();
@@ -115,16 +115,16 @@ fn json_is_one_object() {
 }
 
 #[test]
-fn folders_of_one_configuration_are_compared_too() {
+fn compares_folders_of_one_configuration() {
     let [a, b] = pair("single");
     let (a, b) = (format!("{a}/{HSW}"), format!("{b}/renamed"));
     fs::rename(b.replace("renamed", HSW), &b).unwrap();
     assert!(riser_ok(&["compare", &a, &b]).contains("bw_dma_sz_sweep"));
 }
 
-/// What `riser bench -o` writes, of two widths of one link, each with two sizes of payloads; and files put one behind the other.
+/// Results of `riser bench -o` for two link widths, each with two payload sizes; and concatenated files.
 #[test]
-fn sweeps_are_compared() {
+fn compares_sweeps() {
     let at = folder("sweeps");
     let bench = |name: &str, rest: &[&str]| {
         let out = at.join(name).display().to_string();
@@ -137,7 +137,7 @@ fn sweeps_are_compared() {
     let found: Value = serde_json::from_str(&riser_ok(&["compare", &wide, &narrow, "--json"])).unwrap();
     let names: Vec<&Value> =
         found["experiments"].as_array().unwrap().iter().map(|e| &e["configuration"]).collect();
-    // Paired by what differs within them, not by the lanes, which differ between them. Latencies know no transfers under way.
+    // Rows are paired by the settings that vary within a file, not by the lanes, which differ between the files. Latency tests have no outstanding.
     let due = [
         "mps128",
         "mps128_outstanding16",
@@ -152,7 +152,7 @@ fn sweeps_are_compared() {
     let error = found["score"][0]["mape_percent"]["BW_WR"].as_f64().unwrap();
     assert!((error - 50.0).abs() < 2.0, "half the lanes, half the bandwidth: {error}");
 
-    // One behind the other, in one file: the lanes are another setting that differs.
+    // In the concatenated file, the lanes are another setting that varies.
     let both = at.join("both.csv");
     let text =
         [&wide, &narrow].map(|path| fs::read_to_string(format!("{path}/results.csv")).unwrap()).concat();
@@ -162,7 +162,7 @@ fn sweeps_are_compared() {
     assert_eq!(found["missing"]["configurations"].as_array().unwrap().len(), 6, "{}", found["missing"]);
     assert_eq!(found["score"][0]["mape_percent"]["BW_WR"], 0.0);
 
-    // Beside the published form, rows are paired by their keys: this experiment has writes of 64 and 256 B in 8 KiB, host-warmed.
+    // Compared with the public format, rows are paired by their keys: this experiment has writes of 64 and 256 B in 8 KiB, host-warmed.
     let published = at.join("published");
     put(&published, HSW, "bw_dma_sz_sweep", 1.0);
     let one = at.join("one").display().to_string();
@@ -175,7 +175,7 @@ fn sweeps_are_compared() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn reports_invalid_inputs() {
     let [a, b] = pair("wrong");
     let elsewhere = folder("wrong/elsewhere");
     put(&elsewhere, "one", "lat_cmd_sizes", 1.0);
@@ -191,11 +191,11 @@ fn what_is_wrong_is_named() {
     let text = |path: &Path| path.display().to_string();
     for (args, code, says) in [
         (vec![a.clone(), text(&elsewhere)], 1, "have no row in common: one has nfp6000"),
-        (vec![a.clone(), text(&damaged)], 1, "lat_cmd_sizes.csv:2: Cache `Lukewarm`: legal are Cold"),
+        (vec![a.clone(), text(&damaged)], 1, "lat_cmd_sizes.csv:2: Cache `Lukewarm`: expected Cold"),
         (
             vec![a.clone(), text(&lacking)],
             1,
-            "results.csv:1: lacks the columns `lanes`, `mps_bytes`, `mrrs_bytes`, `cache`, `pattern`",
+            "results.csv:1: missing columns `lanes`, `mps_bytes`, `mrrs_bytes`, `cache`, `pattern`",
         ),
         (vec![a.clone(), text(&folder("wrong/empty"))], 1, "no results: looked for"),
         (vec![a.clone(), "no-such".to_owned()], 1, "no-such: "),
@@ -214,9 +214,9 @@ fn what_is_wrong_is_named() {
     assert_eq!(fs::read_to_string(&page).unwrap(), "mine");
 }
 
-/// The page of what `riser bench -o` writes draws each of its tests, by what was swept, and asks for nothing else.
+/// The page for results of `riser bench -o` draws each test by its swept setting, and loads nothing from a network.
 #[test]
-fn the_page_shows_tables() {
+fn page_draws_swept_tests() {
     let at = folder("page-tables");
     let bench = |name: &str, lanes: &str| {
         let out = at.join(name).display().to_string();
@@ -236,9 +236,9 @@ fn the_page_shows_tables() {
     let shown: Vec<Value> = figures.iter().map(|f| json!([f["key"], titles(f), f["notes"]])).collect();
     let plots = [
         "By transfer size",
-        "Difference to wide by transfer size",
+        "Difference from wide by transfer size",
         "By mps_bytes",
-        "Difference to wide by mps_bytes",
+        "Difference from wide by mps_bytes",
     ];
     assert_eq!(json!(shown), json!([["lat-rd", plots, []], ["bw-wr", plots, []]]));
     let half = &figures[1]["plots"][1]["series"][1];
@@ -248,7 +248,7 @@ fn the_page_shows_tables() {
 }
 
 #[test]
-fn the_page_shows_both_sets() {
+fn page_draws_both_sets() {
     let [a, b] = pair("page");
     let page = folder("page-out").join("report.html");
     riser_ok(&["compare", &a, &b, "--html", page.to_str().unwrap()]);
@@ -289,7 +289,7 @@ fn the_page_shows_both_sets() {
         "[...document.querySelectorAll('#tables section')].map((s) => s.querySelectorAll('tbody tr').length)",
     );
     assert_eq!(rows, json!([4, 2, 2, 1]));
-    // What is missing is counted above, and listed where it is asked for.
+    // Missing items are counted above, and listed in a folded table.
     let notes = browser.eval("riser.app.report.notes.slice(1)");
     assert_eq!(notes, json!([format!("{b} lacks 1 experiment: see the last table.")]));
     let listed = browser.eval(

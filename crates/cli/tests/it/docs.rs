@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the documentation says is so: its links lead somewhere, its code is code that runs, its commands exist, and
-//! they print what stands below them. Never edits a page unless `RISER_UPDATE_DOCS` is set, as `make reference` does.
+//! Tests of the documentation: links have targets, code blocks are from code that runs, commands exist, and they print the output that the
+//! page shows. Pages are edited only if `RISER_UPDATE_DOCS` is set, as in `make reference`.
 
 use crate::common::pages::{Part, parts, rerun};
 use std::fs;
@@ -33,12 +33,12 @@ fn pages() -> Vec<PathBuf> {
     found
 }
 
-/// What stands in `](...)` of a text.
+/// Returns the targets of links, in `](...)`.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).filter_map(|rest| rest.split(')').next())
 }
 
-/// The anchor that a heading has: lower case, blanks as hyphens, other signs left out.
+/// Returns the anchor of a heading: lower case, spaces as hyphens, other punctuation removed.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
@@ -50,7 +50,7 @@ fn has_anchor(page: &str, wanted: &str) -> bool {
     headings.map(|l| anchor(l.trim_start_matches('#'))).any(|a| a == wanted)
 }
 
-/// Why a link of `page` leads nowhere.
+/// Returns a message if a link of `page` has no target.
 fn broken(page: &Path, text: &str, link: &str) -> Option<String> {
     if link.contains("://") {
         return None;
@@ -64,7 +64,7 @@ fn broken(page: &Path, text: &str, link: &str) -> Option<String> {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn all_links_have_targets() {
     let mut wrong = Vec::new();
     let mut count = 0;
     for page in pages() {
@@ -80,9 +80,9 @@ fn links_lead_somewhere() {
     assert!(count > 5, "{count} links");
 }
 
-/// The check itself.
+/// Tests the check itself.
 #[test]
-fn broken_links_are_found() {
+fn finds_broken_links() {
     let page = root().join("README.md");
     let text = "# A `b` C\n\n```\n# not a heading\n```\n";
     for (link, right) in [
@@ -98,7 +98,7 @@ fn broken_links_are_found() {
     }
 }
 
-/// A folder to run a page's commands in: with the labs, and nothing else.
+/// Creates a folder for the commands of a page, with nothing in it but the labs.
 fn folder_for(page: &Path) -> PathBuf {
     let name = page.file_name().unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs").join(name);
@@ -114,8 +114,8 @@ fn folder_for(page: &Path) -> PathBuf {
     folder
 }
 
-/// What `riser ...`, perhaps through a pipe, prints in `folder`. Lines on standard error come last. A command may fail: the page
-/// then shows why.
+/// Returns the output of `riser ...`, possibly through a pipe, in `folder`. Lines on standard error come last. A command may fail; the page
+/// then shows the error.
 fn shell(line: &str, folder: &Path) -> String {
     let riser = Path::new(env!("CARGO_BIN_EXE_riser")).parent().unwrap();
     let path = format!("{}:{}", riser.display(), std::env::var("PATH").unwrap());
@@ -137,7 +137,7 @@ fn make_has(target: &str) -> bool {
     read(&root().join("Makefile")).lines().any(|l| l.starts_with(&format!("{target}:")))
 }
 
-/// What a command prints, or `None` for one that is only looked up: it exists.
+/// Returns the output of a command, or `None` for a command that is not run but only checked to exist.
 fn printed(line: &str, folder: &Path) -> Option<String> {
     if line.starts_with("riser ") || line.starts_with("mkdir ") {
         return Some(shell(line, folder));
@@ -149,7 +149,7 @@ fn printed(line: &str, folder: &Path) -> Option<String> {
         ["cargo", "nextest", "run", "-p", package, ..] | ["cargo", "test", "-p", package, ..] => {
             package.strip_prefix("riser-").is_some_and(|name| root().join("crates").join(name).is_dir())
         }
-        // Other programs, which are not ours to run.
+        // Other programs are not run.
         ["cargo", "nextest", "run", "--workspace", ..] => true,
         ["wireshark" | "tshark" | "cp", ..] => true,
         _ => false,
@@ -158,9 +158,9 @@ fn printed(line: &str, folder: &Path) -> Option<String> {
     None
 }
 
-/// The tutorial's are run where they belong, in the crate that it is about.
+/// Commands of the tutorial are run in another test, in the crate that it creates.
 #[test]
-fn commands_print_what_the_pages_say() {
+fn commands_print_output_shown_in_pages() {
     let mut count = 0;
     for page in pages().into_iter().filter(|page| !page.ends_with("docs/tutorial.md")) {
         let text = read(&page);
@@ -177,7 +177,7 @@ fn commands_print_what_the_pages_say() {
     assert!(count >= 4, "{count} blocks");
 }
 
-/// What stands below a command of a page, line by line.
+/// Returns the lines below a command of a page.
 fn below(page: &str, command: &str) -> Vec<String> {
     let text = read(&root().join(page));
     let begin = format!("$ {command}");
@@ -185,9 +185,9 @@ fn below(page: &str, command: &str) -> Vec<String> {
     lines.take_while(|line| !line.starts_with("$ ") && !line.starts_with("```")).map(str::to_owned).collect()
 }
 
-/// Rows: a page, a command on it, and what the text around it says that each line is.
+/// Each row has a page, a command in it, and the TLPs that the surrounding text says the lines are.
 #[test]
-fn pictures_are_those_of_which_the_text_speaks() {
+fn shown_packets_match_surrounding_text() {
     let interrupt = "MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfee00000";
     for (page, command, lines) in [
         (
@@ -227,9 +227,9 @@ fn pictures_are_those_of_which_the_text_speaks() {
     }
 }
 
-/// Each row of the table of commands: its commands are there, and have the arguments that it names.
+/// Each row of the table of commands in README.md names existing commands and arguments.
 #[test]
-fn the_table_of_commands_is_that_of_the_help() {
+fn readme_table_of_commands_matches_help() {
     let page = read(&root().join("README.md"));
     let help = |words: &[&str]| {
         let riser = Command::new(env!("CARGO_BIN_EXE_riser")).args(words).arg("--help").output().unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Guests under unusual limits, paths, variables and caches. A run without its lab never exits with status 0.
+//! Guests with unusual limits, paths, variables and caches. A run that loses its lab never exits with status 0.
 
 use crate::common::{Outcome, command, finish, riser};
 use crate::endpoint_test::built;
@@ -21,7 +21,7 @@ const MODULE: &str = "#include <linux/module.h>\nstatic int value;\nmodule_param
 
 /// Script for a guest that prints the number of functions below the lab's VMD.
 const COUNT: &str = "ls -d /sys/bus/pci/devices/10000:* | wc -l";
-/// Functions of labs/tree.toml, with those of root ports and switches.
+/// Number of functions in labs/tree.toml, including root ports and switches.
 const DEVICES: &str = "14";
 
 fn lab(name: &str) -> PathBuf {
@@ -32,7 +32,7 @@ fn cache() -> PathBuf {
     Cache::of_user().unwrap().folder().to_owned()
 }
 
-/// Has a command run by a shell, after this line.
+/// Returns a shell command that runs `line` and then `command`.
 fn after(line: &str, command: &Command) -> Command {
     let mut shell = Command::new("sh");
     shell
@@ -51,7 +51,7 @@ fn guest(lab: &Path, arguments: &[&str], script: &str) -> Command {
 
 /// The run fails before it fetches or boots anything.
 #[test]
-fn missing_tmpdir_fails_before_the_work() {
+fn missing_tmpdir_fails_before_fetch() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().join("cache");
     let run = || {
@@ -67,7 +67,7 @@ fn missing_tmpdir_fails_before_the_work() {
     assert!(outcome.stderr.starts_with(expected), "{}", outcome.stderr);
 }
 
-/// Folders in a cache, with their ages in days. Each has the file of 2048 bytes whose path is given.
+/// Creates folders of a cache with these ages in days. Each contains the file of 2048 bytes with the given path.
 fn parts(cache: &Path, parts: &[(&str, u32)]) {
     for (file, age) in parts {
         let path = cache.join(file);
@@ -79,9 +79,9 @@ fn parts(cache: &Path, parts: &[(&str, u32)]) {
     }
 }
 
-/// A line comes at once where standard error is no terminal.
+/// If standard error is not a terminal, a line is printed immediately.
 #[test]
-fn wait_for_the_cache_lock_names_its_holder() {
+fn names_holder_of_cache_lock() {
     let folder = tempfile::tempdir().unwrap();
     let lock = folder.path().join("lock");
     fs::write(&lock, "process 42, which fetches kernel-6.12").unwrap();
@@ -98,7 +98,7 @@ fn wait_for_the_cache_lock_names_its_holder() {
 }
 
 #[test]
-fn cache_lists_its_parts_and_removes_old_ones() {
+fn cache_lists_parts_and_removes_old_ones() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().to_str().unwrap();
     fs::write(folder.path().join("lock"), "").unwrap();
@@ -148,10 +148,10 @@ fn cache_lists_its_parts_and_removes_old_ones() {
     assert_eq!((missing.code, missing.stdout.as_str()), (0, expected));
 }
 
-/// Removes nothing, since other tests use the same cache.
+/// Does not remove any part, because other tests use the same cache.
 #[test]
 #[ignore = "of .ci/long environments"]
-fn parts_of_a_running_guest_are_in_use() {
+fn parts_of_running_guest_are_in_use() {
     let mut riser = guest(&lab("tree.toml"), &[], "echo up; cat");
     let mut riser = riser.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -165,9 +165,9 @@ fn parts_of_a_running_guest_are_in_use() {
     assert!(riser.wait().unwrap().success());
 }
 
-/// `serve` needs no parts.
+/// `serve` needs no parts, so the test fetches none.
 #[test]
-fn too_few_files_for_the_vectors_of_a_lab_are_named() {
+fn reports_file_limit_too_low_for_vectors() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("sockets");
     let vectors = ["--set", "slot.test.endpoint-test.msix=2048"];
@@ -191,8 +191,8 @@ fn too_few_files_for_the_vectors_of_a_lab_are_named() {
     }
 }
 
-/// One boot with all that must not matter: few files, an ordinary user's path, blanks and other special characters in all paths, a locale
-/// and variables of other tools.
+/// Boots once with everything that must not matter: few open files, an ordinary user's PATH, spaces and other special characters in all
+/// paths, a locale, and variables of other tools.
 #[test]
 #[ignore = "of .ci/long environments"]
 fn boot_with_odd_paths_limits_and_variables() {
@@ -206,7 +206,7 @@ fn boot_with_odd_paths_limits_and_variables() {
     let file = odd.join("my lab.toml");
     fs::copy(lab("tree.toml"), &file).unwrap();
     fs::create_dir_all(cache()).unwrap();
-    // A path with `;` cannot hold QEMU.
+    // QEMU cannot be in a path with `;`.
     let odd_cache = folder.path().join("my, cache & all");
     symlink(cache(), &odd_cache).unwrap();
     symlink(cache(), &cached).unwrap();
@@ -253,7 +253,7 @@ fn strange(command: &mut Command, folder: &Path) {
     }
 }
 
-/// Ends a guest whose riser stands still for some seconds while its kernel looks for devices.
+/// Runs a guest whose riser is stopped for some seconds while its kernel enumerates devices.
 fn stopped(arguments: &[&str], seconds: u64) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
@@ -262,7 +262,7 @@ fn stopped(arguments: &[&str], seconds: u64) -> Outcome {
     let riser = riser.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
     while !fs::read_to_string(&log).unwrap_or_default().contains(" 10000:") {
-        assert!(begun.elapsed() < Duration::from_secs(100), "the kernel comes to no lab");
+        assert!(begun.elapsed() < Duration::from_secs(100), "the kernel does not reach the lab");
         std::thread::sleep(Duration::from_millis(5));
     }
     signal(&riser, Signal::SIGSTOP);
@@ -281,15 +281,15 @@ fn ended(process: Child) -> Outcome {
 
 #[test]
 #[ignore = "of .ci/long environments"]
-fn riser_that_is_stopped_during_the_boot_keeps_the_lab() {
+fn riser_stopped_during_boot_keeps_lab() {
     let Outcome { code, stdout, stderr } = stopped(&[], 12);
     assert_eq!((code, stdout.trim()), (0, DEVICES), "{stderr}");
 }
 
-/// The reader of a capture may pause, as `less` does.
+/// The reader of a capture may pause, like `less`.
 #[test]
 #[ignore = "of .ci/long environments"]
-fn reader_of_a_capture_that_pauses_keeps_the_lab() {
+fn paused_reader_of_capture_keeps_lab() {
     let mut riser = guest(&lab("tree.toml"), &["--capture", "-"], COUNT);
     let mut riser = riser.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut capture = riser.stdout.take().unwrap();
@@ -300,10 +300,10 @@ fn reader_of_a_capture_that_pauses_keeps_the_lab() {
     assert_eq!((code, stderr.trim()), (0, DEVICES));
 }
 
-/// QEMU gives up after a second here, by a program in its place.
+/// A wrapper around QEMU makes it give up after a second.
 #[test]
 #[ignore = "of .ci/long environments"]
-fn machine_that_has_given_up_waiting_fails_the_run() {
+fn machine_that_gives_up_waiting_fails_run() {
     let (folder, qemu) = (tempfile::tempdir().unwrap(), cache().join("qemu-amd64"));
     let libraries = qemu.join("usr/lib/x86_64-linux-gnu");
     let words = [
@@ -326,8 +326,9 @@ fn machine_that_has_given_up_waiting_fails_the_run() {
     let Outcome { code, stdout, stderr } = stopped(&["--qemu", impatient.to_str().unwrap()], 4);
     assert_eq!(code, 1, "{stdout}{stderr}");
     assert!(
-        stderr
-            .contains("the machine has lost the device, and reads all ones there: the peer takes no answers"),
+        stderr.contains(
+            "the machine has lost the device, and reads of it return all ones: the peer has stopped receiving"
+        ),
         "{stderr}"
     );
 }
@@ -335,7 +336,7 @@ fn machine_that_has_given_up_waiting_fails_the_run() {
 /// The driver of the VMD needs MSI-X.
 #[test]
 #[ignore = "of .ci/long environments"]
-fn kernel_that_finds_no_lab_fails_the_run() {
+fn kernel_that_finds_no_lab_fails_run() {
     let Outcome { code, stdout, stderr } =
         finish(&mut guest(&lab("tree.toml"), &["--append", "pci=nomsi"], "true"));
     assert_eq!(code, 1, "{stdout}{stderr}");
@@ -344,15 +345,15 @@ fn kernel_that_finds_no_lab_fails_the_run() {
 
 #[test]
 #[ignore = "of .ci/long environments"]
-fn kvm_works_or_is_named() {
+fn kvm_works_or_error_names_it() {
     let Outcome { code, stderr, .. } = finish(&mut guest(&lab("tree.toml"), &["--kvm"], "true"));
     assert!(code == 0 || code == 1 && stderr.to_lowercase().contains("kvm"), "{code} {stderr}");
 }
 
-/// More vectors than a usual soft limit has files.
+/// The lab has more vectors than the usual soft limit of open files.
 #[test]
 #[ignore = "of .ci/long environments"]
-fn vectors_beyond_the_soft_limit_of_files_work() {
+fn raises_soft_limit_of_open_files_for_vectors() {
     let Some(driver) = built("6.1") else { return };
     let (share, module) = (driver.to_str().unwrap(), driver.join("pci_endpoint_test.ko"));
     let vectors = "slot.test.endpoint-test.msix=2048";
@@ -364,7 +365,7 @@ fn vectors_beyond_the_soft_limit_of_files_work() {
     assert_eq!((code, stdout.matches("\tOKAY").count()), (0, 3), "{stdout}{stderr}");
 }
 
-/// Runs riser in a mount namespace whose /mnt this line of a shell has made of the cache, $1.
+/// Runs riser in a mount namespace. The shell line `line` mounts the cache, $1, at /mnt.
 fn with_mounts(options: &[&str], line: &str, riser: &Command) -> Option<Outcome> {
     let mut shell = Command::new("unshare");
     shell.arg("--mount").args(options).args([
@@ -384,14 +385,14 @@ fn with_mounts(options: &[&str], line: &str, riser: &Command) -> Option<Outcome>
 
 #[test]
 #[ignore = "of .ci/long environments"]
-fn cache_that_is_read_only_will_do() {
+fn read_only_cache_works() {
     let riser = guest(&lab("tree.toml"), &["--cache", "/mnt"], COUNT);
     let mounts = "mount --bind \"$1\" /mnt && mount -o remount,bind,ro /mnt";
     let Some(outcome) = with_mounts(&["--user", "--map-root-user"], mounts, &riser) else { return };
     assert_eq!((outcome.code, outcome.stdout.trim()), (0, DEVICES), "{}", outcome.stderr);
 }
 
-/// Runs only for root, which switches to an ordinary user; other users are ordinary already.
+/// Runs only as root, which switches to an ordinary user. Other users are covered by the other tests.
 #[test]
 #[ignore = "of .ci/long environments"]
 fn ordinary_user_builds_and_boots() {
@@ -412,7 +413,7 @@ fn ordinary_user_builds_and_boots() {
         file.display()
     );
     fs::write(&script, steps).unwrap();
-    // The user may not write the cache: root fetches what is missing.
+    // The user must not write the cache, so root fetches missing parts.
     let mut clean = command(&["guest", "build"]);
     for fetch in [clean.arg(&drivers).args(["--", "clean"]), &mut guest(&file, &[], "true")] {
         let fetched = finish(fetch);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser rtl build` and the scripts on machines of other kinds: odd paths, caches that cannot be written, variables of other tools, a
-//! compiler that does not speak English.
+//! `riser rtl build` and the scripts in unusual environments: odd paths, read-only caches, variables of other tools, and a compiler
+//! with messages in another language.
 
 use crate::common::{Outcome, command, finish, has_verilator};
 use std::fs;
@@ -14,10 +14,10 @@ const SCRATCH: &str = include_str!("../../../rtl/examples/scratch.v");
 const DESIGN: &str = include_str!("../../../rtl/examples/scratch.toml");
 const LAB: &str = "version = 1\nlimit_us = 100\n[[slot]]\nname = \"fpga\"\ndevice = \"rtl\"\nlink = { gen = 2, lanes = 1 }\n\
     rtl.design = \"scratch.toml\"\n[[slot.rtl.step]]\ndo = \"expect\"\noffset = 4\nvalue = 0x1234_5671\n";
-/// A folder whose name has the characters that a shell or make reads. Verilator itself replaces `$(NAME)` and `${NAME}` in paths.
+/// A folder name with characters that are special to a shell or make. Verilator itself replaces `$(NAME)` and `${NAME}` in paths.
 const ODD: &str = "a b'\"($b#:&;`*?!~%=,@[é\\";
 
-/// A folder with a design, and a lab that runs it.
+/// Creates a folder with a design, and a lab that runs it.
 fn design(folder: &Path) {
     fs::create_dir_all(folder).unwrap();
     for (name, text) in [("scratch.v", SCRATCH), ("scratch.toml", DESIGN), ("lab.toml", LAB)] {
@@ -41,7 +41,7 @@ fn scratch() -> TempDir {
     folder
 }
 
-/// A program in `folder`, in the language of the shell.
+/// Creates a shell script in `folder`.
 fn program(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);
     fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -54,7 +54,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn builds_and_runs_below_an_odd_folder() {
+fn builds_and_runs_below_odd_folder() {
     if !has_verilator() {
         return;
     }
@@ -72,7 +72,7 @@ fn builds_and_runs_below_an_odd_folder() {
 
 #[test]
 #[ignore = "slow: compiles Verilator's library twice"]
-fn builds_without_a_cache_that_can_be_written() {
+fn builds_without_writable_cache() {
     if !has_verilator() {
         return;
     }
@@ -83,12 +83,12 @@ fn builds_without_a_cache_that_can_be_written() {
         let entries = fs::read_dir(&here).unwrap().map(|entry| entry.unwrap().path());
         entries.filter(|path| path.join("verilated.o").is_file()).count()
     };
-    // A home that is no folder fails as a read-only one does, for root too.
+    // A home that is not a folder fails like a read-only one, for root too.
     let file = folder.path().join("file");
     builds(folder.path(), &[("HOME", text(&file)), ("XDG_CACHE_HOME", "relative")]);
     assert_eq!(libraries(), 1);
     assert!(!folder.path().join("relative").exists());
-    // The cache takes the library, and the folder of the design stays as it is.
+    // The library goes into the cache, and the folder of the design does not change.
     let cache = folder.path().join("cache");
     builds(folder.path(), &[("XDG_CACHE_HOME", text(&cache)), ("CXX", "env MARK=1 c++")]);
     assert_eq!(libraries(), 1);
@@ -96,7 +96,7 @@ fn builds_without_a_cache_that_can_be_written() {
 }
 
 #[test]
-fn variables_name_programs_with_arguments() {
+fn variables_may_name_programs_with_arguments() {
     if !has_verilator() {
         return;
     }
@@ -116,7 +116,7 @@ fn variables_name_programs_with_arguments() {
 }
 
 #[test]
-fn a_failure_has_a_reason_in_any_language() {
+fn failure_has_reason_in_any_language() {
     if !has_verilator() {
         return;
     }
@@ -142,7 +142,7 @@ fn a_failure_has_a_reason_in_any_language() {
     );
 }
 
-/// A crate without dependencies that builds a program named `riser`.
+/// Creates a crate without dependencies that builds a program named `riser`.
 fn tiny_crate(folder: &Path) {
     fs::create_dir_all(folder.join("src")).unwrap();
     fs::write(folder.join("src/main.rs"), "fn main() {}\n").unwrap();
@@ -152,7 +152,7 @@ fn tiny_crate(folder: &Path) {
         .unwrap();
 }
 
-/// Output of a script that runs in `folder`. Cargo has only the settings of the folder and `target`.
+/// Returns the output of a script that runs in `folder`. Cargo has only the settings of the folder, and `target`.
 fn script(folder: &Path, name: &str, args: &[&str], target: Option<&str>) -> PathBuf {
     let mut command = Command::new(testkit::root().join("scripts").join(name));
     command.args(args).current_dir(folder).env_remove("CARGO_TARGET_DIR").env_remove("CARGO_BUILD_TARGET");
@@ -186,7 +186,7 @@ fn scripts_find_what_cargo_built() {
 }
 
 #[test]
-fn python_runs_without_packages_of_the_users() {
+fn python_runs_without_user_packages() {
     let scratch = tempfile::tempdir().unwrap();
     let wanted = scratch.path().join("requirements.txt");
     fs::write(&wanted, "").unwrap();
@@ -210,7 +210,7 @@ fn python_runs_without_packages_of_the_users() {
 }
 
 #[test]
-fn reads_captures_whatever_their_names() {
+fn reads_captures_with_any_name() {
     let scratch = tempfile::tempdir().unwrap();
     let name = std::ffi::OsStr::from_bytes(b"caf\xe9.pcapng");
     let lab = testkit::root().join("labs/ping.toml");
@@ -225,9 +225,9 @@ fn reads_captures_whatever_their_names() {
 }
 
 #[test]
-fn manual_pages_go_to_no_folder_named_by_a_hyphen() {
+fn man_rejects_hyphen_as_folder() {
     let scratch = tempfile::tempdir().unwrap();
     let refused = finish(command(&["man", "-o", "-"]).current_dir(scratch.path()));
-    assert!(refused.code == 2 && refused.stderr.contains("-o -: legal are folders"), "{}", refused.stderr);
+    assert!(refused.code == 2 && refused.stderr.contains("-o -: expected a folder"), "{}", refused.stderr);
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser fit` and `riser fidelity` as processes: on results that `riser bench` has written, and on what they refuse.
+//! `riser fit` and `riser fidelity` as processes: on results of `riser bench`, and with inputs that they reject.
 
 use serde_json::Value;
 use std::fs;
@@ -17,7 +17,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Results of one small experiment on `configuration`.
+/// Writes results of one small experiment on `configuration`.
 fn results(folder: &Path, configuration: &str) {
     let folder = folder.to_string_lossy();
     let suite = ["bench", "--format", "pcie-bench", "--only", "lat_cmd_sizes", "--host", configuration];
@@ -33,7 +33,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_profile_is_fitted_to_what_another_has_made() {
+fn fits_profile_to_results_of_another() {
     let at = folder("fitted");
     let (data, profile) = (at.join("data"), at.join("my.toml"));
     results(&data, HSW);
@@ -42,7 +42,7 @@ fn a_profile_is_fitted_to_what_another_has_made() {
     let output = riser(&args);
     assert!(output.status.success(), "{}", said(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // Host-warmed reads and write-then-reads of windows of 4 KiB are all there is.
+    // The data contain only host-warmed reads and write-then-reads of windows of 4 KiB.
     let figures = report["figures"].as_array().unwrap();
     let rows = |name: &str| figures.iter().find(|f| f["figure"] == name).unwrap()["rows"].as_u64().unwrap();
     assert!(rows("root_complex_latency_ps") > 0 && rows("memory_write_latency_ps") > 0, "{report}");
@@ -53,7 +53,7 @@ fn a_profile_is_fitted_to_what_another_has_made() {
     let again = riser(&args);
     assert_eq!(again.status.code(), Some(1), "it is there already");
     assert!(said(&again).contains("--force"), "{}", said(&again));
-    // It says whose it is: nothing in it passes for a figure of the server that was measured and is of another.
+    // The profile names its origin: no figure in it passes for one of the measured server if it comes from another.
     let text = fs::read_to_string(&profile).unwrap();
     let head = format!("description = \"{}, fitted\"\n", &HSW["nfp6000-1.2GHz_".len()..]);
     assert!(text.contains(&head) && !text.contains("supermicro"), "{text}");
@@ -65,7 +65,7 @@ fn a_profile_is_fitted_to_what_another_has_made() {
         let own = ["fit: ", "as xeon-e5-2637v3: ", "the links of the results"];
         assert!(own.iter().any(|start| line.contains(&format!("source = \"{start}"))), "{line}");
     }
-    // The profile is one: a lab runs on it.
+    // A lab can run on the profile.
     let bench =
         riser(&["bench", "--host", &profile, "--device", "nfp6000", "--suite", "LAT_RD", "--size", "64"]);
     assert!(bench.status.success(), "{}", said(&bench));
@@ -76,9 +76,9 @@ fn a_profile_is_fitted_to_what_another_has_made() {
     assert!(text.contains("| LAT_CMD_SZ | 0.0 % |"), "its own results, with other samples: {text}");
 }
 
-/// A table of one's own says what its link was.
+/// A table of `riser bench -o` names its link.
 #[test]
-fn a_table_is_fitted_and_its_link_is_used() {
+fn uses_link_of_fitted_table() {
     let at = folder("table");
     let (data, profile) = (at.join("mine"), at.join("mine.toml"));
     let (data, profile) = (data.to_string_lossy().into_owned(), profile.to_string_lossy().into_owned());
@@ -93,13 +93,13 @@ fn a_table_is_fitted_and_its_link_is_used() {
 
     let fidelity = riser(&["fidelity", &data]);
     assert_eq!(fidelity.status.code(), Some(1), "{}", said(&fidelity));
-    assert!(said(&fidelity).contains("none of the published configurations"), "{}", said(&fidelity));
+    assert!(said(&fidelity).contains("not among the published configurations"), "{}", said(&fidelity));
 }
 
-/// The card is the one that the table names: fitted with it, the figures are those that made the results, and none has settled
-/// elsewhere. Another is used where it is asked for, and said to be another.
+/// The default card is the one that the table names. A fit with it finds the figures that made the results, and none settles
+/// elsewhere. Another card is used on request, with a warning.
 #[test]
-fn a_table_says_which_card_measured() {
+fn uses_card_named_by_table() {
     let at = folder("card");
     let path = |name: &str| at.join(name).to_string_lossy().into_owned();
     let (data, profile) = (path("mine"), path("mine.toml"));
@@ -121,11 +121,10 @@ fn a_table_says_which_card_measured() {
     assert!(off(&report) < 0.5, "{report}");
     assert!(fs::read_to_string(&profile).unwrap().contains("with device profile\n# ideal."));
 
-    // The times of that card are longer than the results, so that nothing is left for the server.
+    // The latencies of that card are longer than the results, so nothing remains for the server.
     let other = riser(&[&fit[..], &["--device", "nfp6000"]].concat());
     assert_eq!(other.status.code(), Some(1), "{}", said(&other));
-    for part in
-        ["measured with device `ideal`, fitted with `nfp6000`", "the rows ask for -", "legal are 0 to"]
+    for part in ["measured with device `ideal`, fitted with `nfp6000`", "the rows ask for -", "expected 0 to"]
     {
         assert!(said(&other).contains(part), "{}", said(&other));
     }
@@ -135,9 +134,7 @@ fn a_table_says_which_card_measured() {
     fs::write(&table, text).unwrap();
     let unknown = riser(&fit);
     assert_eq!(unknown.status.code(), Some(1), "{}", said(&unknown));
-    for part in
-        ["no device profile `My card`: those that ship are ideal, nfp6000", "--device says which card it is"]
-    {
+    for part in ["no device profile `My card`: there are ideal, nfp6000", "use --device to name the card"] {
         assert!(said(&unknown).contains(part), "{}", said(&unknown));
     }
 }
@@ -146,7 +143,7 @@ fn a_table_says_which_card_measured() {
 /// the report lists what the data determine. Warnings go to standard error, JSON and the profile. If the fit begins with a Gen3 profile, it
 /// warns of extrapolation, and so do later runs with the fitted profile.
 #[test]
-fn a_fit_says_what_the_data_determine() {
+fn fit_reports_what_data_determine() {
     let at = folder("determined");
     let path = |name: &str| at.join(name).to_string_lossy().into_owned();
     let (data, profile, older) = (path("mine.csv"), path("mine.toml"), path("older.toml"));
@@ -208,12 +205,12 @@ fn a_fit_says_what_the_data_determine() {
         "has figures that a fit has kept from another profile, of Gen3 links: on Gen5 they are extrapolated";
     assert!(said(&used).contains(kept), "{}", said(&used));
 
-    // Picoseconds in the place of nanoseconds.
+    // Picoseconds instead of nanoseconds.
     let absurd = [row("host-warm", 8192, 64, 741_000), row("host-warm", 8192, 8, 735_000)].concat();
     fs::write(&data, head.to_owned() + &absurd).unwrap();
     let output = riser(&["fit", &data, "-o", &profile, "--force"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("legal are 0 to"), "{}", said(&output));
+    assert!(said(&output).contains("expected 0 to"), "{}", said(&output));
     assert_eq!(
         fs::read_to_string(&profile).unwrap().lines().next(),
         text.lines().next(),
@@ -221,7 +218,7 @@ fn a_fit_says_what_the_data_determine() {
     );
 }
 
-/// Results say on what they rest: in the report, in JSON and in every row of the table.
+/// Results have their basis in the report, in JSON and in every row of the table.
 #[test]
 fn results_have_their_basis() {
     let out = folder("basis").to_string_lossy().into_owned();
@@ -251,9 +248,9 @@ fn results_have_their_basis() {
     }
 }
 
-/// Results that show no figure make no profile; and what another's profile is known not to predict is not this one's.
+/// Results that determine no figure make no profile. The profile does not copy `not_predicted` of the original.
 #[test]
-fn a_fit_of_nothing_is_none() {
+fn fit_of_undetermined_figures_writes_no_profile() {
     let at = folder("nothing");
     let path = |name: &str| at.join(name).to_string_lossy().into_owned();
     let (writes, reads, profile) = (path("writes"), path("reads"), path("mine.toml"));
@@ -278,9 +275,9 @@ fn a_fit_of_nothing_is_none() {
     assert!(!fs::read_to_string(&profile).unwrap().contains("not_predicted"));
 }
 
-/// What a host's profile knows of its links is where a bench without arguments begins, and what its columns say.
+/// A bench without arguments uses the link of its host profile, and its columns show that link.
 #[test]
-fn a_bench_takes_the_link_of_its_host() {
+fn bench_uses_link_of_host_profile() {
     let bench =
         ["bench", "--suite", "LAT_RD", "--size", "64", "--transfers", "20", "--warm-up", "1", "--json"];
     let link = |more: &[&str]| -> [u64; 4] {
@@ -301,14 +298,14 @@ fn a_bench_takes_the_link_of_its_host() {
     }
 }
 
-/// A row that fails leaves those before it, as Ctrl-C does; a link that cannot be is found before anything is measured.
+/// If a row fails, the rows before it are kept, as with Ctrl-C. An impossible link is rejected before anything is measured.
 #[test]
-fn rows_before_one_that_fails_are_kept() {
+fn keeps_rows_before_failed_row() {
     let at = folder("kept").join("out").to_string_lossy().into_owned();
     let few = ["bench", "--size", "64", "--transfers", "1", "--warm-up", "0", "-o", &at];
     let output = riser(&[&few[..], &["--suite", "LAT_RD", "BW_WR", "--json"]].concat());
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let why = "BW_WR of 64 bytes: a bandwidth needs more transfers than 1: 1 of 2 rows were measured";
+    let why = "BW_WR of 64 bytes: a bandwidth test needs more than 1 transfers: 1 of 2 rows were measured";
     assert!(said(&output).contains(why), "{}", said(&output));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["interrupted"], json["tests"].as_array().unwrap().len()), (&why.into(), 1), "{json}");
@@ -324,9 +321,9 @@ fn rows_before_one_that_fails_are_kept() {
     assert!(output.stdout.is_empty() && !Path::new(&other).exists());
 }
 
-/// Figures of Gen3 links on a Gen5 one: said on standard error and in JSON, by whatever runs them.
+/// Figures of Gen3 links on a Gen5 link cause a warning on standard error and in JSON, in every command that runs them.
 #[test]
-fn what_is_extrapolated_is_said() {
+fn warns_of_extrapolated_figures() {
     let warning = "host profile `xeon-e5-2637v3` has figures of Gen3 links: on Gen5 they are extrapolated";
     let lab = folder("warned").join("lab.toml");
     let text = "version = 1\n[host]\nprofile = \"xeon-e5-2637v3\"\n[link]\ngen = 5\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n";
@@ -351,9 +348,9 @@ fn what_is_extrapolated_is_said() {
     assert!(!String::from_utf8_lossy(&own.stdout).contains("warnings"));
 }
 
-/// What nobody can have measured is refused where it stands, by whatever reads it, and nothing is fitted to it.
+/// Impossible measurements are rejected with their line by every reader, and nothing is fitted to them.
 #[test]
-fn rows_that_cannot_be_are_named() {
+fn rejects_impossible_rows() {
     let at = folder("absurd");
     let (data, out) = (at.join("mine.csv"), at.join("x.toml"));
     let head = "host,device,gen,lanes,mps_bytes,mrrs_bytes,test,cache,pattern,host_offset_bytes,device_offset_bytes,\
@@ -365,12 +362,12 @@ fn rows_that_cannot_be_are_named() {
         for args in [&["fit", &data, "-o", &out][..], &["compare", &data, &data]] {
             let output = riser(args);
             let expected =
-                format!("riser: {data}:3: latency_ns_median `{figure}`: legal are 0.001 to 10^9 ns\n");
+                format!("riser: {data}:3: latency_ns_median `{figure}`: expected 0.001 to 10^9 ns\n");
             assert_eq!((output.status.code(), said(&output)), (Some(1), expected), "{args:?}");
         }
         assert!(!Path::new(&out).exists());
     }
-    // The longest latency that can be is no figure of a server.
+    // The largest latency that can be read is not a figure of a server.
     fs::write(&data, [head, "s,nfp6000,3,8,256,512,LAT_RD,cold,random,0,0,65536,64,1e9\n"].concat()).unwrap();
     let fitted = riser(&["fit", &data, "-o", &out, "--no-residuals"]);
     assert_eq!(fitted.status.code(), Some(1), "{}", said(&fitted));
@@ -379,14 +376,14 @@ fn rows_that_cannot_be_are_named() {
 }
 
 #[test]
-fn help_has_the_sockets_as_they_are_given() {
+fn help_shows_default_sockets_as_argument() {
     let help = riser(&["fit", "--help"]);
     assert!(String::from_utf8_lossy(&help.stdout).contains("[default: 0,0,0]"));
 }
 
-/// `riser bench` with a command from a warning gives the rows that were missing.
+/// The command in a warning, run with `riser bench`, produces the missing rows.
 #[test]
-fn missing_rows_are_named_with_a_command_that_measures_them() {
+fn warning_names_command_for_missing_rows() {
     let at = folder("missing");
     let path = |name: &str| at.join(name).to_string_lossy().into_owned();
     let fit = |data: &str, out: &str| {
@@ -408,7 +405,7 @@ fn missing_rows_are_named_with_a_command_that_measures_them() {
     let reason = dram["reason"].as_str().unwrap();
     let (_, command) = reason.split_once("at offset 0 (riser ").unwrap();
     bench(command.trim_end_matches(')'), &small);
-    // Cold reads alone show the sum of two figures.
+    // Cold reads alone determine only the sum of two figures.
     let merged = path("merged");
     fs::create_dir(&merged).unwrap();
     let sheets = [&warm, &small].map(|folder| fs::read_to_string(format!("{folder}/results.csv")).unwrap());
@@ -418,7 +415,7 @@ fn missing_rows_are_named_with_a_command_that_measures_them() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn rejects_invalid_arguments() {
     let (two, empty) = (folder("two"), folder("empty"));
     results(&two, HSW);
     results(&two, IB);
@@ -430,13 +427,13 @@ fn what_cannot_be_meant_is_refused() {
         (&["fit", &empty, "-o", &out], 1, "no"),
         (&["fit", &two, "-o", &out, "--jobs", "0"], 2, "0 is not in 1..=256"),
         (&["fit", &two], 2, "--output"),
-        (&["fit", &one, &one, "-o", &out], 1, "there are results of"),
-        // Of a configuration that is known too.
+        (&["fit", &one, &one, "-o", &out], 1, "an earlier folder has results of"),
+        // Invalid even for a known configuration.
         (&["fit", &one, "-o", &out, "--mps", "100"], 2, "--mps: "),
         (&["fit", &one, "-o", &out, "--mrrs", "64"], 2, "--mrrs: "),
-        (&["fit", &one, "-o", &out, "--iommu", "3k"], 2, "--iommu 3k: legal are off, 4k"),
-        (&["fit", &one, "-o", &out, "--sockets", "0,2,0"], 2, "--sockets: legal are three numbers"),
-        (&["fidelity", &two, "--only", "nothing-such"], 2, "leave nothing of"),
+        (&["fit", &one, "-o", &out, "--iommu", "3k"], 2, "--iommu 3k: expected off, 4k"),
+        (&["fit", &one, "-o", &out, "--sockets", "0,2,0"], 2, "--sockets: expected three numbers"),
+        (&["fidelity", &two, "--only", "nothing-such"], 2, "match nothing in"),
         (&["fidelity", &two, "--page", &out], 1, "x.toml"),
     ] {
         let output = riser(args);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs below a real kernel measure by the clock function what the same devices do on the simulated host: the `dd` of gem5's study and a
-//! test of pcie-bench.
+//! Programs on a real kernel measure by the clock function the same as the same devices on the simulated host: the `dd` of gem5's study,
+//! and a test of pcie-bench.
 
 use crate::common::{command, riser_ok};
 use serde_json::Value;
@@ -11,12 +11,12 @@ fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// A figure of the lab's first device.
+/// Returns a counter of the lab's first device.
 fn figure(report: &Value, name: &str) -> f64 {
     report["devices"][0]["counters"][name].as_f64().unwrap()
 }
 
-/// Runs a program of `examples/guest` below a kernel: what it says in Gb/s by the clock function, and the device's own figure.
+/// Runs a program of `examples/guest` on a kernel. Returns its result in Gb/s by the clock function, and the device's own figure.
 fn in_a_guest(lab: &str, program: &str, arguments: &[&str], name: &str) -> (f64, f64) {
     let folder = tempfile::tempdir().unwrap();
     let source = top().join(format!("examples/guest/{program}.c"));
@@ -36,10 +36,10 @@ fn in_a_guest(lab: &str, program: &str, arguments: &[&str], name: &str) -> (f64,
     (gbps.unwrap_or_else(|| panic!("{said}")), figure(&report["lab"], name))
 }
 
-/// The device does the same, to what its first access meets; the program sees that, and its own two reads of the clock around it.
+/// The device behaves the same, except for its first access. The program measures that, plus its own two reads of the clock.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn programs_in_a_guest_measure_what_the_simulated_host_does() {
+fn guest_programs_measure_same_as_simulated_host() {
     let lab = |name: &str| top().join("labs/guest").join(name).display().to_string();
     for (file, program, arguments, name) in [
         ("disk.toml", "dd", &["5000"][..], "disk_gbps"),
@@ -50,7 +50,7 @@ fn programs_in_a_guest_measure_what_the_simulated_host_does() {
         let (by_clock, by_device) = in_a_guest(&lab, program, arguments, name);
         println!("{program}: simulated {simulated}, in a guest {by_device}, by its clock {by_clock}");
         assert!((by_device / simulated - 1.0).abs() < 2e-3, "{by_device} for {simulated}");
-        // Where the machine is busy, the guest may be late to look.
+        // On a busy machine, the guest may notice the end late.
         assert!((0.5..1.001).contains(&(by_clock / simulated)), "{by_clock} for {simulated}");
     }
 }

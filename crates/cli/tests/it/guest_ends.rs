@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A killed riser or QEMU leaves no process, socket or file behind, and who is left says what has happened.
+//! A killed riser or QEMU leaves no process, socket or file. The surviving process reports what happened.
 
 use crate::common::command;
 use std::fs;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A guest that sleeps, whose riser keeps what it needs in `folder`, and its QEMU.
+/// Starts a guest that sleeps. Its riser keeps its files in `folder`. Also returns the process of QEMU.
 fn sleeping(folder: &Path) -> (Child, u32) {
     let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/clock.toml");
     let mut riser = command(&["guest", "run", "--time-limit", "120", "--append", &mark(folder)]);
@@ -24,7 +24,7 @@ fn sleeping(folder: &Path) -> (Child, u32) {
     (riser, qemu[0])
 }
 
-/// What tells its QEMU from others.
+/// Text in the arguments that identifies its QEMU.
 fn mark(folder: &Path) -> String {
     format!("mark={}", folder.display())
 }
@@ -57,7 +57,7 @@ fn is_empty(folder: &Path) -> bool {
 }
 
 #[test]
-fn a_killed_riser_leaves_nothing_behind() {
+fn killed_riser_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (mut riser, _) = sleeping(folder.path());
     kill(riser.id());
@@ -67,7 +67,7 @@ fn a_killed_riser_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_killed_qemu_ends_riser_with_the_reason() {
+fn killed_qemu_ends_riser_with_reason() {
     let folder = tempfile::tempdir().unwrap();
     let (riser, qemu) = sleeping(folder.path());
     kill(qemu);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! NetTLP peers of a machine: they reach its memory through the adapter in a slot below it, and its kernel reaches them at a BAR.
+//! NetTLP peers of a machine: they access its memory through the adapter in a slot below it, and its kernel accesses them at a BAR.
 
 use crate::common::{command, riser};
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 const LAB: &str = "version = 1\n[[slot]]\nname = \"adapter\"\ndevice = \"nettlp-adapter\"\n";
-/// Turns bus mastering on, says where the kernel's banner is, waits until the peer has set the cache line size, and uses BAR4.
+/// Script that enables bus mastering, prints the address of the kernel's banner, waits until the peer has set the cache line size, and uses BAR4.
 const SCRIPT: &str = r#"
 f=10000:01:00.0
 setpci -s $f COMMAND=6
@@ -24,13 +24,13 @@ devmem $bar 32
 devmem $((bar + 64)) 32 0x12345678
 devmem $((bar + 64)) 32
 "#;
-/// Where peers find it.
+/// Address at which peers find the adapter.
 const HOST: &str = "127.0.0.77";
-/// One machine at a time is there.
+/// Only one machine may run at a time.
 static THERE: Mutex<()> = Mutex::new(());
 const WAY: [&str; 4] = ["--remote", HOST, "--local", "127.0.0.78"];
 
-/// A program of riser's, ended with the test.
+/// A `riser` process that is killed when dropped.
 struct Running(Child);
 
 impl Running {
@@ -38,7 +38,7 @@ impl Running {
         Running(command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// The lines of its standard output, up to the first that begins so.
+    /// Reads lines of its standard output, up to the first that begins with `begin`.
     fn lines_to(&mut self, begin: &str) -> Vec<String> {
         let mut out = BufReader::with_capacity(1, self.0.stdout.as_mut().unwrap());
         let mut lines = Vec::new();
@@ -58,16 +58,16 @@ impl Drop for Running {
     }
 }
 
-/// What a command prints that reaches the machine.
+/// Runs a `riser nettlp` command that accesses the machine. Returns its output.
 fn nettlp(args: &[&str]) -> String {
     let outcome = riser(&[&["nettlp"], args, &WAY].concat());
     assert_eq!(outcome.code, 0, "{args:?}: {}", outcome.stderr);
     outcome.stdout
 }
 
-/// The memory is the kernel's own: its banner is where its symbols say; what peers write stays; and BAR4 leads to them.
+/// Peers access the kernel's own memory: its banner is at the address of its symbol, written data stay, and BAR4 leads to the peers.
 #[test]
-fn peers_reach_a_machine_and_it_reaches_them() {
+fn peers_and_machine_access_each_other() {
     let _alone = THERE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -85,7 +85,7 @@ fn peers_reach_a_machine_and_it_reaches_them() {
 
     let read = nettlp(&["read", &banner, "32"]);
     assert!(read.contains("Linux version 6."), "{read}");
-    // Scratch memory below 64 KiB, which the kernel leaves to firmware: across a page.
+    // Scratch memory below 64 KiB, which the kernel leaves to firmware. The data cross a page boundary.
     let file = path("written");
     let bytes: Vec<u8> = (0..3000_u32).map(|n| (n * 7 % 251) as u8).collect();
     fs::write(&file, &bytes).unwrap();
@@ -106,7 +106,7 @@ fn peers_reach_a_machine_and_it_reaches_them() {
     assert!(guest.0.wait().unwrap().success());
 }
 
-/// Says what runs and where a process's code is, and waits until the peer has set the cache line size.
+/// Script that prints the processes and the address of a process's code, and waits until the peer has set the cache line size.
 const PROCESSES: &str = r#"
 f=$(lspci -Dnd 3776: | cut -d' ' -f1)
 setpci -s $f COMMAND=6
@@ -120,7 +120,7 @@ until [ "$(setpci -s $f 0c.b)" = 10 ] || [ $tries = 200 ]; do tries=$((tries + 1
 dmesg | grep 'DMAR.*fault addr' || true
 "#;
 
-/// A guest with processes, that peers may read; what it said up to `ready`.
+/// Starts a guest with processes whose memory peers may read. Returns its output up to `ready`.
 fn guest_with_processes(folder: &tempfile::TempDir, more: &[&str]) -> (Running, Vec<String>) {
     let path = |name: &str| folder.path().join(name).display().to_string();
     fs::write(path("lab.toml"), LAB).unwrap();
@@ -134,7 +134,7 @@ fn guest_with_processes(folder: &tempfile::TempDir, more: &[&str]) -> (Running, 
     (guest, said)
 }
 
-/// Lets the guest's script go on, and returns what it still says.
+/// Lets the guest's script continue, and returns the rest of its output.
 fn rest_of(mut guest: Running) -> String {
     nettlp(&["cfg", "write", "0x0c", "0x10", "--bytes", "1"]);
     let mut rest = String::new();
@@ -143,22 +143,22 @@ fn rest_of(mut guest: Running) -> String {
     rest
 }
 
-/// What `/proc/PID/stat` begins with: number, name, state. Workers come and go.
+/// Parses the start of `/proc/PID/stat`: number, name, state. Kernel workers are left out, because they come and go.
 fn stat(line: &str) -> Option<(i64, String, String)> {
     let line = line.strip_prefix("task ")?;
     let (name, rest) = (line.find('(')?, line.rfind(')')?);
     let (pid, state) = (line[..name].trim().parse().ok()?, line[rest + 2..].chars().next()?);
-    // Of a thread of its own the kernel tells more than the 15 letters that a task's name has.
+    // For kernel threads, `stat` has more than the 15 letters of a task's name.
     let name: String = line[name + 1..rest].chars().take(15).collect();
     let is_lasting = !name.starts_with("kworker") && name != "cat" && name != "sed" && name != "sh";
     is_lasting.then(|| (pid, name, state.to_string()))
 }
 
-/// The processes are those that the kernel itself tells of, and the code of one is that of its program's file, wherever KASLR has put
-/// the kernel; nothing but its memory says so.
+/// Finds the processes that the kernel reports, and the code of one, which equals its program's file, wherever KASLR has placed
+/// the kernel. All information comes from the kernel's memory.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn a_kernel_is_looked_into() {
+fn finds_processes_and_code_in_kernel_memory() {
     let _alone = THERE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -198,9 +198,9 @@ fn a_kernel_is_looked_into() {
     assert_eq!((outcome.code, &code["gaps"]), (0, &serde_json::json!([])), "{}", outcome.stderr);
     let runs = code["runs"].as_array().unwrap().iter();
     let by: BTreeSet<bool> = runs.map(|run| run["is_mapped"].as_bool().unwrap()).collect();
-    assert_eq!(by.len(), 2, "some is mapped, some is in the cache alone: {code}");
+    assert_eq!(by.len(), 2, "some code is mapped, some is only in the page cache: {code}");
 
-    for (pid, why) in [("2", "is a thread of the kernel's"), ("999999", "no process has PID 999999")] {
+    for (pid, why) in [("2", "is a kernel thread"), ("999999", "no process has PID 999999")] {
         let refused = riser(&[&["nettlp", "codedump", "-p", pid, "-o", &path("none")], &WAY[..]].concat());
         assert!(refused.code == 1 && refused.stderr.contains(why), "{}", refused.stderr);
         assert!(!folder.path().join("none").exists());
@@ -208,7 +208,7 @@ fn a_kernel_is_looked_into() {
     rest_of(guest);
 }
 
-/// The bytes of a program's executable segment (ELF64: `p_type` 1 is `PT_LOAD`, flag 1 is `PF_X`).
+/// Returns the executable segment of a program (ELF64: `p_type` 1 is `PT_LOAD`, flag 1 is `PF_X`).
 fn executable(program: &[u8]) -> &[u8] {
     let number = |at: usize, bytes: usize| {
         let mut whole = [0; 8];
@@ -221,11 +221,11 @@ fn executable(program: &[u8]) -> &[u8] {
     &program[number(code + 8, 8)..][..number(code + 32, 8)]
 }
 
-/// An IOMMU that grants the adapter nothing keeps it out: riser says so where memory is shared, the kernel's own log where each DMA is
-/// a message.
+/// An IOMMU that grants the adapter nothing keeps peers out. With shared memory riser reports it; if each DMA is a message, the kernel's log
+/// does.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn an_iommu_keeps_peers_out() {
+fn iommu_keeps_peers_out() {
     let _alone = THERE.lock().unwrap_or_else(PoisonError::into_inner);
     for (by, expected) in [(&[][..], false), (&["--dma-messages"], true)] {
         let folder = tempfile::tempdir().unwrap();
@@ -245,20 +245,20 @@ fn an_iommu_keeps_peers_out() {
         let mut said = String::new();
         log.read_to_string(&mut said).unwrap();
         let refusal =
-            "DMA of 01:00.0 was refused: the machine has not mapped the 16 bytes at 0x200000 for a read";
+            "DMA of 01:00.0 was refused: the machine has not mapped 16 bytes at 0x200000 for a read";
         assert_eq!(said.contains(refusal), !expected, "{said}");
     }
 }
 
-/// Peers are served where a slot has an adapter; what is told of them without any is refused.
+/// Peers require a slot with an adapter. Without one, arguments about peers are rejected.
 #[test]
-fn a_lab_without_an_adapter_has_no_peers() {
+fn rejects_peers_without_adapter() {
     let folder = tempfile::tempdir().unwrap();
     let lab = folder.path().join("lab.toml").display().to_string();
     fs::write(&lab, "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n").unwrap();
     let run = |more: &[&str]| riser(&[&["guest", "run", &lab], more, &["--", "true"]].concat());
     for (more, why) in [
-        (&["--nettlp-allow", "127.0.0.2,all,rw"][..], "no slot of the lab has a `nettlp-adapter`"),
+        (&["--nettlp-allow", "127.0.0.2,all,rw"][..], "no slot of the lab has a NetTLP adapter"),
         (&["--nettlp-device", "127.0.0.2"], "--nettlp-allow"),
         (
             &["--nettlp-allow", "127.0.0.2,all,rw", "--nettlp-listen", "0.0.0.0"],

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The house rules that the compiler does not keep: arrows between crates point downward (docs/architecture.md), each
-//! crate says what it never does, and files stay legible. Reads the sources of the workspace, never runs them.
+//! Rules that the compiler does not check: dependencies between crates point downward (docs/architecture.md), each crate states what it
+//! never does, and files stay short. Reads the sources of the workspace, never runs them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The levels of the house: a crate may use what has a lower number, never its equal. A new crate gets its line here.
+/// Levels of the crates. A crate may use only crates with a lower number. Add each new crate here.
 const LEVELS: [(&str, u32); 28] = [
     ("riser-tlp", 0),
     ("riser-vm", 0),
@@ -38,10 +38,10 @@ const LEVELS: [(&str, u32); 28] = [
     ("riser-python", 12),
 ];
 
-/// The longest source file, in lines before its tests.
+/// Maximum length of a source file, in lines before its tests.
 const MAX_LINES: usize = 800;
 
-/// The rigs that tests share. Every crate's tests may use it, and its rigs may use every crate but the interfaces.
+/// Test rigs that tests share. Tests of every crate may use it, and its rigs may use every crate except the interfaces.
 const TESTKIT: &str = "riser-testkit";
 
 const SPDX: &str = "// SPDX-License-Identifier: Apache-2.0 OR MIT";
@@ -58,7 +58,7 @@ fn manifest(path: &Path) -> toml::Table {
     read(path).parse().unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// The folders of the crates, in order of their names.
+/// Folders of the crates, sorted by name.
 fn crates() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(root().join("crates"))
         .unwrap()
@@ -70,7 +70,7 @@ fn crates() -> Vec<PathBuf> {
     found
 }
 
-/// All Rust files below a folder.
+/// Adds all Rust files below a folder.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.map(|entry| entry.unwrap().path()) {
@@ -90,8 +90,8 @@ fn all_sources() -> Vec<PathBuf> {
     found
 }
 
-/// Names of the packages that a manifest depends on, in any of its tables: for building, for tests, for one target. For tests, without the
-/// testkit. `workspace` maps the names of shared dependencies to their packages.
+/// Names of the packages that a manifest depends on, in any table: normal, build, dev, and target-specific. The testkit is left out of
+/// dev-dependencies. `workspace` maps the names of shared dependencies to their packages.
 fn dependencies(table: &toml::Table, workspace: &BTreeMap<String, String>) -> Vec<String> {
     let mut found = Vec::new();
     for (key, value) in table {
@@ -108,7 +108,7 @@ fn dependencies(table: &toml::Table, workspace: &BTreeMap<String, String>) -> Ve
     found
 }
 
-/// The package that a dependency's line means.
+/// Returns the package of a dependency.
 fn package(name: &str, how: &toml::Value, workspace: &BTreeMap<String, String>) -> String {
     let renamed = how.get("package").and_then(toml::Value::as_str);
     let inherited = how.get("workspace").and_then(|_| workspace.get(name)).map(String::as_str);
@@ -121,7 +121,7 @@ fn workspace_packages() -> BTreeMap<String, String> {
     shared.iter().map(|(name, how)| (name.clone(), package(name, how, &BTreeMap::new()))).collect()
 }
 
-/// What is wrong with the arrows of one manifest.
+/// Returns the wrong dependencies of one manifest.
 fn wrong_arrows(manifest: &toml::Table, workspace: &BTreeMap<String, String>) -> Vec<String> {
     let levels = BTreeMap::from(LEVELS);
     let name = manifest["package"]["name"].as_str().unwrap();
@@ -140,7 +140,7 @@ fn wrong_arrows(manifest: &toml::Table, workspace: &BTreeMap<String, String>) ->
 }
 
 #[test]
-fn arrows_point_downward() {
+fn crates_depend_only_on_lower_levels() {
     let workspace = workspace_packages();
     let wrong: Vec<String> =
         crates().iter().flat_map(|c| wrong_arrows(&manifest(&c.join("Cargo.toml")), &workspace)).collect();
@@ -149,7 +149,7 @@ fn arrows_point_downward() {
 
 /// Models and outside worlds register with a lab.
 #[test]
-fn lab_depends_on_no_model_and_no_world() {
+fn lab_depends_on_no_model_or_world() {
     let lab = manifest(&root().join("crates/lab/Cargo.toml"));
     let lab = toml::Table::from_iter([("dependencies".to_owned(), lab["dependencies"].clone())]);
     let found = dependencies(&lab, &workspace_packages());
@@ -157,9 +157,9 @@ fn lab_depends_on_no_model_and_no_world() {
     assert!(worlds.iter().all(|world| !found.contains(world)), "{found:?}");
 }
 
-/// The check itself: arrows to the side and upward are found in every table, under any name.
+/// Tests the check itself: it finds dependencies on the same or a higher level in every table, under any name.
 #[test]
-fn wrong_arrows_are_found() {
+fn finds_wrong_dependencies() {
     let workspace = BTreeMap::from([("fabric".to_owned(), "riser-fabric".to_owned())]);
     for (tables, count) in [
         ("[dependencies]\nriser-tlp = { path = \"../tlp\" }\nserde = \"1\"", 0),
@@ -178,9 +178,9 @@ fn wrong_arrows_are_found() {
     assert_eq!(wrong_arrows(&stranger, &workspace).len(), 1);
 }
 
-/// `use fabric::*;` brings the public modules of a crate with it: one that has a crate's name would make that name ambiguous.
+/// `use fabric::*;` imports the public modules of a crate. A module with the name of a crate would make that name ambiguous.
 #[test]
-fn no_public_module_has_the_name_of_a_crate() {
+fn no_public_module_is_named_like_a_crate() {
     let workspace = workspace_packages();
     let ours: Vec<String> = workspace
         .iter()
@@ -197,20 +197,20 @@ fn no_public_module_has_the_name_of_a_crate() {
     }
 }
 
-/// The head of a crate is its promise.
+/// The module documentation of a crate states what it never does.
 #[test]
-fn each_crate_says_what_it_never_does() {
+fn each_crate_states_what_it_never_does() {
     for folder in crates() {
         let file = ["src/lib.rs", "src/main.rs"].map(|f| folder.join(f)).into_iter().find(|f| f.is_file());
         let file = file.unwrap_or_else(|| panic!("{} has neither lib.rs nor main.rs", folder.display()));
         let text = read(&file);
         let head: String = text.lines().skip(1).take_while(|line| line.starts_with("//!")).collect();
-        assert!(head.to_lowercase().contains("never"), "{}: the head says nothing of never", file.display());
+        assert!(head.to_lowercase().contains("never"), "{}: the head lacks `never`", file.display());
     }
 }
 
 #[test]
-fn each_file_starts_with_its_licence_and_a_head() {
+fn each_file_starts_with_licence_and_module_doc() {
     let bad: Vec<String> = all_sources()
         .iter()
         .filter(|path| {
@@ -224,13 +224,13 @@ fn each_file_starts_with_its_licence_and_a_head() {
     assert!(bad.is_empty(), "first {SPDX:?}, then a head of `//!`, in:\n{}", bad.join("\n"));
 }
 
-/// Lines before the tests of a file.
+/// Number of lines before the tests of a file.
 fn lines_without_tests(text: &str) -> usize {
     text.lines().take_while(|line| *line != "#[cfg(test)]").count()
 }
 
 #[test]
-fn files_stay_legible() {
+fn files_stay_short() {
     assert_eq!(lines_without_tests("a\nb\n#[cfg(test)]\nmod tests {}\n"), 2);
     let in_src = |path: &&PathBuf| path.components().any(|c| c.as_os_str() == "src");
     for path in all_sources().iter().filter(in_src) {
@@ -239,7 +239,7 @@ fn files_stay_legible() {
     }
 }
 
-/// The places where `unsafe` may stand, by crate and file: the C library, the loaders of devices in C and of RTL, and mapped guest memory.
+/// Files that may contain `unsafe`, by crate: the C library, the loaders of C and RTL devices, and mapped guest memory.
 const UNSAFE: [(&str, &[&str]); 4] = [
     ("guest", &["memory.rs"]),
     ("libtlp", &["fd.rs", "ffi.rs", "header.rs", "header/tests.rs"]),
@@ -247,7 +247,7 @@ const UNSAFE: [(&str, &[&str]); 4] = [
     ("rtl", &["loader.rs"]),
 ];
 
-/// Whether a text does what is unsafe: a type of functions that are unsafe to call does not.
+/// True if a text contains unsafe code. The type of an unsafe function pointer does not count.
 fn is_unsafe(text: &str) -> bool {
     let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     let words =
@@ -256,7 +256,7 @@ fn is_unsafe(text: &str) -> bool {
 }
 
 #[test]
-fn unsafe_stands_in_its_places_alone() {
+fn unsafe_code_is_only_in_listed_files() {
     for (text, is) in [
         ("let x = unsafe { y() };", true),
         ("pub unsafe fn f() {}", true),
@@ -289,15 +289,15 @@ fn unsafe_stands_in_its_places_alone() {
     }
 }
 
-/// Files that may have a `thread_local!`. State of a run is in `plug::RunContext`; what these keep belongs to a thread.
+/// Files that may have a `thread_local!`. State of a run belongs in `plug::RunContext`; these files keep state of a thread.
 const THREAD_LOCALS: [&str; 4] = [
-    // The executor that runs on this thread. Its wakers need no lock there.
+    // Executor of this thread. Its wakers need no lock there.
     "exec/src/lib.rs",
-    // Buffers for batches of datagrams, allocated once for each thread.
+    // Buffers for batches of datagrams, allocated once per thread.
     "nettlp/src/net/batch.rs",
-    // The current task too: Python calls `__next__` of an operation without a context. And the number of labs on the stack.
+    // The current task, because Python calls `__next__` of an operation without a context. Also the number of labs on the stack.
     "python/src/current.rs",
-    // Python objects may go to any thread; the values that belong to them may not, so the thread keeps them.
+    // Python objects may move between threads, but the values that belong to them may not, so the thread keeps these.
     "python/src/held.rs",
 ];
 
@@ -313,7 +313,7 @@ fn thread_locals_hold_no_state_of_a_run() {
     }
 }
 
-/// Every run goes through the run loop of `session`, so nothing above it needs the limits of [`Fabric::run`](fabric::Fabric::run).
+/// Every run uses the run loop of `session`, so the crates above it do not need the limits of [`Fabric::run`](fabric::Fabric::run).
 #[test]
 fn only_session_has_a_run_loop() {
     let words = ["Limits {", "Limits::default", "fabric.run(", "fabric::Limits"];

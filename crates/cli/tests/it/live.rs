@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser trace -i lo` with datagrams that are really sent. Needs the right to capture: says so where it has none. Other
-//! tests send over the same interface, so each filters by a requester of its own. Never waits by sleeping.
+//! `riser trace -i lo` with datagrams that are really sent. Skipped with a message if the process may not capture. Other tests use the
+//! same interface, so each test filters by its own requester. Never waits by sleeping.
 
 use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 const RISER: &str = env!("CARGO_BIN_EXE_riser");
 
-/// A running capture that has said that it captures.
+/// A running capture that has reported that it is ready.
 struct Live {
     child: Child,
     stdout: BufReader<std::process::ChildStdout>,
@@ -20,7 +20,7 @@ struct Live {
 }
 
 impl Live {
-    /// `None`, and a line that says why, where this process may not capture.
+    /// Returns `None`, and prints why, if this process may not capture.
     fn start(args: &[&str]) -> Option<Live> {
         let mut command = Command::new(RISER);
         command.args(["trace", "-i", "lo"]).args(args);
@@ -52,7 +52,7 @@ impl Live {
             .collect()
     }
 
-    /// Ctrl-C; then the rest of standard output, and of standard error.
+    /// Sends Ctrl-C. Returns the rest of standard output and of standard error.
     fn interrupt(mut self) -> (String, String) {
         let told = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
         assert!(told.success());
@@ -71,7 +71,7 @@ impl Drop for Live {
     }
 }
 
-/// Two ends of a port.
+/// Returns two connected sockets of a port.
 fn pair(net: u8, port: u16) -> (UdpSocket, UdpSocket) {
     let end = |host: u8| UdpSocket::bind((format!("127.14.{net}.{host}"), port)).unwrap();
     let (a, b) = (end(1), end(2));
@@ -80,19 +80,19 @@ fn pair(net: u8, port: u16) -> (UdpSocket, UdpSocket) {
     (a, b)
 }
 
-/// MRd of 4 bytes by `requester` (bus, device and function) under `tag`.
+/// A 4-byte MRd by `requester` (bus, then device and function) with `tag`.
 fn mrd(requester: [u8; 2], tag: u8) -> Vec<u8> {
     [&[0; 6], &[0, 0, 0, 1, requester[0], requester[1], tag, 0xf, 0, 0, 0x10, 0][..]].concat()
 }
 
-/// MWr of so many DW.
+/// An MWr of `dws` DW.
 fn mwr(requester: [u8; 2], tag: u8, dws: u8) -> Vec<u8> {
     let header = [0x40, 0, 0, dws, requester[0], requester[1], tag, if dws == 1 { 0xf } else { 0xff }];
     [&[0; 6], &header[..], &[0, 0, 0x20, 0], &vec![tag; usize::from(dws) * 4]].concat()
 }
 
 #[test]
-fn what_is_sent_is_shown_and_kept() {
+fn shows_and_saves_sent_tlps() {
     let folder = std::env::temp_dir().join(format!("riser-live-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("live.pcap");
@@ -104,7 +104,7 @@ fn what_is_sent_is_shown_and_kept() {
     device.send(&mrd(requester, 7)).unwrap();
     let completion = [0x4a, 0, 0, 1, 0, 0, 0, 4, requester[0], requester[1], 7, 0, 1, 2, 3, 4];
     adapter.send(&[&[0, 9, 0, 0, 0, 5], &completion[..]].concat()).unwrap();
-    // A run of three, the last one shorter, which the kernel carries as one.
+    // Three datagrams, the last one shorter, which the kernel carries as one.
     let run = [mwr(requester, 7, 8), mwr(requester, 7, 8), mwr(requester, 7, 2)].concat();
     send_run(&device, &run, 50);
     let shown = live.lines(5);
@@ -120,7 +120,7 @@ fn what_is_sent_is_shown_and_kept() {
         .collect();
     let expected = [("MRd", 0), ("CplD", 4), ("MWr", 32), ("MWr", 32), ("MWr", 8)];
     assert_eq!(fields, expected.map(|(kind, bytes)| (kind.to_owned(), bytes)), "{shown:?}");
-    // The file holds them too, among what others sent.
+    // The file also contains them, among datagrams of others.
     let output = Command::new(RISER).args(["trace", path, "--filter", filter]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 5);
     let again = Command::new(RISER).args(["trace", "-i", "lo", "--capture", path]).output().unwrap();
@@ -128,9 +128,9 @@ fn what_is_sent_is_shown_and_kept() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Views that speak at the end speak after Ctrl-C.
+/// Views that print at the end print after Ctrl-C.
 #[test]
-fn transactions_and_statistics_come_live() {
+fn prints_transactions_and_statistics_after_ctrl_c() {
     for (net, view) in [(51, "--transactions"), (52, "--stats")] {
         let requester = [0xed, net];
         let filter = format!("requester=ed:{:02x}.{}", net >> 3, net & 7);
@@ -147,7 +147,7 @@ fn transactions_and_statistics_come_live() {
     }
 }
 
-/// The `--json` objects' type and payload, or what a record is called.
+/// Names of `--json` records: type and payload of objects, or kind of record.
 fn names(lines: &[String]) -> Vec<String> {
     let name = |line: &String| {
         let record: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -157,7 +157,7 @@ fn names(lines: &[String]) -> Vec<String> {
     lines.iter().map(name).collect()
 }
 
-/// Sends runs of `segment` bytes as one.
+/// Sends datagrams of `segment` bytes in one call.
 fn send_run(socket: &UdpSocket, run: &[u8], segment: u16) {
     let control = [ControlMessage::UdpGsoSegments(&segment)];
     let sent = sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(run)], &control, MsgFlags::empty(), None);
@@ -165,13 +165,13 @@ fn send_run(socket: &UdpSocket, run: &[u8], segment: u16) {
 }
 
 #[test]
-fn over_ipv6_too() {
+fn captures_ipv6() {
     let filter = "requester=ec:01.0";
     let Some(mut live) = Live::start(&["--filter", filter]) else { return };
     let socket = UdpSocket::bind("[::1]:0").unwrap();
     socket.connect("[::1]:13301").unwrap();
     let requester = [0xec, 0x08];
-    // Nobody is there: what a port unreachable leaves behind fails the next send, so each has a socket of its own.
+    // No socket receives these. The error `port unreachable` fails the next send, so each datagram has a socket of its own.
     socket.send(&mrd(requester, 0xf5)).unwrap();
     let runs = UdpSocket::bind("[::1]:0").unwrap();
     runs.connect("[::1]:13301").unwrap();
@@ -201,7 +201,7 @@ fn over_ipv6_too() {
     }
 }
 
-/// Two namespaces with a cable of 1500 bytes between them, gone when dropped: `eth0`, fd00::1 and 10.0.0.1 the first.
+/// Two namespaces with a cable of MTU 1500 between them, removed when dropped. `eth0` of the first has fd00::1 and 10.0.0.1.
 struct Nets([String; 2]);
 
 fn ip(args: &str) -> bool {
@@ -233,7 +233,7 @@ impl Nets {
         command
     }
 
-    /// A socket of the second.
+    /// Returns a socket in the second namespace.
     fn socket(&self, to: &str) -> UdpSocket {
         let space = File::open(format!("/run/netns/{}", self.0[1])).unwrap();
         let (any, to) = (if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" }, to.to_owned());
@@ -255,10 +255,10 @@ impl Drop for Nets {
     }
 }
 
-/// An adapter that has said that it serves, gone with the value.
+/// An adapter that has reported that it is serving. Killed when dropped.
 struct Served {
     child: Child,
-    /// Open as long as it says something.
+    /// Kept open so that the adapter can write to it.
     _stderr: BufReader<std::process::ChildStderr>,
 }
 
@@ -285,9 +285,9 @@ impl Drop for Served {
     }
 }
 
-/// A session of riser's own tools over a cable, and datagrams that do not fit it.
+/// A session of riser's tools over a cable, and datagrams that exceed its MTU.
 #[test]
-fn sessions_and_fragments_over_a_cable() {
+fn captures_sessions_and_fragments_over_cable() {
     let Some(nets) = Nets::new() else { return };
     for (adapter, device, wide) in [("fd00::1", "fd00::2", "[fd00::1]"), ("10.0.0.1", "10.0.0.2", "10.0.0.1")]
     {
@@ -300,7 +300,7 @@ fn sessions_and_fragments_over_a_cable() {
         let output =
             nets.command(1, &[&write[..], &["-r", adapter, "-l", device]].concat()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        // 4110 bytes: three fragments, of which the first says whose they are; then of somebody else.
+        // 4110 bytes are three fragments. Only the first has the ports, here of NetTLP and then of another protocol.
         for port in [0x3011, 0x1234] {
             nets.socket(&format!("{wide}:{port}")).send(&[0; 4110]).unwrap();
         }
@@ -321,7 +321,7 @@ fn sessions_and_fragments_over_a_cable() {
 }
 
 #[test]
-fn what_cannot_be_captured_is_refused() {
+fn rejects_interfaces_it_cannot_capture() {
     let run = |command: &mut Command| {
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -331,7 +331,7 @@ fn what_cannot_be_captured_is_refused() {
     assert!(says.contains("no such interface; there are") && says.contains("lo"), "{says}");
     let (status, says) = run(Command::new(RISER).args(["trace", "-i", "lo", "file.pcap"]));
     assert_eq!(status, Some(2), "{says}");
-    // Without the right to, where this process can give it up.
+    // Without the right to capture, if this process can give it up.
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", RISER, "trace", "-i", "lo"]);
     if Command::new("setpriv").args(["--reuid=65534", "true"]).status().is_ok_and(|s| s.success()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser lspci` on whole labs: what it shows is what the real `lspci` reads from its dump, and what the lab says.
+//! `riser lspci` on whole labs: its output agrees with the real `lspci` on its dump, and with the lab.
 
 use testkit::lspci as oracle;
 
@@ -7,7 +7,7 @@ use crate::common::{riser, riser_ok};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// A switch with four slots, one of them empty.
+/// Lab of a switch with four slots, one of them empty.
 const SWITCH: &str = r#"
 version = 1
 [link]
@@ -35,7 +35,7 @@ parent = "sw"
 port = 4
 "#;
 
-/// Switches below switches, beside a slot of the root complex.
+/// Lab of switches below switches, next to a slot of the root complex.
 const DEEP: &str = r#"
 version = 1
 [[switch]]
@@ -61,7 +61,7 @@ name = "near"
 device = "mmio"
 "#;
 
-/// A lab in a file of its own.
+/// Writes a lab to its own file.
 fn lab(name: &str, text: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lspci-{name}.toml"));
     std::fs::write(&path, text).unwrap();
@@ -84,7 +84,7 @@ fn run(lab: &Path, args: &[&str]) -> String {
 }
 
 #[test]
-fn the_real_lspci_reads_the_dump_and_says_the_same() {
+fn real_lspci_reads_same_values_from_dump() {
     for lab in labs("dump") {
         let dump = run(&lab, &["--hexdump"]);
         let Some(theirs) = oracle::lspci(&dump, &["-vvv", "-n"]) else { return };
@@ -100,7 +100,7 @@ fn the_real_lspci_reads_the_dump_and_says_the_same() {
 }
 
 #[test]
-fn the_tree_is_that_of_lspci() {
+fn tree_matches_real_lspci() {
     for lab in labs("tree") {
         let Some(theirs) = oracle::lspci(&run(&lab, &["--hexdump"]), &["-t"]) else { return };
         assert_eq!(run(&lab, &["--tree"]).trim_end(), theirs.trim_end(), "{}", lab.display());
@@ -108,7 +108,7 @@ fn the_tree_is_that_of_lspci() {
 }
 
 #[test]
-fn names_are_those_of_the_lab() {
+fn lists_names_of_lab() {
     assert_eq!(
         run(&lab("names", SWITCH), &[]),
         "\
@@ -126,7 +126,7 @@ fn names_are_those_of_the_lab() {
 }
 
 #[test]
-fn the_tree_with_names() {
+fn tree_shows_names_of_lab() {
     let tree = run(&lab("named-tree", DEEP), &["--tree", "-v"]);
     for name in ["  deepest (pcie-bench)\n", "  beside (counter)\n", "  near (mmio)\n"] {
         assert!(tree.contains(name), "{name} in\n{tree}");
@@ -135,9 +135,9 @@ fn the_tree_with_names() {
     assert!(plain[0].starts_with("-[0000:00]-+-01.0-["), "{tree}");
 }
 
-/// Registers that the lab's figures and enumeration's policy decide.
+/// Registers whose values come from the lab and from enumeration's policy.
 #[test]
-fn registers_hold_what_the_lab_says() {
+fn registers_match_lab() {
     let lab = lab("registers", SWITCH);
     for (function, line) in [
         // From [link]: gen, lanes.
@@ -161,7 +161,7 @@ fn registers_hold_what_the_lab_says() {
 }
 
 #[test]
-fn twice_v_names_every_field() {
+fn double_v_names_every_field() {
     let text = run(&shipped("ping.toml"), &["-vv", "-s", "00:01.0"]);
     for line in ["[018] ", "Secondary Bus Number = 1 (RW)", "Max_Payload_Size = "] {
         assert!(text.contains(line), "{line} in\n{text}");
@@ -169,7 +169,7 @@ fn twice_v_names_every_field() {
 }
 
 #[test]
-fn json_says_the_same() {
+fn json_agrees_with_text() {
     let all: Value = serde_json::from_str(&run(&lab("json", SWITCH), &["--json"])).unwrap();
     assert!(all["config_requests"].as_u64().unwrap() > 100, "{all}");
     assert!(all["enumeration_ns"].as_f64().unwrap() > 1_000.0, "{all}");
@@ -211,14 +211,14 @@ fn json_says_the_same() {
     assert!(names.contains(&"Express"), "{names:?}");
 }
 
-/// Virtual functions: registers of their own that are reserved are those of the physical function.
+/// Reserved registers of a virtual function have the values of the physical function.
 #[test]
-fn virtual_functions_are_told_by_their_physical_one() {
+fn virtual_functions_use_registers_of_physical_function() {
     let all: Value = serde_json::from_str(&run(&shipped("sriov.toml"), &["--json"])).unwrap();
     let functions = all["functions"].as_array().unwrap();
     let (physical, virtuals): (Vec<&Value>, Vec<&Value>) =
         functions.iter().filter(|f| f["slot"] == "card").partition(|f| f["vf_of"].is_null());
-    // The lab says: vfs = 4, gen = 3, lanes = 8, mrrs_bytes = 512.
+    // The lab has vfs = 4, gen = 3, lanes = 8, mrrs_bytes = 512.
     assert_eq!((physical.len(), virtuals.len()), (1, 4));
     assert_eq!(physical[0]["sriov"]["num_vfs"], 4);
     for (n, vf) in (1..).zip(virtuals) {
@@ -230,15 +230,15 @@ fn virtual_functions_are_told_by_their_physical_one() {
     }
 }
 
-/// The same lab, the same bytes.
+/// The same lab gives the same bytes.
 #[test]
-fn twice_is_the_same() {
+fn two_runs_print_same_bytes() {
     let lab = lab("twice", DEEP);
     assert_eq!(run(&lab, &["--hexdump"]), run(&lab, &["--hexdump"]));
 }
 
 #[test]
-fn a_dump_is_registers_and_nothing_else() {
+fn dump_has_only_registers() {
     let dump = run(&shipped("ping.toml"), &["--hexdump", "-s", "01:00.0"]);
     let mut lines = dump.lines();
     assert_eq!(lines.next(), Some("01:00.0 Ethernet controller: nic (simple-nic) (rev 01)"));
@@ -253,7 +253,7 @@ fn a_dump_is_registers_and_nothing_else() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn reports_errors() {
     let ping = shipped("ping.toml");
     let ping = ping.to_str().unwrap();
     for (args, code, says) in [
@@ -263,7 +263,7 @@ fn what_is_wrong_is_said() {
             1,
             "no function 05:00.0: there are 2 functions, 00:01.0 to 01:00.0",
         ),
-        (&["lspci", ping, "-s", "05:20.0"], 2, "legal are [BUS:][DEVICE][.FUNCTION]"),
+        (&["lspci", ping, "-s", "05:20.0"], 2, "expected [BUS:][DEVICE][.FUNCTION]"),
         (&["lspci", ping, "--tree", "--json"], 2, "cannot be used with"),
         (&["lspci"], 2, "LAB.toml"),
     ] {

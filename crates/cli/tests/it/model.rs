@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser model bw` and `nic`: JSON, tables, pictures, and what they refuse. The figures themselves are tested in `riser-model`; here
-//! stand those that are printed elsewhere. Never calls the library.
+//! `riser model bw`, `nic` and `inflight`: JSON, tables, charts, and rejected arguments. `riser-model` tests the figures themselves; here
+//! are only figures that are printed in the literature. Never calls the library.
 
 use crate::common::{riser, riser_ok, riser_whose_reader_leaves};
 use serde_json::Value;
@@ -30,7 +30,7 @@ fn published_figures() {
 }
 
 #[test]
-fn exact_is_the_default_and_says_where_bytes_go() {
+fn exact_form_is_default_and_lists_bytes() {
     let answer = bw("--size 256");
     assert_eq!(answer["form"], "exact");
     assert!((number(&answer, "write_gbps") - 57.456_527).abs() < 1e-6);
@@ -39,7 +39,7 @@ fn exact_is_the_default_and_says_where_bytes_go() {
 }
 
 #[test]
-fn the_question_is_repeated() {
+fn json_repeats_question() {
     let question =
         "--gen 4 --lanes 16 --mps 512 --mrrs 1024 --rcb 128 --addr 32 --ecrc --offset 4 --size 100";
     let answer = bw(question);
@@ -62,7 +62,7 @@ fn the_question_is_repeated() {
 }
 
 #[test]
-fn several_sizes_are_rows() {
+fn several_sizes_give_rows() {
     for (sizes, want) in [
         ("64 128 --size 1500", vec![64, 128, 1500]),
         ("8..64", vec![8, 16, 32, 64]),
@@ -76,16 +76,16 @@ fn several_sizes_are_rows() {
     }
 }
 
-/// Counted DLLPs replace the rule for the kind that they name only: 62.847344 * 256/(280 + 8).
+/// Measured DLLPs replace the rule only for the kind that they name: 62.847344 * 256/(280 + 8).
 #[test]
-fn measured_dllps() {
+fn measured_dllps_replace_rule_of_their_kind() {
     let (with, without) = (bw("--size 256 --dllps write=1,0"), bw("--size 256"));
     assert!((number(&with, "write_gbps") - 55.864_305).abs() < 1e-6);
     assert_eq!(with["read_gbps"], without["read_gbps"]);
 }
 
 #[test]
-fn the_table_has_a_line_per_size() {
+fn table_has_one_line_per_size() {
     let text = riser_ok(&["model", "bw", "--size", "256", "512"]);
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines.len(), 4, "{text}");
@@ -94,24 +94,24 @@ fn the_table_has_a_line_per_size() {
 }
 
 #[test]
-fn refusals_name_the_legal_values() {
+fn errors_name_expected_values() {
     for (args, says) in [
-        ("--size 0", "legal are 1 to 16777216"),
-        ("--size 64 --gen 8", "legal are 1, 2, 3, 4, 5, 6, 7"),
-        ("--size 64 --gen 6 --form published", "the published form knows 1, 2, 3, 4, 5"),
+        ("--size 0", "expected 1 to 16777216"),
+        ("--size 64 --gen 8", "expected 1, 2, 3, 4, 5, 6, 7"),
+        ("--size 64 --gen 6 --form published", "expected 1 to 5 in the published form"),
         ("--size 64 --gen 7 --dllps write=1,0", "counted DLLPs at generation 7"),
-        ("--size 64 --lanes 5", "legal are 1, 2, 4, 8, 12, 16, 32"),
+        ("--size 64 --lanes 5", "expected 1, 2, 4, 8, 12, 16, 32"),
         ("--size 64 --mps 100", "128, 256, 512"),
         ("--size 64 --rcb 32", "legal are 64, 128"),
         ("--size 64 --addr 16", "possible values: 32, 64"),
         ("--size 64 --form typo", "possible values: exact, published"),
-        ("--size 64..8", "legal are N, A..B and A..B:STEP"),
+        ("--size 64..8", "expected N, A..B or A..B:STEP"),
         ("--size 1..16777216:1", "more than 100000 sizes"),
-        ("--size 64 --offset 4096", "legal are 0 to 4095"),
-        ("--size 64 --offset 4 --form published", "the exact form takes others"),
-        ("--size 64 --dllps write=1", "legal are write, read or read_write"),
-        ("--size 64 --dllps write=-1,0", "legal are finite numbers from 0 on"),
-        ("--size 64 --dllps write=1,0 --form published", "only --form exact"),
+        ("--size 64 --offset 4096", "expected 0 to 4095"),
+        ("--size 64 --offset 4 --form published", "only the exact form has offsets"),
+        ("--size 64 --dllps write=1", "expected KIND=UP,DOWN with KIND write, read or read_write"),
+        ("--size 64 --dllps write=-1,0", "expected a finite number from 0 on"),
+        ("--size 64 --dllps write=1,0 --form published", "requires --form exact"),
     ] {
         let all: Vec<&str> = ["model", "bw"].into_iter().chain(args.split_whitespace()).collect();
         let outcome = riser(&all);
@@ -121,12 +121,12 @@ fn refusals_name_the_legal_values() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_failure() {
+fn closed_reader_is_not_a_failure() {
     let (code, stderr) = riser_whose_reader_leaves(&["model", "bw", "--size", "1..20000:1", "--json"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
 }
 
-/// 472 of 512 Gb/s (236 of 256 B), 256 of 256 + 16 B: arithmetic, and every output says so.
+/// 472 of 512 Gb/s (236 of 256 B), 256 of 256 + 16 B. Every output states that these values are arithmetic.
 #[test]
 fn flit_mode_is_arithmetic() {
     let answer = bw("--size 256 --gen 6");
@@ -155,7 +155,7 @@ fn nic(args: &str) -> String {
     riser_ok(&args)
 }
 
-/// An empty folder for one test.
+/// Returns an empty folder for one test.
 fn out(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("model").join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -168,16 +168,17 @@ fn text(path: &std::path::Path) -> &str {
 }
 
 /// Figure 1 of pcie-bench: 57.884766 Gb/s for TLPs, times 512 of 752 B up for the simple NIC, of 584 B for bare packets;
-/// 40 * 512/532 for the Ethernet. The other sums stand in `riser-model`'s tests.
+/// 40 * 512/532 for the Ethernet. Tests of `riser-model` have the other sums.
 #[test]
 fn figure_1() {
     let table = nic("--form published --size 512");
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0][..3], ["published:", "Gen3", "x8,"]);
     assert_eq!(lines[2], ["512", "50.748", "38.496", "39.411", "47.359", "47.556"]);
-    for says in
-        ["the header of the freelist's read is left out", "Simple NIC holds 40 Gb/s Ethernet from 580 B on"]
-    {
+    for says in [
+        "the header of the freelist's read is omitted",
+        "Simple NIC keeps up with 40 Gb/s Ethernet from 580 B on",
+    ] {
         assert!(table.contains(says), "{table}");
     }
     assert!(!nic("--size 512").contains("left out"), "the exact form leaves nothing out");
@@ -190,7 +191,7 @@ fn figure_1() {
 }
 
 #[test]
-fn the_answer_for_programs() {
+fn nic_json_has_expected_values() {
     let answer: Value =
         serde_json::from_str(&nic("--json --size 64 512 --traffic rx --ethernet 100")).unwrap();
     assert_eq!((&answer["traffic"], &answer["form"]), (&Value::from("rx"), &Value::from("exact")));
@@ -200,7 +201,7 @@ fn the_answer_for_programs() {
     assert_eq!(names, ["effective", "ethernet", "simple", "82599-kernel", "82599-dpdk"]);
     let simple = &series[2]["points"][1];
     assert_eq!((&simple["size_bytes"], &simple["bottleneck"]), (&Value::from(512), &Value::from("up")));
-    // RX alone: MRd, 2 MWr of 256 and 252 B, MWr of 16 B, interrupt, CplD of the head pointer.
+    // Only RX: MRd, 2 MWr of 256 and 252 B, MWr of 16 B, interrupt, CplD of the head pointer.
     assert_eq!(number(&simple["up"], "tlps"), 6.0);
     assert_eq!(number(&simple["up"], "overhead_bytes"), 24.0 * 5.0 + 20.0);
     assert_eq!(number(&simple["up"], "data_bytes"), 508.0 + 16.0 + 4.0 + 4.0);
@@ -216,7 +217,7 @@ fn frames_include_their_fcs_in_nic_and_inflight() {
     let packet_ns = number(&inflight["rows"][0], "packet_ns");
     assert!((number(ethernet, "throughput_gbps") - 64.0 * 8.0 / packet_ns).abs() < 1e-9, "{ethernet}");
     assert!((packet_ns - 16.8).abs() < 1e-9);
-    // A packet, and a descriptor of 16 B for each.
+    // One packet, and one descriptor of 16 B.
     assert_eq!(number(&device["up"], "data_bytes"), 60.0 + 16.0);
     let frames = |point: &Value| number(point, "throughput_gbps") / 64.0;
     assert!(frames(effective) > frames(device));
@@ -226,9 +227,9 @@ fn frames_include_their_fcs_in_nic_and_inflight() {
     }
 }
 
-/// What is printed for copying is read again, and is the same device.
+/// The printed file of a shipped device can be read again, and describes the same device.
 #[test]
-fn devices_from_files() {
+fn reads_devices_from_files() {
     let path = out("devices").join("mine.toml");
     fs::write(&path, riser_ok(&["model", "nic", "--show", "simple"])).unwrap();
     let table = riser_ok(&["model", "nic", "--size", "512", "--device", text(&path), "simple"]);
@@ -237,7 +238,7 @@ fn devices_from_files() {
 }
 
 #[test]
-fn pictures_are_not_overwritten_unasked() {
+fn charts_are_overwritten_only_with_force() {
     let out = out("pictures");
     let (svg, html) = (out.join("a.svg"), out.join("deeper/a.html"));
     let args = ["model", "nic", "--size", "64..1500:16", "--svg", text(&svg), "--html", text(&html)];
@@ -258,7 +259,7 @@ fn pictures_are_not_overwritten_unasked() {
 }
 
 #[test]
-fn refusals_of_nic() {
+fn nic_rejects_invalid_arguments() {
     let bad = out("refusals").join("bad.toml");
     let kind =
         "version = 1\nkind = \"packet-device\"\ndescription = \"x\"\n\n[[transactions]]\nwhat = \"w\"\n";
@@ -268,21 +269,21 @@ fn refusals_of_nic() {
     fs::write(&sends, format!("{kind}{rest}")).unwrap();
     let bad_place = format!("{}:7:13: ", bad.display());
     for (args, code, says) in [
-        (&["--gen", "8"][..], 2, "legal are 1, 2, 3, 4, 5, 6, 7"),
-        (&["--gen", "6", "--form", "published"], 2, "the published form knows 1, 2, 3, 4, 5"),
-        (&["--size", "0"], 2, "frame of 0 B: legal are 64 to 9216, FCS included"),
-        (&["--size", "63"], 2, "frame of 63 B: legal are 64 to 9216"),
-        (&["--size", "99999"], 2, "frame of 99999 B: legal are 64 to 9216"),
-        (&["--size", "63", "--form", "published"], 2, "frame of 63 B: legal are 64 to 9216"),
-        (&["--size", "8..4"], 2, "legal are N, A..B"),
+        (&["--gen", "8"][..], 2, "expected 1, 2, 3, 4, 5, 6, 7"),
+        (&["--gen", "6", "--form", "published"], 2, "expected 1 to 5 in the published form"),
+        (&["--size", "0"], 2, "frame of 0 B: expected 64 to 9216, FCS included"),
+        (&["--size", "63"], 2, "frame of 63 B: expected 64 to 9216"),
+        (&["--size", "99999"], 2, "frame of 99999 B: expected 64 to 9216"),
+        (&["--size", "63", "--form", "published"], 2, "frame of 63 B: expected 64 to 9216"),
+        (&["--size", "8..4"], 2, "expected N, A..B"),
         (&["--device", "simple", "simple"], 2, "two devices are called simple"),
-        (&["--size", "20000000"], 2, "legal are 64 to 9216"),
+        (&["--size", "20000000"], 2, "expected 64 to 9216"),
         (&["--size", "1..16777216:1"], 2, "more than 100000 sizes"),
-        (&["--ethernet", "0"], 2, "legal are 0.001 to 100000"),
+        (&["--ethernet", "0"], 2, "expected 0.001 to 100000"),
         (&["--traffic", "up"], 2, "possible values: both, tx, rx"),
         (&["--format", "xml"], 2, "possible values: text, csv, json"),
-        (&["--show", "nic"], 2, "legal are simple, 82599-kernel, 82599-dpdk"),
-        (&["--device", "no-such"], 1, "the devices that ship are simple, 82599-kernel, 82599-dpdk"),
+        (&["--show", "nic"], 2, "expected one of simple, 82599-kernel, 82599-dpdk"),
+        (&["--device", "no-such"], 1, "the shipped devices are simple, 82599-kernel, 82599-dpdk"),
         (&["--device", text(&bad)], 1, &bad_place),
         (&["--device", text(&bad)], 1, "expected `tx` or `rx`"),
         (&["--device", text(&sends), "--traffic", "rx"], 2, "sends: no transaction of the device serves"),
@@ -294,12 +295,12 @@ fn refusals_of_nic() {
 }
 
 #[test]
-fn refusals_of_inflight() {
+fn inflight_rejects_invalid_arguments() {
     for (args, says) in [
-        (&["--size", "1"][..], "frame of 1 B: legal are 64 to 9216"),
-        (&["--size", "9217"], "frame of 9217 B: legal are 64 to 9216"),
-        (&["--ethernet", "1e9"], "legal are 0.001 to 100000"),
-        (&["--ethernet", "0"], "legal are 0.001 to 100000"),
+        (&["--size", "1"][..], "frame of 1 B: expected 64 to 9216"),
+        (&["--size", "9217"], "frame of 9217 B: expected 64 to 9216"),
+        (&["--ethernet", "1e9"], "expected 0.001 to 100000"),
+        (&["--ethernet", "0"], "expected 0.001 to 100000"),
     ] {
         let outcome = riser(&[&["model", "inflight"][..], args].concat());
         assert!(outcome.code == 2 && outcome.stderr.contains(says), "{args:?}: {}", outcome.stderr);
@@ -307,7 +308,7 @@ fn refusals_of_inflight() {
 }
 
 #[test]
-fn answers_have_their_basis_as_text_and_in_pictures() {
+fn text_and_charts_contain_basis() {
     assert!(riser_ok(&["model", "bw", "--size", "256"]).contains("; basis: closed form"));
     assert!(riser_ok(&["model", "nic"]).contains("; basis: closed form"));
     let html = out("basis").join("nic.html");
@@ -335,9 +336,9 @@ fn help_has_examples() {
     }
 }
 
-/// The three answers: SIGCOMM'18 §2 has 900 ns over 30 ns, §7 560 to 666 ns over 29.6 ns, and a host is measured.
+/// The three kinds of answers: SIGCOMM'18 §2 has 900 ns over 30 ns, §7 560 to 666 ns over 29.6 ns, and a host is measured.
 #[test]
-fn transfers_in_flight_say_which_latency_they_rest_on() {
+fn inflight_names_source_of_latency() {
     let ask = |more: &[&str]| -> Value {
         let args: Vec<&str> = ["model", "inflight", "--json"].iter().chain(more).copied().collect();
         serde_json::from_str(&riser_ok(&args)).expect("JSON")
@@ -368,11 +369,11 @@ fn transfers_in_flight_say_which_latency_they_rest_on() {
 }
 
 #[test]
-fn latencies_that_are_none_are_refused() {
+fn rejects_invalid_latencies() {
     for (given, says) in [
-        ("0", "legal are section-2, section-7"),
-        ("700..600", "legal are section-2, section-7"),
-        ("section-3", "legal are section-2, section-7"),
+        ("0", "expected section-2, section-7"),
+        ("700..600", "expected section-2, section-7"),
+        ("section-3", "expected section-2, section-7"),
     ] {
         let output = riser(&["model", "inflight", "--latency", given]);
         assert_eq!(output.code, 2, "{given}");
@@ -381,9 +382,9 @@ fn latencies_that_are_none_are_refused() {
     assert_eq!(riser(&["model", "inflight", "--host", "no-such-host"]).code, 2);
 }
 
-/// The link of `--host` is what its profile says, or what is asked for, and is told; what belongs to a host is refused without one.
+/// The link of `--host` comes from its profile or from the arguments, and is printed. Arguments about a host are rejected without one.
 #[test]
-fn a_host_is_measured_over_its_own_link() {
+fn host_is_measured_over_own_link() {
     let size = ["model", "inflight", "--size", "64", "--ethernet", "100"];
     let host = ["--host", "xeon-platinum-8480", "--device", "ideal"];
     let row = |more: &[&str]| -> (String, f64) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices in C and C++ in a lab, under the sanitizers; and libraries that do what is wrong, each of which is told.
+//! Devices in C and C++ in a lab, under the sanitizers; and faulty libraries, whose errors are reported.
 
 use crate::common::{command, riser};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a sanitised library needs: it is loaded into a program that was not compiled so.
+/// Flags for a sanitized library that is loaded into a program without sanitizers.
 const SANITIZERS: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"];
 
 fn native() -> PathBuf {
@@ -20,7 +20,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Compiles a library; `None` where there is no compiler, which is said.
+/// Compiles a library. Returns `None`, and prints so, if there is no compiler.
 fn library(source: &str, flags: &[&str], out: &Path) -> Option<()> {
     let (compiler, standard) =
         if source.ends_with(".cpp") { ("c++", "-std=c++17") } else { ("cc", "-std=c11") };
@@ -40,7 +40,7 @@ fn library(source: &str, flags: &[&str], out: &Path) -> Option<()> {
     Some(())
 }
 
-/// The libraries of the sanitizers, to be loaded before all others.
+/// Runtime libraries of the sanitizers, which must be loaded first.
 fn preloads() -> String {
     let path = |name: &str| {
         let found = Command::new("cc").arg(format!("-print-file-name={name}")).output().unwrap();
@@ -49,7 +49,7 @@ fn preloads() -> String {
     format!("{}:{}", path("libasan.so"), path("libubsan.so"))
 }
 
-/// Runs riser with the sanitizers: exit status, and both outputs.
+/// Runs riser with the sanitizers. Returns the exit status, and both outputs.
 fn sanitized(args: &[&str]) -> (Option<i32>, String) {
     let output = command(args)
         .env("LD_PRELOAD", preloads())
@@ -71,7 +71,7 @@ fn examples_run_in_their_labs_under_the_sanitizers() {
         let (status, said) = sanitized(&["run", lab, "--allow-native"]);
         assert!(status == Some(0) && said.contains("finished after"), "{name}: {said}");
         assert!(said.contains("card (native): ") && said.contains("dma_writes"), "{said}");
-        // As often as it comes: the device is reset.
+        // The device is reset each time it is inserted.
         let hot = [
             "--set",
             "slot.card.hot_plug=true",
@@ -80,7 +80,7 @@ fn examples_run_in_their_labs_under_the_sanitizers() {
         ];
         let (status, said) = sanitized(&[&["run", lab, "--allow-native"][..], &hot].concat());
         assert!(status == Some(0) && said.contains("its driver has ended"), "{name}: {said}");
-        // Two runs are one.
+        // Two runs give the same result.
         let json = || {
             let mut report: serde_json::Value =
                 serde_json::from_str(&riser_json(lab, folder.as_path())).unwrap();
@@ -91,7 +91,7 @@ fn examples_run_in_their_labs_under_the_sanitizers() {
     }
 }
 
-/// The same without the sanitizers.
+/// Runs without the sanitizers.
 fn riser_json(lab: &str, folder: &Path) -> String {
     let source = if lab.contains("scrambler") { "examples/scrambler.c" } else { "examples/histogram.cpp" };
     library(source, &[], &folder.join(Path::new(source).with_extension("so").file_name().unwrap()));
@@ -110,7 +110,7 @@ library = "broken.so"
 step = [{ do = "expect", value = 0 }, { do = "sleep", value = 2000 }]
 "#;
 
-/// A lab with the broken library, made with these flags.
+/// Returns a lab with the faulty library, compiled with these flags.
 fn broken(name: &str, flags: &[&str]) -> Option<String> {
     let folder = folder(name);
     library("tests/c/broken.c", flags, &folder.join("broken.so"))?;
@@ -120,29 +120,29 @@ fn broken(name: &str, flags: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn what_a_library_does_wrong_is_told_and_crashes_nothing() {
+fn reports_library_errors_without_crash() {
     let Some(lab) = broken("wrong", SANITIZERS) else { return };
     for (wrong, says) in [
-        ("twice", "an answer to request 0, which waits for none"),
-        ("token", "an answer to request 7, which waits for none"),
-        ("length", "3 B answer request 0: legal are the 4 that it asks for"),
-        ("status", "status 9 answers request 0: legal are 0 to 3"),
-        ("retry", "Retry answers request 0: legal is it for deferrable writes alone"),
-        ("taken", "poll_taken: there is no request 100"),
-        ("id", "with id 0, which is under way"),
-        ("huge", "a read of 1073741824 B: legal are up to 1048576"),
-        ("class", "RISER_READ where an output of RISER_POSTED was polled"),
-        ("kind", "an output of kind 77: legal are 1 to 9"),
-        ("vector", "interrupt vector 9: the function has 1, from 0 on"),
+        ("twice", "completion of request 0, expected the token of a request that is not completed"),
+        ("token", "completion of request 7, expected the token of"),
+        ("length", "completion of request 0 with 3 B, expected 4"),
+        ("status", "completion of request 0 with status 9, expected 0 to 3"),
+        ("retry", "completion of request 0 with RISER_RETRY, expected only for deferrable writes"),
+        ("taken", "poll_taken: no request 100"),
+        ("id", "with id 0, which is in use"),
+        ("huge", "a read of 1073741824 B, expected at most 1048576"),
+        ("class", "output RISER_READ polled in class RISER_POSTED"),
+        ("kind", "an output of kind 77, expected 1 to 9"),
+        ("vector", "interrupt vector 9, expected one of the function's 1, counted from 0"),
         ("null", "a message of 4 B without data"),
-        ("long", "a message of 8192 B: legal are multiples of 4 up to 4096"),
-        ("route", "a message routed 255: legal are 0 to 5"),
-        ("end", "a write of 8 B at 0xfffffffffffffffc: legal are addresses below 2^64"),
-        ("endless", "an answer to request 0, which waits for none"),
-        ("timer", "next_timer: 65536 times at"),
+        ("long", "a message of 8192 B, expected a multiple of 4 up to 4096"),
+        ("route", "a message with routing 255, expected 0 to 5"),
+        ("end", "a write of 8 B at 0xfffffffffffffffc, expected an end below 2^64"),
+        ("endless", "completion of request 0, expected the token of a request that is not completed"),
+        ("timer", "next_timer: 65536 calls of timer at"),
     ] {
         let set = format!("slot.card.native.settings={wrong}");
-        // With a limit too, which comes before the host would give up.
+        // Also with a limit, which is reached before the host would give up.
         for limit in [&[][..], &["--set", "limit_us=5000"]] {
             let args = [&["run", &lab, "--allow-native", "--set", &set], limit].concat();
             let (status, said) = sanitized(&args);
@@ -153,12 +153,12 @@ fn what_a_library_does_wrong_is_told_and_crashes_nothing() {
                     && said.contains("broken.so: "),
                 "{wrong} {limit:?}: {status:?} {said}"
             );
-            // The one that is never to be answered is not.
+            // Only the request that the library never answers stays unanswered.
             let is_answered = !said.contains("completion_timeouts") || wrong == "endless";
             assert!(is_answered, "{wrong}: {said}");
         }
     }
-    // A good one, and what shows that the sanitizers look.
+    // A correct device passes, and a real memory error shows that the sanitizers are active.
     let (status, said) = sanitized(&["run", &lab, "--allow-native"]);
     assert_eq!(status, Some(0), "{said}");
     let (status, said) =
@@ -167,7 +167,7 @@ fn what_a_library_does_wrong_is_told_and_crashes_nothing() {
 }
 
 #[test]
-fn what_is_no_device_is_told_with_its_place() {
+fn rejects_invalid_devices_with_location() {
     let Some(lab) = broken("good", &[]) else { return };
     let Some(no_entry) = broken("no-entry", &["-DNO_ENTRY", "-Wno-unused-function"]) else { return };
     let Some(no_ops) = broken("no-ops", &["-DNO_OPS"]) else { return };
@@ -188,39 +188,43 @@ fn what_is_no_device_is_told_with_its_place() {
     let (no_library, text) = (no_library.to_str().unwrap(), text.to_str().unwrap());
     for (lab, set, says) in [
         (no_library, "", "lab.toml:7:11: slot `card`: library "),
-        (no_library, "", "broken.so: there is no such file"),
-        (folder_of_a_name.to_str().unwrap(), "", "broken.so: it is no regular file"),
-        (text, "", "broken.so: it is no whole shared library: "),
-        (&cut, "", "broken.so: it is no whole shared library: "),
+        (no_library, "", "broken.so: no such file"),
+        (folder_of_a_name.to_str().unwrap(), "", "broken.so: not a regular file"),
+        (text, "", "broken.so: not a complete shared library: "),
+        (&cut, "", "broken.so: not a complete shared library: "),
         (&missing, "", "undefined symbol: missing"),
         (&no_entry, "", "broken.so: no symbol riser_device_entry"),
-        (&no_ops, "", "riser_device_entry gives nothing for version 1 of the ABI"),
+        (&no_ops, "", "riser_device_entry returned NULL: the library does not support version 1 of the ABI"),
         (&no_write, "", "broken.so: no function write: create, destroy, "),
         (
             &version,
             "",
-            "broken.so: version 2 of the ABI with 112 B of functions: this riser has version 1 with 112 B",
+            "broken.so: version 2 of the ABI with 112 B of functions, expected version 1 with 112 B",
         ),
         (&lab, "settings=refuse", "broken.so: create: no such device today"),
-        (&lab, "settings=silent", "broken.so: create: it gives no reason"),
-        (&lab, "vectors=3", "vectors of 3: legal are powers of two up to 32 of msi"),
-        (&lab, "step.0.bar=2", "step 0: bar of 2: the device has [0]"),
-        (&lab, "step.0.bytes=3", "step 0: bytes of 3: legal are 4 and 8"),
-        (&lab, "step.0={do=\"write\",of=\"x\"}", "step 0: of of `x`: legal are buffers before it"),
+        (&lab, "settings=silent", "broken.so: create: no reason given"),
+        (&lab, "vectors=3", "vectors of 3, expected a power of two up to 32 for msi"),
+        (&lab, "step.0.bar=2", "step 0: bar of 2, expected one of [0]"),
+        (&lab, "step.0.bytes=3", "step 0: bytes of 3, expected 4 or 8"),
+        (&lab, "step.0={do=\"write\",of=\"x\"}", "step 0: of of `x`, expected a buffer of an earlier step"),
         (
             &lab,
             "step.0={do=\"compare\",name=\"x\"}",
-            "step 0: name of `x`: legal are buffers before it: there is none",
+            "step 0: name of `x`, expected a buffer of an earlier step: there are none",
         ),
-        (&lab, "step.0={do=\"interrupt\",vector=7}", "step 0: vector of 7: the device has 1, from 0 on"),
+        (
+            &lab,
+            "step.0={do=\"interrupt\",vector=7}",
+            "step 0: vector of 7, expected one of the device's 1, counted from 0",
+        ),
         (&lab, "step.0.offset=4094", "step 0: 4 B at offset 4094: BAR 0 has 4096 B"),
         (
             &lab,
             "step.1.value=1000000000001",
-            "step 1: value of 1000000000001: legal are 0 to 1000000000000 ns",
+            "step 1: value of 1000000000001, expected 0 to 1000000000000 ns",
         ),
-        (&lab, "step.1.offset=8", "step 1: offset has no effect here: legal are value"),
-        (&lab, "settings=\"a\\u0000b\"", "settings hold a zero byte"),
+        (&lab, "step.1.offset=8", "step 1: offset has no effect here, expected only value"),
+        (&lab, "settings=\"a\\u0000b\"", "settings contain a zero byte"),
         (&lab, "libary=\"x\"", "unknown field `libary`"),
     ] {
         let set = format!("slot.card.native.{set}");
@@ -231,9 +235,9 @@ fn what_is_no_device_is_told_with_its_place() {
     }
 }
 
-/// Nothing of a library runs but where it is allowed: this one ends the process as soon as it is loaded.
+/// Code of a library runs only with permission. This library ends the process as soon as it is loaded.
 #[test]
-fn native_code_runs_where_it_is_allowed_alone() {
+fn native_code_runs_only_with_permission() {
     let folder = folder("allowed");
     let source = folder.join("fatal.c");
     fs::write(
@@ -253,7 +257,7 @@ fn native_code_runs_where_it_is_allowed_alone() {
     assert!(riser(&["lspci", lab]).stdout.contains("card (native)"));
     for args in [&["run", lab][..], &["nettlp", "adapter", lab, "--allow", "127.0.0.1,all,rw"]] {
         let run = riser(args);
-        let says = "a lab that runs native code is run with --allow-native alone";
+        let says = "native code runs only with --allow-native";
         assert!(
             run.code == 1 && run.stderr.contains(says) && run.stderr.contains("slot `card`"),
             "{args:?}: {}",
@@ -262,9 +266,9 @@ fn native_code_runs_where_it_is_allowed_alone() {
     }
 }
 
-/// What `make device-header` installs is all that a library needs.
+/// A library needs only the files that `make device-header` installs.
 #[test]
-fn the_installed_header_is_enough() {
+fn installed_header_is_sufficient() {
     let folder = folder("installed");
     let run = |program: &str, args: &[&str]| {
         let path = folder.join("lib/pkgconfig");

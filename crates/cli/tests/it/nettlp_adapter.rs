@@ -232,7 +232,7 @@ fn a_key_closes_what_cannot_prove_it() {
         assert_eq!((outcome.code, outcome.stdout.as_str()), (1, ""), "{more:?}: {}", outcome.stderr);
     }
     // Who names none is told that it takes one, not that nobody is there.
-    assert!(read(&[]).stderr.contains("demands a session with a pre-shared key"));
+    assert!(read(&[]).stderr.contains("requires a session with a pre-shared key"));
     // A key that others can read is taken, and spoken of.
     fs::set_permissions(right, fs::Permissions::from_mode(0o644)).unwrap();
     let open = read(&["--key", right]);
@@ -256,9 +256,9 @@ fn what_cannot_be_served_is_named() {
     for (args, code, named) in [
         (&["--memory", "zero:1M"][..], 2, "--allow"),
         (&["--allow", "127.13.60.9,all,r"], 2, "--memory"),
-        (&["--memory", "zero:0", "--allow", "127.13.60.9,all,r"], 2, "legal are 1 to"),
-        (&["--memory", "zero:1M", "--allow", "localhost,all,r"], 2, "IPv4 and IPv6"),
-        (&["--memory", "zero:1M", "--allow", "127.13.60.9,all,x"], 2, "legal are r, w, rw"),
+        (&["--memory", "zero:0", "--allow", "127.13.60.9,all,r"], 2, "expected 1 to"),
+        (&["--memory", "zero:1M", "--allow", "localhost,all,r"], 2, "IPv4 or IPv6"),
+        (&["--memory", "zero:1M", "--allow", "127.13.60.9,all,x"], 2, "expected r, w or rw"),
         (&["--memory", "zero:1M", "--write-back", allow[0], allow[1]], 2, "needs a file"),
         (&["--memory", "zero:1M", "--timing", "on", allow[0], allow[1]], 2, "no timing"),
         (&["--memory", "zero:1M", "--listen", "0.0.0.0", allow[0], allow[1]], 2, "from which answers leave"),
@@ -289,7 +289,7 @@ fn what_cannot_be_served_is_named() {
         (&[LAB, "--bus", "1b:00.0", allow[0], allow[1]], 2, "--bus is for --memory"),
         (&[LAB, "--rcb", "64", allow[0], allow[1]], 2, "--rcb is for --memory"),
         (&[LAB, "--report", "1", allow[0], allow[1]], 2, "--report is for --memory"),
-        (&[LAB, "--set", "link.gen=9", allow[0], allow[1]], 2, "--set link.gen=9: generation 9: legal are"),
+        (&[LAB, "--set", "link.gen=9", allow[0], allow[1]], 2, "--set link.gen=9: generation 9, expected"),
     ] {
         let outcome = riser(&[&["nettlp", "adapter"], args].concat());
         assert_eq!((outcome.code, outcome.stdout.as_str()), (code, ""), "{args:?}: {}", outcome.stderr);

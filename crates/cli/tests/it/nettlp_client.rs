@@ -110,7 +110,7 @@ fn what_an_adapter_refuses_is_said() {
     assert!(read_only.stderr.contains("byte 0x20000 is 0x00 after 0xff was written"), "{}", read_only.stderr);
     let nobody = run(44, &["read", "0", "4", "--bus", "1a:00.0"]);
     assert_eq!(nobody.code, 1);
-    assert!(nobody.stderr.contains("127.12.44.1: nobody listens there"), "{}", nobody.stderr);
+    assert!(nobody.stderr.contains("127.12.44.1: no program listens there"), "{}", nobody.stderr);
     let nameless = run(44, &["read", "0", "4"]);
     assert_eq!(nameless.code, 1);
     assert!(nameless.stderr.contains("name the Requester ID with --bus"), "{}", nameless.stderr);
@@ -234,7 +234,7 @@ fn perf_shows_what_it_had_when_the_adapter_went() {
     served.stop();
     let outcome = perf.join().unwrap();
     assert_eq!(outcome.code, 1);
-    assert!(outcome.stderr.contains("nobody listens there"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("no program listens there"), "{}", outcome.stderr);
     let object: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert!(object["requests"].as_u64() > Some(0) && object["elapsed_s"].as_f64() < Some(60.0), "{object}");
 }
@@ -288,14 +288,14 @@ fn wrong_usage_names_what_is_legal() {
         (&["write", "0"], "required"),
         (&["read", "0", "4", "--mrrs", "300"], "128, 256, 512, 1024, 2048, 4096"),
         (&["read", "0", "4", "--tags", "5-1024"], "within 0 to 1023"),
-        (&["cfg", "read", "0x1001"], "multiples of --bytes"),
-        (&["cfg", "read", "2"], "multiples of --bytes"),
+        (&["cfg", "read", "0x1001"], "a multiple of --bytes"),
+        (&["cfg", "read", "2"], "a multiple of --bytes"),
         (&["cfg", "read", "0", "--bytes", "3"], "1, 2 and 4"),
         (&["cfg", "write", "0", "0x100", "--bytes", "1"], "0 to 0xff"),
         (&["perf", "read", "--len", "0"], "1 to 1048576"),
         (&["perf", "read", "--region", "100"], "256, and more"),
         (&["perf", "read", "--duration", "0"], "86400"),
-        (&["perf", "read", "--bus", "1a:00.0", "-N", "9", "--tags", "0-7"], "each needs one at least"),
+        (&["perf", "read", "--bus", "1a:00.0", "-N", "9", "--tags", "0-7"], "each thread needs at least one"),
     ] {
         let outcome = run(51, args);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""), "{args:?}: {}", outcome.stderr);

@@ -102,16 +102,13 @@ fn what_cannot_stand_behind_an_adapter_is_named() {
     for (args, why) in [
         (&["nothing"][..], "no model `nothing`: legal are clock, counter, disk"),
         (&["memory", "--set", "size=1"], "unknown field `size`, expected one of `size_bytes`"),
-        (&["memory", "--set", "size_bytes=17"], "size_bytes of 17: legal are"),
-        (
-            &["dma-engine", "--settings", &bad],
-            "bad.toml:2:10: window is string \"wide\": legal are 0 to 1024",
-        ),
-        (&["dma-engine"], "an adapter shows one function, and this has virtual ones; legal is none"),
+        (&["memory", "--set", "size_bytes=17"], "size_bytes of 17, expected"),
+        (&["dma-engine", "--settings", &bad], "bad.toml:2:10: window is string \"wide\", expected 0 to 1024"),
+        (&["dma-engine"], "it has virtual functions, but an adapter presents one function; expected none"),
         (&["traffic"], "missing field `flow`"),
         (
             &["traffic", "--set", "flow=[{name=\"f\",kind=\"write\",count=1}]"],
-            "it is no device behind an endpoint",
+            "it has no endpoint, so no adapter can present it",
         ),
         (&["memory", "--bar", "6"], "0..=5"),
     ] {
@@ -129,14 +126,14 @@ fn what_cannot_stand_behind_an_adapter_is_named() {
 fn a_driver_without_its_device_is_refused() {
     let slot = "version = 1\n[[slot]]\nname = \"a\"\n";
     for (keys, why) in [
-        ("device = \"memory\"\ndriver = \"dma-engine\"\n", "the device has a driver of its own: legal are"),
+        ("device = \"memory\"\ndriver = \"dma-engine\"\n", "the device has its own driver, expected"),
         (
             "device = \"nettlp-adapter\"\ndriver = \"nic\"\n",
             "unknown device `nic`, expected one of `clock`, `counter`",
         ),
         (
             "device = \"nettlp-adapter\"\ndriver = \"dma-engine\"\n[slot.dma-engine]\nvfs = \"x\"\n",
-            "vfs is string \"x\": legal are 0 to 256",
+            "vfs is string \"x\", expected 0 to 256",
         ),
     ] {
         let lab = scratch("driver.toml", &format!("{slot}{keys}"));
@@ -180,9 +177,9 @@ fn records_are_bounded_and_held_against_their_lab() {
     for (args, why) in [
         (
             &["--lab", "labs/nettlp/host.toml"][..],
-            "made with another lab: its text is not that of labs/nettlp/host.toml",
+            "made with another lab: its text differs from labs/nettlp/host.toml",
         ),
-        (&["--lab", lab], "made with another lab: its --set is not that of labs/nettlp/mmio.toml"),
+        (&["--lab", lab], "made with another lab: its --set differs from labs/nettlp/mmio.toml"),
     ] {
         let (code, _, said) = replay(&[&[&record[..]], args].concat());
         assert!(code == Some(1) && said.contains(why), "{said}");
@@ -193,7 +190,7 @@ fn records_are_bounded_and_held_against_their_lab() {
     fs::write(&record, &whole[..whole.len() - 700]).unwrap();
     let (code, out, said) = replay(&[&record, "--json"]);
     assert!(
-        code == Some(1) && said.contains(": the record is cut off, legal behind its last whole entry"),
+        code == Some(1) && said.contains(": the record is cut off after its last complete entry"),
         "{said}"
     );
     let report: Value = serde_json::from_slice(&out).unwrap();
@@ -214,6 +211,6 @@ fn a_lab_with_a_host_outside_is_refused_where_nobody_is() {
         let output = riser(args).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
-        assert!(said.contains("host `guest` is external: somebody outside stands above it"), "{said}");
+        assert!(said.contains("host `guest` is external, but no program is above it"), "{said}");
     }
 }

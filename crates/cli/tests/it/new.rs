@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser new`: what it writes compiles outside of this repository, and gets from riser what riser's own devices get.
+//! `riser new`: the created crate compiles outside of this repository, and has the same features as riser's own devices.
 
 use crate::common::pages::{Part, parts, rerun};
 use crate::common::riser;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use testkit::root;
 
-/// A folder that is empty, outside of the workspace: always the same one for a checkout, so that what was built there need not be
-/// built again.
+/// Returns an empty folder outside of the workspace. It is always the same for a checkout, so that earlier builds in it can be
+/// reused.
 fn outside(name: &str) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     root().hash(&mut hasher);
@@ -25,8 +25,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// True if the crate is built as its author builds it: with riser's crates compiled anew, in a target folder and a profile of its own. Otherwise
-/// it shares what this workspace has built already, which saves minutes.
+/// True if the crate is built like by its author: riser's crates are compiled again, in a separate target folder and profile. Otherwise
+/// it shares the crates that this workspace has built, which saves minutes.
 fn alone() -> bool {
     std::env::var_os("RISER_NEW_ALONE").is_some()
 }
@@ -36,7 +36,7 @@ fn target() -> PathBuf {
     if alone() { tmp.join("outside") } else { tmp.parent().unwrap().to_owned() }
 }
 
-/// Makes the folder of a crate a workspace like riser's own, of riser's crates and this one, so that Cargo finds riser's crates built. Cargo
+/// Makes the parent folder a workspace of riser's crates and this one, like riser's own, so that Cargo reuses riser's built crates. Cargo
 /// identifies a crate by its path below the root of the workspace and by its features.
 fn share_workspace(copier: &Path) {
     let folder = copier.parent().unwrap();
@@ -47,19 +47,19 @@ fn share_workspace(copier: &Path) {
     fs::write(folder.join("Cargo.toml"), members).unwrap();
     fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
     let manifest = fs::read_to_string(copier.join("Cargo.toml")).unwrap();
-    let (member, _) = manifest.split_once("# It stands alone").unwrap();
+    let (member, _) = manifest.split_once("# This crate is not part of another workspace").unwrap();
     let crates = |folder: &Path| folder.join("crates").display().to_string();
     fs::write(copier.join("Cargo.toml"), member.replace(&crates(&root()), &crates(folder))).unwrap();
 }
 
-/// A crate, as somebody works in it.
+/// A created crate, in which commands run as its author would run them.
 struct Crate(PathBuf);
 
 impl Crate {
     /// Runs its tests and builds its program.
     fn build(&self) {
         if alone() {
-            // What riser is built with, whatever registries say today.
+            // Use riser's dependency versions, independent of the registry.
             fs::copy(root().join("Cargo.lock"), self.0.join("Cargo.lock")).unwrap();
             self.cargo(&["test"]);
             self.cargo(&["build"]);
@@ -72,13 +72,13 @@ impl Crate {
 
     fn cargo(&self, args: &[&str]) {
         let mut cargo = Command::new(env!("CARGO"));
-        // Cargo has told this test of its own package, and build scripts would run again for that.
+        // Cargo sets these variables for this test's own package. Build scripts would run again because of them.
         let is_own = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_own(&name.to_string_lossy())) {
             cargo.env_remove(name);
         }
         if alone() {
-            // Whether it compiles and runs is tested here, not how fast.
+            // The test checks that the crate compiles and runs, not how fast.
             cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
         }
         let cargo = cargo
@@ -102,7 +102,7 @@ impl Crate {
         text(&run.stdout)
     }
 
-    /// What a command of the tutorial prints; `None` for one that is not run here.
+    /// Returns the output of a command of the tutorial; `None` for one that is not run here.
     fn printed(&self, line: &str, commands: &mut usize) -> Option<String> {
         let Some(arguments) = line.strip_prefix("cargo run -q -- ") else {
             let known =
@@ -113,7 +113,7 @@ impl Crate {
         *commands += 1;
         let line = format!("'{}' {arguments}", target().join("debug/copier").display());
         let output = Command::new("sh").args(["-c", &line]).current_dir(&self.0).output().unwrap();
-        // A guest has things to say beside what its command prints.
+        // A guest prints messages in addition to the output of its command.
         let is_silent = output.stderr.is_empty() || arguments.starts_with("guest ");
         assert!(output.status.success() && is_silent, "{line}: {}", text(&output.stderr));
         Some(text(&output.stdout))
@@ -126,7 +126,7 @@ impl Crate {
 
 #[test]
 #[ignore = "of .ci/long guest"]
-fn a_crate_outside_gets_what_riser_s_own_devices_get() {
+fn created_crate_has_features_of_own_devices() {
     let folder = outside("crate");
     let path = folder.join("copier");
     let written = riser(&[
@@ -161,7 +161,7 @@ fn a_crate_outside_gets_what_riser_s_own_devices_get() {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// Its code is that of the crate, and its commands print what stands below them.
+/// Checks that the crate contains the code of the tutorial, and that its commands print the output shown below them.
 fn tutorial(copier: &Crate, files: &[&str]) {
     let sources: Vec<String> =
         files.iter().map(|file| fs::read_to_string(copier.0.join(file)).unwrap()).collect();
@@ -206,7 +206,7 @@ fn lab_commands(copier: &Crate) {
         (registers[3]["name"].as_str(), registers[3]["offset"].as_u64()),
         (Some("doorbell"), Some(0x14))
     );
-    // Two runs are one.
+    // Two runs give the same result.
     let run = || {
         let mut report = copier.json(&["run", LAB, "--json", "--set", "slot.card.copier.vfs=2"]);
         report["cpu_seconds"] = Value::Null;
@@ -242,7 +242,7 @@ fn measurements(copier: &Crate) {
     }
     copier.ok(&[&bench[..], &["-o", "out/bench"]].concat());
     copier.ok(&["compare", "out/bench", "out/bench"]);
-    // riser's own are there too.
+    // riser's own models are available too.
     assert!(copier.ok(&["bench", "--suite", "LAT_RD", "--size", "64"]).contains("LAT_RD"));
 }
 
@@ -267,9 +267,9 @@ fn faults_and_hot_plug(copier: &Crate) {
 
 fn bad_input(copier: &Crate) {
     for (set, status, says) in [
-        ("slot.card.copier.copies=0", 2, "copies of 0: legal are 1 to 100000"),
+        ("slot.card.copier.copies=0", 2, "copies of 0, expected 1 to 100000"),
         ("slot.card.copier.pieces=1", 2, "unknown field `pieces`, expected one of `copies`, `copy_bytes`"),
-        ("slot.card.copier.copy_bytes=100", 1, "piece_bytes of 512: at most the 100 of a copy"),
+        ("slot.card.copier.copy_bytes=100", 1, "piece_bytes of 512, expected at most copy_bytes, 100"),
         ("slot.card.device=\"muver\"", 1, "unknown device `muver`, expected one of"),
     ] {
         let run = copier.run(&["run", LAB, "--set", set]);
@@ -277,10 +277,10 @@ fn bad_input(copier: &Crate) {
         assert!(run.status.code() == Some(status) && error.contains(says), "{set}: {error}");
     }
     let run = copier.run(&["bench", "--model", "copier", "--size", "256", "--pattern", "random"]);
-    assert!(text(&run.stderr).contains("pattern of random: legal is sequential"), "{}", text(&run.stderr));
+    assert!(text(&run.stderr).contains("pattern of random, expected sequential"), "{}", text(&run.stderr));
 }
 
-/// The commands of the page on drivers, those of the workflow among them; torture, which takes a minute, only where RISER_TORTURE is set.
+/// Runs the commands of the page on drivers, including those of the workflow. Torture takes a minute, and runs only if RISER_TORTURE is set.
 fn linux_driver(copier: &Crate, files: &[&str]) {
     let page = fs::read_to_string(root().join("docs/drivers.md")).unwrap();
     let mut ran = Vec::new();
@@ -316,9 +316,9 @@ fn linux_driver(copier: &Crate, files: &[&str]) {
     assert_eq!(commands.len(), 3);
 }
 
-/// Names that no crate or model can have, and folders that are there: refused, and nothing is written.
+/// Names that no crate or model can have, and existing folders: `riser new` fails, and writes nothing.
 #[test]
-fn what_cannot_be_is_refused_untouched() {
+fn rejects_invalid_names_and_existing_folders() {
     let folder = outside("refused");
     let there = folder.join("there");
     fs::create_dir(&there).unwrap();
@@ -326,20 +326,23 @@ fn what_cannot_be_is_refused_untouched() {
     let at = |name: &str| folder.join(name).display().to_string();
     let riser_root = root().display().to_string();
     for (args, says) in [
-        (vec!["My", "--path", &at("a")], "name `My`: legal are small letters, digits and single hyphens"),
+        (
+            vec!["My", "--path", &at("a")],
+            "name `My`: expected at most 64 small letters, digits and single hyphens",
+        ),
         (vec!["1st", "--path", &at("a")], "legal are"),
         (vec!["a--b", "--path", &at("a")], "legal are"),
-        (vec!["link", "--path", &at("a")], "no key of a slot"),
-        (vec!["match", "--path", &at("a")], "Rust, C, cargo or riser use it themselves"),
+        (vec!["link", "--path", &at("a")], "not a key of a slot"),
+        (vec!["match", "--path", &at("a")], "reserved by Rust, C, cargo or riser"),
         (
             vec!["memory", "--path", &at("a")],
-            "riser has a model of this name; there are clock, counter, disk",
+            "riser has a model with this name: there are clock, counter, disk",
         ),
-        (vec!["mine", "--path", &at("there")], "there: is there already"),
+        (vec!["mine", "--path", &at("there")], "there exists, expected a new folder"),
         (vec!["mine", "--path", &at("none/mine")], "none/mine: "),
         (
             vec!["mine", "--path", &at("a"), "--riser", &at("there")],
-            "no checkout of riser, it has no crates/plug",
+            "not a checkout of riser: it has no crates/plug",
         ),
         (vec!["mine", "--path", &at("a"), "--riser", &at("none")], "No such file"),
     ] {
@@ -350,7 +353,7 @@ fn what_cannot_be_is_refused_untouched() {
     assert_eq!(left, ["there"]);
     assert_eq!(fs::read_to_string(there.join("mine")).unwrap(), "mine");
 
-    // Without a checkout: the repository, for every crate of riser.
+    // Without a checkout, every crate of riser comes from the repository.
     assert_eq!(riser(&["new", "mine", "--path", &at("mine")]).code, 0);
     let manifest: toml::Table = fs::read_to_string(folder.join("mine/Cargo.toml")).unwrap().parse().unwrap();
     let ours: toml::Table =
@@ -360,7 +363,7 @@ fn what_cannot_be_is_refused_untouched() {
         for (name, how) in manifest[table].as_table().unwrap() {
             let ours = !["serde", "schemars"].contains(&name.as_str());
             assert_eq!(how.get("git").and_then(toml::Value::as_str), repository.filter(|_| ours), "{name}");
-            // The crate builds the riser that wrote it.
+            // The crate builds the version of riser that created it.
             let commit = Some(env!("RISER_COMMIT")).filter(|commit| ours && !commit.is_empty());
             assert_eq!(how.get("rev").and_then(toml::Value::as_str), commit, "{name}");
         }

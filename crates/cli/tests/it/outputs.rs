@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that commands write: never two outputs in one file, never over an input, whole or not at all, and directly where
-//! no file can be. Never looks inside riser.
+//! Files that commands write: two outputs never share a file, an output never overwrites an input, files appear complete or not at all,
+//! and paths that are not files are written directly. Never uses riser's internals.
 
 use crate::common::{Outcome, command};
 use std::fs;
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A folder of one test's own, empty.
+/// Returns an empty folder for one test.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outputs").join(name);
     let _ = fs::remove_dir_all(&path);
@@ -23,11 +23,11 @@ fn lab(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(name).canonicalize().unwrap()
 }
 
-/// An experiment of the suite, and the file of its rows.
+/// Command that runs one experiment of the suite, and the file of its rows.
 const SUITE: &str = "bench --format pcie-bench --host ideal --suite lat_cmd_sizes";
 const RESULT: &str = "a/nfp6000_ideal/lat_cmd_sizes.csv";
 
-/// A lab that goes on for minutes.
+/// Creates a lab that runs for minutes.
 fn endless(folder: &Path) -> PathBuf {
     let text = "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"traffic\"\n[[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\ncount = 1000000000000\n";
     let path = folder.join("endless.toml");
@@ -50,12 +50,12 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Files that have no name yet.
+/// Names of unfinished files.
 fn parts(folder: &Path) -> Vec<String> {
     names(folder).into_iter().filter(|name| name.ends_with(".part")).collect()
 }
 
-/// Waits until `is_so`, a minute at most.
+/// Waits until `is_so` returns true, at most a minute.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -69,7 +69,7 @@ fn signal(child: &Child, name: &str) {
     assert!(killed.success());
 }
 
-/// A folder with two names of one file, a folder behind a link, results, and what commands read.
+/// Creates a folder with two names of one file, a link to a folder, results, and inputs of commands.
 fn prepared(name: &str) -> PathBuf {
     let folder = folder(name);
     fs::copy(lab("ping.toml"), folder.join("ping.toml")).unwrap();
@@ -88,37 +88,37 @@ fn prepared(name: &str) -> PathBuf {
 }
 
 #[test]
-fn two_outputs_are_two_files_and_an_output_is_no_input() {
+fn rejects_shared_outputs_and_outputs_over_inputs() {
     let folder = prepared("refused");
     let before = names(&folder);
     let rows = [
-        ("run ping.toml --capture z --transactions-json z", "one file for two outputs"),
-        ("run ping.toml --capture z --transactions-json ./z --force", "one file for two outputs"),
-        ("run ping.toml --capture z --transactions-json here/z", "one file for two outputs"),
-        ("run ping.toml --capture none/z --transactions-json none/../none/z", "one file for two outputs"),
-        ("run ping.toml --capture dangling --transactions-json new", "one file for two outputs"),
-        ("run ping.toml --capture one --transactions-json two --force", "one file for two outputs"),
-        ("run ping.toml --capture one --transactions-json link --force", "one file for two outputs"),
-        ("run ping.toml --capture - --transactions-json -", "one file for two outputs"),
-        ("run ping.toml --capture - --transactions-json /dev/stdout", "one file for two outputs"),
-        ("run ping.toml --capture here/ping.toml --force", "it is an input"),
-        ("run ping.toml --transactions-json ping.toml --force", "it is an input"),
-        ("model nic --svg q --html q --force", "one file for two outputs"),
-        ("model nic --device nic.toml --svg nic.toml --force", "it is an input"),
-        ("paper gem5-mmio --svg q --html ./q", "one file for two outputs"),
-        ("trace in.pcapng --html in.pcapng --force", "it is an input"),
-        ("trace in.pcapng --perfetto here/in.pcapng --force", "it is an input"),
-        ("SUITE -o a --html RESULT --force", "one file for two outputs"),
-        ("SUITE -o a --html a/nfp6000_ideal/riser.json --force", "one file for two outputs"),
-        ("compare a a --html RESULT --force", "it is an input"),
-        ("fit a -o RESULT --force", "it is an input"),
+        ("run ping.toml --capture z --transactions-json z", "two outputs to one file"),
+        ("run ping.toml --capture z --transactions-json ./z --force", "two outputs to one file"),
+        ("run ping.toml --capture z --transactions-json here/z", "two outputs to one file"),
+        ("run ping.toml --capture none/z --transactions-json none/../none/z", "two outputs to one file"),
+        ("run ping.toml --capture dangling --transactions-json new", "two outputs to one file"),
+        ("run ping.toml --capture one --transactions-json two --force", "two outputs to one file"),
+        ("run ping.toml --capture one --transactions-json link --force", "two outputs to one file"),
+        ("run ping.toml --capture - --transactions-json -", "two outputs to one file"),
+        ("run ping.toml --capture - --transactions-json /dev/stdout", "two outputs to one file"),
+        ("run ping.toml --capture here/ping.toml --force", "the file is an input"),
+        ("run ping.toml --transactions-json ping.toml --force", "the file is an input"),
+        ("model nic --svg q --html q --force", "two outputs to one file"),
+        ("model nic --device nic.toml --svg nic.toml --force", "the file is an input"),
+        ("paper gem5-mmio --svg q --html ./q", "two outputs to one file"),
+        ("trace in.pcapng --html in.pcapng --force", "the file is an input"),
+        ("trace in.pcapng --perfetto here/in.pcapng --force", "the file is an input"),
+        ("SUITE -o a --html RESULT --force", "two outputs to one file"),
+        ("SUITE -o a --html a/nfp6000_ideal/riser.json --force", "two outputs to one file"),
+        ("compare a a --html RESULT --force", "the file is an input"),
+        ("fit a -o RESULT --force", "the file is an input"),
         (
             "nettlp adapter nettlp.toml --allow 127.0.0.2,all,rw --capture z --record ./z",
-            "one file for two outputs",
+            "two outputs to one file",
         ),
         (
             "nettlp adapter nettlp.toml --allow 127.0.0.2,all,rw --record nettlp.toml --force",
-            "it is an input",
+            "the file is an input",
         ),
     ];
     for (line, why) in rows {
@@ -137,9 +137,9 @@ fn two_outputs_are_two_files_and_an_output_is_no_input() {
     assert_eq!(fs::read(folder.join("one")).unwrap(), b"mine");
 }
 
-/// The file that is overwritten keeps its mode, and what it is called by.
+/// An overwritten file keeps its mode, and its links.
 #[test]
-fn what_is_overwritten_keeps_its_place() {
+fn overwritten_file_keeps_mode_and_links() {
     let folder = folder("overwritten");
     fs::copy(lab("ping.toml"), folder.join("ping.toml")).unwrap();
     fs::write(folder.join("old"), "mine").unwrap();
@@ -159,7 +159,7 @@ fn what_is_overwritten_keeps_its_place() {
     assert_eq!(names(&folder), ["link", "old", "ping.toml"]);
 }
 
-/// Begins to run a lab without an end, and waits until its capture has so many bytes.
+/// Starts an endless lab, and waits until its capture has this many bytes.
 fn running(folder: &Path, args: &[&str], bytes: u64) -> Child {
     endless(folder);
     let mut child = command(&[&["run", "endless.toml"], args].concat());
@@ -173,7 +173,7 @@ fn running(folder: &Path, args: &[&str], bytes: u64) -> Child {
 }
 
 #[test]
-fn ctrl_c_ends_a_run_with_its_report_and_whole_files() {
+fn ctrl_c_ends_run_with_report_and_complete_files() {
     for name in ["INT", "TERM", "HUP"] {
         ends_a_run(name);
     }
@@ -201,9 +201,9 @@ fn ends_a_run(name: &str) {
     assert!(lines.ends_with("}\n") && lines.lines().count() > 1000);
 }
 
-/// What was killed has no name, and is readable up to its last whole record; so is what was cut anywhere.
+/// The file of a killed run has no name, but is readable up to its last complete record. So is a file that was cut anywhere.
 #[test]
-fn a_capture_that_was_cut_is_readable_to_its_last_whole_record() {
+fn cut_capture_is_readable_to_last_complete_record() {
     let folder = folder("killed");
     let mut child = running(&folder, &["--capture", "z.pcapng"], 1 << 18);
     child.kill().unwrap();
@@ -212,7 +212,7 @@ fn a_capture_that_was_cut_is_readable_to_its_last_whole_record() {
     assert!(part.starts_with("z.pcapng."), "{part}");
     let shown = riser_in(&folder, &format!("trace {part}"));
     assert_eq!(shown.code, 0, "{}", shown.stderr);
-    // The kernel may have taken a part of the last block.
+    // The kernel may have written a part of the last block.
     let (faults, records): (Vec<&str>, Vec<&str>) =
         shown.stdout.lines().partition(|line| line.contains("the file ends within a record"));
     let whole = records.len();
@@ -239,13 +239,13 @@ fn a_capture_that_was_cut_is_readable_to_its_last_whole_record() {
     }
 }
 
-/// Errors and signals leave nothing, or what was there.
+/// After errors and signals, there is no file, or the old one.
 #[test]
-fn what_is_not_whole_was_never_there() {
+fn failed_command_leaves_no_incomplete_file() {
     let folder = folder("limits");
     endless(&folder);
     fs::write(folder.join("old"), "mine").unwrap();
-    // A limit on the bytes of a file stands for a full disk.
+    // A limit of the file size stands for a full disk.
     for name in ["old", "new"] {
         let riser = env!("CARGO_BIN_EXE_riser");
         let line =
@@ -259,7 +259,7 @@ fn what_is_not_whole_was_never_there() {
     assert_eq!(fs::read(folder.join("old")).unwrap(), b"mine");
     let full = riser_in(&folder, "run endless.toml --capture /dev/full");
     assert!(full.code == 1 && full.stderr.starts_with("riser: /dev/full: No space left"), "{}", full.stderr);
-    // A command that knows no Ctrl-C, while it waits for the rest of its input.
+    // A command that does not handle Ctrl-C, while it waits for more input.
     for (name, status) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let mut child = command(&["trace", "-", "--perfetto", "z.json"]);
         let mut child = child.current_dir(&folder).stdin(Stdio::piped()).spawn().unwrap();
@@ -271,9 +271,9 @@ fn what_is_not_whole_was_never_there() {
     }
 }
 
-/// `nohup` means it.
+/// `nohup` is respected.
 #[test]
-fn a_hangup_that_is_ignored_stays_ignored() {
+fn ignored_hangup_stays_ignored() {
     let folder = folder("nohup");
     endless(&folder);
     let line = format!(
@@ -291,9 +291,9 @@ fn a_hangup_that_is_ignored_stays_ignored() {
     assert_eq!(names(&folder), ["endless.toml", "report", "z"]);
 }
 
-/// Errors name what was asked for, not what riser calls it meanwhile.
+/// Errors name the path that the user gave, not that of the unfinished file.
 #[test]
-fn names_of_files_are_the_users() {
+fn errors_name_paths_as_given() {
     let folder = folder("names");
     fs::copy(lab("ping.toml"), folder.join("ping.toml")).unwrap();
     // Not even root can create a file there.
@@ -310,9 +310,9 @@ fn names_of_files_are_the_users() {
     assert!(outcome.code == 1 && outcome.stderr.contains("z: File name too long"), "{}", outcome.stderr);
 }
 
-/// `--force` is no way around the mode of a file. Root may write to all of them, so that this runs as somebody else.
+/// `--force` respects the mode of a file. Root may write all files, so this test runs as another user.
 #[test]
-fn what_may_not_be_written_to_is_not_replaced() {
+fn force_keeps_files_without_write_access() {
     use std::os::unix::process::CommandExt;
     const NOBODY: u32 = 65_534;
     let folder = tempfile::tempdir().unwrap();
@@ -330,8 +330,7 @@ fn what_may_not_be_written_to_is_not_replaced() {
         let output = if is_root { command.uid(NOBODY).gid(NOBODY) } else { &mut command }.output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
-    let why =
-        "riser: theirs: Permission denied (os error 13): --force overwrites only what may be written to\n";
+    let why = "riser: theirs: Permission denied (os error 13): --force overwrites only writable files\n";
     let capture = "run ping.toml --force --capture";
     assert_eq!(run(&format!("{capture} theirs")), (Some(1), why.to_owned()));
     assert_eq!(fs::read(folder.path().join("theirs")).unwrap(), b"theirs");
@@ -345,9 +344,9 @@ fn what_may_not_be_written_to_is_not_replaced() {
     assert_eq!(run(&suite), (Some(1), why));
 }
 
-/// A measurement whose file is a pipe that nobody reads says so, and ends at the first Ctrl-C.
+/// A measurement that writes to a pipe without a reader reports it, and ends at the first Ctrl-C.
 #[test]
-fn a_pipe_without_a_reader_is_no_trap() {
+fn waiting_for_pipe_reader_ends_at_ctrl_c() {
     let folder = folder("unread");
     fs::create_dir(folder.join("out")).unwrap();
     assert!(Command::new("mkfifo").arg(folder.join("out/results.json")).status().unwrap().success());
@@ -362,7 +361,7 @@ fn a_pipe_without_a_reader_is_no_trap() {
     signal(&child, "INT");
     line.clear();
     said.read_line(&mut line).unwrap();
-    assert_eq!(line, "riser: interrupted: out/results.json: nobody has read it\n");
+    assert_eq!(line, "riser: interrupted: out/results.json: no process has opened it for reading\n");
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     assert!(String::from_utf8(output.stdout).unwrap().contains("LAT_RD"), "the table is shown");
@@ -371,7 +370,7 @@ fn a_pipe_without_a_reader_is_no_trap() {
 
 /// A run that cannot write its results fails before it measures.
 #[test]
-fn outputs_are_claimed_before_the_work() {
+fn outputs_are_claimed_before_measurement() {
     let folder = folder("claimed");
     fs::copy(lab("ping.toml"), folder.join("ping.toml")).unwrap();
     // Not even root can create a file there.
@@ -401,10 +400,10 @@ fn outputs_are_claimed_before_the_work() {
 }
 
 #[test]
-fn a_second_ctrl_c_ends_at_once() {
+fn second_ctrl_c_ends_immediately() {
     let folder = folder("twice");
     endless(&folder);
-    // Nobody reads the capture: the run hangs at its first full pipe.
+    // The capture has no reader, so the run hangs when the pipe is full.
     let args = ["run", "endless.toml", "--capture", "-", "--transactions-json", "z.jsonl"];
     let mut child = command(&args);
     let mut child = child.current_dir(&folder).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -418,7 +417,7 @@ fn a_second_ctrl_c_ends_at_once() {
     assert_eq!(names(&folder), ["endless.toml"]);
 }
 
-/// Pipes and `-` give the bytes of the file, and the report goes to standard error.
+/// Pipes and `-` receive the bytes of the file. The report goes to standard error.
 #[test]
 fn pipes_are_written_directly() {
     let folder = folder("pipes");
@@ -439,14 +438,14 @@ fn pipes_are_written_directly() {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "no --force");
     assert!(reader.join().unwrap() == expected);
     assert_eq!(names(&folder), ["ping.toml", "pipe", "z"]);
-    // A reader that leaves ends the run, quietly.
+    // A reader that closes the pipe ends the run without an error message.
     endless(&folder);
     let line = format!("{} run endless.toml --capture - | head -c 100 | wc -c", env!("CARGO_BIN_EXE_riser"));
     let output = Command::new("sh").args(["-c", &line]).current_dir(&folder).output().unwrap();
     assert_eq!((output.stdout, output.stderr), (b"100\n".to_vec(), Vec::new()));
 }
 
-/// Runs riser with bytes on its standard input.
+/// Runs riser with these bytes on its standard input.
 fn with_input(folder: &Path, line: &str, bytes: &[u8]) -> Outcome {
     let args: Vec<&str> = line.split_whitespace().collect();
     let mut child = command(&args);
@@ -461,7 +460,7 @@ fn with_input(folder: &Path, line: &str, bytes: &[u8]) -> Outcome {
 }
 
 #[test]
-fn standard_input_is_a_file_too() {
+fn standard_input_counts_as_file() {
     let folder = folder("stdin");
     fs::copy(lab("ping.toml"), folder.join("ping.toml")).unwrap();
     assert_eq!(riser_in(&folder, "run ping.toml --capture z").code, 0);
@@ -479,9 +478,9 @@ fn standard_input_is_a_file_too() {
     for line in ["trace - -", "check - -", "check ping.toml - -"] {
         let twice = with_input(&folder, line, &capture);
         assert_eq!((twice.code, twice.stdout.as_str()), (2, ""), "{line}");
-        assert_eq!(twice.stderr, "riser: -: standard input is read once\n", "{line}");
+        assert_eq!(twice.stderr, "riser: -: standard input can be read only once\n", "{line}");
     }
-    // A lab, whose relative files are looked for in the current folder.
+    // A lab from standard input: its relative paths start from the current folder.
     let text = fs::read_to_string(folder.join("ping.toml")).unwrap();
     for line in ["run -", "check -", "lspci -"] {
         let (piped, named) =
@@ -503,16 +502,16 @@ fn standard_input_is_a_file_too() {
     fs::copy(lab("replay.toml").with_file_name(&captured), folder.join("card.pcap")).unwrap();
     let there = with_input(&folder, "check -", replayed.replace(&captured, "card.pcap").as_bytes());
     assert_eq!((there.code, there.stderr.as_str()), (0, ""));
-    // Its files are inputs.
+    // The files that it names are inputs.
     let over = with_input(
         &folder,
         "run - --force --capture card.pcap",
         replayed.replace(&captured, "card.pcap").as_bytes(),
     );
-    assert!(over.code == 2 && over.stderr.contains("it is an input"), "{}", over.stderr);
+    assert!(over.code == 2 && over.stderr.contains("the file is an input"), "{}", over.stderr);
 }
 
-/// What riser shows on a terminal; `script` has one.
+/// Returns riser's output on a terminal, which `script` provides.
 fn on_terminal(folder: &Path, line: &str) -> Option<String> {
     let line = format!("timeout --foreground -s INT 5 {} {line}", env!("CARGO_BIN_EXE_riser"));
     let output = Command::new("script")
@@ -524,7 +523,7 @@ fn on_terminal(folder: &Path, line: &str) -> Option<String> {
 }
 
 #[test]
-fn a_long_run_shows_how_far_it_is_on_a_terminal() {
+fn long_run_shows_progress_on_terminal() {
     let folder = folder("progress");
     let text = fs::read_to_string(endless(&folder)).unwrap();
     fs::write(folder.join("limit.toml"), text.replace("version = 1", "version = 1\nlimit_us = 100000000"))
@@ -545,7 +544,7 @@ fn a_long_run_shows_how_far_it_is_on_a_terminal() {
 }
 
 #[test]
-fn ctrl_c_keeps_the_rows_of_a_table() {
+fn ctrl_c_keeps_measured_rows() {
     let folder = folder("rows");
     let args =
         ["bench", "--suite", "LAT_RD", "BW_WR", "--size", "64", "--transfers", "2000", "-o", "out", "--json"];
@@ -566,7 +565,7 @@ fn ctrl_c_keeps_the_rows_of_a_table() {
     assert_eq!(report["interrupted"], format!("interrupted: {rows} of 2 rows were measured"));
     let written: serde_json::Value =
         serde_json::from_slice(&fs::read(folder.join("out/results.json")).unwrap()).unwrap();
-    // No row at all replaces nothing.
+    // Without any row, the old results are kept.
     let kept = if rows == 0 { serde_json::from_str(&whole.stdout).unwrap() } else { report };
     assert_eq!(written, kept);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp psmem` with a host on the other end of real sockets. Never waits by sleeping.
+//! `riser nettlp psmem` with a host at the other end of real sockets. Never waits by sleeping.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
-/// A running `psmem` that has said that it is ready.
+/// A running `psmem` that has reported that it is ready.
 struct Psmem {
     child: Child,
     said: BufReader<ChildStderr>,
@@ -28,14 +28,14 @@ impl Psmem {
         Psmem { child, said, ready }
     }
 
-    /// The next line on standard error.
+    /// Returns the next line of standard error.
     fn line(&mut self) -> String {
         let mut line = String::new();
         self.said.read_line(&mut line).unwrap();
         line
     }
 
-    /// Ctrl-C, and what it prints then.
+    /// Sends Ctrl-C. Returns the remaining output.
     fn interrupt(self) -> String {
         self.end("-INT")
     }
@@ -77,13 +77,13 @@ fn with_header(tlp: &[u8]) -> Vec<u8> {
     [&HEADER[..], tlp].concat()
 }
 
-/// MRd and MWr of 4 bytes in byte 3 of what follows `0xfe00_0000`, by tag.
+/// MRd of 4 bytes with this tag. `at` is the last byte of the address, from `0xfe00_0000`.
 fn read(tag: u8, at: u8) -> Vec<u8> {
     with_header(&[0, 0, 0, 1, 0, 0, tag, 0xf, 0xfe, 0, 0, at])
 }
 
 #[test]
-fn it_answers_on_all_ports_and_counts() {
+fn answers_on_all_ports_and_counts() {
     let mut psmem = Psmem::start(&[
         "-r",
         "127.14.40.2",
@@ -100,7 +100,7 @@ fn it_answers_on_all_ports_and_counts() {
         "--json",
     ]);
     assert_eq!(psmem.ready, "riser: 256 bytes at 0xfe000000, for 127.14.40.2, carrier tagged\n");
-    // Tags that share a port share a socket: one that was just closed may still be open in a child that is being started.
+    // Tags with the same port share a socket. A socket that was just closed may still be open in a child process that is starting.
     for tags in [&[0_u8][..], &[7], &[15, 0x1f]] {
         let host = host("127.14.40.2", "127.14.40.1", 0x4000 + u16::from(tags[0] & 0xf));
         for &tag in tags {
@@ -131,9 +131,9 @@ fn it_answers_on_all_ports_and_counts() {
     }
 }
 
-/// The paper's ports, and a file: as it was, unless it is to be written back.
+/// The paper's ports, and memory from a file. The file does not change unless write-back is requested.
 #[test]
-fn it_serves_a_file_and_writes_it_back_where_told() {
+fn serves_file_and_writes_it_back_on_request() {
     for (net, write_back, signal) in [(41, false, "-INT"), (42, true, "-TERM")] {
         let folder = std::env::temp_dir().join(format!("riser-psmem-{}-{net}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -158,9 +158,9 @@ fn it_serves_a_file_and_writes_it_back_where_told() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn rejects_invalid_arguments() {
     for (args, status, says) in [
-        (&["-r", "127.14.43.2", "-l", "127.14.43.1", "--base", "0", "--size", "0"][..], 2, "legal are 1 to"),
+        (&["-r", "127.14.43.2", "-l", "127.14.43.1", "--base", "0", "--size", "0"][..], 2, "expected 1 to"),
         (
             &["-r", "127.14.43.2", "--base", "0xffffffffffffffff", "--size", "2"],
             2,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser run`, `riser check` and `riser profiles`, on the labs that ship and on some that cannot be. Never calls the
+//! `riser run`, `riser check` and `riser profiles`, on shipped labs and on invalid ones. Never calls the
 //! library.
 
 use crate::common::{riser, riser_ok};
@@ -12,7 +12,7 @@ fn lab(name: &str) -> String {
     root().join("labs").join(name).display().to_string()
 }
 
-/// A file of this test's own; what an earlier run has left is gone.
+/// Returns the path of a file for one test. A file from an earlier run is removed.
 fn own(name: &str) -> String {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_file(&path);
@@ -29,9 +29,9 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&riser_ok(args)).expect("one JSON object")
 }
 
-/// `--set` is the same for all commands that read a lab, and stands in the report.
+/// `--set` works in all commands that read a lab, and appears in the report.
 #[test]
-fn keys_are_set_over_a_lab() {
+fn set_replaces_keys_of_lab() {
     let ping = lab("ping.toml");
     let set = ["--set", "slot.nic.link.gen=4", "--set", "link.lanes=16"];
     let report = json(&[&["run", "--json", &ping][..], &set].concat());
@@ -46,13 +46,13 @@ fn keys_are_set_over_a_lab() {
     let refused = riser(&["check", &ping, "--set", "slot.nic.link.gen=9", "--set", "seed=x"]);
     assert_eq!(refused.code, 2);
     for line in
-        ["--set slot.nic.link.gen=9: generation 9: legal are 1, 2, 3, 4, 5", "--set seed=x: seed is string"]
+        ["--set slot.nic.link.gen=9: generation 9, expected 1, 2, 3, 4, 5", "--set seed=x: seed is string"]
     {
         assert!(refused.stderr.contains(line), "{}", refused.stderr);
     }
 }
 
-/// Every lab that ships.
+/// Returns all shipped labs.
 fn labs() -> Vec<String> {
     fn walk(folder: &Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -66,7 +66,7 @@ fn labs() -> Vec<String> {
     }
     let mut found = Vec::new();
     walk(&root().join("labs"), &mut found);
-    // Sweep files lie beside the labs that they name.
+    // Sweep files are in the same folders as the labs that they name.
     found.retain(|path| !fs::read_to_string(path).unwrap().contains("\nlab = "));
     found.sort();
     assert!(found.len() >= 7, "{found:?}");
@@ -74,7 +74,7 @@ fn labs() -> Vec<String> {
 }
 
 #[test]
-fn what_a_run_reports() {
+fn reports_run_as_text_and_json() {
     let text = riser_ok(&["run", &lab("ping.toml")]);
     for part in ["ping.toml: finished after ", " TLP-hops", "Gen3 x8", "upstream", "pings_answered 1"] {
         assert!(text.contains(part), "`{part}` in:\n{text}");
@@ -107,14 +107,14 @@ fn what_a_run_reports() {
         assert!(direction["utilization"].as_f64().is_some_and(|u| u > 0.0 && u < 1.0));
         hops += count("tlps");
     }
-    // The driver's last write may be on its way when the driver ends.
+    // The driver's last write may be in flight when the driver ends.
     assert!(report["tlp_hops"].as_u64().is_some_and(|n| n == hops || n + 1 == hops), "{hops}: {report}");
     assert_eq!(report["devices"][0]["counters"]["pings_answered"], 1);
     assert!(report["root_complex"]["interrupts"].as_u64() > Some(0));
 }
 
 #[test]
-fn latencies_are_left_out_where_asked() {
+fn no_latencies_omits_latencies() {
     let without = ["run", "--json", "--no-latencies", &lab("ping.toml")];
     let (with, without) = (json(&["run", "--json", &lab("ping.toml")]), json(&without));
     assert!(with["links"][0]["transactions"].as_array().is_some_and(|kinds| !kinds.is_empty()));
@@ -123,12 +123,12 @@ fn latencies_are_left_out_where_asked() {
         assert_eq!(with[key], without[key], "{key}");
     }
     let text = riser_ok(&["run", "--no-latencies", &lab("ping.toml")]);
-    assert!(!text.contains("How long transactions took"), "{text}");
+    assert!(!text.contains("Latencies of transactions"), "{text}");
 }
 
-/// An Ack of a TLP that was never sent: counted, and named by the line of its link. A run without errors names none.
+/// An Ack for a TLP that was never sent is counted, and appears in the error line of its link. A run without errors has no such line.
 #[test]
-fn errors_are_named() {
+fn error_counters_have_lines() {
     let good = "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"traffic\"\n\
                 [[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\ncount = 10\n";
     let fault = "[[fault]]\nslot = \"card\"\ndirection = \"downstream\"\nframes = \"ack\"\nnth = 1\n\
@@ -145,17 +145,17 @@ fn errors_are_named() {
     assert!(!riser_ok(&["run", &write("plain.toml", good)]).contains("errors"));
 }
 
-/// Credits for two writes against room for all: what a round trip moves.
+/// One link has credits for two writes, the other for all: bandwidth is limited by the round trip.
 #[test]
-fn the_lab_of_starved_credits() {
+fn credits_lab_shows_starvation() {
     let report = json(&["run", "--json", &lab("credits.toml")]);
     let of = |n: usize, key: &str| report["links"][n]["directions"][1][key].as_u64().unwrap();
     let gbps = |n: usize| report["devices"][n]["counters"]["write_gbps"].as_f64().unwrap();
     assert_eq!(of(0, "credit_stalls"), 0);
     assert!(of(1, "credit_stalls") > 1000, "{report}");
-    // Gen3 x8, MPS 256: 57.88 Gb/s is what SIGCOMM'18 says of the wire.
+    // Gen3 x8, MPS 256: SIGCOMM'18 gives 57.88 Gb/s for the wire.
     assert!(gbps(0) > 57.0 && gbps(1) < 57.0 / 3.0, "{} and {} Gb/s", gbps(0), gbps(1));
-    // The active rates of the links are the rates that the devices have measured. Over the whole run both links have the same rate.
+    // The active rates of the links equal the rates that the devices measured. Over the whole run both links have the same rate.
     let rate = |n: usize, key: &str| report["links"][n]["directions"][1][key].as_f64().unwrap();
     for n in [0, 1] {
         let (active, measured) = (rate(n, "active_gbps"), gbps(n));
@@ -168,7 +168,7 @@ fn the_lab_of_starved_credits() {
     assert!(head.contains("run Gb/s") && head.contains("active Gb/s"), "{head}");
 }
 
-/// Every latency says how the figures are known that it rests on.
+/// Every latency has the basis of its figures.
 #[test]
 fn reports_have_their_basis() {
     let of = |profile: &str| {
@@ -186,7 +186,7 @@ fn reports_have_their_basis() {
     );
     assert_eq!((&fitted["basis"], &of("ideal")["basis"]), (&"fitted".into(), &"assumed".into()));
     let text = riser_ok(&["run", "--set", "host.profile=xeon-e5-2637v3", &lab("credits.toml")]);
-    let line = text.lines().find(|line| line.starts_with("How long")).unwrap();
+    let line = text.lines().find(|line| line.starts_with("Latencies of transactions")).unwrap();
     assert!(
         line.ends_with(
             "basis: fitted (dma_write, host_write, host_read, host_config, host_message), assumed (interrupt)"
@@ -196,7 +196,7 @@ fn reports_have_their_basis() {
 }
 
 #[test]
-fn the_lab_of_faults() {
+fn faults_lab_recovers() {
     let report = json(&["run", "--json", &lab("faults.toml")]);
     assert_eq!(report["devices"][0]["counters"]["pings_answered"], 5);
     for direction in report["links"][0]["directions"].as_array().unwrap() {
@@ -206,7 +206,7 @@ fn the_lab_of_faults() {
 }
 
 #[test]
-fn the_lab_of_seven_devices() {
+fn seven_devices_lab_finishes() {
     let report = json(&["run", "--json", &lab("seven.toml")]);
     assert_eq!(report["outcome"], "finished");
     let links = report["links"].as_array().unwrap();
@@ -216,7 +216,7 @@ fn the_lab_of_seven_devices() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_and_another_gives_others() {
+fn capture_bytes_depend_only_on_seed() {
     let capture = |name: &str, seed: &[&str]| {
         let out = own(name);
         let report =
@@ -233,7 +233,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_gives_others() {
 }
 
 #[test]
-fn an_existing_file_is_not_overwritten_unasked() {
+fn keeps_existing_file_without_force() {
     let out = write("kept.pcapng", "mine");
     let outcome = riser(&["run", &lab("ping.toml"), "--capture", &out]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (1, ""));
@@ -243,7 +243,7 @@ fn an_existing_file_is_not_overwritten_unasked() {
     assert!(fs::read(&out).unwrap().starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]), "pcapng");
 }
 
-/// The UpdateFCs of the root port never arrive: the card has used up its 127 header credits and waits for ever.
+/// The UpdateFCs of the root port never arrive, so the card uses its 127 header credits and then waits forever.
 const STARVED: &str = "
 version = 1
 [[slot]]
@@ -261,7 +261,7 @@ action = \"drop\"
 ";
 
 #[test]
-fn a_lab_without_progress_ends_and_says_who_waits_for_whom() {
+fn lab_without_progress_ends_with_list_of_waiters() {
     let path = write("starved.toml", STARVED);
     let outcome = riser(&["run", "--json", &path]);
     assert_eq!(outcome.code, 1);
@@ -280,28 +280,28 @@ fn a_lab_without_progress_ends_and_says_who_waits_for_whom() {
         assert!(outcome.stderr.contains(part), "`{part}` in {}", outcome.stderr);
     }
     assert!(outcome.stderr.starts_with("riser: no progress is possible"), "{}", outcome.stderr);
-    // 127 writes, and the answers to configuration reads: 4 B of each completion with data.
+    // 127 writes, and the completions with data for configuration reads, with 4 B each.
     let upstream = report["links"][0]["directions"][1]["payload_bytes"].as_u64().unwrap();
     assert!((127 * 64..127 * 64 + 128).contains(&upstream), "{upstream}");
 }
 
-/// The host's own completion timer ends a run in which configuration requests get no answer.
+/// If configuration requests get no answer, the host's completion timeout ends the run.
 #[test]
-fn a_lab_that_fails() {
+fn lab_without_completions_fails() {
     let path = write("failing.toml", &STARVED.replace("update-fc", "config"));
     let outcome = riser(&["run", "--json", &path]);
     assert_eq!(outcome.code, 1);
     let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(
         (&report["outcome"], &report["root_complex"]["completion_timeouts"]),
-        // The request, and the question whether the function is there at all.
+        // The request itself, and the probe whether the function exists.
         (&"failed".into(), &2.into())
     );
     assert!(outcome.stderr.contains("no function answers"), "{}", outcome.stderr);
 }
 
 #[test]
-fn a_time_limit_is_no_failure() {
+fn time_limit_is_not_a_failure() {
     let path =
         write("limit.toml", "version = 1\nlimit_us = 5\n[[slot]]\nname = \"nic\"\ndevice = \"simple-nic\"\n");
     let report = json(&["run", "--json", &path]);
@@ -309,14 +309,14 @@ fn a_time_limit_is_no_failure() {
 }
 
 #[test]
-fn a_bad_lab_is_refused_before_anything_runs() {
+fn rejects_invalid_lab_before_run() {
     let path =
         write("lanes.toml", "version = 1\n[link]\nlanes = 3\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n");
     let out = own("never.pcapng");
     for args in [&["run", &path, "--capture", &out][..], &["check", &path]] {
         let outcome = riser(args);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (1, ""), "{args:?}");
-        for part in ["lanes.toml:3:9: 3 lanes: legal are 1, 2, 4, 8, 12, 16, 32", "3 | lanes = 3"] {
+        for part in ["lanes.toml:3:9: 3 lanes, expected 1, 2, 4, 8, 12, 16, 32", "3 | lanes = 3"] {
             assert!(outcome.stderr.contains(part), "`{part}` in {}", outcome.stderr);
         }
     }
@@ -336,7 +336,7 @@ fn a_bad_lab_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn check_draws_every_lab_that_ships() {
+fn check_draws_every_shipped_lab() {
     for path in labs() {
         let text = riser_ok(&["check", &path]);
         let lab = fs::read_to_string(&path).unwrap();
@@ -382,7 +382,7 @@ fn rules_are_listed_and_explained() {
 }
 
 #[test]
-fn profiles_are_listed_and_shown_as_they_are() {
+fn lists_profiles_and_prints_their_files() {
     let list = riser_ok(&["profiles"]);
     let report = json(&["profiles", "--json"]);
     let entries = report["profiles"].as_array().unwrap();

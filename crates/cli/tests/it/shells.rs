@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser completions` and `riser man`, read by the shell and the `man` that are there. Never tests what a page says: that
-//! is the help's.
+//! Output of `riser completions` and `riser man`, read by the installed shells and `man`. The contents of pages are those of the help, and
+//! are not tested here.
 
 use crate::common::{riser, riser_ok};
 use std::fs;
@@ -14,7 +14,7 @@ fn scratch(name: &str) -> PathBuf {
     path
 }
 
-/// What a program prints; `None` where it is not there.
+/// Returns the output of a program; `None` if it is not installed.
 fn output(program: &str, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).stdin(Stdio::null()).output();
     let Ok(output) = output else {
@@ -27,7 +27,7 @@ fn output(program: &str, args: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn every_shell_has_a_script_with_every_command() {
+fn scripts_of_all_shells_contain_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = riser_ok(&["completions", shell]);
         for part in ["bench", "lspci", "inflight", "--transactions-json", "pcie-bench"] {
@@ -47,7 +47,7 @@ fn every_shell_has_a_script_with_every_command() {
     assert!(outcome.code == 2 && outcome.stderr.contains("[possible values: bash"), "{}", outcome.stderr);
 }
 
-/// What bash offers behind some words.
+/// Returns bash's completions after some words.
 #[test]
 fn bash_completes_commands_flags_and_values() {
     let path = scratch("completed").join("riser.bash");
@@ -72,7 +72,7 @@ fn bash_completes_commands_flags_and_values() {
 }
 
 #[test]
-fn every_command_has_a_page_that_man_reads() {
+fn man_reads_page_of_every_command() {
     let folder = scratch("man");
     let path = folder.to_str().unwrap();
     assert_eq!(riser_ok(&["man", "-o", path]), "");
@@ -90,14 +90,14 @@ fn every_command_has_a_page_that_man_reads() {
     assert!(again.code == 1 && again.stderr.contains("--force overwrites it"), "{}", again.stderr);
     assert_eq!(riser_ok(&["man", "-o", path, "--force"]), "");
     let unknown = riser(&["man", "model", "bandwidth"]);
-    let legal = "no command `bandwidth` below `riser model`: there are bw, nic, inflight";
+    let legal = "`riser model` has no command `bandwidth`: there are bw, nic, inflight";
     assert!(unknown.code == 2 && unknown.stderr.contains(legal), "{}", unknown.stderr);
     for page in &pages {
         let file = folder.join(page);
         let Some(text) = output("man", &["--warnings", "-l", file.to_str().unwrap()]) else { return };
         let name = page.trim_end_matches(".1");
         assert!(text.contains("NAME") && text.contains(name), "{page}:\n{text}");
-        // An example keeps its line.
+        // An example stays on its own line.
         let example =
             format!("riser {}", name.trim_start_matches("riser").trim_start_matches('-').replace('-', " "));
         assert!(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ping both ways between the kernel behind a tap interface and the simulated host of a lab: `riser nettlp snic` and `riser
-//! nettlp adapter` in network namespaces of their own. Skipped, with a message, where namespaces or tap interfaces cannot be
-//! made.
+//! Pings in both directions between the kernel at a tap interface and the simulated host of a lab: `riser nettlp snic` and `riser
+//! nettlp adapter` in separate network namespaces. Skipped, with a message, if namespaces or tap interfaces cannot be
+//! created.
 
 use crate::common::nets::{Nets, Running, count, riser_in};
 use serde_json::Value;
@@ -76,16 +76,16 @@ fn ping_both_ways(scheme: &str) {
 }
 
 #[test]
-fn ping_both_ways_over_a_session() {
+fn pings_both_ways_over_session() {
     ping_both_ways("session");
 }
 
 #[test]
-fn ping_both_ways_over_upstreams_ports() {
+fn pings_both_ways_over_upstream_ports() {
     ping_both_ways("tagged");
 }
 
-/// The adapter goes and comes, twice; the NIC stays, and is set up anew.
+/// The adapter is stopped and started twice. The NIC keeps running, and is set up again.
 fn outlives_its_adapter(scheme: &str) {
     let Some(nets) = Nets::new(&format!("again-{scheme}")) else { return };
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("snic-again-{scheme}"));
@@ -100,7 +100,7 @@ fn outlives_its_adapter(scheme: &str) {
     for _ in 0..2 {
         nets.ping_host(3, "0.05");
         adapter.kill();
-        // Over ports, nothing but its absence tells: long enough for a look at it on a machine that does much else.
+        // With ports, only missing answers show that the adapter is gone. The pause leaves time to notice on a busy machine.
         std::thread::sleep(std::time::Duration::from_secs(3));
         adapter = start();
     }
@@ -111,11 +111,11 @@ fn outlives_its_adapter(scheme: &str) {
 }
 
 #[test]
-fn it_outlives_its_adapter_over_a_session() {
+fn outlives_adapter_over_session() {
     outlives_its_adapter("session");
 }
 
 #[test]
-fn it_outlives_its_adapter_over_upstreams_ports() {
+fn outlives_adapter_over_upstream_ports() {
     outlives_its_adapter("tagged");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser bench --format pcie-bench` as a process: what it refuses, what it writes, and what Ctrl-C leaves.
+//! `riser bench --format pcie-bench` as a process: invalid arguments, the files it writes, and the files left after Ctrl-C.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn riser(args: &[&str]) -> Command {
     command
 }
 
-/// A folder of its own for each test, empty.
+/// Returns the path of a folder that does not exist, one for each test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -25,10 +25,10 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn wrong_usage_is_refused_before_anything_is_measured() {
+fn rejects_wrong_usage_before_measuring() {
     for (args, message) in [
-        (&["--host", "ideal"][..], "needs -o"),
-        (&["-o", "x"], "needs --host: all, a configuration"),
+        (&["--host", "ideal"][..], "requires -o"),
+        (&["-o", "x"], "requires --host: all, a configuration"),
         (&["-o", "x", "--host", "ideal", "--window", "4096"], "--window: the experiments of"),
         (
             &["-o", "x", "--host", "ideal", "--suite", "long"],
@@ -40,8 +40,8 @@ fn wrong_usage_is_refused_before_anything_is_measured() {
             "not of this suite",
         ),
         (&["-o", "x", "--host", "vax"], "no host profile `vax`"),
-        (&["-o", "x", "--host", "all", "--mps", "128"], "a configuration says them itself"),
-        (&["-o", "x", "--host", "all", "--iommu", "4k"], "a configuration says them itself"),
+        (&["-o", "x", "--host", "all", "--mps", "128"], "a configuration sets them itself"),
+        (&["-o", "x", "--host", "all", "--iommu", "4k"], "a configuration sets them itself"),
         (&["-o", "x", "--host", "ideal", "--iommu", "4k"], "host profile `ideal` has no IOMMU"),
         (&["-o", "x", "--host", "ideal", "--cache", "cold"], "--cache: the experiments of"),
         (&["-o", "x", "--host", "ideal", "--jobs", "0"], "0 is not in 1..=256"),
@@ -52,12 +52,12 @@ fn wrong_usage_is_refused_before_anything_is_measured() {
     }
     let table = Command::new(env!("CARGO_BIN_EXE_riser")).args(["bench", "--fresh"]).output().unwrap();
     assert_eq!(table.status.code(), Some(2));
-    assert!(said(&table).contains("--fresh is for --format pcie-bench alone"));
+    assert!(said(&table).contains("--fresh requires --format pcie-bench"));
 }
 
-/// The latencies of this host are fitted, the page walk of its IOMMU is assumed.
+/// The latencies of this host are fitted; the page walk of its IOMMU is assumed.
 #[test]
-fn the_iommu_and_its_basis_are_in_text_and_page() {
+fn iommu_and_basis_are_in_text_and_page() {
     let out = folder("iommu");
     let (path, page) = (out.to_string_lossy().into_owned(), out.join("page.html"));
     let host = ["--host", "xeon-e3-1226v3", "--iommu", "4k"];
@@ -77,7 +77,7 @@ fn the_iommu_and_its_basis_are_in_text_and_page() {
     assert!(text.contains("IOMMU 4k, cache cold, ") && text.contains("basis: assumed"), "{text}");
 }
 
-/// Figures of Gen3 links on a Gen5 one: on standard error, in the page and in the record.
+/// Figures of Gen3 links on a Gen5 link cause warnings on standard error, in the page and in the record.
 #[test]
 fn extrapolated_figures_are_in_page_and_record() {
     let out = folder("extrapolated");
@@ -98,10 +98,10 @@ fn extrapolated_figures_are_in_page_and_record() {
     }
     let table = Command::new(env!("CARGO_BIN_EXE_riser")).args(["bench", "--host", "all"]).output().unwrap();
     assert_eq!(table.status.code(), Some(2));
-    assert_eq!(said(&table), "riser: --host all is for --format pcie-bench alone\n");
+    assert_eq!(said(&table), "riser: --host all requires --format pcie-bench\n");
 }
 
-/// Names of what is in a folder, in order.
+/// Sorted names of a folder's contents.
 fn names(folder: &Path) -> Vec<String> {
     let name =
         |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().to_string_lossy().into_owned();
@@ -111,7 +111,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn ctrl_c_leaves_what_is_complete_and_the_next_run_goes_on() {
+fn ctrl_c_keeps_complete_files_and_next_run_continues() {
     let out = folder("ctrl-c");
     let (path, files) = (out.to_string_lossy().into_owned(), out.join("nfp6000_ideal"));
     let all = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser sweep` from outside: the sweeps that ship, and what is left of one that is ended.
+//! `riser sweep` as a process: the shipped sweeps, and continuation of an interrupted one.
 
 use crate::common::{command, riser, riser_ok};
 use serde_json::Value;
@@ -29,7 +29,7 @@ fn json(args: &[&str]) -> Value {
 }
 
 #[test]
-fn the_sweeps_that_ship_come_to_what_they_ask_for() {
+fn shipped_sweeps_reach_their_aims() {
     let out = folder("ship");
     let link = json(&["sweep", text(&labs().join("link.toml")), "-o", text(&out.join("link")), "--json"]);
     assert_eq!((&link["recorded"], &link["outcomes"]["finished"]), (&126.into(), &126.into()));
@@ -49,17 +49,17 @@ fn the_sweeps_that_ship_come_to_what_they_ask_for() {
     {
         assert!(page.contains(word), "{word}");
     }
-    // Its host is fitted to Gen3 links, and `riser run` warns on others.
+    // The host is fitted to Gen3 links; `riser run` warns about others.
     let warned = link["warnings"][0].as_str().unwrap();
     assert!(warned.contains("has figures of Gen3 links: on Gen4 they are extrapolated"), "{link}");
-    // The number of all points with warnings stands after the last one.
+    // The number of points with warnings comes last.
     let last = link["warnings"].as_array().unwrap().last().unwrap();
     assert_eq!(last, "84 of 126 points have warnings", "{link}");
     assert!(page.contains(&format!("Warning: {warned}")), "{warned}");
     assert_eq!(link["basis"], "fitted", "{link}");
     let (file, folder) = (labs().join("link.toml"), out.join("link"));
     assert!(riser(&["sweep", text(&file), "-o", text(&folder), "--resume"]).stderr.contains(warned));
-    // Halving comes to what all points with the whole budget come to.
+    // Halving finds the same best point as running all points with the full budget.
     let halving = labs().join("cheapest.toml");
     let file = fs::read_to_string(&halving).unwrap();
     let (head, rest) = file.split_once("[halving]").unwrap();
@@ -97,7 +97,7 @@ fn begin(folder: &Path, more: &[&str]) -> Child {
     command(&args).current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The points of the journal, in the order in which they came; a last line that is not whole is none.
+/// Points of the journal, in order of completion. An incomplete last line does not count.
 fn journalled(folder: &Path) -> Vec<u64> {
     let text = fs::read_to_string(folder.join("out/journal.jsonl")).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -105,7 +105,7 @@ fn journalled(folder: &Path) -> Vec<u64> {
     whole.lines().skip(1).map(point).collect()
 }
 
-/// Waits until some more points are recorded than there were.
+/// Waits until the journal has 20 more records than `before`.
 fn wait_for_records(folder: &Path, before: usize) {
     let begun = Instant::now();
     while journalled(folder).len() < before + 20 {
@@ -121,7 +121,7 @@ fn signal(child: &Child, name: &str) {
 }
 
 #[test]
-fn a_sweep_that_was_killed_goes_on_and_comes_to_the_same_bytes() {
+fn killed_sweep_continues_to_same_bytes() {
     let (straight, killed) = (written("straight"), written("killed"));
     assert!(begin(&straight, &["--workers", "1"]).wait_with_output().unwrap().status.success());
     let mut seen = BTreeSet::new();
@@ -139,7 +139,7 @@ fn a_sweep_that_was_killed_goes_on_and_comes_to_the_same_bytes() {
         if with != "KILL" {
             let told = String::from_utf8(output.stderr).unwrap();
             let says = format!(
-                "riser: interrupted: {} of {POINTS} points are recorded; the same command with --resume goes on\n",
+                "riser: interrupted: {} of {POINTS} points are recorded; the same command with --resume continues\n",
                 seen.len()
             );
             assert_eq!((output.status.code(), told), (Some(130), says));
@@ -159,7 +159,7 @@ fn a_sweep_that_was_killed_goes_on_and_comes_to_the_same_bytes() {
 }
 
 #[test]
-fn nothing_is_overwritten_unasked() {
+fn overwrites_nothing_without_force() {
     let folder = written("there");
     fs::write(folder.join("sweep.toml"), SWEEP.replace("to = 16384", "to = 256")).unwrap();
     let run = |more: &[&str]| {
@@ -170,14 +170,10 @@ fn nothing_is_overwritten_unasked() {
     let before = fs::read(folder.join("out/journal.jsonl")).unwrap();
     assert_eq!(
         run(&[]),
-        (
-            1,
-            "riser: out/journal.jsonl is there already: --resume goes on with it, --force begins anew\n"
-                .into()
-        )
+        (1, "riser: out/journal.jsonl exists already: --resume continues it, --force replaces it\n".into())
     );
     assert_eq!(fs::read(folder.join("out/journal.jsonl")).unwrap(), before);
-    // Nothing is left to do: the results are written again.
+    // All points are recorded; only the results are written again.
     assert_eq!(run(&["--resume"]), (0, String::new()));
     assert_eq!(fs::read(folder.join("out/journal.jsonl")).unwrap(), before);
     fs::write(folder.join("lab.toml"), format!("{LAB}# changed\n")).unwrap();
@@ -185,7 +181,7 @@ fn nothing_is_overwritten_unasked() {
     assert!(
         code == 1
             && told.contains(
-                "is of another sweep: this one, its lab, a file that the lab names or riser has changed since"
+                "is of another sweep: this sweep, its lab, a file of the lab or riser has changed since"
             ),
         "{told}"
     );
@@ -194,7 +190,7 @@ fn nothing_is_overwritten_unasked() {
 }
 
 #[test]
-fn what_is_wrong_is_told() {
+fn reports_invalid_sweeps() {
     let folder = written("wrong");
     for (file, code, says) in [
         (
@@ -232,7 +228,7 @@ fn what_is_wrong_is_told() {
 }
 
 #[test]
-fn a_sweep_of_refused_points_writes_them_and_fails() {
+fn sweep_of_refused_points_is_written_and_fails() {
     let folder = written("refused");
     let lab = "version = 1\n[[slot]]\nname = 'a'\ndevice = 'native'\nnative.library = 'lab.toml'\n";
     fs::write(folder.join("lab.toml"), lab).unwrap();
@@ -240,7 +236,7 @@ fn a_sweep_of_refused_points_writes_them_and_fails() {
     fs::write(folder.join("sweep.toml"), SWEEP.replace(bytes, "")).unwrap();
     let output = begin(&folder, &[]).wait_with_output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.starts_with("riser: no point was run: all 5 were refused, the first for this: "), "{told}");
+    assert!(told.starts_with("riser: no point was run: all 5 were refused, the first with: "), "{told}");
     assert!(told.contains("--allow-native"), "{told}");
     assert_eq!((output.status.code(), journalled(&folder).len()), (Some(1), 5));
     assert!(String::from_utf8(output.stdout).unwrap().contains("5 of 5 points: 5 refused"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! C programs as they are written for NetTLP, against `riser nettlp adapter` with memory and with a lab: those of
-//! `crates/libtlp/examples` with riser's library, and `c/upstream.c`, which has upstream's habits and no library. On the loopback,
-//! 127.61.x.y, and in network namespaces; skipped, with a message, where there is no C compiler or no namespace.
+//! C programs for NetTLP against `riser nettlp adapter` with memory and with a lab: the programs of
+//! `crates/libtlp/examples` with riser's library, and `c/upstream.c`, which behaves like upstream's programs without a library. They run on the loopback,
+//! 127.61.x.y, and in network namespaces. Skipped, with a message, without a C compiler or namespaces.
 
 use crate::common::nets::{Nets, Running, command, count, riser_in, text};
 use crate::common::programs::program;
@@ -27,15 +27,15 @@ fn scratch(name: &str) -> PathBuf {
     dir.join(name)
 }
 
-/// An adapter at 127.61.`net`.1 for 127.61.`net`.2, and the programs that talk to it.
+/// An adapter at 127.61.`net`.1 for 127.61.`net`.2, and the arguments of its clients.
 struct Loopback {
     remote: String,
     local: String,
     _alone: MutexGuard<'static, ()>,
 }
 
-/// One test at a time: upstream's programs wait for half a second and give up, which an unoptimised lab beside another
-/// may take on two cores.
+/// Runs one test at a time: upstream's programs give up after half a second. An unoptimized lab may need that long if another runs on
+/// the same two cores.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -52,27 +52,27 @@ impl Loopback {
         Running::start(riser(&[&own[..], args].concat()), "Ctrl-C")
     }
 
-    /// Runs a program that must succeed, and gives what it says.
+    /// Runs a program that must succeed, and returns its output.
     fn run(&self, program: &Path, args: &[&str]) -> String {
         let output = Command::new(program).args(args).output().unwrap();
         assert!(output.status.success(), "{program:?} {args:?}: {}", text(&output));
         text(&output)
     }
 
-    /// One of the examples.
+    /// Runs one of the examples.
     fn example(&self, program: &Path, args: &str) -> String {
         let own = ["-r", &self.remote, "-l", &self.local];
         self.run(program, &own.into_iter().chain(args.split_whitespace()).collect::<Vec<_>>())
     }
 
-    /// `c/upstream.c`.
+    /// Runs `c/upstream.c`.
     fn upstream(&self, program: &Path, what: &str, args: &str) -> String {
         let own = [what, &self.remote, &self.local];
         self.run(program, &own.into_iter().chain(args.split_whitespace()).collect::<Vec<_>>())
     }
 }
 
-/// What came of a load must be whole: nothing refused, malformed or lost.
+/// Checks that a load has no errors: nothing was refused, malformed or lost.
 fn nothing_went_wrong(report: &Value) {
     let peer = &report["peers"][0];
     for name in ["malformed", "no_room", "refused", "refused_reads", "refused_writes", "digest_wrong"] {
@@ -82,8 +82,8 @@ fn nothing_went_wrong(report: &Value) {
     assert_eq!(count(&report["sockets"], "kernel_drops"), 0);
 }
 
-/// All programs that read and write; unaligned reads come in one completion up to `completion_bytes` (1023 DW at most), as upstream
-/// needs it.
+/// Runs all programs that read and write. Unaligned reads up to `completion_bytes` (at most 1023 DW) come in one completion, which upstream
+/// requires.
 fn load(net: &Loopback, address: u64, completion_bytes: u32) -> Option<()> {
     let upstream = program("cli/tests/c/upstream.c")?;
     let (perf, write) = (program("libtlp/examples/tlpperf.c")?, program("libtlp/examples/dma_write.c")?);
@@ -117,7 +117,7 @@ fn load(net: &Loopback, address: u64, completion_bytes: u32) -> Option<()> {
 }
 
 #[test]
-fn memory_serves_programs_at_addresses_of_32_and_of_64_bits() {
+fn memory_serves_32_and_64_bit_addresses() {
     let net = Loopback::new(1);
     let adapter = net.adapter(&["--memory", "zero:8G", "--threads", "2"]);
     for address in [0x1_0000, 0xfffe_0000, 0x1_8000_0000] {
@@ -129,7 +129,7 @@ fn memory_serves_programs_at_addresses_of_32_and_of_64_bits() {
 }
 
 #[test]
-fn a_lab_serves_programs_and_replays_what_they_did() {
+fn lab_serves_programs_and_replays_them() {
     for (net, timing, more, completion_bytes) in
         [(2, "on", &[][..], 256), (3, "off", &["--mps", "4096"], 4092)]
     {
@@ -158,9 +158,9 @@ fn a_lab_serves_programs_and_replays_what_they_did() {
     }
 }
 
-/// Whoever comes first, and whoever goes: a call ends with an error, and the next one finds the adapter that is there then.
+/// Either end may start first, and may be restarted: a call ends with an error, and the next one finds the new adapter.
 #[test]
-fn either_end_may_start_first_and_start_again() {
+fn either_end_may_start_first_and_restart() {
     let Some(read) = program("libtlp/examples/dma_read.c") else { return };
     let net = Loopback::new(4);
     let refused = || {
@@ -177,16 +177,16 @@ fn either_end_may_start_first_and_start_again() {
     }
 }
 
-/// The host writes a pattern to BAR4 and reads it back; its driver fails where a byte is another.
+/// The host writes a pattern to BAR4 and reads it back. Its driver fails if a byte differs.
 #[test]
-fn pseudo_memory_with_upstreams_habits_answers_the_host() {
+fn upstream_pseudo_memory_answers_host() {
     let Some(upstream) = program("cli/tests/c/upstream.c") else { return };
     let (net, lab) = (Loopback::new(6), scratch("mmio.toml"));
     let text = fs::read_to_string(repository("labs/nettlp/mmio.toml")).unwrap();
     fs::write(&lab, text.replace("start_after_ms = 2000\n", "")).unwrap();
     let adapter = net.adapter(&[lab.to_str().unwrap()]);
     net.upstream(&upstream, "psmem", "65536");
-    // What was sent before is in the fabric when this is answered.
+    // When these are answered, earlier packets have arrived in the fabric.
     for _ in 0..20 {
         net.upstream(&upstream, "cfg", "0x5001 0");
     }
@@ -195,20 +195,20 @@ fn pseudo_memory_with_upstreams_habits_answers_the_host() {
     assert_eq!(report["lab"]["outcome"], "finished", "{}", report["lab"]["reasons"]);
 }
 
-/// A kernel's memory as `process_list.c` sees it: where tasks are, and in which order the list has them.
+/// A kernel's memory for `process_list.c`: the tasks, and their order in the list.
 struct Kernel {
     memory: Vec<u8>,
-    /// Virtual address and what is to be shown of each.
+    /// Virtual address of each task, and the text to be shown for it.
     tasks: Vec<(u64, String)>,
 }
 
 const TEXT: u64 = 0xffff_ffff_8000_0000;
 const LINEAR: u64 = 0xffff_8880_0000_0000;
-/// Offsets in `task_struct`: of the list, of the pid, of the name.
+/// Offsets in `task_struct` of the list, the pid and the name.
 const TASK: [usize; 3] = [0x8d8, 0x9a8, 0xb98];
 
 impl Kernel {
-    /// `init_task` in the kernel's image, the others where the allocator put them, some with a page boundary in the name.
+    /// Places `init_task` in the kernel's image, and the others as an allocator would, some with a page boundary in the name.
     fn new(count: usize) -> Kernel {
         let mut kernel = Kernel { memory: vec![0xa5; 4 << 20], tasks: vec![] };
         for n in 0..count {
@@ -238,7 +238,7 @@ impl Kernel {
 }
 
 #[test]
-fn a_kernels_task_list_is_followed_through_an_image_of_its_memory() {
+fn follows_task_list_in_memory_image() {
     let Some(list) = program("cli/tests/c/process_list.c") else { return };
     let kernel = Kernel::new(200);
     let crossing = kernel.tasks.iter().filter(|(at, _)| (at + TASK[2] as u64) % 4096 > 4080).count();
@@ -261,7 +261,7 @@ fn a_kernels_task_list_is_followed_through_an_image_of_its_memory() {
     assert!(fs::read(&image).unwrap() == kernel.memory, "nothing writes to it");
 }
 
-/// Ping both ways through `nic`, which is started twice; over a cable between hosts, or within one.
+/// Pings in both directions through `nic`, which is started twice. The hosts are connected by a cable, or are the same host.
 fn ping_both_ways(name: &str, within_one_host: bool, nic: impl Fn(&Nets, &str, &str) -> Command) {
     let _alone = alone();
     let Some(nets) = Nets::new(name) else { return };
@@ -278,7 +278,7 @@ fn ping_both_ways(name: &str, within_one_host: bool, nic: impl Fn(&Nets, &str, &
     let args = ["nettlp", "adapter", &lab, "--listen", remote, "--allow", &rule, "--json", "--force"];
     let args = [&args[..], &["--capture", &live, "--record", &record]].concat();
     let adapter = Running::start(riser_in(host, &args), "Ctrl-C");
-    // The second time more often than the rings are long.
+    // The second time, more pings are sent than the rings have entries.
     for (pings, interval) in [(5, "0.05"), (300, "0.002")] {
         let nic = Running::start_c(nic(&nets, remote, local), "tap0");
         nets.ping_host(pings, interval);
@@ -297,13 +297,13 @@ fn ping_both_ways(name: &str, within_one_host: bool, nic: impl Fn(&Nets, &str, &
 }
 
 #[test]
-fn the_simple_nic_in_c_pings_both_ways_between_hosts() {
+fn simple_nic_in_c_pings_both_ways_between_hosts() {
     let Some(nic) = program("libtlp/examples/simple_nic.c") else { return };
     ping_both_ways("c-veth", false, |nets, remote, local| simple_nic(&nic, nets, remote, local));
 }
 
 #[test]
-fn the_simple_nic_in_c_pings_both_ways_within_a_host() {
+fn simple_nic_in_c_pings_both_ways_within_host() {
     let Some(nic) = program("libtlp/examples/simple_nic.c") else { return };
     ping_both_ways("c-lo", true, |nets, remote, local| simple_nic(&nic, nets, remote, local));
 }
@@ -315,13 +315,13 @@ fn simple_nic(program: &Path, nets: &Nets, remote: &str, local: &str) -> Command
 }
 
 #[test]
-fn a_nic_with_upstreams_habits_pings_both_ways_between_hosts() {
+fn upstream_nic_pings_both_ways_between_hosts() {
     let Some(upstream) = program("cli/tests/c/upstream.c") else { return };
     ping_both_ways("u-veth", false, |nets, remote, local| upstream_nic(&upstream, nets, remote, local));
 }
 
 #[test]
-fn a_nic_with_upstreams_habits_pings_both_ways_within_a_host() {
+fn upstream_nic_pings_both_ways_within_host() {
     let Some(upstream) = program("cli/tests/c/upstream.c") else { return };
     ping_both_ways("u-lo", true, |nets, remote, local| upstream_nic(&upstream, nets, remote, local));
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What holds for every command: help with an example, exit statuses, where errors go. Never tests a result.
+//! Rules for every command: help with an example, exit statuses, destination of errors. Never tests a result.
 
 use crate::common::{riser, riser_ok};
 use std::process::Command;
 
-/// The commands and those below them, as their help lists them.
+/// Adds a command, and all commands below it that its help lists.
 fn commands(path: &[&str], found: &mut Vec<Vec<String>>) {
     let help = riser_ok(&[path, &["--help"]].concat());
     found.push(path.iter().map(|s| (*s).to_owned()).collect());
@@ -15,7 +15,7 @@ fn commands(path: &[&str], found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// Columns of help at most, which is clap's own limit.
+/// Maximum width of help in columns, which is clap's own limit.
 const HELP_COLUMNS: usize = 100;
 
 #[test]
@@ -31,7 +31,7 @@ fn each_help_has_an_example_that_names_the_command() {
         let example = help.lines().skip_while(|line| !line.starts_with("Example")).skip(1);
         let example: Vec<&str> = example.take_while(|line| !line.is_empty()).collect();
         assert!(example.iter().any(|line| line.starts_with(&name)), "{name}: {help}");
-        // One too long for a line is broken where the next word no longer fits, and cannot be copied.
+        // A longer example would be broken at a word, and could not be copied.
         let breaks = |pair: &[&str]| {
             let next = pair[1].split_whitespace().next().unwrap_or_default();
             next != "riser" && pair[0].len() + 1 + next.len() > HELP_COLUMNS
@@ -40,9 +40,9 @@ fn each_help_has_an_example_that_names_the_command() {
     }
 }
 
-/// Every command that others do not stand below, but for those whose output is a file of its own kind.
+/// Every command without subcommands has `--json`, except those whose output has a fixed format.
 #[test]
-fn each_command_prints_json() {
+fn each_command_has_json_option() {
     let mut all = Vec::new();
     commands(&[], &mut all);
     let leaves = all.iter().filter(|path| !all.iter().any(|p| p.len() > path.len() && p.starts_with(path)));
@@ -57,7 +57,7 @@ fn each_command_prints_json() {
 }
 
 #[test]
-fn wrong_usage_is_status_2_and_one_prefix() {
+fn wrong_usage_has_status_2_and_one_prefix() {
     for args in [
         &["nonsense"][..],
         &[],
@@ -73,17 +73,17 @@ fn wrong_usage_is_status_2_and_one_prefix() {
     }
 }
 
-/// What is wrong with an argument is wrong usage, in `--set` too; what is wrong with a file is a run that failed.
+/// An error in an argument, including `--set`, is wrong usage. An error in a file is a failed run.
 #[test]
-fn arguments_and_files_have_statuses_of_their_own() {
+fn errors_in_arguments_and_files_have_different_statuses() {
     let lab = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/ping.toml");
     let bad = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("usage-bad.toml");
     std::fs::write(&bad, "version = 3\n").unwrap();
     let bad = bad.to_str().unwrap();
     for command in ["run", "check", "lspci"] {
         for (args, status, said) in [
-            (&[lab, "--set", "nonsense"][..], 2, "--set nonsense: legal are KEY=VALUE"),
-            (&[lab, "--set", "slot.nic.link.gen=9"], 2, "generation 9: legal are 1, 2, 3, 4, 5"),
+            (&[lab, "--set", "nonsense"][..], 2, "--set nonsense, expected KEY=VALUE"),
+            (&[lab, "--set", "slot.nic.link.gen=9"], 2, "generation 9, expected 1, 2, 3, 4, 5"),
             (&[lab, "--set", "host.profile=./none"], 2, "labs/none: No such file"),
             (&[bad], 1, "usage-bad.toml:1:11: version of 3"),
             (&[bad, "--set", "colour=3"], 1, "usage-bad.toml:1:11: version of 3"),
@@ -107,9 +107,9 @@ fn arguments_and_files_have_statuses_of_their_own() {
     }
 }
 
-/// Of what is given without end it is told what helps.
+/// Errors quote only the useful part of very long arguments.
 #[test]
-fn errors_do_not_echo_all_that_was_given() {
+fn errors_shorten_long_arguments() {
     let long = "x".repeat(100_000);
     let lab = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/ping.toml");
     for args in [
@@ -145,7 +145,7 @@ fn bench_names_the_legal_values() {
     for (args, said) in [
         (["--warm-up", "16777217"], "'16777217' for '--warm-up <N>': 16777217 is not in 0..=16777216"),
         (["--transfers", "0"], "'0' for '--transfers <N>': 0 is not in 1..=16777216"),
-        // Whatever the type could hold.
+        // The range does not depend on the integer type.
         (["--outstanding", "0"], "0 is not in 1..=1024"),
         (["--outstanding", "1025"], "1025 is not in 1..=1024"),
         (["--outstanding", "65536"], "65536 is not in 1..=1024"),
@@ -153,7 +153,7 @@ fn bench_names_the_legal_values() {
         (["--offset", "4294967296"], "4294967296 is not in 0..=63"),
         (["--window", "4095"], "4095 is not in 4096..=1073741824"),
         (["--jobs", "257"], "257 is not in 1..=256"),
-        (["-o", "-"], "-o -: legal are folders"),
+        (["-o", "-"], "-o -: expected a folder"),
     ] {
         let outcome = riser(&[&["bench", "--suite", "LAT_RD", "--size", "64"][..], &args].concat());
         assert!(outcome.code == 2 && outcome.stderr.contains(said), "{args:?}: {}", outcome.stderr);
@@ -161,23 +161,23 @@ fn bench_names_the_legal_values() {
 }
 
 #[test]
-fn seeds_that_are_none_are_told_the_legal_ones() {
+fn invalid_seeds_are_reported_with_legal_range() {
     let adapter = ["nettlp", "adapter", "labs/nettlp/host.toml", "--allow", "127.0.0.2,all,rw"];
     for args in [&["run", "labs/ping.toml"][..], &["bench"], &adapter] {
         for seed in ["-1", "x", "18446744073709551616"] {
             let outcome = riser(&[args, &["--seed", seed]].concat());
             assert_eq!(outcome.code, 2, "{args:?}: {}", outcome.stderr);
             let legal = format!(
-                "'{seed}' for '--seed <SEED>': legal are whole numbers from 0 to 18446744073709551615"
+                "'{seed}' for '--seed <SEED>': expected a whole number from 0 to 18446744073709551615"
             );
             assert!(outcome.stderr.contains(&legal), "{args:?}: {}", outcome.stderr);
         }
     }
 }
 
-/// Who is not in an adapter's list hears nothing, as where nobody is: what to look at is said.
+/// An adapter does not answer peers that are not in its list, so it looks absent. The error names what to check.
 #[test]
-fn a_read_without_an_answer_says_where_to_look() {
+fn unanswered_read_names_what_to_check() {
     let silent = |port| std::net::UdpSocket::bind(("127.13.62.1", port)).unwrap();
     let silent: Vec<_> = (0x3000..=0x300f).map(silent).collect();
     let read =
@@ -185,7 +185,7 @@ fn a_read_without_an_answer_says_where_to_look() {
     let outcome =
         riser(&[&read[..], &["--scheme", "paper", "--timeout-ms", "20", "--retries", "1"]].concat());
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("stayed unanswered"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("was not answered"), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("-l names the address that its --allow has"), "{}", outcome.stderr);
     drop(silent);
 }

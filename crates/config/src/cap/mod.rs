@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Capabilities: one file each, with the drawing of its registers. Each lays itself out and reads itself back.
+//! Capabilities below 100h, one file each with the table of its registers. Each module builds its registers
+//! and decodes them.
 
 pub mod msi;
 pub mod msix;

@@ -3,57 +3,57 @@
 
 use crate::register::{Register, get, put, structure, those};
 
-// In the order of the 64-bit form; the 32-bit one is without Message Upper Address.
+// In the order of the 64-bit form. The 32-bit form lacks Message Upper Address.
 structure! {
     capability 0x05, "MSI", "PCIe 5.0 §7.7.1";
 
     0x00 CONTROL "Message Control" {
         16    rw     ENABLE "MSI Enable", "interrupts are memory writes" => MSI;
         19:17 hwinit MULTIPLE_CAPABLE "Multiple Message Capable";
-        22:20 rw     MULTIPLE_ENABLE "Multiple Message Enable", "how many vectors are told apart" => MSI;
+        22:20 rw     MULTIPLE_ENABLE "Multiple Message Enable", "number of vectors in use" => MSI;
         23    hwinit CAPABLE_64_BIT "64-bit Address Capable";
         24    hwinit PER_VECTOR_MASKING "Per-Vector Masking Capable";
         26:25 ro     EXTENDED_DATA "Extended Message Data";
     }
     0x04 _ "Message Address" {
-        31:2 rw ADDRESS "Message Address", "where the write goes" => MSI;
+        31:2 rw ADDRESS "Message Address", "address of the interrupt's memory write" => MSI;
     }
     0x08 UPPER_ADDRESS "Message Upper Address (64-bit only)" {
-        31:0 rw UPPER "Message Upper Address", "where the write goes" => MSI;
+        31:0 rw UPPER "Message Upper Address", "address of the interrupt's memory write" => MSI;
     }
     0x0c _ "Message Data" {
-        15:0 rw DATA "Message Data", "what is written; the low bits are the vector" => MSI;
+        15:0 rw DATA "Message Data", "data of the interrupt's memory write; the low bits are the vector" => MSI;
     }
     0x10 _ "Mask Bits (per-vector masking only)" {
-        31:0 rw MASK "Mask Bits", "holds interrupts of the vector back" => MSI;
+        31:0 rw MASK "Mask Bits", "masks the vector" => MSI;
     }
     0x14 _ "Pending Bits (per-vector masking only)" {
         31:0 ro PENDING "Pending Bits";
     }
 }
 
-/// MSI as a function wants it.
+/// MSI capability of a function, as the function declares it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MsiLayout {
     /// Vectors asked for: 1, 2, 4, 8, 16 or 32.
     pub vectors: u8,
 }
 
-/// What else an MSI capability may have.
+/// Optional parts of an MSI capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MsiOptions {
-    /// Mask and pending bits for each vector.
+    /// Per-vector Mask Bits and Pending Bits.
     pub masking: bool,
-    /// Only 32 bits of address.
+    /// 32-bit message address only.
     pub address_32: bool,
 }
 
 /// MSI as software has set it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MsiConfig {
-    /// Where the interrupt write goes.
+    /// Address of the interrupt write.
     pub address: u64,
-    /// Its data; the low bits are replaced by the vector.
+    /// Data of the interrupt write; the vector replaces the low bits.
     pub data: u16,
     /// Vectors granted, a power of two from 1 to 32.
     pub vectors: u8,
@@ -85,13 +85,13 @@ pub const fn data_dw(control: u32) -> u16 {
     if control & CAPABLE_64_BIT == 0 { 2 } else { 3 }
 }
 
-/// How many vectors this Message Control asks for.
+/// Number of vectors that this Message Control requests.
 pub(crate) const fn capable(control: u32) -> u16 {
     1 << get(control, MULTIPLE_CAPABLE)
 }
 
-/// What the registers say, of which `word` gives each by its DW, where they say that MSI is enabled. Software that enables more vectors than are capable, or the
-/// reserved encodings, gets as many as are capable.
+/// Decodes the MSI registers, where `word` returns each by its DW. `None` if MSI is disabled. If software enables more vectors than the function requests, or a
+/// reserved encoding, the function uses as many as it requested.
 pub fn config(word: impl Fn(u16) -> u32) -> Option<MsiConfig> {
     let control = word(0);
     if control & ENABLE == 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! MSI-X capability (`PCIe 5.0 §7.7.2`). The table and the Pending Bit Array stand in a BAR, not here.
+//! MSI-X capability (`PCIe 5.0 §7.7.2`). The table and the Pending Bit Array are in a BAR, not here.
 
 use crate::register::{Register, put, structure};
 
@@ -8,7 +8,7 @@ structure! {
 
     0x00 CONTROL "Message Control" {
         26:16 hwinit TABLE_SIZE "Table Size";
-        30    rw     FUNCTION_MASK "Function Mask", "holds all vectors back" => MSIX;
+        30    rw     FUNCTION_MASK "Function Mask", "masks all vectors" => MSIX;
         31    rw     ENABLE "MSI-X Enable", "interrupts are the writes of the table" => MSIX;
     }
     0x04 TABLE_PLACE "Table Offset, Table BIR" {
@@ -24,7 +24,7 @@ structure! {
 /// Bytes of a table entry: address (8), data (4), vector control (4) (`PCIe 5.0 §6.1.4.2`).
 pub const ENTRY_BYTES: u64 = 16;
 
-/// MSI-X as a function wants it.
+/// MSI-X capability of a function, as the function declares it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MsixLayout {
     /// Vectors, 1 to 2048.
@@ -58,7 +58,7 @@ impl MsixLayout {
         self.vectors as u64 * ENTRY_BYTES
     }
 
-    /// Bytes of the Pending Bit Array: whole QWs.
+    /// Bytes of the Pending Bit Array, rounded up to whole QWs.
     pub const fn pending_bytes(&self) -> u64 {
         (self.vectors as u64).div_ceil(64) * 8
     }

@@ -12,12 +12,12 @@ use bitflags::bitflags;
 use tlp::{Attributes, Duration, Mps, OperandSize, Rate, Rcb, Width};
 
 bitflags! {
-    /// AtomicOps that a function completes, as the bits of Device Capabilities 2 say (`PCIe 5.0 Table 7-26`).
+    /// AtomicOps that a function completes, as bits of Device Capabilities 2 (`PCIe 5.0 Table 7-26`).
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct AtomicSupport: u32 {
         /// 32-bit AtomicOp Completer Supported: FetchAdd, Swap and CAS of 32 bits.
         const BITS_32 = 1 << 7;
-        /// 64-bit AtomicOp Completer Supported: the same of 64 bits.
+        /// 64-bit AtomicOp Completer Supported: FetchAdd, Swap and CAS of 64 bits.
         const BITS_64 = 1 << 8;
         /// 128-bit CAS Completer Supported.
         const CAS_128 = 1 << 9;
@@ -25,7 +25,7 @@ bitflags! {
 }
 
 impl AtomicSupport {
-    /// Whether a completer with these bits takes an operand of this size (`PCIe 5.0 §6.15.3`).
+    /// True if a completer with these bits accepts an operand of this size (`PCIe 5.0 §6.15.3`).
     #[must_use]
     pub const fn takes(self, operand: OperandSize) -> bool {
         self.contains(match operand {
@@ -36,8 +36,8 @@ impl AtomicSupport {
     }
 }
 
-/// Bytes of the longest deferrable write that a function takes (ECN "Deferrable Memory Write"; DMWr Completer Supported,
-/// bit 28, and DMWr Lengths Supported, bits 30:29, of Device Capabilities 2).
+/// Longest deferrable write that a function completes (ECN "Deferrable Memory Write"; DMWr Completer Supported, bit 28,
+/// and DMWr Lengths Supported, bits 30:29, of Device Capabilities 2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum DeferrableLength {
     /// Up to 64 B.
@@ -47,7 +47,7 @@ pub enum DeferrableLength {
 }
 
 impl DeferrableLength {
-    /// 64 or 128.
+    /// The length in bytes, 64 or 128.
     #[must_use]
     pub const fn bytes(self) -> u32 {
         match self {
@@ -64,7 +64,7 @@ impl DeferrableLength {
 /// Device/Port Type (`PCIe 5.0 Table 7-17`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum PortType {
-    /// PCI Express Endpoint; a legacy one where [`PcieLayout::legacy`] says so.
+    /// PCI Express Endpoint, or a legacy one if [`PcieLayout::legacy`] is set.
     #[default]
     Endpoint,
     /// Root Port of a PCI Express Root Complex.
@@ -78,13 +78,13 @@ pub enum PortType {
 }
 
 impl PortType {
-    /// True for those with a type 1 header.
+    /// True for port types with a type 1 header.
     #[must_use]
     pub const fn is_bridge(self) -> bool {
         matches!(self, PortType::RootPort | PortType::Upstream | PortType::Downstream)
     }
 
-    /// True for those at the upper end of a link: root ports and downstream ports.
+    /// True for ports at the upper end of a link: root ports and downstream ports.
     #[must_use]
     pub const fn is_above_link(self) -> bool {
         matches!(self, PortType::RootPort | PortType::Downstream)
@@ -100,7 +100,8 @@ impl PortType {
         }
     }
 
-    /// What the head of a PCI Express capability says; `None` for those that nothing here depends on.
+    /// Decodes the port type from the first DW of a PCI Express capability. `None` for types that riser does not
+    /// distinguish.
     pub const fn decode(word: u32) -> Option<PortType> {
         Some(match get(word, capabilities::PORT_TYPE) {
             0b0000 | 0b0001 => PortType::Endpoint,
@@ -113,37 +114,37 @@ impl PortType {
     }
 }
 
-/// The PCI Express capability as a function wants it.
+/// The PCI Express capability, as a function declares it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PcieLayout {
     /// Device/Port Type.
     pub port: PortType,
     /// Max_Payload_Size Supported.
     pub mps_supported: Mps,
-    /// Extended Tag Field Supported: 8-bit tags. Where it is, they are enabled after reset, as the specification
-    /// lets the implementation choose (`Table 7-14`).
+    /// Extended Tag Field Supported: 8-bit tags. If set, they are enabled after reset, which the specification leaves to
+    /// the implementation (`Table 7-14`).
     pub extended_tag: bool,
     /// 10-Bit Tag Requester Supported.
     pub ten_bit_tag: bool,
-    /// Function Level Reset Capability; of endpoints only.
+    /// Function Level Reset Capability; endpoints only.
     pub function_level_reset: bool,
-    /// An endpoint is a Legacy PCI Express Endpoint: it may take locked reads (`PCIe 5.0 §6.5.7`).
+    /// Legacy PCI Express Endpoint, which may receive locked reads (`PCIe 5.0 §6.5.7`).
     pub legacy: bool,
-    /// AtomicOps that it completes; a bridge: its root complex completes, or nothing.
+    /// AtomicOps that the function completes. For a bridge, the AtomicOps of its root complex, or none.
     pub atomics: AtomicSupport,
-    /// AtomicOp Routing Supported; of bridges only.
+    /// AtomicOp Routing Supported; bridges only.
     pub atomic_routing: bool,
-    /// Deferrable writes that it completes; `None`: none.
+    /// Longest deferrable write that the function completes; `None` if it completes none.
     pub deferrable_write: Option<DeferrableLength>,
-    /// End-End TLP Prefixes that it takes, 0 to 4 (`PCIe 5.0 §2.2.10.2`).
+    /// Largest number of End-End TLP Prefixes that the function accepts, 0 to 4 (`PCIe 5.0 §2.2.10.2`).
     pub end_end_prefixes: u8,
-    /// ARI Forwarding Supported; of root and downstream ports only.
+    /// ARI Forwarding Supported; root and downstream ports only.
     pub ari_forwarding: bool,
     /// LTR Mechanism Supported.
     pub ltr: bool,
-    /// Max Link Speed, and the speed that Link Status shows at first.
+    /// Max Link Speed, and the initial speed in Link Status.
     pub rate: Rate,
-    /// Maximum Link Width, and the width that Link Status shows at first.
+    /// Maximum Link Width, and the initial width in Link Status.
     pub width: Width,
     /// Port Number of Link Capabilities.
     pub port_number: u8,
@@ -151,12 +152,12 @@ pub struct PcieLayout {
     pub rcb: Rcb,
     /// The slot below a root or downstream port.
     pub slot: Option<SlotLayout>,
-    /// Interrupt Message Number: the vector of events of slot and root.
+    /// Interrupt Message Number: the vector for events of the slot and the root port.
     pub message_number: u8,
 }
 
 impl Default for PcieLayout {
-    /// What an endpoint of the third generation has: MPS 512 B, 8-bit tags, FLR, 8 GT/s x16.
+    /// A third-generation endpoint: MPS 512 B, 8-bit tags, FLR, 8 GT/s x16.
     fn default() -> PcieLayout {
         PcieLayout {
             port: PortType::Endpoint,
@@ -182,8 +183,8 @@ impl Default for PcieLayout {
 }
 
 impl PcieLayout {
-    /// What a port of this type has, else as [`PcieLayout::default`]: bridges route AtomicOps, and ports above a link
-    /// forward to 256 functions.
+    /// Returns the layout of a port of this type, otherwise like [`PcieLayout::default`]. Bridges route AtomicOps, and
+    /// ports above a link forward to 256 functions.
     pub fn port(port: PortType) -> PcieLayout {
         PcieLayout {
             port,
@@ -194,7 +195,7 @@ impl PcieLayout {
         }
     }
 
-    /// Why this layout is not legal, in the words of an error; `None`: it is.
+    /// Returns what is illegal in this layout, worded for an error message; `None` if it is legal.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let port = self.port;
         let rows = [
@@ -245,8 +246,8 @@ impl PcieLayout {
         all
     }
 
-    /// What a port of this type, with this layout, lacks of its registers. The Read Completion Boundary is a root port's own, a
-    /// setting of endpoints, and zero in switches (`Table 7-20`).
+    /// Registers, as (DW, bits), that a port of this type with this layout does not implement. The Read Completion
+    /// Boundary is fixed in a root port, a setting in endpoints, and zero in switches (`Table 7-20`).
     fn absent(&self) -> [(u16, u32); 4] {
         let is_bridge = self.port.is_bridge();
         let device = {
@@ -278,7 +279,7 @@ impl PcieLayout {
         [(DEVICE_CONTROL, device), (LINK_CONTROL, link), (DEVICE_CONTROL_2, device_2), (SLOT_CONTROL, slot)]
     }
 
-    /// Version 2, type, slot, message number.
+    /// PCI Express Capabilities: version 2, type, slot, message number.
     fn capabilities(self) -> u32 {
         use capabilities::*;
         put(VERSION, 2)
@@ -297,7 +298,8 @@ impl PcieLayout {
             ])
     }
 
-    /// Software may write Max_Payload_Size as it likes; what is more than supported is read as supported.
+    /// Device Control after reset. Software may write any Max_Payload_Size; values above the supported one act as the
+    /// supported one.
     fn device_control(self) -> u32 {
         use device_control::*;
         RELAXED_ORDERING | NO_SNOOP | put(MRRS, 0b010) | those([(self.extended_tag, EXTENDED_TAG)])
@@ -317,8 +319,8 @@ impl PcieLayout {
         put(SPEED, speed) | put(WIDTH, self.width.lanes().into()) | those([(cuts_at_128, RCB_128)])
     }
 
-    /// Switch ports issue no requests that wait (`Table 7-27`: completion timeouts do not apply to them). Of End-End TLP
-    /// Prefixes, 00b says four.
+    /// Device Capabilities 2. Switch ports issue no requests that expect completions, so completion timeouts do not
+    /// apply to them (`Table 7-27`). For End-End TLP Prefixes, 00b means four.
     fn device_capabilities_2(self) -> u32 {
         use device_capabilities_2::*;
         let prefixes = u32::from(self.end_end_prefixes);
@@ -340,7 +342,7 @@ impl PcieLayout {
     }
 }
 
-/// Max_Payload_Size in force: as set, but no more than Device Capabilities supports; reserved encodings give 128 B.
+/// Max_Payload_Size in force: the value set, limited to the one in Device Capabilities. Reserved encodings give 128 B.
 pub(crate) fn mps(control: u32, capabilities: u32) -> Mps {
     let supported = get(capabilities, device_capabilities::MPS_SUPPORTED);
     let [set, supported] = [get(control, device_control::MPS), supported]
@@ -357,8 +359,8 @@ pub(crate) fn request_attributes(control: u32, control_2: u32) -> Attributes {
     attr
 }
 
-/// The longest completion timeout of the range that Device Control 2 names (`PCIe 5.0 Table 7-27`); `None` is the
-/// default range, 50 us to 50 ms, and every reserved value.
+/// Longest completion timeout of the range that Device Control 2 selects (`PCIe 5.0 Table 7-27`). `None` is the default
+/// range, 50 us to 50 ms, and every reserved value.
 pub(crate) const fn timeout(control_2: u32) -> Option<Duration> {
     Some(match control_2 & device_control_2::TIMEOUT_VALUE {
         0b0001 => Duration::from_us(100),
@@ -373,7 +375,7 @@ pub(crate) const fn timeout(control_2: u32) -> Option<Duration> {
     })
 }
 
-/// The end-to-end prefixes that Device Capabilities 2 allows; 00b says four.
+/// Number of End-End TLP Prefixes that Device Capabilities 2 allows; 00b means four.
 pub(crate) const fn end_end_prefixes(capabilities_2: u32) -> u8 {
     use device_capabilities_2::{END_END_PREFIX, MAX_END_END_PREFIXES};
     match get(capabilities_2, MAX_END_END_PREFIXES) {
@@ -383,7 +385,7 @@ pub(crate) const fn end_end_prefixes(capabilities_2: u32) -> u8 {
     }
 }
 
-/// The deferrable writes that Device Capabilities 2 names.
+/// Longest deferrable write according to Device Capabilities 2.
 pub(crate) fn deferrable_write(capabilities_2: u32) -> Option<DeferrableLength> {
     let all = [DeferrableLength::Bytes128, DeferrableLength::Bytes64];
     all.into_iter().find(|l| capabilities_2 & l.capability() == l.capability())

@@ -18,7 +18,7 @@ structure! {
     }
     0x04 CONTROL "Power Management Control/Status" {
         1:0   rw     POWER_STATE "PowerState",
-            "D3hot: only configuration requests and messages are taken" => POWER;
+            "D3hot: only configuration requests and messages are accepted" => POWER;
         3     hwinit NO_SOFT_RESET "No_Soft_Reset";
         8     rws    PME_ENABLE "PME_En", "PME messages are sent" => PME;
         12:9  ro     DATA_SELECT "Data_Select";
@@ -27,27 +27,27 @@ structure! {
     }
 }
 
-/// The power states that functions have.
+/// Power states of functions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum PowerState {
-    /// D0: works.
+    /// D0: fully operational.
     #[default]
     D0,
-    /// D3hot: takes configuration requests and messages only.
+    /// D3hot: accepts only configuration requests and messages.
     D3Hot,
 }
 
-/// Power Management as a function wants it.
+/// Power Management, as a function declares it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PmLayout {
-    /// No_Soft_Reset: from D3hot to D0 it keeps its state; otherwise that resets it.
+    /// No_Soft_Reset: the function keeps its state from D3hot to D0; otherwise that transition resets it.
     pub no_soft_reset: bool,
-    /// It can send PME from D0 and D3hot.
+    /// The function can send PME from D0 and D3hot.
     pub pme: bool,
 }
 
 impl Default for PmLayout {
-    /// Keeps its state, sends no PME.
+    /// The function keeps its state and sends no PME.
     fn default() -> PmLayout {
         PmLayout { no_soft_reset: true, pme: false }
     }
@@ -63,12 +63,12 @@ impl PmLayout {
     }
 }
 
-/// What PMCSR says; of the states that are not supported, none can be written.
+/// Power state in PMCSR. Unsupported states cannot be written.
 pub(crate) const fn state(control: u32) -> PowerState {
     if control & POWER_STATE == 0b11 { PowerState::D3Hot } else { PowerState::D0 }
 }
 
-/// True where software has written a state that the function does not have: the write is discarded (`§7.5.2.2`).
+/// True if software has written an unsupported power state, which is discarded (`§7.5.2.2`).
 pub(crate) const fn unsupported(control: u32) -> bool {
     matches!(control & POWER_STATE, 0b01 | 0b10)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Vendor-specific capability (`PCIe 5.0 §7.9.4`): bytes of the vendor's own, read-only, or registers of the device's.
+//! Vendor-specific capability (`PCIe 5.0 §7.9.4`): read-only bytes of the vendor, or registers of the device.
 
 use crate::register::{Register, structure};
 
@@ -10,25 +10,25 @@ structure! {
         23:16 hwinit LENGTH "Length";
         31:24 hwinit FIRST_BYTE "Vendor-specific byte";
     }
-    0x04 BYTES "Vendor-specific bytes (as many as there are)" {
+    0x04 BYTES "Vendor-specific bytes (any number)" {
         31:0 hwinit BYTES_OF_DW "Vendor-specific bytes";
     }
 }
 
-/// Bytes that a capability of the vendor's can hold: Length is a byte and counts three before them.
+/// Maximum number of vendor bytes: Length is one byte and also counts the three bytes before them.
 pub const MAX_BYTES: usize = 252;
 
-/// What a capability of the vendor's holds behind its Length.
+/// Contents of a vendor-specific capability after its Length.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Vendor {
     /// These bytes, read-only.
     Bytes(Vec<u8>),
-    /// A byte that is zero, and so many registers of the device's own.
+    /// A zero byte, then this many device registers.
     Device(u8),
 }
 
 impl Vendor {
-    /// Bytes behind its Length.
+    /// Number of bytes after Length.
     pub(crate) fn len(&self) -> usize {
         match self {
             Vendor::Bytes(bytes) => bytes.len(),
@@ -36,7 +36,7 @@ impl Vendor {
         }
     }
 
-    /// Its registers; of its bytes, up to [`MAX_BYTES`].
+    /// The capability's registers; at most [`MAX_BYTES`] of its bytes.
     pub(crate) fn registers(&self) -> Vec<Register> {
         let bytes = match self {
             Vendor::Bytes(bytes) => &bytes[..bytes.len().min(MAX_BYTES)],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Access Control Services extended capability (`PCIe 5.0 §7.7.8`). Never decides where a TLP goes.
+//! Access Control Services extended capability (`PCIe 5.0 §7.7.8`). Routing decisions are made elsewhere.
 
 use crate::register::{Register, put, structure};
 use bitflags::bitflags;
@@ -11,21 +11,21 @@ structure! {
         6:0  ro CAPABLE "ACS Capability";
         15:8 ro VECTOR_SIZE "Egress Control Vector Size";
         16   rw SOURCE_VALIDATION "ACS Source Validation Enable",
-            "refuses requests from below with foreign bus numbers" => ACS;
+            "rejects requests from below with the Requester ID of a bus outside the port's range" => ACS;
         17   rw TRANSLATION_BLOCKING "ACS Translation Blocking Enable",
-            "refuses requests from below that are not untranslated" => ACS;
-        18   rw REQUEST_REDIRECT "ACS P2P Request Redirect Enable", "sends peer-to-peer requests up" => ACS;
+            "rejects requests from below with another Address Type than untranslated" => ACS;
+        18   rw REQUEST_REDIRECT "ACS P2P Request Redirect Enable", "redirects peer-to-peer requests upstream" => ACS;
         19   rw COMPLETION_REDIRECT "ACS P2P Completion Redirect Enable",
-            "sends peer-to-peer completions up" => ACS;
+            "redirects peer-to-peer completions upstream" => ACS;
         20   rw UPSTREAM_FORWARDING "ACS Upstream Forwarding Enable",
-            "lets redirected requests back down" => ACS;
+            "sends TLPs from below upstream even if their target is below" => ACS;
         21   rw EGRESS_CONTROL "ACS P2P Egress Control Enable",
-            "lets the vector say which peers are reached" => ACS;
+            "the vector selects which peers are reachable" => ACS;
         22   rw DIRECT_TRANSLATED "ACS Direct Translated P2P Enable",
             "sends translated requests to peers directly" => ACS;
     }
     0x08 EGRESS_VECTOR "Egress Control Vector" {
-        31:0 rw BLOCKED "Egress Control Vector", "a set bit keeps requests from the port of its number" => ACS;
+        31:0 rw BLOCKED "Egress Control Vector", "a set bit blocks or redirects requests to the port of its number" => ACS;
     }
 }
 
@@ -33,9 +33,9 @@ bitflags! {
     /// The services, as the bits of ACS Capability and ACS Control (`PCIe 5.0 Table 7-98, 7-99`).
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct Acs: u16 {
-        /// ACS Source Validation: requests from below bear a bus number of the port's range.
+        /// ACS Source Validation: requests from below must have a bus number of the port's range.
         const SOURCE_VALIDATION = 1 << 0;
-        /// ACS Translation Blocking: requests with an AT field other than untranslated are refused.
+        /// ACS Translation Blocking: requests whose AT field is not "untranslated" are rejected.
         const TRANSLATION_BLOCKING = 1 << 1;
         /// ACS P2P Request Redirect: peer-to-peer requests go up.
         const REQUEST_REDIRECT = 1 << 2;
@@ -43,29 +43,31 @@ bitflags! {
         const COMPLETION_REDIRECT = 1 << 3;
         /// ACS Upstream Forwarding: requests that came up may go down again through the same port.
         const UPSTREAM_FORWARDING = 1 << 4;
-        /// ACS P2P Egress Control: the vector says which peers may be reached.
+        /// ACS P2P Egress Control: the vector selects which peers are reachable.
         const EGRESS_CONTROL = 1 << 5;
-        /// ACS Direct Translated P2P: translated requests go to peers whatever else is set.
+        /// ACS Direct Translated P2P: translated requests go directly to peers, regardless of the other
+        /// services.
         const DIRECT_TRANSLATED = 1 << 6;
     }
 }
 
-/// Access Control Services as a function wants them.
+/// Access Control Services, as a function declares them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AcsLayout {
-    /// What the function is capable of.
+    /// Services that the function supports.
     pub capable: Acs,
-    /// Bits of the Egress Control Vector, 1 to 256; counts only with [`Acs::EGRESS_CONTROL`].
+    /// Bits of the Egress Control Vector, 1 to 256; used only with [`Acs::EGRESS_CONTROL`].
     pub egress_bits: u16,
 }
 
 impl AcsLayout {
-    /// All services that a switch's downstream port or a root port with this many ports beside it can offer.
+    /// Returns a layout with all services, for a switch's downstream port or a root port with `ports`
+    /// sibling ports.
     pub const fn port(ports: u16) -> AcsLayout {
         AcsLayout { capable: Acs::all(), egress_bits: ports }
     }
 
-    /// True where the vector's size is legal.
+    /// True if the vector's size is legal.
     pub const fn is_legal(&self) -> bool {
         !self.has_vector() || self.egress_bits >= 1 && self.egress_bits <= 256
     }

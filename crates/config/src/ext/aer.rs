@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Advanced Error Reporting extended capability (`PCIe 5.0 §7.8.4`): registers and the names of errors. Never logs one:
-//! see [`errors`](crate::errors).
+//! Advanced Error Reporting extended capability (`PCIe 5.0 §7.8.4`): registers and names of errors. For logging, see
+//! [`errors`](crate::errors).
 
 use crate::Effects;
 use crate::register::{Attribute, Field, Register, put, structure, those, without};
 
-/// Declares errors as the bits of their registers: each with its bit, the specification's name, and why nothing becomes of its
-/// bits, where that is so.
+/// Declares errors as bits of their registers. Each has its bit, its name in the specification, and, if riser never
+/// uses the bit, the reason.
 macro_rules! errors {
     ($(#[$doc:meta])* $Errors:ident {
         $($(#[$what:meta])* $bit:literal $Error:ident $name:literal $(, $inert:expr)?;)*
@@ -18,16 +18,16 @@ macro_rules! errors {
         }
 
         impl $Errors {
-            /// Every error, by its bit.
+            /// Every error, in the order of its bits.
             pub const ALL: [$Errors; [$($bit),*].len()] = [$($Errors::$Error),*];
 
-            /// Its bit in the registers.
+            /// Returns the error's bit in the registers.
             #[must_use]
             pub const fn mask(self) -> u32 {
                 1 << self as u32
             }
 
-            /// The specification's name.
+            /// Returns the name in the specification.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -35,7 +35,7 @@ macro_rules! errors {
                 }
             }
 
-            /// A register with a field for each.
+            /// Returns a register's fields, one for each error.
             const fn fields(attribute: Attribute, does: &'static str) -> [Field; $Errors::ALL.len()] {
                 let like = Field { does, ..Field::new(0, attribute, "").tells(Effects::AER) };
                 [$(Field {
@@ -55,7 +55,7 @@ errors! {
     Uncorrectable {
         /// Data Link Protocol Error: an Ack or Nak of a sequence number that was not sent.
         4  DataLinkProtocol "Data Link Protocol Error";
-        /// Surprise Down Error: the link went down unasked; of downstream ports.
+        /// Surprise Down Error: the link went down unexpectedly; downstream ports only.
         5  SurpriseDown "Surprise Down Error";
         /// Poisoned TLP Received.
         12 PoisonedTlp "Poisoned TLP Received";
@@ -67,7 +67,7 @@ errors! {
         15 CompleterAbort "Completer Abort";
         /// Unexpected Completion.
         16 UnexpectedCompletion "Unexpected Completion";
-        /// Receiver Overflow: a TLP came for which no credits were granted.
+        /// Receiver Overflow: a TLP arrived for which no credits were granted.
         17 ReceiverOverflow "Receiver Overflow";
         /// Malformed TLP.
         18 MalformedTlp "Malformed TLP";
@@ -79,19 +79,20 @@ errors! {
         21 AcsViolation "ACS Violation";
         /// Uncorrectable Internal Error.
         22 UncorrectableInternal "Uncorrectable Internal Error";
-        /// MC Blocked TLP. Multicast is not offered, so that this bit reads zero.
+        /// MC Blocked TLP. Multicast is not supported, so this bit reads zero.
         23 McBlockedTlp "MC Blocked TLP", "multicast is not modelled";
-        /// AtomicOp Egress Blocked; of ports that route.
+        /// AtomicOp Egress Blocked; ports that route only.
         24 AtomicOpEgressBlocked "AtomicOp Egress Blocked";
-        /// TLP Prefix Blocked; of ports that route.
+        /// TLP Prefix Blocked; ports that route only.
         25 TlpPrefixBlocked "TLP Prefix Blocked Error";
-        /// Poisoned TLP Egress Blocked; of downstream ports.
+        /// Poisoned TLP Egress Blocked; downstream ports only.
         26 PoisonedTlpEgressBlocked "Poisoned TLP Egress Blocked";
     }
 }
 
 impl Uncorrectable {
-    /// Whether the offending TLP's header is logged (`PCIe 5.0 Table 6-3 to 6-5`); the others are errors of no one TLP.
+    /// True if the offending TLP's header is logged (`PCIe 5.0 Table 6-3 to 6-5`). The other errors do not belong to a
+    /// single TLP.
     #[must_use]
     pub const fn logs_header(self) -> bool {
         use Uncorrectable::*;
@@ -105,9 +106,9 @@ impl Uncorrectable {
 errors! {
     /// The correctable errors; the discriminant is the bit in the registers (`PCIe 5.0 §7.8.4.5`).
     Correctable {
-        /// Receiver Error: symbols that cannot be.
+        /// Receiver Error: invalid symbols.
         0  Receiver "Receiver Error";
-        /// Bad TLP: wrong LCRC, or a sequence number out of turn.
+        /// Bad TLP: wrong LCRC or sequence number.
         6  BadTlp "Bad TLP";
         /// Bad DLLP: wrong CRC.
         7  BadDllp "Bad DLLP";
@@ -124,7 +125,7 @@ errors! {
     }
 }
 
-/// A message that an error leads to (`PCIe 5.0 §2.2.8.3`); the discriminant is its Message Code.
+/// Message caused by an error (`PCIe 5.0 §2.2.8.3`); the discriminant is its Message Code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ErrorMessage {
     /// ERR_COR.
@@ -136,7 +137,7 @@ pub enum ErrorMessage {
 }
 
 impl ErrorMessage {
-    /// The error message with this Message Code.
+    /// Returns the error message with this Message Code.
     pub const fn from_code(code: u8) -> Option<ErrorMessage> {
         match code {
             0x30 => Some(ErrorMessage::Correctable),
@@ -147,25 +148,25 @@ impl ErrorMessage {
     }
 }
 
-/// Severity after reset (`PCIe 5.0 Table 7-109`): these are fatal.
+/// Errors whose severity is fatal after reset (`PCIe 5.0 Table 7-109`).
 pub const DEFAULT_SEVERITY: u32 = Uncorrectable::DataLinkProtocol.mask()
     | Uncorrectable::SurpriseDown.mask()
     | Uncorrectable::FlowControlProtocol.mask()
     | Uncorrectable::ReceiverOverflow.mask()
     | Uncorrectable::MalformedTlp.mask()
     | Uncorrectable::UncorrectableInternal.mask();
-/// Masked after reset, of the uncorrectable errors (`PCIe 5.0 Table 7-108`).
+/// Uncorrectable errors that are masked after reset (`PCIe 5.0 Table 7-108`).
 pub const DEFAULT_UNCORRECTABLE_MASK: u32 =
     Uncorrectable::UncorrectableInternal.mask() | Uncorrectable::PoisonedTlpEgressBlocked.mask();
-/// Masked after reset, of the correctable errors (`PCIe 5.0 Table 7-111`).
+/// Correctable errors that are masked after reset (`PCIe 5.0 Table 7-111`).
 pub const DEFAULT_CORRECTABLE_MASK: u32 = Correctable::AdvisoryNonFatal.mask()
     | Correctable::CorrectedInternal.mask()
     | Correctable::HeaderLogOverflow.mask();
 
-const STATUS_DOES: &str = "clearing what the First Error Pointer names shows the next recorded header";
-const MASK_DOES: &str = "set: logged in the status alone, without header or message";
+const STATUS_DOES: &str = "clearing the error of the First Error Pointer shows the next recorded header";
+const MASK_DOES: &str = "set: recorded only in the status register, without header or message";
 const SEVERITY_DOES: &str = "set: ERR_FATAL, clear: ERR_NONFATAL";
-const CORRECTABLE_MASK_DOES: &str = "set: logged in the status alone, without message";
+const CORRECTABLE_MASK_DOES: &str = "set: recorded only in the status register, without message";
 const LOG: &[Field] = &[Field::ros(!0, "TLP Header or Prefix")];
 
 structure! {
@@ -179,11 +180,11 @@ structure! {
     0x18 CONTROL in control "Advanced Error Capabilities and Control" {
         4:0 ros FIRST_ERROR_POINTER "First Error Pointer";
         5   ro  ECRC_GENERATION_CAPABLE "ECRC Generation Capable";
-        6   rws ECRC_GENERATION "ECRC Generation Enable", "the function's TLPs bear an ECRC" => ECRC;
+        6   rws ECRC_GENERATION "ECRC Generation Enable", "the function's TLPs have an ECRC" => ECRC;
         7   ro  ECRC_CHECK_CAPABLE "ECRC Check Capable";
         8   rws ECRC_CHECK "ECRC Check Enable", "a wrong ECRC is an error" => ECRC;
         9   ro  MULTIPLE_HEADERS_CAPABLE "Multiple Header Recording Capable";
-        10  rws MULTIPLE_HEADERS "Multiple Header Recording Enable", "headers queue behind the first" => AER;
+        10  rws MULTIPLE_HEADERS "Multiple Header Recording Enable", "further headers are queued" => AER;
         11  ros PREFIX_LOG_PRESENT "TLP Prefix Log Present";
         12  ro  TIMEOUT_HEADER_CAPABLE "Completion Timeout Prefix/Header Log Capable";
     }
@@ -191,7 +192,7 @@ structure! {
     0x20 _ "Header Log 2" (LOG)
     0x24 _ "Header Log 3" (LOG)
     0x28 _ "Header Log 4" (LOG)
-    // Root ports only, as the next two.
+    // Root ports only, like the next two.
     0x2c ROOT_COMMAND in root_command "Root Error Command" {
         0 rw CORRECTABLE_REPORTING "Correctable Error Reporting Enable", "ERR_COR interrupts" => AER;
         1 rw NON_FATAL_REPORTING "Non-Fatal Error Reporting Enable", "ERR_NONFATAL interrupts" => AER;
@@ -199,10 +200,10 @@ structure! {
     }
     0x30 ROOT_STATUS in root_status "Root Error Status" {
         0     rw1cs CORRECTABLE_RECEIVED "ERR_COR Received",
-            "clear: the next ERR_COR leaves its source" => AER;
+            "clear: the source of the next ERR_COR is recorded" => AER;
         1     rw1cs MULTIPLE_CORRECTABLE "Multiple ERR_COR Received", "event" => AER;
         2     rw1cs UNCORRECTABLE_RECEIVED "ERR_FATAL/NONFATAL Received",
-            "clear: the next one leaves its source" => AER;
+            "clear: the source of the next message is recorded" => AER;
         3     rw1cs MULTIPLE_UNCORRECTABLE "Multiple ERR_FATAL/NONFATAL Received", "event" => AER;
         4     rw1cs FIRST_FATAL "First Uncorrectable Fatal", "event" => AER;
         5     rw1cs NON_FATAL_RECEIVED "Non-Fatal Error Messages Received", "ends the interrupt" => AER;
@@ -216,7 +217,7 @@ structure! {
     0x44 _ "TLP Prefix Log 4" (LOG)
 }
 
-/// Whose errors are logged: decides which bits there are.
+/// Kind of port whose errors are logged; it decides which bits exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AerRole {
     /// An endpoint's function.
@@ -225,25 +226,26 @@ pub enum AerRole {
     UpstreamPort,
     /// A switch's downstream port.
     DownstreamPort,
-    /// A root port: with the root registers.
+    /// A root port, which also has the root registers.
     RootPort,
 }
 
-/// Advanced Error Reporting as a function wants it.
+/// Advanced Error Reporting, as a function declares it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AerLayout {
-    /// Whose it is.
+    /// Kind of port.
     pub role: AerRole,
-    /// Headers that can be recorded, 1 to 8; more than one makes it Multiple Header Recording Capable.
+    /// Number of headers that can be recorded, 1 to 8. More than one makes the function Multiple Header Recording
+    /// Capable.
     pub headers: u8,
-    /// With a TLP Prefix Log, as functions have that support End-End TLP Prefixes.
+    /// Has a TLP Prefix Log; for functions that support End-End TLP Prefixes.
     pub prefix_log: bool,
     /// Advanced Error Interrupt Message Number of a root port, 0 to 31.
     pub interrupt_message: u8,
 }
 
 impl AerLayout {
-    /// Most headers that can be recorded.
+    /// Maximum number of recorded headers.
     pub const MAX_HEADERS: u8 = 8;
 
     /// One header, no prefix log.
@@ -256,7 +258,7 @@ impl AerLayout {
         use Uncorrectable::*;
         let routing = AtomicOpEgressBlocked.mask() | TlpPrefixBlocked.mask();
         let downstream = SurpriseDown.mask() | PoisonedTlpEgressBlocked.mask() | AcsViolation.mask();
-        // No port aborts requests of its own accord. A switch has no requests of its own that await completions.
+        // Ports never abort requests. A switch sends no requests that expect completions.
         let switch = CompleterAbort.mask() | CompletionTimeout.mask();
         let absent = McBlockedTlp.mask()
             | match self.role {

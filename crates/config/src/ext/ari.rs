@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Alternative Routing-ID Interpretation extended capability (`PCIe 5.0 §7.8.7`): the function after this one. Never
-//! routes anything; no function groups.
+//! Alternative Routing-ID Interpretation extended capability (`PCIe 5.0 §7.8.7`): the number of the next function.
+//! Function groups are not supported.
 
 use crate::register::{Register, put, structure};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Address Translation Services extended capability (`PCIe 5.0 §10.5.1`). Never translates.
+//! Address Translation Services extended capability (`PCIe 5.0 §10.5.1`). Only registers: no
+//! address is translated.
 
 use super::NO_TRANSLATION;
 use crate::register::{Register, put, structure, those};
@@ -16,10 +17,11 @@ structure! {
     }
 }
 
-/// Address Translation Services as a function wants them.
+/// Address Translation Services, as a function declares them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AtsLayout {
-    /// Invalidate requests that the function can take before it holds back, 1 to 32.
+    /// Number of invalidate requests that the function can accept before it stops the sender, 1 to
+    /// 32.
     pub invalidate_queue_depth: u8,
     /// Page Aligned Request: untranslated addresses are always 4 KiB aligned.
     pub page_aligned: bool,

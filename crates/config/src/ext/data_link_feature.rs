@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Data Link Feature extended capability (`PCIe 5.0 §7.7.4`). Never exchanges features: the link does.
+//! Data Link Feature extended capability (`PCIe 5.0 §7.7.4`). The link exchanges the features.
 
 use crate::register::{Register, structure};
 
@@ -16,7 +16,7 @@ structure! {
     }
 }
 
-/// The capability's registers. `remote` is what the port at the other end supports, where features were exchanged.
+/// The capability's registers. `remote` is what the port at the other end supports, if features were exchanged.
 pub fn registers(scaled_flow_control: bool, remote: Option<bool>) -> Vec<Register> {
     let local = u32::from(scaled_flow_control) | EXCHANGE_ENABLE;
     TABLE.registers(&[(CAPABILITIES, local), (STATUS, remote.map_or(0, |r| REMOTE_VALID | u32::from(r)))])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How an author declares extended capabilities on a [`Builder`]. Never lays them out: `build` does.
+//! Methods of [`Builder`] that declare extended capabilities. `build` lays them out.
 
 use super::aer::{AerLayout, AerRole};
 use super::resizable::ResizableBar;
@@ -16,7 +16,7 @@ use crate::{
 };
 use tlp::Rate;
 
-/// Declarations that are wanted beyond the registers that they make.
+/// Declarations that are needed after their registers are built.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layouts {
     pub(crate) aer: Option<AerLayout>,
@@ -30,17 +30,17 @@ impl Layouts {
 }
 
 impl Builder {
-    /// Adds Advanced Error Reporting, with the bits that the port type of the PCI Express capability calls for, and a TLP
-    /// Prefix Log where that takes End-End TLP Prefixes.
+    /// Adds Advanced Error Reporting. The bits depend on the port type of the PCI Express capability. It has a TLP Prefix
+    /// Log if the function supports End-End TLP Prefixes.
     pub fn advanced_error_reporting(mut self) -> Builder {
         self.layouts.aer = None;
         self.set_extended(&aer::TABLE, AerLayout::new(AerRole::Endpoint).registers())
     }
 
-    /// Adds Advanced Error Reporting as `layout` says.
+    /// Adds Advanced Error Reporting with this layout.
     pub fn advanced_error_reporting_with(mut self, layout: AerLayout) -> Builder {
         if !(1..=AerLayout::MAX_HEADERS).contains(&layout.headers) {
-            return self.wrong(aer::ID, "headers that can be recorded: legal are 1 to 8");
+            return self.wrong(aer::ID, "recordable headers, expected 1 to 8");
         }
         self.layouts.aer = Some(layout);
         self.set_extended(&aer::TABLE, layout.registers())
@@ -49,12 +49,13 @@ impl Builder {
     /// Adds Access Control Services.
     pub fn access_control(self, layout: AcsLayout) -> Builder {
         if !layout.is_legal() {
-            return self.wrong(acs::ID, "Egress Control Vector Size: legal are 1 to 256 bits");
+            return self.wrong(acs::ID, "Egress Control Vector Size, expected 1 to 256 bits");
         }
         self.set_extended(&acs::TABLE, layout.registers())
     }
 
-    /// Adds Alternative Routing-ID Interpretation: the number of the next function of the device, 0 in the last.
+    /// Adds Alternative Routing-ID Interpretation. `next_function` is the device's next function number, 0 in the last
+    /// function.
     pub fn alternative_routing(self, next_function: u8) -> Builder {
         self.set_extended(&ari::TABLE, ari::registers(next_function))
     }
@@ -62,7 +63,7 @@ impl Builder {
     /// Adds Single Root I/O Virtualization.
     pub fn single_root_virtualization(mut self, layout: SriovLayout) -> Builder {
         if layout.total_vfs == 0 || layout.total_vfs > SriovLayout::MAX_VFS {
-            return self.wrong(sriov::ID, "TotalVFs: legal are 1 to 256");
+            return self.wrong(sriov::ID, "TotalVFs, expected 1 to 256");
         }
         if layout.page_sizes & 1 == 0 {
             return self.wrong(sriov::ID, "Supported Page Sizes: 4 KiB, bit 0, must be among them");
@@ -70,7 +71,7 @@ impl Builder {
         if layout.bad_bar().is_some() {
             return self.wrong(
                 sriov::ID,
-                "VF BAR: legal is memory of a power of two from 128 B on; a 64-bit one takes two registers",
+                "VF BAR, expected memory BARs of a power of two from 128 B; a 64-bit BAR takes two registers",
             );
         }
         self.layouts.sriov = Some(layout);
@@ -80,12 +81,12 @@ impl Builder {
     /// Adds Address Translation Services.
     pub fn address_translation(self, layout: AtsLayout) -> Builder {
         if !(1..=32).contains(&layout.invalidate_queue_depth) {
-            return self.wrong(ats::ID, "Invalidate Queue Depth: legal are 1 to 32");
+            return self.wrong(ats::ID, "Invalidate Queue Depth, expected 1 to 32");
         }
         self.set_extended(&ats::TABLE, layout.registers())
     }
 
-    /// Adds Page Request Interface, for so many outstanding page requests.
+    /// Adds Page Request Interface with a capacity of `capacity` outstanding page requests.
     pub fn page_request(self, capacity: u32) -> Builder {
         self.set_extended(&pri::TABLE, pri::registers(capacity))
     }
@@ -93,7 +94,7 @@ impl Builder {
     /// Adds Process Address Space ID.
     pub fn process_address_space(self, layout: PasidLayout) -> Builder {
         if layout.width > 20 {
-            return self.wrong(pasid::ID, "Max PASID Width: legal are 0 to 20 bits");
+            return self.wrong(pasid::ID, "Max PASID Width, expected 0 to 20 bits");
         }
         self.set_extended(&pasid::TABLE, layout.registers())
     }
@@ -103,7 +104,8 @@ impl Builder {
         self.set_extended(&ltr::TABLE, ltr::registers())
     }
 
-    /// Adds L1 PM Substates, all supported; Port Common_Mode_Restore_Time in us.
+    /// Adds L1 PM Substates with all substates supported. `common_mode_restore_us` is Port Common_Mode_Restore_Time in
+    /// us.
     pub fn l1_substates(self, common_mode_restore_us: u8) -> Builder {
         self.set_extended(&l1ss::TABLE, l1ss::registers(common_mode_restore_us))
     }
@@ -121,8 +123,7 @@ impl Builder {
     /// Adds Virtual Channel.
     pub fn virtual_channels(mut self, layout: VcLayout) -> Builder {
         if !layout.is_legal() {
-            return self
-                .wrong(vc::ID, "channels: legal are 1 to 8, with fewer of low priority than there are");
+            return self.wrong(vc::ID, "virtual channels, expected 1 to 8, fewer of them low-priority");
         }
         self.layouts.vc = Some(layout);
         self.set_extended(&vc::TABLE, layout.registers())
@@ -133,31 +134,33 @@ impl Builder {
         self.set_extended(&serial::TABLE, serial::registers(eui64))
     }
 
-    /// Adds a Vendor-Specific extended capability, beside those that there are.
+    /// Adds a Vendor-Specific extended capability. A function may have several.
     pub fn vendor_specific_extended(self, layout: &VsecLayout) -> Builder {
         if layout.bytes() > 0xf00 || layout.revision > 15 {
-            return self.wrong(vendor::ID, "VSEC: legal are up to 3840 bytes and revisions 0 to 15");
+            return self.wrong(vendor::ID, "VSEC, expected up to 3840 bytes and revisions 0 to 15");
         }
         self.add_extended(vendor::ID, vendor::TABLE.version, layout.registers())
     }
 
-    /// Adds Resizable BAR for these BARs, which begin with the sizes that they are declared with.
+    /// Adds Resizable BAR for these BARs. Their initial sizes are the declared ones.
     pub fn resizable_bars(mut self, bars: &[ResizableBar]) -> Builder {
         self.layouts.resizable = bars.to_vec();
         let sizes: Vec<_> = bars.iter().map(|&bar| (bar, 1 << 20)).collect();
         self.set_extended(&resizable::TABLE, resizable::registers(&sizes))
     }
 
-    /// Adds Data Link Feature; `remote` says whether the port at the other end supports Scaled Flow Control too, where
+    /// Adds Data Link Feature. `remote` is whether the port at the other end supports Scaled Flow Control too, if
     /// features are exchanged.
     pub fn data_link_feature(self, scaled_flow_control: bool, remote: Option<bool>) -> Builder {
         let words = data_link_feature::registers(scaled_flow_control, remote);
         self.set_extended(&data_link_feature::TABLE, words)
     }
 
-    /// Adds what a link needs at the rate and width of the PCI Express capability, which must be declared before:
-    /// Secondary PCI Express from 8 GT/s on, Data Link Feature, Physical Layer 16.0 GT/s and Lane Margining from 16 GT/s
-    /// on, Physical Layer 32.0 GT/s at 32 GT/s and more.
+    /// Adds the capabilities that the link's rate and width require. The PCI Express capability must be declared before.
+    ///
+    /// - From 8 GT/s: Secondary PCI Express.
+    /// - From 16 GT/s: Data Link Feature, Physical Layer 16.0 GT/s and Lane Margining.
+    /// - From 32 GT/s: Physical Layer 32.0 GT/s.
     pub fn link_capabilities(mut self) -> Builder {
         let Some(pcie) = self.pcie else {
             return self.wrong(secondary::ID, "the PCI Express capability must be declared before it");
@@ -181,21 +184,20 @@ impl Builder {
         self
     }
 
-    /// A VF's own space (`PCIe 5.0 §9.3.4`): Vendor ID and Device ID read FFFFh, there are no BARs, of Command only Bus
-    /// Master Enable is there, and what belongs to the PF reads zero. `identity` gives Class Code, Revision ID and the
+    /// Returns a builder for a VF (`PCIe 5.0 §9.3.4`). Vendor ID and Device ID read FFFFh, there are no BARs, Command has
+    /// only Bus Master Enable, and registers of the PF read zero. `identity` gives Class Code, Revision ID and the
     /// subsystem, which are the PF's.
     pub const fn virtual_function(identity: Identity) -> Builder {
         Builder::new(identity, HeaderKind::Virtual)
     }
 
-    /// Remembers the first wrong declaration.
+    /// Keeps the first illegal declaration as the error.
     fn wrong(mut self, id: u16, why: &'static str) -> Builder {
         self.fault = self.fault.or(Some(BuildError::Extended { id, why }));
         self
     }
 
-    /// Brings declarations up to what was declared beside them: the role of Advanced Error Reporting, and the sizes of
-    /// resizable BARs.
+    /// Adapts declarations to the other ones: the role of Advanced Error Reporting, and the sizes of resizable BARs.
     pub(crate) fn settle_extended(mut self) -> Result<Builder, BuildError> {
         if self.extended.iter().any(|e| e.id == aer::ID) {
             let layout = self.layouts.aer.unwrap_or_else(|| self.default_aer());
@@ -232,7 +234,7 @@ impl Builder {
             }
             if !(0..44).all(|n| resizable.sizes >> n & 1 == 0 || fits(n)) || resizable.sizes >> 44 != 0 {
                 return Err(wrong(
-                    "a resizable BAR's sizes: legal are 1 MiB to 2 GiB, to 8 EiB for a 64-bit BAR",
+                    "a resizable BAR's sizes, expected 1 MiB to 2 GiB, to 8 EiB for a 64-bit BAR",
                 ));
             }
             sizes.push((resizable, bar.size));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Downstream Port Containment extended capability (`PCIe 5.0 §7.9.15`). Never takes a link down: the port's owner does,
-//! for as long as DPC Trigger Status is set.
+//! Downstream Port Containment extended capability (`PCIe 5.0 §7.9.15`). The port's owner keeps the link down while DPC
+//! Trigger Status is set.
 
 use crate::register::{Field, Register, put, structure};
 
-/// Configuration, I/O and memory requests of the root port: each completed UR, with CA, or not at all.
+/// Configuration, I/O and memory requests of the root port, each completed with UR or CA, or not completed.
 const RP_PIO: u32 = 0x0007_0707;
 const RP_PIO_NAME: &str = "Cfg, I/O, Mem: UR, CA, Completion Timeout";
-const NO_SYSTEM_ERROR: &str = "the root complex has no system error line beside the interrupts of AER";
+const NO_SYSTEM_ERROR: &str = "the root complex signals errors only by AER interrupts, not by a system error";
 const NO_EXCEPTION: &str =
-    "a host program hears of every request that fails; there is no processor to take an exception";
+    "host programs get an error for each failed request; there is no processor to take an exception";
 const LOG: &[Field] = &[Field::ros(!0, "RP PIO log")];
 
 structure! {
@@ -22,14 +22,14 @@ structure! {
         7     ro      SOFTWARE_TRIGGER_SUPPORTED "DPC Software Triggering Supported";
         11:8  ro      LOG_SIZE "RP PIO Log Size";
         12    ro      DL_ACTIVE_SUPPORTED "DL_Active ERR_COR Signaling Supported";
-        17:16 rw      TRIGGER "DPC Trigger Enable", "which errors trigger" => DPC;
+        17:16 rw      TRIGGER "DPC Trigger Enable", "errors that trigger DPC" => DPC;
         18    rw      COMPLETION_UR "DPC Completion Control",
-            "UR or CA for requests to what is contained" => DPC;
+            "UR or CA for requests to the contained part" => DPC;
         19    rw      INTERRUPT "DPC Interrupt Enable", "a trigger interrupts" => DPC;
         20    rw      ERR_COR "DPC ERR_COR Enable", "a trigger sends ERR_COR" => DPC;
         21    rw      POISONED_EGRESS "Poisoned TLP Egress Blocking Enable",
-            "poisoned TLPs do not go down" => DPC;
-        22    trigger SOFTWARE_TRIGGER "DPC Software Trigger", "triggers, where DPC is enabled" => DPC;
+            "poisoned TLPs are not sent downstream" => DPC;
+        22    trigger SOFTWARE_TRIGGER "DPC Software Trigger", "triggers DPC if it is enabled" => DPC;
         23    rw      DL_ACTIVE_ERR_COR "DL_Active ERR_COR Enable", "a link that comes up sends ERR_COR" => DPC;
     }
     0x08 STATUS in status "DPC Status, DPC Error Source ID" {
@@ -38,13 +38,13 @@ structure! {
         3     rw1cs INTERRUPT "DPC Interrupt Status", "ends the interrupt" => DPC;
         4     ro    RP_BUSY "DPC RP Busy";
         6:5   ros   REASON_EXTENSION "DPC Trigger Reason Extension";
-        // It names nothing after reset, and when what it named is cleared: all ones.
+        // All ones (no error) after reset, and when the error that it names is cleared.
         12:8  ros   FIRST_ERROR "RP PIO First Error Pointer";
         31:16 ros   SOURCE "DPC Error Source ID";
     }
-    // Root ports only, as all that follows.
+    // All registers from here are in root ports only.
     0x0c RP_PIO_STATUS "RP PIO Status" (&[Field::rw1cs(RP_PIO, RP_PIO_NAME, "event")])
-    0x10 RP_PIO_MASK "RP PIO Mask" (&[Field::rws(RP_PIO, RP_PIO_NAME, "set: logged alone")])
+    0x10 RP_PIO_MASK "RP PIO Mask" (&[Field::rws(RP_PIO, RP_PIO_NAME, "set: the error is only recorded")])
     0x14 RP_PIO_SEVERITY "RP PIO Severity" (&[Field::rws(RP_PIO, RP_PIO_NAME, "set: triggers DPC")])
     0x18 RP_PIO_SYS_ERROR "RP PIO SysError" (&[Field::rws(RP_PIO, RP_PIO_NAME, NO_SYSTEM_ERROR).inert()])
     0x1c RP_PIO_EXCEPTION "RP PIO Exception" (&[Field::rws(RP_PIO, RP_PIO_NAME, NO_EXCEPTION).inert()])
@@ -59,12 +59,12 @@ structure! {
     0x40 _ "RP PIO TLP Prefix Log 4" (LOG)
 }
 
-/// Downstream Port Containment as a port wants it.
+/// Downstream Port Containment, as a port declares it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DpcLayout {
     /// DPC Interrupt Message Number, 0 to 31.
     pub interrupt_message: u8,
-    /// A root port's: with the RP PIO registers.
+    /// True for a root port, which has the RP PIO registers.
     pub root_port: bool,
 }
 

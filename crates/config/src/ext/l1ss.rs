@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! L1 PM Substates extended capability (`PCIe 5.0 §7.8.3`). Never enters one.
+//! L1 PM Substates extended capability (`PCIe 5.0 §7.8.3`). Only registers: links never enter a
+//! substate.
 
 use crate::register::{Register, put, structure};
 
@@ -29,7 +30,8 @@ structure! {
 /// T_POWER_ON after reset: 5 times 2 us (`PCIe 5.0 Table 7-42`).
 const T_POWER_ON: u32 = 5;
 
-/// The capability's registers: all substates supported, Common_Mode_Restore_Time in us.
+/// The capability's registers, with all substates supported. `common_mode_restore_us` is
+/// Common_Mode_Restore_Time in us.
 pub fn registers(common_mode_restore_us: u8) -> Vec<Register> {
     use capabilities::{COMMON_MODE_RESTORE_TIME, SUPPORTED, T_POWER_ON_VALUE};
     let restore = put(COMMON_MODE_RESTORE_TIME, common_mode_restore_us.into());

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Latency Tolerance Reporting extended capability (`PCIe 5.0 §7.8.2`). Never sends the message.
+//! Latency Tolerance Reporting extended capability (`PCIe 5.0 §7.8.2`). The messages are sent
+//! elsewhere.
 
 use crate::register::{Register, structure};
 
-const NO_POWER_STATES: &str = "no part of the platform enters a state from which latency would depend";
+const NO_POWER_STATES: &str = "no part of the platform has power states that affect latency";
 
 structure! {
     extended 0x0018, 1, "Latency Tolerance Reporting", "PCIe 5.0 §7.8.2";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lane Margining at the Receiver extended capability (`PCIe 5.0 §7.7.7`). Never margins.
+//! Lane Margining at the Receiver extended capability (`PCIe 5.0 §7.7.7`). Only registers:
+//! margining is not modelled.
 
 use crate::register::{Register, put, structure};
 

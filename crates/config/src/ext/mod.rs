@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Extended capabilities, from byte 100h on: one file each, with the drawing of its registers, a table of their fields,
-//! and a layout where an author has a choice. Never placed here: [`Builder`](crate::Builder) chains them.
+//! Extended capabilities, from byte 100h. Each file has the table of the capability's registers and fields, and a
+//! layout if a device author has a choice. [`Builder`](crate::Builder) places and chains them.
 
 pub mod acs;
 pub mod aer;
@@ -69,7 +69,7 @@ pub fn extended_capability(id: u16) -> Option<Structure> {
     TABLES.into_iter().find(|table| table.id == id)
 }
 
-/// The bits of the lanes that a link of so many lanes does not have.
+/// Bits of the lanes that a link with this many lanes does not have.
 fn beyond(lanes: u8) -> u32 {
     if lanes >= 32 { 0 } else { !0 << lanes }
 }
@@ -77,7 +77,7 @@ fn beyond(lanes: u8) -> u32 {
 /// Lane Equalization Control of 16 GT/s and more.
 const LANE_PRESETS: &[Field] = &[Field::hwinit(!0, "Transmitter Presets of four lanes")];
 
-/// The same as registers, a byte for each lane: preset 7 of both ports.
+/// Lane Equalization Control registers, one byte per lane: preset 7 for both ports.
 fn lane_presets(lanes: u8) -> impl Iterator<Item = Register> {
     (0..lanes.div_ceil(4)).map(move |group| {
         let left = lanes - group * 4;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Process Address Space ID extended capability (`PCIe 5.0 §7.8.8`). Never tags a request.
+//! Process Address Space ID extended capability (`PCIe 5.0 §7.8.8`). Requests are tagged elsewhere.
 
 use crate::register::{Register, put, structure, those, without};
 
-const NO_PASID: &str =
-    "devices attach PASID prefixes themselves; no request is held back for want of the bit";
+const NO_PASID: &str = "devices attach PASID prefixes themselves; a clear bit does not stop them";
 
 structure! {
     extended 0x001b, 1, "Process Address Space ID", "PCIe 5.0 §7.8.8";
@@ -19,7 +18,7 @@ structure! {
     }
 }
 
-/// PASID as a function wants it.
+/// PASID capability, as a function declares it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PasidLayout {
     /// Max PASID Width in bits, 0 to 20.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Physical Layer 16.0 GT/s extended capability (`PCIe 5.0 §7.7.5`). Never equalizes.
+//! Physical Layer 16.0 GT/s extended capability (`PCIe 5.0 §7.7.5`). Only registers: equalization is not
+//! modelled.
 
 use super::{beyond, lane_presets};
 use crate::register::{Field, Register, structure};
@@ -22,7 +23,7 @@ structure! {
     0x20 LANE_EQUALIZATION "16.0 GT/s Lane Equalization Control" (super::LANE_PRESETS)
 }
 
-/// The capability's registers for a link of this many lanes; `equalized` where it runs at 16 GT/s or more.
+/// The capability's registers for a link of this many lanes; `equalized` if it runs at 16 GT/s or more.
 pub fn registers(lanes: u8, equalized: bool) -> Vec<Register> {
     let mut all = TABLE.registers(&[(STATUS, if equalized { EQUALIZED } else { 0 })]);
     for dw in LOCAL_PARITY..LOCAL_PARITY + 3 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Physical Layer 32.0 GT/s extended capability (`PCIe 5.0 §7.7.6`). Never equalizes.
+//! Physical Layer 32.0 GT/s extended capability (`PCIe 5.0 §7.7.6`). Only registers: equalization
+//! is not modelled.
 
 use super::lane_presets;
 use crate::register::{Register, structure};
@@ -26,7 +27,7 @@ structure! {
 /// Equalization bypass and Modified TS Usage Mode 0 (PCI Express), which every port supports.
 const SUPPORTED: u32 = BYPASS_SUPPORTED | MODIFIED_TS_0_SUPPORTED;
 
-/// The capability's registers for a link of this many lanes; `equalized` where it runs at 32 GT/s.
+/// The capability's registers for a link of this many lanes; `equalized` if it runs at 32 GT/s.
 pub fn registers(lanes: u8, equalized: bool) -> Vec<Register> {
     let status = if equalized { EQUALIZED } else { 0 };
     let mut all = TABLE.registers(&[(CAPABILITIES, SUPPORTED), (STATUS, status)]);

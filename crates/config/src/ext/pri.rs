@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Page Request Interface extended capability (`PCIe 5.0 §10.5.2`). Never asks for a page.
+//! Page Request Interface extended capability (`PCIe 5.0 §10.5.2`). Only registers: no page is
+//! requested.
 
 use super::NO_TRANSLATION;
 use crate::register::{Register, structure};
@@ -9,7 +10,7 @@ structure! {
 
     0x04 CONTROL "Page Request Control, Page Request Status" {
         0  rw.inert      ENABLE "Enable", NO_TRANSLATION => TRANSLATION;
-        1  trigger.inert RESET "Reset", "nothing is outstanding, so it has nothing to clear";
+        1  trigger.inert RESET "Reset", "no effect: no page request is ever outstanding";
         16 rw1c.inert    RESPONSE_FAILURE "Response Failure", NO_TRANSLATION;
         17 rw1c.inert    UNEXPECTED_GROUP "Unexpected Page Request Group Index", NO_TRANSLATION;
         24 ro            STOPPED "Stopped";

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Precision Time Measurement extended capability (`PCIe 5.0 §7.9.16`). Never holds a dialog.
+//! Precision Time Measurement extended capability (`PCIe 5.0 §7.9.16`). Only registers: no PTM
+//! dialog takes place.
 
 use crate::register::{Register, put, structure, those, without};
 
-const ONE_CLOCK: &str = "all of a fabric has one clock: no PTM dialog takes place";
+const ONE_CLOCK: &str = "the whole fabric has one clock, so no PTM dialog takes place";
 
 structure! {
     extended 0x001f, 1, "Precision Time Measurement", "PCIe 5.0 §7.9.16";
@@ -21,7 +22,7 @@ structure! {
     }
 }
 
-/// PTM as a function wants it.
+/// PTM capability, as a function declares it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PtmLayout {
     /// PTM Requester Capable.
@@ -30,12 +31,13 @@ pub struct PtmLayout {
     pub responder: bool,
     /// PTM Root Capable.
     pub root: bool,
-    /// Local Clock Granularity in ns; 255 is more than 254.
+    /// Local Clock Granularity in ns; 255 means more than 254.
     pub granularity_ns: u8,
 }
 
 impl PtmLayout {
-    /// The capability's registers. Root Select is there for what can be a root.
+    /// Returns the capability's registers. Root Select is implemented only if the function is PTM
+    /// Root capable.
     pub fn registers(&self) -> Vec<Register> {
         let roles = those([(self.requester, REQUESTER), (self.responder, RESPONDER), (self.root, ROOT)]);
         let granularity = put(LOCAL_GRANULARITY, self.granularity_ns.into());

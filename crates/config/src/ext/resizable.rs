@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Resizable BAR extended capability (`PCIe 5.0 §7.8.6`): software chooses a BAR's size among those supported. Never
-//! moves a BAR.
+//! Resizable BAR extended capability (`PCIe 5.0 §7.8.6`): software chooses a BAR's size among the supported ones.
 
 use crate::register::{Register, get, put, structure};
 
@@ -27,29 +26,29 @@ const MIB: u64 = 1 << 20;
 pub struct ResizableBar {
     /// BAR number.
     pub index: u8,
-    /// Sizes supported: bit n is 2^n MiB, n up to 43.
+    /// Supported sizes: bit n is 2^n MiB, n up to 43.
     pub sizes: u64,
 }
 
 impl ResizableBar {
-    /// All sizes from `first` to `last` bytes, powers of two of 1 MiB or more.
+    /// Returns a BAR with all sizes from `first` to `last` bytes, powers of two of 1 MiB or more.
     pub const fn range(index: u8, first: u64, last: u64) -> ResizableBar {
         let (low, high) = (encoding(first), encoding(last));
         ResizableBar { index, sizes: (2 << high) - (1 << low) }
     }
 
-    /// Whether a BAR of `bytes` is among the sizes.
+    /// True if a BAR of `bytes` is supported.
     pub const fn supports(&self, bytes: u64) -> bool {
         bytes.is_power_of_two() && bytes >= MIB && self.sizes >> encoding(bytes) & 1 == 1
     }
 }
 
-/// BAR Size that says so many bytes.
+/// Encodes a size in bytes for the BAR Size field.
 const fn encoding(bytes: u64) -> u32 {
     bytes.ilog2().saturating_sub(MIB.ilog2())
 }
 
-/// The bytes that Resizable BAR Control names, where they are supported, and the BAR's number.
+/// The BAR's number, and the size in bytes that Resizable BAR Control selects, if it is supported.
 pub(crate) fn chosen(capability: u32, control: u32) -> (u8, Option<u64>) {
     let encoded = get(control, SIZE);
     let sizes = u64::from(get(capability, SMALL_SIZES)) | u64::from(get(control, LARGE_SIZES)) << 28;
@@ -57,12 +56,12 @@ pub(crate) fn chosen(capability: u32, control: u32) -> (u8, Option<u64>) {
     (get(control, BAR) as u8, bytes)
 }
 
-/// The control that names this size: for a write that is not supported, which changes nothing.
+/// Returns the control value for this size. It undoes a write of an unsupported size.
 pub(crate) fn control_of(control: u32, bytes: u64) -> u32 {
     control & !SIZE | put(SIZE, encoding(bytes))
 }
 
-/// The capability's registers: BARs with the size that each has after reset.
+/// The capability's registers, for BARs with their sizes after reset.
 pub fn registers(bars: &[(ResizableBar, u64)]) -> Vec<Register> {
     let mut all = vec![TABLE.register(0, 0)];
     for (i, (bar, size)) in bars.iter().enumerate() {

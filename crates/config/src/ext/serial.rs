@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Device Serial Number extended capability (`PCIe 5.0 §7.9.3`). Never changes.
+//! Device Serial Number extended capability (`PCIe 5.0 §7.9.3`).
 
 use crate::register::{Register, structure};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Single Root I/O Virtualization extended capability (`PCIe 5.0 §9.3.3`). Never makes a VF: the endpoint does.
+//! Single Root I/O Virtualization extended capability (`PCIe 5.0 §9.3.3`). The endpoint creates the VFs.
 
 use crate::register::{Register, put, structure, those, without};
 use crate::{Bar, BarIndex, BarKind};
@@ -22,7 +22,7 @@ structure! {
         31:16 hwinit TOTAL "TotalVFs";
     }
     0x10 NUM_VFS in num_vfs "NumVFs, Function Dependency Link" {
-        15:0  rw     NUMBER "NumVFs", "how many VFs; read-only while VF Enable is set" => SRIOV;
+        15:0  rw     NUMBER "NumVFs", "number of VFs; read-only while VF Enable is set" => SRIOV;
         23:16 hwinit DEPENDENCY_LINK "Function Dependency Link";
     }
     0x14 NUMBERING in numbering "First VF Offset, VF Stride" {
@@ -36,54 +36,55 @@ structure! {
         31:0 ro SIZES "Supported Page Sizes";
     }
     0x20 SYSTEM_PAGE_SIZE in system_page_size "System Page Size" {
-        31:0 rw SIZE "System Page Size", "to what VF BAR sizes are rounded" => SRIOV;
+        31:0 rw SIZE "System Page Size", "VF BAR sizes are rounded up to it" => SRIOV;
     }
     0x24 VF_BAR0 in vf_bar "VF BAR0 to VF BAR5" {
-        31:0 rw BASE "VF BAR", "where the memory of VFs begins" => SRIOV;
+        31:0 rw BASE "VF BAR", "start address of the VFs' memory" => SRIOV;
     }
 }
 
 /// DWs of the capability.
 const LEN: u16 = 16;
-/// How many VF BARs.
+/// Number of VF BARs.
 const BARS: u8 = 6;
 
-/// Where Routing IDs of VFs stand, seen from their PF's (`PCIe 5.0 §9.3.3.9, §9.3.3.10`).
+/// Routing IDs of VFs relative to their PF's (`PCIe 5.0 §9.3.3.9, §9.3.3.10`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VfNumbering {
-    /// First VF Offset: from the PF's Routing ID to that of the first VF.
+    /// First VF Offset: from the PF's Routing ID to the first VF's.
     pub first_offset: u16,
     /// VF Stride: from each VF to the next.
     pub stride: u16,
 }
 
-/// SR-IOV as a PF wants it.
+/// SR-IOV capability, as a PF declares it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SriovLayout {
     /// TotalVFs and InitialVFs, 1 to 256.
     pub total_vfs: u16,
     /// VF Device ID.
     pub vf_device_id: u16,
-    /// Numbering where ARI Capable Hierarchy is set.
+    /// Numbering if ARI Capable Hierarchy is set.
     pub ari: VfNumbering,
-    /// Numbering where it is not.
+    /// Numbering if ARI Capable Hierarchy is clear.
     pub without_ari: VfNumbering,
     /// Supported Page Sizes: bit n is 2^(n+12) B.
     pub page_sizes: u32,
-    /// What one VF asks for: the VF BARs hold as much for each VF. Memory only.
+    /// BARs of one VF; the VF BARs hold this much for each VF. Memory only.
     pub bars: [Option<Bar>; 6],
-    /// Function Dependency Link: the PF's own function number where it depends on none.
+    /// Function Dependency Link; the PF's own function number if it depends on no other function.
     pub dependency_link: u8,
     /// VF 10-Bit Tag Requester Supported.
     pub ten_bit_tag: bool,
 }
 
 impl SriovLayout {
-    /// Most VFs of a PF here.
+    /// Maximum number of VFs of a PF in riser.
     pub const MAX_VFS: u16 = 256;
 
-    /// So many VFs, right behind function 0 with ARI and from the next bus on without; the page sizes that every device
-    /// must support (4 KiB, 8 KiB, 64 KiB, 256 KiB, 1 MiB, 4 MiB, `PCIe 5.0 §9.3.3.12`); no BARs.
+    /// Returns a layout with `total_vfs` VFs and no BARs. With ARI, VF numbers follow function 0; without ARI, they
+    /// start on the next bus. The page sizes are the mandatory ones (4 KiB, 8 KiB, 64 KiB, 256 KiB, 1 MiB, 4 MiB,
+    /// `PCIe 5.0 §9.3.3.12`).
     pub const fn new(total_vfs: u16, vf_device_id: u16) -> SriovLayout {
         SriovLayout {
             total_vfs,
@@ -97,14 +98,14 @@ impl SriovLayout {
         }
     }
 
-    /// The same with a VF BAR.
+    /// Sets a VF BAR.
     #[must_use]
     pub fn bar(mut self, index: impl Into<BarIndex>, bar: Bar) -> SriovLayout {
         self.bars[usize::from(index.into().0)] = Some(bar);
         self
     }
 
-    /// The first VF BAR that is I/O, of no legal size, or half of it taken by another.
+    /// The first VF BAR that is I/O, has an illegal size, or overlaps another.
     pub(crate) fn bad_bar(&self) -> Option<(u8, Bar)> {
         let bar = |index: u8| self.bars.get(usize::from(index)).copied().flatten();
         let numbered = (0..BARS).filter_map(|index| Some((index, bar(index)?)));
@@ -143,7 +144,8 @@ impl SriovLayout {
         all
     }
 
-    /// Brings what depends on other registers up to date: what VF Enable freezes, the numbering, the VF BARs' sizes.
+    /// Updates the fields that depend on other registers: bits that VF Enable freezes, the numbering, the VF BARs'
+    /// sizes.
     pub(crate) fn follow(&self, words: &mut [Register]) {
         let control = words[usize::from(CONTROL)].value;
         let enabled = control & control::VF_ENABLE != 0;
@@ -167,7 +169,7 @@ impl SriovLayout {
         }
     }
 
-    /// What the registers say.
+    /// Decodes the registers.
     pub(crate) fn state(&self, read: impl Fn(u16) -> u32) -> SriovState {
         let (control, numbering) = (read(CONTROL), read(NUMBERING));
         SriovState {
@@ -182,7 +184,7 @@ impl SriovLayout {
         }
     }
 
-    /// Where VF BAR `index` stands.
+    /// Window of VF BAR `index`.
     pub(crate) fn window(&self, index: u8, read: impl Fn(u16) -> u32) -> Option<VfBarWindow> {
         let bar = (*self.bars.get(usize::from(index))?)?;
         let sized = rounded(&bar, page_size(read(SYSTEM_PAGE_SIZE)));
@@ -204,12 +206,12 @@ fn rounded(bar: &Bar, page: u64) -> Bar {
     Bar { size: bar.size.max(page), ..*bar }
 }
 
-/// Bytes of the page that System Page Size names: its lowest bit, 4 KiB where none is set.
+/// Bytes of the page that System Page Size selects: its lowest set bit; 4 KiB if no bit is set.
 fn page_size(register: u32) -> u64 {
     if register == 0 { 4096 } else { 4096 << register.trailing_zeros() }
 }
 
-/// Lets software write the bits of `rw` alone; what it has written elsewhere goes.
+/// Restricts writes by software to the bits of `rw`, and clears the others.
 fn narrow(register: &mut Register, rw: u32, type_bits: u32) {
     register.access.rw = rw;
     register.value = register.value & rw | type_bits;
@@ -237,18 +239,18 @@ pub struct SriovState {
 }
 
 impl SriovState {
-    /// VFs that exist: NumVFs, none while VF Enable is clear.
+    /// Number of existing VFs: NumVFs, or 0 while VF Enable is clear.
     pub const fn vfs(&self) -> u16 {
         if self.enabled { self.num_vfs } else { 0 }
     }
 
-    /// The Routing ID of VF `index`, from 0, modulo 2^16 (`PCIe 5.0 §9.2.1.2`).
+    /// The Routing ID of VF `index` (from 0), modulo 2^16 (`PCIe 5.0 §9.2.1.2`).
     pub const fn routing_id(&self, pf: Bdf, index: u16) -> Bdf {
         let steps = self.numbering.stride.wrapping_mul(index);
         Bdf::from_bits(pf.bits().wrapping_add(self.numbering.first_offset).wrapping_add(steps))
     }
 
-    /// The index of the VF with this Routing ID, where it exists.
+    /// The index of the VF with this Routing ID, if it exists.
     pub const fn index_of(&self, pf: Bdf, id: Bdf) -> Option<u16> {
         let distance = id.bits().wrapping_sub(pf.bits()).wrapping_sub(self.numbering.first_offset);
         let index = match self.numbering.stride {
@@ -260,10 +262,10 @@ impl SriovState {
     }
 }
 
-/// The memory behind a VF BAR: as many windows of `size`, one behind another, as there are VFs.
+/// Memory of a VF BAR: one window of `size` bytes per VF, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VfBarWindow {
-    /// Which space, and how wide the register is.
+    /// Address space and width of the BAR.
     pub kind: BarKind,
     /// Address of the first VF's first byte.
     pub address: u64,
@@ -276,7 +278,7 @@ pub struct VfBarWindow {
 }
 
 impl VfBarWindow {
-    /// The VF and the offset in its window, where `len` bytes from `address` on all lie in one VF's window.
+    /// Returns the VF and the offset in its window, if all `len` bytes from `address` lie in one VF's window.
     pub const fn offset_of(&self, address: u64, len: u64) -> Option<(u16, u64)> {
         if address < self.address {
             return None;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual Channel extended capability (`PCIe 5.0 §7.9.1`). Never moves a TLP from channel to channel.
+//! Virtual Channel extended capability (`PCIe 5.0 §7.9.1`). Only registers: channels are not implemented here.
 
 use crate::register::{Register, get, put, structure, those};
 
-const NO_SOFTWARE: &str = "labs set channels up and say how they are shared; no register is asked";
+const NO_SOFTWARE: &str = "labs set up and share channels, independently of these registers";
 
 structure! {
     extended 0x0002, 1, "Virtual Channel", "PCIe 5.0 §7.9.1";
@@ -22,8 +22,8 @@ structure! {
         3:1 rw.inert      SELECT "VC Arbitration Select", NO_SOFTWARE => VIRTUAL_CHANNEL;
         16  ro            TABLE_STATUS "VC Arbitration Table Status";
     }
-    // These three again for each further channel, then the VC Arbitration Table, 32 phases of 4 bits, and for each
-    // channel a Port Arbitration Table, 32 phases of 8 bits.
+    // These three registers repeat for each further channel. Then follow the VC Arbitration Table, 32 phases of 4
+    // bits, and a Port Arbitration Table for each channel, 32 phases of 8 bits.
     0x10 RESOURCE in resource_capability "VC Resource Capability" {
         7:0   ro ARBITRATION "Port Arbitration Capability";
         31:24 ro TABLE_OFFSET "Port Arbitration Table Offset";
@@ -44,26 +44,27 @@ structure! {
     }
 }
 
-/// Phases of the arbitration tables.
+/// Number of phases of the arbitration tables.
 pub const PHASES: u8 = 32;
 /// DWs of the VC Arbitration Table, and of a Port Arbitration Table.
 const VC_TABLE: u16 = 4;
 const PORT_TABLE: u16 = 8;
 
-/// Arbitration that every port has, and by a table, of both arbitration capabilities.
+/// Bits of both arbitration capabilities: hardware-fixed arbitration, which every port has, and weighted round
+/// robin by a table.
 const HARDWARE_FIXED: u32 = 1 << 0;
 const WRR_32_PHASES: u32 = 1 << 1;
 
-/// Virtual channels as a port wants them.
+/// Virtual channels, as a port declares them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VcLayout {
-    /// Channels, 1 to 8.
+    /// Number of channels, 1 to 8.
     pub vcs: u8,
-    /// Of these how many, beside VC 0, are of the low-priority group; the others go before them, in strict order.
+    /// Number of channels, without VC 0, in the low-priority group. The others have strict priority over it.
     pub low_priority: u8,
-    /// Weighted round robin with 32 phases within the low-priority group, by a table.
+    /// Weighted round robin by a table with 32 phases, within the low-priority group.
     pub weighted: bool,
-    /// Weighted round robin with 32 phases between ports, by a table for each channel.
+    /// Weighted round robin between ports, by a table with 32 phases for each channel.
     pub weighted_ports: bool,
 }
 
@@ -75,12 +76,12 @@ impl Default for VcLayout {
 }
 
 impl VcLayout {
-    /// True where there are 1 to 8 channels, and no more of low priority than beside VC 0.
+    /// True if there are 1 to 8 channels, and the low-priority group is smaller than that.
     pub const fn is_legal(&self) -> bool {
         self.vcs >= 1 && self.vcs <= 8 && self.low_priority < self.vcs
     }
 
-    /// DW of the first table: behind the channels, on 16 B.
+    /// DW of the first table: after the channels, aligned to 16 B.
     const fn tables(&self) -> u16 {
         (RESOURCE + 3 * self.vcs as u16).next_multiple_of(4)
     }
@@ -117,7 +118,7 @@ impl VcLayout {
         all
     }
 
-    /// Obeys a write: one to a table says so in the table's status, until the table is loaded.
+    /// Handles a write. A write to a table sets the table's status until the table is loaded.
     pub(crate) fn follow(&self, words: &mut [Register], written: u16, changed: u32) {
         if changed == 0 {
             return;
@@ -140,7 +141,7 @@ impl VcLayout {
         }
     }
 
-    /// What channel `vc`'s registers say.
+    /// Decodes the registers of channel `vc`.
     pub(crate) fn state(&self, vc: u8, read: impl Fn(u16) -> u32) -> Option<VcState> {
         if vc >= self.vcs {
             return None;
@@ -156,7 +157,7 @@ impl VcLayout {
         })
     }
 
-    /// What Port VC Control selects.
+    /// Arbitration that Port VC Control selects.
     pub(crate) fn arbitration(&self, control: u32) -> Arbitration {
         arbitration(get(control, control::SELECT), self.weighted)
     }
@@ -166,26 +167,27 @@ impl VcLayout {
         (vc < self.vcs).then(|| RESOURCE_STATUS + 3 * u16::from(vc))
     }
 
-    /// The channel that has this phase of the VC Arbitration Table.
+    /// The channel in this phase of the VC Arbitration Table.
     pub(crate) fn vc_phase(&self, phase: u8, read: impl Fn(u16) -> u32) -> Option<u8> {
         let at = self.vc_table().filter(|_| phase < PHASES)?;
         Some((read(at + u16::from(phase / 8)) >> (phase % 8 * 4) & 0b111) as u8)
     }
 
-    /// The port that has this phase of channel `vc`'s Port Arbitration Table.
+    /// The port in this phase of channel `vc`'s Port Arbitration Table.
     pub(crate) fn port_phase(&self, vc: u8, phase: u8, read: impl Fn(u16) -> u32) -> Option<u8> {
         let at = self.port_table(vc).filter(|_| vc < self.vcs && phase < PHASES)?;
         Some((read(at + u16::from(phase / 4)) >> (phase % 4 * 8)) as u8)
     }
 }
 
-/// Arbitration Capability, with the offset of the table where there is one.
+/// Arbitration Capability, with the offset of the table if there is one.
 fn capability(table: Option<u16>) -> u32 {
     let offset = table.map_or(0, |at| WRR_32_PHASES | put(capability_2::TABLE_OFFSET, u32::from(at / 4)));
     HARDWARE_FIXED | offset
 }
 
-/// VC 0 is enabled with all Traffic Classes, and TC 0 is its own; the others begin without any.
+/// After reset, VC 0 is enabled with all Traffic Classes, and TC 0 is fixed to it. The other channels have no
+/// Traffic Class.
 fn resource_control(vc: u8) -> Register {
     const TC0: u32 = 1;
     match vc {
@@ -200,27 +202,27 @@ fn arbitration(select: u32, offered: bool) -> Arbitration {
     if offered && select == 1 { Arbitration::Weighted } else { Arbitration::Fixed }
 }
 
-/// How channels, or ports, share what is behind them.
+/// Arbitration between channels or between ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Arbitration {
-    /// Hardware fixed: round robin. Every select that is not offered means this.
+    /// Hardware fixed: round robin. Selecting an unsupported arbitration means this one.
     #[default]
     Fixed,
-    /// Weighted round robin with 32 phases, by the table.
+    /// Weighted round robin by the table, 32 phases.
     Weighted,
 }
 
-/// A channel as software has set it.
+/// State of a channel, as set by software.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VcState {
     /// VC Enable.
     pub enabled: bool,
     /// VC ID on the link.
     pub id: u8,
-    /// Traffic Classes, a bit each.
+    /// Traffic Classes, one bit each.
     pub tc_map: u8,
-    /// How ports share the channel.
+    /// Arbitration between ports for this channel.
     pub port_arbitration: Arbitration,
-    /// VC Negotiation Pending: flow control is not initialized.
+    /// VC Negotiation Pending: flow control is not yet initialized.
     pub negotiation_pending: bool,
 }

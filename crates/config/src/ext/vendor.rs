@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Vendor-Specific extended capability (`PCIe 5.0 §7.9.5`): registers whose meaning is the vendor's. Never knows it.
+//! Vendor-Specific extended capability (`PCIe 5.0 §7.9.5`): registers with a meaning that only the vendor defines.
 
 use crate::register::{Register, put, structure};
 
@@ -13,14 +13,14 @@ structure! {
     }
 }
 
-/// A vendor's registers as a function wants them.
+/// A vendor-specific capability, as a function declares it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct VsecLayout {
     /// VSEC ID, the vendor's choice.
     pub id: u16,
     /// VSEC Rev, 0 to 15.
     pub revision: u8,
-    /// The registers behind the header.
+    /// The registers after the header.
     pub registers: Vec<Register>,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What extended capabilities say, what hardware sets in them, and what the space itself does when software writes them.
-//! Never acts on the fabric.
+//! Access to extended capabilities: values for the function's owner, bits that hardware sets, and the effects of
+//! software's writes on the space itself.
 
 use super::acs::Acs;
 use super::sriov::{SriovState, VfBarWindow};
@@ -12,25 +12,25 @@ use crate::space::{Capabilities, HeaderKind};
 use crate::{ConfigSpace, ResetScope};
 
 impl ConfigSpace {
-    /// A register of Advanced Error Reporting.
+    /// Returns a register of Advanced Error Reporting.
     pub(crate) fn aer_word(&self, at: u16) -> Option<u32> {
         self.aer_capability().map(|start| self.read(start + at))
     }
 
-    /// Correctable Error Reporting Enable.
+    /// True if Correctable Error Reporting Enable is set.
     pub(crate) fn reports_correctable(&self) -> bool {
         let control = self.pcie_word(pcie::DEVICE_CONTROL);
         control & device_control::CORRECTABLE_REPORTING != 0
     }
 
-    /// The Access Control Services that are enabled; none where there is no such capability.
+    /// The enabled Access Control Services; empty without the capability.
     pub fn access_control(&self) -> Acs {
         let control = self.extended_word(acs::ID, acs::CONTROL).unwrap_or(0);
         Acs::from_bits_truncate((control >> 16) as u16)
     }
 
-    /// Whether the Egress Control Vector keeps peer-to-peer requests from this port or function number (`§7.7.8.4`).
-    /// It counts only while [`Acs::EGRESS_CONTROL`] is enabled.
+    /// True if the Egress Control Vector blocks peer-to-peer requests to this port or function number (`§7.7.8.4`). It
+    /// has an effect only while [`Acs::EGRESS_CONTROL`] is enabled.
     pub fn egress_blocked(&self, number: u8) -> bool {
         let size = match self.extended_word(acs::ID, acs::CONTROL) {
             Some(word) if word & u32::from(Acs::EGRESS_CONTROL.bits()) != 0 => {
@@ -48,40 +48,39 @@ impl ConfigSpace {
         Some(get(self.extended_word(ari::ID, ari::CAPABILITY)?, ari::NEXT_FUNCTION) as u8)
     }
 
-    /// Single Root I/O Virtualization; `None` where there is none.
+    /// Single Root I/O Virtualization; `None` without it.
     pub fn sriov(&self) -> Option<SriovState> {
         let layout = self.capabilities.layouts.sriov.as_ref()?;
         let start = self.extended_capability(sriov::ID)?;
         Some(layout.state(|dw| self.read(start + dw)))
     }
 
-    /// Where the VFs' memory stands that VF BAR `index` maps, whether or not VF Enable and VF MSE are set; `None` where
-    /// there is no such BAR.
+    /// Window of VF BAR `index`, whether or not VF Enable and VF MSE are set; `None` if there is no such BAR.
     pub fn vf_bar(&self, index: u8) -> Option<VfBarWindow> {
         let layout = self.capabilities.layouts.sriov.as_ref()?;
         let start = self.extended_capability(sriov::ID)?;
         layout.window(index, |dw| self.read(start + dw))
     }
 
-    /// Virtual channel resource `index`; `None` where there is none.
+    /// Virtual channel resource `index`; `None` without it.
     pub fn virtual_channel(&self, index: u8) -> Option<VcState> {
         let (layout, start) = self.vc_layout()?;
         layout.state(index, |dw| self.read(start + dw))
     }
 
-    /// How channels of low priority share the link; [`Arbitration::Fixed`] without the capability.
+    /// Arbitration of the low-priority channels; [`Arbitration::Fixed`] without the capability.
     pub fn vc_arbitration(&self) -> Arbitration {
         self.vc_layout()
             .map_or(Arbitration::Fixed, |(layout, at)| layout.arbitration(self.read(at + vc::CONTROL)))
     }
 
-    /// The channel that has phase 0 to 31 of the VC Arbitration Table; `None` where there is no such table.
+    /// The channel in phase 0 to 31 of the VC Arbitration Table; `None` if there is no such table.
     pub fn vc_phase(&self, phase: u8) -> Option<u8> {
         let (layout, start) = self.vc_layout()?;
         layout.vc_phase(phase, |dw| self.read(start + dw))
     }
 
-    /// The port that has phase 0 to 31 of the Port Arbitration Table of channel `index`.
+    /// The port in phase 0 to 31 of the Port Arbitration Table of channel `index`.
     pub fn port_phase(&self, index: u8, phase: u8) -> Option<u8> {
         let (layout, start) = self.vc_layout()?;
         layout.port_phase(index, phase, |dw| self.read(start + dw))
@@ -95,13 +94,14 @@ impl ConfigSpace {
         }
     }
 
-    /// What the port at the other end supports, as the exchange of Data Link Features found it; `None`: not exchanged.
+    /// Sets what the port at the other end supports, from the Data Link Feature exchange; `None` if there was no
+    /// exchange.
     pub fn set_remote_data_link_feature(&mut self, scaled_flow_control: Option<bool>) {
         let status = scaled_flow_control.map_or(0, |s| data_link_feature::REMOTE_VALID | u32::from(s));
         self.set_extended_bits(data_link_feature::ID, data_link_feature::STATUS, !0, status);
     }
 
-    /// Sets a bit of Lane Error Status; nothing where the link has no such lane.
+    /// Sets a bit of Lane Error Status; does nothing if the link has no such lane.
     pub fn set_lane_error(&mut self, lane: u8) {
         let at = self.extended_capability(secondary::ID).map(|start| start + secondary::LANE_ERROR_STATUS);
         if let Some(register) = at.and_then(|at| self.registers.get_mut(usize::from(at))) {
@@ -113,7 +113,7 @@ impl ConfigSpace {
         Some((self.capabilities.layouts.vc.as_ref()?, self.extended_capability(vc::ID)?))
     }
 
-    /// What the space itself does after software changed bits of an extended capability, or wrote a trigger.
+    /// Updates the space after software changed bits of an extended capability, or wrote a trigger.
     pub(crate) fn follow_extended(&mut self, dw: u16, changed: u32) {
         let Some((id, start)) = self.capabilities.extended_at(dw) else { return };
         let at = dw - start;
@@ -139,7 +139,7 @@ impl ConfigSpace {
         }
     }
 
-    /// A size that is not supported changes nothing: the control goes back to the size in force.
+    /// Restores the control to the size in force if the new size is not supported.
     fn follow_resizable(&mut self, start: u16, at: u16) {
         if at < resizable::CONTROL || !at.is_multiple_of(2) {
             return;
@@ -154,7 +154,7 @@ impl ConfigSpace {
         }
     }
 
-    /// What depends on registers follows them after a reset.
+    /// Updates dependent registers after a reset.
     pub(crate) fn reset_extended(&mut self, scope: ResetScope) {
         self.dpc_signal = None;
         self.forget_errors(scope == ResetScope::Fundamental);
@@ -174,7 +174,7 @@ impl ConfigSpace {
 }
 
 impl Capabilities {
-    /// The extended capability that this DW belongs to, and where that begins.
+    /// The extended capability that contains this DW, and its first DW.
     fn extended_at(&self, dw: u16) -> Option<(u16, u16)> {
         self.extended.iter().copied().take_while(|&(_, start)| start <= dw).last()
     }

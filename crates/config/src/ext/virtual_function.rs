@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a VF's registers lack, for it belongs to the PF (`PCIe 5.0 §9.3.5, §9.3.6`). Never knows the PF.
+//! Removes the parts of a VF's registers that belong to its PF (`PCIe 5.0 §9.3.5, §9.3.6`).
 
 use super::aer;
 use crate::cap::pcie::{self, device_control};
 use crate::register::Register;
 use crate::space::Capabilities;
 
-/// Takes out of a VF's registers what is reserved in them:
+/// Removes the bits that are reserved in a VF's registers:
 ///
-/// - Device Control but Initiate Function Level Reset, Device Control 2, Link Control, Link Status, Link Control 2 and
+/// - Device Control except Initiate Function Level Reset, Device Control 2, Link Control, Link Status, Link Control 2 and
 ///   Link Status 2;
 /// - masks, severities and enables of Advanced Error Reporting, and the status of errors that are not specific to a function.
 pub(crate) fn restrict(registers: &mut [Register], capabilities: &Capabilities) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Extended capabilities that are about errors: Advanced Error Reporting, Downstream Port Containment (`PCIe 5.0 §7.8.4`,
+//! Error-related extended capabilities: Advanced Error Reporting, Downstream Port Containment (`PCIe 5.0 §7.8.4`,
 //! `§7.9.15`).
 
 use super::Head;
@@ -14,10 +14,10 @@ const UNCORRECTABLE: &str = "DLP{DataLinkProtocol+} SDES{SurpriseDown+} TLP{Pois
     MalfTLP{MalformedTlp+} ECRC{Ecrc+} UnsupReq{UnsupportedRequest+} ACSViol{AcsViolation+}";
 const CORRECTABLE: &str = "RxErr{Receiver+} BadTLP{BadTlp+} BadDLLP{BadDllp+} Rollover{ReplayNumRollover+} \
     Timeout{ReplayTimerTimeout+} AdvNonFatalErr{AdvisoryNonFatal+}";
-/// Device/Port Type of a root port, and of a Root Complex Event Collector.
+/// Device/Port Types with root registers: root port and Root Complex Event Collector.
 const ROOTS: [u32; 2] = [4, 10];
 
-/// Advanced Error Reporting; the root registers where the PCI Express capability says that the function is a root port.
+/// Advanced Error Reporting, with the root registers if the function is a root port.
 pub(super) fn reporting(own: &mut Own<'_>) {
     own.at(aer::UNCORRECTABLE_STATUS).show(&["\t\tUESta:\t", UNCORRECTABLE]);
     own.at(aer::UNCORRECTABLE_MASK).show(&["\t\tUEMsk:\t", UNCORRECTABLE]);
@@ -45,7 +45,7 @@ fn log(own: &mut Own<'_>, what: &str, first: u16) {
     own.lines.line(2, format!("{what}: {}", words.join(" ")));
 }
 
-/// True where the PCI Express capability says that the function is a root port, or collects events of such.
+/// True if the PCI Express capability belongs to a root port or a Root Complex Event Collector.
 pub(super) fn is_root(space: &Space<'_>) -> bool {
     let head = super::heads(space).into_iter().find(Head::is_express);
     head.is_some_and(|h| ROOTS.contains(&get(space.dw(h.at), pcie::capabilities::PORT_TYPE)))

@@ -27,11 +27,11 @@ const PRESET: &str = "{COMPLIANCE_PRESET|-6dB de-emphasis, 0dB preshoot|-3.5dB d
 pub struct LinkRegisters {
     /// Generation that the function supports.
     pub max_gen: u32,
-    /// Lanes that it supports.
+    /// Lanes that the function supports.
     pub max_lanes: u32,
-    /// Generation that the link runs at.
+    /// Current generation of the link.
     pub r#gen: u32,
-    /// Lanes of the link.
+    /// Current lanes of the link.
     pub lanes: u32,
     /// Max_Payload_Size, in bytes.
     pub mps_bytes: u32,
@@ -59,7 +59,7 @@ pub fn link(space: &Space<'_>) -> Option<LinkRegisters> {
 pub(super) fn show(own: &mut Own<'_>) {
     let word = own.dw(CAPABILITIES);
     let port = PortType::decode(word);
-    // A virtual function has no Vendor ID (`PCIe 5.0 §9.3.4.1.1`); what is its physical function's alone is left out.
+    // A virtual function has no Vendor ID (`PCIe 5.0 §9.3.4.1.1`). Registers that only its physical function has are left out.
     let is_virtual = own.space.half(0) == u16::MAX;
     let is_above_link = port.is_some_and(PortType::is_above_link);
     let what = match port {
@@ -127,8 +127,8 @@ fn device(own: &mut Own<'_>, port: Option<PortType>) {
     ]);
 }
 
-/// Watts of a slot, by value (7:0) and scale (9:8) of its limit: value times 10^-scale (`PCIe 5.0 §7.5.3.9`), without zeros at
-/// the end.
+/// Watts of a slot's power limit, by value (7:0) and scale (9:8): value times 10^-scale (`PCIe 5.0 §7.5.3.9`), without
+/// trailing zeros.
 fn watts(limit: u32) -> String {
     let (value, scale) = (limit & 0xff, limit >> 8);
     let unit = 10_u32.pow(scale);
@@ -170,7 +170,8 @@ fn speed(generation: u32) -> &'static str {
     SPEEDS.get(generation as usize).unwrap_or(&"unknown")
 }
 
-/// What a link has beside what it is built for. A port above a link says nothing where it has less: so may the other end.
+/// Compares the link's current value with the supported one. A port above a link prints nothing if it is lower, because the
+/// other end may support less.
 fn compared(port: Option<PortType>, now: u32, most: u32) -> &'static str {
     match now.cmp(&most) {
         std::cmp::Ordering::Greater => " (overdriven)",
@@ -201,7 +202,7 @@ fn slot(own: &mut Own<'_>) {
     ]);
 }
 
-/// The second device registers. Ports route AtomicOps and hold them back; endpoints and root ports issue and complete them.
+/// The second device registers. Bridges route and block AtomicOps; endpoints and root ports issue and complete them.
 fn device_2(own: &mut Own<'_>, port: Option<PortType>, is_virtual: bool) {
     let is_above_link = port.is_some_and(PortType::is_above_link);
     let is_bridge = port.is_some_and(PortType::is_bridge);
@@ -264,7 +265,7 @@ fn link_settings_2(own: &mut Own<'_>, port: Option<PortType>) {
             ", Crosslink{CROSSLINK+} Retimer{23+} 2Retimers{24+} DRS{DRS+}",
         ]);
     }
-    // No target speed: the lowest.
+    // A target speed of 0 counts as the lowest speed.
     own.at(LINK_CONTROL_2).show(&[
         "\t\tLnkCtl2: Target Link Speed: {TARGET_SPEED|2.5GT/s|2.5GT/s|5GT/s|8GT/s|16GT/s|32GT/s|64GT/s|Unknown}, ",
         "EnterCompliance{ENTER_COMPLIANCE+} SpeedDis{AUTONOMOUS_SPEED_DISABLE+}",
@@ -277,7 +278,7 @@ fn link_settings_2(own: &mut Own<'_>, port: Option<PortType>) {
     ]);
 }
 
-/// Supported Link Speeds Vector as a range; `None` where it is empty.
+/// Supported Link Speeds Vector as a range; `None` if it is empty.
 fn supported(vector: u32) -> Option<String> {
     let highest = 32 - vector.leading_zeros();
     let speed = SPEEDS.get(highest as usize).unwrap_or(&"RsvdP");

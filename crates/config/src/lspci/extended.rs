@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Extended capabilities: which shows which, and all that are not about errors.
+//! Extended capabilities: the dispatch by ID, and all of them except those about errors.
 
 use super::own::{Own, when};
 use super::space::hex;
@@ -7,12 +7,12 @@ use super::{Head, errors, header};
 use crate::ext::{self, l1ss, physical_16, physical_32, pri, ptm, sriov, vc};
 use crate::register::get;
 
-/// What stands for a time whose scale is reserved.
+/// Shown for a time whose scale is reserved.
 const RESERVED: &str = "<error>";
 /// T_POWER_ON Scale (`PCIe 5.0 §7.8.3.2`).
 const POWER_ON_SCALES_US: [u32; 3] = [2, 10, 100];
 
-/// Shows what an extended capability holds, behind its title.
+/// Shows the contents of an extended capability after its title.
 pub(super) fn show(own: &mut Own<'_>, head: Head) {
     let show = match head.id {
         ext::aer::ID => errors::reporting,
@@ -155,7 +155,7 @@ fn virtual_bars(own: &mut Own<'_>) {
             let high = if is_64 { own.dw(sriov::VF_BAR0 + index + 1) } else { 0 };
             let address = u64::from(high) << 32 | u64::from(low & !0xf);
             let digits = if is_64 { 16 } else { 8 };
-            // The kind as for any BAR; the address with all its digits, and where it is zero too.
+            // The kind as for any BAR; the address in full width, even if it is zero.
             let kind = header::region(u64::from(low));
             let kind = kind.split_once('(').map_or("", |(_, kind)| kind);
             own.lines.line(2, format!("Region {index}: Memory at {address:0digits$x} ({kind}"));
@@ -207,7 +207,7 @@ fn latency_tolerance(own: &mut Own<'_>) {
     own.lines.line(2, format!("Max no snoop latency: {no_snoop}"));
 }
 
-/// Latency as messages have it: value times 32^scale ns (`PCIe 5.0 §6.18`).
+/// Latency in the format of LTR messages: value times 32^scale ns (`PCIe 5.0 §6.18`).
 fn scaled(word: u32, value: u32, scale: u32) -> String {
     match get(word, scale) {
         scale @ 0..=5 => format!("{}ns", u64::from(get(word, value)) << (5 * scale)),
@@ -283,7 +283,7 @@ fn link_feature(own: &mut Own<'_>) {
     own.at(STATUS).show(&["\t\tRemote: ScaledFlowControl{0+} Valid{REMOTE_VALID+}"]);
 }
 
-/// Of both statuses of physical layers.
+/// Fields of both physical layers' status registers.
 const EQUALIZATION: &str = "EquComplete{0+} EquPhase1{1+} EquPhase2{2+} EquPhase3{3+} \
     LinkEquRequest{EQUALIZATION_REQUEST+}";
 

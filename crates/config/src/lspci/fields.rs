@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every field of every register by its name in the specification, from the tables of `riser-config`. Never shows what no
-//! table names.
+//! Every field of every register by its name in the specification, from the tables of `riser-config`. Registers without a
+//! table are not shown.
 
 use super::own::table;
 use super::space::{Lines, Space};
@@ -22,12 +22,12 @@ pub(super) fn show_header(space: &Space<'_>, lines: &mut Lines) {
     }
 }
 
-/// Shows the fields of a capability, up to where another one begins.
+/// Shows the fields of a capability, up to the start of the next one.
 pub(super) fn show(space: &Space<'_>, head: Head, lines: &mut Lines) {
     let Some(table) = table(head) else { return };
     let end = space.0.len() as u16;
     let next = heads(space).into_iter().map(|h| h.at).filter(|at| *at > head.at).min().unwrap_or(end);
-    // Above the others, extended ones begin anew.
+    // Extended capabilities start a new list after the others.
     let next = if head.version.is_none() { next.min(0x100) } else { next };
     // MSI of 32 bits has no Message Upper Address.
     let is_msi = head.version.is_none() && head.id == u16::from(msi::ID);

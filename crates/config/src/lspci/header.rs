@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The header of a function: Command and Status, BARs, and what a bridge forwards (`PCIe 5.0 §7.5.1`).
+//! The header of a function: Command and Status, BARs, and a bridge's bus numbers and windows (`PCIe
+//! 5.0 §7.5.1`).
 
 use super::own::{Own, when};
 use super::space::{Lines, Space, size};
@@ -49,7 +50,7 @@ pub(super) fn show(space: &Space<'_>, sizes: &[u64; 7], lines: &mut Lines) {
     }
 }
 
-/// Where the subsystem's ids stand: of a bridge in a capability.
+/// Offset of the subsystem's IDs; for a bridge, in a capability.
 fn subsystem(space: &Space<'_>) -> Option<u16> {
     if !space.is_bridge() {
         return Some(type0::SUBSYSTEM * 4).filter(|at| space.dw(*at) != 0);
@@ -77,7 +78,7 @@ fn show_bars(space: &Space<'_>, sizes: &[u64; 7], command: u32, lines: &mut Line
     }
 }
 
-/// What a BAR says of its window.
+/// Describes the window in a BAR's value.
 pub(super) fn region(bar: u64) -> String {
     let at = |address: u64, digits: usize| match address {
         0 => "<unassigned>".to_owned(),

@@ -2,10 +2,10 @@
 //! Configuration space as text, in the format of `lspci -vv`. The lines and words are those of `lspci`, so the two outputs can be
 //! compared. Everything is decoded from the bytes alone.
 //!
-//! - `space`: bytes as registers; `own`: fields by the names of their constants;
-//! - `header`: the header; `standard`, `express`: capabilities; `errors`, `extended`: extended capabilities;
-//! - `fields`: every field of every register by its name in the specification, from [`structures`](crate::structures);
-//! - `class`: names of classes; `select`: which functions are shown.
+//! - `space`: bytes as registers; `own`: fields by the names of their constants.
+//! - `header`: the header; `standard`, `express`: capabilities; `errors`, `extended`: extended capabilities.
+//! - `fields`: every field of every register by its name in the specification, from [`structures`](crate::structures).
+//! - `class`: names of classes; `select`: selection of functions to show.
 
 mod class;
 mod errors;
@@ -30,11 +30,11 @@ use own::Own;
 use space::Lines;
 use std::fmt::Write;
 
-/// Capabilities in a list at most, a DW each between 40h and FFh: more would be a loop.
+/// Maximum length of the capability list: one DW each between 40h and FFh. A longer list is a loop.
 const MAX_CAPABILITIES: usize = 48;
-/// Extended capabilities at most, a DW each between 100h and FFFh.
+/// Maximum length of the extended capability list: one DW each between 100h and FFFh.
 const MAX_EXTENDED: usize = 960;
-/// Where the first extended capability stands.
+/// Offset of the first extended capability.
 const FIRST_EXTENDED: u16 = 0x100;
 
 /// Level of detail of [`function`].
@@ -111,7 +111,7 @@ pub fn title(head: Head) -> String {
     otherwise.map_or(table.name, |(_, title)| title).to_owned()
 }
 
-/// Capabilities that `lspci` does not call as the specification does.
+/// Capabilities whose names in `lspci` differ from the specification's.
 const TITLES: [(&str, &str); 10] = [
     (cap::vendor::TABLE.name, "Vendor Specific Information"),
     (cap::ssid::TABLE.name, "Subsystem"),

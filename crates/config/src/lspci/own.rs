@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers of one structure as words, by what the tables of `riser-config` say of their fields.
+//! The registers of one structure as text, formatted by the field tables of `riser-config`.
 
 use super::Head;
 use super::space::{Lines, Space};
@@ -7,23 +7,23 @@ use crate::cap::capability;
 use crate::ext::extended_capability;
 use crate::register::{Field, Structure, get};
 
-/// A capability, or the header, and where its lines go.
+/// A capability or the header, and the lines that it is written to.
 pub(super) struct Own<'a> {
     pub(super) space: &'a Space<'a>,
-    /// Offset of its first byte.
+    /// Offset of the structure's first byte.
     pub(super) at: u16,
     pub(super) lines: &'a mut Lines,
     table: Option<Structure>,
 }
 
-/// A DW of it.
+/// One DW of the structure.
 pub(super) struct Word<'a> {
     value: u32,
     fields: &'static [Field],
     lines: &'a mut Lines,
 }
 
-/// The table of a capability, where there is one.
+/// The table of a capability, if there is one.
 pub(super) fn table(head: Head) -> Option<Structure> {
     match head.version {
         Some(_) => extended_capability(head.id),
@@ -32,27 +32,27 @@ pub(super) fn table(head: Head) -> Option<Structure> {
 }
 
 impl<'a> Own<'a> {
-    /// A capability.
+    /// Returns a capability.
     pub(super) fn of(space: &'a Space<'a>, head: Head, lines: &'a mut Lines) -> Own<'a> {
         Own { space, at: head.at, lines, table: table(head) }
     }
 
-    /// The header, of this table.
+    /// Returns the header, described by `table`.
     pub(super) fn header(space: &'a Space<'a>, table: Structure, lines: &'a mut Lines) -> Own<'a> {
         Own { space, at: 0, lines, table: Some(table) }
     }
 
-    /// What a DW holds.
+    /// Value of a DW of the structure.
     pub(super) fn dw(&self, dw: u16) -> u32 {
         self.space.dw(self.at.saturating_add(dw * 4))
     }
 
-    /// A DW to be shown.
+    /// Returns a DW to show.
     pub(super) fn at(&mut self, dw: u16) -> Word<'_> {
         self.like(dw, dw)
     }
 
-    /// A DW with the fields of another, of which it is a further one.
+    /// Returns DW `dw` with the fields of `first`, for a repeated register.
     pub(super) fn like(&mut self, dw: u16, first: u16) -> Word<'_> {
         let fields = self.table.map_or(&[][..], |table| table.fields(first));
         Word { value: self.dw(dw), fields, lines: self.lines }
@@ -60,10 +60,10 @@ impl<'a> Own<'a> {
 }
 
 impl Word<'_> {
-    /// Adds lines: a piece that begins with a tab begins a line. In braces stands what a field says, by the name of its
-    /// constant: `{NAME}` its value, `{NAME:04x}` in hexadecimal, `{NAME+}` a sign, `{NAME^64}` 64 times two to its power,
-    /// `{NAME|one|other}` a text for each value, the last one for all from there on. Bits that no constant names stand as
-    /// numbers: `{7+}`, `{25-24}`.
+    /// Adds lines. A piece that starts with a tab starts a line. Braces hold the name of a field's constant: `{NAME}` is
+    /// its value, `{NAME:04x}` in hexadecimal, `{NAME+}` a plus or minus sign, `{NAME^64}` 64 times two to the power of
+    /// the value, `{NAME|one|other}` a text for each value, where the last text is for all higher values. Bits without a
+    /// constant are given as numbers: `{7+}`, `{25-24}`.
     pub(super) fn show(&mut self, pieces: &[&str]) {
         for piece in pieces {
             if piece.starts_with('\t') {
@@ -107,7 +107,7 @@ impl Word<'_> {
     }
 }
 
-/// A piece that stands only where something holds.
+/// Returns `piece` if `holds`, otherwise an empty string.
 pub(super) fn when(holds: bool, piece: &str) -> &str {
     if holds { piece } else { "" }
 }

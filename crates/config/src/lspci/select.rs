@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which functions are shown: `[BUS:][DEVICE][.FUNCTION]`, in hexadecimal, as `lspci -s` takes it.
+//! Selection of functions: `[BUS:][DEVICE][.FUNCTION]` in hexadecimal, the format of `lspci -s`.
 
 use std::fmt;
 use std::str::FromStr;
 use tlp::Bdf;
 
-/// Functions by their IDs; what is not said is any.
+/// Selects functions by their IDs. A part that is left out matches any value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Selection {
     bus: Option<u8>,
@@ -13,21 +13,21 @@ pub struct Selection {
     function: Option<u8>,
 }
 
-/// A text that selects nothing.
+/// Error: a text is not a selection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SelectionError(String);
 
 impl fmt::Display for SelectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = &self.0;
-        write!(f, "{text:?}: legal are [BUS:][DEVICE][.FUNCTION] in hexadecimal, 00 to ff, 00 to 1f, 0 to 7")
+        write!(f, "{text:?}, expected [BUS:][DEVICE][.FUNCTION] in hexadecimal, 00 to ff, 00 to 1f, 0 to 7")
     }
 }
 
 impl std::error::Error for SelectionError {}
 
 impl Selection {
-    /// True for a function that is selected.
+    /// True if the function is selected.
     pub fn takes(&self, bdf: Bdf) -> bool {
         let is = |wanted: Option<u8>, is: u8| wanted.is_none_or(|wanted| wanted == is);
         is(self.bus, bdf.bus()) && is(self.device, bdf.device()) && is(self.function, bdf.function())
@@ -49,7 +49,8 @@ impl FromStr for Selection {
     }
 }
 
-/// A hexadecimal number up to `most`; nothing, or `*`, is any. `None` for all else.
+/// Parses a hexadecimal number up to `most`. An empty text or `*` matches any number. `None` for
+/// all else.
 fn number(text: &str, most: u8) -> Option<Option<u8>> {
     if text.is_empty() || text == "*" {
         return Some(None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bytes of a configuration space as registers, and lines of text. Registers beyond the end read as ones, as those that no
-//! function answers do.
+//! The bytes of a configuration space as registers, and lines of text. Registers beyond the end read as ones, as if no
+//! function answered.
 
 use std::fmt::Write;
 
@@ -43,32 +43,32 @@ impl Space<'_> {
 pub(super) struct Lines(String);
 
 impl Lines {
-    /// Begins a line, where it is not the first.
+    /// Starts a new line, unless it is the first.
     pub(super) fn begin(&mut self) {
         if !self.0.is_empty() {
             self.0.push('\n');
         }
     }
 
-    /// Adds to the line.
+    /// Adds text to the current line.
     pub(super) fn add(&mut self, text: &str) {
         self.0.push_str(text);
     }
 
-    /// Adds a line, with so many tabs before it.
+    /// Adds a line that starts with this many tabs.
     pub(super) fn line(&mut self, tabs: usize, text: impl AsRef<str>) {
         self.begin();
         self.add(&"\t".repeat(tabs));
         self.add(text.as_ref());
     }
 
-    /// Everything.
+    /// Returns all lines.
     pub(super) fn text(self) -> String {
         self.0 + "\n"
     }
 }
 
-/// Bytes in the largest unit that leaves no rest, as `lspci` writes sizes.
+/// Formats a size with the largest unit that divides it, as `lspci` does.
 pub(super) fn size(bytes: u64) -> String {
     let units = ["", "K", "M", "G", "T"];
     let mut left = bytes;
@@ -80,7 +80,7 @@ pub(super) fn size(bytes: u64) -> String {
     format!("{left}{}", units[unit])
 }
 
-/// Bytes in hexadecimal, with blanks between.
+/// Formats bytes in hexadecimal, separated by blanks.
 pub(super) fn hex(bytes: impl IntoIterator<Item = u8>) -> String {
     let mut text = String::new();
     for byte in bytes {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Capabilities below 100h, but for that of PCI Express: power, interrupts, subsystem, vendor's own.
+//! Capabilities below 100h except PCI Express: power, interrupts, subsystem, vendor-specific.
 
 use super::own::Own;
 use super::space::hex;
 use super::{Head, express};
 use crate::cap::{msi, msix, pcie, pm, ssid, vendor};
 
-/// Shows what a capability holds, behind its title.
+/// Shows the contents of a capability after its title.
 pub(super) fn show(own: &mut Own<'_>, head: Head) {
     match u8::try_from(head.id) {
         Ok(pm::ID) => power_management(own),
@@ -21,7 +21,8 @@ pub(super) fn show(own: &mut Own<'_>, head: Head) {
     }
 }
 
-/// The current that a function may draw in D3cold, by Aux_Current: `PCI PM 1.2 §3.2.3`.
+/// Power management. Aux_Current is the current that a function may draw in D3cold (`PCI PM 1.2
+/// §3.2.3`).
 fn power_management(own: &mut Own<'_>) {
     own.at(pm::CAPABILITIES).show(&[
         " version {VERSION}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Type 1 headers (`PCIe 5.0 §7.5.1.3`): registers after reset, windows, and what they claim.
+//! Type 1 headers (`PCIe 5.0 §7.5.1.3`): registers after reset, windows, and claimed addresses.
 
 use riser_config::header::{self, bridge_control, command, status, type1};
 use riser_config::*;
@@ -23,7 +23,7 @@ fn space() -> ConfigSpace {
     builder().build().unwrap()
 }
 
-/// Windows are closed after reset: base above limit.
+/// After reset, windows are closed: the base is above the limit.
 #[test]
 fn registers_after_reset() {
     let rows = [
@@ -52,7 +52,7 @@ fn registers_after_reset() {
     assert!(!windows.claims_bus(0) && !windows.holds_memory(0) && !windows.holds_io(0));
 }
 
-/// What software can write: DW, what reads back after all ones.
+/// Writable bits: DW, value read after all ones were written.
 #[test]
 fn all_ones() {
     let rows = [
@@ -90,7 +90,7 @@ fn all_ones() {
     assert_eq!((windows.io, windows.prefetchable), (None, None), "absent, not open at zero");
 }
 
-/// As firmware sets a port: what it tells, and what is claimed then.
+/// A port set up like firmware does it: its effects, and the claimed addresses.
 #[test]
 fn windows_as_set() {
     let mut space = space();
@@ -147,7 +147,7 @@ fn isa_and_vga() {
 }
 
 #[test]
-fn secondary_bus_reset_is_told_when_it_changes() {
+fn secondary_bus_reset_change_has_effect() {
     let mut space = space();
     let both = Effects::SECONDARY_BUS_RESET | Effects::BRIDGE;
     let reset = bridge_control::SECONDARY_BUS_RESET;
@@ -177,7 +177,7 @@ fn a_function_with_a_type_0_header_is_no_bridge() {
 }
 
 #[test]
-fn impossible_bridges_are_refused() {
+fn rejects_impossible_bridges() {
     let base = || Builder::type1(identity());
     let slot = Some(SlotLayout::default());
     let rows = [

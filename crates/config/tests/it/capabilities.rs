@@ -13,7 +13,7 @@ fn type1() -> Builder {
     Builder::type1(Identity { vendor: 1, class: 0x06_04_00, ..Identity::default() })
 }
 
-/// Writes and what PMCSR reads then (`PCIe 5.0 Table 7-10`); D1 and D2 are discarded.
+/// Written values, and the resulting PMCSR (`PCIe 5.0 Table 7-10`); D1 and D2 are discarded.
 #[test]
 fn power_states() {
     let layout = PmLayout { no_soft_reset: false, pme: true };
@@ -50,7 +50,7 @@ fn pme_is_sent_once_and_is_sticky() {
     assert!(!without.set_pme() && without.read(0x44 / 4) == 8);
 }
 
-/// The four forms of MSI (`PCIe 5.0 §7.7.1`): options, Message Control, next capability, DWs that hold all ones.
+/// The four forms of MSI (`PCIe 5.0 §7.7.1`): options, Message Control, next capability, DWs that store all ones.
 #[test]
 fn msi_forms() {
     let rows: [(bool, bool, u32, [u32; 6]); 4] = [
@@ -76,7 +76,7 @@ fn msi_forms() {
 }
 
 #[test]
-fn masks_are_told() {
+fn msi_mask_write_has_effect() {
     let options = MsiOptions { masking: true, ..MsiOptions::default() };
     let mut space = type0().msi(MsiLayout { vectors: 32 }).msi_options(options).build().unwrap();
     assert_eq!(space.write(0x14, 0b0001, 0x81), Effects::MSI);
@@ -84,8 +84,8 @@ fn masks_are_told() {
     assert_eq!(space.write(0x15, 0xf, !0), Effects::empty(), "Pending Bits are read-only");
 }
 
-/// What each port type shows (`PCIe 5.0 §7.5.3`): PCI Express Capabilities, then what all ones leave in Device Control,
-/// Link Control, Slot Control, Root Control, Device Control 2 (low halves).
+/// Registers of each port type (`PCIe 5.0 §7.5.3`): PCI Express Capabilities, then the values after all ones were
+/// written to Device Control, Link Control, Slot Control, Root Control, Device Control 2 (low halves).
 #[test]
 fn port_types() {
     let rows = [
@@ -154,7 +154,7 @@ fn capabilities_of_ports() {
 }
 
 #[test]
-fn link_control_tells_what_is_asked() {
+fn link_control_write_has_effects() {
     let mut space = type1().pcie(PcieLayout::port(PortType::Downstream)).build().unwrap();
     let at = 0x10 + pcie::LINK_CONTROL;
     assert_eq!(space.write(at, 0b0001, 1 << 5), Effects::RETRAIN_LINK);
@@ -167,7 +167,7 @@ fn link_control_tells_what_is_asked() {
     assert_eq!(endpoint.write(at, 0b0001, 0x30), Effects::empty());
 }
 
-/// Link Status is a state outside: no reset sets it back. Endpoints do not report Link Active.
+/// Link Status is a state outside configuration space: no reset changes it. Endpoints do not report Link Active.
 #[test]
 fn link_status() {
     let at = 0x10 + pcie::LINK_CONTROL;
@@ -250,7 +250,7 @@ fn slot_commands() {
     assert_eq!(space.write(SLOT, 0b1100, 0), Effects::empty(), "Slot Status is no command");
 }
 
-/// What a slot has not is neither writable nor logged.
+/// Absent features of a slot are neither writable nor logged.
 #[test]
 fn a_plain_slot_has_no_events() {
     let mut space = port(SlotLayout { number: 1, no_command_completed: true, ..SlotLayout::default() });
@@ -303,7 +303,7 @@ fn expansion_rom() {
     assert_eq!((window.address, window.size), (0xe00f_0000, 0x1_0000));
 }
 
-/// A larger BAR loses the address bits below its size; a reset gives it back the size it was built with.
+/// A larger BAR clears the address bits below its size; a reset restores its original size.
 #[test]
 fn bars_change_their_size() {
     let mut space = type0().bar(0, Bar::memory64(1 << 20)).bar(2, Bar::memory32(4096)).build().unwrap();

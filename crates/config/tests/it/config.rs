@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Configuration space as software sees it: rows of `PCIe 5.0 §7.5` to `§7.8`, sizing and errors as Linux handles them.
+//! Configuration space, as software uses it: rows of `PCIe 5.0 §7.5` to `§7.8`, sizing and errors as Linux handles
+//! them.
 
 use proptest::prelude::*;
 use riser_config::cap::pcie::device_control;
@@ -37,7 +38,7 @@ fn space() -> ConfigSpace {
     builder().build().unwrap()
 }
 
-/// Registers after reset: DW, value, what they are.
+/// Registers after reset: DW, value, description.
 #[test]
 fn registers_after_reset() {
     let rows: [(u16, u32, &str); 25] = [
@@ -187,7 +188,7 @@ fn completion_timeout_rows() {
 }
 
 #[test]
-fn flr_is_asked_for_and_reads_zero() {
+fn flr_bit_reads_zero() {
     let mut space = space();
     let asked = space.write(DEVICE_CONTROL, 0b0011, 0x2910 | device_control::INITIATE_FLR);
     assert_eq!(asked, Effects::FUNCTION_LEVEL_RESET);
@@ -208,7 +209,8 @@ fn log(
     space.log(ErrorReport::new(error).advisory(advisory).header(header))
 }
 
-/// What a reset keeps (`PCIe 5.0 §6.6.2`): FLR keeps MPS and Link Control; sticky bits go with power only.
+/// Registers that a reset keeps (`PCIe 5.0 §6.6.2`): FLR keeps MPS and Link Control; sticky bits are lost only with
+/// power.
 #[test]
 fn resets_keep_what_they_must() {
     let set = || {
@@ -251,7 +253,7 @@ fn errors_are_logged_and_reported() {
         space.write(DEVICE_CONTROL, 0b0001, enables);
         assert_eq!(log(&mut space, error, advisory, [5; 4]), message, "{error:?}");
         assert_eq!(space.read(DEVICE_CONTROL) >> 16, detected, "{error:?}");
-        // A masked advisory error leaves no more than Advisory Non-Fatal Error Status (§6.2.4.3).
+        // A masked advisory error only sets Advisory Non-Fatal Error Status (§6.2.4.3).
         assert_eq!(space.read(AER + 1), if advisory { 0 } else { error.mask() });
         space.write(AER + 1, 0xf, error.mask());
         assert_eq!(space.read(AER + 1), 0, "RW1C");
@@ -286,7 +288,7 @@ fn status_bits_are_set_by_hardware_and_cleared_by_software() {
 }
 
 #[test]
-fn impossible_layouts_are_refused() {
+fn rejects_impossible_layouts() {
     let base = || Builder::type0(Identity::default());
     let named = |vendor, device| Builder::type0(Identity { vendor, device, ..Identity::default() });
     let rows = [
@@ -330,7 +332,7 @@ fn writable(space: &ConfigSpace, dw: u16) -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Writes change only writable bits of enabled bytes of their own register, and exactly to the value written.
+    /// Writes change only writable bits of enabled bytes in their own register, and exactly to the written value.
     #[test]
     fn writes_obey_the_masks(writes in prop::collection::vec((0u16..0x140 / 4, 0u8..16, any::<u32>()), 1..40)) {
         let mut space = space();

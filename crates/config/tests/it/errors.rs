@@ -22,7 +22,7 @@ fn port(kind: PortType, layout: AerLayout) -> ConfigSpace {
         .unwrap()
 }
 
-/// Every error but MC Blocked TLP exists here.
+/// Every error except MC Blocked TLP exists here.
 fn root_port() -> ConfigSpace {
     port(PortType::RootPort, AerLayout { interrupt_message: 9, ..AerLayout::new(AerRole::RootPort) })
 }
@@ -52,7 +52,7 @@ fn set(space: &mut ConfigSpace, dw: u16, value: u32) {
     space.write(AER + dw, 0xf, value);
 }
 
-/// What is set, and what comes of it.
+/// Settings, and the expected result.
 struct Row {
     masked: bool,
     fatal: bool,
@@ -95,7 +95,7 @@ const ROWS: [Row; 14] = {
         row((F, F, T, T), 0xf, None, 1, (F, T, F)),
         row((T, F, T, F), 0xf, Some(Correctable), 1, (T, T, F)),
         row((T, F, T, T), 0xf, None, 1, (F, T, F)),
-        // A fatal severity leaves nothing advisory (§6.2.3.2.4).
+        // An error with fatal severity is never advisory (§6.2.3.2.4).
         row((F, T, T, F), 0xf, Some(Fatal), 4, (T, F, T)),
         row((F, T, T, T), 0xf, Some(Fatal), 4, (T, F, T)),
     ]
@@ -103,7 +103,7 @@ const ROWS: [Row; 14] = {
 
 #[test]
 fn every_uncorrectable_error_by_every_branch() {
-    // A port aborts no request, and blocks no multicast.
+    // A port never aborts a request, and never blocks multicast.
     let others = [Uncorrectable::McBlockedTlp, Uncorrectable::CompleterAbort];
     let real = Uncorrectable::ALL.into_iter().filter(|e| !others.contains(e));
     for (error, row) in real.flat_map(|e| ROWS.iter().map(move |r| (e, r))) {
@@ -128,7 +128,7 @@ fn every_uncorrectable_error_by_every_branch() {
 }
 
 #[test]
-fn what_a_function_does_not_implement_leaves_no_status() {
+fn unimplemented_errors_set_no_status() {
     let mut space = endpoint(1);
     for error in [Uncorrectable::SurpriseDown, Uncorrectable::McBlockedTlp, Uncorrectable::TlpPrefixBlocked] {
         let _ = space.log(ErrorReport::new(error));
@@ -174,7 +174,7 @@ fn unsupported_requests_and_serr() {
     }
 }
 
-/// Without Advanced Error Reporting the defaults of severity hold, and advisory errors send nothing (`§6.2.3.2.4`).
+/// Without Advanced Error Reporting the default severities apply, and advisory errors send no message (`§6.2.3.2.4`).
 #[test]
 fn without_advanced_error_reporting() {
     use Uncorrectable::*;
@@ -218,7 +218,7 @@ fn poisoned_tlps_and_aborts_in_status() {
         (AcsViolation, ATOMIC, Side::Primary, false, status::SIGNALED_TARGET_ABORT),
         (AcsViolation, SOUND, Side::Secondary, false, 0),
         (AcsViolation, MESSAGE, Side::Secondary, false, 0),
-        // Poisoned, whatever else is wrong with it; where that is known.
+        // Poisoned, together with other errors, if this is known.
         (AcsViolation, COMPLETION, Side::Secondary, false, parity),
         (AcsViolation, WRITE, Side::Secondary, false, parity),
         (UnsupportedRequest, WRITE, Side::Primary, false, parity),
@@ -280,10 +280,10 @@ fn the_first_error_holds_the_log_until_it_is_cleared() {
     assert_eq!((pointer, header, present), (14, 4, false));
 }
 
-/// An error that is masked sets its status alone. Where the First Error Pointer has named it before, that must not make it the
-/// first one again: the next error that is not masked has pointer, header and no overflow.
+/// A masked error only sets its status. If the First Error Pointer named it before, it must not become the first error again:
+/// the next unmasked error gets pointer and header, without overflow.
 #[test]
-fn the_first_error_pointer_names_nothing_once_its_bit_is_cleared() {
+fn first_error_pointer_is_invalid_after_clear() {
     let mut space = endpoint(1);
     set(&mut space, aer::CORRECTABLE_MASK, 0);
     enable(&mut space, 0xf);
@@ -300,7 +300,7 @@ fn the_first_error_pointer_names_nothing_once_its_bit_is_cleared() {
     assert_eq!((space.poll_error_message(), space.read(AER + 4)), (None, 0), "no Header Log Overflow");
 }
 
-/// Multiple Header Recording (`§6.2.4.2`): three are kept, the fourth overflows, each clear shows the next.
+/// Multiple Header Recording (`§6.2.4.2`): three headers are kept, the fourth overflows, each clear shows the next one.
 #[test]
 fn several_headers_are_recorded() {
     use Uncorrectable::{CompletionTimeout, Ecrc, MalformedTlp};
@@ -326,7 +326,7 @@ fn several_headers_are_recorded() {
     assert_eq!((log_of(&space).0, log_of(&space).1), (19, 5));
 }
 
-/// A VF logs in its own registers, by its PF's masks, severities and enables (`§9.4.2`).
+/// A VF logs in its own registers, with its PF's masks, severities and enables (`§9.4.2`).
 #[test]
 fn virtual_functions_report_by_their_pf() {
     let vf = Builder::virtual_function(Identity::default())
@@ -366,7 +366,7 @@ fn root_ports_collect_messages() {
     assert_eq!(endpoint(1).root_error(Fatal, Bdf::from_bits(1)), None);
 }
 
-/// An interrupt each time that the condition comes true (`§6.2.4.1.2`): enables, message, interrupt.
+/// An interrupt each time the condition becomes true (`§6.2.4.1.2`): enables, message, interrupt.
 #[test]
 fn root_ports_interrupt_on_edges() {
     use ErrorMessage::*;
@@ -393,8 +393,8 @@ fn root_ports_interrupt_on_edges() {
     assert_eq!((space.poll_root_interrupt(), space.poll_root_interrupt()), (Some(9), None), "enabled later");
 }
 
-/// Forwarding upwards (`§6.2.6`): Bridge Control SERR#, Command SERR#, Device Control, message: passes, Signaled System
-/// Error. Received System Error is set by every uncorrectable one.
+/// Forwarding upstream (`§6.2.6`): Bridge Control SERR#, Command SERR#, Device Control, message: forwarded, Signaled System
+/// Error. Every uncorrectable message sets Received System Error.
 #[test]
 fn switch_ports_forward_error_messages() {
     use ErrorMessage::*;
@@ -433,7 +433,7 @@ fn set_dpc(space: &mut ConfigSpace, dw: u16, byte_enables: u8, value: u32) -> Ef
 
 /// DPC Trigger Enable (`§7.9.15.3`), reason, whether it triggers, DPC Status and Error Source ID (`§7.9.15.4`).
 #[test]
-fn what_triggers_containment() {
+fn containment_triggers() {
     let source = Bdf::from_bits(0x0310);
     for (trigger, reason, triggers, logged) in [
         (0b00, DpcReason::FatalMessage(source), false, 0),
@@ -448,7 +448,7 @@ fn what_triggers_containment() {
         let mut space = root_port();
         set_dpc(&mut space, 1, 0b0100, trigger << 16);
         assert_eq!(space.dpc_trigger(reason), triggers, "{trigger} {reason:?}");
-        // RP PIO First Error Pointer: none.
+        // RP PIO First Error Pointer is all ones.
         assert_eq!(dpc_word(&space, 2), logged | 0x1f00, "{trigger} {reason:?}");
         assert_eq!(space.dpc().unwrap().triggered, triggers);
         assert!(!space.dpc_trigger(reason), "not twice");
@@ -482,7 +482,7 @@ fn containment_takes_the_place_of_the_message() {
     assert!(space.poll_dpc().is_some());
     space.reset(ResetScope::Hot);
     assert!(space.dpc().unwrap().triggered, "RW1CS");
-    // A masked error and an advisory one trigger nothing.
+    // Masked and advisory errors do not trigger.
     let mut space = root_port();
     set_dpc(&mut space, 1, 0b0100, 0x0001_0000);
     set(&mut space, aer::UNCORRECTABLE_MASK, UR.mask());
@@ -492,8 +492,8 @@ fn containment_takes_the_place_of_the_message() {
     assert!(!space.dpc_message(ErrorMessage::Correctable, Bdf::from_bits(1)));
 }
 
-/// RP PIO First Error Pointer (`§7.9.15.4`): all ones after reset and when what it named is cleared, so that a masked error,
-/// that of bit 0 among them, is not taken for the first.
+/// RP PIO First Error Pointer (`§7.9.15.4`) is all ones after reset, and when the error that it named is cleared. So a masked
+/// error, even with bit 0, is not taken for the first error.
 #[test]
 fn the_first_rp_pio_error_is_one_with_a_header() {
     use RpPioFailure::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Extended capabilities: their registers after reset, derived by hand from `PCIe 5.0 §7.7` to `§7.9`, `§9.3` and `§10.5`,
-//! and what software changes with them.
+//! and the effects of software's writes.
 
 use proptest::prelude::*;
 use riser_config::ext::{
@@ -80,7 +80,7 @@ fn write(space: &mut ConfigSpace, id: u16, dw: u16, byte_enables: u8, value: u32
     space.write(at, byte_enables, value)
 }
 
-/// ID, DW, value after reset, value after all ones were written, what it is.
+/// ID, DW, value after reset, value after all ones were written, description.
 type Row = (u16, u16, u32, u32, &'static str);
 
 fn check(space: &ConfigSpace, rows: &[Row]) {
@@ -308,7 +308,7 @@ fn routing_ids_are_modulo_two_to_the_sixteenth() {
     }
 }
 
-/// `PCIe 5.0 §9.3.3.13, §9.3.3.14`: System Page Size, bytes of each VF behind VF BAR0 (2 KiB) and VF BAR4 (16 KiB).
+/// `PCIe 5.0 §9.3.3.13, §9.3.3.14`: System Page Size, bytes of each VF in VF BAR0 (2 KiB) and VF BAR4 (16 KiB).
 #[test]
 fn vf_bars_are_whole_system_pages() {
     for (page, first, fourth) in
@@ -436,7 +436,7 @@ fn channels_without_tables_are_not_weighted() {
 }
 
 #[test]
-fn what_hardware_sets() {
+fn hardware_sets_status_bits() {
     let mut space = endpoint();
     space.set_lane_error(1);
     space.set_lane_error(2); // the link has two lanes
@@ -451,7 +451,7 @@ fn what_hardware_sets() {
 }
 
 #[test]
-fn impossible_declarations_are_refused() {
+fn rejects_impossible_declarations() {
     let at = |id| move |error: &BuildError| matches!(error, BuildError::Extended { id: it, .. } if *it == id);
     let refused = |builder: Builder, id: u16| {
         let error = builder.build().err().unwrap();
@@ -488,7 +488,8 @@ fn impossible_declarations_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever software writes: the chain stands, views agree with registers, and a fundamental reset undoes it all.
+    /// After any writes by software, the capability list is intact, views agree with registers, and a fundamental reset
+    /// restores everything.
     #[test]
     fn any_writes_leave_it_consistent(
         root in any::<bool>(),

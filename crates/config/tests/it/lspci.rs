@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Dumps read by `lspci -F` (Debian package pciutils, 3.9.0 when this was written), compared field by field with what was
-//! built and written. Skips, saying so, where there is no lspci.
+//! Dumps read by `lspci -F` (Debian package pciutils, 3.9.0 when this was written), compared field by field with the
+//! declared and written values. Skips with a message if there is no lspci.
 
 use riser_config::header::type1;
 use riser_config::*;
 use testkit::functions::identity;
 use tlp::{Mps, Rate, Width};
 
-/// What `lspci -F FILE -vvv` prints for a dump; `None` where it is not installed.
+/// Output of `lspci -F FILE -vvv` for a dump; `None` if lspci is not installed.
 fn lspci(dump: &str) -> Option<String> {
     let text = testkit::lspci::lspci(dump, &["-vvv", "-nn"])?;
-    // What a vendor means by bytes of its own, lspci cannot know, and says so.
+    // lspci cannot decode a vendor's own bytes, and prints so.
     let known: String = text.lines().filter(|l| !l.contains("Vendor Specific Information")).collect();
     for complaint in ["!!!", "<access denied>", "<?>", "Unknown"] {
         assert!(!known.contains(complaint), "{complaint} in\n{text}");
@@ -18,7 +18,7 @@ fn lspci(dump: &str) -> Option<String> {
     Some(text)
 }
 
-/// Every row stands in the text, as whole words of one line: white space counts as one blank.
+/// Checks that every row is in the text, as whole words of one line; white space counts as one blank.
 fn holds(text: &str, rows: &[&str]) {
     let lines: Vec<String> =
         text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
@@ -103,7 +103,7 @@ fn an_endpoint() {
     );
 }
 
-/// A port with the windows that firmware sets, and the slot below it.
+/// A port with windows as set by firmware, and the slot below it.
 fn port(layout: PcieLayout) -> ConfigSpace {
     let mut space = Builder::type1(identity(0x06_04_00))
         .interrupt_pin(1)

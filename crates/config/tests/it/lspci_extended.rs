@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Extended capabilities as `lspci -F` (package `pciutils`) reads them. Skips, saying so, where `lspci` is missing.
+//! Extended capabilities as `lspci -F` (package `pciutils`) reads them. Skips with a message if `lspci` is missing.
 
 use riser_config::cap::pcie::device_control;
 use riser_config::ext::{acs, aer, dpc, ltr, resizable, sriov, vc};
@@ -7,7 +7,7 @@ use riser_config::*;
 use testkit::functions::{identity, with_all_extended};
 use tlp::{Bdf, Rate, Width};
 
-/// What `lspci -F FILE -vvv -n` prints of these spaces; `None` where there is no `lspci`.
+/// Output of `lspci -F FILE -vvv -n` for these spaces; `None` if there is no `lspci`.
 fn lspci(dump: &str) -> Option<String> {
     testkit::lspci::lspci(dump, &["-vvv", "-n"])
 }
@@ -36,7 +36,7 @@ fn root_port() -> ConfigSpace {
         .unwrap()
 }
 
-/// What lspci 3.9.0 knows by name alone: it prints `<?>` behind these, whatever they hold.
+/// Capabilities that lspci 3.9.0 knows only by name: it prints `<?>` after them, whatever their contents.
 const NAMES_ONLY: [&str; 5] = [
     "Data Link Feature <?>",
     "Physical Layer 16.0 GT/s <?>",
@@ -129,7 +129,7 @@ fn every_extended_capability_of_an_endpoint() {
                 "Arb:\tFixed+ WRR32+ WRR64- WRR128-",
                 "Ctrl:\tArbSelect=Fixed",
                 "Status:\tInProgress-",
-                "Port Arbitration Table [210] <?>", // of channels: it is lspci's name for both
+                "Port Arbitration Table [210] <?>", // lspci uses this name for channels too
                 "VC0:\tCaps:\tPATOffset=00 MaxTimeSlots=1 RejSnoopTrans-",
                 "Arb:\tFixed+ WRR32- WRR64- WRR128- TWRR128- WRR256-",
                 "Ctrl:\tEnable+ ID=0 ArbSelect=Fixed TC/VC=ff",
@@ -196,7 +196,7 @@ fn single_root_virtualization_field_by_field() {
     assert_eq!((first.address, fourth.address), (0x42_e000_0000, 0xf7e0_0000));
 }
 
-/// Errors logged here, then what lspci says of Advanced Error Reporting.
+/// Errors logged here, and lspci's output for Advanced Error Reporting.
 #[test]
 fn advanced_error_reporting_field_by_field() {
     let mut space = root_port();

@@ -113,7 +113,7 @@ fn every_kind_of_function_after_reset() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever software writes.
+    /// After any writes by software.
     #[test]
     fn every_kind_of_function_after_any_writes(seed in any::<u64>()) {
         let mut state = seed;
@@ -128,7 +128,7 @@ proptest! {
                 let value = random();
                 space.write(dw, 0xf, value);
             }
-            // Of a reserved scale of latencies lspci makes numbers.
+            // lspci prints numbers for a reserved scale of latencies.
             if let Some(start) = space.extended_capability(ltr::ID) {
                 let value = space.read(start + 1);
                 space.write(start + 1, 0xf, value & 0x0fff_0fff);
@@ -138,9 +138,9 @@ proptest! {
     }
 }
 
-/// Foreign bytes never panic, and never make an endless list.
+/// Invalid bytes never cause a panic or an endless list.
 #[test]
-fn any_bytes_are_shown() {
+fn seeds_never_panic() {
     for fill in [0x00, 0xff, 0x40, 0x41, 0x10, 0x01] {
         for len in [0, 3, 64, 256, 4096] {
             let text = function(&Space(&vec![fill; len]), &[1; 7], Detail { fields: true });
@@ -153,12 +153,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_bytes_are_shown(bytes in prop::collection::vec(any::<u8>(), 4096)) {
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 4096)) {
         function(&Space(&bytes), &[1; 7], Detail { fields: true });
     }
 }
 
-/// -vv names what the tables of registers name: a row of each kind.
+/// -vv shows fields by the names in the register tables: one row of each kind.
 #[test]
 fn fields_by_name() {
     let bytes = bytes(&endpoint());
@@ -173,13 +173,13 @@ fn fields_by_name() {
     ] {
         assert!(text.lines().any(|l| l.trim() == line), "{line} in\n{text}");
     }
-    // Root Error Command belongs to root ports.
+    // Only root ports have Root Error Command.
     assert!(!text.contains("Root Error Command"), "{text}");
 }
 
-/// What stands in braces in the texts names a field.
+/// Every name in braces in the texts is a field.
 #[test]
-fn texts_name_fields_that_there_are() {
+fn texts_name_existing_fields() {
     for space in all() {
         let text = function(&Space(&bytes(&space)), &[0; 7], PLAIN);
         assert!(!text.contains('{'), "{text}");
@@ -202,6 +202,6 @@ fn selections() {
     }
     for text in ["", ":", "100:", "20", "00.8", "+1:", "1:2:3", "x", "0.0.0"] {
         let error = text.parse::<Selection>().unwrap_err().to_string();
-        assert!(error.contains("legal are [BUS:][DEVICE][.FUNCTION]"), "{text}: {error}");
+        assert!(error.contains("expected [BUS:][DEVICE][.FUNCTION]"), "{text}: {error}");
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of registers: fields are apart, and every bit that software may write does something or says why not.
+//! The tables of registers: fields do not overlap, and every writable bit has an effect or a reason for having
+//! none.
 
 use riser_config::reference::{bit_ranges, markdown};
 use riser_config::register::Attribute;
@@ -22,7 +23,7 @@ fn fields_are_apart_and_words_rise() {
     }
 }
 
-/// The rule of the reference: whatever software may write has an effect, or a reason for having none.
+/// The rule of the reference: every writable bit has an effect, or a reason for having none.
 #[test]
 fn every_writable_field_is_explained() {
     let mut writable = 0;
@@ -46,7 +47,7 @@ fn every_writable_field_is_explained() {
 }
 
 #[test]
-fn inert_bits_say_why() {
+fn inert_bits_have_reasons() {
     let all = inert();
     let cache_line = all.iter().find(|i| i.field == "Cache Line Size").unwrap();
     assert_eq!((cache_line.bits, cache_line.capability), (0xff, "Type 0 configuration header"));
@@ -71,7 +72,7 @@ fn the_page_has_every_field() {
         "| 3ch | Interrupt Line, Interrupt Pin, Bridge Control | 22 | Secondary Bus Reset | RW | S, R | hot"
     ));
     assert!(page.contains(
-        "| Max_Read_Request_Size | RW | E, S, R | where reads are cut; inert in switch ports: a switch port sends"
+        "| Max_Read_Request_Size | RW | E, S, R | maximum size of read requests; inert in switch ports: a switch port sends"
     ));
     assert_eq!(Attribute::Rw1cs.to_string(), "RW1CS");
 }

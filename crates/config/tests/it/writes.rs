@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any writes, of any values, to functions of every kind: the seeds of the fuzz target, and random ones.
+//! Random writes to functions of every kind, and the seeds of the fuzz target.
 
 use crate::checks_config as checks;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn seeds_hold() {
     assert!(count >= 10, "{count} seeds");
 }
 
-/// A write of all ones, then of zeros, to every register of every kind of function.
+/// Writes all ones, then zeros, to every register of every kind of function.
 #[test]
 fn every_register_of_every_kind() {
     for kind in 0..checks::KINDS {

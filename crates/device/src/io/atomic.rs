@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! AtomicOps (`PCIe 5.0 §6.15`) as an `async` device sends and takes them. Never knows where the value lies.
+//! AtomicOps (`PCIe 5.0 §6.15`) that an `async` device sends and receives.
 
 use super::request::Owed;
 use crate::seam::{BarIndex, CompletionError, DmaError};
 use tlp::{AtomicOp, Attributes, Data, Payload, PayloadPool, TrafficClass};
 
-/// Integers that an AtomicOp may have as operands: 32 and 64 bits, and 128 for CAS. Little-endian in memory.
+/// Integer operands of AtomicOps: 32 and 64 bits, and 128 for CAS. Little-endian in memory.
 pub trait AtomicValue: Copy + Unpin + 'static {
-    /// Its size in bytes.
+    /// Size in bytes.
     const BYTES: usize;
 
     /// Writes it to `to`, which has [`BYTES`](Self::BYTES) bytes.
@@ -17,7 +17,7 @@ pub trait AtomicValue: Copy + Unpin + 'static {
     fn load(from: &[u8]) -> Self;
 }
 
-/// Integers that FetchAdd and Swap may have as operands: 32 and 64 bits.
+/// Integer operands of FetchAdd and Swap: 32 and 64 bits.
 pub trait FetchValue: AtomicValue {}
 
 macro_rules! values {
@@ -41,7 +41,7 @@ values!(u32, u64, u128);
 impl FetchValue for u32 {}
 impl FetchValue for u64 {}
 
-/// The operands as a payload, one after the other.
+/// Returns the operands as a payload, one after the other.
 pub fn payload<V: AtomicValue>(pool: &PayloadPool, operands: &[V]) -> Payload {
     pool.fill(operands.len() * V::BYTES, |bytes| {
         for (to, operand) in bytes.chunks_exact_mut(V::BYTES).zip(operands) {
@@ -50,17 +50,17 @@ pub fn payload<V: AtomicValue>(pool: &PayloadPool, operands: &[V]) -> Payload {
     })
 }
 
-/// The value that an AtomicOp has got.
+/// Returns the value in an AtomicOp's result.
 pub(super) fn value<V: AtomicValue>(result: Result<Data, DmaError>) -> Result<V, DmaError> {
     match result? {
         Data::Carried(bytes) if bytes.len() == V::BYTES => Ok(V::load(&bytes)),
-        // The host does not carry bytes that were asked for.
+        // The host returned no contents, or the wrong number of bytes.
         _ => Err(DmaError::Malformed),
     }
 }
 
-/// An AtomicOp on a BAR. It is answered with the value before, at any later time and from any task; the device itself
-/// has to make it atomic. Dropped without an answer, it ends by a completion timeout at its requester.
+/// An AtomicOp on a BAR. It is answered with the value before, at any later time and from any task. The device itself
+/// must make it atomic. If it is dropped without an answer, its requester gets a completion timeout.
 #[derive(Debug)]
 pub struct AtomicRequest {
     pub(super) owed: Owed,
@@ -83,7 +83,7 @@ impl AtomicRequest {
         self.offset
     }
 
-    /// What it does.
+    /// The operation.
     pub fn op(&self) -> AtomicOp {
         self.op
     }
@@ -109,8 +109,8 @@ impl AtomicRequest {
         self.attr
     }
 
-    /// Carries it out on `bar`, which holds the BAR's bytes from offset zero on, and answers it; UR where it reaches
-    /// beyond them. Nothing changes where the operands are only counted.
+    /// Executes it on `bar`, the BAR's bytes from offset zero, and answers it; UR if it extends beyond them. Memory
+    /// is not changed if the operands are only counted.
     pub fn apply(self, bar: &mut [u8]) {
         let (first, len) = (usize::try_from(self.offset).unwrap_or(usize::MAX), self.len());
         let Some(place) = bar.get_mut(first..).and_then(|bar| bar.get_mut(..len)) else {
@@ -126,13 +126,13 @@ impl AtomicRequest {
         self.owed.pay(Ok(old));
     }
 
-    /// Answers it with the value that was there before, [`len`](Self::len) bytes.
+    /// Answers it with the value before, [`len`](Self::len) bytes.
     pub fn complete(self, old: &[u8]) {
         let old = Data::Carried(self.owed.pool().copy(old));
         self.owed.pay(Ok(old));
     }
 
-    /// Refuses it.
+    /// Rejects it.
     pub fn fail(self, error: CompletionError) {
         self.owed.pay(Err(error));
     }

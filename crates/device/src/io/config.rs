@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Configuration requests to registers that a function declares as its own, as an `async` device takes them. Never knows what a
-//! register means.
+//! Configuration requests to a function's own registers, as an `async` device takes them.
 
 use super::request::{Owed, Success};
 use crate::seam::CompletionError;
 use tlp::Data;
 
-/// A read of a register, to be answered as a [`ReadRequest`](super::ReadRequest) is.
+/// A read of a register. It is answered like a [`ReadRequest`](super::ReadRequest).
 #[derive(Debug)]
 pub struct ConfigRead {
     pub(super) owed: Owed,
@@ -20,24 +19,24 @@ impl ConfigRead {
         self.register_dw
     }
 
-    /// The bytes that are wanted, a bit each; all four are answered.
+    /// Byte Enables of the requested bytes, one bit each; the answer has all four bytes.
     pub fn byte_enables(&self) -> u8 {
         self.byte_enables
     }
 
-    /// Answers it.
+    /// Answers it with `value`.
     pub fn complete(self, value: u32) {
         let payload = self.owed.pool().copy(&value.to_le_bytes());
         self.owed.pay(Ok(Data::Carried(payload)));
     }
 
-    /// Refuses it.
+    /// Rejects it.
     pub fn fail(self, error: CompletionError) {
         self.owed.pay(Err(error));
     }
 }
 
-/// A write of a register. When dropped it completes successfully, unless it was [`fail`](Self::fail)ed.
+/// A write of a register. When dropped, it completes successfully, unless [`fail`](Self::fail) was called.
 #[derive(Debug)]
 pub struct ConfigWrite {
     pub(super) owed: Success,
@@ -52,13 +51,13 @@ impl ConfigWrite {
         self.register_dw
     }
 
-    /// The value of the register after this write, if it held `old`.
+    /// Returns the register's value after this write, if it was `old` before.
     pub fn apply(&self, old: u32) -> u32 {
         let mask = config::register::byte_mask(self.byte_enables);
         old & !mask | self.value & mask
     }
 
-    /// Refuses it.
+    /// Rejects it.
     pub fn fail(mut self, error: CompletionError) {
         self.owed.fail(error);
     }

@@ -5,10 +5,9 @@ use super::ReadRequest;
 use crate::seam::CompletionError;
 use tlp::{Data, Payload, PayloadPool};
 
-/// Data that DMA or MMIO may write: bytes (copied once), payloads and data (not copied), and integers, which are
-/// little-endian.
+/// Data for DMA or MMIO writes: bytes (copied once), payloads and data (not copied), and integers (little-endian).
 pub trait IntoData {
-    /// The data; `None` where it is longer than 2^32 - 1 bytes.
+    /// Converts it to data; `None` if it is longer than 2^32 - 1 bytes.
     fn into_data(self, pool: &PayloadPool) -> Option<Data>;
 }
 
@@ -30,19 +29,18 @@ impl IntoData for &[u8] {
     }
 }
 
-/// An answer to a read request. It is always fitted to the length that was asked for:
+/// An answer to a read request. It is always adapted to the requested length:
 ///
-/// - an integer is a register, little-endian and naturally aligned, which holds the first byte asked for: the answer
-///   starts at that byte of it, so that a read of a part of a register gets that part; what lies behind the register
-///   is zero;
-/// - bytes, payloads and carried data are cut at the end, or filled up with zeros;
-/// - counted data answers without bytes, whatever it counts;
-/// - an `Err` refuses the request.
+/// - An integer is a little-endian, naturally aligned register that contains the first requested byte. The answer
+///   starts at that byte, so a read of a part of a register returns that part. Bytes after the register are zero.
+/// - Bytes, payloads and carried data are cut at the end, or padded with zeros.
+/// - Counted data answers without bytes, whatever length it counts.
+/// - An `Err` rejects the request.
 pub trait Answer {
-    /// The answer to `request`.
+    /// Returns the answer to `request`.
     ///
     /// # Errors
-    /// Where the request is to be refused.
+    /// If the request is rejected.
     fn answer(self, request: &ReadRequest, pool: &PayloadPool) -> Result<Data, CompletionError>;
 }
 

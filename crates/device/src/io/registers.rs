@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The plain registers of a BAR.
+//! Plain registers of a BAR.
 
 use super::{ReadRequest, WriteRequest};
 use crate::seam::CompletionError;
 
-/// The bytes of a BAR from offset zero on, all readable and writable. Reads beyond them answer UR, and writes there
-/// are dropped. A device handles registers with effects itself, before or after.
+/// The bytes of a BAR from offset zero, all readable and writable. Reads beyond them answer UR, and writes there
+/// are dropped. A device handles registers with side effects itself, before or after.
 #[derive(Clone, Debug)]
 pub struct RegisterFile {
     bytes: Vec<u8>,
 }
 
 impl RegisterFile {
-    /// A register file of `len` bytes, all zero.
+    /// Returns a register file of `len` bytes, all zero.
     pub fn new(len: usize) -> RegisterFile {
         RegisterFile { bytes: vec![0; len] }
     }
 
-    /// What answers `request`.
+    /// Returns the bytes that `request` reads.
     ///
     /// # Errors
-    /// UR where it reaches beyond the registers.
+    /// UR if it extends beyond the registers.
     pub fn read(&self, request: &ReadRequest) -> Result<&[u8], CompletionError> {
         self.bytes
             .get(place(request.offset())..)
@@ -28,32 +28,32 @@ impl RegisterFile {
             .ok_or(CompletionError::UnsupportedRequest)
     }
 
-    /// Writes the enabled bytes of `request`; true where all of them lie within.
+    /// Writes the enabled bytes of `request`; true if all of them are in the file.
     pub fn write(&mut self, request: &WriteRequest) -> bool {
         request.apply(&mut self.bytes)
     }
 
-    /// Writes of the enabled bytes the bits for which `writable` has ones; true where all of them lie within.
+    /// Writes those bits of the enabled bytes that are set in `writable`; true if all bytes are in the file.
     pub fn write_bits(&mut self, request: &WriteRequest, writable: &[u8]) -> bool {
         request.apply_bits(&mut self.bytes, writable)
     }
 
-    /// The little-endian DW at `offset`; zero beyond the end.
+    /// Returns the little-endian DW at `offset`; zero beyond the end.
     pub fn u32(&self, offset: u64) -> u32 {
         u32::from_le_bytes(self.array(offset))
     }
 
-    /// The little-endian QW at `offset`; zero beyond the end.
+    /// Returns the little-endian QW at `offset`; zero beyond the end.
     pub fn u64(&self, offset: u64) -> u64 {
         u64::from_le_bytes(self.array(offset))
     }
 
-    /// Sets the little-endian DW at `offset`; beyond the end nothing happens.
+    /// Sets the little-endian DW at `offset`; has no effect beyond the end.
     pub fn set_u32(&mut self, offset: u64, value: u32) {
         self.set(offset, &value.to_le_bytes());
     }
 
-    /// Sets the little-endian QW at `offset`; beyond the end nothing happens.
+    /// Sets the little-endian QW at `offset`; has no effect beyond the end.
     pub fn set_u64(&mut self, offset: u64, value: u64) {
         self.set(offset, &value.to_le_bytes());
     }
@@ -80,7 +80,7 @@ impl RegisterFile {
     }
 }
 
-/// Index in memory of the byte at `offset`; beyond the end where there can be no such index.
+/// Index of the byte at `offset`. If an index cannot represent it, an index beyond the end.
 fn place(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }

@@ -7,25 +7,25 @@ use std::fmt;
 use std::rc::Rc;
 use tlp::{Attributes, Bdf, Data, MessageRouting, PayloadPool, Span, TrafficClass};
 
-/// A request that the device has taken. More kinds may be added; a device drops what it does not know.
+/// A request that the device has taken. More kinds may be added; a device drops unknown ones.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Request {
-    /// A read of a BAR, to be answered.
+    /// A read of a BAR, which must be answered.
     Read(ReadRequest),
-    /// A write of a BAR. One that is answered (IOWr, DMWr) answers itself when it is dropped.
+    /// A write of a BAR. A non-posted one (IOWr, DMWr) is answered when it is dropped.
     Write(WriteRequest),
-    /// An AtomicOp on a BAR, to be answered.
+    /// An AtomicOp on a BAR, which must be answered.
     Atomic(AtomicRequest),
-    /// A read of a configuration register that the function declares as its own, to be answered.
+    /// A read of one of the function's own configuration registers, which must be answered.
     ConfigRead(ConfigRead),
-    /// A write of such a register.
+    /// A write of one of the function's own configuration registers.
     ConfigWrite(ConfigWrite),
     /// A message.
     Message(MessageRequest),
 }
 
-/// The bytes of a BAR that a request names.
+/// The bytes of a BAR that a request accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     pub(super) bar: BarIndex,
@@ -42,24 +42,24 @@ macro_rules! place_accessors {
             self.place.bar
         }
 
-        /// Offset in the BAR of the first enabled byte.
+        /// Offset of the first enabled byte in the BAR.
         pub fn offset(&self) -> u64 {
             self.place.offset
         }
 
-        /// Bytes from the first enabled to the last enabled one, at least 1 (1 also where none is enabled, see
-        /// [`is_zero_length`](Self::is_zero_length)) and at most 4096.
+        /// Number of bytes from the first to the last enabled one, at most 4096. It is 1 if no byte is enabled, see
+        /// [`is_zero_length`](Self::is_zero_length).
         #[expect(clippy::len_without_is_empty, reason = "never zero")]
         pub fn len(&self) -> usize {
             self.place.span.byte_count() as usize
         }
 
-        /// True where it begins exactly at this byte of this BAR.
+        /// True if the request starts exactly at this byte of this BAR.
         pub fn at(&self, bar: impl Into<BarIndex>, offset: u64) -> bool {
             self.place.bar == bar.into() && self.place.offset == offset
         }
 
-        /// True where no byte is enabled: a flush, which has no other effect (`PCIe 5.0 §2.2.5`).
+        /// True if no byte is enabled: the request only flushes (`PCIe 5.0 §2.2.5`).
         pub fn is_zero_length(&self) -> bool {
             self.place.span.is_zero_length()
         }
@@ -81,7 +81,7 @@ macro_rules! place_accessors {
     };
 }
 
-/// An answer that the program owes.
+/// An answer that the program must still give.
 pub(super) struct Owed {
     shared: Rc<Shared>,
     token: Token,
@@ -100,13 +100,13 @@ impl Owed {
         &self.shared.core.pool
     }
 
-    /// Pays the answer.
+    /// Gives the answer.
     pub(super) fn pay(self, result: Result<Data, CompletionError>) {
         self.shared.complete(self.token, result);
     }
 }
 
-/// Frees its place, as it is paid or lost.
+/// Releases its place, whether or not it was answered.
 impl Drop for Owed {
     fn drop(&mut self) {
         self.shared.close_read();
@@ -119,7 +119,8 @@ impl fmt::Debug for Owed {
     }
 }
 
-/// An answer without data that the program owes, if it owes one: Successful Completion when dropped, unless it was failed.
+/// An answer without data that the program must give, if any. When dropped it is Successful Completion, unless it was
+/// failed.
 #[derive(Debug)]
 pub(super) struct Success(pub(super) Option<Owed>);
 
@@ -139,9 +140,9 @@ impl Drop for Success {
     }
 }
 
-/// A read of a BAR. It is answered by [`complete`](Self::complete) or [`fail`](Self::fail), at any later time and
-/// from any task. Dropped without an answer its token is lost, as by a broken device: the requester sees a completion
-/// timeout.
+/// A read of a BAR. It is answered by [`complete`](Self::complete) or [`fail`](Self::fail), at any later time and from
+/// any task. If it is dropped without an answer, its token is lost, as with a broken device: the requester gets a
+/// completion timeout.
 #[derive(Debug)]
 pub struct ReadRequest {
     pub(super) owed: Owed,
@@ -150,38 +151,38 @@ pub struct ReadRequest {
 }
 
 impl ReadRequest {
-    /// True for an MRdLk: the path stays locked until an Unlock message comes (`PCIe 5.0 §6.5`).
+    /// True for an MRdLk: the path stays locked until an Unlock message arrives (`PCIe 5.0 §6.5`).
     pub fn is_locked(&self) -> bool {
         self.locked
     }
 
     place_accessors!();
 
-    /// The token that names it.
+    /// The token of the request.
     pub fn token(&self) -> Token {
         self.owed.token()
     }
 
-    /// Answers it: with a register's value, bytes, a payload, or a `Result` of these. See [`Answer`] for how an answer
-    /// is fitted to the length asked for.
+    /// Answers it with a register's value, bytes, a payload, or a `Result` of these. [`Answer`] describes how an
+    /// answer is adapted to the requested length.
     pub fn complete(self, answer: impl Answer) {
         let result = answer.answer(&self, self.owed.pool());
         self.owed.pay(result);
     }
 
-    /// Answers it with its length only, for runs that measure time, not content.
+    /// Answers it without contents, for simulations of timing.
     pub fn complete_counted(self) {
         self.complete(Data::NONE);
     }
 
-    /// Refuses it.
+    /// Rejects it.
     pub fn fail(self, error: CompletionError) {
         self.owed.pay(Err(error));
     }
 }
 
-/// A write of a BAR: posted (MWr), or answered by a completion without data (IOWr, DMWr). When dropped the latter
-/// completes successfully, unless it was [`fail`](Self::fail)ed; so a device need not tell them apart.
+/// A write of a BAR: posted (MWr), or answered by a completion without data (IOWr, DMWr). When dropped, the latter
+/// completes successfully, unless [`fail`](Self::fail) was called. So a device need not distinguish them.
 #[derive(Debug)]
 pub struct WriteRequest {
     pub(super) place: Place,
@@ -190,30 +191,30 @@ pub struct WriteRequest {
 }
 
 impl WriteRequest {
-    /// True where a completion answers it.
+    /// True for a non-posted write.
     pub fn is_answered(&self) -> bool {
         self.owed.0.is_some()
     }
 
-    /// Refuses it, or defers it with [`CompletionError::Retry`]; a posted one is only dropped.
+    /// Rejects it, or defers it with [`CompletionError::Retry`]. A posted write is only dropped.
     pub fn fail(mut self, error: CompletionError) {
         self.owed.fail(error);
     }
 
     place_accessors!();
 
-    /// Its data: the bytes from the first enabled to the last enabled one. Bytes between that are not enabled are in
-    /// there too and mean nothing; [`apply`](Self::apply) leaves them out.
+    /// Data of the write, from the first to the last enabled byte. It includes bytes in between that are not enabled,
+    /// which have no meaning; [`apply`](Self::apply) skips them.
     pub fn data(&self) -> &Data {
         &self.data
     }
 
-    /// The first four bytes, little-endian; what was not written, or was only counted, is zero.
+    /// The first four bytes, little-endian; bytes that are missing or only counted are zero.
     pub fn u32(&self) -> u32 {
         self.u64() as u32
     }
 
-    /// The first eight bytes, little-endian; what was not written, or was only counted, is zero.
+    /// The first eight bytes, little-endian; bytes that are missing or only counted are zero.
     pub fn u64(&self) -> u64 {
         let mut value = [0; 8];
         let bytes = self.data.bytes().unwrap_or_default().iter().zip(0..self.place.span.byte_count());
@@ -223,8 +224,8 @@ impl WriteRequest {
         u64::from_le_bytes(value)
     }
 
-    /// Writes the enabled bytes to `bar`, which holds the BAR's bytes from offset zero on; what lies beyond its end is
-    /// left out. True where all enabled bytes were written.
+    /// Writes the enabled bytes to `bar`, the BAR's bytes from offset zero. Bytes beyond its end are skipped. Returns
+    /// true if all enabled bytes were written.
     pub fn apply(&self, bar: &mut [u8]) -> bool {
         let Some(bytes) = self.data.bytes() else { return self.place.span.is_zero_length() };
         let first = usize::try_from(self.place.offset).unwrap_or(usize::MAX);
@@ -237,7 +238,7 @@ impl WriteRequest {
         self.apply_each(bar, first, bytes)
     }
 
-    /// As [`apply`](Self::apply), but of the bits alone for which `writable`, as long as `bar`, has ones.
+    /// Like [`apply`](Self::apply), but writes only the bits that are set in `writable`, which is as long as `bar`.
     pub fn apply_bits(&self, bar: &mut [u8], writable: &[u8]) -> bool {
         let Some(bytes) = self.data.bytes() else { return self.place.span.is_zero_length() };
         let first = usize::try_from(self.place.offset).unwrap_or(usize::MAX);
@@ -271,15 +272,15 @@ impl WriteRequest {
 /// A message.
 #[derive(Clone, Debug)]
 pub struct MessageRequest {
-    /// Requester ID of its sender.
+    /// Requester ID of the sender.
     pub requester: Bdf,
-    /// Its routing.
+    /// Routing of the message.
     pub routing: MessageRouting,
     /// Message Code.
     pub code: u8,
     /// Header bytes 8 to 15.
     pub header: [u8; 8],
-    /// Its data.
+    /// Data of the message.
     pub data: Data,
     /// Traffic Class.
     pub tc: TrafficClass,

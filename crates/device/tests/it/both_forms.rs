@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One small device, a register file with a copy engine, written directly and as `async` code: both do the same on any
-//! script of inputs.
+//! A small device (a register file with a copy engine), written directly and as `async` code. Both forms behave the
+//! same for any script of inputs.
 
 use crate::rig::{Event, Rig};
 use proptest::prelude::*;
@@ -16,11 +16,11 @@ const BAR: BarIndex = BarIndex(0);
 const SOURCE: u64 = 0;
 const TARGET: u64 = 8;
 const LENGTH: u64 = 16;
-/// Write: starts a copy. Read: copies done, and those that failed in bits 31:16.
+/// Write: starts a copy. Read: copies done, and failed copies in bits 31:16.
 const CONTROL: u64 = 24;
 const VECTOR: u16 = 1;
 
-/// Each started copy reads, writes, interrupts and counts, beside the others.
+/// Each started copy reads, writes, interrupts and counts, concurrently with others.
 async fn copier(io: Io) {
     let mut registers = RegisterFile::new(CONTROL as usize);
     let done = Rc::new(Cell::new(0u32));
@@ -53,7 +53,7 @@ async fn copy(io: Io, source: u64, target: u64, len: u32) -> Result<(), DmaError
     io.interrupt(VECTOR).await
 }
 
-/// The same as a state machine.
+/// The same device as a state machine.
 #[derive(Default)]
 struct Copier {
     registers: Vec<u8>,
@@ -165,12 +165,12 @@ enum Step {
     Write(u64, Vec<u8>),
     Read(u64, u32),
     Start,
-    /// Answer one of the reads under way.
+    /// Answers one of the outstanding reads.
     Answer(usize),
     Fail(usize),
-    /// Which classes have room from now on.
+    /// Sets which classes have room.
     Open([bool; 3]),
-    /// Accept one output.
+    /// Accepts one output.
     One(Class),
     Reset,
 }
@@ -226,7 +226,7 @@ fn take(rig: &mut Rig, step: &Step) {
     }
 }
 
-/// A script with every kind of step, and what both forms must make of it, written out.
+/// A script with every kind of step, and the expected events of both forms.
 #[test]
 fn a_written_out_script() {
     let script = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The properties of the seam, as an `async` device keeps them.
+//! Properties of the seam, tested with `async` devices.
 
 use crate::rig::{Event, Rig};
 use futures::FutureExt;
@@ -15,7 +15,7 @@ use tlp::{Attributes, Class, Data, Duration, Span, Time, TrafficClass};
 
 const BAR: BarIndex = BarIndex(0);
 
-/// Answers register reads with 7, and at offset 0x10 starts a DMA read of what was written there.
+/// Answers register reads with 7. A write to offset 0x10 starts a DMA read of the written address.
 async fn registers(io: Io) {
     while let Some(request) = io.next_request().await {
         match request {
@@ -70,7 +70,7 @@ fn a_stalled_class_does_not_block_the_others() {
 }
 
 #[test]
-fn a_request_is_taken_when_the_program_takes_it_not_when_it_comes() {
+fn request_is_taken_by_program_not_at_arrival() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
         loop {
             io.sleep(Duration::from_ps(100)).await;
@@ -116,7 +116,7 @@ fn writes_and_interrupts_leave_in_program_order() {
 }
 
 #[test]
-fn an_accepted_write_lets_its_task_go_on_at_the_time_of_the_poll() {
+fn task_continues_when_its_write_is_accepted() {
     let times = Rc::new(RefCell::new(Vec::new()));
     let seen = Rc::clone(&times);
     let mut rig = Rig::new(AsyncDevice::new(move |io: Io| {
@@ -138,7 +138,7 @@ fn an_accepted_write_lets_its_task_go_on_at_the_time_of_the_poll() {
 }
 
 #[test]
-fn what_a_poll_of_one_class_brings_out_in_another_is_announced() {
+fn announces_output_of_other_class_after_poll() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
         io.dma_write_counted(0, 64).await?;
         io.dma_read(0, 64).await
@@ -202,7 +202,7 @@ fn options_and_counting_reach_the_endpoint() {
 }
 
 #[test]
-fn a_host_that_only_counts_what_was_to_be_carried_is_malformed() {
+fn rejects_counted_answer_to_carried_read() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
         let result = io.dma_read(0, 4).await;
         io.interrupt(u16::from(result == Err(DmaError::Malformed))).await
@@ -214,7 +214,7 @@ fn a_host_that_only_counts_what_was_to_be_carried_is_malformed() {
 }
 
 #[test]
-fn a_dropped_future_takes_back_what_was_not_accepted_and_gives_up_the_rest() {
+fn dropped_future_withdraws_unaccepted_operations_and_abandons_others() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
         let late = select(io.dma_read(0x10, 4), io.sleep(Duration::from_ps(100))).await;
         assert!(matches!(late, Either::Right(())));
@@ -226,7 +226,7 @@ fn a_dropped_future_takes_back_what_was_not_accepted_and_gives_up_the_rest() {
     rig.open = [false, true, true];
     rig.run_to(250);
     assert_eq!(rig.take_log(), [Event::Read(0x10, 4), Event::Read(0x30, 4)]);
-    // The first read's result comes late; it must neither reach the second read nor free its name for it.
+    // The first read's result arrives late. It must neither reach the second read nor release its ID.
     rig.open = [true; 3];
     assert_ne!(rig.reads[0].id, rig.reads[1].id);
     rig.answer(0);
@@ -236,7 +236,7 @@ fn a_dropped_future_takes_back_what_was_not_accepted_and_gives_up_the_rest() {
 }
 
 #[test]
-fn a_read_dropped_before_it_was_accepted_never_leaves() {
+fn read_dropped_before_acceptance_never_leaves() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
         let _ = select(io.dma_read(0x10, 4), io.sleep(Duration::from_ps(100))).await;
         io.dma_read(0x20, 4).await
@@ -249,7 +249,7 @@ fn a_read_dropped_before_it_was_accepted_never_leaves() {
 }
 
 #[test]
-fn reset_starts_anew_and_late_results_never_arrive() {
+fn reset_restarts_device_and_drops_late_results() {
     let lives = Rc::new(Cell::new(0));
     let counter = Rc::clone(&lives);
     let mut rig = Rig::new(AsyncDevice::new(move |io: Io| {
@@ -331,7 +331,7 @@ fn handles_of_an_earlier_life_are_dead() {
 }
 
 #[test]
-fn answers_are_fitted_to_what_was_asked() {
+fn answers_are_fitted_to_requested_length() {
     // Offset, bytes, answer on the wire; the register at 0 is 0x44332211, the QW at 8 is 0x8877665544332211.
     let rows: [(u64, u32, &[u8]); 7] = [
         (0, 4, &[0x11, 0x22, 0x33, 0x44]),
@@ -385,7 +385,7 @@ fn refused_counted_and_lost_answers() {
 
 #[test]
 fn writes_keep_to_their_byte_enables() {
-    // First BE, last BE, DWs, offset of the first enabled byte, data, what eight bytes of 0xee become; PCIe 5.0 §2.2.5.
+    // First BE, last BE, DWs, offset of the first enabled byte, data, result for eight bytes of 0xee; PCIe 5.0 §2.2.5.
     type Row = (u8, u8, u32, u64, &'static [u8], [u8; 8], bool);
     let e = 0xee;
     let rows: [Row; 6] = [
@@ -432,7 +432,7 @@ fn reads_are_held_back_at_the_limit_and_writes_pass_them() {
 }
 
 #[test]
-fn a_task_for_each_request_pushes_back_at_the_limit_and_loses_none() {
+fn task_per_request_pushes_back_at_limit() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
         while let Some(request) = io.next_request().await {
             let device = io.clone();
@@ -486,11 +486,11 @@ fn reads_given_up_count_until_they_end() {
 }
 
 #[test]
-fn a_request_waiter_that_is_dropped_passes_its_wake_on() {
+fn dropped_request_waiter_passes_on_its_wake() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
         let device = io.clone();
         io.spawn(async move {
-            // Woken by the first request and by the timer at once; the timer wins.
+            // The first request and the timer wake it at the same time; the timer wins.
             let _ = select(device.sleep(Duration::from_ps(10)), device.next_request()).await;
         });
         let device = io.clone();
@@ -533,7 +533,7 @@ fn combinators_of_the_futures_crate_work() {
 }
 
 #[test]
-fn it_says_what_it_waits_for() {
+fn waits_for_lists_pending_operations() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
         let _ = io.dma_read(0, 4).await;
     }));
@@ -544,9 +544,9 @@ fn it_says_what_it_waits_for() {
     assert_eq!(rig.device.waits_for().as_deref(), Some(expected));
 }
 
-/// What was put out and what is under way is announced, and nothing else.
+/// `ready` announces queued outputs and outstanding reads, and nothing else.
 #[test]
-fn ready_names_what_there_is() {
+fn ready_announces_pending_outputs() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
         let device = io.clone();
         io.spawn(async move { device.dma_read(0x1000, 4).await });
@@ -563,9 +563,9 @@ fn ready_names_what_there_is() {
     assert_eq!(rig.device.ready(), Ready::NONE);
 }
 
-/// A waker that outlives its task wakes a place that is free, and then whoever is in it; nobody is lost.
+/// A waker that outlives its task wakes a free slot, and later its next task. No wake of a live task is lost.
 #[test]
-fn a_waker_of_a_task_that_has_ended_does_no_harm() {
+fn waker_of_ended_task_is_harmless() {
     let kept: Rc<RefCell<Vec<Waker>>> = Rc::default();
     let keep = kept.clone();
     let mut rig = Rig::new(AsyncDevice::new(move |io: Io| {
@@ -590,7 +590,7 @@ fn a_waker_of_a_task_that_has_ended_does_no_harm() {
     assert_eq!(rig.take_log(), [Event::Interrupt(0), Event::Interrupt(1), Event::Interrupt(2)]);
 }
 
-/// First woken, first polled, whether by what it waits for or through a waker; and once, however often.
+/// Tasks are polled in the order of their wakes, by events and through wakers, and once for several wakes.
 #[test]
 fn tasks_run_in_the_order_of_their_wakes() {
     let kept: Rc<RefCell<Vec<Waker>>> = Rc::default();

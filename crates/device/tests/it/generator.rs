@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Generators: their requests and results do not mix with those of the tasks of the same device.
+//! A generator makes requests concurrently with its device's tasks, and gets its own results.
 
 use crate::rig::{Event, Rig};
 use riser_device::io::{Generator, generated_id};
@@ -11,7 +11,7 @@ use tlp::{Class, Data, Time};
 /// Numbers and results of reads.
 type Ended = Rc<RefCell<Vec<(u32, Result<usize, DmaError>)>>>;
 
-/// Writes `left` times, and reads after each write; notes the numbers and results of its reads.
+/// Writes `left` times, and reads after each write. Records the numbers and results of its reads.
 struct Copies {
     left: u32,
     unread: u32,
@@ -51,7 +51,8 @@ impl Generator for Copies {
     }
 }
 
-/// A device that lets a generator write and read `count` times, then raises vector 5. At the same time a task reads.
+/// A device whose generator writes and reads `count` times, and that then raises vector 5. A task reads
+/// concurrently.
 fn device(count: u32, ended: &Ended) -> AsyncDevice {
     let ended = ended.clone();
     AsyncDevice::new(move |io: Io| {
@@ -87,7 +88,7 @@ fn its_future_ends_with_its_last_result() {
 }
 
 #[test]
-fn a_class_without_room_stops_its_requests_alone() {
+fn full_class_stops_only_its_own_requests() {
     let ended = Ended::default();
     let mut rig = Rig::new(device(1, &ended));
     rig.open[Class::NonPosted.index()] = false;
@@ -99,7 +100,7 @@ fn a_class_without_room_stops_its_requests_alone() {
 }
 
 #[test]
-fn a_reset_drops_it_with_the_tasks() {
+fn reset_drops_generator_with_tasks() {
     let ended = Ended::default();
     let mut rig = Rig::new(device(1, &ended));
     rig.settle();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One engine behind several functions: callbacks with the number of the function, and channels between `async` functions.
+//! One engine for several functions: callbacks with the number of the function, and channels between `async` functions.
 
 use riser_device::Channel;
 use riser_device::Request as Request_;
@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tlp::*;
 
-/// A copier: a write to any function is a source address; the engine reads there, one at a time, in the order of the
-/// doorbells of all, and reports to the function that asked.
+/// A copier: a write to any function is a source address. The engine reads there, one address at a time, in the order of
+/// all doorbells, and reports to the function that was written to.
 #[derive(Default)]
 struct Copier {
     waiting: VecDeque<(u16, u64)>,
@@ -111,7 +111,7 @@ fn one_engine_serves_functions_in_the_order_of_their_doorbells() {
 }
 
 #[test]
-fn an_engine_hears_what_each_of_its_functions_is_told() {
+fn engine_gets_settings_of_each_function() {
     let engine = SharedEngine::new(Copier::default());
     for (n, mps) in [(1, 128), (2, 256)] {
         let mut function = engine.function(n);
@@ -121,7 +121,7 @@ fn an_engine_hears_what_each_of_its_functions_is_told() {
     assert_eq!(engine.with(|e| e.told.clone()), [(1, 0x104, 128, 4096), (2, 0x204, 256, 4096)]);
 }
 
-/// Virtual functions send their doorbells to one task of the physical function, which has room for two.
+/// Virtual functions send their doorbells to one task of the physical function, through a channel for two values.
 #[test]
 fn a_channel_joins_tasks_of_several_functions() {
     let channel: Channel<(u16, u64)> = Channel::new(2);

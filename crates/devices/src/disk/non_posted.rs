@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Stands below an endpoint and turns its posted writes into deferrable ones, which are answered: for devices as gem5 has them, whose
-//! every write waits for a response. PCI Express devices post writes.
+//! A filter below an endpoint that converts its posted writes into deferrable ones, which are completed. It models gem5's devices, in
+//! which every write waits for a response. PCI Express devices post writes.
 //!
-//! The device above knows nothing of it. It learns that its writes are done from a read of no bytes, which means just that
-//! (`PCIe 5.0 §2.2.5`): it is answered here, when the last write before it has been, and never sent. Interrupts stay
-//! posted. Other reads are not for this port: their tags would be taken for those of writes.
+//! The device above does not notice it. A read of no bytes tells the device that its writes are done, as `PCIe 5.0 §2.2.5` defines.
+//! This filter completes that read after the last earlier write, and never sends it. Interrupts stay posted. The port must send no
+//! other reads: their tags would be taken for those of writes.
 
 use device::Ready;
 use endpoint::{CreditReturn, TlpPort};
@@ -12,37 +12,37 @@ use link::Notice;
 use std::collections::VecDeque;
 use tlp::{Asked, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Status, Tag, TcSet, Time, Tlp};
 
-/// The first tag of a write: tags of 8 bits whose upper bit is set.
+/// First tag of a write: 8-bit tags with the upper bit set.
 const FIRST_TAG: u16 = 128;
-/// Writes under way at most.
+/// Maximum number of outstanding writes.
 const TAGS: u16 = 128;
-/// The longest deferrable write (ECN "Deferrable Memory Write"); longer ones stay posted.
+/// Maximum size of a deferrable write (ECN "Deferrable Memory Write"); longer writes stay posted.
 const MAX_BYTES: usize = 128;
 
-/// A port whose writes are answered.
+/// A port whose writes are completed.
 pub struct NonPostedWrites<P> {
     port: P,
-    /// Free tags, the one that has been free for longest first.
+    /// Free tags, in the order in which they became free.
     free: VecDeque<u16>,
-    /// The write whose turn it is, while it waits for a tag or for room.
+    /// The next write, while it waits for a tag or for room.
     write: Option<Tlp>,
-    /// A posted TLP that is no plain write, taken while looking for a write.
+    /// A posted TLP other than a plain write, taken from the port in the search for a write.
     posted: Option<Tlp>,
-    /// The posted TLP was taken after the posted class had been polled: asks to be polled again, once. After that, room
-    /// for the TLP brings the next poll.
+    /// The posted TLP was taken after the posted class had been polled, so the class must be polled again, once. Later, room for the
+    /// TLP causes the next poll.
     polls_again: bool,
-    /// The read of no bytes that waits for all writes.
+    /// The read of no bytes, which waits for all writes.
     flush: Option<Tlp>,
-    /// Of completions that ended here.
+    /// Credits of completions that ended here.
     credits: VecDeque<CreditReturn>,
-    /// Completions that were made here, whose credits nobody has given.
+    /// Completions created here, for which the peer has no credits to get back.
     own_completions: u32,
     failed: u64,
     now: Time,
 }
 
 impl<P: TlpPort> NonPostedWrites<P> {
-    /// The writes of `port` are answered from now on.
+    /// Wraps `port`; from now on its writes are completed.
     pub fn new(port: P) -> NonPostedWrites<P> {
         NonPostedWrites {
             port,
@@ -66,7 +66,7 @@ impl<P: TlpPort> NonPostedWrites<P> {
         usize::from(TAGS) - self.free.len()
     }
 
-    /// Takes what the port posts next to its place, where both places are free.
+    /// Takes the next posted TLP of the port, if no TLP is held.
     fn take_posted(&mut self, now: Time, room: TcSet) {
         if self.write.is_some() || self.posted.is_some() {
             return;
@@ -80,7 +80,7 @@ impl<P: TlpPort> NonPostedWrites<P> {
         }
     }
 
-    /// The write whose turn it is, with a tag.
+    /// Returns the next write, with a tag.
     fn next_write(&mut self) -> Option<Tlp> {
         let tag = *self.free.front()?;
         let mut tlp = self.write.take()?;
@@ -91,7 +91,7 @@ impl<P: TlpPort> NonPostedWrites<P> {
         Some(tlp)
     }
 
-    /// Answers the read of no bytes once no write is left before it.
+    /// Completes the read of no bytes if no earlier write is left.
     fn answer_flush(&mut self, now: Time) {
         if self.open() > 0 || self.write.is_some() {
             return;
@@ -104,13 +104,13 @@ impl<P: TlpPort> NonPostedWrites<P> {
     }
 }
 
-/// Any but an interrupt, which carries its bytes: the disk's data is only counted.
+/// Returns whether a TLP is a write of the disk. An interrupt carries its bytes; the disk's data are only counted.
 fn is_plain_write(tlp: &Tlp) -> bool {
     let write = matches!(tlp.repr.body, Body::Memory(m) if m.op == MemoryOp::Write);
     write && tlp.data.bytes().is_none() && tlp.data.len() <= MAX_BYTES
 }
 
-/// The completion of a read of no bytes: one DW that means nothing (`PCIe 5.0 §2.2.5`).
+/// Returns the completion of a read of no bytes: one DW without meaning (`PCIe 5.0 §2.2.5`).
 fn answer(read: &Tlp) -> Option<Tlp> {
     let asked = Asked::of(&read.repr)?;
     let repr = Asked { attr: read.repr.attr, ..asked }.with_data(Bdf::default(), 0, 1);
@@ -159,7 +159,7 @@ impl<P: TlpPort> TlpPort for NonPostedWrites<P> {
 
     fn ready(&self) -> Ready {
         let (port, posted) = (self.port.ready(), Ready::output(Class::Posted));
-        // What the port posts may have to go as non-posted.
+        // A posted TLP of the port may be sent as non-posted.
         let write = self.write.is_some() || port.meets(posted);
         port.or(Ready::when(self.posted.is_some(), posted))
             .or(Ready::when(write, Ready::output(Class::NonPosted)))
@@ -179,7 +179,7 @@ impl<P: TlpPort> TlpPort for NonPostedWrites<P> {
         None
     }
 
-    /// The port's own timeout; now if a posted TLP was taken after the posted class had been polled.
+    /// Returns the port's timeout, or now if a posted TLP was taken after the posted class had been polled.
     fn poll_timeout(&self) -> Option<Time> {
         if self.polls_again { Some(self.now) } else { self.port.poll_timeout() }
     }
@@ -208,7 +208,7 @@ impl<P: TlpPort> TlpPort for NonPostedWrites<P> {
 
     fn waits_for(&self) -> Option<String> {
         let open = self.open();
-        let own = (open > 0).then(|| format!("{open} writes not answered"));
+        let own = (open > 0).then(|| format!("{open} writes not completed"));
         let parts: Vec<String> = self.port.waits_for().into_iter().chain(own).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
@@ -229,14 +229,14 @@ mod tests {
         Tlp::new(Repr::new(Body::Memory(body)), data)
     }
 
-    /// The completion without data of a deferrable write (`PCIe 5.0 §2.2.9`: Byte Count 4, Lower Address 0).
+    /// Returns the completion of a deferrable write, without data (`PCIe 5.0 §2.2.9`: Byte Count 4, Lower Address 0).
     fn answer_to(write: &Tlp) -> Tlp {
         let asked = Asked::of(&write.repr).unwrap();
         Tlp::new(asked.without_data(Bdf::default(), Status::Success), Data::NONE)
     }
 
     #[test]
-    fn a_read_of_no_bytes_comes_back_behind_the_answers_to_all_writes() {
+    fn zero_length_read_completes_after_all_writes() {
         let now = Time::ZERO;
         let mut raw = RawDevice::new(8);
         for at in [0x1000, 0x1040] {
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(tags, [FIRST_TAG, FIRST_TAG + 1], "the read is never sent");
         for write in &sent {
             assert!(matches!(write.repr.body, Body::Memory(m) if m.op == MemoryOp::WriteDeferrable));
-            assert_eq!(port.port.received().len(), 0, "not before all writes are answered");
+            assert_eq!(port.port.received().len(), 0, "completed only after all writes");
             port.handle_tlp(now, &answer_to(write));
         }
         let [(_, done)] = port.port.received() else { panic!("{:?}", port.port.received()) };
@@ -260,15 +260,15 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_carry_bytes_stay_posted() {
+    fn writes_with_carried_bytes_stay_posted() {
         let mut raw = RawDevice::new(1);
         let pool = tlp::PayloadPool::new();
         let interrupt = Data::Carried(pool.copy(&[0; 4]));
         raw.send(Time::ZERO, memory(MemoryOp::Write, Span::covering(0xfee0_0000, 4).unwrap(), interrupt));
         let mut port = NonPostedWrites::new(raw);
         assert!(port.poll_tlp(Time::ZERO, Class::NonPosted, ALL).is_none());
-        assert_eq!(port.poll_timeout(), Some(Time::ZERO), "it is to be asked for again");
-        // Without room the class is not polled now, but when there is room.
+        assert_eq!(port.poll_timeout(), Some(Time::ZERO), "must be polled again");
+        // Without room, the class is polled when there is room, not now.
         port.handle_timeout(Time::ZERO);
         assert_eq!(port.poll_timeout(), None, "time must not stand still");
         assert!(port.ready().contains(Ready::output(Class::Posted)));

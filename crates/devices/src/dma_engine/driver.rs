@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host program of the DMA engine: one driver for each function, all side by side, each with rings and buffers of its own.
-//! Every byte is checked: those to the device there, those from it here.
+//! The host program of the DMA engine: one driver per function, all in parallel, each with its own rings and buffers. Every
+//! byte is checked: the device checks data that it receives, this driver data that it sends.
 
 use super::registers::{self as r, descriptor as d, engine as register};
 use super::{
@@ -16,15 +16,15 @@ use plug::{Model, Shared};
 use std::rc::Rc;
 use tlp::Duration;
 
-/// How often it looks where it has no other interrupt than INTx, for which it does not wait.
+/// Polling interval with INTx, which the driver does not wait for.
 const LOOK_FOR_INTX: Duration = Duration::from_us(1);
-/// How often it looks at what is written back.
+/// Polling interval of the write-back.
 const LOOK: Duration = Duration::from_ns(100);
 
-/// Runs the driver of each function, the physical one first; all begin when the last has set its rings up.
+/// Runs the driver of each function, the physical one first. All start after the last has set up its rings.
 ///
 /// # Errors
-/// A line that says what failed, and of which function.
+/// The operation that failed, and its function.
 pub async fn driver(
     cpu: Cpu,
     functions: Vec<FoundFunction>,
@@ -54,7 +54,7 @@ pub async fn driver(
     Ok(())
 }
 
-/// Runs the driver of function `number` alone: 0 is the physical one, n + 1 virtual function n.
+/// Runs only the driver of function `number`: 0 is the physical function, n + 1 virtual function n.
 ///
 /// # Errors
 /// As [`driver`].
@@ -70,7 +70,7 @@ pub async fn drive_one(
     open.map_err(|e| e.at(function))?.run(report).await
 }
 
-/// Sets the shares of all functions, at the physical one.
+/// Sets the weights of all functions, at the physical one.
 async fn set_weights(cpu: &Cpu, physical: &FoundFunction, load: &Settings) -> Result<(), DriverError> {
     for (function, weight) in (0u64..).zip(&load.weights) {
         let at = function.checked_sub(1).map_or(r::WEIGHT, |vf| r::VF_WEIGHTS + 4 * vf);
@@ -79,7 +79,7 @@ async fn set_weights(cpu: &Cpu, physical: &FoundFunction, load: &Settings) -> Re
     Ok(())
 }
 
-/// One function as its driver knows it.
+/// One function from its driver's view.
 struct Function {
     number: usize,
     function: FoundFunction,
@@ -95,7 +95,7 @@ impl Function {
     ) -> Result<Function, DriverError> {
         let id = cpu.read_u32(function.address(BAR, r::ID)?).await?;
         if id != r::ID_VALUE {
-            return Err(format!("no DMA engine: its ID register reads as {id:#010x}").into());
+            return Err(format!("not a DMA engine: its ID register is {id:#010x}").into());
         }
         let mut engines = Vec::new();
         for engine in 0..load.engines() {
@@ -121,28 +121,28 @@ impl Function {
     }
 }
 
-/// One engine, seen from the host.
+/// One engine from the host's view.
 struct Engine {
     cpu: Cpu,
     function: FoundFunction,
     number: usize,
     direction: Direction,
     load: Rc<Settings>,
-    /// Transfers that it does.
+    /// Number of its transfers.
     transfers: u32,
-    /// Where a ring in host memory is.
+    /// Address of the ring in host memory.
     ring: u64,
     buffers: u64,
     write_back: u64,
     stream: Stream,
     seed: u64,
-    /// Transfers that were posted, and those that are done.
+    /// Numbers of posted and finished transfers.
     posted: u32,
     done: u32,
 }
 
 impl Engine {
-    /// `number` tells the streams of functions apart.
+    /// Creates an engine. `number` distinguishes the streams of functions.
     fn new(
         cpu: &Cpu,
         number: usize,
@@ -152,7 +152,7 @@ impl Engine {
     ) -> Result<Engine, DriverError> {
         let alloc = |bytes| cpu.memory().alloc(bytes, 4096);
         let direction = load.direction(engine);
-        // What comes back is what was sent by the engine of the same number.
+        // In a loop-back, the data come from the engine with the same number in the other direction.
         let stream = match (load.logic, direction) {
             (Behind::LoopBack, Direction::D2h) => engine - usize::from(load.h2d_engines),
             _ => engine,
@@ -224,7 +224,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Waits until something may be done.
+    /// Waits until there may be something to do.
     async fn wait(&self) -> Result<(), DriverError> {
         if self.load.completion == Completion::Poll {
             self.cpu.sleep(LOOK).await;
@@ -239,7 +239,7 @@ impl Engine {
         Ok(self.cpu.write_u32(register, 1 << self.number).await?)
     }
 
-    /// The memory of each piece of a transfer, in the order of its data: of several, the last one is first.
+    /// Returns address and size of each piece of a transfer, in data order. The pieces are in descending order in memory.
     fn pieces(&self, transfer: u32) -> impl Iterator<Item = (u64, u32)> + use<> {
         let Settings { size_bytes, page_bytes, .. } = *self.load;
         let (page, count) = (if page_bytes == 0 { size_bytes } else { page_bytes }, self.load.pieces());
@@ -250,8 +250,8 @@ impl Engine {
         })
     }
 
-    /// True if this transfer interrupts: where none is held back, the last one, and one in each half of those that may be under
-    /// way, so that one of them is always outstanding.
+    /// Returns whether this transfer interrupts. Without coalescing, these are the last transfer, and one in each half of the
+    /// transfers that may be in flight, so that an interrupting one is always outstanding.
     fn interrupts(&self, transfer: u32) -> bool {
         let half = (self.load.buffers() / 2).max(1);
         let always = self.load.coalesce_count > 1;
@@ -265,7 +265,7 @@ impl Engine {
         let (transfer, count) = (self.posted, self.load.pieces());
         for (n, (at, bytes)) in (0..).zip(self.pieces(transfer)) {
             if self.load.logic != Behind::Plain {
-                // From the device comes what was not there before.
+                // Clears the buffer, so that old data cannot pass for new ones.
                 let mut data = vec![0; bytes as usize];
                 if self.direction == Direction::H2d {
                     self.stream.fill(&mut data);
@@ -296,7 +296,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes note of what the device has written back, and looks at the data that have come.
+    /// Handles the write-back, and checks received data.
     fn take_done(&mut self) -> Result<(), DriverError> {
         let written = self.cpu.memory().read_u64(self.write_back)?;
         let (descriptors, failed) = (written as u32, (written >> 32) as u32);
@@ -322,7 +322,7 @@ impl Engine {
             let mut data = vec![0; bytes as usize];
             self.cpu.memory().read(at, &mut data)?;
             if !self.stream.check(&data) {
-                return Err(format!("D2h: transfer {transfer} did not bring what was sent").into());
+                return Err(format!("D2h: transfer {transfer} delivered wrong data").into());
             }
         }
         Ok(())

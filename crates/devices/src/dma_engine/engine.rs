@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One engine: its ring, what becomes of descriptors, and how the host hears of it. Moves no data itself.
+//! One engine: its ring, the results of descriptors, and reports to the host. Moves no data itself.
 
 use super::function::Function;
 use super::logic::Behind;
@@ -13,29 +13,29 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tlp::Duration;
 
-/// Descriptors that one read fetches at most.
+/// Maximum number of descriptors per read.
 const FETCHED: u32 = 16;
-/// Descriptors that are fetched ahead of their use at most.
+/// Maximum number of descriptors fetched in advance.
 const FETCHED_AHEAD: usize = 32;
-/// Ends of descriptors that wait to be told at most.
+/// Maximum number of ends of descriptors that wait to be reported.
 const MAX_ENDS: usize = 64;
-/// Bytes of a descriptor's transfer at most.
+/// Maximum size of a descriptor's transfer in bytes.
 const MAX_BYTES: u64 = 1 << 40;
 
-/// A descriptor, as it was fetched.
+/// A fetched descriptor.
 #[derive(Clone, Copy)]
 pub(super) struct Descriptor {
     pub(super) address: u64,
     pub(super) bytes: u64,
     pub(super) interrupts: bool,
-    /// The next one is of the same chain.
+    /// Whether the next one belongs to the same chain.
     pub(super) more: bool,
-    /// What is wrong with it.
+    /// Error in the descriptor.
     pub(super) fault: Option<ErrorCode>,
 }
 
 impl Descriptor {
-    /// One that could not be fetched.
+    /// A descriptor that could not be fetched.
     const UNKNOWN: Descriptor =
         Descriptor { address: 0, bytes: 0, interrupts: true, more: false, fault: Some(ErrorCode::Fetch) };
 
@@ -60,7 +60,7 @@ impl Descriptor {
     }
 }
 
-/// How a descriptor has ended.
+/// Result of a descriptor.
 pub(super) struct Ended {
     pub(super) code: ErrorCode,
     pub(super) moved: u64,
@@ -70,7 +70,7 @@ pub(super) struct Ended {
 /// Starts the tasks that move the data of descriptors, as members of a group.
 pub(super) type Movers = fn(&Rc<Run>, &Group, Channel<Descriptor>);
 
-/// What an engine has taken over from its registers at ENABLE.
+/// Settings that an engine takes from its registers at ENABLE.
 pub(super) struct Setup {
     host_ring: Option<u64>,
     entries: u32,
@@ -78,7 +78,7 @@ pub(super) struct Setup {
     write_status: bool,
     coalesce_count: u32,
     coalesce_time: Option<Duration>,
-    /// Whether ring and logic can be as they are said to be.
+    /// Whether ring and logic are valid.
     is_legal: bool,
 }
 
@@ -104,12 +104,13 @@ impl Setup {
     }
 }
 
-/// What CONTROL.LOGIC says.
+/// Decodes CONTROL.LOGIC.
 fn logic(control: u32) -> Option<LogicKind> {
     LogicKind::ALL.get(get(control, register::control::LOGIC) as usize).copied()
 }
 
-/// From ENABLE on. Ends are told in their order until it is over; the rest ends with each abort.
+/// An engine from ENABLE on. `life` has the tasks that report ends in order until the engine is disabled; `work` has those
+/// that an abort stops.
 pub(super) struct Run {
     pub(super) function: Rc<Function>,
     pub(super) number: usize,
@@ -117,21 +118,21 @@ pub(super) struct Run {
     movers: Movers,
     pub(super) setup: Setup,
     pub(super) behind: RefCell<Behind>,
-    /// A piece of the chain that is under way has failed.
+    /// Whether a piece of the current chain has failed.
     pub(super) chain_failed: Cell<bool>,
     ends: Channel<Ended>,
-    /// Descriptors whose end is told, or on its way to be.
+    /// Number of descriptors whose end is reported or queued.
     ended: Cell<u32>,
-    /// Bytes that were moved of the one behind these.
+    /// Bytes moved for the descriptor after these.
     moved: Cell<u64>,
-    /// Those of them of which the host has been told.
+    /// Number of descriptors reported to the host.
     told: Cell<u32>,
-    /// Interrupts that are held back, and how often there was one.
+    /// Interrupts held back, and number of interrupts raised.
     held: Cell<u32>,
     interrupted: Cell<u64>,
-    /// The doorbell, for the task that fetches.
+    /// The doorbell, for the fetching task.
     doorbell: Queue<()>,
-    /// It stands still, since the ring was wrong.
+    /// Whether the engine has stopped because the ring was invalid.
     stands_still: Cell<bool>,
     aborts: Cell<u32>,
     work: RefCell<Option<Group>>,
@@ -139,7 +140,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Begins to take descriptors.
+    /// Starts taking descriptors.
     pub(super) fn start(function: &Rc<Function>, number: usize, movers: Movers) -> Rc<Run> {
         let direction = function.direction(number);
         let setup = Setup::read(function, number);
@@ -170,19 +171,19 @@ impl Run {
         run
     }
 
-    /// Ends it, whatever is under way; nobody hears of that.
+    /// Stops everything without reports.
     pub(super) fn finish(&self) {
         drop((self.work.take(), self.life.take()));
     }
 
-    /// A task that lasts until the end.
+    /// Starts a task that ends with this run.
     fn spawn<F: Future<Output = ()> + 'static>(self: &Rc<Run>, task: impl FnOnce(Rc<Run>) -> F) {
         if let Some(life) = &*self.life.borrow() {
             self.function.io.spawn(life.member(task(Rc::clone(self))));
         }
     }
 
-    /// Takes descriptors from this one on.
+    /// Takes descriptors from number `first` on.
     fn work_from(self: &Rc<Run>, first: u32) {
         let group = Group::default();
         let descriptors = Channel::new(FETCHED_AHEAD);
@@ -192,14 +193,14 @@ impl Run {
         *self.work.borrow_mut() = Some(group);
     }
 
-    /// POSTED was written.
+    /// Handles a write to POSTED.
     pub(super) fn ring(&self) {
         self.note_busy();
-        // One that still waits stands for this one too.
+        // A pending notification covers this write too.
         let _ = self.doorbell.push(());
     }
 
-    /// What is posted ends, done or not; with `goes_on`, what is posted from now on is taken.
+    /// Ends all posted descriptors, done or not. With `goes_on`, descriptors posted later are taken.
     pub(super) fn abort(self: &Rc<Run>, goes_on: bool) {
         drop(self.work.take());
         if self.stands_still.get() {
@@ -230,7 +231,7 @@ impl Run {
 
     // ---- descriptors ----
 
-    /// How many descriptors lie between `taken` and the doorbell; waits for some. `None`: the ring is wrong.
+    /// Waits for descriptors between `taken` and the doorbell, and returns their number. `None` if the ring is invalid.
     async fn posted_behind(&self, taken: u32) -> Option<u32> {
         loop {
             let posted = self.posted();
@@ -243,7 +244,7 @@ impl Run {
         }
     }
 
-    /// Fetches descriptors ahead of their use, as many as one read can and as were posted.
+    /// Fetches posted descriptors in advance, as many per read as possible.
     async fn fetch(&self, first: u32, to: &Channel<Descriptor>) {
         let mut taken = first;
         while let Some(posted) = self.posted_behind(taken).await {
@@ -271,29 +272,29 @@ impl Run {
         self.note_busy();
         self.function.note(self.number, |report| report.refused += 1);
         self.function.set_status(self.number, register::status::ERROR, ErrorCode::Ring as u32);
-        // Where the function may not interrupt, nobody hears of it.
+        // Fails only if the function may not send interrupts.
         let _ = self.function.interrupt(self.number).await;
     }
 
-    /// Bytes of the descriptor behind all that have ended were moved.
+    /// Counts bytes moved for the first descriptor that has not ended.
     pub(super) fn moved(&self, bytes: u64) {
         self.moved.set(self.moved.get() + bytes);
         self.function.moved(self.number, bytes);
     }
 
-    /// The descriptor behind all that have ended so has, too; waits for room, and where an abort ends that, it has not ended.
+    /// Ends the first descriptor that has not ended. Waits for room; if an abort stops the wait, it has not ended.
     pub(super) async fn end(&self, ended: Ended) {
         self.ends.send(ended).await;
         self.ended.set(self.ended.get().wrapping_add(1));
         self.moved.set(0);
     }
 
-    // ---- what the host hears ----
+    // ---- reports to the host ----
 
     async fn tell_ends(self: Rc<Run>) {
         loop {
             let ended = self.ends.receive().await;
-            // Where the function may not write, nobody hears of it.
+            // Fails only if the function may not write.
             let _ = self.tell(ended).await;
         }
     }
@@ -325,7 +326,7 @@ impl Run {
         if interrupts || failed { self.interrupt().await } else { Ok(()) }
     }
 
-    /// Writes STATUS and MOVED of the descriptor that is told next.
+    /// Writes STATUS and MOVED of the next descriptor to report.
     async fn write_status(&self, code: ErrorCode, moved: u64) -> Result<(), device::DmaError> {
         use registers::descriptor as d;
         let index = self.told.get() & self.setup.entries.wrapping_sub(1);
@@ -340,7 +341,7 @@ impl Run {
         self.function.io.dma_write(at, self.function.io.copy(&bytes)).await
     }
 
-    /// Interrupts, or holds it back as COALESCING says.
+    /// Raises an interrupt, or holds it back according to COALESCING.
     async fn interrupt(self: &Rc<Run>) -> Result<(), device::DmaError> {
         let held = self.held.get() + 1;
         if held >= self.setup.coalesce_count {

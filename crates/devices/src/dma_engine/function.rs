@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What engines have of their function: its registers, its turns among other functions, its interrupts. Never sees those of another; they
-//! meet in their turns alone.
+//! The function of engines: its registers, its turns among other functions, its interrupts. Independent of other functions, except for
+//! the shared turns.
 
 use super::logic::{Behind, Fifo, MakeLogic};
 use super::registers::{self as r, LogicKind, engine as register};
@@ -16,16 +16,16 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::Time;
 
-/// Room for data that are on their way into an engine, beside what the window brings.
+/// Room for data on their way into an engine, in addition to the window.
 const BUFFER_BYTES: u64 = 64 << 10;
 
-/// What all functions have in common.
+/// State shared by all functions.
 pub(super) struct Common {
     pub(super) settings: Settings,
-    /// Gives a function its window: its own, or that of all.
+    /// Returns the window of a function: its own, or the shared one.
     pub(super) window: Box<dyn Fn() -> Rc<Window>>,
     pub(super) writes: Turns,
-    /// Bits of BAR 0 that software may write: of the physical function, and of a virtual one.
+    /// Writable bits of BAR 0: for the physical function, and for a virtual one.
     pub(super) writable: [Vec<u8>; 2],
     pub(super) report: Shared<Report>,
     pub(super) measured: Option<Shared<Transfers>>,
@@ -60,7 +60,7 @@ impl Function {
 
     // ---- registers ----
 
-    /// Answers a read.
+    /// Completes a read.
     pub(super) fn read(&self, read: ReadRequest) {
         let mut registers = self.registers.borrow_mut();
         let sizes = put(r::limits::PAYLOAD_BYTES, self.io.mps().bytes())
@@ -75,7 +75,7 @@ impl Function {
         read.complete(answer);
     }
 
-    /// What a function of this number reads as from its beginning on.
+    /// Sets the registers to their reset values.
     pub(super) fn reset_registers(&self) {
         let Settings { vfs, h2d_engines, .. } = self.common.settings;
         let engines = self.common.settings.engines();
@@ -102,11 +102,11 @@ impl Function {
         }
     }
 
-    /// Writes what software may write; false beyond the BAR, where there is nothing.
+    /// Stores the writable bits of a write. Returns false outside the BAR.
     pub(super) fn store(&self, write: &WriteRequest) -> bool {
         let mut registers = self.registers.borrow_mut();
         if has(write, r::INTERRUPTS) {
-            // Bytes that are not written clear nothing.
+            // Bytes that are not written clear no bits.
             registers.set_u32(r::INTERRUPTS, 0);
         }
         registers.write_bits(write, &self.common.writable[usize::from(self.number > 0)])
@@ -116,7 +116,7 @@ impl Function {
         self.registers.borrow().u32(register)
     }
 
-    /// Takes the shares over that the physical function says.
+    /// Applies the weights from the physical function's registers.
     pub(super) fn weigh(&self) {
         if self.number > 0 {
             return;
@@ -133,7 +133,7 @@ impl Function {
         self.window.turns.set_weight(function, weight);
     }
 
-    /// Counters begin at zero, and nothing is posted.
+    /// Resets the counters of an engine; no descriptor is posted.
     pub(super) fn begin_anew(&self, engine: usize) {
         for register in [register::STATUS, register::POSTED, register::DONE, register::FAILED] {
             self.set_engine_u32(engine, register, 0);
@@ -154,7 +154,7 @@ impl Function {
         self.common.settings.direction(engine)
     }
 
-    /// Its number among those of its direction.
+    /// Returns its index among the engines of its direction.
     fn pair(&self, engine: usize) -> usize {
         let h2d = usize::from(self.common.settings.h2d_engines);
         engine.checked_sub(h2d).unwrap_or(engine)
@@ -178,25 +178,25 @@ impl Function {
         self.set_engine_u32(engine, register::STATUS, before & !field | put(field, value));
     }
 
-    /// Descriptors of each engine in the device's memory.
+    /// Returns the number of descriptors of each engine in the device's memory.
     pub(super) fn device_entries(&self) -> u32 {
         self.common.settings.device_entries()
     }
 
-    /// Where a descriptor of an engine is in BAR 0.
+    /// Returns the offset of an engine's descriptor in BAR 0.
     fn descriptor_at(&self, engine: usize, index: u32) -> u64 {
         let index = self.device_entries() as u64 * engine as u64 + u64::from(index);
         r::DESCRIPTOR + index * r::DESCRIPTOR_STRIDE
     }
 
-    /// A descriptor in the device's memory.
+    /// Returns a descriptor in the device's memory.
     pub(super) fn descriptor(&self, engine: usize, index: u32) -> [u8; DESCRIPTOR_BYTES as usize] {
         let at = self.descriptor_at(engine, index) as usize;
         let registers = self.registers.borrow();
         registers.bytes().get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or_default()
     }
 
-    /// Writes STATUS and MOVED of one.
+    /// Writes STATUS and MOVED of a descriptor in the device's memory.
     pub(super) fn set_descriptor(&self, engine: usize, index: u32, code: u32, moved: u64) {
         let at = self.descriptor_at(engine, index);
         let mut registers = self.registers.borrow_mut();
@@ -212,12 +212,12 @@ impl Function {
         }
     }
 
-    /// Bytes of a read request at most.
+    /// Returns the maximum size of a read request in bytes.
     pub(super) fn read_bytes(&self) -> u32 {
         self.io.mrrs().bytes().min(self.common.settings.read_bytes)
     }
 
-    /// Bytes that may be on their way into an engine: all that its window can bring, at least.
+    /// Returns the maximum number of bytes on their way into an engine: at least all that its window can deliver.
     pub(super) fn buffer_bytes(&self) -> u64 {
         BUFFER_BYTES.max(u64::from(self.window.most()) * u64::from(self.read_bytes()))
     }
@@ -226,7 +226,7 @@ impl Function {
         self.window.turns.place(self.number, engine as u16, bytes).await
     }
 
-    /// The data of a read are there, which had its place `since` then.
+    /// Handles the end of a read that has had its place since `since`.
     pub(super) fn arrived(&self, since: Time) {
         let Some(window) = self.window.arrived(self.io.now().since(since), self.read_bytes()) else { return };
         self.common.report.change(|report| match self.common.settings.window_of {
@@ -243,7 +243,7 @@ impl Function {
         self.common.writes.place(self.number, engine as u16, bytes).await
     }
 
-    /// A doorbell was rung: what is measured begins.
+    /// Starts the measurement at the first doorbell.
     pub(super) fn begins(&self) {
         if let Some(measured) = self.common.measured.as_ref().filter(|m| m.get().phase == Phase::Idle) {
             measured.change(|m| m.start(self.io.now()));
@@ -258,14 +258,14 @@ impl Function {
         });
     }
 
-    /// Bytes were moved.
+    /// Counts moved bytes.
     pub(super) fn moved(&self, engine: usize, bytes: u64) {
         let before = self.engine_u64(engine, register::BYTES);
         self.registers.borrow_mut().set_u64(at(engine, register::BYTES), before + bytes);
         self.note(engine, |report| report.bytes += bytes);
     }
 
-    /// Counts a transfer, where they are measured; one that has failed ends the driver, and the run with it.
+    /// Counts a measured transfer. A failed one is not counted: it ends the driver, and with it the run.
     pub(super) fn count(&self, direction: Direction, bytes: u64, failed: bool) {
         let Some(measured) = self.common.measured.as_ref().filter(|_| !failed) else { return };
         let (now, bytes) = (self.io.now(), bytes as u32);
@@ -288,28 +288,28 @@ impl Function {
         self.io.intx(true).await
     }
 
-    /// Ones, which now stand there, clear what there was before.
+    /// Clears the interrupt bits that software has written as one; `before` are the bits before the write.
     pub(super) async fn clear_intx(&self, before: u32) {
         let left = before & !self.registers.borrow().u32(r::INTERRUPTS);
         self.registers.borrow_mut().set_u32(r::INTERRUPTS, left);
         if before != 0 && left == 0 {
-            // While its function may not, nobody hears of it.
+            // Fails only if the function may not send interrupts.
             let _ = self.io.intx(false).await;
         }
     }
 }
 
-/// Whether a write touches this register of 4 B.
+/// Returns whether a write touches this register of 4 B.
 pub(super) fn has(write: &WriteRequest, register: u64) -> bool {
     write.offset() < register + 4 && register < write.offset() + write.len() as u64
 }
 
-/// Where a register of an engine is in BAR 0.
+/// Returns the offset of an engine's register in BAR 0.
 pub(super) const fn at(engine: usize, register: u64) -> u64 {
     r::ENGINE + engine as u64 * r::ENGINE_STRIDE + register
 }
 
-/// Bits of BAR 0 that software may write, of a function of an engine with these settings.
+/// Returns the writable bits of BAR 0 for a function with these settings.
 pub(super) fn writable(settings: &Settings, is_physical: bool) -> Vec<u8> {
     let mut bits = vec![0; r::BAR_BYTES as usize];
     let mut allow = |at: u64, mask: &[u8]| bits[at as usize..][..mask.len()].copy_from_slice(mask);

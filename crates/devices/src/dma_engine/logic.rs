@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands behind the engines: where data that were read go, and where data to be written come from. Never sees an address.
+//! The user logic of engines: the sink of data that were read, and the source of data to write. Never sees an address.
 
 use super::Stream;
 use super::registers::LogicKind;
@@ -10,15 +10,15 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// User logic behind one engine, from its ENABLE on.
+/// User logic of one engine, from its ENABLE on.
 pub trait Logic {
-    /// Takes data in their order; false where they are wrong.
+    /// Takes data in order; returns false if they are wrong.
     fn take(&mut self, data: &[u8]) -> bool;
 
-    /// Makes the next bytes.
+    /// Produces the next bytes.
     fn give(&mut self, bytes: &mut [u8]);
 
-    /// So many bytes never come, or are not made: of a descriptor that has failed.
+    /// Skips bytes of a descriptor that has failed: they never arrive, or are not needed.
     fn skip(&mut self, bytes: u64);
 }
 
@@ -39,10 +39,10 @@ impl Logic for Integers {
     }
 }
 
-/// Bytes that the FIFO of a loop-back holds at most.
+/// Size of the FIFO of a loop-back in bytes.
 pub(super) const FIFO_BYTES: usize = 64 << 10;
 
-/// Bytes on their way from an H2D engine to the D2H engine of the same number. One task puts, one takes.
+/// Bytes on their way from an H2D engine to the D2H engine with the same index. One task puts, one takes.
 #[derive(Default)]
 pub(super) struct Fifo {
     bytes: RefCell<VecDeque<u8>>,
@@ -51,7 +51,7 @@ pub(super) struct Fifo {
 }
 
 impl Fifo {
-    /// Puts all in, as there is room.
+    /// Puts all data into the FIFO; waits for room.
     pub(super) async fn put(&self, mut data: &[u8]) {
         poll_fn(|cx| {
             let room = FIFO_BYTES - self.bytes.borrow().len();
@@ -70,7 +70,7 @@ impl Fifo {
         .await;
     }
 
-    /// Ends when there are so many bytes, of which there is room for all.
+    /// Waits until there are at least `bytes` bytes; at most the FIFO's size.
     pub(super) async fn wait(&self, bytes: usize) {
         poll_fn(|cx| {
             if self.bytes.borrow().len() >= bytes {
@@ -82,7 +82,7 @@ impl Fifo {
         .await;
     }
 
-    /// Takes bytes that are there.
+    /// Takes available bytes.
     pub(super) fn take(&self, to: &mut [u8]) {
         let mut bytes = self.bytes.borrow_mut();
         let taken = to.len().min(bytes.len());
@@ -91,19 +91,19 @@ impl Fifo {
         wake(&self.putter);
     }
 
-    /// Nothing is in it.
+    /// Drops all bytes.
     pub(super) fn clear(&self) {
         self.bytes.borrow_mut().clear();
         wake(&self.putter);
     }
 }
 
-/// Makes the logic behind an engine, from function, engine, what CONTROL asks for and SEED; `None`: what ships.
+/// Creates the logic of an engine, from function, engine, CONTROL.LOGIC and SEED. `None` for the built-in logic.
 pub type MakeLogic = Rc<dyn Fn(u16, u16, LogicKind, u64) -> Option<Box<dyn Logic>>>;
 
-/// What stands behind an engine.
+/// User logic of an engine.
 pub(super) enum Behind {
-    /// It takes all, and gives zeros.
+    /// Accepts all data, and produces zeros.
     Plain,
     Logic(Box<dyn Logic>),
     /// The other end is another engine.

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A DMA engine with descriptor rings behind a physical function and its virtual ones, after that of Zazo et al. (ReConFig'15),
-//! and the host program that moves data through every function of it.
+//! A DMA engine with descriptor rings, shared by a physical function and its virtual functions, after Zazo et al. (ReConFig'15). A host program moves data
+//! through every function.
 //!
-//! What its driver sees is in `docs/dma-engine.md`; its registers are in [`registers`], which come from `registers/dma_engine.rdl`.
+//! `docs/dma-engine.md` describes the driver's view. The registers are in [`registers`], generated from `registers/dma_engine.rdl`.
 //!
-//! - `requests`: what a host does to a function. - `movers`: the tasks that move data. - `engine`: a ring, and what becomes of
-//!   descriptors. - `function`: one function's registers. - `logic`: what stands behind. - `turns`: who is next, of functions that
-//!   want the same. - `window`: how many reads may be under way.
+//! - `requests`: the host's accesses to a function
+//! - `movers`: the tasks that move data
+//! - `engine`: a ring, and the results of descriptors
+//! - `function`: the registers of one function
+//! - `logic`: user logic
+//! - `turns`: scheduling among functions
+//! - `window`: the limit on outstanding reads
 
 mod driver;
 mod engine;
@@ -45,28 +49,28 @@ use tlp::split::request_pieces;
 use turns::Turns;
 use window::Window;
 
-/// Virtual functions at most. The last of 256 is on a bus of its own, behind that of the physical function: 255 have room
-/// beside that (`PCIe 5.0 §9.3.3.9`).
+/// Maximum number of virtual functions. The last of 256 is on the next bus, because the physical function's bus has room for only 255
+/// more (`PCIe 5.0 §9.3.3.9`).
 pub const MAX_VFS: u16 = 256;
-/// Engines of a function at most.
+/// Maximum number of engines per function.
 pub const MAX_ENGINES: u8 = registers::ENGINE_COUNT as u8;
-/// Bytes of a descriptor.
+/// Size of a descriptor in bytes.
 pub const DESCRIPTOR_BYTES: u64 = registers::DESCRIPTOR_STRIDE;
-/// Descriptors of a ring in host memory at most.
+/// Maximum number of descriptors of a ring in host memory.
 pub const MAX_RING_ENTRIES: u32 = 65_536;
-/// Reads of data that are under way at most.
+/// Maximum number of outstanding data reads.
 pub const MAX_WINDOW: u16 = 1024;
-/// Bytes of a write of data at most, before the endpoint cuts it by Max_Payload_Size.
+/// Maximum size of a data write in bytes, before the endpoint splits it by Max_Payload_Size.
 pub const WRITE_BYTES: u32 = 512;
 
-/// Outstanding transfers in each direction of a measurement that does not set them.
+/// Outstanding transfers in each direction for a measurement that does not set them.
 const BENCH_OUTSTANDING: u16 = 64;
 
 /// Other data processing accelerator: processing accelerators (PCI Code and ID Assignment Specification, §1.19).
 const CLASS: u32 = 0x12_0000;
 const BAR: BarIndex = BarIndex(0);
 const VF_DEVICE: u16 = device_id::DMA_ENGINE_VF;
-/// Where MSI-X is, for so many vectors.
+/// Returns the layout of MSI-X for this number of vectors.
 const fn msix(vectors: u16) -> MsixLayout {
     MsixLayout {
         vectors,
@@ -75,7 +79,7 @@ const fn msix(vectors: u16) -> MsixLayout {
     }
 }
 
-/// Which way data go: host to device, or device to host.
+/// Direction of data: host to device, or device to host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// Host to device: the device reads.
@@ -85,94 +89,93 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Both.
+    /// Both directions.
     pub const ALL: [Direction; 2] = [Direction::H2d, Direction::D2h];
 }
 
-/// A DMA engine with descriptor rings behind a physical function and virtual ones (ReConFig'15). The host enables all
-/// virtual functions and runs a driver for each function, all side by side; each moves as much data in both directions,
-/// and every byte is checked.
+/// A DMA engine with descriptor rings, shared by a physical function and virtual ones (ReConFig'15). The host enables all virtual functions and runs a driver
+/// for each function, all in parallel. Each moves the same amount of data in both directions, and every byte is checked.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Virtual functions.
     #[schemars(range(min = 0, max = 256))]
     pub vfs: u16,
-    /// Engines of each function that read host memory; 16 of both kinds at most, and one at least.
+    /// Engines of each function that read host memory; 1 to 16 of both kinds together.
     #[schemars(range(min = 0, max = 15))]
     pub h2d_engines: u8,
     /// Engines of each function that write host memory.
     #[schemars(range(min = 0, max = 15))]
     pub d2h_engines: u8,
-    /// Reads of data that are under way at most; 0: as many as the link carries in the round trip of a read, which the first ones
-    /// measure, and no more than `tags` of the slot.
+    /// Maximum number of outstanding data reads. 0: as many as fill the link during the round trip of a read, measured by the first reads, and at most `tags`
+    /// of the slot.
     #[schemars(range(min = 0, max = 1024))]
     pub window: u16,
-    /// Whose window that is.
+    /// Scope of the window.
     pub window_of: WindowOf,
-    /// Bytes of a read of data at most: a power of two. Max_Read_Request_Size may allow less.
+    /// Maximum size of a data read in bytes: a power of two. Max_Read_Request_Size may be less.
     #[schemars(range(min = 128, max = 4096), extend("powerOfTwo" = true))]
     pub read_bytes: u32,
-    /// Shares of functions, the physical one first; the rest have 1.
+    /// Weights of functions, the physical one first; the others have 1.
     #[schemars(length(max = 257), inner(range(min = 1, max = 255)))]
     pub weights: Vec<u8>,
-    /// How it interrupts. Other than by MSI-X without virtual functions alone.
+    /// Kind of interrupts. MSI and INTx are only possible without virtual functions.
     pub interrupts: Interrupts,
-    /// Driver: transfers of each engine.
+    /// Driver: transfers per engine.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub transfers: u32,
-    /// Driver: bytes of each transfer: a multiple of 8.
+    /// Driver: size of each transfer in bytes, a multiple of 8.
     #[schemars(range(min = 8, max = 16_777_216), extend("multipleOf" = 8))]
     pub size_bytes: u32,
-    /// Driver: bytes of contiguous memory, for each of which a transfer has a descriptor; 0: all are contiguous.
+    /// Driver: size of contiguous memory in bytes; a transfer has one descriptor for each. 0: all memory is contiguous.
     #[schemars(range(min = 0, max = 16_777_216), extend("multipleOf" = 8))]
     pub page_bytes: u32,
-    /// Driver: where descriptors are.
+    /// Driver: place of descriptors.
     pub ring: RingOf,
-    /// Driver: descriptors of each ring: a power of two.
+    /// Driver: descriptors per ring, a power of two.
     #[schemars(range(min = 1, max = 65_536), extend("powerOfTwo" = true))]
     pub ring_entries: u32,
-    /// Driver: transfers of each engine under way at most, and so buffers; 0: as many as the ring has room for.
+    /// Driver: maximum number of transfers in flight per engine, and so of buffers. 0: as many as fit in the ring.
     #[schemars(range(min = 0, max = 65_536))]
     pub outstanding: u32,
-    /// Driver: time that software takes before it posts a transfer.
+    /// Driver: time in nanoseconds that software takes to post a transfer.
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub set_up_ns: u32,
     /// Driver: how it learns that transfers are done.
     pub completion: Completion,
-    /// Driver: interrupts that are held back until there are so many; 0 and 1: none is.
+    /// Driver: number of interrupts that are combined into one; 0 and 1: no coalescing.
     pub coalesce_count: u16,
-    /// Driver: the time in microseconds that one is held back at most.
+    /// Driver: maximum time in microseconds that an interrupt is held back.
     #[schemars(range(min = 1, max = 65_535))]
     pub coalesce_us: u16,
-    /// Driver: what stands behind the engines.
+    /// Driver: user logic of the engines.
     pub logic: Behind,
-    /// Driver: which way data go.
+    /// Driver: directions of the data.
     pub directions: Directions,
-    /// Driver: which functions move data.
+    /// Driver: functions that move data.
     pub drive: Drive,
-    /// Transfers before those that count, and those that count, where they are measured.
+    /// Warm-up transfers and measured transfers of a measurement.
     #[serde(skip)]
     pub measured: Option<(u64, u64)>,
 }
 
-/// Who has a window of its own.
+/// Scope of a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WindowOf {
-    /// All functions together.
+    /// One window shared by all functions.
     All,
-    /// Each function.
+    /// One window per function.
     Function,
 }
 
-/// Where descriptors are.
+/// Place of descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RingOf {
     /// In host memory.
     Host,
-    /// In the device's, behind BAR 0 (ReConFig'15, §IV-A).
+    /// In the device's memory, in BAR 0 (ReConFig'15, §IV-A).
     Device,
 }
 
@@ -180,21 +183,21 @@ pub enum RingOf {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Completion {
-    /// By interrupts, of the last transfer that it posts at a time, and of one in the middle.
+    /// By interrupts of the last transfer posted at a time, and of one in the middle.
     Interrupt,
-    /// It looks at what is written back, each 100 ns.
+    /// By polling the write-back every 100 ns.
     Poll,
 }
 
-/// Which functions move data.
+/// Functions that move data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drive {
-    /// All, side by side.
+    /// All functions, in parallel.
     All,
-    /// The physical one alone.
+    /// Only the physical function.
     Physical,
-    /// The virtual ones.
+    /// Only the virtual functions.
     Virtual,
 }
 
@@ -204,38 +207,37 @@ impl Drive {
     }
 }
 
-/// What stands behind the engines: see the data sheet.
+/// User logic of the engines: see the data sheet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Behind {
-    /// Words of 8 B that count up, made and checked (ReConFig'15, §IV-E).
+    /// Words of 8 B that count up, generated and checked (ReConFig'15, §IV-E).
     Integers,
-    /// It takes all, and gives zeros.
+    /// Accepts all data, and produces zeros.
     Plain,
-    /// From H2D engine n to D2H engine n; the driver checks that what comes is what it sent.
+    /// From H2D engine n to D2H engine n; the driver checks that it receives what it sent.
     LoopBack,
 }
 
-/// How an engine interrupts.
+/// Kind of interrupts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub enum Interrupts {
-    /// MSI-X, a vector for each ring.
+    /// MSI-X, one vector per ring.
     #[serde(rename = "msi-x")]
     Msix,
-    /// MSI, a vector for each ring, with masking.
+    /// MSI, one vector per ring, with masking.
     #[serde(rename = "msi")]
     Msi,
-    /// INTA, asserted until the driver clears both bits of its register. The simulated host's driver does not wait for it: it looks
-    /// every microsecond.
+    /// INTA, asserted until the driver clears both bits of its register. The simulated host's driver does not wait for it, but polls every microsecond.
     #[serde(rename = "intx")]
     Intx,
 }
 
-/// Which way an engine moves data.
+/// Directions of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Directions {
-    /// Both ways at the same time.
+    /// Both directions at the same time.
     Both,
     /// From the host to the device: the device reads.
     H2d,
@@ -244,7 +246,7 @@ pub enum Directions {
 }
 
 impl Directions {
-    /// Whether data go that way.
+    /// Returns whether data move in this direction.
     const fn have(self, direction: Direction) -> bool {
         matches!(
             (self, direction),
@@ -254,7 +256,7 @@ impl Directions {
 }
 
 impl Default for Settings {
-    /// One virtual function, as the paper has it (§IV-B), and a window of 32.
+    /// One virtual function, as in the paper (§IV-B), and a window of 32.
     fn default() -> Settings {
         Settings {
             vfs: 1,
@@ -292,7 +294,7 @@ impl Model for Settings {
 
     const TESTS: &'static [Test] = &[Test::BwRd, Test::BwWr, Test::BwRdWr];
 
-    /// The physical function alone, with a ring of as many descriptors as transfers may be under way in each direction.
+    /// Offers only the physical function. Its rings have as many descriptors as transfers may be in flight in each direction.
     fn offer(workload: &Workload, _: &Folder) -> Result<Offer, Fault> {
         let Workload { test, size_bytes, warm_up, transfers, .. } = *workload;
         let outstanding = workload.outstanding.unwrap_or(BENCH_OUTSTANDING);
@@ -336,40 +338,44 @@ impl Model for Settings {
         let wrong = |key: &'static str, message: String| Err(Fault::at(key, message));
         let most = usize::from(MAX_ENGINES);
         if !(1..=most).contains(&self.engines()) {
-            let message = format!("with d2h_engines there are {}: legal are 1 to {most}", self.engines());
+            let message = format!("{} together with d2h_engines, expected 1 to {most}", self.engines());
             return wrong("h2d_engines", message);
         }
         let functions = usize::from(self.vfs) + 1;
         if self.weights.len() > functions {
-            let message = format!("{} of {functions} functions: legal is one for each", self.weights.len());
+            let message = format!(
+                "{} weights for {functions} functions, expected at most one per function",
+                self.weights.len()
+            );
             return wrong("weights", message);
         }
         if self.drive == Drive::Virtual && self.vfs == 0 {
-            return wrong("drive", "virtual functions: legal where there are any (vfs)".to_owned());
+            return wrong("drive", "virtual functions, expected vfs above 0".to_owned());
         }
         if !(0..self.engines()).any(|engine| self.directions.have(self.direction(engine))) {
-            return wrong("directions", "no engine goes that way: legal are those that have one".to_owned());
+            return wrong("directions", "no engine has this direction, expected one that has".to_owned());
         }
         if self.vfs > 0 && self.interrupts != Interrupts::Msix {
-            let message = "other interrupts than msi-x: legal without virtual functions (vfs = 0)";
+            let message = "interrupts other than msi-x, expected only without virtual functions (vfs = 0)";
             return wrong("interrupts", message.to_owned());
         }
         if self.logic == Behind::LoopBack
             && (self.h2d_engines != self.d2h_engines || self.directions != Directions::Both)
         {
-            let message = "loop-back: legal with as many engines of either kind, and both directions";
+            let message =
+                "loop-back, expected only with the same number of engines of each kind and both directions";
             return wrong("logic", message.to_owned());
         }
         let entries = self.device_entries();
         if self.ring == RingOf::Device && self.ring_entries > entries {
             return wrong(
                 "ring_entries",
-                format!("{}: a ring in the device has {entries} at most", self.ring_entries),
+                format!("{}, expected at most {entries} for a ring in the device", self.ring_entries),
             );
         }
         if self.pieces() > self.ring_entries {
             let message = format!(
-                "a transfer has {} descriptors: legal are {} (ring_entries)",
+                "a transfer has {} descriptors, expected at most {} (ring_entries)",
                 self.pieces(),
                 self.ring_entries
             );
@@ -386,7 +392,8 @@ impl Model for Settings {
             functions(&settings, site.pcie, site.tags, site.payloads, &report, measured.as_ref(), None)?;
         let (needed, there) = (self.host_bytes(), site.memory.size());
         if needed > there {
-            let message = format!("its rings and buffers need {needed} B of host memory: there are {there}");
+            let message =
+                format!("its rings and buffers need {needed} B of host memory, but there are {there}");
             return Err(Fault::at("ring_entries", message));
         }
         let told = report.clone();
@@ -401,34 +408,34 @@ impl Model for Settings {
 }
 
 impl Settings {
-    /// Engines of each function.
+    /// Returns the number of engines per function.
     pub(crate) fn engines(&self) -> usize {
         usize::from(self.h2d_engines) + usize::from(self.d2h_engines)
     }
 
-    /// Which way an engine goes.
+    /// Returns the direction of an engine.
     pub(crate) fn direction(&self, engine: usize) -> Direction {
         if engine < usize::from(self.h2d_engines) { Direction::H2d } else { Direction::D2h }
     }
 
-    /// Descriptors of a transfer.
+    /// Returns the number of descriptors per transfer.
     fn pieces(&self) -> u32 {
         if self.page_bytes == 0 { 1 } else { self.size_bytes.div_ceil(self.page_bytes) }
     }
 
-    /// Bytes of the memory of a transfer: pages lie in it in the wrong order.
+    /// Returns the size of a transfer's memory in bytes. Its pages are in reverse order.
     fn buffer_bytes(&self) -> u64 {
         u64::from(self.pieces())
             * u64::from(if self.page_bytes == 0 { self.size_bytes } else { self.page_bytes })
     }
 
-    /// Buffers of an engine's driver: transfers under way at most.
+    /// Returns the number of buffers of an engine's driver: the maximum number of transfers in flight.
     fn buffers(&self) -> u32 {
         let most = (self.ring_entries / self.pieces()).max(1);
         if self.outstanding == 0 { most } else { self.outstanding.min(most) }
     }
 
-    /// Host memory that the drivers of all functions ask for, by page.
+    /// Returns the host memory that the drivers of all functions allocate, in whole pages.
     fn host_bytes(&self) -> u64 {
         let pages = |bytes: u64| bytes.next_multiple_of(4096);
         let ring = match self.ring {
@@ -439,7 +446,7 @@ impl Settings {
         self.engines() as u64 * (ring + buffers + pages(8)) * (u64::from(self.vfs) + 1)
     }
 
-    /// Descriptors of each engine in the device's memory.
+    /// Returns the number of descriptors of each engine in the device's memory.
     pub(crate) fn device_entries(&self) -> u32 {
         1 << (registers::DESCRIPTOR_COUNT as u32 / self.engines().max(1) as u32).ilog2()
     }
@@ -449,16 +456,15 @@ impl Settings {
 pub struct Functions {
     /// Function 0.
     pub physical: FunctionConfig,
-    /// Those behind it, where there are any, for
-    /// [`Endpoint::with_virtual_functions`](endpoint::Endpoint::with_virtual_functions).
+    /// The virtual functions, if any, for [`Endpoint::with_virtual_functions`](endpoint::Endpoint::with_virtual_functions).
     pub virtual_functions: Option<VirtualFunctions>,
 }
 
-/// The engine; `pcie` says what link it is on, `tags` how many reads of a function it lets be under way, payloads come from `pool`. Transfers of all functions count in `measured`, where it
-/// is given; `logic` makes what stands behind engines, where it is not to be what ships.
+/// Creates the engine for the link `pcie`. `tags` is the maximum number of outstanding reads per function. Payloads come from `pool`. Transfers of all
+/// functions count in `measured`, if given. `logic` creates the user logic, if it is not the built-in one.
 ///
 /// # Errors
-/// Where a setting is not legal.
+/// If a setting is invalid.
 pub fn functions(
     settings: &Settings,
     pcie: PcieLayout,
@@ -500,7 +506,7 @@ pub fn functions(
     Ok(Functions { physical, virtual_functions })
 }
 
-/// Gives each function its window, its own or that of all.
+/// Returns the function that gives each function its window, its own or the shared one.
 fn window(settings: &Settings, pcie: PcieLayout, tags: u16) -> Box<dyn Fn() -> Rc<Window>> {
     let (window_of, settings) = (settings.window_of, settings.clone());
     let make = move || Rc::new(Window::new(&settings, &pcie, tags));

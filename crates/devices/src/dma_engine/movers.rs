@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the data of descriptors are moved: the tasks of an engine behind its ring.
+//! The tasks of an engine that move the data of descriptors.
 
 use super::engine::{Descriptor, Ended, Run};
 use super::logic::Behind;
@@ -15,28 +15,28 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use tlp::{Data, Time};
 
-/// Reads and ends of descriptors that wait for those before them at most.
+/// Maximum number of reads and ends of descriptors that wait for earlier ones.
 const MAX_WAITING: usize = 1024;
-/// What a piece or a descriptor takes of an engine's buffer at least.
+/// Minimum size that a piece or a descriptor takes in an engine's buffer.
 const LEAST_BYTES: u32 = 64;
 
-/// A read of data; without its bytes where nobody looks at them.
+/// A data read; without bytes if the logic does not use them.
 type Reading = DmaReadFuture<Data>;
 
-/// What becomes of descriptors in an H2D engine, in the order of their data.
+/// A step of a descriptor in an H2D engine, in data order.
 enum Step<T> {
     Begin(Descriptor),
-    /// Bytes of that descriptor.
+    /// A piece of that descriptor, and its size in bytes.
     Piece(T, u32),
     End,
 }
 
-/// A read under way has a place in the window, since then.
+/// An outstanding read with its place in the window, and the time since which it has it.
 type Begun = Step<(Reading, Place, Time)>;
-/// `None`: the data could not be read.
+/// Received data, or `None` if they could not be read.
 type Arrived = Step<Option<Data>>;
 
-/// Starts the tasks that move what comes in `descriptors`.
+/// Starts the tasks that move the data of `descriptors`.
 pub(super) fn spawn(run: &Rc<Run>, group: &Group, descriptors: Channel<Descriptor>) {
     let io = &run.function.io;
     let this = Rc::clone(run);
@@ -46,7 +46,7 @@ pub(super) fn spawn(run: &Rc<Run>, group: &Group, descriptors: Channel<Descripto
     }
     let buffer_bytes = run.function.buffer_bytes();
     let (room, begun) = (Rc::new(Room::new(buffer_bytes)), Channel::new(MAX_WAITING));
-    // What is in it has room in the buffer: nobody ever waits to put something in.
+    // All its items have room in the buffer, so sending never waits.
     let arrived = Channel::new(3 * (buffer_bytes / u64::from(LEAST_BYTES)) as usize);
     let (arriver, taker, given) = (Rc::clone(run), Rc::clone(run), Rc::clone(&room));
     let (to_arrive, to_take) = (begun.clone(), arrived.clone());
@@ -55,10 +55,10 @@ pub(super) fn spawn(run: &Rc<Run>, group: &Group, descriptors: Channel<Descripto
     io.spawn(group.member(async move { take_all(&taker, &to_take, &given).await }));
 }
 
-/// What a descriptor in a chain ends with, if it is not even begun; the chain fails, or ends, with it.
+/// Returns the error of a descriptor that does not start: its own error, or the error of its chain.
 fn not_begun(run: &Run, descriptor: &Descriptor) -> Option<ErrorCode> {
     let failed = run.chain_failed.get().then_some(ErrorCode::Aborted);
-    // One that could not be fetched has no STATUS to write.
+    // A descriptor that could not be fetched has no STATUS to write.
     descriptor.fault.filter(|fault| *fault == ErrorCode::Fetch).or(failed).or(descriptor.fault)
 }
 
@@ -69,7 +69,7 @@ async fn end(run: &Run, descriptor: &Descriptor, code: ErrorCode, moved: u64) {
 
 // ---- H2D ----
 
-/// Room for data that were asked for and that the logic has not taken yet.
+/// Room for data that were requested and that the logic has not taken yet.
 struct Room {
     free: Cell<u64>,
     waiter: Cell<Option<Waker>>,
@@ -102,7 +102,7 @@ impl Room {
     }
 }
 
-/// Reads the data of one descriptor behind the other, as window and room allow.
+/// Reads the data of one descriptor after another, as window and room allow.
 async fn read_all(run: &Run, descriptors: &Channel<Descriptor>, begun: &Channel<Begun>, room: &Room) {
     loop {
         let descriptor = descriptors.receive().await;
@@ -126,7 +126,7 @@ fn read(run: &Run, address: u64, len: u32) -> Reading {
     run.function.io.dma_read_data(address, len, is_looked_at, Default::default())
 }
 
-/// Puts data into the buffer in their order, whatever the order of completions was; then their reads have no place any more.
+/// Puts data into the buffer in order, for any order of completions. Then frees their places in the window.
 async fn arrive_all(run: &Run, begun: &Channel<Begun>, arrived: &Channel<Arrived>) {
     loop {
         let step = match begun.receive().await {
@@ -145,7 +145,7 @@ async fn arrive_all(run: &Run, begun: &Channel<Begun>, arrived: &Channel<Arrived
     }
 }
 
-/// Hands the data of one descriptor after the other to what stands behind.
+/// Passes the data of one descriptor after another to the logic.
 async fn take_all(run: &Run, arrived: &Channel<Arrived>, room: &Room) {
     loop {
         let Step::Begin(descriptor) = arrived.receive().await else { continue };
@@ -173,10 +173,10 @@ async fn take_all(run: &Run, arrived: &Channel<Arrived>, room: &Room) {
     }
 }
 
-/// Hands data to what stands behind; false where they are wrong.
+/// Passes data to the logic; returns false if they are wrong.
 async fn take(run: &Run, data: &Data) -> bool {
     run.moved(data.len() as u64);
-    // What nobody looks at has no bytes.
+    // Data that the logic does not use have no bytes.
     let Some(bytes) = data.bytes() else { return true };
     let fifo = match &mut *run.behind.borrow_mut() {
         Behind::Logic(logic) => return logic.take(bytes),
@@ -234,7 +234,7 @@ async fn write_one(run: &Run, descriptor: &Descriptor) -> (ErrorCode, u64) {
     (ErrorCode::Ok, moved)
 }
 
-/// A transfer of `bytes` at `address`, cut at multiples of `most`, a power of two: address and bytes of each piece.
+/// Splits a transfer of `bytes` at `address` at multiples of `most`, a power of two. Returns address and size of each piece.
 pub(super) fn pieces(address: u64, bytes: u64, most: u32) -> impl Iterator<Item = (u64, u32)> {
     let (mut at, mut left) = (address, bytes);
     std::iter::from_fn(move || {
@@ -245,8 +245,8 @@ pub(super) fn pieces(address: u64, bytes: u64, most: u32) -> impl Iterator<Item 
     })
 }
 
-/// A transfer to the host, cut at multiples of [`WRITE_BYTES`], and before at the first one of Max_Payload_Size, so that all of its TLPs end
-/// at multiples of that.
+/// Splits a transfer to the host at multiples of [`WRITE_BYTES`], and before that at the first multiple of Max_Payload_Size, so that all of
+/// its TLPs end at multiples of that.
 pub(super) fn write_pieces(address: u64, bytes: u64, mps: u32) -> impl Iterator<Item = (u64, u32)> {
     let most = u64::from(mps.min(WRITE_BYTES));
     let head = ((most - address % most) % most).min(bytes);
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transfers_are_cut_at_multiples() {
+    fn splits_transfers_at_multiples() {
         let pieces = |address, bytes| pieces(address, bytes, 512).collect::<Vec<_>>();
         assert_eq!(pieces(0x1000, 512), [(0x1000, 512)]);
         assert_eq!(pieces(0x11f8, 1024), [(0x11f8, 8), (0x1200, 512), (0x1400, 504)]);

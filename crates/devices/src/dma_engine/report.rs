@@ -1,76 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an engine has done, function by function. Numbers only.
+//! Counters of an engine, by function. Numbers only.
 
 use super::{Direction, WindowReport};
 use plug::{Shown, gbps, ns};
 use tlp::{Duration, Time};
 
-/// What a ring has done, at the device.
+/// Counters of a ring, at the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RingReport {
-    /// Bytes moved: read and checked, or handed to the endpoint.
+    /// Bytes moved: read and checked, or passed to the endpoint.
     pub bytes: u64,
-    /// Descriptors done.
+    /// Finished descriptors.
     pub done: u64,
-    /// Of these, failed.
+    /// Failed ones among them.
     pub failed: u64,
-    /// How often it stood still: its ring was wrong, or more was posted than it has descriptors.
+    /// Number of stops because the ring was invalid, or more was posted than it has descriptors.
     pub refused: u64,
 }
 
-/// What a function has done.
+/// Counters of a function.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FunctionReport {
     /// By engine.
     pub rings: Vec<RingReport>,
-    /// Which way each of them goes.
+    /// Direction of each engine.
     pub directions: Vec<Direction>,
-    /// What the round trip came to for its own window, where that is measured.
+    /// Result of the round-trip measurement for its own window, if there is one.
     pub window: Option<WindowReport>,
-    /// Bytes moved when the first function had moved all of its own; before that none.
+    /// Bytes moved until the first function had moved all its data; zero before that.
     pub shared_bytes: u64,
-    /// When its driver ended.
+    /// Time of the end of its driver.
     pub end: Option<Time>,
 }
 
 impl FunctionReport {
-    /// Bytes moved in both directions.
+    /// Returns the bytes moved in both directions.
     pub fn bytes(&self) -> u64 {
         self.rings.iter().map(|r| r.bytes).sum()
     }
 
-    /// Bytes moved in one direction.
+    /// Returns the bytes moved in one direction.
     fn bytes_of(&self, direction: Direction) -> u64 {
         let rings = self.rings.iter().zip(&self.directions);
         rings.filter(|(_, of)| **of == direction).map(|(ring, _)| ring.bytes).sum()
     }
 }
 
-/// What an engine has done: the physical function first, then the virtual ones.
+/// Counters of an engine: the physical function first, then the virtual ones.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// By function.
     pub functions: Vec<FunctionReport>,
-    /// What the round trip came to for the window of all, where that is measured.
+    /// Result of the round-trip measurement for the shared window, if there is one.
     pub window: Option<WindowReport>,
-    /// When the drivers began.
+    /// Start of the drivers.
     pub start: Option<Time>,
-    /// When the first of them ended.
+    /// Time of the end of the first driver.
     pub first_end: Option<Time>,
 }
 
 impl Report {
-    /// From the start of all drivers to the end of the function's, or to `now` where that still runs.
+    /// Returns the time from the start of all drivers to the end of the function's, or to `now` if it still runs.
     pub fn elapsed(&self, function: usize, now: Time) -> Duration {
         self.since_start(self.functions.get(function).and_then(|f| f.end).unwrap_or(now))
     }
 
-    /// From the start of all drivers to the end of the first, or to `now` where all still run.
+    /// Returns the time from the start of all drivers to the end of the first one, or to `now` if all still run.
     pub fn shared_time(&self, now: Time) -> Duration {
         self.since_start(self.first_end.unwrap_or(now))
     }
 
-    /// Bytes that `function` has moved in [`shared_time`](Self::shared_time).
+    /// Returns the bytes that `function` moved in [`shared_time`](Self::shared_time).
     pub fn shared_bytes(&self, function: &FunctionReport) -> u64 {
         if self.first_end.is_some() { function.shared_bytes } else { function.bytes() }
     }
@@ -79,7 +79,7 @@ impl Report {
         self.start.map_or(Duration::ZERO, |start| end.since(start))
     }
 
-    /// Notes that the driver of `function` has ended.
+    /// Records the end of the driver of `function`.
     pub(super) fn end(&mut self, function: usize, now: Time) {
         if self.first_end.is_none() {
             self.first_end = Some(now);
@@ -92,8 +92,8 @@ impl Report {
 }
 
 impl plug::Report for Report {
-    /// The rates of all, the spread of the shares of the virtual functions, and a row for each function. A driver that still
-    /// runs ends now.
+    /// Shows the total rate, the spread of the shares of virtual functions, and a row per function. A running driver counts
+    /// up to now.
     fn shown(&self, now: Time) -> Shown {
         let all_shared: u64 = self.functions.iter().map(|f| self.shared_bytes(f)).sum();
         let last = (0..self.functions.len()).map(|n| self.elapsed(n, now)).max();
@@ -108,7 +108,7 @@ impl plug::Report for Report {
             window.show(&mut shown, "");
         }
         for (n, function) in self.functions.iter().enumerate() {
-            // In the order of names, which is that of numbers.
+            // The order of names is the order of numbers.
             let name = n.checked_sub(1).map_or("pf".to_owned(), |vf| format!("vf{vf:03}"));
             let elapsed = self.elapsed(n, now);
             let sum = |of: fn(&RingReport) -> u64| function.rings.iter().map(of).sum::<u64>();
@@ -127,7 +127,7 @@ impl plug::Report for Report {
 }
 
 impl Report {
-    /// How much less than the most the least of the virtual functions has got, of the most.
+    /// Returns the difference between the largest and the smallest share of virtual functions, relative to the largest.
     fn spread(&self) -> Option<f64> {
         let shares = || self.functions.iter().skip(1).map(|f| self.shared_bytes(f));
         let (least, most) = (shares().min()?, shares().max()?);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests to one function: its registers answer reads, and what is written starts, stops and rings engines.
+//! Requests to one function: registers answer reads; writes start, stop and ring engines.
 
 use super::BAR;
 use super::engine::Run;
@@ -16,7 +16,7 @@ struct Server {
     runs: Vec<Option<Rc<Run>>>,
 }
 
-/// Serves requests; engines are tasks beside it.
+/// Serves requests. Engines are other tasks.
 pub(super) async fn serve(function: Rc<Function>) {
     let runs = vec![None; function.engines()];
     let mut server = Server { function, runs };
@@ -35,7 +35,7 @@ impl Server {
         let interrupts = function.u32(r::INTERRUPTS);
         let engines = 0..self.runs.len();
         let of = |register| move |engine: &usize| has(write, at(*engine, register));
-        // Of most writes there is none.
+        // Most writes touch no control register.
         let controlled = engines.clone().filter(of(register::CONTROL));
         let controls: Vec<_> = controlled.map(|n| (n, function.engine_u32(n, register::CONTROL))).collect();
         if !function.store(write) {
@@ -89,7 +89,7 @@ impl Server {
     }
 }
 
-/// By a reset too: a run and its tasks hold each other.
+/// Also runs at a reset: a run and its tasks hold references to each other.
 impl Drop for Server {
     fn drop(&mut self) {
         self.finish();

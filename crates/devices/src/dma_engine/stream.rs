@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The data that the engine is tried with: integers that count up (ReConFig'15, §IV-E). Never looks at an address.
+//! Test data of the engine: integers that count up (ReConFig'15, §IV-E). Independent of addresses.
 
-/// A stream of little-endian words of 8 B: the seed, and each the one before and one.
+/// A stream of little-endian words of 8 B: the first is the seed, each next one is greater by one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stream {
     seed: u64,
-    /// Bytes that have gone by.
+    /// Bytes that have passed.
     offset: u64,
 }
 
 impl Stream {
-    /// From its first word on.
+    /// Creates a stream at its first word.
     pub const fn new(seed: u64) -> Stream {
         Stream { seed, offset: 0 }
     }
 
-    /// The same from byte `offset` on.
+    /// Returns the same stream at byte `offset`.
     #[must_use]
     pub const fn at(self, offset: u64) -> Stream {
         Stream { offset, ..self }
@@ -25,7 +25,7 @@ impl Stream {
         self.seed.wrapping_add(self.offset / 8).to_le_bytes()
     }
 
-    /// The bytes of the word that is next, and how far into it the stream is.
+    /// Calls `part` with consecutive parts of words, and their offsets.
     fn each(&mut self, len: usize, mut part: impl FnMut(usize, &[u8])) {
         let mut done = 0;
         while done < len {
@@ -50,7 +50,7 @@ impl Stream {
         self.each(tail.len(), |at, part| tail[at..at + part.len()].copy_from_slice(part));
     }
 
-    /// True where these are the next bytes; as many have gone by in either case.
+    /// Returns whether these are the next bytes. Advances in either case.
     pub fn check(&mut self, bytes: &[u8]) -> bool {
         let (head, rest) = bytes.split_at(self.to_word(bytes.len()));
         let mut same = true;
@@ -65,12 +65,12 @@ impl Stream {
         same
     }
 
-    /// Of so many bytes, those that end the word which has begun.
+    /// Returns how many of `len` bytes complete the current word.
     fn to_word(self, len: usize) -> usize {
         ((8 - self.offset % 8) % 8).min(len as u64) as usize
     }
 
-    /// Lets bytes go by.
+    /// Skips bytes.
     pub fn skip(&mut self, len: u64) {
         self.offset += len;
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_count_up_wherever_they_are_cut() {
+    fn words_count_up_for_any_split() {
         let mut whole = [0; 24];
         Stream::new(0xfffe).fill(&mut whole);
         assert_eq!(whole[..8], [0xfe, 0xff, 0, 0, 0, 0, 0, 0]);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is next, of functions that want the same: by their weights, and by the bytes that each has had (stride scheduling). Knows
-//! neither reads nor writes.
+//! Schedules functions that compete for places, by weights and by the bytes that each has had (stride scheduling). Independent
+//! of reads and writes.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// The weight of a function of which nothing is said.
+/// The default weight.
 const WEIGHT: u8 = 1;
-/// What one byte costs a function of weight 1: divisible by most weights, so that little is lost in rounding.
+/// Cost of one byte for a function of weight 1: divisible by most weights, for small rounding errors.
 const BYTE: u64 = 2 * 2 * 2 * 3 * 3 * 5 * 7;
 
-/// One task that waits.
+/// A waiting task.
 struct Waiting {
-    /// What its function has had, in its own measure.
+    /// Weighted bytes that its function has had.
     had: u64,
-    /// The function, and which of its engines.
+    /// Function and engine.
     who: (u16, u16),
     waker: Waker,
 }
@@ -24,17 +24,17 @@ struct Waiting {
 #[derive(Default)]
 struct State {
     free: usize,
-    /// Whoever is next comes last: who has had least, of these the first.
+    /// Sorted by priority, the next one last: the function that has had least; among equals, the lowest number.
     waiting: Vec<Waiting>,
-    /// What functions have had, in their own measure.
+    /// Weighted bytes that functions have had.
     had: Vec<u64>,
-    /// What the function had that was served last: nobody who comes has had less.
+    /// Weighted bytes of the function served last. New functions start at least here.
     now: u64,
     weights: Vec<u8>,
 }
 
 impl State {
-    /// Whose turn it is, while there is a place.
+    /// Returns the next task, if there is a free place.
     fn turn(&self) -> Option<&Waiting> {
         self.waiting.last().filter(|_| self.free > 0)
     }
@@ -69,7 +69,7 @@ impl State {
         }
         let had = before + u64::from(bytes) * BYTE / u64::from(weight);
         self.had[index] = had;
-        // Its other engines, which wait on, come behind those that have had less.
+        // Moves its other waiting engines after functions that have had less.
         let is_early = |waiting: &Waiting| waiting.who.0 == function && waiting.had < had;
         while let Some(place) = self.waiting.iter().rposition(is_early) {
             let waiting = self.waiting.remove(place);
@@ -82,7 +82,7 @@ impl State {
     }
 }
 
-/// Places, for which functions take turns; clones are handles on the same.
+/// Places, for which functions compete. Clones are handles to the same places.
 #[derive(Clone)]
 pub(super) struct Turns(Rc<RefCell<State>>);
 
@@ -91,7 +91,7 @@ impl Turns {
         Turns(Rc::new(RefCell::new(State { free: places.into(), ..State::default() })))
     }
 
-    /// From now on a function has this weight; zero is one.
+    /// Sets the weight of a function; zero counts as one.
     pub(super) fn set_weight(&self, function: u16, weight: u8) {
         let (weights, index) = (&mut self.0.borrow_mut().weights, usize::from(function));
         if weights.len() <= index {
@@ -104,7 +104,7 @@ impl Turns {
         self.0.borrow().weight(function)
     }
 
-    /// A place for so many bytes, when it is the turn of this function, and of its engine.
+    /// Waits for a place for this number of bytes, when it is the turn of this function and engine.
     pub(super) async fn place(&self, function: u16, engine: u16, bytes: u32) -> Place {
         let who = (function, engine);
         if let Some(place) = self.place_at_once(who, bytes) {
@@ -129,7 +129,7 @@ impl Turns {
         Place(self.clone())
     }
 
-    /// A place where nobody waits for one.
+    /// Takes a place if no task is waiting.
     fn place_at_once(&self, who: (u16, u16), bytes: u32) -> Option<Place> {
         let mut state = self.0.borrow_mut();
         let is_free = state.free > 0 && state.waiting.is_empty();
@@ -139,7 +139,7 @@ impl Turns {
         })
     }
 
-    /// From now on there are so many places more.
+    /// Adds places.
     pub(super) fn add(&self, places: u16) {
         self.0.borrow_mut().free += usize::from(places);
         self.wake_next();
@@ -155,7 +155,7 @@ impl Turns {
     }
 }
 
-/// Leaves the line wherever its task stops waiting: with a place, or because it is no more.
+/// Removes the task from the queue when it stops waiting: with a place, or because it was dropped.
 struct Waits<'a> {
     turns: &'a Turns,
     who: (u16, u16),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_take_turns_and_who_leaves_misses_his() {
+    fn task_that_leaves_loses_its_turn() {
         let turns = Turns::new(2);
         let (Poll::Ready(first), Poll::Ready(second)) =
             (poll(pin!(turns.place(5, 0, 64))), poll(pin!(turns.place(5, 0, 64))))
@@ -211,9 +211,10 @@ mod tests {
         assert_eq!(turns.0.borrow().free, 2);
     }
 
-    /// Whoever wants all there is gets his weight of it, in bytes, whatever the sizes; who was away has saved up nothing.
+    /// Functions that always want more get bytes in proportion to their weights, for any sizes. An idle function saves up no
+    /// credit.
     #[test]
-    fn shares_are_as_weights() {
+    fn shares_match_weights() {
         let turns = Turns::new(1);
         let weights = [(0, 1, 512), (1, 3, 64), (2, 4, 4096)];
         weights.iter().for_each(|(function, weight, _)| turns.set_weight(*function, *weight));
@@ -244,7 +245,7 @@ mod tests {
             let share = had[usize::from(function)] as f64 / all as f64;
             assert!((share - f64::from(weight) / 8.0).abs() < 0.002, "{had:?}");
         }
-        // Alone for a while, the first has no debt, and the others no savings.
+        // After some time alone, the first function has no debt, and the others have no savings.
         serve(1000, &weights[..1]);
         let had = serve(200, &weights[..2]);
         assert!(had[0] > 0 && had[1] > 0, "{had:?}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The window of reads: as many places as settings say, or as the round trip asks for. That is measured, by the first reads, of which
-//! one at a time is under way, so that they wait for what is between them and memory, writes before them among it, and never for each other.
+//! The window of reads: the number of places from the settings, or from the measured round trip. The first reads measure it, one at a time.
+//! So they wait for everything between the device and memory, including earlier writes, but not for each other.
 
 use super::turns::Turns;
 use super::{MAX_WINDOW, Settings};
@@ -10,17 +10,17 @@ use plug::{Shown, ns};
 use std::cell::{Cell, RefCell};
 use tlp::{Duration, Rate, Width};
 
-/// Reads whose round trips are measured: the first few are quicker, before writes beside them fill all queues.
+/// Number of reads to measure. The first few are faster, before concurrent writes fill all queues.
 const MEASURED: usize = 15;
 
-/// What the round trip has come to.
+/// Result of the round-trip measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowReport {
-    /// From a place in the window to all data, the median of those that were measured.
+    /// Median time from a place in the window to all data.
     pub round_trip: Duration,
-    /// Places that keep the link busy for so long.
+    /// Number of places that keep the link busy for that time.
     pub wanted: u64,
-    /// Places that there are: no more than tags, and than the window can have.
+    /// Number of places: limited by tags, and by the maximum of the window.
     pub places: u16,
 }
 
@@ -32,19 +32,19 @@ impl WindowReport {
     }
 }
 
-/// Places for reads under way.
+/// Places for outstanding reads.
 pub(super) struct Window {
     pub(super) turns: Turns,
     rate: Rate,
     width: Width,
     most: u16,
-    /// Round trips that were measured, while there are too few; `None`: settings say how many places there are.
+    /// Measured round trips, until there are enough; `None` if the settings define the number of places.
     trips: RefCell<Option<Vec<Duration>>>,
     places: Cell<u16>,
 }
 
 impl Window {
-    /// The window of `settings` on a link like `pcie`, of functions with so many tags.
+    /// Creates the window of `settings` for a link like `pcie` and functions with `tags` tags.
     pub(super) fn new(settings: &Settings, pcie: &PcieLayout, tags: u16) -> Window {
         let (places, trips) = match settings.window {
             0 => (1, Some(Vec::with_capacity(MEASURED))),
@@ -60,18 +60,18 @@ impl Window {
         }
     }
 
-    /// Places that there are.
+    /// Returns the number of places.
     pub(super) fn places(&self) -> u16 {
         self.places.get()
     }
 
-    /// Places that there may ever be.
+    /// Returns the maximum number of places.
     pub(super) fn most(&self) -> u16 {
         self.most
     }
 
-    /// A read that had a place has brought its data after `trip`; requests have `read_bytes` at most. Tells what has come of
-    /// the round trip, once, when it is known.
+    /// Handles the end of a read, `trip` after it got its place; requests have at most `read_bytes`. Returns the result of the measurement,
+    /// once, when it is known.
     pub(super) fn arrived(&self, trip: Duration, read_bytes: u32) -> Option<WindowReport> {
         let mut trips = self.trips.borrow_mut();
         trips.as_mut()?.push(trip);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The endpoint itself: its BARs, and what commands do.
+//! The endpoint: its BARs and commands.
 
 use super::register as r;
 use super::{Settings, command, irq, status};
@@ -13,10 +13,10 @@ use std::rc::Rc;
 use tlp::crc::crc32;
 use tlp::split::request_pieces;
 
-/// Bytes of a piece of a transfer at most: those of a page, so that no piece reaches into another.
+/// Maximum size of a piece of a transfer in bytes: a page, so that no piece crosses a page boundary.
 const PIECE_BYTES: u32 = 4096;
 
-/// What happened at the device's side.
+/// Counters of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// READ commands.
@@ -25,18 +25,18 @@ pub struct Counters {
     pub writes: u64,
     /// COPY commands.
     pub copies: u64,
-    /// Of these, those that have failed.
+    /// Commands among them that failed.
     pub failed: u64,
     /// Interrupts raised.
     pub interrupts: u64,
-    /// Commands that are none, and interrupts of a kind or number that there is not.
+    /// Invalid commands, and interrupts of an unsupported kind or number.
     pub refused: u64,
 }
 
-/// Why a transfer has failed: bits of the status that say so.
+/// Failure of a transfer: additional status bits.
 type Failed = u32;
 
-/// Serves requests for as long as there are any.
+/// Serves requests.
 pub(super) async fn serve(io: Io, settings: Settings, counters: Shared<Counters>) {
     let endpoint = Rc::new(Endpoint {
         bars: RefCell::new(settings.bar_bytes.map(|bytes| RegisterFile::new(bytes as usize))),
@@ -50,7 +50,7 @@ pub(super) async fn serve(io: Io, settings: Settings, counters: Shared<Counters>
         match request {
             Request::Read(read) => endpoint.read(read),
             Request::Write(write) => endpoint.write(&write),
-            // It has no other registers, and completes no AtomicOps.
+            // It has no other registers and supports no AtomicOps.
             _ => {}
         }
     }
@@ -60,14 +60,14 @@ struct Endpoint {
     io: Io,
     settings: Settings,
     bars: RefCell<[RegisterFile; 6]>,
-    /// A task takes commands until there are no more.
+    /// Whether a task executes commands.
     is_busy: Cell<bool>,
-    /// The level of INTx.
+    /// Level of INTx.
     intx: Cell<bool>,
     counters: Shared<Counters>,
 }
 
-/// True where a request of BAR 0 reaches into the register at `register`.
+/// Returns whether a request to BAR 0 overlaps the 4-byte register at `register`.
 fn touches(offset: u64, len: usize, register: u64) -> bool {
     offset < register + 4 && register < offset.saturating_add(len as u64)
 }
@@ -97,7 +97,7 @@ impl Endpoint {
         if !ends_intx {
             return read.complete(answer);
         }
-        // The level falls ahead of the answer: whoever has that need not look again.
+        // The level falls before the completion, so that the reader need not check again.
         let endpoint = Rc::clone(self);
         self.io.spawn(async move {
             endpoint.lower().await;
@@ -115,7 +115,7 @@ impl Endpoint {
         }
     }
 
-    /// Takes commands until there are no more.
+    /// Executes commands until none is left.
     async fn obey(self: Rc<Self>) {
         loop {
             let command = self.u32(r::COMMAND);
@@ -155,7 +155,7 @@ impl Endpoint {
         self.counters.change(|c| c.refused += 1);
     }
 
-    /// Says how a command has ended, and raises its interrupt where there is such a one.
+    /// Sets the status of a command, and raises its interrupt if the interrupt exists.
     async fn raise(&self, kind: u32, number: u32, status: u32) {
         let is_there = match kind {
             irq::INTX => self.settings.intx,
@@ -168,7 +168,7 @@ impl Endpoint {
         }
         self.set(r::STATUS, status | status::IRQ_RAISED);
         self.counters.change(|c| c.interrupts += 1);
-        // While its function may not, nobody hears of it.
+        // Fails only if the function may not send interrupts.
         let _ = match kind {
             irq::INTX => {
                 self.intx.set(true);
@@ -184,7 +184,7 @@ impl Endpoint {
         }
     }
 
-    /// The size of a transfer at these addresses, whose bits of the status are to be set where they are not legal.
+    /// Returns the size of a transfer at these addresses, or the status bits of the invalid ones.
     fn size(&self, places: &[(u64, u32)]) -> Result<u32, Failed> {
         let size = self.u32(r::SIZE);
         if size == 0 {
@@ -210,7 +210,7 @@ impl Endpoint {
         if crc == expected { Ok(()) } else { Err(0) }
     }
 
-    /// Writes bytes by lot, which the number of the command alone decides.
+    /// Writes pseudorandom bytes, with the number of the command as seed.
     async fn write_host(&self) -> Result<(), Failed> {
         let destination = self.u64(r::DESTINATION);
         let size = self.size(&[(destination, status::DESTINATION_INVALID)])?;
@@ -246,7 +246,7 @@ impl Endpoint {
         read.map(|bytes| bytes.to_vec()).map_err(|error| failed(error, status::SOURCE_INVALID))
     }
 
-    /// Writes bytes of one page, and has them arrive.
+    /// Writes bytes of one page and waits until they have arrived.
     async fn store(&self, address: u64, bytes: &[u8]) -> Result<(), Failed> {
         let stored = match self.io.dma_write(address, bytes).await {
             Ok(()) => self.io.dma_read_counted(address, 0).await,
@@ -256,7 +256,7 @@ impl Endpoint {
     }
 }
 
-/// What the status says of an error: where nobody was at the address, that it is invalid.
+/// Returns the status bits of an error: `invalid` if the address was rejected.
 fn failed(error: DmaError, invalid: u32) -> Failed {
     match error {
         DmaError::UnsupportedRequest | DmaError::CompleterAbort => invalid,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simulated host's program for the endpoint: tests what the kernel's `pcitest.sh` does, by the same registers.
+//! The simulated host's program for the endpoint. It runs the tests of the kernel's `pcitest.sh`, through the same
+//! registers.
 
 use super::register as r;
 use super::{Settings, command, irq, status};
@@ -10,27 +11,27 @@ use plug::Shared;
 use tlp::crc::crc32;
 use tlp::{Duration, Time};
 
-/// Bytes of a BAR that are written, and then read back.
+/// Block size of the BAR test in bytes.
 const BLOCK_BYTES: u64 = 4096;
-/// How often it looks where it has no vector to wait for, and for how long.
+/// Polling interval without a vector, and the time limit.
 const LOOK: Duration = Duration::from_us(1);
 const PATIENCE: Duration = Duration::from_ms(100);
 
-/// What was tested, and found to be as it should.
+/// Number of passed tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// BARs.
     pub bars: u64,
-    /// Vectors of MSI-X or MSI, whichever the host has turned on.
+    /// Vectors of MSI-X or MSI, whichever the host has enabled.
     pub vectors: u64,
-    /// Transfers: of each size one that is read, one that is written and one that is copied.
+    /// Transfers: one read, one write and one copy of each size.
     pub transfers: u64,
 }
 
-/// Tests every BAR, every vector, and transfers each way of the sizes that the settings name.
+/// Tests every BAR, every vector, and transfers in each direction with the sizes of the settings.
 ///
 /// # Errors
-/// A line that says what is not as it should be.
+/// The test that failed.
 pub async fn driver(
     cpu: Cpu,
     function: FoundFunction,
@@ -50,7 +51,7 @@ struct Test {
 impl Test {
     async fn run(&self, report: &Shared<Report>) -> Result<(), DriverError> {
         for (bar, bytes) in (0..).zip(self.settings.bar_bytes).filter(|(_, bytes)| *bytes > 0) {
-            // Of BAR 0, the magic alone: the rest are other registers, and the MSI-X table.
+            // In BAR 0, only the magic can be tested: the rest are other registers and the MSI-X table.
             self.bar(bar, if bar == 0 { 4 } else { bytes })
                 .await
                 .map_err(|e| e.at(format_args!("BAR {bar}")))?;
@@ -78,13 +79,13 @@ impl Test {
             self.cpu.write(address, &pattern[..]).await?;
             let read = self.cpu.read(address, len as u32).await?;
             if read[..] != pattern[..] {
-                return Err(format!("the bytes from {at:#x} on are not those that were written").into());
+                return Err(format!("the bytes from {at:#x} on differ from those written").into());
             }
         }
         Ok(())
     }
 
-    /// The kind of interrupt that the host has turned on.
+    /// Returns the kind of interrupt that the host has enabled.
     fn irq(&self) -> u32 {
         match (self.function.vectors, self.settings.msix) {
             (0, _) => irq::INTX,
@@ -101,7 +102,7 @@ impl Test {
         Ok(self.cpu.read_u32(self.function.address(0, register)?).await?)
     }
 
-    /// Has a command carried out. The status behind it.
+    /// Executes a command and returns the status after it.
     async fn command(&self, command: u32, vector: u32) -> Result<u32, DriverError> {
         self.write(r::IRQ_TYPE, self.irq()).await?;
         self.write(r::IRQ_NUMBER, vector).await?;
@@ -141,16 +142,16 @@ impl Test {
             check(self.command(command, 1).await?, succeeded | status::IRQ_RAISED)?;
             self.cpu.memory().read(destination, &mut written)?;
             if command == command::WRITE && crc32(u32::MAX, &written) != self.read(r::CHECKSUM).await? {
-                return Err("what was written does not fit its checksum".into());
+                return Err("the written data do not match their checksum".into());
             }
         }
-        if written == sent { Ok(()) } else { Err("the copy is another".into()) }
+        if written == sent { Ok(()) } else { Err("the copy differs from its source".into()) }
     }
 }
 
 fn check(status: u32, expected: u32) -> Result<(), DriverError> {
     match status == expected {
         true => Ok(()),
-        false => Err(format!("its status is {status:#x}, not {expected:#x}").into()),
+        false => Err(format!("status is {status:#x}, expected {expected:#x}").into()),
     }
 }

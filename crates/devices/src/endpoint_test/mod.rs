@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel's driver `pci_endpoint_test` and its tool `pcitest` test: six BARs of memory, interrupts of each kind, and transfers
-//! each way with their checksums; and a program of the simulated host that does the same. Of the kernel's documentation,
-//! `PCI/endpoint/pci-test-function.rst` has the registers.
+//! The device that the kernel's driver `pci_endpoint_test` and its tool `pcitest` test: six BARs of memory, interrupts of each kind, and
+//! transfers in each direction with checksums. A program of the simulated host runs the same tests. The registers are those of the kernel's
+//! documentation, `PCI/endpoint/pci-test-function.rst`.
 //!
-//! All BARs are memory, read and written as one likes; the first bytes of BAR 0 are registers, little-endian:
+//! All BARs are memory for free use, except the first bytes of BAR 0, which are registers, little-endian:
 //!
 //! ```text
-//! +00  u32  magic         nothing; the driver's test of BAR 0 writes and reads it
-//! +04  u32  command       a doorbell, 0 again once it is taken; one bit of
+//! +00  u32  magic         no function; the driver's test of BAR 0 writes and reads it
+//! +04  u32  command       a doorbell, which reads 0 after the command is taken; one of the bits
 //!                         0 raise INTx, 1 raise MSI, 2 raise MSI-X, 3 READ, 4 WRITE, 5 COPY
-//! +08  u32  status        of the last command: 0, 1 READ has succeeded, failed; 2, 3 WRITE; 4, 5 COPY; 6 an interrupt was raised;
-//!                         7 the source's addresses are invalid, 8 the destination's. Reading it ends INTx
-//! +0c  u64  source        bus address of what READ and COPY read
-//! +14  u64  destination   bus address of what WRITE and COPY write
+//! +08  u32  status        of the last command: 0 READ succeeded, 1 READ failed, 2, 3 WRITE, 4, 5 COPY; 6 an interrupt was raised;
+//!                         7 invalid source addresses, 8 invalid destination addresses. A read deasserts INTx
+//! +0c  u64  source        bus address for reads of READ and COPY
+//! +14  u64  destination   bus address for writes of WRITE and COPY
 //! +1c  u32  size          bytes of a transfer
-//! +20  u32  checksum      CRC-32 without the last complement: READ compares what it has read with it, WRITE says what it has written
+//! +20  u32  checksum      CRC-32 without the final complement: READ compares it with the data read, WRITE sets it for the data written
 //! +24  u32  IRQ type      the kind of interrupt that a command raises: 0 INTx, 1 MSI, 2 MSI-X
-//! +28  u32  IRQ number    the vector, counted from 1; not of INTx
-//! +2c  u32  flags         bit 0: by a DMA engine. All transfers are here
+//! +28  u32  IRQ number    the vector, counted from 1; unused for INTx
+//! +2c  u32  flags         bit 0: use a DMA engine. All transfers here do
 //! ```
 //!
-//! Commands follow one another; one that is written while another is under way begins after it, with the registers as they are then. A
-//! transfer goes by pieces of a page at most, one behind the other, and behind each that was written goes a read of no bytes, since nothing
-//! else says that a posted write found nobody. A command that is not one bit of the six, or an IRQ type that is none, does nothing: status
-//! stays 0, no interrupt is raised. MSI and MSI-X leave by whichever of the two software has turned on. A vector that there is not is not
-//! raised either, and bit 6 stays clear.
+//! Commands are executed one after another. A command that is written while another runs starts after it, with the register values of
+//! that time. A transfer consists of pieces of at most a page, one after another. A read of no bytes follows each written piece, since
+//! there is no other way to learn that a posted write had no target. A command other than one of the six bits, or an invalid IRQ type,
+//! does nothing: status stays 0, and no interrupt is raised. For both MSI and MSI-X types, the interrupt uses the one that software has
+//! enabled. A vector that does not exist is not raised, and bit 6 stays clear.
 
 mod commands;
 mod driver;
@@ -40,11 +40,11 @@ use endpoint::FunctionConfig;
 use plug::{Fault, Model, Shared};
 use tlp::PayloadPool;
 
-/// Vendor ID and Device ID of a DRA74x of Texas Instruments, the first that the driver knows.
+/// Vendor ID of a DRA74x of Texas Instruments, the first device in the driver's table.
 pub const VENDOR: u16 = 0x104c;
-/// Device ID.
+/// Device ID of the DRA74x.
 pub const DEVICE: u16 = 0xb500;
-/// Where the MSI-X table is in BAR 0, behind which are the pending bits: on pages of their own, which hypervisors keep to themselves.
+/// Offset of the MSI-X table in BAR 0, followed by the Pending Bit Array: on separate pages, which hypervisors do not pass through.
 const TABLE: u32 = 0x1000;
 
 registers! { Some(0);
@@ -60,7 +60,7 @@ registers! { Some(0);
     FLAGS       0x2c 4, "flags";
 }
 
-/// Bits of the command.
+/// Command bits.
 mod command {
     pub(super) const RAISE: [u32; 3] = [1 << 0, 1 << 1, 1 << 2];
     pub(super) const READ: u32 = 1 << 3;
@@ -68,7 +68,7 @@ mod command {
     pub(super) const COPY: u32 = 1 << 5;
 }
 
-/// Bits of the status.
+/// Status bits.
 mod status {
     pub(super) const READ_SUCCESS: u32 = 1 << 0;
     pub(super) const READ_FAIL: u32 = 1 << 1;
@@ -88,10 +88,10 @@ mod irq {
     pub(super) const MSIX: u32 = 2;
 }
 
-/// The endpoint and its configuration space; `pcie` says what link it is on, payloads come from `pool`.
+/// Creates the endpoint and its configuration space for the link `pcie`. Payloads come from `pool`.
 ///
 /// # Errors
-/// Where a setting is not legal.
+/// If a setting is invalid.
 pub fn function(
     settings: &Settings,
     pcie: PcieLayout,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The settings of the endpoint, and of its driver.
+//! Settings of the endpoint and of its driver.
 
 use super::{Counters, DEVICE, REGISTERS, Report, VENDOR, driver, function, msix};
 use plug::{Fault, FunctionRegisters, Model, Plugged, Shared, Shown, Site};
@@ -7,36 +7,38 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::Time;
 
-/// Bytes of a BAR.
+/// Allowed sizes of a BAR in bytes.
 const BAR_BYTES: std::ops::RangeInclusive<u64> = 128..=16 << 20;
 
-/// What the kernel's `pci_endpoint_test` tests: BARs, interrupts, transfers with checksums. The driver does as its tool `pcitest` does.
+/// The device that the kernel's `pci_endpoint_test` tests: BARs, interrupts, transfers with checksums. The driver runs the tests of its
+/// tool `pcitest`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Bytes of each BAR, a power of two of 128 to 16777216; 0: there is none. BAR 0 has the registers, and from 4096 on the MSI-X table.
+    /// Size of each BAR in bytes, a power of two from 128 to 16777216; 0 for no BAR. BAR 0 has the registers, and from 4096 on the MSI-X
+    /// table.
     pub bar_bytes: [u64; 6],
-    /// It has INTx.
+    /// Whether it has INTx.
     pub intx: bool,
-    /// Vectors of MSI, a power of two; 0: it has no MSI.
+    /// Vectors of MSI, a power of two; 0 for no MSI.
     #[schemars(range(min = 0, max = 32))]
     pub msi: u8,
-    /// Vectors of MSI-X; 0: it has no MSI-X.
+    /// Vectors of MSI-X; 0 for no MSI-X.
     #[schemars(range(min = 0, max = 2048))]
     pub msix: u16,
-    /// Class Code. The kernel's driver `vmd` lets 0x010802 (NVMe) alone have vectors of its own.
+    /// Class Code. The kernel's driver `vmd` assigns exclusive vectors only to 0x010802 (NVMe).
     #[schemars(range(min = 0, max = 16_777_215))]
     pub class: u32,
-    /// Bytes of a transfer at most; the addresses of a longer one count as invalid.
+    /// Maximum size of a transfer in bytes; addresses of a longer one count as invalid.
     #[schemars(range(min = 1_048_576, max = 1_073_741_824))]
     pub transfer_bytes: u32,
-    /// Driver: bytes of each transfer, which it has read, written and copied: no more than `transfer_bytes`.
+    /// Driver: sizes in bytes of the transfers to read, write and copy, at most `transfer_bytes` each.
     #[schemars(length(max = 256), inner(range(min = 1, max = 1_073_741_824)))]
     pub sizes_bytes: Vec<u32>,
 }
 
 impl Default for Settings {
-    /// BARs, interrupts and sizes as the kernel's own function and its script have them.
+    /// BARs, interrupts and sizes of the kernel's own function and script.
     fn default() -> Settings {
         Settings {
             bar_bytes: [64 << 10, 512, 1024, 16 << 10, 128 << 10, 1 << 20],
@@ -51,7 +53,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Bytes that BAR 0 has at least.
+    /// Returns the minimum size of BAR 0 in bytes.
     fn least_bytes(&self) -> u64 {
         if self.msix == 0 {
             return *BAR_BYTES.start();
@@ -70,7 +72,7 @@ impl Model for Settings {
         let is_legal = |bytes: u64| bytes.is_power_of_two() && BAR_BYTES.contains(&bytes);
         if let Some(n) = self.bar_bytes.iter().position(|bytes| *bytes != 0 && !is_legal(*bytes)) {
             let message = format!(
-                "{}: 0 and powers of two from {} to {} are legal",
+                "{}, expected 0 or a power of two from {} to {}",
                 self.bar_bytes[n],
                 BAR_BYTES.start(),
                 BAR_BYTES.end()
@@ -79,19 +81,23 @@ impl Model for Settings {
         }
         if self.bar_bytes[0] < self.least_bytes() {
             let (bytes, least) = (self.bar_bytes[0], self.least_bytes());
-            let message =
-                format!("{bytes}: registers and {} vectors of MSI-X need {least} at least", self.msix);
+            let message = format!(
+                "{bytes}, expected at least {least} for the registers and {} vectors of MSI-X",
+                self.msix
+            );
             return Err(Fault::at("bar_bytes.0", message));
         }
         if self.msi != 0 && !self.msi.is_power_of_two() {
-            let message = format!("{}: 0, 1, 2, 4, 8, 16 and 32 are legal", self.msi);
+            let message = format!("{}, expected 0, 1, 2, 4, 8, 16 or 32", self.msi);
             return Err(Fault::at("msi", message));
         }
         match self.sizes_bytes.iter().position(|bytes| *bytes > self.transfer_bytes) {
             None => Ok(()),
             Some(n) => {
-                let message =
-                    format!("{}: no more than transfer_bytes, {}", self.sizes_bytes[n], self.transfer_bytes);
+                let message = format!(
+                    "{}, expected at most transfer_bytes, {}",
+                    self.sizes_bytes[n], self.transfer_bytes
+                );
                 Err(Fault::at(&format!("sizes_bytes.{n}"), message))
             }
         }
@@ -107,7 +113,7 @@ impl Model for Settings {
     }
 }
 
-/// What the device has counted, and what the driver has tested.
+/// Counters of the device, and tests of the driver.
 #[derive(Default)]
 struct Seen {
     counters: Shared<Counters>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A cable whose other end is outside the lab: its owner brings frames to the NIC and takes those of the NIC. Knows no clock and no
+//! A cable whose other end is outside the lab. Its owner passes frames to the NIC and takes those of the NIC. Knows no clock and no
 //! transport.
 
 use super::{Arrival, EthernetPort, Inbox, MAX_FRAMES_ON_WIRE, Modes, inbox};
@@ -11,25 +11,26 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tlp::Time;
 
-/// Frames that wait for the wire; further ones are lost, as on a wire, and counted.
+/// Maximum number of frames that wait for the wire. Further ones are lost, as on a wire, and counted.
 pub const MAX_FRAMES_TO_WIRE: usize = 256;
 
-/// What has passed a cable.
+/// Frames of a cable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WireCounters {
-    /// Frames that came from the wire.
+    /// Frames from the wire.
     pub from_wire: u64,
-    /// Frames from the wire that were lost because too many waited.
+    /// Frames from the wire that were lost because too many were waiting.
     pub from_wire_lost: u64,
-    /// Frames that left to the wire.
+    /// Frames to the wire.
     pub to_wire: u64,
-    /// Frames to the wire that were lost because too many waited.
+    /// Frames to the wire that were lost because too many were waiting.
     pub to_wire_lost: u64,
-    /// Frames of either direction that were lost because the link was down.
+    /// Frames of both directions that were lost because the link was down.
     pub without_link: u64,
 }
 
-/// The cable; clones are handles on the same. It is plugged in, and the other end offers all modes, until a [`LinkInput`] says otherwise.
+/// The cable. Clones are handles to the same cable. It is plugged in, and the other end offers all modes, until a [`LinkInput`] changes
+/// that.
 #[derive(Clone)]
 pub struct Cable {
     inbox: Inbox,
@@ -48,7 +49,7 @@ struct Wire {
 }
 
 impl WireCounters {
-    /// The losses, for a report.
+    /// Returns the losses, for a report.
     pub fn losses(&self) -> [(&'static str, u64); 2] {
         [("no_link_frames", self.without_link), ("wire_lost_frames", self.from_wire_lost + self.to_wire_lost)]
     }
@@ -74,12 +75,12 @@ impl Default for Cable {
 }
 
 impl Cable {
-    /// Where its frames wait for the NIC.
+    /// Returns the queue in which its frames wait for the NIC.
     pub fn inbox(&self) -> Inbox {
         Rc::clone(&self.inbox)
     }
 
-    /// A frame has come from the wire, without FCS; false where it is lost: too many wait, or the cable is unplugged.
+    /// Handles a frame from the wire, without FCS. Returns false if it is lost: too many wait, or the cable is unplugged.
     pub fn frame_from_wire(&self, frame: &[u8]) -> bool {
         let mut wire = self.wire.borrow_mut();
         wire.counters.from_wire += 1;
@@ -92,12 +93,12 @@ impl Cable {
         taken
     }
 
-    /// True where a frame from the wire would not be lost.
+    /// Returns whether a frame from the wire would be accepted.
     pub fn has_room(&self) -> bool {
         self.inbox.len() < MAX_FRAMES_ON_WIRE
     }
 
-    /// The next frame for the wire.
+    /// Returns the next frame for the wire.
     pub fn frame_to_wire(&self) -> Option<Vec<u8>> {
         let mut wire = self.wire.borrow_mut();
         let frame = wire.frames.pop_front()?;
@@ -105,7 +106,7 @@ impl Cable {
         Some(frame)
     }
 
-    /// What has passed it.
+    /// Returns the frame counters.
     pub fn counters(&self) -> WireCounters {
         self.wire.borrow().counters
     }
@@ -121,7 +122,7 @@ impl Cable {
         self.wire.borrow().far
     }
 
-    /// Changes the state of the link. Without carrier, frames that wait for the wire are lost and counted. True if the NIC sees a
+    /// Changes the state of the link. Without carrier, frames that wait for the wire are lost and counted. Returns true if the NIC sees a
     /// change.
     pub fn change_link(&self, input: LinkInput) -> bool {
         let mut wire = self.wire.borrow_mut();
@@ -136,7 +137,7 @@ impl Cable {
         }
         let is_change = wire.partner() != before;
         if is_change {
-            // One that waits already tells of this change too.
+            // A pending notification covers this change too.
             self.changes.push(());
         }
         is_change
@@ -153,7 +154,7 @@ impl EthernetPort for Cable {
         } else {
             wire.counters.to_wire_lost += 1;
         }
-        // What comes back comes by itself.
+        // Frames from outside come through the inbox.
         None
     }
 
@@ -170,7 +171,7 @@ impl EthernetPort for Cable {
     }
 }
 
-/// In a lab: a frame is an input, as it is; and so is a [`LinkInput`], which is shorter than any frame.
+/// The recorded inputs are frames without change, and [`LinkInput`]s, which are shorter than any frame.
 impl Place for Cable {
     fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
         Ok(match LinkInput::parse(input)? {
@@ -187,7 +188,7 @@ impl Place for Cable {
         !self.wire.borrow().frames.is_empty()
     }
 
-    /// Frames wait up to their limit, and are lost beyond it, as on a wire that leads nowhere.
+    /// Frames wait up to their limit; further ones are lost, as on an open wire.
     fn nobody_fetches(&self) {}
 }
 
@@ -210,16 +211,16 @@ impl Input<Cable> for FrameFromWire<'_> {
 pub enum LinkInput {
     /// The other end offers these modes from now on.
     Far(Modes),
-    /// The cable is plugged in, or it is not.
+    /// The cable is plugged in (true) or unplugged.
     Plugged(bool),
 }
 
 impl LinkInput {
-    /// The first of two bytes in a record.
+    /// First of the two bytes in a record.
     const FAR: u8 = 0;
     const PLUGGED: u8 = 1;
 
-    /// `None` if the bytes are those of a frame.
+    /// Returns `None` if the bytes are a frame.
     fn parse(input: &[u8]) -> Result<Option<LinkInput>, String> {
         let &[kind, value] = input else { return Ok(None) };
         let link = match (kind, Modes::from_bits(value)) {
@@ -227,7 +228,7 @@ impl LinkInput {
             (LinkInput::PLUGGED, _) if value < 2 => LinkInput::Plugged(value == 1),
             _ => {
                 return Err(format!(
-                    "link state {kind:02x} {value:02x}: legal are 00 00 to 00 1f, 01 00, 01 01"
+                    "link state {kind:02x} {value:02x}, expected 00 00 to 00 1f, 01 00 or 01 01"
                 ));
             }
         };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The frames that stations exchange: ARP (RFC 826) and ICMP echo (RFC 792) over IPv4 and Ethernet. The formats are
-//! those of `smoltcp`. Never panics on foreign bytes.
+//! Frames between stations: ARP (RFC 826) and ICMP echo (RFC 792) over IPv4 and Ethernet. `smoltcp` implements the
+//! formats. Never panics on foreign bytes.
 
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
@@ -13,7 +13,7 @@ use thiserror::Error;
 /// A MAC address, first byte first.
 pub type MacAddress = [u8; 6];
 
-/// Time to live of what is sent here.
+/// Time to live of sent packets.
 const HOP_LIMIT: u8 = 64;
 
 /// One end of a conversation.
@@ -25,16 +25,16 @@ pub struct Station {
     pub ip: Ipv4Addr,
 }
 
-/// Asks or answers.
+/// Request or reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Asks.
+    /// A request.
     Request,
-    /// Answers.
+    /// A reply.
     Reply,
 }
 
-/// An ARP packet. In a request, `to.mac` is not known yet and broadcast.
+/// An ARP packet. In a request, `to.mac` is unknown; the frame goes to broadcast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arp {
     /// Request or reply.
@@ -62,7 +62,7 @@ pub struct Echo {
     pub data: Vec<u8>,
 }
 
-/// A frame of a kind that is known here.
+/// A frame of a known kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Frame {
     /// ARP.
@@ -71,10 +71,10 @@ pub enum Frame {
     Echo(Echo),
 }
 
-/// Why a frame is not one that is known here.
+/// Why a frame cannot be parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum FrameError {
-    /// A header that is cut off, or says what cannot be; or a checksum that is not that of its bytes.
+    /// A header is truncated or invalid, or a checksum is wrong.
     #[error("its {0} is malformed or its checksum is wrong")]
     Malformed(&'static str),
     /// Neither ARP nor ICMP echo.
@@ -82,14 +82,14 @@ pub enum FrameError {
     Unknown,
 }
 
-/// The address that all stations hear.
+/// The broadcast address.
 pub const BROADCAST: MacAddress = [0xff; 6];
 
 impl Frame {
-    /// Reads a frame without FCS. Padding behind the packet is left out.
+    /// Parses a frame without FCS. Ignores padding after the packet.
     ///
     /// # Errors
-    /// Where it is not a frame that is known here, or its checksums are wrong.
+    /// If the frame is of an unknown kind, or a checksum is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Frame, FrameError> {
         let frame =
             EthernetFrame::new_checked(bytes).map_err(|_| FrameError::Malformed("Ethernet header"))?;
@@ -101,7 +101,7 @@ impl Frame {
     }
 }
 
-/// A frame with room for `len` bytes of payload.
+/// Returns a frame with room for `len` bytes of payload.
 fn ethernet(from: &Station, to: &Station, ethertype: EthernetProtocol, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; EthernetFrame::<&[u8]>::buffer_len(len)];
     let (src_addr, dst_addr) = (EthernetAddress(from.mac), EthernetAddress(to.mac));
@@ -132,7 +132,7 @@ impl Arp {
         Ok(Arp { kind, from, to })
     }
 
-    /// The frame.
+    /// Returns the frame.
     pub fn emit(&self) -> Vec<u8> {
         let repr = ArpRepr::EthernetIpv4 {
             operation: if self.kind == Kind::Request { ArpOperation::Request } else { ArpOperation::Reply },
@@ -170,7 +170,7 @@ impl Echo {
         Ok(Echo { kind, from, to, ident, sequence, data: data.to_vec() })
     }
 
-    /// The frame.
+    /// Returns the frame.
     pub fn emit(&self) -> Vec<u8> {
         let Echo { kind, from, to, ident, sequence: seq_no, ref data } = *self;
         let icmp = match kind {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A network interface of this machine at the far end of a cable. Opens none.
+//! A network interface of this machine at the other end of a cable. The trait does not open it.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,17 +7,17 @@ use std::os::fd::BorrowedFd;
 /// A network interface of this machine, such as a tap. Its functions never block.
 pub trait NetInterface {
     /// Receives the next frame, and returns its length in bytes.
-    ///
+    /// Receives the next frame and returns its length in bytes.
     /// # Errors
-    /// No frame is there, or the interface is down.
+    /// If there is no frame, or the interface is down.
     fn receive(&self, frame: &mut [u8]) -> io::Result<usize>;
 
     /// Sends a frame.
     ///
     /// # Errors
-    /// The interface does not take it.
+    /// If the interface does not accept it.
     fn send(&self, frame: &[u8]) -> io::Result<()>;
 
-    /// Returns the descriptor that is readable when a frame has come.
+    /// Returns the descriptor that is readable when a frame has arrived.
     fn readable(&self) -> BorrowedFd<'_>;
 }

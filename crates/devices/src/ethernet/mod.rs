@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all NICs share: what is at the other end of their cables, and the frames that stations exchange. Knows no NIC.
+//! Shared by all NICs: the other ends of their cables, and the frames between stations. Independent of any NIC.
 
 mod cable;
 mod frames;
@@ -17,18 +17,18 @@ use crate::queue::Queue;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
-/// Frames that are on their way from the wire at most; further ones are lost, as on a wire.
+/// Maximum number of frames in flight from the wire. Further ones are lost, as on a wire.
 pub const MAX_FRAMES_ON_WIRE: usize = 64;
 
-/// The peer of NICs in labs. Its Ethernet address is locally administered (IEEE 802, bit 1 of the first byte), its IPv4 address for
-/// documentation (RFC 5737).
+/// The peer of NICs in labs. Its Ethernet address is locally administered (IEEE 802, bit 1 of the first byte). Its IPv4 address is
+/// reserved for documentation (RFC 5737).
 pub const PEER: Station = Station { mac: [0x02, 0, 0, 0, 0, 2], ip: Ipv4Addr::new(192, 0, 2, 2) };
 
-/// Frames that have come to a NIC by themselves, and wait for it: a handle for whoever brings them. Of at most
-/// [`MAX_FRAMES_ON_WIRE`]: [`Queue::push`] says where one was lost.
+/// Unsolicited frames that wait for a NIC; a handle for their source. Limited to [`MAX_FRAMES_ON_WIRE`]: [`Queue::push`] returns
+/// false if a frame is lost.
 pub type Inbox = Rc<Queue<Vec<u8>>>;
 
-/// An empty inbox.
+/// Returns an empty inbox.
 pub fn inbox() -> Inbox {
     Rc::new(Queue::new(MAX_FRAMES_ON_WIRE))
 }

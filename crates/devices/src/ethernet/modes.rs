@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Speeds and duplex modes of a copper link, and which of them two ends have in common. Knows no PHY registers.
+//! Speeds and duplex modes of a copper link, and the common modes of two ends. Knows no PHY registers.
 
 /// Speed and duplex of a link that is up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,10 +25,10 @@ pub struct Modes(u8);
 impl Modes {
     /// The end is down.
     pub const NONE: Modes = Modes(0);
-    /// All that there are.
+    /// All modes.
     pub const ALL: Modes = Modes(0x1f);
 
-    /// Returns the set with these bits; `None` if a bit is no mode.
+    /// Returns the set with these bits; `None` if a bit is not a mode.
     pub const fn from_bits(bits: u8) -> Option<Modes> {
         if bits & !Modes::ALL.0 == 0 { Some(Modes(bits)) } else { None }
     }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fastest_common_mode_wins() {
+    fn fastest_common_mode_wins() {
         let rows = [
             (0x1f, 0x1f, Some((1000, true))),
             (0x0f, 0x1f, Some((100, true))),

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The other end of the cable: a station that answers ARP and ping. Knows no clock; how long its answers take is told
-//! with each.
+//! The other end of the cable: a station that answers ARP and ping. It has no clock; each answer states its delay.
 
 use super::{Arp, Echo, Frame, Kind, Modes, Station};
 use crate::queue::Queue;
 use std::rc::Rc;
 use tlp::Duration;
 
-/// What stands at the other end of a NIC's cable.
+/// The other end of a NIC's cable.
 pub trait EthernetPort {
-    /// A frame has left the NIC; what comes back for it, if anything does.
+    /// Handles a frame from the NIC. Returns the answer, if any.
     fn transmit(&mut self, frame: &[u8]) -> Option<Arrival>;
 
-    /// Sets the modes that the NIC offers; with [`Modes::NONE`] its end of the link is down.
+    /// Sets the modes that the NIC offers. With [`Modes::NONE`], the NIC's end of the link is down.
     fn offer(&mut self, _modes: Modes) {}
 
-    /// Returns what the other end offers; [`Modes::NONE`] if there is no carrier.
+    /// Returns the modes that the other end offers; [`Modes::NONE`] if there is no carrier.
     fn partner(&self) -> Modes {
         Modes::ALL
     }
@@ -26,21 +25,22 @@ pub trait EthernetPort {
     }
 }
 
-/// A frame that is on its way to the NIC.
+/// A frame on its way to the NIC.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// How long until it is there.
+    /// Delay until it arrives.
     pub after: Duration,
     /// The frame, without FCS.
     pub frame: Vec<u8>,
 }
 
-/// Answers ARP requests for its address (RFC 826) and ICMP echo requests (RFC 792); drops all else, as a host would.
+/// Answers ARP requests for its address (RFC 826) and ICMP echo requests (RFC 792). Drops all other frames, as a host
+/// would.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Who it is.
+    /// Its addresses.
     pub station: Station,
-    /// From the end of a frame to the start of its answer at the NIC: wire and peer.
+    /// Time from the end of a frame to the start of its answer at the NIC, for wire and peer.
     pub latency: Duration,
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bare-metal program of the NIC: sends frames, one batch behind the other, and takes each back from the cable. Never
-//! looks at the device but through its registers, and spins on them, as the study's latency test does (§6.2).
+//! The bare-metal program of the NIC: sends frames in batches and receives each back from the cable. It only uses the
+//! registers and polls them, as the study's latency test does (§6.2).
 
 use super::{Control, Frame, MAX_BATCH, QUEUE_ENTRIES, Settings, register};
 use host::DriverError;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 
-/// Sends all frames and takes them back.
+/// Sends all frames and receives them back.
 ///
 /// # Errors
-/// A line that says what failed.
+/// The operation that failed.
 pub async fn driver(cpu: Cpu, function: FoundFunction, run: Settings) -> Result<(), DriverError> {
     const { assert!(MAX_BATCH as usize <= QUEUE_ENTRIES) };
     let stride = u64::from(run.frame_bytes).next_multiple_of(4096);
@@ -52,7 +52,7 @@ impl Program {
         Ok(self.cpu.write_u64(self.base + register, value).await?)
     }
 
-    /// Send and receive completions that wait.
+    /// Returns the numbers of pending send and receive completions.
     async fn counts(&self, register: u64) -> Result<(u32, u32), DriverError> {
         let counts = self.cpu.read_u64(self.base + register).await?;
         Ok((counts as u32, (counts >> 32) as u32))
@@ -95,7 +95,7 @@ impl Program {
         if bytes == frame {
             Ok(())
         } else {
-            Err(format!("a frame of {bytes} bytes came back: sent were {frame}").into())
+            Err(format!("a frame of {bytes} bytes came back, expected {frame}").into())
         }
     }
 }

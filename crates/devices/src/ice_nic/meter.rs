@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the two paths of the NIC are doing, and for how long. Told the time with every call; never decides anything.
+//! Measures what the two paths of the NIC do, and for how long. Gets the time with each call; makes no decisions.
 
 use plug::{Shared, Shown, gbps, ns};
 use std::cell::Cell;
 use tlp::{Duration, Time};
 
-/// Where the time went, from the first request to the last access of a register.
+/// Use of time, from the first request to the last register access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Frames read out of host memory.
+    /// Frames read from host memory.
     pub sent: u64,
-    /// Frames written into host memory.
+    /// Frames written to host memory.
     pub received: u64,
-    /// Bytes of the latter.
+    /// Bytes written to host memory.
     pub bytes: u64,
-    /// From the first request to the last register access.
+    /// Time from the first request to the last register access.
     pub elapsed: Duration,
     /// Time in which the send path had reads outstanding.
     pub sending: Duration,
     /// Time in which the receive path had writes outstanding.
     pub receiving: Duration,
-    /// Time in which either had.
+    /// Time in which at least one of them had.
     pub busy: Duration,
-    /// Requests refused: a full queue, a frame too long, a register that is none.
+    /// Rejected requests: queue full, frame too long, or an unknown register.
     pub refused: u64,
-    /// Transfers that failed, and completions that found their queue full.
+    /// Failed transfers, and completions lost because their queue was full.
     pub failed: u64,
 }
 
 impl Report {
-    /// Time in which neither path had anything outstanding: the NIC waited for control.
+    /// Returns the time in which neither path had anything outstanding: the NIC waited for control.
     pub fn waiting(&self) -> Duration {
         Duration::from_ps(self.elapsed.as_ps().saturating_sub(self.busy.as_ps()))
     }
@@ -63,7 +63,7 @@ pub(super) enum Path {
 pub(super) struct Meter {
     report: Shared<Report>,
     started: Cell<Option<Time>>,
-    /// Since when each path is at work.
+    /// Start of the current activity of each path.
     since: [Cell<Option<Time>>; 2],
     busy_since: Cell<Option<Time>>,
 }
@@ -74,7 +74,7 @@ impl Meter {
         Meter { report, started: Cell::new(None), since: Default::default(), busy_since: Cell::new(None) }
     }
 
-    /// A register was read or written.
+    /// Counts a register access.
     pub(super) fn control(&self, now: Time) {
         let start = self.started.get().unwrap_or(now);
         self.started.set(Some(start));
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_that_overlap_are_busy_once() {
+    fn overlapping_paths_count_busy_time_once() {
         let report = Shared::default();
         let meter = Meter::new(report.clone());
         let at = |ns: u64| Time::ZERO + Duration::from_ns(ns);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simulated host's program for an 82574L: brings the link up and pings the peer, by legacy descriptors, with interrupts masked.
+//! The simulated host's program for an 82574L: brings the link up and pings the peer, with legacy descriptors and masked interrupts.
 
 use super::registers::{self as r, ctrl, rctl, status, tctl};
 use crate::ethernet::{Arp, BROADCAST, Echo, Frame, Kind, MacAddress, PEER, Station};
@@ -10,40 +10,40 @@ use plug::Shared;
 use std::net::Ipv4Addr;
 use tlp::{Duration, Time};
 
-/// Descriptors of each ring, the fewest that fill 128 bytes.
+/// Descriptors per ring: the minimum, which fills 128 bytes.
 const ENTRIES: u32 = 8;
 const BUFFER_BYTES: u64 = 2048;
-/// How often it looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_ns(500);
 const IDENT: u16 = 0x5249;
 /// Commands of a legacy descriptor: EOP, IFCS, RS.
 const SEND: u32 = 0b1011 << 24;
 
-/// What the driver is to do.
+/// Settings of the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PingSettings {
-    /// Echo requests.
+    /// Number of echo requests.
     pub count: u32,
     /// Data bytes of each, 0 to 1472.
     pub bytes: u16,
-    /// How long it waits for link and answers.
+    /// How long to wait for the link and for answers.
     pub timeout: Duration,
 }
 
-/// What the pings have shown.
+/// Results of the pings.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Pings {
-    /// From the doorbell of each echo request until its reply was seen.
+    /// Times from the doorbell of each echo request until its reply was seen.
     pub round_trips: Vec<Duration>,
 }
 
-/// A handle on what the pings have shown.
+/// A handle to the results of the pings.
 pub type PingReport = Shared<Pings>;
 
-/// Brings the NIC up, asks by ARP for the peer, and pings it. Each reply must be the right one to the last byte.
+/// Brings the NIC up, resolves the peer by ARP, and pings it. Each reply must match to the last byte.
 ///
 /// # Errors
-/// A line that says what was wrong, or what did not come in time.
+/// The error, or the answer that did not arrive in time.
 pub async fn driver(
     cpu: Cpu,
     function: FoundFunction,
@@ -123,7 +123,7 @@ impl Host {
         Ok(self.cpu.write_u32(self.function.address(0, register)?, value).await?)
     }
 
-    /// Buffers to receive; the one behind them is that to send.
+    /// Returns the address of a receive buffer. The one after the last is the send buffer.
     fn rx_buffer(&self, index: u32) -> u64 {
         self.buffers + BUFFER_BYTES * u64::from(index)
     }
@@ -142,7 +142,7 @@ impl Host {
         Ok(())
     }
 
-    /// Sends `frame`. When its doorbell rang.
+    /// Sends `frame`. Returns the time of the doorbell.
     async fn send(&mut self, frame: &[u8]) -> Result<Time, DriverError> {
         let (buffer, at) = (self.rx_buffer(ENTRIES), self.tx_tail);
         self.cpu.memory().write(buffer, frame)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Causes, masks, vectors and throttling (82574 datasheet, §7.4, §10.2.4). Whether there is one interrupt or a vector for each of five
-//! causes is read off IVAR, whose entries software makes valid for MSI-X alone.
+//! Causes, masks, vectors and throttling (82574 datasheet, §7.4, §10.2.4). IVAR determines whether there is one interrupt or a vector
+//! for each of five causes: software makes its entries valid only for MSI-X.
 
 use super::nic::Nic;
 use super::registers::{self as r, cause, ctrl_ext};
@@ -9,27 +9,27 @@ use std::cell::Cell;
 use std::rc::Rc;
 use tlp::{Duration, Time};
 
-/// Vectors of MSI-X.
+/// Number of MSI-X vectors.
 pub(super) const VECTORS: u16 = 5;
-/// The causes that have vectors, in the order of IVAR's entries: both receive queues, both transmit queues, all others.
+/// Causes with vectors, in the order of IVAR's entries: both receive queues, both transmit queues, all others.
 const MAPPED: [u32; 5] = [1 << 20, 1 << 21, 1 << 22, 1 << 23, cause::OTHER];
-/// Valid, of an entry of IVAR with 4 bits.
+/// Valid bit of a 4-bit entry of IVAR.
 const VALID: u32 = 1 << 3;
-/// The unit of ITR and EITR.
+/// Unit of ITR and EITR.
 const THROTTLE: Duration = Duration::from_ns(256);
 
-/// Where interrupts stand.
+/// State of interrupts.
 #[derive(Default)]
 pub(super) struct Lines {
-    /// Causes, as ICR has them but for INT_ASSERTED.
+    /// Causes, as in ICR without INT_ASSERTED.
     causes: Cell<u32>,
-    /// Causes that are let through, as IMS has them.
+    /// Enabled causes, as in IMS.
     mask: Cell<u32>,
-    /// Mapped causes that have been told of since they came; of a single interrupt, bit 0.
+    /// Mapped causes that have been signalled since they occurred; bit 0 for a single interrupt.
     told: Cell<u32>,
-    /// The level of INTx.
+    /// Level of INTx.
     level: Cell<bool>,
-    /// When each vector was sent last; of a single interrupt the first.
+    /// Time of the last message per vector; the first element for a single interrupt.
     last: Cell<[Option<Time>; VECTORS as usize]>,
 }
 
@@ -42,14 +42,14 @@ impl Lines {
 }
 
 impl Nic {
-    /// Something has happened.
+    /// Adds causes.
     pub(super) fn raise(&self, causes: u32) {
         let others = if causes & cause::OTHERS != 0 && self.is_mapped() { cause::OTHER } else { 0 };
         self.lines.causes.update(|before| before | (causes | others) & cause::ALL);
         self.ring();
     }
 
-    /// Whoever sends interrupts looks again.
+    /// Wakes the task that sends interrupts.
     fn ring(&self) {
         self.interrupts.push(());
     }
@@ -66,7 +66,7 @@ impl Nic {
         self.lines.causes.get() & self.lines.mask.get()
     }
 
-    /// ICR, which is cleared where all is masked or an interrupt is asserted (§10.2.4.1).
+    /// Reads ICR, which is cleared if all causes are masked or an interrupt is asserted (§10.2.4.1).
     pub(super) fn read_icr(&self) -> u32 {
         let (causes, pending) = (self.lines.causes.get(), self.pending());
         let asserted = if pending != 0 { cause::INT_ASSERTED } else { 0 };
@@ -85,7 +85,7 @@ impl Nic {
         self.ring();
     }
 
-    /// Lets causes through, and others not.
+    /// Enables and disables causes.
     pub(super) fn unmask(&self, through: u32, not: u32) {
         self.lines.mask.update(|before| (before | through & cause::ALL) & !not);
         self.ring();
@@ -108,7 +108,7 @@ impl Nic {
         }
     }
 
-    /// Tells of all that may be told of now. When to look again, where something is throttled.
+    /// Signals all causes that may be signalled now. Returns when to check again if one is throttled.
     async fn tell(&self) -> Option<Time> {
         if self.is_mapped() { self.tell_mapped().await } else { self.tell_single().await }
     }
@@ -132,7 +132,7 @@ impl Nic {
         next
     }
 
-    /// Sends the vector of a mapped cause, which masks and clears it as EIAC and IAM say.
+    /// Sends the vector of a mapped cause. EIAC and IAM define whether this clears and masks it.
     async fn tell_cause(&self, bit: u32, vector: u16) {
         self.lines.told.update(|told| told | bit);
         self.clear_causes(bit & self.u32(r::EIAC));
@@ -163,12 +163,12 @@ impl Nic {
 
     async fn set_level(&self, asserted: bool) {
         if self.lines.level.replace(asserted) != asserted {
-            // While its function may not, nobody hears of it.
+            // Fails only if the function may not send interrupts.
             let _ = self.io.intx(asserted).await;
         }
     }
 
-    /// When an interrupt may be sent, if not now.
+    /// Returns when an interrupt may be sent, if not now.
     fn due(&self, vector: u16, throttle: u64) -> Option<Time> {
         let last = self.lines.last.get()[usize::from(vector)]?;
         let at = last + THROTTLE * u64::from(self.u32(throttle) & 0xffff);
@@ -182,7 +182,7 @@ impl Nic {
         }
         self.lines.last.set(last);
         self.counters.change(|c| c.interrupts += 1);
-        // One beyond the last is software's error.
+        // A vector after the last one is an error of software.
         let _ = self.io.interrupt(vector).await;
     }
 }

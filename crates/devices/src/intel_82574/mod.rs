@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An Intel 82574L Gigabit Ethernet controller, as the driver `e1000e` of a stock kernel drives it; and a program of the simulated host
-//! that pings through it. What it has and has not is in `docs/nics.md`; section numbers are those of Intel's 82574 data sheet.
+//! An Intel 82574L Gigabit Ethernet controller for the stock Linux driver `e1000e`, and a program of the simulated host that pings
+//! through it. `docs/nics.md` lists the modelled features. Section numbers are those of Intel's 82574 data sheet.
 //!
-//! - `registers`: where they are, and which bits may be written. - `nic`: what reading and writing does. - `interrupts`: causes, masks,
-//!   vectors. - `transmit`, `receive`: rings and filters. - `split`: frames over buffers. - `offload`: checksums and segments.
-//!   - `phy`: the PHY and the NVM.
+//! - `registers`: addresses and writable bits.
+//! - `nic`: effects of register accesses.
+//! - `interrupts`: causes, masks, vectors.
+//! - `transmit`, `receive`: rings and filters.
+//! - `split`: distribution of frames to buffers.
+//! - `offload`: checksums and segments.
+//! - `phy`: the PHY and the NVM.
 
 mod driver;
 mod interrupts;
@@ -32,49 +36,49 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::{Duration, PayloadPool, Time};
 
-/// Vendor ID and Device ID.
+/// Vendor ID.
 pub const VENDOR: u16 = 0x8086;
 /// Device ID.
 pub const DEVICE: u16 = 0x10d3;
 /// Ethernet controller (PCI Code and ID Assignment Specification, §1.3).
 const CLASS: u32 = 0x02_0000;
-/// Where MSI-X is, in BAR 3.
+/// Location of MSI-X, in BAR 3.
 const MSIX: MsixLayout = MsixLayout { vectors: VECTORS, table: (3, 0), pending: (3, 0x2000) };
-/// How long the driver waits for an answer, beside the peer's own latency.
+/// Maximum wait of the driver for an answer, in addition to the peer's latency.
 const PATIENCE: Duration = Duration::from_ms(100);
 
-/// An Intel 82574L, which a stock kernel's e1000e drives. The simulated host's driver sends pings through it.
+/// An Intel 82574L for the stock Linux driver e1000e. The simulated host's driver sends pings through it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// What is at the other end of its cable.
+    /// The other end of its cable.
     pub cable: CableEnd,
-    /// Its Ethernet address, as `02:00:00:00:00:01`: of one station. NICs that are joined need different ones.
+    /// Its Ethernet address, such as `02:00:00:00:00:01`: a unicast address. Connected NICs need different addresses.
     pub mac: String,
-    /// Time until its link is up, in microseconds: auto-negotiation.
+    /// Time until its link is up, in microseconds (auto-negotiation).
     #[schemars(range(min = 1, max = 10_000_000))]
     pub negotiation_us: u32,
-    /// Time on the Ethernet wire and in the peer, in nanoseconds, until its answer is back; with `loop`, until a frame is.
+    /// Time on the wire and in the peer until the answer is back, in nanoseconds. With `loop`: time until a frame is back.
     #[serde(rename = "peer_latency_ns", with = "plug::values::ns")]
     #[schemars(with = "u64", range(min = 0, max = 1_000_000_000_000_000_u64))]
     pub peer_latency: Duration,
-    /// Echo requests that the driver sends, with a peer.
+    /// Number of echo requests that the driver sends, with a peer.
     pub pings: u32,
     /// Data bytes of each echo request.
     #[schemars(range(min = 0, max = 1472))]
     pub ping_bytes: u16,
 }
 
-/// What is at the other end of the cable.
+/// The other end of a cable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CableEnd {
-    /// The peer that answers ARP and ping.
+    /// A peer that answers ARP and ping.
     #[default]
     Peer,
-    /// What is sent comes back.
+    /// Sent frames come back.
     Loop,
-    /// Somebody outside the lab, who brings frames and takes them; in `riser run` nobody.
+    /// A program outside the lab, which sends and receives frames. `riser run` has no such program.
     Outside,
 }
 
@@ -91,34 +95,34 @@ impl Default for Settings {
     }
 }
 
-/// What happened at the device's side.
+/// Counters of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Frames sent.
     pub tx_frames: u64,
     /// Frames received into buffers.
     pub rx_frames: u64,
-    /// Frames that were not for it, or came while it did not listen.
+    /// Frames for other addresses, and frames received while the receiver was off.
     pub filtered: u64,
-    /// Frames lost on the wire, because too many waited.
+    /// Frames lost on the wire because too many waited.
     pub lost_frames: u64,
     /// Frames that had to wait for a buffer.
     pub no_buffer: u64,
-    /// Frames refused: too short or too long to send, or received with a reserved type of descriptor.
+    /// Refused frames: too short or too long to send, or received with a reserved descriptor type.
     pub refused_frames: u64,
-    /// Descriptors refused: of no bytes or too many.
+    /// Refused descriptors: without bytes, or with too many.
     pub refused_descriptors: u64,
-    /// Writes refused: not of whole registers.
+    /// Refused writes: not of whole registers.
     pub refused_writes: u64,
     /// Interrupts raised.
     pub interrupts: u64,
-    /// Times that a frame has woken the host.
+    /// Number of frames that have woken the host.
     pub wakes: u64,
-    /// Transfers that failed.
+    /// Failed transfers.
     pub dma_errors: u64,
 }
 
-/// What is sent comes back.
+/// Sent frames come back.
 struct Loop(Duration);
 
 impl EthernetPort for Loop {
@@ -127,22 +131,22 @@ impl EthernetPort for Loop {
     }
 }
 
-/// What the NIC itself is like.
+/// Properties of the NIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Its address in the NVM.
     pub mac: MacAddress,
     /// Time until its link is up.
     pub negotiation: Duration,
-    /// What link it is on.
+    /// Properties of its link.
     pub pcie: PcieLayout,
 }
 
-/// The NIC and its configuration space; payloads come from `pool`, `wire` is what stands at the other end of its cable, and `arrived`
-/// brings frames that come by themselves.
+/// The NIC and its configuration space. Payloads come from `pool`. `wire` is the other end of the cable; `arrived` brings unsolicited
+/// frames.
 ///
 /// # Errors
-/// Where it cannot have the capabilities of this link.
+/// The NIC cannot have the capabilities that this link needs.
 pub fn function(
     layout: Layout,
     pool: &PayloadPool,
@@ -196,10 +200,8 @@ impl Model for Settings {
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let mac = mac(&self.mac).ok_or_else(|| {
-            let message = format!(
-                "`{}`: six bytes of an address of one station are legal, as 02:00:00:00:00:01",
-                self.mac
-            );
+            let message =
+                format!("`{}`, expected a unicast address of six bytes, such as 02:00:00:00:00:01", self.mac);
             Fault::at("mac", message)
         })?;
         let negotiation = Duration::from_us(self.negotiation_us.into());
@@ -230,7 +232,7 @@ impl Model for Settings {
     }
 }
 
-/// Reads the address of a station: not of a group, and not zero.
+/// Reads a unicast address that is not zero.
 fn mac(text: &str) -> Option<MacAddress> {
     let mut bytes = [0; 6];
     let mut parts = text.split(':');
@@ -241,7 +243,7 @@ fn mac(text: &str) -> Option<MacAddress> {
     (parts.next().is_none() && bytes[0] & 1 == 0 && bytes != [0; 6]).then_some(bytes)
 }
 
-/// What the device has counted, and what the pings have shown.
+/// Counters of the device, and results of the pings.
 #[derive(Default)]
 struct Seen {
     counters: Shared<Counters>,

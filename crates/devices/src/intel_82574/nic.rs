@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An 82574L from one reset of its function to the next: what reads and writes of its registers do.
+//! An 82574L between two resets of its function: effects of register reads and writes.
 
 use super::Counters;
 use super::interrupts::Lines;
@@ -19,7 +19,7 @@ pub(super) const REGISTERS: BarIndex = BarIndex(0);
 /// IOADDR and IODATA (82574 datasheet, §10.2.1).
 pub(super) const WINDOW: BarIndex = BarIndex(2);
 
-/// What outlives a reset of the function.
+/// State that survives a reset of the function.
 #[derive(Clone)]
 pub(super) struct Card {
     pub(super) nvm: Rc<RefCell<[u16; NVM_WORDS]>>,
@@ -40,9 +40,9 @@ pub(super) struct Nic {
     pub(super) tx: [Queue<()>; 2],
     pub(super) rx: Queue<()>,
     pub(super) buffers: RefCell<Buffers>,
-    /// Bytes that have been given to the wire, and that it has not taken yet.
+    /// Bytes given to the wire and not yet sent.
     pub(super) wire_bytes: Cell<u64>,
-    /// Frames on their way to it.
+    /// Number of frames that travel to the wire.
     pub(super) on_wire: Cell<usize>,
     phy: RefCell<Phy>,
     /// Modes that this end offers.
@@ -50,7 +50,7 @@ pub(super) struct Nic {
     /// The negotiated mode.
     mode: Cell<Option<Mode>>,
     negotiations: Queue<()>,
-    /// How often its rings have begun anew.
+    /// Number of restarts of its rings.
     pub(super) lives: Cell<u32>,
     /// IOADDR.
     window: Cell<u32>,
@@ -83,7 +83,7 @@ impl Nic {
         Rc::new(nic)
     }
 
-    /// Answers register reads and writes; tasks beside it do the work.
+    /// Serves register reads and writes. Further tasks do the work.
     pub(super) async fn run(self: Rc<Nic>) {
         self.io.spawn(self.clone().transmitter(0));
         self.io.spawn(self.clone().transmitter(1));
@@ -109,12 +109,12 @@ impl Nic {
         self.registers.borrow_mut().set_u32(register, value);
     }
 
-    /// Adds to a statistics register, which stays at its end.
+    /// Adds to a statistics register, which saturates.
     pub(super) fn count(&self, register: u64, more: u32) {
         self.set(register, self.u32(register).saturating_add(more));
     }
 
-    /// The same of a counter of 64 bits.
+    /// Adds to a 64-bit counter, which saturates.
     pub(super) fn count_bytes(&self, register: u64, more: usize) {
         let mut registers = self.registers.borrow_mut();
         let value = registers.u64(register).saturating_add(more as u64);
@@ -123,7 +123,7 @@ impl Nic {
 
     // ---- reads ----
 
-    /// Registers are read in words of 4 bytes; what a read has of one has the effect of a read of all of it.
+    /// Registers are read in words of 4 bytes. A partial read has the same effects as a full one.
     fn read_bar(&self, read: ReadRequest) {
         let (first, len) = (read.offset(), read.len() as u64);
         let is_there = match read.bar() {
@@ -155,7 +155,7 @@ impl Nic {
             r::STATUS => return self.status(),
             r::ICR => return self.read_icr(),
             r::IMS => return self.mask(),
-            // SMBI: who reads it as zero has it (§10.2.10.1).
+            // SMBI: whoever reads zero owns it (§10.2.10.1).
             r::SWSM => self.set(r::SWSM, value | 1),
             r::STATISTICS..statistics::END => self.set(register, 0),
             _ => {}
@@ -173,7 +173,7 @@ impl Nic {
 
     // ---- writes ----
 
-    /// Only whole words are written; the rest has no effect, and is counted.
+    /// Only whole words are written. Other writes have no effect, and are counted.
     fn write_bar(&self, write: &WriteRequest) {
         let bytes = write.data().bytes().filter(|_| write.span().is_contiguous()).unwrap_or_default();
         let (words, rest) = bytes.as_chunks::<4>();
@@ -205,7 +205,7 @@ impl Nic {
             r::IMS => self.unmask(value, 0),
             r::IMC => self.unmask(0, value),
             r::PBA => self.set(r::PBA, value & 0x3f | (40 - (value & 0x3f).min(40)) << 16),
-            // The prefetched descriptors are of the old type.
+            // The prefetched descriptors have the previous type.
             r::RCTL if (before ^ value) & rctl::DTYP != 0 => self.buffers.borrow_mut().forget(),
             r::WUS => self.set(r::WUS, before & !value),
             r::SWSM => self.set(r::SWSM, value & 0xb),
@@ -215,7 +215,7 @@ impl Nic {
         self.doorbell(register);
     }
 
-    /// Registers of rings: of a queue each, 100h apart.
+    /// Ring registers, 100h apart for each queue.
     fn doorbell(&self, register: u64) {
         let is = |first: u64, queue: u64| register == first + 0x100 * queue;
         for (queue, tx) in (0..).zip(&self.tx) {
@@ -243,7 +243,7 @@ impl Nic {
         }
     }
 
-    /// CTRL.RST: all but the PHY's registers.
+    /// CTRL.RST: resets everything except the PHY's registers.
     fn reset(&self) {
         let (registers, _) = r::files();
         *self.registers.borrow_mut() = registers;
@@ -252,12 +252,12 @@ impl Nic {
         self.lines.reset();
         self.raise(0);
         self.load_nvm();
-        // SLU is zero: the link is down, of which no interrupt tells.
+        // SLU is zero: the link is down, and no interrupt reports it.
         self.mode.set(None);
         self.negotiate();
     }
 
-    /// RAL and RAH of the first address.
+    /// Loads RAL and RAH of the first address.
     fn load_nvm(&self) {
         let nvm = self.card.nvm.borrow();
         self.set(r::RAL, u32::from(nvm[0]) | u32::from(nvm[1]) << 16);
@@ -276,7 +276,7 @@ impl Nic {
         self.set(r::EEWR, value & 0xffff_fffc | 0b10);
     }
 
-    /// MDIC: 10 reads a register of the PHY, 01 writes one (§10.2.2.7).
+    /// MDIC: 10 reads a PHY register, 01 writes one (§10.2.2.7).
     fn manage(&self, value: u32) {
         const READY: u32 = 1 << 28;
         const ERROR: u32 = 1 << 30;
@@ -300,12 +300,12 @@ impl Nic {
 
     // ---- link ----
 
-    /// True where the link is up, or looped back.
+    /// Whether the link is up or looped back.
     pub(super) fn is_up(&self) -> bool {
         self.link_mode().is_some()
     }
 
-    /// Returns speed and duplex of the link; `None` if it is down.
+    /// Returns the link's speed and duplex; `None` if it is down.
     pub(super) fn link_mode(&self) -> Option<Mode> {
         let is_set_up = self.u32(r::CTRL) & ctrl::SLU != 0;
         if self.is_loop() { Some(Mode::GIGABIT) } else { self.mode.get().filter(|_| is_set_up) }
@@ -315,12 +315,12 @@ impl Nic {
         Link { mode: self.link_mode(), partner: self.card.wire.borrow().partner() }
     }
 
-    /// True where what is sent comes back, and nothing else does.
+    /// Whether only sent frames come back, and nothing else arrives.
     pub(super) fn is_loop(&self) -> bool {
         self.phy.borrow().is_loop() || self.u32(r::RCTL) & 0b11 << 6 == rctl::LBM_MAC
     }
 
-    /// Takes the link down, tells the other end the modes of this one, and starts a negotiation.
+    /// Takes the link down, offers the modes of this end to the other, and starts a negotiation.
     fn negotiate(&self) {
         let is_set_up = self.u32(r::CTRL) & ctrl::SLU != 0;
         let offered = if is_set_up { self.phy.borrow().offered() } else { Modes::NONE };
@@ -346,7 +346,7 @@ impl Nic {
         }
     }
 
-    /// Starts a negotiation after each change of the other end's modes.
+    /// Restarts the negotiation whenever the other end's modes change.
     async fn partner_watcher(self: Rc<Nic>) {
         let changes = self.card.wire.borrow().partner_changes();
         while let Some(changes) = &changes {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an 82574L computes over frames: checksums, segments, the FCS. Functions of bytes; none panics, whatever offsets software names.
+//! Offloads of an 82574L: checksums, segments, FCS. Pure functions of bytes, without panics for any offsets from software.
 
 /// A context descriptor (82574 datasheet, §7.2.6).
 #[derive(Clone, Copy, Default)]
@@ -12,8 +12,7 @@ pub(super) struct Context {
     pub(super) is_ipv4: bool,
 }
 
-/// A checksum: over the bytes from `start` to `end`, the last one among them, or to the end of the frame where that is zero; it stands
-/// at `at`.
+/// A checksum over the bytes `start..=end`, or to the end of the frame if `end` is zero. It is stored at `at`.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Span {
     pub(super) start: u8,
@@ -21,7 +20,7 @@ pub(super) struct Span {
     pub(super) end: u16,
 }
 
-/// Sum of 16-bit words in ones' complement (RFC 1071).
+/// Sum of 16-bit words in one's complement (RFC 1071).
 pub(super) fn sum(bytes: &[u8]) -> u16 {
     let (pairs, rest) = bytes.as_chunks::<2>();
     let whole: u64 = pairs.iter().map(|pair| u64::from(u16::from_be_bytes(*pair))).sum();
@@ -36,7 +35,7 @@ fn fold(mut sum: u64) -> u16 {
 }
 
 impl Span {
-    /// Puts the checksum in. `seed` is added to what stands there.
+    /// Inserts the checksum. `seed` is added to the sum.
     pub(super) fn insert(self, frame: &mut [u8], seed: u32, zero_is_ones: bool) {
         let (start, at) = (usize::from(self.start), usize::from(self.at));
         let end = match self.end {
@@ -62,7 +61,7 @@ fn get<const N: usize>(frame: &[u8], at: usize) -> [u8; N] {
     frame.get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or([0; N])
 }
 
-/// Cuts a frame into segments (datasheet §7.3): each has the header, its lengths, identification and sequence number brought forward.
+/// Cuts a frame into segments (datasheet §7.3). Each has the header, with adapted lengths, identification and sequence number.
 pub(super) fn segments(frame: &[u8], context: &Context, mut leave: impl FnMut(Vec<u8>)) {
     let Some((header, payload)) = frame.split_at_checked(usize::from(context.header_bytes)) else { return };
     let size = usize::from(context.segment_bytes).max(1);
@@ -82,7 +81,7 @@ pub(super) fn segments(frame: &[u8], context: &Context, mut leave: impl FnMut(Ve
             let sequence = u32::from_be_bytes(get(header, tcp + 4)).wrapping_add((n * size) as u32);
             put(&mut segment, tcp + 4, &sequence.to_be_bytes());
             if n + 1 < count {
-                // FIN and PSH are of the last one.
+                // Only the last segment keeps FIN and PSH.
                 let [flags] = get(header, tcp + 13);
                 put(&mut segment, tcp + 13, &[flags & !0x09]);
             }
@@ -94,18 +93,18 @@ pub(super) fn segments(frame: &[u8], context: &Context, mut leave: impl FnMut(Ve
     }
 }
 
-/// What a receiver found of a packet's checksums.
+/// Results of a receiver's checksum tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Checked {
-    /// The IPv4 header's was looked at; whether it is right.
+    /// Whether the IPv4 header's checksum is right, if it was tested.
     pub(super) ip: Option<bool>,
-    /// That of TCP.
+    /// The same for TCP.
     pub(super) tcp: Option<bool>,
-    /// That of UDP.
+    /// The same for UDP.
     pub(super) udp: Option<bool>,
 }
 
-/// Looks at the checksums of a frame: of IPv4 without fragments, and TCP or UDP in it.
+/// Tests the checksums of a frame: unfragmented IPv4, and TCP or UDP in it.
 pub(super) fn check(frame: &[u8]) -> Checked {
     let mut checked = Checked::default();
     let ip = match frame.get(12..) {
@@ -157,9 +156,9 @@ pub(super) fn fcs(frame: &[u8]) -> [u8; 4] {
 mod tests {
     use super::*;
 
-    /// RFC 1071, §3: the words of its example add up to ddf2h.
+    /// RFC 1071, §3: the words of its example have the sum ddf2h.
     #[test]
-    fn the_sum_is_that_of_the_rfc() {
+    fn the_sum_of_the_rfcs_example_is_right() {
         assert_eq!(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
         assert_eq!(sum(&[0x12]), 0x1200);
     }
@@ -177,14 +176,14 @@ mod tests {
         frame[20..26].copy_from_slice(&[0x40, 0, 64, 6, 0, 0]);
         frame[38..42].copy_from_slice(&[0xff, 0xff, 0xff, 0xfe]);
         frame[46..48].copy_from_slice(&[0x50, 0x19]);
-        // The sum of the pseudo header without its length, as a driver leaves it there.
+        // The sum of the pseudo header without its length, which is what a driver stores here.
         let pseudo = fold(u64::from(sum(&frame[26..34])) + 6);
         frame[50..52].copy_from_slice(&pseudo.to_be_bytes());
         frame
     }
 
     #[test]
-    fn segments_have_lengths_numbers_flags_and_checksums_of_their_own() {
+    fn each_segment_has_its_own_lengths_numbers_flags_and_checksums() {
         let context = Context {
             ip: Span { start: 14, at: 24, end: 33 },
             tcp: Span { start: 34, at: 50, end: 0 },

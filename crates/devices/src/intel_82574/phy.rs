@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The PHY inside (IEEE 802.3 clause 22, and pages behind register 22), and the words of the NVM. Knows no link partner.
+//! The internal PHY (IEEE 802.3 clause 22, and pages selected by register 22), and the NVM's words. Independent of the link partner.
 
 use crate::ethernet::{MacAddress, Mode, Modes};
 use std::collections::BTreeMap;
 
 /// Address of the PHY on the management interface.
 pub(super) const ADDRESS: u32 = 1;
-/// Pages that hold what is written to them; all others read zero.
+/// Pages that keep written values. All others read as zero.
 const PAGES: [u16; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 30, 769, 776, 800];
 const PAGE_SELECT: u8 = 22;
 
@@ -19,7 +19,7 @@ const BMCR_POWER_DOWN: u16 = 1 << 11;
 const BMCR_RESTART: u16 = 1 << 9;
 /// Link Status and Auto-Negotiation Complete.
 const BMSR_LINK: u16 = 1 << 2 | 1 << 5;
-/// 10BASE-T and 100BASE-TX of this end (§28.2.4.1.3), and of the partner with its Acknowledge.
+/// 10BASE-T and 100BASE-TX of this end (§28.2.4.1.3), and the partner's, with Acknowledge.
 const ADVERTISEMENT: u8 = 4;
 const PARTNER: u8 = 5;
 const MODES_SHIFT: u16 = 5;
@@ -29,10 +29,10 @@ const GIGABIT_CONTROL: u8 = 9;
 const GIGABIT_CONTROL_FULL: u16 = 1 << 9;
 const GIGABIT_STATUS: u8 = 10;
 const GIGABIT_STATUS_FULL: u16 = 1 << 11;
-/// Both receivers are well.
+/// Local and remote receiver OK.
 const GIGABIT_STATUS_RECEIVERS: u16 = 0b11 << 12;
 
-/// The registers that the PHY has by itself: number, value at reset.
+/// The PHY's registers: number, reset value.
 const RESET: [(u8, u16); 7] = [
     (BMCR, 0x1140),
     (BMSR, 0x7949),
@@ -42,9 +42,9 @@ const RESET: [(u8, u16); 7] = [
     (GIGABIT_CONTROL, 0x0e00),
     (15, 0x3000),
 ];
-/// Those that software cannot write.
+/// Read-only registers.
 const READ_ONLY: [u8; 7] = [BMSR, 2, 3, PARTNER, GIGABIT_STATUS, 15, SPECIFIC_STATUS];
-/// PHY Specific Status: speed, duplex and link in real time.
+/// PHY Specific Status: current speed, duplex and link.
 const SPECIFIC_STATUS: u8 = 17;
 
 /// The link as the PHY's registers show it.
@@ -55,7 +55,7 @@ pub(super) struct Link {
     pub(super) partner: Modes,
 }
 
-/// Returns the speed of a mode in the two bits that STATUS and PHY register 17 have for it.
+/// Returns the speed of a mode as encoded in STATUS and PHY register 17.
 pub(super) fn speed(mode: Mode) -> u16 {
     match mode.mbps {
         1000 => 0b10,
@@ -65,7 +65,7 @@ pub(super) fn speed(mode: Mode) -> u16 {
 }
 
 impl Link {
-    /// Returns what register 17 shows: speed in bits 15:14, duplex, resolved, link.
+    /// Returns the value of register 17: speed in bits 15:14, duplex, resolved, link.
     fn specific_status(self) -> u16 {
         let Some(mode) = self.mode else { return 0 };
         speed(mode) << 14 | u16::from(mode.is_full_duplex) << 13 | 1 << 11 | 1 << 10
@@ -94,7 +94,7 @@ impl Default for Phy {
 }
 
 impl Phy {
-    /// Registers up to 15 are the same in all pages, and so are those of the link's state.
+    /// Registers up to 15 and the link status are the same on all pages.
     fn key(&self, n: u8) -> (u16, u8) {
         (if n < 16 || n == SPECIFIC_STATUS && self.page < 2 { 0 } else { self.page }, n)
     }
@@ -114,7 +114,7 @@ impl Phy {
         self.registers.get(&self.key(n)).copied().unwrap_or(0)
     }
 
-    /// True where the link begins anew by it.
+    /// Returns whether the write restarts the link.
     pub(super) fn write(&mut self, n: u8, value: u16) -> bool {
         if n == PAGE_SELECT {
             self.page = value;
@@ -136,7 +136,7 @@ impl Phy {
         self.register(BMCR)
     }
 
-    /// Returns the modes of this end: the advertised ones, or the one that BMCR forces.
+    /// Returns the modes that this end offers: the advertised ones, or the one that BMCR forces.
     pub(super) fn offered(&self) -> Modes {
         let control = self.control();
         let bits = if control & (BMCR_POWER_DOWN | BMCR_LOOPBACK) != 0 {
@@ -162,15 +162,15 @@ impl Phy {
 /// Words of the NVM.
 pub(super) const NVM_WORDS: usize = 256;
 
-/// An NVM with that address, whose first 64 words add up to BABAh.
+/// An NVM with this address. Its first 64 words have the sum BABAh.
 pub(super) fn nvm(mac: MacAddress, vendor: u16, device: u16) -> [u16; NVM_WORDS] {
     let mut words = [0xffff; NVM_WORDS];
     words[..64].fill(0);
     for (n, pair) in mac.as_chunks::<2>().0.iter().enumerate() {
         words[n] = u16::from_le_bytes(*pair);
     }
-    // LEDs; Initialization Control 1; subsystem and device; Initialization Control 2, without management, for which a driver would keep
-    // the PHY powered; APM Enable of Control 3.
+    // LEDs; Initialization Control 1; subsystem and device; Initialization Control 2, without management (with it, a driver would keep
+    // the PHY powered); APM Enable of Control 3.
     let rest = [
         (0x4, 0x8911),
         (0xa, 0x4609),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receive: which frames are let in, and what becomes of them in the ring of queue 0 (82574 datasheet, §7.1), and what wakes.
+//! Receive: filters, the ring of queue 0 (82574 datasheet, §7.1), and wake-up.
 
 use super::nic::Nic;
 use super::offload::{check, fcs};
@@ -9,17 +9,17 @@ use device::DmaError;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Bytes of the longest frame without FCS and tag, where long ones are not let in.
+/// Maximum length of a frame without FCS and tag, if long packets are disabled.
 pub(super) const MAX_SHORT: usize = 1514;
-/// The same where they are (§10.2.5.1: 9234 with FCS).
+/// The same if they are enabled (§10.2.5.1: 9234 with FCS).
 pub(super) const MAX_FRAME: usize = 9230;
 pub(super) const VLAN_BYTES: usize = 4;
-/// Descriptors that are read at a time at most.
+/// Maximum number of descriptors per read.
 const BATCH: u32 = 32;
-/// What stands six times ones and sixteen times an address behind it in a magic packet.
+/// Repetitions of the address in a magic packet, after six bytes of ones.
 const MAGIC_REPEATS: usize = 16;
 
-/// Status and errors of a descriptor, of either form.
+/// Status and errors of a descriptor, in either format.
 mod state {
     pub(super) const DD: u32 = 1;
     pub(super) const EOP: u32 = 1 << 1;
@@ -28,14 +28,14 @@ mod state {
     pub(super) const UDPCS: u32 = 1 << 4;
     pub(super) const TCPCS: u32 = 1 << 5;
     pub(super) const IPCS: u32 = 1 << 6;
-    /// Passed by a filter that is not exact.
+    /// Passed by an inexact filter.
     pub(super) const PIF: u32 = 1 << 7;
-    /// TCP or UDP is wrong, and IP, as bits of the extended form.
+    /// TCP or UDP checksum error, and IP error, in the extended format.
     pub(super) const TCPE: u32 = 1 << 29;
     pub(super) const IPE: u32 = 1 << 30;
 }
 
-/// Addresses of buffers that have been read of the ring, from its head on: those of a descriptor each.
+/// Buffer addresses of the descriptors that have been read, from the ring's head on.
 #[derive(Default)]
 pub(super) struct Buffers(VecDeque<[u64; BUFFERS]>);
 
@@ -45,7 +45,7 @@ impl Buffers {
     }
 }
 
-/// How a frame passed the filters: exactly, or by a hash or all together.
+/// How a frame passed the filters: exactly, or by a hash or promiscuous mode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Passed {
     Exactly,
@@ -53,7 +53,7 @@ enum Passed {
 }
 
 impl Nic {
-    /// Takes frames as they come.
+    /// Receives frames in order of arrival.
     pub(super) async fn receiver(self: Rc<Nic>) {
         loop {
             let frame = self.card.arrived.pop().await;
@@ -115,14 +115,14 @@ impl Nic {
         high >> 31 == 1 && bytes == address
     }
 
-    /// Twelve bits of the address name one of the multicast table (§10.2.5.14).
+    /// Twelve bits of the address select a bit of the multicast table (§10.2.5.14).
     fn hashes(&self, address: &[u8], control: u32) -> bool {
         let shift = [4, 3, 2, 0][(control >> 12 & 0b11) as usize];
         let bits = (u32::from(address[4]) | u32::from(address[5]) << 8) >> shift & 0xfff;
         self.u32(r::MTA + 4 * u64::from(bits >> 5)) >> (bits & 31) & 1 == 1
     }
 
-    /// The tag of a frame that has one.
+    /// The VLAN tag of a frame, if there is one.
     fn vlan(&self, frame: &[u8]) -> Option<u16> {
         let ethertype = (self.u32(r::VET) as u16).to_be_bytes();
         let &[a, b, high, low, ..] = frame.get(12..)? else { return None };
@@ -136,7 +136,7 @@ impl Nic {
 
     // ---- wake ----
 
-    /// A magic packet, or a frame of a kind that WUFC names, wakes by PME where WUC says so (§5.5).
+    /// A magic packet, or another frame selected by WUFC, wakes the host by PME if WUC enables that (§5.5).
     async fn wake(&self, frame: &[u8]) {
         const PME_EN: u32 = 0b10;
         const PME_STATUS: u32 = 0b100;
@@ -168,7 +168,7 @@ impl Nic {
 
     // ---- the ring ----
 
-    /// Puts a frame into buffers of the ring, when there are any.
+    /// Stores a frame in buffers of the ring, as soon as there are any.
     async fn receive(&self, mut frame: Vec<u8>, passed: Passed) -> Result<(), DmaError> {
         let control = self.u32(r::RCTL);
         let Some(layout) = Layout::of(control, self.u32(r::PSRCTL)) else {
@@ -221,7 +221,7 @@ impl Nic {
         self.count(statistics::PRC64 + 4 * size, 1);
     }
 
-    /// What is said of a packet's checksums.
+    /// The descriptor's bits for the packet's checksums.
     fn checksums(&self, frame: &[u8]) -> u32 {
         let wanted = self.u32(r::RXCSUM);
         let (checks_ip, checks_tcp) = (wanted & 1 << 8 != 0, wanted & 1 << 9 != 0);
@@ -238,7 +238,7 @@ impl Nic {
         ip | tcp | say(checked.udp.filter(|_| checks_tcp), state::TCPCS | state::UDPCS, state::TCPE)
     }
 
-    /// The buffers of the next descriptor and its number, once there is one; `None` where all begins anew before.
+    /// Number and buffers of the next descriptor, once there is one; `None` after a restart.
     async fn buffer(&self, life: u32, layout: Layout) -> Result<Option<(u32, [u64; BUFFERS])>, DmaError> {
         let mut has_waited = false;
         loop {
@@ -278,7 +278,7 @@ impl Nic {
         base.wrapping_add(u64::from(index * UNIT_BYTES))
     }
 
-    /// Returns a descriptor with one buffer as it is written back, in the form that RFCTL names.
+    /// Returns the write-back of a descriptor with one buffer, in the format that RFCTL selects.
     fn written_back(&self, address: u64, len: usize, state: u32, tag: u16) -> Vec<u8> {
         const EXTEN: u32 = 1 << 15;
         let behind = [(len as u16).to_le_bytes(), tag.to_le_bytes()].concat();
@@ -291,7 +291,7 @@ impl Nic {
     }
 }
 
-/// Reads the addresses of a descriptor. If that has 16 bytes, only the first is one.
+/// Reads the buffer addresses of a descriptor. One of 16 bytes has only the first.
 fn addresses(descriptor: &[u8]) -> [u64; BUFFERS] {
     let words = descriptor.as_chunks::<8>().0;
     std::array::from_fn(|n| words.get(n).map_or(0, |word| u64::from_le_bytes(*word)))

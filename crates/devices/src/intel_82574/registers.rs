@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers of an 82574L: where they are, which of their bits software may write, and what they read as after a reset (Intel
-//! 82574 GbE Controller Family Datasheet, chapter 10). What has an effect is elsewhere.
+//! The registers of an 82574L: addresses, writable bits and reset values (Intel 82574 GbE Controller Family Datasheet, chapter
+//! 10). Effects are in other modules.
 
 use device::io::RegisterFile;
 
-/// Bytes of the registers' BAR.
+/// Size of the register BAR in bytes.
 pub const BAR_BYTES: u64 = 128 << 10;
 
-/// A register, or so many with so many bytes from one to the next.
+/// A register, or `count` registers, `stride` bytes apart.
 struct Row {
     at: u64,
     count: u64,
@@ -27,7 +27,7 @@ macro_rules! rows {
             writable: $writable,
             reset: $reset,
         }),*];
-        /// The registers by their names; of several in a row, the first.
+        /// The registers and their names. An array has only its first register here.
         pub(super) const NAMES: &[capture::DeviceRegister] = &[$(plug::named(Some(0), $at, 4, $name)),*];
     };
 }
@@ -126,7 +126,7 @@ pub(super) mod ctrl {
 /// STATUS.
 pub(super) mod status {
     pub(crate) const LU: u32 = 1 << 1;
-    /// Place of the speed.
+    /// Shift of the speed.
     pub(crate) const SPEED_SHIFT: u32 = 6;
     pub(crate) const MASTER_ENABLE: u32 = 1 << 19;
 }
@@ -169,13 +169,13 @@ pub(super) mod cause {
     pub(crate) const TXQ0: u32 = 1 << 22;
     pub(crate) const OTHER: u32 = 1 << 24;
     pub(crate) const INT_ASSERTED: u32 = 1 << 31;
-    /// Those that are seen as [`OTHER`] too.
+    /// Causes that also set [`OTHER`].
     pub(crate) const OTHERS: u32 = LSC | RXO | MDAC | 1 << 16 | 1 << 17 | 1 << 18;
-    /// All that there are.
+    /// All causes.
     pub(crate) const ALL: u32 = 0x01ff_ffff;
 }
 
-/// The register file after a reset; and the bits of it that software may write.
+/// The register file after a reset, and the bits that software may write.
 pub(super) fn files() -> (RegisterFile, Vec<u32>) {
     let mut file = RegisterFile::new(BAR_BYTES as usize);
     let mut writable = vec![0; BAR_BYTES as usize / 4];
@@ -188,7 +188,7 @@ pub(super) fn files() -> (RegisterFile, Vec<u32>) {
     (file, writable)
 }
 
-/// Where a statistics register is.
+/// Addresses of the statistics registers.
 pub(super) mod statistics {
     pub(crate) const MPC: u64 = 0x4010;
     pub(crate) const PRC64: u64 = 0x405c;
@@ -209,6 +209,6 @@ pub(super) mod statistics {
     pub(crate) const MPTC: u64 = 0x40f0;
     pub(crate) const BPTC: u64 = 0x40f4;
     pub(crate) const TSCTC: u64 = 0x40f8;
-    /// Behind the last.
+    /// End of the statistics registers.
     pub(crate) const END: u64 = 0x4128;
 }

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a frame is laid out over the buffers of receive descriptors: one buffer each, or packet split with a buffer for the header and three
-//! for the payload (82574 datasheet, §7.1.5). Never panics on foreign bytes.
+//! Distribution of frames to receive buffers: one buffer per descriptor, or packet split with a buffer for the header and three for the
+//! payload (82574 datasheet, §7.1.5). Never panics, whatever the frame contains.
 
 use super::registers::rctl;
 
-/// Buffers of a packet split descriptor.
+/// Number of buffers of a packet split descriptor.
 pub(super) const BUFFERS: usize = 4;
 
-/// Head and tail of a ring count in so many bytes, also if descriptors are longer.
+/// Unit of a ring's head and tail in bytes, even if descriptors are longer.
 pub(super) const UNIT_BYTES: u32 = 16;
 
-/// Form of the descriptors of a ring.
+/// Format of a ring's descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
-    /// Bytes of each buffer; zero for one that is not there.
+    /// Size of each buffer in bytes; zero for an absent buffer.
     pub(super) sizes: [usize; BUFFERS],
     pub(super) is_split: bool,
 }
 
 impl Layout {
-    /// Reads RCTL and PSRCTL (§10.2.5.1, §10.2.5.3); `None` if the descriptor type is reserved, or no buffer has a byte.
+    /// Reads RCTL and PSRCTL (§10.2.5.1, §10.2.5.3); `None` if the descriptor type is reserved, or all buffers have zero bytes.
     pub(super) fn of(control: u32, split: u32) -> Option<Layout> {
         let size = 2048 >> (control >> 16 & 0b11);
         let one = if control & rctl::BSEX != 0 { size * 16 } else { size };
@@ -40,19 +40,19 @@ impl Layout {
         (layout.sizes != [0; BUFFERS]).then_some(layout)
     }
 
-    /// Returns the bytes of a descriptor in [`UNIT_BYTES`].
+    /// Returns the size of a descriptor in [`UNIT_BYTES`].
     pub(super) fn descriptor_units(self) -> u32 {
         if self.is_split { 2 } else { 1 }
     }
 
-    /// Returns the length of the header that gets a buffer of its own; `None` if the frame is not split.
+    /// Returns the length of the header that gets its own buffer; `None` if the frame is not split.
     pub(super) fn header(self, frame: &[u8]) -> Option<usize> {
         let [first, rest @ ..] = self.sizes;
         let has_room = self.is_split && rest != [0; BUFFERS - 1];
         header_bytes(frame).filter(|bytes| has_room && *bytes <= first)
     }
 
-    /// Cuts a frame into the buffers of descriptors. After a split header, the first buffer of further descriptors stays empty.
+    /// Distributes a frame to the buffers of descriptors. After a split header, the first buffer of further descriptors stays empty.
     pub(super) fn cut(self, mut rest: &[u8], header: Option<usize>) -> Vec<[&[u8]; BUFFERS]> {
         let [first, others @ ..] = self.sizes;
         let mut all = Vec::new();
@@ -73,7 +73,7 @@ impl Layout {
     }
 }
 
-/// Returns the bytes of the Ethernet, IP and TCP or UDP headers; `None` for any other frame and for fragments.
+/// Returns the length of the Ethernet, IP and TCP or UDP headers; `None` for other frames and fragments.
 fn header_bytes(frame: &[u8]) -> Option<usize> {
     let ip = frame.get(14..)?;
     let (protocol, ip_bytes) = match *frame.get(12..15)? {
@@ -92,7 +92,7 @@ fn header_bytes(frame: &[u8]) -> Option<usize> {
     Some(14 + ip_bytes + bytes).filter(|bytes| *bytes <= frame.len())
 }
 
-/// Returns a packet split descriptor as it is written back: status and errors, lengths, tag, and whether a header was split off.
+/// Returns the write-back of a packet split descriptor: status and errors, lengths, tag, and whether the header was split off.
 pub(super) fn write_back(parts: [&[u8]; BUFFERS], state: u32, tag: u16, header: Option<usize>) -> [u8; 32] {
     const HDRSP: u16 = 1 << 15;
     let mut bytes = [0; 32];
@@ -114,7 +114,7 @@ mod tests {
         [&[2; 12][..], &ethertype, ip, &vec![7; payload]].concat()
     }
 
-    /// TCP with 20 bytes of options behind an IPv4 header.
+    /// TCP with 20 bytes of options after an IPv4 header.
     fn tcp() -> Vec<u8> {
         let mut ip = [0; 60];
         (ip[0], ip[9], ip[32]) = (0x45, 6, 0xa0);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_end_behind_tcp_and_udp() {
+    fn headers_end_after_tcp_and_udp() {
         let (mut udp, mut fragment, mut icmp) = ([0; 48], tcp(), tcp());
         (udp[0], udp[6]) = (0x60, 17);
         fragment[20] = 0x20;
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn frames_fill_the_buffers_of_descriptors() {
-        // DTYP of packet split; 128 B, and 1, 1 and 0 KiB.
+        // DTYP: packet split; buffers of 128 B, and 1, 1 and 0 KiB.
         let layout = Layout::of(1 << 10, 1 << 16 | 1 << 8 | 1).unwrap();
         let lengths = |header| {
             let all = tcp();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transmit rings: legacy, context and data descriptors (82574 datasheet, §7.2), until frames are on the wire.
+//! Transmit: legacy, context and data descriptors (82574 datasheet, §7.2), up to the wire.
 
 use super::nic::Nic;
 use super::offload::{Context, Span, segments};
@@ -10,29 +10,29 @@ use device::DmaError;
 use std::rc::Rc;
 use tlp::Duration;
 
-/// Descriptors that are read at a time at most.
+/// Maximum number of descriptors per read.
 const BATCH: u32 = 32;
-/// Bytes of a descriptor's buffer at most (§7.2.7).
+/// Maximum size of a descriptor's buffer (§7.2.7).
 const MAX_BUFFER: u32 = 24 << 10;
-/// Bytes of a packet at most, before it is cut into segments: 64 KiB of IP, and headers.
+/// Maximum size of a packet before segmentation: 64 KiB of IP, and headers.
 const MAX_PACKET: usize = 68 << 10;
 const DESCRIPTOR_BYTES: u32 = 16;
-/// Bytes on the wire besides those of the frame: preamble, FCS and gap (IEEE 802.3 §3.2, §4.4.2).
+/// Overhead per frame on the wire: preamble, FCS and gap (IEEE 802.3 §3.2, §4.4.2).
 const BESIDES_BYTES: u64 = 8 + 4 + 12;
 
-/// Commands of descriptors, bits 31:24 of the third word.
+/// Commands of descriptors, in bits 31:24 of the third word.
 mod command {
     pub(super) const EOP: u32 = 1 << 24;
-    /// Of legacy descriptors: a checksum is inserted.
+    /// Legacy descriptors: insert a checksum.
     pub(super) const IC: u32 = 1 << 26;
-    /// Of others: segmentation.
+    /// Other descriptors: segmentation.
     pub(super) const TSE: u32 = 1 << 26;
     pub(super) const RS: u32 = 1 << 27;
     pub(super) const DEXT: u32 = 1 << 29;
     pub(super) const VLE: u32 = 1 << 30;
 }
 
-/// A descriptor, by words.
+/// A descriptor in words.
 #[derive(Clone, Copy)]
 struct Descriptor([u32; 4]);
 
@@ -66,7 +66,7 @@ impl Descriptor {
     }
 }
 
-/// What a packet is to have done to it, as its first descriptor says.
+/// Offloads for a packet, as requested by its first descriptor.
 #[derive(Clone, Copy)]
 struct Wishes {
     segmentation: bool,
@@ -75,7 +75,7 @@ struct Wishes {
     legacy_checksum: Option<Span>,
 }
 
-/// A ring's packet, as far as it has been read.
+/// A packet of a ring, as far as it has been read.
 #[derive(Default)]
 struct Packet {
     bytes: Vec<u8>,
@@ -84,7 +84,7 @@ struct Packet {
 }
 
 impl Nic {
-    /// Serves a ring whenever its doorbell has rung.
+    /// Serves a ring whenever its doorbell is rung.
     pub(super) async fn transmitter(self: Rc<Nic>, queue: usize) {
         let (mut context, mut packet) = (Context::default(), Packet::default());
         let mut life = self.lives.get();
@@ -108,7 +108,7 @@ impl Nic {
         self.u32(register + 0x100 * queue as u64)
     }
 
-    /// The first descriptor that waits, and how many are behind it without a turn of the ring.
+    /// The first waiting descriptor, and the number of waiting descriptors before the ring's end.
     fn waiting(&self, queue: usize) -> Option<(u32, u32)> {
         let entries = self.tx_register(r::TDLEN, queue) / DESCRIPTOR_BYTES;
         let (head, tail) = (self.tx_register(r::TDH, queue), self.tx_register(r::TDT, queue));
@@ -121,7 +121,7 @@ impl Nic {
         Some((head, (end - head).min(BATCH)))
     }
 
-    /// Sends what so many descriptors hold. Their buffers are read side by side.
+    /// Sends the contents of `count` descriptors. Their buffers are read in parallel.
     async fn send_batch(
         self: &Rc<Nic>,
         queue: usize,
@@ -159,7 +159,7 @@ impl Nic {
                 None if descriptor.is_context() => *context = descriptor.context(),
                 None => self.refuse(descriptor, packet),
             }
-            // The wire takes its time; it is another frame's after that.
+            // The frame occupies the wire for this time.
             let on_wire = self.wire_bytes.take();
             if on_wire > 0 {
                 let mbps = self.link_mode().unwrap_or(Mode::GIGABIT).mbps;
@@ -170,7 +170,7 @@ impl Nic {
         Ok(())
     }
 
-    /// One whose length cannot be: the packet that it is of is not sent.
+    /// Refuses a descriptor with an invalid length. Its packet is not sent.
     fn refuse(&self, descriptor: Descriptor, packet: &mut Packet) {
         self.counters.change(|c| c.refused_descriptors += 1);
         packet.is_refused = true;
@@ -179,7 +179,7 @@ impl Nic {
         }
     }
 
-    /// Bytes of a packet; what is whole leaves.
+    /// Adds bytes to a packet, and sends it when it is complete.
     fn take(self: &Rc<Nic>, descriptor: Descriptor, data: &[u8], context: &Context, packet: &mut Packet) {
         if packet.bytes.len() + data.len() > MAX_PACKET {
             return self.refuse(descriptor, packet);
@@ -203,7 +203,7 @@ impl Nic {
         }
     }
 
-    /// Checksums, tag and padding; then it is on the wire.
+    /// Adds checksums, tag and padding, and sends the frame.
     fn finish(self: &Rc<Nic>, mut frame: Vec<u8>, context: &Context, wishes: Wishes, tag: Option<u16>) {
         let behind = frame.len().saturating_sub(context.tcp.start.into()) as u32;
         if wishes.tcp_checksum {
@@ -257,7 +257,7 @@ impl Nic {
         });
     }
 
-    /// A frame comes in by itself.
+    /// Receives an unsolicited frame.
     fn arrive(&self, frame: Vec<u8>) {
         if !self.card.arrived.push(frame) {
             self.counters.change(|c| c.lost_frames += 1);
@@ -265,7 +265,7 @@ impl Nic {
         }
     }
 
-    /// Counts a frame of `len` bytes without FCS: as one of frames, of bytes, and of its size.
+    /// Counts a frame of `len` bytes without FCS in the counters of frames, bytes and sizes.
     pub(super) fn count_frame(&self, frames: [u64; 2], bytes: [u64; 2], sizes: u64, len: usize) {
         let len = len + 4;
         frames.into_iter().for_each(|register| self.count(register, 1));
@@ -274,7 +274,7 @@ impl Nic {
         self.count(sizes + 4 * size, 1);
     }
 
-    /// A descriptor is done with: it is written back where it says so, and the head goes on.
+    /// Completes a descriptor: writes it back if requested, and advances the head.
     async fn done(&self, queue: usize, index: u32, at: u64, descriptor: Descriptor) -> Result<(), DmaError> {
         let life = self.lives.get();
         if descriptor.has(command::RS) {

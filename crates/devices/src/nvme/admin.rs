@@ -11,7 +11,7 @@ use super::{MAX_ENTRIES, identify, log};
 use std::rc::Rc;
 
 impl Run {
-    /// Carries out an admin command, but for requests of events.
+    /// Carries out an admin command, except Asynchronous Event Request.
     pub(super) async fn administer(self: &Rc<Run>, command: &Command) -> Outcome {
         if command.psdt() != 0 {
             return Err(Status::INVALID_FIELD);
@@ -46,7 +46,7 @@ impl Run {
 
     // ---- queues ----
 
-    /// I/O queues of both kinds, one less each.
+    /// Number of I/O queues of each kind, minus one.
     fn queue_count(&self) -> u32 {
         let last = u32::from(self.pairs()) - 1;
         last << 16 | last
@@ -56,7 +56,7 @@ impl Run {
         self.controller.subsystem.settings.pairs_of(self.controller.number)
     }
 
-    /// Number, base and entries of a queue that is to be.
+    /// Number, base and entries of a new queue.
     fn place(&self, command: &Command, is_there: bool) -> Result<(u16, u64, u32), Status> {
         let (id, entries) = (command.dw(10) as u16, (command.dw(10) >> 16) + 1);
         let [base, _] = command.pointer();
@@ -108,9 +108,9 @@ impl Run {
         Ok(0)
     }
 
-    // ---- what is told ----
+    // ---- data for the host ----
 
-    /// Writes `bytes` to where the command's data go.
+    /// Writes `bytes` to the command's data buffer.
     async fn tell(&self, command: &Command, bytes: &[u8]) -> Outcome {
         let io = &self.controller.io;
         let mut rest = bytes;
@@ -157,7 +157,7 @@ impl Run {
         let (page, retains) = (command.dw(10) as u8, command.dw(10) & 1 << 15 != 0);
         let words = (u64::from(command.dw(11) & 0xffff) << 16 | u64::from(command.dw(10) >> 16)) + 1;
         let offset = u64::from(command.dw(13)) << 32 | u64::from(command.dw(12));
-        // No page is of a namespace.
+        // No page is specific to a namespace.
         if ![0, ALL_NAMESPACES].contains(&command.nsid()) {
             return Err(Status::INVALID_FIELD);
         }
@@ -184,7 +184,7 @@ impl Run {
         Ok(0)
     }
 
-    // ---- what is changed ----
+    // ---- changes ----
 
     async fn set_feature(&self, command: &Command) -> Outcome {
         let (feature, value) = (command.dw(10) as u8, command.dw(11));
@@ -210,7 +210,7 @@ impl Run {
         let all = &self.controller.subsystem.namespaces;
         let settings = command.dw(10);
         let shift = *Block::SHIFTS.get((settings & 0xf) as usize).ok_or(Status::FORMAT)?;
-        // Neither metadata nor protection information; erased it is with any of both secure erases.
+        // Without metadata and protection information. Both kinds of secure erase erase everything.
         if settings >> 4 & 0x1f != 0 || settings >> 9 & 0b111 > 1 {
             return Err(Status::FORMAT);
         }

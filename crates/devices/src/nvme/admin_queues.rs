@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The admin queues of a controller, as the driver on the simulated host uses them.
+//! The admin queues of a controller, for the driver on the simulated host.
 
 use super::spec::{CQE_BYTES, SQE_BYTES, admin, cc, csts};
 use super::{BAR, MAX_ENTRIES, register};
@@ -9,7 +9,7 @@ use host::firmware::FoundFunction;
 use std::rc::Rc;
 use tlp::Duration;
 
-/// How often the driver looks for what has no interrupt.
+/// Polling interval of the driver for everything that has no interrupt.
 const LOOK: Duration = Duration::from_us(1);
 const LOOKS: u32 = 1_000_000;
 /// Entries of the admin queues.
@@ -39,14 +39,14 @@ impl Admin {
         cpu.write_u32(at(register::CC)?, control).await?;
         let mut looks = 0..LOOKS;
         while cpu.read_u32(at(register::CSTS)?).await? & csts::RDY == 0 {
-            looks.next().ok_or("it does not become ready")?;
+            looks.next().ok_or("the controller does not become ready")?;
             cpu.sleep(LOOK).await;
         }
         let (cpu, function) = (cpu.clone(), Rc::clone(function));
         Ok(Admin { cpu, function, submissions, completions, data, issued: 0 })
     }
 
-    /// Carries out a command, which is given as opcode, namespace, data, and DW 10 and 11.
+    /// Carries out a command, given as opcode, namespace, data, and DW 10 and 11.
     pub(super) async fn command(
         &mut self,
         opcode: u8,
@@ -74,17 +74,17 @@ impl Admin {
         let mut looks = 0..LOOKS;
         let ended = self.completions + u64::from(slot * CQE_BYTES) + 12;
         while memory.read_u32(ended)? >> 16 & 1 != phase {
-            looks.next().ok_or_else(|| format!("command {opcode:#04x} does not end"))?;
+            looks.next().ok_or_else(|| format!("command {opcode:#04x} does not complete"))?;
             cpu.sleep(LOOK).await;
         }
         cpu.write_u32(self.function.address(BAR, register::CQ0HDBL)?, next).await?;
         match memory.read_u32(ended)? >> 17 {
             0 => Ok(()),
-            status => Err(format!("command {opcode:#04x} ends with status {status:#x}").into()),
+            status => Err(format!("command {opcode:#04x} completes with status {status:#x}").into()),
         }
     }
 
-    /// Asks the controller who it is, and namespace 1 how long its blocks are: in bytes.
+    /// Identifies the controller and namespace 1, and returns the block size in bytes.
     pub(super) async fn identify(&mut self) -> Result<u32, DriverError> {
         self.command(admin::IDENTIFY, 0, self.data, [1, 0]).await?;
         self.command(admin::IDENTIFY, 1, self.data, [0, 0]).await?;
@@ -93,7 +93,7 @@ impl Admin {
         let shift = memory.read_u8(self.data + 128 + 4 * u64::from(format) + 2)?;
         match shift {
             9..=16 => Ok(1 << shift),
-            _ => Err(format!("namespace 1 has blocks of 2^{shift} bytes").into()),
+            _ => Err(format!("blocks of 2^{shift} bytes in namespace 1, expected 2^9 to 2^16").into()),
         }
     }
 }

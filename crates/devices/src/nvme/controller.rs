@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One controller: its registers, and what begins and ends by them (NVMe 1.4 §3.1, §7.6). Knows no command.
+//! One controller: its registers, and the operations that they start and stop (NVMe 1.4 §3.1, §7.6).
+//! Independent of commands.
 
 use super::identify::VERSION;
 use super::media::{Namespace, Way};
@@ -14,12 +15,12 @@ use plug::Shared;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Where doorbells begin: of the admin submission queue; a tail, then a head, of each pair, 4 B each.
+/// Address of the doorbells: for each pair from the admin queues on, a tail and a head of 4 B.
 const DOORBELLS: u64 = register::SQ0TDBL;
-/// Time that the host is to wait for the controller, in units of 500 ms (CAP.TO).
+/// Maximum time that the host has to wait for the controller, in units of 500 ms (CAP.TO).
 const TIMEOUT: u64 = 20;
 
-/// What all controllers have in common.
+/// State that all controllers share.
 pub(super) struct Subsystem {
     pub(super) settings: Settings,
     pub(super) serial: u32,
@@ -29,13 +30,13 @@ pub(super) struct Subsystem {
 }
 
 impl Subsystem {
-    /// What is in a cache is kept from now on.
+    /// Writes all caches to the media.
     pub(super) fn flush(&self) -> std::io::Result<()> {
         self.namespaces.iter().try_for_each(Namespace::flush)
     }
 }
 
-/// A controller from one reset of its function to the next.
+/// A controller between two resets of its function.
 pub(super) struct Controller {
     pub(super) io: Io,
     pub(super) number: u16,
@@ -56,7 +57,7 @@ fn writable() -> Vec<u8> {
     bits
 }
 
-/// Serves a function's host until it is reset.
+/// Serves the host until the function is reset.
 pub(super) async fn serve(io: Io, number: u16, subsystem: Rc<Subsystem>, counts: Rc<RefCell<log::Counts>>) {
     if io.begun_by() == ResetKind::Fundamental {
         lose_power(number, &subsystem, &counts);
@@ -71,7 +72,7 @@ pub(super) async fn serve(io: Io, number: u16, subsystem: Rc<Subsystem>, counts:
             Request::Write(write) if write.bar() == BAR => controller.write(&write, &writable).await,
             Request::Read(read) => {
                 let registers = controller.registers.borrow();
-                // Doorbells read as zero (NVMe 1.4 §3.1.24), and what is not there likewise.
+                // Doorbells and unimplemented registers read as zero (NVMe 1.4 §3.1.24).
                 let is_beyond = read.offset() + read.len() as u64 > DOORBELLS;
                 let zeros = [0; 4096];
                 let answer = if is_beyond { Ok(&zeros[..]) } else { registers.read(&read) };
@@ -82,7 +83,7 @@ pub(super) async fn serve(io: Io, number: u16, subsystem: Rc<Subsystem>, counts:
     }
 }
 
-/// The power was gone, before this moment: the cache with it.
+/// Accounts for a past loss of power, which has cleared the cache.
 fn lose_power(number: u16, subsystem: &Subsystem, counts: &RefCell<log::Counts>) {
     counts.borrow_mut().lose_power();
     if number == 0 {
@@ -90,7 +91,7 @@ fn lose_power(number: u16, subsystem: &Subsystem, counts: &RefCell<log::Counts>)
     }
 }
 
-/// A run and its tasks hold each other.
+/// Ends the run, which otherwise would not be freed: it and its tasks own each other.
 struct End(Rc<Controller>);
 
 impl Drop for End {
@@ -100,7 +101,7 @@ impl Drop for End {
 }
 
 impl Controller {
-    /// Registers as after a reset, but those of the admin queues.
+    /// Resets all registers except those of the admin queues.
     fn reset(&self) {
         self.finish();
         self.counts.borrow_mut().reset();
@@ -132,7 +133,7 @@ impl Controller {
         self.registers.borrow_mut().set_u32(register::CSTS, before | bits);
     }
 
-    /// It cannot go on.
+    /// Reports a fatal error.
     pub(super) fn fail(&self) {
         self.set_status(csts::CFS);
         self.subsystem.report.change(|report| report.fatal += 1);
@@ -160,7 +161,7 @@ impl Controller {
         }
     }
 
-    /// Interrupt masks, of which MSI-X takes no notice (NVMe 1.4 §3.1.3): both read as the mask.
+    /// Interrupt masks, which MSI-X ignores (NVMe 1.4 §3.1.3). Both registers read as the mask.
     fn mask(&self, write: &WriteRequest) {
         let before = self.u32(register::INTMS);
         let after = if write.at(BAR, register::INTMS) {
@@ -194,13 +195,13 @@ impl Controller {
         self.set_status(csts::RDY);
     }
 
-    /// I/O queue entries are of the sizes that there are.
+    /// Whether the configured sizes of I/O queue entries are supported.
     pub(super) fn has_entry_sizes(&self) -> bool {
         let control = self.u32(register::CC);
         (get(control, cc::IOSQES), get(control, cc::IOCQES)) == (6, 4)
     }
 
-    /// A doorbell: a write of 4 B; others mean nothing (NVMe 1.4 §3.1).
+    /// Handles a doorbell, which is a write of 4 B. Other writes are undefined (NVMe 1.4 §3.1).
     async fn ring(&self, write: &WriteRequest) {
         let (at, value) = (write.offset() - DOORBELLS, write.u32());
         let run = self.run.borrow().clone();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The driver on the simulated host: brings up the controller of each function, asks who it is, and makes queue pairs, on which the job is
-//! done. The time of the CPU's own instructions is not modelled; accesses to registers are.
+//! The driver on the simulated host: enables and identifies the controller of each function, creates queue pairs, and runs the job on
+//! them. The model includes register accesses, but not the execution time of the CPU's own instructions.
 
 use super::admin_queues::Admin;
 use super::job::{Pair, Pass, Places};
@@ -13,10 +13,10 @@ use plug::Shared;
 use std::rc::Rc;
 use tlp::Duration;
 
-/// Does the job on all functions at the same time.
+/// Runs the job on all functions in parallel.
 ///
 /// # Errors
-/// A line that says what failed.
+/// The operation that failed.
 pub(super) async fn driver(
     cpu: Cpu,
     functions: Vec<FoundFunction>,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the host is told without having asked for that very thing: asynchronous events (NVMe 1.4 §5.2). An event of a type is followed
-//! by none until its log page was read.
+//! Asynchronous events (NVMe 1.4 §5.2). After an event of a type, no other follows until its log page has been read.
 
 use super::identify::ASYNC_EVENTS;
 use super::log;
@@ -8,24 +7,24 @@ use super::spec::{Outcome, Status};
 use device::Channel;
 use std::cell::Cell;
 
-/// The types that there are: errors, health.
+/// Number of event types: errors, health.
 const TYPES: usize = 2;
 
-/// The event of a type.
+/// State of an event type.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum State {
     #[default]
     None,
-    /// No request has taken it.
+    /// No request has taken the event.
     Waits,
-    /// It was told, and its log page was not read since.
+    /// The event was reported; its log page has not been read since.
     Told,
 }
 
 pub(super) struct Events {
     waiting: Channel<u32>,
     states: [Cell<State>; TYPES],
-    /// Requests that wait.
+    /// Number of waiting requests.
     requests: Cell<usize>,
 }
 
@@ -35,7 +34,7 @@ impl Default for Events {
     }
 }
 
-/// Counts a request that waits, for as long as it does.
+/// Counts a waiting request, until it is dropped.
 struct Waits<'e>(&'e Cell<usize>);
 
 impl Drop for Waits<'_> {
@@ -45,7 +44,7 @@ impl Drop for Waits<'_> {
 }
 
 impl Events {
-    /// Asynchronous Event Request: ends with the next event.
+    /// Asynchronous Event Request: completes with the next event.
     pub(super) async fn next(&self) -> Outcome {
         if self.requests.get() == ASYNC_EVENTS {
             return Err(Status::ASYNC_EVENT_LIMIT);
@@ -59,7 +58,7 @@ impl Events {
         Ok(event)
     }
 
-    /// Never waits: at most one event of each type is in the channel.
+    /// Never blocks: the channel has at most one event of each type.
     async fn tell(&self, kind: usize, information: u32, page: u8) {
         if self.states[kind].get() == State::None {
             self.states[kind].set(State::Waits);
@@ -75,12 +74,12 @@ impl Events {
         self.tell(0, 1, log::ERROR).await;
     }
 
-    /// The temperature is beyond a threshold.
+    /// The temperature has passed a threshold.
     pub(super) async fn temperature(&self) {
         self.tell(1, 1, log::HEALTH).await;
     }
 
-    /// A log page was read.
+    /// Handles the read of a log page.
     pub(super) fn read(&self, page: u8) {
         let state = match page {
             log::ERROR => &self.states[0],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Settings of a controller that its host changes (NVMe 1.4 §5.21). None outlives a reset. Plain data.
+//! Features, which are settings of a controller that the host changes (NVMe 1.4 §5.21). A reset restores the defaults.
+//! Plain data.
 
 use super::identify::{TEMPERATURE, WARNING_TEMPERATURE};
 use super::queue::Coalescing;
@@ -19,20 +20,20 @@ const VECTOR: u8 = 0x09;
 const ATOMICITY: u8 = 0x0a;
 const EVENTS: u8 = 0x0b;
 
-/// What may be done with a feature: it can be changed.
+/// Capability of a feature: changeable.
 pub(super) const CHANGEABLE: u32 = 0b100;
-/// Bits of Asynchronous Event Configuration that there are: health warnings.
+/// Supported bits of Asynchronous Event Configuration: health warnings.
 const EVENT_BITS: u32 = 0x0000_001f;
-/// TMPSEL of all sensors; there is but the composite temperature, 0.
+/// TMPSEL for all sensors. The only one is the composite temperature, 0.
 const ALL_SENSORS: u32 = 0xf;
 
 #[derive(Default)]
 pub(super) struct Features {
     has_cache: bool,
     namespaces: u32,
-    /// Those of the function's interrupts.
+    /// Number of interrupt vectors of the function.
     vectors: u32,
-    /// By number, and by what it is of.
+    /// Values by feature and part (vector, threshold, namespace).
     set: BTreeMap<(u8, u32), u32>,
 }
 
@@ -41,7 +42,7 @@ impl Features {
         Features { has_cache, namespaces, vectors: vectors.into(), ..Features::default() }
     }
 
-    /// What a feature is of: a vector, a threshold, a namespace.
+    /// The part of a feature that a command addresses: a vector, a threshold, a namespace.
     fn part(feature: u8, dw11: u32, nsid: u32) -> u32 {
         match feature {
             TEMPERATURE_THRESHOLD => dw11 >> 16 & 0x3f,
@@ -69,7 +70,8 @@ impl Features {
         Some(self.set.get(&(feature, part)).copied().unwrap_or(default))
     }
 
-    /// Get Features: `select` 0 is the current value, 1 the default, 2 the saved one, 3 what may be done with it.
+    /// Get Features: `select` is 0 for the current value, 1 for the default, 2 for the saved value, 3 for the
+    /// capabilities.
     pub(super) fn get(&self, feature: u8, select: u32, dw11: u32, nsid: u32) -> Outcome {
         if feature == ERROR_RECOVERY && !(1..=self.namespaces).contains(&nsid) {
             return Err(Status::INVALID_NAMESPACE);
@@ -79,7 +81,7 @@ impl Features {
         match select {
             0 => self.current(feature, part).ok_or(Status::INVALID_FIELD),
             1 | 2 => Ok(default),
-            // Changeable, and of a namespace.
+            // Changeable, and specific to a namespace.
             3 => Ok(CHANGEABLE | u32::from(feature == ERROR_RECOVERY) << 1),
             _ => Err(Status::INVALID_FIELD),
         }
@@ -103,7 +105,7 @@ impl Features {
         Ok(0)
     }
 
-    /// The parts of a feature that are meant: all namespaces have one NSID; features of the controller have none.
+    /// The addressed parts of a feature. One NSID addresses all namespaces; features of the controller have none.
     fn meant(&self, feature: u8, part: u32, nsid: u32) -> Result<RangeInclusive<u32>, Status> {
         let is_one = (1..=self.namespaces).contains(&nsid);
         match (feature, nsid) {
@@ -116,19 +118,19 @@ impl Features {
         }
     }
 
-    /// The critical warnings of the health page: whether the temperature is beyond a threshold.
+    /// The critical warnings of the health page: whether the temperature has passed a threshold.
     pub(super) fn warning(&self) -> u8 {
         let threshold = |part| self.current(TEMPERATURE_THRESHOLD, part).unwrap_or_default();
         let is = u32::from(TEMPERATURE);
         u8::from(is >= threshold(0) || is <= threshold(0x10)) << 1
     }
 
-    /// Whether an event of a critical warning is to be told.
+    /// Whether to report an event for a critical warning.
     pub(super) fn tells_warning(&self) -> bool {
         self.current(EVENTS, 0).unwrap_or_default() as u8 & self.warning() != 0
     }
 
-    /// How the interrupts of a vector are held back, if they are; those of the admin queue are not.
+    /// The interrupt coalescing of a vector, if there is any. The admin queue has none.
     pub(super) fn coalescing(&self, vector: u16) -> Option<Coalescing> {
         let all = self.current(COALESCING, 0)?;
         let (threshold, time) = (all & 0xff, all >> 8 & 0xff);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the controller says of itself and of its namespaces (NVMe 1.4 §5.15). Data only.
+//! Identify data of controllers and namespaces (NVMe 1.4 §5.15). Data only.
 
 use super::media::Namespace;
 use super::settings::Block;
 use super::{ERROR_LOG_ENTRIES, MAX_TRANSFER_SHIFT};
 use crate::VENDOR;
 
-/// Bytes of all of them.
+/// Size of each structure in bytes.
 pub(super) const BYTES: usize = 4096;
 const MODEL: &[u8] = b"riser NVMe controller";
 const SUBSYSTEM: &str = "nqn.2026-01.riser:nvme:";
 /// NVMe 1.4.
 pub(super) const VERSION: u32 = 0x0001_0400;
-/// A temperature at which it is well, and those of which it warns, in kelvin.
+/// The normal temperature, followed by the warning and critical ones, in kelvin.
 pub(super) const TEMPERATURE: u16 = 313;
 pub(super) const WARNING_TEMPERATURE: u16 = 343;
 const CRITICAL_TEMPERATURE: u16 = 353;
-/// Asynchronous Event Requests that wait at most.
+/// Maximum number of waiting Asynchronous Event Requests.
 pub(super) const ASYNC_EVENTS: usize = 4;
 
 /// Fields at their offsets.
@@ -32,14 +32,14 @@ impl Fields {
         self
     }
 
-    /// Text, with blanks behind it.
+    /// Text, padded with blanks.
     fn text(&mut self, at: usize, len: usize, text: &[u8]) -> &mut Fields {
         self.0[at..at + len].fill(b' ');
         self.put(at, text)
     }
 }
 
-/// What the structures say that is not the same for all controllers.
+/// Values that differ between controllers.
 pub(super) struct Subject<'a> {
     pub(super) serial: &'a str,
     pub(super) controller: u16,
@@ -58,7 +58,7 @@ pub(super) fn controller(subject: &Subject<'_>) -> Vec<u8> {
         .text(4, 20, subject.serial.as_bytes())
         .text(24, 40, MODEL)
         .text(64, 8, env!("CARGO_PKG_VERSION").as_bytes())
-        // CMIC: several controllers, and whether this one is a virtual function's.
+        // CMIC: multiple controllers, and whether this one belongs to a virtual function.
         .put(76, &[u8::from(subject.are_several) << 1 | u8::from(subject.controller > 0) << 2])
         .put(77, &[MAX_TRANSFER_SHIFT])
         .put(78, &subject.controller.to_le_bytes())
@@ -67,19 +67,19 @@ pub(super) fn controller(subject: &Subject<'_>) -> Vec<u8> {
         .put(111, &[1])
         // OACS: Format NVM.
         .put(256, &(1u16 << 1).to_le_bytes())
-        // ACL, AERL, FRMW (one slot, which cannot be written), LPA (effects, longer pages), ELPE, NPSS: each one less.
+        // ACL, AERL, FRMW (one read-only slot), LPA (effects, extended data), ELPE, NPSS: each minus one.
         .put(258, &[3, ASYNC_EVENTS as u8 - 1, 0b11, 0b110, ERROR_LOG_ENTRIES as u8 - 1, 0])
         .put(266, &WARNING_TEMPERATURE.to_le_bytes())
         .put(268, &CRITICAL_TEMPERATURE.to_le_bytes())
-        // SQES, CQES: 64 and 16 B, no others.
+        // SQES, CQES: only 64 and 16 B.
         .put(512, &[0x66, 0x44])
         .put(514, &(super::MAX_UNDER_WAY as u16).to_le_bytes())
         .put(516, &subject.namespaces.to_le_bytes())
         // ONCS: Compare, Write Uncorrectable, Dataset Management, Write Zeroes.
         .put(520, &0b1111u16.to_le_bytes())
-        // VWC: whether there is one; Flush takes all namespaces at once.
+        // VWC: whether there is one. Flush covers all namespaces.
         .put(525, &[0b110 | u8::from(subject.has_cache)])
-        // SGLS: without alignment, with bit buckets, and longer than the data.
+        // SGLS: without alignment, with bit buckets, and may be longer than the data.
         .put(536, &(1u32 | 1 << 16 | 1 << 18).to_le_bytes())
         .put(768, subsystem.as_bytes())
         // Power state 0: 25 W.
@@ -98,7 +98,7 @@ pub(super) fn namespace(namespace: &Namespace, is_shared: bool, eui64: u64) -> V
         .put(16, &(namespace.used_bytes() / block).to_le_bytes())
         .put(25, &[Block::SHIFTS.len() as u8 - 1, format as u8])
         .put(30, &[u8::from(is_shared)])
-        // DLFEAT: what was deallocated reads as zeros, by Write Zeroes too.
+        // DLFEAT: deallocated blocks read as zeros; Write Zeroes may deallocate.
         .put(33, &[0b1001])
         .put(48, &u128::from(namespace.size_bytes).to_le_bytes())
         .put(120, &eui64.to_be_bytes());
@@ -120,7 +120,7 @@ pub(super) fn descriptors(eui64: u64) -> Vec<u8> {
     fields.0
 }
 
-/// A list of numbers, as of namespaces; of controllers the count stands before it.
+/// A list of numbers, such as namespaces. A list of controllers starts with their count.
 pub(super) fn list(numbers: impl Iterator<Item = u32>) -> Vec<u8> {
     let mut fields = Fields::new(BYTES);
     for (n, number) in numbers.take(BYTES / 4).enumerate() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The job on one queue pair: as many commands under way as it may have, at random places, each from a buffer of its own. What is written is
-//! stamped with its place and a number, by which a read knows it again.
+//! The job on one queue pair: as many commands in flight as allowed, at random places, each with its own buffer. Written data are stamped
+//! with place and number, which a read verifies.
 
 use super::admin_queues::Admin;
 use super::settings::{Job, Kind};
@@ -17,20 +17,20 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tlp::Time;
 
-/// Bytes of a page of the host's memory.
+/// Page size of host memory.
 const PAGE: u64 = 4096;
 
-/// Where commands go: each pair has every n-th place of the namespace.
+/// Places of the commands: each of n pairs has every n-th place of the namespace.
 #[derive(Clone, Copy)]
 pub(super) struct Places {
-    /// Bytes of the namespace.
+    /// Size of the namespace in bytes.
     pub(super) bytes: u64,
-    /// Pairs.
+    /// Number of pairs.
     pub(super) pairs: u64,
     pub(super) seed: u64,
 }
 
-/// A queue pair, with a buffer for each command that may be under way.
+/// A queue pair, with a buffer for each command that may be in flight.
 pub(super) struct Pair {
     cpu: Cpu,
     function: Rc<FoundFunction>,
@@ -41,33 +41,33 @@ pub(super) struct Pair {
     submissions: u64,
     completions: u64,
     buffers: u64,
-    /// Lists of the pages of each buffer, where it has more than two.
+    /// PRP lists of the buffers, for those with more than two pages.
     lists: u64,
     tail: u32,
     head: u32,
     phase: u32,
-    /// The number that was written last, by place.
+    /// Number of the last write to each place.
     written: BTreeMap<u64, u64>,
 }
 
-/// What came of a pass.
+/// Results of a pass.
 pub(super) struct Pass {
     pub(super) latencies: Latencies,
     pub(super) doorbells: u64,
     pub(super) interrupts: u64,
 }
 
-/// A command that is under way.
+/// A command in flight.
 #[derive(Clone, Copy)]
 struct UnderWay {
     since: Time,
     place: u64,
-    /// Which command of the pass it is.
+    /// Index of the command in the pass.
     number: u64,
 }
 
 impl Pair {
-    /// Makes queue pair `id`, whose interrupt vector has its number.
+    /// Creates queue pair `id`, which uses the interrupt vector with the same number.
     pub(super) async fn open(
         admin: &mut Admin,
         id: u16,
@@ -109,7 +109,7 @@ impl Pair {
         })
     }
 
-    /// Carries out the commands of pair `n`; reads all that was written, where anything was.
+    /// Carries out the commands of pair `n`. If it has written anything, this reads all of it instead.
     pub(super) async fn run(
         mut self,
         kind: Kind,
@@ -120,7 +120,11 @@ impl Pair {
         let units = places.bytes / u64::from(self.job.command_bytes) / places.pairs;
         if units < u64::from(self.job.queue_depth) {
             return Err(said(
-                format!("{units} places for {} commands under way", self.job.queue_depth).into(),
+                format!(
+                    "{units} places, expected at least one for each of {} commands in flight",
+                    self.job.queue_depth
+                )
+                .into(),
             ));
         }
         let order: Vec<u64> = if self.written.is_empty() {
@@ -134,7 +138,7 @@ impl Pair {
         Ok((self, pass))
     }
 
-    /// One pass; a place where a command is under way gives way to the `next`.
+    /// One pass. If a command is in flight at a place, the `next` is used.
     async fn pass(
         &mut self,
         kind: Kind,
@@ -172,7 +176,7 @@ impl Pair {
             while let Some(slot) = self.reap()? {
                 let ended = slots.get_mut(slot).and_then(Option::take);
                 let ended =
-                    ended.ok_or_else(|| format!("a completion of command {slot}, which is not under way"))?;
+                    ended.ok_or_else(|| format!("a completion of command {slot}, which is not in flight"))?;
                 pass.latencies.add(self.cpu.now().since(ended.since));
                 self.check(kind, slot, ended)?;
                 free.push(slot);
@@ -188,7 +192,7 @@ impl Pair {
         }
     }
 
-    /// Rings the doorbell of the submission queue, or that of the completion queue 4 B behind it.
+    /// Rings the submission queue doorbell (`behind` 0) or the completion queue doorbell (`behind` 4).
     async fn ring(&self, behind: u64, value: u32) -> Result<(), DriverError> {
         let at = register::SQ0TDBL + 8 * u64::from(self.id) + behind;
         Ok(self.cpu.write_u32(self.function.address(BAR, at)?, value).await?)
@@ -223,7 +227,7 @@ impl Pair {
         Ok(())
     }
 
-    /// The slot of the next command that has ended.
+    /// The slot of the next completed command.
     fn reap(&mut self) -> Result<Option<usize>, DriverError> {
         let at = self.completions + u64::from(self.head * CQE_BYTES) + 12;
         let word = self.cpu.memory().read_u32(at)?;
@@ -234,11 +238,11 @@ impl Pair {
         self.phase ^= u32::from(self.head == 0);
         match word >> 17 {
             0 => Ok(Some((word & 0xffff) as usize)),
-            status => Err(format!("command {} ends with status {status:#x}", word & 0xffff).into()),
+            status => Err(format!("command {} completes with status {status:#x}", word & 0xffff).into()),
         }
     }
 
-    /// Notes what was written, or compares what was read with that.
+    /// Records written data, or verifies data that were read.
     fn check(&mut self, kind: Kind, slot: usize, ended: UnderWay) -> Result<(), DriverError> {
         if kind == Kind::Write {
             self.written.insert(ended.place, ended.number);
@@ -250,7 +254,7 @@ impl Pair {
             let (read, wanted) = ((stamp(0)?, stamp(8)?), (ended.place, *number));
             if read != wanted {
                 return Err(format!(
-                    "place {}, byte {at}: {read:?} was read, {wanted:?} was written",
+                    "place {}, byte {at}: {read:?}, expected {wanted:?}, which was written",
                     ended.place
                 )
                 .into());
@@ -260,7 +264,7 @@ impl Pair {
     }
 }
 
-/// Bytes from one buffer to the next.
+/// Distance of two buffers in bytes.
 fn stride(job: Job) -> u64 {
     u64::from(job.command_bytes).next_multiple_of(PAGE)
 }

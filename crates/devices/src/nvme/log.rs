@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the subsystem has counted, as log pages (NVMe 1.4 §5.14). Knows no command.
+//! Counters of the subsystem, as log pages (NVMe 1.4 §5.14). Independent of commands.
 
 use super::ERROR_LOG_ENTRIES;
 use super::identify::{Fields, TEMPERATURE};
@@ -15,7 +15,7 @@ pub(super) const HEALTH: u8 = 0x02;
 pub(super) const FIRMWARE: u8 = 0x03;
 pub(super) const EFFECTS: u8 = 0x05;
 
-/// What a controller has counted. Outlives its resets, but for the entries of the error log.
+/// Counters of a controller. They survive its resets, except for the entries of the error log.
 #[derive(Default)]
 pub(super) struct Counts {
     errors: VecDeque<[u8; ERROR_BYTES]>,
@@ -27,15 +27,15 @@ pub(super) struct Counts {
     pub(super) writes: u64,
     power_cycles: u64,
     unsafe_shutdowns: u64,
-    /// It was enabled since it has power.
+    /// Whether it was enabled since power-on.
     has_power: bool,
-    /// It was enabled, and not shut down since.
+    /// Whether it was enabled, and not shut down since.
     pub(super) is_in_use: bool,
     pub(super) busy: Duration,
 }
 
 impl Counts {
-    /// A command has failed.
+    /// Records a failed command.
     pub(super) fn error(&mut self, queue: u16, command: &Command, status: Status) {
         self.error_count += 1;
         let mut fields = Fields::new(ERROR_BYTES);
@@ -44,7 +44,7 @@ impl Counts {
             .put(8, &queue.to_le_bytes())
             .put(10, &command.cid().to_le_bytes())
             .put(12, &(status.field() << 1).to_le_bytes())
-            // The byte in the command that is wrong: none in particular.
+            // Parameter Error Location: no specific byte of the command.
             .put(14, &u16::MAX.to_le_bytes())
             .put(16, &if queue > 0 && command.has_lba() { command.lba() } else { 0 }.to_le_bytes())
             .put(24, &command.nsid().to_le_bytes());
@@ -52,18 +52,18 @@ impl Counts {
         self.errors.push_front(fields.0.try_into().unwrap_or([0; ERROR_BYTES]));
     }
 
-    /// The log of errors is emptied by a reset (NVMe 1.4 §5.14.1.1); their count goes on.
+    /// A reset clears the log of errors (NVMe 1.4 §5.14.1.1), but not their count.
     pub(super) fn reset(&mut self) {
         self.errors.clear();
     }
 
-    /// The controller is enabled; the first time since it has power, that was a power cycle.
+    /// Handles the controller's Enable. The first one after power-on counts as a power cycle.
     pub(super) fn begin(&mut self) {
         self.power_cycles += u64::from(!self.has_power);
         (self.has_power, self.is_in_use) = (true, true);
     }
 
-    /// The power is gone.
+    /// Handles a loss of power.
     pub(super) fn lose_power(&mut self) {
         self.unsafe_shutdowns += u64::from(self.is_in_use);
         (self.has_power, self.is_in_use) = (false, false);
@@ -75,7 +75,7 @@ impl Counts {
         page
     }
 
-    /// SMART / Health Information. `warning`: its critical bits.
+    /// SMART / Health Information. `warning` has the critical warning bits.
     pub(super) fn health_page(&self, warning: u8, now: Time) -> Vec<u8> {
         let mut fields = Fields::new(512);
         // Units of 512,000 B.
@@ -107,7 +107,7 @@ pub(super) fn firmware_page() -> Vec<u8> {
     fields.0
 }
 
-/// Commands Supported and Effects: which there are, and which change blocks.
+/// Commands Supported and Effects: the supported commands, and whether they change blocks.
 pub(super) fn effects_page() -> Vec<u8> {
     const SUPPORTED: u32 = 1;
     const CHANGES_BLOCKS: u32 = 1 << 1;

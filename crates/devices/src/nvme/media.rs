@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the bytes of namespaces are, how long it takes to reach them, and what a loss of power leaves of them. Knows no command.
+//! Storage of the namespaces, its timing, and the effects of a loss of power. Independent of commands.
 
 use super::settings::{DEFAULT_BYTES, NamespaceSettings, Settings, Timing};
 use plug::Fault;
@@ -11,10 +11,10 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use tlp::{Duration, Time};
 
-/// Bytes of what is kept as one; what was never written is not kept, and zero.
+/// Storage unit in bytes. A unit that was never written is not stored, and reads as zero.
 const CHUNK_BYTES: u64 = 4096;
 
-/// A range of bytes, cut at chunks: number, offset in it, and bytes.
+/// Cuts a range of bytes at chunks: number, offset in the chunk, and bytes.
 fn cut(at: u64, len: u64) -> impl Iterator<Item = (u64, usize, usize)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -25,14 +25,14 @@ fn cut(at: u64, len: u64) -> impl Iterator<Item = (u64, usize, usize)> {
     })
 }
 
-/// Where the bytes of a namespace are kept.
+/// Storage of a namespace.
 pub(super) enum Store {
-    /// In memory, as chunks by number.
+    /// In memory: chunks by number.
     Memory(BTreeMap<u64, Box<[u8]>>),
     File(File),
 }
 
-/// Whether what stands there was given back to the file system; it then reads as zero.
+/// Gives a range back to the file system, so that it reads as zero. Returns whether that is supported.
 #[cfg(target_os = "linux")]
 fn punched(file: &std::fs::File, at: u64, len: u64) -> io::Result<bool> {
     use rustix::fs::{FallocateFlags, fallocate};
@@ -51,7 +51,7 @@ fn punched(_: &std::fs::File, _: u64, _: u64) -> io::Result<bool> {
 }
 
 impl Store {
-    /// In memory, beginning with these bytes.
+    /// Storage in memory, which starts with these bytes.
     pub(super) fn holding(bytes: &[u8]) -> Store {
         let chunks = (0..).zip(bytes.chunks(CHUNK_BYTES as usize));
         let chunks = chunks.filter(|(_, bytes)| bytes.iter().any(|byte| *byte != 0));
@@ -63,7 +63,7 @@ impl Store {
         Store::Memory(chunks.map(|(n, bytes)| (n, whole(bytes))).collect())
     }
 
-    /// The file of this name, or what was kept of it; and its bytes.
+    /// The file of this name, or its recorded image; and its size.
     pub(super) fn open(folder: &Folder, name: &str) -> io::Result<(Store, u64)> {
         Ok(match folder.open_image(name)? {
             Image::Kept(bytes) => (Store::holding(&bytes), bytes.len() as u64),
@@ -129,7 +129,7 @@ impl Store {
         Ok(())
     }
 
-    /// All becomes zero.
+    /// Sets everything to zero.
     fn clear(&mut self, size_bytes: u64) -> io::Result<()> {
         match self {
             Store::Memory(chunks) => {
@@ -140,12 +140,12 @@ impl Store {
                 file.set_len(0)?;
                 file.set_len(size_bytes)
             }
-            // What is behind the namespace is not its own.
+            // The rest of the file does not belong to the namespace.
             Store::File(_) => self.zero(0, size_bytes),
         }
     }
 
-    /// Bytes that it takes.
+    /// Occupied bytes.
     fn used_bytes(&self) -> u64 {
         match self {
             Store::Memory(chunks) => chunks.len() as u64 * CHUNK_BYTES,
@@ -153,7 +153,7 @@ impl Store {
         }
     }
 
-    /// What was written survives this machine.
+    /// Makes written data survive a crash of this machine.
     fn sync(&self) -> io::Result<()> {
         match self {
             Store::Memory(_) => Ok(()),
@@ -162,13 +162,13 @@ impl Store {
     }
 }
 
-/// A namespace: blocks that keep what is written, or with a volatile write cache what was flushed.
+/// A namespace: blocks that keep written data, or with a volatile write cache, flushed data.
 pub(super) struct Namespace {
     pub(super) size_bytes: u64,
-    /// Bytes of a block, as it was formatted last.
+    /// Block size of the last format.
     block_bytes: Cell<u32>,
     kept: RefCell<Store>,
-    /// What was written and is not kept yet, by chunk; `None`: there is no cache.
+    /// Written chunks that are not on the media yet; `None` without a cache.
     cache: Option<RefCell<BTreeMap<u64, Box<[u8]>>>>,
     /// Blocks that read as an error.
     uncorrectable: RefCell<BTreeSet<u64>>,
@@ -193,7 +193,7 @@ impl Namespace {
         self.size_bytes / u64::from(self.block_bytes())
     }
 
-    /// Bytes that are kept, for Namespace Utilization.
+    /// Stored bytes, for Namespace Utilization.
     pub(super) fn used_bytes(&self) -> u64 {
         self.kept.borrow().used_bytes().min(self.size_bytes)
     }
@@ -212,7 +212,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Writes; `through` says that the bytes are kept at once (Force Unit Access).
+    /// Writes. `through` writes to the media immediately (Force Unit Access).
     pub(super) fn write(&self, at: u64, from: &[u8], through: bool) -> io::Result<()> {
         self.heal(at, from.len() as u64);
         match &self.cache {
@@ -248,7 +248,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Blocks become zero, in the cache and for good: zeros take no room.
+    /// Sets blocks to zero, in the cache and on the media. Zeros need no storage.
     pub(super) fn zero(&self, at: u64, len: u64) -> io::Result<()> {
         self.heal(at, len);
         if let Some(cache) = &self.cache {
@@ -262,7 +262,7 @@ impl Namespace {
         self.kept.borrow_mut().zero(at, len)
     }
 
-    /// What is written can be read again.
+    /// Makes written blocks readable again.
     fn heal(&self, at: u64, len: u64) {
         let block = u64::from(self.block_bytes());
         self.uncorrectable.borrow_mut().retain(|lba| !(at / block..(at + len).div_ceil(block)).contains(lba));
@@ -277,7 +277,7 @@ impl Namespace {
         self.uncorrectable.borrow().range(lba..lba + count).next().is_some()
     }
 
-    /// What is in the cache is kept from now on.
+    /// Writes the cache to the media.
     pub(super) fn flush(&self) -> io::Result<()> {
         let mut kept = self.kept.borrow_mut();
         if let Some(cache) = &self.cache {
@@ -289,14 +289,14 @@ impl Namespace {
         kept.sync()
     }
 
-    /// What a loss of power leaves.
+    /// Handles a loss of power.
     pub(super) fn lose_power(&self) {
         if let Some(cache) = &self.cache {
             cache.borrow_mut().clear();
         }
     }
 
-    /// Nothing of before is there any more.
+    /// Erases everything.
     pub(super) fn format(&self, block_bytes: u32) -> io::Result<()> {
         self.lose_power();
         self.kept.borrow_mut().clear(self.size_bytes)?;
@@ -306,10 +306,10 @@ impl Namespace {
     }
 }
 
-/// The way to the media, which all commands share: a latency for each, and so many bytes a second in all of them.
+/// The access to the media, which all commands share: a latency per command, and a total bandwidth.
 pub(super) struct Way {
     timing: Timing,
-    /// When it is free again.
+    /// Time at which it is free again.
     free: Cell<Time>,
 }
 
@@ -318,7 +318,7 @@ impl Way {
         Way { timing, free: Cell::new(Time::ZERO) }
     }
 
-    /// When bytes that are asked for now are there.
+    /// Time at which an access that starts now completes.
     fn pass(&self, now: Time, bytes: u64, latency: Duration, bytes_per_second: u64) -> Time {
         let begin = self.free.get().max(now);
         let taken = match bytes_per_second {
@@ -339,7 +339,7 @@ impl Way {
 }
 
 impl NamespaceSettings {
-    /// The namespace, with the files of `folder`.
+    /// The namespace, with its file in `folder`.
     fn open(&self, folder: &Folder, has_cache: bool) -> Result<Namespace, String> {
         let (store, there) = match &self.file {
             None => (Store::holding(&[]), None),
@@ -350,17 +350,16 @@ impl NamespaceSettings {
         };
         let bytes = self.size_bytes.or(there).unwrap_or(DEFAULT_BYTES);
         match there {
-            Some(there) if there < bytes || bytes == 0 => Err(format!(
-                "the file has {there} bytes in blocks of 4096: at least {} are needed",
-                bytes.max(4096)
-            )),
+            Some(there) if there < bytes || bytes == 0 => {
+                Err(format!("file of {there} bytes in blocks of 4096, expected at least {}", bytes.max(4096)))
+            }
             _ => Ok(Namespace::new(store, bytes, self.block.bytes(), has_cache)),
         }
     }
 }
 
 impl Settings {
-    /// Its namespaces, with the files of `folder`.
+    /// The namespaces, with their files in `folder`.
     pub(super) fn open(&self, folder: &Folder) -> Result<Vec<Namespace>, Fault> {
         let open = |(n, namespace): (usize, &NamespaceSettings)| {
             let opened = namespace.open(folder, self.volatile_write_cache);

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An NVMe controller (NVM Express Base Specification 1.4) as the stock drivers of operating systems know it, with virtual functions that
-//! are controllers of the same subsystem.
+//! An NVMe controller (NVM Express Base Specification 1.4) for the stock drivers of operating systems. Its virtual functions are controllers of the
+//! same subsystem.
 //!
-//! - `spec`: what the specification names. - `controller`: registers. - `run`: queues and who works, from Enable on. - `queue`: rings in the host's
-//!   memory. - `pointer`: PRPs and SGLs. - `admin`, `nvm`: what commands do. - `identify`, `log`, `features`, `events`: what the host is told.
-//!   - `media`: the bytes of namespaces. - `settings`: what a lab says. - `driver`, `job`: what the simulated host does. - `report`: what came of it.
+//! - `spec`: definitions of the specification.
+//! - `controller`: registers.
+//! - `run`: queues and workers, from Enable on.
+//! - `queue`: rings in host memory.
+//! - `pointer`: PRPs and SGLs.
+//! - `admin`, `nvm`: commands.
+//! - `identify`, `log`, `features`, `events`: information for the host.
+//! - `media`: storage of the namespaces.
+//! - `settings`: settings of a lab.
+//! - `driver`, `job`: program of the simulated host.
+//! - `report`: results.
 
 mod admin;
 mod admin_queues;
@@ -39,22 +47,22 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::PayloadPool;
 
-/// Entries of a queue at most.
+/// Maximum number of entries of a queue.
 pub const MAX_ENTRIES: u32 = 1024;
-/// Commands of a controller that are under way at most.
+/// Maximum number of commands in flight per controller.
 pub const MAX_UNDER_WAY: usize = 256;
-/// Bytes that one command moves at most: 2^5 pages of 4 KiB (MDTS).
+/// Maximum number of bytes per command: 2^5 pages of 4 KiB (MDTS).
 pub const MAX_TRANSFER: u32 = 4096 << MAX_TRANSFER_SHIFT;
 const MAX_TRANSFER_SHIFT: u8 = 5;
-/// Entries of the Error Information log.
+/// Number of entries of the Error Information log.
 const ERROR_LOG_ENTRIES: usize = 64;
-/// Pages of the host's memory are 4 KiB to 64 KiB.
+/// Pages of host memory have 4 KiB to 64 KiB.
 const MAX_PAGE_SHIFT: u32 = 16;
 
 /// Non-volatile memory controller, NVM Express (PCI Code and ID Assignment Specification, §1.2).
 const CLASS: u32 = 0x01_0802;
 const BAR: BarIndex = BarIndex(0);
-/// Registers, doorbells, MSI-X table and its pending bits: a page each.
+/// Registers, doorbells, MSI-X table and pending bits, with a page for each.
 const BAR_BYTES: u64 = 0x4000;
 const MSIX_TABLE: u32 = 0x2000;
 const MSIX_PENDING: u32 = 0x3000;
@@ -111,28 +119,28 @@ impl Model for Settings {
 pub struct Functions {
     /// Function 0.
     pub physical: FunctionConfig,
-    /// Those behind it, where there are any.
+    /// Virtual functions, if there are any.
     pub virtual_functions: Option<VirtualFunctions>,
-    /// Bytes of namespace 1.
+    /// Size of namespace 1 in bytes.
     pub namespace_bytes: u64,
 }
 
-/// Where a subsystem is.
+/// Environment of a subsystem.
 pub struct Spot<'a> {
-    /// What link it is on.
+    /// Properties of its link.
     pub pcie: PcieLayout,
     /// Its serial number.
     pub serial: u32,
-    /// Where payloads come from.
+    /// Source of payloads.
     pub payloads: &'a PayloadPool,
-    /// The folder of the files of its namespaces.
+    /// Folder with the files of its namespaces.
     pub folder: &'a Folder,
 }
 
-/// The subsystem in this spot.
+/// The subsystem in this environment.
 ///
 /// # Errors
-/// Where a setting is not legal, or a file cannot be had.
+/// A setting is invalid, or a file cannot be opened.
 pub fn functions(settings: &Settings, spot: &Spot<'_>, report: &Shared<Report>) -> Result<Functions, Fault> {
     settings.check()?;
     let subsystem = Rc::new(Subsystem {
@@ -160,7 +168,7 @@ pub fn functions(settings: &Settings, spot: &Spot<'_>, report: &Shared<Report>) 
     Ok(Functions { physical, virtual_functions, namespace_bytes })
 }
 
-/// A vector for each queue pair, the admin queues' among them.
+/// One vector per queue pair, including the admin queues.
 const fn msix(pairs: u16) -> MsixLayout {
     MsixLayout { vectors: pairs + 1, table: (BAR.0, MSIX_TABLE), pending: (BAR.0, MSIX_PENDING) }
 }

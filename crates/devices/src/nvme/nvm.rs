@@ -9,18 +9,18 @@ use super::{MAX_TRANSFER, Report};
 use device::io::join_array;
 use tlp::Time;
 
-/// Bytes that are handed to the endpoint at once.
+/// Number of bytes per request to the endpoint.
 const PART_BYTES: u32 = 4096;
-/// Pieces of a command's data that are read at the same time.
+/// Number of data pieces of a command that are read in parallel.
 const READ_AT_ONCE: usize = 8;
-/// Bytes of a range of Dataset Management.
+/// Size of a range of Dataset Management.
 const RANGE_BYTES: usize = 16;
 
-/// Blocks of a command.
+/// The blocks of a command.
 struct Blocks {
     lba: u64,
     count: u64,
-    /// Of all of them.
+    /// Address of the first.
     at: u64,
     bytes: u64,
 }
@@ -56,7 +56,7 @@ impl Run {
         Ok(0)
     }
 
-    /// Waits until the media have done what takes until then.
+    /// Waits until the media complete the access.
     async fn until(&self, when: impl FnOnce(&super::media::Way, Time) -> Time) {
         let io = &self.controller.io;
         let then = when(&self.controller.subsystem.way, io.now());
@@ -67,12 +67,13 @@ impl Run {
         }
     }
 
-    /// Whether a write is kept when it has ended: asked for (FUA), or since the cache is off.
+    /// Whether a write is on the media when it completes: requested (FUA), or because the cache is
+    /// off.
     fn is_through(&self, command: &Command) -> bool {
         command.dw(12) & 1 << 30 != 0 || !self.features.borrow().caches()
     }
 
-    /// What the media have done; where they could not, it is an error of the media.
+    /// Result of a media access. Failures count as media errors.
     fn stored(&self, done: std::io::Result<()>, failure: Status) -> Result<(), Status> {
         done.map_err(|_| {
             self.controller.counts.borrow_mut().media_errors += 1;
@@ -80,7 +81,7 @@ impl Run {
         })
     }
 
-    /// Whether blocks can be read at all.
+    /// Whether the blocks are readable.
     fn check_readable(&self, blocks: &Blocks, namespace: &Namespace) -> Result<(), Status> {
         let readable = match namespace.is_spoiled(blocks.lba, blocks.count) {
             true => Err(std::io::ErrorKind::InvalidData.into()),
@@ -117,7 +118,7 @@ impl Run {
         Ok(())
     }
 
-    /// In the health page: Compare is a read too.
+    /// Counts a read for the health page. Compare counts as a read.
     fn count_read(&self, blocks: &Blocks) {
         let mut counts = self.controller.counts.borrow_mut();
         (counts.reads, counts.blocks_read) = (counts.reads + 1, counts.blocks_read + blocks.bytes / 512);
@@ -159,7 +160,7 @@ impl Run {
         Ok(())
     }
 
-    /// Dataset Management: ranges that are deallocated become zero; other hints change nothing.
+    /// Dataset Management: deallocated ranges become zero; other hints have no effect.
     async fn manage(&self, command: &Command, namespace: &Namespace) -> Result<(), Status> {
         const DEALLOCATE: u32 = 1 << 2;
         let count = (command.dw(10) & 0xff) + 1;
@@ -179,7 +180,7 @@ impl Run {
         Ok(())
     }
 
-    /// Reads the data of a command out of the host's memory, in pieces.
+    /// Reads the data of a command from host memory, in pieces.
     async fn fetch(&self, command: &Command, bytes: u32) -> Result<Vec<tlp::Payload>, Status> {
         let io = &self.controller.io;
         let all = pieces(io, command, self.page, bytes, false).await?;
@@ -198,7 +199,7 @@ impl Run {
     }
 }
 
-/// A piece of the host's memory, as it is written: each page by itself.
+/// Parts of a piece for writing, at most a page each.
 fn parts(piece: &Piece) -> impl Iterator<Item = (Option<u64>, u32)> + use<> {
     let Piece { address, bytes } = *piece;
     (0..bytes).step_by(PART_BYTES as usize).map(move |from| {
@@ -206,7 +207,7 @@ fn parts(piece: &Piece) -> impl Iterator<Item = (Option<u64>, u32)> + use<> {
     })
 }
 
-/// The blocks that a command names.
+/// The blocks that a command addresses.
 fn blocks(command: &Command, namespace: &Namespace) -> Result<Blocks, Status> {
     place(command.lba(), u64::from(command.dw(12) & 0xffff) + 1, namespace)
 }
@@ -219,7 +220,7 @@ fn place(lba: u64, count: u64, namespace: &Namespace) -> Result<Blocks, Status> 
     }
 }
 
-/// No more than one command may move (MDTS).
+/// Limits the size of a command (MDTS).
 fn limited(blocks: Blocks) -> Result<Blocks, Status> {
     if blocks.bytes <= u64::from(MAX_TRANSFER) { Ok(blocks) } else { Err(Status::INVALID_FIELD) }
 }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the data of a command are in the host's memory: PRPs and SGLs (NVMe 1.4 §4.3, §4.4), read out of it where they are lists.
+//! Location of a command's data in host memory: PRPs and SGLs (NVMe 1.4 §4.3, §4.4). Lists are read from host memory.
 
 use super::spec::{Command, Status};
 use device::Io;
 
-/// Entries of SGLs that one command has at most.
+/// Maximum number of SGL entries per command.
 const MAX_SGL_ENTRIES: u32 = 1024;
-/// Bytes of an SGL descriptor.
+/// Size of an SGL descriptor.
 const SGL_BYTES: u32 = 16;
 
-/// Contiguous bytes of the host's memory; `None`: bytes that nobody wants (a bit bucket).
+/// Contiguous bytes of host memory; `None` for discarded bytes (a bit bucket).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Piece {
     pub(super) address: Option<u64>,
     pub(super) bytes: u32,
 }
 
-/// Pieces of exactly so many bytes.
+/// Pieces with exactly `left` bytes in total.
 struct Pieces {
     all: Vec<Piece>,
     left: u32,
@@ -27,7 +27,7 @@ impl Pieces {
         Pieces { all: Vec::with_capacity(1), left: bytes }
     }
 
-    /// Adds as many of these as are left to be found.
+    /// Adds as many of these bytes as are still needed.
     fn add(&mut self, address: Option<u64>, bytes: u32) {
         let bytes = bytes.min(self.left);
         self.left -= bytes;
@@ -43,7 +43,8 @@ impl Pieces {
     }
 }
 
-/// Where `bytes` of a command's data are, with pages of `page` bytes. `is_read`: the device writes them, and may leave some out.
+/// Finds `bytes` of a command's data, with pages of `page` bytes. With `is_read`, the device writes the data, and may discard
+/// some.
 pub(super) async fn pieces(
     io: &Io,
     command: &Command,
@@ -58,7 +59,7 @@ pub(super) async fn pieces(
     }
 }
 
-/// PRP Entry 1 may begin within a page; all others are pages, and from the third on a list has them.
+/// PRP Entry 1 may start within a page. All others are whole pages, and come from a list if there are more than two.
 pub(super) async fn prps(
     io: &Io,
     [first, second]: [u64; 2],
@@ -98,7 +99,7 @@ pub(super) async fn prps(
             pieces.add(Some(entry), page);
         }
         if wanted > places {
-            // The last place of a page leads to the next list, which begins one.
+            // The last entry of a page points to the next list, which must be page-aligned.
             list = entries.next().ok_or(Status::DATA_TRANSFER)?;
             if offset(list) != 0 {
                 return Err(Status::PRP_OFFSET);
@@ -150,7 +151,7 @@ async fn sgl(io: &Io, pointer: [u64; 2], bytes: u32, is_read: bool) -> Result<Ve
         for (n, entry) in (1..).zip(entries) {
             let descriptor = Descriptor::of(entry.map(u64::from_le_bytes));
             match descriptor.kind {
-                // A segment has one that leads on, behind all others; the last has none.
+                // A segment ends with a pointer to the next; the last segment has none.
                 SEGMENT | LAST_SEGMENT if n == count && segment.kind == SEGMENT => next = Some(descriptor),
                 SEGMENT | LAST_SEGMENT => return Err(Status::SGL_SEGMENT),
                 _ => add(&mut pieces, descriptor, is_read)?,
@@ -169,7 +170,7 @@ fn add(pieces: &mut Pieces, descriptor: Descriptor, is_read: bool) -> Result<(),
     match descriptor.kind {
         DATA_BLOCK => pieces.add(Some(descriptor.address), descriptor.bytes),
         BIT_BUCKET if is_read => pieces.add(None, descriptor.bytes),
-        // What is written comes from no bucket: such a descriptor means nothing then.
+        // Bit buckets are ignored if the host's data are read.
         BIT_BUCKET => {}
         _ => return Err(Status::SGL_TYPE),
     }

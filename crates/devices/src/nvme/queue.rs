@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A submission queue and a completion queue, as they stand in the host's memory (NVMe 1.4 §4.1). Knows no command.
+//! A submission queue and a completion queue in host memory (NVMe 1.4 §4.1). Independent of commands.
 
 use super::spec::{CQE_BYTES, SQE_BYTES, Status};
 use crate::queue::Queue;
@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tlp::{Duration, Time};
 
-/// Completions that wait for their place at most: as many as commands may be under way.
+/// Maximum number of waiting completions: enough for all commands that may be in flight.
 const MAX_WAITING: usize = 512;
 
 /// A completion queue.
@@ -16,27 +16,27 @@ pub(super) struct CompletionQueue {
     pub(super) id: u16,
     base: u64,
     entries: u32,
-    /// `None`: it does not interrupt.
+    /// `None` if it does not interrupt.
     vector: Option<u16>,
-    /// Where the next completion goes.
+    /// Entry for the next completion.
     tail: Cell<u32>,
     phase: Cell<bool>,
-    /// What the host has taken.
+    /// First entry that the host has not taken.
     head: Cell<u32>,
-    /// The head has moved, for the task that waits for room.
+    /// Signals a new head to the task that waits for space.
     moved: Queue<()>,
     waiting: Channel<Ended>,
-    /// Submission queues whose completions come here.
+    /// Number of submission queues that use this queue.
     pub(super) users: Cell<u32>,
 }
 
-/// A command that has ended: its entry, and since when it waits for its place.
+/// A completed command: its entry, and the time of completion.
 struct Ended {
     entry: [u8; CQE_BYTES as usize],
     since: Time,
 }
 
-/// How interrupts are held back (NVMe 1.4 §5.21.1.8): completions beyond the first, and for how long.
+/// Interrupt coalescing (NVMe 1.4 §5.21.1.8): number of completions after the first, and time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Coalescing {
     pub(super) threshold: u32,
@@ -59,7 +59,7 @@ impl CompletionQueue {
         })
     }
 
-    /// The host has taken what is before `head`; false where that cannot be.
+    /// The host has taken the entries before `head`. Returns false if `head` is invalid.
     pub(super) fn take(&self, head: u32) -> bool {
         let open = (self.tail.get() + self.entries - self.head.get()) % self.entries;
         let taken = (head + self.entries - self.head.get()) % self.entries;
@@ -71,7 +71,7 @@ impl CompletionQueue {
         true
     }
 
-    /// A command has ended, `since` then: `result` is DW 0.
+    /// Queues the completion of a command that ended at `since`; `result` is DW 0.
     pub(super) async fn complete(
         &self,
         queue: &SubmissionQueue,
@@ -88,7 +88,7 @@ impl CompletionQueue {
         self.waiting.send(Ended { entry, since }).await;
     }
 
-    /// Writes what has ended to where it belongs, and interrupts; for as long as the queue is. `told` hears how long each has waited.
+    /// Writes completions to the queue, and interrupts, for as long as the queue exists. `told` gets the waiting time of each.
     pub(super) async fn run(
         &self,
         io: &Io,
@@ -115,7 +115,7 @@ impl CompletionQueue {
         let held = self.vector.and_then(coalescing);
         let until = held.map(|held| io.now() + held.time);
         loop {
-            // What has ended meanwhile goes with the same interrupt.
+            // Completions that have arrived since then share the interrupt.
             if !self.waiting.is_empty() && self.has_room() {
                 let next = self.waiting.receive().await;
                 self.write(io, next, told).await?;
@@ -172,17 +172,17 @@ pub(super) struct SubmissionQueue {
     head: Cell<u32>,
     tail: Cell<u32>,
     bell: Queue<()>,
-    /// When the doorbell of each entry was rung last.
+    /// Time of the last doorbell of each entry.
     rung: RefCell<Vec<Time>>,
-    /// Commands of it that were taken and have not ended.
+    /// Number of its commands in flight.
     under_way: Cell<u32>,
-    /// None is taken any more, and those that were taken end.
+    /// No more commands are fetched, and those in flight are aborted.
     pub(super) is_deleted: Cell<bool>,
-    /// The last of them has ended.
+    /// Signals that the last of them has ended.
     pub(super) idle: Queue<()>,
 }
 
-/// Commands that one read takes at most.
+/// Maximum number of commands per read.
 const FETCHED: u32 = 16;
 
 impl SubmissionQueue {
@@ -208,7 +208,7 @@ impl SubmissionQueue {
         })
     }
 
-    /// There are commands before `tail`; false where that cannot be.
+    /// The host has added entries before `tail`. Returns false if `tail` is invalid.
     pub(super) fn ring(&self, tail: u32, now: Time) -> bool {
         if tail >= self.entries {
             return false;
@@ -223,10 +223,10 @@ impl SubmissionQueue {
         true
     }
 
-    /// The next commands, as many as lie one behind the other, and the entry of the first.
+    /// The next commands, up to the ring's end, and the entry of the first.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// The read failed.
     pub(super) async fn fetch(&self, io: &Io) -> Result<(tlp::Payload, u32), DmaError> {
         while self.head.get() == self.tail.get() {
             self.bell.pop().await;
@@ -240,12 +240,12 @@ impl SubmissionQueue {
         Ok((bytes, head))
     }
 
-    /// When the host has said that there is a command in this entry.
+    /// Time at which the host announced the command of this entry.
     pub(super) fn rung(&self, entry: u32) -> Time {
         self.rung.borrow().get(entry as usize).copied().unwrap_or_default()
     }
 
-    /// A command that was taken has ended.
+    /// A command has ended.
     pub(super) fn ended(&self) {
         self.under_way.set(self.under_way.get() - 1);
         if self.under_way.get() == 0 {
@@ -253,7 +253,7 @@ impl SubmissionQueue {
         }
     }
 
-    /// Waits until all that was taken has ended.
+    /// Waits until all fetched commands have ended.
     pub(super) async fn until_idle(&self) {
         while self.under_way.get() > 0 {
             self.idle.pop().await;

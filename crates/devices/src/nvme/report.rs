@@ -1,72 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a subsystem has done, and what came of the host's job. Numbers only.
+//! Operations of a subsystem, and results of the host's job. Numbers only.
 
 use crate::traffic::Latencies;
 use plug::{Shown, gbps, ns};
 use tlp::{Duration, Time};
 
-/// What the subsystem has done.
+/// Operations of the subsystem.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Read commands that ended well.
+    /// Successful reads.
     pub reads: u64,
     /// Bytes read.
     pub bytes_read: u64,
-    /// Writes that ended well.
+    /// Successful writes.
     pub writes: u64,
     /// Bytes written.
     pub bytes_written: u64,
-    /// Commands of all kinds that failed.
+    /// Failed commands of all kinds.
     pub failed: u64,
-    /// Doorbells that meant nothing.
+    /// Invalid doorbells.
     pub refused_doorbells: u64,
-    /// How often a controller could not go on (CSTS.CFS).
+    /// Number of fatal errors (CSTS.CFS).
     pub fatal: u64,
-    /// Where the time of all I/O commands went.
+    /// Times of all I/O commands.
     pub stages: Stages,
     /// The host's job, once it has ended.
     pub job: Option<JobReport>,
 }
 
-/// Where the time of I/O commands went at the controller, all commands together.
+/// Times of I/O commands in the controller, as a sum over all commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stages {
-    /// From the doorbell until somebody works on the command: it is read out of the host's memory.
+    /// From the doorbell to the start of work: the command is read from host memory.
     pub fetch: Duration,
-    /// From there to its end: pointers and data are moved, and the media take their time.
+    /// From there to its end: pointers, data and media.
     pub work: Duration,
-    /// What the media took of that.
+    /// The media's share of that.
     pub media: Duration,
-    /// From its end until its completion is on its way.
+    /// From its end until its completion is sent.
     pub completion: Duration,
 }
 
 impl Stages {
-    /// What pointers and data took.
+    /// Time of pointers and data.
     pub fn data(&self) -> Duration {
         self.work - self.media
     }
 }
 
-/// What came of the host's job.
+/// Results of the host's job.
 #[derive(Clone, Debug, Default)]
 pub struct JobReport {
     /// Bytes of all commands.
     pub bytes: u64,
     /// From the first command to the last completion.
     pub elapsed: Duration,
-    /// Of each command, from when its doorbell is written to when the host sees its completion.
+    /// Latency of each command, from the write to its doorbell until the host sees its completion.
     pub latencies: Latencies,
-    /// Writes to doorbells.
+    /// Doorbell writes.
     pub doorbells: u64,
-    /// Times that the host was woken.
+    /// Interrupts of the host.
     pub interrupts: u64,
-    /// Where the time went at the controller.
+    /// Times in the controller.
     pub stages: Stages,
 }
 
 impl JobReport {
-    /// Commands a second.
+    /// Commands per second.
     pub fn iops(&self) -> f64 {
         match self.elapsed.as_ps() {
             0 => 0.0,
@@ -74,13 +74,13 @@ impl JobReport {
         }
     }
 
-    /// Data, in Gb/s.
+    /// Data rate in Gb/s.
     pub fn gbps(&self) -> f64 {
         gbps(self.bytes, self.elapsed)
     }
 
-    /// What a command took in the mean: all of it; at the controller until it was fetched, for data, for media, for its completion; and the
-    /// rest, the ways of doorbells, completions and interrupts. In ns.
+    /// Mean times of a command in ns: total; fetch, data, media and completion in the controller; and the rest, which is the transport of
+    /// doorbells, completions and interrupts.
     pub fn mean_ns(&self) -> [f64; 6] {
         let each = |duration: Duration| ns(duration) / self.latencies.count().max(1) as f64;
         let all = self.latencies.mean().map_or(0.0, ns);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A controller from Enable on: its queues, and who works on their commands. What a command does stands elsewhere.
+//! A controller from Enable on: its queues, and the workers for their commands. The commands themselves are in other modules.
 
 use super::MAX_UNDER_WAY;
 use super::controller::Controller;
@@ -15,23 +15,23 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tlp::Time;
 
-/// A command that was taken, with the queue that it came from.
+/// A fetched command, and its queue.
 struct Taken {
     queue: Rc<SubmissionQueue>,
     command: Command,
-    /// When the host has said that it is there.
+    /// Time at which the host announced it.
     rung: Time,
 }
 
-/// One who works on a command at a time.
+/// A worker, which carries out one command at a time.
 struct Worker {
     /// Queue and identifier of its command.
     at: Cell<Option<(u16, u16)>>,
-    /// Why it is to end at once.
+    /// Signals that the command is to end immediately, and why.
     abort: Queue<Status>,
 }
 
-/// A queue with the tasks that serve it, which end with it.
+/// A queue and the tasks that serve it, which end with it.
 struct Served<T> {
     queue: Rc<T>,
     _tasks: Group,
@@ -39,7 +39,7 @@ struct Served<T> {
 
 pub(super) struct Run {
     pub(super) controller: Rc<Controller>,
-    /// Bytes of a page of the host's memory.
+    /// Page size of host memory in bytes.
     pub(super) page: u32,
     submissions: RefCell<Vec<Option<Served<SubmissionQueue>>>>,
     completions: RefCell<Vec<Option<Served<CompletionQueue>>>>,
@@ -81,7 +81,7 @@ impl Run {
         run
     }
 
-    /// All that is under way is forgotten.
+    /// Drops everything in flight.
     pub(super) fn finish(&self) {
         drop(self.group.take());
         self.submissions.borrow_mut().clear();
@@ -90,7 +90,7 @@ impl Run {
 
     // ---- queues ----
 
-    /// Whether there can be an I/O queue of this number.
+    /// Whether an I/O queue may have this number.
     pub(super) fn has_place(&self, id: u16) -> bool {
         id > 0 && usize::from(id) < self.completions.borrow().len()
     }
@@ -120,7 +120,7 @@ impl Run {
                 }
             };
             served.run(&run.controller.io, |vector| run.features.borrow().coalescing(vector), told).await;
-            // Where the function may not write, nobody hears of it.
+            // If the function cannot write, the host cannot be notified.
         }));
         if let Some(place) = self.completions.borrow_mut().get_mut(id) {
             *place = Some(Served { queue, _tasks: tasks });
@@ -140,7 +140,7 @@ impl Run {
         self.completions.borrow_mut()[usize::from(id)] = None;
     }
 
-    /// Its commands end; none is taken from it any more.
+    /// Ends its commands, and fetches no more.
     pub(super) async fn remove_submissions(&self, queue: &SubmissionQueue) {
         queue.is_deleted.set(true);
         for worker in &*self.workers.borrow() {
@@ -153,7 +153,7 @@ impl Run {
         self.submissions.borrow_mut()[usize::from(queue.id)] = None;
     }
 
-    /// A doorbell was rung: that of a submission queue, or of a completion queue. False where it means nothing, of which an event tells.
+    /// Handles the doorbell of a submission or completion queue. For an invalid one, it sends an event and returns false.
     pub(super) async fn ring(&self, queue: usize, is_submission: bool, value: u32) -> bool {
         let id = u16::try_from(queue).unwrap_or(u16::MAX);
         let taken = match is_submission {
@@ -170,7 +170,7 @@ impl Run {
 
     // ---- commands ----
 
-    /// Takes commands out of a queue as they come.
+    /// Fetches the commands of a queue as they arrive.
     async fn take_all(self: &Rc<Run>, queue: &Rc<SubmissionQueue>) {
         while let Ok((commands, first)) = queue.fetch(&self.controller.io).await {
             let commands = commands.chunks_exact(SQE_BYTES as usize).filter_map(Command::parse);
@@ -186,7 +186,7 @@ impl Run {
         self.controller.fail();
     }
 
-    /// One more who works.
+    /// Starts another worker.
     fn employ(self: &Rc<Run>) {
         let worker = Rc::new(Worker { at: Cell::new(None), abort: Queue::new(1) });
         self.workers.borrow_mut().push(Rc::clone(&worker));
@@ -247,7 +247,7 @@ impl Run {
         if queue.id == 0 && command.opcode() != admin::ASYNC_EVENT {
             return self.administer(command).await;
         }
-        // These may be ended early.
+        // These commands can be aborted.
         let work = async {
             match queue.id {
                 0 => self.events.next().await,
@@ -260,7 +260,7 @@ impl Run {
         }
     }
 
-    /// Ends a command; false where there is none such that could be ended.
+    /// Aborts a command. Returns false if it is unknown or cannot be aborted.
     pub(super) fn abort(&self, queue: u16, cid: u16) -> bool {
         let workers = self.workers.borrow();
         let worker = workers.iter().find(|worker| worker.at.get() == Some((queue, cid)));

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An NVMe controller as a lab names it. Plain data; never runs anything.
+//! Settings of an NVMe controller in a lab. Plain data without behavior.
 
 use plug::Fault;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::Duration;
 
-/// I/O queue pairs of a controller at most.
+/// Maximum number of I/O queue pairs of a controller.
 pub(super) const MAX_QUEUE_PAIRS: u16 = 64;
-/// Bytes of a namespace in memory of which nothing else is said.
+/// Default size of a namespace in memory.
 pub(super) const DEFAULT_BYTES: u64 = 64 << 20;
 
-/// An NVMe controller (NVMe 1.4). Virtual functions are controllers of the same
-/// subsystem, each with queues of its own, of a fixed number, and all namespaces.
+/// An NVMe controller (NVMe 1.4). Virtual functions are controllers of the same subsystem. Each has its own, fixed number of queues, and
+/// all namespaces.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Its namespaces, from number 1 on.
+    /// Its namespaces, starting with number 1.
     #[schemars(length(min = 1, max = 16))]
     pub namespaces: Vec<NamespaceSettings>,
-    /// Virtual functions.
+    /// Number of virtual functions.
     #[schemars(range(min = 0, max = 64))]
     pub vfs: u16,
     /// I/O queue pairs of the controller, each with an interrupt vector.
@@ -28,37 +28,38 @@ pub struct Settings {
     /// I/O queue pairs of each virtual function.
     #[schemars(range(min = 1, max = 64))]
     pub vf_queue_pairs: u16,
-    /// What was written is lost with the power where it was not flushed.
+    /// Whether writes that were not flushed are lost in a power failure.
     pub volatile_write_cache: bool,
-    /// How long the media take.
+    /// Timing of the media.
     pub media: Media,
-    /// What the driver on the simulated host does.
+    /// Job of the driver on the simulated host.
     pub job: Job,
 }
 
-/// What the driver on the simulated host does with namespace 1 of each function: commands at random places, as many under way as it may.
+/// Job of the driver on the simulated host, for namespace 1 of each function: commands at random places, with as many in flight as
+/// allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Job {
-    /// Read, or write.
+    /// Read or write.
     pub kind: Kind,
-    /// Whether what was written is read and compared when all has ended.
+    /// Whether to read and compare written data at the end.
     pub verify: bool,
-    /// Commands of each queue pair.
+    /// Number of commands per queue pair.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub commands: u32,
-    /// Bytes of each command.
+    /// Size of each command in bytes.
     #[schemars(range(min = 512, max = 131_072), extend("powerOfTwo" = true))]
     pub command_bytes: u32,
-    /// Commands of a queue pair that are under way at most.
+    /// Maximum number of commands in flight per queue pair.
     #[schemars(range(min = 1, max = 1023))]
     pub queue_depth: u16,
-    /// Queue pairs of each function, as far as it has them.
+    /// Number of queue pairs per function, if it has that many.
     #[schemars(range(min = 1, max = 64))]
     pub queues: u16,
 }
 
-/// What commands do.
+/// Operation of the commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -86,16 +87,16 @@ impl Default for Job {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NamespaceSettings {
-    /// Its bytes: a multiple of 4096. Without it all of the file, or 64 MiB.
+    /// Its size in bytes, a multiple of 4096. The default is the size of the file, or 64 MiB.
     #[schemars(range(min = 4096, max = 1_099_511_627_776_u64), extend("multipleOf" = 4096))]
     pub size_bytes: Option<u64>,
-    /// The file that has its bytes, and keeps what is written: a path relative to the lab file. It must be there, and be long enough.
+    /// The file with its data, which keeps writes: a path relative to the lab file. It must exist, and be long enough.
     pub file: Option<String>,
-    /// Bytes of a block, until it is formatted otherwise.
+    /// Block size in bytes, until another format.
     pub block: Block,
 }
 
-/// Bytes of a block.
+/// Block size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Block {
     /// 512 B.
@@ -108,7 +109,7 @@ pub enum Block {
 }
 
 impl Block {
-    /// The LBA formats, in their order: log2 of the bytes of a block.
+    /// The LBA formats in order, as log2 of the block size.
     pub(super) const SHIFTS: [u8; 2] = [9, 12];
 
     pub(super) fn bytes(self) -> u32 {
@@ -119,24 +120,24 @@ impl Block {
     }
 }
 
-/// How long media take, by a data sheet.
+/// Timing of the media, from a data sheet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Media {
-    /// No time at all: what is seen is the link, and the host.
+    /// No time at all: only the link and the host are visible.
     #[default]
     Ideal,
     /// Intel Optane SSD DC P4800X, 375 GB (Intel's product brief, 2017): reads at 2400 MB/s, writes at 2000 MB/s, and less than 10 us as
-    /// the host sees it, of which 2 us are the link's and the host's.
+    /// seen by the host. 2 us of that are for the link and the host.
     OptaneP4800x,
 }
 
-/// What the media cost: a latency for each command, and a rate that all share.
+/// Timing of the media: a latency per command, and a bandwidth for all together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Timing {
     pub(super) read_latency: Duration,
     pub(super) write_latency: Duration,
-    /// 0: no limit.
+    /// 0 for no limit.
     pub(super) read_bytes_per_second: u64,
     pub(super) write_bytes_per_second: u64,
 }
@@ -170,16 +171,19 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// I/O queue pairs of a function.
+    /// Number of I/O queue pairs of a function.
     pub(super) fn pairs_of(&self, function: u16) -> u16 {
         if function == 0 { self.queue_pairs } else { self.vf_queue_pairs }
     }
 
-    /// What no single setting says.
+    /// Checks settings that depend on each other.
     pub(super) fn check_whole(&self) -> Result<(), Fault> {
         let block = self.namespaces.first().map_or(0, |namespace| namespace.block.bytes());
         if self.job.command_bytes < block {
-            return Err(Fault::at("job", format!("commands of less than a block, which has {block} bytes")));
+            return Err(Fault::at(
+                "job",
+                format!("commands shorter than a block, expected at least {block} bytes"),
+            ));
         }
         Ok(())
     }

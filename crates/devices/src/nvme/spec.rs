@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What NVM Express names: fields of registers, commands, status codes (NVMe 1.4; NVM Command Set). Data only; never acts.
+//! Definitions of NVM Express: register fields, commands, status codes (NVMe 1.4; NVM Command Set). Data only.
 
 /// Controller Configuration (NVMe 1.4 §3.1.5).
 pub(super) mod cc {
@@ -22,7 +22,7 @@ pub(super) mod csts {
 /// The NSID of all namespaces (NVMe 1.4 §6.1.2).
 pub(super) const ALL_NAMESPACES: u32 = u32::MAX;
 
-/// Bytes of an entry of a submission queue, and of a completion queue.
+/// Size of an entry of a submission queue, and of a completion queue.
 pub(super) const SQE_BYTES: u32 = 64;
 pub(super) const CQE_BYTES: u32 = 16;
 
@@ -87,8 +87,8 @@ impl Status {
     pub(super) const UNRECOVERED_READ: Status = Status(0x281);
     pub(super) const COMPARE_FAILURE: Status = Status(0x285);
 
-    /// Statuses after which the same command may succeed: its cause may pass. All others name what is wrong with the command itself, or
-    /// blocks that no retry makes readable.
+    /// Statuses after which the same command may succeed, because the cause may pass. All others mean that the command itself is wrong,
+    /// or that blocks are permanently unreadable.
     const TRANSIENT: [Status; 8] = [
         Status::ID_CONFLICT,
         Status::DATA_TRANSFER,
@@ -100,20 +100,20 @@ impl Status {
         Status::WRITE_FAULT,
     ];
 
-    /// Returns the Status Field of a completion without its phase. Do Not Retry is set if the same command is expected to fail again
-    /// (NVMe 1.4 §4.6.1).
+    /// Returns the Status Field of a completion without its phase. Do Not Retry is set if a retry is expected to fail (NVMe 1.4
+    /// §4.6.1).
     pub(super) fn field(self) -> u16 {
         let may_retry = self == Status::SUCCESS || Status::TRANSIENT.contains(&self);
         self.0 | if may_retry { 0 } else { 1 << 14 }
     }
 }
 
-/// A command as it stands in a submission queue (NVMe 1.4 §4.2).
+/// A command in a submission queue (NVMe 1.4 §4.2).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Command([u32; 16]);
 
 impl Command {
-    /// `None` where the bytes are not those of an entry.
+    /// `None` if `bytes` does not have the size of an entry.
     pub(super) fn parse(bytes: &[u8]) -> Option<Command> {
         let bytes: &[u8; SQE_BYTES as usize] = bytes.try_into().ok()?;
         let mut words = [0; 16];
@@ -127,7 +127,7 @@ impl Command {
         self.0[0] as u8
     }
 
-    /// Bits 9:8 say whether it is fused.
+    /// Bits 9:8 tell whether it is fused.
     pub(super) fn is_fused(&self) -> bool {
         self.0[0] & 0b11 << 8 != 0
     }
@@ -170,5 +170,5 @@ impl Command {
     }
 }
 
-/// What a command has come to: DW 0 of its completion.
+/// The result of a command: DW 0 of its completion.
 pub(super) type Outcome = Result<u32, Status>;

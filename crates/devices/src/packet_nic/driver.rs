@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The driver of the packet NICs: posts descriptors as fast as the device is done with them, or sends one frame at a time and
-//! waits for it. It never touches a frame: what a program does with one, and the time of the CPU's own instructions, are not
+//! The driver of the packet NICs. It posts descriptors as fast as the device finishes them, or sends one frame at a time and
+//! waits for it. It never accesses frames: their processing and the CPU time of instructions are not modelled, but register
+//! accesses are.
 //! modelled; accesses to registers are.
 
 use super::settings::{Batches, Kind, Mode, RING_ENTRIES, Send, Settings};
@@ -14,15 +15,15 @@ use std::cell::Cell;
 use std::rc::Rc;
 use tlp::Duration;
 
-/// Bytes of one write-combining buffer: a cache line.
+/// Size of a write-combining buffer in bytes: a cache line.
 const PIO_BYTES: u32 = 64;
-/// Between two round trips, so that nothing of the one before is under way.
+/// Pause between two round trips, so that no work of the previous one is left.
 const PAUSE: Duration = Duration::from_us(10);
 
-/// Runs what `settings`, those of the device, ask for.
+/// Runs the workload of `settings`, which are those of the device.
 ///
 /// # Errors
-/// A line that says what failed.
+/// The operation that failed.
 pub async fn driver(
     cpu: Cpu,
     function: FoundFunction,
@@ -44,7 +45,7 @@ pub async fn driver(
 
 async fn throughput(cpu: &Cpu, function: &FoundFunction, settings: &Settings) -> Result<(), DriverError> {
     let (traffic, mut running) = (settings.traffic, Vec::new());
-    // Buffers first: what is sent may come back.
+    // Buffers first, since sent frames may come back.
     if traffic.receives() {
         running.push(Side::open(cpu, function, settings, &RX).await?);
     }
@@ -58,7 +59,7 @@ async fn throughput(cpu: &Cpu, function: &FoundFunction, settings: &Settings) ->
     Ok(())
 }
 
-/// What differs between the two directions.
+/// Differences between the two directions.
 struct Names {
     ring: u64,
     tail: u64,
@@ -97,9 +98,9 @@ struct Side {
     total: u32,
     posted: Cell<u32>,
     done: Cell<u32>,
-    /// Frames of the interrupts that were served.
+    /// Frames of the handled interrupts.
     heard: Cell<u32>,
-    /// All are done, and all interrupts served.
+    /// Gets an item when all frames are done and all interrupts handled.
     end: Queue<()>,
 }
 
@@ -134,13 +135,13 @@ impl Side {
         Ok(Rc::new(side))
     }
 
-    /// Posts and hears of what is done until all frames are.
+    /// Posts descriptors and handles finished ones until all frames are done.
     async fn run(self: Rc<Side>) -> Result<(), DriverError> {
         self.post().await?;
         if self.batches.interrupt == 0 {
             return self.watch().await;
         }
-        // Those that wait for an interrupt when all is done wait until the program ends.
+        // Tasks that still wait for an interrupt at the end keep waiting until the program ends.
         for _ in 0..self.settings.workers {
             self.cpu.spawn(self.clone().work());
         }
@@ -148,7 +149,7 @@ impl Side {
         Ok(())
     }
 
-    /// Posts whole batches, as many as there is room for.
+    /// Posts whole batches while there is room.
     async fn post(&self) -> Result<(), DriverError> {
         let batch = self.batches.post;
         while self.posted.get() < self.total && self.posted.get() - self.done.get() + batch <= RING_ENTRIES {
@@ -164,7 +165,7 @@ impl Side {
         self.ring + DESCRIPTOR_BYTES * u64::from(number % RING_ENTRIES)
     }
 
-    /// Writes the descriptor with this number, not done.
+    /// Writes descriptor `number`, marked not done.
     fn describe(&self, number: u32) -> Result<(), DriverError> {
         let place = u64::from(number % RING_ENTRIES);
         let memory = self.cpu.memory();
@@ -172,17 +173,17 @@ impl Side {
         Ok(memory.write_u64(self.at(number) + 8, self.settings.frame_bytes.into())?)
     }
 
-    /// Whether the device has written the descriptor with this number back.
+    /// Returns whether the device has written descriptor `number` back.
     fn is_done(&self, number: u32) -> Result<bool, DriverError> {
         Ok(self.cpu.memory().read_u32(self.at(number) + 12)? != 0)
     }
 
-    /// Interrupt after interrupt: reads the head, posts what is free.
+    /// For each interrupt: reads the head and posts free descriptors.
     async fn work(self: Rc<Side>) -> Result<(), DriverError> {
         loop {
             self.cpu.interrupt(self.vector).await;
             let head = self.cpu.read_u32(self.head_register).await?;
-            // Another task may have read a later one.
+            // Another task may have read a later head.
             self.done.set(self.done.get().max(head));
             self.post().await?;
             self.heard.set(self.heard.get() + self.batches.interrupt);
@@ -192,7 +193,7 @@ impl Side {
         }
     }
 
-    /// Looks at the last descriptor of each batch in memory.
+    /// Polls the last descriptor of each batch in memory.
     async fn watch(&self) -> Result<(), DriverError> {
         while self.done.get() < self.total {
             let next = self.done.get() + self.write_back;
@@ -206,7 +207,7 @@ impl Side {
         Ok(())
     }
 
-    /// Waits until the frame with this number is done, and hears of it as its kind of driver does.
+    /// Waits until frame `number` is done, in the way of this kind of driver.
     async fn wait(&self, number: u32) -> Result<(), DriverError> {
         if self.batches.interrupt == 0 {
             while !self.is_done(number)? {
@@ -229,8 +230,7 @@ impl Side {
     }
 }
 
-/// One frame behind the other. Of the interrupt that says that a frame was sent nothing is heard: it is under way while the
-/// frame is.
+/// Sends one frame after another. The interrupt for a sent frame is ignored: it overlaps with the frame.
 async fn round_trips(
     cpu: &Cpu,
     function: &FoundFunction,
@@ -262,7 +262,7 @@ async fn round_trips(
     Ok(())
 }
 
-/// Writes a frame into the device, line by line, and then its length.
+/// Writes a frame into the device line by line, then its length.
 async fn write_frame(cpu: &Cpu, function: &FoundFunction, bytes: u32) -> Result<(), DriverError> {
     let window = function.address(BAR, register::WINDOW)?;
     for at in (0..bytes).step_by(PIO_BYTES as usize) {

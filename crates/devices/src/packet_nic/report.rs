@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a packet NIC and its driver have measured. Told the time with every call; never decides anything.
+//! Measurements of a packet NIC and its driver. Gets the time with each call; makes no decisions.
 
 use plug::{Shown, gbps, ns};
 use tlp::{Duration, Time};
 
-/// One direction of frames.
+/// Frames of one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Way {
-    /// Frames in all: sent, or handed to the link toward host memory.
+    /// All frames: sent, or passed to the link toward host memory.
     pub frames: u64,
-    /// Frames that counted.
+    /// Measured frames.
     pub measured: u64,
-    /// When the first frame of all was done.
+    /// Time at which the first of all frames was done.
     pub first: Time,
-    /// When the last frame before those that counted was done.
+    /// Time at which the last frame before the measured ones was done.
     pub start: Time,
-    /// When the last of them was done, or during warm-up the last of all.
+    /// Time at which the last measured frame was done; during warm-up, the last of all.
     pub end: Time,
 }
 
 impl Way {
-    /// One more frame is done; the first `warm_up` do not count, `frames` behind them do.
+    /// Counts a finished frame. The first `warm_up` frames are not measured, the next `frames` are.
     pub(super) fn note(&mut self, now: Time, warm_up: u32, frames: u32) {
         self.frames += 1;
         if self.frames == 1 {
@@ -35,7 +35,7 @@ impl Way {
         }
     }
 
-    /// The frames whose rate this is, and how long they took: those that counted, or while warm-up lasts all behind the first.
+    /// Returns the number of frames for the rate, and their time: the measured frames, or during warm-up all after the first.
     pub fn pace(&self) -> (u64, Duration) {
         match self.measured {
             0 => (self.frames.saturating_sub(1), self.end.since(self.first)),
@@ -44,41 +44,40 @@ impl Way {
     }
 }
 
-/// When one frame was where, on its way to the cable and back.
+/// Times of one frame on its way to the cable and back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Trip {
-    /// The program begins to hand it over.
+    /// The program starts to pass it to the device.
     pub begun: Time,
-    /// The device has been told of it; sent by PIO, it is there.
+    /// The device has the doorbell; with PIO, the frame.
     pub told: Time,
-    /// Its descriptor is there; sent by PIO, as `told`.
+    /// The device has its descriptor; with PIO, equal to `told`.
     pub described: Time,
-    /// It is in the device.
+    /// The device has the frame.
     pub fetched: Time,
-    /// It has come back from the cable.
+    /// The frame has come back from the cable.
     pub returned: Time,
     /// The program knows that it is in host memory.
     pub noticed: Time,
 }
 
 impl Trip {
-    /// From the program and back to it.
+    /// Returns the time from the program and back to it.
     pub fn total(&self) -> Duration {
         self.noticed.since(self.begun)
     }
 
-    /// The part between: MAC, PHY and cable.
+    /// Returns the time of MAC, PHY and cable.
     pub fn network(&self) -> Duration {
         self.returned.since(self.fetched)
     }
 
-    /// All but that: what PCI Express and the host take.
+    /// Returns the time without the network: PCI Express and host.
     pub fn pcie(&self) -> Duration {
         self.total() - self.network()
     }
 
-    /// Its five parts in their order, which add up to the whole: the way to the device, descriptor, fetching, network,
-    /// storing and notice.
+    /// Returns the five parts in order, whose sum is the total: to the device, descriptor, fetch, network, store and notice.
     pub fn parts(&self) -> [Duration; 5] {
         let Trip { begun, told, described, fetched, returned, noticed } = *self;
         [
@@ -91,28 +90,28 @@ impl Trip {
     }
 }
 
-/// What has happened.
+/// Measurements.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Frames sent: done when they have left for the cable.
+    /// Sent frames; done when they have left for the cable.
     pub tx: Way,
-    /// Frames received: done when the link has accepted them toward host memory.
+    /// Received frames; done when the link has accepted them toward host memory.
     pub rx: Way,
     /// Interrupts raised.
     pub interrupts: u64,
-    /// Transfers that failed, and descriptors that cannot be right.
+    /// Failed transfers, and invalid descriptors.
     pub failed: u64,
-    /// Round trips that counted.
+    /// Measured round trips.
     pub trips: Vec<Trip>,
-    /// The one under way.
+    /// The current round trip.
     pub(super) trip: Trip,
-    /// Bytes of a frame.
+    /// Size of a frame in bytes.
     pub(super) frame_bytes: u32,
 }
 
 impl plug::Report for Report {
-    /// Frames and rates of each direction that has any, during warm-up those of it, which is said; of round trips the median of
-    /// the whole, and of PCI Express's part.
+    /// Shows frames and rate of each active direction; during warm-up, those of the warm-up, marked by `_measured_frames` of 0.
+    /// For round trips, shows the medians of the total and of PCI Express's part.
     fn shown(&self, _: Time) -> Shown {
         let mut shown =
             Shown::new().with("interrupts", self.interrupts).with("failed_transfers", self.failed);
@@ -145,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_count_behind_the_warm_up_and_up_to_the_last() {
+    fn measures_frames_between_warm_up_and_end() {
         let mut way = Way::default();
         let note = |way: &mut Way, n: u64| way.note(Time::from_ps(n * 100), 2, 5);
         let paces = [(0, 0), (1, 100), (1, 100), (2, 200)];
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_a_trip_are_the_whole() {
+    fn parts_of_a_trip_add_up() {
         let at = Time::from_ps;
         let trip = Trip {
             begun: at(10),

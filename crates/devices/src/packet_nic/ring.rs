@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One ring of descriptors as the device sees it: what was posted, what has been read of it, what is done. Never looks at a
-//! frame.
+//! A descriptor ring from the device's view: posted, read and finished descriptors. It never accesses frames.
 
 use super::{DESCRIPTOR_BYTES, Nic, RING_ENTRIES};
 use crate::queue::{Queue, wake};
@@ -12,32 +11,32 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use tlp::Payload;
 
-/// The place of a frame, or of a buffer for one, in host memory.
+/// Address and size of a frame or of a buffer in host memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Descriptor {
     pub(super) address: u64,
     pub(super) bytes: u32,
 }
 
-/// A read of descriptors under way.
+/// An outstanding read of descriptors.
 type Read = JoinHandle<Result<Payload, DmaError>>;
 
 /// The device's side of a ring.
 pub(super) struct Ring {
     base: Cell<u64>,
-    /// Descriptors posted, modulo 2^32.
+    /// Posted descriptors, modulo 2^32.
     tail: Cell<u32>,
-    /// Descriptors done, modulo 2^32.
+    /// Finished descriptors, modulo 2^32.
     head: Cell<u32>,
-    /// Descriptors of one read at most.
+    /// Maximum number of descriptors per read.
     batch: u32,
     reads: Queue<Read>,
-    /// The task that waits for the tail to move.
+    /// Waker of the task that waits for the tail to move.
     waiting: RefCell<Option<Waker>>,
 }
 
 impl Ring {
-    /// A ring of which `batch` descriptors are read at once at most, by at most `reads` reads under way.
+    /// Creates a ring with at most `batch` descriptors per read and at most `reads` outstanding reads.
     pub(super) fn new(batch: u32, reads: usize) -> Ring {
         Ring {
             base: Cell::new(0),
@@ -62,17 +61,17 @@ impl Ring {
         self.head.get()
     }
 
-    /// One more is done.
+    /// Counts a finished descriptor.
     pub(super) fn advance(&self) {
         self.head.set(self.head.get().wrapping_add(1));
     }
 
-    /// Bus address of the descriptor with this number.
+    /// Returns the bus address of descriptor `number`.
     pub(super) fn address(&self, number: u32) -> u64 {
         self.base.get().wrapping_add(DESCRIPTOR_BYTES * u64::from(number % RING_ENTRIES))
     }
 
-    /// How many descriptors from number `first` on can be read at once, when there are any.
+    /// Waits for posted descriptors from number `first` on, and returns how many can be read at once.
     async fn posted(&self, first: u32) -> u32 {
         poll_fn(|cx| match self.tail.get().wrapping_sub(first) {
             0 => {
@@ -84,12 +83,12 @@ impl Ring {
         .await
     }
 
-    /// The descriptors of the next read that has ended, in the order of the ring.
+    /// Returns the descriptors of the next read, in ring order.
     pub(super) async fn fetched(&self) -> Result<Vec<Descriptor>, DmaError> {
         let read = self.reads.take().await;
         let bytes = read.await;
         self.reads.free();
-        // A read that was refused for want of tasks has not happened.
+        // A read that could not start, because too many tasks ran, did not happen.
         let bytes = bytes.map_err(|_| DmaError::TooLong)??;
         Ok(bytes.chunks_exact(DESCRIPTOR_BYTES as usize).filter_map(descriptor).collect())
     }
@@ -113,7 +112,7 @@ pub(super) async fn fetch(io: Io, nic: Rc<Nic>, ring: fn(&Nic) -> &Ring) {
     }
 }
 
-/// Descriptors as they are written back: done.
+/// Returns descriptors for write-back, marked done.
 pub(super) fn image(io: &Io, batch: &[Descriptor]) -> Payload {
     io.payloads().fill(batch.len() * DESCRIPTOR_BYTES as usize, |bytes| {
         for (to, from) in bytes.chunks_exact_mut(DESCRIPTOR_BYTES as usize).zip(batch) {
@@ -124,13 +123,13 @@ pub(super) fn image(io: &Io, batch: &[Descriptor]) -> Payload {
     })
 }
 
-/// Which descriptors are done and not yet written back, and when an interrupt is due.
+/// Finished descriptors that are not written back yet, and the interrupt schedule.
 pub(super) struct Done {
-    /// Descriptors written back at once; 0: none.
+    /// Descriptors per write-back; 0 for none.
     write_back: u32,
-    /// Frames of an interrupt; 0: none.
+    /// Frames per interrupt; 0 for none.
     interrupt: u32,
-    /// Done in all.
+    /// Number of all finished descriptors.
     count: u32,
     batch: Vec<Descriptor>,
 }
@@ -140,7 +139,7 @@ impl Done {
         Done { write_back, interrupt, count: 0, batch: Vec::with_capacity(write_back as usize) }
     }
 
-    /// One more is done. Where a batch is full: the number of its first descriptor, and the batch.
+    /// Adds a finished descriptor. If a batch is full, returns the number of its first descriptor, and the batch.
     pub(super) fn add(&mut self, descriptor: Descriptor) -> Option<(u32, &[Descriptor])> {
         self.count = self.count.wrapping_add(1);
         if self.write_back == 0 {
@@ -151,12 +150,12 @@ impl Done {
             .then_some((self.count.wrapping_sub(self.write_back), &self.batch[..]))
     }
 
-    /// The batch has been written.
+    /// Removes the batch after its write-back.
     pub(super) fn written(&mut self) {
         self.batch.clear();
     }
 
-    /// Whether the last one that was done makes an interrupt due.
+    /// Returns whether the last finished descriptor makes an interrupt due.
     pub(super) fn interrupts(&self) -> bool {
         self.interrupt != 0 && self.count.is_multiple_of(self.interrupt)
     }
@@ -167,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn batches_are_written_back_and_told_of_when_they_are_full() {
+    fn writes_back_full_batches() {
         let one = Descriptor { address: 4096, bytes: 64 };
         let mut done = Done::new(2, 4);
         let mut seen = Vec::new();
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn no_batch_is_never_full() {
+    fn zero_batch_is_never_full() {
         let mut done = Done::new(0, 0);
         assert!(done.add(Descriptor { address: 0, bytes: 1 }).is_none() && !done.interrupts());
     }

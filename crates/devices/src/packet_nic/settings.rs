@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a packet NIC and its driver do for each packet, and what stands at its cable. Plain data; never runs anything.
+//! Work of a packet NIC and its driver per packet, and the other end of its cable. Plain data.
 
 use crate::{device_id, registers_of};
 use plug::{Fault, FunctionRegisters, MemoryKind, Model, Plugged, Shared, Site};
@@ -7,155 +7,154 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::Duration;
 
-/// Bytes of the longest frame.
+/// Maximum size of a frame in bytes.
 pub const MAX_FRAME_BYTES: u32 = 9216;
-/// Descriptors of each ring: twelve batches of 40, and sixty of 8.
+/// Descriptors per ring: twelve batches of 40, or sixty of 8.
 pub const RING_ENTRIES: u32 = 480;
-/// Round trips at most.
+/// Maximum number of round trips.
 pub const MAX_TRIPS: u32 = 100_000;
 
-/// Bytes that Ethernet puts on the wire beside a frame as a host holds it: FCS 4, preamble and start delimiter 8, gap 12
-/// (IEEE 802.3).
+/// Bytes on the Ethernet in addition to a frame in host memory: FCS 4, preamble and start delimiter 8, gap 12 (IEEE 802.3).
 const ETHERNET_OVERHEAD_BYTES: u32 = 24;
 
-/// Which NIC, and which driver: the three of pcie-bench's Figure 1 (SIGCOMM'18, §3).
+/// NIC and driver: the three of pcie-bench's Figure 1 (SIGCOMM'18, §3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Descriptors, pointers and interrupts for every frame.
     #[default]
     Simple,
-    /// As Intel's 82599 with a kernel's driver: descriptors in batches of 40 and 8, an interrupt for 40 frames.
+    /// Intel's 82599 with a kernel driver: descriptors in batches of 40 and 8, one interrupt per 40 frames.
     Kernel,
-    /// As Intel's 82599 with the driver of DPDK: the same descriptors, no interrupts, no reads of registers.
+    /// Intel's 82599 with DPDK's driver: the same descriptors, no interrupts, no register reads.
     Dpdk,
 }
 
-/// Which frames go together. What the paper gives no figure for is the assumption of the closed form's description
-/// (`crates/model/nics`), which names them one by one.
+/// Batch sizes. Values without a figure in the paper are assumptions, which the description of the closed form lists
+/// (`crates/model/nics`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Batches {
-    /// Descriptors that the driver posts with one write of a tail pointer.
+    /// Descriptors that the driver posts per write of a tail pointer.
     pub post: u32,
-    /// Descriptors that the device reads at once, at most.
+    /// Maximum number of descriptors that the device reads at once.
     pub fetch: u32,
-    /// TX descriptors that the device writes back at once; 0: it writes none back.
+    /// TX descriptors per write-back; 0 if they are not written back.
     pub tx_write_back: u32,
-    /// RX descriptors that the device writes at once.
+    /// RX descriptors per write-back.
     pub rx_write_back: u32,
-    /// Frames of an interrupt, in each direction; 0: there are none, and the driver looks at descriptors in its memory.
+    /// Frames per interrupt, in each direction; 0 if the driver polls descriptors in memory instead.
     pub interrupt: u32,
 }
 
 impl Kind {
-    /// Its batches.
+    /// Returns its batches.
     #[must_use]
     pub const fn batches(self) -> Batches {
         match self {
             // SIGCOMM'18 §3: a pointer, a descriptor and an interrupt for each frame; TX descriptors are not written back.
             Kind::Simple => Batches { post: 1, fetch: 1, tx_write_back: 0, rx_write_back: 1, interrupt: 1 },
-            // SIGCOMM'18 §3: up to 40 TX descriptors fetched, up to 8 written back; the rest is assumed alike.
+            // SIGCOMM'18 §3: up to 40 TX descriptors fetched, up to 8 written back. The others are assumed to be the same.
             Kind::Kernel => {
                 Batches { post: 40, fetch: 40, tx_write_back: 8, rx_write_back: 8, interrupt: 40 }
             }
-            // SIGCOMM'18 §3: no interrupts, no reads of registers.
+            // SIGCOMM'18 §3: no interrupts, no register reads.
             Kind::Dpdk => Batches { post: 40, fetch: 40, tx_write_back: 8, rx_write_back: 8, interrupt: 0 },
         }
     }
 }
 
-/// Which frames there are.
+/// Frames on the cable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Traffic {
-    /// What is sent comes back: the cable is plugged into the NIC itself. Where frames cannot be stored as fast as they
-    /// are sent, sending pauses (IEEE 802.3, annex 31B), so that both directions have the same rate.
+    /// Sent frames come back: the cable is looped back to the NIC. If frames cannot be stored as fast as they are sent,
+    /// sending pauses (IEEE 802.3, annex 31B), so that both directions have the same rate.
     #[default]
     Loop,
-    /// An ideal sink and an ideal source, each as fast as it can be.
+    /// An ideal sink and an ideal source, each at maximum rate.
     Both,
     /// An ideal sink.
     Tx,
-    /// An ideal source, which waits where there is no buffer.
+    /// An ideal source, which waits while there is no buffer.
     Rx,
 }
 
 impl Traffic {
-    /// Whether frames are sent.
+    /// Returns whether frames are sent.
     #[must_use]
     pub const fn sends(self) -> bool {
         !matches!(self, Traffic::Rx)
     }
 
-    /// Whether frames are received.
+    /// Returns whether frames are received.
     #[must_use]
     pub const fn receives(self) -> bool {
         !matches!(self, Traffic::Tx)
     }
 }
 
-/// What is measured.
+/// Measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Frames per second, with as many under way as there may be.
+    /// Frames per second, with the maximum number of frames in flight.
     #[default]
     Throughput,
-    /// How long one frame takes to the cable and back; all batches are of one frame, as timers of a real NIC make them.
+    /// Time of one frame to the cable and back. All batches have one frame, as a real NIC's timers cause.
     RoundTrip,
 }
 
-/// How a host hands over a single frame.
+/// How a host passes a single frame to the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Send {
     /// Tail pointer, descriptor and DMA.
     #[default]
     Ring,
-    /// Writes into the device's memory, 64 B each, as write-combining buffers of x86 make them; then its length.
+    /// Writes into the device's memory, 64 B each, as by x86 write-combining buffers; then the length.
     Pio,
 }
 
-/// A NIC of pcie-bench's Figure 1 with its driver: rings of 480 descriptors, and what it does for a frame by its kind.
+/// A NIC of pcie-bench's Figure 1 with its driver. Its rings have 480 descriptors; its kind defines the work per frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Which NIC, and which driver.
+    /// NIC and driver.
     pub kind: Kind,
-    /// What is measured.
+    /// Measurement.
     pub mode: Mode,
-    /// Which frames there are. Round trips need `loop`.
+    /// Frames on the cable. Round trips need `loop`.
     pub traffic: Traffic,
-    /// How the host hands over the frame of a round trip.
+    /// How the host passes the frame of a round trip to the device.
     pub send: Send,
-    /// Bytes of a frame as the host holds it, without FCS.
+    /// Size of a frame in host memory in bytes, without FCS.
     #[schemars(range(min = 1, max = 9216))]
     pub frame_bytes: u32,
-    /// Frames that count, in each direction. Round trips: at most 100,000.
+    /// Measured frames, in each direction. Round trips: at most 100,000.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub frames: u32,
-    /// Frames before them that do not. Until the rings have settled takes some thousand small frames.
+    /// Frames before the measured ones. The rings need some thousand small frames to settle.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub warm_up: u32,
-    /// Reads of frames under way at most; the device holds as many frames to send.
+    /// Maximum number of outstanding frame reads; the device holds as many frames to send.
     #[schemars(range(min = 1, max = 256))]
     pub reads: u16,
-    /// Tasks of the driver for each direction that wait for interrupts and read head pointers: cores, as a read of a register
-    /// stalls one.
+    /// Number of driver tasks per direction that wait for interrupts and read head pointers. Each stands for a core, which
+    /// stalls on a register read.
     #[schemars(range(min = 1, max = 64))]
     pub workers: u16,
-    /// Nanoseconds between two looks of a driver without interrupts at its descriptors.
+    /// Polling interval in nanoseconds of a driver without interrupts.
     #[serde(rename = "poll_ns", with = "plug::values::ns")]
     #[schemars(with = "u32", range(min = 1, max = 4_294_967_295_u32))]
     pub poll: Duration,
-    /// Rate of the Ethernet in Gb/s. Default: frames pass at once.
+    /// Rate of the Ethernet in Gb/s. Default: frames take no time.
     #[schemars(range(min = 1, max = 10_000))]
     pub ethernet_gbps: Option<u32>,
-    /// Nanoseconds from the last bit sent to the arrival of a frame that comes back: MAC and PHY both ways, and the cable.
+    /// Nanoseconds from the last bit sent to the arrival of a returning frame: MAC and PHY both ways, and the cable.
     #[serde(rename = "loop_latency_ns", with = "plug::values::ns")]
     #[schemars(with = "u32", range(min = 0, max = 4_294_967_295_u32))]
     pub loop_latency: Duration,
-    /// Where frames and rings lie.
+    /// Memory for frames and rings.
     pub memory: MemoryKind,
 }
 
@@ -196,14 +195,13 @@ impl Model for Settings {
         let trips = self.mode == Mode::RoundTrip;
         let (key, message) = match self {
             _ if trips && self.frames > MAX_TRIPS => {
-                ("frames", format!("frames of {}: legal are 1 to {MAX_TRIPS}", self.frames))
+                ("frames", format!("frames of {}, expected 1 to {MAX_TRIPS}", self.frames))
             }
-            _ if trips && self.traffic != Traffic::Loop => (
-                "traffic",
-                "round trips of frames that do not come back: legal is traffic \"loop\"".to_owned(),
-            ),
+            _ if trips && self.traffic != Traffic::Loop => {
+                ("traffic", "round trips need frames that come back, expected traffic \"loop\"".to_owned())
+            }
             _ if !trips && self.send == Send::Pio => {
-                ("send", "send \"pio\": legal with mode \"round-trip\"".to_owned())
+                ("send", "send \"pio\", expected only with mode \"round-trip\"".to_owned())
             }
             _ => return Ok(()),
         };
@@ -212,7 +210,7 @@ impl Model for Settings {
 }
 
 impl Settings {
-    /// Which frames go together: those of the kind, or in a round trip each by itself.
+    /// Returns the batches of the kind, or single frames for round trips.
     pub const fn batches(&self) -> Batches {
         let kind = self.kind.batches();
         match self.mode {
@@ -227,25 +225,25 @@ impl Settings {
         }
     }
 
-    /// How long a frame takes the Ethernet: its bytes and 24 more.
+    /// Returns the time of a frame on the Ethernet: its bytes and 24 more.
     pub fn ethernet_time(&self) -> Duration {
         let bits = u64::from(self.frame_bytes + ETHERNET_OVERHEAD_BYTES) * 8;
         self.ethernet_gbps.map_or(Duration::ZERO, |gbps| Duration::from_ps(bits * 1_000 / u64::from(gbps)))
     }
 
-    /// Frames that the driver has sent, or received, when it ends: enough that the device is never idle before the last one
-    /// that counts, and whole batches.
+    /// Returns the number of frames that the driver sends or receives in all: enough to keep the device busy until the last
+    /// measured frame, in whole batches.
     pub fn total(&self) -> u32 {
         (self.warm_up + self.frames).next_multiple_of(RING_ENTRIES) + RING_ENTRIES
     }
 
-    /// Bytes from one buffer to the next: whole pages.
+    /// Returns the distance between two buffers in bytes: whole pages.
     pub fn buffer_bytes(&self) -> u64 {
         u64::from(self.frame_bytes).next_multiple_of(4096)
     }
 }
 
-/// Batches of one frame.
+/// Returns batches of one frame.
 const fn one_of(batch: u32) -> u32 {
     if batch == 0 { 0 } else { 1 }
 }
@@ -264,9 +262,9 @@ const _: () = {
 mod tests {
     use super::*;
 
-    /// 64 B and 24 more at 40 Gb/s: 17.6 ns; the paper's "around every 30 ns" for 128 B (SIGCOMM'18, §2).
+    /// 64 B plus 24 at 40 Gb/s: 17.6 ns; the paper's "around every 30 ns" for 128 B (SIGCOMM'18, §2).
     #[test]
-    fn frames_on_the_ethernet() {
+    fn computes_ethernet_time() {
         for (bytes, gbps, ps) in
             [(64, 40, 17_600), (128, 40, 30_400), (1500, 10, 1_219_200), (1500, 100, 121_920)]
         {
@@ -277,25 +275,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_legal_is_said_with_what_is() {
+    fn rejects_invalid_settings() {
         let rows: [(Settings, &str); 6] = [
-            (Settings { frame_bytes: 0, ..Settings::default() }, "frame_bytes of 0: legal are 1 to 9216"),
+            (Settings { frame_bytes: 0, ..Settings::default() }, "frame_bytes of 0, expected 1 to 9216"),
             (
                 Settings { frame_bytes: 9217, ..Settings::default() },
-                "frame_bytes of 9217: legal are 1 to 9216",
+                "frame_bytes of 9217, expected 1 to 9216",
             ),
-            (Settings { warm_up: 0, ..Settings::default() }, "warm_up of 0: legal are 1 to 10000000"),
+            (Settings { warm_up: 0, ..Settings::default() }, "warm_up of 0, expected 1 to 10000000"),
             (
                 Settings { ethernet_gbps: Some(0), ..Settings::default() },
-                "ethernet_gbps of 0: legal are 1 to 10000",
+                "ethernet_gbps of 0, expected 1 to 10000",
             ),
             (
                 Settings { poll: Duration::ZERO, ..Settings::default() },
-                "poll_ns of 0: legal are 1 to 4294967295",
+                "poll_ns of 0, expected 1 to 4294967295",
             ),
             (
                 Settings { mode: Mode::RoundTrip, traffic: Traffic::Tx, ..Settings::default() },
-                "round trips of frames that do not come back: legal is traffic \"loop\"",
+                "round trips need frames that come back, expected traffic \"loop\"",
             ),
         ];
         for (settings, says) in rows {
@@ -304,9 +302,9 @@ mod tests {
         assert_eq!(Settings::default().check(), Ok(()));
     }
 
-    /// Runs are of whole rings, so of whole batches of every kind.
+    /// Runs consist of whole rings, and so of whole batches of every kind.
     #[test]
-    fn runs_end_behind_what_counts() {
+    fn runs_continue_after_measured_frames() {
         for (warm_up, frames, total) in [(1, 1, 960), (480, 480, 1440), (4_000, 2_000, 6_720)] {
             assert_eq!(Settings { warm_up, frames, ..Settings::default() }.total(), total);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Profiles of benchmark cards: what a card costs beside the wire, every figure with its source. Never says what a card
-//! does with them.
+//! Profiles of benchmark cards: the costs of a card in addition to the wire, each figure with its source. Only data; `costs` and `staged`
+//! apply them.
 
 use super::costs::{CardClock, CardCosts, ChannelCosts, ReadCosts, WriteCosts};
 use super::settings::{CardPath, MAX_OUTSTANDING};
@@ -12,21 +12,21 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tlp::Duration;
 
-/// One that ships.
+/// A profile that ships with riser.
 macro_rules! ships {
     ($name:literal) => {
         Shipped { name: $name, text: include_str!(concat!("../../profiles/", $name, ".toml")) }
     };
 }
 
-/// The cards that ship.
+/// The profiles that ship with riser.
 pub const CARDS: Shelf = Shelf {
     kind: "device",
     extrapolated: "times of its stages, and how many transfers and requests are under way",
     all: &[ships!("ideal"), ships!("nfp6000"), ships!("netfpga-sume"), ships!("h100")],
 };
 
-/// A device profile: what a benchmark card costs beside the wire. What is left out costs nothing and limits nothing.
+/// A device profile: the costs of a benchmark card in addition to the wire. An omitted figure costs nothing and limits nothing.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceFile {
@@ -35,80 +35,79 @@ pub struct DeviceFile {
     pub version: u32,
     /// `device`.
     pub kind: DeviceKind,
-    /// What card this is, in a line.
+    /// One-line description of the card.
     pub description: String,
-    /// Generation of the links that its figures were measured over; on links of another one riser says that they are
-    /// extrapolated. Without it, they hold on any.
+    /// Generation of the links on which the figures were measured. On links of another generation riser marks them as extrapolated. Without
+    /// it, they hold for any.
     #[serde(rename = "gen")]
     pub generation: Option<Figure<Gen>>,
-    /// Workers of a bandwidth test, each with one transfer under way.
+    /// Workers of a bandwidth test, each with one transfer in flight.
     pub outstanding: Figure<u16>,
-    /// MHz of the clock that latencies are read from.
+    /// Frequency in MHz of the clock for latencies.
     pub clock_mhz: Option<Figure<u32>>,
-    /// Cycles of it from one tick of the counter to the next; where it is left out, latencies are told to the picosecond.
+    /// Clock cycles per tick of the counter. If omitted, latencies are exact to the picosecond.
     pub clock_tick_cycles: Option<Figure<u32>>,
-    /// From the end of a transfer of a latency test to the start of the next.
+    /// Time from the end of a transfer of a latency test to the start of the next.
     pub loop_ps: Option<Figure<Picoseconds>>,
-    /// By how much that varies, evenly: it is `loop_ps` and up to this.
+    /// Variation of that time, uniform from 0 up to this value, added to `loop_ps`.
     pub loop_spread_ps: Option<Figure<Picoseconds>>,
-    /// DMA interface: from the start of a transfer until its descriptor is served.
+    /// DMA interface: time from the start of a transfer until its descriptor is served.
     pub dma_issue_ps: Option<Figure<Picoseconds>>,
-    /// DMA interface: from the end of the last stage to the notice that the transfer is done.
+    /// DMA interface: time from the end of the last stage to the notice of the end.
     pub dma_done_ps: Option<Figure<Picoseconds>>,
-    /// Command interface: from the start of a transfer to its first TLP.
+    /// Command interface: time from the start of a transfer to its first TLP.
     pub command_issue_ps: Option<Figure<Picoseconds>>,
-    /// Command interface: from the last TLP of a transfer to the notice.
+    /// Command interface: time from the last TLP of a transfer to the notice.
     pub command_done_ps: Option<Figure<Picoseconds>>,
-    /// Command interface: the same, for each 8 bytes or part of them.
+    /// Command interface: additional time until the notice for each 8 bytes or part of them.
     pub command_word_ps: Option<Figure<Picoseconds>>,
-    /// Pull engine, which fetches all data of a write before it leaves: service time of a transfer.
+    /// Pull engine, which fetches all data of a write before its first TLP leaves: service time per transfer.
     pub pull_ps: Option<Figure<Picoseconds>>,
-    /// Pull engine: service time of a burst.
+    /// Pull engine: service time per burst.
     pub pull_burst_ps: Option<Figure<Picoseconds>>,
-    /// Bytes of a burst, of pulls and of shifted pushes.
+    /// Size of a burst in bytes, for pulls and shifted pushes.
     pub burst_bytes: Option<Figure<u32>>,
-    /// Write TLPs end at host addresses that are a multiple of this.
+    /// Write TLPs end at multiples of this host address.
     pub write_boundary_bytes: Option<Figure<u32>>,
-    /// But one that begins at a multiple of this, and has as many bytes left, rounded to DWs, is this long, where Max_Payload_Size allows it.
+    /// Exception: a TLP that starts at a multiple of this and has at least as many bytes left, rounded to DWs, has this length if
+    /// Max_Payload_Size allows it.
     pub write_full_bytes: Option<Figure<u32>>,
     /// Transmit framer: time of a beat.
     pub frame_beat_ps: Option<Figure<Picoseconds>>,
-    /// Transmit framer: bytes of a beat, of which the TLPs of a chunk take whole ones.
+    /// Transmit framer: bytes per beat. The TLPs of a chunk use whole beats.
     pub frame_beat_bytes: Option<Figure<u32>>,
-    /// Transmit framer: bytes of a write that are framed together.
+    /// Transmit framer: bytes of a write that are framed together as a chunk.
     pub frame_chunk_bytes: Option<Figure<u32>>,
-    /// Transmit framer: beats of a chunk beside those of its TLPs.
+    /// Transmit framer: beats per chunk in addition to those of its TLPs.
     pub frame_chunk_beats: Option<Figure<u32>>,
     /// Transmit framer: service time of a read request, which goes between the chunks of writes.
     pub frame_read_ps: Option<Figure<Picoseconds>>,
-    /// Read requests under way at most.
+    /// Maximum number of outstanding read requests.
     pub read_slots: Option<Figure<u16>>,
-    /// Read requests end at host addresses that are a multiple of this, or of Max_Read_Request_Size where that is less, in
-    /// bytes.
+    /// Read requests end at multiples of this host address, in bytes, or at multiples of Max_Read_Request_Size if that is less.
     pub read_request_bytes: Option<Figure<u32>>,
-    /// Push engine, which stores the data of a read once all have come: service time of a transfer.
+    /// Push engine, which stores the data of a read after all have arrived: service time per transfer.
     pub push_ps: Option<Figure<Picoseconds>>,
-    /// Push engine: service time of 8 bytes or part of them.
+    /// Push engine: service time per 8 bytes or part of them.
     pub push_word_ps: Option<Figure<Picoseconds>>,
-    /// Push engine: so much longer where one end of the data in the card's memory is no multiple of 8 bytes.
+    /// Push engine: additional time if exactly one end of the data in the card's memory is not a multiple of 8 bytes.
     pub push_partial_ps: Option<Figure<Picoseconds>>,
-    /// Push engine: and at least so long.
+    /// Push engine: minimum total in that case.
     pub push_partial_floor_ps: Option<Figure<Picoseconds>>,
-    /// Push engine, where neither end is a multiple of 8 bytes, in place of all that: service time of a transfer.
+    /// Push engine, if neither end is a multiple of 8 bytes, instead of the above: service time per transfer.
     pub push_shifted_ps: Option<Figure<Picoseconds>>,
-    /// Push engine: and of a burst.
+    /// Push engine: service time per burst in that case.
     pub push_shifted_burst_ps: Option<Figure<Picoseconds>>,
-    /// Channels between the link and the card's memory, each of which serves one write or read at a time, 0 to 8; 0: writes and
-    /// reads share none.
+    /// Channels between the link and the card's memory, 0 to 8. Each serves one write or read at a time. 0: writes and reads share no
+    /// channels.
     pub channels: Option<Figure<u8>>,
-    /// How long a read has a channel; a write has it for as long as the pull engine or the transmit framer takes of it.
+    /// Time that a read occupies a channel. A write occupies it for the time of the pull engine or the transmit framer.
     pub channel_read_ps: Option<Figure<Picoseconds>>,
-    /// A read has a channel for so much longer for each 128 bytes, in proportion.
+    /// Additional time that a read occupies a channel per 128 bytes, in proportion.
     pub channel_read_128_bytes_ps: Option<Figure<Picoseconds>>,
 }
 
-/// Returns the weakest basis of those figures of the card's profile `name` that a test by `path` depends on. `None` if the card
-/// costs nothing there.
+/// Returns the weakest basis of the figures in card profile `name` that affect `test` by `path`. `None` if the card has no costs there.
 pub fn card_basis(name: &str, folder: &Folder, test: Test, path: CardPath) -> Option<Basis> {
     let keys = match (test, path) {
         (Test::LatRd | Test::LatWrRd, CardPath::Command) => COMMAND.to_vec(),
@@ -121,13 +120,13 @@ pub fn card_basis(name: &str, folder: &Folder, test: Test, path: CardPath) -> Op
     CARDS.bases(name, folder)?.weakest(&places)
 }
 
-/// Figures that a latency by the command interface rests on.
+/// Figures that determine a latency by the command interface.
 const COMMAND: [&str; 3] = ["command_issue_ps", "command_done_ps", "command_word_ps"];
-/// Figures that a latency by the DMA interface rests on.
+/// Figures that determine a latency by the DMA interface.
 const DMA: [&str; 3] = ["dma_issue_ps", "dma_done_ps", "push_ps"];
-/// Figures that the rate of reads rests on.
+/// Figures that determine the rate of reads.
 const READ_RATE: [&str; 4] = ["read_slots", "push_ps", "push_word_ps", "frame_read_ps"];
-/// Figures that the rate of writes rests on.
+/// Figures that determine the rate of writes.
 const WRITE_RATE: [&str; 4] = ["write_boundary_bytes", "pull_ps", "pull_burst_ps", "frame_beat_bytes"];
 
 /// The kind of a device profile.
@@ -139,7 +138,7 @@ pub enum DeviceKind {
 }
 
 impl DeviceFile {
-    /// Its figures as the card takes them.
+    /// Returns the figures in the form that the card uses.
     pub fn costs(&self) -> CardCosts {
         CardCosts {
             loop_time: ps(&self.loop_ps),
@@ -189,10 +188,10 @@ fn number<T: Copy + Default>(figure: &Option<Figure<T>>) -> T {
     figure.as_ref().map_or(T::default(), |f| f.value)
 }
 
-/// Reads the device profile `name`: one that ships, or a file in `folder`.
+/// Reads the device profile `name`: one that ships with riser, or a file in `folder`.
 ///
 /// # Errors
-/// There is no such profile, or it is wrong.
+/// If there is no such profile, or it is invalid.
 pub fn card(name: &str, folder: &Folder) -> Result<DeviceFile, ProfileError> {
     let (path, file): (_, DeviceFile) = CARDS.read(name, folder)?;
     check_version(file.version, &path)?;

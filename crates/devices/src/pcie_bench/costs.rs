@@ -1,132 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a benchmark card costs beside the wire, figure by figure, and how long its stages take of a transfer. Never
-//! knows what time it is.
+//! The costs of a benchmark card in addition to the wire, and the times of its stages. Pure functions without a clock.
 //!
-//! A transfer by the DMA interface goes through stages; each takes one transfer after the other:
+//! A transfer by the DMA interface goes through stages. Each stage handles one transfer at a time:
 //!
 //! ```text
 //! write  worker --dma_issue--> pull engine --> transmit framer --> link          --dma_done--> worker
 //! read   worker --dma_issue--> read slots  -------------------> link --> push engine --dma_done--> worker
 //! ```
 //!
-//! The pull engine fetches all data of a write from the card's memory before the first TLP leaves; the push engine
-//! stores the data of a read once all of it has come. The command interface has none of these (SIGCOMM'18, §5.1).
+//! The pull engine fetches all data of a write from the card's memory before the first TLP leaves. The push engine stores the
+//! data of a read after all of them have arrived. The command interface has neither (SIGCOMM'18, §5.1).
 
 use super::settings::SettingsError;
 use tlp::split::request_piece;
 use tlp::{Duration, Mps};
 
-/// Bytes of a memory TLP beside its payload: header of four DW, framing and LCRC (`PCIe 5.0 §2.2.4.1, §4.2.2.2`).
+/// Bytes of a memory TLP in addition to its payload: header of four DW, framing and LCRC (`PCIe 5.0 §2.2.4.1, §4.2.2.2`).
 const TLP_OVERHEAD_BYTES: u32 = 24;
 
-/// The figures of a card; those of [`Default`] are all zero, which is a card that costs nothing. Where each figure of a
-/// card comes from stands in its device profile.
+/// The figures of a card. [`Default`] is all zero: a card without costs. The device profile of a card has the source of each
+/// figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CardCosts {
-    /// The clock that latencies are read from.
+    /// Clock for latencies.
     pub clock: CardClock,
-    /// From the end of a transfer of a latency test to the start of the next.
+    /// Time from the end of a transfer of a latency test to the start of the next.
     pub loop_time: Duration,
-    /// By how much that varies: it is `loop_time` and up to this, evenly.
+    /// Variation of that time, uniform from 0 up to this value, added to `loop_time`.
     pub loop_spread: Duration,
-    /// DMA interface: from the start of a transfer until its descriptor is served.
+    /// DMA interface: time from the start of a transfer until its descriptor is served.
     pub dma_issue: Duration,
-    /// DMA interface: from the end of the last stage to the notice that the transfer is done.
+    /// DMA interface: time from the end of the last stage to the notice of the end.
     pub dma_done: Duration,
-    /// Command interface: from the start of a transfer to its first TLP.
+    /// Command interface: time from the start of a transfer to its first TLP.
     pub command_issue: Duration,
-    /// Command interface: from the last TLP to the notice.
+    /// Command interface: time from the last TLP to the notice.
     pub command_done: Duration,
-    /// Command interface: the same, for each 8 bytes or part of them.
+    /// Command interface: additional time until the notice for each 8 bytes or part of them.
     pub command_word: Duration,
     /// Writes of the DMA interface.
     pub write: WriteCosts,
     /// Reads of the DMA interface.
     pub read: ReadCosts,
-    /// The channels between the link and the card's memory, which writes and reads share. They are only looked at in BW_RDWR:
-    /// writes alone and reads alone are bound by other stages.
+    /// The channels between the link and the card's memory, shared by writes and reads. They only matter for BW_RDWR: other
+    /// stages limit writes alone and reads alone.
     pub channels: ChannelCosts,
 }
 
-/// Channels that serve a transfer of either direction each, one after the other. A write has its channel for as long as the
-/// pull engine or the transmit framer takes of it, whichever is longer.
+/// Channels. Each serves one transfer at a time, in either direction. A write occupies its channel for the time of the pull
+/// engine or of the transmit framer, whichever is longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChannelCosts {
-    /// Channels, at most [`ChannelCosts::MOST`]; zero: writes and reads share nothing.
+    /// Number of channels, at most [`ChannelCosts::MOST`]; zero if writes and reads share none.
     pub count: u8,
-    /// A read has its channel for so long,
+    /// Time that a read occupies its channel.
     pub read: Duration,
-    /// and so much longer for each 128 bytes, in proportion.
+    /// Additional time per 128 bytes, in proportion.
     pub read_per_128_bytes: Duration,
 }
 
 /// A free-running counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CardClock {
-    /// MHz of the clock.
+    /// Frequency in MHz.
     pub mhz: u32,
-    /// Cycles of it in which the counter moves on by one; zero: time is told to the picosecond.
+    /// Clock cycles per count; zero if time is exact to the picosecond.
     pub tick_cycles: u32,
 }
 
-/// What writes by the DMA interface cost.
+/// Costs of writes by the DMA interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WriteCosts {
-    /// Pull engine: for each transfer.
+    /// Pull engine: time per transfer.
     pub pull: Duration,
-    /// Pull engine: for each burst.
+    /// Pull engine: time per burst.
     pub pull_burst: Duration,
-    /// Bytes of a burst, of pulls and of shifted pushes; zero is all at once.
+    /// Size of a burst in bytes, for pulls and shifted pushes; zero for all at once.
     pub burst_bytes: u32,
-    /// TLPs end at host addresses that are a multiple of this; zero: they are as long as Max_Payload_Size allows.
+    /// TLPs end at multiples of this host address; zero: they are as long as Max_Payload_Size allows.
     pub boundary_bytes: u32,
-    /// But one that begins at a multiple of this, and has as many bytes left, rounded to DWs, is this long where
-    /// Max_Payload_Size allows it.
+    /// Exception: a TLP that starts at a multiple of this and has at least as many bytes left, rounded to DWs, has this
+    /// length if Max_Payload_Size allows it.
     pub full_bytes: u32,
     /// Transmit framer: time of a beat.
     pub beat: Duration,
-    /// Bytes of a beat.
+    /// Bytes per beat.
     pub beat_bytes: u32,
-    /// Bytes of a transfer that are framed together.
+    /// Bytes of a transfer that are framed together as a chunk.
     pub chunk_bytes: u32,
-    /// Beats beside those of its TLPs that a chunk costs.
+    /// Beats per chunk in addition to those of its TLPs.
     pub chunk_beats: u32,
 }
 
-/// What reads by the DMA interface cost.
+/// Costs of reads by the DMA interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReadCosts {
-    /// Read requests under way at most; zero: no limit but that of workers and tags.
+    /// Maximum number of outstanding read requests; zero: only workers and tags limit them.
     pub slots: u16,
-    /// Read requests end at host addresses that are a multiple of this, or of Max_Read_Request_Size where that is less; zero:
-    /// they are as long as Max_Read_Request_Size allows.
+    /// Read requests end at multiples of this host address, or of Max_Read_Request_Size if that is less; zero: they are as
+    /// long as Max_Read_Request_Size allows.
     pub request_bytes: u32,
-    /// Transmit framer: for each read request. These go between the chunks of writes, and hold writes up for so long.
+    /// Transmit framer: time per read request. These go between the chunks of writes and delay writes by this time.
     pub frame: Duration,
-    /// Push engine: for each transfer.
+    /// Push engine: time per transfer.
     pub push: Duration,
-    /// Push engine: for each 8 bytes or part of them.
+    /// Push engine: time per 8 bytes or part of them.
     pub push_word: Duration,
-    /// Push engine: where one end of the data in the card's memory is no multiple of 8 bytes, so much longer.
+    /// Push engine: additional time if exactly one end of the data in the card's memory is not a multiple of 8 bytes.
     pub partial: Duration,
-    /// And at least so long.
+    /// Minimum total in that case.
     pub partial_floor: Duration,
-    /// Push engine, where neither end is a multiple of 8 bytes, in place of all that: for each transfer.
+    /// Push engine, if neither end is a multiple of 8 bytes, instead of the above: time per transfer.
     pub shifted: Duration,
-    /// And for each burst.
+    /// Time per burst in that case.
     pub shifted_burst: Duration,
 }
 
 impl CardClock {
-    /// What `ps` is on the counter: ticks, rounded down; picoseconds where time is told to the picosecond.
-    pub fn ticks(&self, ps: u64) -> u64 {
+    /// Converts `ps` to the counter's value: ticks, rounded down, or picoseconds if time is exact.
+    pub fn converts_ticks_to_picoseconds(&self, ps: u64) -> u64 {
         match (u64::from(self.tick_cycles), u64::from(self.mhz)) {
             (0, _) | (_, 0) => ps,
             (cycles, mhz) => (u128::from(ps) * u128::from(mhz) / (u128::from(cycles) * 1_000_000)) as u64,
         }
     }
 
-    /// `ticks` in picoseconds, rounded.
+    /// Converts `ticks` to picoseconds, rounded.
     pub fn ps(&self, ticks: u64) -> u64 {
         match (u64::from(self.tick_cycles), u64::from(self.mhz)) {
             (0, _) | (_, 0) => ticks,
@@ -139,16 +138,16 @@ impl CardClock {
 }
 
 impl CardCosts {
-    /// True for a card that costs nothing and limits nothing: only its clock may matter.
+    /// Returns whether the card has no costs and limits. Its clock may still matter.
     pub fn is_free(&self) -> bool {
         let CardCosts { clock, .. } = *self;
         *self == CardCosts { clock, ..CardCosts::default() }
     }
 
-    /// Whether a card may have these figures, and transfer `size_bytes` with them where Max_Read_Request_Size is `mrrs`.
+    /// Checks the figures, also against transfers of `size_bytes` at a Max_Read_Request_Size of `mrrs`.
     ///
     /// # Errors
-    /// The first figure that is not legal.
+    /// The first invalid figure.
     pub fn check(&self, size_bytes: u32, mrrs: u32) -> Result<(), SettingsError> {
         let WriteCosts { boundary_bytes, full_bytes, chunk_bytes, .. } = self.write;
         let request_bytes = self.read.request_bytes;
@@ -165,7 +164,7 @@ impl CardCosts {
         if self.channels.count > ChannelCosts::MOST {
             return Err(SettingsError::Channels(self.channels.count));
         }
-        // Where the transfer begins as far behind such a multiple as it can.
+        // The worst case is a transfer that starts just before such a multiple.
         let requests = self.read.within(mrrs).requests(u64::MAX, size_bytes);
         if self.read.slots != 0 && requests > u32::from(self.read.slots) {
             return Err(SettingsError::Slots(self.read.slots, size_bytes, requests));
@@ -175,14 +174,15 @@ impl CardCosts {
 }
 
 impl WriteCosts {
-    /// How long the pull engine takes of a transfer of `size` bytes from offset `offset` of the card's memory. A burst
-    /// begins at a multiple of its size where the offset is one of 8 bytes, and else at the 8 bytes before.
+    /// Returns the time of the pull engine for `size` bytes at offset `offset` of the card's memory. A burst starts at a
+    /// multiple of its size if the offset is a multiple of 8 bytes; otherwise the offset counts as additional bytes.
     pub(super) fn pull_time(&self, size: u32, offset: u32) -> Duration {
         let shifted = if offset.is_multiple_of(8) { 0 } else { offset };
         self.pull + self.pull_burst * u64::from(bursts(size + shifted, self.burst_bytes))
     }
 
-    /// Bytes of the TLP that begins at host address `address` with `left` bytes to go, where Max_Payload_Size is `mps`.
+    /// Returns the size of the TLP that starts at host address `address` with `left` bytes to go, for a Max_Payload_Size of
+    /// `mps`.
     pub(super) fn tlp_bytes(&self, address: u64, left: u32, mps: u32) -> u32 {
         let full = self.full_bytes;
         if self.boundary_bytes == 0 {
@@ -196,7 +196,7 @@ impl WriteCosts {
         left.min(boundary - (address % u64::from(boundary)) as u32)
     }
 
-    /// The TLPs of a write of `size` bytes to host address `address`: address and bytes of each.
+    /// Returns address and size of each TLP of a write of `size` bytes to host address `address`.
     pub fn tlps(&self, address: u64, size: u32, mps: Mps) -> impl Iterator<Item = (u64, u32)> {
         let (costs, mps, mut at) = (*self, mps.bytes(), 0);
         std::iter::from_fn(move || {
@@ -207,7 +207,7 @@ impl WriteCosts {
         })
     }
 
-    /// How long the framer takes of a write of `size` bytes to host address `address`.
+    /// Returns the time of the framer for a write of `size` bytes to host address `address`.
     pub(super) fn frame_time(&self, address: u64, size: u32, mps: u32) -> FrameTime {
         let mut time = FrameTime::default();
         if self.beat == Duration::ZERO {
@@ -222,7 +222,7 @@ impl WriteCosts {
             }
             let start = address + u64::from(at);
             let bytes = self.tlp_bytes(start, size - at, mps);
-            // Behind a TLP of full length a shorter one begins with a beat of its own.
+            // After a TLP of full length, a shorter one starts with a new beat.
             let dws = ((start + u64::from(bytes)).div_ceil(4) - start / 4) as u32;
             if before == self.full_bytes && dws * 4 < before {
                 wire_bytes = wire_bytes.next_multiple_of(self.beat_bytes.max(1));
@@ -234,7 +234,7 @@ impl WriteCosts {
         time
     }
 
-    /// Which chunk a TLP is of that begins `at` bytes behind the start of its transfer.
+    /// Returns the chunk of a TLP that starts `at` bytes after the start of its transfer.
     fn chunk_of(&self, at: u32) -> u32 {
         at.checked_div(self.chunk_bytes).unwrap_or(0)
     }
@@ -245,38 +245,37 @@ impl WriteCosts {
     }
 }
 
-/// How long the framer takes of a write.
+/// Time of the framer for a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct FrameTime {
-    /// All of it.
+    /// Total time.
     pub(super) all: Duration,
-    /// Of what is before the last chunk: then the write is out of the engine's hands.
+    /// Time of all chunks except the last. After it, the framer holds the rest of the write.
     pub(super) before_last: Duration,
 }
 
 impl ChannelCosts {
-    /// Most channels of a card.
+    /// Maximum number of channels of a card.
     pub const MOST: u8 = 8;
 
-    /// How long a read of `size` bytes has a channel.
+    /// Returns the time that a read of `size` bytes occupies a channel.
     pub(super) fn read_time(&self, size: u32) -> Duration {
         self.read + Duration::from_ps(self.read_per_128_bytes.as_ps() * u64::from(size) / 128)
     }
 }
 
 impl ReadCosts {
-    /// The same where Max_Read_Request_Size is `mrrs`. What is less than [`ReadCosts::SHORTEST_REQUEST`] is the endpoint's to
-    /// cut.
+    /// Returns the costs limited by a Max_Read_Request_Size of `mrrs`. The endpoint splits requests for values below
+    /// [`ReadCosts::SHORTEST_REQUEST`].
     pub(super) fn within(self, mrrs: u32) -> ReadCosts {
         let request_bytes = self.request_bytes.min(mrrs.max(ReadCosts::SHORTEST_REQUEST));
         ReadCosts { request_bytes, ..self }
     }
 
-    /// Least `request_bytes` but zero.
+    /// Minimum of `request_bytes`, except zero.
     const SHORTEST_REQUEST: u32 = 512;
 
-    /// Read requests that a transfer of `size` bytes from host address `address` is cut into: at multiples of
-    /// `request_bytes`.
+    /// Returns the number of read requests for `size` bytes at host address `address`, split at multiples of `request_bytes`.
     pub(super) const fn requests(&self, address: u64, size: u32) -> u32 {
         match self.request_bytes {
             0 => 1,
@@ -284,8 +283,8 @@ impl ReadCosts {
         }
     }
 
-    /// How long the data of a transfer take through the push engine. What is not whole words at one end keeps it busy for
-    /// longer ([`ReadCosts::push_time`]) than the data are on their way: latencies of 63 and 64 B are the same.
+    /// Returns the latency of a transfer's data through the push engine. A partial word at one end occupies the engine longer
+    /// ([`ReadCosts::push_time`]) than it delays the data: latencies of 63 and 64 B are the same.
     pub(super) fn push_latency(&self, size: u32, offset: u32, burst_bytes: u32) -> Duration {
         match ends(size, offset) {
             Ends::OneInWord => self.push_words(size),
@@ -293,7 +292,7 @@ impl ReadCosts {
         }
     }
 
-    /// How long the push engine takes of a transfer of `size` bytes to offset `offset` of the card's memory.
+    /// Returns the time that the push engine is occupied by `size` bytes at offset `offset` of the card's memory.
     pub(super) fn push_time(&self, size: u32, offset: u32, burst_bytes: u32) -> Duration {
         let words = self.push_words(size);
         match ends(size, offset) {
@@ -310,7 +309,7 @@ impl ReadCosts {
     }
 }
 
-/// Where data in the card's memory begin and end, in words of 8 bytes.
+/// Alignment of the ends of data in the card's memory to words of 8 bytes.
 enum Ends {
     Whole,
     OneInWord,
@@ -333,7 +332,7 @@ const fn bursts(bytes: u32, burst_bytes: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// The figures of device profile `nfp6000`, where they matter here.
+    /// The figures of device profile `nfp6000` that matter here.
     fn nfp6000() -> CardCosts {
         let ps = Duration::from_ps;
         CardCosts {
@@ -364,10 +363,10 @@ mod tests {
         }
     }
 
-    /// Size, device offset, and measured ns where the pull engine bounds writes (`bw_dma_sz_sweep.csv`,
-    /// `bw_dma_off_wr.csv`, hsw-Xeon-E5-2637v3_supermicro).
+    /// Size, device offset, and measured ns in runs limited by the pull engine (`bw_dma_sz_sweep.csv`, `bw_dma_off_wr.csv`,
+    /// hsw-Xeon-E5-2637v3_supermicro).
     #[test]
-    fn pulls() {
+    fn pull_times_match_measurements() {
         let rows = [
             (16, 0, 21.02),
             (129, 0, 38.00),
@@ -383,9 +382,9 @@ mod tests {
         assert_eq!(nfp6000().write.pull_time(128, 8), nfp6000().write.pull_time(128, 0));
     }
 
-    /// Host address, size, Max_Payload_Size, and the TLPs: ends at 128 B, but whole ones of 256 B.
+    /// Host address, size, Max_Payload_Size, and the TLPs: ends at multiples of 128 B, except full ones of 256 B.
     #[test]
-    fn writes_are_cut() {
+    fn splits_writes_into_tlps() {
         let rows: [(u64, u32, u32, &[u32]); 8] = [
             (0, 256, 256, &[256]),
             (0, 255, 256, &[255]),
@@ -407,14 +406,18 @@ mod tests {
         assert_eq!(WriteCosts::default().tlp_bytes(1, 4095, 128), 4095, "left to the endpoint");
         let mps = Mps::new(256).unwrap();
         let tlps: Vec<(u64, u32)> = WriteCosts::default().tlps(0x1fc0, 600, mps).collect();
-        assert_eq!(tlps, [(0x1fc0, 64), (0x2000, 256), (0x2100, 256), (0x2200, 24)], "which cuts it so");
+        assert_eq!(
+            tlps,
+            [(0x1fc0, 64), (0x2000, 256), (0x2100, 256), (0x2200, 24)],
+            "split by the endpoint's rules"
+        );
         let lines = WriteCosts { boundary_bytes: 128, ..WriteCosts::default() };
         assert_eq!(lines.tlps(0x1fc0, 300, mps).map(|(_, n)| n).collect::<Vec<_>>(), [64, 128, 108]);
     }
 
-    /// Size, beats in all and before the last chunk, by hand: 24 B and whole DWs for each TLP, two beats for each chunk.
+    /// Size, total beats and beats before the last chunk, computed by hand: 24 B and whole DWs per TLP, two beats per chunk.
     #[test]
-    fn frames() {
+    fn frame_times_count_beats() {
         for (size, all, before) in
             [(64, 8, 0), (128, 12, 0), (256, 20, 0), (512, 37, 0), (768, 57, 37), (2048, 148, 111)]
         {
@@ -424,10 +427,10 @@ mod tests {
         }
     }
 
-    /// Size, device offset, and measured ns where the push engine bounds reads (`bw_dma_sz_sweep.csv`,
-    /// `bw_dma_off_rd.csv`, ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0).
+    /// Size, device offset, and measured ns in runs limited by the push engine (`bw_dma_sz_sweep.csv`, `bw_dma_off_rd.csv`,
+    /// ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0).
     #[test]
-    fn pushes() {
+    fn push_times_match_measurements() {
         let rows = [
             (63, 0, 23.72),
             (65, 0, 23.82),
@@ -445,9 +448,9 @@ mod tests {
         assert_eq!(nfp6000().read.push_time(64, 8, 128), Duration::from_ps(4_000 + 8 * 1_063));
     }
 
-    /// 16 cycles of 1.2 GHz are 13.33 ns (SIGCOMM'18, §5.1, has the cycles).
+    /// 16 cycles at 1.2 GHz are 13.33 ns (SIGCOMM'18, §5.1, has the cycles).
     #[test]
-    fn ticks() {
+    fn converts_ticks_to_picoseconds() {
         let clock = nfp6000().clock;
         assert_eq!([0, 13_333, 13_334, 26_667, 40_000].map(|ps| clock.ticks(ps)), [0, 0, 1, 2, 3]);
         assert_eq!([0, 1, 2, 3, 42].map(|ticks| clock.ps(ticks)), [0, 13_333, 26_667, 40_000, 560_000]);
@@ -455,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_are_not_legal_are_refused() {
+    fn rejects_invalid_figures() {
         let with = |change: fn(&mut CardCosts)| {
             let mut costs = nfp6000();
             change(&mut costs);
@@ -464,7 +467,7 @@ mod tests {
         assert_eq!(with(|_| {}), Ok(()));
         assert!(with(|c| c.write.chunk_bytes = 96).unwrap_err().starts_with("a figure of 96 bytes"));
         assert!(with(|c| c.read.request_bytes = 256).unwrap_err().starts_with("a figure of 256 bytes"));
-        // Four of 512 bytes, and one more where it begins behind a DW.
+        // Four requests of 512 bytes, and a fifth if the transfer is not aligned.
         let few = "4 slots for read requests: a transfer of 2048 bytes needs 5";
         assert_eq!(with(|c| c.read.slots = 4), Err(few.into()));
         assert_eq!(with(|c| c.read.slots = 5), Ok(()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The driver of the benchmark device: a window in host memory, caches in a known state, and the start of the test.
+//! The driver of the benchmark device: allocates a window in host memory, prepares the caches, and starts the test.
 
 use super::CacheState;
 use super::settings::{BUFFER_BYTES, Settings};
@@ -14,41 +14,41 @@ use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 use plug::MemoryKind;
 
-/// Bytes of the pieces that the measured hosts have their buffers in (SIGCOMM'18, §5.3). A window begins at a multiple of
-/// this, or of its own size where that is less.
+/// Size of the pieces of the buffers on the measured hosts (SIGCOMM'18, §5.3). A window starts at a multiple of this, or of
+/// its own size if that is less.
 const CHUNK_BYTES: u64 = 4 << 20;
-/// How often the device goes over a window that it warms.
+/// Number of passes of the device over a window that it warms.
 const WARMING_PASSES: u32 = 2;
 
 /// The window of a benchmark in host memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Which part of host memory it is in.
+    /// Part of host memory.
     pub memory: MemoryKind,
-    /// What the caches hold of it at the start.
+    /// State of the caches at the start.
     pub cache: CacheState,
-    /// Seed of the places that the device thrashes.
+    /// Seed of the addresses with which the device thrashes caches.
     pub seed: u64,
-    /// Bytes of a transfer.
+    /// Size of a transfer in bytes.
     pub size_bytes: u32,
-    /// Where in it transfers have been that the caches have seen, and whether they wrote.
+    /// Offsets of earlier transfers that the caches have seen, and whether they were writes.
     pub seen: Vec<(u64, bool)>,
 }
 
 impl Window {
-    /// That of `settings`, in `memory`. Where caches have seen transfers, these must have been checked.
+    /// Returns the window of `settings`, in `memory`. `settings` must have been checked if `seen` is not 0.
     pub fn of(settings: &Settings, memory: MemoryKind) -> Window {
         let Settings { window_bytes: bytes, cache, seed, size_bytes, .. } = *settings;
         let offsets: Vec<u64> = if settings.seen == 0 { Vec::new() } else { Units::seen(settings).collect() };
-        // The last of them comes right before transfer 0: reads and writes that take turns do so from there back.
+        // The last of them directly precedes transfer 0, so reads and writes alternate backwards from there.
         let before = (1..=offsets.len() as u64).rev();
         let seen = offsets.into_iter().zip(before).map(|(offset, n)| (offset, settings.nth(n).0)).collect();
         Window { bytes, memory, cache, seed, size_bytes, seen }
     }
 
-    /// Bytes of host memory that it takes: those of the whole buffer where the device thrashes it.
+    /// Returns the bytes of host memory for the window; the whole buffer if the device thrashes the caches.
     pub fn memory_bytes(&self) -> u64 {
         match self.cache {
             CacheState::DeviceThrash => self.bytes.max(BUFFER_BYTES),
@@ -56,22 +56,22 @@ impl Window {
         }
     }
 
-    /// What its address is a multiple of: 4 MiB, or its own size where that is less.
+    /// Returns the alignment of its address: 4 MiB, or its own size if that is less.
     pub fn alignment(&self) -> u64 {
         self.memory_bytes().checked_next_power_of_two().unwrap_or(CHUNK_BYTES).clamp(4096, CHUNK_BYTES)
     }
 
-    /// Address of the window.
+    /// Allocates the window and returns its address.
     fn alloc(&self, cpu: &Cpu, function: &FoundFunction) -> Result<u64, DriverError> {
         let window = self.memory.alloc(cpu.memory(), self.memory_bytes(), self.alignment());
         window.map_err(|e| DriverError::from(e).at(format_args!("{function}, window")))
     }
 }
 
-/// Takes host memory for `window`, prepares the caches, starts the test and waits for its end.
+/// Allocates host memory for `window`, prepares the caches, starts the test and waits for its end.
 ///
 /// # Errors
-/// A line that says why there is no window, or why the test failed.
+/// Why there is no window, or why the test failed.
 pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result<(), DriverError> {
     let said = |e: HostError| DriverError::from(e).at(function);
     let address = window.alloc(&cpu, &function)?;
@@ -89,11 +89,11 @@ pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result
             )
             .into())
         }
-        status => Err(format!("{function}: status {status} when it said it was done").into()),
+        status => Err(format!("{function}: status {status} at the end of the test").into()),
     }
 }
 
-/// Brings the caches into the state that `window` asks for: always from a cold one.
+/// Puts the caches into the state of `window`, starting from cold caches.
 async fn prepare(cpu: &Cpu, function: &FoundFunction, window: &Window, address: u64) {
     cpu.extension(CachePreparation::ThrashByHost).await;
     let (requester, bytes) = (function.bdf, window.bytes);
@@ -111,7 +111,7 @@ async fn prepare(cpu: &Cpu, function: &FoundFunction, window: &Window, address: 
     cpu.extension(further).await;
 }
 
-/// Brings them from there into the state that transfers have left which were before the first.
+/// Then changes them as the transfers before the first one would have.
 async fn show_transfers(cpu: &Cpu, function: &FoundFunction, window: Window, address: u64) {
     if window.seen.is_empty() {
         return;
@@ -126,10 +126,10 @@ mod tests {
     use super::*;
     use plug::transfers::{Pattern, Test};
 
-    /// Rows: units, transfers seen, and of the last pass the unit of each and whether it was written. Transfer 0, a read, goes
-    /// to unit 0.
+    /// Rows: number of units, transfers seen, and for the last pass the unit of each transfer and whether it was written.
+    /// Transfer 0 is a read of unit 0.
     #[test]
-    fn reads_and_writes_take_turns_up_to_the_first_transfer() {
+    fn reads_and_writes_alternate_up_to_the_first_transfer() {
         type Row<'a> = (u64, u64, &'a [(u64, bool)]);
         let rows: [Row<'_>; 4] = [
             (4, 3, &[(1, true), (2, false), (3, true)]),

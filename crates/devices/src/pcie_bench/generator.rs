@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The transfers of a card that costs nothing, as a state machine. Its workers run as tasks would that await one transfer after
-//! another: those whose writes the endpoint has to accept stand in one queue, those whose reads it has to accept in another.
+//! The transfers of a card without costs, as a state machine. Its workers behave as tasks that await one transfer after
+//! another. Workers whose write waits for the endpoint are in one queue, those whose read waits in another.
 
 use super::{Card, Phase};
 use device::DmaError;
@@ -21,18 +21,18 @@ struct Transfer {
 
 pub(super) struct CardGenerator {
     card: Rc<Card>,
-    /// The transfers under way, by worker.
+    /// Current transfers, by worker.
     transfers: Vec<Transfer>,
     /// Workers whose write waits.
     writers: VecDeque<u32>,
     /// Workers whose read waits.
     readers: VecDeque<u32>,
-    /// Workers that have a transfer.
+    /// Number of workers with a transfer.
     active: u32,
 }
 
 impl CardGenerator {
-    /// All workers begin at `now`.
+    /// Creates the generator. All workers start at `now`.
     pub(super) fn new(card: Rc<Card>, now: Time) -> CardGenerator {
         let workers = u32::from(card.settings.workers());
         let none = Transfer { address: 0, start: now, writes: false, reads: false };
@@ -55,7 +55,7 @@ impl CardGenerator {
         }
         let (address, (writes, reads)) = self.card.next();
         self.transfers[worker as usize] = Transfer { address, start: now, writes, reads };
-        // The read stays behind the write on its way to memory (SIGCOMM'18, §4.1).
+        // The read cannot pass the write on its way to memory (SIGCOMM'18, §4.1).
         if writes { self.writers.push_back(worker) } else { self.readers.push_back(worker) }
     }
 

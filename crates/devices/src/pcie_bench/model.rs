@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The benchmark device as a lab names it, and what a run of it shows.
+//! The benchmark device as a model for labs, and its report.
 
 use super::card::{CARDS, card, card_basis};
 use super::{CacheState, CardPath, Pattern, Settings, Test, Window, driver, function};
@@ -10,19 +10,19 @@ use plug::{Fault, FunctionRegisters, MemoryKind, Model, Needs, Plugged, Shared, 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The benchmark device of pcie-bench: what it does, and how often.
+/// The benchmark device of pcie-bench: test and number of transfers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bench {
     /// The test.
     pub test: Test,
-    /// What the card costs beside the wire: the name of a device profile that ships, or the path of one, relative to
-    /// the lab file.
+    /// Costs of the card in addition to the wire: the name of a device profile that ships with riser, or the path of one,
+    /// relative to the lab file.
     pub profile: String,
-    /// Bytes of each transfer; with its offset, it never crosses 4 KiB.
+    /// Size of each transfer in bytes. With its offset, it must not cross 4 KiB.
     #[schemars(range(min = 1, max = 4096))]
     pub size_bytes: u32,
-    /// Bytes of host memory that the transfers go to.
+    /// Size of the window in host memory in bytes.
     #[schemars(range(min = 64, max = 1_073_741_824))]
     pub window_bytes: u64,
     /// Offset of each transfer from a cache line.
@@ -31,28 +31,29 @@ pub struct Bench {
     /// Offset of each transfer from a cache line in the card's own memory.
     #[schemars(range(min = 0, max = 63))]
     pub device_offset_bytes: u32,
-    /// The interface of the card that is used.
+    /// Interface of the card.
     pub path: CardPath,
-    /// What the host's caches hold of the window at the start.
+    /// State of the host's caches for the window at the start.
     pub cache: CacheState,
-    /// The order of the units.
+    /// Order of the units.
     pub pattern: Pattern,
-    /// Transfers under way at most. Default: what the device profile says. Latency tests have one.
+    /// Maximum number of transfers in flight. Default: the value of the device profile. Latency tests have one.
     #[schemars(range(min = 1, max = 1024))]
     pub outstanding: Option<u16>,
-    /// Transfers that count; of a latency test at most 2^24.
+    /// Measured transfers; at most 2^24 for a latency test.
     #[schemars(range(min = 1))]
     pub transfers: u64,
-    /// Transfers before them that do not count.
+    /// Transfers before the measured ones.
     pub warm_up: u64,
-    /// Transfers that the host's caches and IOTLB know of at the start, besides what `cache` says: they are as if so many had
-    /// come before, but no time has passed. In sequence those go to the units before the first one, at random to others than
-    /// those of the run. The state in which lines of a large window leave as fast as they enter is long to reach otherwise.
+    /// Transfers that the host's caches and IOTLB have seen at the start, in addition to `cache`: their state is as if these
+    /// had come before, but no time has passed. Sequential transfers go to the units before the first one; random ones differ
+    /// from those of the run. Without this, a large window needs a long time to reach the state in which lines leave as fast
+    /// as they enter.
     #[schemars(range(max = 1_048_576))]
     pub seen_by_caches: u64,
-    /// Whether bytes are carried, or only counted.
+    /// Whether bytes are carried or only counted.
     pub carry: bool,
-    /// Where the window lies.
+    /// Memory for the window.
     pub memory: MemoryKind,
 }
 
@@ -85,7 +86,7 @@ impl Model for Bench {
 
     const TESTS: &'static [Test] = &Test::ALL;
 
-    /// Its card costs what a device profile says, by default that of the ideal one.
+    /// Uses the workload's device profile, by default the ideal one.
     fn offer(workload: &Workload, folder: &Folder) -> Result<Offer, Fault> {
         let usual = Bench::default();
         let bench = Bench {
@@ -138,7 +139,7 @@ impl Model for Bench {
         let (bytes, start) = (self.size_bytes, self.host_offset_bytes);
         if bytes + start > 4096 {
             let message =
-                format!("size_bytes {bytes} at host_offset_bytes {start}: a transfer never crosses 4 KiB");
+                format!("size_bytes {bytes} at host_offset_bytes {start}, expected at most 4096 together");
             return Err(Fault::at("size_bytes", message));
         }
         Ok(())
@@ -146,7 +147,7 @@ impl Model for Bench {
 }
 
 impl Bench {
-    /// Its window as far as it is known before it is plugged in.
+    /// Returns the window as far as it is known before the model is plugged in.
     fn window(&self) -> Window {
         let Bench { window_bytes, cache, .. } = *self;
         Window::of(&Settings { window_bytes, cache, ..Settings::default() }, self.memory)

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A number of slots that transfers take and give back; a transfer that finds too few waits, first come, first served. Allocates
-//! nothing once as many have waited as ever will. Knows no clock.
+//! A pool of slots that transfers take and give back. A transfer that finds too few waits, first come, first served. Allocates
+//! only while the number of waiters grows to its maximum. Knows no clock.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
-/// Who waits, and for how many places.
+/// A waiting transfer and the number of slots that it needs.
 struct Waiting {
     ticket: u64,
     count: u32,
     waker: Waker,
 }
 
-/// The places.
+/// The slots.
 pub(super) struct Slots {
-    /// `None`: as many as anyone wants.
+    /// Free slots; `None` for no limit.
     free: Cell<Option<u32>>,
-    /// Bounded by the workers, as each waits for one transfer at a time.
+    /// Bounded by the number of workers, since each waits for one transfer at a time.
     waiting: RefCell<VecDeque<Waiting>>,
     next_ticket: Cell<u64>,
 }
 
 impl Slots {
-    /// `slots` places, all free; zero is no limit.
+    /// Creates `slots` free slots; zero for no limit.
     pub(super) fn new(slots: u16) -> Slots {
         let free = if slots == 0 { None } else { Some(u32::from(slots)) };
         Slots { free: Cell::new(free), waiting: RefCell::default(), next_ticket: Cell::new(0) }
     }
 
-    /// Takes `count` places at once, and waits until there are as many: there must be that many in all.
+    /// Takes `count` slots at once; waits until that many are free. There must be that many in all.
     pub(super) async fn take(&self, count: u32) {
         let mut ticket = None;
         poll_fn(|cx| self.poll_take(count, &mut ticket, cx)).await;
@@ -64,7 +64,7 @@ impl Slots {
         Poll::Ready(())
     }
 
-    /// Gives `count` places back.
+    /// Gives `count` slots back.
     pub(super) fn give(&self, count: u32) {
         if let Some(free) = self.free.get() {
             self.free.set(Some(free + count));
@@ -87,17 +87,17 @@ mod tests {
     use std::pin::pin;
 
     #[test]
-    fn places_are_taken_in_the_order_of_asking() {
+    fn slots_are_taken_in_request_order() {
         let slots = Slots::new(4);
         let mut cx = Context::from_waker(Waker::noop());
         assert!(pin!(slots.take(3)).as_mut().poll(&mut cx).is_ready());
         let (mut two, mut one) = (pin!(slots.take(2)), pin!(slots.take(1)));
         assert!(two.as_mut().poll(&mut cx).is_pending());
-        assert!(one.as_mut().poll(&mut cx).is_pending(), "one is free, but two were asked for before");
+        assert!(one.as_mut().poll(&mut cx).is_pending(), "one is free, but an earlier request needs two");
         slots.give(1);
         assert!(one.as_mut().poll(&mut cx).is_pending());
         assert!(two.as_mut().poll(&mut cx).is_ready());
-        assert!(one.as_mut().poll(&mut cx).is_pending(), "none is free");
+        assert!(one.as_mut().poll(&mut cx).is_pending(), "no slot is free");
         slots.give(2);
         assert!(one.as_mut().poll(&mut cx).is_ready());
         assert_eq!(slots.free.get(), Some(1));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_nobody_waits() {
+    fn unlimited_slots_never_wait() {
         let slots = Slots::new(0);
         let mut cx = Context::from_waker(Waker::noop());
         for _ in 0..100 {

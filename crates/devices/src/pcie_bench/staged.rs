@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A card whose transfers go through stages that take time: see [`CardCosts`]. Nothing is allocated per transfer.
+//! A card whose transfers go through stages that take time: see [`CardCosts`]. There is no allocation per transfer.
 
 use super::costs::{CardCosts, FrameTime};
 use super::settings::{CardPath, Settings};
@@ -17,12 +17,12 @@ use std::rc::Rc;
 use std::task::Poll;
 use tlp::{Data, Duration, Time};
 
-/// Read requests of a transfer at most: 4096 B of 512 B each, and one more where it does not begin at a multiple of these.
+/// Maximum number of read requests per transfer: 4096 B in 512 B each, plus one for an unaligned start.
 const MAX_REQUESTS: usize = 9;
-/// Units begin at a cache line, writes are cut at up to 256 B: how a write is cut depends on the line among four.
+/// Units start at a cache line, and writes are split at multiples of up to 256 B: the split depends on the line among four.
 const LINES: u64 = 4;
 
-/// The stages, which all transfers share.
+/// The stages, shared by all transfers.
 pub(super) struct Stages {
     costs: CardCosts,
     path: CardPath,
@@ -32,23 +32,23 @@ pub(super) struct Stages {
     pull_time: Duration,
     push_time: Duration,
     push_latency: Duration,
-    /// By the line that a write begins in.
+    /// By the line in which a write starts.
     frame_times: [FrameTime; LINES as usize],
-    /// When each stage is free for the next transfer.
+    /// Time at which each stage is free for the next transfer.
     pull_free: Cell<Time>,
     frame_free: Cell<Time>,
     push_free: Cell<Time>,
     slots: Slots,
-    /// Writes and reads are under way together.
+    /// Whether writes and reads run at the same time.
     shares_channels: bool,
     read_channel_time: Duration,
-    /// When each channel is free for the next transfer.
+    /// Time at which each channel is free for the next transfer.
     channels_free: Vec<Cell<Time>>,
     random: RefCell<Xoshiro256StarStar>,
 }
 
 impl Stages {
-    /// The stages of a card with `settings`, which have been checked; all are free.
+    /// Creates the stages of a card with checked `settings`; all are free.
     pub(super) fn new(settings: &Settings, window: u64) -> Stages {
         let (size, mps) = (settings.size_bytes, settings.max_payload_bytes);
         let read = settings.costs.read.within(settings.max_read_request_bytes);
@@ -79,19 +79,19 @@ impl Stages {
         }
     }
 
-    /// Reserves `time` on the channel that is free first; returns when it ends.
+    /// Reserves `time` on the channel that is free first; returns the end.
     fn on_channel(&self, now: Time, time: Duration) -> Time {
         let first = self.channels_free.iter().min_by_key(|free| free.get());
         first.map_or(now, |free| turn(free, now, time) + time)
     }
 
-    /// How long the framer takes of a write to `address`.
+    /// Returns the time of the framer for a write to `address`.
     fn frame_time(&self, address: u64) -> FrameTime {
         self.frame_times[(address / 64 % LINES) as usize]
     }
 
-    /// How long a latency test pauses between two transfers. It varies, so that transfers do not keep step with the
-    /// ticks of the card's clock.
+    /// Returns the pause of a latency test between two transfers. It varies, so that transfers do not synchronize with the ticks
+    /// of the card's clock.
     fn pause(&self) -> Duration {
         let spread = u128::from(self.costs.loop_spread.as_ps());
         let part = (spread * u128::from(self.random.borrow_mut().next_u32())) >> 32;
@@ -99,19 +99,19 @@ impl Stages {
     }
 }
 
-/// A sleep until `time`; `None` if it has passed.
+/// Returns a sleep until `time`; `None` if it has passed.
 fn until(io: &Io, time: Time) -> Option<Sleep> {
     (time > io.now()).then(|| io.sleep_until(time))
 }
 
-/// Reserves `time` at a stage that is free at `free`, not before `from`; returns when it begins.
+/// Reserves `time` at a stage that is free at `free`, not before `from`; returns the start.
 fn turn(free: &Cell<Time>, from: Time, time: Duration) -> Time {
     let start = free.get().max(from);
     free.set(start + time);
     start
 }
 
-/// A worker: transfer after transfer, until the last one that counts has ended.
+/// A worker: performs transfers until the last measured one has ended.
 pub(super) async fn work(card: Rc<Card>, stages: Rc<Stages>) {
     let paced = card.settings.test.is_latency() && stages.costs.loop_time > Duration::ZERO;
     while card.results.get().phase < Phase::Done {
@@ -140,7 +140,7 @@ pub(super) async fn work(card: Rc<Card>, stages: Rc<Stages>) {
     }
 }
 
-/// A transfer by the command interface; a read goes right behind the write.
+/// Performs a transfer by the command interface. A read directly follows the write.
 async fn command(
     card: &Card,
     stages: &Stages,
@@ -165,7 +165,7 @@ async fn command(
     Ok(())
 }
 
-/// A write by the DMA interface. Ends when its last chunk goes to the wire and the worker knows of it.
+/// Performs a write by the DMA interface. Ends after its last chunk has gone to the wire and the worker has got the notice.
 async fn dma_write(card: &Card, stages: &Stages, address: u64) -> Result<(), DmaError> {
     let (io, costs) = (&card.io, &stages.costs);
     let begin = io.now() + costs.dma_issue;
@@ -201,7 +201,7 @@ async fn dma_write(card: &Card, stages: &Stages, address: u64) -> Result<(), Dma
     Ok(())
 }
 
-/// A read by the DMA interface.
+/// Performs a read by the DMA interface.
 async fn dma_read(io: &Io, stages: &Stages, address: u64) -> Result<(), DmaError> {
     let costs = &stages.costs;
     if let Some(issue) = until(io, io.now() + costs.dma_issue) {
@@ -209,7 +209,7 @@ async fn dma_read(io: &Io, stages: &Stages, address: u64) -> Result<(), DmaError
     }
     let requests = costs.read.requests(address, stages.size);
     stages.slots.take(requests).await;
-    // Read requests are short, and go between the chunks of writes: these wait for them, not they for writes.
+    // Read requests are short and go between the chunks of writes. So writes wait for them, but they do not wait for writes.
     turn(&stages.frame_free, io.now(), costs.read.frame * u64::from(requests));
     match requests {
         1 => {
@@ -232,7 +232,8 @@ async fn dma_read(io: &Io, stages: &Stages, address: u64) -> Result<(), DmaError
     Ok(())
 }
 
-/// Waits for a stage that is free at `free`, reserves `time` there and `channel_time` on a channel; returns when both have ended.
+/// Waits for a stage that is free at `free`, reserves `time` there and `channel_time` on a channel; returns the time when both
+/// have ended.
 async fn by_channel(
     io: &Io,
     stages: &Stages,
@@ -251,7 +252,7 @@ fn read_part(io: &Io, stages: &Stages, address: u64, at: u32, bytes: u32) -> Dma
     io.dma_read_data(address + u64::from(at), bytes, stages.carry, DmaOptions::default())
 }
 
-/// All requests of a read that is longer than one. Each slot is free again when its data have come.
+/// Performs all requests of a read with more than one. Each slot is free again when its data have arrived.
 async fn read_parts(io: &Io, stages: &Stages, address: u64) -> Result<(), DmaError> {
     let (size, most) = (stages.size, stages.costs.read.request_bytes);
     let before = (address % u64::from(most)) as u32;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which address each transfer goes to.
+//! The address of each transfer.
 //!
-//! The window is cut into units of offset and size, rounded up to a cache line (SIGCOMM'18, §4). A transfer never
-//! crosses 4 KiB, so each 4 KiB of the window holds as many whole units as fit. Random units are drawn with replacement
-//! into a table of at most [`MAX_TABLE`], which is gone through again and again, as the card of the paper does it.
+//! The window is divided into units of offset plus size, rounded up to a cache line (SIGCOMM'18, §4). A transfer never
+//! crosses 4 KiB, so each 4 KiB of the window contains only whole units. Random units are drawn with replacement into a
+//! table of at most [`MAX_TABLE`] entries, which is used repeatedly, as the paper's card does.
 
 use super::Pattern;
 use super::settings::Settings;
@@ -13,7 +13,7 @@ use rand_xoshiro::Xoshiro256StarStar;
 /// Entries of the card's table of random units.
 pub const MAX_TABLE: u64 = 1 << 20;
 
-/// What makes the seed of transfers that were another than that of transfers to come.
+/// XORed into the seed of transfers that the caches have seen, so that they differ from those of the run.
 const SEEN_SEED: u64 = 1 << 63;
 
 const PAGE_BYTES: u64 = 4096;
@@ -22,8 +22,7 @@ const LINE_BYTES: u64 = 64;
 /// An endless source of offsets in the window.
 #[derive(Clone, Debug)]
 pub struct Units {
-    /// Starts of the units, in cache lines from the start of the window, in the order of their use; empty where the
-    /// order is that of the window.
+    /// Starts of the units, in cache lines from the start of the window, in order of use; empty for sequential order.
     table: Vec<u32>,
     layout: Layout,
     host_offset: u64,
@@ -32,7 +31,7 @@ pub struct Units {
     next: u64,
 }
 
-/// How units lie in a window.
+/// Layout of units in a window.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     unit: u64,
@@ -53,7 +52,7 @@ impl Layout {
 }
 
 impl Units {
-    /// The units of `settings`, which have been checked.
+    /// Creates the units of checked `settings`.
     pub fn new(settings: &Settings) -> Units {
         let layout = Layout::new(settings.unit_bytes(), settings.window_bytes);
         let host_offset = u64::from(settings.host_offset_bytes);
@@ -61,7 +60,7 @@ impl Units {
             Pattern::Sequential => (Vec::new(), layout.units),
             Pattern::Random => {
                 let transfers = settings.transfers.saturating_add(settings.warm_up);
-                // Those that keep the load up at the end are as many as there are workers.
+                // At the end, each worker may have one additional transfer.
                 let used = transfers.saturating_add(u64::from(settings.workers()));
                 let table = draw(layout, used.min(MAX_TABLE), settings.seed);
                 let count = table.len() as u64;
@@ -71,15 +70,15 @@ impl Units {
         Units { table, layout, host_offset, count, next: 0 }
     }
 
-    /// Offsets of the transfers that the caches have seen, in order: in the order of the window, of those before the first;
-    /// at random, of others than are to come.
+    /// Returns the offsets of the transfers that the caches have seen, in order. Sequential: those before the first
+    /// transfer. Random: others than those of the run.
     pub fn seen(settings: &Settings) -> impl Iterator<Item = u64> {
         let transfers = settings.seen.min(MAX_TABLE);
         let seed = settings.seed ^ SEEN_SEED;
         let mut units = Units::new(&Settings { transfers, warm_up: 0, seed, ..settings.clone() });
         let count = match settings.pattern {
-            // Further passes leave the same. Where reads and writes take turns at an odd number of units, a unit is read in
-            // one pass and written in the next.
+            // Further passes have the same effect. If reads and writes alternate and the number of units is odd, a unit is
+            // read in one pass and written in the next.
             Pattern::Sequential => transfers.min(2 * units.count),
             Pattern::Random => transfers,
         };
@@ -89,12 +88,12 @@ impl Units {
         (0..count).map(move |_| units.next_offset())
     }
 
-    /// How many different units there are.
+    /// Returns the number of different units.
     pub fn in_window(&self) -> u64 {
         self.layout.units
     }
 
-    /// Offset in the window of the next transfer.
+    /// Returns the offset of the next transfer in the window.
     pub fn next_offset(&mut self) -> u64 {
         let index = self.next;
         self.next = if index + 1 == self.count { 0 } else { index + 1 };
@@ -111,7 +110,8 @@ fn draw(layout: Layout, count: u64, seed: u64) -> Vec<u32> {
     (0..count).map(|_| (layout.start(below(layout.units, &mut random)) / LINE_BYTES) as u32).collect()
 }
 
-/// A number below `limit`, each equally likely: the high half of a product, drawn again where that favours some.
+/// Returns a uniformly distributed number below `limit`: the high half of a product. Products that would cause a bias are
+/// redrawn.
 pub(crate) fn below(limit: u64, random: &mut impl RngCore) -> u64 {
     let unfair = limit.wrapping_neg() % limit;
     loop {
@@ -132,14 +132,14 @@ mod tests {
         Settings { size_bytes, host_offset_bytes, window_bytes, pattern, ..Settings::default() }
     }
 
-    /// Size, offset, window, units that fit, and the first offsets of a sequential run.
+    /// Size, offset, window, number of units, and the first offsets of a sequential run.
     #[test]
-    fn layout_table() {
+    fn sequential_units_match_table() {
         let rows: [(u32, u32, u64, u64, &[u64]); 5] = [
             (64, 0, 256, 4, &[0, 64, 128, 192, 0, 64]),
             (64, 1, 4096, 32, &[1, 129, 257]),
             (2048, 0, 8192, 4, &[0, 2048, 4096, 6144, 0]),
-            // 2112 B a unit: one fits 4 KiB, and the rest of it stays unused.
+            // A unit has 2112 B: one fits in 4 KiB, and the rest stays unused.
             (2048, 8, 8192, 2, &[8, 4104, 8]),
             (4096, 0, 4096, 1, &[0, 0]),
         ];
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_units_and_another_seed_others() {
+    fn units_depend_only_on_the_seed() {
         let of = |seed| {
             let mut units = Units::new(&Settings { seed, ..settings(64, 0, 1 << 20, Pattern::Random) });
             (0..1000).map(|_| units.next_offset()).collect::<Vec<u64>>()
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn random_units_come_with_replacement_and_evenly() {
+    fn random_units_are_uniform_with_replacement() {
         let mut units =
             Units::new(&Settings { transfers: 64_000, ..settings(64, 0, 64 * 64, Pattern::Random) });
         let mut seen = BTreeMap::new();
@@ -172,11 +172,11 @@ mod tests {
         // 1000 each, with a standard deviation of 31.
         assert_eq!(seen.len(), 64);
         assert!(seen.values().all(|n| (800..1200).contains(n)), "{seen:?}");
-        assert!(seen.values().any(|n| *n != 1000), "drawn, not dealt");
+        assert!(seen.values().any(|n| *n != 1000), "drawn with replacement");
     }
 
     #[test]
-    fn the_table_is_gone_through_in_a_circle() {
+    fn table_of_units_repeats() {
         let few = Settings {
             transfers: 10,
             warm_up: 5,
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_caches_have_seen_comes_before_the_first() {
+    fn seen_units_precede_the_first() {
         let of = |seen, pattern| {
             let settings = Settings { seen, ..settings(64, 0, 512, pattern) };
             Units::seen(&settings).collect::<Vec<u64>>()
@@ -211,7 +211,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
         #[test]
-        fn every_transfer_lies_in_the_window_and_within_4_kib(
+        fn transfers_stay_in_the_window_and_within_4_kib(
             size in 1u32..=4096, offset in 0u32..64, extra in 0u64..100_000, seed: u64, random: bool,
         ) {
             prop_assume!(size + offset <= 4096);

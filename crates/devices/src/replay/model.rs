@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A replay as a lab names it: its capture, its window in host memory, and its figures beside the recorded ones.
+//! A replay as a model for labs: its capture, its window in host memory, and its figures next to the recorded ones.
 
 use super::{Dependencies, Pace, Plan, Replay, Report, Service, Settings};
 use capture::Reader;
@@ -10,27 +10,27 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use tlp::{Duration, Time};
 
-/// The requests of a capture's devices, played again with their sizes, tags and attributes. The device stands below the
-/// transaction layer of an endpoint: it has no configuration space, and begins when its link is up. A request waits until its
-/// tag is free; recorded addresses are folded into host memory; data of writes is only counted.
+/// Replay of the requests of a capture's devices, with their sizes, tags and attributes. The device is below the transaction
+/// layer of an endpoint: it has no configuration space, and starts when its link is up. A request waits until its tag is
+/// free. Recorded addresses are folded into host memory. Data of writes are only counted.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Playback {
     /// The capture, pcap or pcapng: a path relative to the lab file.
     pub capture: String,
-    /// Plays the requests of this requester alone, written as `19:00.0`. Default: all that devices have issued.
+    /// Replay only the requests of this requester, written as `19:00.0`. Default: those of all devices.
     pub requester: Option<FunctionId>,
-    /// When requests are sent.
+    /// When to send requests.
     #[serde(default)]
     pub pace: Pace,
-    /// What a request waits for beside its turn and its time.
+    /// Condition for sending a request, in addition to its turn and its time.
     #[serde(default)]
     pub dependencies: Dependencies,
-    /// Bytes of host memory into which addresses are folded, modulo this size: a power of two.
+    /// Size in bytes of the host memory into which addresses are folded, modulo this size: a power of two.
     #[serde(default = "default_window")]
     #[schemars(range(min = 4096, max = 1_073_741_824), extend("powerOfTwo" = true))]
     pub window_bytes: u64,
-    /// Where that lies. Requests with a header of three DW get one of four in high memory.
+    /// Memory for the window. In high memory, requests with a header of three DW get one of four.
     #[serde(default = "default_memory")]
     pub memory: MemoryKind,
 }
@@ -77,7 +77,7 @@ impl Playback {
 }
 
 impl plug::Report for Report {
-    /// Counts, and then how the requests were served: as recorded, and here.
+    /// Shows counts, then how the requests were served: as recorded, and here.
     fn shown(&self, _: Time) -> Shown {
         let mut shown = Shown::new()
             .with("requests", self.requests)
@@ -105,7 +105,7 @@ impl Service {
         let mut sorted = self.latencies.clone();
         sorted.sort_unstable();
         let Some(last) = sorted.len().checked_sub(1) else { return };
-        // The nearest rank, as `riser bench` takes it.
+        // Nearest rank, as in `riser bench`.
         let rank =
             |per_mille: usize| sorted[(sorted.len() * per_mille).div_ceil(1000).clamp(1, last + 1) - 1];
         for (what, value) in

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What to play: the requests that devices have issued in a capture, each with what it waits for and how it was served.
-//! Reads captures; never sends.
+//! The plan of a replay: the requests of devices in a capture, what each waits for, and how each was served. Reads
+//! captures; sends nothing.
 
 use super::settings::Settings;
 use capture::{Kind, Origin, Reader, Record, Timestamp, TlpRecord, Tracker};
@@ -9,32 +9,32 @@ use std::io::Read;
 use thiserror::Error;
 use tlp::{Bdf, Body, Class, Duration, Prefixes, Repr, Span, Tag};
 
-/// Requests that a plan holds at most.
+/// Maximum number of requests in a plan.
 pub const MAX_STEPS: usize = 4_000_000;
 
-/// Why a capture cannot be played.
+/// Why a capture cannot be replayed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum PlanError {
-    /// The capture cannot be read at all.
+    /// The capture cannot be read.
     #[error("{0}")]
     Unreadable(String),
-    /// Nothing in it to play.
-    #[error("no request of a device{of}: seen were {seen}")]
+    /// The capture has no request to replay.
+    #[error("no request of a device{of}; requesters in the capture: {seen}")]
     Empty {
-        /// Of which requester, where one was asked for.
+        /// The requested requester, if any.
         of: String,
-        /// Which requesters there are.
+        /// The requesters in the capture.
         seen: String,
     },
-    /// Too much in it to play.
-    #[error("more than {MAX_STEPS} requests: cut the capture")]
+    /// The capture has too many requests.
+    #[error("more than {MAX_STEPS} requests: shorten the capture")]
     TooLong,
-    /// A write longer than the link allows.
-    #[error("frame {number}: data of {bytes} bytes, beyond the link's Max_Payload_Size of {mps}")]
+    /// A write longer than the link's Max_Payload_Size.
+    #[error("frame {number}: data of {bytes} bytes, expected at most the link's Max_Payload_Size of {mps}")]
     MaxPayloadSize {
-        /// The record.
+        /// Number of the record.
         number: u64,
-        /// Its data.
+        /// Size of its data.
         bytes: u32,
         /// The limit.
         mps: u32,
@@ -44,50 +44,50 @@ pub enum PlanError {
 /// A request.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    /// The header, its address folded into host memory.
+    /// The header, with its address folded into host memory.
     pub(super) repr: Repr,
     /// The prefixes before it.
     pub(super) prefixes: Prefixes,
-    /// When it was recorded, from the first on.
+    /// Recorded time, relative to the first request.
     pub(super) at: Duration,
-    /// How many transactions had ended before it was recorded.
+    /// Number of transactions that had ended before it was recorded.
     pub(super) after: u32,
-    /// Place of its requester and tag among those of the capture; of no meaning in a posted request.
+    /// Index of its requester and tag in [`Plan::tags`]; unused for a posted request.
     pub(super) tag_index: u32,
-    /// Its place among the transactions of the capture by their ends; [`NEVER`]: it was not seen to end.
+    /// Its rank among the transactions of the capture by their ends; [`NEVER`] if its end was not seen.
     pub(super) rank: u32,
 }
 
-/// [`Step::rank`] of what was not seen to end.
+/// [`Step::rank`] of a transaction whose end was not seen.
 pub(super) const NEVER: u32 = u32::MAX;
 
-/// Requests in the order in which they were recorded, and how they were served.
+/// Requests in recorded order, and how they were served.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub(super) steps: Vec<Step>,
     /// Index of each requester and tag.
     pub(super) tags: BTreeMap<(Bdf, Tag), u32>,
-    /// Transactions that were seen to end.
+    /// Number of transactions whose end was seen.
     pub(super) ended: u32,
     pub(super) recorded: Recorded,
 }
 
-/// How the capture's own fabric served the requests.
+/// How the recorded fabric served the requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorded {
-    /// From request to last completion, of those that ended.
+    /// Times from request to last completion, for completed requests.
     pub(super) latencies: Vec<Duration>,
-    /// From the first request to the last one, or to the last completion.
+    /// Time from the first request to the last one, or to the last completion.
     pub(super) elapsed: Duration,
-    /// The same TLP again, of which only the first is played.
+    /// Number of repeated TLPs, of which only the first is replayed.
     pub(super) repeats: u64,
 }
 
 impl Plan {
-    /// Reads a capture. Records that cannot be read are passed over, as `riser trace` does.
+    /// Reads a capture. Skips unreadable records, as `riser trace` does.
     ///
     /// # Errors
-    /// Where there is nothing to play, too much, or a write that the link does not allow.
+    /// If there are no requests or too many, or a write exceeds the link's limit.
     pub fn read<R: Read>(
         reader: &mut Reader<R>,
         settings: &Settings,
@@ -103,12 +103,12 @@ impl Plan {
         }
     }
 
-    /// Requests to play.
+    /// Returns the number of requests.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// True where there are none.
+    /// Returns whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
@@ -121,7 +121,7 @@ struct Builder {
     plan: Plan,
     /// Steps that wait for their completions, by the number of their record.
     open: BTreeMap<u64, usize>,
-    /// Requesters that were left out, or all that were seen where none was asked for.
+    /// Requesters that were left out; without a filter, all requesters in the capture.
     seen: BTreeSet<Bdf>,
     first: Option<Timestamp>,
 }
@@ -212,19 +212,19 @@ impl Builder {
     }
 }
 
-/// From `start` to `end`; zero where a capture goes back in time, as a merged one may.
+/// Returns the time from `start` to `end`; zero if a capture goes back in time, as a merged one may.
 fn since(start: Timestamp, end: Timestamp) -> Duration {
     Duration::from_ps(u64::try_from(end.since_ps(start)).unwrap_or(u64::MAX))
 }
 
-/// The request with its address modulo the window's size: offsets within a page, and so what crosses 4 KiB or a completion
-/// boundary, stay as they were.
+/// Folds the address of a request into the window. Offsets within a page stay, and with them crossings of 4 KiB and
+/// completion boundaries.
 fn folded(mut repr: Repr, settings: &Settings) -> Repr {
     let fold = |address: u64| settings.window_base + (address & (settings.window_bytes - 1));
     match &mut repr.body {
         Body::Memory(m) => {
             let (span, address) = (m.span, fold(m.span.address()));
-            // Legal where it was, legal at the same place of another page.
+            // A legal span is legal at the same offset of another page.
             m.span =
                 Span::from_fields(address, span.length_dw(), span.first_be(), span.last_be()).unwrap_or(span);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a replay was served, beside how the capture's own fabric served the same requests. Numbers only.
+//! How a replay was served, next to how the recorded fabric served the same requests. Numbers only.
 
 use super::plan::Plan;
 use tlp::{Body, Duration, Status, Tlp};
@@ -7,43 +7,43 @@ use tlp::{Body, Duration, Status, Tlp};
 /// How a fabric served the requests.
 #[derive(Clone, Debug, Default)]
 pub struct Service {
-    /// From request to last completion, of each non-posted request that was completed, in the order of their ends.
+    /// Time from request to last completion of each completed non-posted request, in the order of their ends.
     pub latencies: Vec<Duration>,
-    /// From the first request to the last one, or to the last completion.
+    /// Time from the first request to the last one, or to the last completion.
     pub elapsed: Duration,
 }
 
-/// Of a replay.
+/// Report of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Requests to play.
+    /// Requests to replay.
     pub requests: u64,
-    /// Of these, sent.
+    /// Requests sent.
     pub sent: u64,
-    /// Of those, answered by completions: reads, and others that are non-posted.
+    /// Non-posted requests sent: reads, and others with completions.
     pub non_posted: u64,
-    /// Bytes of data asked for by the non-posted ones sent.
+    /// Bytes of data requested by them.
     pub bytes_asked: u64,
     /// Bytes of data in completions.
     pub bytes_read: u64,
     /// Bytes of data sent.
     pub bytes_written: u64,
-    /// Completions with another status than success.
+    /// Completions with a status other than success.
     pub failed: u64,
-    /// Completions that answer nothing that was open.
+    /// Completions that match no open request.
     pub unexpected_completions: u64,
-    /// Most non-posted requests open at a time.
+    /// Maximum number of open non-posted requests.
     pub max_open: usize,
-    /// Requests of the capture that were seen twice and are played once.
+    /// Requests that the capture has twice and that are replayed once.
     pub repeats: u64,
-    /// What the capture shows.
+    /// As recorded in the capture.
     pub recorded: Service,
-    /// What this fabric did.
+    /// As measured in this fabric.
     pub replayed: Service,
 }
 
 impl Report {
-    /// Before anything is sent. Takes all memory that latencies need.
+    /// Returns the initial report. Allocates all memory for latencies.
     pub(super) fn of(plan: &Plan) -> Report {
         let recorded = Service { latencies: plan.recorded.latencies.clone(), elapsed: plan.recorded.elapsed };
         let replayed = Service { latencies: Vec::with_capacity(plan.len()), elapsed: Duration::ZERO };

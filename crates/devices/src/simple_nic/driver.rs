@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host program of the simple NIC: sets its rings up, finds out who has the peer's address, and pings it.
+//! The host program of the simple NIC: sets up the rings, resolves the peer's address, and pings it.
 
 use super::rings::Rings;
 use super::{BUFFER_BYTES, RING_ENTRIES, RX_VECTOR, TX_VECTOR};
@@ -12,47 +12,47 @@ use plug::Shared;
 use std::net::Ipv4Addr;
 use tlp::{Duration, Time};
 
-/// Receive buffers that the driver posts: the first descriptors of the ring, used in turn.
+/// Number of receive buffers that the driver posts: the first descriptors of the ring, used in turn.
 const RX_BUFFERS: u32 = 8;
-/// Data bytes of the longest echo request that fits a frame: 1500 B less the headers of IPv4 and ICMP.
+/// Data bytes of the longest echo request that fits in a frame: 1500 B minus the headers of IPv4 and ICMP.
 pub(super) const MAX_PING_BYTES: u16 = 1500 - 20 - 8;
 /// ICMP identifier of the driver's pings.
 const IDENT: u16 = 0x5249;
 
-/// What the driver is to do.
+/// Settings of the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PingSettings {
-    /// The BAR with the registers.
+    /// BAR with the registers.
     pub bar: BarIndex,
-    /// Who the driver's host is.
+    /// Addresses of the driver's host.
     pub local: Station,
-    /// Whom it pings.
+    /// Address to ping.
     pub peer: Ipv4Addr,
-    /// Echo requests.
+    /// Number of echo requests.
     pub count: u32,
     /// Data bytes of each, 0 to 1472.
     pub bytes: u16,
-    /// How long it waits for an interrupt.
+    /// How long to wait for an interrupt.
     pub timeout: Duration,
 }
 
-/// What the pings have shown.
+/// Results of the pings.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Pings {
-    /// The peer's Ethernet address, once it has said so.
+    /// The peer's Ethernet address, once it is known.
     pub peer_mac: Option<MacAddress>,
-    /// From the doorbell of each echo request to the interrupt of its reply.
+    /// Times from the doorbell of each echo request to the interrupt of its reply.
     pub round_trips: Vec<Duration>,
 }
 
-/// A handle on what the pings have shown.
+/// A handle to the results of the pings.
 pub type PingReport = Shared<Pings>;
 
-/// Sets up the rings, asks by ARP for the peer, and sends echo requests one after the other. Each reply must come, and be
-/// the right one to the last byte.
+/// Sets up the rings, resolves the peer by ARP, and sends echo requests one after another. Each reply must arrive and
+/// match to the last byte.
 ///
 /// # Errors
-/// A line that says what was wrong, or what did not come in time.
+/// The error, or the answer that did not arrive in time.
 pub async fn driver(
     cpu: Cpu,
     function: FoundFunction,
@@ -62,7 +62,7 @@ pub async fn driver(
     let said = |e: DriverError| e.at(function);
     if settings.bytes > MAX_PING_BYTES {
         return Err(said(
-            format!("pings of {} bytes: legal are 0 to {MAX_PING_BYTES}", settings.bytes).into(),
+            format!("pings of {} bytes, expected 0 to {MAX_PING_BYTES}", settings.bytes).into(),
         ));
     }
     let mut nic = Nic::open(cpu, function, settings).await.map_err(said)?;
@@ -76,7 +76,7 @@ pub async fn driver(
     Ok(())
 }
 
-/// The NIC, for its driver.
+/// The NIC from the driver's view.
 struct Nic {
     rings: Rings,
     settings: PingSettings,
@@ -94,7 +94,7 @@ impl Nic {
         Ok(Nic { rings, settings, tx_tail: 0, rx_head: 0 })
     }
 
-    /// Sends `frame`; ends when the device has fetched it. When its doorbell rang.
+    /// Sends `frame` and waits until the device has read it. Returns the time of the doorbell.
     async fn send(&mut self, frame: &[u8]) -> Result<Time, DriverError> {
         let (rang, at) = (self.rings.cpu.now(), self.tx_tail);
         self.tx_tail = (at + 1) % RING_ENTRIES;
@@ -103,13 +103,16 @@ impl Nic {
         Ok(rang)
     }
 
-    /// Waits for a frame, and gives its buffer back. Also when its interrupt came.
+    /// Waits for a frame and posts its buffer again. Returns the time of its interrupt, and the frame.
     async fn receive(&mut self) -> Result<(Time, Vec<u8>), DriverError> {
         self.interrupt(RX_VECTOR, "RX").await?;
         let (came, at) = (self.rings.cpu.now(), self.rx_head);
         let (address, length) = self.rings.rx_descriptor(at)?;
         if length > BUFFER_BYTES {
-            return Err(format!("RX descriptor {at}: {length} bytes in a buffer of {BUFFER_BYTES}").into());
+            return Err(format!(
+                "RX descriptor {at}: {length} bytes, expected at most the buffer's {BUFFER_BYTES}"
+            )
+            .into());
         }
         let mut frame = vec![0; length as usize];
         self.rings.cpu.memory().read(address, &mut frame)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rings and buffers of a simple NIC in host memory, as its host writes them. Never decides when a frame is sent.
+//! Rings and buffers of a simple NIC in host memory, from the host's view. Does not decide when a frame is sent.
 
 use super::{BUFFER_BYTES, DESCRIPTOR_BYTES, RING_ENTRIES, register};
 use device::BarIndex;
@@ -19,7 +19,7 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    /// Takes host memory for both rings, a frame to send and `rx_buffers` receive buffers.
+    /// Allocates host memory for both rings, one frame to send, and `rx_buffers` receive buffers.
     pub(super) fn alloc(
         cpu: Cpu,
         function: FoundFunction,
@@ -33,12 +33,12 @@ impl Rings {
         Ok(Rings { cpu, function, bar, tx, rx, tx_buffer, rx_buffers })
     }
 
-    /// Writes a register of 32 bits.
+    /// Writes a 32-bit register.
     pub(super) async fn write(&self, register: u64, value: u32) -> Result<(), DriverError> {
         Ok(self.cpu.write_u32(self.function.address(self.bar, register)?, value).await?)
     }
 
-    /// Tells the NIC where the rings are, and enables it.
+    /// Writes the addresses of the rings to the NIC and enables it.
     pub(super) async fn enable(&self) -> Result<(), DriverError> {
         for (register, ring) in [(register::TX_RING, self.tx), (register::RX_RING, self.rx)] {
             self.cpu.write_u64(self.function.address(self.bar, register)?, ring).await?;
@@ -46,12 +46,12 @@ impl Rings {
         self.write(register::ENABLED, 1).await
     }
 
-    /// Address of receive buffer `index`.
+    /// Returns the address of receive buffer `index`.
     pub(super) fn rx_buffer(&self, index: u32) -> u64 {
         self.rx_buffers + BUFFER_BYTES * u64::from(index)
     }
 
-    /// Address and length that stand in receive descriptor `index`.
+    /// Returns address and length in receive descriptor `index`.
     pub(super) fn rx_descriptor(&self, index: u32) -> Result<(u64, u64), DriverError> {
         let (at, memory) = (self.rx + DESCRIPTOR_BYTES * u64::from(index), self.cpu.memory());
         Ok((memory.read_u64(at)?, memory.read_u64(at + 8)?))
@@ -68,13 +68,13 @@ impl Rings {
         Ok(memory.write_u64(at + 8, length)?)
     }
 
-    /// Gives receive buffer `index` to the NIC, with `length` in its descriptor.
+    /// Posts receive buffer `index` to the NIC, with `length` in its descriptor.
     pub(super) async fn post(&self, index: u32, length: u64) -> Result<(), DriverError> {
         self.describe_rx(index, self.rx_buffer(index), length)?;
         self.write(register::RX_INDEX, index).await
     }
 
-    /// Puts `frame` in the buffer to send and in the descriptors `indexes`, and rings the doorbell with `index`.
+    /// Writes `frame` to the send buffer and the descriptors `indexes`, then rings the doorbell with `index`.
     pub(super) async fn send(&self, frame: &[u8], indexes: &[u32], index: u32) -> Result<(), DriverError> {
         self.cpu.memory().write(self.tx_buffer, frame)?;
         for at in indexes {

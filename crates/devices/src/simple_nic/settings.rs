@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simple NIC as a lab names it: with an Ethernet peer that answers ARP and ping, and what a run of it shows.
+//! The simple NIC as a model for labs, with an Ethernet peer that answers ARP and ping, and its report.
 
 use super::{
     BAR_BYTES, Counters, PingReport, PingSettings, Pings, TxDoorbell, driver, function, function_with_inbox,
@@ -13,42 +13,42 @@ use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use tlp::{Duration, Time};
 
-/// The host of the NIC; its addresses are of the kind that those of [`PEER`] are.
+/// The host of the NIC; its addresses are of the same kind as those of [`PEER`].
 const HOST: Station = Station { mac: [0x02, 0, 0, 0, 0, 1], ip: Ipv4Addr::new(192, 0, 2, 1) };
 
-/// How long the driver waits for an answer, beside the peer's own latency.
+/// How long the driver waits for an answer, in addition to the peer's own latency.
 const PATIENCE: Duration = Duration::from_ms(100);
 
 /// NetTLP's simple NIC, with an Ethernet peer that answers ARP and ping. Its driver sends pings through it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The BAR with the registers. NetTLP's adapter has them on 4.
+    /// BAR with the registers; 4 for NetTLP's adapter.
     #[schemars(range(min = 0, max = 5))]
     pub bar: u8,
-    /// Address of that BAR, as that of a `memory` device. Without it, the host chooses.
+    /// Address of that BAR, as for a `memory` device. By default the host chooses.
     pub address: Option<u64>,
     /// Echo requests that the driver sends.
     pub pings: u32,
     /// Data bytes of each echo request.
     #[schemars(range(min = 0, max = 1472))]
     pub ping_bytes: u16,
-    /// Time on the Ethernet wire and in the peer, in nanoseconds, until its answer is back.
+    /// Nanoseconds on the Ethernet wire and in the peer, until its answer is back.
     #[serde(rename = "peer_latency_ns", with = "plug::values::ns")]
     #[schemars(with = "u64", range(min = 0, max = 1_000_000_000_000_000_u64))]
     pub peer_latency: Duration,
-    /// What is at the other end of its cable.
+    /// The other end of its cable.
     pub cable: CableEnd,
 }
 
-/// What is at the other end of a NIC's cable.
+/// The other end of a NIC's cable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CableEnd {
     /// The peer that answers ARP and ping.
     #[default]
     Peer,
-    /// Somebody outside the lab, who brings frames and takes them; in `riser run` nobody.
+    /// A party outside the lab, which sends and receives frames; `riser run` has no such party.
     Outside,
 }
 
@@ -104,7 +104,7 @@ impl Model for Settings {
     }
 }
 
-/// What the device has counted, and what the pings have shown.
+/// Counters of the device, and results of the pings.
 #[derive(Default)]
 struct Seen {
     counters: Shared<Counters>,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host of a simple NIC as a station on its network: answers ARP (RFC 826) and ICMP echo (RFC 792) for as long as it
-//! runs, and pings. Bears a NIC whose transfers may be lost, and NetTLP's own (NSDI'20, section 6.2), which holds one receive buffer,
-//! and does nothing else while it waits for room for a second one. So a buffer is posted once the NIC has shown that it is there, by the
-//! interrupt of a first frame: an announcement of the station's addresses (RFC 5227 §3).
+//! The host of a simple NIC as a station on its network: answers ARP (RFC 826) and ICMP echo (RFC 792) for as long as it runs, and
+//! pings. It tolerates a NIC whose transfers may be lost, and NetTLP's own (NSDI'20, section 6.2). That one holds one receive buffer,
+//! and is blocked while it waits for room for a second one. So the station posts buffers only after the NIC has shown that it is there,
+//! by the interrupt of a first frame: an announcement of the station's addresses (RFC 5227 §3).
 //!
-//! It takes no order for granted: a receive descriptor is done when its length is no longer zero, whichever it is; a frame to
-//! send stands in the descriptor before the index that the doorbell says and in that of the index, since devices differ on
-//! which of them is meant, and one frame is under way at a time.
+//! The station does not rely on any order. A receive descriptor is done when its length is no longer zero. A frame to send is in two
+//! descriptors, the one at the doorbell's index and the one before it, because devices differ on which one to send. One frame is in
+//! flight at a time.
 
 use super::driver::MAX_PING_BYTES;
 use super::rings::Rings;
@@ -21,46 +21,46 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use tlp::{Duration, Time};
 
-/// Receive buffers that may be posted, which is also how many the station looks at in a turn.
+/// Allowed numbers of receive buffers, which is also how many the station checks per turn.
 pub const RX_BUFFERS: std::ops::RangeInclusive<u32> = 1..=64;
-/// Frames that wait to be sent; further ones are lost, and counted.
+/// Maximum number of frames that wait to be sent. Further ones are lost and counted.
 const MAX_QUEUED: usize = 64;
-/// How long a frame may take until its interrupt comes; then the next goes all the same, in the buffer of this one.
+/// Maximum time until the interrupt of a frame. After that, the next frame is sent in the same buffer.
 const TX_PATIENCE: Duration = Duration::from_ms(100);
-/// Time after which a NIC that has not interrupted is set up once more: it may have come later than was said.
+/// Time after which a NIC without an interrupt is set up again: it may have started later than reported.
 const OPEN_AGAIN: Duration = Duration::from_ms(500);
-/// How often the station looks at its descriptors without an interrupt, which may be lost.
+/// Interval at which the station checks its descriptors without an interrupt, which may be lost.
 const LOOK: Duration = Duration::from_ms(10);
 /// ICMP identifier of its pings.
 const IDENT: u16 = 0x5249;
-/// Echo requests whose reply may still come; of more, the first is given up.
+/// Maximum number of echo requests that wait for a reply. The oldest one is dropped beyond that.
 const MAX_UNANSWERED: usize = 64;
-/// Round trips that are kept.
+/// Maximum number of round trips to keep.
 const MAX_ROUND_TRIPS: usize = 100_000;
 
-/// What a station is to do.
+/// Settings of a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StationSettings {
-    /// The BAR with the registers.
+    /// BAR with the registers.
     pub bar: BarIndex,
-    /// Who it is.
+    /// Its own addresses.
     pub local: Station,
-    /// Whom it pings.
+    /// Address to ping.
     pub peer: Ipv4Addr,
-    /// Echo requests that it sends.
+    /// Number of echo requests to send.
     pub pings: u32,
     /// Data bytes of each, 0 to 1472.
     pub ping_bytes: u16,
-    /// From one to the next.
+    /// Interval between two of them.
     pub interval: Duration,
-    /// Receive buffers that it posts, [`RX_BUFFERS`]; NetTLP's own NIC holds one.
+    /// Number of receive buffers to post, [`RX_BUFFERS`]; NetTLP's own NIC holds one.
     pub rx_buffers: u32,
 }
 
-/// What a station has done.
+/// Counters of a station.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StationCounters {
-    /// Times that it has set the NIC up.
+    /// Number of times that it has set up the NIC.
     pub opened: u64,
     /// Frames sent.
     pub tx_frames: u64,
@@ -68,13 +68,13 @@ pub struct StationCounters {
     pub rx_frames: u64,
     /// ARP requests answered.
     pub arp_answered: u64,
-    /// Echo requests of others answered.
+    /// Answered echo requests of others.
     pub echo_answered: u64,
     /// Echo requests sent.
     pub pings_sent: u64,
-    /// From each echo request to its reply.
+    /// Times from each echo request to its reply.
     pub round_trips: Vec<Duration>,
-    /// Frames that did not have the right form, or answered nothing that was asked.
+    /// Frames of a wrong format, and replies without a request.
     pub not_understood: u64,
     /// Frames lost because too many waited to be sent.
     pub lost: u64,
@@ -82,14 +82,14 @@ pub struct StationCounters {
     pub tx_timeouts: u64,
 }
 
-/// A handle on what a station has done.
+/// A handle to the counters of a station.
 pub type StationReport = Shared<StationCounters>;
 
-/// Sets the NIC up, and serves for ever; sets it up anew whenever `arrivals` has changed: then other device software is
-/// there, which knows nothing of the rings.
+/// Sets up the NIC and serves forever. Sets it up again whenever `arrivals` changes: then other device software is there, which does not
+/// know the rings.
 ///
 /// # Errors
-/// A line that says which register or memory access failed.
+/// The register or memory access that failed.
 pub async fn station(
     cpu: Cpu,
     function: FoundFunction,
@@ -100,11 +100,11 @@ pub async fn station(
     let said = |e: DriverError| e.at(function);
     if settings.ping_bytes > MAX_PING_BYTES {
         let bytes = settings.ping_bytes;
-        return Err(said(format!("pings of {bytes} bytes: legal are 0 to {MAX_PING_BYTES}").into()));
+        return Err(said(format!("pings of {bytes} bytes, expected 0 to {MAX_PING_BYTES}").into()));
     }
     if !RX_BUFFERS.contains(&settings.rx_buffers) {
         let (buffers, least, most) = (settings.rx_buffers, RX_BUFFERS.start(), RX_BUFFERS.end());
-        return Err(said(format!("{buffers} receive buffers: legal are {least} to {most}").into()));
+        return Err(said(format!("{buffers} receive buffers, expected {least} to {most}").into()));
     }
     let mut host = Host::new(cpu, function, settings, report).map_err(said)?;
     loop {
@@ -122,14 +122,14 @@ struct Host {
     report: StationReport,
     tx_index: u32,
     queue: VecDeque<Vec<u8>>,
-    /// When the frame under way is given up.
+    /// Time at which the frame in flight is given up.
     sending: Option<Time>,
-    /// Until when the NIC has to show that it is there, by an interrupt. `None` once it has.
+    /// Time until which the NIC must show by an interrupt that it is there. `None` after that interrupt.
     unheard: Option<Time>,
     peer: Option<Station>,
     next_ping: Time,
     sent_pings: u32,
-    /// Echo requests without a reply: when each was sent.
+    /// Send times of echo requests without a reply.
     unanswered: BTreeMap<u16, Time>,
 }
 
@@ -160,7 +160,7 @@ impl Host {
         self.rings.cpu.now()
     }
 
-    /// Tells the NIC of the rings, and gives it a first frame to send.
+    /// Writes the rings' addresses to the NIC, and sends a first frame.
     async fn open(&mut self) -> Result<(), DriverError> {
         self.report.change(|c| c.opened += 1);
         (self.tx_index, self.sending, self.peer) = (0, None, None);
@@ -170,14 +170,14 @@ impl Host {
         self.rings.enable().await?;
         let nobody = Station { mac: [0; 6], ip: self.settings.local.ip };
         self.queue_frame(Arp { kind: Kind::Request, from: self.settings.local, to: nobody }.emit());
-        // Of an earlier life nothing is left in the ring.
+        // Clear descriptors of an earlier setup.
         for index in 0..self.settings.rx_buffers {
             self.rings.describe_rx(index, 0, 0)?;
         }
         Ok(())
     }
 
-    /// The NIC is there: it gets all buffers, where it has none yet. Length zero says that nothing has come.
+    /// Handles a sign of life of the NIC: posts all buffers if that is not done yet. Length zero means that no frame has arrived.
     async fn heard(&mut self) -> Result<(), DriverError> {
         if self.unheard.take().is_some() {
             for index in 0..self.settings.rx_buffers {
@@ -187,7 +187,7 @@ impl Host {
         Ok(())
     }
 
-    /// Waits for something to do, and does it.
+    /// Waits for an event and handles it.
     async fn turn(&mut self) -> Result<(), DriverError> {
         let Rings { cpu, function, .. } = &self.rings;
         let interrupt = |vector| cpu.interrupt(function.vector(vector));
@@ -208,7 +208,7 @@ impl Host {
         self.send().await
     }
 
-    /// True if the NIC has not interrupted in time, so that it may have missed what was written to it.
+    /// Returns whether the NIC has not interrupted in time, so that it may have missed the setup.
     fn is_unheard(&self) -> bool {
         self.unheard.is_some_and(|until| self.now() >= until)
     }
@@ -217,11 +217,11 @@ impl Host {
         let now = self.now();
         let ping = if self.sent_pings < self.settings.pings { self.next_ping } else { Time::MAX };
         let sent = self.sending.unwrap_or(Time::MAX);
-        // Never in the past: time would stand still.
+        // Never in the past, or time would not advance.
         (now + LOOK).min(ping.max(now)).min(sent.max(now))
     }
 
-    /// Takes the frame of buffer `index`, where one has come, and gives the buffer back.
+    /// Handles a frame in buffer `index`, if one has arrived, and posts the buffer again.
     async fn receive(&mut self, index: u32) -> Result<(), DriverError> {
         let (_, length) = self.rings.rx_descriptor(index)?;
         if length == 0 {
@@ -252,7 +252,7 @@ impl Host {
                 self.queue_frame(Echo { kind: Kind::Reply, from: local, to: echo.from, ..echo }.emit());
             }
             Ok(Frame::Echo(echo)) if echo.kind == Kind::Reply && echo.ident == IDENT => self.replied(&echo),
-            // What a network says to all, and what this station has no use for.
+            // Broadcasts, and other frames that are not for this station.
             _ => self.report.change(|c| c.not_understood += 1),
         }
     }
@@ -271,7 +271,7 @@ impl Host {
         });
     }
 
-    /// Asks who the peer is, or pings it, where it is time.
+    /// Resolves the peer, or pings it, if it is time.
     fn ping(&mut self) {
         let now = self.now();
         if self.sent_pings >= self.settings.pings || now < self.next_ping {
@@ -306,7 +306,7 @@ impl Host {
         }
     }
 
-    /// Sends the next frame, where none is under way.
+    /// Sends the next frame if no frame is in flight.
     async fn send(&mut self) -> Result<(), DriverError> {
         let now = self.now();
         if self.sending.is_some_and(|until| now >= until) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A traffic generator as a lab names it, and what a run of it shows.
+//! A traffic generator as a model for labs, and its report.
 
 use super::{Flow, FlowKind, Report, Settings, Traffic};
 use endpoint::TlpPort;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use tlp::{Attributes, Duration, TcSet, Time, TrafficClass};
 
-/// Flows of raw TLPs, each with its type, size, Traffic Class and rate; measures what each of them gets. The generator stands
-/// below the transaction layer of an endpoint: it has no configuration space, and begins when its link is up.
+/// Flows of raw TLPs, each with its type, size, Traffic Class and rate; measures each of them. The generator is below the
+/// transaction layer of an endpoint: it has no configuration space, and starts when its link is up.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
@@ -23,12 +23,13 @@ pub struct Flows {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlowSettings {
-    /// What reports call it, unique in its slot.
+    /// Name in reports, unique in its slot.
     pub name: String,
-    /// What its requests are.
+    /// Kind of its requests.
     pub kind: FlowKind,
-    /// Bytes of each: of a `write` up to Max_Payload_Size, of a `read` up to Max_Read_Request_Size; of an `atomic` 4 or 8;
-    /// of a `message` a multiple of 4, up to Max_Payload_Size. An address is a multiple of the next power of two.
+    /// Size of each request in bytes: for a `write` up to Max_Payload_Size, for a `read` up to Max_Read_Request_Size, for an
+    /// `atomic` 4 or 8, for a `message` a multiple of 4 up to Max_Payload_Size. Addresses are multiples of the next power of
+    /// two.
     #[serde(default = "default_size")]
     #[schemars(range(min = 0, max = 4096))]
     pub size_bytes: u32,
@@ -45,22 +46,22 @@ pub struct FlowSettings {
     /// No Snoop.
     #[serde(default)]
     pub no_snoop: bool,
-    /// Picoseconds from one request to the next at least; without it, as fast as the link takes them.
+    /// Minimum interval between two requests in picoseconds. By default as fast as the link accepts them.
     #[serde(default)]
     pub interval_ps: u64,
-    /// Requests in all.
+    /// Total number of requests.
     #[serde(default = "default_count")]
     #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
     pub count: u64,
-    /// Of reads and atomics, requests under way at most; those of all flows of a slot are 1024 at most.
+    /// For reads and atomics: maximum number of outstanding requests; at most 1024 for all flows of a slot.
     #[serde(default = "default_outstanding")]
     #[schemars(range(min = 1, max = 1024))]
     pub outstanding: u16,
-    /// Bytes of host memory that the requests go to, a multiple of 4096.
+    /// Size of the window in host memory in bytes, a multiple of 4096.
     #[serde(default = "default_window")]
     #[schemars(range(min = 4096, max = 1_073_741_824), extend("multipleOf" = 4096))]
     pub window_bytes: u64,
-    /// Where that lies.
+    /// Memory for the window.
     #[serde(default = "default_memory")]
     pub memory: MemoryKind,
 }
@@ -104,14 +105,15 @@ impl Model for Flows {
         let mut names = BTreeSet::new();
         let second = self.flow.iter().position(|flow| !names.insert(&flow.name));
         second.map_or(Ok(()), |n| {
-            let message = format!("a second flow named `{}`: names are unique in a slot", self.flow[n].name);
+            let message =
+                format!("a second flow named `{}`, expected unique names in a slot", self.flow[n].name);
             Err(Fault::at(&format!("flow.{n}.name"), message))
         })
     }
 }
 
 impl FlowSettings {
-    /// Flow number `n`, with its window in host memory.
+    /// Returns flow number `n`, with its window in host memory.
     fn at(&self, n: usize, site: &Site<'_>) -> Result<Flow, Fault> {
         let FlowSettings { name, size_bytes, window_bytes, .. } = self;
         let most = match self.kind {
@@ -122,12 +124,12 @@ impl FlowSettings {
         if *size_bytes > most {
             let why = match self.kind {
                 FlowKind::Write | FlowKind::Message => {
-                    ", the least Max_Payload_Size below its root port, or 128 where a slot of a switch there is hot-plug capable"
+                    ", the smallest Max_Payload_Size below its root port, or 128 if a slot of a switch there is hot-plug capable"
                 }
                 FlowKind::Read | FlowKind::Atomic => "",
             };
             let message =
-                format!("flow `{name}`: size_bytes of {size_bytes}: at most {most} in one TLP{why}");
+                format!("flow `{name}`: size_bytes of {size_bytes}, expected at most {most} in one TLP{why}");
             return Err(Fault::at(&format!("flow.{n}.size_bytes"), message));
         }
         self.check_tc(n, site.tcs)?;
@@ -152,7 +154,8 @@ impl FlowSettings {
         })
     }
 
-    /// Checks that the requests of flow number `n` get through: a receiver drops what it does not map (`PCIe 5.0 §2.5.3`).
+    /// Checks that requests of flow number `n` are not dropped: a receiver drops TLPs of an unmapped Traffic Class (`PCIe 5.0
+    /// §2.5.3`).
     fn check_tc(&self, n: usize, mapped: TcSet) -> Result<(), Fault> {
         if mapped.contains(TrafficClass::from_bits(self.tc)) {
             return Ok(());
@@ -160,7 +163,7 @@ impl FlowSettings {
         let legal = (0..8).filter(|tc| mapped.contains(TrafficClass::from_bits(*tc)));
         let legal: Vec<String> = legal.map(|tc| tc.to_string()).collect();
         let message = format!(
-            "flow `{}`: tc of {}: legal are {}, which each link of its path maps to a virtual channel (PCIe 5.0 §2.5.2)",
+            "flow `{}`: tc of {}, expected one that each link of its path maps to a virtual channel: {} (PCIe 5.0 §2.5.2)",
             self.name,
             self.tc,
             legal.join(", ")
@@ -170,8 +173,8 @@ impl FlowSettings {
 }
 
 impl plug::Report for Report {
-    /// Of each flow: what it has sent, its data rate up to its own end, its rate and share while all flows ran, and of reads and
-    /// atomics its latencies. A flow that still runs ends now.
+    /// Shows for each flow: requests sent, data rate up to its own end, rate and share while all flows ran, and for reads and
+    /// atomics the latencies. A running flow counts up to now.
     fn shown(&self, now: Time) -> Shown {
         let all_shared: u64 = self.flows.iter().map(|f| f.shared_bytes).sum();
         let mut shown = Shown::new();

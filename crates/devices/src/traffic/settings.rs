@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What flows a traffic generator plays. Never knows where the addresses lead.
+//! Flows of a traffic generator. Does not know what the addresses refer to.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tlp::{Attributes, Bdf, Class, Duration, TrafficClass};
 
-/// Flows of one device at most.
+/// Maximum number of flows of one device.
 pub const MAX_FLOWS: usize = 64;
-/// Reads and AtomicOps that all flows of a device have under way at most: 10-bit tags, of which those whose bits 9:8 are
-/// 00b serve 8-bit tags too (`PCIe 5.0 §2.2.6.2`).
+/// Maximum number of outstanding reads and AtomicOps of all flows of a device: 10-bit tags. Those with bits 9:8 of 00b
+/// also serve as 8-bit tags (`PCIe 5.0 §2.2.6.2`).
 pub const MAX_TAGS: u16 = 1024;
 
-/// What the requests of a flow are.
+/// Kind of the requests of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowKind {
@@ -29,11 +29,12 @@ pub enum FlowKind {
 /// A flow: requests of one kind, one TLP each.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// What reports call it.
+    /// Name in reports.
     pub name: String,
-    /// What its requests are.
+    /// Kind of its requests.
     pub kind: FlowKind,
-    /// Bytes of each: of a write or read 1 to 4096, of an AtomicOp 4 or 8, of a message a multiple of 4.
+    /// Size of each request in bytes: for a write or read 1 to 4096, for an AtomicOp 4 or 8, for a message a multiple of
+    /// 4.
     pub size_bytes: u32,
     /// Traffic Class.
     pub tc: TrafficClass,
@@ -41,49 +42,53 @@ pub struct Flow {
     pub attr: Attributes,
     /// Address of its window, a multiple of 4096.
     pub address: u64,
-    /// Bytes of its window, through which its requests go in steps of the next power of two of their size.
+    /// Size of its window in bytes. Requests go through it in steps of the next power of two of their size.
     pub window_bytes: u64,
-    /// From one request to the next at least; zero is as fast as the link takes them.
+    /// Minimum interval between two requests; zero for as fast as the link accepts them.
     pub interval: Duration,
-    /// Requests in all.
+    /// Total number of requests.
     pub count: u64,
-    /// Of reads and AtomicOps, under way at most.
+    /// For reads and AtomicOps: maximum number of outstanding requests.
     pub outstanding: u16,
 }
 
-/// What a traffic generator is to do.
+/// Settings of a traffic generator.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Its Requester ID.
     pub id: Bdf,
     /// Its flows.
     pub flows: Vec<Flow>,
-    /// The data of the interrupt message that says that all flows have ended; `None`: none is sent.
+    /// Data of the interrupt message that signals the end of all flows; `None` to send none.
     pub done_vector: Option<u16>,
 }
 
-/// Why there is no such traffic.
+/// Error in the settings.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SettingsError {
     /// Number of flows.
-    #[error("{0} flows: legal are 1 to {MAX_FLOWS}")]
+    #[error("{0} flows, expected 1 to {MAX_FLOWS}")]
     Flows(usize),
-    /// The size of a request.
-    #[error("flow `{0}`: {1} bytes: legal are {2}")]
+    /// Size of a request.
+    #[error("flow `{0}`: {1} bytes, expected {2}")]
     Size(String, u32, &'static str),
-    /// The window.
-    #[error("flow `{0}`: window of {1} bytes at {2:#x}: legal are multiples of 4096 of 4096 B and more")]
+    /// Size and address of the window.
+    #[error(
+        "flow `{0}`: window of {1} bytes at {2:#x}, expected a size and address that are multiples of 4096, and at least 4096 B"
+    )]
     Window(String, u64, u64),
-    /// Nothing to do.
-    #[error("flow `{0}`: count 0: legal is 1 and more")]
+    /// No requests.
+    #[error("flow `{0}`: count of 0, expected 1 or more")]
     Count(String),
-    /// Requests under way.
-    #[error("{0} reads and AtomicOps under way in all flows: legal are 1 to {MAX_TAGS}, at least 1 in each")]
+    /// Outstanding requests.
+    #[error(
+        "{0} outstanding reads and AtomicOps in all flows, expected 1 to {MAX_TAGS}, at least 1 per flow"
+    )]
     Outstanding(u32),
 }
 
 impl Flow {
-    /// The class of its requests.
+    /// Returns the class of its requests.
     pub const fn class(&self) -> Class {
         match self.kind {
             FlowKind::Write | FlowKind::Message => Class::Posted,
@@ -91,7 +96,7 @@ impl Flow {
         }
     }
 
-    /// Tags that it needs.
+    /// Returns the number of tags that it needs.
     pub(super) const fn tags(&self) -> u16 {
         match self.class() {
             Class::NonPosted => self.outstanding,
@@ -99,7 +104,7 @@ impl Flow {
         }
     }
 
-    /// Bytes that answer one of its requests.
+    /// Returns the number of data bytes that complete one of its requests.
     pub(super) const fn answer_bytes(&self) -> u32 {
         match self.kind {
             FlowKind::Read | FlowKind::Atomic => self.size_bytes,
@@ -110,7 +115,7 @@ impl Flow {
     fn check(&self) -> Result<(), SettingsError> {
         let (legal, text) = match self.kind {
             FlowKind::Read | FlowKind::Write => ((1..=4096).contains(&self.size_bytes), "1 to 4096"),
-            FlowKind::Atomic => (matches!(self.size_bytes, 4 | 8), "4 and 8"),
+            FlowKind::Atomic => (matches!(self.size_bytes, 4 | 8), "4 or 8"),
             FlowKind::Message => {
                 (self.size_bytes <= 4096 && self.size_bytes.is_multiple_of(4), "0 to 4096, multiples of 4")
             }
@@ -130,8 +135,10 @@ impl Flow {
 }
 
 impl Settings {
+    /// Checks the settings.
+    ///
     /// # Errors
-    /// The first setting that is not legal.
+    /// The first invalid setting.
     pub fn check(&self) -> Result<(), SettingsError> {
         if !(1..=MAX_FLOWS).contains(&self.flows.len()) {
             return Err(SettingsError::Flows(self.flows.len()));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What flows have transferred: counts, times and latencies, exact. Never grows once it is made.
+//! Transfers of flows: counts, times and latencies, exact. Allocates memory only at its creation.
 
 use super::settings::Settings;
 use tlp::{Duration, Time};
 
-/// Latencies of a flow that are kept one by one, for percentiles; the mean, the least and the most are of all.
+/// Maximum number of latencies of a flow to keep for percentiles. Mean, minimum and maximum cover all.
 pub const MAX_LATENCIES: usize = 1 << 20;
 
 /// Latencies of requests.
@@ -34,7 +34,7 @@ impl Latencies {
         self.max_ps = self.max_ps.max(ps);
     }
 
-    /// Adds those of `other`.
+    /// Adds the latencies of `other`.
     pub(crate) fn join(&mut self, other: &Latencies) {
         let room = MAX_LATENCIES - self.kept.len();
         self.kept.extend(other.kept.iter().take(room));
@@ -44,24 +44,24 @@ impl Latencies {
         self.sum_ps += other.sum_ps;
     }
 
-    /// How many there are.
+    /// Returns their number.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The mean, rounded down to picoseconds; `None` where there are none.
+    /// Returns the mean, rounded down to picoseconds; `None` if there are no latencies.
     pub fn mean(&self) -> Option<Duration> {
         let mean = self.sum_ps.checked_div(u128::from(self.count))?;
         Some(Duration::from_ps(u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
-    /// The least and the most; `None` where there are none.
+    /// Returns minimum and maximum; `None` if there are no latencies.
     pub fn range(&self) -> Option<(Duration, Duration)> {
         (self.count > 0).then(|| (Duration::from_ps(self.min_ps), Duration::from_ps(self.max_ps)))
     }
 
-    /// The least latency that `per_mille` thousandths of all do not exceed (nearest rank), for each of them; of the first
-    /// [`MAX_LATENCIES`]. Sorts a copy: for reports.
+    /// Returns percentiles by nearest rank: for each of `per_mille`, the smallest latency that at least so many
+    /// thousandths do not exceed. Covers the first [`MAX_LATENCIES`]. Sorts a copy, so use it for reports.
     pub fn percentiles<const N: usize>(&self, per_mille: [u32; N]) -> Option<[Duration; N]> {
         let mut sorted = self.kept.clone();
         sorted.sort_unstable();
@@ -71,37 +71,37 @@ impl Latencies {
     }
 }
 
-/// What a flow has transferred, and how fast.
+/// Transfers and rates of a flow.
 #[derive(Clone, Debug, Default)]
 pub struct FlowReport {
     /// Its name.
     pub name: String,
-    /// Requests that the link has taken.
+    /// Requests that the link has accepted.
     pub sent: u64,
-    /// Requests that were not answered with data.
+    /// Requests that were not completed with data.
     pub failed: u64,
-    /// Data bytes of requests that have ended: of posted ones, that the link has taken them.
+    /// Data bytes of ended requests; posted ones end when the link has accepted them.
     pub bytes: u64,
-    /// The same up to the end of the first flow: while all of them shared the link.
+    /// The same up to the end of the first flow, while all flows shared the link.
     pub shared_bytes: u64,
-    /// When its last request had ended.
+    /// Time of the end of its last request.
     pub end: Option<Time>,
-    /// Of reads and AtomicOps: from the time at which the link has taken the request to the last completion.
+    /// For reads and AtomicOps: time from the acceptance of the request by the link to the last completion.
     pub latencies: Latencies,
 }
 
-/// What all flows of a device have transferred.
+/// Transfers of all flows of a device.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// When the flows began: when the link was up.
+    /// Start of the flows, when the link came up.
     pub start: Time,
-    /// When the first flow had ended.
+    /// Time of the end of the first flow.
     pub first_end: Option<Time>,
     /// The flows.
     pub flows: Vec<FlowReport>,
-    /// Completions that answer nothing.
+    /// Completions that match no request.
     pub unexpected: u64,
-    /// Requests of all flows.
+    /// Total number of requests of all flows.
     pub requests: u64,
 }
 
@@ -116,7 +116,7 @@ impl Report {
         Report { flows: settings.flows.iter().map(flow).collect(), requests, ..Report::default() }
     }
 
-    /// From the start to the end of the first flow, or to `now` where all still run.
+    /// Returns the time from the start to the end of the first flow, or to `now` if all still run.
     pub fn shared_time(&self, now: Time) -> Duration {
         self.first_end.unwrap_or(now).since(self.start)
     }
@@ -152,7 +152,7 @@ mod tests {
 
     /// Nearest rank over 1 to 10 ns: the 50th percentile is 5, the 99th and 100th are 10, the first is 1.
     #[test]
-    fn percentiles_are_of_the_values_themselves() {
+    fn percentiles_use_nearest_rank() {
         let mut latencies = Latencies::with_room(10);
         for ns in [3, 1, 2, 10, 9, 8, 4, 5, 7, 6] {
             latencies.add(Duration::from_ns(ns));

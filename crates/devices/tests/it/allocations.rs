@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The benchmark device allocates when it is started, and not for its transfers.
+//! The benchmark device allocates when it starts, but not per transfer.
 
 use crate::common::{Loopback, found};
 use allocation_counter::measure;
@@ -8,7 +8,7 @@ use host::AsyncProgram;
 use riser_devices::pcie_bench::*;
 use tlp::{Duration, PayloadPool};
 
-/// Allocations of a whole run of `transfers`; the host here keeps no list of what passes.
+/// Allocations of a run of `transfers`. The host here has no log.
 fn allocations(test: Test, transfers: u64, carry: bool, costs: CardCosts) -> u64 {
     let size_bytes = if costs.is_free() { 64 } else { 1024 };
     let settings = Settings { test, transfers, carry, costs, size_bytes, ..Settings::default() };
@@ -24,7 +24,7 @@ fn allocations(test: Test, transfers: u64, carry: bool, costs: CardCosts) -> u64
     counted.count_total
 }
 
-/// A card with something in every stage.
+/// A card with costs in every stage.
 fn staged() -> CardCosts {
     let ns = Duration::from_ns;
     CardCosts {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The clock function: what its registers read as, at which time.
+//! The clock function: values of its registers over time.
 
 use config::PcieLayout;
 use device::{BarIndex, CompletionError, Device, Input, Output, Request, RequestOp, Token};

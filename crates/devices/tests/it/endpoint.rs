@@ -16,10 +16,10 @@ use riser_devices::{device_id, memory, pcie_bench, simple_nic};
 use std::net::Ipv4Addr;
 use tlp::{Duration, Mps, PayloadPool};
 
-/// NetTLP's capture has the registers of its NIC there.
+/// Address of the NIC's registers in NetTLP's capture.
 const FIXED: u64 = 0xa000_0000;
 
-/// A host whose own bus the device is on.
+/// A host with the device on its own bus.
 fn host(fixed: Vec<FixedPlace>) -> HostMap {
     let mps = MpsPolicy::Fixed(Mps::new(256).unwrap());
     HostMap {
@@ -34,7 +34,7 @@ fn host(fixed: Vec<FixedPlace>) -> HostMap {
     }
 }
 
-/// Boots, checks that exactly the device `id` is there, and runs its driver.
+/// Boots, checks that `id` is the only device, and runs its driver.
 fn boot<F: Future<Output = Result<(), DriverError>> + 'static>(
     function: FunctionConfig,
     id: u16,
@@ -84,7 +84,7 @@ fn the_nic_pings_through_its_endpoint() {
     let (outcome, slot) = boot(nic, device_id::SIMPLE_NIC, fixed, driver);
     assert_eq!(outcome, Ok(()));
     assert_eq!(slot.endpoint.config(0).unwrap().bar(4).unwrap().address, FIXED);
-    // Descriptor, and the frame in three reads of 512, 512 and 490 B at once.
+    // Descriptor, and the frame in three parallel reads of 512, 512 and 490 B.
     assert_eq!(report.get().round_trips, vec![Duration::from_us(11); 3]);
     let reads: Vec<u32> =
         slot.log.iter().filter_map(|e| if let Event::DmaRead(_, n) = e { Some(*n) } else { None }).collect();

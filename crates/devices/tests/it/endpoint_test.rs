@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The endpoint of `pci_endpoint_test`, command by command; and whatever a driver does to it.
+//! The endpoint of `pci_endpoint_test`, command by command, and with arbitrary drivers.
 
 use crate::checks_endpoint_test::{Bench, COMMAND, MEMORY, STATUS, driver};
 use plug::Model;
@@ -22,7 +22,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// Sets a transfer up: source, destination, bytes, and the kind and number of its interrupt.
+/// Configures a transfer: source, destination, bytes, and the kind and number of its interrupt.
 fn set_up(bench: &mut Bench, source: u64, destination: u64, bytes: u32, irq: (u32, u32)) {
     let halves = |address: u64| [address as u32, (address >> 32) as u32];
     let ([a, b], [c, d]) = (halves(source), halves(destination));
@@ -30,7 +30,7 @@ fn set_up(bench: &mut Bench, source: u64, destination: u64, bytes: u32, irq: (u3
     values.into_iter().for_each(|(register, value)| bench.write(register, value));
 }
 
-/// BARs are memory, each its own, of any width; those that are not there and what lies beyond an end is refused.
+/// BARs are separate memories with accesses of any width. Absent BARs and accesses past the end are refused.
 #[test]
 fn bars_are_memory() {
     let mut bench = bench();
@@ -46,7 +46,7 @@ fn bars_are_memory() {
     assert_eq!(bench.read_bytes(1, 508, 4), Some(vec![0, 0, 1, 1]));
 }
 
-/// A vector of each kind from the first to the last; status and number say it. INTx is a level, which who reads the status ends.
+/// The first and last vector of each kind, with its report in status and number. INTx is a level that ends when status is read.
 #[test]
 fn interrupts_of_each_kind() {
     let mut bench = bench();
@@ -71,9 +71,9 @@ fn interrupts_of_each_kind() {
     assert_eq!(bench.counters().interrupts, 32 + 64 + 3);
 }
 
-/// Transfers of all lengths about pages, from and to odd addresses: what they move, the checksums, and what they leave alone.
+/// Transfers of all lengths around pages, from and to odd addresses: moved bytes, checksums, and untouched bytes.
 #[test]
-fn transfers_move_what_they_are_to() {
+fn transfers_move_their_bytes() {
     for bytes in [1, 2, 3, 4, 5, 4095, 4096, 4097, 10_000] {
         for (source, destination) in [(0x1000, 0x8000), (0x1001, 0x8000), (0x1ffd, 0x8ffe), (0x1003, 0x8fff)]
         {
@@ -101,9 +101,9 @@ fn transfers_move_what_they_are_to() {
     }
 }
 
-/// CRC-32 as the kernel's `crc32_le(~0, ...)` has it: of "123456789" the complement of the well-known CBF43926h.
+/// CRC-32 as in the kernel's `crc32_le(~0, ...)`: the CRC of "123456789" is the complement of the well-known CBF43926h.
 #[test]
-fn the_checksum_is_the_kernels() {
+fn the_checksum_matches_the_kernels() {
     let mut bench = bench();
     bench.memory[..9].copy_from_slice(b"123456789");
     set_up(&mut bench, 0, 0, 9, (MSI, 1));
@@ -112,21 +112,21 @@ fn the_checksum_is_the_kernels() {
     assert_eq!(bench.read(STATUS), RAISED | 1);
 }
 
-/// What a transfer cannot do fails, says why, and interrupts all the same: the driver waits without an end.
+/// An impossible transfer fails with a status, and still interrupts, because the driver waits without a timeout.
 #[test]
 fn transfers_that_fail() {
     let (ok, nowhere, end) = (0x1000, MEMORY as u64, MEMORY as u64 - 8);
     let top = u64::MAX - 7;
     let (source, destination) = (1 << 7, 1 << 8);
     let rows = [
-        // Size 0, too big.
+        // Size 0, too large.
         (READ, ok, ok, 0, 0),
         (WRITE, ok, ok, 0, 0),
         (COPY, ok, ok, 0, 0),
         (READ, ok, ok, 1_048_577, source),
         (WRITE, ok, ok, u32::MAX, destination),
         (COPY, ok, ok, 1_048_577, source | destination),
-        // Nobody is there, from the beginning or further on, or there are no such addresses.
+        // No memory, at the start or later, or no such addresses.
         (READ, nowhere, ok, 4, source),
         (READ, end, ok, 9, source),
         (READ, top, ok, 16, source),
@@ -141,7 +141,7 @@ fn transfers_that_fail() {
         let mut bench = bench();
         set_up(&mut bench, from, to, bytes, (MSI, 3));
         bench.write(COMMAND, command);
-        // The bit above that of success.
+        // The failure bit is one above the success bit.
         let failed =
             [(READ, 1 << 1), (WRITE, 1 << 3), (COPY, 1 << 5)].into_iter().find(|(c, _)| *c == command);
         let expected = RAISED | failed.unwrap().1 | why;
@@ -150,7 +150,7 @@ fn transfers_that_fail() {
     }
 }
 
-/// What is no command, no kind or no vector does nothing, and is counted; the next one is carried out.
+/// Invalid commands, kinds and vectors have no effect, and are counted. The next command is executed.
 #[test]
 fn commands_that_are_refused() {
     for (command, kind, number) in [
@@ -177,7 +177,7 @@ fn commands_that_are_refused() {
         bench.write(COMMAND, 2);
         assert_eq!(bench.interrupts, [(0, 1)].into());
     }
-    // A transfer whose vector there is not is done all the same.
+    // A transfer without its vector is still executed.
     let mut bench = bench();
     set_up(&mut bench, 0, 0x2000, 4, (MSI, 33));
     bench.write(COMMAND, COPY);
@@ -190,9 +190,10 @@ fn commands_that_are_refused() {
     assert_eq!((none.counters().refused, none.interrupts.len(), none.intx), (3, 0, false));
 }
 
-/// Registers are memory: a command may be written by its bytes, or with others. One that is written while another is under way follows it.
+/// Registers are memory: a command may be written in bytes, or together with other registers. A command written during another is executed
+/// after it.
 #[test]
-fn odd_accesses() {
+fn partial_and_combined_accesses() {
     let mut bench = bench();
     set_up(&mut bench, 0, 0x2000, 4, (MSI, 1));
     bench.write_bytes(0, COMMAND, &[2]);
@@ -201,7 +202,7 @@ fn odd_accesses() {
     assert_eq!(bench.interrupts, [(0, 3)].into());
     bench.write_bytes(0, 7, &[0]);
     bench.write_bytes(0, COMMAND, &[0; 4]);
-    assert_eq!((bench.interrupts[&0], bench.counters().refused), (3, 0), "nothing was asked for");
+    assert_eq!((bench.interrupts[&0], bench.counters().refused), (3, 0), "no command was given");
     assert_eq!(bench.read_bytes(0, 1, 9), Some(vec![9, 9, 9, 0, 0, 0, 0, RAISED as u8, 0]));
     bench.meanwhile = Some(WRITE);
     bench.write(COMMAND, COPY);
@@ -209,27 +210,27 @@ fn odd_accesses() {
     assert_eq!((copies, writes, interrupts, bench.read(STATUS)), (1, 1, 5, RAISED | 1 << 2));
 }
 
-/// Settings that are not legal say what is.
+/// Errors about illegal settings name the legal values.
 #[test]
-fn settings_that_are_not_legal() {
+fn illegal_settings_are_refused() {
     let bars = |n: usize, bytes| {
         let mut settings = Settings::default();
         settings.bar_bytes[n] = bytes;
         settings
     };
     for (settings, key, why) in [
-        (bars(3, 100), "bar_bytes.3", "100: 0 and powers of two from 128 to 16777216 are legal"),
+        (bars(3, 100), "bar_bytes.3", "100, expected 0 or a power of two from 128 to 16777216"),
         (bars(5, 64), "bar_bytes.5", "64: 0 and powers"),
         (bars(1, 32 << 20), "bar_bytes.1", "33554432: 0 and powers"),
-        (bars(0, 0), "bar_bytes.0", "0: registers and 64 vectors of MSI-X need 8192 at least"),
+        (bars(0, 0), "bar_bytes.0", "0, expected at least 8192 for the registers and 64 vectors of MSI-X"),
         (bars(0, 4096), "bar_bytes.0", "4096: registers and 64 vectors"),
-        (Settings { msi: 3, ..Settings::default() }, "msi", "3: 0, 1, 2, 4, 8, 16 and 32 are legal"),
+        (Settings { msi: 3, ..Settings::default() }, "msi", "3, expected 0, 1, 2, 4, 8, 16 or 32"),
         (Settings { transfer_bytes: 1, ..Settings::default() }, "transfer_bytes", "1048576"),
         (Settings { msix: 2049, ..Settings::default() }, "msix", "2049"),
         (
             Settings { sizes_bytes: vec![1, 16 << 21], ..Settings::default() },
             "sizes_bytes.1",
-            "33554432: no more than transfer_bytes, 16777216",
+            "33554432, expected at most transfer_bytes, 16777216",
         ),
     ] {
         let fault = settings.check().expect_err(why);
@@ -248,7 +249,7 @@ proptest! {
     }
 }
 
-/// The fuzz target's seed does what it is there for.
+/// The seed of the fuzz target does its transfers.
 #[test]
 fn the_seed_transfers() {
     let counters = driver(include_bytes!("../../../../fuzz/seeds/endpoint_test_driver/transfers"));

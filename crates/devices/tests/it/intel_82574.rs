@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The 82574L, register by register; and whatever a driver or a network does to it.
+//! The 82574L, register by register, and with arbitrary drivers and networks.
 
 use crate::checks_nic::{Bench, driver, network};
 use config::PcieLayout;
@@ -9,7 +9,7 @@ use riser_devices::ethernet::{Cable, inbox};
 use riser_devices::intel_82574::{Layout, function};
 use tlp::{Duration, PayloadPool};
 
-/// Device Capabilities bit 28 is zero, whatever the slot's link could offer.
+/// Device Capabilities bit 28 is zero, whatever the slot's link supports.
 #[test]
 fn the_function_has_no_function_level_reset() {
     let pcie = PcieLayout { function_level_reset: true, ..PcieLayout::default() };
@@ -21,7 +21,7 @@ fn the_function_has_no_function_level_reset() {
     assert_eq!(made.config.read(express as u16 / 4 + 1) >> 28 & 1, 0);
 }
 
-/// Words of the NVM as EERD reads them: the address, and a sum of BABAh.
+/// Words of the NVM as read with EERD: the address, and the sum BABAh.
 #[test]
 fn the_nvm_has_the_address_and_its_checksum() {
     let mut bench = Bench::new();
@@ -38,9 +38,9 @@ fn the_nvm_has_the_address_and_its_checksum() {
     assert_eq!(words.iter().fold(0, |sum: u16, word| sum.wrapping_add(*word)), 0xbaba);
 }
 
-/// MDIC: the identifier of the PHY; another address has none.
+/// MDIC: the identifier of the PHY. Other addresses have none.
 #[test]
-fn the_phy_says_who_it_is() {
+fn the_phy_has_its_identifier() {
     let mut bench = Bench::new();
     let mut read = |phy: u32, register: u32| {
         bench.write(0x20, 0b10 << 26 | phy << 21 | register << 16);
@@ -50,9 +50,9 @@ fn the_phy_says_who_it_is() {
     assert_eq!(read(2, 2) >> 30 & 1, 1, "an error");
 }
 
-/// Writable bits, as the driver's own test looks at them.
+/// Writable bits, similar to the driver's own test.
 #[test]
-fn registers_hold_the_bits_that_they_have() {
+fn registers_keep_only_writable_bits() {
     let rows: [(u64, u32); 12] = [
         (0x28, 0xffff_ffff), // FCAL
         (0x2c, 0xffff),      // FCAH
@@ -65,7 +65,7 @@ fn registers_hold_the_bits_that_they_have() {
         (0x547c, 0x8003_ffff),
         (0x5200, 0xffff_ffff), // MTA
         (0x53fc, 0xffff_ffff),
-        (0x8, 0), // STATUS but for what it shows
+        (0x8, 0), // STATUS except its read-only state
     ];
     let mut bench = Bench::new();
     let status = bench.read(0x8);
@@ -78,7 +78,8 @@ fn registers_hold_the_bits_that_they_have() {
     }
 }
 
-/// ICS raises what IMS lets through, ICR clears; with IVAR, each of the five causes has its vector, which EIAC clears and EITR holds back.
+/// ICS raises causes that IMS enables; ICR clears them. With IVAR, each of the five causes has its vector, which EIAC clears and EITR
+/// throttles.
 #[test]
 fn causes_masks_vectors_and_throttling() {
     let mut bench = Bench::new();
@@ -98,7 +99,7 @@ fn causes_masks_vectors_and_throttling() {
     bench.write(0xc8, 0x1f0_0000);
     assert_eq!(bench.interrupts, (0..5).map(|n| (n, 1)).collect());
     assert_eq!(bench.read(0xc0), 0, "EIAC has cleared all");
-    // 100 * 256 ns on vector 2: of interrupts each 2 us for a millisecond, there are 40 at most.
+    // 100 * 256 ns on vector 2: an interrupt every 2 us for a millisecond gives at most 40.
     bench.wait(Duration::from_us(100));
     bench.interrupts.clear();
     bench.write(0xf0, 100);
@@ -111,9 +112,9 @@ fn causes_masks_vectors_and_throttling() {
     assert!((38..=40).contains(&throttled) && free == 500, "{throttled} {free}");
 }
 
-/// A legacy descriptor with RS: the frame leaves, padded, DD is written, the head goes on, and the statistics clear when they are read.
+/// A legacy descriptor with RS: the frame is sent with padding, DD is written, the head advances, and reads clear the statistics.
 #[test]
-fn a_frame_leaves_and_one_comes() {
+fn frames_are_sent_and_received() {
     let mut bench = Bench::new();
     bench.set_up();
     bench.store(0x3000, &[0xff; 20]);
@@ -129,7 +130,7 @@ fn a_frame_leaves_and_one_comes() {
         (bench.load(0x10000, 66), bench.load(0x1008, 2), bench.load(0x100c, 1)[0] & 3),
         (&frame[..], &[66, 0][..], 3)
     );
-    // Not its address; a multicast that the table knows; its tag, stripped.
+    // Another address; a multicast address in the table; its tag, stripped.
     bench.frame(&[9; 64]);
     assert_eq!((bench.counters().rx_frames, bench.counters().filtered), (1, 1));
     bench.write(0x5200 + 4 * (0x0_560 >> 5), 1 << (0x560 & 31));
@@ -143,7 +144,7 @@ fn a_frame_leaves_and_one_comes() {
     );
 }
 
-/// A magic packet asks for attention where WUC and WUFC say so, and only then.
+/// A magic packet wakes the host only if WUC and WUFC enable it.
 #[test]
 fn a_magic_packet_wakes() {
     let magic =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The link of an 82574L: its carrier, what is negotiated, and the rate on the wire.
+//! The link of an 82574L: carrier, negotiation, and rate on the wire.
 
 use crate::checks_nic::Bench;
 use riser_devices::ethernet::{LinkInput, Modes};
@@ -8,15 +8,15 @@ use tlp::Duration;
 const CTRL: u64 = 0x0;
 const STATUS: u64 = 0x8;
 const ICR: u64 = 0xc0;
-/// STATUS: link up, and full duplex; speed.
+/// STATUS: link up and full duplex; speed.
 const UP: u32 = 0b11;
 const SPEED: u32 = 0b11 << 6;
 const SPEED_100: u32 = 0b01 << 6;
 const SPEED_1000: u32 = 0b10 << 6;
 const LSC: u32 = 1 << 2;
-/// BMSR: link and end of auto-negotiation.
+/// BMSR: link, and auto-negotiation complete.
 const BMSR_LINK: u32 = 1 << 5 | 1 << 2;
-/// More than a negotiation takes.
+/// Longer than a negotiation.
 const NEGOTIATED: Duration = Duration::from_us(20);
 
 fn phy(bench: &mut Bench, register: u32) -> u32 {
@@ -28,7 +28,7 @@ fn set_phy(bench: &mut Bench, register: u32, value: u32) {
     bench.write(0x20, 0b01 << 26 | 1 << 21 | register << 16 | value);
 }
 
-/// STATUS, BMSR, and whether there was an interrupt for it.
+/// STATUS, BMSR, and whether there was an interrupt.
 fn link(bench: &mut Bench) -> (u32, u32, u32) {
     (bench.read(STATUS) & (UP | SPEED), phy(bench, 1) & BMSR_LINK, bench.read(ICR) & LSC)
 }
@@ -41,7 +41,7 @@ fn up() -> Bench {
 }
 
 #[test]
-fn a_partner_that_goes_takes_the_carrier() {
+fn the_carrier_is_lost_with_the_partner() {
     let mut bench = up();
     for (down, again) in [
         (LinkInput::Far(Modes::NONE), LinkInput::Far(Modes::ALL)),
@@ -103,7 +103,7 @@ fn the_other_end_sees_power_down_loopback_and_reset() {
 }
 
 #[test]
-fn the_wire_has_the_rate_that_both_ends_advertise() {
+fn the_wire_has_a_rate_that_both_ends_advertise() {
     let mut bench = up();
     let frame = [0x00, 0x30, 0, 0, 0, 0, 0, 0, 60, 0, 0, 0x0b, 0, 0, 0, 0];
     (0..8).for_each(|n| bench.store(0x2000 + 16 * n, &frame));
@@ -117,7 +117,7 @@ fn the_wire_has_the_rate_that_both_ends_advertise() {
         bench.sent();
     };
     takes(&mut bench, 0, Duration::from_ns(671), Duration::from_ns(673));
-    // 100 Mb/s alone is advertised: registers 4 and 9, then a restart.
+    // Only 100 Mb/s is advertised: registers 4 and 9, then a restart.
     set_phy(&mut bench, 4, 0x0d81);
     set_phy(&mut bench, 9, 0x0c00);
     set_phy(&mut bench, 0, 0x1340);
@@ -126,7 +126,7 @@ fn the_wire_has_the_rate_that_both_ends_advertise() {
     assert_eq!(link(&mut bench), (UP | SPEED_100, BMSR_LINK, LSC));
     assert_eq!(phy(&mut bench, 17) >> 14, 0b01);
     takes(&mut bench, 1, Duration::from_ns(6719), Duration::from_ns(6721));
-    // A partner with 10 Mb/s alone has nothing in common.
+    // A partner with only 10 Mb/s has no mode in common.
     bench.link(LinkInput::Far(Modes::from_bits(0b11).unwrap()));
     bench.wait(NEGOTIATED);
     assert_eq!(link(&mut bench).1, 0);
@@ -137,7 +137,7 @@ fn the_wire_has_the_rate_that_both_ends_advertise() {
     takes(&mut bench, 2, Duration::from_ns(67_199), Duration::from_ns(67_201));
 }
 
-/// A frame of 3,000 B in a packet split descriptor: a header of 128 B, then pages of 4 KiB, as `e1000e` asks for it with an MTU above 1500.
+/// A frame of 3,000 B in packet split descriptors: a header buffer of 128 B, then pages of 4 KiB, as with `e1000e` and an MTU above 1500.
 #[test]
 fn long_frames_are_split_into_header_and_pages() {
     let mut bench = up();
@@ -148,7 +148,7 @@ fn long_frames_are_split_into_header_and_pages() {
     bench.write(0x2170, 4 << 16 | 4 << 8 | 1);
     bench.write(0x5008, 1 << 15);
     bench.write(0x2810, 0);
-    // Head and tail count in 16 B: two descriptors.
+    // Head and tail count units of 16 B: two descriptors.
     bench.write(0x2818, 4);
     // UDP over IPv4: 42 bytes of headers.
     let mut frame = vec![0x5a; 6000];
@@ -162,7 +162,7 @@ fn long_frames_are_split_into_header_and_pages() {
     let words: Vec<u16> =
         bench.load(0x1000, 32).as_chunks().0.iter().map(|b| u16::from_le_bytes(*b)).collect();
     assert_eq!(words[4] & 0b11, 0b11, "DD and EOP");
-    // Length 0, VLAN, HDRSP and the header's bytes, lengths 1 to 3.
+    // Length 0, VLAN, HDRSP and the header's length, lengths 1 to 3.
     assert_eq!(words[6..12], [42, 0, 1 << 15 | 42, 4096, 6000 - 4138, 0]);
     assert_eq!((bench.read(0x2810), bench.counters().rx_frames), (2, 1));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Integration tests of `riser-devices`, one module per subject.
 
-// The names that the checks of the fuzz targets use.
+// Names that the checks of the fuzz targets use.
 extern crate config as riser_config;
 extern crate device as riser_device;
 extern crate plug as riser_plug;

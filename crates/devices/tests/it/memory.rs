@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The memory device against a plain array, and its driver.
+//! The memory device compared with an array, and its driver.
 
 use crate::common::{Loopback, found};
 use config::PcieLayout;
@@ -35,7 +35,7 @@ fn write(memory: &mut Memory, span: Span, bytes: &[u8]) {
     assert!(memory.poll_output(Time::ZERO, Class::Completion).is_none());
 }
 
-/// Any span that a request may name: of whole bytes, or of one DW with any Byte Enables.
+/// Any span of a request: whole bytes, or one DW with any Byte Enables.
 fn spans() -> impl Strategy<Value = Span> {
     let covering =
         (0..SIZE + 64, 1u32..300).prop_filter_map("crosses 4 KiB", |(a, n)| Span::covering(a, n).ok());
@@ -47,9 +47,9 @@ fn spans() -> impl Strategy<Value = Span> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
-    /// Reads see exactly the enabled bytes of all writes before them.
+    /// Reads return exactly the enabled bytes of all previous writes.
     #[test]
-    fn it_is_an_array(operations in prop::collection::vec((spans(), any::<Option<u8>>()), 1..40)) {
+    fn memory_behaves_as_an_array(operations in prop::collection::vec((spans(), any::<Option<u8>>()), 1..40)) {
         let mut memory = Memory::new(SIZE);
         let mut array = vec![0u8; SIZE as usize];
         for (span, fill) in operations {
@@ -75,7 +75,7 @@ proptest! {
 }
 
 #[test]
-fn the_contents_outlive_all_resets_but_power_on() {
+fn the_contents_survive_all_resets_except_power_on() {
     let mut memory = Memory::new(SIZE);
     let span = Span::covering(5, 3).unwrap();
     write(&mut memory, span, &[1, 2, 3]);
@@ -87,9 +87,9 @@ fn the_contents_outlive_all_resets_but_power_on() {
     assert_eq!(read(&mut memory, span), Ok(vec![0, 0, 0]));
 }
 
-/// Answers that nobody takes: reads beyond 64 are not taken, writes are all the same, and a reset forgets the answers.
+/// Without space for answers, no more than 64 reads are taken, but all writes are. A reset drops the answers.
 #[test]
-fn reads_wait_for_room_and_writes_do_not() {
+fn reads_wait_for_space_but_writes_do_not() {
     let mut memory = Memory::new(SIZE);
     let span = Span::covering(0, 4).unwrap();
     for token in 0..100 {
@@ -156,7 +156,7 @@ impl Device for Leaky {
 }
 
 #[test]
-fn the_driver_names_the_byte_that_is_wrong() {
+fn the_driver_names_the_wrong_byte() {
     let mut host = Loopback::new(function(Settings::default(), PcieLayout::default()).unwrap());
     host.device = Box::new(Leaky(Memory::new(65536)));
     let mut program =
@@ -165,9 +165,9 @@ fn the_driver_names_the_byte_that_is_wrong() {
     assert_eq!(error, "function 01:00.0 [7269:0000], offset 0x64: wrote 0x55, read 0x45");
 }
 
-/// A BAR above 4 GiB, whose size software chooses; the memory is as large as the largest.
+/// A BAR above 4 GiB with a size chosen by software. The memory has the largest size.
 #[test]
-fn software_may_choose_its_size() {
+fn software_may_choose_the_bar_size() {
     let settings = Settings { largest_bytes: Some(16 << 30), ..Settings::default() };
     let mut made = function(settings, PcieLayout::default()).unwrap();
     let config = &mut made.config;
@@ -178,20 +178,20 @@ fn software_may_choose_its_size() {
     assert_eq!(config.read(at + 1), 0x0007_fff0);
     let _ = config.write(at + 2, 0b0010, 14 << 8);
     assert_eq!(bar(config).0, 16 << 30);
-    // One more than there is changes nothing.
+    // A size above the maximum changes nothing.
     let _ = config.write(at + 2, 0b0010, 15 << 8);
     assert_eq!(bar(config).0, 16 << 30);
     let refused = Settings { size_bytes: 1 << 22, largest_bytes: Some(1 << 21), ..settings };
     let refused = function(refused, PcieLayout::default()).err().map(|e| e.to_string());
-    assert_eq!(refused.as_deref(), Some("largest_bytes of 2097152: at least size_bytes, 4194304"));
+    assert_eq!(refused.as_deref(), Some("largest_bytes of 2097152, expected at least size_bytes, 4194304"));
 }
 
 #[test]
-fn sizes_that_are_not_legal_are_refused() {
+fn illegal_sizes_are_refused() {
     for (size_bytes, message) in [
-        (8, "size_bytes of 8: legal are powers of two, 16 to 268435456"),
-        (48, "size_bytes of 48: legal are powers of two, 16 to 268435456"),
-        (1 << 31, "size_bytes of 2147483648: legal are powers of two, 16 to 268435456"),
+        (8, "size_bytes of 8, expected powers of two, 16 to 268435456"),
+        (48, "size_bytes of 48, expected powers of two, 16 to 268435456"),
+        (1 << 31, "size_bytes of 2147483648, expected powers of two, 16 to 268435456"),
     ] {
         let result =
             function(Settings { bar: BarIndex(0), size_bytes, ..Settings::default() }, PcieLayout::default());

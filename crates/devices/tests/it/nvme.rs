@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The NVMe controller, command by command; whatever a driver does to it; and what resets and losses of power leave of the bytes.
+//! The NVMe controller, command by command, with arbitrary drivers, and the data after resets and losses of power.
 
 use crate::checks_nvme::{Command, ENTRIES, MEMORY, Nvme, driver, subsystem};
 use device::ResetKind;
@@ -43,9 +43,9 @@ fn log_page(nvme: &mut Nvme, page: u32) -> Vec<u8> {
     nvme.host.load(0x8000, 512).to_vec()
 }
 
-/// §3.1: what it can do, and what makes it ready, or fail.
+/// §3.1: capabilities, and conditions for ready and fatal status.
 #[test]
-fn registers_bring_it_up_and_down() {
+fn registers_start_and_stop_the_controller() {
     let mut nvme = nvme(&Settings::default());
     let capabilities = nvme.host.read_bytes(0, 8);
     assert_eq!((capabilities & 0xffff, capabilities >> 16 & 1, capabilities >> 37 & 1), (1023, 1, 1));
@@ -61,7 +61,7 @@ fn registers_bring_it_up_and_down() {
         (0, 0xf_000f),
         "not ready; its queues are known"
     );
-    // Reserved bits stay zero, and admin queues may be larger than others (§3.1.8, §3.1.9).
+    // Reserved bits stay zero. Admin queues may be larger than others (§3.1.8, §3.1.9).
     let known = [0x24, 0x28].map(|at| nvme.host.read(at));
     nvme.host.write(0x24, 0xffff_ffff);
     nvme.host.write(0x28, 0x1fff);
@@ -89,9 +89,9 @@ fn registers_bring_it_up_and_down() {
 /// Data Transfer Error and Invalid Queue Deletion: the cause may pass, so Do Not Retry is zero (§4.6.1).
 const MAY_RETRY: [u16; 2] = [0x004, 0x10c];
 
-/// Commands that are wrong, the status that §4.6.1 and the command's own section name, Do Not Retry, and not a byte written.
+/// Invalid commands get the status of §4.6.1 and the command's own section, with Do Not Retry, and write no data.
 #[test]
-fn what_is_wrong_has_its_status() {
+fn invalid_commands_have_their_status() {
     let mut nvme = nvme(&Settings::default());
     let admin = |opcode, nsid, pointer, dw10: u32, dw11: u32| {
         (0, Command { opcode, nsid, pointer, dws: [dw10, dw11, 0, 0, 0, 0] })
@@ -150,7 +150,7 @@ fn what_is_wrong_has_its_status() {
         ("SGL beyond memory", io(2 | 1 << 14, 1, [1 << 40, 0x30 << 56 | 16], 0, 0), 0x004),
     ];
     for (what, (queue, command), expected) in rows {
-        // Completions alone.
+        // Only completions are written.
         nvme.host.allowed = Some(vec![0x2000..0x2100, 0x4000..0x4100]);
         let dnr = if MAY_RETRY.contains(&expected) { 0 } else { 1 << 14 };
         assert_eq!(nvme.run_to_status_field(queue, command).0, expected | dnr, "{what}");
@@ -165,9 +165,9 @@ fn what_is_wrong_has_its_status() {
     assert_eq!(u16::from_le_bytes([last[12], last[13]]) >> 1 & 0x7ff, 0x004);
 }
 
-/// A doorbell of no queue, of a value beyond its queue, or of another width: nothing happens, and an event tells.
+/// Doorbells of no queue, with a value past the queue, or with another width have no effect, except for an event.
 #[test]
-fn doorbells_that_mean_nothing() {
+fn invalid_doorbells_cause_an_event() {
     let (made, report) = subsystem(&Settings::default(), &Folder::default()).unwrap();
     let mut nvme = Nvme::new(made.physical.device);
     let event = Command { opcode: 12, ..Command::default() };
@@ -195,9 +195,9 @@ fn doorbells_that_mean_nothing() {
     assert_eq!(read(&mut nvme, 3), 7);
 }
 
-/// Events wait for requests, of which there are four; Abort ends one; a queue that goes ends its commands.
+/// Events wait for requests, of which there are at most four. Abort ends one; the deletion of a queue ends its commands.
 #[test]
-fn what_waits_can_be_ended() {
+fn waiting_commands_can_be_ended() {
     let mut nvme = nvme(&Settings { media: Media::OptaneP4800x, ..Settings::default() });
     let event = Command { opcode: 12, ..Command::default() };
     let waiting: Vec<u16> = (0..4).map(|_| nvme.submit(0, event)).collect();
@@ -210,8 +210,8 @@ fn what_waits_can_be_ended() {
     let by = nvme.submit(0, abort(0, waiting[2]));
     let ended = [nvme.reap(0).unwrap(), nvme.reap(0).unwrap()];
     assert!(ended.contains(&(waiting[2], 0x007, 0)) && ended.contains(&(by, 0, 0)), "{ended:?}");
-    assert_eq!(nvme.run(0, abort(1, 99)), (0, 1), "there is none such");
-    // A read that the media hold for 8 us, and its queue is deleted.
+    assert_eq!(nvme.run(0, abort(1, 99)), (0, 1), "no such command");
+    // A read that takes the media 8 us, during which its queue is deleted.
     let read = nvme.submit(1, blocks(2, 0, 1, 0x8000));
     let delete = Command { opcode: 0, dws: [1, 0, 0, 0, 0, 0], ..Command::default() };
     assert_eq!(nvme.run(0, delete).0, 0);
@@ -220,7 +220,7 @@ fn what_waits_can_be_ended() {
     assert_eq!(nvme.run(0, delete).0, 0);
 }
 
-/// The warning of a temperature threshold, and the features that are kept until a reset.
+/// The warning of a temperature threshold, and features that keep their values until a reset.
 #[test]
 fn features_are_set_and_warn() {
     let mut nvme = nvme(&Settings::default());
@@ -241,9 +241,9 @@ fn features_are_set_and_warn() {
     assert_eq!(nvme.run(0, feature(10, 4, 0)), (0, 343));
 }
 
-/// Whose a feature is, and whose it is not (§5.14, §5.21): error recovery, 5, is a namespace's, a vector's is one that there is.
+/// Features that belong to a namespace or a vector (§5.14, §5.21): feature 5, error recovery, belongs to a namespace.
 #[test]
-fn features_are_of_namespaces_and_vectors() {
+fn features_of_namespaces_and_vectors() {
     let mut nvme = nvme(&Settings::default());
     let rows = [
         // Opcode, NSID, feature, its value: status and result.
@@ -268,9 +268,9 @@ fn features_are_of_namespaces_and_vectors() {
     }
 }
 
-/// A completion queue that nobody empties holds what it can; no entry is written twice, and all come in the end.
+/// A completion queue that the host does not empty keeps what fits. No entry is overwritten, and all completions arrive in the end.
 #[test]
-fn completions_wait_for_room() {
+fn completions_wait_for_space() {
     let mut nvme = nvme(&Settings::default());
     let mut sent = Vec::new();
     for lba in 0..15 {
@@ -287,9 +287,9 @@ fn completions_wait_for_room() {
     assert_eq!(ended, sent);
 }
 
-/// Interrupts are one for each completion queue, held back as feature 08h says, and not at all where it has none.
+/// Completion queues interrupt once per completion, coalesced by feature 08h, or not at all without a vector.
 #[test]
-fn interrupts_are_held_back() {
+fn interrupts_are_coalesced() {
     let mut nvme = nvme(&Settings { media: Media::OptaneP4800x, ..Settings::default() });
     nvme.host.interrupts.clear();
     for lba in 0..8 {
@@ -299,7 +299,7 @@ fn interrupts_are_held_back() {
     assert_eq!(nvme.host.interrupts, [(1, 8)].into());
     while nvme.reap(1).is_some() {}
     nvme.give_back(1);
-    // Four together, or what 200 us have brought.
+    // Four together, or all within 200 us.
     let set = Command { opcode: 9, dws: [8, 2 << 8 | 3, 0, 0, 0, 0], ..Command::default() };
     assert_eq!(nvme.run(0, set).0, 0);
     nvme.host.interrupts.clear();
@@ -312,9 +312,9 @@ fn interrupts_are_held_back() {
     assert_eq!(nvme.host.interrupts, [(1, 2)].into());
 }
 
-/// Without a cache every write stays; with one, what was flushed, what was forced, and what a reset without loss of power leaves.
+/// Without a cache, all writes survive. With one, only flushed and forced writes survive a loss of power, and all survive other resets.
 #[test]
-fn a_loss_of_power_empties_the_cache_alone() {
+fn a_loss_of_power_empties_only_the_cache() {
     for (has_cache, kind, expected) in [
         (false, ResetKind::Fundamental, [1, 2, 3]),
         (true, ResetKind::Fundamental, [1, 2, 0]),
@@ -331,7 +331,7 @@ fn a_loss_of_power_empties_the_cache_alone() {
         nvme.enable();
         assert_eq!([10, 20, 30].map(|lba| read(&mut nvme, lba)), expected, "{has_cache} {kind:?}");
         write(&mut nvme, 30, 4, 0);
-        // Shut down, it may lose its power.
+        // After a shutdown, the power may be lost.
         nvme.host.write(0x14, 0x46_4001);
         nvme.host.reset(ResetKind::Fundamental);
         nvme.enable();
@@ -346,13 +346,13 @@ fn a_loss_of_power_empties_the_cache_alone() {
     }
 }
 
-/// §5.14.1.1, §5.14.1.2: a reset empties the log of errors, and their count goes on; losses of power are counted once it is enabled.
+/// §5.14.1.1, §5.14.1.2: a reset clears the error log, but not the count. Losses of power count from the first Enable.
 #[test]
-fn counts_outlive_resets() {
+fn counts_survive_resets() {
     let mut nvme = nvme(&Settings::default());
     let health = |nvme: &mut Nvme| {
         let page = log_page(nvme, 2);
-        // Power cycles, unsafe shutdowns, entries of the log of errors.
+        // Power cycles, unsafe shutdowns, entries of the error log.
         [112, 144, 176].map(|at| page[at])
     };
     assert_eq!(nvme.run(0, Command { opcode: 0xff, ..Command::default() }).0, 1);
@@ -371,9 +371,9 @@ fn counts_outlive_resets() {
     assert_eq!(health(&mut nvme), [3, 1, 1]);
 }
 
-/// CC.EN cleared with commands under way: none of them ends any more, and nothing is written.
+/// If CC.EN is cleared with commands in flight, they do not complete, and no data are written.
 #[test]
-fn disabled_it_is_silent() {
+fn a_disabled_controller_is_silent() {
     let mut nvme = nvme(&Settings { media: Media::OptaneP4800x, ..Settings::default() });
     for lba in 0..8 {
         nvme.submit(1, blocks(2, lba, 1, 0x8000));
@@ -388,9 +388,10 @@ fn disabled_it_is_silent() {
     assert_eq!(read(&mut nvme, 0), 0);
 }
 
-/// Blocks that were spoiled read as an error until they are written; Compare knows a difference; Format leaves zeros, and other blocks.
+/// Uncorrectable blocks read as an error until they are written. Compare detects differences. Format leaves zeros and another block
+/// size.
 #[test]
-fn blocks_can_be_spoiled_compared_and_formatted() {
+fn blocks_can_be_made_unreadable_compared_and_formatted() {
     let mut nvme = nvme(&Settings::default());
     write(&mut nvme, 5, 9, 0);
     nvme.host.store(0xa000, &[9; 512]);
@@ -409,7 +410,7 @@ fn blocks_can_be_spoiled_compared_and_formatted() {
     assert_eq!(nvme.run(1, blocks(2, 16_384, 1, 0x9000)).0, 0x080, "64 MiB have 16,384 of them");
 }
 
-/// A file keeps what is written, is the namespace's alone, and must be long enough.
+/// A file keeps written data, belongs to one namespace only, and must be long enough.
 #[test]
 fn a_file_keeps_the_bytes() {
     let path = std::env::temp_dir().join(format!("riser-nvme-{}", std::process::id()));
@@ -434,7 +435,7 @@ fn a_file_keeps_the_bytes() {
     assert_eq!(nvme.run(1, Command { opcode: 0, nsid: 1, ..Command::default() }).0, 0);
     let bytes = std::fs::read(path.join("disk")).unwrap();
     assert_eq!((&bytes[512..1024], bytes[1024], bytes.len()), (&[7; 512][..], 3, 8292));
-    // What is deallocated takes no room.
+    // Deallocated blocks occupy no space.
     let room = || std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(path.join("disk")).unwrap());
     let before = room();
     nvme.host.store(0xa000, &[0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -448,18 +449,18 @@ fn a_file_keeps_the_bytes() {
     drop(nvme);
     let long = NamespaceSettings { size_bytes: Some(12_288), ..file.clone() };
     assert!(
-        why(&long).contains("the file has 8192 bytes in blocks of 4096: at least 12288 are needed"),
+        why(&long).contains("file of 8192 bytes in blocks of 4096, expected at least 12288"),
         "{}",
         why(&long)
     );
     let none = NamespaceSettings { file: Some("none".into()), ..file.clone() };
     assert!(why(&none).contains("namespace 1: none: No such file"), "{}", why(&none));
     let folder_itself = NamespaceSettings { file: Some(".".into()), ..file };
-    assert!(why(&folder_itself).contains("it is no regular file"), "{}", why(&folder_itself));
+    assert!(why(&folder_itself).contains("not a regular file"), "{}", why(&folder_itself));
     std::fs::remove_dir_all(path).unwrap();
 }
 
-/// A virtual function is a controller of its own, with the same namespaces: a reset of it leaves the other's commands alone.
+/// A virtual function is a separate controller with the same namespaces: its reset does not affect commands of the other.
 #[test]
 fn virtual_functions_share_the_namespaces() {
     let (made, _) = subsystem(&Settings { vfs: 2, ..Settings::default() }, &Folder::default()).unwrap();
@@ -483,7 +484,7 @@ fn virtual_functions_share_the_namespaces() {
     );
 }
 
-/// Where a command's data are, as a script says: how far into its first page, and whether the pages follow each other.
+/// Location of a command's data in a script: offset in the first page, and whether pages are contiguous.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     opcode: u16,
@@ -501,7 +502,7 @@ fn step() -> impl Strategy<Value = Step> {
     )
 }
 
-/// The places of a command's bytes: pages from the highest down, the first of them from an offset on.
+/// Addresses of a command's bytes: pages in descending order, starting at an offset in the first.
 fn places(step: &Step, bytes: u64) -> Vec<(u64, u64)> {
     let (mut rest, mut offset, mut page) = (bytes, step.offset * 512, 0xf0_000);
     let mut all = Vec::new();
@@ -513,7 +514,7 @@ fn places(step: &Step, bytes: u64) -> Vec<(u64, u64)> {
     all
 }
 
-/// Points a command at them: PRPs, by a list at the end of a page, which leads on to another; or an SGL of two segments.
+/// Sets a command's data pointer: PRPs, with a list at the end of a page that continues in another; or an SGL of two segments.
 fn point(nvme: &mut Nvme, step: &Step, places: &[(u64, u64)]) -> ([u64; 2], u16) {
     if step.is_sgl {
         let (first, second) = places.split_at(places.len() / 2);
@@ -532,7 +533,7 @@ fn point(nvme: &mut Nvme, step: &Step, places: &[(u64, u64)]) -> ([u64; 2], u16)
         [] | [_] => 0,
         [_, (second, _)] => *second,
         [_, rest @ ..] => {
-            // Four places in the first list: three entries, and the next list.
+            // The first list has four entries: three pages, and the next list.
             let mut list: Vec<u64> = rest.iter().map(|(at, _)| *at).collect();
             if list.len() > 4 {
                 list.insert(3, 0x7000);
@@ -550,7 +551,7 @@ fn point(nvme: &mut Nvme, step: &Step, places: &[(u64, u64)]) -> ([u64; 2], u16)
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is written and read where: as an array of bytes has it. Reads touch their places alone.
+    /// Reads and writes behave as on an array of bytes. Reads write only to their buffers.
     #[test]
     fn a_namespace_is_an_array(steps in prop::collection::vec(step(), 1..24), cached: bool) {
         let mut nvme = nvme(&Settings {
@@ -607,7 +608,7 @@ proptest! {
     }
 }
 
-/// Blocks of 4 KiB, and more namespaces.
+/// Blocks of 4 KiB, and multiple namespaces.
 #[test]
 fn namespaces_have_their_own_blocks() {
     let large = NamespaceSettings { block: Block::B4096, ..NamespaceSettings::default() };

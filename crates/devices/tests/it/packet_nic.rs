@@ -30,7 +30,7 @@ impl Lab {
         self.host.run(&mut program)
     }
 
-    /// How many transactions there were, by kind and bytes; frames are written without bytes.
+    /// Number of transactions by kind and size. Frames are written without bytes.
     fn counts(&self) -> BTreeMap<(&'static str, usize), usize> {
         let mut counts = BTreeMap::new();
         for event in &self.host.log {
@@ -47,15 +47,15 @@ impl Lab {
     }
 }
 
-/// 1440 frames each way: 480 that warm up, 480 that count, 480 behind them.
+/// 1440 frames per direction: 480 for warm-up, 480 counted, 480 after them.
 fn settings(kind: Kind) -> Settings {
     Settings { kind, frame_bytes: 512, warm_up: 480, frames: 480, ..Settings::default() }
 }
 
-/// SIGCOMM'18, §3, for each frame sent and received: two tail writes, two descriptors read, the frame read and written, a
-/// descriptor written, two interrupts, two reads of a head. Beside that the two addresses of the rings.
+/// SIGCOMM'18, §3, for each frame in both directions: two tail writes, two descriptor reads, a read and a write of the frame, a
+/// descriptor write, two interrupts, two head reads. In addition, the two ring addresses.
 #[test]
-fn the_simple_nic_does_everything_for_every_frame() {
+fn the_simple_nic_has_all_costs_for_each_frame() {
     let mut lab = Lab::new(settings(Kind::Simple));
     lab.run().unwrap();
     let expected = BTreeMap::from([
@@ -71,9 +71,9 @@ fn the_simple_nic_does_everything_for_every_frame() {
     assert_eq!(lab.counts(), expected);
 }
 
-/// SIGCOMM'18, §3: 40 descriptors fetched, 8 written back; 1440 / 40 = 36, 1440 / 8 = 180, each way.
+/// SIGCOMM'18, §3: 40 descriptors per fetch, 8 per write-back; 1440 / 40 = 36, 1440 / 8 = 180 per direction.
 #[test]
-fn the_82599_does_it_in_batches_and_dpdk_without_interrupts() {
+fn the_82599_batches_and_dpdk_needs_no_interrupts() {
     let batches = [
         (("register write", 8), 2),
         (("register write", 4), 72),
@@ -96,7 +96,7 @@ fn the_82599_does_it_in_batches_and_dpdk_without_interrupts() {
 }
 
 #[test]
-fn one_direction_leaves_the_other_alone() {
+fn one_direction_does_not_affect_the_other() {
     for (traffic, read, written) in [
         (Traffic::Tx, Some(1440), None),
         (Traffic::Rx, None, Some(1440)),
@@ -110,8 +110,8 @@ fn one_direction_leaves_the_other_alone() {
     }
 }
 
-/// One frame, as the paper tells it; frames are stored without bytes. The interrupt that says that it was sent, 0, is raised while
-/// it comes back.
+/// One frame, with the steps of the paper. Frames are stored without bytes. Interrupt 0, for the sent frame, is raised while the
+/// frame comes back.
 #[test]
 fn a_round_trip_of_the_simple_nic() {
     let mode = Mode::RoundTrip;
@@ -150,9 +150,9 @@ fn show(event: &Event) -> String {
     }
 }
 
-/// Reads of this host take 500 ns, all else no time; the frame takes 30.4 ns of 40 Gb/s and 70 ns of MAC and cable.
+/// Reads of this host take 500 ns, everything else no time. The frame takes 30.4 ns at 40 Gb/s, and 70 ns for MAC and cable.
 #[test]
-fn the_parts_of_a_round_trip() {
+fn the_parts_of_a_round_trip_are_timed() {
     for (send, descriptor, fetch) in [(Send::Ring, 500_000, 500_000), (Send::Pio, 0, 0)] {
         let mut lab = Lab::new(Settings {
             kind: Kind::Dpdk,
@@ -172,14 +172,14 @@ fn the_parts_of_a_round_trip() {
         for trip in &report.trips {
             let [to_device, described, fetched, network, store] = trip.parts().map(Duration::as_ps);
             assert_eq!((to_device, described, fetched, network), (0, descriptor, fetch, 100_400), "{send:?}");
-            // Up to the next look at memory.
+            // Until the next poll of memory.
             assert!(store <= 1_000, "{store}");
             assert_eq!(trip.total().as_ps(), trip.pcie().as_ps() + 100_400);
         }
     }
 }
 
-/// By PIO the frame goes in lines of 64 B, and then its length.
+/// With PIO, the frame is sent in lines of 64 B, followed by its length.
 #[test]
 fn pio_writes_lines() {
     let (mode, send) = (Mode::RoundTrip, Send::Pio);
@@ -203,23 +203,23 @@ fn pio_writes_lines() {
     assert!(!lab.counts().contains_key(&("read", 200)), "nothing is fetched");
 }
 
-/// Little's law: `reads` frames in 500 ns, where nothing else takes time: 4 of 512 B are 32.768 Gb/s.
+/// Little's law: `reads` frames per 500 ns, if nothing else takes time: 4 of 512 B give 32.768 Gb/s.
 #[test]
-fn reads_under_way_bound_the_rate() {
+fn reads_in_flight_limit_the_rate() {
     for reads in [1, 4, 16] {
         let mut lab = Lab::new(Settings { reads, traffic: Traffic::Tx, ..settings(Kind::Dpdk) });
         lab.run().unwrap();
         let elapsed = lab.report.get().tx.pace().1.as_ps();
         let ideal = 480 * 500_000 / u64::from(reads);
         assert!(elapsed.abs_diff(ideal) <= ideal / 100, "{reads} reads: {elapsed} ps, not {ideal}");
-        // Two rings read descriptors, of which the one that is not used has none to read.
+        // Two rings read descriptors; the unused one has none to read.
         assert!(lab.host.most_reads <= usize::from(reads) + 2 + 1, "{reads}: {}", lab.host.most_reads);
     }
 }
 
-/// 512 B and 24 more at 10 Gb/s: 428.8 ns from frame to frame.
+/// 512 B and 24 more at 10 Gb/s: 428.8 ns per frame.
 #[test]
-fn the_ethernet_bounds_the_rate() {
+fn the_ethernet_limits_the_rate() {
     for traffic in [Traffic::Loop, Traffic::Both] {
         let mut lab = Lab::new(Settings { ethernet_gbps: Some(10), traffic, ..settings(Kind::Kernel) });
         lab.run().unwrap();
@@ -230,7 +230,7 @@ fn the_ethernet_bounds_the_rate() {
 }
 
 #[test]
-fn a_transfer_that_fails_is_told() {
+fn a_failed_transfer_is_reported() {
     let mut lab = Lab::new(Settings { traffic: Traffic::Tx, ..settings(Kind::Simple) });
     lab.host.fail_reads = Some(DmaError::CompletionTimeout);
     let error = lab.run().unwrap_err();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The benchmark device on a host whose every DMA read takes 500 ns and whose writes take no time.
+//! The benchmark device on a host with DMA reads of 500 ns and writes without delay.
 
 use crate::common::{Event, Loopback, found};
 use config::PcieLayout;
@@ -10,7 +10,7 @@ use riser_devices::pcie_bench::*;
 use std::collections::BTreeMap;
 use tlp::{Duration, PayloadPool};
 
-/// Runs a benchmark; what it measured, and what passed.
+/// Runs a benchmark, and returns the measurements and transactions.
 fn run(settings: &Settings) -> (Result<(), String>, Transfers, Loopback) {
     run_on(settings, |_| {})
 }
@@ -74,14 +74,14 @@ fn lat_wrrd_reads_where_it_wrote() {
 }
 
 #[test]
-fn bw_rd_keeps_as_many_reads_under_way_as_it_is_told() {
+fn bw_rd_keeps_the_set_number_of_reads_in_flight() {
     for outstanding in [1, 8, 32] {
         let (outcome, results, host) = run(&Settings { outstanding, ..settings(Test::BwRd) });
         assert_eq!(outcome, Ok(()));
         assert_eq!(host.most_reads, usize::from(outstanding));
         assert!(results.latencies_ps.is_empty());
         assert_eq!((results.transfers, results.bytes_read), (200, 12_800));
-        // The load goes on until the last that counts has ended, and then stops.
+        // The load continues until the last counted transfer has ended.
         let issued = reads(&host).len() as u64;
         assert!((210..210 + 2 * u64::from(outstanding)).contains(&issued), "{issued}");
         assert_eq!(results.ended, issued);
@@ -91,7 +91,7 @@ fn bw_rd_keeps_as_many_reads_under_way_as_it_is_told() {
 }
 
 #[test]
-fn bw_wr_only_writes_and_bw_rdwr_does_both_in_turn() {
+fn bw_wr_only_writes_and_bw_rdwr_alternates() {
     let (outcome, results, host) = run(&Settings { carry: true, ..settings(Test::BwWr) });
     assert_eq!((outcome, results.bytes_read, results.bytes_written), (Ok(()), 0, 12_800));
     assert_eq!(reads(&host).len(), 0);
@@ -108,7 +108,7 @@ fn bw_wr_only_writes_and_bw_rdwr_does_both_in_turn() {
 fn transfers_stay_in_the_window_at_their_offset() {
     let odd = Settings { host_offset_bytes: 5, size_bytes: 100, window_bytes: 8192, ..settings(Test::BwRd) };
     let (_, _, host) = run(&odd);
-    // The window is the first that was taken from high memory; 32 units of 128 B in each 4 KiB.
+    // The window is the first allocation from high memory, with 32 units of 128 B per 4 KiB.
     let mut seen = BTreeMap::new();
     for address in reads(&host) {
         let offset = address - (4 << 30);
@@ -135,9 +135,9 @@ fn without_a_warm_up_it_measures_from_the_start() {
     assert_eq!(results.elapsed(), Duration::from_us(100));
 }
 
-/// Latency figures of the card, and the latency that they lead to over 500 ns of the host, in ns: read, write and read.
+/// Latency figures of the card, and the resulting latency with 500 ns for the host, in ns: read, write and read.
 #[test]
-fn what_the_card_costs_is_added() {
+fn the_costs_of_the_card_are_added() {
     let ns = Duration::from_ns;
     let write = WriteCosts { pull: ns(40), ..WriteCosts::default() };
     let read = ReadCosts { push: ns(7), push_word: ns(1), ..ReadCosts::default() };
@@ -162,9 +162,9 @@ fn what_the_card_costs_is_added() {
     }
 }
 
-/// Stages take one transfer after the other: figures, test, ns between transfers of 64 B.
+/// Stages process one transfer at a time: figures, test, ns between transfers of 64 B.
 #[test]
-fn stages_bound_bandwidth() {
+fn stages_limit_the_bandwidth() {
     let ns = Duration::from_ns;
     let none = CardCosts::default();
     let rows = [
@@ -179,9 +179,9 @@ fn stages_bound_bandwidth() {
     }
 }
 
-/// A read of four requests takes four slots at once and gives each back: with six slots there is one read at a time.
+/// A read of four requests takes four slots and returns each one: six slots allow one read at a time.
 #[test]
-fn long_reads_are_cut_and_share_slots() {
+fn long_reads_are_split_and_share_slots() {
     let read = ReadCosts { slots: 6, request_bytes: 512, ..ReadCosts::default() };
     let costs = CardCosts { read, ..CardCosts::default() };
     let long = Settings { costs, size_bytes: 2048, outstanding: 88, carry: true, ..settings(Test::BwRd) };
@@ -193,10 +193,10 @@ fn long_reads_are_cut_and_share_slots() {
     assert!(lengths.iter().all(|n| *n == 512) && host.most_reads == 4, "{}", host.most_reads);
 }
 
-/// Read requests end at multiples of Max_Read_Request_Size, but no further apart than the card would have them. Rows: the
-/// card's figure, Max_Read_Request_Size, and the requests of 2048 B at offset 64 of a multiple of either.
+/// Read requests end at multiples of Max_Read_Request_Size, with at most the card's request size. Rows: the card's
+/// figure, Max_Read_Request_Size, and the requests for 2048 B at offset 64 of a multiple of both.
 #[test]
-fn requests_end_where_max_read_request_size_says() {
+fn requests_end_at_multiples_of_max_read_request_size() {
     let rows: [(u32, u32, &[u32]); 4] = [
         (4096, 512, &[448, 512, 512, 512, 64]),
         (4096, 1024, &[960, 1024, 64]),
@@ -219,7 +219,7 @@ fn requests_end_where_max_read_request_size_says() {
         let (_, _, host) = run(&one);
         let lengths =
             host.log.iter().filter_map(|e| if let Event::DmaRead(_, n) = e { Some(*n) } else { None });
-        // At offset 63 the first is a byte longer, and the last shorter.
+        // At offset 63, the first is a byte longer, and the last is shorter.
         let mut expected = expected.to_vec();
         if expected.len() > 1 {
             expected[0] += 1;
@@ -230,7 +230,7 @@ fn requests_end_where_max_read_request_size_says() {
 }
 
 #[test]
-fn writes_leave_as_the_card_cuts_them() {
+fn writes_are_split_by_the_cards_rules() {
     let write = WriteCosts { boundary_bytes: 128, full_bytes: 256, ..WriteCosts::default() };
     let costs = CardCosts { dma_done: Duration::from_ns(1), write, ..CardCosts::default() };
     let odd = Settings { costs, size_bytes: 300, host_offset_bytes: 1, carry: true, ..settings(Test::BwWr) };
@@ -246,9 +246,9 @@ fn writes_leave_as_the_card_cuts_them() {
     assert_eq!(cut[..5], [(1, 127), (128, 128), (256, 45), (321, 63), (384, 128)]);
 }
 
-/// The card's clock tells multiples of its tick, and transfers begin at any place between two: the mean is right.
+/// The card's clock reads multiples of its tick, and transfers start at any time between two ticks: the mean is right.
 #[test]
-fn latencies_are_those_of_the_cards_clock() {
+fn latencies_are_measured_with_the_cards_clock() {
     let costs = CardCosts {
         clock: CardClock { mhz: 1200, tick_cycles: 16 },
         loop_time: Duration::from_ns(190),
@@ -300,8 +300,8 @@ fn a_failed_transfer_ends_the_test() {
     );
 }
 
-/// The window may be written in halves; status is read-only; a second start while the first runs is nothing; and a test
-/// may be run again.
+/// The window may be written in halves; status is read-only; a second start during a test has no effect; and a test may
+/// be repeated.
 #[test]
 fn registers() {
     let results = plug::Shared::default();
@@ -335,40 +335,40 @@ fn registers() {
     assert_eq!(results.get().transfers, 200, "of the second run");
 }
 
-/// Settings that are refused, and what is said.
+/// Refused settings and their errors.
 #[test]
-fn settings_that_are_not_legal_are_refused() {
+fn illegal_settings_are_refused() {
     let ok = Settings::default;
     let rows = [
         (
             Settings { size_bytes: 0, ..ok() },
-            "transfers of 0 bytes at host offset 0: legal are sizes from 1 and offsets 0 to 63, together at most 4096",
+            "transfers of 0 bytes at host offset 0, expected sizes from 1 and offsets 0 to 63, together at most 4096",
         ),
         (
             Settings { size_bytes: 4096, host_offset_bytes: 1, ..ok() },
-            "transfers of 4096 bytes at host offset 1: legal are sizes from 1 and offsets 0 to 63, together at most 4096",
+            "transfers of 4096 bytes at host offset 1, expected sizes from 1 and offsets 0 to 63, together at most 4096",
         ),
         (
             Settings { host_offset_bytes: 64, ..ok() },
-            "transfers of 64 bytes at host offset 64: legal are sizes from 1 and offsets 0 to 63, together at most 4096",
+            "transfers of 64 bytes at host offset 64, expected sizes from 1 and offsets 0 to 63, together at most 4096",
         ),
         (
             Settings { window_bytes: 127, size_bytes: 65, ..ok() },
-            "window of 127 bytes: legal are 128 (one unit) to 274877906944",
+            "window of 127 bytes, expected 128 (one unit) to 274877906944",
         ),
-        (Settings { outstanding: 0, ..ok() }, "0 transfers under way: legal are 1 to 1024"),
+        (Settings { outstanding: 0, ..ok() }, "0 transfers in flight, expected 1 to 1024"),
         (
             Settings { transfers: 0, ..ok() },
-            "0 transfers: legal are 1 to 16777216 in a latency test, from 1 in a bandwidth test",
+            "0 transfers, expected 1 to 16777216 in a latency test, 1 or more in a bandwidth test",
         ),
         (
             Settings { transfers: 1 << 25, test: Test::LatRd, ..ok() },
-            "33554432 transfers: legal are 1 to 16777216 in a latency test, from 1 in a bandwidth test",
+            "33554432 transfers, expected 1 to 16777216 in a latency test, 1 or more in a bandwidth test",
         ),
-        (Settings { device_offset_bytes: 64, ..ok() }, "device offset of 64 bytes: legal are 0 to 63"),
+        (Settings { device_offset_bytes: 64, ..ok() }, "device offset of 64 bytes, expected 0 to 63"),
         (
             Settings { path: CardPath::Command, size_bytes: 129, ..ok() },
-            "transfers of 129 bytes by the command interface: legal are 1 to 128",
+            "transfers of 129 bytes by the command interface, expected 1 to 128",
         ),
     ];
     for (settings, message) in rows {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Replays against a host that completes each read after a fixed time, in halves: order, tags, times, causes.
+//! Replays with a host that completes each read after a fixed time, in halves: order, tags, times, causes.
 
 use capture::{Direction, Origin, Reader, Writer, open};
 use endpoint::TlpPort;
@@ -34,7 +34,7 @@ fn request(op: MemoryOp, tag: u16, address: u64, len: u32) -> Tlp {
     Tlp::new(repr, Data::Counted(repr.data_lanes().len() as u32))
 }
 
-/// A completion of `len` of the `left` bytes that `request` still waits for.
+/// A completion with `len` of the remaining `left` bytes of `request`.
 fn answer(request: &Tlp, left: u32, len: u32) -> Tlp {
     let Body::Memory(m) = request.repr.body else { panic!("{request}") };
     let at = m.span.first_byte() + u64::from(m.span.byte_count() - left);
@@ -53,7 +53,7 @@ fn answer(request: &Tlp, left: u32, len: u32) -> Tlp {
     Tlp::new(Repr::new(Body::Completion(body)), Data::Counted(len))
 }
 
-/// A host that takes everything and completes each read in two parts, `latency` and half as much again after it came.
+/// A host that takes everything, and completes each read in two parts, after `latency` and after 1.5 times that.
 struct Host {
     replay: Replay,
     report: Shared<Report>,
@@ -118,7 +118,7 @@ impl Host {
     }
 }
 
-/// A capture of `tlps` in riser's own form.
+/// A capture of `tlps` in riser's own format.
 fn capture_of(tlps: &[(u64, Direction, Tlp)]) -> Reader<Cursor<Vec<u8>>> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     let up = writer.tap(0, Direction::Upstream, "").unwrap();
@@ -147,9 +147,9 @@ fn ns(time: Time) -> u64 {
     time.as_ps() / 1_000
 }
 
-/// Rows: pace, dependencies, and when the writes and the reads are sent (in ns), with a host of 100 and 150 ns.
+/// Rows: pace, dependencies, and send times of writes and reads in ns, with a host of 100 and 150 ns.
 #[test]
-fn what_a_request_waits_for() {
+fn a_request_waits_for_its_dependencies() {
     let rows = [
         (Pace::Fabric, Dependencies::Tags, [0], [0, 0, 150]),
         (Pace::Recorded, Dependencies::Tags, [20], [0, 10, 150]),
@@ -171,7 +171,7 @@ fn what_a_request_waits_for() {
     }
 }
 
-/// A request that was recorded behind the end of another transaction waits for it, whatever its tag.
+/// A request that was recorded after the end of another transaction waits for it, whatever its tag.
 #[test]
 fn causes_are_kept() {
     use Direction::{Downstream, Upstream};
@@ -191,7 +191,7 @@ fn causes_are_kept() {
 }
 
 #[test]
-fn addresses_are_folded_and_nothing_else_changes() {
+fn only_addresses_are_changed_by_folding() {
     let plan = Plan::read(&mut small(), &settings(), 256).unwrap();
     let (sent, _) = Host::new(plan, settings(), Duration::from_ns(100)).run();
     let first = sent.iter().find(|(_, t)| t.class() == Class::NonPosted).unwrap();
@@ -199,21 +199,24 @@ fn addresses_are_folded_and_nothing_else_changes() {
 }
 
 #[test]
-fn what_cannot_be_played_is_said() {
+fn unplayable_captures_are_refused() {
     let of = |requester| Settings { requester: Some(Bdf::from_bits(requester)), ..settings() };
     let error = Plan::read(&mut small(), &of(0x0100), 256).unwrap_err();
-    assert_eq!(error.to_string(), "no request of a device 01:00.0: seen were 19:00.0");
+    assert_eq!(error.to_string(), "no request of a device 01:00.0; requesters in the capture: 19:00.0");
     let long = [(0, Direction::Upstream, request(MemoryOp::Write, 0, 0x3000, 256))];
     let error = Plan::read(&mut capture_of(&long), &settings(), 128).unwrap_err();
     assert_eq!(error, PlanError::MaxPayloadSize { number: 1, bytes: 256, mps: 128 });
-    assert_eq!(error.to_string(), "frame 1: data of 256 bytes, beyond the link's Max_Payload_Size of 128");
+    assert_eq!(
+        error.to_string(),
+        "frame 1: data of 256 bytes, expected at most the link's Max_Payload_Size of 128"
+    );
     let error = Plan::read(&mut capture_of(&[]), &settings(), 128).unwrap_err();
-    assert_eq!(error.to_string(), "no request of a device: seen were none");
+    assert_eq!(error.to_string(), "no request of a device; requesters in the capture: none");
 }
 
-/// The host hears of the end once, when the last answer has come.
+/// The host gets the end once, after the last answer.
 #[test]
-fn the_end_is_told() {
+fn the_end_is_reported_once() {
     let settings = Settings { done_vector: Some(0x8001), ..settings() };
     let plan = Plan::read(&mut small(), &settings, 256).unwrap();
     let (sent, _) = Host::new(plan, settings, Duration::from_ns(100)).run();
@@ -223,9 +226,9 @@ fn the_end_is_told() {
     assert_eq!(sent.len(), 5);
 }
 
-/// Nobody's requests are answered by a device that has none of its own.
+/// A device without requests answers none.
 #[test]
-fn the_host_is_refused() {
+fn requests_of_the_host_are_refused() {
     let plan = Plan::read(&mut small(), &settings(), 256).unwrap();
     let report = Shared::default();
     let mut replay = Replay::new(plan, settings(), &PayloadPool::new(), &report);
@@ -245,9 +248,9 @@ fn captures(folder: &str) -> Vec<PathBuf> {
     found
 }
 
-/// NetTLP's captures of real devices (NSDI'20, §6.1): all that the devices asked for is asked again, and answered.
+/// NetTLP's captures of real devices (NSDI'20, §6.1): all requests of the devices are replayed and answered.
 #[test]
-fn real_devices_play() {
+fn captures_of_real_devices_are_replayed() {
     for path in captures("x520").into_iter().chain(captures("p4600")) {
         let plan = Plan::read(&mut open(&path).unwrap(), &settings(), 256).unwrap();
         let requests = plan.len();

@@ -48,12 +48,12 @@ impl Lab {
     }
 }
 
-/// Rings of the tests' drivers, and where their one frame is.
+/// Rings of the tests' drivers, and address of their one frame.
 const TX: u64 = 0x1000;
 const RX: u64 = 0x2000;
 const FRAME: u64 = 0x3000;
 
-/// The device's registers, each by its offset.
+/// The device's registers by offset.
 struct Registers {
     cpu: Cpu,
     base: u64,
@@ -68,7 +68,7 @@ impl Registers {
         self.cpu.write_u32(self.base + offset, value).await.map_err(|e| e.to_string())
     }
 
-    /// Tells where the rings are.
+    /// Sets the ring addresses.
     async fn rings(&self) -> Result<(), String> {
         for (offset, ring) in [(0, TX), (8, RX)] {
             self.cpu.write_u64(self.base + offset, ring).await.map_err(|e| e.to_string())?;
@@ -76,13 +76,13 @@ impl Registers {
         Ok(())
     }
 
-    /// A descriptor of `len` bytes at `address`.
+    /// Writes a descriptor of `len` bytes at `address`.
     fn describe(&self, descriptor: u64, address: u64, len: u64) {
         self.cpu.memory().write_u64(descriptor, address).unwrap();
         self.cpu.memory().write_u64(descriptor + 8, len).unwrap();
     }
 
-    /// Has a frame in memory; its bytes.
+    /// Stores a frame in memory, and returns its length.
     fn frame(&self) -> u64 {
         let frame = Arp { kind: Kind::Request, from: HOST, to: PEER }.emit();
         self.cpu.memory().write(FRAME, &frame).unwrap();
@@ -94,10 +94,9 @@ fn peer() -> Peer {
     Peer { station: PEER, latency: LATENCY }
 }
 
-/// Frames 1 to 12 of NetTLP's capture of a ping (Figure 15 of the paper): the same transfers in the same order, of the
-/// same lengths.
+/// Frames 1 to 12 of NetTLP's capture of a ping (Figure 15 of the paper): the same transfers in the same order, with the same lengths.
 #[test]
-fn a_ping_is_the_transfers_of_the_capture() {
+fn a_ping_has_the_transfers_of_the_capture() {
     let mut lab = Lab::new(peer());
     lab.ping(1, 56).unwrap();
     let log = &lab.host.log;
@@ -152,7 +151,7 @@ fn pings_of_all_sizes_come_back_and_are_timed() {
 
 type Harm = fn(&mut Vec<u8>);
 
-/// A peer that does something wrong to what it answers.
+/// A peer that damages its answers.
 struct Odd(Harm);
 
 impl EthernetPort for Odd {
@@ -166,9 +165,9 @@ impl EthernetPort for Odd {
     }
 }
 
-/// What a peer may do wrong, and what the driver says. Offsets: Ethernet 14, IPv4 20, ICMP 8 bytes.
+/// Errors of the peer, and messages of the driver. Offsets: Ethernet 14, IPv4 20, ICMP 8 bytes.
 #[test]
-fn the_driver_says_what_is_wrong() {
+fn the_driver_reports_errors_of_the_peer() {
     let rows: [(Harm, &str); 5] = [
         (|frame| frame.clear(), "ping 0: no RX interrupt within 1000000.000 ns"),
         (|frame| frame[50] ^= 1, "ping 0: bad reply: its ICMP packet is malformed or its checksum is wrong"),
@@ -177,25 +176,25 @@ fn the_driver_says_what_is_wrong() {
             |frame| frame.truncate(10),
             "ping 0: bad reply: its Ethernet header is malformed or its checksum is wrong",
         ),
-        // Data and checksum (that of ICMP is at 36) wrong in ways that cancel out.
+        // Errors in data and checksum (ICMP's is at 36) that cancel each other.
         (|frame| (frame[42], frame[44]) = (frame[42] ^ 1, frame[44] ^ 1), "ping 0: bad reply: its ICMP"),
     ];
     for (harm, message) in rows {
         let error = Lab::new(Odd(harm)).ping(1, 56).unwrap_err();
         assert!(error.contains(message), "{error}");
     }
-    // The data 00 01 02 03: the first words swapped, so that the checksum holds.
+    // Data 00 01 02 03 with the first words swapped, so that the checksum still matches.
     let error = Lab::new(Odd(|frame| frame[42..46].rotate_left(2))).ping(1, 56).unwrap_err();
     assert!(error.starts_with("function 01:00.0 [7269:0000]: ping 0: not its reply: Echo"), "{error}");
-    // Longer than any frame: lost by the NIC.
+    // Longer than any frame: dropped by the NIC.
     let mut lab = Lab::new(Odd(|frame| frame.resize(3000, 0)));
     assert!(lab.ping(1, 56).unwrap_err().contains("no RX interrupt"));
     assert_eq!(lab.counters.get().lost, 1);
 }
 
-/// A driver that does what it should not; each row is what it writes, and which counter tells.
+/// A faulty driver. Each row has a write and the counter that it changes.
 #[test]
-fn what_a_broken_driver_posts_is_refused_and_counted() {
+fn faulty_descriptors_are_refused_and_counted() {
     let mut lab = Lab::new(peer());
     lab.run(async |cpu| {
         let nic = Registers::new(cpu.clone())?;
@@ -229,7 +228,7 @@ fn what_a_broken_driver_posts_is_refused_and_counted() {
     assert_eq!(*lab.counters.get(), expected);
 }
 
-/// The peer's answer comes when there is no buffer, waits, and goes into the first one.
+/// The peer's answer arrives without a buffer, waits, and goes into the first new one.
 #[test]
 fn a_frame_waits_for_a_buffer() {
     let mut lab = Lab::new(peer());
@@ -254,10 +253,10 @@ fn a_frame_waits_for_a_buffer() {
     assert_eq!(*lab.counters.get(), Counters { tx_frames: 1, rx_frames: 1, ..Counters::default() });
 }
 
-/// As many as [`MAX_FRAMES_ON_WIRE`] wait; one more is lost. All of them are forgotten when the device is disabled, and none is
-/// taken while it is.
+/// At most [`MAX_FRAMES_ON_WIRE`] frames wait; another one is lost. Disabling drops all of them, and no frame is accepted while the
+/// device is disabled.
 #[test]
-fn frames_wait_up_to_their_limit_and_none_for_a_device_that_is_not_enabled() {
+fn frames_wait_up_to_a_limit_and_only_for_an_enabled_device() {
     let mut lab = Lab::new(peer());
     lab.run(async |cpu| {
         let nic = Registers::new(cpu.clone())?;
@@ -282,9 +281,9 @@ fn frames_wait_up_to_their_limit_and_none_for_a_device_that_is_not_enabled() {
     assert_eq!(*lab.counters.get(), expected);
 }
 
-/// A driver that sets the rings up anew writes 0 to `enabled` first.
+/// A driver that reconfigures the rings writes 0 to `enabled` first.
 #[test]
-fn without_being_enabled_the_rings_and_the_buffers_are_forgotten() {
+fn a_disabled_device_drops_rings_and_buffers() {
     let mut lab = Lab::new(peer());
     lab.run(async |cpu| {
         let nic = Registers::new(cpu.clone())?;
@@ -308,9 +307,9 @@ fn without_being_enabled_the_rings_and_the_buffers_are_forgotten() {
     assert_eq!(*lab.counters.get(), Counters { tx_frames: 2, no_buffer: 2, ..Counters::default() });
 }
 
-/// A read that no completion comes for is issued again, up to 20 times, since the host counts on its buffer; one that is refused is not.
+/// A read without a completion is retried up to 20 times, because the host expects its buffer back. A refused read is not retried.
 #[test]
-fn a_read_without_a_completion_is_issued_again() {
+fn a_read_without_a_completion_is_retried() {
     for (error, attempts) in [(DmaError::CompletionTimeout, 20), (DmaError::UnsupportedRequest, 1)] {
         let mut lab = Lab::new(peer());
         lab.host.fail_reads = Some(error);
@@ -328,8 +327,8 @@ fn a_read_without_a_completion_is_issued_again() {
     }
 }
 
-/// An echo request as it stands in NetTLP's capture of a ping, frame 5; and its reply, frame 7, up to what the
-/// peer is free to choose (IPv4 identification, flags and checksum).
+/// An echo request from NetTLP's capture of a ping, frame 5; and its reply, frame 7, except for fields that the peer may choose (IPv4
+/// identification, flags and checksum).
 #[test]
 fn the_peer_answers_the_ping_of_the_capture() {
     let header = [
@@ -350,7 +349,7 @@ fn the_peer_answers_the_ping_of_the_capture() {
     assert_eq!(answer.frame[..14], [&header[6..12], &header[..6], &header[12..14]].concat());
 }
 
-/// The same on NetTLP's capture itself, where it is there: request in record 5, reply in record 7.
+/// The same on NetTLP's capture, if it is available: request in record 5, reply in record 7.
 #[test]
 fn the_peer_answers_as_the_captured_peer_did() {
     let Some(folder) = testkit::shared_data("nettlp-captures/simple-nic") else { return };
@@ -363,7 +362,7 @@ fn the_peer_answers_as_the_captured_peer_did() {
     assert_eq!((echo.kind, echo.from, echo.to, echo.data.len()), (Kind::Request, HOST, PEER, 56));
     let answer = peer().transmit(request).unwrap().frame;
     assert_eq!(answer.len(), 98);
-    // IPv4 identification, flags and their checksum (18 to 26) are the sender's own.
+    // IPv4 identification, flags and their checksum (18 to 26) may differ.
     assert_eq!((&answer[..18], &answer[26..]), (&reply[..18], &reply[26..]));
 }
 
@@ -379,7 +378,7 @@ fn records(file: &[u8]) -> Vec<&[u8]> {
 }
 
 #[test]
-fn the_peer_is_silent_to_what_is_not_for_it() {
+fn the_peer_ignores_frames_for_others() {
     let other = Station { ip: Ipv4Addr::new(10, 0, 0, 3), ..PEER };
     let echo = |kind, to| Echo { kind, from: HOST, to, ident: 1, sequence: 1, data: vec![1, 2, 3] }.emit();
     let frames = [
@@ -399,7 +398,7 @@ fn the_peer_is_silent_to_what_is_not_for_it() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(300))]
     #[test]
-    fn foreign_bytes_never_panic(mut bytes in proptest::collection::vec(0u8.., 0..80), as_ip: bool) {
+    fn arbitrary_bytes_never_panic(mut bytes in proptest::collection::vec(0u8.., 0..80), as_ip: bool) {
         if bytes.len() > 20 && as_ip {
             bytes[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0x00]);
         }
@@ -408,7 +407,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn frames_survive_the_wire(
+    fn frames_are_unchanged_by_the_wire(
         ident: u16, sequence: u16, request: bool, data in proptest::collection::vec(0u8.., 0..1472),
     ) {
         let kind = if request { Kind::Request } else { Kind::Reply };
@@ -419,7 +418,7 @@ proptest::proptest! {
     }
 }
 
-/// Frames that left.
+/// Sent frames.
 #[derive(Clone, Default)]
 struct Cable(Rc<RefCell<Vec<Vec<u8>>>>);
 
@@ -430,13 +429,13 @@ impl EthernetPort for Cable {
     }
 }
 
-/// NetTLP's driver has a ring of one descriptor and always rings index 0: the write is the event.
+/// NetTLP's driver has a ring of one descriptor and always rings index 0: the write itself is the event.
 #[test]
-fn a_doorbell_that_names_a_descriptor_sends_it_each_time() {
+fn each_doorbell_write_sends_its_descriptor() {
     for (doorbell, indices, sent) in [
         (TxDoorbell::Names, [0, 0, 0], &[0, 1, 2][..]),
         (TxDoorbell::Names, [7, 255, 7], &[0, 1, 2]),
-        // The descriptor behind the last one to send: with none before it, nothing.
+        // The index after the last descriptor to send: index 0 sends no descriptor.
         (TxDoorbell::Behind, [0, 0, 0], &[]),
     ] {
         let (cable, counters) = (Cable::default(), Shared::<Counters>::default());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The traffic generator by itself: what it sends when, what it makes of answers, and what it refuses to be.
+//! The traffic generator alone: timing of requests, handling of answers, and refused settings.
 
 use allocation_counter::measure;
 use endpoint::TlpPort;
@@ -39,7 +39,7 @@ fn poll(traffic: &mut Traffic, at: u64, class: Class) -> Option<Tlp> {
     traffic.poll_tlp(ns(at), class, TcSet::ALL)
 }
 
-/// A completion of all that `request` asks for.
+/// A completion with all the data of `request`.
 fn answer(request: &Tlp, status: Status) -> Tlp {
     let (requester, tag) = request.repr.transaction();
     let bytes = match request.repr.body {
@@ -63,7 +63,7 @@ fn answer(request: &Tlp, status: Status) -> Tlp {
 }
 
 #[test]
-fn writes_walk_through_the_window_with_their_class_and_attributes() {
+fn writes_cycle_through_the_window_with_their_class_and_attributes() {
     let mut f = flow("w", FlowKind::Write, 1500, 3);
     f.count = 5;
     let (mut traffic, report) = traffic(vec![f]);
@@ -86,7 +86,7 @@ fn writes_walk_through_the_window_with_their_class_and_attributes() {
 }
 
 #[test]
-fn reads_are_bounded_by_their_tags_and_timed() {
+fn reads_are_limited_by_tags_and_timed() {
     let (mut traffic, report) = traffic(vec![flow("r", FlowKind::Read, 64, 0)]);
     let first = poll(&mut traffic, 10, Class::NonPosted).unwrap();
     let second = poll(&mut traffic, 20, Class::NonPosted).unwrap();
@@ -112,21 +112,21 @@ fn reads_are_bounded_by_their_tags_and_timed() {
 }
 
 #[test]
-fn an_interval_is_kept_and_told() {
+fn intervals_are_kept_and_reported() {
     let mut f = flow("m", FlowKind::Message, 8, 2);
     f.interval = Duration::from_ns(100);
     let (mut traffic, _) = traffic(vec![f]);
     assert!(poll(&mut traffic, 5, Class::Posted).is_some_and(|t| t.repr.name() == "MsgD"));
     assert!(poll(&mut traffic, 104, Class::Posted).is_none());
     assert_eq!(traffic.poll_timeout(), Some(ns(105)));
-    // Held up, it does not catch up.
+    // After a delay, it does not catch up.
     assert!(poll(&mut traffic, 350, Class::Posted).is_some());
     assert!(poll(&mut traffic, 350, Class::Posted).is_none());
     assert_eq!(traffic.poll_timeout(), Some(ns(450)));
 }
 
 #[test]
-fn flows_take_turns_and_those_without_room_are_passed() {
+fn flows_alternate_and_blocked_ones_are_skipped() {
     let flows = (0..3).map(|n| flow("w", FlowKind::Write, 4, n)).collect();
     let (mut traffic, _) = traffic(flows);
     let tc = |t: Option<Tlp>| t.map(|t| t.repr.tc.bits());
@@ -139,7 +139,7 @@ fn flows_take_turns_and_those_without_room_are_passed() {
 }
 
 #[test]
-fn requests_of_the_host_are_refused_and_give_their_credits_back() {
+fn requests_of_the_host_are_refused_and_their_credits_returned() {
     let (mut traffic, _) = traffic(vec![flow("w", FlowKind::Write, 4, 0)]);
     let (kind, op, requester) = (ConfigKind::Type0, Access::Read, Bdf::default());
     let (tag, completer) = (Tag::from_bits(3), Bdf::from_bits(0x0100));
@@ -153,33 +153,33 @@ fn requests_of_the_host_are_refused_and_give_their_credits_back() {
 }
 
 #[test]
-fn flows_that_cannot_be() {
+fn impossible_flows_are_refused() {
     let with = |change: fn(&mut Flow)| {
         let mut f = flow("f", FlowKind::Read, 64, 0);
         change(&mut f);
         settings(vec![f]).check().unwrap_err().to_string()
     };
     let rows = [
-        (with(|f| f.size_bytes = 4097), "flow `f`: 4097 bytes: legal are 1 to 4096"),
-        (with(|f| (f.kind, f.size_bytes) = (FlowKind::Atomic, 16)), "flow `f`: 16 bytes: legal are 4 and 8"),
+        (with(|f| f.size_bytes = 4097), "flow `f`: 4097 bytes, expected 1 to 4096"),
+        (with(|f| (f.kind, f.size_bytes) = (FlowKind::Atomic, 16)), "flow `f`: 16 bytes, expected 4 or 8"),
         (
             with(|f| (f.kind, f.size_bytes) = (FlowKind::Message, 6)),
-            "flow `f`: 6 bytes: legal are 0 to 4096, multiples of 4",
+            "flow `f`: 6 bytes, expected 0 to 4096, multiples of 4",
         ),
-        (with(|f| f.count = 0), "flow `f`: count 0: legal is 1 and more"),
+        (with(|f| f.count = 0), "flow `f`: count of 0, expected 1 or more"),
         (
             with(|f| f.window_bytes = 100),
-            "flow `f`: window of 100 bytes at 0x100000: legal are multiples of 4096 of 4096 B and more",
+            "flow `f`: window of 100 bytes at 0x100000, expected a size and address that are multiples of 4096, and at least 4096 B",
         ),
         (
             with(|f| f.outstanding = 1025),
-            "1025 reads and AtomicOps under way in all flows: legal are 1 to 1024, at least 1 in each",
+            "1025 outstanding reads and AtomicOps in all flows, expected 1 to 1024, at least 1 per flow",
         ),
     ];
     for (got, expected) in rows {
         assert_eq!(got, expected);
     }
-    assert_eq!(settings(Vec::new()).check().unwrap_err().to_string(), "0 flows: legal are 1 to 64");
+    assert_eq!(settings(Vec::new()).check().unwrap_err().to_string(), "0 flows, expected 1 to 64");
 }
 
 /// Allocations while `count` requests of each of four kinds are sent and answered.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DMA by messages: requests that the server sends, and what the client answers.
+//! DMA by messages: requests that the server sends, and the client's replies.
 //!
-//! For clients whose memory cannot be mapped. Such an answer may come after that to an access that the client waits for, so it keeps
-//! no order with that, and none is to be waited for while an access is answered.
+//! For clients whose memory cannot be mapped. A reply may arrive after the reply to an access that the client waits for: the two are
+//! not ordered. So never wait for DMA while answering an access.
 //!
-//! A count has 64 bits, and data stand behind them. QEMU 10.1 takes 32 bits for the count and what follows for data; 11.1 does as the
-//! protocol says. A read whose data do not begin with zeros shows which of them it is, and writes then keep to that.
+//! The protocol has a count of 64 bits, followed by the data. QEMU 10.1 uses 32 bits for the count and takes the rest as data; 11.1
+//! follows the protocol. A read whose data do not begin with zeros shows which version the client is; later writes use its format.
 
 use super::refusal::HangUp;
 use super::wire::command::{DMA_READ, DMA_WRITE};
@@ -14,67 +14,67 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// Most DMA requests by message at a time.
+/// Maximum number of outstanding DMA requests by message.
 pub const MAX_DMA: usize = 64;
-/// Fields before the data of a DMA message.
+/// Bytes of the fields before the data of a DMA message.
 const DMA_BYTES: usize = 16;
-/// Those with a count of 32 bits.
+/// The same with a count of 32 bits.
 const NARROW_BYTES: usize = 12;
 
-/// The name of a DMA request by message.
+/// Identifies a DMA request by message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Dma(pub(super) u64);
 
 /// Why DMA by message is not possible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum DmaError {
-    /// Not, or not whole, within a map that allows it.
-    #[error("{bytes:#x} bytes at {address:#x} are not in a map that allows this")]
+    /// The range is not fully within one map that allows the access.
+    #[error("{bytes:#x} bytes at {address:#x} are not in one map that allows the access")]
     NotMapped {
         /// Address of the first byte.
         address: u64,
-        /// Bytes.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Too long for one message.
-    #[error("{bytes:#x} bytes: legal are 1 to {most:#x}")]
+    /// Empty, or too long for one message.
+    #[error("{bytes:#x} bytes, expected 1 to {most:#x}")]
     Length {
-        /// Bytes.
+        /// Number of bytes.
         bytes: u64,
-        /// Most that are legal.
+        /// Maximum number of bytes.
         most: u64,
     },
-    /// Too many at a time.
-    #[error("{MAX_DMA} DMA messages are under way")]
+    /// Too many outstanding requests.
+    #[error("{MAX_DMA} DMA messages are outstanding already")]
     TooMany,
-    /// There is no connection, or not yet.
-    #[error("there is no connection")]
+    /// There is no connection, or the version is not agreed yet.
+    #[error("no connection")]
     NotOpen,
 }
 
-/// A request under way.
+/// An outstanding request.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     dma: Dma,
     address: u64,
     /// Bytes to read; zero for a write.
     reads: usize,
-    /// Bytes read or written.
+    /// Bytes to read or write.
     count: usize,
 }
 
-/// Requests under way, by the ids of their messages.
+/// Outstanding requests, by message ID.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     asked: BTreeMap<u16, Asked>,
     next_id: u16,
     next: u64,
-    /// The client's counts have 32 bits.
+    /// Whether the client's counts have 32 bits.
     is_narrow: bool,
 }
 
 impl Requests {
-    /// Names a request, and its message.
+    /// Registers a request. Returns its identifier and its message ID.
     pub(super) fn ask(&mut self, address: u64, reads: usize, count: usize) -> Result<(Dma, u16), DmaError> {
         if self.asked.len() >= MAX_DMA {
             return Err(DmaError::TooMany);
@@ -88,7 +88,7 @@ impl Requests {
         Ok((dma, id))
     }
 
-    /// What a reply says.
+    /// Handles a reply.
     pub(super) fn answer(
         &mut self,
         header: Header,
@@ -100,7 +100,7 @@ impl Requests {
         let asked = asked.ok_or(HangUp::Reply { command, id })?;
         self.asked.remove(&id);
         if flags & ERROR != 0 {
-            // The number is the peer's own choice, and may be missing.
+            // The peer chooses the error number, which may be invalid.
             let errno = i32::try_from(error).ok().filter(|errno| (1..4096).contains(errno));
             return Ok((asked.dma, Err(errno.map_or(Errno::IO, Errno::from_raw_os_error))));
         }
@@ -110,7 +110,7 @@ impl Requests {
         Ok((dma, Ok(data.to_vec())))
     }
 
-    /// The data of a reply to DMA_READ, if it has the address and count that were asked for.
+    /// Returns the data of a reply to DMA_READ if its address and count match the request.
     fn read_data<'p>(&mut self, asked: Asked, payload: &'p [u8]) -> Option<&'p [u8]> {
         let count = u64_at(payload, 8)?;
         if u64_at(payload, 0)? != asked.address
@@ -130,7 +130,7 @@ impl Requests {
         if self.is_narrow {
             out.extend_from_slice(&(count as u32).to_ne_bytes());
             out.extend_from_slice(data);
-            // It counts them among the fields.
+            // This client includes these bytes in the length.
             out.extend_from_slice(&[0; DMA_BYTES - NARROW_BYTES]);
         } else {
             out.extend_from_slice(&count.to_ne_bytes());
@@ -139,7 +139,7 @@ impl Requests {
     }
 }
 
-/// A reply to DMA_WRITE has address and count, in 32 or 64 bits; QEMU leaves both out.
+/// Checks a reply to DMA_WRITE: address and count, in 32 or 64 bits, or nothing, as from QEMU.
 fn written(asked: Asked, payload: &[u8]) -> Option<&[u8]> {
     let fits = match payload.len() {
         0 => true,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The interrupts of a device: which event descriptor is signalled for each, and which are masked.
+//! Interrupts of a device: the event descriptor of each, and which are masked.
 
 use super::check::{self, bad};
 use super::refusal::{Legal, Refusal};
@@ -7,7 +7,7 @@ use super::wire::command::{DEVICE_GET_IRQ_INFO, DEVICE_SET_IRQS};
 use super::wire::words;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The types of interrupts of a PCI device, by their index.
+/// Interrupt types of a PCI device, by index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Irq {
     /// A wire: INTA.
@@ -16,9 +16,9 @@ pub enum Irq {
     Msi = 1,
     /// MSI-X.
     Msix = 2,
-    /// An error that cannot be recovered from.
+    /// An uncorrectable error.
     Error = 3,
-    /// The server asks for the device to be given back.
+    /// The server requests the device back.
     Request = 4,
 }
 
@@ -26,10 +26,10 @@ pub enum Irq {
 pub const IRQS: usize = 5;
 
 impl Irq {
-    /// All of them, in the order of their indices.
+    /// All types, by index.
     pub const ALL: [Irq; IRQS] = [Irq::Intx, Irq::Msi, Irq::Msix, Irq::Error, Irq::Request];
 
-    /// `VFIO_IRQ_INFO_EVENTFD`, and `MASKABLE` and `AUTOMASKED` where the type is so.
+    /// `VFIO_IRQ_INFO_EVENTFD`, plus `MASKABLE` and `AUTOMASKED` if they apply to the type.
     fn flags(self) -> u32 {
         match self {
             Irq::Intx => 0x7,
@@ -43,31 +43,31 @@ impl Irq {
     }
 }
 
-/// What a client did to interrupts.
+/// A client's change of interrupts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IrqChange {
-    /// They have event descriptors now.
+    /// They got event descriptors.
     Assigned,
-    /// They have none any more.
+    /// They lost their event descriptors.
     Unassigned,
-    /// They are masked.
+    /// They were masked.
     Masked,
-    /// They are no longer masked: what is pending, or still asserted, is to be signalled.
+    /// They were unmasked: signal what is pending or still asserted.
     Unmasked,
-    /// The client wants them signalled.
+    /// The client requests them to be signalled.
     Triggered,
 }
 
-/// Which interrupts changed, and how.
+/// A range of interrupts, and its change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IrqEvent {
-    /// The type.
+    /// Type.
     pub irq: Irq,
-    /// The first of them.
+    /// First interrupt.
     pub first: u32,
-    /// How many.
+    /// Number of interrupts.
     pub count: u32,
-    /// What was done.
+    /// The change.
     pub change: IrqChange,
 }
 
@@ -83,9 +83,9 @@ pub(super) struct Irqs {
     vectors: [Vec<Vector>; IRQS],
 }
 
-/// Payload of DEVICE_GET_IRQ_INFO in bytes, and of its reply.
+/// Bytes of the payload of DEVICE_GET_IRQ_INFO, and of its reply.
 pub(super) const INFO_BYTES: usize = 16;
-/// Least payload of DEVICE_SET_IRQS in bytes.
+/// Minimum payload of DEVICE_SET_IRQS, in bytes.
 pub(super) const SET_BYTES: usize = 20;
 
 const DATA: u32 = 0x7;
@@ -96,14 +96,14 @@ const ACTION_MASK: u32 = 0x8;
 const ACTION_UNMASK: u32 = 0x10;
 const ACTION_TRIGGER: u32 = 0x20;
 
-/// A DEVICE_SET_IRQS whose fields are legal by themselves.
+/// A DEVICE_SET_IRQS whose fields are individually legal.
 struct Set<'p> {
     irq: Irq,
     data: u32,
     action: u32,
     first: u32,
     count: u32,
-    /// One byte for each interrupt, with `DATA_BOOL`.
+    /// With `DATA_BOOL`, one byte per interrupt.
     picks: &'p [u8],
 }
 
@@ -124,7 +124,7 @@ impl Irqs {
         self.of(irq, n).is_some_and(|vector| vector.masked)
     }
 
-    /// What to signal now; a wire masks itself by that.
+    /// Returns the descriptor to signal now. Masks a wire.
     pub(super) fn signal(&mut self, irq: Irq, n: u32) -> Option<BorrowedFd<'_>> {
         let vector = self.vectors[irq as usize].get_mut(n as usize)?;
         let eventfd = vector.eventfd.as_ref().filter(|_| !vector.masked)?;
@@ -132,7 +132,7 @@ impl Irqs {
         Some(eventfd.as_fd())
     }
 
-    /// Answers a DEVICE_GET_IRQ_INFO: flags, index and count.
+    /// Handles a DEVICE_GET_IRQ_INFO: returns flags, index and count.
     pub(super) fn info(&self, payload: &[u8]) -> Result<[u32; 3], Refusal> {
         let [argsz, flags, index, count] = words(payload, 0);
         check::argsz(DEVICE_GET_IRQ_INFO, argsz, INFO_BYTES)?;
@@ -141,7 +141,7 @@ impl Irqs {
         Ok([irq.flags(), index, self.vectors[irq as usize].len() as u32])
     }
 
-    /// Does what a DEVICE_SET_IRQS asks for; what has changed is told to `changed`.
+    /// Executes a DEVICE_SET_IRQS. Calls `changed` for each change.
     pub(super) fn set(
         &mut self,
         payload: &[u8],
@@ -151,7 +151,7 @@ impl Irqs {
         let set = self.read(payload, fds.len())?;
         let vectors = &mut self.vectors[set.irq as usize];
         if set.count == 0 {
-            // The client takes all descriptors of the type back, and begins anew.
+            // The client takes back all descriptors of the type.
             vectors.iter_mut().for_each(|vector| *vector = Vector::default());
             let count = vectors.len() as u32;
             changed(IrqEvent { irq: set.irq, first: 0, count, change: IrqChange::Unassigned });
@@ -202,11 +202,7 @@ impl Irqs {
             );
         }
         if action != ACTION_TRIGGER && (!irq.can_be_masked() || data == DATA_EVENTFD) {
-            return refuse(
-                "flags",
-                flags,
-                Legal::Text("what this type can do, by value and not by descriptor"),
-            );
+            return refuse("flags", flags, Legal::Text("an action of this type, without descriptors"));
         }
         let size = SET_BYTES + if data == DATA_BOOL { count as usize } else { 0 };
         check::length(DEVICE_SET_IRQS, payload, size)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the client lets the server reach by DMA. Holds no memory: that is whoever's who takes the events.
+//! Address ranges that the client opens to DMA. Holds no memory: the caller that handles the events does.
 
 use super::PAGE_BYTES;
 use super::check;
@@ -8,23 +8,23 @@ use super::wire::command::{DMA_MAP, DMA_UNMAP};
 use super::wire::{longs, words};
 use std::collections::BTreeMap;
 
-/// What DMA may do to a map.
+/// Permissions of DMA in a map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DmaAccess {
-    /// It may read.
+    /// Reads are allowed.
     pub read: bool,
-    /// It may write.
+    /// Writes are allowed.
     pub write: bool,
 }
 
-/// A range of the client's addresses that DMA may reach.
+/// A range of the client's addresses that DMA may access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DmaMap {
     /// Address of the first byte, a multiple of [`PAGE_BYTES`].
     pub address: u64,
-    /// Bytes, a multiple of [`PAGE_BYTES`]; the range ends below 2^64.
+    /// Size in bytes, a multiple of [`PAGE_BYTES`]; the range ends below 2^64.
     pub size: u64,
-    /// What DMA may do there.
+    /// Permissions.
     pub access: DmaAccess,
 }
 
@@ -33,7 +33,8 @@ pub(super) const MAP_BYTES: usize = 32;
 /// Payload of DMA_UNMAP in bytes, and of its reply.
 pub(super) const UNMAP_BYTES: usize = 24;
 
-/// Most bytes that a client maps: many of them have room beside each other in the address space of a process.
+/// Maximum number of bytes that a client may map: several such clients fit into the address space of a
+/// process.
 pub const MAX_MAPPED_BYTES: u64 = 1 << 42;
 
 const READABLE: u32 = 1;
@@ -43,7 +44,7 @@ const UNMAP_DIRTY: u32 = 1;
 /// `VFIO_DMA_UNMAP_FLAG_ALL`.
 const UNMAP_ALL: u32 = 2;
 
-/// All maps of a client, by their addresses.
+/// All maps of a client, by address.
 #[derive(Debug)]
 pub(super) struct Maps {
     maps: BTreeMap<u64, DmaMap>,
@@ -59,7 +60,7 @@ impl Maps {
         self.maps.values()
     }
 
-    /// The map that contains all of these bytes.
+    /// Returns the map that contains all of these bytes.
     pub(super) fn of(&self, address: u64, len: u64) -> Option<&DmaMap> {
         let (_, map) = self.maps.range(..=address).next_back()?;
         let end = address.checked_add(len)?;
@@ -70,7 +71,7 @@ impl Maps {
         self.maps.remove(&address);
     }
 
-    /// Adds what a DMA_MAP asks for: the map, and its offset in the descriptor that came with it.
+    /// Adds the map of a DMA_MAP. Returns it, and its offset in the descriptor that came with it.
     pub(super) fn map(&mut self, payload: &[u8], has_fd: bool) -> Result<(DmaMap, u64), Refusal> {
         let (map, offset) = read_map(payload, has_fd)?;
         let end = map.address + map.size;
@@ -91,7 +92,7 @@ impl Maps {
         Ok((map, offset))
     }
 
-    /// Takes away what a DMA_UNMAP asks for.
+    /// Removes the maps of a DMA_UNMAP.
     pub(super) fn unmap(&mut self, payload: &[u8]) -> Result<Vec<DmaMap>, Refusal> {
         let bad = |field, value, legal| check::bad(DMA_UNMAP, field, value, legal);
         let ([argsz, flags], [address, size]) = (words(payload, 0), longs(payload, 8));
@@ -106,9 +107,10 @@ impl Maps {
             _ => return Err(bad("flags", flags.into(), Legal::Text("0 or 0x2"))),
         }
         if size == 0 || address.checked_add(size).is_none() {
-            return Err(bad("size", size, Legal::Text("one or more, below 2^64 with address")));
+            return Err(bad("size", size, Legal::Text("1 or more, and an end below 2^64")));
         }
-        // As VFIO has it (type 1, version 2): all maps within, which may be none; none is cut.
+        // As in VFIO (type 1, version 2): all maps within the range, possibly none. A map that is partly
+        // outside is an error.
         let end = address + size;
         let before = self.maps.range(..address).next_back();
         let last = self.maps.range(address..end).next_back();
@@ -126,8 +128,7 @@ impl Maps {
 fn read_map(payload: &[u8], has_fd: bool) -> Result<(DmaMap, u64), Refusal> {
     let bad = |field, value: u64, legal| Err(check::bad(DMA_MAP, field, value, legal));
     let ([argsz, flags], [offset, address, size]) = (words(payload, 0), longs(payload, 8));
-    const WHOLE: Legal =
-        Legal::Text("a multiple of 0x1000, below 2^64 with what it is the offset or size of");
+    const WHOLE: Legal = Legal::Text("a multiple of 0x1000 with an end in range");
     check::argsz(DMA_MAP, argsz, MAP_BYTES)?;
     if flags == 0 || flags & !(READABLE | WRITABLE) != 0 {
         return bad("flags", flags.into(), Legal::Text("0x1, 0x2 or 0x3"));
@@ -138,7 +139,7 @@ fn read_map(payload: &[u8], has_fd: bool) -> Result<(DmaMap, u64), Refusal> {
     if size == 0 || !size.is_multiple_of(PAGE_BYTES) || address.checked_add(size).is_none() {
         return bad("size", size, WHOLE);
     }
-    // Without a descriptor the offset means nothing.
+    // The offset has no meaning without a descriptor.
     if has_fd
         && (!offset.is_multiple_of(PAGE_BYTES)
             || offset.checked_add(size).is_none_or(|end| end > i64::MAX as u64))

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The server's side of vfio-user: a state machine between bytes and events.
+//! The server's side of vfio-user: a state machine that turns bytes into events.
 //!
-//! A [`Session`] is one client. It is given what the socket brings ([`Session::receive`]), says what that means
-//! ([`Session::poll`]), is told the answers ([`Session::complete`]) in any order, and says what is to be sent ([`Session::outgoing`]).
-//! What only concerns the protocol it answers itself. It opens nothing and reads no clock.
+//! A [`Session`] serves one client. The caller passes it bytes from the socket ([`Session::receive`]), polls for events
+//! ([`Session::poll`]), completes them in any order ([`Session::complete`]), and sends its replies ([`Session::outgoing`]). The
+//! session itself answers commands that only concern the protocol. It opens no files and reads no clock.
 //!
-//! Done are all commands that clients send, but migration and dirty pages, which are refused with `ENOTSUP`. What a client sends is
-//! checked: a command that is wrong is refused with the protocol's error, and told as [`Event::Refused`]; after what makes the stream
+//! All commands that clients send are implemented, except migration and dirty pages, which are refused with `ENOTSUP`. All input is
+//! checked. A wrong command is refused with the protocol's error and reported as [`Event::Refused`]. An error that makes the stream
+//! itself unreliable (a wrong size or type, a reply to no request, an unsupported version) ends the session: [`Event::HangUp`] comes
+//! once, as the last event.
 //! itself unsure (sizes, types, replies to nothing, a version that is not ours) comes [`Event::HangUp`], once and last.
 
 mod check;
@@ -33,28 +35,28 @@ pub use wire::{command, command_name};
 /// Granularity of maps in bytes.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// What a device is, as far as its client sees it.
+/// Regions, interrupts and limits of a device, as its client sees them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shape {
     /// The regions, by their index: six BARs, ROM, configuration space, VGA ([`region`]).
     pub regions: [Region; REGIONS],
-    /// How many interrupts there are of each type, by [`Irq`].
+    /// Number of interrupts of each type, by [`Irq`].
     pub irqs: [u32; IRQS],
-    /// Most bytes of one access or DMA message; at most [`Shape::MAX_TRANSFER`].
+    /// Maximum number of bytes of one access or DMA message; at most [`Shape::MAX_TRANSFER`].
     pub max_transfer: u32,
-    /// Most DMA maps at a time; at most [`Shape::MAX_MAPS`].
+    /// Maximum number of DMA maps; at most [`Shape::MAX_MAPS`].
     pub max_maps: u32,
 }
 
 impl Shape {
-    /// Most bytes that `max_transfer` may be: 1 MiB.
+    /// Upper limit of `max_transfer`: 1 MiB.
     pub const MAX_TRANSFER: u32 = 1 << 20;
-    /// Most maps that `max_maps` may be: what clients take (`dma_entry_limit` of Linux).
+    /// Upper limit of `max_maps`: the limit of Linux clients (`dma_entry_limit`).
     pub const MAX_MAPS: u32 = 65535;
-    /// Most interrupts of a type: what MSI-X can have.
+    /// Maximum number of interrupts of a type: the limit of MSI-X.
     pub const MAX_IRQS: u32 = 2048;
 
-    /// A device with neither regions nor interrupts, transfers of 1 MiB and 4096 maps.
+    /// Returns the shape of a device with neither regions nor interrupts, transfers of 1 MiB and 4096 maps.
     #[must_use]
     pub fn new() -> Shape {
         Shape {

@@ -1,67 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a message is refused, and why a peer is hung up on.
+//! Reasons to refuse a command and to end a connection.
 
 use super::maps::MAX_MAPPED_BYTES;
 use super::wire::command_name;
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Why a command was refused. The peer is told [`errno`](Refusal::errno), and the connection goes on.
+/// Why a command was refused. The peer gets [`errno`](Refusal::errno), and the connection continues.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Refusal {
-    /// No such command.
-    #[error("command {0}: legal are 1 to 18")]
+    /// Unknown command.
+    #[error("command {0}, expected 1 to 18")]
     Unknown(u16),
-    /// A command that servers send.
-    #[error("{}: it is the server's to send", command_name(*.0))]
+    /// A command that only servers send.
+    #[error("{}: only the server sends this command", command_name(*.0))]
     Direction(u16),
-    /// A command of migration or dirty pages.
+    /// A command for migration or dirty pages.
     #[error("{}: neither migration nor dirty pages are supported", command_name(*.0))]
     Migration(u16),
-    /// The version was agreed on before.
-    #[error("VERSION: it was agreed on already")]
+    /// The version was already agreed.
+    #[error("VERSION: already agreed")]
     Again,
-    /// Flags of the header that a command does not have.
-    #[error("{}: flags {flags:#x} of the header: legal are 0 and 0x10", command_name(*.command))]
+    /// Flags of the header that commands must not have.
+    #[error("{}: header flags {flags:#x}, expected 0 or 0x10", command_name(*.command))]
     HeaderFlags {
         /// Number of the command.
         command: u16,
         /// The flags.
         flags: u32,
     },
-    /// The payload has another length than its command's.
-    #[error("{}: {bytes} bytes of payload: legal are {legal}", command_name(*.command))]
+    /// The payload has a wrong length.
+    #[error("{}: {bytes} bytes of payload, expected {legal}", command_name(*.command))]
     Length {
         /// Number of the command.
         command: u16,
-        /// Bytes that came.
+        /// Bytes received.
         bytes: usize,
-        /// Bytes that are legal.
+        /// Bytes expected.
         legal: u64,
     },
-    /// Descriptors that do not belong to the command, or too many of them.
-    #[error("{}: {fds} descriptors: legal are at most {most}", command_name(*.command))]
+    /// Descriptors that the command does not take, or too many.
+    #[error("{}: {fds} descriptors, expected at most {most}", command_name(*.command))]
     Descriptors {
         /// Number of the command.
         command: u16,
-        /// Descriptors that came.
+        /// Descriptors received.
         fds: usize,
-        /// Most that are legal.
+        /// Maximum number.
         most: usize,
     },
-    /// A field has a value that it must not have.
-    #[error("{}: {field} {value:#x}: legal is {legal}", command_name(*.command))]
+    /// A field has an illegal value.
+    #[error("{}: {field} {value:#x}, expected {legal}", command_name(*.command))]
     Field {
         /// Number of the command.
         command: u16,
-        /// Name of the field, as the protocol has it.
+        /// Name of the field in the protocol.
         field: &'static str,
         /// Its value.
         value: u64,
-        /// What is legal.
+        /// Legal values.
         legal: Legal,
     },
-    /// An access that does not lie within its region.
+    /// An access that is not within its region.
     #[error("{}: {count} bytes at {offset:#x} of region {region}, which has {size:#x} bytes", command_name(*.command))]
     Outside {
         /// Number of the command.
@@ -70,68 +70,66 @@ pub enum Refusal {
         region: u32,
         /// Offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// Number of bytes.
         count: u32,
         /// Size of the region in bytes.
         size: u64,
     },
     /// An access that its region does not allow.
-    #[error("{}: region {region} does not allow that", command_name(*.command))]
+    #[error("{}: region {region} does not allow this access", command_name(*.command))]
     Forbidden {
         /// Number of the command.
         command: u16,
         /// Index of the region.
         region: u32,
     },
-    /// A map over another.
-    #[error(
-        "DMA_MAP: {size:#x} bytes at {address:#x}: {other_size:#x} bytes at {other:#x} are mapped already"
-    )]
+    /// A map that overlaps another.
+    #[error("DMA_MAP: {size:#x} bytes at {address:#x}: overlaps {other_size:#x} mapped bytes at {other:#x}")]
     Overlap {
         /// Address of the first byte.
         address: u64,
-        /// Bytes.
+        /// Number of bytes.
         size: u64,
-        /// Address of the map that there is.
+        /// Address of the existing map.
         other: u64,
-        /// Its bytes.
+        /// Bytes of the existing map.
         other_size: u64,
     },
     /// Too many maps.
-    #[error("DMA_MAP: more than {0} maps at a time")]
+    #[error("DMA_MAP: too many maps, expected at most {0}")]
     Maps(u32),
     /// Too many bytes in all maps.
     #[error(
-        "DMA_MAP: {size:#x} bytes beside {mapped:#x} that are mapped: legal are {MAX_MAPPED_BYTES:#x} in all"
+        "DMA_MAP: {size:#x} bytes in addition to {mapped:#x} mapped bytes, expected at most {MAX_MAPPED_BYTES:#x} in all"
     )]
     Mapped {
-        /// Bytes of all that are there.
+        /// Bytes of all existing maps.
         mapped: u64,
-        /// Bytes of the new one.
+        /// Bytes of the new map.
         size: u64,
     },
-    /// What is to be unmapped begins or ends within a map.
-    #[error("DMA_UNMAP: {size:#x} bytes at {address:#x} cut a map")]
+    /// The range to unmap starts or ends within a map.
+    #[error("DMA_UNMAP: {size:#x} bytes at {address:#x} cover only part of a map")]
     PartOfMap {
         /// Address of the first byte.
         address: u64,
-        /// Bytes.
+        /// Number of bytes.
         size: u64,
     },
 }
 
-/// What a field may hold.
+/// Legal values of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Legal {
-    /// Nothing but zero.
+    /// Only zero.
     Zero,
-    /// At least that.
+    /// At least this.
     From(u64),
-    /// At most that.
+    /// At most this.
     To(u64),
-    /// This value.
+    /// Only this value.
     Is(u64),
-    /// What these words say.
+    /// A description.
     Text(&'static str),
 }
 
@@ -148,7 +146,7 @@ impl std::fmt::Display for Legal {
 }
 
 impl Refusal {
-    /// What the peer is told.
+    /// Returns the error number for the peer.
     #[must_use]
     pub fn errno(&self) -> Errno {
         match self {
@@ -162,29 +160,29 @@ impl Refusal {
     }
 }
 
-/// Why a connection ends.
+/// Why a connection ended.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum HangUp {
-    /// The peer has gone, between two messages.
-    #[error("the peer has closed the connection")]
+    /// The peer closed it, between two messages.
+    #[error("the peer closed the connection")]
     Closed,
-    /// The peer has gone within a message.
-    #[error("the peer has closed the connection within a message")]
+    /// The peer closed it within a message.
+    #[error("the peer closed the connection within a message")]
     ClosedWithin,
     /// The connection failed.
     #[error("the connection failed: {0}")]
     Failed(Errno),
-    /// A message of an impossible size.
-    #[error("{} of {bytes} bytes: legal are 16 to {most}", command_name(*.command))]
+    /// A message of an illegal size.
+    #[error("{} of {bytes} bytes, expected 16 to {most}", command_name(*.command))]
     Size {
         /// Number of the command.
         command: u16,
-        /// Bytes that its header names.
+        /// Size in its header, in bytes.
         bytes: u32,
-        /// Most that are legal.
+        /// Maximum size in bytes.
         most: u32,
     },
-    /// Neither a command nor a reply.
+    /// A message that is neither a command nor a reply.
     #[error("{} with flags {flags:#x}: neither a command nor a reply", command_name(*.command))]
     Type {
         /// Number of the command.
@@ -192,7 +190,7 @@ pub enum HangUp {
         /// The flags.
         flags: u32,
     },
-    /// The system has dropped descriptors: the peer sent too many, or we have too many open files.
+    /// The system dropped descriptors: the peer sent too many, or we have too many open files.
     #[error("descriptors were lost: more than {max} with one message, or too many open files", max = super::MAX_FDS)]
     Truncated,
     /// Too many descriptors with one message.
@@ -204,66 +202,64 @@ pub enum HangUp {
     /// The device is not there.
     #[error("the device is not there")]
     Absent,
-    /// The peer has closed its receiving half. QEMU does so when an answer comes later than its timeout, and reads all ones from then on.
-    #[error(
-        "the peer takes no answers any more, as QEMU does after one that came later than its x-msg-timeout"
-    )]
+    /// The peer closed its receiving half. QEMU does so after an answer that is later than its timeout, and reads all ones from then on.
+    #[error("the peer has stopped receiving, as QEMU does after an answer later than its x-msg-timeout")]
     Deaf,
-    /// A descriptor for an interrupt that is none of `eventfd`.
-    #[error("DEVICE_SET_IRQS with a descriptor that is no event descriptor")]
+    /// A descriptor for an interrupt is not an `eventfd`.
+    #[error("DEVICE_SET_IRQS with a descriptor that is not an eventfd")]
     NotAnEvent,
-    /// Something else than VERSION came first.
+    /// Another command came before VERSION.
     #[error("{} before VERSION", command_name(*.0))]
     NoVersion(u16),
-    /// A version that cannot be agreed on.
+    /// The VERSION is not acceptable.
     #[error("VERSION: {0}")]
     Version(VersionError),
-    /// A reply to nothing that was asked.
-    #[error("a reply to {} {id:#x}, which was not asked", command_name(*.command))]
+    /// A reply to no outstanding request.
+    #[error("a reply to {} {id:#x}, which is not outstanding", command_name(*.command))]
     Reply {
         /// Number of the command.
         command: u16,
         /// Id of the message.
         id: u16,
     },
-    /// A reply of another length, address or count than was asked for.
-    #[error("a reply to {} that does not fit: {bytes} bytes of payload for {asked} at {address:#x}", command_name(*.command))]
+    /// A reply whose length, address or count does not match the request.
+    #[error("a reply to {} that does not match: {bytes} bytes of payload for a request of {asked} bytes at {address:#x}", command_name(*.command))]
     Misfit {
         /// Number of the command.
         command: u16,
         /// Bytes of its payload.
         bytes: usize,
-        /// Bytes that were asked for.
+        /// Bytes of the request.
         asked: usize,
-        /// Where.
+        /// Address of the request.
         address: u64,
     },
 }
 
 impl HangUp {
-    /// Whether the peer may run on, without the device.
+    /// Returns whether the peer may keep running, without the device.
     #[must_use]
     pub fn leaves_peer(&self) -> bool {
         !matches!(self, HangUp::Closed | HangUp::ClosedWithin | HangUp::Failed(_) | HangUp::Absent)
     }
 }
 
-/// What is wrong with a VERSION.
+/// Why a VERSION is not acceptable.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum VersionError {
     /// Too short.
-    #[error("{0} bytes of payload: legal are 4 or more")]
+    #[error("{0} bytes of payload, expected 4 or more")]
     Length(usize),
     /// Another major version.
-    #[error("major version {0}: legal is 0")]
+    #[error("major version {0}, expected 0")]
     Major(u16),
-    /// The text does not end as it has to.
-    #[error("the capabilities do not end with a NUL, or have one within")]
+    /// The text does not end with its only NUL.
+    #[error("the capabilities must end with a NUL and have no other")]
     Nul,
-    /// The text is not JSON, or has a value of another type.
+    /// The text is not JSON, or a value has a wrong type.
     #[error("the capabilities: {0}")]
     Json(String),
-    /// It came with descriptors, or wants no reply.
-    #[error("it has descriptors, or flags {0:#x}: legal are none, and 0")]
+    /// It has descriptors or flags.
+    #[error("descriptors, or flags {0:#x}, expected no descriptors and flags 0")]
     Flags(u32),
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The regions of a device, and whether an access lies within one.
+//! Regions of a device, and the check of accesses to them.
 
 use super::check::{self, bad};
 use super::refusal::{Legal, Refusal};
@@ -11,7 +11,7 @@ use super::wire::{longs, u64_at, words};
 /// Number of regions of a PCI device.
 pub const REGIONS: usize = 9;
 
-/// Indices of the regions that are no BARs; BAR n has index n.
+/// Indices of the regions that are not BARs; BAR n has index n.
 pub mod region {
     /// The Expansion ROM.
     pub const ROM: usize = 6;
@@ -21,19 +21,19 @@ pub mod region {
     pub const VGA: usize = 8;
 }
 
-/// A region; one of no bytes is none.
+/// A region. Size 0 means that it does not exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Region {
     /// Size in bytes.
     pub size: u64,
-    /// The client may read it.
+    /// Whether the client may read it.
     pub readable: bool,
-    /// The client may write it.
+    /// Whether the client may write it.
     pub writable: bool,
 }
 
 impl Region {
-    /// A region that may be read and written.
+    /// Returns a region that may be read and written.
     #[must_use]
     pub const fn of(size: u64) -> Region {
         Region { size, readable: true, writable: true }
@@ -45,16 +45,16 @@ impl Region {
     }
 }
 
-/// Payload of DEVICE_GET_REGION_INFO in bytes, and of its reply.
+/// Bytes of the payload of DEVICE_GET_REGION_INFO, and of its reply.
 pub(super) const INFO_BYTES: usize = 32;
-/// Payload of DEVICE_GET_REGION_IO_FDS in bytes, and of its reply where a region has none.
+/// Bytes of the payload of DEVICE_GET_REGION_IO_FDS, and of its reply without descriptors.
 pub(super) const IO_FDS_BYTES: usize = 16;
-/// Fields before the data of an access.
+/// Bytes of the fields before the data of an access.
 pub(super) const ACCESS_BYTES: usize = 16;
-/// An entry of REGION_WRITE_MULTI in bytes.
+/// Bytes of an entry of REGION_WRITE_MULTI.
 pub(super) const ENTRY_BYTES: usize = 24;
 
-/// Where a read or write goes.
+/// Range of a read or write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Access {
     pub(super) offset: u64,
@@ -63,7 +63,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Reads the fields of an access; missing ones are zero.
+    /// Decodes the fields of an access; missing ones are zero.
     pub(super) fn read(payload: &[u8]) -> Access {
         let ([offset], [region, count]) = (longs(payload, 0), words(payload, 8));
         Access { offset, region, count }
@@ -75,7 +75,8 @@ impl Access {
         out.extend_from_slice(&self.count.to_ne_bytes());
     }
 
-    /// Checks that it lies within its region, which allows it, and is no longer than `most`.
+    /// Checks that the access is within its region, that the region allows it, and that it has at
+    /// most `most` bytes.
     pub(super) fn check(self, regions: &[Region; REGIONS], command: u16, most: u32) -> Result<(), Refusal> {
         let Access { offset, region, count } = self;
         let of = find(regions, command, "region", region)?;
@@ -101,7 +102,7 @@ fn find(
     region.ok_or_else(|| bad(command, field, index, legal))
 }
 
-/// Answers a DEVICE_GET_REGION_INFO: index, flags and size of the region.
+/// Handles a DEVICE_GET_REGION_INFO: returns index, flags and size of the region.
 pub(super) fn info(regions: &[Region; REGIONS], payload: &[u8]) -> Result<(u32, u32, u64), Refusal> {
     let command = DEVICE_GET_REGION_INFO;
     let [argsz, flags, index, capability] = words(payload, 0);
@@ -114,7 +115,7 @@ pub(super) fn info(regions: &[Region; REGIONS], payload: &[u8]) -> Result<(u32, 
     Ok((index, region.flags(), region.size))
 }
 
-/// Answers a DEVICE_GET_REGION_IO_FDS: the index of the region.
+/// Handles a DEVICE_GET_REGION_IO_FDS: returns the index of the region.
 pub(super) fn io_fds(regions: &[Region; REGIONS], payload: &[u8]) -> Result<u32, Refusal> {
     let command = DEVICE_GET_REGION_IO_FDS;
     let [argsz, flags, index, count] = words(payload, 0);
@@ -124,7 +125,7 @@ pub(super) fn io_fds(regions: &[Region; REGIONS], payload: &[u8]) -> Result<u32,
     Ok(index)
 }
 
-/// The writes of a REGION_WRITE_MULTI, all checked; `most` is how many there may be.
+/// Returns the writes of a REGION_WRITE_MULTI, all checked. There may be at most `most`.
 pub(super) fn entries<'p>(
     regions: &[Region; REGIONS],
     payload: &'p [u8],

@@ -18,94 +18,94 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Events that may wait for their completion before no further command is looked at.
+/// Number of uncompleted events at which the session stops reading commands.
 pub const MAX_PENDING: usize = 1024;
-/// Most writes of one REGION_WRITE_MULTI; QEMU sends up to 200.
+/// Maximum number of writes of one REGION_WRITE_MULTI; QEMU sends up to 200.
 const MAX_WRITES: usize = 1024;
-/// Bytes of replies that wait, or that pending reads will make, before no further command is looked at.
+/// Bytes of pending and expected replies at which the session stops reading commands.
 const MAX_REPLIES: usize = 4 << 20;
 
-/// The name of an event that wants to be completed. No two sessions of a process have one in common.
+/// Identifies an event that must be completed. It is unique among all sessions of a process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(u64);
 
-/// What a client wants. An event with a token is to be completed with it, once: [`Session::complete`].
+/// A client's request or state change. An event with a token must be completed with it, once: [`Session::complete`].
 #[derive(Debug)]
 pub enum Event {
-    /// Version and capabilities are agreed on: the client is there.
+    /// Version and capabilities are agreed.
     Joined,
-    /// The client reads a region. Completed with as many bytes as it asks for.
+    /// The client reads a region. Complete it with `len` bytes.
     Read {
-        /// Its name.
+        /// Identifier.
         token: Token,
         /// Index of the region.
         region: usize,
         /// Offset of the first byte in it.
         offset: u64,
-        /// Bytes: at least one, at most [`Shape::max_transfer`], all of them within the region.
+        /// Number of bytes: at least one, at most [`Shape::max_transfer`], all within the region.
         len: usize,
     },
-    /// The client writes a region. Completed without data.
+    /// The client writes a region. Complete it without data.
     Write {
-        /// Its name.
+        /// Identifier.
         token: Token,
         /// Index of the region.
         region: usize,
         /// Offset of the first byte in it.
         offset: u64,
-        /// The bytes: at least one, all of them within the region.
+        /// The bytes: at least one, all within the region.
         data: Bytes,
-        /// Nobody waits for the completion.
+        /// Whether the client does not wait for the completion.
         posted: bool,
     },
-    /// DMA may reach a range of addresses from now on. Completed without data; where with an error, the range is no map.
+    /// DMA may access a range of addresses from now on. Complete it without data; after an error, the range is not mapped.
     Map {
-        /// Its name.
+        /// Identifier.
         token: Token,
         /// The range. It overlaps no other.
         map: DmaMap,
-        /// Where the memory is; without, DMA goes by messages ([`Session::dma_read`]).
+        /// Descriptor of the memory. If `None`, DMA goes by messages ([`Session::dma_read`]).
         fd: Option<OwnedFd>,
-        /// Offset of the range in `fd` in bytes, a multiple of the page size; with the range's size at most `i64::MAX`.
+        /// Offset of the range in `fd` in bytes, a multiple of the page size; plus the range's size at most `i64::MAX`.
         fd_offset: u64,
     },
-    /// DMA must not reach these ranges any longer. Completed, without data, when none does.
+    /// DMA must stop accessing these ranges. Complete it, without data, when no access is left.
     Unmap {
-        /// Its name.
+        /// Identifier.
         token: Token,
-        /// The ranges, as they were mapped. None, where all were to go and there was none.
+        /// The ranges, as they were mapped. Empty if all maps were to be removed and there were none.
         maps: Vec<DmaMap>,
     },
-    /// The client resets the device. Completed without data.
+    /// The client resets the device. Complete it without data.
     Reset {
-        /// Its name.
+        /// Identifier.
         token: Token,
     },
     /// The client set up, masked, unmasked or triggered interrupts.
     Irqs(IrqEvent),
-    /// DMA by message has ended: with what was read, nothing for a write, or the client's error.
+    /// DMA by message has ended.
     Dma {
-        /// Its name.
+        /// Identifier.
         dma: Dma,
-        /// What came of it.
+        /// Data of a read, no bytes for a write, or the client's error.
         result: Result<Vec<u8>, Errno>,
     },
-    /// A command was refused: the client knows, this is for the log.
+    /// A command was refused. The client has got the error; this event is for logging.
     Refused(Refusal),
-    /// The connection is over; no event follows. What is [`outgoing`](Session::outgoing) may still be sent, and the socket is to be
-    /// closed. What was mapped is so no longer.
+    /// The connection is over; no event follows. Send the rest of [`outgoing`](Session::outgoing) and close the socket. All maps are
+    /// removed.
     HangUp(HangUp),
 }
 
-/// A command whose events are not completed yet.
+/// A command with uncompleted events.
 #[derive(Debug)]
 struct Pending {
     header: Header,
     kind: Kind,
-    /// Its events, and those to be completed yet.
+    /// Number of its events; `left` counts the uncompleted ones.
     events: usize,
     left: usize,
-    /// The first error of them.
+    /// First error of its events.
     error: Option<Errno>,
 }
 
@@ -113,7 +113,7 @@ struct Pending {
 enum Kind {
     Read(Access),
     Write(Access),
-    /// As many writes.
+    /// This number of writes.
     Writes(u64),
     Map(DmaMap),
     /// The payload, which the reply repeats.
@@ -123,7 +123,7 @@ enum Kind {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Nothing is agreed on.
+    /// The version is not agreed yet.
     New,
     Open(Peer),
     Over,
@@ -137,25 +137,25 @@ pub struct Session {
     input: Input,
     output: Output,
     events: VecDeque<Event>,
-    /// By the token of each one's first event; others follow it.
+    /// By the token of each command's first event; the tokens of its other events follow.
     pending: BTreeMap<u64, Pending>,
     next_token: u64,
-    /// Events of `pending`, and bytes that its replies will have.
+    /// Number of events in `pending`, and bytes of its replies.
     open: (usize, usize),
     maps: Maps,
     irqs: Irqs,
     requests: Requests,
-    /// DMA may be asked for that lies in no map.
+    /// Whether DMA outside all maps may be requested.
     asks_beyond_maps: bool,
-    /// What ends it when all that came whole is told.
+    /// How the session ends after all complete messages are handled.
     end: Option<Option<Errno>>,
 }
 
-/// Tokens of one session.
+/// Number of tokens per session.
 const TOKENS: u64 = 1 << 40;
 
 impl Session {
-    /// A session with a client that has just connected. What is beyond the limits of `shape` is cut to them.
+    /// Creates a session with a client that has just connected. Values above the limits of `shape` are clamped.
     #[must_use]
     pub fn new(shape: &Shape) -> Session {
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
@@ -182,27 +182,28 @@ impl Session {
         }
     }
 
-    /// Takes what one call has received: bytes, and the descriptors that came with them. They belong to the message of the last
-    /// byte, since a socket does not give what follows them with them (`unix(7)`).
+    /// Passes on the result of one receive call: bytes, and the descriptors that came with them. The descriptors belong to the message
+    /// with the last byte: one receive call never returns bytes sent after the descriptors (`unix(7)`).
     pub fn receive(&mut self, bytes: &[u8], fds: impl IntoIterator<Item = OwnedFd>) {
         if self.state != State::Over {
             self.input.receive(bytes, fds);
         }
     }
 
-    /// Bytes that [`receive`](Self::receive) is to be given at most; zero while there is enough to be done. More are taken, but held.
+    /// Returns how many bytes [`receive`](Self::receive) should get at most; zero while enough work is pending. More bytes are accepted
+    /// and buffered.
     #[must_use]
     pub fn room(&self) -> usize {
         let takes = self.state != State::Over && self.end.is_none() && self.may_go_on();
         if takes { self.input.room() } else { 0 }
     }
 
-    /// Tells that the peer has closed the connection, or that it failed. What came before is still told.
+    /// Signals that the peer closed the connection, or that it failed. Earlier messages are still handled.
     pub fn closed(&mut self, failure: Option<Errno>) {
         self.end.get_or_insert(failure);
     }
 
-    /// Ends it for what its caller has found; what was not yet told is dropped.
+    /// Ends the session for a reason of the caller. Drops pending events.
     pub fn hang_up(&mut self, why: HangUp) {
         if self.state != State::Over {
             self.events.clear();
@@ -210,7 +211,7 @@ impl Session {
         }
     }
 
-    /// What the client wants next; `None` until more has come, been completed or sent.
+    /// Returns the next event. `None` until more is received, completed or sent.
     pub fn poll(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -232,8 +233,8 @@ impl Session {
         }
     }
 
-    /// Completes an event: a read with its bytes, anything else with none. What was not asked, or asked by another session, is ignored;
-    /// a read with another number of bytes than it asks for fails with `EIO`.
+    /// Completes an event: a read with its data, any other with none. Ignores unknown tokens and tokens of other sessions. A read with
+    /// a wrong number of bytes fails with `EIO`.
     pub fn complete(&mut self, token: Token, result: Result<&[u8], Errno>) {
         let Some((&first, pending)) = self.pending.range_mut(..=token.0).next_back() else { return };
         if token.0 - first >= pending.events as u64 {
@@ -254,30 +255,31 @@ impl Session {
         }
     }
 
-    /// The event descriptor that the client gave for an interrupt.
+    /// Returns the client's event descriptor for an interrupt.
     #[must_use]
     pub fn vector(&self, irq: Irq, n: u32) -> Option<BorrowedFd<'_>> {
         self.irqs.eventfd(irq, n)
     }
 
-    /// Whether the client, or a wire that was signalled, has masked an interrupt.
+    /// Returns whether an interrupt is masked, by the client or because a wire was signalled.
     #[must_use]
     pub fn is_masked(&self, irq: Irq, n: u32) -> bool {
         self.irqs.is_masked(irq, n)
     }
 
-    /// The descriptor to be signalled now for an interrupt; `None` where it has none, or is masked. A wire is masked by that, until
-    /// the client unmasks it ([`super::IrqChange::Unmasked`]).
+    /// Returns the descriptor to signal now for an interrupt; `None` if it has none or is masked. This masks a wire until the client
+    /// unmasks it ([`super::IrqChange::Unmasked`]).
     pub fn signal(&mut self, irq: Irq, n: u32) -> Option<BorrowedFd<'_>> {
         self.irqs.signal(irq, n)
     }
 
-    /// The ranges that DMA may reach, by their addresses.
+    /// Returns the ranges that DMA may access, by address.
     pub fn maps(&self) -> impl Iterator<Item = &DmaMap> {
         self.maps.all()
     }
 
-    /// Most bytes of one [`dma_read`](Self::dma_read) or [`dma_write`](Self::dma_write); zero while no client is there.
+    /// Returns the maximum number of bytes of one [`dma_read`](Self::dma_read) or [`dma_write`](Self::dma_write); zero without a
+    /// client.
     #[must_use]
     pub fn max_dma(&self) -> u64 {
         match self.state {
@@ -286,53 +288,53 @@ impl Session {
         }
     }
 
-    /// From now on DMA by message may lie outside of all maps: whether it is legal, the client's IOMMU says.
+    /// Allows DMA by message outside all maps. The client's IOMMU then decides whether it is legal.
     pub fn ask_beyond_maps(&mut self) {
         self.asks_beyond_maps = true;
     }
 
-    /// Reads memory of the client by message; [`Event::Dma`] brings what it holds.
+    /// Reads memory of the client by message; [`Event::Dma`] delivers the data.
     ///
     /// # Errors
-    /// Where that is not one message within one map that may be read.
+    /// If the range does not fit in one message or is not within one readable map.
     pub fn dma_read(&mut self, address: u64, len: u64) -> Result<Dma, DmaError> {
         self.check_dma(address, len, |map| map.access.read)?;
         self.dma(c::DMA_READ, address, len as usize, &[])
     }
 
-    /// Writes memory of the client by message; [`Event::Dma`] says that it is done.
+    /// Writes memory of the client by message; [`Event::Dma`] signals the end.
     ///
     /// # Errors
-    /// Where that is not one message within one map that may be written.
+    /// If the range does not fit in one message or is not within one writable map.
     pub fn dma_write(&mut self, address: u64, data: &[u8]) -> Result<Dma, DmaError> {
         self.check_dma(address, data.len() as u64, |map| map.access.write)?;
         self.dma(c::DMA_WRITE, address, 0, data)
     }
 
-    /// Bytes to be sent in one call, of whole messages unless one is very long; none if there is nothing.
+    /// Returns the bytes to send in one call: whole messages, unless one is very long. Empty if there is nothing to send.
     #[must_use]
     pub fn outgoing(&self) -> &[u8] {
         self.output.next()
     }
 
-    /// Forgets bytes of [`outgoing`](Self::outgoing) that were sent.
+    /// Removes sent bytes from [`outgoing`](Self::outgoing).
     pub fn sent(&mut self, bytes: usize) {
         self.output.sent(bytes);
     }
 
-    /// Whether a client is there that has agreed on a version.
+    /// Returns whether a client is connected and has agreed on a version.
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self.state, State::Open(_))
     }
 
-    /// Whether the session has ended, and all was told.
+    /// Returns whether the session has ended and all events were polled.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.is_over() && self.events.is_empty()
     }
 
-    /// Whether the session has ended.
+    /// Returns whether the session has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.state == State::Over
@@ -474,7 +476,7 @@ impl Session {
         Ok(())
     }
 
-    /// No region has descriptors of its own: all accesses are to be seen here.
+    /// Regions have no descriptors, because every access must come through the session.
     fn region_io_fds(&mut self, header: Header, payload: &[u8]) -> Result<(), Refusal> {
         check::length(header.command, payload, IO_FDS_BYTES)?;
         let index = regions::io_fds(&self.shape.regions, payload)?;
@@ -573,7 +575,7 @@ impl Session {
         Token(token)
     }
 
-    /// Sends what is known now that a command is done.
+    /// Sends the reply to a finished command.
     fn answer(&mut self, pending: Pending, data: &[u8]) {
         let Pending { header, kind, error, .. } = pending;
         if let Some(error) = error {
@@ -635,7 +637,7 @@ impl Session {
 }
 
 impl Pending {
-    /// Bytes that its reply takes, about.
+    /// Returns the approximate size of the reply in bytes.
     fn reply_bytes(&self) -> usize {
         match self.kind {
             Kind::Read(access) => HEADER_BYTES + ACCESS_BYTES + access.count as usize,

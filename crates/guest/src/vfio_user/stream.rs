@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The two directions of a connection: bytes become messages, and messages bytes.
+//! The two directions of a connection: bytes to messages, and messages to bytes.
 
 use super::refusal::HangUp;
 use super::wire::{HEADER_BYTES, Header, REPLY, TYPE};
@@ -7,28 +7,28 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
-/// Most descriptors that one message may bring: as many as QEMU sends.
+/// Maximum number of descriptors per message: the limit of QEMU.
 pub const MAX_FDS: usize = 16;
 
-/// Bytes of whole messages that are sent in one call. A socket takes that many at once or none of them, so a peer that expects to read
-/// a header whole does; only a message that is longer is cut, behind its header.
+/// Maximum number of bytes of whole messages sent in one call. A socket accepts that many at once or not at all, so a peer that
+/// expects to read a whole header does. Only a longer message is split, after its header.
 const MAX_BATCH: usize = 32 << 10;
 
-/// What was received and is not yet read.
+/// Received bytes that are not handled yet.
 #[derive(Debug)]
 pub(super) struct Input {
     bytes: Vec<u8>,
-    /// Where in `bytes` the next message begins.
+    /// Offset in `bytes` of the next message.
     start: usize,
-    /// Bytes of the stream that came before `bytes`.
+    /// Bytes of the stream before `bytes`.
     before: u64,
-    /// Descriptors, each with the place in the stream of the last byte that came with it.
+    /// Descriptors, each with the stream offset of the last byte that came with it.
     fds: VecDeque<(u64, OwnedFd)>,
-    /// Bytes of the longest message.
+    /// Maximum size of a message in bytes.
     longest: usize,
 }
 
-/// A message: its header, where its payload stands, and the descriptors that came with it.
+/// A message: its header, the range of its payload, and its descriptors.
 pub(super) struct Message {
     pub(super) header: Header,
     pub(super) payload: Range<usize>,
@@ -40,29 +40,29 @@ impl Input {
         Input { bytes: Vec::new(), start: 0, before: 0, fds: VecDeque::new(), longest }
     }
 
-    /// Takes what was received by one call.
+    /// Appends the result of one receive call.
     pub(super) fn receive(&mut self, bytes: &[u8], fds: impl IntoIterator<Item = OwnedFd>) {
         self.before += self.start as u64;
         self.bytes.drain(..self.start);
         self.start = 0;
         self.bytes.extend_from_slice(bytes);
         let last = (self.before + self.bytes.len() as u64).saturating_sub(1);
-        // One more than a message may have, for it to be refused.
+        // One more than a message may have, so that it is refused.
         let room = (2 * MAX_FDS + 1).saturating_sub(self.fds.len());
         self.fds.extend(fds.into_iter().take(room).map(|fd| (last, fd)));
     }
 
-    /// Bytes that are wanted: what the longest message lacks.
+    /// Returns the number of bytes missing to the longest message.
     pub(super) fn room(&self) -> usize {
         self.longest.saturating_sub(self.bytes.len() - self.start)
     }
 
-    /// Whether the peer stopped within a message.
+    /// Returns whether the peer stopped within a message.
     pub(super) fn is_within_message(&self) -> bool {
         self.start < self.bytes.len()
     }
 
-    /// Bytes of the buffer, for the time that a message is looked at; to be put back.
+    /// Takes the buffer while a message is handled; `put_bytes` returns it.
     pub(super) fn take_bytes(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
@@ -71,7 +71,7 @@ impl Input {
         self.bytes = bytes;
     }
 
-    /// The next message, if it is there whole.
+    /// Returns the next message if it is complete.
     pub(super) fn next(&mut self) -> Result<Option<Message>, HangUp> {
         let Some(header) = Header::read(&self.bytes[self.start..]) else { return Ok(None) };
         let size = header.size as usize;
@@ -98,25 +98,25 @@ impl Input {
         Ok(Some(Message { header, payload, fds }))
     }
 
-    /// The descriptors that came with bytes before `end`.
+    /// Returns the descriptors that came with bytes before `end`.
     fn fds_before(&mut self, end: u64) -> Vec<OwnedFd> {
         let count = self.fds.iter().take_while(|(last, _)| *last < end).count();
         self.fds.drain(..count).map(|(_, fd)| fd).collect()
     }
 }
 
-/// What is to be sent.
+/// Messages to send.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     bytes: Vec<u8>,
-    /// Where in `bytes` that begins which is not yet sent.
+    /// Offset in `bytes` of the first unsent byte.
     start: usize,
-    /// Where each message ends that is not yet sent.
+    /// Ends of unsent messages.
     ends: VecDeque<usize>,
 }
 
 impl Output {
-    /// Adds a message, whose payload `fill` appends; its size is filled in.
+    /// Adds a message and fills in its size. `fill` appends the payload.
     pub(super) fn message(&mut self, header: Header, fill: impl FnOnce(&mut Vec<u8>)) {
         if self.start == self.bytes.len() {
             self.bytes.clear();
@@ -130,14 +130,14 @@ impl Output {
         self.ends.push_back(self.bytes.len());
     }
 
-    /// Bytes to be sent in one call.
+    /// Returns the bytes to send in one call.
     pub(super) fn next(&self) -> &[u8] {
         let fits = self.ends.iter().take_while(|&&end| end - self.start <= MAX_BATCH).last();
         let end = fits.or(self.ends.front()).map_or(self.start, |end| *end);
         &self.bytes[self.start..end]
     }
 
-    /// Forgets bytes that were sent.
+    /// Removes sent bytes.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.start = self.start.saturating_add(bytes).min(self.bytes.len());
         while self.ends.front().is_some_and(|&end| end <= self.start) {

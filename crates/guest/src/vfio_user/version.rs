@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What client and server agree on at first: the version, and what each can take.
+//! Version and capabilities that client and server agree on first.
 
 use super::refusal::VersionError;
 use super::wire::u32_at;
 use super::{MAX_FDS, Shape};
 use serde::{Deserialize, Serialize};
 
-/// The minor version that we know; the major one is 0.
+/// The supported minor version; the major version is 0.
 const MINOR: u16 = 1;
-/// Bytes of a transfer that a peer takes which does not say.
+/// Transfer size of a peer that states none, in bytes.
 const DEFAULT_TRANSFER: u64 = 1 << 20;
 
-/// What the client can take.
+/// Capabilities of the client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Peer {
-    /// Most bytes of a transfer.
+    /// Maximum number of bytes of a transfer.
     pub(super) max_transfer: u64,
 }
 
@@ -24,7 +24,7 @@ struct VersionData {
     capabilities: Option<Capabilities>,
 }
 
-/// Those capabilities that we know; others are left out of the answer, which says that we do not have them.
+/// Known capabilities. The reply omits others, which declares them unsupported.
 #[derive(Default, Deserialize, Serialize)]
 struct Capabilities {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,13 +39,13 @@ struct Capabilities {
     write_multiple: Option<bool>,
 }
 
-/// What was agreed on, and the payload of the reply.
+/// Result of the agreement, and payload of the reply.
 pub(super) struct Agreed {
     pub(super) peer: Peer,
     pub(super) reply: Vec<u8>,
 }
 
-/// Agrees to what a client proposes.
+/// Handles a client's proposal.
 pub(super) fn agree(shape: &Shape, payload: &[u8]) -> Result<Agreed, VersionError> {
     let both = u32_at(payload, 0).ok_or(VersionError::Length(payload.len()))?.to_ne_bytes();
     let (major, minor) = (u16::from_ne_bytes([both[0], both[1]]), u16::from_ne_bytes([both[2], both[3]]));
@@ -66,7 +66,7 @@ pub(super) fn agree(shape: &Shape, payload: &[u8]) -> Result<Agreed, VersionErro
     reply.extend_from_slice(&minor.min(MINOR).to_ne_bytes());
     if !text.is_empty() {
         let ours = VersionData { capabilities: proposed.capabilities.map(|theirs| answer(shape, &theirs)) };
-        // Numbers and booleans below fixed names: that cannot fail.
+        // Numbers and booleans with fixed names: serialization cannot fail.
         reply.extend(serde_json::to_vec(&ours).unwrap_or_default());
         reply.push(0);
     }
@@ -81,7 +81,7 @@ fn read(text: &[u8]) -> Result<VersionData, VersionError> {
     serde_json::from_slice(json).map_err(|error| VersionError::Json(error.to_string()))
 }
 
-/// Ours, of those that the client has named: no reply may have others.
+/// Returns our capabilities, restricted to the client's: a reply must not have others.
 fn answer(shape: &Shape, theirs: &Capabilities) -> Capabilities {
     Capabilities {
         max_msg_fds: theirs.max_msg_fds.map(|_| MAX_FDS as u64),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages of vfio-user as bytes: the header, the commands, the fields. Numbers have the byte order of the machine.
+//! Encoding of vfio-user messages: header, commands, fields. Numbers have the byte order of the machine.
 
 /// Bytes of the header that each message begins with.
 pub(super) const HEADER_BYTES: usize = 16;
 
-/// Bits of a header's flags that say what the message is.
+/// Bits of a header's flags with the message type.
 pub(super) const TYPE: u32 = 0xf;
 /// The type of a reply; a command has zero.
 pub(super) const REPLY: u32 = 1;
@@ -13,21 +13,21 @@ pub(super) const NO_REPLY: u32 = 0x10;
 /// The reply is an error.
 pub(super) const ERROR: u32 = 0x20;
 
-/// The commands, by their numbers.
+/// Command numbers.
 pub mod command {
-    /// Agrees on version and capabilities; the first message of a client.
+    /// Negotiates version and capabilities; the first message of a client.
     pub const VERSION: u16 = 1;
-    /// Lets the server do DMA in a range of addresses.
+    /// Allows DMA in a range of addresses.
     pub const DMA_MAP: u16 = 2;
-    /// Takes such a range back.
+    /// Removes such a range.
     pub const DMA_UNMAP: u16 = 3;
-    /// Asks how many regions and interrupt types there are.
+    /// Queries the number of regions and interrupt types.
     pub const DEVICE_GET_INFO: u16 = 4;
-    /// Asks about a region.
+    /// Queries a region.
     pub const DEVICE_GET_REGION_INFO: u16 = 5;
-    /// Asks for descriptors by which a region is accessed.
+    /// Queries descriptors for accessing a region.
     pub const DEVICE_GET_REGION_IO_FDS: u16 = 6;
-    /// Asks about an interrupt type.
+    /// Queries an interrupt type.
     pub const DEVICE_GET_IRQ_INFO: u16 = 7;
     /// Sets up, masks or triggers interrupts.
     pub const DEVICE_SET_IRQS: u16 = 8;
@@ -41,11 +41,11 @@ pub mod command {
     pub const DMA_WRITE: u16 = 12;
     /// Resets the device.
     pub const DEVICE_RESET: u16 = 13;
-    /// Dirty pages, in revisions before migration had commands of its own.
+    /// Dirty pages, in revisions without separate migration commands.
     pub const DIRTY_PAGES: u16 = 14;
-    /// Writes of a region, many in one message.
+    /// Several writes of regions in one message.
     pub const REGION_WRITE_MULTI: u16 = 15;
-    /// Features of a device: migration.
+    /// Features of a device, for migration.
     pub const DEVICE_FEATURE: u16 = 16;
     /// Reads a device's state.
     pub const MIG_DATA_READ: u16 = 17;
@@ -53,7 +53,7 @@ pub mod command {
     pub const MIG_DATA_WRITE: u16 = 18;
 }
 
-/// The name of a command, as the protocol has it.
+/// Returns the name of a command in the protocol.
 #[must_use]
 pub fn command_name(number: u16) -> &'static str {
     const NAMES: [&str; 19] = [
@@ -80,21 +80,21 @@ pub fn command_name(number: u16) -> &'static str {
     NAMES.get(usize::from(number)).unwrap_or(&"an unknown command")
 }
 
-/// What stands in a header.
+/// Header of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header {
-    /// The sender's name for the message, which a reply repeats.
+    /// Message ID chosen by the sender; a reply repeats it.
     pub(super) id: u16,
     pub(super) command: u16,
-    /// Bytes of the message, this header among them.
+    /// Bytes of the message including the header.
     pub(super) size: u32,
     pub(super) flags: u32,
-    /// What went wrong, in a reply that is an error.
+    /// Error number, in an error reply.
     pub(super) error: u32,
 }
 
 impl Header {
-    /// Reads a header; `None` where there are not enough bytes.
+    /// Decodes a header; `None` if there are not enough bytes.
     pub(super) fn read(bytes: &[u8]) -> Option<Header> {
         let bytes = bytes.get(..HEADER_BYTES)?;
         Some(Header {
@@ -123,22 +123,22 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// The 32 bits at an offset; `None` where there are not that many bytes.
+/// Returns the 32 bits at an offset; `None` if there are not enough bytes.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// The 32-bit fields from an offset on; zero, where there are not that many bytes.
+/// Returns the 32-bit fields from an offset on; missing ones are zero.
 pub(super) fn words<const N: usize>(bytes: &[u8], at: usize) -> [u32; N] {
     std::array::from_fn(|n| u32_at(bytes, at + 4 * n).unwrap_or_default())
 }
 
-/// The 64-bit fields from an offset on; zero, where there are not that many bytes.
+/// Returns the 64-bit fields from an offset on; missing ones are zero.
 pub(super) fn longs<const N: usize>(bytes: &[u8], at: usize) -> [u64; N] {
     std::array::from_fn(|n| u64_at(bytes, at + 8 * n).unwrap_or_default())
 }
 
-/// The 64 bits at an offset; `None` where there are not that many bytes.
+/// Returns the 64 bits at an offset; `None` if there are not enough bytes.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A client's side of vfio-user, written from the protocol's text alone: it shares no code with the server.
+//! Client side of vfio-user, written only from the protocol's text. It shares no code with the server.
 use riser_guest::vfio_user::Session;
 
-/// A message as it is on the wire.
+/// A message on the wire.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Wire {
     pub(crate) id: u16,
@@ -12,7 +12,7 @@ pub(crate) struct Wire {
     pub(crate) payload: Vec<u8>,
 }
 
-/// Bytes of a command without flags.
+/// Encodes a command without flags.
 pub(crate) fn command(id: u16, command: u16, payload: &[u8]) -> Vec<u8> {
     message(id, command, 0, payload)
 }
@@ -22,17 +22,17 @@ pub(crate) fn message(id: u16, command: u16, flags: u32, payload: &[u8]) -> Vec<
     [&id.to_le_bytes()[..], &command.to_le_bytes(), &words(&[size, flags, 0]), payload].concat()
 }
 
-/// 32-bit fields.
+/// Encodes 32-bit fields.
 pub(crate) fn words(fields: &[u32]) -> Vec<u8> {
     fields.iter().flat_map(|field| field.to_le_bytes()).collect()
 }
 
-/// 64-bit fields.
+/// Encodes 64-bit fields.
 pub(crate) fn longs(fields: &[u64]) -> Vec<u8> {
     fields.iter().flat_map(|field| field.to_le_bytes()).collect()
 }
 
-/// What QEMU 11 proposes.
+/// The proposal of QEMU 11.
 pub(crate) const QEMU: &str = r#"{"capabilities": {"migration": {"max_bitmap_size": 268435456, "pgsize": 4096}, "max_msg_fds": 16, "max_data_xfer_size": 1048576, "pgsizes": 4096, "max_dma_maps": 65535, "write_multiple": true}}"#;
 
 pub(crate) fn version(id: u16, minor: u16, json: &str) -> Vec<u8> {
@@ -40,7 +40,7 @@ pub(crate) fn version(id: u16, minor: u16, json: &str) -> Vec<u8> {
     command(id, 1, &[&[0, 0][..], &minor.to_le_bytes(), &text].concat())
 }
 
-/// Cuts bytes into messages; panics where they are no whole ones.
+/// Splits bytes into messages; panics if the last one is incomplete.
 pub(crate) fn cut(mut bytes: &[u8]) -> Vec<Wire> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
@@ -58,7 +58,7 @@ pub(crate) fn cut(mut bytes: &[u8]) -> Vec<Wire> {
     found
 }
 
-/// All that a session has to send.
+/// Returns all messages that a session has to send.
 pub(crate) fn sent(session: &mut Session) -> Vec<Wire> {
     let mut all = Vec::new();
     loop {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The server against a client of other hands: that of the crate `vfio_user`, with its own codec, over a socket.
+//! The server with an independent client over a socket: the crate `vfio_user`, which has its own codec.
 
 use riser_guest::memory::Memory;
 use riser_guest::net::{Server, wait};
@@ -13,10 +13,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use vfio_user::Client;
 
-/// Bytes that a write to the doorbell makes the device copy from the first map to the last.
+/// Bytes that the device copies from the first map to the last when its doorbell is written.
 const COPIED: usize = 5000;
 
-/// A device that keeps what is written, and copies by DMA when its doorbell rings. Ends with its client.
+/// A device that stores what is written, and copies by DMA when its doorbell is written. Ends with its client.
 struct Device {
     server: Server,
     registers: Vec<u8>,
@@ -98,7 +98,7 @@ impl Device {
 }
 
 #[test]
-fn a_client_of_other_hands() {
+fn serves_an_independent_client() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("device.sock");
     let device = Device::start(path.clone());

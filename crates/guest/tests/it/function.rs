@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A function that a machine has by itself: what is the machine's and what the function's, and which interrupts are the function's.
+//! A function passed through to a machine: which registers are the machine's, which the function's, and which interrupts belong to
+//! it.
 
 use host::{HostInterrupt, HostOutput, HostReadId, Wire};
 use riser_guest::accesses::Answer;
@@ -46,7 +47,7 @@ fn answered(outcome: Option<Outcome<u32>>) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// Reads configuration space, of which the function itself says `has`.
+/// Reads configuration space; `has` is the function's own value.
 fn read(function: &mut Function<u32>, offset: u64, has: &[u8; 4], len: u32) -> Vec<u8> {
     assert_eq!(function.read(1, CONFIG, offset, len), None);
     let Some(HostOutput::ConfigRead { id, function: at, register_dw, byte_enables }) =
@@ -60,13 +61,13 @@ fn read(function: &mut Function<u32>, offset: u64, has: &[u8; 4], len: u32) -> V
     answered(function.handle(id, &Ok(data(has))))
 }
 
-/// Writes configuration space: what the function gets of it.
+/// Writes configuration space; returns the write that reaches the function.
 fn write(function: &mut Function<u32>, offset: u64, bytes: &[u8]) -> Option<(u16, u8, u32)> {
     let mut outcome = function.write(1, CONFIG, offset, bytes);
     let request = function.poll_request();
     let got = request.map(|request| match request {
         HostOutput::ConfigWrite { id, register_dw, byte_enables, value, .. } => {
-            assert_eq!(outcome, None, "not before the function has it");
+            assert_eq!(outcome, None, "ends before the function is written");
             outcome = function.handle(id, &Ok(Data::NONE));
             (register_dw, byte_enables, value)
         }
@@ -79,7 +80,7 @@ fn write(function: &mut Function<u32>, offset: u64, bytes: &[u8]) -> Option<(u16
 #[test]
 fn bar_writes_stay_in_the_machine() {
     let mut function = function();
-    // Sizing, and an address: nothing of it reaches the function.
+    // Neither sizing nor an address reaches the function.
     for (offset, value, reads) in [
         (0x10, u32::MAX, 0xffff_e004),
         (0x14, u32::MAX, 0xffff_ffff),
@@ -95,11 +96,11 @@ fn bar_writes_stay_in_the_machine() {
         assert_eq!(seen, u32::to_le_bytes(reads), "{offset:#x}");
     }
     assert_eq!(read(&mut function, 0x12, &[0; 4], 2), [0x80, 0xfe]);
-    // Where nobody answers, there is no BAR either.
+    // If the function does not answer, its BAR reads as ones too.
     function.read(1, CONFIG, 0x10, 4);
     let Some(HostOutput::ConfigRead { id, .. }) = function.poll_request() else { panic!("a read") };
     assert_eq!(answered(function.handle(id, &Err(host::HostError::NoDevice))), [0xff; 4]);
-    // Accesses go where the BAR really is.
+    // Accesses go to the address of the BAR in the lab.
     function.read(1, 0, 0x10, 4);
     assert!(matches!(
         function.poll_request(),
@@ -115,18 +116,18 @@ fn bar_writes_stay_in_the_machine() {
 #[test]
 fn device_control_writes_keep_mps_and_resets() {
     let mut function = function();
-    // Max_Payload_Size: 256 B there, 128 B for the machine.
+    // Max_Payload_Size: 256 B in the lab, 128 B for the machine.
     let control = u64::from(PCIE) * 4 + 8;
     assert_eq!(read(&mut function, control, &[0x3f, 0x29, 0, 0], 4), [0x3f, 0x29, 0, 0]);
     assert_eq!(write(&mut function, control, &[0x1f, 0x29]), Some((PCIE + 2, 3, 0x293f)));
     assert_eq!(read(&mut function, control, &[0x3f, 0x29, 0, 0], 2), [0x1f, 0x29]);
-    // Initiate Function Level Reset is whoever's who puts the function back into its place.
+    // Initiate Function Level Reset does not reach the function: the caller resets it and restores its place.
     assert_eq!(function.write(9, CONFIG, control, &[0x1f, 0xa9]), Some(Outcome::Reset { token: 9 }));
     assert!(function.poll_request().is_none());
     function.reset();
     assert_eq!(read(&mut function, control, &[0x30, 0x29, 0, 0], 2), [0x30, 0x29]);
     assert_eq!(write(&mut function, 4, &[6, 4]), Some((1, 3, 0x0406)));
-    // A write over what is the machine's and what is not.
+    // One write to bytes of both the machine and the function.
     function.write(1, CONFIG, 0x2e, &[1, 2, 3, 4]);
     let Some(HostOutput::ConfigWrite { register_dw: 11, byte_enables: 0xc, value: 0x0201_0000, .. }) =
         function.poll_request()
@@ -140,13 +141,13 @@ fn messages_select_the_granted_vectors() {
     let mut function = function();
     let message = |bus, data| HostInterrupt::Message { requester: bdf(bus), address: 0xfee0_1000, data };
     assert_eq!(function.interrupt(&message(1, 0x43)), Some((Irq::Msi, 0)), "one vector is granted");
-    // Enabled, four vectors.
+    // MSI is enabled with four vectors.
     write(&mut function, u64::from(MSI) * 4 + 2, &[0x21, 0]);
     assert_eq!(function.interrupt(&message(1, 0x43)), Some((Irq::Msi, 3)));
     assert_eq!(function.interrupt(&message(2, 0x43)), None, "another function's");
 }
 
-/// A write of an MSI-X entry: its place in the table, its data and whether it is masked.
+/// Returns a write of an MSI-X entry: its offset in the table, its data and whether it is masked.
 fn entry(function: &mut Function<u32>) -> Option<(u64, u32, bool)> {
     match function.poll_request()? {
         HostOutput::MmioWrite { address, data } => {
@@ -166,7 +167,7 @@ fn msix_table_follows_assigned_and_masked_vectors() {
         function.irqs(IrqEvent { irq: Irq::Msix, first, count, change });
     };
     change(&mut function, 0, 2, IrqChange::Unassigned);
-    assert_eq!(entry(&mut function), None, "it is masked as it is");
+    assert_eq!(entry(&mut function), None, "an unused entry is masked already");
     change(&mut function, 1, 1, IrqChange::Assigned);
     assert_eq!(entry(&mut function), Some((1, 1, false)));
     change(&mut function, 1, 1, IrqChange::Assigned);
@@ -174,14 +175,14 @@ fn msix_table_follows_assigned_and_masked_vectors() {
     assert_eq!(entry(&mut function), Some((1, 1, true)));
     change(&mut function, 1, 1, IrqChange::Unmasked);
     assert_eq!(entry(&mut function), Some((1, 1, false)));
-    // Enabled: what was set up is written again, since a reset may have come between.
+    // When MSI-X is enabled, the entries are written again, since a reset may have happened.
     assert!(write(&mut function, u64::from(MSIX) * 4 + 2, &[0, 0x80]).is_some());
     assert_eq!((entry(&mut function), entry(&mut function)), (Some((1, 1, false)), None));
     let message = HostInterrupt::Message { requester: bdf(1), address: 0xfee0_0000, data: 1 };
     assert_eq!(function.interrupt(&message), Some((Irq::Msix, 1)));
 }
 
-/// Two functions share a wire: who asserts it, its Interrupt Status says.
+/// Two functions share a wire: Interrupt Status shows which one asserts it.
 #[test]
 fn interrupt_status_selects_the_function_on_a_shared_wire() {
     let mut both = [1, 2].map(|bus| Function::<u32>::new(facts(bus), PayloadPool::new()));
@@ -205,7 +206,7 @@ fn interrupt_status_selects_the_function_on_a_shared_wire() {
         assert_eq!(function.handle(id, &Ok(data(&[6, 0, status, 0]))), outcome);
         assert_eq!(asked(function), None);
     }
-    // Unmasked while the wire is asserted: asked again; disabled, it is nobody's.
+    // If unmasked while the wire is asserted, the status is read again. A function with INTx disabled does not assert it.
     let unmasked = IrqEvent { irq: Irq::Intx, first: 0, count: 1, change: IrqChange::Unmasked };
     let [_, function] = &mut both;
     function.irqs(unmasked);
@@ -216,7 +217,7 @@ fn interrupt_status_selects_the_function_on_a_shared_wire() {
     assert_eq!(asked(function), None);
 }
 
-/// A virtual function has neither IDs nor Memory Space Enable: the machine finds what its driver looks for.
+/// A virtual function lacks IDs and Memory Space Enable; the machine sees both.
 #[test]
 fn virtual_function_shows_ids_and_memory_space_enable() {
     let mut function = Function::new(Facts { virtual_id: Some(0x0008_7269), ..facts(1) }, PayloadPool::new());
@@ -226,16 +227,16 @@ fn virtual_function_shows_ids_and_memory_space_enable() {
     assert_eq!(
         read(&mut function, 4, &[4, 0, 0x10, 0], 4),
         [6, 0, 0x10, 0],
-        "what it has, and what it lacks"
+        "bits of the function and of the machine"
     );
     assert_eq!(write(&mut function, 4, &[4]), Some((1, 0b0001, 4)));
     assert_eq!(read(&mut function, 4, &[4, 0, 0x10, 0], 1), [4]);
     assert_eq!(write(&mut function, 4, &[6]), Some((1, 0b0001, 6)));
     function.reset();
-    assert_eq!(read(&mut function, 4, &[0; 4], 1), [0], "as a reset leaves it");
+    assert_eq!(read(&mut function, 4, &[0; 4], 1), [0], "reset value");
 }
 
-/// Nothing travels to where a function was; its interrupts are nobody's.
+/// No request goes to a lost function, and its messages raise no interrupt.
 #[test]
 fn lost_function_reads_as_ones() {
     let mut function = function();
@@ -256,7 +257,7 @@ fn lost_function_reads_as_ones() {
     };
     assert_eq!(at, bdf(3));
     assert_eq!(answered(function.handle(id, &Ok(data(&[1, 2, 3, 4])))), [1, 2, 3, 4]);
-    // Its entries are where it is now, when they are turned on.
+    // After it is found again, its entries are written at the new address when MSI-X is enabled.
     function.write(1, CONFIG, u64::from(MSIX) * 4 + 2, &[0, 0x80]);
     let mut tables = Vec::new();
     while let Some(request) = function.poll_request() {

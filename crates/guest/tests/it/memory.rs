@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of a virtual machine, which this test owns: mapped, and by system calls.
+//! Memory of a virtual machine, owned by this test: mapped, and accessed by system calls.
 
 use riser_guest::memory::{Memory, MemoryError};
 use riser_guest::vfio_user::{DmaAccess, Errno};
@@ -11,7 +11,7 @@ use tlp::AtomicOp;
 const BOTH: DmaAccess = DmaAccess { read: true, write: true };
 const BYTES: u64 = 0x3000;
 
-/// A file of memory as QEMU makes it, or one that may shrink.
+/// A memory file as QEMU makes it, or one that may shrink.
 fn file(sealed: bool) -> OwnedFd {
     let fd = memfd_create("guest", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&fd, BYTES).unwrap();
@@ -30,7 +30,7 @@ fn memory(sealed: bool) -> (Memory, OwnedFd) {
 }
 
 #[test]
-fn every_offset_and_length_near_the_edges_of_words() {
+fn accesses_work_at_every_offset_and_length() {
     for sealed in [true, false] {
         let (memory, fd) = memory(sealed);
         for offset in (0..20).chain(0x1000 - 40..0x1000) {
@@ -52,7 +52,7 @@ fn every_offset_and_length_near_the_edges_of_words() {
 }
 
 #[test]
-fn nothing_beside_the_range_is_reached() {
+fn rejects_accesses_outside_the_range() {
     for sealed in [true, false] {
         let (memory, _fd) = memory(sealed);
         for (offset, len) in [(0x1000, 1), (0xfff, 2), (0, 0x1001), (u64::MAX, 1), (u64::MAX, 2), (0x2000, 0)]
@@ -68,7 +68,7 @@ fn nothing_beside_the_range_is_reached() {
 }
 
 #[test]
-fn rights_are_kept() {
+fn rejects_accesses_without_permission() {
     for (read, write) in [(true, false), (false, true)] {
         for sealed in [true, false] {
             let memory = Memory::new(file(sealed), 0, 0x1000, DmaAccess { read, write }).unwrap();
@@ -97,7 +97,7 @@ fn atomic_operations() {
     ];
     for sealed in [true, false] {
         let (memory, _fd) = memory(sealed);
-        // Aligned, and not.
+        // Aligned and unaligned.
         for offset in [0x40, 0x43] {
             for (op, before, operands, after) in &rows {
                 assert!(memory.write(offset, before));
@@ -113,7 +113,7 @@ fn atomic_operations() {
     }
 }
 
-/// Two mappings of the same counter, each in a thread of its own: no addition is lost.
+/// Two mappings of the same counter, each in its own thread: no addition is lost.
 #[test]
 fn additions_are_atomic_to_others() {
     const ADDITIONS: u64 = 200_000;
@@ -131,21 +131,21 @@ fn additions_are_atomic_to_others() {
     assert_eq!(u64::from_le_bytes(sum), 2 * ADDITIONS);
 }
 
-/// A peer that takes the file away: accesses fail, and nothing else happens.
+/// If the peer truncates the file, accesses fail and the process survives.
 #[test]
-fn a_file_that_is_truncated() {
+fn accesses_fail_after_truncation() {
     let (memory, fd) = memory(false);
     assert!(memory.write(0xff0, &[1; 16]));
     ftruncate(&fd, 0x1800).unwrap();
     assert!(!memory.read(0xff0, &mut [0; 16]) && !memory.read(0x7ff, &mut [0; 2]));
     assert!(memory.read(0x7fe, &mut [0; 2]));
-    // The peer's own file may grow again by that; it is not ours.
+    // This may make the peer's file grow again, which only affects the peer.
     assert!(!memory.operate(0xff0, AtomicOp::Swap, &[1; 4], &mut [0; 4]));
 }
 
-/// Where the system has huge pages at all, though none may be free.
+/// Runs only if the system supports huge pages, even if none is free.
 #[test]
-fn huge_pages() {
+fn rejects_huge_pages() {
     let flags = MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
     let Ok(fd) = memfd_create("huge", flags) else { return };
     ftruncate(&fd, 2 << 20).unwrap();
@@ -154,7 +154,7 @@ fn huge_pages() {
 }
 
 #[test]
-fn what_is_no_memory() {
+fn rejects_invalid_memory() {
     let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
     assert_eq!(Memory::new(socket.into(), 0, 0x1000, BOTH).unwrap_err(), MemoryError::NotAFile);
     for sealed in [true, false] {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the fuzz target of sessions checks, on every seed and on random scripts.
+//! Runs the checks of the session fuzz target on every seed and on random scripts.
 
 use crate::checks_vfio_user as checks;
 use proptest::prelude::*;
 use testkit::seeds;
 
 #[test]
-fn seeds_hold() {
+fn fuzz_seeds_pass() {
     let events: usize = seeds("vfio_user")
         .into_iter()
         .map(|(name, bytes)| {
@@ -18,7 +18,7 @@ fn seeds_hold() {
     assert!(events > 200, "{events} events are few");
 }
 
-/// A step of a script that is mostly a legal command.
+/// Returns a step of a script: most often a legal command.
 fn step() -> impl Strategy<Value = Vec<u8>> {
     let small = |bits: u32| (0..=bits).prop_map(|value| value.to_le_bytes().to_vec());
     let page = || (0u64..12).prop_map(|page| (page * 4096).to_le_bytes().to_vec());
@@ -69,12 +69,12 @@ fn step() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn scripts(steps in proptest::collection::vec(step(), 0..120)) {
+    fn random_scripts_pass(steps in proptest::collection::vec(step(), 0..120)) {
         checks::script(&[vec![9, 2], steps.concat()].concat());
     }
 
     #[test]
-    fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+    fn random_bytes_pass(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
         checks::script(&bytes);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Conversations with a session, message by message; the bytes are the protocol's own.
+//! Conversations with a session, message by message, with the bytes of the protocol.
 
 use crate::client;
 use crate::client::{QEMU, Wire, command, longs, message, sent, version, words};
@@ -37,19 +37,19 @@ fn joined() -> Session {
     session
 }
 
-/// Some descriptor.
+/// Any descriptor.
 fn fd() -> OwnedFd {
     File::open("/dev/null").unwrap().into()
 }
 
-/// The only message that is to be sent.
+/// Returns the only message to send.
 fn answer(session: &mut Session) -> Wire {
     let mut replies = sent(session);
     assert_eq!(replies.len(), 1, "{replies:?}");
     replies.remove(0)
 }
 
-/// The error of a command with these descriptors; zero, if it is not refused.
+/// Returns the error of a command with these descriptors; zero if it succeeds.
 fn errno_with(session: &mut Session, number: u16, payload: &[u8], fds: usize) -> u32 {
     session.receive(&command(9, number, payload), (0..fds).map(|_| fd()));
     while let Some(event) = session.poll() {
@@ -90,7 +90,7 @@ fn unmap(address: u64, size: u64, flags: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_client_of_qemu_is_agreed_with() {
+fn agrees_with_qemu() {
     let mut session = Session::new(&shape());
     let proposed = version(7, 0, QEMU);
     session.receive(&proposed, []);
@@ -103,13 +103,13 @@ fn a_client_of_qemu_is_agreed_with() {
         text,
         "{\"capabilities\":{\"max_msg_fds\":16,\"max_data_xfer_size\":1048576,\"pgsizes\":4096,\"max_dma_maps\":4,\"write_multiple\":true}}\0"
     );
-    // QEMU has room for as many bytes as it has sent, and no more.
+    // QEMU's buffer for the reply has only the size of its request.
     assert!(16 + reply.payload.len() <= proposed.len());
 }
 
-/// What is answered has no capability that was not proposed, and no later version.
+/// The reply has no capability that was not proposed, and no later version.
 #[test]
-fn versions() {
+fn reply_has_only_proposed_capabilities() {
     for (minor, json, answered, text) in [
         (0, "", 0, ""),
         (1, "", 1, ""),
@@ -138,7 +138,7 @@ fn versions() {
 }
 
 #[test]
-fn versions_that_are_not_agreed_on() {
+fn rejects_unsupported_versions() {
     let text = |bytes: &[u8]| command(1, 1, &[&[0; 4], bytes].concat());
     let rows: [(Vec<u8>, VersionError); 8] = [
         (command(1, 1, &[0; 3]), VersionError::Length(3)),
@@ -164,7 +164,7 @@ fn versions_that_are_not_agreed_on() {
         let Some(Event::HangUp(HangUp::Version(why))) = session.poll() else { panic!("{error}") };
         assert_eq!(why, error);
         assert!(session.is_over() && session.poll().is_none());
-        // The client is told, where it wants to know.
+        // The client gets the error if it wants a reply.
         assert_eq!(
             sent(&mut session).iter().map(|reply| reply.error).sum::<u32>(),
             if error == VersionError::Flags(0x10) { 0 } else { EINVAL }
@@ -187,7 +187,7 @@ fn version_comes_first_and_once() {
 }
 
 #[test]
-fn what_the_device_is() {
+fn describes_regions_and_interrupts() {
     let mut session = joined();
     session.receive(&command(1, 4, &words(&[16, 0, 0, 0])), []);
     assert!(session.poll().is_none());
@@ -210,9 +210,9 @@ fn what_the_device_is() {
     }
 }
 
-/// Every command with a payload of every other length, and with descriptors that it does not take.
+/// Every command with each wrong payload length, and with descriptors that it does not take.
 #[test]
-fn lengths_and_descriptors() {
+fn rejects_wrong_lengths_and_descriptors() {
     let rows: [(u16, Vec<u8>, usize); 12] = [
         (2, map(0, 0x1000, 0, 3), 1),
         (3, unmap(0, 0x1000, 0), 0),
@@ -249,7 +249,7 @@ fn lengths_and_descriptors() {
 }
 
 #[test]
-fn fields_that_are_wrong() {
+fn rejects_illegal_fields() {
     let region = |argsz, flags, index, cap, size, offset| {
         [words(&[argsz, flags, index, cap]), longs(&[size, offset])].concat()
     };
@@ -274,7 +274,7 @@ fn fields_that_are_wrong() {
         (7, words(&[16, 1, 0, 0]), EINVAL),
         (7, words(&[16, 0, 5, 0]), EINVAL),
         (7, words(&[16, 0, 0, 1]), EINVAL),
-        // Commands that are none, the server's own, and those of migration.
+        // Unknown commands, the server's own commands, and those of migration.
         (0, vec![], ENOSYS),
         (11, access(0, 0, 0), EINVAL),
         (12, access(0, 0, 0), EINVAL),
@@ -292,7 +292,7 @@ fn fields_that_are_wrong() {
 }
 
 #[test]
-fn flags_of_the_header() {
+fn rejects_illegal_header_flags() {
     for flags in [0x20, 0x40, 0x8000_0000, 0x30] {
         let mut session = joined();
         session.receive(&message(1, 9, flags, &access(0, 7, 4)), []);
@@ -308,7 +308,7 @@ fn flags_of_the_header() {
 }
 
 #[test]
-fn sizes_of_messages() {
+fn rejects_illegal_message_sizes() {
     let most = 32 + (1 << 20);
     for (size, is_legal) in
         [(0, false), (15, false), (16, true), (most, true), (most + 1, false), (u32::MAX, false)]
@@ -317,12 +317,12 @@ fn sizes_of_messages() {
         let header = [&[1, 0, 9, 0][..], &words(&[size, 0, 0])].concat();
         session.receive(&header, []);
         match session.poll() {
-            // Too short for the command, or not yet whole.
+            // Too short for the command, or incomplete.
             Some(Event::Refused(_)) => assert!(is_legal && size == 16),
             None => assert!(is_legal && size > 16 && session.room() > 0),
             Some(Event::HangUp(why)) => {
                 assert!(!is_legal);
-                assert_eq!(why.to_string(), format!("REGION_READ of {size} bytes: legal are 16 to {most}"));
+                assert_eq!(why.to_string(), format!("REGION_READ of {size} bytes, expected 16 to {most}"));
             }
             other => panic!("{other:?}"),
         }
@@ -338,7 +338,7 @@ fn reads_are_answered_in_any_order() {
     assert!(session.poll().is_none());
     session.complete(second, Ok(&[5, 6]));
     session.complete(first, Ok(&[1, 2, 3, 4]));
-    // A second time, and by another's token: nothing.
+    // A second completion, and one with a token of another session, are ignored.
     session.complete(first, Ok(&[1, 2, 3, 4]));
     joined().complete(first, Err(Errno::IO));
     let replies = sent(&mut session);
@@ -348,7 +348,7 @@ fn reads_are_answered_in_any_order() {
 }
 
 #[test]
-fn errors_of_accesses() {
+fn failed_accesses_return_errors() {
     let mut session = joined();
     session.receive(&command(1, 9, &access(0, 7, 4)), []);
     let Some(Event::Read { token, .. }) = session.poll() else { panic!() };
@@ -361,7 +361,7 @@ fn errors_of_accesses() {
 }
 
 #[test]
-fn accesses_at_the_edges_of_regions() {
+fn checks_accesses_at_region_boundaries() {
     let mut session = joined();
     for (offset, region, count, reading, writing) in [
         (0, 0, 0x2000, 0, 0),
@@ -386,7 +386,7 @@ fn accesses_at_the_edges_of_regions() {
         let written = errno(&mut session, 10, &[at, data].concat());
         assert_eq!(written, writing, "{count} bytes written at {offset:#x} of {region}");
     }
-    // Longer than what was agreed on, in a region where it would fit.
+    // Longer than the agreed limit, in a region that is large enough.
     let mut shape = shape();
     shape.regions[0] = Region::of(1 << 30);
     shape.max_transfer = 0x1_0000;
@@ -411,7 +411,7 @@ fn posted_writes_are_not_answered() {
         session.complete(token, result);
         assert!(sent(&mut session).is_empty());
     }
-    // Nor is one that is refused, but it is told of.
+    // A refused posted write gets no reply either, but an event reports it.
     session.receive(&message(1, 10, 0x10, &[access(0x2000, 0, 4), vec![1, 2, 3, 4]].concat()), []);
     let Some(Event::Refused(refusal)) = session.poll() else { panic!() };
     assert_eq!(refusal.to_string(), "REGION_WRITE: 4 bytes at 0x2000 of region 0, which has 0x2000 bytes");
@@ -423,7 +423,7 @@ fn posted_writes_are_not_answered() {
 }
 
 #[test]
-fn many_writes_in_one_message() {
+fn executes_all_writes_of_one_message() {
     let entry =
         |offset, region, count, data: [u8; 8]| [access(offset, region, count), data.to_vec()].concat();
     let entries =
@@ -439,7 +439,7 @@ fn many_writes_in_one_message() {
             tokens.push(token);
         }
         assert!(session.poll().is_none());
-        // Last to first.
+        // Completed in reverse order.
         for (n, token) in tokens.into_iter().enumerate().rev() {
             assert!(session.outgoing().is_empty());
             session.complete(token, if fails && n == 1 { Err(Errno::IO) } else { Ok(&[]) });
@@ -450,7 +450,7 @@ fn many_writes_in_one_message() {
             Some(reply) => assert_eq!(reply.payload, longs(&[4])),
         }
     }
-    // One wrong entry: none is done.
+    // With one wrong entry, no entry is executed.
     for (wrong, expected) in [
         (entry(0, 0, 9, [1; 8]), EINVAL),
         (entry(0x1ff9, 0, 8, [1; 8]), EINVAL),
@@ -489,13 +489,13 @@ fn maps() {
     session.complete(token, Ok(&[]));
     assert!(answer(&mut session).payload.is_empty());
     let rows: [(Vec<u8>, u32); 20] = [
-        // Over what is there: the same, around it, at either end, within.
+        // Overlaps an existing map: the same range, around it, at either end, within.
         (map(0x1000, 0x3000, 0, 3), EEXIST),
         (map(0, 0x10000, 0, 3), EEXIST),
         (map(0, 0x2000, 0, 3), EEXIST),
         (map(0x3000, 0x2000, 0, 3), EEXIST),
         (map(0x2000, 0x1000, 0, 3), EEXIST),
-        // Ranges that are none.
+        // Invalid ranges.
         (map(0x8000, 0, 0, 3), EINVAL),
         (map(0x8800, 0x1000, 0, 3), EINVAL),
         (map(0x8000, 0x800, 0, 3), EINVAL),
@@ -508,7 +508,7 @@ fn maps() {
         (map(0x8000, 0x1000, 0, 0), EINVAL),
         (map(0x8000, 0x1000, 0, 4), EINVAL),
         ([words(&[31, 3]), longs(&[0, 0x8000, 0x1000])].concat(), EINVAL),
-        // What is beside it, on either side, and the fourth.
+        // Adjacent on either side, and the fourth map.
         (map(0, 0x1000, 0, 1), 0),
         (map(0x4000, 0x1000, 0, 2), 0),
         (map(0x0u64.wrapping_sub(0x2000), 0x1000, 0, 3), 0),
@@ -526,7 +526,7 @@ fn maps() {
         (unmap(0x3000, 0x4000, 0), EINVAL),
         (unmap(0x1000, u64::MAX, 0), EINVAL),
         (unmap(0x1000, 0, 0), EINVAL),
-        // Where nothing is mapped, nothing is to be done.
+        // Unmapping an unmapped range does nothing.
         (unmap(0x5000, 0x1000, 0), 0),
         (unmap(0x5000, 0x100_0000_0000, 0), 0),
         (unmap(0x1000, 0x3000, 1), ENOTSUP),
@@ -537,14 +537,14 @@ fn maps() {
         assert_eq!(errno(&mut session, 3, &payload), expected, "{payload:x?}");
     }
     assert_eq!(session.maps().count(), 4);
-    // Answered when it is completed, by what was asked for.
+    // The reply comes with the completion and repeats the request.
     session.receive(&command(1, 3, &unmap(0x1000, 0x3000, 0)), []);
     let Some(Event::Unmap { token, maps }) = session.poll() else { panic!() };
     assert_eq!(maps, [mapped]);
     assert!(session.outgoing().is_empty());
     session.complete(token, Ok(&[]));
     assert_eq!(answer(&mut session).payload, unmap(0x1000, 0x3000, 0));
-    // Those that lie within a range, all.
+    // All maps within a range.
     session.receive(&command(1, 3, &unmap(0, 0x1_0000, 0)), []);
     let Some(Event::Unmap { token, maps }) = session.poll() else { panic!() };
     assert_eq!(maps.iter().map(|map| map.address).collect::<Vec<_>>(), [0, 0x4000]);
@@ -559,9 +559,9 @@ fn maps() {
     }
 }
 
-/// Without a descriptor the offset means nothing; a map that cannot be made is none.
+/// Without a descriptor the offset has no meaning. A map that fails is not added.
 #[test]
-fn maps_without_descriptors_and_maps_that_fail() {
+fn maps_without_descriptor_ignore_the_offset() {
     let mut session = joined();
     session.receive(&command(1, 2, &map(0x1000, 0x1000, 0x123, 1)), []);
     let Some(Event::Map { token, fd: None, .. }) = session.poll() else { panic!() };
@@ -573,7 +573,7 @@ fn maps_without_descriptors_and_maps_that_fail() {
 
 /// DEVICE_SET_IRQS as QEMU sends it for MSI-X.
 #[test]
-fn msix_as_qemu_sets_it_up() {
+fn sets_up_msix_as_qemu_does() {
     let mut session = joined();
     let set = |session: &mut Session, fields: [u32; 5], fds: usize| {
         session.receive(&command(1, 8, &words(&fields)), (0..fds).map(|_| fd()));
@@ -591,7 +591,7 @@ fn msix_as_qemu_sets_it_up() {
     assert_eq!(assigned(&session), [0, 1, 2]);
     assert_eq!(set(&mut session, [20, 0x24, 2, 1, 1], 0), (Irq::Msix, 1, 1, IrqChange::Unassigned));
     assert_eq!(assigned(&session), [0, 2]);
-    // A chunk of a longer list.
+    // Part of a longer list.
     assert_eq!(set(&mut session, [20, 0x24, 2, 3, 1], 1), (Irq::Msix, 3, 1, IrqChange::Assigned));
     assert_eq!(assigned(&session), [0, 2, 3]);
     assert!(session.vector(Irq::Msix, 4).is_none() && session.vector(Irq::Intx, 0).is_none());
@@ -606,9 +606,9 @@ fn msix_as_qemu_sets_it_up() {
     assert!(assigned(&session).is_empty());
 }
 
-/// A wire masks itself when it is signalled (`VFIO_IRQ_INFO_AUTOMASKED`).
+/// A wire is masked when it is signalled (`VFIO_IRQ_INFO_AUTOMASKED`).
 #[test]
-fn a_wire() {
+fn signalling_masks_a_wire() {
     let mut session = joined();
     assert_eq!(errno_with(&mut session, 8, &words(&[20, 0x24, 0, 0, 1]), 1), 0);
     for _ in 0..2 {
@@ -622,7 +622,7 @@ fn a_wire() {
 }
 
 #[test]
-fn some_of_a_range_by_booleans() {
+fn booleans_select_interrupts_of_a_range() {
     let mut session = joined();
     session.receive(&command(1, 8, &[words(&[24, 0xa, 2, 0, 4]), vec![1, 0, 255, 0]].concat()), []);
     let mut masked = Vec::new();
@@ -635,10 +635,10 @@ fn some_of_a_range_by_booleans() {
 }
 
 #[test]
-fn interrupts_that_are_not_set_up() {
+fn rejects_illegal_interrupt_commands() {
     let mut session = joined();
     for (fields, fds) in [
-        // Beyond the type, or no type.
+        // Out of range of the type, or an unknown type.
         ([20, 0x24, 5, 0, 1], 1),
         ([20, 0x24, u32::MAX, 0, 1], 1),
         ([20, 0x24, 2, 4, 1], 1),
@@ -646,7 +646,7 @@ fn interrupts_that_are_not_set_up() {
         ([20, 0x24, 1, 0, 1], 1),
         ([20, 0x21, 2, u32::MAX, 2], 0),
         ([20, 0x21, 2, 2, u32::MAX], 0),
-        // Flags: none, two of a kind, unknown ones; what the type cannot do.
+        // No flags, two of a kind, unknown flags, and actions that the type lacks.
         ([20, 0, 2, 0, 1], 0),
         ([20, 0x1, 2, 0, 1], 0),
         ([20, 0x20, 2, 0, 1], 0),
@@ -657,11 +657,11 @@ fn interrupts_that_are_not_set_up() {
         ([20, 0x11, 4, 0, 1], 0),
         ([20, 0xc, 0, 0, 1], 1),
         ([20, 0x14, 0, 0, 1], 1),
-        // All of a type go by no other words than these.
+        // Other ways to address a whole type.
         ([20, 0x21, 2, 1, 0], 0),
         ([20, 0x24, 2, 0, 0], 0),
         ([20, 0x9, 2, 0, 0], 0),
-        // Descriptors for a part, or too many; for what takes none.
+        // Descriptors for only a part, too many, or for a type without.
         ([20, 0x24, 2, 0, 3], 2),
         ([20, 0x24, 2, 0, 3], 4),
         ([20, 0x21, 2, 0, 1], 1),
@@ -678,7 +678,7 @@ fn interrupts_that_are_not_set_up() {
 }
 
 #[test]
-fn resets() {
+fn completes_resets() {
     let mut session = joined();
     session.receive(&command(3, 13, &[]), []);
     let Some(Event::Reset { token }) = session.poll() else { panic!() };
@@ -687,7 +687,7 @@ fn resets() {
     assert_eq!(answer(&mut session).id, 3);
 }
 
-/// A session with a map that has no descriptor, at 0x1000.
+/// Returns a session with a map without descriptor, at 0x1000.
 fn with_memory(flags: u32) -> Session {
     let mut session = joined();
     assert_eq!(errno(&mut session, 2, &map(0x1000, 0x2000, 0, flags)), 0);
@@ -699,7 +699,7 @@ fn reply_to(asked: &Wire, flags: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn dma_by_messages() {
+fn dma_by_message_completes_in_any_order() {
     let mut session = with_memory(3);
     let written = session.dma_write(0x1ffc, &[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
     let read = session.dma_read(0x2fff, 1).unwrap();
@@ -716,7 +716,7 @@ fn dma_by_messages() {
     assert!(matches!(session.poll(), Some(Event::Read { .. })));
     let Some(Event::Dma { dma, result }) = session.poll() else { panic!() };
     assert_eq!((dma, result), (written, Ok(vec![])));
-    // The lengths that clients give a reply to a write.
+    // Reply lengths that clients use for a write.
     for payload in [vec![], [longs(&[0x1000]), words(&[2])].concat(), longs(&[0x1000, 2])] {
         session.dma_write(0x1000, &[1, 2]).unwrap();
         let asked = answer(&mut session);
@@ -734,12 +734,12 @@ fn dma_by_messages() {
     }
 }
 
-/// As QEMU 10.1 has it: an address, a count of 32 bits, data, and four bytes that it counts but does not fill.
+/// The format of QEMU 10.1: an address, a count of 32 bits, data, and four bytes that it counts but does not fill.
 #[test]
-fn dma_by_messages_with_narrow_counts() {
+fn dma_by_message_detects_narrow_counts() {
     let mut session = with_memory(3);
     let narrow = |data: [u8; 4]| [longs(&[0x1000]), words(&[4]), data.to_vec(), vec![0; 4]].concat();
-    // Zeros look alike either way; what is not zero shows how the client has it, and zeros are then no riddle.
+    // Zeros look the same in both formats. Other data show the client's format; then zeros are unambiguous.
     for data in [[0; 4], [1, 2, 3, 4], [0, 0, 0, 5]] {
         session.dma_read(0x1000, 4).unwrap();
         let asked = answer(&mut session);
@@ -753,7 +753,7 @@ fn dma_by_messages_with_narrow_counts() {
 }
 
 #[test]
-fn dma_that_is_not_possible() {
+fn rejects_illegal_dma_by_message() {
     assert_eq!(Session::new(&shape()).dma_read(0, 1), Err(DmaError::NotOpen));
     let mut session = with_memory(3);
     let unmapped = |address, bytes| Err(DmaError::NotMapped { address, bytes });
@@ -772,7 +772,7 @@ fn dma_that_is_not_possible() {
         session.dma_read(0x1000, 1).unwrap();
     }
     assert_eq!(session.dma_read(0x1000, 1), Err(DmaError::TooMany));
-    // A client that takes less.
+    // A client with a smaller limit.
     let mut session = Session::new(&shape());
     session.receive(&version(0, 0, r#"{"capabilities":{"max_data_xfer_size":16}}"#), []);
     assert!(matches!(session.poll(), Some(Event::Joined)));
@@ -780,7 +780,7 @@ fn dma_that_is_not_possible() {
 }
 
 #[test]
-fn replies_that_do_not_fit() {
+fn mismatched_replies_end_the_session() {
     let good = [longs(&[0x1000, 4]), vec![1, 2, 3, 4]].concat();
     for (id, number, payload) in [
         (1, 11, good.clone()),
@@ -815,9 +815,9 @@ fn replies_that_do_not_fit() {
     }
 }
 
-/// A client that asks without end is read no further until something is completed.
+/// If a client sends without end, the session stops reading until events are completed.
 #[test]
-fn what_is_pending_is_bounded() {
+fn bounds_pending_events_and_replies() {
     let mut session = joined();
     let read = command(1, 9, &access(0, 7, 4));
     session.receive(&read.repeat(2 * MAX_PENDING), []);
@@ -830,7 +830,7 @@ fn what_is_pending_is_bounded() {
     session.complete(tokens[7], Ok(&[0; 4]));
     assert!(session.room() > 0);
     assert!(matches!(session.poll(), Some(Event::Read { .. })) && session.poll().is_none());
-    // Large replies: by their bytes.
+    // Large replies count by their bytes.
     let mut shape = shape();
     shape.regions[0] = Region::of(1 << 20);
     let mut session = Session::new(&shape);
@@ -847,7 +847,7 @@ fn what_is_pending_is_bounded() {
 }
 
 #[test]
-fn a_peer_that_has_gone() {
+fn handles_messages_before_the_peer_left() {
     let mut session = joined();
     session.receive(&command(1, 9, &access(0, 7, 4)), []);
     let Some(Event::Read { token, .. }) = session.poll() else { panic!() };
@@ -860,7 +860,7 @@ fn a_peer_that_has_gone() {
     session.receive(&command(1, 9, &access(0, 7, 4)), []);
     assert!(session.poll().is_none());
 
-    // What came before is still told, whether it was asked for or not.
+    // Earlier messages are still handled, whether or not the caller has polled.
     for polls_between in [true, false] {
         let mut session = joined();
         session.receive(&message(1, 10, 0x10, &[access(0, 0, 4), vec![1, 2, 3, 4]].concat()), []);
@@ -873,10 +873,9 @@ fn a_peer_that_has_gone() {
     }
 }
 
-/// A peer that expects to read a header whole does, where one call sends what is outgoing: whole messages behind
-/// the rest of one, or one that is long.
+/// One call sends either whole messages, or a part of one long message. A peer that expects to read a whole header does.
 #[test]
-fn what_is_sent_at_once() {
+fn sends_whole_messages_at_once() {
     let mut session = joined();
     for (id, count) in [4, 0x2000, 0x2000, 0x2000, 0x2000, 8, 8].into_iter().enumerate() {
         session.receive(&command(id as u16, 9, &access(0, 0, count)), []);
@@ -902,12 +901,12 @@ fn what_is_sent_at_once() {
                 messages += client::cut(&at_once).len();
                 session.sent(at_once.len());
             } else {
-                // The rest of a long message, of which the socket takes a part at a time.
+                // The rest of a long message, which the socket accepts in parts.
                 session.sent(16);
                 let rest = session.outgoing().len();
                 assert_eq!(rest, at_once.len() - 16);
                 session.sent(rest - 1);
-                // What follows is short, and fits.
+                // The messages after it are short and fit.
                 let last = session.outgoing().to_vec();
                 messages += 1 + client::cut(&last[1..]).len();
                 session.sent(last.len());
@@ -918,7 +917,7 @@ fn what_is_sent_at_once() {
     }
 }
 
-/// A conversation with everything in it, as pieces with their descriptors.
+/// A conversation with all kinds of messages, as pieces with their descriptors.
 fn conversation() -> Vec<(Vec<u8>, usize)> {
     let write = [access(0x10, 0, 4), vec![1, 2, 3, 4]].concat();
     let entry = [access(8, 0, 8), vec![5; 8]].concat();
@@ -940,7 +939,7 @@ fn conversation() -> Vec<(Vec<u8>, usize)> {
     ]
 }
 
-/// What a session makes of pieces: its events, without names and numbers that are others each time, and what it sends.
+/// Returns what a session makes of pieces: its events, without identifiers that vary, and the bytes that it sends.
 fn outcome(pieces: impl IntoIterator<Item = (Vec<u8>, usize)>) -> (Vec<String>, Vec<u8>) {
     let mut session = Session::new(&shape());
     let (mut events, mut out) = (Vec::new(), Vec::new());
@@ -973,8 +972,8 @@ fn outcome(pieces: impl IntoIterator<Item = (Vec<u8>, usize)>) -> (Vec<String>, 
     (events, out)
 }
 
-/// A conversation as a socket may bring it that gives what it has: descriptors come with the first byte of their message, and
-/// nothing behind that message comes with them.
+/// Cuts a conversation as a socket may deliver it: descriptors come with the first byte of their message, and no later
+/// message is in the same piece.
 fn cut(pieces: &[(Vec<u8>, usize)], cuts: &[usize]) -> Vec<(Vec<u8>, usize)> {
     let mut found = vec![(Vec::new(), 0)];
     let mut at = 0;
@@ -994,7 +993,7 @@ fn cut(pieces: &[(Vec<u8>, usize)], cuts: &[usize]) -> Vec<(Vec<u8>, usize)> {
 }
 
 #[test]
-fn any_cut_of_a_conversation_is_the_same() {
+fn every_cut_gives_the_same_outcome() {
     let pieces = conversation();
     let expected = outcome(pieces.clone());
     assert_eq!(expected.0.len(), 14, "{:#?}", expected.0);
@@ -1008,15 +1007,15 @@ fn any_cut_of_a_conversation_is_the_same() {
 
 proptest! {
     #[test]
-    fn any_cuts_of_a_conversation_are_the_same(cuts in proptest::collection::vec(0usize..1200, 0..40)) {
+    fn random_cuts_give_the_same_outcome(cuts in proptest::collection::vec(0usize..1200, 0..40)) {
         let pieces = conversation();
         prop_assert_eq!(outcome(cut(&pieces, &cuts)), outcome(pieces));
     }
 }
 
-/// A peer that dies at each byte: what came whole is told, then the end.
+/// A peer that dies after each byte: complete messages are handled, then the session ends.
 #[test]
-fn a_peer_that_dies_at_any_byte() {
+fn peer_may_die_after_any_byte() {
     let pieces = conversation();
     let bytes: Vec<u8> = pieces.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
     let ends: Vec<usize> = pieces

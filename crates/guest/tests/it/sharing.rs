@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory that is what the machine sees, and memory that is not.
+//! Memory that is shared with the machine, and memory that is not.
 
 use crate::client::{command, longs, message, sent, version, words};
 use riser_guest::sharing::Sharing;
@@ -7,7 +7,7 @@ use riser_guest::vfio_user::{Errno, Event, Session, Shape};
 
 const ENODEV: i32 = 19;
 
-/// A session with memory at 0x8000.
+/// Returns a session with memory at 0x8000.
 fn session() -> Session {
     let mut session = Session::new(&Shape::new());
     session.receive(&version(0, 0, ""), []);
@@ -17,8 +17,8 @@ fn session() -> Session {
     session
 }
 
-/// Asks, is answered that the machine sees bytes of this value, or nothing, and compares with bytes of another. Says whether it was
-/// asked, and what came of it.
+/// Runs one comparison. The machine sees bytes of value `sees`, or the read fails; `held` is the value in the file. Returns whether
+/// a question was sent, and its result.
 fn look(sharing: &mut Sharing, session: &mut Session, sees: Option<u8>, held: Option<u8>) -> Option<bool> {
     sharing.ask(session);
     let asked = sent(session).pop()?;
@@ -42,24 +42,24 @@ fn look(sharing: &mut Sharing, session: &mut Session, sees: Option<u8>, held: Op
 }
 
 #[test]
-fn memory_that_is_not_shared() {
+fn detects_unshared_memory() {
     let (mut sharing, mut session) = (Sharing::default(), session());
     let found: Vec<_> = (0..4).map(|_| look(&mut sharing, &mut session, Some(7), Some(0))).collect();
     assert_eq!(found, [Some(false), Some(false), Some(true), None]);
 }
 
-/// Alike at last: the machine wrote there before.
+/// Equal in the end: the machine wrote there before.
 #[test]
-fn memory_that_is_shared() {
+fn accepts_shared_memory() {
     let (mut sharing, mut session) = (Sharing::default(), session());
     let rows = [(Some(7), Some(8)), (Some(8), Some(9)), (Some(9), Some(9)), (Some(7), Some(8))];
     let found = rows.map(|(sees, held)| look(&mut sharing, &mut session, sees, held));
     assert_eq!(found, [Some(false), Some(false), Some(false), None]);
 }
 
-/// Before the device may do DMA it asks again at the next occasion; what cannot be read by us cannot be told.
+/// Before the device may do DMA, the question fails and is repeated later. If the file cannot be read, there is no result.
 #[test]
-fn what_cannot_be_told() {
+fn reports_nothing_if_unknown() {
     let (mut sharing, mut session) = (Sharing::default(), session());
     for _ in 0..5 {
         assert_eq!(look(&mut sharing, &mut session, None, Some(0)), Some(false));

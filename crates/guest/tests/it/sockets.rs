@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The socket: a client in a thread of its own, with descriptors.
+//! The socket, with a client in its own thread that passes descriptors.
 
 use crate::client;
 use crate::client::{QEMU, command, cut, longs, version, words};
@@ -32,7 +32,7 @@ fn place() -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Goes on until there is an event.
+/// Runs the server until there is an event.
 fn next(server: &mut Server) -> Event {
     for _ in 0..100 {
         if let Some(event) = server.poll() {
@@ -76,9 +76,9 @@ fn map(id: u16, address: u64, offset: u64) -> Vec<u8> {
     command(id, 2, &[words(&[32, 3]), longs(&[offset, address, 0x1000])].concat())
 }
 
-/// QEMU shuts its receiving half down after an answer that it does not wait for any more, and stays connected.
+/// QEMU shuts down its receiving half after an answer that came too late, and stays connected.
 #[test]
-fn client_that_takes_no_answers_is_sent_away() {
+fn disconnects_client_that_stops_receiving() {
     for has_answer in [false, true] {
         let (_folder, path) = place();
         let mut server = Server::bind(&path, shape()).unwrap();
@@ -101,7 +101,7 @@ fn memory_and_interrupts_by_descriptors() {
     ftruncate(&file, 0x2000).unwrap();
     fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
 
-    // Two without descriptors before and behind the one with, as QEMU's ROMs come, before anything is read here.
+    // Messages without descriptors before and after the one with a descriptor, as for QEMU's ROMs. All are sent before the server reads.
     stream.write_all(&map(1, 0x10000, 0)).unwrap();
     send_with(&stream, &map(2, 0x20000, 0x1000), &[file.as_fd()]);
     stream.write_all(&map(3, 0x30000, 0)).unwrap();
@@ -144,7 +144,7 @@ fn reply_is_none(stream: &UnixStream) -> bool {
 }
 
 #[test]
-fn a_descriptor_that_is_no_event_is_not_written_to() {
+fn never_writes_to_other_descriptors_than_eventfds() {
     let (_folder, path) = place();
     let mut server = Server::bind(&path, shape()).unwrap();
     let mut stream = connect(&mut server);
@@ -158,9 +158,9 @@ fn a_descriptor_that_is_no_event_is_not_written_to() {
     stream.read_to_end(&mut rest).unwrap();
 }
 
-/// An event descriptor that blocks, and whose counter is full.
+/// A blocking event descriptor with a full counter.
 #[test]
-fn a_full_counter_does_not_block() {
+fn full_counter_does_not_block() {
     let (_folder, path) = place();
     let mut server = Server::bind(&path, shape()).unwrap();
     let stream = connect(&mut server);
@@ -172,7 +172,7 @@ fn a_full_counter_does_not_block() {
 }
 
 #[test]
-fn more_descriptors_than_may_be() {
+fn rejects_too_many_descriptors() {
     let (_folder, path) = place();
     let mut server = Server::bind(&path, shape()).unwrap();
     let stream = connect(&mut server);
@@ -180,7 +180,7 @@ fn more_descriptors_than_may_be() {
     let fds: Vec<_> = events.iter().map(AsFd::as_fd).collect();
     send_with(&stream, &command(4, 8, &words(&[20, 0x24, 2, 0, 17])), &fds);
     assert!(matches!(next(&mut server), Event::HangUp(HangUp::Truncated)));
-    // In two calls that both belong to one message.
+    // In two send calls for one message.
     let stream = connect(&mut server);
     let set = command(4, 8, &words(&[20, 0x24, 2, 0, 17]));
     send_with(&stream, &set[..20], &fds[..16]);
@@ -189,12 +189,12 @@ fn more_descriptors_than_may_be() {
 }
 
 #[test]
-fn one_client_after_another() {
+fn serves_one_client_after_another() {
     let (_folder, path) = place();
     let mut server = Server::bind(&path, shape()).unwrap();
     for _ in 0..3 {
         let stream = connect(&mut server);
-        // Waits for its turn.
+        // Waits until the first client has left.
         let mut second = UnixStream::connect(&path).unwrap();
         second.write_all(&version(0, 0, QEMU)).unwrap();
         drop(stream);
@@ -208,9 +208,9 @@ fn one_client_after_another() {
     }
 }
 
-/// Whoever connects and says nothing does not keep the next one out.
+/// A client that connects and sends nothing does not block the next one.
 #[test]
-fn a_client_that_says_nothing() {
+fn silent_client_does_not_block_the_next() {
     let (_folder, path) = place();
     let mut server = Server::bind(&path, shape()).unwrap();
     let mut silent = UnixStream::connect(&path).unwrap();
@@ -220,9 +220,9 @@ fn a_client_that_says_nothing() {
     assert_eq!(silent.read(&mut [0]).unwrap(), 0);
 }
 
-/// A peer that dies at each byte of a message, and the next that is served.
+/// A peer that dies after each byte of a message; the next client is served.
 #[test]
-fn a_peer_that_dies_within_a_message() {
+fn serves_next_client_after_one_dies() {
     let (_folder, path) = place();
     let mut server = Server::bind(&path, shape()).unwrap();
     let message = map(1, 0x1000, 0);
@@ -241,9 +241,9 @@ fn a_peer_that_dies_within_a_message() {
     }
 }
 
-/// A client that is hung up on, and stays without reading: the next is served.
+/// A client that is disconnected but stays and does not read: the next one is served.
 #[test]
-fn a_client_that_does_not_go() {
+fn serves_next_client_after_hang_up() {
     let (_folder, path) = place();
     let mut server = Server::bind(&path, shape()).unwrap();
     let mut stream = connect(&mut server);
@@ -257,16 +257,16 @@ fn a_client_that_does_not_go() {
             other => panic!("{other:?}"),
         }
     }
-    // More than the socket holds.
+    // More than the socket buffer holds.
     server.flush();
     assert!(!server.session().unwrap().outgoing().is_empty());
     let _next = connect(&mut server);
     assert!(stream.write_all(&[0; 16]).is_err());
 }
 
-/// More replies than a socket holds, to a client that does not read them yet: nothing is lost, and memory stays bounded.
+/// More replies than a socket holds, to a client that does not read yet. All arrive later, and memory stays bounded.
 #[test]
-fn a_client_that_is_slow_to_read() {
+fn slow_client_loses_no_replies() {
     const READS: usize = 4096;
     let (_folder, path) = place();
     let mut server = Server::bind(&path, shape()).unwrap();
@@ -310,17 +310,17 @@ fn a_client_that_is_slow_to_read() {
     reader.unwrap().join().unwrap();
 }
 
-/// The other user's part of the next test, as a process of its own: connects, and sees that it is not served.
+/// Part of the next test, as a separate process of another user: connects, and is not served.
 #[test]
 #[ignore = "a part of another_user_is_not_served"]
 fn as_another_user() {
     let mut stream = UnixStream::connect(std::env::var("RISER_TEST_SOCKET").unwrap()).unwrap();
-    // It may have been hung up on already.
+    // The server may already have closed the connection.
     let _ = stream.write_all(&version(0, 0, QEMU));
     assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "was answered");
 }
 
-/// Who connects though the mode of the file should keep it out. Only root can become another user; for others there is nobody who could.
+/// A client of another user that connects in spite of the file's mode. Only root can become another user, so the test needs root.
 #[test]
 fn another_user_is_not_served() {
     const NOBODY: u32 = 65534;
@@ -354,7 +354,7 @@ fn another_user_is_not_served() {
 }
 
 #[test]
-fn the_file_of_the_socket() {
+fn replaces_and_removes_the_socket_file() {
     let (folder, path) = place();
     let server = Server::bind(&path, shape()).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The VMD: what its windows become, in which order, and what its driver in Linux looks at.
+//! The VMD: the requests that its windows produce, their order, and the registers that its Linux driver reads.
 
 use host::{HostError, HostInterrupt, HostOutput, HostReadId};
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use tlp::{Bdf, Data, PayloadPool};
 const LAYOUT: Layout = Layout { buses: 32, prefetchable_bytes: 1 << 30, memory_bytes: 1 << 25, vectors: 16 };
 const MEMBAR1: usize = 2;
 const MEMBAR2: usize = 4;
-/// Where the guest puts MEMBAR1 and MEMBAR2.
+/// Addresses that the guest assigns to MEMBAR1 and MEMBAR2.
 const BASES: [(u64, u64); 2] = [(0x18, 0x38_0000_0000), (0x20, 0xd000_0000)];
 
 fn vmd() -> Vmd<u32> {
@@ -26,7 +26,7 @@ fn vmd() -> Vmd<u32> {
     vmd
 }
 
-/// An access that has ended, with these bytes; whether each of its requests was answered well.
+/// Returns the outcome of an ended access with these bytes. `is_whole`: whether each of its requests succeeded.
 fn ended(token: u32, bytes: &[u8], is_whole: bool) -> Option<Outcome<u32>> {
     Some(Outcome::Answer(Answer { token, bytes: bytes.into(), is_whole }))
 }
@@ -52,7 +52,7 @@ fn registers_match_the_vmd_driver() {
     assert_eq!(own(&mut vmd, 0x40, 8), [0; 8], "VMCAP and VMCONFIG: nothing is restricted");
     assert_eq!(own(&mut vmd, 0x34, 1), [0x50]);
     assert_eq!(own(&mut vmd, 0x50, 4), [0x11, 0, 15, 0], "MSI-X, 16 vectors");
-    // Sizing: CFGBAR is 1 MiB a bus.
+    // Sizing: CFGBAR has 1 MiB per bus.
     vmd.write(0, CONFIG, 0x10, &[0xff; 8]);
     let (low, high) = (u32_of(&own(&mut vmd, 0x10, 4)), u32_of(&own(&mut vmd, 0x14, 4)));
     assert_eq!((low & 0xf, u64::from(high) << 32 | u64::from(low & !0xf)), (0xc, !0 << 25));
@@ -133,7 +133,7 @@ fn rejects_invalid_layouts() {
     assert_eq!(refused(Layout { vectors: 1, ..LAYOUT }), LayoutError::Vectors(1));
 }
 
-/// The hierarchy as two arrays of bytes, which keep what was never written at a value of its own.
+/// The hierarchy as two byte arrays. Bytes that were never written have a value that depends on their address.
 #[derive(Default)]
 struct Plain {
     config: BTreeMap<u64, u8>,
@@ -150,7 +150,7 @@ impl Plain {
         match request {
             HostOutput::ConfigRead { id, function, register_dw, byte_enables } => {
                 let mut bytes = get(&self.config, ecam(function, register_dw), 4);
-                // What is not enabled means nothing.
+                // Bytes that are not enabled are undefined.
                 let others = (0..).zip(&mut bytes).filter(|(lane, _)| byte_enables >> lane & 1 == 0);
                 others.for_each(|(_, byte)| *byte = !*byte);
                 Some((id, bytes))
@@ -184,9 +184,9 @@ fn get(map: &BTreeMap<u64, u8>, at: u64, len: u64) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Whatever is written and read, of whatever length and where, is what an array of bytes gives; and answers come to whoever asked.
+    /// Reads and writes of any length at any offset behave as on a byte array, and each answer goes to its access.
     #[test]
-    fn windows_are_arrays(
+    fn windows_behave_like_memory(
         accesses in prop::collection::vec(
             (prop_oneof![Just(CFGBAR), Just(MEMBAR1), Just(MEMBAR2)], 0u64..0x8000, 1usize..6000, any::<Option<u8>>()),
             1..20,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What comes to a host program until it is taken, interrupts and messages of devices, and the futures that take it. Never hold
-//! more than the limits of [`cpu`](super) allow.
+//! Queues of interrupts and device messages for a host program, within the limits of [`cpu`](super), and the futures that take
+//! them.
 
 use crate::HostMessage;
 use exec::{WaitList, wake};
@@ -10,12 +10,12 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// What has come and who waits for it, first come, first served.
+/// A queue of items, and its waiters in order.
 pub(super) struct Mailbox<T> {
     pub(super) items: VecDeque<T>,
-    /// The most items that are kept.
+    /// Maximum number of items kept.
     most: usize,
-    /// Items that came beyond that.
+    /// Number of items dropped beyond that.
     pub(super) lost: u64,
     pub(super) waiting: WaitList,
 }
@@ -26,14 +26,14 @@ impl<T> Mailbox<T> {
         Rc::new(RefCell::new(Mailbox { items: VecDeque::new(), most, lost: 0, waiting }))
     }
 
-    /// The future that holds `ticket` waits no longer; returns whom to wake next.
+    /// Removes the waiter with `ticket`. Returns the waker of the next one.
     fn leave(&mut self, ticket: &mut Option<u64>) -> Option<Waker> {
         self.waiting.leave(ticket);
         if self.items.is_empty() { None } else { self.waiting.first() }
     }
 }
 
-/// Puts an item into `mail`.
+/// Adds an item to `mail`.
 pub(super) fn put<T>(mail: &RefCell<Mailbox<T>>, item: T) {
     let first = {
         let mail = &mut *mail.borrow_mut();
@@ -47,17 +47,17 @@ pub(super) fn put<T>(mail: &RefCell<Mailbox<T>>, item: T) {
     wake(first);
 }
 
-/// Ends with what has come first.
+/// Future that takes the first item.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Arrival<T> {
     mail: Rc<RefCell<Mailbox<T>>>,
     ticket: Option<u64>,
 }
 
-/// Ends with an interrupt.
+/// Future of an interrupt.
 pub type InterruptFuture = Arrival<()>;
 
-/// Ends with a message.
+/// Future of a message.
 pub type MessageFuture = Arrival<HostMessage>;
 
 impl<T> Arrival<T> {

@@ -3,23 +3,23 @@
 
 use thiserror::Error;
 
-/// Why firmware could not do something with a function.
+/// An error of firmware at a function.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{text}")]
 pub struct FirmwareError {
     pub(super) text: String,
-    /// Tells whether the function is still there.
+    /// Whether the function is still there.
     pub kind: FirmwareErrorKind,
 }
 
 /// Whether a function is still there after an error of firmware.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FirmwareErrorKind {
-    /// It contradicts itself, or cannot have what it asks for.
+    /// The function is inconsistent, or its needs cannot be met.
     Wrong,
-    /// It is gone or changed: a request was refused.
+    /// The function is absent or has changed: a request was rejected.
     Refused,
-    /// It did not answer, so it was absent or reset, even if it answers now.
+    /// The function did not answer, so it was absent or reset, even if it answers now.
     TimedOut,
 }
 
@@ -35,13 +35,13 @@ impl From<FirmwareError> for String {
     }
 }
 
-/// Why a BAR has no such address.
+/// Reason why a BAR has no such address.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum BarError {
     /// The function has no such BAR.
     #[error("{function} has no {space} BAR {bar}", space = if *is_io { "I/O" } else { "memory" })]
     Missing {
-        /// The function, as it is displayed.
+        /// Name of the function.
         function: String,
         /// True for an I/O BAR.
         is_io: bool,
@@ -51,7 +51,7 @@ pub enum BarError {
     /// The offset is beyond the end.
     #[error("{function}, {space}BAR {bar}: offset {offset:#x} is beyond its {size:#x} bytes", space = if *is_io { "I/O " } else { "" })]
     Beyond {
-        /// The function, as it is displayed.
+        /// Name of the function.
         function: String,
         /// True for an I/O BAR.
         is_io: bool,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What enumeration is told about a host: where its windows lie, and the policy by which functions are set up. Never
-//! touches a register.
+//! Input of enumeration: the address windows of a host, and the policy by which functions are set up.
 
 use super::{FIRST_VECTOR, MSI_ADDRESS, Window};
 use std::collections::BTreeMap;
@@ -9,35 +8,35 @@ use std::str::FromStr;
 use thiserror::Error;
 use tlp::{Duration, Mps, Mrrs, Rcb};
 
-/// A host as its enumeration software knows it.
+/// Properties of a host, as its enumeration software knows them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostMap {
-    /// Addresses below 4 GiB for BARs.
+    /// Addresses for BARs below 4 GiB.
     pub mmio32: Window,
-    /// Addresses from 4 GiB on for 64-bit BARs; empty where there are none.
+    /// Addresses for 64-bit BARs from 4 GiB; empty without any.
     pub mmio64: Window,
-    /// I/O addresses for BARs; empty where there are none.
+    /// I/O addresses for BARs; empty without any.
     pub io: Window,
-    /// The root complex's own bus.
+    /// Bus number of the root complex.
     pub first_bus: u8,
-    /// The last bus number that may be given.
+    /// The last bus number that may be assigned.
     pub last_bus: u8,
     /// The address to which message-signalled interrupts are written.
     pub msi_address: u64,
-    /// The first and the last interrupt vector that may be given.
+    /// The first and the last interrupt vector that may be assigned.
     pub vectors: (u16, u16),
-    /// The vectors that INTA, INTB, INTC and INTD of a root port raise, where it is device 0 of its bus; those of
-    /// device n are rotated by n (`PCIe 5.0 §2.2.8.1`).
+    /// Vectors for INTA, INTB, INTC and INTD of a root port that is device 0 of its bus. The vectors of device n are
+    /// rotated by n (`PCIe 5.0 §2.2.8.1`).
     pub intx_lines: [u8; 4],
-    /// How functions are set up.
+    /// Rules for setting up functions.
     pub policy: Policy,
     /// BARs that must be at given addresses.
     pub fixed: Vec<FixedPlace>,
 }
 
 impl Default for HostMap {
-    /// A PC: BARs from 2 GiB to 4 GiB - 128 MiB and from 256 GiB to 512 GiB, I/O from 1000h on, interrupts as on x86,
-    /// INTx on the lines 16 to 19 behind those of the ISA.
+    /// A PC: BARs from 2 GiB to 4 GiB - 128 MiB and from 256 GiB to 512 GiB, I/O from 1000h, interrupts as on x86,
+    /// INTx on lines 16 to 19, after the ISA lines.
     fn default() -> HostMap {
         HostMap {
             mmio32: Window { base: 0x8000_0000, size: 0x7800_0000 },
@@ -54,24 +53,24 @@ impl Default for HostMap {
     }
 }
 
-/// The rules by which functions are set up:
+/// Rules for setting up functions:
 ///
 /// | setting | rule |
 /// |---|---|
 /// | Max_Payload_Size | the same in all functions below one root port: see [`MpsPolicy`] |
-/// | Max_Read_Request_Size | `mrrs` in every function that `mrrs_of` does not name |
-/// | Read Completion Boundary | in every endpoint what its root port's Link Control says, or `rcb` |
-/// | Extended Tag Field Enable | where the function supports it |
-/// | 10-Bit Tag Requester Enable | where the function supports it, and it, its root port and every port between them complete 10-bit tags; requests to peers elsewhere are not looked at |
-/// | VF 10-Bit Tag Requester Enable | where the physical function has 10-bit tags enabled and its VFs support them |
-/// | AtomicOp Requester Enable | in every root port; drivers set it in functions that ask for it |
+/// | Max_Read_Request_Size | `mrrs`, except in the functions of `mrrs_of` |
+/// | Read Completion Boundary | in every endpoint, the value of its root port's Link Control, or `rcb` |
+/// | Extended Tag Field Enable | if the function supports it |
+/// | 10-Bit Tag Requester Enable | if the function supports it, and it, its root port and every port between them complete 10-bit tags; peers elsewhere are not checked |
+/// | VF 10-Bit Tag Requester Enable | if the physical function has 10-bit tags enabled and its VFs support them |
+/// | AtomicOp Requester Enable | in every root port; drivers set it in functions that need it |
 /// | ARI Forwarding Enable | in a port that supports it above a device with ARI |
 /// | Relaxed Ordering, No Snoop | in every function |
-/// | Completion Timeout, LTR, IDO | left as after reset |
+/// | Completion Timeout, LTR, IDO | unchanged after reset |
 /// | error reporting | Device Control's four enables, SERR# Enable of Command and Bridge Control, Root Error Command |
 /// | ACS | off, or redirection in every port that has it |
-/// | interrupts | MSI-X with all vectors of its table, or else MSI with all vectors asked for, or else INTx |
-/// | Memory, I/O Space, Bus Master Enable | in every function that has BARs or windows of the kind; Bus Master in all |
+/// | interrupts | MSI-X with all vectors of its table, otherwise MSI with all requested vectors, otherwise INTx |
+/// | Memory, I/O Space, Bus Master Enable | in every function with BARs or windows of the kind; Bus Master in all |
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Policy {
     /// How Max_Payload_Size is chosen.
@@ -80,7 +79,7 @@ pub struct Policy {
     pub mrrs: Mrrs,
     /// Another Max_Read_Request_Size, for the functions at these paths.
     pub mrrs_of: BTreeMap<Path, Mrrs>,
-    /// Read Completion Boundary to tell endpoints; `None`: that of their root port.
+    /// Read Completion Boundary set in endpoints; `None` for their root port's.
     pub rcb: Option<Rcb>,
     /// Enables 8-bit tags.
     pub extended_tags: bool,
@@ -92,7 +91,7 @@ pub struct Policy {
     pub relaxed_ordering: bool,
     /// Enable No Snoop.
     pub no_snoop: bool,
-    /// Has errors reported by messages and, at root ports, by interrupts.
+    /// Reports errors by messages and, at root ports, by interrupts.
     pub error_reporting: bool,
     /// Access Control Services.
     pub acs: AcsPolicy,
@@ -100,32 +99,32 @@ pub struct Policy {
     pub msix: bool,
     /// Prefers MSI to INTx.
     pub msi: bool,
-    /// Which virtual functions are enabled.
+    /// Virtual functions to enable.
     pub vfs: VfPolicy,
-    /// How long VFs are left alone after VF Enable: 100 ms (`PCIe 5.0 §9.3.3.3.1`).
+    /// Time without accesses to VFs after VF Enable: 100 ms (`PCIe 5.0 §9.3.3.3.1`).
     pub vf_settle: Duration,
-    /// Places 64-bit BARs that are not prefetchable in prefetchable windows above 4 GiB too, which is safe where
+    /// Places 64-bit BARs that are not prefetchable in prefetchable windows above 4 GiB too. This is safe if
     /// everything between host and function is PCI Express (`PCIe 5.0 §7.5.1.2.1`, implementation note).
     pub all_64_bit_above: bool,
-    /// Bus numbers kept below a hot-plug capable slot, besides its secondary bus.
+    /// Bus numbers reserved below a hot-plug capable slot, in addition to its secondary bus.
     pub hot_plug_buses: u8,
-    /// The least size of each memory window of a hot-plug capable slot, in bytes, where all such slots can have it.
+    /// Minimum size of each memory window of a hot-plug capable slot, in bytes, if all such slots can have it.
     pub hot_plug_bytes: u64,
-    /// What is kept below hot-plug capable ports, by path, in place of that.
+    /// Reserve below single hot-plug capable ports, by path; the larger value counts.
     pub hot_plug_room: BTreeMap<Path, Room>,
 }
 
-/// The reserve that is kept below a hot-plug capable port.
+/// The reserve below a hot-plug capable port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Room {
-    /// Bus numbers, besides the secondary bus.
+    /// Bus numbers, in addition to the secondary bus.
     pub buses: u8,
-    /// Bytes of each memory window, where all such ports can have theirs.
+    /// Bytes of each memory window, if all such ports can have theirs.
     pub bytes: u64,
 }
 
 impl Policy {
-    /// The reserve below the hot-plug capable port at `path`.
+    /// Returns the reserve below the hot-plug capable port at `path`.
     pub fn room(&self, path: &Path) -> Room {
         let own = self.hot_plug_room.get(path).copied().unwrap_or_default();
         Room { buses: own.buses.max(self.hot_plug_buses), bytes: own.bytes.max(self.hot_plug_bytes) }
@@ -158,44 +157,45 @@ impl Default for Policy {
     }
 }
 
-/// How Max_Payload_Size is chosen. A port must accept what comes through it from any function, so all functions below
-/// a root port have the same.
+/// Choice of Max_Payload_Size. A port must accept TLPs of any function through it, so all functions below a root port
+/// have the same size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MpsPolicy {
-    /// The least that the root port or any function below it supports; 128 B where a slot of a switch is hot-plug
-    /// capable, as any device may come there. Chosen again when a device comes into a root port's slot.
+    /// The smallest size that the root port and all functions below it support; 128 B if a switch there has a hot-plug
+    /// slot, which any device may be inserted into. Chosen again when a device is inserted into a root port's slot.
     #[default]
     Path,
-    /// The least of all functions of the host, so that functions below different root ports may send to each other.
+    /// The smallest size of all functions of the host, so that functions below different root ports can send to each
+    /// other.
     Peer,
-    /// This size; refused where a function supports less.
+    /// This size; an error if a function supports less.
     Fixed(Mps),
 }
 
-/// How Access Control Services are set (`PCIe 5.0 §6.12`).
+/// Setting of Access Control Services (`PCIe 5.0 §6.12`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AcsPolicy {
     /// Peers reach each other directly.
     #[default]
     Off,
-    /// Source Validation, P2P Request and Completion Redirect and Upstream Forwarding, where a port has them: all
-    /// peer traffic goes through the root complex, as an IOMMU needs it.
+    /// Source Validation, P2P Request and Completion Redirect and Upstream Forwarding, if a port has them. All peer
+    /// traffic goes through the root complex, as an IOMMU needs it.
     Redirect,
 }
 
-/// Which virtual functions are enabled.
+/// Virtual functions to enable.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum VfPolicy {
-    /// None; addresses and bus numbers are kept for all.
+    /// None. Addresses and bus numbers are reserved for all of them.
     #[default]
     Off,
     /// TotalVFs of every physical function.
     All,
-    /// This many of the physical functions at these paths.
+    /// The given number for the physical functions at these paths.
     Listed(BTreeMap<Path, u16>),
 }
 
-/// A BAR that must stand at a given address.
+/// A BAR that must be at a given address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FixedPlace {
     /// The function.
@@ -206,15 +206,15 @@ pub struct FixedPlace {
     pub address: u64,
 }
 
-/// The place of a function in the tree, independent of bus numbers: the device and function number of each bridge
-/// above it and its own, from the root complex on, such as `01.0/00.0/02.0/00.0`.
+/// Position of a function in the tree, independent of bus numbers: the device and function numbers of the bridges
+/// above it, from the root complex down, then its own, such as `01.0/00.0/02.0/00.0`.
 ///
 /// Each step is the low byte of a [`Bdf`](tlp::Bdf): device in bits 7:3, function in 2:0; with ARI a function number.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Path(pub Vec<u8>);
 
 impl Path {
-    /// The path of what is at `step` below this bridge.
+    /// Returns the path of function `step` below this bridge.
     pub fn below(&self, step: u8) -> Path {
         let mut steps = self.0.clone();
         steps.push(step);
@@ -232,15 +232,15 @@ impl fmt::Display for Path {
     }
 }
 
-/// Text that is no path of a function.
+/// Error: a text is not a path of a function.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("path \"{0}\": legal are devices and functions in hexadecimal, 00.0 to 1f.7, joined by /")]
+#[error("path \"{0}\", expected devices and functions in hexadecimal, 00.0 to 1f.7, joined by /")]
 pub struct PathError(String);
 
 impl FromStr for Path {
     type Err = PathError;
 
-    /// Reads what [`Display`](fmt::Display) prints.
+    /// Parses the format of [`Display`](fmt::Display).
     fn from_str(text: &str) -> Result<Path, PathError> {
         let number = |text: &str, most: u8| {
             let number = u8::from_str_radix(text, 16).ok().filter(|_| !text.starts_with('+'));

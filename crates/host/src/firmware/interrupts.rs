@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Gives functions their interrupt vectors: MSI-X through the table in a BAR, or MSI, or a line (`PCIe 5.0 §6.1`).
+//! Assigns interrupt vectors to functions: MSI-X through the table in a BAR, or MSI, or a line (`PCIe 5.0 §6.1`).
 
 use super::error::FirmwareError;
 use super::host_map::HostMap;
@@ -19,7 +19,7 @@ const FUNCTION_MASK: u32 = 1 << 30;
 const HIGH_HALF: u8 = 0b1100;
 
 impl System {
-    /// Gives this function vectors, by the first mechanism that it has and the policy prefers.
+    /// Assigns vectors to this function, for the first mechanism that it has and that the policy prefers.
     pub(super) async fn give_interrupts(&mut self, config: Config<'_>) -> Result<(), FirmwareError> {
         let line = line(&self.functions, &self.map, config.bdf);
         let System { map, functions, vectors } = self;
@@ -41,7 +41,7 @@ impl System {
         Ok(())
     }
 
-    /// Takes back the vectors of a function that is gone.
+    /// Releases the vectors of a removed function.
     pub(super) fn take_interrupts(&mut self, function: &Function) {
         if matches!(function.interrupt, Interrupt::Msi | Interrupt::Msix) {
             self.vectors.take_back(function.found.vector_base, function.found.vectors);
@@ -49,14 +49,14 @@ impl System {
     }
 }
 
-/// The line of the host at which each pin of a function ends: every bridge on the way up rotates the pins by the
-/// device number of what is below it (`PCIe 5.0 §2.2.8.1`).
+/// The host line of each pin of a function. Every bridge on the path rotates the pins by the device number below it
+/// (`PCIe 5.0 §2.2.8.1`).
 fn line(functions: &BTreeMap<Bdf, Function>, map: &HostMap, bdf: Bdf) -> impl Fn(u8) -> u8 + use<> {
     let mut turns = 0;
     let mut next = Some(bdf);
     while let Some(function) = next.and_then(|bdf| functions.get(&bdf)) {
         let ari = function.parent.and_then(|above| functions.get(&above)).and_then(|f| f.bridge);
-        // With ARI there is no device number: it counts as 0.
+        // With ARI there is no device number; 0 is used.
         let device = if ari.is_some_and(|b| b.ari) { 0 } else { function.bdf().device() };
         turns += usize::from(device);
         next = function.parent;
@@ -70,7 +70,7 @@ fn none_left(bdf: Bdf) -> String {
 }
 
 impl Config<'_> {
-    /// Fills the table while all is masked. Where vectors run short, the remaining entries stay masked.
+    /// Fills the table while all vectors are masked. If vectors run short, the remaining entries stay masked.
     async fn program_msix(
         &self,
         at: u16,
@@ -93,7 +93,7 @@ impl Config<'_> {
         let mut bytes = Vec::with_capacity(usize::from(entries) * msix::ENTRY_BYTES as usize);
         for vector in (0..entries).map(|i| base + i) {
             bytes.extend_from_slice(&map.msi_address.to_le_bytes());
-            // Data, and Vector Control: not masked.
+            // Data, then Vector Control: not masked.
             bytes.extend_from_slice(&u64::from(vector).to_le_bytes());
         }
         let written = self.cpu.write(table, &bytes[..]).await;
@@ -101,7 +101,7 @@ impl Config<'_> {
         self.write(at, HIGH_HALF, MSIX_ENABLE).await
     }
 
-    /// Grants all vectors asked for. Their numbers are consecutive and aligned, as the function replaces the low bits.
+    /// Grants all requested vectors. Their numbers are consecutive and aligned, as the function replaces the low bits.
     async fn program_msi_of(
         &self,
         at: u16,

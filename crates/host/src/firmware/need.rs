@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The addresses that functions need: size, alignment and the bridge window that they are reached through.
+//! Address ranges that functions need: size, alignment and the kind of bridge window.
 
 use std::fmt;
 use tlp::Bdf;
 
-/// The owner of an address.
+/// The owner of an address range.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Seat {
     /// A BAR, by number.
     Bar(u8),
     /// The Expansion ROM.
     Rom,
-    /// The VF BARs of this number of all VFs, consecutively.
+    /// The VF BARs with this number of all VFs, consecutively.
     VfBar(u8),
     /// The window of a bridge.
     Window,
 }
 
-/// The window of a bridge through which an address is reached.
+/// The kind of bridge window that contains an address range.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Class {
     /// I/O.
@@ -50,7 +50,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// A need of an address.
+/// An address range that a function needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Need {
     pub(super) bdf: Bdf,
@@ -58,12 +58,12 @@ pub(super) struct Need {
     pub(super) class: Class,
     /// Size in bytes.
     pub(super) size: u64,
-    /// Alignment of its address, in bytes.
+    /// Alignment of the address, in bytes.
     pub(super) align: u64,
     pub(super) is_64: bool,
-    /// The address at which it must be.
+    /// The required address, if any.
     pub(super) fixed: Option<u64>,
-    /// The address at which it was placed.
+    /// The assigned address.
     pub(super) address: u64,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes the addresses that were chosen into BARs and windows, and lets functions decode them. Chooses nothing.
+//! Writes assigned addresses into BARs and windows, and enables functions.
 
 use super::error::FirmwareError;
 use super::need::{Class, Need, Seat};
@@ -10,13 +10,13 @@ use config::cap::pcie::{self, device_control};
 use config::header::{self, command, type0};
 use config::register::get;
 
-/// An I/O window that claims nothing: its limit lies below its base (`PCIe 5.0 §7.5.1.3.6`).
+/// An I/O window that claims nothing: its limit is below its base (`PCIe 5.0 §7.5.1.3.6`).
 const NO_IO: u32 = 0x00f0;
 /// A memory window that claims nothing.
 const NO_MEMORY: u32 = 0x0000_fff0;
 
 impl Config<'_> {
-    /// Writes an address to its register, and notes it in `function`.
+    /// Writes an address to its register, and records it in `function`.
     pub(super) async fn program(&self, function: &mut Function, need: &Need) -> Result<(), FirmwareError> {
         match need.seat {
             Seat::Bar(index) => self.program_bar(function, need, index).await,
@@ -55,7 +55,7 @@ impl Config<'_> {
         index: u8,
     ) -> Result<(), FirmwareError> {
         let Some(vfs) = &mut function.sriov else { return Ok(()) };
-        // A VF BAR's alignment is the size of that of one VF.
+        // A VF BAR is aligned to the size of one VF's BAR.
         vfs.bars[usize::from(index)] = Some(FoundBar { address: need.address, size: need.align });
         self.write_address(vfs.at + sriov::BAR0 + u16::from(index), need).await
     }
@@ -68,7 +68,7 @@ impl Config<'_> {
         Ok(())
     }
 
-    /// Writes all windows of a bridge; those that it does not need claim nothing.
+    /// Writes all windows of a bridge; unused ones claim nothing.
     pub(super) async fn program_windows(&self, function: &Function) -> Result<(), FirmwareError> {
         let Some(bridge) = function.bridge else { return Ok(()) };
         if bridge.has_io {
@@ -87,14 +87,15 @@ impl Config<'_> {
         self.write(type1::PREFETCHABLE_UPPER + 1, ALL_BYTES, uppers[1]).await
     }
 
-    /// True where the function has what [`Config::program_bar`], the policy and, last, [`Config::enable`] have written.
+    /// True if the function still has the settings of [`Config::program_bar`], the policy and, last,
+    /// [`Config::enable`].
     pub(super) async fn keeps(&self, function: &Function) -> Result<bool, FirmwareError> {
         let FoundFunction { bars, io_bars, .. } = &function.found;
         for (index, bar) in (0..).zip(bars).chain((0..).zip(io_bars)) {
             let Some(bar) = bar else { continue };
             let at = type0::BAR0 + index;
             let (low, high) = (bar.address as u32, (bar.address >> 32) as u32);
-            // The lowest bits say what kind of BAR it is.
+            // The lowest bits encode the kind of the BAR.
             let is_low = self.read(at).await? & !0xf == low & !0xf;
             if !is_low || high != 0 && self.read(at + 1).await? != high {
                 return Ok(false);
@@ -109,7 +110,7 @@ impl Config<'_> {
         Ok(self.read(header::COMMAND_STATUS).await? & command::BUS_MASTER != 0)
     }
 
-    /// Lets a function decode its addresses and send requests, and a bridge forward both.
+    /// Enables a function to decode its addresses and send requests, and a bridge to forward both.
     pub(super) async fn enable(&self, function: &Function, report_errors: bool) -> Result<(), FirmwareError> {
         let has_io = function.found.io_bars.iter().any(Option::is_some)
             || function.bridge.is_some_and(|b| b.io.size > 0);

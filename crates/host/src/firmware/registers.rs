@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DW numbers and bits of the registers that enumeration accesses, beyond those that `config` names, as software
-//! knows them from the specification. Kept apart from the tables that devices are built from, so that an error in
-//! either shows. Never holds state.
+//! DW numbers and bits of the registers that enumeration accesses, in addition to those of `config`. They are
+//! written from the specification, separately from the tables that devices are built from, so that an error in
+//! either is detected.
 
-/// Device Control bits that are written besides those of `config` (`PCIe 5.0 Table 7-14`).
+/// Device Control bits that enumeration writes in addition to those of `config` (`PCIe 5.0 Table 7-14`).
 pub(crate) mod device {
     /// Extended Tag Field Supported, of Device Capabilities (`Table 7-13`).
     pub(crate) const EXTENDED_TAG_SUPPORTED: u32 = 1 << 5;
@@ -19,7 +19,7 @@ pub(crate) mod device {
     pub(crate) const ARI_FORWARDING: u32 = 1 << 5;
 }
 
-/// The PCI Express capability beyond its device registers (`PCIe 5.0 §7.5.3`), in DWs from its head.
+/// The PCI Express capability beyond its device registers (`PCIe 5.0 §7.5.3`), in DWs from its start.
 pub(crate) mod port {
     /// Slot Implemented, in the first DW.
     pub(crate) const SLOT_IMPLEMENTED: u32 = 1 << 24;
@@ -37,7 +37,7 @@ pub(crate) mod port {
 
 /// The type 1 header (`PCIe 5.0 §7.5.1.3`).
 pub(crate) mod type1 {
-    /// How many Base Address Registers, from DW 4 on.
+    /// Number of Base Address Registers, from DW 4.
     pub(crate) const BARS: u8 = 2;
     /// Subordinate (23:16), Secondary (15:8) and Primary Bus Number (7:0).
     pub(crate) const BUS_NUMBERS: u16 = 0x18 / 4;
@@ -62,7 +62,7 @@ pub(crate) const TYPE0_ROM: u16 = 0x30 / 4;
 /// Address bits of an Expansion ROM Base Address register.
 pub(crate) const ROM_ADDRESS: u32 = 0xffff_f800;
 
-/// Extended capabilities by ID, with their DWs from the head.
+/// Extended capabilities by ID, with their registers as DWs from the start.
 pub(crate) mod extended {
     /// Advanced Error Reporting (`PCIe 5.0 §7.8.4`).
     pub(crate) const AER: u16 = 0x0001;
@@ -80,7 +80,7 @@ pub(crate) mod extended {
     pub(crate) const SRIOV: u16 = 0x0010;
 }
 
-/// The SR-IOV capability (`PCIe 5.0 §9.3.3`), in DWs from its head.
+/// The SR-IOV capability (`PCIe 5.0 §9.3.3`), in DWs from its start.
 pub(crate) mod sriov {
     /// Status (31:16) and Control (15:0).
     pub(crate) const CONTROL: u16 = 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Functions that have been removed or reset while firmware worked.
+//! Functions that have been removed or reset while firmware was working.
 
 use super::Config;
 use super::registers::type1;
@@ -8,8 +8,8 @@ use crate::cpu::Cpu;
 use std::collections::BTreeMap;
 use tlp::Bdf;
 
-/// Returns the uppermost function that does not answer or was reset meanwhile: `bdf`, or a bridge above it, of which `above` is the
-/// first. Functions below it cannot be reached.
+/// Returns the uppermost function that does not answer or was reset: `bdf`, or a bridge above it, of which `above` is the first.
+/// Functions below it cannot be reached.
 pub(super) async fn uppermost_gone(
     cpu: &Cpu,
     functions: &BTreeMap<Bdf, Function>,
@@ -30,18 +30,18 @@ pub(super) async fn uppermost_gone(
     }
 }
 
-/// Returns true if a bridge has lost its bus numbers. The functions below it are absent for that reason alone.
+/// Returns true if a bridge has lost its bus numbers. This alone makes the functions below it unreachable.
 pub(super) async fn has_lost_its_buses(cpu: &Cpu, bridge: &Function) -> bool {
     let Some(buses) = bridge.bridge else { return false };
     let numbers = Config { cpu, bdf: bridge.bdf() }.read(type1::BUS_NUMBERS).await;
-    // A reset takes the answer with it too.
+    // If the bridge does not answer, it was reset or removed too.
     !numbers.is_ok_and(|numbers| (numbers >> 8) as u8 == buses.secondary)
 }
 
 /// Removes a function and all functions below it from `functions`, and returns them.
 pub(super) fn take_subtree(functions: &mut BTreeMap<Bdf, Function>, top: Bdf) -> Vec<Function> {
     let mut taken = BTreeMap::new();
-    // A bridge has a lower ID than what is below it, so one pass in order finds a whole tree.
+    // A bridge has a lower ID than the functions below it, so one pass in order finds a whole tree.
     for (bdf, function) in functions.iter() {
         let is_below = function.parent.is_some_and(|above| taken.contains_key(&above));
         let is_virtual = function.vf_of.is_some_and(|pf| taken.contains_key(&pf));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Walks the tree depth first: finds functions, numbers buses, and notes what BARs need. Assigns no address.
+//! Walks the tree depth first: finds functions, numbers buses, and records the BARs' needs. Addresses are assigned
+//! later.
 
 use super::error::{FirmwareError, FirmwareErrorKind};
 use super::host_map::{HostMap, Path, Policy};
@@ -17,9 +18,9 @@ use tlp::{Bdf, Mps};
 
 /// Devices on a bus.
 const DEVICES: u8 = 32;
-/// The most extended capabilities that fit between 100h and FFFh, two DWs each: longer lists are loops.
+/// Maximum number of extended capabilities between 100h and FFFh, two DWs each. A longer list is a loop.
 const MAX_EXTENDED: usize = 480;
-/// The most levels of a path that an error shows.
+/// Maximum number of levels of a path that an error shows.
 const SHOWN_LEVELS: usize = 16;
 /// Byte Enables of the three bus numbers of a bridge, without Secondary Latency Timer.
 const BUS_NUMBER_BYTES: u8 = 0b0111;
@@ -30,27 +31,27 @@ pub(super) struct Walk<'a> {
     pub(super) map: &'a HostMap,
     pub(super) functions: BTreeMap<Bdf, Function>,
     pub(super) needs: Vec<Need>,
-    /// The lowest bus number that is not assigned yet; 256 when all are.
+    /// The lowest unassigned bus number; 256 if all are assigned.
     next_bus: u16,
     last_bus: u8,
     root_ports: usize,
-    /// The root port above the start of the walk, unless that is the root complex.
+    /// The root port above the start of the walk, unless the walk starts at the root complex.
     root_port: usize,
-    /// True where addresses above 4 GiB lead to the start of the walk.
+    /// True if addresses above 4 GiB reach the start of the walk.
     pub(super) leads_above: bool,
-    /// True once something was gone during the walk.
+    /// True if a function has disappeared during the walk.
     pub(super) has_lost: bool,
 }
 
-/// A step that is left to do; the last one is done first.
+/// A remaining step; the last one is done first.
 enum Step {
     /// Assigns buses to a bridge and walks below it.
     Enter(Bdf),
-    /// Ends a bridge, as all below it has been found.
+    /// Completes a bridge after everything below it has been found.
     Leave(Bdf),
 }
 
-/// The head of a capability list, and the function that has it.
+/// Header registers of a function.
 struct Header {
     id: u32,
     class_revision: u32,
@@ -58,7 +59,7 @@ struct Header {
 }
 
 impl<'a> Walk<'a> {
-    /// A walk over all that is below the root complex.
+    /// Returns a walk over the whole tree below the root complex.
     pub(super) fn whole(cpu: &'a Cpu, map: &'a HostMap) -> Walk<'a> {
         Walk {
             cpu,
@@ -74,7 +75,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A walk over what is below `bridge`, within its bus numbers; it includes the bridge itself, for looking upward.
+    /// Returns a walk over the tree below `bridge`, within its bus numbers. It includes the bridge itself, for
+    /// lookups of parents.
     pub(super) fn below(cpu: &'a Cpu, system: &'a System, bridge: &Function) -> Walk<'a> {
         let buses = bridge.bridge.unwrap_or_default();
         Walk {
@@ -91,7 +93,7 @@ impl<'a> Walk<'a> {
         &self.map.policy
     }
 
-    /// Walks from `bus` on, whose functions are directly below `above`.
+    /// Walks from `bus`, whose functions are directly below `above`.
     pub(super) async fn run(&mut self, bus: u8, above: Option<Bdf>) -> Result<(), FirmwareError> {
         let mut steps = Vec::new();
         self.scan_bus(bus, above, &mut steps).await?;
@@ -115,7 +117,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Drops a bridge that has gone, and all that is below it.
+    /// Drops a bridge that has disappeared, and everything below it.
     async fn survive(&mut self, bridge: Bdf, error: FirmwareError) -> Result<(), FirmwareError> {
         let above = self.functions.get(&bridge).and_then(|f| f.parent);
         if self.is_lost(bridge, above).await {
@@ -128,7 +130,8 @@ impl<'a> Walk<'a> {
         Err(error)
     }
 
-    /// True where a function no longer answers; it is forgotten then, and so is what has gone above it.
+    /// True if a function no longer answers. It is then dropped, together with any bridge above it that has
+    /// disappeared too.
     async fn is_lost(&mut self, bdf: Bdf, above: Option<Bdf>) -> bool {
         let gone = uppermost_gone(self.cpu, &self.functions, bdf, above).await;
         gone.into_iter().for_each(|top| self.forget(top));
@@ -142,7 +145,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Finds the functions of a bus; its bridges are entered next, in order.
+    /// Finds the functions of a bus. Its bridges are entered next, in order.
     async fn scan_bus(
         &mut self,
         bus: u8,
@@ -163,8 +166,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Finds the functions of a device, and what they need. One that goes meanwhile counts as absent; one that has
-    /// gone and come back is looked at once more.
+    /// Finds the functions of a device, and their needs. A function that disappears during the scan counts as absent. If
+    /// it was removed and inserted again, it is scanned once more.
     async fn look_at(&mut self, bus: u8, device: u8, above: Option<Bdf>) -> Result<Vec<Bdf>, FirmwareError> {
         let zero = Bdf::from_bits(u16::from(bus) << 8 | u16::from(device << 3));
         let mut tries = 0;
@@ -193,8 +196,8 @@ impl<'a> Walk<'a> {
         Ok(found)
     }
 
-    /// Finds the functions of a device: all numbers up to 7, or with ARI the list that begins with function 0
-    /// (`PCIe 5.0 §6.13`).
+    /// Finds the functions of a device: all numbers up to 7, or with ARI the list that starts at function 0 (`PCIe
+    /// 5.0 §6.13`).
     async fn scan_device(
         &mut self,
         bus: u8,
@@ -217,7 +220,7 @@ impl<'a> Walk<'a> {
         Ok(found)
     }
 
-    /// Enables ARI Forwarding above `zero` where both have it.
+    /// Enables ARI Forwarding above `zero` if both support it.
     async fn forward_ari(&mut self, zero: Bdf, above: Option<Bdf>) -> Result<bool, FirmwareError> {
         let has_ari = self.functions.get(&zero).and_then(|f| f.extended_capability(extended::ARI)).is_some();
         let Some(bridge) = above.and_then(|bdf| self.functions.get_mut(&bdf)) else { return Ok(false) };
@@ -252,26 +255,25 @@ impl<'a> Walk<'a> {
                 return Ok(());
             }
             if next <= last {
-                return Err(format!("function {last}: its list of ARI functions goes back to {next}").into());
+                return Err(format!("function {last}: its ARI function list goes back to {next}").into());
             }
             if self.scan_function(next, above).await?.is_none() {
-                return Err(format!(
-                    "function {last}: the next of its list of ARI functions, {next}, is absent"
-                )
-                .into());
+                return Err(
+                    format!("function {last}: {next}, the next function in its ARI list, is absent").into()
+                );
             }
             found.push(next);
             last = next;
         }
     }
 
-    /// Notes a function, if there is one; returns whether its device has several.
+    /// Records a function, if there is one. Returns whether its device has several functions.
     async fn scan_function(&mut self, bdf: Bdf, above: Option<Bdf>) -> Result<Option<bool>, FirmwareError> {
         let config = Config { cpu: self.cpu, bdf };
         let Some(id) = config.id().await? else { return Ok(None) };
         let misc = config.read(header::MISC).await?;
         let header = Header { id, misc, class_revision: config.read(header::CLASS_REVISION).await? };
-        // Nothing is decoded or forwarded while sizes are probed and numbers given.
+        // Decoding and forwarding are disabled while sizes are probed and bus numbers assigned.
         config.write(header::COMMAND_STATUS, LOW_HALF, 0).await?;
         let path =
             above.and_then(|bdf| self.functions.get(&bdf)).map_or_else(Path::default, |f| f.path.clone());
@@ -297,7 +299,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Opens a bridge: all buses that are not assigned yet are below it for now. `None` where it has gone meanwhile.
+    /// Opens a bridge: all unassigned buses are below it for now. Returns `None` if it has disappeared.
     async fn enter(&mut self, bridge: Bdf) -> Result<Option<u8>, FirmwareError> {
         if !self.functions.contains_key(&bridge) {
             return Ok(None);
@@ -320,7 +322,7 @@ impl<'a> Walk<'a> {
         }
         let secondary = function.bridge.unwrap_or_default().secondary;
         if function.hot_plug() {
-            // A reserve is kept as far as bus numbers last.
+            // Reserve bus numbers, as far as there are any left.
             let kept = u16::from(secondary) + 1 + u16::from(self.policy().room(&function.path).buses);
             self.next_bus = self.next_bus.max(kept.min(u16::from(self.last_bus) + 1));
         }
@@ -331,7 +333,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// True where a port above is hot-plug capable.
+    /// True if a port above the function is hot-plug capable.
     fn may_come_and_go(&self, function: &Function) -> bool {
         let above = |f: &&Function| self.functions.get(&f.parent?);
         std::iter::successors(above(&function), above).any(Function::hot_plug)
@@ -353,10 +355,10 @@ impl<'a> Walk<'a> {
         let levels = path.0.len();
         let place =
             if levels <= SHOWN_LEVELS { format!("path {path}") } else { format!("{levels} levels deep") };
-        // Each level takes a bus: no chain of so many is legal.
+        // Each level takes a bus, so a chain of this many levels is a loop.
         let endless = if levels > usize::from(u8::MAX) { ": its chain of bridges is a loop" } else { "" };
         let (first, last) = (self.map.first_bus, self.last_bus);
-        Err(format!("function {bdf} ({place}) needs bus number {bus}: legal are {first} to {last}{endless}")
+        Err(format!("function {bdf} ({place}) needs bus number {bus}, expected {first} to {last}{endless}")
             .into())
     }
 }
@@ -393,11 +395,11 @@ fn new_function(bdf: Bdf, above: Option<Bdf>, above_path: Path, header: &Header)
 }
 
 impl Config<'_> {
-    /// Reads both lists of capabilities, and what the PCI Express capability says.
+    /// Reads both capability lists, and the contents of the PCI Express capability.
     pub(super) async fn read_lists(&self, function: &mut Function) -> Result<(), FirmwareError> {
         if function.header_type > 1 {
             return Err(format!(
-                "function {} has a header of type {}: legal are 0 and 1",
+                "function {} has a header of type {}, expected 0 and 1",
                 self.bdf, function.header_type
             )
             .into());
@@ -412,7 +414,7 @@ impl Config<'_> {
         Ok(())
     }
 
-    /// The list of capabilities; `pcie_head` becomes the first DW of the PCI Express capability.
+    /// Reads the capability list; `pcie_head` is set to the first DW of the PCI Express capability.
     async fn capabilities(&self, pcie_head: &mut u32) -> Result<Vec<Capability>, FirmwareError> {
         let mut list = Vec::new();
         if self.read(header::COMMAND_STATUS).await? & status::CAPABILITIES_LIST == 0 {
@@ -455,7 +457,7 @@ impl Config<'_> {
             if at < 0x100 / 4 {
                 let byte = at * 4;
                 return Err(format!(
-                    "function {}: an extended capability at {byte:#x}: legal are 0x100 to 0xffc",
+                    "function {}: an extended capability at {byte:#x}, expected 0x100 to 0xffc",
                     self.bdf
                 )
                 .into());
@@ -468,15 +470,15 @@ impl Config<'_> {
         let slot = head & port::SLOT_IMPLEMENTED != 0 && port.is_some_and(PortType::is_above_link);
         let hot_plug = slot && self.read(at + port::SLOT_CAPABILITIES).await? & port::HOT_PLUG_CAPABLE != 0;
         let device_capabilities = self.read(at + pcie::DEVICE_CAPABILITIES).await?;
-        // Version 1 ends before the registers whose names end with 2.
+        // Version 1 lacks the registers whose names end with 2.
         let has_second = head >> 16 & 0xf >= 2;
         let device_capabilities_2 =
             if has_second { self.read(at + pcie::DEVICE_CAPABILITIES_2).await? } else { 0 };
         Ok(PcieFacts { at, port, device_capabilities, device_capabilities_2, hot_plug })
     }
 
-    /// Clears a bridge's bus numbers, so that it claims nothing until its turn, and finds what it can forward: a
-    /// window that is absent reads as zero (`PCIe 5.0 §7.5.1.3.6`, `§7.5.1.3.9`).
+    /// Clears a bridge's bus numbers, so that it claims nothing until it is entered, and finds out which windows
+    /// it has: an absent window reads as zero (`PCIe 5.0 §7.5.1.3.6`, `§7.5.1.3.9`).
     async fn reset_bridge(&self) -> Result<FoundBridge, FirmwareError> {
         self.write_buses(0, 0, 0).await?;
         self.write(type1::IO, LOW_HALF, 0xf0f0).await?;
@@ -491,7 +493,7 @@ impl Config<'_> {
         self.write(type1::BUS_NUMBERS, BUS_NUMBER_BYTES, numbers).await
     }
 
-    /// Lets a root port report CRS to software, instead of trying again itself (`PCIe 5.0 §2.3.2`).
+    /// Lets a root port report CRS to software instead of retrying itself (`PCIe 5.0 §2.3.2`).
     async fn show_retries(&self, function: &Function) -> Result<(), FirmwareError> {
         let Some(pcie) = function.pcie.filter(|p| p.port == Some(PortType::RootPort)) else { return Ok(()) };
         let root = self.read(pcie.at + port::ROOT_CONTROL).await?;

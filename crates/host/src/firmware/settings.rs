@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sets functions up by the policy of their host: sizes, tags, attributes, error reporting, ACS. Assigns no address.
+//! Sets up functions by the policy of their host: sizes, tags, attributes, error reporting, ACS.
 
 use super::error::FirmwareError;
 use super::host_map::{AcsPolicy, HostMap, MpsPolicy, Policy};
@@ -15,14 +15,14 @@ use config::register::put;
 use std::collections::BTreeMap;
 use tlp::{Bdf, Mps, Mrrs, Rcb};
 
-/// The settings that all functions below a root port share.
+/// Settings that all functions below a root port share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Common {
     mps: Mps,
     rcb: Rcb,
 }
 
-/// Chooses the shared settings below each root port, by its number.
+/// Chooses the shared settings below each root port, by the port's number.
 pub(super) async fn common(
     cpu: &Cpu,
     map: &HostMap,
@@ -53,8 +53,8 @@ pub(super) async fn common(
     Ok(commons)
 }
 
-/// The shared settings below `bridge`, which new functions there have to take. A root port, if there is one, takes
-/// part in the choice again.
+/// Returns the shared settings below `bridge`, which new functions there must use. For a root port they are chosen
+/// again.
 pub(super) async fn common_below(
     cpu: &Cpu,
     map: &HostMap,
@@ -65,7 +65,7 @@ pub(super) async fn common_below(
     let alone = bridge.parent.is_none() && map.policy.mps == MpsPolicy::Path;
     let mut mps = bridge.mps;
     if let Some(own) = bridge.pcie.filter(|_| alone) {
-        // All functions that share the size are new, except for the port.
+        // All functions that share the size are new, except for the port itself.
         let all = added.iter().filter_map(|bdf| functions.get(bdf));
         let bounds = all.filter_map(|f| Some(bound_of(f, mps_supported(&f.pcie?))));
         mps = bounds.fold(mps_supported(&own), Mps::min);
@@ -80,8 +80,8 @@ pub(super) async fn common_below(
     Ok(Common { mps, rcb })
 }
 
-/// The bound that a function which supports `supported` sets to the size of its path: any device may come into a slot
-/// of a switch while others go on with what was set.
+/// Returns the limit of a function that supports `supported` for its path's size. Any device may be inserted into a
+/// switch's slot while others keep their size.
 fn bound_of(function: &Function, supported: Mps) -> Mps {
     if function.hot_plug() && function.parent.is_some() { Mps::default() } else { supported }
 }
@@ -94,7 +94,7 @@ fn mps_supported(pcie: &PcieFacts) -> Mps {
     Mps::from_encoding((pcie.device_capabilities & 0b111) as u8).unwrap_or_default()
 }
 
-/// The Read Completion Boundary of root port `port`, as its Link Control says.
+/// Read Completion Boundary of root port `port`, from its Link Control.
 async fn rcb(
     cpu: &Cpu,
     policy: &Policy,
@@ -113,7 +113,7 @@ async fn rcb(
     Ok(Rcb::new(if control & link_control::RCB_128 == 0 { 64 } else { 128 }).unwrap_or_default())
 }
 
-/// Sets one function up.
+/// Sets up one function.
 pub(super) async fn apply(
     cpu: &Cpu,
     policy: &Policy,
@@ -139,8 +139,8 @@ pub(super) async fn apply(
     config.access_control(policy, function).await
 }
 
-/// Whether requests of this function may have 10-bit tags all the way to the root complex, and completions on the way
-/// back (`PCIe 5.0 §2.2.6.2`).
+/// True if requests of this function may have 10-bit tags up to the root complex, and completions on the way back
+/// (`PCIe 5.0 §2.2.6.2`).
 fn path_takes_ten_bits(functions: &BTreeMap<Bdf, Function>, bdf: Bdf) -> bool {
     let mut next = Some(bdf);
     while let Some(function) = next.and_then(|bdf| functions.get(&bdf)) {
@@ -181,8 +181,8 @@ impl Config<'_> {
         Ok(())
     }
 
-    /// Lets a bridge forward error messages, and a root port interrupt for them (`PCIe 5.0 §6.2.4`, `§6.2.6`). Device
-    /// Control says which errors are reported; SERR# Enable is set with the other bits of Command.
+    /// Enables a bridge to forward error messages, and a root port to interrupt for them (`PCIe 5.0 §6.2.4`,
+    /// `§6.2.6`). Device Control selects the errors to report; SERR# Enable is set with the other bits of Command.
     async fn report_errors(&self, function: &Function) -> Result<(), FirmwareError> {
         if function.bridge.is_some() {
             let control = self.read(header::INTERRUPT).await?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What functions need of the host's addresses: probes the sizes of BARs, ROMs and VF BARs. Assigns no address.
+//! Measures the address ranges that functions need: probes the sizes of BARs, ROMs and VF BARs.
 
 use super::error::FirmwareError;
 use super::host_map::VfPolicy;
@@ -11,7 +11,7 @@ use super::{ALL_BYTES, Config, LOW_HALF};
 use config::header::type0;
 use tlp::Bdf;
 
-/// A BAR as its low bits describe it.
+/// A BAR, decoded from its low bits.
 #[derive(Clone, Copy)]
 struct Probed {
     index: u8,
@@ -22,7 +22,7 @@ struct Probed {
 }
 
 impl Walk<'_> {
-    /// Notes what a function needs.
+    /// Records the needs of a function.
     pub(super) async fn measure(&mut self, bdf: Bdf) -> Result<(), FirmwareError> {
         let config = Config { cpu: self.cpu, bdf };
         let Some(function) = self.functions.get(&bdf) else { return Ok(()) };
@@ -42,7 +42,7 @@ impl Walk<'_> {
         self.measure_vfs(bdf, wide).await
     }
 
-    /// Whether addresses above 4 GiB lead to what is directly below `above`.
+    /// True if addresses above 4 GiB reach the functions directly below `above`.
     fn is_wide_below(&self, above: Option<Bdf>) -> bool {
         let mut next = above;
         while let Some(function) = next.and_then(|bdf| self.functions.get(&bdf)) {
@@ -66,8 +66,8 @@ impl Walk<'_> {
         Need { bdf, seat, class, size, align: one, is_64, fixed: None, address: 0 }
     }
 
-    /// Notes what the virtual functions of a physical one need: addresses for all of them, and the bus numbers that
-    /// they extend to (`PCIe 5.0 §9.2.1.2`, `§9.3.3.9` on).
+    /// Records the needs of a physical function's virtual functions: addresses for all of them, and the bus numbers
+    /// that they extend to (`PCIe 5.0 §9.2.1.2`, `§9.3.3.9` on).
     async fn measure_vfs(&mut self, bdf: Bdf, wide: bool) -> Result<(), FirmwareError> {
         let Some(function) = self.functions.get(&bdf) else { return Ok(()) };
         let Some(at) = function.extended_capability(extended::SRIOV) else { return Ok(()) };
@@ -78,7 +78,7 @@ impl Walk<'_> {
         if found.total_vfs > 1 && found.stride == 0 || found.total_vfs > 0 && found.first_offset == 0 {
             let FoundSriov { first_offset, stride, .. } = found;
             return Err(format!(
-                "function {bdf}: First VF Offset {first_offset}, VF Stride {stride}: legal are 1 to 65535"
+                "function {bdf}: First VF Offset {first_offset}, VF Stride {stride}, expected 1 to 65535"
             )
             .into());
         }
@@ -99,24 +99,23 @@ impl Walk<'_> {
     }
 }
 
-/// The number of virtual functions that the policy asks for, of the `total` of this function.
+/// Number of virtual functions that the policy wants, of the function's `total`.
 pub(super) fn wanted_vfs(policy: &VfPolicy, function: &Function, total: u16) -> Result<u16, FirmwareError> {
     match policy {
         VfPolicy::Off => Ok(0),
         VfPolicy::All => Ok(total),
         VfPolicy::Listed(list) => match list.get(&function.path) {
-            Some(wanted) if *wanted > total => Err(format!(
-                "function {}: {wanted} virtual functions: legal are 0 to {total}",
-                function.bdf()
-            )
-            .into()),
+            Some(wanted) if *wanted > total => {
+                Err(format!("function {}: {wanted} virtual functions, expected 0 to {total}", function.bdf())
+                    .into())
+            }
             wanted => Ok(wanted.copied().unwrap_or(0)),
         },
     }
 }
 
 impl Config<'_> {
-    /// Writes ones to each BAR from `first_dw` on and reads back which bits are set (`PCIe 5.0 §7.5.1.2.1`).
+    /// Writes ones to each BAR from `first_dw`, and reads back the bits that are set (`PCIe 5.0 §7.5.1.2.1`).
     async fn probe_bars(&self, first_dw: u16, count: u8) -> Result<Vec<Probed>, FirmwareError> {
         let mut bars = Vec::new();
         let mut index = 0;
@@ -140,14 +139,14 @@ impl Config<'_> {
         self.read(register_dw).await
     }
 
-    /// Bytes of the Expansion ROM, 0 where there is none. It stays disabled.
+    /// Bytes of the Expansion ROM; 0 without one. It stays disabled.
     async fn probe_rom(&self, register_dw: u16) -> Result<u64, FirmwareError> {
         self.write(register_dw, ALL_BYTES, ROM_ADDRESS).await?;
         let mask = self.read(register_dw).await? & ROM_ADDRESS;
         Ok(u64::from(mask & mask.wrapping_neg()))
     }
 
-    /// What an SR-IOV capability says of all its VFs: First VF Offset and VF Stride may depend on NumVFs and on ARI
+    /// Reads the SR-IOV capability for all VFs. First VF Offset and VF Stride may depend on NumVFs and on ARI
     /// Capable Hierarchy, so both are set while they are read.
     async fn probe_vfs(&self, at: u16, ari: bool) -> Result<FoundSriov, FirmwareError> {
         let hierarchy = if ari { sriov::ARI_HIERARCHY } else { 0 };

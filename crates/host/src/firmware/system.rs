@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The result of enumeration: every function of a host, with its place in the tree. Touches no register except to
-//! read configuration spaces on request.
+//! The result of enumeration: every function of a host, with its position in the tree.
 
 use super::error::FirmwareError;
 use super::vectors::Vectors;
@@ -22,7 +21,7 @@ pub struct System {
 /// A function that was found and set up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Function {
-    /// What its driver needs: IDs, BARs, interrupt vectors.
+    /// Data for its driver: IDs, BARs, interrupt vectors.
     pub found: FoundFunction,
     /// The bridge above; `None` on the root complex's own bus.
     pub parent: Option<Bdf>,
@@ -36,48 +35,48 @@ pub struct Function {
     pub capabilities: Vec<Capability>,
     /// Its extended capabilities, in the order of their list.
     pub extended: Vec<ExtendedCapability>,
-    /// What its PCI Express capability says.
+    /// Contents of its PCI Express capability.
     pub pcie: Option<PcieFacts>,
-    /// Its Expansion ROM, placed and disabled.
+    /// Its Expansion ROM, which has an address and is disabled.
     pub rom: Option<FoundBar>,
-    /// What a bridge forwards.
+    /// Forwarding settings of a bridge.
     pub bridge: Option<FoundBridge>,
-    /// Its virtual functions.
+    /// SR-IOV capability of a physical function.
     pub sriov: Option<FoundSriov>,
-    /// The physical function, of a virtual one.
+    /// The physical function of a virtual function.
     pub vf_of: Option<Bdf>,
     /// Its interrupt mechanism.
     pub interrupt: Interrupt,
-    /// Max_Payload_Size that was set; for a virtual function, that of its physical function.
+    /// Max_Payload_Size that was set; a virtual function has its physical function's.
     pub mps: Mps,
 }
 
-/// A capability in a list.
+/// A capability of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capability {
     /// Capability ID.
     pub id: u8,
-    /// DW number of its head.
+    /// DW number of its first register.
     pub at: u16,
 }
 
-/// An extended capability in a list.
+/// An extended capability of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExtendedCapability {
     /// Extended Capability ID.
     pub id: u16,
     /// Capability Version.
     pub version: u8,
-    /// DW number of its head.
+    /// DW number of its first register.
     pub at: u16,
 }
 
-/// The fields of a PCI Express capability by which enumeration goes.
+/// Fields of a PCI Express capability that enumeration uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PcieFacts {
     /// DW number of the capability.
     pub at: u16,
-    /// Device/Port Type; `None` where `config` makes none such.
+    /// Device/Port Type; `None` if `config` does not know it.
     pub port: Option<PortType>,
     /// Device Capabilities.
     pub device_capabilities: u32,
@@ -87,24 +86,24 @@ pub struct PcieFacts {
     pub hot_plug: bool,
 }
 
-/// What a bridge forwards (`PCIe 5.0 §7.5.1.3`).
+/// Forwarding settings of a bridge (`PCIe 5.0 §7.5.1.3`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FoundBridge {
     /// Secondary Bus Number: the bus directly below.
     pub secondary: u8,
     /// Subordinate Bus Number: the last bus below.
     pub subordinate: u8,
-    /// I/O window; empty where there is none.
+    /// I/O window; empty without one.
     pub io: super::Window,
     /// Memory window, below 4 GiB.
     pub memory: super::Window,
     /// Prefetchable memory window, above 4 GiB.
     pub prefetchable: super::Window,
-    /// True where it has an I/O window at all.
+    /// True if it has an I/O window at all.
     pub has_io: bool,
-    /// True where its prefetchable window has 64-bit addresses.
+    /// True if its prefetchable window has 64-bit addresses.
     pub has_64_bit: bool,
-    /// True where ARI Forwarding Enable is set.
+    /// True if ARI Forwarding Enable is set.
     pub ari: bool,
 }
 
@@ -115,7 +114,7 @@ pub struct FoundSriov {
     pub at: u16,
     /// TotalVFs.
     pub total_vfs: u16,
-    /// NumVFs, all of which are enabled; 0 where VF Enable is clear.
+    /// NumVFs, all of which are enabled; 0 if VF Enable is clear.
     pub num_vfs: u16,
     /// First VF Offset.
     pub first_offset: u16,
@@ -123,12 +122,13 @@ pub struct FoundSriov {
     pub stride: u16,
     /// VF Device ID.
     pub vf_device: u16,
-    /// VF BARs: the address of that of the first VF, and the size of one.
+    /// VF BARs: the address of the first VF's BAR, and the size of one.
     pub bars: [Option<FoundBar>; 6],
 }
 
 impl FoundSriov {
-    /// The ID of virtual function `index`, counted from zero, of the physical function `pf`; `None` beyond 16 bits.
+    /// Returns the ID of virtual function `index`, counted from zero, of the physical function `pf`; `None` beyond
+    /// 16 bits.
     pub fn vf(&self, pf: Bdf, index: u16) -> Option<Bdf> {
         let beyond = u32::from(self.first_offset) + u32::from(self.stride) * u32::from(index);
         u16::try_from(u32::from(pf.bits()) + beyond).ok().map(Bdf::from_bits)
@@ -138,19 +138,19 @@ impl FoundSriov {
 /// The interrupt mechanism of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Interrupt {
-    /// None, or vectors ran out.
+    /// No interrupts, or no vectors were left.
     #[default]
     None,
-    /// By messages that assert and deassert a line; `pin` is 1 (INTA) to 4 (INTD).
+    /// Messages that assert and deassert a line; `pin` is 1 (INTA) to 4 (INTD).
     Intx {
         /// Interrupt Pin.
         pin: u8,
-        /// The line of the host at which it ends, as Interrupt Line says.
+        /// The host line, as in Interrupt Line.
         line: u8,
     },
-    /// By MSI.
+    /// MSI.
     Msi,
-    /// By MSI-X.
+    /// MSI-X.
     Msix,
 }
 
@@ -180,12 +180,12 @@ impl Function {
 }
 
 impl System {
-    /// The host map that enumeration was given.
+    /// Returns the host map that enumeration used.
     pub const fn map(&self) -> &HostMap {
         &self.map
     }
 
-    /// All functions in the order of their IDs, which is that of the tree, depth first.
+    /// Returns all functions in the order of their IDs, which is depth first.
     pub fn functions(&self) -> impl Iterator<Item = &Function> {
         self.functions.values()
     }
@@ -195,7 +195,7 @@ impl System {
         self.functions.len()
     }
 
-    /// True where there are no functions.
+    /// True if there are no functions.
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty()
     }
@@ -210,28 +210,28 @@ impl System {
         self.functions().find(|f| f.path == *path)
     }
 
-    /// The first function below root port `port`, counted from zero, that is no bridge. With one device there, that
-    /// is the one for its driver.
+    /// Returns the first function below root port `port`, counted from zero, that is not a bridge. With a single
+    /// device there, it is the one to drive.
     pub fn first_device(&self, port: usize) -> Option<&Function> {
         self.functions().find(|f| f.parent.is_some() && f.header_type == 0 && f.found.port == port)
     }
 
-    /// All functions below this bridge, of all levels, in the order of their IDs.
+    /// Returns all functions below this bridge, on all levels, in the order of their IDs.
     pub fn under(&self, bridge: Bdf) -> impl Iterator<Item = &Function> {
         let buses = self.get(bridge).and_then(|f| f.bridge).map(|b| b.secondary..=b.subordinate);
         self.functions().filter(move |f| buses.as_ref().is_some_and(|b| b.contains(&f.bdf().bus())))
     }
 
-    /// The virtual functions of this physical function.
+    /// Returns the virtual functions of this physical function.
     pub fn vfs_of(&self, pf: Bdf) -> impl Iterator<Item = &Function> {
         self.functions().filter(move |f| f.vf_of == Some(pf))
     }
 
-    /// The configuration space of a function, read by configuration requests: 4 KiB, or 256 B without a PCI Express
-    /// capability. A register whose read is refused reads as ones.
+    /// Reads the configuration space of a function by configuration requests: 4 KiB, or 256 B without a PCI Express
+    /// capability. A register whose read is rejected reads as ones.
     ///
     /// # Errors
-    /// Where there is no such function.
+    /// If there is no such function.
     pub async fn read_config(&self, cpu: &Cpu, bdf: Bdf) -> Result<Vec<u8>, FirmwareError> {
         let function = self.get(bdf).ok_or_else(|| format!("no function {bdf} was found"))?;
         let registers = if function.pcie.is_some() { 1024 } else { 64 };
@@ -243,10 +243,10 @@ impl System {
         Ok(bytes)
     }
 
-    /// All configuration spaces, read by configuration requests, in the format of `lspci -F`.
+    /// Reads all configuration spaces by configuration requests, in the format of `lspci -F`.
     ///
     /// # Errors
-    /// None today.
+    /// None at present.
     pub async fn hexdump(&self, cpu: &Cpu) -> Result<String, FirmwareError> {
         let mut text = String::new();
         for function in self.functions() {
@@ -256,12 +256,12 @@ impl System {
         Ok(text)
     }
 
-    /// The tree as `lspci -t` draws it: buses in brackets, devices with their functions.
+    /// Draws the tree like `lspci -t`: buses in brackets, devices with their functions.
     pub fn tree(&self) -> String {
         self.tree_with(|_| String::new())
     }
 
-    /// As [`tree`](Self::tree), with the text of `name` after each function that is no bridge.
+    /// Like [`tree`](Self::tree), with the text of `name` after each function that is not a bridge.
     pub fn tree_with(&self, name: impl Fn(Bdf) -> String) -> String {
         let mut text = String::new();
         let head = format!("-[0000:{:02x}]-", self.map.first_bus);
@@ -269,7 +269,7 @@ impl System {
         text
     }
 
-    /// Draws the functions on `bus` after `head`; further lines are indented as far.
+    /// Draws the functions on `bus` after `head`; further lines have the same indentation.
     fn draw(&self, text: &mut String, head: &str, bus: u8, name: &dyn Fn(Bdf) -> String) {
         let on_bus: Vec<&Function> = self.functions().filter(|f| f.bdf().bus() == bus).collect();
         let indent = indent(head);
@@ -307,7 +307,7 @@ impl System {
             format!("[{secondary:02x}-{subordinate:02x}]")
         };
         let head = format!("{head}-{buses}--");
-        // Virtual functions may be on buses of their own, after that of their physical function.
+        // Virtual functions may be on their own buses, after their physical function's bus.
         let on_secondary = |f: &Function| f.vf_of.is_some_and(|pf| pf.bus() == secondary);
         let all = self.under(bdf).filter(|f| on_secondary(f)).map(|f| f.bdf().bus());
         let all: BTreeSet<u8> = all.chain([secondary]).collect();
@@ -323,7 +323,7 @@ impl System {
     }
 }
 
-/// The indentation below `head`: a line goes on below what has siblings.
+/// Indentation below `head`: vertical lines continue if there are siblings.
 fn indent(head: &str) -> String {
     head.chars().map(|c| if matches!(c, '+' | '|') { '|' } else { ' ' }).collect()
 }
@@ -339,7 +339,7 @@ fn dump(text: &mut String, function: &Function, bytes: &[u8]) {
 }
 
 impl Config<'_> {
-    /// Vendor ID of a function that may have been removed; `None` where nothing answers.
+    /// Vendor ID of a function that may have been removed; `None` if it does not answer.
     pub(super) async fn answers(&self) -> Option<u32> {
         self.read(header::ID).await.ok().filter(|id| *id != u32::MAX)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Firmware against configuration spaces, without a fabric.
+//! Tests of firmware with configuration spaces, without a fabric.
 
 use super::*;
 use crate::{AsyncProgram, HostMemory};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tlp::{Data, Mps, Mrrs, PayloadPool, Time};
 
-/// Functions by ID. A function may say CRS to its first configuration requests.
+/// Functions by ID. A function may answer its first configuration requests with CRS.
 #[derive(Default)]
 struct Bus {
     functions: BTreeMap<Bdf, ConfigSpace>,
@@ -54,7 +54,7 @@ fn parse(bdf: &str) -> Bdf {
     Bdf::new(part(0..2), part(3..5), part(6..7)).unwrap()
 }
 
-/// Runs firmware below root ports that software does not see, one after the other; also how long it took.
+/// Runs firmware below invisible root ports, one after the other. Also returns the time that it took.
 fn run(bus: &mut Bus, ports: &[HostMap]) -> (Result<Vec<FoundFunction>, String>, Time) {
     let (ports, found) = (ports.to_vec(), Rc::new(RefCell::new(Vec::new())));
     let result = Rc::clone(&found);
@@ -109,7 +109,7 @@ fn bar(address: u64, size: u64) -> Option<FoundBar> {
 }
 
 #[test]
-fn a_function_is_found_placed_and_enabled() {
+fn finds_places_and_enables_function() {
     let space = builder()
         .bar(0, Bar::memory32(0x1000))
         .bar(1, Bar::io(16))
@@ -123,7 +123,7 @@ fn a_function_is_found_placed_and_enabled() {
         (f.bdf, f.port, f.vendor, f.device, f.class),
         (parse("01:00.0"), 0, 0x1234, 0x5678, 0x02_0000)
     );
-    // The larger first, each at a multiple of its size.
+    // The larger BAR first, each at a multiple of its size.
     let bars =
         [bar(0x8000_4000, 0x1000), None, bar(0x8000_0000, 0x4000), None, bar(0x40_0000_0000, 0x1_0000), None];
     assert_eq!(f.bars, bars);
@@ -138,7 +138,7 @@ fn a_function_is_found_placed_and_enabled() {
     let space = &bus.functions[&f.bdf];
     assert!(space.memory_enable() && space.bus_master_enable() && space.io_enable());
     let settings = (space.mps().bytes(), space.mrrs().bytes(), space.rcb().bytes());
-    assert_eq!(settings, (256, 1024, 64), "no root port says where it cuts completions");
+    assert_eq!(settings, (256, 1024, 64), "no root port sets a Read Completion Boundary");
     assert!(space.extended_tag_enable() && !space.ten_bit_tag_enable());
     let windows = [0, 2, 4].map(|i| space.bar(i).unwrap().address);
     assert_eq!(windows, [0x8000_4000, 0x8000_0000, 0x40_0000_0000]);
@@ -184,7 +184,7 @@ fn absent_functions_are_skipped_and_slow_ones_waited_for() {
 }
 
 #[test]
-fn a_payload_size_beyond_the_function_is_refused() {
+fn rejects_payload_size_beyond_function() {
     let mut bus = Bus::default().with("01:00.0", builder().build().unwrap());
     let mut port = port(1);
     port.policy.mps = MpsPolicy::Fixed(Mps::new(1024).unwrap());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Enumerates a host, or rescans below one bridge: walks, assigns addresses, sets functions up, enables them.
+//! Enumerates a host, or rescans below one bridge: walks the tree, assigns addresses, sets up functions, enables them.
 
 use super::Config;
 use super::error::{FirmwareError, FirmwareErrorKind};
@@ -18,27 +18,27 @@ use tlp::Bdf;
 /// The first address beyond 32 bits.
 const FOUR_GIB: u64 = 1 << 32;
 
-/// What a rescan changed.
+/// Changes found by a rescan.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rescan {
-    /// Functions that are gone, as they were.
+    /// Removed functions, in their last state.
     pub removed: Vec<Function>,
-    /// Functions that are new.
+    /// New functions.
     pub added: Vec<Bdf>,
 }
 
-/// Finds all functions of a host, depth first from `map.first_bus` on, gives them bus numbers and addresses, sets them up
-/// by the policy and enables them; all by configuration requests, and by memory writes into MSI-X tables. A device that goes
-/// meanwhile is left out, and disturbs nothing else.
+/// Finds all functions of a host, depth first from `map.first_bus`. Assigns bus numbers and addresses, sets the functions up by
+/// the policy, and enables them. All accesses are configuration requests, and memory writes into MSI-X tables. A device that is
+/// removed during enumeration is left out.
 ///
 /// # Errors
-/// A line that names the function, and what it needs and cannot have: bus numbers, addresses, vectors.
+/// A line with the function, and the bus numbers, addresses or vectors that it cannot have.
 pub async fn enumerate_host(cpu: &Cpu, map: &HostMap) -> Result<System, FirmwareError> {
     let mut walk = Walk::whole(cpu, map);
     walk.run(map.first_bus, None).await?;
     let Walk { functions, mut needs, has_lost, .. } = walk;
     for fixed in &map.fixed {
-        // A function that has gone needs no place.
+        // A function that has disappeared needs no address.
         fix(&functions, &mut needs, fixed).or_else(|error| if has_lost { Ok(()) } else { Err(error) })?;
     }
     let apertures = Apertures { io: map.io, memory: map.mmio32, prefetchable: map.mmio64 };
@@ -50,16 +50,16 @@ pub async fn enumerate_host(cpu: &Cpu, map: &HostMap) -> Result<System, Firmware
     Ok(system)
 }
 
-/// Looks again at what is below a port with a slot, after a device came or went. What is still there and set up is left
-/// alone. What is new must do with the bus numbers and windows that the port has; see [`Policy`](super::Policy) for what
-/// is kept there.
+/// Rescans below a port with a slot after a device was inserted or removed. Functions that are still there and set up are not
+/// changed. New functions must fit into the bus numbers and windows of the port; see [`Policy`](super::Policy) for the reserve.
 ///
 /// # Errors
-/// Those of [`enumerate_host`]; also where `bridge` is no root or downstream port that was found. Functions that were
+/// As [`enumerate_host`]; also if `bridge` is not a root or downstream port that was found. Removed functions are then no
+/// longer in `system`.
 /// removed are no longer in `system` then.
 pub async fn rescan(cpu: &Cpu, system: &mut System, bridge: Bdf) -> Result<Rescan, FirmwareError> {
     let found = system.get(bridge).filter(|f| f.port_type().is_some_and(|p| p.is_above_link()));
-    let port = found.cloned().ok_or_else(|| format!("function {bridge} is no root or downstream port"))?;
+    let port = found.cloned().ok_or_else(|| format!("function {bridge} is not a root or downstream port"))?;
     let buses = port.bridge.unwrap_or_default();
     if system.is_still_below(cpu, bridge).await {
         return Ok(Rescan::default());
@@ -69,13 +69,13 @@ pub async fn rescan(cpu: &Cpu, system: &mut System, bridge: Bdf) -> Result<Resca
     walk.run(buses.secondary, Some(bridge)).await?;
     let Walk { mut functions, mut needs, .. } = walk;
     for fixed in &system.map.fixed {
-        // It is no error that a path is elsewhere, or absent now.
+        // A path that is elsewhere, or absent now, is not an error.
         let _ = fix(&functions, &mut needs, fixed);
     }
     let apertures = Apertures { io: buses.io, memory: buses.memory, prefetchable: buses.prefetchable };
     let placed = place_all(&system.map, &functions, &needs, Some(bridge), apertures)?;
     let mut added: Vec<Bdf> = functions.keys().copied().filter(|bdf| *bdf != bridge).collect();
-    // The port too: it may have changed whether it forwards by ARI.
+    // Include the port: its ARI forwarding may have changed.
     system.functions.append(&mut functions);
     let common = settings::common_below(cpu, &system.map, &system.functions, &port, &added).await?;
     settings::apply(cpu, &system.map.policy, &mut system.functions, bridge, common).await?;
@@ -85,7 +85,7 @@ pub async fn rescan(cpu: &Cpu, system: &mut System, bridge: Bdf) -> Result<Resca
     Ok(Rescan { removed, added })
 }
 
-/// Places all needs; slots get no reserve where not all of them can have one.
+/// Places all needs. If not all slots can have their reserve, no slot has one.
 fn place_all(
     map: &HostMap,
     functions: &BTreeMap<Bdf, Function>,
@@ -97,7 +97,7 @@ fn place_all(
     with_room.or_else(|_| place(functions, needs, top, apertures, None))
 }
 
-/// Fixes the address of a need, as it is told.
+/// Sets the fixed address of a need.
 fn fix(
     functions: &BTreeMap<Bdf, Function>,
     needs: &mut [Need],
@@ -105,7 +105,7 @@ fn fix(
 ) -> Result<(), FirmwareError> {
     let FixedPlace { path, bar, address } = fixed;
     let told = |what: &str| {
-        format!("path {path}, BAR {bar}: told to stand at {address:#x}, but there is no such {what}")
+        format!("path {path}, BAR {bar}: fixed address {address:#x}, but there is no such {what}")
     };
     let function = functions.values().find(|f| f.path == *path).ok_or_else(|| told("function"))?;
     let is = |n: &&mut Need| n.bdf == function.bdf() && n.seat == Seat::Bar(*bar);
@@ -119,7 +119,7 @@ fn fix(
 }
 
 impl System {
-    /// Programs and enables functions that were found, from the root down, so that each can be reached in turn.
+    /// Programs and enables functions from the root down, so that each can be reached.
     /// Returns the virtual functions that were enabled.
     async fn bring_up(
         &mut self,
@@ -153,8 +153,9 @@ impl System {
         Ok(vfs)
     }
 
-    /// Drops a function that has gone, or was reset meanwhile, and all that is below it. One that has refused a request and
-    /// answers now may have been away: where a slot above it is among those `added`, whoever serves that slot looks again.
+    /// Drops a function that was removed or reset during enumeration, and everything below it. A function that has rejected a
+    /// request but answers now may have been absent. In that case, if a slot above it is among those `added`, its hot-plug
+    /// driver scans again.
     pub(super) async fn survive(
         &mut self,
         cpu: &Cpu,
@@ -163,7 +164,7 @@ impl System {
         added: &[Bdf],
     ) -> Result<(), FirmwareError> {
         let Some(function) = self.functions.get(&bdf) else { return Ok(()) };
-        // A virtual function has no Vendor ID of its own.
+        // A virtual function has no own Vendor ID.
         let bdf = function.vf_of.unwrap_or(bdf);
         let above = self.functions.get(&bdf).and_then(|f| f.parent);
         let gone = uppermost_gone(cpu, &self.functions, bdf, above).await;
@@ -209,9 +210,8 @@ impl System {
         config.enable(function, map.policy.error_reporting).await
     }
 
-    /// True where device 0 directly below `bridge` is the one that was found there, and is set up as it was: a reset since, or
-    /// between the first and the last of its settings, would have taken some. False where `bridge` is no bridge that was found, or
-    /// nothing was found below it.
+    /// True if device 0 directly below `bridge` is the one that was found, with the same settings. A reset after or during its
+    /// setup would have cleared some of them. False if `bridge` was not found as a bridge, or if it was empty.
     pub async fn is_still_below(&self, cpu: &Cpu, bridge: Bdf) -> bool {
         let Some(buses) = self.get(bridge).and_then(|f| f.bridge) else { return false };
         let bdf = Bdf::from_bits(u16::from(buses.secondary) << 8);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The interrupt vectors of a host: which are assigned. Never touches a register.
+//! Assignment of a host's interrupt vectors.
 
 /// The vectors of a host, and the assigned ranges.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Vectors {
     first: u16,
     last: u16,
-    /// Assigned ranges in order: the first vector, and how many.
+    /// Assigned ranges in order: first vector and number.
     given: Vec<(u16, u16)>,
 }
 
@@ -15,9 +15,9 @@ impl Vectors {
         Vectors { first, last, given: Vec::new() }
     }
 
-    /// Assigns `count` consecutive vectors from a multiple of `align` on, the lowest that are free.
+    /// Assigns `count` consecutive vectors, starting at the lowest free multiple of `align`.
     pub(super) fn give(&mut self, count: u16, align: u16) -> Option<u16> {
-        // There are seldom gaps: the place after the last range is tried first.
+        // Gaps are rare, so the end of the last range is tried first.
         let fits = |base: u32, before: u32| base + u32::from(count) <= before;
         let up = |at: u32| at.next_multiple_of(align.max(1).into());
         let end = u32::from(self.last) + 1;
@@ -42,7 +42,7 @@ impl Vectors {
         Some(base)
     }
 
-    /// Releases the vectors assigned from `base` on.
+    /// Releases the vectors that start at `base`.
     pub(super) fn take_back(&mut self, base: u16, count: u16) {
         self.given.retain(|given| *given != (base, count));
     }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vectors_are_aligned_and_given_again_once_taken_back() {
+    fn vectors_are_aligned_and_reused() {
         let mut vectors = Vectors::new((32, 63));
         let given: Vec<_> = [(1, 1), (4, 4), (2, 2)].map(|(n, a)| vectors.give(n, a)).into();
         assert_eq!(given, [Some(32), Some(36), Some(40)]);

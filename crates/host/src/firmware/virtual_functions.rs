@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Enables virtual functions and finds them (`PCIe 5.0 §9`). Assigns no address: VF BARs were placed with all others.
+//! Enables and finds virtual functions (`PCIe 5.0 §9`). Their VF BARs already have addresses.
 
 use super::error::FirmwareError;
 use super::registers::sriov;
@@ -12,8 +12,8 @@ use config::header::{self, command};
 use tlp::Bdf;
 
 impl System {
-    /// Enables the virtual functions that the policy asks for, of the given physical functions. Returns their IDs,
-    /// once they may be accessed.
+    /// Enables the virtual functions that the policy wants, for these physical functions. Returns their IDs when they
+    /// may be accessed.
     pub(super) async fn enable_vfs(&mut self, cpu: &Cpu, pfs: &[Bdf]) -> Result<Vec<Bdf>, FirmwareError> {
         let mut vfs = Vec::new();
         for pf in pfs {
@@ -44,7 +44,7 @@ impl System {
             };
             if self.functions.insert(*vf, found).is_some() {
                 return Err(format!(
-                    "function {pf}: its virtual function {index} has the ID of another, {vf}"
+                    "function {pf}: virtual function {index} has the ID of another one, {vf}"
                 )
                 .into());
             }
@@ -63,7 +63,7 @@ impl System {
         Config { cpu, bdf: pf }.enable_vfs(sriov, wanted, ten_bit).await
     }
 
-    /// True where a physical function was allowed 10-bit tags; its virtual functions may use them too then.
+    /// True if 10-bit tags are enabled in a physical function; its virtual functions may then use them too.
     async fn ten_bit_tags(&self, cpu: &Cpu, pf: Bdf) -> Result<bool, FirmwareError> {
         let Some(at) = self.functions.get(&pf).and_then(|f| f.found.pcie) else { return Ok(false) };
         let control = Config { cpu, bdf: pf }.read(at + pcie::DEVICE_CONTROL_2).await?;
@@ -76,8 +76,8 @@ impl System {
         }
     }
 
-    /// The record of a virtual function, much of which is as in its physical function (`PCIe 5.0 §9.3.4`). `None`
-    /// where that has gone.
+    /// Returns the record of a virtual function, which largely equals its physical function's (`PCIe 5.0 §9.3.4`).
+    /// `None` if the physical function has disappeared.
     async fn scan_vf(
         &self,
         cpu: &Cpu,
@@ -119,7 +119,7 @@ impl System {
 }
 
 impl Config<'_> {
-    /// Sets NumVFs and VF Enable; returns First VF Offset and VF Stride as they are then.
+    /// Sets NumVFs and VF Enable. Returns the resulting First VF Offset and VF Stride.
     async fn enable_vfs(
         &self,
         sriov: FoundSriov,
@@ -142,7 +142,7 @@ impl Config<'_> {
         })
     }
 
-    /// Waits until a virtual function answers; its Vendor ID is always FFFFh, so that alone says nothing.
+    /// Waits until a virtual function answers. Its Vendor ID always reads FFFFh, so another register is read.
     async fn wait_for_vf(&self) -> Result<(), FirmwareError> {
         for _ in 0..MAX_TRIES {
             match self.cpu.config_read(self.bdf, header::CLASS_REVISION).await {
@@ -154,7 +154,7 @@ impl Config<'_> {
         Err(format!("function {} is not ready after {MAX_TRIES} tries", self.bdf).into())
     }
 
-    /// Lets a virtual function send requests; its memory is enabled for all at once.
+    /// Allows a virtual function to send requests. Memory is enabled for all VFs together.
     pub(super) async fn enable_vf(&self) -> Result<(), FirmwareError> {
         self.write(header::COMMAND_STATUS, LOW_HALF, command::BUS_MASTER).await
     }

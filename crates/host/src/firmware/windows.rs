@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Assigns addresses: sums sizes from the leaves up, then hands ranges down from the host's apertures. Touches no
-//! register.
+//! Assigns addresses: adds up sizes from the leaves up, then distributes ranges from the host's apertures down.
 //!
-//! On each bus the largest alignment comes first, so that no space is lost between. A fixed address places every
-//! window above it; the rest of such a window goes after the fixed part, or else before it.
+//! On each bus the largest alignment comes first, so that no space is lost between ranges. A fixed address determines
+//! all windows above it; the rest of such a window is placed after the fixed part, or otherwise before it.
 
 use super::error::FirmwareError;
 use super::need::{Class, Need, Seat};
@@ -13,10 +12,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use tlp::Bdf;
 
-/// Needs that are placed side by side on a bus, by the bridge above it.
+/// Needs on one bus, by the bridge above it.
 type Buses = BTreeMap<Option<Bdf>, Vec<Need>>;
 
-/// The ranges from which addresses are assigned.
+/// The ranges that addresses are assigned from.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Apertures {
     pub(super) io: Window,
@@ -34,10 +33,10 @@ impl Apertures {
     }
 }
 
-/// Places all `needs`, which are those of functions below `top`, and the windows of the bridges among `functions`
-/// that are below it. Returns the needs and the windows.
+/// Places `needs`, the needs of the functions below `top`, and the windows of the bridges in `functions` below it.
+/// Returns the needs and the windows.
 ///
-/// `policy` gives the least size of hot-plug slots' windows; with `None` they are as large as needed.
+/// `policy` sets the minimum size of hot-plug slots' windows; with `None` they are as large as needed.
 pub(super) fn place(
     functions: &BTreeMap<Bdf, Function>,
     needs: &[Need],
@@ -69,7 +68,7 @@ impl Tree<'_> {
         for need in needs {
             buses.entry(self.above(need.bdf)).or_default().push(need);
         }
-        // A bridge's ID is lower than those of all below it: in reverse order this is bottom-up, further down top-down.
+        // A bridge's ID is lower than the IDs below it: reverse order is bottom-up, the order below is top-down.
         for (bdf, function) in self.functions.iter().rev() {
             if function.bridge.is_some() && Some(*bdf) != self.top {
                 let contents = buses.entry(Some(*bdf)).or_default();
@@ -88,8 +87,8 @@ impl Tree<'_> {
         self.functions.get(&bdf).and_then(|f| f.parent)
     }
 
-    /// The window around all that is below a bridge. Its contents get addresses relative to it, or absolute ones
-    /// where it is fixed.
+    /// Returns the window around everything below a bridge. Its contents get addresses relative to it, or absolute
+    /// addresses if the window is fixed.
     fn window(&self, bridge: &Function, contents: &mut [Need]) -> Result<Option<Need>, FirmwareError> {
         let bdf = bridge.bdf();
         let reserve = if bridge.hot_plug() { self.reserve_of(bridge) } else { 0 };
@@ -128,8 +127,8 @@ impl Tree<'_> {
         self.policy.filter(|_| room).map_or(0, bytes)
     }
 
-    /// Packs a bus with fixed addresses from `low` on: free needs go after the fixed ones, or before them where the
-    /// aperture ends.
+    /// Packs a bus with fixed addresses from `low`: free needs go after the fixed ones, or before them if the aperture
+    /// ends.
     fn pack_around(&self, contents: &mut [Need], low: u64) -> Result<(u64, u64), FirmwareError> {
         let end = pack(contents, low)?;
         let last = self.aperture.base.saturating_add(self.aperture.size);
@@ -143,7 +142,7 @@ impl Tree<'_> {
         Ok((start, pack(contents, start)?))
     }
 
-    /// Refuses needs on the uppermost bus that do not fit.
+    /// Rejects needs on the uppermost bus that do not fit.
     fn check(&self, buses: &Buses) -> Result<(), FirmwareError> {
         let Window { base, size } = self.aperture;
         let whole = buses.get(&self.top).map_or(&[][..], Vec::as_slice);
@@ -164,7 +163,7 @@ impl Tree<'_> {
         Err(format!("{need}{at}{inside}: {room}").into())
     }
 
-    /// The largest contents of a window, for an error.
+    /// The largest need in a window, for an error message.
     fn largest_below(&self, window: &Need, buses: &Buses) -> Option<Need> {
         let buses_below = self.functions.get(&window.bdf)?.bridge.filter(|_| window.seat == Seat::Window)?;
         let all = buses.values().flatten().filter(|n| {
@@ -179,7 +178,7 @@ impl Tree<'_> {
         let mut bases: BTreeMap<Bdf, u64> = BTreeMap::new();
         let first = buses.remove(&self.top).unwrap_or_default();
         for (above, mut contents) in std::iter::once((self.top, first)).chain(buses) {
-            // The window of a fixed bus had absolute addresses from the start.
+            // A fixed bus has absolute addresses from the start.
             let base = above.and_then(|bridge| bases.get(&bridge)).copied().unwrap_or(0);
             for need in &mut contents {
                 need.address += base;
@@ -193,8 +192,7 @@ impl Tree<'_> {
     }
 }
 
-/// Places the free needs from `start` on, those of the largest alignment first, around the fixed ones. Returns the
-/// end of all.
+/// Places the free needs from `start` around the fixed ones, the largest alignment first. Returns the end of all.
 fn pack(needs: &mut [Need], start: u64) -> Result<u64, FirmwareError> {
     let mut order: Vec<usize> = (0..needs.len()).collect();
     order.sort_by_key(|i| {
@@ -219,7 +217,7 @@ fn pack(needs: &mut [Need], start: u64) -> Result<u64, FirmwareError> {
     Ok(end)
 }
 
-/// Places the fixed needs; returns their addresses and sizes, in order.
+/// Places the fixed needs. Returns their addresses and sizes, in order.
 fn pin(needs: &mut [Need]) -> Result<Vec<(u64, u64)>, FirmwareError> {
     let mut pinned: Vec<Need> = Vec::new();
     for need in needs.iter_mut() {
@@ -242,7 +240,7 @@ const fn overlaps(a: (u64, u64), b: (u64, u64)) -> bool {
     a.0 < b.0.saturating_add(b.1) && b.0 < a.0.saturating_add(a.1)
 }
 
-/// The next multiple of `align`; an address beyond all others stays there, where nothing fits.
+/// The next multiple of `align`, or the highest address without one.
 const fn up(address: u64, align: u64) -> u64 {
     match address.checked_next_multiple_of(align) {
         Some(next) => next,

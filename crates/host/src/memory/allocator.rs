@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The addresses of a range that are handed out. Never touches memory.
+//! Allocates the addresses of a range.
 
 use std::collections::BTreeMap;
 
-/// Hands out ascending addresses; those given back are used first, the lowest that fit.
+/// Allocates ascending addresses. Freed addresses are reused first, the lowest that fit.
 #[derive(Default)]
 pub(super) struct Allocator {
     end: u64,
-    /// All addresses from here on are free.
+    /// All addresses from here are free.
     next: u64,
-    /// Allocations by address: begin and end of the room that each takes, with what its alignment has skipped.
+    /// Allocations by address: start and end of the range that each takes, including bytes skipped for alignment.
     taken: BTreeMap<u64, (u64, u64)>,
-    /// Free ranges below `next`: bytes by first address; no two of them are neighbours.
+    /// Free ranges below `next`: bytes by first address. No two of them are adjacent.
     free: BTreeMap<u64, u64>,
 }
 
 impl Allocator {
-    /// An allocator of `next..end`.
+    /// Returns an allocator of `next..end`.
     pub(super) fn new(next: u64, end: u64) -> Allocator {
         Allocator { end, next: next.min(end), ..Allocator::default() }
     }
 
-    /// Bytes that are neither handed out nor skipped for alignment.
+    /// Bytes that are neither allocated nor skipped for alignment.
     pub(super) fn left(&self) -> u64 {
         self.end - self.next + self.free.values().sum::<u64>()
     }
 
-    /// `len` bytes at a multiple of `align`, a power of two; `None` where there is no such place.
+    /// Allocates `len` bytes at a multiple of `align`, a power of two. Returns `None` if there is no such range.
     pub(super) fn take(&mut self, len: u64, align: u64) -> Option<u64> {
         if len == 0 {
             // An allocation of no bytes takes no room.
@@ -35,7 +35,7 @@ impl Allocator {
         self.take_free(len, align).or_else(|| self.take_next(len, align))
     }
 
-    /// Frees the allocation at `start`; false where there is none.
+    /// Frees the allocation at `start`; false without one.
     pub(super) fn give_back(&mut self, start: u64) -> bool {
         let Some((mut first, mut end)) = self.taken.remove(&start) else { return false };
         if let Some((before, bytes)) = self.free.range(..first).next_back().map(|(a, n)| (*a, *n))
@@ -89,7 +89,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Take(u64, u64),
-        /// The one that is so many from the first one handed out.
+        /// Frees the allocation with this index.
         GiveBack(usize),
     }
 
@@ -103,7 +103,7 @@ mod tests {
     proptest! {
         /// Allocations are aligned, inside the range, and apart from each other; once all are given back, the whole range is free.
         #[test]
-        fn nothing_is_handed_out_twice(steps in prop::collection::vec(step(), 1..80)) {
+        fn allocations_never_overlap(steps in prop::collection::vec(step(), 1..80)) {
             let mut allocator = Allocator::new(0x100, 0x1100);
             let mut taken: Vec<(u64, u64)> = Vec::new();
             for step in steps {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_goes_first() {
+    fn reuses_freed_addresses_first() {
         let mut allocator = Allocator::new(0x1000, 0x4000);
         let [a, b, c] = [0x100, 0x800, 0x100].map(|len| allocator.take(len, 64).unwrap());
         assert_eq!((a, b, c), (0x1000, 0x1100, 0x1900));

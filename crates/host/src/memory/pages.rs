@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of riser's own: zero at first, in pages that are made when they are first written.
+//! riser's own memory: zero at first, in pages that are created at the first write.
 
 use super::allocator::Allocator;
 use super::{HIGH_START, LOW_END, MAX_HIGH_BYTES, Memory, MemoryError, Place};
@@ -7,13 +7,13 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 pub(super) const PAGE_BYTES: usize = 4096;
-/// Pages of a directory entry, which covers 2 MiB.
+/// Number of pages of a directory entry, which covers 2 MiB.
 const TABLE_PAGES: usize = 512;
 
 type Page = Box<[u8; PAGE_BYTES]>;
 type Table = Box<[Option<Page>; TABLE_PAGES]>;
 
-/// A range of addresses that is memory, with pages made when they are first written.
+/// A range of memory with pages that are created at the first write.
 #[derive(Default)]
 struct Region {
     start: u64,
@@ -69,7 +69,7 @@ fn in_page(address: u64) -> usize {
     address as usize % PAGE_BYTES
 }
 
-/// The parts of `len` bytes from `address` on, page by page: the address of each, and the range of the bytes that it holds.
+/// Splits `len` bytes from `address` into pages: address, and range of the bytes, of each part.
 fn pieces(address: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -85,7 +85,7 @@ fn pieces(address: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Rang
 pub(super) struct Pages {
     low: RefCell<Region>,
     high: RefCell<Region>,
-    /// The ends of both, first addresses beyond.
+    /// The ends (exclusive) of low and high memory.
     ends: [u64; 2],
 }
 
@@ -98,14 +98,14 @@ impl Pages {
         if high_bytes > MAX_HIGH_BYTES || !whole_pages(high_bytes) {
             return Err(MemoryError::HighSize(high_bytes));
         }
-        // The first page is never handed out, so that address zero may stand for none.
+        // The first page is never allocated, so that address zero can mean "none".
         let low = Region::new(0, low_bytes, PAGE_BYTES as u64);
         let high = Region::new(HIGH_START, high_bytes, HIGH_START);
         let ends = [low.end, high.end];
         Ok(Pages { low: RefCell::new(low), high: RefCell::new(high), ends })
     }
 
-    /// The region that holds all of these bytes.
+    /// The region that contains all of these bytes.
     fn find(&self, address: u64, len: usize) -> Option<&RefCell<Region>> {
         let [low_end, high_end] = self.ends;
         let end = address.checked_add(len as u64)?;
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_written_takes_room() {
+    fn only_written_pages_take_memory() {
         let pages = Pages::new(LOW_END, MAX_HIGH_BYTES).unwrap();
         let mut bytes = [1; 8];
         assert!(pages.read(HIGH_START + MAX_HIGH_BYTES - 8, &mut bytes) && bytes == [0; 8]);

@@ -20,14 +20,14 @@ pub struct Options {
     pub log: EventLog,
     /// Receives the failures.
     pub failures: Failures,
-    /// How long a driver may go on after its device is gone: its requests end by then, at the latest by Completion Timeout.
+    /// How long a driver may continue after its device is gone. Its requests end by then, at the latest by Completion Timeout.
     pub drain: Duration,
-    /// Links may go down: the host watches its ports even if no slot is hot-plug capable.
+    /// Links may go down: the host monitors its ports even if no slot is hot-plug capable.
     pub links_go_down: bool,
 }
 
-/// Enumerates, then runs the driver of each slot on the function found there, starts the devices that no enumeration finds, and serves
-/// the slots that are hot-plug capable. A slot that fails ends by itself, and the others go on.
+/// Enumerates, then runs the driver of each slot on its function, starts devices that enumeration does not find, and serves the
+/// hot-plug capable slots. If a slot fails, the others continue.
 ///
 /// # Errors
 /// The failures, after all slots have ended.
@@ -158,7 +158,7 @@ async fn serve_driver(
     match signal.lost_within(&host.cpu, host.options.drain).await {
         None => return Err(error),
         Some(Loss::Permanent(why)) => host.fail_with(component, &format!("{error}: {why}")),
-        Some(Loss::Temporary) => host.note(&component.name, format!("gone with what is above it: {error}")),
+        Some(Loss::Temporary) => host.note(&component.name, format!("removed with a port above it: {error}")),
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use tlp::message::VENDOR_DEFINED_TYPE_1;
 use tlp::{Bdf, MessageRouting, Time};
 
-/// What the host does for a component.
+/// The host's work for a component.
 pub enum Role {
     /// Runs the task of the device in the slot.
     Device(Task),
@@ -26,20 +26,20 @@ pub struct Component {
     pub name: String,
     /// Path of its function 0.
     pub path: Path,
-    /// ID of a device that no enumeration finds.
+    /// ID of a device that enumeration does not find.
     pub id: Bdf,
-    /// What the host does for it.
+    /// The host's work for it.
     pub role: Role,
-    /// Time of the last event in a hot-plug capable slot: its hot-plug driver does not end earlier. `None` if the slot is not hot-plug
+    /// Time of the last event in a hot-plug capable slot; its hot-plug driver does not end earlier. `None` if the slot is not hot-plug
     /// capable.
     pub hot_plug: Option<Time>,
 }
 
 impl Component {
-    /// Starts the driver of what enumeration has found there.
+    /// Starts the driver of the function that enumeration has found.
     ///
     /// # Errors
-    /// What is missing.
+    /// Names the missing part.
     pub(super) async fn start(
         &self,
         host: &Rc<Services>,
@@ -72,7 +72,7 @@ impl Component {
         Path(self.path.0[..self.path.0.len().saturating_sub(1)].to_vec())
     }
 
-    /// Checks the bus of a device that takes no configuration requests: its ID is fixed.
+    /// Checks the bus of a device that accepts no configuration requests: its ID is fixed.
     fn check_bus(&self, system: &System) -> Result<(), DriverError> {
         let bridge = system.at_path(&self.port()).and_then(|f| f.bridge);
         match bridge.map(|b| b.secondary) {
@@ -82,21 +82,21 @@ impl Component {
         }
     }
 
-    /// Lists this component, and all below it.
+    /// Lists this component and all components below it.
     pub(super) fn all(&self) -> Vec<&Component> {
         let below: &[Rc<Component>] =
             if let Role::Switch(components) = &self.role { components } else { &[] };
         std::iter::once(self).chain(below.iter().flat_map(|component| component.all())).collect()
     }
 
-    /// Returns true if the component is still as enumeration left it; always true for a device that no enumeration finds.
+    /// Returns true if the component is unchanged since enumeration; always true for a device that enumeration does not find.
     pub(super) async fn is_as_found(&self, host: &Services, found: &System) -> bool {
         let found_there = found.at_path(&self.path).is_some();
         let Some(port) = found.at_path(&self.port()).filter(|_| found_there) else { return true };
         found.is_still_below(&host.cpu, port.bdf()).await
     }
 
-    /// Returns true if there is something to drive: a function, or a link that is up to a device that has none.
+    /// Returns true if there is something to drive: a function, or a device without functions whose link is up.
     pub(super) async fn is_present(
         &self,
         host: &Services,
@@ -110,7 +110,7 @@ impl Component {
     }
 }
 
-/// The message that starts the device of function `id`, which no enumeration finds.
+/// Returns the message that starts the device of function `id`, which enumeration does not find.
 fn start_message(id: Bdf) -> OutMessage {
     let [high, low] = id.bits().to_be_bytes();
     let mut message = OutMessage::new(MessageRouting::ById, VENDOR_DEFINED_TYPE_1);

@@ -9,22 +9,22 @@ use std::pin::Pin;
 /// A running driver.
 pub type DriverFuture = Pin<Box<dyn Future<Output = Result<(), DriverError>>>>;
 
-/// A driver, called with its function. It is started again when the function comes again.
+/// A driver, called with its function. It is started again each time its function is added.
 pub type Driver = Box<dyn Fn(Cpu, FoundFunction) -> DriverFuture>;
 
 /// A driver, called with its function and that function's virtual functions, in order.
 pub type FunctionsDriver = Box<dyn Fn(Cpu, Vec<FoundFunction>) -> DriverFuture>;
 
-/// What the host does for a device that no enumeration finds.
+/// The host's work for a device that enumeration does not find.
 pub type HostTask = Box<dyn Fn(Cpu) -> DriverFuture>;
 
-/// What the host does for a device.
+/// The host's work for a device.
 pub enum Task {
     /// Runs the driver of the function found there.
     Driver(Driver),
     /// Runs the driver of all functions found there.
     Functions(FunctionsDriver),
-    /// Runs another task, for a device that no enumeration finds.
+    /// Runs a task for a device that enumeration does not find.
     Host(HostTask),
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host's hot-plug driver (`PCIe 5.0 §6.7`), one task for each hot-plug capable slot. It serves the interrupts of the port above,
-//! ends and starts the slot's driver, and has firmware scan again. It knows the slot by its registers alone.
+//! The host's hot-plug driver (`PCIe 5.0 §6.7`), one task per hot-plug capable slot. It serves the interrupts of the port above, ends and starts the
+//! slot's driver, and makes firmware rescan. It knows the slot only through its registers.
 //!
 //! | event in the registers | action |
 //! |---|---|
@@ -23,8 +23,8 @@ use std::rc::Rc;
 use std::task::Poll;
 use tlp::{Bdf, Duration, Time};
 
-/// Time in which a second press of the attention button cancels the first. The specification says 5 s (`PCIe 5.0 §6.7.1.5`). Here it is
-/// a thousandth of that, since no person is simulated.
+/// Time in which a second press of the attention button cancels the first. The specification says 5 s (`PCIe 5.0 §6.7.1.5`). riser uses a thousandth of
+/// that, since no person is simulated.
 pub(super) const BUTTON_DELAY: Duration = Duration::from_ms(5);
 /// How long a link may take to come up after power-on or insertion. The specification allows 1 s (`PCIe 5.0 §6.6.1`). Training is not
 /// modelled, and takes microseconds here.
@@ -78,10 +78,10 @@ pub(super) struct HotPlug {
 }
 
 impl HotPlug {
-    /// Serves `component`, as enumeration has `found` it, until its driver has ended and nothing more will happen to it.
+    /// Serves `component`, as enumeration has `found` it, until its driver has ended and no more events are expected.
     ///
     /// # Errors
-    /// The error of the slot's driver while its device is there, or that the port does not answer.
+    /// The error of the slot's driver while its device is present, or of a port that does not answer.
     pub(super) async fn serve(
         host: &Rc<Services>,
         component: &Rc<Component>,
@@ -98,13 +98,13 @@ impl HotPlug {
         let served = match this.run(found).await {
             Ok(None) => return Ok(()),
             Ok(Some(loss)) => Ok(loss),
-            // Its port may be gone, and the signal about to come.
+            // Its port may be gone, with the signal still to come.
             Err(error) => this.signal.lost_within(&this.host.cpu, this.host.options.drain).await.ok_or(error),
         };
         this.lose(served?).await
     }
 
-    /// Serves the slot until nothing more will happen to it, or until its port is lost: then `Some`.
+    /// Serves the slot until no more events are expected (`None`), or until its port is lost.
     async fn run(&mut self, found: &System) -> Result<Option<Loss>, DriverError> {
         self.begin(found).await?;
         loop {
@@ -125,7 +125,7 @@ impl HotPlug {
         self.host.note(&self.component.name, what);
     }
 
-    /// Ends the driver after the port is gone. When the port is back, the task that serves the port above starts the component anew.
+    /// Ends the driver after the port is gone. When the port is back, the task that serves the port above starts the component again.
     async fn lose(&mut self, loss: Loss) -> Result<(), DriverError> {
         self.note("its port is gone".to_owned());
         let is_running = self.driver.is_some();
@@ -145,7 +145,7 @@ impl HotPlug {
             self.state = State::On;
             self.driver = Some(component.start(&host, found).await?);
         } else {
-            self.note("nothing is in the slot".to_owned());
+            self.note("the slot is empty".to_owned());
         }
         let events = self.port.take_events().await? & slot::PRESENCE;
         self.port.enable(is_on).await?;
@@ -170,7 +170,7 @@ impl HotPlug {
             if let Poll::Ready(loss) = lost.as_mut().poll(cx) {
                 return Poll::Ready(Event::Lost(loss));
             }
-            // The interrupt of a device that has gone is handled before the end of its driver.
+            // Handle the interrupt of a removed device before the end of its driver.
             if Pin::new(&mut interrupt).poll(cx).is_ready() {
                 return Poll::Ready(Event::Interrupt);
             }
@@ -186,7 +186,7 @@ impl HotPlug {
     async fn driver_ended(&mut self, result: Result<(), DriverError>) -> Result<(), DriverError> {
         match result {
             Ok(()) => self.note("its driver has ended".to_owned()),
-            // No failure if the device has gone: its interrupt is about to come.
+            // Not a failure if the device was removed: its interrupt is still to come.
             Err(error) if self.port.has_changed().await? => self.note(format!("its driver failed: {error}")),
             Err(error) => return Err(error),
         }
@@ -225,8 +225,8 @@ impl HotPlug {
         self.port.indicate(shown).await
     }
 
-    /// A card or the link has come or gone: gives up what was there, even if a card is there, which may be another one, and brings
-    /// up what is there now.
+    /// Handles a change of presence or of the link. Gives up the old card, even if the slot is occupied, as the card may be another
+    /// one. Then brings up the present card.
     async fn changed(&mut self, events: u32) -> Result<(), DriverError> {
         let now = self.port.status().await?;
         let what = match (now.present, now.link_active, events & slot::PRESENCE != 0) {
@@ -240,7 +240,7 @@ impl HotPlug {
             self.turn_off(true).await?;
         }
         self.state = State::Off;
-        // A card that was inserted meanwhile is handled now; a press of the button meanwhile is ignored.
+        // Handle a card that was inserted in the meantime, but ignore a press of the button.
         let meanwhile = self.port.take_events().await?;
         let now = self.port.status().await?;
         if now.present && meanwhile & slot::PRESENCE != 0 {
@@ -249,7 +249,7 @@ impl HotPlug {
         if now.present || now.link_active { self.turn_on().await } else { Ok(()) }
     }
 
-    /// Ends the driver, powers the slot off, and removes its functions. `gone`: the component does not answer any more.
+    /// Ends the driver, powers the slot off, and removes its functions. `gone` means that the component no longer answers.
     async fn turn_off(&mut self, gone: bool) -> Result<(), DriverError> {
         self.end_driver(gone).await?;
         self.port.power_off().await?;
@@ -280,7 +280,7 @@ impl HotPlug {
         let Some(driver) = driver else { return Ok(()) };
         if let Role::Switch(_) = self.component.role {
             self.host.lose_all_below(&self.component.path);
-            // Each of them ends by itself.
+            // The drivers below end by themselves.
             return driver.await;
         }
         let drain = self.host.cpu.sleep(self.host.options.drain);
@@ -297,7 +297,7 @@ impl HotPlug {
     async fn quiesce(&self) -> Result<(), DriverError> {
         let below: Vec<Bdf> = {
             let system = self.host.hierarchy.lock().await;
-            // Bridges pass on what comes back.
+            // Bridges must still forward the completions.
             let functions = system.under(self.port.bdf()).filter(|f| f.bridge.is_none());
             functions.map(Function::bdf).collect()
         };
@@ -327,7 +327,7 @@ impl HotPlug {
         self.state = State::On;
         match self.start().await {
             Ok(found) => self.note(format!("brought up: {found}")),
-            // It has gone meanwhile: the next interrupt is about to come.
+            // The device was removed in the meantime: its interrupt is still to come.
             Err(error) if self.port.has_changed().await? => self.note(format!("not brought up: {error}")),
             Err(error) => return Err(error),
         }

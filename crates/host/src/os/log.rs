@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a simulated host logs: hot-plug events and failures. [`ObservedProgram`] adds them to a host program.
+//! Logs of a simulated host: hot-plug events and failures. [`ObservedProgram`] adds them to a host program.
 
 use crate::cpu::AsyncProgram;
 use crate::{HostInput, HostOutput, HostProgram};
@@ -7,13 +7,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tlp::Time;
 
-/// Most events, and most failures, that the log of a run holds.
+/// Maximum number of events, and of failures, in the log of a run.
 const MAX_EVENTS: usize = 10_000;
 
-/// Something that a hot-plug driver has seen or done.
+/// An observation or action of a hot-plug driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HotPlugEvent {
-    /// When.
+    /// Time of the event.
     pub at: Time,
     /// Name of the slot or switch.
     pub slot: String,
@@ -39,7 +39,7 @@ impl EventLog {
     }
 }
 
-/// Failures, one line per slot. A slot that fails ends by itself, and the others go on. Clones share the list.
+/// Failures, one line per slot. If a slot fails, the others continue. Clones share the list.
 #[derive(Clone, Default)]
 pub struct Failures(Rc<RefCell<Vec<String>>>);
 
@@ -59,8 +59,8 @@ impl Failures {
     }
 }
 
-/// A host program whose configuration requests are counted as they leave. If it waits for something that does not come, it reports
-/// what has failed so far.
+/// A host program whose configuration requests are counted as they leave. If it waits without progress, it reports the failures so
+/// far.
 pub struct ObservedProgram {
     /// The program.
     pub program: AsyncProgram,

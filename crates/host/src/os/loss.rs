@@ -12,20 +12,20 @@ use tlp::Duration;
 /// How a component has lost a port above it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Loss {
-    /// The port is gone. When it is back, the task that serves the port above starts the component anew.
+    /// The port is gone. When it is back, the task that serves the port above starts the component again.
     Temporary,
     /// The port is gone for good, for this reason.
     Permanent(String),
 }
 
-/// Tells the task of one component that a port above it is gone. Clones share the signal.
+/// Signals to a component's task that a port above it is gone. Clones share the signal.
 #[derive(Clone, Default)]
 pub(super) struct LossSignal(Rc<State>);
 
 #[derive(Default)]
 struct State {
     loss: RefCell<Option<Loss>>,
-    /// Each once: bounded by the tasks of the host.
+    /// Each waker once; bounded by the number of tasks of the host.
     waiting: RefCell<Vec<Waker>>,
 }
 
@@ -58,7 +58,7 @@ impl LossSignal {
     }
 }
 
-/// Adds a waker, unless its task has one there.
+/// Adds a waker, unless it is already in the list.
 pub(super) fn keep(waiting: &mut Vec<Waker>, waker: &Waker) {
     if !waiting.iter().any(|w| w.will_wake(waker)) {
         waiting.push(waker.clone());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The operating system of a simulated host. [`boot()`] enumerates, runs the driver of each device, and serves the slots that are
-//! hot-plug capable. It knows the hierarchy from configuration registers and interrupts alone.
+//! The operating system of a simulated host. [`boot()`] enumerates, runs the driver of each device, and serves hot-plug capable
+//! slots. It knows the hierarchy only through configuration registers and interrupts.
 //!
-//! - `component`: a slot or a switch, and its driver; [`driver`]: types of drivers;
-//! - `boot`: starts everything; `hot_plug`: the hot-plug driver; `slot_port`: its port's registers;
-//! - `services`: what the tasks share; `loss`: how a task learns that a port above it is gone;
+//! - `component`: a slot or a switch, and its driver; [`driver`]: types of drivers.
+//! - `boot`: starts everything; `hot_plug`: the hot-plug driver; `slot_port`: registers of its port.
+//! - `services`: state that the tasks share; `loss`: signals that a port above is gone.
 //! - `log`: hot-plug events and failures.
 
 mod boot;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tasks of a simulated host share: the hierarchy that firmware has found, and the state of each component.
+//! State that the tasks of a simulated host share: the hierarchy that firmware has found, and the state of each component.
 
 use super::boot::Options;
 use super::component::Component;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use tlp::Bdf;
 
-/// The hierarchy that enumeration has found. One task at a time holds it.
+/// The hierarchy that enumeration has found. Only one task at a time can lock it.
 pub(super) struct Hierarchy {
     system: RefCell<System>,
     waiting: RefCell<Vec<Waker>>,
@@ -33,7 +33,7 @@ impl Hierarchy {
         Hierarchy { system: RefCell::new(system), waiting: RefCell::default() }
     }
 
-    /// Waits until no other task holds it.
+    /// Waits until no other task has it locked.
     pub(super) async fn lock(&self) -> HierarchyGuard<'_> {
         poll_fn(|cx| match self.system.try_borrow_mut() {
             Ok(system) => Poll::Ready(HierarchyGuard { system, waiting: &self.waiting }),
@@ -62,13 +62,13 @@ impl DerefMut for HierarchyGuard<'_> {
 
 impl Drop for HierarchyGuard<'_> {
     fn drop(&mut self) {
-        // Each tries again in its turn, and one of them gets it.
+        // All waiters try again in order, and one of them gets it.
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
         waiting.into_iter().for_each(Waker::wake);
     }
 }
 
-/// What all tasks of the host share.
+/// State that all tasks of the host share.
 pub(super) struct Services {
     pub(super) cpu: Cpu,
     pub(super) hierarchy: Hierarchy,
@@ -86,7 +86,7 @@ impl Services {
         Services { cpu: cpu.clone(), hierarchy, options, served, components: RefCell::default() }
     }
 
-    /// Returns true if it listens to ports whose links go down.
+    /// Returns true if it monitors ports whose links may go down.
     pub(super) fn listens(&self) -> bool {
         self.options.links_go_down || !self.served.is_empty()
     }
@@ -95,7 +95,7 @@ impl Services {
         self.options.log.note(self.cpu.now(), name, what);
     }
 
-    /// Enters a component, whose task learns through `signal` that a port above it is gone.
+    /// Registers a component. Its task learns through `signal` that a port above it is gone.
     pub(super) fn enter(&self, component: &Component, signal: &LossSignal) {
         let mut components = self.components.borrow_mut();
         components.retain(|(path, _)| *path != component.path);
@@ -107,7 +107,7 @@ impl Services {
         self.cpu.act_for(&format!("slot `{}`", component.name));
     }
 
-    /// Notes that a slot has failed, and which link or port of its path is down.
+    /// Records that a slot has failed, and which link or port on its path is down.
     pub(super) async fn fail(&self, component: &Component, error: &DriverError) {
         match self.broken_at(&component.path).await {
             Some(place) => self.fail_with(component, &format!("{error} ({place})")),
@@ -115,7 +115,7 @@ impl Services {
         }
     }
 
-    /// Notes that a slot has failed, with an error that already names the place.
+    /// Records that a slot has failed, with an error that already has the place.
     pub(super) fn fail_with(&self, component: &Component, error: &str) {
         if self.listens() {
             self.note(&component.name, format!("failed: {error}"));
@@ -128,7 +128,7 @@ impl Services {
         self.options.failures.text().map_or(Ok(()), |failures| Err(failures.into()))
     }
 
-    /// The first port on a path that does not answer, or whose link is down.
+    /// Describes the first port on a path that does not answer, or whose link is down.
     async fn broken_at(&self, path: &Path) -> Option<String> {
         let ports: Vec<Function> = {
             let system = self.hierarchy.lock().await;
@@ -146,8 +146,8 @@ impl Services {
         None
     }
 
-    /// Notes the errors that a root port has received. What was below a link that went down is lost for good if no hot-plug driver serves
-    /// the port above that link.
+    /// Records the errors that a root port has received. Everything below a link that went down is lost for good, unless a hot-plug
+    /// driver serves the port above that link.
     pub(super) async fn handle_errors(&self, name: &str, errors: Vec<LoggedErrors>) {
         for error in errors {
             let source = error.source;
@@ -161,9 +161,8 @@ impl Services {
     async fn lose_below(&self, port: Bdf) {
         let path = self.hierarchy.lock().await.get(port).map(|f| f.path.clone());
         let Some(path) = path.filter(|path| !self.served.contains(path)) else { return };
-        let why = format!(
-            "the link below {port} went down, and {port} is not hot-plug capable: nobody brings it up again"
-        );
+        let why =
+            format!("the link below {port} went down, and {port} is not hot-plug capable: it stays down");
         let components = self.components.borrow();
         let below = components.iter().filter(|(at, _)| at.0.starts_with(&path.0));
         below.for_each(|(_, signal)| signal.set(Loss::Permanent(why.clone())));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers of a port above a slot, as the hot-plug driver reads and writes them (`PCIe 5.0 §7.5.3`, §7.8.4).
+//! The registers of a port above a slot, as the hot-plug driver uses them (`PCIe 5.0 §7.5.3`, §7.8.4).
 
 use crate::firmware::Function;
 use crate::{Cpu, DriverError, HostError};
@@ -9,9 +9,9 @@ use config::ext::aer;
 use config::header::{COMMAND_STATUS, command};
 use tlp::Bdf;
 
-/// The control half of a DW with control and status.
+/// Byte Enables of the control half of a DW with control and status.
 const CONTROL: u8 = 0b0011;
-/// The status half.
+/// Byte Enables of the status half.
 const STATUS: u8 = 0b1100;
 const ALL_BYTES: u8 = 0b1111;
 
@@ -23,7 +23,7 @@ const EVENTS: u32 = slot::ATTENTION_BUTTON
     | slot::COMMAND_COMPLETED
     | slot::LINK_STATE;
 
-/// The events that are to interrupt.
+/// Enable bits of the events that interrupt.
 const ENABLES: u32 = slot::ATTENTION_BUTTON_ENABLE
     | slot::PRESENCE_ENABLE
     | slot::LINK_STATE_ENABLE
@@ -36,7 +36,7 @@ const ON: u32 = 0b01;
 const BLINK: u32 = 0b10;
 const OFF: u32 = 0b11;
 
-/// Attention and power indicator, in place.
+/// Values of the attention and power indicator, in position.
 const fn indicators(attention: u32, power: u32) -> u32 {
     attention << 6 | power << 8
 }
@@ -50,14 +50,14 @@ pub(super) struct SlotStatus {
     pub(super) link_active: bool,
 }
 
-/// What the indicators of a slot show.
+/// State that the indicators of a slot show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Indication {
     /// The slot has power.
     On,
     /// The slot has no power.
     Off,
-    /// Its power is about to change.
+    /// Power is about to change.
     Blink,
     /// The card in the slot does not work.
     Fault,
@@ -66,11 +66,11 @@ pub(super) enum Indication {
 /// Uncorrectable errors that a function has logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LoggedErrors {
-    /// The function.
+    /// The function that has logged the errors.
     pub(super) source: Bdf,
-    /// Its errors, as a line.
+    /// The errors, as one line.
     pub(super) line: String,
-    /// Surprise Down is one of them.
+    /// True if Surprise Down is one of them.
     pub(super) surprise_down: bool,
 }
 
@@ -81,18 +81,18 @@ pub(super) struct SlotPort {
     vector: u16,
     /// DW number of its PCI Express capability.
     pcie: u16,
-    /// DW number of its AER capability, where it is a root port with one.
+    /// DW number of its AER capability, for a root port that has one.
     root_aer: Option<u16>,
 }
 
 impl SlotPort {
-    /// The port that enumeration has found as `function`.
+    /// Returns the port that enumeration has found as `function`.
     ///
     /// # Errors
-    /// Where it has no PCI Express capability.
+    /// If the function has no PCI Express capability.
     pub(super) fn new(cpu: &Cpu, function: &Function) -> Result<SlotPort, DriverError> {
         let bdf = function.bdf();
-        let facts = function.pcie.ok_or_else(|| format!("function {bdf} is no port of PCI Express"))?;
+        let facts = function.pcie.ok_or_else(|| format!("function {bdf} is not a PCI Express port"))?;
         let is_root = facts.port == Some(config::PortType::RootPort);
         Ok(SlotPort {
             cpu: cpu.clone(),
@@ -107,7 +107,7 @@ impl SlotPort {
         self.bdf
     }
 
-    /// The vector of its slot's events, and of its errors.
+    /// Vector for events of its slot, and for its errors.
     pub(super) fn vector(&self) -> u16 {
         self.vector
     }
@@ -125,19 +125,19 @@ impl SlotPort {
         DriverError::from(error).at(format_args!("port {}", self.bdf))
     }
 
-    /// Changes Slot Control where `mask` says so.
+    /// Changes the bits of `mask` in Slot Control.
     async fn control(&self, mask: u32, value: u32) -> Result<(), DriverError> {
         let old = self.read(self.pcie + SLOT_CONTROL).await?;
         self.write(self.pcie + SLOT_CONTROL, CONTROL, old & !mask & 0xffff | value & mask).await
     }
 
-    /// Has events interrupt from now on.
+    /// Enables interrupts for events.
     pub(super) async fn enable(&self, is_on: bool) -> Result<(), DriverError> {
         let power = if is_on { ON } else { OFF };
         self.control(ENABLES | INDICATORS, ENABLES | indicators(OFF, power)).await
     }
 
-    /// The events since the last call, cleared.
+    /// Takes and clears the events since the last call.
     pub(super) async fn take_events(&self) -> Result<u32, DriverError> {
         let mut all = 0;
         loop {
@@ -164,26 +164,26 @@ impl SlotPort {
         })
     }
 
-    /// True if the card in the slot has gone or may be another one.
+    /// True if the card in the slot was removed or may be another one.
     pub(super) async fn has_changed(&self) -> Result<bool, DriverError> {
         let events = self.read(self.pcie + SLOT_CONTROL).await? & (slot::PRESENCE | slot::LINK_STATE);
         let now = self.status().await?;
         Ok(events != 0 || !now.present || !now.link_active)
     }
 
-    /// Takes the slot's power, and the event of the link that goes down with it.
+    /// Powers the slot off, and clears the event of its link going down.
     pub(super) async fn power_off(&self) -> Result<(), DriverError> {
         let off = slot::POWER_OFF | indicators(OFF, OFF);
         self.control(slot::POWER_OFF | INDICATORS, off).await?;
         self.forget_link_event().await
     }
 
-    /// Gives it power; its indicator blinks until all is done.
+    /// Powers the slot on. The power indicator blinks until setup is complete.
     pub(super) async fn power_on(&self) -> Result<(), DriverError> {
         self.control(slot::POWER_OFF | INDICATORS, indicators(OFF, BLINK)).await
     }
 
-    /// Shows the state of the slot.
+    /// Sets the indicators to the state of the slot.
     pub(super) async fn indicate(&self, shown: Indication) -> Result<(), DriverError> {
         let (attention, power) = match shown {
             Indication::On => (OFF, ON),
@@ -194,8 +194,8 @@ impl SlotPort {
         self.control(INDICATORS, indicators(attention, power)).await
     }
 
-    /// The uncorrectable errors that have reached a root port, cleared there and where they come from: a line for each
-    /// source. Empty for other ports, and where registers do not answer.
+    /// Takes the uncorrectable errors that have reached a root port, one line per source, and clears them there
+    /// and at their source. Empty for other ports, and if registers do not answer.
     pub(super) async fn take_errors(&self) -> Vec<LoggedErrors> {
         let Some(at) = self.root_aer else { return Vec::new() };
         let mut lines = Vec::new();
@@ -215,7 +215,7 @@ impl SlotPort {
         lines
     }
 
-    /// What function `source` has logged, cleared.
+    /// Takes and clears the errors that function `source` has logged.
     async fn take_errors_of(&self, source: Bdf) -> Option<LoggedErrors> {
         let at = self.find_aer(source).await?;
         let status = self.cpu.config_read(source, at + aer::UNCORRECTABLE_STATUS).await.ok()?;
@@ -229,7 +229,7 @@ impl SlotPort {
 
     /// DW number of the AER capability of function `source`.
     async fn find_aer(&self, source: Bdf) -> Option<u16> {
-        // 100h; each entry takes two DWs at least, so that a longer list is a loop.
+        // Starts at 100h. Each entry has at least two DWs, so a longer list is a loop.
         let mut at = 0x40;
         for _ in 0..480 {
             let head = self.cpu.config_read(source, at).await.ok().filter(|head| *head != u32::MAX)?;
@@ -244,7 +244,7 @@ impl SlotPort {
         None
     }
 
-    /// Clears Bus Master Enable of a function; where it does not answer, it sends nothing either.
+    /// Clears Bus Master Enable of a function. A function that does not answer sends no requests either.
     pub(super) async fn stop_requests(cpu: &Cpu, function: Bdf) {
         if let Ok(control) = cpu.config_read(function, COMMAND_STATUS).await {
             let value = control & 0xffff & !command::BUS_MASTER;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! In steady state the `async` adapters allocate nothing.
+//! In steady state the `async` adapters do not allocate memory.
 
 use device::io::{Request, join, select};
 use device::{AsyncDevice, BarIndex, Device, DmaError, DmaId, Input, Io, Output, RequestOp, Token, seam};
@@ -7,7 +7,7 @@ use riser_host::cpu::{Cpu, msi};
 use riser_host::{AsyncProgram, HostInput, HostMemory, HostOutput, HostProgram};
 use tlp::{Class, Data, Duration, PayloadPool, Span, Time};
 
-/// Allocations in 1000 rounds after 100 to warm up.
+/// Number of allocations in 1000 rounds after 100 warm-up rounds.
 fn allocations(mut round: impl FnMut(u64)) -> u64 {
     (0..100).for_each(&mut round);
     allocation_counter::measure(|| (100..1100).for_each(&mut round)).count_total

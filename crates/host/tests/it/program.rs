@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host programs, and the executor below both adapters, in virtual time.
+//! Host programs, and the executor of both adapters, in virtual time.
 
 use device::CompletionError;
 use exec::SpawnError;
@@ -19,7 +19,7 @@ fn memory() -> HostMemory {
     HostMemory::new(1 << 20, 1 << 20).unwrap()
 }
 
-/// Runs a program that only sleeps to its end; what it noted, and when.
+/// Runs a program that only sleeps, to its end. Returns its notes with their times.
 fn run<Fut: Future<Output = ()> + 'static>(start: impl Fn(Cpu, Log) -> Fut) -> Vec<(&'static str, u64)> {
     let log = Log::default();
     let mut program = AsyncProgram::new(memory(), |cpu| {
@@ -40,7 +40,7 @@ fn run<Fut: Future<Output = ()> + 'static>(start: impl Fn(Cpu, Log) -> Fut) -> V
     log.take()
 }
 
-/// Notes `name` after each of its sleeps.
+/// Records `name` after each of its sleeps.
 async fn sleeper(cpu: Cpu, log: Log, name: &'static str, step: u64, times: u64) -> u64 {
     for _ in 0..times {
         cpu.sleep(ps(step)).await;
@@ -119,7 +119,7 @@ fn sleeping_until_the_past_does_not_wait_and_until_never_waits_for_ever() {
 }
 
 #[test]
-fn tasks_beyond_the_limit_are_refused_and_their_places_come_back() {
+fn rejects_tasks_beyond_limit_until_others_end() {
     run(async |cpu, _| {
         let tasks: Vec<_> = (0..MAX_TASKS).map(|_| cpu.spawn(cpu.sleep(ps(5)))).collect();
         let mut refused = 0;
@@ -131,7 +131,7 @@ fn tasks_beyond_the_limit_are_refused_and_their_places_come_back() {
     });
 }
 
-/// Drives a program whose outputs the test answers itself.
+/// Drives a program; the test itself answers its outputs.
 struct Host {
     program: AsyncProgram,
     now: Time,
@@ -219,7 +219,7 @@ fn long_accesses_are_split_at_4_kib() {
 }
 
 #[test]
-fn an_answer_of_the_wrong_length_is_bad() {
+fn rejects_answer_of_wrong_length() {
     for bytes in [&[0u8; 3][..], &[0; 5], &[]] {
         let mut host = Host::new(async |cpu: Cpu| cpu.read_u32(0xf000_0000).await.map(|_| ()));
         let read = host.next();

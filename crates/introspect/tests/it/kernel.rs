@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Kernels of machines that are made for it, wherever they lie, and however their memory is spoilt.
+//! Synthetic kernels at various places in memory, intact and damaged.
 
 use crate::checks_introspect as checks;
 use crate::checks_introspect::machine::{Kind, Machine, PID_OF_CODE, Plan};
@@ -38,7 +38,7 @@ proptest! {
 
     /// Every kernel is found, with its processes and the bytes of their code.
     #[test]
-    fn a_kernel_is_found_wherever_it_lies(plan in plans()) {
+    fn finds_kernel_at_any_address(plan in plans()) {
         let mut machine = Machine::new(&plan);
         let (expected, gaps, places) = (machine.code.clone(), machine.gaps.clone(), machine.tasks.clone());
         let mut kernel = find(&mut machine, search(), &mut |_| {}).unwrap();
@@ -63,32 +63,32 @@ proptest! {
         prop_assert!(found == gaps);
     }
 
-    /// Whatever is spoilt, the end comes soon, and is a result or an error.
+    /// A search in damaged memory ends soon, with a result or an error.
     #[test]
-    fn spoilt_memory_is_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn search_in_damaged_memory_ends(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         checks::introspect(&bytes);
     }
 }
 
 #[test]
-fn seeds_hold() {
+fn fuzz_seeds_pass() {
     let seeds = testkit::seeds("introspect");
     assert!(seeds.len() >= 4);
     let found = seeds.iter().filter(|(_, seed)| checks::introspect(seed));
     assert!(found.count() >= 2, "some lead to a kernel");
 }
 
-/// Without the entry at its beginning, a kernel is found by looking through all memory.
+/// A kernel without its entry code is found by a search of all memory.
 #[test]
-fn a_kernel_without_its_entry_is_found() {
+fn finds_kernel_without_entry_code() {
     let mut machine = checks::plain();
     machine.write(8 << 20, &[0; 16]);
     assert_eq!(find(&mut machine, search(), &mut |_| {}).unwrap().tasks().unwrap().len(), 4);
 }
 
-/// A kernel without BTF is found by a file of it, and not by another kernel's.
+/// A kernel without BTF is found with a BTF file for it, but not with another kernel's.
 #[test]
-fn type_information_comes_from_a_file() {
+fn takes_type_information_from_file() {
     let mut machine = checks::plain();
     machine.write((8 << 20) + 0x30_0010, &[0; 24]);
     assert!(matches!(find(&mut machine, search(), &mut |_| {}), Err(Error::NoKernel { btfs: 0, .. })));
@@ -97,9 +97,9 @@ fn type_information_comes_from_a_file() {
     assert!(matches!(find(&mut machine, with(16), &mut |_| {}), Err(Error::NoKernel { btfs: 0, .. })));
 }
 
-/// A list of tasks that loops, or that leads away, is torn, however often it is tried.
+/// A list of tasks that loops or leads elsewhere is an error after all attempts.
 #[test]
-fn a_torn_list_is_an_error() {
+fn rejects_inconsistent_task_list() {
     let tasks = checks::plain().tasks;
     for wrong in [tasks[1], tasks[2], 0, u64::MAX] {
         let mut machine = checks::plain();
@@ -111,7 +111,7 @@ fn a_torn_list_is_an_error() {
 }
 
 #[test]
-fn what_is_no_type_information_is_refused() {
+fn rejects_invalid_type_information() {
     let whole = Machine::btf(8);
     assert!(Btf::parse(&whole).is_ok());
     assert_eq!(Btf::parse(&whole[..20]).err(), Some(BtfError::NoHeader));

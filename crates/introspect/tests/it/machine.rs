@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A machine that holds as much of a kernel as is looked at, made anew from what the specifications say: nothing of the code under test
-//! is used but its seam.
+//! A machine with the parts of a kernel that the crate reads, built from the specifications. It uses nothing of the code under test
+//! except its public traits and types.
 
 use riser_introspect::{Answer, Memory};
 use std::collections::BTreeMap;
@@ -9,41 +9,41 @@ pub(crate) const PAGE: u64 = 4096;
 const GIB: u64 = 1 << 30;
 const MIB2: u64 = 2 << 20;
 
-/// What a page of code is to its page tables.
+/// State of a page of code in its page tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Small,
-    /// There, and nobody may touch it.
+    /// In memory, but access is forbidden.
     Forbidden,
     Swapped,
     Absent,
-    /// In the page cache alone.
+    /// Only in the page cache.
     Cached,
-    /// The same, and not all read from its file.
+    /// Only in the page cache, and not up to date.
     Stale,
 }
 
-/// How a machine is made.
+/// Parameters of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Physical, of the image: a multiple of 2 MiB.
+    /// Physical address of the image: a multiple of 2 MiB.
     pub(crate) image: u64,
-    /// Virtual, of the image.
+    /// Virtual address of the image.
     pub(crate) image_address: u64,
-    /// Virtual, of the direct map: a multiple of 1 GiB.
+    /// Virtual address of the direct map: a multiple of 1 GiB.
     pub(crate) direct: u64,
     pub(crate) five_levels: bool,
-    /// Code begins in a page of 2 MiB, of which so many bytes are mapped before the small pages.
+    /// If not 0, code starts in a page of 2 MiB, with this many bytes before the small pages.
     pub(crate) huge_bytes: u64,
     pub(crate) pages: Vec<Kind>,
-    /// Where in its page code begins.
+    /// Offset of the code in its first page.
     pub(crate) skew: u64,
     pub(crate) names: Vec<String>,
-    /// What members of `task_struct` are moved by.
+    /// Number of bytes by which the members of `task_struct` are shifted.
     pub(crate) shift: u64,
 }
 
-/// Where members are, by their structure.
+/// Offsets of members, by structure.
 struct Members(Vec<(&'static str, Vec<(&'static str, u64)>)>);
 
 impl Members {
@@ -83,25 +83,25 @@ const UP_TO_DATE: u64 = 1 << 2;
 /// Page number in the file of the code's first page.
 const FILE_PAGE: u64 = 61;
 
-/// A machine's memory; what is in no page is zero, and what is at its end and beyond is refused.
+/// The machine's memory. Bytes that were never written are zero; reads at or after the end are refused.
 #[derive(Clone)]
 pub(crate) struct Machine {
     pages: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
     end: u64,
-    /// Reads that are still answered.
+    /// Number of reads that are still answered.
     pub(crate) reads: u64,
     free: u64,
-    /// Pages of the file that are in the cache: their frames, and whether they are whole.
+    /// Cached pages of the file: their frames, and whether they are up to date.
     cached: BTreeMap<u64, (u64, bool)>,
-    /// Where code begins and ends, virtual, and what it is.
+    /// Virtual address and bytes of the code.
     pub(crate) code: (u64, Vec<u8>),
-    /// Which of its bytes are in no memory.
+    /// Marks the bytes of the code that are not in memory.
     pub(crate) gaps: Vec<bool>,
     /// Physical addresses of the tasks.
     pub(crate) tasks: Vec<u64>,
 }
 
-/// What no plan asks for.
+/// The process with code. Plans do not set it.
 pub(crate) const PID_OF_CODE: i32 = 1;
 
 impl Machine {
@@ -123,7 +123,7 @@ impl Machine {
         machine
     }
 
-    /// The memory that a file of a kernel's BTF has.
+    /// Returns the contents of a BTF file of this kernel.
     pub(crate) fn btf(shift: u64) -> Vec<u8> {
         btf(&Members::new(shift))
     }
@@ -139,7 +139,7 @@ impl Machine {
         self.write(address, &word.to_le_bytes());
     }
 
-    /// Changes a word of a page that is there: whatever says which.
+    /// Overwrites a word of an existing page, selected by `which`.
     pub(crate) fn spoil(&mut self, which: u64, word: u64) {
         let count = self.pages.len() as u64;
         let page = *self.pages.keys().nth((which % count) as usize).expect("less than there are");
@@ -152,7 +152,7 @@ impl Machine {
     }
 
     fn write_tasks(&mut self, plan: &Plan, members: &Members) {
-        // Each lies where its own page does not begin.
+        // No task starts at the start of its page.
         let places: Vec<u64> = std::iter::once(plan.image + 0x40_0000 + 0x40)
             .chain(plan.names.iter().map(|_| self.allocate() + 0x80))
             .collect();
@@ -184,7 +184,7 @@ impl Machine {
         self.tasks = places;
     }
 
-    /// Code in its pages, and their tables; where the root is.
+    /// Writes code into its pages and builds the page tables. Returns the root.
     fn write_code(&mut self, plan: &Plan) -> u64 {
         let root = self.allocate();
         let image = plan.image_address / MIB2 * MIB2;
@@ -212,7 +212,7 @@ impl Machine {
             let physical = self.allocate();
             let entry = match kind {
                 Kind::Small => physical | 0x25,
-                // `_PAGE_PROTNONE` alone, the frame inverted.
+                // Only `_PAGE_PROTNONE`, with the frame inverted.
                 Kind::Forbidden => !physical & 0x000f_ffff_ffff_f000 | 0x100,
                 Kind::Swapped => 0x0012_3400_0000_0400,
                 Kind::Absent | Kind::Cached | Kind::Stale => 0,
@@ -224,7 +224,7 @@ impl Machine {
                 let number = small / PAGE + n as u64 - start / PAGE;
                 self.cached.insert(number, (physical / PAGE, *kind != Kind::Stale));
             }
-            // Where nothing is mapped, nothing says where the file's pages are.
+            // If nothing is mapped, the file's pages cannot be located.
             let is_there = is_mapped || *kind == Kind::Cached && has_mapped;
             self.map(plan.five_levels, root, small + n as u64 * PAGE, 0, entry);
             bytes.extend(content[skip as usize..].iter().map(|byte| if is_there { *byte } else { 0 }));
@@ -234,7 +234,7 @@ impl Machine {
         root
     }
 
-    /// The file, the tree of its pages, and as many of all `struct page`s as are looked at.
+    /// Writes the file, the tree of its pages, and the `struct page`s that are read.
     fn write_cache(&mut self, plan: &Plan, members: &Members, mm: u64, root: u64) {
         let [file, mapping, top] = [(); 3].map(|()| self.allocate());
         let link = |physical: u64| plan.direct + physical;
@@ -244,7 +244,7 @@ impl Machine {
         self.write_word(mapping + head, link(top) | 2);
         self.write(top + members.of("xa_node", "shift"), &[6]);
         let slots = members.of("xa_node", "slots");
-        // `vmemmap_base`, as far above the direct map as nothing else is.
+        // `vmemmap_base`, at a distance from the direct map that is otherwise unused.
         let pages = plan.direct + (1 << 44);
         let (mut leaves, mut tables) = (BTreeMap::new(), BTreeMap::new());
         for (number, (frame, is_whole)) in self.cached.clone() {
@@ -261,11 +261,11 @@ impl Machine {
             let flags = table + page % PAGE + members.of("page", "flags");
             self.write_word(flags, if is_whole { UP_TO_DATE | 1 } else { 1 });
         }
-        // A shadow of a page that was dropped, which is no page.
+        // A shadow entry of a dropped page.
         self.write_word(top + slots + 63 * 8, 0x1235);
     }
 
-    /// Puts an entry of this level (0: of 4 KiB) in place, and the tables above it.
+    /// Writes a page table entry of this level (0: 4 KiB), and the tables above it.
     fn map(&mut self, five_levels: bool, root: u64, address: u64, level: u32, entry: u64) {
         let mut table = root;
         for above in ((level + 1)..(if five_levels { 5 } else { 4 })).rev() {
@@ -303,7 +303,7 @@ impl Machine {
     }
 }
 
-/// No more reads are answered.
+/// The limit of reads is used up.
 #[derive(Debug)]
 pub(crate) struct Exhausted;
 
@@ -316,7 +316,7 @@ impl Memory for Machine {
     }
 }
 
-/// Type information as compilers write it: half of each structure's members lie in an anonymous one behind a qualifier.
+/// Builds type information as compilers write it. Half of each structure's members are in an anonymous structure with a qualifier.
 fn btf(members: &Members) -> Vec<u8> {
     let mut strings = vec![0];
     let mut types = Vec::new();
@@ -332,7 +332,7 @@ fn btf(members: &Members) -> Vec<u8> {
         count += 1;
         count
     };
-    // An int, an array of it, an enumeration, a function's type: what is in between.
+    // Types that the parser must skip: an int, an array of it, an enumeration, a function type.
     let int = put(&[name("int"), 1 << 24, 4, 32]);
     put(&[0, 3 << 24, 0, int, int, 16]);
     put(&[name("colour"), 6 << 24 | 1, 4, name("red"), 0]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The basis of results: how the figures of the host's profile that they depend on are known. Never changes a figure.
+//! The basis of results: how reliably the figures of the host's profile are known that a result depends on.
 
 use super::HOSTS;
 use crate::schema::{Host, IommuPages};
@@ -7,20 +7,20 @@ use fabric::TransactionKind;
 use plug::file::Folder;
 use plug::profile::Basis;
 
-/// A property of a host that results show. Each depends on figures of its own.
+/// A property of a host that results show. Each depends on its own set of figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aspect {
-    /// How long a device's read takes.
+    /// Latency of a device's read.
     ReadLatency,
-    /// How long a device's write takes until it is visible.
+    /// Time until a device's write is visible.
     WriteLatency,
-    /// How fast devices read.
+    /// Read throughput of devices.
     ReadRate,
-    /// How fast devices write.
+    /// Write throughput of devices.
     WriteRate,
-    /// How long an interrupt takes.
+    /// Latency of an interrupt.
     Interrupt,
-    /// How long a request of the host takes, or a message.
+    /// Latency of a host request or a message.
     Access,
 }
 
@@ -62,7 +62,7 @@ const NUMA: [Place; 3] = [
 ];
 
 impl Aspect {
-    /// All, in the order of [`HostBasis`].
+    /// All aspects, in the order of [`HostBasis`].
     const ALL: [Aspect; 6] = [
         Aspect::ReadLatency,
         Aspect::WriteLatency,
@@ -83,7 +83,7 @@ impl Aspect {
         }
     }
 
-    /// Returns the aspect that the latency of a transaction of this kind shows.
+    /// Returns the aspect for the latency of a transaction of this kind.
     #[must_use]
     pub const fn of(kind: TransactionKind) -> Aspect {
         use TransactionKind as K;
@@ -96,7 +96,7 @@ impl Aspect {
     }
 }
 
-/// The basis of each aspect of a host: that of the weakest figure that the aspect depends on.
+/// The basis of each aspect of a host: the basis of the weakest figure that the aspect depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostBasis([Basis; Aspect::ALL.len()]);
 
@@ -109,7 +109,7 @@ impl HostBasis {
         let sockets = [&host.device_socket, &host.memory_socket, &host.program_socket].map(|s| *s.get_ref());
         let has_far = sockets.iter().any(|socket| *socket != sockets[0]);
         let has_iommu = *host.iommu.get_ref() != IommuPages::Off;
-        // A profile that cannot be read is an error where it is used.
+        // An unreadable profile is reported where it is used.
         let Some(bases) = HOSTS.bases(host.profile.get_ref(), folder) else { return HostBasis::ASSUMED };
         HostBasis(Aspect::ALL.map(|aspect| {
             let mut places = aspect.places().to_vec();
@@ -120,7 +120,7 @@ impl HostBasis {
         }))
     }
 
-    /// The basis of one aspect.
+    /// Returns the basis of one aspect.
     #[must_use]
     pub const fn get(&self, aspect: Aspect) -> Basis {
         self.0[aspect as usize]
@@ -143,7 +143,7 @@ mod tests {
             ("xeon-e5-2637v3", IommuPages::Off, Aspect::ReadLatency, Fitted),
             ("xeon-e5-2637v3", IommuPages::Off, Aspect::ReadRate, Fitted),
             ("xeon-e5-2637v3", IommuPages::Off, Aspect::Interrupt, Assumed),
-            // Its gaps are those of other servers.
+            // Its gaps are from other servers.
             ("xeon-e5-2620v3", IommuPages::Off, Aspect::ReadLatency, Fitted),
             ("xeon-e5-2620v3", IommuPages::Off, Aspect::ReadRate, Assumed),
             // Its page walk is a guess.

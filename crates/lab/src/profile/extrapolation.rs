@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which figures of a host's profile are extrapolated: those of links of another generation than the one they were measured over.
-//! Never changes a figure.
+//! Detects extrapolated figures of a host's profile: they were measured with links of another generation.
 
 use super::HOSTS;
 use crate::LabFile;
@@ -10,7 +9,7 @@ use crate::tree::ROOT;
 use plug::values::Gen;
 use tlp::Rate;
 
-/// What of the host's profile is extrapolated on the links of a lab that hang on its root complex.
+/// Describes the extrapolated figures of the host's profile, for the links of a lab at its root complex.
 pub(crate) fn of_host(file: &LabFile) -> Option<String> {
     let lab = &file.lab;
     let rate = |own: &Link| merge(&lab.link, own).generation.map_or(Rate::Gt8, |Gen(rate)| rate);
@@ -24,7 +23,7 @@ mod tests {
     use plug::file::Folder;
 
     #[test]
-    fn figures_of_another_generation_are_named() {
+    fn reports_figures_of_other_generation() {
         for (name, rate, expected) in [
             ("xeon-e5-2637v3", Rate::Gt8, None),
             ("ideal", Rate::Gt32, None),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Profiles of hosts: their figures, each with its source. Never says what a host does with them: `fabric` does.
+//! The profile file of a host: its figures, each with its source. `fabric` implements them.
 
 use super::HOSTS;
 use super::host_parts::{
@@ -17,8 +17,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tlp::Duration;
 
-/// What the root complex and the memory of a host cost. A latency is a delay that requests share, a service time one that
-/// they take turns at. Parts that are left out are not there: every line then costs the same.
+/// Timing of a host's root complex and memory. Latencies of different requests overlap; service times are taken one request
+/// after another. Tables that are left out are not modelled: every line then has the same latency.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostFile {
@@ -27,29 +27,28 @@ pub struct HostFile {
     pub version: u32,
     /// `host`.
     pub kind: HostKind,
-    /// What machine this is, in a line.
+    /// Description of the machine, one line.
     pub description: String,
-    /// Generation of the links that its figures were measured over; on links of another one riser says that they are
-    /// extrapolated. Without it, they hold on any.
+    /// Generation of the links with which the figures were measured. For links of another generation, riser reports the
+    /// figures as extrapolated. Without it, they hold for any.
     #[serde(rename = "gen")]
     pub generation: Option<Figure<Gen>>,
-    /// Generation of the links of those figures that `riser fit` has kept from another server's profile, if it is another one.
+    /// Generation of the links of the figures that `riser fit` kept from another server's profile, if it differs.
     pub kept_gen: Option<Figure<Gen>>,
-    /// Lanes of these links. They, and the two sizes behind them, are what `riser bench` takes where it is not told; labs say
-    /// themselves what their links are.
+    /// Lanes of these links. `riser bench` uses them, and the next two sizes, by default; labs define their own links.
     pub lanes: Option<Figure<Lanes>>,
     /// Max_Payload_Size on these links.
     pub mps_bytes: Option<Figure<MpsBytes>>,
     /// Max_Read_Request_Size on these links.
     pub mrrs_bytes: Option<Figure<MrrsBytes>>,
-    /// What of the host the profile is known not to predict.
+    /// Properties of the host that the profile is known not to predict.
     pub not_predicted: Option<String>,
-    /// Between link and memory system, and between CPU and root port, each way.
+    /// Latency between link and memory system, and between CPU and root port, each way.
     pub root_complex_latency_ps: Figure<Picoseconds>,
-    /// From the memory system's acceptance of a read to its data; where there is a cache, of lines that a device has
-    /// written to it.
+    /// From the acceptance of a read by the memory system to its data. With a cache: for lines that a device has written to
+    /// it.
     pub memory_read_latency_ps: Figure<Picoseconds>,
-    /// From the memory system's acceptance of a write until a read behind it may be served.
+    /// From the acceptance of a write by the memory system until a later read may be served.
     pub memory_write_latency_ps: Figure<Picoseconds>,
     /// Service time of a read request.
     pub read_request_service_ps: Figure<Picoseconds>,
@@ -65,21 +64,21 @@ pub struct HostFile {
     pub completion_timeout_us: Figure<u64>,
     /// Read Completion Boundary.
     pub rcb_bytes: Figure<RcbBytes>,
-    /// Reads of one Traffic Class that a root port has under way in the memory system at most.
+    /// Maximum number of outstanding memory reads of one Traffic Class at a root port.
     pub max_reads_per_port: Figure<u32>,
-    /// Non-posted requests of the host under way at one root port at most.
+    /// Maximum number of outstanding non-posted requests of the host at a root port.
     pub max_host_requests_per_port: Figure<u16>,
     /// The last-level cache.
     pub llc: Option<LlcTable>,
-    /// Memory behind it.
+    /// Memory below the cache.
     pub dram: Option<DramTable>,
     /// The other socket.
     pub numa: Option<NumaTable>,
     /// The IOMMU.
     pub iommu: Option<IommuTable>,
-    /// How read completions leave.
+    /// Splitting and spacing of read completions.
     pub completions: Option<CompletionsTable>,
-    /// Latencies that some reads meet beside all others.
+    /// Additional latencies of some reads.
     #[serde(default)]
     pub noise: Vec<LatencyRow>,
     /// Power states of the root complex.
@@ -87,7 +86,7 @@ pub struct HostFile {
     pub power: Vec<PowerTable>,
 }
 
-/// The kind of a host profile.
+/// Kind of a host profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostKind {
@@ -95,20 +94,20 @@ pub enum HostKind {
     Host,
 }
 
-/// Reads the host profile `name`: one that ships, or a file relative to the folder `base`.
+/// Reads the host profile `name`: a shipped one, or a file relative to the folder `base`.
 ///
 /// # Errors
-/// There is no such profile, or it is wrong.
+/// There is no such profile, or it is invalid.
 pub fn host(name: &str, base: &Path) -> Result<HostProfile, ProfileError> {
     host_in(name, &Folder::from(base))
 }
 
-/// The same, of a lab in `base`.
+/// Like [`host`](fn@host), for a lab in `base`.
 pub(crate) fn host_in(name: &str, base: &Folder) -> Result<HostProfile, ProfileError> {
     Ok(file_in(name, base)?.profile(name))
 }
 
-/// The link that the figures of host profile `name` were measured over, as far as the profile says.
+/// Returns the link with which the figures of host profile `name` were measured, as far as the profile defines it.
 ///
 /// # Errors
 /// As [`host`](fn@host).
@@ -123,7 +122,7 @@ pub fn host_link(name: &str, base: &Path) -> Result<Link, ProfileError> {
     })
 }
 
-/// The file of a profile. One that ships is the same each time, and is read once: sweeps ask thousands of times.
+/// Reads the file of a profile. Shipped profiles are cached, because sweeps ask thousands of times.
 fn file_in(name: &str, base: &Folder) -> Result<Arc<HostFile>, ProfileError> {
     static SHIPPED: Mutex<BTreeMap<&str, Arc<HostFile>>> = Mutex::new(BTreeMap::new());
     let known = || SHIPPED.lock().unwrap_or_else(PoisonError::into_inner);

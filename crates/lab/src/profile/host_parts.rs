@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of a host profile that may be left out: what a host has beside a root complex of fixed latencies. Never says
-//! what they do: `fabric::profile` does.
+//! The optional tables of a host profile, for parts beyond a root complex with fixed latencies. `fabric::profile` implements
+//! them.
 
 use fabric::profile::{
     CompletionProfile, DramBanks, DramProfile, IommuProfile, LlcProfile, NumaProfile, PageWalkCache,
@@ -13,36 +13,36 @@ use serde::Deserialize;
 use std::path::Path;
 use tlp::{Duration, Mps};
 
-/// The last-level cache of each socket; lines are of 64 B. Device reads do not allocate.
+/// The last-level cache of each socket, with lines of 64 B. Device reads do not allocate.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LlcTable {
-    /// Bytes: with lines of 64 B, 64 sets and more.
+    /// Capacity in bytes: at least 64 sets of 64 B lines.
     pub capacity_bytes: Figure<u64>,
-    /// Ways of a set.
+    /// Ways of each set.
     pub ways: Figure<u32>,
-    /// Of these, the ways in which writes of devices allocate (DDIO): at least one less than there are. Lines of cores take the
-    /// others.
+    /// Ways in which writes of devices allocate (DDIO): at least one less than `ways`. Lines of cores use the others.
     pub ddio_ways: Figure<u32>,
-    /// What a read of a line that a core wrote takes longer than one of a line that a device wrote.
+    /// Extra latency of a read of a line that a core wrote, compared with one that a device wrote.
     pub core_snoop_latency_ps: Figure<Picoseconds>,
-    /// Lines that devices read from memory stay in the cache. Default: false.
+    /// Lines that devices read from memory are allocated in the cache. Default: false.
     pub read_allocate: Option<Figure<bool>>,
-    /// What a write of a whole line that is not there takes longer to be visible: it drives out another, which goes to memory
-    /// first.
+    /// Extra time until a write of a whole line that misses is visible: it evicts another line, which is first written to
+    /// memory.
     pub eviction_latency_ps: Figure<Picoseconds>,
 }
 
-/// Memory behind the caches.
+/// Memory below the caches.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DramTable {
-    /// What a read of a line takes longer than from the cache; and what a write of part of a line that is not there takes
-    /// longer to be visible.
+    /// Extra latency of a read from memory compared with a cache hit. Also the extra time until a partial write of a missing
+    /// line is visible.
     pub latency_ps: Figure<Picoseconds>,
-    /// Banks, where lines of one bank are to take turns.
+    /// Banks, if lines of one bank are served one after another.
     pub banks: Option<BanksTable>,
-    /// Memory that falls asleep by itself, where the root complex does not; what wakes that from its deepest sleep wakes this.
+    /// Sleep state of memory while the root complex is awake. Waking the root complex from its deepest sleep also wakes
+    /// memory.
     pub sleep: Option<PowerTable>,
 }
 
@@ -50,109 +50,110 @@ pub struct DramTable {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BanksTable {
-    /// How many, 1 to 65536.
+    /// Number of banks, 1 to 65536.
     pub count: Figure<u32>,
-    /// Contiguous bytes of one bank: a power of two, 64 to 2^30.
+    /// Contiguous bytes in one bank: a power of two, 64 to 2^30.
     pub row_bytes: Figure<u64>,
     /// Service time of a line.
     pub line_service_ps: Figure<Picoseconds>,
-    /// Reads of lines that a core wrote take a turn as well: memory is asked while cores are snooped.
+    /// Reads of lines that a core wrote also occupy a bank: memory is accessed while cores are snooped.
     pub speculative_reads: Figure<bool>,
 }
 
-/// The other socket; `host.device_socket`, `memory_socket` and `program_socket` of a lab say who is where.
+/// The other socket; `host.device_socket`, `memory_socket` and `program_socket` of a lab place the parts.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NumaTable {
-    /// What a read of local memory takes longer than from the local cache where its line is in the cache of the other socket.
+    /// Extra latency of a read of local memory whose line is in the other socket's cache, compared with a hit in the local
+    /// cache.
     pub remote_snoop_latency_ps: Figure<Picoseconds>,
-    /// What a read of the other socket's memory takes longer where its line is not in the local cache.
+    /// Extra latency of a read of the other socket's memory whose line is not in the local cache.
     pub remote_memory_latency_ps: Figure<Picoseconds>,
-    /// What a write takes longer to be visible that drives out a line of the other socket's memory.
+    /// Extra time until a write is visible that evicts a line of the other socket's memory.
     pub remote_eviction_latency_ps: Figure<Picoseconds>,
 }
 
-/// The IOMMU; `host.iommu` of a lab turns it on. Everything is mapped one to one, but for a lab's `[[host.iommu_window]]`.
+/// The IOMMU; `host.iommu` of a lab enables it. All memory is identity-mapped, except for a lab's `[[host.iommu_window]]`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IommuTable {
     /// Entries of the IOTLB, 1 to 4096.
     pub entries: Figure<u32>,
-    /// Ways of its sets, 0 to `entries`; 0: any entry holds any page.
+    /// Ways of each set, 0 to `entries`; 0 means fully associative.
     pub ways: Figure<u32>,
-    /// Which entry is given up.
+    /// Replacement policy.
     pub replacement: Figure<Replacement>,
-    /// One IOTLB for all root ports; else each has one of `entries` entries of its own.
+    /// True: one IOTLB for all root ports. False: each root port has its own with `entries` entries.
     pub shared: Figure<bool>,
-    /// Whether there are pages of 2 MiB and 1 GiB; without, all are of 4 KiB.
+    /// True if pages of 2 MiB and 1 GiB exist; otherwise all pages are 4 KiB.
     pub superpages: Figure<bool>,
-    /// A translation that is in the IOTLB.
+    /// Latency of a translation that hits in the IOTLB.
     pub hit_latency_ps: Figure<Picoseconds>,
-    /// A page walk.
+    /// Latency of a page walk.
     pub page_walk_latency_ps: Figure<Picoseconds>,
-    /// Walks that go together, 1 to 64. Where all are under way, a further one and all requests behind it at their root port
-    /// wait until these have ended, and what was translated by then has had its turn at memory.
+    /// Number of concurrent page walks, 1 to 64. If all walkers are busy, the next walk and all later requests of its root
+    /// port wait until these walks have ended and the requests translated by then have been served by memory.
     pub walkers: Figure<u32>,
     /// A cache of upper levels of page tables.
     pub page_walk_cache: Option<PageWalkCacheTable>,
 }
 
-/// A cache of upper levels of page tables, fully associative; the least recently used entry goes.
+/// A cache of upper levels of page tables, fully associative, with least-recently-used replacement.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PageWalkCacheTable {
     /// Entries, 1 to 4096.
     pub entries: Figure<u32>,
-    /// Pages that an entry stands for: a power of two, 1 to 2^18.
+    /// Pages covered by an entry: a power of two, 1 to 2^18.
     pub pages_per_entry: Figure<u32>,
-    /// What a walk takes less where its entry is there: no more than the walk.
+    /// Reduction of the walk latency on a hit; at most the walk latency.
     pub saves_ps: Figure<Picoseconds>,
 }
 
-/// How read completions leave.
+/// Splitting and spacing of read completions.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompletionsTable {
-    /// Bytes of a completion at most: 128, 256, ... 4096. Default: Max_Payload_Size.
+    /// Maximum size of a completion in bytes: 128, 256, ... 4096. Default: Max_Payload_Size.
     pub unit_bytes: Option<Figure<u32>>,
-    /// Reads of eight lines and more that follow another such read at their root port get completions of Max_Payload_Size all
-    /// the same.
+    /// Reads of at least eight lines that follow another such read at their root port get completions of Max_Payload_Size
+    /// regardless of `unit_bytes`.
     pub streaming: Figure<bool>,
-    /// Reads of so many bytes, 1 to 4096, get completions of Max_Payload_Size whatever was before them. Default: none do.
+    /// Reads of at least this many bytes, 1 to 4096, always get completions of Max_Payload_Size. Default: no such rule.
     pub whole_from_bytes: Option<Figure<u32>>,
-    /// A read that begins within a line gets that line's part in a completion of its own. Default: false.
+    /// A read that starts within a line gets the rest of that line in a separate completion. Default: false.
     pub first_line_alone: Option<Figure<bool>>,
-    /// A read that ends within a line gets that line's part in a completion of its own, where more than a line is left for the
-    /// last one. Default: false.
+    /// A read that ends within a line gets the start of that line in a separate completion, if its last completion would be
+    /// longer than a line. Default: false.
     pub last_line_alone: Option<Figure<bool>>,
-    /// For how long the wire is idle behind each completion with a line of data or more: up to 20 ns.
+    /// Idle time of the wire after each completion with at least a line of data, up to 20 ns.
     pub gap_ps: Figure<Picoseconds>,
-    /// For how much longer behind the last completion of a request whose completions are cut to `unit_bytes`: up to 20 ns.
+    /// Additional idle time after the last completion of a request whose completions are split at `unit_bytes`, up to 20 ns.
     /// Default: 0.
     pub request_gap_ps: Option<Figure<Picoseconds>>,
-    /// For how much longer behind each completion of a read whose lines took a microsecond longer than a hit in the cache, in
-    /// proportion, where completions are cut to `unit_bytes`: up to 50 ns. Default: 0. Behind one completion the
-    /// three together are 65 ns at most.
+    /// Additional idle time after each completion of a read whose lines took a microsecond longer than a cache hit, otherwise
+    /// in proportion. Applies if completions are split at `unit_bytes`; up to 50 ns. Default: 0. The three gaps after one
+    /// completion add up to at most 65 ns.
     pub late_gap_ps: Option<Figure<Picoseconds>>,
 }
 
-/// A latency, and how often it is met.
+/// A latency and its probability.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyRow {
-    /// In parts per billion. All rows together have a billion at most; what is left adds nothing.
+    /// Probability in parts per billion. All rows add up to at most a billion; the rest has no extra latency.
     pub probability_ppb: Figure<u32>,
     /// The latency.
     pub latency_ps: Figure<Picoseconds>,
 }
 
-/// A root complex that sleeps when it has been idle.
+/// A sleep state of an idle root complex.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PowerTable {
-    /// Idle for so long, it sleeps.
+    /// Idle time after which it sleeps.
     pub idle_ps: Figure<Picoseconds>,
-    /// How long it takes to wake.
+    /// Wake-up latencies.
     pub wake: Vec<LatencyRow>,
 }
 
@@ -168,7 +169,7 @@ fn check_power_of_two(path: &Path, key: &str, value: u64) -> Result<(), ProfileE
     if value.is_power_of_two() {
         return Ok(());
     }
-    let message = format!("{key} of {value}: legal are powers of two");
+    let message = format!("{key} of {value}, expected powers of two");
     Err(ProfileError::Wrong { path: path.to_owned(), message })
 }
 
@@ -279,7 +280,7 @@ impl CompletionsTable {
 
     pub(super) fn profile(&self) -> CompletionProfile {
         CompletionProfile {
-            // Checked before.
+            // Checked earlier.
             unit_bytes: self.unit_bytes.as_ref().and_then(|unit| Mps::new(unit.value).ok()),
             streaming: self.streaming.value,
             whole_from_bytes: self.whole_from_bytes.as_ref().map(|bytes| bytes.value),
@@ -308,12 +309,12 @@ impl LatencyRow {
 }
 
 impl PowerTable {
-    /// Depths of sleep, the deeper the later; each draw from a table.
+    /// Checks the sleep states: a deeper one has a longer idle time. Each has a table of wake-up latencies.
     pub(super) fn check_all(path: &Path, key: &str, depths: &[PowerTable]) -> Result<(), ProfileError> {
         let idle = |depth: &PowerTable| depth.idle_ps.value.0;
         if let Some(pair) = depths.windows(2).find(|pair| idle(&pair[0]) >= idle(&pair[1])) {
             let (one, next) = (idle(&pair[0]), idle(&pair[1]));
-            let message = format!("{key}.idle_ps of {next} behind {one}: legal are rising ones");
+            let message = format!("{key}.idle_ps of {next} after {one}, expected rising values");
             return Err(ProfileError::Wrong { path: path.to_owned(), message });
         }
         depths.iter().try_for_each(|depth| LatencyRow::check_all(path, &format!("{key}.wake"), &depth.wake))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labs that cannot be: each is refused before anything runs, at its line and column, with the legal values.
+//! Invalid labs: each is rejected before anything runs, at its line and column, with the legal values.
 
 use devices::models;
 use devices::pcie_bench::CARDS;
@@ -9,7 +9,7 @@ use riser_lab::{BuildOptions, FileErrors, LabFile, build, parse, read};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A good lab of one slot, behind which a row's text goes on. Its slot `a` is line 2.
+/// A valid lab of one slot, followed by the text of a row. Its slot `a` is line 2.
 fn lab(device: &str, more: &str) -> String {
     format!("version = 1\n[[slot]]\nname = \"a\"\ndevice = \"{device}\"\n{more}")
 }
@@ -22,7 +22,7 @@ fn refused(text: &str) -> FileErrors {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
+fn reports_errors_with_place_and_legal_values() {
     let memory = |more: &str| lab("memory", more);
     let nic = |more: &str| lab("simple-nic", more);
     let bench = |more: &str| lab("pcie-bench", more);
@@ -36,21 +36,21 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
     let many = format!("version = 1\n{}", (0..32).map(slot).collect::<String>());
     let long = "x".repeat(65);
     let nested = format!("a = {}", "[".repeat(50_000));
-    // The text; line and column, (0, 0) where the file as a whole is wrong; parts of the message.
+    // The text; line and column, (0, 0) for errors of the file as a whole; parts of the message.
     let rows: Vec<(String, (usize, usize), &[&str])> = vec![
         // The file.
         ("".into(), (0, 0), &["it is empty", "`version = 1`", "[[slot]]"]),
-        ("# A comment.\n".into(), (1, 1), &["missing field `version`: legal are 1"]),
-        ("[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 1), &["missing field `version`: legal are 1"]),
-        ("version = 1\n[[slot]]\nname = \"a\"\n".into(), (2, 1), &["missing field `device`: legal are `clock`, `counter`, `disk`"]),
-        ("version = 1\n[[slot]]\ndevice = \"memory\"\n".into(), (2, 1), &["missing field `name`: legal are strings"]),
-        ("version = 1\n".into(), (0, 0), &["0 slots", "up to 248 [[slot]]", "one at least of [[slot]] and [[switch]]"]),
+        ("# A comment.\n".into(), (1, 1), &["missing field `version`, expected 1"]),
+        ("[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 1), &["missing field `version`, expected 1"]),
+        ("version = 1\n[[slot]]\nname = \"a\"\n".into(), (2, 1), &["missing field `device`, expected `clock`, `counter`, `disk`"]),
+        ("version = 1\n[[slot]]\ndevice = \"memory\"\n".into(), (2, 1), &["missing field `name`, expected strings"]),
+        ("version = 1\n".into(), (0, 0), &["0 slots", "up to 248 [[slot]]", "at least one [[slot]] or [[switch]]"]),
         ("version = 1\nslot = []\n".into(), (0, 0), &["0 slots", "up to 248 [[slot]]"]),
         (many, (0, 0), &["32 slots and switches on the root complex", "1 to 31 root ports"]),
-        ("version = 2\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 11), &["version of 2", "legal are 1"]),
+        ("version = 2\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 11), &["version of 2", "expected 1"]),
         ("version = 1\n[[slot]\n".into(), (2, 8), &["unclosed array table", "`]`"]),
         ("version = 1\nversion = 1\n".into(), (2, 1), &["duplicate key"]),
-        ("version = \"1\"\n".into(), (1, 11), &["version is string \"1\": legal are 1"]),
+        ("version = \"1\"\n".into(), (1, 11), &["version is string \"1\", expected 1"]),
         ("version = 1\nspeed = 3\n".into(), (2, 1), &["unknown field `speed`", "`seed`", "`slot`"]),
         (memory("").replace("version = 1", "version = 1\nlimit_us = -5"), (2, 12), &["limit_us is integer `-5`", "2^64 - 1"]),
         (nested, (1, 85), &["max recursion depth"]),
@@ -67,22 +67,22 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (memory("completion_timeout_us = 49\n"), (5, 25), &["49", "50 to 50000"]),
         (memory("[slot.simple-nic]\npings = 1\n"), (5, 1), &["settings of `simple-nic`", "its device is `memory`"]),
         (nic("[slot.pcie-bench]\nsize_bytes = 1\n"), (5, 1), &["settings of `pcie-bench`", "its device is `simple-nic`"]),
-        // Another type, told once.
+        // A wrong type, reported once.
         (lab("simple-nic", "[slot.simple-nic]\npings = -1\n"), (6, 9), &["pings is integer"]),
         (lab("dma-engine", "[slot.dma-engine]\ndirections = 3\n"), (6, 14), &["directions is neither", "`both`"]),
         // Lists in place of tables.
-        (format!("version = 1\nlink = []\n{}", slot(0)), (2, 8), &["link is a list: legal are tables"]),
-        (format!("version = 1\nhost = [\"gem5\"]\n{}", slot(0)), (2, 8), &["host is a list: legal are tables"]),
-        (format!("version = 1\nhost = []\n{}", slot(0)), (2, 8), &["host is a list: legal are tables"]),
+        (format!("version = 1\nlink = []\n{}", slot(0)), (2, 8), &["link is a list, expected tables"]),
+        (format!("version = 1\nhost = [\"gem5\"]\n{}", slot(0)), (2, 8), &["host is a list, expected tables"]),
+        (format!("version = 1\nhost = []\n{}", slot(0)), (2, 8), &["host is a list, expected tables"]),
         (
             lab("traffic", "[slot.traffic]\nflow = [[\"w\", \"read\", 64]]\n"),
             (6, 9),
-            &["flow has a list for an element: legal are tables"],
+            &["flow has a list for an element, expected tables"],
         ),
         // Links.
         (memory("[link]\nlanes = 3\n"), (6, 9), &["3 lanes", "1, 2, 4, 8, 12, 16, 32"]),
         (memory("[slot.link]\ngen = 6\n"), (6, 7), &["generation 6", "1, 2, 3, 4, 5"]),
-        (memory("[slot.link]\ngen = 2.5\n"), (6, 7), &["gen is floating point `2.5`: legal are 1, 2, 3, 4, 5"]),
+        (memory("[slot.link]\ngen = 2.5\n"), (6, 7), &["gen is floating point `2.5`, expected 1, 2, 3, 4, 5"]),
         (memory("[link]\nmps_bytes = 100\n"), (6, 13), &["Max_Payload_Size of 100", "128, 256, 512"]),
         (memory("[link]\nmrrs_bytes = 64\n"), (6, 14), &["Max_Read_Request_Size of 64", "128, 256"]),
         (memory("[link]\nrcb_bytes = 32\n"), (6, 13), &["Read Completion Boundary of 32", "64, 128"]),
@@ -147,30 +147,30 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         ),
         (memory("[link]\nreplay_buffer_tlps = 2048\n"), (6, 22), &["replay buffer of 2048 TLPs", "1 to 2047"]),
         (memory("[link]\nretrain_ns = 24_000_001\n"), (6, 14), &["retrain_ns of 24000001", "0 to 24000000"]),
-        // Keys without effect beside others.
-        (memory("[[slot.link.vc]]\nid = 1\nphases = 8\n"), (5, 1), &["link of slot `a`, 8 phases of VC1", "vc_arbitration = \"weighted\" alone"]),
-        (memory("[[link.vc]]\nid = 0\nphases = 32\n"), (5, 1), &["link of every slot, 32 phases of VC0", "\"weighted\" alone"]),
+        // Keys that have no effect because of others.
+        (memory("[[slot.link.vc]]\nid = 1\nphases = 8\n"), (5, 1), &["link of slot `a`, 8 phases of VC1", "only with vc_arbitration = \"weighted\""]),
+        (memory("[[link.vc]]\nid = 0\nphases = 32\n"), (5, 1), &["link of every slot, 32 phases of VC0", "legal only with vc_arbitration = \"weighted\""]),
         (
             memory("[link]\nvc_arbitration = \"weighted\"\nlow_priority_vc = 0\nvc = [{ id = 0, phases = 32 }, { id = 2, phases = 8 }]\n"),
             (8, 6),
             &["8 phases of VC2", "above low_priority_vc 0", "legal up to VC0"],
         ),
-        (memory("[link]\nport_buffer_tlps = 4\n"), (6, 20), &["port_buffer_tlps of 4", "flow_control = \"none\" alone"]),
+        (memory("[link]\nport_buffer_tlps = 4\n"), (6, 20), &["port_buffer_tlps of 4", "only with flow_control = \"none\""]),
         (memory("[slot.link]\nport_buffer_tlps = 4\nflow_control = \"credits\"\n"), (6, 20), &["link of slot `a`, port_buffer_tlps of 4"]),
         (
             memory("[slot.link]\nreplay_timer = \"rev3\"\n[link]\nreplay_timer_symbols = 25000\n"),
             (8, 24),
-            &["replay_timer_symbols of 25000", "replay_timer = \"rev4\" alone"],
+            &["replay_timer_symbols of 25000", "only with replay_timer = \"rev4\""],
         ),
         (
             memory("[link]\nflow_control = \"none\"\n[slot.link.root_credits]\nposted_header = 8\n"),
             (7, 1),
-            &["link of slot `a`, root_credits", "flow_control = \"credits\" alone"],
+            &["link of slot `a`, root_credits", "only with flow_control = \"credits\""],
         ),
         (
             memory("[link]\nflow_control = \"none\"\nvc = [{ id = 0, device_credits = { posted_header = 8 } }]\n"),
             (3, 8),
-            &["device_credits", "flow_control = \"credits\" alone"],
+            &["device_credits", "only with flow_control = \"credits\""],
         ),
         (memory("[link]\nflow_control = \"none\"\nscaled_flow_control = true\n"), (7, 23), &["scaled_flow_control: legal with"]),
         (memory("[link]\nflow_control = \"none\"\nupdate_fc_symbols = 100\n"), (7, 21), &["update_fc_symbols: legal with"]),
@@ -184,7 +184,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         ),
         (memory("[[link_event]]\nat_us = 1\nslot = \"b\"\nlanes = 4\n"), (7, 8), &["no slot `b`", "there are a"]),
         (memory("[[link_event]]\nat_us = 1\nslot = \"a\"\nlanes = 5\n"), (8, 9), &["5 lanes", "1, 2, 4, 8"]),
-        // Less room than the longest non-posted request takes.
+        // Less room than the longest non-posted request needs.
         (
             memory("[link]\nroot_credits.non_posted_data = 1\n"),
             (6, 32),
@@ -200,16 +200,16 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
             (8, 36),
             &["root side: NonPosted data credits 1"],
         ),
-        // Requests that no credit limit of their way ever lets in.
+        // Requests that can never be sent with the credits of their path.
         (
             lab("disk", "[slot.link]\nroot_credits = { non_posted_data = 2 }\n"),
             (6, 36),
-            &["link of slot `a`, root side: NonPosted data credits 2: legal are 4 or more", "deferrable writes of 64 B of slot `a`"],
+            &["link of slot `a`, root side: NonPosted data credits 2, expected 4 or more", "deferrable writes of 64 B of slot `a`"],
         ),
         (
             lab("disk", "parent = \"s\"\n[slot.disk]\nrequest_bytes = 128\n[[switch]]\nname = \"s\"\n[switch.link.root_credits]\nnon_posted_data = 7\n"),
             (11, 19),
-            &["link of switch `s`, root side: NonPosted data credits 7: legal are 8 or more", "of 128 B of slot `a`"],
+            &["link of switch `s`, root side: NonPosted data credits 7, expected 8 or more", "of 128 B of slot `a`"],
         ),
         // The host.
         (memory("[host]\nlow_memory_mib = 0\n"), (6, 18), &["low_memory_mib of 0", "1 to 2048"]),
@@ -224,58 +224,58 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
             (6, 11),
             &["BAR of 65536 bytes at 0xf8000000 of slot `a`", "0x80000000 to 0xf7ffffff"],
         ),
-        (memory("[slot.memory]\nsize_bytes = 0x1000_0000\naddress = 0xf000_0000\n"), (7, 11), &["of slot `a`: addresses for BARs are 0x80000000"]),
-        (memory("[slot.memory]\nsize_bytes = 64\nexercise_bytes = 65\n"), (7, 18), &["exercise_bytes of 65", "at most the 64"]),
+        (memory("[slot.memory]\nsize_bytes = 0x1000_0000\naddress = 0xf000_0000\n"), (7, 11), &["of slot `a`: legal addresses are 0x80000000"]),
+        (memory("[slot.memory]\nsize_bytes = 64\nexercise_bytes = 65\n"), (7, 18), &["exercise_bytes of 65", "at most size_bytes, 64"]),
         (
             memory("[slot.memory]\naddress = 0x9000_0000\n[[slot]]\nname = \"b\"\ndevice = \"memory\"\n[slot.memory]\naddress = 0x9000_0000\n")
                 .replacen("0x9000_0000", "0x8000_0000", 1)
                 .replace("0x9000_0000", "0x8000_0000"),
             (11, 11),
-            &["0x80000000 of slot `b` overlaps that of slot `a`"],
+            &["0x80000000 of slot `b` overlaps the BAR of slot `a`"],
         ),
         (nic("[slot.simple-nic]\nbar = 6\n"), (6, 7), &["bar of 6", "0 to 5"]),
         (nic("[slot.simple-nic]\nping_bytes = 1473\n"), (6, 14), &["ping_bytes of 1473", "0 to 1472"]),
         (nic("[slot.simple-nic]\naddress = 0x8000_0001\n"), (6, 11), &["not aligned"]),
         (bench("[slot.pcie-bench]\nsize_bytes = 0\n"), (6, 14), &["size_bytes of 0", "1 to 4096"]),
-        (bench("[slot.pcie-bench]\nsize_bytes = 4096\nhost_offset_bytes = 1\n"), (6, 14), &["4096", "4 KiB"]),
+        (bench("[slot.pcie-bench]\nsize_bytes = 4096\nhost_offset_bytes = 1\n"), (6, 14), &["4096", "4096 together"]),
         (bench("[slot.pcie-bench]\nhost_offset_bytes = 64\n"), (6, 21), &["0 to 63"]),
         (bench("[slot.pcie-bench]\noutstanding = 1025\n"), (6, 15), &["1 to 1024"]),
         (bench("[slot.pcie-bench]\nwindow_bytes = 63\n"), (6, 16), &["64 to 1073741824"]),
-        (bench("[slot.pcie-bench]\ntransfers = 0\n"), (6, 13), &["transfers of 0", "legal are 1 to"]),
+        (bench("[slot.pcie-bench]\ntransfers = 0\n"), (6, 13), &["transfers of 0", "expected 1 to"]),
         (bench("[slot.pcie-bench]\ntest = \"LAT_RD\"\ntransfers = 20_000_000\n"), (3, 8), &["1 to 16777216 in a latency test"]),
         (bench("[slot.pcie-bench]\ntest = \"lat_rd\"\n"), (6, 8), &["unknown variant `lat_rd`", "LAT_RD", "BW_RDWR"]),
         (bench("[slot.pcie-bench]\nprofile = \"abacus\"\n"), (6, 11), &["no device profile `abacus`", "ideal"]),
         (
             bench("[slot.pcie-bench]\nwindow_bytes = 0x20_0000\n[host]\nhigh_memory_mib = 1\n"),
             (6, 16),
-            &["window_bytes of 2097152", "1048576 bytes are left of host.high_memory_mib"],
+            &["window_bytes of 2097152", "host.high_memory_mib has 1048576 bytes left"],
         ),
         (
             bench("[slot.pcie-bench]\nwindow_bytes = 0x10_0000\nmemory = \"low\"\n[host]\nlow_memory_mib = 1\n"),
             (6, 16),
-            &["1044480 bytes are left of host.low_memory_mib"],
+            &["host.low_memory_mib has 1044480 bytes left"],
         ),
         (
             bench("[[slot]]\nname = \"b\"\ndevice = \"pcie-bench\"\n[host]\nhigh_memory_mib = 0\n"),
             (3, 8),
-            &["0 bytes are left of host.high_memory_mib"],
+            &["host.high_memory_mib has 0 bytes left"],
         ),
         (
             lab("traffic", "[[slot.traffic.flow]]\nname = \"f\"\nkind = \"read\"\n[[slot.traffic.flow]]\nname = \"f\"\nkind = \"write\"\n"),
             (9, 8),
-            &["slot `a`: a second flow named `f`", "unique in a slot"],
+            &["slot `a`: a second flow named `f`", "expected unique names in a slot"],
         ),
         (
             lab("traffic", "[[slot.link.vc]]\nid = 0\ntcs = [0]\n[[slot.link.vc]]\nid = 1\n[[slot.traffic.flow]]\nname = \"f\"\nkind = \"write\"\ntc = 2\n"),
             (13, 6),
-            &["slot `a`: flow `f`: tc of 2: legal are 0, 1, which each link of its path maps", "§2.5.2"],
+            &["slot `a`: flow `f`: tc of 2, expected one that each link of its path maps to a virtual channel: 0, 1 (PCIe", "§2.5.2"],
         ),
         (
             "version = 1\n[[switch]]\nname = \"s\"\n[[switch.link.vc]]\nid = 0\ntcs = [0]\n[[slot]]\nname = \"a\"\n\
              device = \"traffic\"\nparent = \"s\"\n[[slot.traffic.flow]]\nname = \"f\"\nkind = \"read\"\ntc = 1\n"
                 .into(),
             (14, 6),
-            &["slot `a`: flow `f`: tc of 1: legal are 0, which"],
+            &["slot `a`: flow `f`: tc of 1, expected one that each link of its path maps to a virtual channel: 0 (PCIe"],
         ),
         (lab("replay", "[slot.replay]\ncapture = \"gone.pcap\"\n"), (6, 11), &["slot `a`", "gone.pcap", "No such file"]),
         (lab("replay", "[slot.replay]\ncapture = \"Cargo.toml\"\n"), (6, 11), &["slot `a`", "Cargo.toml"]),
@@ -289,13 +289,13 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (fault("a", 0), (9, 7), &["nth of 0", "counted from 1"]),
         (fault("a", 1).replace("\"tlp\"", "\"frame\""), (8, 10), &["unknown variant `frame`", "`update-fc`"]),
         (fault("a", 1).replace("nth = 1\n", ""), (5, 1), &["missing field `nth`"]),
-        (fault("a", 1) + "delay_ns = 5\n", (10, 10), &["delay_ns: legal with action = \"delay\" alone"]),
+        (fault("a", 1) + "delay_ns = 5\n", (10, 10), &["delay_ns: legal only with action = \"delay\""]),
         (fault("a", 1).replace("\"drop\"", "\"delay\""), (10, 10), &["action \"delay\" needs delay_ns"]),
         (fault("a", 1).replace("\"drop\"", "\"delay\"") + "delay_ns = 0\n", (11, 12), &["delay_ns of 0", "1 to 1000000000"]),
         (fault("a", 1).replace("\"drop\"", "\"shift-credits\""), (10, 10), &["needs header_credits or data_credits"]),
         (fault("a", 1).replace("\"drop\"", "\"set-tag\"") + "new_tag = 1024\n", (11, 11), &["new_tag of 1024", "0 to 1023"]),
         (fault("a", 1).replace("\"tlp\"", "\"ack\"") + "tag = 3\n", (8, 10), &["tag: legal with frames = \"tlp\""]),
-        (fault("a", 1) + "last_address = 3\n", (11, 16), &["last_address: it needs first_address"]),
+        (fault("a", 1) + "last_address = 3\n", (11, 16), &["last_address: needs first_address"]),
         (fault("a", 1) + "first_address = 8\nlast_address = 3\n", (12, 16), &["last_address of 0x3", "0x8 and more"]),
         (fault("a", 1) + "probability = 1.5\n", (11, 15), &["probability 1.5", "0 to 1"]),
         (fault("a", 1) + "requester = \"x\"\n", (11, 13), &["`x`", "00:00.0 to ff:1f.7"]),
@@ -319,7 +319,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n---\n"));
 }
 
-/// Credits for one deferrable write are enough, and posted ones need none of this kind.
+/// Credits for one deferrable write are sufficient, and posted writes need no such credits.
 #[test]
 fn credits_for_one_deferrable_write_are_enough() {
     for (writes, credits) in [("non-posted", 4), ("non-posted", 0), ("posted", 2)] {
@@ -333,7 +333,7 @@ fn credits_for_one_deferrable_write_are_enough() {
     }
 }
 
-/// Where, and a part of what, for each error of a file.
+/// Place and part of the message for each error of a file.
 fn told(text: &str) -> Vec<((usize, usize), String)> {
     refused(text).all().iter().map(|e| (e.place.unwrap_or((0, 0)), e.message.clone())).collect()
 }
@@ -345,9 +345,9 @@ fn assert_told(text: &str, expected: &[((usize, usize), &str)]) {
     assert!(fits, "{told:#?}\nof:\n{text}");
 }
 
-/// Everything of a kind is told at once, in the order of places: first what TOML says, then types and single keys.
+/// All errors of a kind are reported together, in the order of places: first TOML syntax, then types and single keys.
 #[test]
-fn all_errors_of_a_file_are_told_at_once() {
+fn reports_all_errors_of_file_together() {
     assert_told(
         "version = 1 1\nseed = = 2\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n",
         &[((1, 11), "must be quoted"), ((2, 8), "extra `=`"), ((2, 10), "unexpected key or value")],
@@ -358,39 +358,39 @@ fn all_errors_of_a_file_are_told_at_once() {
          [slot.memory]\nsize_bytes = true\n[[fault]]\nslot = \"a\"\n[[link.vc]]\nid = 1\ntcs = [1, \"2\"]\n",
         &[
             ((2, 1), "unknown field `speed`"),
-            ((3, 8), "seed is string \"x\": legal are 0 to 2^64 - 1"),
-            ((5, 11), "profile is integer `3`: legal are strings"),
-            ((7, 7), "gen is string \"3\": legal are 1, 2, 3, 4, 5"),
-            ((8, 9), "3 lanes: legal are 1, 2, 4, 8, 12, 16, 32"),
-            ((9, 23), "scaled_flow_control is integer `1`: legal are true, false"),
+            ((3, 8), "seed is string \"x\", expected 0 to 2^64 - 1"),
+            ((5, 11), "profile is integer `3`, expected strings"),
+            ((7, 7), "gen is string \"3\", expected 1, 2, 3, 4, 5"),
+            ((8, 9), "3 lanes, expected 1, 2, 4, 8, 12, 16, 32"),
+            ((9, 23), "scaled_flow_control is integer `1`, expected true, false"),
             ((12, 10), "unknown device `gpu`, expected one of `clock`, `counter`"),
-            ((13, 8), "tags is sequence: legal are 1 to 768"),
+            ((13, 8), "tags is sequence, expected 1 to 768"),
             ((14, 1), "missing field `name`"),
-            ((17, 14), "size_bytes is boolean `true`: legal are"),
+            ((17, 14), "size_bytes is boolean `true`, expected"),
             ((18, 1), "missing field `direction`"),
-            ((22, 11), "tcs is string \"2\": legal are"),
+            ((22, 11), "tcs is string \"2\", expected"),
         ],
     );
     let errors = [
         ((1, 1), "unknown field `a`"),
-        ((1, 1), "missing field `version`: legal are 1"),
+        ((1, 1), "missing field `version`, expected 1"),
         ((5, 8), "tags of 0"),
     ];
     assert_told("a = 3\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\ntags = 0\n", &errors);
-    // A wrong type hides no wrong key elsewhere; what depends on what could not be read is not told.
+    // A wrong type does not hide a wrong key elsewhere. Errors that depend on unreadable values are not reported.
     assert_told(
         "[[slot]]\nname = \"a\"\ndevice = \"memory\"\ntags = 0\n[slot.memory]\nsize_bytes = 3\n[host]\nlow_memory_mib = 0\n\
          high_memory_mib = \"x\"\n[[slot]]\nname = \"b\"\n[[link_event]]\nslot = \"b\"\nat_us = 2_000_000_000_000\n\
          [[slot]]\nname = \"t\"\ndevice = \"traffic\"\n[[slot.traffic.flow]]\nname = \"f\"\n",
         &[
-            ((1, 1), "missing field `version`: legal are 1"),
-            ((4, 8), "tags of 0: legal are 1 to 768"),
+            ((1, 1), "missing field `version`, expected 1"),
+            ((4, 8), "tags of 0, expected 1 to 768"),
             ((6, 14), "size_bytes of 3"),
             ((8, 18), "low_memory_mib of 0"),
-            ((9, 19), "high_memory_mib is string \"x\": legal are 0 to 131072"),
+            ((9, 19), "high_memory_mib is string \"x\", expected 0 to 131072"),
             ((10, 1), "missing field `device`"),
             ((14, 9), "at_us of 2000000000000"),
-            ((18, 1), "missing field `kind`: legal are"),
+            ((18, 1), "missing field `kind`, expected"),
         ],
     );
     assert_told(
@@ -401,7 +401,7 @@ fn all_errors_of_a_file_are_told_at_once() {
              direction = \"upstream\"\nframes = \"tlp\"\nnth = 0\naction = \"drop\"\ntag = 1024\n[host]\nlow_memory_mib = 0\n",
         ),
         &[
-            ((5, 8), "tags of 0: legal are 1 to 768"),
+            ((5, 8), "tags of 0, expected 1 to 768"),
             ((7, 14), "retrain_ns of 24000001"),
             ((8, 34), "Posted header credits 128: legal are 1 to 127, or infinite; infinite is written 0"),
             ((9, 38), "Completion data credits 3: legal are 16 to 2047"),
@@ -414,24 +414,24 @@ fn all_errors_of_a_file_are_told_at_once() {
     );
 }
 
-/// A common key that is wrong is told once, however many links have it.
+/// An error in a common key is reported once, however many links use it.
 #[test]
-fn a_common_key_is_told_once() {
+fn reports_error_in_common_key_once() {
     let second = "[[slot]]\nname = \"b\"\ndevice = \"memory\"\n";
     let text = lab("memory", &format!("{second}[link]\npropagation_ps = 1_000_001\n"));
-    assert_told(&text, &[((9, 18), "propagation_ps of 1000001: legal are 0 to 1000000")]);
+    assert_told(&text, &[((9, 18), "propagation_ps of 1000001, expected 0 to 1000000")]);
 }
 
-/// What links have in common may hold for some of them alone.
+/// A common setting may be valid for only some of the links.
 #[test]
-fn a_common_key_that_one_slot_uses_is_taken() {
+fn accepts_common_key_that_one_slot_uses() {
     let second = "[[slot]]\nname = \"b\"\ndevice = \"memory\"\n";
     let rows = [
         ("port_buffer_tlps = 4", "flow_control = \"none\""),
         ("root_credits = { posted_header = 8 }", "flow_control = \"none\""),
         ("replay_timer_symbols = 25000", "replay_timer = \"rev3\""),
         ("vc = [{ id = 0, phases = 32 }]", "vc_arbitration = \"weighted\""),
-        // Said anew: nobody needs the common one.
+        // Overridden: the common key is not used.
         ("port_buffer_tlps = 4\nflow_control = \"none\"", "port_buffer_tlps = 8"),
     ];
     for (common, own) in rows {
@@ -440,16 +440,16 @@ fn a_common_key_that_one_slot_uses_is_taken() {
     }
 }
 
-/// A folder of this test's own.
+/// A folder for this test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();
     folder
 }
 
-/// Profiles by path are beside the lab; what is wrong in one is said with its own place.
+/// Paths of profiles are relative to the lab. An error in a profile has its own place.
 #[test]
-fn profiles_of_ones_own() {
+fn reads_profiles_by_path() {
     let folder = folder("own-profiles");
     let (host, card) = (HOSTS.get("ideal").unwrap().text, CARDS.get("ideal").unwrap().text);
     let path = folder.join("lab.toml");
@@ -512,15 +512,15 @@ fn profiles_of_ones_own() {
     fs::write(folder.join("host.toml"), host).unwrap();
     let shown = read(&models(), &path).unwrap_err().to_string();
     assert!(shown.contains("no device profile `card.toml`") && shown.contains("lab.toml:6:11"), "{shown}");
-    // One that would never end, and a folder.
+    // An endless file, and a folder.
     for name in ["/dev/zero", "."] {
         let shown = refused(&lab("memory", &format!("[host]\nprofile = \"{name}\"\n"))).to_string();
-        assert!(shown.contains("it is no file of at most 1048576 bytes"), "{shown}");
+        assert!(shown.contains("not a file of at most 1048576 bytes"), "{shown}");
     }
 }
 
 #[test]
-fn a_file_that_is_not_there() {
+fn reports_missing_file() {
     let shown = read(&models(), Path::new("/nonexistent/lab.toml")).unwrap_err().to_string();
     assert!(shown.starts_with("/nonexistent/lab.toml: No such file"), "{shown}");
     let folder = folder("not-text");
@@ -532,7 +532,7 @@ fn a_file_that_is_not_there() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn any_text_is_read_or_refused(text in "\\PC{0,200}") {
+    fn reads_or_rejects_any_text(text in "\\PC{0,200}") {
         if let Err(error) = parse(&models(), Path::new("any.toml"), &text) {
             prop_assert!(!error.to_string().is_empty());
         }
@@ -545,17 +545,16 @@ fn hot_plug_needs_interrupts_of_the_root_port() {
         format!("version = 1\n{keys}\n[[slot]]\nname = \"a\"\ndevice = \"mmio\"\nhot_plug = true\n")
     };
     let error = refused(&lab("[host]\nroot_port_interrupts = false")).to_string();
-    let words = "`a` is hot-plug capable (hot_plug = true), but its root port has no interrupts for that (root_port_interrupts = false)";
+    let words = "`a` is hot-plug capable (hot_plug = true), but its root port has no interrupts (root_port_interrupts = false)";
     assert!(error.contains(words), "{error}");
     let of_switch =
         lab("[host]\nroot_port_interrupts = false\n[[switch]]\nname = \"s\"") + "parent = \"s\"\n";
     parse(&models(), Path::new("lab.toml"), &of_switch).unwrap();
 }
 
-/// Rows: what follows a lab with a slot `a` that is hot-plug capable, a slot `b` that is not, and a switch `s`; the words of
-/// the refusal.
+/// Rows: text after a lab with a hot-plug capable slot `a`, another slot `b`, and a switch `s`; the error message.
 #[test]
-fn outages_that_cannot_be_are_refused() {
+fn rejects_impossible_outages() {
     let base = "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"mmio\"\nhot_plug = true\n[[slot]]\nname = \"b\"\ndevice = \"mmio\"\nparent = \"s\"\n[[switch]]\nname = \"s\"\n";
     let outage = |slot: &str, kind: &str, from: u64, until: &str| {
         format!("[[outage]]\nslot = \"{slot}\"\nkind = \"{kind}\"\nat_us = {from}\n{until}\n")
@@ -563,11 +562,11 @@ fn outages_that_cannot_be_are_refused() {
     let rows = [
         (
             outage("b", "removal", 1, ""),
-            "`b` is not made for removal: legal are slots and switches with hot_plug = true",
+            "`b` is not hot-plug capable, expected slots and switches with hot_plug = true",
         ),
         (
             outage("s", "removal", 1, ""),
-            "`s` is not made for removal: legal are slots and switches with hot_plug = true",
+            "`s` is not hot-plug capable, expected slots and switches with hot_plug = true",
         ),
         (
             outage("a", "cut", 1, "until_us = 9") + &outage("a", "removal", 8, "until_us = 20"),
@@ -589,8 +588,8 @@ fn outages_that_cannot_be_are_refused() {
     }
 }
 
-/// Non-posted data credits: what the receiver takes decides (`PCIe 5.0 Table 2-45`; ECN "Deferrable Memory Write"). Rows: the
-/// device, keys of its link, the words of the refusal.
+/// Non-posted data credits: the minimum depends on the receiver (`PCIe 5.0 Table 2-45`; ECN "Deferrable Memory Write"). Rows:
+/// the device, keys of its link, the error message.
 #[test]
 fn non_posted_credits_are_as_many_as_the_receiver_takes() {
     let rows = [
@@ -623,9 +622,9 @@ fn non_posted_credits_are_as_many_as_the_receiver_takes() {
     }
 }
 
-/// Eight switches of 31 ports take 8 x 33 buses: more than 8 bits number. The one that goes beyond is named.
+/// Eight switches of 31 ports need 8 x 33 buses, more than 8 bits can number. The error names the first switch without one.
 #[test]
-fn a_tree_of_too_many_buses_is_refused_at_its_place() {
+fn rejects_tree_beyond_255_buses() {
     let switches = |n: u32| -> String {
         (0..n).map(|n| format!("[[switch]]\nname = \"s{n}\"\ndownstream_ports = 31\n")).collect()
     };
@@ -633,12 +632,12 @@ fn a_tree_of_too_many_buses_is_refused_at_its_place() {
     parse(&models(), Path::new("good.toml"), &text(7)).unwrap_or_else(|e| panic!("{e}"));
     let error = refused(&text(8)).to_string();
     assert!(error.contains("`s7` needs bus numbers beyond 255: the tree has 265 buses"), "{error}");
-    // Line 1, the four of the slot less one, and three of each switch before: the name of the eighth.
+    // Line 1, three of the four lines of the slot, and three of each switch before: the name of the eighth.
     assert!(error.contains(":27:8"), "{error}");
 }
 
 #[test]
-fn weights_are_refused_at_their_place() {
+fn rejects_weights_at_their_place() {
     let text = |weights: &str| {
         format!(
             "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\nparent = \"s\"\n[[switch]]\nname = \"s\"\narbitration = \"weighted\"\nweights = {weights}\n"
@@ -648,7 +647,7 @@ fn weights_are_refused_at_their_place() {
     let rows = [
         ("[1]", "1 weights of switch `s`: it has 2 ports"),
         ("[1, 2, 3]", "3 weights of switch `s`"),
-        ("[1, 0]", "weight 0 of port 1 of switch `s`: legal are 1 to 65535"),
+        ("[1, 0]", "weight 0 of port 1 of switch `s`, expected 1 to 65535"),
     ];
     for (weights, words) in rows {
         let error = refused(&text(weights)).to_string();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labs as `riser check` draws them, in the words of the lab file. Never runs one.
+//! Labs as `riser check` draws them, in the words of the lab file.
 
 use riser_lab::{draw, parse};
 use std::path::Path;
@@ -11,9 +11,9 @@ fn lines(more: &str) -> Vec<String> {
     draw(&lab).lines().skip(2).map(|line| line.trim().to_owned()).collect()
 }
 
-/// Rows: keys, and the lines behind that of the slot.
+/// Rows: keys, and the lines after the slot's line.
 #[test]
-fn what_a_link_has_of_its_own() {
+fn draws_settings_of_single_links() {
     let rows: [(&str, &[&str]); 10] = [
         ("", &[]),
         ("[link]\nreplay_timer = \"rev3\"\n", &[]),
@@ -34,7 +34,7 @@ fn what_a_link_has_of_its_own() {
         (
             "[link]\nvc_arbitration = \"weighted\"\nlow_priority_vc = 1\n\
              vc = [{ id = 0, phases = 30 }, { id = 1, phases = 2 }, { id = 6 }]\n",
-            &["VC0 TC0+2-5+7 30 phases, VC1 TC1 2 phases, VC6 TC6; weighted up to VC1, those above go first"],
+            &["VC0 TC0+2-5+7 30 phases, VC1 TC1 2 phases, VC6 TC6; weighted up to VC1, higher ones first"],
         ),
         (
             "[[link_event]]\nat_us = 40\nslot = \"a\"\nlanes = 4\n[[link_event]]\nat_us = 50\nslot = \"a\"\ngen = 1\nlanes = 1\n\
@@ -42,7 +42,7 @@ fn what_a_link_has_of_its_own() {
             &[
                 "link event at 40 us, a: x4",
                 "link event at 50 us, a: Gen1 x1",
-                "link event at 60 us, a: as the link began",
+                "link event at 60 us, a: initial speed",
             ],
         ),
         ("[link]\nlanes = 4\nmps_bytes = 128\n", &[]),
@@ -54,7 +54,7 @@ fn what_a_link_has_of_its_own() {
 
 /// Rows: frames, first, then every, action, and the line.
 #[test]
-fn faults_in_words() {
+fn describes_faults() {
     let rows = [
         ("any", 50, 50, "corrupt", "fault on a, upstream: any frame corrupted, every 50th"),
         ("tlp", 1, 0, "drop", "fault on a, upstream: tlp dropped, the 1st"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors from end to end, a test for each row of `docs/reference/errors.md`: a fault on a link of an enumerated hierarchy, then
-//! the registers of the function that finds it, the root port's, its interrupt, and what the requester gets. Each as after
-//! reset, with masks cleared, with all masked, and with the other severity.
+//! End-to-end error tests, one for each row of `docs/reference/errors.md`: a fault on a link of an enumerated hierarchy,
+//! then the registers of the function that detects it, the root port's registers and interrupt, and the requester's result.
+//! Each test runs with the settings after reset, with masks cleared, with all errors masked, and with the other severity.
 
 use crate::errors_rig::*;
 use config::ext::aer;
@@ -13,59 +13,59 @@ use tlp::{Bdf, Duration, MessageRouting, Tag};
 use Direction::{Downstream, Upstream};
 use Kind::{Advisory, Correctable, Fatal, NonFatal};
 
-/// How an error is signalled after reset (`PCIe 5.0 Table 6-3` to 6-5).
+/// Signalling of an error after reset (`PCIe 5.0 Table 6-3` to 6-5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// Bit of Correctable Error Status.
     Correctable,
     /// Bit of Uncorrectable Error Status; fatal.
     Fatal,
-    /// The same, not fatal.
+    /// Bit of Uncorrectable Error Status; not fatal.
     NonFatal,
-    /// The same, not fatal, and one of the cases of `§6.2.3.2.4`.
+    /// Bit of Uncorrectable Error Status; not fatal, and one of the cases of `§6.2.3.2.4`.
     Advisory,
 }
 
 /// A row of the table.
 struct Row {
-    /// The function that finds it.
+    /// The function that detects it.
     at: Bdf,
     kind: Kind,
-    /// Its bit.
+    /// Bit of the error.
     bit: u32,
     faults: Vec<Fault>,
-    /// Registers that make it an error.
+    /// Settings that make it an error.
     set_up: fn(Lab) -> Act,
     act: fn(Lab) -> Act,
-    /// What the requester gets.
+    /// Result at the requester.
     answer: &'static str,
-    /// The Header Log; of tags (bits 15:8 of the second DW) it says nothing.
+    /// The Header Log, without tags (bits 15:8 of the second DW).
     header: fn(&Lab) -> [u32; 4],
     /// The first DW of the TLP Prefix Log.
     prefix: u32,
     /// Status, or Secondary Status, without System Error.
     status: u32,
-    /// Correctable errors that the fault leads to as well.
+    /// Correctable errors that the fault also causes.
     also: u32,
     /// Masked after reset.
     masked: bool,
-    /// A message that the fault leads to later, in another function.
+    /// A later message of another function caused by the fault.
     then: Option<(Bdf, Message)>,
-    /// What else is to be seen.
+    /// Further changes to the expected registers.
     fix: fn(Variant, &Lab, Seen) -> Seen,
     variants: &'static [Variant],
 }
 
-/// How masks and severities stand.
+/// Settings of masks and severities.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Variant {
     /// As after reset.
     Default,
-    /// Nothing is masked.
+    /// All masks are clear.
     Unmasked,
     /// The error is masked, Advisory Non-Fatal is not.
     Masked,
-    /// Nothing is masked, and the error has the other severity.
+    /// All masks are clear, and the error has the other severity.
     Turned,
 }
 
@@ -192,8 +192,8 @@ enum Message {
 }
 
 impl Seen {
-    /// What the root port says once it has one message more, of `source` (`PCIe 5.0 §7.8.4.10`, `§7.8.4.11`). One interrupt
-    /// tells of all, as long as none is cleared.
+    /// Registers of the root port after one more message, from `source` (`PCIe 5.0 §7.8.4.10`, `§7.8.4.11`). There is one
+    /// interrupt for all messages until they are cleared.
     fn heard(self, source: Bdf, message: Option<Message>) -> Seen {
         let id = u32::from(source.bits());
         let Some(message) = message else { return self };
@@ -209,9 +209,9 @@ impl Seen {
         Seen { root_status: was | bits, source: self.source | named, interrupts: 1, ..self }
     }
 
-    /// Without tags in the header, which depend on how many requests there were.
+    /// Removes tags from the header: they depend on the number of requests.
     fn without_tags(mut self) -> Seen {
-        // A completion's is in the third DW (`PCIe 5.0 Figure 2-38`).
+        // The tag of a completion is in the third DW (`PCIe 5.0 Figure 2-38`).
         let is_completion = self.header[0] >> 24 & 0x1f == 0x0a;
         self.header[if is_completion { 2 } else { 1 }] &= 0xffff_00ff;
         self
@@ -256,7 +256,7 @@ fn check(make: fn() -> Row) {
     }
 }
 
-/// A test for each row, and their names.
+/// Declares a test for each row, and a list of their names.
 macro_rules! rows {
     ($($(#[$doc:meta])* $name:ident => $row:expr;)*) => {
         $($(#[$doc])* #[test] fn $name() { check(|| $row); })*
@@ -328,18 +328,18 @@ fn enable_ecrc(lab: Lab) -> Act {
     })
 }
 
-/// What the root port waited for has not come.
+/// A completion for the root port is missing.
 fn times_out_at_root(variant: Variant, lab: &Lab, seen: Seen) -> Seen {
     let seen =
         Seen { uncorrectable: seen.uncorrectable | 1 << 14, device_status: seen.device_status | 2, ..seen };
     let seen = if variant == Variant::Masked { seen } else { seen.heard(ROOT, Some(Message::NonFatal)) };
     match variant {
-        // The advisory error is not in the registers, so that the timeout is the first one.
+        // The advisory error is not in the registers, so the timeout is the first error.
         Variant::Default => {
             Seen { first_error: 14, header: [0x0000_0001, 0x0000_000f, lab.bar(A, 0) as u32, 0], ..seen }
         }
         Variant::Masked => seen,
-        // There is one Header Log, and it is taken: Header Log Overflow.
+        // The only Header Log is occupied: Header Log Overflow.
         Variant::Unmasked | Variant::Turned => {
             let seen = seen.heard(ROOT, Some(Message::Correctable));
             let (correctable, device_status) = (seen.correctable | 1 << 15, seen.device_status | 1);
@@ -348,7 +348,7 @@ fn times_out_at_root(variant: Variant, lab: &Lab, seen: Seen) -> Seen {
     }
 }
 
-/// It goes on to the root port, which drops it, and hears of that before it hears of the port below.
+/// It reaches the root port, which drops it and receives this error before the one of the port below.
 fn dropped_at_root(variant: Variant, _: &Lab, seen: Seen) -> Seen {
     let told = match variant {
         Variant::Default => None,
@@ -358,7 +358,7 @@ fn dropped_at_root(variant: Variant, _: &Lab, seen: Seen) -> Seen {
     Seen { root_status: 0, source: 0, ..seen }.heard(ROOT, Some(Message::NonFatal)).heard(DOWN_A, told)
 }
 
-/// No memory of the host, and in no window.
+/// Not host memory, and in no window.
 const NOWHERE: u64 = 0x10_0000_0000;
 
 rows! {
@@ -577,7 +577,7 @@ rows! {
         Fatal,
         17,
         |lab| Box::pin(async move {
-            // An UpdateFC that says too much, and then more than there is room for.
+            // An UpdateFC with too many credits, then more TLPs than there is room for.
             lab.cpu.write_u32(lab.bar(A, at::PLAIN), 5).await.unwrap();
             lab.cpu.sleep(Duration::from_us(60)).await;
             lab.cpu.write_u64(lab.bar(A, at::BUSY), 30_000).await.unwrap();
@@ -595,7 +595,7 @@ rows! {
 
     data_link_protocol => row(DOWN_A, Fatal, 4, read_a, "0x12345678")
     .fault((LINK_A, Upstream, FrameKind::Ack, ONCE, alter(Alteration::Sequence(100))))
-    // It was an Ack that is missed now.
+    // The missing DLLP was an Ack.
     .also(1 << 12);
 
     surprise_down => row(DOWN_A, Fatal, 5, read_a, "CompletionTimeout")
@@ -691,10 +691,10 @@ rows! {
     .header(|lab| [0x4000_4001, 0x0000_000f, lab.bar(B, at::PLAIN) as u32, 0]);
 }
 
-// ---- what the hierarchy does with messages ----
+// ---- forwarding of messages ----
 
-/// Bridge Control's SERR# Enable of the port below which the message comes from is clear: it goes no further
-/// (`PCIe 5.0 §6.2.6`), while the function that sent it has logged it all the same.
+/// SERR# Enable of Bridge Control is clear in the port that receives the message: the message is not forwarded (`PCIe 5.0
+/// §6.2.6`). The function that sent it has still logged the error.
 #[test]
 fn messages_need_serr_enable() {
     let fault = (LINK_A, Downstream, of_type(TlpType::MemoryWrite), ONCE, alter(Alteration::Poison));
@@ -718,11 +718,11 @@ async fn enable_dpc(lab: &Lab, port: Bdf, trigger: u32) {
     lab.write(port, lab.dpc(port, 1), 0b1100, (trigger | 1 << 3) << 16).await;
 }
 
-/// While the link is down: CA (Completion Control is clear), and the port's registers answer. Then the trigger is cleared, the
-/// link comes up, the slot is set up again, and traffic goes on (`PCIe 5.0 §6.2.10`).
+/// While the link is down: CA (Completion Control is clear), and the port's registers answer. After the trigger is cleared,
+/// the link comes up, the slot is set up again, and traffic continues (`PCIe 5.0 §6.2.10`).
 async fn contained_and_released(lab: &Lab, status: u32) {
     let at = lab.dpc(DOWN_A, 2);
-    // DPC Interrupt: it has come, or nothing goes on here.
+    // DPC Interrupt: the test cannot continue without it.
     lab.cpu.interrupt(lab.system.get(DOWN_A).unwrap().found.vector(0)).await;
     assert_eq!(lab.read(DOWN_A, at).await, status, "DPC Status");
     let link = lab.pcie(DOWN_A, 4);
@@ -740,7 +740,7 @@ async fn contained_and_released(lab: &Lab, status: u32) {
     assert_eq!(lab.host_read(lab.bar(A, 0)).await, "0x12345678");
 }
 
-/// ERR_FATAL from below triggers, and goes no further: Trigger Reason 10b, and who has sent it.
+/// ERR_FATAL from below triggers, and is not forwarded: Trigger Reason 10b, and the sender's ID.
 #[test]
 fn dpc_by_message() {
     let fault = (LINK_A, Downstream, of_type(TlpType::MemoryWrite), ONCE, alter(Alteration::Length(9)));
@@ -755,7 +755,7 @@ fn dpc_by_message() {
     });
 }
 
-/// An unmasked uncorrectable error of the port itself triggers; no message is sent: Trigger Reason 00b.
+/// An unmasked uncorrectable error of the port itself triggers, without a message: Trigger Reason 00b.
 #[test]
 fn dpc_by_own_error() {
     let fault = (LINK_A, Upstream, of_type(TlpType::MemoryWrite), ONCE, alter(Alteration::Length(9)));
@@ -771,7 +771,7 @@ fn dpc_by_own_error() {
     });
 }
 
-/// ERR_NONFATAL triggers only where Trigger Enable is 10b: Trigger Reason 01b.
+/// ERR_NONFATAL triggers only if Trigger Enable is 10b: Trigger Reason 01b.
 #[test]
 fn dpc_by_non_fatal_message() {
     for trigger in [1, 2] {
@@ -807,8 +807,8 @@ fn dpc_by_software() {
     });
 }
 
-/// Secondary Bus Reset of the port above A while A reads: what it asked for ends, its registers go back but for sticky ones,
-/// B goes on (`PCIe 5.0 §6.6.1`, `§7.4`).
+/// Secondary Bus Reset of the port above A while A reads. A's read ends, its registers are reset except sticky ones, and B
+/// continues (`PCIe 5.0 §6.6.1`, `§7.4`).
 #[test]
 fn secondary_bus_reset() {
     run(&[], |lab| async move {
@@ -834,7 +834,7 @@ fn secondary_bus_reset() {
         lab.cpu.sleep(Duration::from_us(100)).await;
         let after = (lab.read(A, 4).await, lab.read(A, 1).await & 7, lab.read(A, mask).await);
         assert_eq!(after, (0, 0, 1 << 12), "BAR, Command; the mask is sticky");
-        // Asked for, so that nobody calls it Surprise Down.
+        // Intended, so it is not reported as Surprise Down.
         assert_eq!(lab.read(DOWN_A, lab.aer(DOWN_A, aer::UNCORRECTABLE_STATUS)).await & 1 << 5, 0);
         lab.write(A, 4, 0xf, bar).await;
         lab.write(A, 1, 0b0011, 0x0006).await;
@@ -843,8 +843,8 @@ fn secondary_bus_reset() {
     });
 }
 
-/// Function Level Reset: the registers go back but for sticky ones and those that the link shares, which stays up
-/// (`PCIe 5.0 §6.6.2`).
+/// Function Level Reset: registers are reset except sticky ones and the link's shared ones. The link stays up (`PCIe 5.0
+/// §6.6.2`).
 #[test]
 fn function_level_reset() {
     run(&[], |lab| async move {
@@ -880,14 +880,14 @@ fn function_level_reset() {
 
 const PAGE: &str = include_str!("../../../../docs/reference/errors.md");
 
-/// The rows of the page that name a test: their cells.
+/// Rows of the page that name a test, as cells.
 fn page_rows() -> BTreeMap<&'static str, Vec<&'static str>> {
     let cells = |line: &'static str| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>();
     let rows = PAGE.lines().filter(|line| line.starts_with("| `")).map(cells);
     rows.map(|cells| (cells[0].trim_matches('`'), cells)).collect()
 }
 
-/// Names of the tests that are no rows.
+/// Names of tests that are not rows.
 fn other_tests() -> impl Iterator<Item = &'static str> {
     let source = include_str!("errors_table.rs").lines();
     let names = source.clone().zip(source.skip(1)).filter(|(first, _)| first.trim() == "#[test]");
@@ -902,9 +902,9 @@ fn the_page_has_a_row_for_each_test_and_a_test_for_each_row() {
     assert_eq!(page_rows().into_keys().collect::<BTreeSet<_>>(), tests);
 }
 
-/// Bit and severity of each row stand on the page.
+/// Checks bit and severity of each row against the page.
 #[test]
-fn the_page_says_what_the_rows_do() {
+fn page_matches_rows() {
     let page = page_rows();
     for (name, make) in ROWS {
         let (row, cells) = (make(), &page[name]);

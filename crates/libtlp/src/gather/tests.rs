@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads, and completions that are theirs or are not. Never a socket.
+//! Tests reads with completions that match and that do not. Uses no socket.
 
 #[path = "../../../../fuzz/checks_gather.rs"]
 mod checks;
@@ -29,7 +29,7 @@ fn completion(read: &Read, offset: u32, len: u32) -> Completion {
     }
 }
 
-/// Byte n of memory is n, cut to 8 bits and stirred.
+/// Returns the byte of memory at an address.
 fn memory(address: u64) -> u8 {
     (address as u8).wrapping_mul(31) ^ (address >> 8) as u8
 }
@@ -44,7 +44,7 @@ fn bytes(completion: Completion, address: u64) -> Vec<u8> {
     out
 }
 
-/// All completions of a read, cut at boundaries of 64 bytes.
+/// Returns all completions of a read, split at boundaries of 64 bytes.
 fn completions(read: &Read) -> Vec<Vec<u8>> {
     let (mut out, mut offset) = (Vec::new(), 0);
     let total = read.span.byte_count();
@@ -57,9 +57,9 @@ fn completions(read: &Read) -> Vec<Vec<u8>> {
     out
 }
 
-/// Each row changes one field of the right completion.
+/// Each row changes one field of the correct completion.
 #[test]
-fn what_is_not_the_reads_is_a_stray() {
+fn completion_that_does_not_match_is_a_stray() {
     let read = read(0x1001, 10);
     let right = completion(&read, 0, 10);
     let unexpected = |found| Violation::new(RuleId::UnexpectedCompletion, found);
@@ -91,7 +91,7 @@ fn what_is_not_the_reads_is_a_stray() {
 }
 
 #[test]
-fn what_is_shorter_or_longer_than_it_says_is_a_stray() {
+fn completion_with_a_wrong_length_is_a_stray() {
     let read = read(0x1000, 8);
     let whole = bytes(completion(&read, 0, 8), 0x1000);
     let mut out = [0; 8];
@@ -104,7 +104,7 @@ fn what_is_shorter_or_longer_than_it_says_is_a_stray() {
     assert_eq!(Gather::new(read).take(&long, Some(&mut out)), Taken::Stray(Some(length)));
 }
 
-/// Completion Status (`PCIe 5.0 Table 2-34`) to errno, as `libtlp.h` has it.
+/// Completion Status (`PCIe 5.0 Table 2-34`) to errno, as in `libtlp.h`.
 #[test]
 fn statuses_become_errno() {
     let read = read(0x1000, 8);
@@ -117,16 +117,16 @@ fn statuses_become_errno() {
     ] {
         let mut gather = Gather::new(read);
         assert_eq!(gather.take(&bytes(Completion { status, ..right }, 0), None), Taken::Failed(errno));
-        assert!(gather.is_whole(), "nothing of it is to come");
+        assert!(gather.is_whole(), "no completion is outstanding");
     }
     let mut poisoned = bytes(completion(&read, 0, 8), 0x1000);
     poisoned[2] |= 0x40;
     assert_eq!(Gather::new(read).take(&poisoned, Some(&mut [0; 8])), Taken::Failed(Errno::EIO));
 }
 
-/// A refusal of the second half: the first may still come.
+/// The second half is refused: the first may still arrive.
 #[test]
-fn a_refusal_of_the_rest_leaves_what_was_before_it() {
+fn refusal_of_the_rest_leaves_earlier_completions_outstanding() {
     let read = read(0x1000, 256);
     let mut gather = Gather::new(read);
     let refusal =
@@ -137,9 +137,9 @@ fn a_refusal_of_the_rest_leaves_what_was_before_it() {
     assert!(gather.is_whole());
 }
 
-/// Which seeds of the fuzz target bring their read to its end without a failure.
+/// Seeds of the fuzz target whose read ends without a failure.
 #[test]
-fn seeds() {
+fn seeds_end_as_expected() {
     let found: Vec<_> = testkit::seeds("libtlp_gather")
         .into_iter()
         .map(|(name, script)| (name, checks::gather(&script)))
@@ -147,14 +147,14 @@ fn seeds() {
     let expected = [
         ("aborted", false),
         ("doubled", true),
-        // What it was sent at last is a success without data.
+        // Its last completion is a success without data.
         ("foreign", false),
         ("missing", false),
         ("mps_512", true),
         ("one_byte", true),
         ("overtaken", true),
         ("refused", false),
-        // One of the spoiled ones is a refusal.
+        // One of its spoiled completions is a refusal.
         ("spoiled", false),
         ("unaligned", true),
         ("whole", true),
@@ -165,9 +165,9 @@ fn seeds() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever the order, and however often each comes, the bytes are those of memory.
+    /// In any order, and with any number of copies, the bytes are those of memory.
     #[test]
-    fn any_order_and_copies_give_the_bytes_of_memory(
+    fn any_order_and_duplicates_give_the_bytes_of_memory(
         address in 0x1000_u64..0x2000, len in 1_u32..=4096, order in proptest::collection::vec(any::<u16>(), 0..300),
     ) {
         let len = len.min(4096 - (address & 0xfff) as u32);
@@ -184,9 +184,9 @@ proptest! {
         prop_assert_eq!(out, expected);
     }
 
-    /// Foreign bytes, also behind a header that fits, never panic and never complete a read that they do not answer.
+    /// Any bytes, also after a matching header, never panic and never complete a read that they do not answer.
     #[test]
-    fn foreign_bytes_do_nothing(
+    fn arbitrary_bytes_have_no_effect(
         address in 0x1000_u64..0x1100, len in 1_u32..=512, flips in proptest::collection::vec((0_usize..16, any::<u8>()), 0..4),
         noise in proptest::collection::vec(any::<u8>(), 0..64),
     ) {
@@ -203,9 +203,9 @@ proptest! {
         gather.take(&first, Some(&mut out));
     }
 
-    /// What must hold for any script: see the fuzz target.
+    /// Checks the fuzz target's properties for any script.
     #[test]
-    fn scripts(
+    fn properties_hold_for_any_script(
         read in any::<[u8; 5]>(), steps in proptest::collection::vec((any::<u8>(), 0_u8..70, any::<u8>()), 0..80),
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
     ) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Headers as bytes, and what the functions of `tlp.h` read in them. Never a socket.
+//! Tests the functions of `tlp.h` on headers as bytes. Uses no socket.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn byte_enables_and_length() {
     }
 }
 
-/// Header bytes: address, data length, where the data begins.
+/// Header bytes: address, data length, start of the data.
 #[test]
 fn requests() {
     let mr = |dw0: u32, be: u8, address: &[u32]| {
@@ -37,7 +37,7 @@ fn requests() {
         bytes
     };
     let rows = [
-        // MRd, 1 DW; 2 DW from byte 3 on; 1024 DW; zero length; holes.
+        // MRd, 1 DW; 2 DW from byte 3; 1024 DW; zero length; holes.
         (mr(0x0000_0001, 0x0f, &[0x1000]), (0x1000, 4, 12)),
         (mr(0x0000_0002, 0x18, &[0x1000]), (0x1003, 2, 15)),
         (mr(0x0000_0000, 0xff, &[0x1000]), (0x1000, 4096, 12)),
@@ -45,14 +45,15 @@ fn requests() {
         (mr(0x0000_0001, 0x05, &[0x1000]), (0x1000, 3, 12)),
         // MRd with 4 DW.
         (mr(0x2000_0001, 0x0f, &[1, 0xffff_fffc]), (0x1_ffff_fffc, 4, 16)),
-        // MWr of one byte in lane 2; of none; bits of Processing Hints are no address.
+        // MWr of one byte in lane 2; of no byte; the bits of Processing Hints are not part of the
+        // address.
         (mr(0x4000_0001, 0x04, &[0x2000]), (0x2002, 1, 14)),
         (mr(0x4000_0001, 0x00, &[0x2000]), (0x2000, 0, 12)),
         (mr(0x6000_0040, 0xff, &[0xff, 3]), (0xff_0000_0000, 256, 16)),
     ];
     for (mut bytes, expected) in rows {
         let header = bytes.as_mut_ptr().cast();
-        // SAFETY: whole headers; the data is not looked at.
+        // SAFETY: complete headers; the data is not read.
         let (address, length) = unsafe { (tlp_mr_addr(header), tlp_mr_data_length(header)) };
         // SAFETY: as above.
         let data = unsafe { tlp_mwr_data(header) } as usize - header as usize;
@@ -60,7 +61,7 @@ fn requests() {
     }
 }
 
-/// Length, Byte Count, Lower Address: bytes of data, and where they begin.
+/// Length, Byte Count, Lower Address: bytes of data, and start of the data.
 #[test]
 fn completions() {
     for (length, count, lower, expected) in [
@@ -86,7 +87,7 @@ fn completions() {
             lower,
         ];
         let header = bytes.as_mut_ptr().cast();
-        // SAFETY: a whole header; the data is not looked at.
+        // SAFETY: a complete header; the data is not read.
         let found =
             unsafe { (tlp_cpld_data_length(header), tlp_cpld_data(header) as usize - header as usize) };
         let length: u16 = length;
@@ -96,7 +97,7 @@ fn completions() {
 }
 
 #[test]
-fn no_header_makes_it_overflow() {
+fn no_header_causes_an_overflow() {
     for first in [0x00, 0x20, 0x40, 0x60] {
         for be in 0..=0xff {
             for length in [0_u16, 1, 2, 3, 1023] {
@@ -105,7 +106,7 @@ fn no_header_makes_it_overflow() {
                 bytes[2..4].copy_from_slice(&length.to_be_bytes());
                 bytes[7] = be;
                 let header = bytes.as_mut_ptr().cast();
-                // SAFETY: a whole header; the data is not looked at.
+                // SAFETY: a complete header; the data is not read.
                 let (_, count) = unsafe { (tlp_mr_addr(header), tlp_mr_data_length(header)) };
                 // SAFETY: as above.
                 let data = unsafe { tlp_mwr_data(header) } as usize - header as usize;

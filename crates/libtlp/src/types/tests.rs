@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The C compiler's layout of every structure against Rust's, and against the wire. Skips, and says so, where there is no
-//! C compiler.
+//! Compares the C compiler's layout of every structure with Rust's, and with the wire. Skips with a message if there is
+//! no C compiler.
 
 use super::*;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::mem::{offset_of, size_of};
 use std::path::Path;
 use std::process::Command;
 
-/// Lines as `tests/c/layout.c` prints them, of the structures that Rust has.
+/// Returns the lines that `tests/c/layout.c` prints, for Rust's structures.
 fn of_rust() -> String {
     let mut out = String::new();
     macro_rules! layout {
@@ -51,7 +51,7 @@ fn of_rust() -> String {
     out
 }
 
-/// Headers stand in datagrams as they are in memory (`PCIe 5.0 §2.2`, NSDI'20 §4.1).
+/// Headers have the same layout in datagrams and in memory (`PCIe 5.0 §2.2`, NSDI'20 §4.1).
 const OF_THE_WIRE: &str = "\
 nettlp_hdr 6
 nettlp_hdr.seq 0

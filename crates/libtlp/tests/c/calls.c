@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Calls of one context, as standard input says, a line each; what they returned on standard output.
+ * Reads calls of one context from standard input, one per line, and prints their results to
+ * standard output.
  *   read ADDR COUNT | reada ADDR COUNT MRRS | write ADDR HEX | writea ADDR MPS HEX | strays
  */
 #include <errno.h>
@@ -64,10 +65,10 @@ int main(int argc, char **argv)
 	inet_pton(AF_INET, argv[2], &nt.local_addr);
 	nt.requester = strtoul(argv[3], NULL, 16);
 	nt.tag = strtoul(argv[4], NULL, 0);
-	/* The direction is what memset has left. */
+	/* The direction is the value left by memset. */
 	answer(nettlp_init(&nt), NULL);
 	while (fgets(line, sizeof(line), stdin)) {
-		/* Exactly as large as asked for, so that the sanitizer sees a byte too many. */
+		/* Exactly as large as requested, so that the sanitizer detects an access beyond it. */
 		if (sscanf(line, "reada %lx %lu %lu", &addr, &count, &limit) == 3) {
 			unsigned char *buf = malloc(count ? count : 1);
 			answer(dma_read_aligned(&nt, addr, buf, count, limit), buf);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Foreign bytes for every entry point that reads from the network, and for every function that reads a header. A thread
- * plays the peer: it answers with noise, and with right answers of which bits were flipped or the end was cut off.
+ * Sends arbitrary bytes to every function that reads from the network, and to every function that reads a header. A
+ * thread acts as the peer: it answers with noise, and with correct answers that have flipped bits or are truncated.
  *   garbage OWN OTHER SEED ROUNDS
- * Bounded by ROUNDS; the same SEED gives the same datagrams.
+ * Bounded by ROUNDS; equal SEEDs give equal datagrams.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,7 +18,7 @@
 static struct in_addr own, other;
 static uint64_t seed;
 static int rounds;
-static volatile unsigned long sum; /* of all that callbacks were shown, so that each byte is read */
+static volatile unsigned long sum; /* of all bytes passed to callbacks, so that each byte is read */
 
 /* xorshift64: any seed but 0. */
 static uint64_t next(uint64_t *state)
@@ -35,7 +35,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* The peer's socket; `connected`: to the program's same port. */
+/* Opens the peer's socket; `connected`: to the same port of the program. */
 static int peer_socket(int port, int connected)
 {
 	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = other};
@@ -49,7 +49,7 @@ static int peer_socket(int port, int connected)
 	return fd;
 }
 
-/* Noise, or `right` with bits flipped or cut; returns its length, at most `room`. */
+/* Writes noise, or `right` with flipped bits or truncated; returns its length, at most `room`. */
 static size_t foreign(uint64_t *state, const unsigned char *right, size_t len, unsigned char *out, size_t room)
 {
 	size_t n;
@@ -58,7 +58,7 @@ static size_t foreign(uint64_t *state, const unsigned char *right, size_t len, u
 		n = next(state) % (next(state) % 8 == 0 ? room : 64);
 		for (size_t i = 0; i < n; i++)
 			out[i] = next(state);
-		/* Often a first byte that means something. */
+		/* Often a first byte of a known type. */
 		if (n > 6 && next(state) % 2) {
 			static const unsigned char known[] = {0x00, 0x20, 0x40, 0x60, 0x0a, 0x4a, 0x01, 0x8e, 0x74};
 			out[6] = known[next(state) % sizeof(known)];
@@ -74,11 +74,11 @@ static size_t foreign(uint64_t *state, const unsigned char *right, size_t len, u
 struct peer {
 	int fd;
 	uint64_t state;
-	int kind; /* 0 DMA, 1 anything that echoes what it was asked */
+	int kind; /* 0 DMA, 1 a peer whose answers repeat the request */
 	int stop;
 };
 
-/* Answers each datagram with foreign ones, then with one that ends the wait. */
+/* Answers each datagram with arbitrary ones, then with one that ends the wait. */
 static void *play(void *arg)
 {
 	struct peer *p = arg;
@@ -97,7 +97,7 @@ static void *play(void *arg)
 		size_t len = got;
 		memset(right, 0, sizeof(right));
 		if (p->kind == 0 && got >= 18) {
-			/* A Cpl or CplD of the request. */
+			/* A Cpl or CplD that answers the request. */
 			struct tlp_mr_hdr *mh = (struct tlp_mr_hdr *)(in + 6);
 			struct tlp_cpl_hdr *ch = (struct tlp_cpl_hdr *)(right + 6);
 
@@ -200,7 +200,7 @@ static int on_mrd(struct nettlp *nt, struct tlp_mr_hdr *mh, void *arg)
 static int on_cpl(struct nettlp *nt, struct tlp_cpl_hdr *ch, void *arg)
 {
 	sum += ch->lowaddr;
-	/* The last datagram that the flood sends. */
+	/* The last datagram of the flood. */
 	if (nt->tag == 3 && ch->requester == 0xabcd)
 		nettlp_stop_cb();
 	return on_tlp(nt, &ch->tlp, arg);
@@ -211,7 +211,7 @@ static int on_data(void *header, void *m, size_t count)
 	unsigned char *data = m;
 
 	if (count > 4096 || data < (unsigned char *)header + 12 || data + count > (unsigned char *)header + 16 + 4096) {
-		printf("%zu bytes of data, %td behind the header\n", count, data - (unsigned char *)header);
+		printf("%zu bytes of data, %td after the header\n", count, data - (unsigned char *)header);
 		exit(1);
 	}
 	for (size_t i = 0; i < count; i++)
@@ -244,13 +244,13 @@ static void *flood(void *arg)
 		right[9] = n % 20;
 		size_t bytes = foreign(&state, right, sizeof(right), out, sizeof(out));
 		send(fds[n % 2], out, bytes, 0);
-		/* Not so fast that the last one finds no room. */
+		/* Slow enough that the last one finds room. */
 		if (n % 64 == 0)
 			usleep(100);
 	}
 	last[6 + 8] = 0xcd;
 	last[6 + 9] = 0xab;
-	/* Until it has been heard: fds[2] says so. */
+	/* Repeat it until it was received, as fds[2] tells. */
 	while (!__atomic_load_n(&fds[2], __ATOMIC_SEQ_CST)) {
 		send(fds[0], last, sizeof(last), 0);
 		usleep(1000);
@@ -261,7 +261,7 @@ static void *flood(void *arg)
 static void callbacks(void)
 {
 	struct nettlp nts[2], *nt[2] = {&nts[0], &nts[1]};
-	/* Addresses that nobody jumps to. */
+	/* The library must ignore these addresses. */
 	struct nettlp_cb cb = {0xfe000000, 0xfe00ffff, on_mrd, on_mwr, on_cpl, on_cpld, on_tlp};
 	int fds[3] = {peer_socket(0x4003, 1), peer_socket(0x4004, 1), 0};
 	pthread_t thread;
@@ -323,7 +323,7 @@ static void headers(void)
 	uint64_t state = next(&seed);
 
 	for (int n = 0; n < rounds * 100; n++) {
-		/* Exactly as long as its first byte says. */
+		/* Exactly as long as its first byte declares. */
 		unsigned char first = next(&state);
 		unsigned char *header = malloc(first & 0x20 ? 16 : 12);
 		for (int i = 0; i < (first & 0x20 ? 16 : 12); i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Where every member of every structure stands, as the C compiler sees the headers: a line each. */
+/* Prints the offset of every member of every structure of the headers, one per line. */
 #include <stddef.h>
 #include <stdio.h>
 

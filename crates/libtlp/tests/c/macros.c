@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Every macro of tlp.h, on literal bytes; also compiled as C++. The status is the number of what is wrong. */
+/* Tests every macro of tlp.h on literal bytes; also compiled as C++. The exit status is the number of errors. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ static int wrong;
 
 /* An MWr of 1024 DW to 0x1_0000_0000 with Relaxed Ordering, EP and TD set, requester 1b:03.5. */
 static const unsigned char mwr[16] = {0x60, 0x70, 0xe0, 0x00, 0x1b, 0x1d, 0x12, 0xff, 0, 0, 0, 1, 0, 0, 0, 0};
-/* A CplD of 1 DW, Unsupported Request, BCM, 4096 bytes to come. */
+/* A CplD of 1 DW, Unsupported Request, BCM, 4096 bytes remaining. */
 static const unsigned char cpl[12] = {0x4a, 0, 0x10, 0x01, 0x01, 0x00, 0x30, 0x00, 0x1b, 0x1d, 0x12, 0x41};
 
 static void read_them(void)
@@ -107,7 +107,7 @@ static void write_them(void)
 	IS(memcmp(&ch, cpl, sizeof(ch)), 0);
 }
 
-/* Each call changes its bit alone, in a field whose other bits are all set, and all clear. */
+/* Each call changes only its bit, in a field whose other bits are all set, and in one where all are clear. */
 static void one_bit_at_a_time(void)
 {
 	uint16_t clear = 0, set = 0xffff;
@@ -134,7 +134,7 @@ static void one_bit_at_a_time(void)
 	IS(tlp_tclass(tclass), 2);
 }
 
-/* Numbers of upstream's that programs use by name; 0 is what memset leaves. */
+/* Upstream's constants that programs use by name; 0 is the value left by memset. */
 static void constants(void)
 {
 	enum dma_direction dir = DMA_ISSUED_BY_ADAPTER;
@@ -152,7 +152,7 @@ static void constants(void)
 	IS(TLP_ATTR_RELAX_MASK | TLP_ATTR_NOSNP_MASK, TLP_ATTR_MASK);
 }
 
-/* Contexts whose direction is what memset leaves, and the other one; of an address of this process alone. */
+/* Opens contexts of both directions, one left by memset, on addresses used only by this process. */
 static void open_them(void)
 {
 	struct nettlp nt;

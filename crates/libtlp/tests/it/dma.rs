@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DMA reads and writes of a C program, under the sanitizers, against a peer that answers right, wrongly, late or not.
-//! Never measures time.
+//! DMA reads and writes of a C program, under the sanitizers, with a peer that answers correctly, wrongly, late or not
+//! at all. Does not measure time.
 
 use crate::common::{
     Calls, GNU99, Peer, completion, completions, contents, hex, is_read, memory, program, refusal, tlp_of,
@@ -12,7 +12,7 @@ use testkit::c::compiler;
 const TAG: u8 = 0x13;
 const PORT: u16 = 0x3013;
 
-/// A program on 127.14.`net`.1 and a peer on 127.14.`net`.2.
+/// Starts a program on 127.14.`net`.1 and a peer on 127.14.`net`.2.
 fn pair(net: u8) -> Option<(Calls, Peer)> {
     let (own, other) = (Ipv4Addr::new(127, 14, net, 1), Ipv4Addr::new(127, 14, net, 2));
     let program = program(compiler("cc")?, "tests/c/calls.c", GNU99);
@@ -20,7 +20,7 @@ fn pair(net: u8) -> Option<(Calls, Peer)> {
     Some((Calls::start(&program, other, own, TAG), peer))
 }
 
-/// Answers the reads of a call of `total` bytes, each through `answer`, and gives back their addresses and lengths.
+/// Answers the reads of a call of `total` bytes, each through `answer`, and returns their addresses and lengths.
 fn serve(peer: &Peer, total: u32, mut answer: impl FnMut(&MemoryRequest)) -> Vec<(u64, u32)> {
     let (mut seen, mut sum) = (Vec::new(), 0);
     while sum < total {
@@ -43,7 +43,7 @@ fn reads_of_every_alignment_and_length_are_exact() {
             let address = 0x1_2340 + lead;
             calls.ask(&format!("read {address:x} {len}"));
             serve(&peer, len, |request| {
-                // Completions overtake each other, and one comes twice.
+                // Completions are reordered, and one is duplicated.
                 let mut all = completions(request);
                 let middle = all.len() / 2;
                 all.rotate_left(middle);
@@ -59,7 +59,7 @@ fn reads_of_every_alignment_and_length_are_exact() {
 }
 
 #[test]
-fn reads_are_cut_at_4_kib_and_at_mrrs() {
+fn reads_are_split_at_4_kib_and_at_mrrs() {
     let Some((mut calls, peer)) = pair(2) else { return };
     type Row<'a> = (&'a str, u64, u32, &'a [(u64, u32)]);
     let rows: [Row<'_>; 6] = [
@@ -79,9 +79,9 @@ fn reads_are_cut_at_4_kib_and_at_mrrs() {
     calls.end();
 }
 
-/// `PCIe 5.0 §2.2.7`: four DW of header from 4 GiB on.
+/// `PCIe 5.0 §2.2.7`: four DW of header at 4 GiB and above.
 #[test]
-fn headers_have_the_length_of_their_address() {
+fn header_length_follows_the_address() {
     let Some((mut calls, peer)) = pair(3) else { return };
     for (address, header) in
         [("fffffffc", "00000001 1b00130f fffffffc"), ("ff00000000", "20000001 1b00130f 000000ff 00000000")]
@@ -99,7 +99,7 @@ fn headers_have_the_length_of_their_address() {
 }
 
 #[test]
-fn what_answers_something_else_is_dropped_and_counted() {
+fn completion_that_does_not_match_is_dropped_and_counted() {
     let Some((mut calls, peer)) = pair(4) else { return };
     calls.ask("read 1001 10");
     serve(&peer, 10, |request| {
@@ -123,7 +123,7 @@ fn what_answers_something_else_is_dropped_and_counted() {
 }
 
 #[test]
-fn the_reason_names_rule_value_and_tlp() {
+fn stray_reason_names_rule_value_and_tlp() {
     let Some((mut calls, peer)) = pair(14) else { return };
     calls.ask("reason");
     assert_eq!(calls.answer(), "");
@@ -142,9 +142,9 @@ fn the_reason_names_rule_value_and_tlp() {
     calls.end();
 }
 
-/// The fault of old that gave wrong data for ever: the completion of a read that timed out answered the next one.
+/// In upstream's LibTLP, the completion of a read that timed out answered the next one, and all later data was wrong.
 #[test]
-fn a_late_completion_never_answers_the_next_read() {
+fn late_completion_never_answers_the_next_read() {
     let Some((mut calls, peer)) = pair(5) else { return };
     let stale = |_: u64| 0xdd;
     for round in 0..2 {
@@ -152,7 +152,7 @@ fn a_late_completion_never_answers_the_next_read() {
         let (late, _) = peer.request();
         assert_eq!(calls.answer(), "-1 ETIME");
         calls.ask("read 2000 128");
-        // The tag rests until these have come; in halves, the second first.
+        // The tag rests until these have arrived; in halves, the second first.
         peer.send(&tlp_of(completion(&late, 64, 64), 0x2040, stale));
         let first = Completion { length_dw: Some(16), ..completion(&late, 0, 64) };
         peer.send(&tlp_of(first, 0x2000, stale));
@@ -163,9 +163,9 @@ fn a_late_completion_never_answers_the_next_read() {
     calls.end();
 }
 
-/// A copy of an answer, made by the network, waits on the socket when the next read begins.
+/// A duplicated answer waits on the socket when the next read begins.
 #[test]
-fn a_doubled_completion_never_answers_the_next_read() {
+fn duplicated_completion_never_answers_the_next_read() {
     let Some((mut calls, peer)) = pair(6) else { return };
     for round in 0..20_u8 {
         calls.ask("read 3000 64");
@@ -203,19 +203,19 @@ fn statuses_become_errno_and_end_the_read() {
 }
 
 #[test]
-fn an_absent_peer_refuses() {
+fn absent_peer_gives_connection_refused() {
     let Some((mut calls, peer)) = pair(8) else { return };
     drop(peer);
     for _ in 0..3 {
         calls.ask("read 1000 4");
         assert_eq!(calls.answer(), "-1 ECONNREFUSED");
     }
-    // The error of a posted write is told by the call that comes after it.
+    // The error of a posted write is reported by the next call.
     calls.ask("write 1000 00");
     assert_eq!(calls.answer(), "1");
     calls.ask("write 1000 00");
     assert_eq!(calls.answer(), "-1 ECONNREFUSED");
-    // And the peer may come.
+    // The peer may start later.
     let peer = Peer::new(Ipv4Addr::new(127, 14, 8, 2), Ipv4Addr::new(127, 14, 8, 1), PORT);
     calls.ask("read 1000 4");
     serve(&peer, 4, |request| completions(request).iter().for_each(|tlp| peer.send(tlp)));
@@ -223,9 +223,9 @@ fn an_absent_peer_refuses() {
     calls.end();
 }
 
-/// Writes land where they should, in whole DWs, and nothing beside them changes.
+/// Writes arrive at their addresses in whole DWs, and no other bytes change.
 #[test]
-fn writes_of_every_alignment_and_length_land() {
+fn writes_of_every_alignment_and_length_are_exact() {
     let Some((mut calls, peer)) = pair(9) else { return };
     for len in [1, 2, 3, 4, 5, 7, 8, 9, 64, 255, 256, 1000, 4096] {
         for lead in 0..4_u64 {
@@ -254,7 +254,7 @@ fn writes_of_every_alignment_and_length_land() {
 }
 
 #[test]
-fn wrong_arguments_have_their_errno() {
+fn invalid_arguments_give_their_errno() {
     let Some((mut calls, _peer)) = pair(10) else { return };
     calls.ask("wrong");
     for expected in [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The headers, seen by C and C++ compilers; the examples and the harness, run under the sanitizers. Never skips
-//! silently where there is no compiler.
+//! The headers, compiled by C and C++ compilers; the examples and the harness, run under the sanitizers. Prints
+//! a message if it skips because there is no compiler.
 
 use crate::common;
 use crate::common::{GNU99, Peer, completions, contents, here, hex, is_read, program, tlp_of};
@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 use testkit::c::{compiler, library};
 
-/// Own and other address of a test.
+/// Returns own and other address of a test.
 fn addresses(net: u8) -> (Ipv4Addr, Ipv4Addr) {
     (Ipv4Addr::new(127, 14, net, 1), Ipv4Addr::new(127, 14, net, 2))
 }
@@ -28,7 +28,7 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn macros_mean_the_same_in_c_and_cxx() {
+fn macros_are_correct_in_c_and_cxx() {
     for (cc, flags) in [
         ("cc", GNU99),
         ("cc", &["-std=c11", "-D_DEFAULT_SOURCE", "-Wpedantic", "-Wstrict-prototypes"]),
@@ -50,7 +50,7 @@ fn examples_read_and_write() {
         let peer = Peer::new(other, own, 0x3005);
         let (request, _) = peer.request();
         completions(&request).iter().for_each(|tlp| peer.send(tlp));
-        // Then the write, whose bytes are given back to the read behind it.
+        // Then the write; the read after it returns its bytes.
         let (written, data) = peer.request();
         let (back, _) = peer.request();
         assert!(!is_read(&written) && is_read(&back) && written.span == back.span);
@@ -75,9 +75,9 @@ fn examples_read_and_write() {
     assert_eq!(run(&read, &["-r", "nowhere"]).status.code(), Some(2));
 }
 
-/// Against an adapter they run in `crates/cli/tests/it/upstream.rs`.
+/// `crates/cli/tests/it/upstream.rs` runs them with an adapter.
 #[test]
-fn examples_that_need_an_adapter_say_what_they_are_for() {
+fn examples_that_need_an_adapter_describe_themselves() {
     let Some(cc) = compiler("cc") else { return };
     let adapter = ["-r", "127.14.26.2"];
     for (source, args, says) in [
@@ -94,7 +94,7 @@ fn examples_that_need_an_adapter_say_what_they_are_for() {
     }
 }
 
-/// What a host asks of pseudo memory.
+/// Returns a host's request to pseudo memory.
 fn request(op: MemoryOp, tag: u16, address: u64, len: u32) -> MemoryRequest {
     let span = Span::covering(address, len).unwrap();
     MemoryRequest { op, requester: Bdf::from_bits(0), tag: Tag::from_bits(tag), span }
@@ -108,7 +108,7 @@ fn request_bytes(request: MemoryRequest, data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn pseudo_memory_answers_until_it_is_interrupted() {
+fn pseudo_memory_answers_until_interrupted() {
     let Some(cc) = compiler("cc") else { return };
     let (own, other) = addresses(21);
     let program = program(cc, "examples/psmem.c", GNU99);
@@ -134,7 +134,7 @@ fn pseudo_memory_answers_until_it_is_interrupted() {
     for tag in [0, 9, 15] {
         let host = Peer::new(other, own, 0x4000 + tag);
         host.send(&request_bytes(request(MemoryOp::Write, tag, 0xfe00_0100, 256), &data));
-        // 254 bytes from an odd address: one completion; and 300: cut at a boundary of 64.
+        // 254 bytes from an odd address: one completion; 300 bytes: split at a boundary of 64.
         for (at, len, cuts) in [(0xfe00_0101_u64, 254, vec![254]), (0xfe00_0101, 300, vec![255, 45])] {
             host.send(&request_bytes(request(MemoryOp::Read, tag, at, len), &[]));
             let mut offset = 0;
@@ -157,7 +157,7 @@ fn pseudo_memory_answers_until_it_is_interrupted() {
                 offset += cut;
             }
         }
-        // The byte behind the end.
+        // The byte after the end.
         host.send(&request_bytes(request(MemoryOp::Read, tag, 0xfe00_1000, 1), &[]));
         let Body::Completion(c) = Repr::parse(&host.tlp()).unwrap().repr.body else { panic!() };
         assert_eq!((c.status, c.length_dw), (Status::UnsupportedRequest, None));
@@ -168,7 +168,7 @@ fn pseudo_memory_answers_until_it_is_interrupted() {
     assert!(child.wait().unwrap().success());
 }
 
-/// A socket that answers `count` datagrams as it is told.
+/// Opens a socket that answers `count` datagrams with `answer`.
 fn answering(
     address: Ipv4Addr,
     port: u16,
@@ -192,7 +192,7 @@ fn answering(
 }
 
 #[test]
-fn messaging_asks_three_things() {
+fn messaging_sends_three_requests() {
     let Some(cc) = compiler("cc") else { return };
     let (_, other) = addresses(22);
     let driver = answering(other, 0x2fff, 3, |question| {
@@ -214,7 +214,7 @@ fn messaging_asks_three_things() {
     assert_eq!(text(&output), "nettlp_msg_get_bar4_start: Connection refused\n");
 }
 
-/// Configuration space whose byte n is n; answers of old adapters are padded to 18 bytes.
+/// Returns an answer of a configuration space whose byte n is n; old adapters pad their answers to 18 bytes.
 fn config_answer(question: &[u8], padded: bool) -> Option<Vec<u8>> {
     let dw = question[1];
     let mut reply = vec![question[0], dw, dw * 4 + 3, dw * 4 + 2, dw * 4 + 1, dw * 4];
@@ -225,14 +225,14 @@ fn config_answer(question: &[u8], padded: bool) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn configuration_on_the_port_of_today_and_on_the_old_one() {
+fn configuration_works_on_the_current_and_on_the_old_port() {
     let Some(cc) = compiler("cc") else { return };
     let program = program(cc, "examples/cfg.c", GNU99);
     for (net, port) in [(23, 0x5001), (24, 0x4001)] {
         let (own, other) = addresses(net);
         let adapter = answering(other, port, 3, move |q| config_answer(q, port == 0x4001));
         let (own, other) = (own.to_string(), other.to_string());
-        // 7 to the low half of DW 1, which is then read. The first question finds the port.
+        // Writes 7 to the low half of DW 1, which is then read. The first request finds the port.
         let output = run(&program, &["-r", &other, "-l", &own, "-a", "4", "-s", "2", "-d", "7"]);
         assert_eq!(text(&output), "04 05\n");
         let asked = [[0x3c, 0, 0, 0, 0, 0], [0x4c, 1, 0, 0, 0, 7], [0x3c, 1, 0, 0, 0, 0]];
@@ -243,7 +243,7 @@ fn configuration_on_the_port_of_today_and_on_the_old_one() {
 }
 
 #[test]
-fn foreign_bytes_at_every_entry_point() {
+fn arbitrary_bytes_at_every_entry_point() {
     let Some(cc) = compiler("cc") else { return };
     let (own, other) = addresses(25);
     let program = program(cc, "tests/c/garbage.c", GNU99);
@@ -253,9 +253,9 @@ fn foreign_bytes_at_every_entry_point() {
     }
 }
 
-/// The library as it is installed: pkg-config finds it, and a program runs with the shared one.
+/// The installed library: pkg-config finds it, and a program runs with the shared library.
 #[test]
-fn an_installed_library_is_found_by_pkg_config() {
+fn pkg_config_finds_an_installed_library() {
     let Some(cc) = compiler("cc") else { return };
     if compiler("pkg-config").is_none() {
         return;
@@ -287,5 +287,5 @@ fn an_installed_library_is_found_by_pkg_config() {
     let ran = Command::new(&out).env("LD_LIBRARY_PATH", prefix.join("lib")).output().unwrap();
     assert!(ran.status.success(), "{}", text(&ran));
     let without = Command::new(&out).env_remove("LD_LIBRARY_PATH").output().unwrap();
-    assert!(!without.status.success(), "it is the shared library that it ran with");
+    assert!(!without.status.success(), "it ran with the shared library");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Descriptions of devices as TOML files. Never does I/O: whoever has the text knows its place.
+//! Descriptions of devices as TOML files. This module does no I/O: the caller passes the text.
 
 use super::{Description, Kind, Length, Side, Transaction};
 use crate::Addressing;
@@ -7,25 +7,25 @@ use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;
 
-/// Transactions of a description at most.
+/// Most transactions of a description.
 const MAX_TRANSACTIONS: usize = 1000;
 
-/// Bytes of a transaction at most, where they are given as a number: 1 MiB.
+/// Most bytes of a transaction, if given as a number: 1 MiB.
 const MAX_BYTES: i64 = 1 << 20;
 
-/// `count` and `per` at most.
+/// Largest `count` and `per`.
 const MAX_PACKETS: i64 = 1 << 20;
 
 /// Bytes of an interrupt: a message is one DW (`PCIe 5.0 §6.1.4`).
 const INTERRUPT_BYTES: u32 = 4;
 
-/// What is wrong with a description.
+/// Fault in a description.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct DescriptionError {
-    /// Bytes of the text where it is wrong, where it is at one place.
+    /// Byte range of the fault in the text, if it has one.
     pub span: Option<Range<usize>>,
-    /// What is wrong, and what would be legal.
+    /// The fault, and what was expected.
     pub message: String,
 }
 
@@ -40,16 +40,16 @@ struct File {
     transactions: Spanned<Vec<Spanned<Entry>>>,
 }
 
-/// Why a value is not legal.
+/// Reason why a value is invalid.
 #[derive(Debug, thiserror::Error)]
 enum ValueError {
-    #[error("version {0}: legal is 1")]
+    #[error("version {0}: expected 1")]
     Version(i64),
-    #[error("{n}: legal are {min} to {max}")]
+    #[error("{n}: expected {min} to {max}")]
     Number { n: i64, min: i64, max: i64 },
-    #[error("addr_bits of {0}: legal are 32, 64")]
+    #[error("addr_bits of {0}: expected 32 or 64")]
     AddrBits(i64),
-    #[error("bytes = {0}: legal are 1 to {MAX_BYTES}, and \"packet\"")]
+    #[error("bytes = {0}: expected 1 to {MAX_BYTES}, or \"packet\"")]
     Length(toml::Value),
 }
 
@@ -110,7 +110,7 @@ enum KindName {
     Interrupt,
 }
 
-/// A whole number within limits.
+/// An integer within limits.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "i64")]
 struct Number<const MIN: i64, const MAX: i64>(u32);
@@ -170,7 +170,7 @@ pub(super) fn parse(text: &str) -> Result<Description, DescriptionError> {
         .map_err(|e| DescriptionError { span: e.span(), message: e.message().trim().replace('\n', ": ") })?;
     let count = file.transactions.get_ref().len();
     if !(1..=MAX_TRANSACTIONS).contains(&count) {
-        let message = format!("{count} transactions: legal are 1 to {MAX_TRANSACTIONS}");
+        let message = format!("{count} transactions: expected 1 to {MAX_TRANSACTIONS}");
         return Err(DescriptionError { span: Some(file.transactions.span()), message });
     }
     let transactions = file.transactions.into_inner().into_iter().map(transaction);
@@ -182,7 +182,7 @@ fn transaction(entry: Spanned<Entry>) -> Result<Transaction, DescriptionError> {
     let entry = entry.into_inner();
     let kind = kind(*entry.kind.get_ref());
     if *entry.published_omits_header.get_ref() && kind != Kind::DmaRead {
-        let message = "published_omits_header = true: legal where kind is \"dma_read\"".to_owned();
+        let message = "published_omits_header = true: expected only with kind \"dma_read\"".to_owned();
         return Err(DescriptionError { span: Some(entry.published_omits_header.span()), message });
     }
     Ok(Transaction {
@@ -212,7 +212,8 @@ const fn kind(name: KindName) -> Kind {
     }
 }
 
-/// Interrupts have one length, which need not be given; all else says its own.
+/// Returns the length. Interrupts have one length, which may be omitted; all other transactions
+/// need one.
 fn length(
     kind: Kind,
     given: Option<Spanned<LengthValue>>,
@@ -222,12 +223,12 @@ fn length(
     match (kind, length) {
         (Kind::Interrupt, None) => Ok(Length::Bytes(INTERRUPT_BYTES)),
         (Kind::Interrupt, Some(length)) if length != Length::Bytes(INTERRUPT_BYTES) => {
-            let message = format!("bytes of an interrupt: legal is {INTERRUPT_BYTES}, or to leave them out");
+            let message = format!("bytes of an interrupt: expected {INTERRUPT_BYTES} or no key `bytes`");
             Err(DescriptionError { span: given.map(|g| g.span()), message })
         }
         (_, Some(length)) => Ok(length),
         (_, None) => {
-            let message = format!("missing field `bytes`: legal are 1 to {MAX_BYTES}, and \"packet\"");
+            let message = format!("missing field `bytes`: expected 1 to {MAX_BYTES}, or \"packet\"");
             Err(DescriptionError { span: Some(entry), message })
         }
     }

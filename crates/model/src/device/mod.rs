@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices that move packets, as their transactions per packet: what a link lets them reach.
+//! Devices that move packets, described by their transactions per packet, and the rate that a link allows.
 //!
-//! A [`Description`] lists what a device and its driver do for each packet sent (TX) and received (RX): DMA of the
-//! packet and of descriptors, accesses to registers, interrupts; each so often per so many packets. The model adds up
-//! the TLPs that this makes in both directions, and says how many packets per second fit on the link
-//! (pcie-bench, SIGCOMM'18, §3).
+//! A [`Description`] lists the transactions of a device and its driver for each packet sent (TX) and received (RX): DMA of
+//! the packet and of descriptors, register accesses and interrupts. Each occurs a given number of times per number of
+//! packets. The model adds up the resulting TLPs in both directions, and calculates how many packets per second fit on the
+//! link (pcie-bench, SIGCOMM'18, §3).
 //!
-//! - The exact form cuts each transaction into TLPs as requesters and completers must, and charges DLLPs by what the
-//!   other direction carries ([`crate::exact()`] has the same rule).
-//! - The published form counts with equations 1 to 3 of the paper, charges DLLPs a fixed share, and keeps the slip of the
-//!   public NIC models: where a description says so, the header of a read request is left out.
+//! - The exact form splits each transaction into TLPs as requesters and completers must, and adds DLLPs for the traffic of
+//!   the other direction ([`crate::exact()`] has the same rule).
+//! - The published form uses equations 1 to 3 of the paper, charges a fixed share for DLLPs, and keeps a slip of the public
+//!   NIC models: it omits the header of a read request if the description says so.
 //!
-//! Sizes of packets include the FCS (IEEE 802.3 §3.2.8). The exact form moves packets without it, as NICs do; the published
+//! Sizes of packets include the FCS (IEEE 802.3 §3.2.8). The exact form moves packets without it, as NICs do. The published
 //! form moves it too.
 //!
-//! Never models latency, nor how many transactions must be under way to reach the answer.
+//! The model does not cover latency, or the number of transactions that must be in flight to reach the result.
 
 mod file;
 mod shipped;
@@ -28,7 +28,7 @@ use crate::wire::{self, Fit, Packets, Traffic};
 use crate::{Addressing, Basis, Form, ModelError, Params, Transfer, published, split};
 use serde::Serialize;
 
-/// Who asks whom for what.
+/// Requester and direction of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// The device reads host memory: MRd up, CplD down.
@@ -43,7 +43,7 @@ pub enum Kind {
     Interrupt,
 }
 
-/// The side of a device that a transaction belongs to.
+/// The packets that a transaction serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// Packets sent.
@@ -52,72 +52,72 @@ pub enum Side {
     Rx,
 }
 
-/// How long a transaction is.
+/// Length of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Length {
-    /// So many bytes, whatever the packet.
+    /// This many bytes, for any packet.
     Bytes(u32),
-    /// As the packet crosses PCI Express: without its FCS, but in the published form.
+    /// The packet as it crosses PCI Express: without its FCS, except in the published form.
     Packet,
 }
 
-/// What a device or its driver does again and again.
+/// A repeated action of a device or its driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transaction {
-    /// What it is for, in words.
+    /// Its purpose, in words.
     pub what: String,
-    /// Whose packets it serves.
+    /// The packets that it serves.
     pub side: Side,
-    /// Who asks whom for what.
+    /// Requester and direction.
     pub kind: Kind,
     /// Its length.
     pub length: Length,
-    /// Where it starts behind a 4 KiB boundary, in bytes.
+    /// Its start after a 4 KiB boundary, in bytes.
     pub offset_bytes: u32,
-    /// Width of the addresses of its requests, where it is not that of the link's others: message-signalled interrupts of x86
-    /// go to 0xfee0_0000.
+    /// Address width of its requests, if it differs from that of the link: x86 sends message-signalled interrupts to
+    /// 0xfee0_0000.
     pub addressing: Option<Addressing>,
-    /// So many of them ...
+    /// This many of them ...
     pub count: u32,
-    /// ... per so many packets.
+    /// ... per this many packets.
     pub per: u32,
-    /// Published form: the header of the read request is left out, a slip of the public NIC models.
+    /// In the published form, omit the header of the read request, a slip of the public NIC models.
     pub published_omits_header: bool,
-    /// Paper section, data sheet or assumption that says so.
+    /// Source: section of the paper, data sheet, or assumption.
     pub source: String,
 }
 
-/// A device with its driver, as its transactions per packet.
+/// A device with its driver, described by transactions per packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Description {
-    /// What it is, in a line.
+    /// Description in one line.
     pub description: String,
-    /// All it does; at least one transaction.
+    /// Its transactions; at least one.
     pub transactions: Vec<Transaction>,
 }
 
-/// Which packets are under way.
+/// Directions of the packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Packeting {
-    /// Each packet sent goes with one received.
+    /// One packet is received for each packet sent.
     Both,
-    /// Packets sent alone.
+    /// Packets are only sent.
     Tx,
-    /// Packets received alone.
+    /// Packets are only received.
     Rx,
 }
 
-/// How many packets of one size a link lets through.
+/// Rate of packets of one size that a link allows.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Throughput {
-    /// What the answer rests on.
+    /// Basis of the answer.
     pub basis: Basis,
-    /// Bytes of a packet, FCS included.
+    /// Bytes of a packet, including the FCS.
     pub size_bytes: u32,
-    /// Packets of one direction, times their size, in Gb/s.
+    /// Rate of packets in one direction multiplied by their size, in Gb/s.
     pub throughput_gbps: f64,
-    /// Packets per second, in each direction that has any.
+    /// Packets per second in each direction with packets.
     pub packets_per_s: f64,
     /// The direction of the link that is full.
     pub bottleneck: Direction,
@@ -127,7 +127,7 @@ pub struct Throughput {
     pub down: PacketLoad,
 }
 
-/// What one direction of the link carries per packet (both ways: per packet sent and packet received).
+/// Load of one direction of the link per packet (with both directions: per pair of a sent and a received packet).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct PacketLoad {
     /// TLPs.
@@ -136,9 +136,9 @@ pub struct PacketLoad {
     pub overhead_bytes: f64,
     /// Data of the TLPs; exact form: in whole DWs.
     pub data_bytes: f64,
-    /// DLLPs; published form: none, since they are a share of the link.
+    /// DLLPs; 0 in the published form, which charges them as a share of the link.
     pub dllps: f64,
-    /// Share of what the direction can carry: 1 at the bottleneck.
+    /// Share of the direction's capacity: 1 at the bottleneck.
     pub utilization: f64,
 }
 
@@ -149,19 +149,17 @@ impl Packeting {
 }
 
 impl Description {
-    /// Reads a description from the text of its TOML file; `docs/reference/model.md` lists the keys.
+    /// Parses a description from the text of its TOML file. `docs/reference/model.md` lists the keys.
     ///
-    /// # Errors
-    /// Where the text is not TOML, or a key or value is not legal: what, and where in the text.
+    /// # Errors The text is not TOML, or a key or value is invalid. The error names the fault and its place in the text.
     pub fn parse(text: &str) -> Result<Description, DescriptionError> {
         file::parse(text)
     }
 
-    /// How many packets of `size_bytes`, FCS included, the link lets through.
+    /// Returns the rate of packets of `size_bytes`, including the FCS, that the link allows.
     ///
-    /// # Errors
-    /// Where the size is not legal, where no transaction serves these packets, and in the published form where a
-    /// transaction has an offset or the link is in FLIT mode.
+    /// # Errors The size is invalid, or no transaction serves these packets. In the published form also: a transaction has an
+    /// offset, or the link is in FLIT mode.
     pub fn throughput(
         &self,
         params: &Params,
@@ -178,7 +176,7 @@ impl Description {
             Form::Exact => wire::fit(params, &traffic, None),
             Form::Published => published_fit(params, &traffic)?,
         };
-        // Without a TLP there is no limit to speak of.
+        // Without TLPs there is no limit.
         if !fit.units_per_s.is_finite() {
             return Err(ModelError::NoTransactions);
         }
@@ -193,10 +191,10 @@ impl Description {
         })
     }
 
-    /// The smallest size of `sizes`, which rise, from which on all of them reach the rate of an Ethernet of `gbps`.
+    /// Returns the smallest of `sizes`, which must rise, such that it and all larger ones reach the rate of an Ethernet of
+    /// `gbps`.
     ///
-    /// # Errors
-    /// As [`Description::throughput`].
+    /// # Errors As [`Description::throughput`].
     pub fn holds_ethernet_from(
         &self,
         params: &Params,
@@ -247,12 +245,12 @@ impl Transaction {
     }
 }
 
-/// Into what a transaction falls, once.
+/// The TLPs of one transaction.
 struct Pieces {
     writes: u64,
     write_bytes: u64,
     reads: u64,
-    /// Reads whose headers count.
+    /// Reads whose headers are charged.
     read_headers: u64,
     completions: u64,
     completion_bytes: u64,
@@ -273,7 +271,7 @@ impl Pieces {
         })
     }
 
-    /// The ceilings of equations 1 to 3.
+    /// Counts TLPs by the ceilings of equations 1 to 3.
     fn published(params: &Params, transfer: Transfer, omits_header: bool) -> Result<Pieces, ModelError> {
         published::check(transfer)?;
         let size = u64::from(transfer.size_bytes);
@@ -295,7 +293,7 @@ impl Pieces {
         way.data_bytes += often * self.write_bytes as f64;
     }
 
-    /// A read asked for by `request`'s direction, and answered by the other.
+    /// Adds a read whose request travels in direction `request` and whose completions travel in direction `answer`.
     fn read(&self, params: &Params, often: f64, request: &mut Packets, answer: &mut Packets) {
         request.non_posted += often * self.reads as f64;
         request.overhead_bytes +=
@@ -307,7 +305,7 @@ impl Pieces {
     }
 }
 
-/// The fuller direction, at the published TLP bandwidth.
+/// Returns the rate at which the fuller direction uses the published TLP bandwidth.
 fn published_fit(params: &Params, traffic: &Traffic) -> Result<Fit, ModelError> {
     let (up, down) = (traffic.up.tlp_bytes(), traffic.down.tlp_bytes());
     let full = up.max(down);

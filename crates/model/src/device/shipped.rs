@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The devices that ship, each a file in `crates/model/nics`. Never changes a figure of theirs.
+//! The shipped devices, each a file in `crates/model/nics`.
 
-/// A description that ships.
+/// A shipped description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shipped {
-    /// By which it is asked for.
+    /// Name to select it by.
     pub name: &'static str,
-    /// What pictures call it: the words of pcie-bench's Figure 1.
+    /// Title in charts, from pcie-bench's Figure 1.
     pub title: &'static str,
-    /// The file.
+    /// Text of the file.
     pub text: &'static str,
 }
 
-/// All descriptions that ship, as Figure 1 of pcie-bench (SIGCOMM'18) has them.
+/// All shipped descriptions: those of Figure 1 of pcie-bench (SIGCOMM'18).
 pub const SHIPPED: [Shipped; 3] = [
     Shipped { name: "simple", title: "Simple NIC", text: include_str!("../../nics/simple.toml") },
     Shipped {
@@ -28,7 +28,7 @@ pub const SHIPPED: [Shipped; 3] = [
 ];
 
 impl Shipped {
-    /// The one called `name`.
+    /// Returns the description `name`.
     pub fn find(name: &str) -> Option<&'static Shipped> {
         SHIPPED.iter().find(|s| s.name == name)
     }

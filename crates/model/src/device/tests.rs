@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whole devices: what pcie-bench's text says of its Figure 1, sums worked by hand, and files that are wrong. Never
-//! compares with a figure that is not in the paper's text.
+//! Whole devices: statements of pcie-bench's text about its Figure 1, sums calculated by hand, and invalid files. Only
+//! figures from the paper's text are used.
 
 use super::*;
 use crate::{Dllps, FCS_BYTES, exact, published};
@@ -20,7 +20,7 @@ fn both(name: &str, form: Form, size: u32) -> Throughput {
     nic(name).throughput(&gen3_x8(), form, Packeting::Both, size).unwrap()
 }
 
-/// Rate of frames that cost PCI Express nothing but their own bytes.
+/// Returns the rate of frames for which only their own bytes cross PCI Express.
 fn effective(form: Form, size: u32) -> f64 {
     let (params, devices) = (gen3_x8(), Vec::new());
     let question =
@@ -32,11 +32,11 @@ fn close(got: f64, want: f64) {
     assert!((got - want).abs() < 1e-4, "{got}, not {want}");
 }
 
-/// TLP bytes per pair of packets (up, down), published, by hand from the equations; payload is 57.884766 times the size
-/// by the greater. MWr and MRd cost 24 B, CplD 20 B. The freelist's MRd is free: the slip of the public models.
-/// The whole packet is moved, FCS included.
+/// TLP bytes per pair of packets (up, down), published, calculated by hand from the equations. The payload rate is 57.884766
+/// times the size divided by the larger one. MWr and MRd cost 24 B, CplD 20 B. The freelist's MRd is free, a slip of the
+/// public models. The whole packet is moved, including the FCS.
 #[test]
-fn published_sums() {
+fn published_form_agrees_with_sums_by_hand() {
     for (name, size, up, down, gbps) in [
         // Up: MRd 24 + 24, MWr 28, CplD 24 | -, MWr 88, 40, 28, CplD 24. Down: MWr 28, CplD 36 + 84, MRd 24 | 28, 36, 24.
         ("simple", 64, 280.0, 260.0, 13.230_804),
@@ -57,10 +57,10 @@ fn published_sums() {
     }
 }
 
-/// The same sums, exact, of packets with 4 B more for the FCS. The freelist's MRd costs its 24 B (per 40 descriptors:
-/// 48 B). Nothing else differs if sizes are whole DWs.
+/// The same sums in the exact form, for packets with 4 B more for the FCS. The freelist's MRd costs its 24 B (per 40
+/// descriptors: 48 B). There is no other difference if sizes are whole DWs.
 #[test]
-fn exact_sums() {
+fn exact_form_agrees_with_sums_by_hand() {
     for (name, size, up, down) in [
         ("simple", 64, 304.0, 260.0),
         ("simple", 512, 776.0, 728.0),
@@ -77,7 +77,7 @@ fn exact_sums() {
 /// §2: 62.96 Gb/s at the physical layer, "8 x 7.87" before rounding; §3: 57.88 at the TLP layer; "around 50 Gb/s, or
 /// significantly less" usable.
 #[test]
-fn what_the_text_says_of_the_link() {
+fn link_has_the_bandwidths_of_the_papers_text() {
     let answer = |size| published(&gen3_x8(), Transfer::of(size)).unwrap();
     assert!((answer(64).raw_gbps / 8.0 - 7.87).abs() < 0.01);
     assert!((answer(64).tlp_gbps - 57.88).abs() < 0.005);
@@ -87,10 +87,10 @@ fn what_the_text_says_of_the_link() {
     assert!(answer(64).read_write_gbps < 35.0);
 }
 
-/// §2: "The saw-tooth pattern": each byte behind a multiple of MPS costs a header. §3: "the impact of MRRS": more so
-/// where it is one of MRRS.
+/// §2: "The saw-tooth pattern": the first byte after a multiple of MPS costs a header. §3: "the impact of MRRS": more so
+/// after a multiple of MRRS.
 #[test]
-fn the_saw_tooth() {
+fn throughput_drops_after_each_multiple_of_mps() {
     let gbps = |size| published(&gen3_x8(), Transfer::of(size)).unwrap().read_write_gbps;
     let drop = |size: u32| 1.0 - gbps(size + 1) / gbps(size) * f64::from(size) / f64::from(size + 1);
     for size in [256, 512, 768, 1024, 1280] {
@@ -102,12 +102,12 @@ fn the_saw_tooth() {
     close(drop(512), 1.0 - 584.0 / 633.0);
 }
 
-/// §2: "Such a device would only achieve 40 Gb/s line rate throughput for Ethernet frames larger than 512B". By hand:
-/// with one MRd and two MWrs, `57.884766 s / (240 + s) = 40 s / (s + 20)` at 472.0; with two and three, 288 in place of 240,
-/// at 579.4. Published, 512 B itself is line rate for the sake of the slip (752 B up); without it, 57.884766 * 512 / 776 is
-/// 38.19, and the Ethernet carries 38.50.
+/// §2: "Such a device would only achieve 40 Gb/s line rate throughput for Ethernet frames larger than 512B". By hand: with
+/// one MRd and two MWrs, `57.884766 s / (240 + s) = 40 s / (s + 20)` at 472.0; with two and three, 288 instead of 240, at
+/// 579.4. In the published form, 512 B reaches line rate only because of the slip (752 B up). Without it, 57.884766 * 512 /
+/// 776 is 38.19, and the Ethernet carries 38.50.
 #[test]
-fn the_simple_nic_reaches_line_rate_behind_512_bytes() {
+fn simple_nic_reaches_line_rate_above_512_bytes() {
     let reached = |form, size| both("simple", form, size).throughput_gbps >= ethernet_gbps(40.0, size);
     for (size, line_rate) in [
         (64, false),
@@ -127,20 +127,20 @@ fn the_simple_nic_reaches_line_rate_behind_512_bytes() {
     let from =
         |form| nic("simple").holds_ethernet_from(&gen3_x8(), form, Packeting::Both, 40.0, 64..=1500).unwrap();
     assert_eq!(from(Form::Published), Some(580));
-    // 312 in place of 288: 11322.3 / 17.884766.
+    // 312 instead of 288: 11322.3 / 17.884766.
     let mut right = nic("simple");
     right.transactions.iter_mut().for_each(|t| t.published_omits_header = false);
     let from_right =
         right.holds_ethernet_from(&gen3_x8(), Form::Published, Packeting::Both, 40.0, 64..=1500).unwrap();
     assert_eq!(from_right, Some(634));
-    // Exact: 62.8 for TLPs rather than 57.9.
+    // Exact: 62.8 for TLPs instead of 57.9.
     assert!(from(Form::Exact).is_some_and(|size| (300..513).contains(&size)), "{:?}", from(Form::Exact));
 }
 
-/// §2: optimizations "are required to achieve acceptable throughput"; with DPDK "the achievable bandwidth is increased".
-/// §3: no interrupts, no reads of device registers. At every size of the figure.
+/// §2: optimizations "are required to achieve acceptable throughput"; with DPDK "the achievable bandwidth is increased". §3:
+/// no interrupts, no reads of device registers. This holds at every size of the figure.
 #[test]
-fn the_order_of_the_curves() {
+fn curves_are_in_the_papers_order() {
     let none_of = |d: &Description, kind| d.transactions.iter().all(|t| t.kind != kind);
     let dpdk = nic("82599-dpdk");
     assert!(none_of(&dpdk, Kind::Interrupt) && none_of(&dpdk, Kind::MmioRead));
@@ -153,16 +153,17 @@ fn the_order_of_the_curves() {
     }
 }
 
-/// IEEE 802.3 §3.2.8: 64 B are the least with FCS. With preamble and gap they take 84 B, 1500 B take 1520.
+/// IEEE 802.3 §3.2.8: the shortest frame with FCS has 64 B. With preamble and gap it takes 84 B; 1500 B take 1520.
 #[test]
-fn ethernet() {
+fn ethernet_rate_includes_preamble_and_gap() {
     close(ethernet_gbps(10.0, 64), 7.619_048);
     close(ethernet_gbps(40.0, 1500), 39.473_684);
 }
 
-/// A device that only moves packets is the transfer of `riser model bw`, both ways and each way; exact, of 4 B less.
+/// A device that only moves packets equals the transfer of `riser model bw`, in both directions and in each; in the exact
+/// form with 4 B less.
 #[test]
-fn packets_alone_are_transfers() {
+fn packets_without_descriptors_equal_transfers() {
     let text = "version = 1\nkind = \"packet-device\"\ndescription = \"x\"\n\
         [[transactions]]\nwhat = \"a\"\ndirection = \"tx\"\nkind = \"dma_read\"\nbytes = \"packet\"\nper = 1\nsource = \"test\"\n\
         [[transactions]]\nwhat = \"b\"\ndirection = \"rx\"\nkind = \"dma_write\"\nbytes = \"packet\"\nper = 1\nsource = \"test\"\n";
@@ -183,10 +184,10 @@ fn packets_alone_are_transfers() {
     }
 }
 
-/// Registers go the other way: 8 B written at Gen6 x1 (MWr header 16 B in a flit) is 24 B down per packet, and a register
-/// read's CplD 16 B up. 64 * 236/256 = 59 Gb/s for TLPs.
+/// Register accesses go in the other direction. 8 B written at Gen6 x1 (MWr header 16 B in a flit) is 24 B down per packet,
+/// and a register read's CplD is 16 B up. 64 * 236/256 = 59 Gb/s for TLPs.
 #[test]
-fn registers_go_the_other_way() {
+fn register_accesses_go_down() {
     let entry = |kind: &str| {
         format!(
             "version = 1\nkind = \"packet-device\"\ndescription = \"x\"\n[[transactions]]\nwhat = \"w\"\n\
@@ -207,9 +208,9 @@ fn registers_go_the_other_way() {
     assert_eq!(write.basis, Basis::Arithmetic);
 }
 
-/// A transaction per 2^20 packets: 28 B up, so the link carries 2^20 packets in the time of 28 B (and what DLLPs leave).
+/// A transaction per 2^20 packets: 28 B up, so the link carries 2^20 packets in the time of 28 B (and of some DLLPs).
 #[test]
-fn rare_transactions() {
+fn rare_transactions_share_the_link() {
     let mut device = nic("simple");
     device.transactions.retain(|t| t.side == Side::Tx && t.kind == Kind::Interrupt);
     device.transactions[0].per = 1 << 20;
@@ -220,7 +221,7 @@ fn rare_transactions() {
 }
 
 #[test]
-fn refusals() {
+fn rejects_invalid_questions() {
     let simple = nic("simple");
     let ask =
         |params: &Params, form, size| simple.throughput(params, form, Packeting::Both, size).unwrap_err();
@@ -252,7 +253,7 @@ source = "here"
 "#;
 
 #[test]
-fn files_that_are_right() {
+fn accepts_valid_files() {
     let one = Description::parse(GOOD).unwrap().transactions.remove(0);
     assert_eq!((one.kind, one.side, one.length), (Kind::DmaRead, Side::Tx, Length::Bytes(16)));
     assert_eq!((one.count, one.per, one.offset_bytes, one.published_omits_header), (1, 1, 0, false));
@@ -267,26 +268,26 @@ fn files_that_are_right() {
     }
 }
 
-/// What is changed, into what, the text that the fault points at, and words of the message.
+/// Text to change, its replacement, the text that the fault points at, and words of the message.
 #[test]
-fn files_that_are_wrong() {
+fn rejects_invalid_files() {
     for (from, to, place, says) in [
-        ("version = 1", "version = 2", "2", "version 2: legal is 1"),
+        ("version = 1", "version = 2", "2", "version 2: expected 1"),
         ("packet-device", "nic", "\"nic\"", "expected `packet-device`"),
         ("\"tx\"", "\"up\"", "\"up\"", "expected `tx` or `rx`"),
         ("\"dma_read\"", "\"dma\"", "\"dma\"", "expected one of `dma_read`, `dma_write`, `mmio_read`"),
-        ("bytes = 16", "bytes = 0", "0", "bytes = 0: legal are 1 to 1048576, and \"packet\""),
-        ("bytes = 16", "bytes = \"frame\"", "\"frame\"", "bytes = \"frame\": legal are 1 to 1048576"),
+        ("bytes = 16", "bytes = 0", "0", "bytes = 0: expected 1 to 1048576, or \"packet\""),
+        ("bytes = 16", "bytes = \"frame\"", "\"frame\"", "bytes = \"frame\": expected 1 to 1048576"),
         ("bytes = 16\n", "", "", "missing field `bytes`"),
-        ("per = 1", "per = 0", "0", "0: legal are 1 to 1048576"),
-        ("per = 1", "per = 1\noffset_bytes = 4096", "4096", "4096: legal are 0 to 4095"),
+        ("per = 1", "per = 0", "0", "0: expected 1 to 1048576"),
+        ("per = 1", "per = 1\noffset_bytes = 4096", "4096", "4096: expected 0 to 4095"),
         ("per = 1", "per = 1\nspeed = 2", "speed", "unknown field `speed`"),
-        ("\"dma_read\"", "\"interrupt\"", "16", "bytes of an interrupt: legal is 4"),
+        ("\"dma_read\"", "\"interrupt\"", "16", "bytes of an interrupt: expected 4"),
         (
             "\"dma_read\"",
             "\"dma_write\"\npublished_omits_header = true",
             "true",
-            "published_omits_header = true: legal where kind is \"dma_read\"",
+            "published_omits_header = true: expected only with kind \"dma_read\"",
         ),
         ("description = \"one\"", "", "", "missing field `description`"),
         ("per = 1", "per =", "", ""),
@@ -300,7 +301,7 @@ fn files_that_are_wrong() {
     }
     let none = "version = 1\nkind = \"packet-device\"\ndescription = \"x\"\ntransactions = []\n";
     let error = Description::parse(none).unwrap_err();
-    assert_eq!(error.message, "0 transactions: legal are 1 to 1000");
+    assert_eq!(error.message, "0 transactions: expected 1 to 1000");
 }
 
 /// The series of Figure 1, for review.
@@ -347,10 +348,10 @@ fn any_transaction() -> impl Strategy<Value = Transaction> {
     })
 }
 
-/// One write of 64 B a packet at Gen3 x8: raw 63.0153846 * 374/375 * 64 / (64 + header and framing): 24 B, or 20 B with
-/// addresses of 32 bits.
+/// One write of 64 B per packet at Gen3 x8: raw 63.0153846 * 374/375 * 64 / (64 + header and framing): 24 B, or 20 B with
+/// 32-bit addresses.
 #[test]
-fn a_transaction_may_have_addresses_of_its_own() {
+fn transactions_can_have_their_own_address_width() {
     let params = Params::new(3, 8, 256, 512, 64).unwrap();
     let line = |more: &str| {
         format!(
@@ -364,15 +365,15 @@ fn a_transaction_may_have_addresses_of_its_own() {
         assert_eq!(answer.up.overhead_bytes, overhead, "{more}");
     }
     let wrong = Description::parse(&line("addr_bits = 48")).unwrap_err();
-    assert!(wrong.message.contains("addr_bits of 48: legal are 32, 64"), "{wrong}");
+    assert!(wrong.message.contains("addr_bits of 48: expected 32 or 64"), "{wrong}");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The fuller direction is full, and one transaction more never speeds a device up.
+    /// The bottleneck is full, and an additional transaction never makes a device faster.
     #[test]
-    fn more_work_is_never_faster(
+    fn more_transactions_are_never_faster(
         transactions in prop::collection::vec(any_transaction(), 1..8),
         more in any_transaction(),
         size in 64u32..=9216,

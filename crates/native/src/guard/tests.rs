@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every kind of input reaches a library as the header says, and every kind of output comes back. Needs a C compiler, and says where it
-//! has none.
+//! Every kind of input reaches a library as the header defines, and so does every kind of output in return. Needs a C compiler; the
+//! tests print a line and pass without one.
 
 use super::*;
 use crate::loader::Loaded;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use tlp::{Bdf, Span};
 
-/// The device of `tests/c/kinds.c`, in a file of this test.
+/// Compiles `tests/c/kinds.c` to a file for this test and loads it.
 fn device(test: &str) -> Option<Guard> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let out = std::env::temp_dir().join(format!("riser-{test}-{}.so", std::process::id()));
@@ -32,7 +32,7 @@ fn device(test: &str) -> Option<Guard> {
     Some(guard)
 }
 
-/// Hands over a request; that it is taken, and what answers it.
+/// Sends a request, checks that it is taken, and returns its completion.
 fn ask(guard: &mut Guard, token: u32, op: RequestOp) -> Option<Result<Vec<u8>, CompletionError>> {
     guard.handle(Time::ZERO, Input::Request(Request::new(Token(token), op)));
     assert_eq!(guard.poll_taken(), Some(Token(token)));
@@ -57,7 +57,7 @@ fn data(bytes: &[u8]) -> Data {
 }
 
 #[test]
-fn every_kind_comes_through() {
+fn passes_every_kind_of_input_and_output() {
     let Some(mut guard) = device("kinds") else { return };
     let (bar, offset) = (BarIndex(0), 0);
     let atomic = RequestOp::Atomic { bar, offset, op: AtomicOp::FetchAdd, operands: data(&[5, 0, 0, 0]) };
@@ -112,9 +112,9 @@ fn every_kind_comes_through() {
     assert_eq!(guard.told.get().failure(), None);
 }
 
-/// Bytes that are not enabled are told, and timers come when they were asked for.
+/// Byte enables reach the device, and timers fire when requested.
 #[test]
-fn timers_and_byte_enables() {
+fn passes_byte_enables_and_timers() {
     let Some(mut guard) = device("timers") else { return };
     let span = Span::in_dw(0x8000_0000, 0b0101);
     let write = RequestOp::Write { bar: BarIndex(0), offset: 0, span, data: data(&[40, 0, 0]) };
@@ -129,9 +129,9 @@ fn timers_and_byte_enables() {
     ));
 }
 
-/// A device that has ended answers with Completer Abort, and gives every credit back.
+/// A failed device completes requests with Completer Abort and returns all credits.
 #[test]
-fn what_has_ended_holds_nothing_up() {
+fn failed_device_completes_all_requests() {
     let Some(mut guard) = device("ended") else { return };
     let read = |token| {
         let op = RequestOp::Read { bar: BarIndex(0), offset: 0, span: span(8), locked: false };
@@ -155,9 +155,9 @@ fn what_has_ended_holds_nothing_up() {
     assert_eq!(guard.poll_timeout(), None);
 }
 
-/// A wrong answer is none: the request gets Completer Abort, once.
+/// A wrong completion is rejected, and the request gets Completer Abort, once.
 #[test]
-fn what_is_answered_wrongly_is_aborted() {
+fn aborts_request_with_wrong_completion() {
     let Some(mut guard) = device("wrongly") else { return };
     let op = RequestOp::Read { bar: BarIndex(0), offset: 0, span: span(8), locked: false };
     guard.handle(Time::ZERO, Input::Request(Request::new(Token(1), op)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* A device that does one thing wrong, which its settings name; the host reads its register 0. */
+/* A device that violates one rule, selected by its settings. The host reads its register 0. */
 #include "riser_device.h"
 
 #include <stdio.h>
@@ -126,7 +126,7 @@ static int poll_output(riser_device *d, uint64_t now, uint32_t class_, riser_out
         return 1;
     }
     if (class_ == RISER_COMPLETION && is(d, "endless")) {
-        /* No answer at all, again and again. */
+        /* Abandons the same request forever. */
         out->kind = RISER_ABANDON;
         out->as.token = d->token;
         return 1;
@@ -147,7 +147,7 @@ static int poll_output(riser_device *d, uint64_t now, uint32_t class_, riser_out
 #endif
 
 #ifdef MISSING
-/* Nothing defines it, as where a library of its own was not linked. */
+/* An undefined symbol, as if a dependency was not linked. */
 extern uint32_t missing(void);
 uint32_t calls(void) { return missing(); }
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* A device that takes every kind of input, and has one output of each kind, once the message with code 0x7e has come. */
+/* A device that takes every kind of input. After a message with code 0x7e it has one output of each kind. */
 #include "riser_device.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@ struct riser_device {
     riser_completion answers[MAX];
     uint8_t bytes[MAX][16];
     unsigned first, count;
-    uint64_t value; /* what atomics work on */
-    unsigned posted, non_posted; /* outputs that are still to come */
+    uint64_t value; /* operand of atomics */
+    unsigned posted, non_posted; /* outputs left to poll */
     uint8_t data[16];
     uint32_t done_status, done_length;
     uint64_t timer_at;
@@ -48,7 +48,7 @@ static void reset(riser_device *d, uint64_t now, uint32_t kind)
 static void on_read(riser_device *d, uint64_t now, const riser_read *r)
 {
     (void)now;
-    /* What the last DMA has brought: status, length. */
+    /* Status and length of the last DMA. */
     uint32_t words[2] = {d->done_status, d->done_length};
     answer(d, r->token, RISER_SUCCESS, words, r->length);
 }

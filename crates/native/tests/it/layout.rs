@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The structures of `riser_device.h`, as a C and a C++ compiler lay them out, are those of Rust: sizes, offsets, numbers.
+//! The structures of `riser_device.h` are the same in C, C++ and Rust: sizes, offsets, numbers.
 
 use riser_native::abi::{
     self, Atomic, Completion, Config, DmaAtomic, DmaDone, DmaRead, DmaWrite, Message, Ops, Output, Read,
@@ -10,7 +10,7 @@ use std::mem::offset_of;
 use std::path::Path;
 use std::process::Command;
 
-/// A row for a type and each of its fields: what C calls it, and the number that Rust has.
+/// Returns a row for each type and each field: its C expression, and Rust's number.
 macro_rules! rows {
     ($($c:literal $rust:ident { $($field:ident)* })*) => {
         vec![$(
@@ -58,7 +58,7 @@ fn expected() -> Vec<(String, u64)> {
 }
 
 #[test]
-fn the_header_is_what_rust_has() {
+fn rust_structures_match_header() {
     let expected = expected();
     let mut program = String::from("#include \"riser_device.h\"\n#include <stdio.h>\nint main(void)\n{\n");
     for (what, _) in &expected {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands behind an adapter: memory, or the slot of a lab. Never sees a TLP that is malformed or not allowed.
+//! Interface between an adapter and its backend: memory, or the slot of a lab. A backend receives only well-formed, allowed TLPs.
 
 use crate::carrier::SendError;
 use crate::completer::Full;
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use tlp::rules::{Head, Refusal};
 use tlp::{Prefixes, Repr, Tag, Time};
 
-/// The way between the adapter and a peer: an answer takes the way of its request.
+/// Path between the adapter and a peer. A completion takes the path of its request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Way {
     /// The adapter's UDP port; [`PORT_SESSION`] for a session.
@@ -19,96 +19,96 @@ pub struct Way {
 }
 
 impl Way {
-    /// Whether it is a session: reliable, in order, with credits.
+    /// Returns true if it is a session: reliable, in order, with credits.
     pub const fn is_session(&self) -> bool {
         self.port == PORT_SESSION
     }
 }
 
-/// A TLP of a peer: legal, whole, and allowed.
+/// A complete, legal and allowed TLP from a peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
-    /// How it came.
+    /// The path on which it arrived.
     pub way: Way,
-    /// Its header. Of a write whose data came incomplete (LibTLP sends 3 bytes where it writes 1 or 2) the byte enables name
-    /// only bytes that came.
+    /// Its header. If the data of a write arrived incomplete (LibTLP sends 3 bytes when it writes 1 or 2), the byte enables cover only
+    /// bytes that arrived.
     pub repr: &'a Repr,
-    /// Prefixes before it.
+    /// Its TLP prefixes.
     pub prefixes: &'a Prefixes,
-    /// Its data, [`Repr::data_dw`] whole DWs, big endian as on the wire: byte lanes in the order of addresses.
+    /// Its data: [`Repr::data_dw`] whole DWs, big endian as on the wire, so byte lanes are in address order.
     pub data: &'a [u8],
-    /// Of a read across a 4 KiB boundary, where [`Backend::reads_across_4k`]: bytes behind the boundary, at which `repr` ends.
+    /// Number of bytes that a read requests after the 4 KiB boundary at which `repr` ends. Nonzero only if [`Backend::reads_across_4k`].
     pub behind_bytes: u32,
 }
 
 impl Received<'_> {
-    /// Its prefixes and header, for a refusal.
+    /// Returns its prefixes and header, for the report of a refusal.
     #[must_use]
     pub fn head(&self) -> Head {
         Head::new(self.prefixes, self.repr)
     }
 }
 
-/// Where a [`Backend`] puts TLPs for peers.
+/// Output through which a [`Backend`] sends TLPs to peers.
 pub trait Outbox {
-    /// TLPs that [`send`](Self::send) takes now on this way: credits of a session, room in the queue of a socket; 0 where a
-    /// session has ended.
+    /// Returns how many TLPs [`send`](Self::send) accepts now on this path: the credits of a session, or the room in the queue of a
+    /// socket. Returns 0 if the session has ended.
     fn room(&self, way: Way) -> usize;
 
-    /// Puts a TLP of `len` bytes, which `fill` writes, in line to be sent. The NetTLP header is not the caller's business.
+    /// Queues a TLP of `len` bytes, which `fill` writes. The caller does not write the NetTLP header.
     ///
     /// # Errors
-    /// Where there is no room, or the TLP is too long; `fill` is not called then.
+    /// If there is no room, or the TLP is too long. `fill` is not called then.
     fn send(&mut self, way: Way, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<(), SendError>;
 
-    /// The way to the peer that serves the host's requests, for a request under `tag`: its session where it has one, else the
-    /// port of the scheme. `None` where there is no such peer.
+    /// Returns the path to the peer that serves the host's requests, for a request with `tag`: its session if it has one, otherwise the
+    /// port of the scheme. Returns `None` if there is no such peer.
     fn device(&self, tag: Tag) -> Option<Way>;
 }
 
-/// What stands behind an adapter. Nothing here waits: what takes time is answered later, from [`advance`](Self::advance).
+/// Serves the TLPs that an adapter receives. No function blocks: answers that take time are sent later, from [`advance`](Self::advance).
 pub trait Backend {
-    /// Whether [`handle`](Self::handle) takes TLPs. While it says no, sockets are not read, and their kernel buffers fill; a
-    /// batch that was read already is still handed over, so keep room for one.
+    /// Returns true if [`handle`](Self::handle) accepts TLPs. While it returns false, sockets are not read and their kernel buffers
+    /// fill. A batch that was already read is still delivered, so keep room for one.
     fn is_ready(&self) -> bool {
         true
     }
 
-    /// Whether it answers reads across a 4 KiB boundary, which no PCI Express device may send (`PCIe 5.0 §2.2.7`), but
-    /// LibTLP does. Where not, they are refused with UR.
+    /// Returns true if it answers reads across a 4 KiB boundary. No PCI Express device may send them (`PCIe 5.0 §2.2.7`), but LibTLP
+    /// does. If false, they are refused with UR.
     fn reads_across_4k(&self) -> bool {
         false
     }
 
-    /// Why it refused TLPs, one of each kind.
+    /// Returns the reasons why it refused TLPs, one of each kind.
     fn refusals(&self) -> Vec<Refusal> {
         Vec::new()
     }
 
-    /// The number of [refusals](Self::refusals).
+    /// Returns the number of [refusals](Self::refusals).
     fn refusal_kinds(&self) -> usize {
         self.refusals().len()
     }
 
-    /// Takes a TLP of a peer: a request of the device, or the answer to one of the host.
+    /// Handles a TLP from a peer: a request of the device, or the answer to a request of the host.
     ///
     /// # Errors
-    /// [`Full`] where it cannot now, also where the answers would find no room in `out`. The TLP is not taken then: a session
-    /// keeps it and withholds credits; a datagram is dropped and counted.
+    /// [`Full`] if it cannot handle the TLP now, for example because its answers would not fit in `out`. A session then keeps the TLP
+    /// and withholds credits; a datagram is dropped and counted.
     fn handle(&mut self, now: Time, tlp: &Received<'_>, out: &mut dyn Outbox) -> Result<(), Full>;
 
-    /// Sends what is due at `now`: completions, requests of the host. Called after each batch, when [`poll_timeout`](Self::poll_timeout)
-    /// has come, and when there is room again.
+    /// Sends what is due at `now`: completions and requests of the host. Called after each batch, when
+    /// [`poll_timeout`](Self::poll_timeout) is reached, and when there is room again.
     fn advance(&mut self, now: Time, out: &mut dyn Outbox) {
         let _ = (now, out);
     }
 
-    /// When [`advance`](Self::advance) has to be called next; `None`: not before another TLP comes.
+    /// Returns when [`advance`](Self::advance) must be called next; `None`: not before another TLP arrives.
     fn poll_timeout(&self) -> Option<Time> {
         None
     }
 
-    /// Answers a question of messaging; `None`: not known (no answer is sent, and the peer's wait ends).
+    /// Answers a messaging request. `None`: the request is unknown; no reply is sent, and the peer's wait times out.
     fn message(&mut self, now: Time, request: Request) -> Option<Reply>;
 
     /// Reads register `register_dw`, 0 to 1023, of the adapter's configuration space.
@@ -117,7 +117,7 @@ pub trait Backend {
     /// Writes the bytes of `byte_enables` (bits 3:0) of a register of the adapter's configuration space.
     fn config_write(&mut self, now: Time, register_dw: u16, byte_enables: u8, value: u32);
 
-    /// Reads one of the adapter's own registers; 0 where there is none.
+    /// Reads one of the adapter's own registers. An absent register reads as 0.
     fn register_read(&mut self, register_dw: u8) -> u32;
 
     /// Writes one of the adapter's own registers; read-only ones stay.

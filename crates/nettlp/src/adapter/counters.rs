@@ -1,68 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an adapter counts: of each peer that a rule names, and of strangers all together. So no flood makes it grow.
+//! Counters of an adapter: one set per peer that a rule names, and one for all other senders. Their size does not
+//! depend on traffic.
 
 use std::net::IpAddr;
 
 device::counters! {
-    /// What one peer has sent, and what it was sent.
+    /// Counters of one peer.
     pub struct PeerCounters {
-        /// Datagrams, of every kind.
+        /// Received datagrams of every kind.
         datagrams,
-        /// Memory reads that were handed on.
+        /// Memory reads passed to the backend.
         reads,
-        /// Bytes that these ask for.
+        /// Bytes requested by these reads.
         read_bytes,
-        /// Memory writes that were handed on.
+        /// Memory writes passed to the backend.
         writes,
-        /// Bytes that these name.
+        /// Bytes enabled in these writes.
         write_bytes,
-        /// Completions, handed on.
+        /// Completions passed to the backend.
         completions,
-        /// Messages, handed on.
+        /// Messages passed to the backend.
         messages,
-        /// Other requests, handed on: I/O, configuration, AtomicOps.
+        /// Other requests passed to the backend: I/O, configuration, AtomicOps.
         others,
-        /// Non-posted requests beyond the peer's windows or directions, answered with UR.
+        /// Non-posted requests outside the peer's windows or directions, answered with UR.
         refused_reads,
-        /// Writes beyond the peer's windows or directions, dropped.
+        /// Writes outside the peer's windows or directions, dropped.
         refused_writes,
-        /// Datagrams that were no TLP, or no message where one was expected: dropped.
+        /// Dropped datagrams that held no valid TLP or message.
         malformed,
-        /// TLPs with a digest that does not fit: dropped.
+        /// Dropped TLPs with a wrong digest.
         digest_wrong,
-        /// TLPs as only LibTLP sends them, taken for what they mean.
+        /// Malformed TLPs that only LibTLP sends, accepted with their intended meaning.
         mended,
-        /// Datagrams that came while there was no room for them or their answers: dropped. Of sessions none.
+        /// Datagrams dropped because there was no room for them or their answers. Always 0 for sessions.
         no_room,
-        /// Questions of messaging.
+        /// Messaging requests.
         messaging,
-        /// Reads of configuration space.
+        /// Configuration reads.
         config_reads,
-        /// Writes to configuration space.
+        /// Configuration writes.
         config_writes,
         /// Reads of the adapter's registers.
         register_reads,
         /// Writes to the adapter's registers.
         register_writes,
-        /// Writes to configuration space or registers by a peer that may not write: dropped.
+        /// Dropped writes to configuration space or registers, from a peer that may not write.
         refused_register_writes,
-        /// TLPs sent to it.
+        /// TLPs sent to the peer.
         sent_tlps,
-        /// Bytes of these.
+        /// Bytes of these TLPs.
         sent_bytes,
     }
 }
 
-/// What came from addresses that no rule names. All of it is dropped, but for questions of messaging from 127.0.0.1.
+/// Datagrams from addresses that no rule names. All are dropped, except messaging requests from 127.0.0.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Strangers {
-    /// Datagrams, beyond those that the kernel's filter has dropped.
+    /// Dropped datagrams, without those that the kernel's filter dropped.
     pub datagrams: u64,
-    /// Their bytes.
+    /// Bytes of these datagrams.
     pub bytes: u64,
-    /// Questions of messaging from 127.0.0.1, which were answered; they are none of these datagrams.
+    /// Messaging requests from 127.0.0.1 that were answered. Not counted in `datagrams`.
     pub messaging: u64,
-    /// Who sent the last one.
+    /// Sender of the last dropped datagram.
     pub last: Option<IpAddr>,
 }
 
@@ -73,7 +74,7 @@ impl Strangers {
         self.last = Some(from);
     }
 
-    /// Adds what another adapter has counted.
+    /// Adds the counters of another adapter.
     pub fn add(&mut self, other: &Strangers) {
         self.datagrams += other.datagrams;
         self.bytes += other.bytes;

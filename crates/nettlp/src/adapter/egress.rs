@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What leaves an adapter: the NetTLP header before each TLP, the way to the peer behind the host's requests. Never queues.
+//! Output of an adapter: writes the NetTLP header of each TLP, and chooses the path to the peer that serves the host's
+//! requests. Never queues.
 
 use super::backend::{Outbox, Way};
 use crate::carrier::SendError;
@@ -9,16 +10,16 @@ use capture::encap::{Origin, PORT_SESSION, PortScheme};
 use std::net::{IpAddr, SocketAddr};
 use tlp::{Tag, Time};
 
-/// Where an adapter puts datagrams: its sockets, or a test.
+/// Output for the datagrams of an adapter: its sockets, or a test.
 pub trait Datagrams {
-    /// Datagrams that [`send`](Self::send) takes now, from this port of the adapter to this peer.
+    /// Returns how many datagrams [`send`](Self::send) accepts now, from this port of the adapter to this peer.
     fn room(&self, port: u16, to: SocketAddr) -> usize;
 
-    /// Puts a datagram of `len` bytes, which `fill` writes, in line. Of a session (`port` is [`PORT_SESSION`]) the first six
-    /// bytes are its own business.
+    /// Queues a datagram of `len` bytes, which `fill` writes. For a session (`port` is [`PORT_SESSION`]) the first six bytes
+    /// are reserved for the session.
     ///
     /// # Errors
-    /// Where there is no room, no such port, or the datagram is too long; `fill` is not called then.
+    /// If there is no room, no such port, or the datagram is too long. `fill` is not called then.
     fn send(
         &mut self,
         port: u16,
@@ -27,7 +28,7 @@ pub trait Datagrams {
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), SendError>;
 
-    /// Whether there is a session with this peer.
+    /// Returns true if this peer has a session.
     fn has_session(&self, peer: SocketAddr) -> bool;
 }
 
@@ -35,11 +36,11 @@ pub trait Datagrams {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Device {
     pub(super) address: IpAddr,
-    /// Port of the session that it has announced; `None` before the first.
+    /// UDP port of the session that the peer announced; `None` before the first announcement.
     pub(super) session: Option<u16>,
 }
 
-/// The sequence count of an adapter, and what it has sent while one TLP was handled.
+/// Sequence count of an adapter, and what it sent while it handled one TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Tally {
     pub(super) sequence: u16,
@@ -47,7 +48,7 @@ pub(super) struct Tally {
     pub(super) bytes: u64,
 }
 
-/// What leaves at `now`, in datagrams that carry that time.
+/// Sends TLPs at time `now`, in datagrams with that timestamp.
 pub(super) struct Egress<'a> {
     pub(super) now: Time,
     pub(super) datagrams: &'a mut dyn Datagrams,
@@ -84,11 +85,11 @@ impl Outbox for Egress<'_> {
     }
 }
 
-/// The way back to whom a TLP came from.
+/// Sends completions to the sender of a request.
 pub(super) struct Back<'a, 'b> {
     pub(super) out: &'a mut (dyn Outbox + 'b),
     pub(super) way: Way,
-    /// Completions that the sockets did not take, though there was room.
+    /// Completions that the sockets rejected although they had reported room.
     pub(super) lost: u64,
 }
 

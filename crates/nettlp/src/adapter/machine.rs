@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The adapter's state machine: datagrams in, datagrams out, time as an argument. Never grows by what peers send.
+//! State machine of the adapter: datagrams in, datagrams out, time as an argument. Its memory does not grow with what peers
+//! send.
 
 use super::backend::{Backend, Outbox, Received, Way};
 use super::counters::{PeerCounters, Strangers};
@@ -20,29 +21,29 @@ use tlp::rules::reasons::unrouted;
 use tlp::rules::{Head, Refusal, Refusals};
 use tlp::{Access, Bdf, Body, MemoryOp, Repr, RuleId, Span, Status, Time, Violation};
 
-/// What an adapter is, and whom it serves.
+/// Configuration of an adapter.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Whom it serves.
+    /// Peers that it serves.
     pub allow: AllowList,
-    /// Completer ID of what it refuses.
+    /// Completer ID of its refusals.
     pub id: Bdf,
-    /// The peer that serves the host's requests; it needs a rule as every peer does.
+    /// The peer that serves the host's requests. Like every peer, it needs a rule.
     pub device: Option<IpAddr>,
-    /// Ports of the host's requests, where that peer has no session.
+    /// Ports of the host's requests, used if that peer has no session.
     pub scheme: PortScheme,
 }
 
-/// An adapter: its rules and counters, and what stands behind it.
+/// An adapter: its rules, its counters and its backend.
 ///
-/// Give it each datagram ([`handle`](Self::handle)) that comes to one of the adapter's ports, and call
-/// [`advance`](Self::advance) after each batch and when [`poll_timeout`](Self::poll_timeout) has come.
+/// Pass each datagram that arrives at one of the adapter's ports to [`handle`](Self::handle). Call
+/// [`advance`](Self::advance) after each batch and when [`poll_timeout`](Self::poll_timeout) is reached.
 #[derive(Debug)]
 pub struct Adapter<B> {
     settings: Settings,
     backend: B,
     peers: Vec<PeerCounters>,
-    /// The served peer that was heard last.
+    /// The served peer that sent the last datagram.
     last: Option<(IpAddr, Peer)>,
     strangers: Strangers,
     device: Option<Device>,
@@ -51,7 +52,7 @@ pub struct Adapter<B> {
 }
 
 impl<B> Adapter<B> {
-    /// An adapter with this behind it.
+    /// Creates an adapter with this backend.
     pub fn new(settings: Settings, backend: B) -> Adapter<B> {
         let peers = vec![PeerCounters::default(); settings.allow.len()];
         let device = settings.device.map(|address| Device { address: address.to_canonical(), session: None });
@@ -67,37 +68,39 @@ impl<B> Adapter<B> {
         }
     }
 
-    /// The same adapter with what `other` makes of what stands behind it.
+    /// Replaces the backend by the result of `other`.
     pub fn map<C>(self, other: impl FnOnce(B) -> C) -> Adapter<C> {
         let Adapter { settings, backend, peers, last, strangers, device, tally, refusals } = self;
         Adapter { settings, backend: other(backend), peers, last, strangers, device, tally, refusals }
     }
 
-    /// What stands behind it.
+    /// Returns the backend.
     pub const fn backend(&self) -> &B {
         &self.backend
     }
 
-    /// What each peer has sent, in the order of their addresses.
+    /// Returns the counters of each peer, in address order.
     pub fn peers(&self) -> impl ExactSizeIterator<Item = (IpAddr, &PeerCounters)> {
         self.settings.allow.addresses().zip(&self.peers)
     }
 }
 
 impl<B: Backend> Adapter<B> {
-    /// Refused TLPs of peers, one of each kind: by the adapter, then by its backend.
+    /// Returns the refused TLPs of peers, one of each kind: first those of the adapter, then those of its backend.
     pub fn refusals(&self) -> Vec<Refusal> {
         self.refusals.kinds().iter().copied().chain(self.backend.refusals()).collect()
     }
 
-    /// The number of [refusals](Self::refusals).
+    /// Returns the number of [refusals](Self::refusals).
     pub fn refusal_kinds(&self) -> usize {
         self.refusals.kinds().len() + self.backend.refusal_kinds()
     }
 
-    /// Takes a datagram that has come to `port` from `from`; answers go to `out`. Of a session (`port` is [`PORT_SESSION`])
-    /// it is a TLP behind six bytes that do not count. Says whether it was taken: where not, a session has to offer it
-    /// again later; any other datagram is dropped and counted, and gone.
+    /// Handles a datagram that arrived at `port` from `from`. Answers go to `out`. For a session (`port` is
+    /// [`PORT_SESSION`]) it is a TLP after six bytes that are ignored.
+    ///
+    /// Returns false if it was not accepted: a session must then offer it again later. Any other datagram is dropped and
+    /// counted.
     pub fn handle(
         &mut self,
         now: Time,
@@ -128,7 +131,7 @@ impl<B: Backend> Adapter<B> {
         true
     }
 
-    /// The peer with this address: mostly the one that was heard last.
+    /// Looks up the peer with this address. The last served peer is checked first.
     fn peer(&mut self, address: IpAddr) -> Option<Peer> {
         match self.last {
             Some((last, peer)) if last == address => Some(peer),
@@ -140,40 +143,41 @@ impl<B: Backend> Adapter<B> {
         }
     }
 
-    /// Sends what is due.
+    /// Sends what is due at `now`.
     pub fn advance(&mut self, now: Time, out: &mut dyn Datagrams) {
         let (tally, device, scheme) = (&mut self.tally, self.device, self.settings.scheme);
         let mut egress = Egress { now, datagrams: out, tally, device, scheme };
         self.backend.advance(now, &mut egress);
     }
 
-    /// When [`advance`](Self::advance) has to be called next.
+    /// Returns when [`advance`](Self::advance) must be called next.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.backend.poll_timeout()
     }
 
-    /// Whether it takes TLPs; while not, do not read the sockets.
+    /// Returns true if it accepts TLPs. While false, do not read the sockets.
     pub fn is_ready(&self) -> bool {
         self.backend.is_ready()
     }
 
-    /// What it is, and whom it serves.
+    /// Returns its configuration.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What stands behind it, to be changed.
+    /// Returns the backend for changes.
     pub const fn backend_mut(&mut self) -> &mut B {
         &mut self.backend
     }
 
-    /// What others have sent.
+    /// Returns the counters of senders that no rule names.
     pub const fn strangers(&self) -> Strangers {
         self.strangers
     }
 
-    /// A datagram from an address that no rule names. LibTLP asks messaging from the address that the kernel chooses, on the
-    /// loopback 127.0.0.1, whichever its TLPs have; and who may send from there may from all addresses of the loopback.
+    /// Handles a datagram from an address that no rule names. LibTLP sends messaging requests from the address that the
+    /// kernel chooses. On the loopback that is 127.0.0.1, whatever address its TLPs use. A process that can send from
+    /// there can send from every loopback address.
     fn stranger(&mut self, now: Time, way: Way, bytes: &[u8], out: &mut dyn Datagrams) {
         let from = way.peer.ip();
         let asks = way.port == PORT_MESSAGING && from.to_canonical() == Ipv4Addr::LOCALHOST;
@@ -184,7 +188,7 @@ impl<B: Backend> Adapter<B> {
         }
     }
 
-    /// A datagram with a TLP.
+    /// Handles a datagram with a TLP.
     fn datagram(&mut self, now: Time, peer: Peer, way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> bool {
         let is_tlp_port = matches!(way.port, PORT_SESSION | PORT_DEVICE..=0x33ff | PORT_HOST..=0x400f);
         let mut scratch = [0; 4];
@@ -214,7 +218,7 @@ impl<B: Backend> Adapter<B> {
         true
     }
 
-    /// Reads a TLP. One that is malformed, or has a wrong digest, is a refusal.
+    /// Parses a TLP. A malformed one, or one with a wrong digest, is recorded as a refusal.
     fn incoming<'a>(&mut self, now: Time, tlp: &'a [u8], scratch: &'a mut [u8; 4]) -> Option<Incoming<'a>> {
         let incoming = Incoming::parse(tlp, scratch);
         if let Some(why) = reason_to_drop(tlp, &incoming) {
@@ -223,8 +227,8 @@ impl<B: Backend> Adapter<B> {
         incoming.ok()
     }
 
-    /// The host's requests go to the session that has announced itself as the device's. The device's address may have other
-    /// sessions beside it, of programs that read and write: those get none of them.
+    /// Sends the host's requests to the session that announced itself as the device. The device's address may have other
+    /// sessions, of programs that only read and write. Those receive no requests.
     fn follow(&mut self, way: Way, repr: &Repr) {
         if way.is_session()
             && is_announcement(repr)
@@ -261,7 +265,7 @@ impl<B: Backend> Adapter<B> {
         self.backend.handle(now, &received, &mut egress)?;
         count(repr, counters);
         if let Some((repr, data)) = incoming.second_write() {
-            // The first part is done: there is no going back, and no session sends such a write.
+            // The first part is done and cannot be undone. No session sends such a write.
             let received = Received { way, repr: &repr, prefixes, data, behind_bytes: 0 };
             self.backend.handle(now, &received, &mut egress)?;
             count(&repr, counters);
@@ -315,7 +319,7 @@ impl<B: Backend> Adapter<B> {
     }
 }
 
-/// The counter that says what became of a datagram which is no TLP.
+/// Returns the counter for the outcome of a datagram without a TLP.
 type Count = fn(&mut PeerCounters) -> &mut u64;
 type Done = Result<Count, Count>;
 
@@ -328,10 +332,10 @@ fn answer(way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Result<(), Count> 
     out.send(way.port, way.peer, bytes.len(), fill).map_err(|_| -> Count { |c| &mut c.no_room })
 }
 
-/// Whether the rules allow a TLP. Completions and messages have no address: every peer that is served may send them.
+/// Returns true if the rules allow a TLP. Completions and messages have no address: every served peer may send them.
 fn is_allowed(allow: &AllowList, peer: Peer, repr: &Repr, rest: Option<Span>) -> bool {
     let reach = |span: Span| {
-        // From the first byte to the last, whatever lies between.
+        // The whole range from the first byte to the last, including any gap.
         let last = rest.unwrap_or(span);
         (span.first_byte(), last.first_byte() - span.first_byte() + u64::from(last.byte_count()))
     };

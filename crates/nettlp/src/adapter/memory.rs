@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory behind an adapter, with no host around it: a function with registers of its own, and an [`Image`] from address 0
-//! on. Never issues a request.
+//! Memory as the backend of an adapter, without a host: a function with its own registers, and an [`Image`] that starts at address
+//! 0. Never issues a request.
 //!
-//! The function that configuration (UDP ports 0x5001, 0x4001) shows: a type 0 header, vendor 3776h, device 8022h, class
-//! FF0000h; BAR0 4 KiB (adapter registers), BAR2 4 KiB (MSI-X table and Pending Bit Array), BAR4 16 MiB at F000_0000h;
-//! Power Management, MSI-X with 16 vectors, PCI Express, Advanced Error Reporting. Memory Space and Bus Master are enabled. Writes
-//! do what the registers say; of what they mean one thing is done: without Bus Master Enable, DMA is refused as a root
-//! complex would never see it.
+//! Configuration (UDP ports 0x5001, 0x4001) shows this function: a type 0 header, vendor 3776h, device 8022h, class FF0000h; BAR0
+//! 4 KiB (adapter registers), BAR2 4 KiB (MSI-X table and Pending Bit Array), BAR4 16 MiB at F000_0000h; Power Management, MSI-X
+//! with 16 vectors, PCI Express, Advanced Error Reporting. Memory Space and Bus Master are enabled.
+//!
+//! Writes change the registers as the register definitions say. Only one of them has an effect: without Bus Master Enable, DMA is
+//! refused, because a root complex would never see it.
 
 use super::backend::{Backend, Outbox, Received};
 use super::egress::Back;
@@ -20,13 +21,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tlp::rules::Refusal;
 use tlp::{Bdf, Body, MemoryOp, Mps, Rcb, RuleId, Span, Status, Time, Violation};
 
-/// Where interrupts are written to: the range that x86 has for them.
+/// Address range of interrupt writes on x86.
 const INTERRUPTS: u64 = 0xfee0_0000;
 const INTERRUPTS_LEN: u64 = 1 << 20;
-/// Where BAR4 starts.
+/// Start address of BAR4.
 const BAR4: u32 = 0xf000_0000;
 
-/// The function that all threads of an adapter show.
+/// The function, shared by all threads of an adapter.
 #[derive(Debug)]
 pub struct Function {
     state: Mutex<State>,
@@ -41,10 +42,10 @@ struct State {
 }
 
 impl Function {
-    /// A function of this requester ID, whose adapter registers hold these values.
+    /// Creates a function with this requester ID and these adapter registers.
     ///
     /// # Errors
-    /// None, unless the crate of configuration space refuses what stands above.
+    /// Fails only if the `config` crate rejects the configuration space built here.
     pub fn new(registers: Registers) -> Result<Function, BuildError> {
         let identity = Identity {
             vendor: 0x3776,
@@ -79,30 +80,30 @@ impl Function {
         })
     }
 
-    /// Its requester and completer ID.
+    /// Returns its requester and completer ID.
     pub const fn id(&self) -> Bdf {
         self.id
     }
 
-    // No holder of the lock panics half way through a change.
+    // Ignores poisoning: no holder of the lock can panic in the middle of a change.
     fn with<T>(&self, does: impl FnOnce(&mut State) -> T) -> T {
         does(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 device::counters! {
-    /// What memory behind an adapter counts beside its completer.
+    /// Counters of a memory backend, in addition to those of its completer.
     pub struct MemoryCounters {
-        /// Writes to where interrupts are written to, beyond the memory.
+        /// Writes to the interrupt range outside the memory.
         interrupts,
-        /// Requests while Bus Master Enable was clear: reads were answered with UR, writes dropped.
+        /// Requests received while Bus Master Enable was clear: reads were answered with UR, writes were dropped.
         not_bus_master,
-        /// Completions that the sockets did not take.
+        /// Completions that the sockets rejected.
         lost_completions,
     }
 }
 
-/// Memory as what stands behind an adapter. One for each thread; [`Image`] and [`Function`] are shared.
+/// Memory backend of an adapter. Each thread has one; [`Image`] and [`Function`] are shared.
 #[derive(Debug)]
 pub struct MemoryBackend {
     image: Arc<Image>,
@@ -112,28 +113,29 @@ pub struct MemoryBackend {
 }
 
 impl MemoryBackend {
-    /// `image`, answered in completions of up to `mps`, which are cut at 64 B as a root complex may do.
+    /// Creates a backend that answers from `image`, in completions of up to `mps`, split at 64 B boundaries as a root complex may
+    /// do.
     pub fn new(image: Arc<Image>, function: Arc<Function>, mps: Mps) -> MemoryBackend {
         let completer = Completer::new(function.id(), mps, Rcb::default());
         MemoryBackend { image, function, completer, counters: MemoryCounters::default() }
     }
 
-    /// What answers, to be set.
+    /// Returns the completer for configuration.
     pub const fn completer_mut(&mut self) -> &mut Completer {
         &mut self.completer
     }
 
-    /// What its completer has counted.
+    /// Returns the counters of its completer.
     pub const fn completer_counters(&self) -> CompleterCounters {
         self.completer.counters
     }
 
-    /// What it has counted beside.
+    /// Returns its own counters.
     pub const fn counters(&self) -> MemoryCounters {
         self.counters
     }
 
-    /// Whether a write is an interrupt: to their range, where there is no memory.
+    /// Returns true if a write is an interrupt: a write to the interrupt range, outside the memory.
     fn is_interrupt(&self, span: Span) -> bool {
         let (address, bytes) = (span.first_byte(), u64::from(span.byte_count()));
         let inside = address >= INTERRUPTS && address - INTERRUPTS < INTERRUPTS_LEN;
@@ -195,7 +197,7 @@ impl Backend for MemoryBackend {
 
     fn config_write(&mut self, _: Time, register_dw: u16, byte_enables: u8, value: u32) {
         let enabled = self.function.with(|state| {
-            // Nothing else is there to obey a write.
+            // No other part of the function depends on this write.
             let _ = state.config.write(register_dw, byte_enables, value);
             state.config.bus_master_enable()
         });

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A NetTLP adapter without an FPGA, sans-IO: many peers, both port schemes, sessions; memory or a lab behind it.
+//! A NetTLP adapter without an FPGA, sans-IO: many peers, both port schemes, sessions; the backend is memory or a
+//! lab.
 //!
 //! - [`Adapter`]: the state machine: datagrams in, datagrams out.
-//! - [`Backend`]: what stands behind it, and is handed whole, allowed TLPs; it sends through an [`Outbox`].
-//! - [`MemoryBackend`]: memory, without a host around it.
+//! - [`Backend`]: receives complete, allowed TLPs and sends through an [`Outbox`].
+//! - [`MemoryBackend`]: memory without a host.
 //! - [`Registers`]: the adapter's own registers (UDP port 0x5002).
 //!
-//! Never opens a socket, never reads a clock, never serves a peer that no rule allows.
+//! Never opens a socket, reads a clock, or serves a peer that no rule allows.
 
 mod backend;
 mod counters;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The adapter's own registers, as values. Never changes where datagrams go: here they only read back.
+//! The adapter's own registers. Writing them does not change where datagrams go; the values only read back.
 
 use crate::wire::registers as wire;
 use capture::encap::{PORT_DEVICE, PORT_HOST};
 use std::net::Ipv4Addr;
 use tlp::Bdf;
 
-/// Registers of the adapter (UDP port 0x5002, BAR0). Addresses and ports may be written and read back; magic and requester
-/// ID are read-only.
+/// Registers of the adapter (UDP port 0x5002, BAR0). Addresses and ports are writable; magic and requester ID are
+/// read-only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Registers {
     /// MAC address of the peer.
@@ -18,16 +18,16 @@ pub struct Registers {
     pub peer_ip: Ipv4Addr,
     /// Address of the adapter; zero over IPv6.
     pub adapter_ip: Ipv4Addr,
-    /// First port of requests of the device.
+    /// First UDP port of the device's requests.
     pub device_port: u16,
-    /// First port of requests of the host.
+    /// First UDP port of the host's requests.
     pub host_port: u16,
     /// Requester ID.
     pub requester: Bdf,
 }
 
 impl Registers {
-    /// An adapter of this requester ID, its addresses not set.
+    /// Creates registers with this requester ID and no addresses.
     pub const fn new(requester: Bdf) -> Registers {
         Registers {
             peer_mac: [0; 6],
@@ -40,7 +40,7 @@ impl Registers {
         }
     }
 
-    /// The register with this DW number; 0 where there is none.
+    /// Returns the register with this DW number; 0 if there is no such register.
     pub fn read(&self, register_dw: u8) -> u32 {
         let mac = |mac: [u8; 6], half: u8| match half {
             0 => u32::from_be_bytes([mac[0], mac[1], mac[2], mac[3]]),
@@ -59,7 +59,7 @@ impl Registers {
         }
     }
 
-    /// Writes a register; read-only ones, and those that are not there, stay.
+    /// Writes a register. Writes to read-only and unknown registers are ignored.
     pub fn write(&mut self, register_dw: u8, value: u32) {
         let mac = |mac: &mut [u8; 6], half: u8| match half {
             0 => mac[..4].copy_from_slice(&value.to_be_bytes()),
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_register_reads_what_was_written_where_it_may_be() {
+    fn writable_registers_read_back_what_was_written() {
         let mut registers = Registers::new(Bdf::from_bits(0x1a00));
         for (dw, before, written, after) in [
             (0x00, 0x0123_4567, 0xffff_ffff, 0x0123_4567),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transfers whose buffers the caller holds, many at once. Never waits; the client turns.
+//! Transfers into and out of the caller's buffers, many at once. Never waits; the client does.
 
 use crate::requester::Buffers;
 
 /// A read or a write of any length, with the caller's own buffer.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Transfer<'a> {
-    /// Reads into `data`, which is undefined where the read fails.
+    /// Reads into `data`. If the read fails, the content of `data` is undefined.
     Read {
         /// First address.
         address: u64,
-        /// Where the bytes go.
+        /// Destination of the bytes.
         data: &'a mut [u8],
     },
     /// Writes `data`.
@@ -23,7 +23,7 @@ pub enum Transfer<'a> {
 }
 
 impl Transfer<'_> {
-    /// Its bytes.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         match self {
             Transfer::Read { data, .. } => data.len(),
@@ -31,13 +31,13 @@ impl Transfer<'_> {
         }
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// The token of a request is the place of its transfer.
+/// Buffers of a batch. The token of a request is the index of its transfer.
 pub(super) struct Batch<'a, 'b>(pub(super) &'b mut [Transfer<'a>]);
 
 impl Buffers for Batch<'_, '_> {

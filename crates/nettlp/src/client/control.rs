@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messaging with the driver of an adapter's host, and the adapter's configuration space: LibTLP's `nettlp_msg_get_*` and
-//! `nettlp_pcie_cfg_*`. Every call blocks for a bounded time; none is answered by an answer to an earlier question.
+//! `nettlp_pcie_cfg_*`. Every call blocks for a bounded time, and never accepts an answer to an earlier request.
 
 use crate::net::{AskOptions, AskSocket, OpenError};
 use crate::wire::config::ConfigMessage;
@@ -11,52 +11,52 @@ use std::net::IpAddr;
 use thiserror::Error;
 use tlp::{Access, Bdf, Duration};
 
-/// How long the driver may take, as in LibTLP.
+/// Timeout of the driver's answer, as in LibTLP.
 pub const MESSAGING_TIMEOUT: Duration = Duration::from_ms(500);
-/// How long the adapter may take, as in LibTLP.
+/// Timeout of the adapter's answer, as in LibTLP.
 pub const CONFIG_TIMEOUT: Duration = Duration::from_ms(1000);
-/// How often a question is asked. LibTLP asks once.
+/// Number of attempts per request. LibTLP makes one.
 pub const ATTEMPTS: u32 = 3;
-/// Registers of a configuration space, in DW.
+/// Size of a configuration space in DW.
 pub const CONFIG_DWS: u16 = 1024;
 
-/// Why a question has no answer.
+/// Reason why a request failed.
 #[derive(Debug, Error)]
 pub enum ControlError {
     /// The socket could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Nobody answered.
+    /// No answer arrived.
     #[error("{peer} does not answer {what} on UDP port {port:#06x}: {}", reason(.source))]
     NoAnswer {
-        /// Who was asked.
+        /// Address of the peer.
         peer: IpAddr,
-        /// For what.
+        /// Subject of the request.
         what: &'static str,
-        /// On which port.
+        /// UDP port.
         port: u16,
         /// How the wait ended.
         source: io::Error,
     },
-    /// Beyond the configuration space.
-    #[error("configuration register DW {0}: legal are 0 to 1023")]
+    /// The register is outside the configuration space.
+    #[error("configuration register DW {0}; expected 0 to 1023")]
     Register(u16),
-    /// A register at this offset and of this size in bytes crosses a DW, or is beyond the configuration space.
+    /// A register at this offset, of this size in bytes, crosses a DW or is outside the configuration space.
     #[error(
-        "register {0:#x} of {1} bytes: legal are multiples of --bytes within the 4096 bytes of a configuration space"
+        "register {0:#x} of {1} bytes; expected a multiple of --bytes within the 4096 bytes of a configuration space"
     )]
     Unaligned(u64, u8),
 }
 
 fn reason(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::ConnectionRefused => "nobody listens there (connection refused)".to_owned(),
+        io::ErrorKind::ConnectionRefused => "no program listens there (connection refused)".to_owned(),
         io::ErrorKind::TimedOut => "no answer in time, or this peer is not allowed".to_owned(),
         _ => error.to_string(),
     }
 }
 
-/// Asks the driver of an adapter's host.
+/// Client for the driver of an adapter's host.
 #[derive(Debug)]
 pub struct Messaging {
     remote: IpAddr,
@@ -64,10 +64,10 @@ pub struct Messaging {
 }
 
 impl Messaging {
-    /// Opens a socket; nothing is sent yet.
+    /// Opens a socket. Sends nothing yet.
     ///
     /// # Errors
-    /// Where an address is not ours, or there is no route.
+    /// If an address does not belong to this host, or there is no route.
     pub fn open(remote: IpAddr, local: Option<IpAddr>) -> Result<Messaging, ControlError> {
         let (port, same_port) = (PORT_MESSAGING, false);
         let options =
@@ -75,40 +75,40 @@ impl Messaging {
         Ok(Messaging { remote, socket: AskSocket::open(options)? })
     }
 
-    /// Where BAR4 starts.
+    /// Returns the start address of BAR4.
     ///
     /// # Errors
-    /// Where nobody answers.
+    /// If no answer arrives.
     pub fn bar4_start(&mut self) -> Result<u64, ControlError> {
-        self.ask(Request::Bar4Start, "where BAR4 is", |reply| match reply {
+        self.ask(Request::Bar4Start, "a request for the address of BAR4", |reply| match reply {
             Reply::Bar4Start(address) => Some(address),
             _ => None,
         })
     }
 
-    /// The adapter's bus, device and function: the Requester ID of its DMA.
+    /// Returns the adapter's bus, device and function: the Requester ID of its DMA.
     ///
     /// # Errors
-    /// Where nobody answers.
+    /// If no answer arrives.
     pub fn device_id(&mut self) -> Result<Bdf, ControlError> {
-        self.ask(Request::DeviceId, "which device it is", |reply| match reply {
+        self.ask(Request::DeviceId, "a request for its device id", |reply| match reply {
             Reply::DeviceId(id) => Some(id),
             _ => None,
         })
     }
 
-    /// The MSI-X table.
+    /// Returns the MSI-X table.
     ///
     /// # Errors
-    /// Where nobody answers.
+    /// If no answer arrives.
     pub fn msix_table(&mut self) -> Result<[MsixEntry; MSIX_ENTRIES], ControlError> {
-        self.ask(Request::MsixTable, "for its MSI-X table", |reply| match reply {
+        self.ask(Request::MsixTable, "a request for its MSI-X table", |reply| match reply {
             Reply::MsixTable(table) => Some(table),
             _ => None,
         })
     }
 
-    // Replies differ in length, and so cannot be taken for one another.
+    // Replies differ in length, so they cannot be confused.
     fn ask<T>(
         &mut self,
         request: Request,
@@ -121,10 +121,10 @@ impl Messaging {
     }
 }
 
-/// Which port configuration is on.
+/// UDP port of configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ConfigPort {
-    /// 0x5001: adapters from v0.22 on, and riser's.
+    /// 0x5001: adapters since v0.22, and riser's.
     #[default]
     New,
     /// 0x4001: adapters up to v0.21.
@@ -132,7 +132,7 @@ pub enum ConfigPort {
 }
 
 impl ConfigPort {
-    /// The UDP port.
+    /// Returns the UDP port.
     #[must_use]
     pub const fn number(self) -> u16 {
         match self {
@@ -142,7 +142,7 @@ impl ConfigPort {
     }
 }
 
-/// Reads and writes an adapter's configuration space, a DW at a time.
+/// Client for an adapter's configuration space. Reads and writes one DW at a time.
 #[derive(Debug)]
 pub struct Config {
     remote: IpAddr,
@@ -151,10 +151,10 @@ pub struct Config {
 }
 
 impl Config {
-    /// Opens a socket; nothing is sent yet.
+    /// Opens a socket. Sends nothing yet.
     ///
     /// # Errors
-    /// Where an address is not ours, or there is no route.
+    /// If an address does not belong to this host, or there is no route.
     pub fn open(remote: IpAddr, local: Option<IpAddr>, port: ConfigPort) -> Result<Config, ControlError> {
         let port = port.number();
         let (same_port, timeout, attempts) = (true, CONFIG_TIMEOUT, ATTEMPTS);
@@ -165,10 +165,10 @@ impl Config {
     /// Reads register `register_dw`, 0 to 1023.
     ///
     /// # Errors
-    /// Where nobody answers, or there is no such register.
+    /// If no answer arrives, or there is no such register.
     pub fn read(&mut self, register_dw: u16) -> Result<u32, ControlError> {
         let question = ConfigMessage::read(legal(register_dw)?);
-        // An answer names its register: one to an earlier question is passed over.
+        // An answer names its register, so answers to earlier requests are ignored.
         let matches = |reply: &ConfigMessage| {
             reply.command == Access::Read && reply.register_dw == question.register_dw
         };
@@ -178,11 +178,11 @@ impl Config {
         asked.map_err(no_answer(self.remote, self.port, "a read of its configuration space"))
     }
 
-    /// Writes the bytes of `byte_enables` (bits 3:0, bit 0 the lowest byte) of register `register_dw`. Nobody answers a
-    /// write: that it arrived shows only in a read.
+    /// Writes the bytes of `byte_enables` (bits 3:0, bit 0 the lowest byte) of register `register_dw`. A write has no
+    /// answer: only a read shows that it arrived.
     ///
     /// # Errors
-    /// Where the datagram could not be sent, or there is no such register.
+    /// If the datagram could not be sent, or there is no such register.
     pub fn write(&mut self, register_dw: u16, byte_enables: u8, value: u32) -> Result<(), ControlError> {
         let message = ConfigMessage::write(legal(register_dw)?, byte_enables, value);
         let told = self.socket.tell(&message.emit());
@@ -203,7 +203,7 @@ impl ConfigRegister {
     /// The register of `bytes` bytes (1, 2 or 4) at `offset`.
     ///
     /// # Errors
-    /// It crosses a DW, or is beyond the configuration space.
+    /// If it crosses a DW, or is outside the configuration space.
     pub fn new(offset: u64, bytes: u8) -> Result<ConfigRegister, ControlError> {
         let size = u64::from(bytes);
         if !matches!(bytes, 1 | 2 | 4) || !offset.is_multiple_of(size) || offset > 4096 - size {
@@ -223,10 +223,10 @@ impl ConfigRegister {
         self.mask
     }
 
-    /// Reads it.
+    /// Reads the register.
     ///
     /// # Errors
-    /// As [`Config::read`].
+    /// Those of [`Config::read`].
     pub fn read(&self, config: &mut Config) -> Result<u32, ControlError> {
         Ok(config.read(self.dw)? >> self.shift & self.mask)
     }
@@ -234,7 +234,7 @@ impl ConfigRegister {
     /// Writes `value`, at most [`max`](Self::max).
     ///
     /// # Errors
-    /// As [`Config::write`].
+    /// Those of [`Config::write`].
     pub fn write(&self, config: &mut Config, value: u32) -> Result<(), ControlError> {
         config.write(self.dw, self.byte_enables, value << self.shift)
     }
@@ -271,7 +271,7 @@ mod tests {
             let found = register.as_ref().ok().map(|r| (r.dw, r.shift, r.byte_enables, r.mask));
             assert_eq!(found, expected, "{offset:#x} of {bytes} bytes");
             if let Err(error) = register {
-                assert!(error.to_string().starts_with(&format!("register {offset:#x} of {bytes} bytes: ")));
+                assert!(error.to_string().starts_with(&format!("register {offset:#x} of {bytes} bytes; ")));
             }
         }
     }

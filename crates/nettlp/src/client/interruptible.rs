@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Long reads and writes whose caller wants to know how far they came, and physical memory for `introspect`.
+//! Long reads and writes that can be interrupted, and access to physical memory for `introspect`.
 
 use super::{Client, ClientError, Clock, Transfer};
 use crate::carrier::Carrier;
@@ -8,9 +8,9 @@ use introspect::{Answer, Memory};
 use thiserror::Error;
 use tlp::Duration;
 
-/// Bytes of one transfer: the unit in which an interrupted read is kept.
+/// Bytes of one transfer: an interrupted read is kept in this unit.
 const TRANSFER_BYTES: usize = 64 << 10;
-/// How long a peer that acknowledges may take for the last writes.
+/// Timeout for the acknowledgement of the last writes.
 const SETTLE: Duration = Duration::from_ms(5000);
 
 /// A step of [`Client::write_all`].
@@ -24,7 +24,7 @@ pub enum WriteStep {
     ReadBack,
 }
 
-/// The reason why a write failed.
+/// Reason why a write failed.
 #[derive(Debug, Error)]
 pub enum WriteError {
     /// The client failed.
@@ -32,7 +32,7 @@ pub enum WriteError {
     Client(#[from] ClientError),
     /// The byte at this address was read back as the second value, not the third.
     #[error(
-        "byte {0:#x} is {1:#04x} after {2:#04x} was written: writes are refused there, were lost, or somebody else writes too"
+        "byte {0:#x} is {1:#04x} after {2:#04x} was written: writes are refused there, were lost, or another writer changed it"
     )]
     Differs(u64, u8, u8),
 }
@@ -83,7 +83,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         if !verify {
             return Ok(());
         }
-        // Over ports reads may pass writes, except this one: the first read has the tag of all writes.
+        // Over ports reads may pass writes, except this one: the first read uses the tag of all writes.
         self.read(address, &mut [0])?;
         let mut found = vec![0; data.len()];
         self.read(address, &mut found)?;

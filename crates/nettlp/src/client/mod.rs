@@ -2,10 +2,10 @@
 //! LibTLP: a [`Requester`] on a [`Carrier`] with a clock.
 //!
 //! - Blocking: [`Client::read`], [`Client::write`], and [`Client::transfer`] for many at once, pipelined over the tags.
-//! - In turns: [`Client::turn`] sends, receives and looks after timers once, for callers with a loop of their own.
-//! - `async`: [`Client::block_on`] runs a program of futures, as many as it likes, on this one thread.
-//! - [`control`]: messaging and configuration, which are no TLPs.
-//! - [`Callbacks`]: what the peer asks: MRd, MWr, Cpl, CplD, others; in a session [`Client::announce`] asks for it.
+//! - Turn by turn: [`Client::turn`] sends, receives and runs timers once, for callers with their own loop.
+//! - `async`: [`Client::block_on`] runs a program of any number of futures on this thread.
+//! - [`control`]: messaging and configuration, which do not use TLPs.
+//! - [`Callbacks`]: TLPs from the peer: MRd, MWr, Cpl, CplD, others; in a session [`Client::announce`] requests them.
 //!
 //! ```no_run
 //! use riser_nettlp::client::{Client, control::Messaging};
@@ -23,8 +23,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Every wait is bounded: a read by `(retries + 1) * timeout` and the rests of tags, a write by what the carrier allows. A
-//! client belongs to one thread; for several threads make several, each with tags or a session of its own.
+//! Every wait is bounded: a read by `(retries + 1) * timeout` and the rest times of tags, a write by what the carrier
+//! allows. A client belongs to one thread. For several threads create several, each with its own tags or session.
 
 mod batch;
 pub mod control;
@@ -49,22 +49,22 @@ use thiserror::Error;
 use tlp::rules::Refusal;
 use tlp::{Duration, Repr, Time};
 
-/// Why a call of a client failed.
+/// Reason why a call of a client failed.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// The network refused. `ConnectionRefused`: nobody is there; `ConnectionReset`: the session has ended.
+    /// Network error. `ConnectionRefused`: no program listens at the peer; `ConnectionReset`: the session has ended.
     #[error("{}", network(.0))]
     Io(#[from] io::Error),
     /// The request was answered with an error, or not at all.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// The request was not taken.
+    /// The request was rejected.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// The carrier cannot take TLPs of this size or tag.
+    /// The carrier cannot send TLPs of this size or tag.
     #[error(transparent)]
     Send(#[from] SendError),
-    /// What was sent is not all acknowledged.
+    /// Some writes are not acknowledged.
     #[error("the peer has not acknowledged all writes within {0}")]
     Unsettled(Duration),
     /// The caller's flag was set: see [`Client::stop_with`].
@@ -74,14 +74,14 @@ pub enum ClientError {
 
 fn network(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::ConnectionRefused => "nobody listens there (connection refused)".to_owned(),
+        io::ErrorKind::ConnectionRefused => "no program listens there (connection refused)".to_owned(),
         _ => error.to_string(),
     }
 }
 
-/// Tells a client the time; never runs backwards.
+/// Clock of a client; never runs backwards.
 pub trait Clock {
-    /// Now.
+    /// Returns the current time.
     fn now(&mut self) -> Time;
 }
 
@@ -91,19 +91,19 @@ impl Clock for net::Clock {
     }
 }
 
-/// How a client waits for what is to come.
+/// How a client waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Waiting {
-    /// Asleep.
+    /// Sleeping.
     #[default]
     Asleep,
-    /// Asking again and again: the least latency, for a whole core.
+    /// Polling: the lowest latency, but uses a whole core.
     Busy,
 }
 
-// Longest sleep where no timer asks for less.
+// Longest sleep if no timer is due earlier.
 const LONGEST_WAIT: Duration = Duration::from_ms(100);
-// An acknowledgement does not end a carrier's wait.
+// An acknowledgement does not end a carrier's wait, so waits are short.
 const SETTLE_WAIT: Duration = Duration::from_ms(1);
 
 /// See the [module](self).
@@ -117,99 +117,100 @@ pub struct Client<C, K = net::Clock> {
 }
 
 impl<C: Carrier> Client<C> {
-    /// A client in wall time.
+    /// Creates a client that uses wall time.
     pub fn new(carrier: C, settings: Settings) -> Client<C> {
         Client::with_clock(carrier, settings, net::Clock::new())
     }
 }
 
 impl<C: Carrier, K: Clock> Client<C, K> {
-    /// A client with a clock of the caller's.
+    /// Creates a client with the caller's clock.
     pub fn with_clock(carrier: C, settings: Settings, clock: K) -> Client<C, K> {
         let requester = Requester::new(settings);
         let (waiting, replies) = (Waiting::Asleep, Replies::default());
         Client { carrier, clock, requester, waiting, replies, stop: None }
     }
 
-    /// How it waits from now on.
+    /// Sets how it waits.
     pub fn set_waiting(&mut self, waiting: Waiting) {
         self.waiting = waiting;
     }
 
-    /// Has calls that block end with [`ClientError::Stopped`] within 100 ms once `flag` is set, as by a signal: what has not
-    /// ended is given up then. A signal alone, without the flag, ends no wait any more.
+    /// Makes blocking calls end with [`ClientError::Stopped`] within 100 ms after `flag` is set, for example by a signal
+    /// handler. Requests in progress are given up then. A signal without the flag no longer ends a wait.
     pub fn stop_with(&mut self, flag: Arc<AtomicBool>) {
         self.stop = Some(flag);
     }
 
-    /// What was sent, received and given up.
+    /// Returns the counters of sent, received and given-up TLPs.
     pub fn counters(&self) -> &Counters {
         self.requester.counters()
     }
 
-    /// Why completions were refused, and requests not completed; one of each kind.
+    /// Returns why completions were refused and requests failed, one of each kind.
     pub fn refusals(&self) -> &[Refusal] {
         self.requester.refusals()
     }
 
-    /// Requests and messages of the peer that had no callback, and replies that the carrier can never take.
+    /// Returns the number of requests and messages of the peer without a callback, plus replies that the carrier can never
+    /// send.
     pub const fn unserved(&self) -> u64 {
         self.replies.unserved()
     }
 
-    /// The requester, for those who turn the client themselves.
+    /// Returns the requester, for callers of [`turn`](Self::turn).
     pub fn requester(&mut self) -> &mut Requester {
         &mut self.requester
     }
 
-    /// Whether every TLP arrives: a session.
+    /// Returns true if every TLP arrives, as in a session.
     pub fn is_reliable(&self) -> bool {
         self.carrier.is_reliable()
     }
 
-    /// The carrier.
+    /// Returns the carrier.
     pub const fn carrier(&self) -> &C {
         &self.carrier
     }
 
-    /// Now, on the client's clock.
+    /// Returns the current time of the client's clock.
     pub fn now(&mut self) -> Time {
         self.clock.now()
     }
 
-    /// Tells the adapter that this session, where it is one, serves its host's requests, as [`Callbacks`] do: of several
-    /// sessions from one address the last that has said so gets them. Ports say so by themselves. Does not block.
+    /// If this is a session, tells the adapter that it serves the host's requests, through [`Callbacks`]. Of several
+    /// sessions from one address, the last that announced itself receives them. Over ports nothing is needed. Does not
+    /// block.
     ///
     /// # Errors
-    /// Where the carrier has no room, or the network refuses.
+    /// If the carrier has no room, or the network fails.
     pub fn announce(&mut self) -> Result<(), ClientError> {
         announce(&mut self.carrier, self.requester.settings().requester)?;
         Ok(self.carrier.flush()?)
     }
 
-    /// Reads `data.len()` bytes from `address` on. Blocks. After an error `data` is undefined.
+    /// Reads `data.len()` bytes from `address`. Blocks. After an error the content of `data` is undefined.
     ///
     /// # Errors
-    /// Where the network, the carrier or the completer refuses.
+    /// If the network, the carrier or the completer fails.
     pub fn read(&mut self, address: u64, data: &mut [u8]) -> Result<(), ClientError> {
         self.one(Transfer::Read { address, data })
     }
 
-    /// Writes `data` from `address` on. Blocks until the last TLP was handed to the network; [`settle`](Self::settle) says
-    /// whether a peer that acknowledges has all.
+    /// Writes `data` from `address`. Blocks until the last TLP was passed to the network. In a session,
+    /// [`settle`](Self::settle) waits until the peer has acknowledged all.
     ///
     /// # Errors
-    /// Where the network or the carrier refuses.
+    /// If the network or the carrier fails.
     pub fn write(&mut self, address: u64, data: &[u8]) -> Result<(), ClientError> {
         self.one(Transfer::Write { address, data })
     }
 
-    /// Does all transfers, as many at once as there are tags, and tells `ended` of each: its place, and how it ended. They
-    /// are sent in their order, and end in any. Blocks.
+    /// Executes all transfers, as many at once as there are tags, and calls `ended` for each with its index and result. They
+    /// are sent in order, and end in any order. Blocks.
     ///
     /// # Errors
-    /// Where the network refuses, a transfer cannot be meant, or the caller's flag is set; all that have not ended are given up
-    /// then.
+    /// If the network fails, a transfer is invalid, or the caller's flag is set. All unfinished transfers are then given up.
     pub fn transfer(
         &mut self,
         transfers: &mut [Transfer<'_>],
@@ -235,11 +236,11 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         Ok(())
     }
 
-    /// Waits, at most `longest`, until the carrier has handed on all that was sent and, in a session, the peer has
+    /// Waits, at most `longest`, until the carrier has passed on everything sent and, in a session, the peer has
     /// acknowledged it.
     ///
     /// # Errors
-    /// [`ClientError::Unsettled`] where it has not, or what the network says.
+    /// [`ClientError::Unsettled`] if that does not happen in time, or an error of the network.
     pub fn settle(&mut self, longest: Duration) -> Result<(), ClientError> {
         let end = self.clock.now() + longest;
         while !self.carrier.is_idle() {
@@ -253,12 +254,12 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         Ok(())
     }
 
-    /// One turn: looks after timers, sends what may be sent, and receives one batch, waiting for it at most `longest`, and
-    /// never beyond the next timer. Says how many TLPs came. What ended is then in
+    /// Runs one turn: runs timers, sends what may be sent, and receives one batch. Waits for the batch at most `longest`,
+    /// and never beyond the next timer. Returns the number of received TLPs. Finished requests are then in
     /// [`Requester::poll_done`].
     ///
     /// # Errors
-    /// What the network says. All requests are given up then, and their ends forgotten.
+    /// Errors of the network. All requests are then given up, and their ends discarded.
     pub fn turn(
         &mut self,
         buffers: &mut impl Buffers,
@@ -279,7 +280,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         Ok(result.map(|_| ())?)
     }
 
-    // Whether there is anything to wait for.
+    // Returns true if there is something to wait for.
     fn begin(&mut self, transfer: &Transfer<'_>, token: u64) -> Result<bool, ClientError> {
         let len = transfer.len() as u64;
         let begun = match transfer {
@@ -331,7 +332,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
     }
 
     fn wait(&self, now: Time, longest: Duration) -> Wait {
-        // Requests that have ended are for the caller to see at once.
+        // The caller must see finished requests at once.
         if self.requester.has_done() {
             return Wait::Never;
         }
@@ -350,7 +351,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         callbacks: &mut impl Callbacks,
     ) -> Result<usize, ClientError> {
         let Client { carrier, clock, requester, replies, stop, .. } = self;
-        // Read once for a batch, behind the wait: no tag's rest may begin before its completion came.
+        // The clock is read once per batch, after the wait: no tag may start to rest before its completion arrived.
         let mut now = None;
         let received = carrier.receive(wait, |arrival: Arrival<'_>| {
             let now = *now.get_or_insert_with(|| clock.now());
@@ -360,7 +361,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
             }
         });
         match received {
-            // The flag says whether that is the end.
+            // The flag decides whether this is the end.
             Err(error) if error.kind() == io::ErrorKind::Interrupted && stop.is_some() => Ok(0),
             received => Ok(received?),
         }
@@ -375,7 +376,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
 
 #[cold]
 fn serve(arrival: &Arrival<'_>, callbacks: &mut impl Callbacks, replies: &mut Replies) {
-    // What is no TLP the requester has counted.
+    // The requester has already counted malformed TLPs.
     if let Ok(parsed) = Repr::parse(arrival.tlp) {
         let incoming = Incoming { origin: arrival.origin, parsed: &parsed, tlp: arrival.tlp };
         serve::call(callbacks, &incoming, replies);

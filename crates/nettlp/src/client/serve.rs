@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Callbacks for TLPs that no request of ours asked for, as LibTLP's `nettlp_run_cb` has them, and the replies to them.
+//! Callbacks for TLPs that do not answer a request of this client, as in LibTLP's `nettlp_run_cb`, and the replies to
+//! them.
 //!
-//! Never answers on its own: what answers reads from memory is `completer`.
+//! Never replies by itself: `completer` answers reads from memory.
 
 use crate::carrier::{Carrier, SendError};
 use capture::encap::Origin;
 use std::collections::VecDeque;
 use tlp::{Body, MemoryOp, Parsed, Repr, Tag};
 
-/// A TLP for a callback.
+/// A TLP passed to a callback.
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming<'a> {
-    /// Who issued the request that it is, or answers.
+    /// Issuer of the request that it is, or that it answers.
     pub origin: Origin,
-    /// Header, and where the data lies in `tlp`.
+    /// Header, and the position of the data in `tlp`.
     pub parsed: &'a Parsed,
     /// The whole TLP.
     pub tlp: &'a [u8],
 }
 
 impl Incoming<'_> {
-    /// Its data, whole DWs; empty where it has none.
+    /// Returns its data in whole DWs; empty if it has none.
     pub fn data(&self) -> &[u8] {
         &self.tlp[self.parsed.data.clone()]
     }
 }
 
-/// What is done with TLPs as they come. What is not written counts requests as unserved.
+/// Callbacks for received TLPs. The default implementations count requests as unserved.
 pub trait Callbacks {
     /// MRd, MRdLk.
     fn mrd(&mut self, tlp: &Incoming<'_>, replies: &mut Replies) {
@@ -40,7 +41,7 @@ pub trait Callbacks {
         replies.unserved += 1;
     }
 
-    /// Cpl: a stray, since what our requests wait for does not come here.
+    /// Cpl. It is a stray: completions of this client's requests do not arrive here.
     fn cpl(&mut self, tlp: &Incoming<'_>, replies: &mut Replies) {
         let _ = (tlp, replies);
     }
@@ -60,7 +61,7 @@ pub trait Callbacks {
 /// No callbacks.
 impl Callbacks for () {}
 
-/// Gives a TLP to the callback of its type.
+/// Passes a TLP to the callback of its type.
 pub(super) fn call(callbacks: &mut impl Callbacks, incoming: &Incoming<'_>, replies: &mut Replies) {
     match &incoming.parsed.repr.body {
         Body::Memory(m) if m.op.is_read() => callbacks.mrd(incoming, replies),
@@ -71,12 +72,12 @@ pub(super) fn call(callbacks: &mut impl Callbacks, incoming: &Incoming<'_>, repl
     }
 }
 
-/// Bytes of replies that may wait to be sent; [`Replies::push`] refuses more.
+/// Maximum number of bytes of queued replies; [`Replies::push`] rejects more.
 pub const REPLY_BYTES: usize = 4 << 20;
 
-/// The replies wait for room: push again from a later callback.
+/// Error of a full reply queue: push again from a later callback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{REPLY_BYTES} bytes of replies wait to be sent, no more are taken")]
+#[error("{REPLY_BYTES} bytes of replies are queued, the maximum")]
 pub struct RepliesFull;
 
 struct Reply {
@@ -85,7 +86,7 @@ struct Reply {
     len: usize,
 }
 
-/// TLPs that callbacks send, in their order.
+/// TLPs that callbacks send, in order.
 #[derive(Default)]
 pub struct Replies {
     queue: VecDeque<Reply>,
@@ -94,24 +95,24 @@ pub struct Replies {
 }
 
 impl Replies {
-    /// Whether none wait.
+    /// Returns true if no reply is queued.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Sends a TLP; `data` are its whole DWs. `origin` says who issued the request that it is, or answers.
+    /// Queues a TLP; `data` holds whole DWs. `origin` is the issuer of the request that it is, or that it answers.
     ///
     /// # Errors
-    /// Where too many wait.
+    /// If the queue is full.
     ///
     /// # Panics
-    /// Where `data` has another length than the header says.
+    /// If the length of `data` does not match the header.
     pub fn push(&mut self, origin: Origin, header: &Repr, data: &[u8]) -> Result<(), RepliesFull> {
         let len = header.tlp_len();
         assert_eq!(
             header.header_len() + data.len(),
             len,
-            "bytes of data against Length of a {}",
+            "the data does not match the Length of a {}",
             header.name()
         );
         if self.bytes.len() + len > REPLY_BYTES {
@@ -125,12 +126,12 @@ impl Replies {
         Ok(())
     }
 
-    /// Requests and messages that had no callback, and replies that the carrier can never take.
+    /// Returns the number of requests and messages without a callback, plus replies that the carrier can never send.
     pub(super) const fn unserved(&self) -> u64 {
         self.unserved
     }
 
-    /// Hands on as many as the carrier takes. Those that it never will take are dropped and counted.
+    /// Sends as many replies as the carrier accepts. Those that it can never send are dropped and counted.
     pub(super) fn send(&mut self, carrier: &mut impl Carrier) {
         while let Some(Reply { origin, tag, len }) = self.queue.front() {
             let bytes = &self.bytes;

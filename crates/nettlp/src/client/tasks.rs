@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Futures over one client: a program reads and writes as if it were alone, and the client turns beneath it.
+//! Futures over one client: each task reads and writes as if it were alone, while the client runs turns in between.
 //!
-//! One thread, no executor of others: [`Client::block_on`] polls the program when one of its requests has ended, and turns the
-//! client in between. Combinators that keep wakers of their own work, since every request wakes whom it should.
+//! Single-threaded and without an external executor: [`Client::block_on`] polls the program when one of its requests has
+//! ended, and runs the client in between. Combinators with their own wakers work, because every request wakes its own future.
 
 use super::{Callbacks, Client, ClientError, Clock, LONGEST_WAIT};
 use crate::carrier::Carrier;
@@ -26,18 +26,18 @@ struct Call {
     answer: oneshot::Sender<Answer>,
 }
 
-/// The calls of a program, by token.
+/// Calls of a program, by token.
 #[derive(Default)]
 struct Calls {
     table: Slab<Call>,
-    /// Not yet given to the requester.
+    /// Calls not yet passed to the requester.
     asked: VecDeque<usize>,
 }
 
 impl Calls {
     fn end(&mut self, place: usize, result: Result<(), ClientError>) {
         let Some(Call { data, answer, .. }) = self.table.try_remove(place) else { return };
-        // Where its future is gone, nobody asks how it ended.
+        // If its future was dropped, the result is not needed.
         let _ = answer.send(result.map(|()| data));
     }
 }
@@ -52,23 +52,23 @@ impl Buffers for Calls {
     }
 }
 
-/// A program's hands: reads and writes that are futures. Clones share one client.
+/// Handle with which a program reads and writes asynchronously. Clones share one client.
 #[derive(Clone, Default)]
 pub struct Io(Rc<RefCell<Calls>>);
 
 impl Io {
-    /// Reads `len` bytes from `address` on. Dropped before it ends, it still runs to its end.
+    /// Reads `len` bytes from `address`. If the future is dropped early, the read still runs to its end.
     ///
     /// # Errors
-    /// Where the request is refused, or ends with a fault.
+    /// If the request is rejected, or ends with a fault.
     pub async fn read(&self, address: u64, len: usize) -> Answer {
         self.call(address, false, vec![0; len]).await
     }
 
-    /// Writes `data` from `address` on; ends when its last TLP was handed to the carrier.
+    /// Writes `data` from `address`. Ends when its last TLP was passed to the carrier.
     ///
     /// # Errors
-    /// Where the request is refused.
+    /// If the request is rejected.
     pub async fn write(&self, address: u64, data: Vec<u8>) -> Result<(), ClientError> {
         self.call(address, true, data).await.map(|_| ())
     }
@@ -93,10 +93,10 @@ impl Wake for Flag {
 }
 
 impl<C: Carrier, K: Clock> Client<C, K> {
-    /// Runs `program` to its end, with TLPs of the peer going to `callbacks`. Blocks.
+    /// Runs `program` to its end, and passes TLPs of the peer to `callbacks`. Blocks.
     ///
     /// # Errors
-    /// What the network says; the program is dropped then.
+    /// Errors of the network; the program is then dropped.
     pub fn block_on<F: Future>(
         &mut self,
         callbacks: &mut impl Callbacks,
@@ -110,7 +110,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
             if flag.0.swap(false, Ordering::Relaxed)
                 && let Poll::Ready(output) = program.as_mut().poll(&mut Context::from_waker(&waker))
             {
-                // Calls whose futures were dropped have nobody to end for.
+                // Calls whose futures were dropped need no result.
                 self.give_up();
                 return Ok(output);
             }
@@ -135,7 +135,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
                 false => self.requester.read(address, len, place as u64).map(Some),
             };
             match begun {
-                // Waits for others to end.
+                // Waits until other requests end.
                 Err(RequestError::NoRoom(_)) => return,
                 Ok(Some(_)) => {}
                 Ok(None) => calls.end(place, Ok(())),

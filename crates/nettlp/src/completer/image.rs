@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory that peers read and write: zeroes, or the image in a file. Threads share it without locks; never reads or
-//! writes beyond its size, and never writes to a file unless it was opened for that.
+//! Memory that peers read and write: zeroes, or the image in a file. Threads share it without locks. It never reads or writes
+//! beyond its size, and never writes to a file unless it was opened for writing.
 //!
-//! Memory is kept in chunks of [`CHUNK`] bytes, made when first written, or, of a file, first touched: so a large image costs
-//! what is used of it. Eight aligned bytes are read and written as one; larger accesses are not.
+//! Memory is divided into chunks of [`CHUNK`] bytes. A chunk is allocated when it is first written or, for a file, first
+//! accessed. So a large image uses only the memory that is needed. Eight aligned bytes are read and written atomically; larger
+//! accesses are not atomic.
 
 use super::{Fault, Memory};
 use std::fs::{File, OpenOptions};
@@ -14,9 +15,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of a chunk.
+/// Size of a chunk in bytes.
 pub const CHUNK: usize = 256 << 10;
-/// Bytes of the largest image: 1 TiB.
+/// Size of the largest image in bytes: 1 TiB.
 pub const IMAGE_MAX: u64 = 1 << 40;
 
 const WORD: usize = 8;
@@ -27,7 +28,7 @@ struct Chunk {
     is_dirty: AtomicBool,
 }
 
-/// What stands behind the chunks.
+/// Backing store of the chunks.
 #[derive(Debug)]
 enum Source {
     Zeroes,
@@ -35,7 +36,7 @@ enum Source {
     WriteBack(File),
 }
 
-/// Memory of a fixed size, from address 0 on.
+/// Memory of a fixed size, starting at address 0.
 #[derive(Debug)]
 pub struct Image {
     bytes: u64,
@@ -44,19 +45,19 @@ pub struct Image {
 }
 
 impl Image {
-    /// `bytes` zeroes, which may be written. Costs memory where it is written only.
+    /// Creates a writable image of `bytes` zeroes. Only written chunks use memory.
     ///
     /// # Errors
-    /// `InvalidInput` where `bytes` is 0 or above [`IMAGE_MAX`].
+    /// `InvalidInput` if `bytes` is 0 or above [`IMAGE_MAX`].
     pub fn zeroes(bytes: u64) -> io::Result<Image> {
         Image::new(bytes, Source::Zeroes)
     }
 
-    /// The image in a file, which is read as it is needed. With `write_back` it may be written, and
-    /// [`write_back`](Self::write_back) brings the writes to the file; else it is read-only.
+    /// Opens the image in a file, which is read on demand. With `write_back` it is writable, and [`write_back`](Self::write_back)
+    /// writes the changes to the file; otherwise it is read-only.
     ///
     /// # Errors
-    /// Those of opening it; `InvalidInput` where it is no file, empty, or above [`IMAGE_MAX`].
+    /// Errors of opening the file; `InvalidInput` if it is not a regular file, empty, or larger than [`IMAGE_MAX`].
     pub fn file(path: &Path, write_back: bool) -> io::Result<Image> {
         let file = OpenOptions::new().read(true).write(write_back).open(path)?;
         let metadata = file.metadata()?;
@@ -67,10 +68,10 @@ impl Image {
         Image::new(metadata.len(), source)
     }
 
-    /// A copy of the first `bytes` bytes of a file, or of all. Writes do not reach the file. Zeroes follow the file's bytes.
+    /// Copies the first `bytes` bytes of a file, or all. Writes do not reach the file. Zeroes follow the file's bytes.
     ///
     /// # Errors
-    /// Those of reading the file, and of [`zeroes`](Self::zeroes).
+    /// Errors of reading the file, and those of [`zeroes`](Self::zeroes).
     pub fn copy(path: &Path, bytes: Option<u64>) -> io::Result<Image> {
         let file = File::open(path)?;
         let image = Image::zeroes(bytes.unwrap_or(file.metadata()?.len()))?;
@@ -88,33 +89,33 @@ impl Image {
 
     fn new(bytes: u64, source: Source) -> io::Result<Image> {
         if bytes == 0 || bytes > IMAGE_MAX {
-            let why = format!("an image of {bytes} bytes: legal are 1 to {IMAGE_MAX} (1 TiB)");
+            let why = format!("an image of {bytes} bytes; expected 1 to {IMAGE_MAX} (1 TiB)");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         let chunks = (0..bytes.div_ceil(CHUNK as u64)).map(|_| OnceLock::new()).collect();
         Ok(Image { bytes, chunks, source })
     }
 
-    /// Its size.
+    /// Returns its size in bytes.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether writes are taken.
+    /// Returns true if it can be written.
     pub const fn is_writable(&self) -> bool {
         !matches!(self.source, Source::ReadOnly(_))
     }
 
-    /// Whether all of `bytes` bytes from `address` on lie within it.
+    /// Returns true if all of `bytes` bytes from `address` are within it.
     pub const fn holds(&self, address: u64, bytes: u64) -> bool {
         address < self.bytes && bytes <= self.bytes - address
     }
 
-    /// Brings what was written to the file, and waits until it is there. Returns the bytes brought, in whole chunks. Does
-    /// nothing for zeroes and read-only images. Blocks for as long as the file system takes.
+    /// Writes all changes to the file, waits until they are stored, and returns the number of bytes written, in whole chunks. Has
+    /// no effect for zeroes and read-only images. Blocks as long as the file system needs.
     ///
     /// # Errors
-    /// Those of the file system; what was not brought is brought by the next call.
+    /// Errors of the file system. The next call retries the changes that were not written.
     pub fn write_back(&self) -> io::Result<u64> {
         let Source::WriteBack(file) = &self.source else { return Ok(0) };
         let mut brought = 0;
@@ -147,7 +148,7 @@ impl Image {
             Source::Zeroes => Chunk::zeroes(),
             Source::ReadOnly(file) | Source::WriteBack(file) => self.read_chunk(file, index)?,
         };
-        // Another thread may have been first; what it put there counts.
+        // Another thread may have been faster; its chunk is used then.
         Ok(slot.get_or_init(|| chunk))
     }
 
@@ -172,7 +173,7 @@ impl Chunk {
         Chunk { words: bytes.chunks_exact(WORD).map(word).collect(), is_dirty: AtomicBool::new(false) }
     }
 
-    // `offset` and `out` lie within the chunk.
+    // `offset` and `out` are within the chunk.
     fn read(&self, offset: usize, out: &mut [u8]) {
         for (at, lead, range) in pieces::<WORD>(offset as u64, out.len()) {
             let word = self.words[at].load(Ordering::Relaxed).to_ne_bytes();
@@ -183,7 +184,7 @@ impl Chunk {
         }
     }
 
-    // `offset` and `data` lie within the chunk.
+    // `offset` and `data` are within the chunk.
     fn write(&self, offset: usize, data: &[u8]) {
         for (at, lead, range) in pieces::<WORD>(offset as u64, data.len()) {
             match <[u8; WORD]>::try_from(&data[range.clone()]) {
@@ -194,18 +195,18 @@ impl Chunk {
     }
 }
 
-/// Replaces the bytes of a word from `lead` on, and leaves the others to other threads.
+/// Replaces the bytes of a word from `lead`, and leaves the others unchanged for other threads.
 fn merge(word: &AtomicU64, lead: usize, data: &[u8]) {
     let (mut value, mut mask) = ([0; WORD], [0; WORD]);
     value[lead..lead + data.len()].copy_from_slice(data);
     mask[lead..lead + data.len()].fill(0xff);
     let (value, mask) = (u64::from_ne_bytes(value), u64::from_ne_bytes(mask));
     let merged = |old: u64| Some(old & !mask | value);
-    // It always says what comes in place of the old value, so it ends with that.
+    // `merged` always returns a value, so the update cannot fail.
     let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merged);
 }
 
-/// The pieces of `bytes` bytes from `address` on by blocks of `SIZE` bytes: index of the block, offset in it, range of the bytes.
+/// Splits `bytes` bytes from `address` into blocks of `SIZE` bytes: index of the block, offset in it, range of the bytes.
 fn pieces<const SIZE: usize>(
     address: u64,
     bytes: usize,
@@ -253,7 +254,7 @@ impl Memory for Arc<Image> {
             let chunk = self.load(index).map_err(|_| Fault::Failed)?;
             chunk.write(offset, &data[range]);
             if matches!(self.source, Source::WriteBack(_)) {
-                // Behind the data: who sees the mark sees them.
+                // Set after the data: a thread that sees the mark also sees the data.
                 chunk.is_dirty.store(true, Ordering::Release);
             }
         }
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_beyond_the_limits_is_named() {
+    fn error_names_a_size_outside_the_limits() {
         for bytes in [0, IMAGE_MAX + 1] {
             let error = Image::zeroes(bytes).err().unwrap();
             assert!(error.to_string().contains(&format!("image of {bytes} bytes")), "{error}");
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_write_back_takes_no_writes() {
+    fn file_without_write_back_is_read_only() {
         let path = scratch("read-only", &[7; 5000]);
         let mut image = Arc::new(Image::file(&path, false).unwrap());
         assert_eq!(read(&mut image, 4990, 10), [7; 10]);
@@ -307,17 +308,17 @@ mod tests {
     }
 
     #[test]
-    fn writes_come_to_the_file_and_nothing_else_does() {
+    fn only_written_bytes_change_the_file() {
         let before: Vec<u8> = (0..CHUNK + 100).map(|n| n as u8).collect();
         let path = scratch("write-back", &before);
         let mut image = Arc::new(Image::file(&path, true).unwrap());
         image.write(CHUNK as u64 - 3, b"across").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), before, "not before it is asked for");
+        assert_eq!(fs::read(&path).unwrap(), before, "not before write_back");
         assert_eq!(image.write_back().unwrap(), CHUNK as u64 + 100);
         let mut after = before;
         after[CHUNK - 3..CHUNK + 3].copy_from_slice(b"across");
         assert_eq!(fs::read(&path).unwrap(), after);
-        assert_eq!(image.write_back().unwrap(), 0, "what is there is not written again");
+        assert_eq!(image.write_back().unwrap(), 0, "unchanged chunks are not written again");
         fs::remove_file(path).unwrap();
     }
 
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_shrinks_fails_reads_and_nothing_else() {
+    fn shrunk_file_fails_only_reads() {
         let path = scratch("shrinks", &[1; 2 * CHUNK]);
         let mut image = Arc::new(Image::file(&path, false).unwrap());
         assert_eq!(read(&mut image, 0, 8), [1; 8]);
@@ -354,7 +355,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn it_holds_what_an_array_holds(
+        fn image_behaves_like_an_array(
             writes in proptest::collection::vec((0..2000_u64, proptest::collection::vec(any::<u8>(), 1..80)), 1..20)
         ) {
             let start = CHUNK as u64 - 1000;

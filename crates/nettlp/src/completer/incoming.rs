@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A peer's bytes as a TLP, with upstream's habits mended. Never accepts more than stands in the table below.
+//! Parses a peer's bytes as a TLP, and corrects known mistakes of upstream's software. Accepts no others than those in the table below.
 //!
-//! What LibTLP sends that is no legal TLP, and what it is taken for:
+//! Malformed TLPs of LibTLP, and their interpretation:
 //!
-//! | sent | taken for |
+//! | sent | interpreted as |
 //! |---|---|
-//! | a write of 1 or 2 bytes with 3 bytes of data | a write of the last ones: padding stands in front, whatever the lanes |
-//! | another write of one DW with 1 to 3 bytes of data | a write of the enabled bytes that are there; where there are exactly as many bytes as are enabled, of those |
+//! | a write of 1 or 2 bytes with 3 bytes of data | a write of the last bytes: padding comes first, whatever the lanes |
+//! | another write of one DW with 1 to 3 bytes of data | a write of the enabled bytes that are present; if exactly as many bytes as are enabled are present, a write of these |
 //! | Length 1024 with the bit above the field set, which is Address Type 01b | Length 1024, untranslated |
 //! | a request across a 4 KiB boundary, without a hole there | two requests, the second in [`Incoming::rest`] |
 
@@ -16,28 +16,28 @@ use tlp::{
     Span, Violation, crc,
 };
 
-/// A whole TLP: legal, or mended.
+/// A complete TLP: legal, or corrected.
 #[derive(Clone, Debug)]
 pub struct Incoming<'a> {
     /// Its header.
     pub repr: Repr,
-    /// Prefixes before it.
+    /// Its TLP prefixes.
     pub prefixes: Prefixes,
     /// Its data: [`Repr::data_dw`] whole DWs, big endian as on the wire.
     pub data: &'a [u8],
-    /// What lies behind the 4 KiB boundary that it crosses, with the data of a write; `repr` ends at the boundary.
+    /// The part after the 4 KiB boundary that the request crosses, with the data of a write; `repr` ends at the boundary.
     pub rest: Option<(Span, &'a [u8])>,
-    /// Whether it was not legal as it came.
+    /// True if it was malformed and has been corrected.
     pub is_mended: bool,
-    /// Whether it has a digest that does not fit.
+    /// True if it has a wrong digest.
     pub is_digest_wrong: bool,
 }
 
 impl<'a> Incoming<'a> {
-    /// Reads the TLP in `bytes`; `scratch` holds the data of a write that came incomplete.
+    /// Parses the TLP in `bytes`; `scratch` holds the data of a write that arrived incomplete.
     ///
     /// # Errors
-    /// Where it is none, and no habit of upstream's.
+    /// If it is malformed, and not one of upstream's known mistakes.
     pub fn parse(bytes: &'a [u8], scratch: &'a mut [u8; 4]) -> Result<Incoming<'a>, ParseError> {
         match Repr::parse(bytes) {
             Ok(parsed) => Ok(Incoming::legal(parsed, bytes)),
@@ -45,20 +45,20 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// The header of a read that goes `behind_bytes` past the 4 KiB boundary at which `header`, without prefixes, ends: what
-    /// [`parse`](Self::parse) takes apart.
+    /// Extends the header of a read by `behind_bytes` after the 4 KiB boundary at which `header`, without prefixes, ends. This is the inverse of the split in
+    /// [`parse`](Self::parse).
     ///
     /// # Panics
-    /// Where `header` is shorter than two DW.
+    /// If `header` is shorter than two DW.
     pub fn join_at_4k(header: &mut [u8], behind_bytes: u32) {
         let length = (field::LENGTH.get(header) + behind_bytes.div_ceil(4)) & field::LENGTH.mask();
         header[2] = header[2] & !0x3 | (length >> 8) as u8;
         header[3] = length as u8;
-        // Last DW Byte Enables, above the First: the lanes up to the last byte.
+        // Last DW Byte Enables, above First DW Byte Enables: the lanes up to the last byte.
         header[7] = header[7] & 0xf | (0xf >> (behind_bytes.wrapping_neg() & 3)) << 4;
     }
 
-    /// The second of the two requests that a write across a 4 KiB boundary is taken for; `None` of reads, too.
+    /// Returns the second of the two requests into which a write across a 4 KiB boundary is split; `None` for reads.
     pub fn second_write(&self) -> Option<(Repr, &'a [u8])> {
         let (Body::Memory(m), Some((span, data))) = (&self.repr.body, self.rest) else { return None };
         let body = Body::Memory(MemoryRequest { span, ..*m });
@@ -90,7 +90,7 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// Why a TLP is dropped that [`Incoming::parse`] has read: it is malformed, or its digest is wrong.
+/// Returns why a TLP parsed by [`Incoming::parse`] must be dropped: it is malformed, or its digest is wrong.
 pub fn reason_to_drop(tlp: &[u8], incoming: &Result<Incoming<'_>, ParseError>) -> Option<Violation> {
     match incoming {
         Ok(incoming) if incoming.is_digest_wrong => wrong_digest(tlp),
@@ -105,7 +105,7 @@ fn wrong_digest(tlp: &[u8]) -> Option<Violation> {
     Some(Violation::expecting(RuleId::Ecrc, u32::from_be_bytes(*digest).into(), crc::ecrc(before).into()))
 }
 
-/// No translation is asked for, for 4 KiB at once: the bit belongs to Length.
+/// Returns true for an apparent translation request of 4 KiB. No peer sends one, so the bit belongs to Length.
 fn is_long_untranslated(repr: &Repr) -> bool {
     let Body::Memory(m) = &repr.body else { return false };
     repr.at == AddressType::TranslationRequest && m.span.length_dw() == 1024
@@ -128,9 +128,9 @@ fn short_write<'a>(bytes: &'a [u8], scratch: &'a mut [u8; 4]) -> Option<Incoming
     Some(Incoming { repr, prefixes, data: scratch, rest: None, is_mended: true, is_digest_wrong: false })
 }
 
-/// Bytes in front of the data of a write of one DW, of whose payload only `came` bytes came. LibTLP of upstream puts one there for
-/// each of the first three lanes that is not enabled: with First DW BE 0001b, 0010b and 0011b the payload has three bytes, of which
-/// the last are the data, and its place says nothing of the lanes.
+/// Returns the number of padding bytes before the data of a one-DW write of which only `came` payload bytes arrived. Upstream's LibTLP writes one for each of
+/// the first three lanes that is not enabled: with First DW BE 0001b, 0010b and 0011b the payload has three bytes. The data is last, and its position does not
+/// depend on the lanes.
 pub fn padding_of_short_write(span: Span, came: usize) -> usize {
     let bytes = span.byte_count() as usize;
     let is_padded = came == 3 && span.is_contiguous() && !span.is_zero_length();
@@ -159,8 +159,8 @@ fn cut_at_4k(bytes: &[u8]) -> Option<Incoming<'_>> {
     Some(Incoming { repr, prefixes, data, rest, is_mended: true, is_digest_wrong: false })
 }
 
-/// The spans before and behind the boundary; `None` where the byte enables are not legal either: what crosses a boundary has no
-/// hole there (`PCIe 5.0 §2.2.5`), so that the two together are one run of bytes.
+/// Returns the spans before and after the boundary; `None` if the byte enables are illegal too. A request that crosses a boundary has no hole there (`PCIe 5.0
+/// §2.2.5`), so both spans together are contiguous.
 fn cut_span(header: &Header<'_>) -> Option<(Span, Span)> {
     let (address, first_be) = (header.address(), header.get(field::FIRST_BE) as u8);
     let last_be = header.get(field::LAST_BE) as u8;
@@ -188,7 +188,7 @@ mod tests {
         Some((m.span, incoming.data.to_vec()))
     }
 
-    // MWr of one DW at 0x1000 from 1a:00.0, with these byte enables and this data.
+    // Returns an MWr of one DW at 0x1000 from 1a:00.0, with these byte enables and this data.
     fn write(first_be: u8, data: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x40, 0, 0, 1, 0x1a, 0, 0, first_be, 0, 0, 0x10, 0];
         bytes.extend(data);
@@ -196,22 +196,22 @@ mod tests {
     }
 
     #[test]
-    fn a_write_with_bytes_missing_writes_what_came() {
+    fn incomplete_write_writes_the_received_bytes() {
         for (first_be, data, lanes, at) in [
-            // Three bytes, as LibTLP sends for one or two: the data comes last, whatever its lanes.
+            // Three bytes, as LibTLP sends for one or two: the data is last, whatever its lanes.
             (0b0001, &[0, 0, 0xa][..], 0b0001, [0xa, 0, 0, 0]),
             (0b0010, &[0, 0, 0xa], 0b0010, [0, 0xa, 0, 0]),
             (0b0011, &[0, 0xa, 0xb], 0b0011, [0xa, 0xb, 0, 0]),
             (0b0100, &[0, 0, 0xa], 0b0100, [0, 0, 0xa, 0]),
             (0b0110, &[0, 0xa, 0xb], 0b0110, [0, 0xa, 0xb, 0]),
-            // Of three and four enabled bytes the lanes are as they stand.
+            // With three or four enabled bytes each byte is in its lane.
             (0b1101, &[1, 2, 3], 0b0101, [1, 2, 3, 0]),
             (0b1111, &[1, 2, 3], 0b0111, [1, 2, 3, 0]),
-            // As many as are enabled: those.
+            // As many bytes as are enabled: exactly these.
             (0b1000, &[0xa], 0b1000, [0, 0, 0, 0xa]),
             (0b0110, &[0xa, 0xb], 0b0110, [0, 0xa, 0xb, 0]),
             (0b1110, &[1, 2, 3], 0b1110, [0, 1, 2, 3]),
-            // Holes are never packed.
+            // Data with holes is never packed.
             (0b0101, &[1, 2], 0b0001, [1, 2, 0, 0]),
         ] {
             let (span, data) = mended(&write(first_be, data)).unwrap();
@@ -223,24 +223,24 @@ mod tests {
         assert!(Incoming::parse(&two_dw, &mut scratch).is_err(), "the second of two DWs is incomplete");
     }
 
-    // Length 1024 as 0x400: Length 0 with Address Type 01b beside it.
+    // Length 1024 as 0x400: Length 0 with Address Type 01b.
     #[test]
-    fn a_length_of_1024_spills_into_the_address_type() {
+    fn length_of_1024_spills_into_the_address_type() {
         let mrd = [0x00, 0, 0x04, 0, 0x1a, 0, 3, 0xff, 0, 0, 0x10, 0];
         let mut scratch = [0; 4];
         let incoming = Incoming::parse(&mrd, &mut scratch).unwrap();
         let Body::Memory(m) = incoming.repr.body else { panic!("no memory request") };
         assert_eq!((incoming.repr.at, m.span.length_dw()), (AddressType::Untranslated, 1024));
-        // A translation request of two DWs is one.
+        // A translation request of two DWs stays one.
         let ats = [0x00, 0, 0x04, 2, 0x1a, 0, 3, 0xff, 0, 0, 0x10, 0];
         let incoming = Incoming::parse(&ats, &mut scratch).unwrap();
         assert_eq!((incoming.repr.at, incoming.is_mended), (AddressType::TranslationRequest, false));
     }
 
-    /// Byte enables that no request of two DWs which are not QW-aligned may have: with holes at the boundary, or none enabled on
-    /// one side (`PCIe 5.0 §2.2.5`). Their ends say nothing of where they write.
+    /// Byte enables that are illegal for a request of two DWs that is not QW-aligned: holes at the boundary, or none enabled on one side (`PCIe 5.0 §2.2.5`).
+    /// Their ends do not tell where they write.
     #[test]
-    fn a_request_across_4_kib_has_no_hole_there() {
+    fn rejects_request_across_4_kib_with_a_hole_there() {
         for (enables, is_taken) in [
             (0x1f, true),
             (0xf8, true),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_across_4_kib_becomes_two() {
+    fn request_across_4_kib_becomes_two() {
         let write = [0x40, 0, 0, 2, 0x1a, 0, 0, 0x3c, 0, 0, 0x1f, 0xfc, 1, 2, 3, 4, 5, 6, 7, 8];
         let mut scratch = [0; 4];
         let incoming = Incoming::parse(&write, &mut scratch).unwrap();
@@ -267,7 +267,7 @@ mod tests {
         let incoming = Incoming::parse(&read, &mut scratch).unwrap();
         let rest = Span::from_fields(0x1_0000_2000, 4, 0xf, 0xf).unwrap();
         assert_eq!((incoming.rest, incoming.repr.data_dw()), (Some((rest, &[][..])), 0));
-        // Rows: Length, byte enables, address. What was taken apart is put together again.
+        // Rows: Length, byte enables, address. Splitting and joining restores the header.
         for (length, enables, address) in
             [(2, 0x3c, 0x1ffc), (0, 0xff, 0x1ffc), (0x3ff, 0x18, 0x1008), (9, 0x7f, 0x1ff0)]
         {
@@ -280,7 +280,7 @@ mod tests {
             Incoming::join_at_4k(&mut joined, incoming.rest.unwrap().0.byte_count());
             assert_eq!(joined, read);
         }
-        // At the end of the address space there is nothing behind.
+        // At the end of the address space nothing follows.
         let end = [0x20, 0, 0, 2, 0x1a, 0, 9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfc];
         assert!(Incoming::parse(&end, &mut scratch).is_err());
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers memory requests from memory: what an adapter does with a peer's DMA, and `psmem` with a host's MMIO. Sans-IO;
-//! never waits, never allocates for a request, never answers posted ones.
+//! Answers memory requests from memory: as an adapter answers a peer's DMA, and `psmem` a host's MMIO. Sans-IO. Never waits, never
+//! allocates for a request, and never answers posted requests.
 //!
 //! - [`Completer`]: requests in, completions out.
-//! - [`Memory`]: what it reads and writes; [`Image`] is one that threads share.
-//! - [`Incoming`]: a peer's bytes as a TLP, with upstream's habits mended.
+//! - [`Memory`]: the memory that it reads and writes; [`Image`] is one that threads share.
+//! - [`Incoming`]: parses a peer's bytes as a TLP, and corrects known mistakes of upstream's software.
 //!
 //! | request | answer |
 //! |---|---|
-//! | MRd | CplD, cut at Max_Payload_Size and Read Completion Boundary (`PCIe 5.0 §2.3.1.1`), none of 1024 DW ([`completion_piece`]) |
-//! | MRd beyond the memory | Cpl, UR; where the memory fails, CA |
-//! | MWr | none; what is poisoned, beyond the memory or read-only is dropped and counted |
+//! | MRd | CplD, split at Max_Payload_Size and Read Completion Boundary (`PCIe 5.0 §2.3.1.1`), none of 1024 DW ([`completion_piece`]) |
+//! | MRd outside the memory | Cpl, UR; if the memory fails, CA |
+//! | MWr | none; poisoned writes, and writes outside the memory or to read-only memory, are dropped and counted |
 //! | IORd, IOWr, CfgRd, CfgWr, AtomicOps, MRdLk, DMWr, translation requests | Cpl (CplLk), UR |
 //! | Msg, MsgD | none; counted |
 //! | Cpl, CplD | none; strays, counted |
@@ -31,36 +31,36 @@ use tlp::{
     split,
 };
 
-/// The most completions of one read: 4 KiB at the least Max_Payload_Size, and one for its alignment.
+/// Maximum number of completions of one read: 4 KiB at the smallest Max_Payload_Size, plus one for its alignment.
 pub const COMPLETIONS_MAX: usize = 4096 / 128 + 1;
 
-/// Bytes of the header of a completion.
+/// Size of a completion header in bytes.
 const HEADER_LEN: usize = 12;
 
-/// Why a TLP was not taken: no room for what answers it. Nothing has happened then.
+/// Error of a TLP that was not handled because there is no room for its answers. It had no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
 
-/// Why memory does not do what is asked.
+/// Reason why memory cannot execute an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It has not all of these addresses.
+    /// Some of the addresses are outside it.
     OutOfRange,
-    /// It takes no writes.
+    /// It is read-only.
     ReadOnly,
-    /// What holds it failed.
+    /// Its backing store failed.
     Failed,
 }
 
-/// What a [`Completer`] reads and writes.
+/// Memory that a [`Completer`] reads and writes.
 pub trait Memory {
-    /// Whether all of `bytes` bytes, 1 to 4096, from `address` on can be read, or written.
+    /// Checks that all of `bytes` bytes, 1 to 4096, from `address` can be read, or written.
     ///
     /// # Errors
-    /// Where they cannot; never [`Fault::Failed`].
+    /// If they cannot; never [`Fault::Failed`].
     fn check(&self, address: u64, bytes: u64, is_write: bool) -> Result<(), Fault>;
 
-    /// Makes `bytes` bytes ready to be read; [`check`](Self::check) has allowed it.
+    /// Prepares `bytes` bytes for reading; [`check`](Self::check) has allowed it.
     ///
     /// # Errors
     /// [`Fault::Failed`].
@@ -69,7 +69,7 @@ pub trait Memory {
         Ok(())
     }
 
-    /// Reads what is prepared into all of `out`.
+    /// Reads prepared bytes into all of `out`.
     fn read(&mut self, address: u64, out: &mut [u8]);
 
     /// Writes `data`; [`check`](Self::check) has allowed it.
@@ -79,35 +79,35 @@ pub trait Memory {
     fn write(&mut self, address: u64, data: &[u8]) -> Result<(), Fault>;
 }
 
-/// Where a [`Completer`] puts completions.
+/// Output for the completions of a [`Completer`].
 pub trait Completions {
-    /// How many it takes now.
+    /// Returns how many completions it accepts now.
     fn room(&self) -> usize;
 
-    /// Takes a TLP of `len` bytes, which `fill` writes. Called no more often than there is room.
+    /// Sends a TLP of `len` bytes, which `fill` writes. Called only as often as there is room.
     fn send(&mut self, len: usize, fill: &mut dyn FnMut(&mut [u8]));
 }
 
 device::counters! {
-    /// What a [`Completer`] has done.
+    /// Counters of a [`Completer`].
     pub struct CompleterCounters {
-        /// Memory reads that were answered with data.
+        /// Memory reads answered with data.
         reads,
-        /// Bytes that these asked for.
+        /// Bytes requested by these reads.
         read_bytes,
-        /// Memory writes that were done.
+        /// Memory writes executed.
         writes,
-        /// Bytes that these wrote.
+        /// Bytes written by these writes.
         written_bytes,
-        /// Completions sent, those without data included.
+        /// Completions sent, including those without data.
         completions,
-        /// Reads beyond the memory, answered with UR.
+        /// Reads outside the memory, answered with UR.
         reads_out_of_range,
-        /// Writes beyond the memory, dropped.
+        /// Writes outside the memory, dropped.
         writes_out_of_range,
-        /// Writes to memory that takes none, dropped.
+        /// Writes to read-only memory, dropped.
         writes_read_only,
-        /// Reads that failed (CA), and writes that did: the file behind the memory could not be read.
+        /// Reads (answered with CA) and writes that failed because the file of the memory could not be read.
         failed,
         /// Poisoned writes, dropped.
         poisoned,
@@ -115,7 +115,7 @@ device::counters! {
         unsupported,
         /// Messages, dropped.
         messages,
-        /// Completions that answer nothing, dropped.
+        /// Completions that answer no request, dropped.
         stray_completions,
     }
 }
@@ -125,27 +125,27 @@ device::counters! {
 pub struct Completer {
     /// Completer ID.
     pub id: Bdf,
-    /// The most data of one completion.
+    /// Maximum data of one completion.
     pub mps: Mps,
-    /// Where completions of one read may be cut.
+    /// Boundary at which completions of one read may be split.
     pub rcb: Rcb,
-    /// What it has done.
+    /// Counters of its work.
     pub counters: CompleterCounters,
     refusals: Refusals,
     now: Time,
 }
 
 impl Completer {
-    /// A completer of this ID: with [`Rcb::ENDPOINT`] in a device's place, 64 or 128 B in a root complex's.
+    /// Creates a completer with this ID: with [`Rcb::ENDPOINT`] for a device, with 64 or 128 B for a root complex.
     pub fn new(id: Bdf, mps: Mps, rcb: Rcb) -> Completer {
         let (counters, refusals, now) = (CompleterCounters::default(), Refusals::default(), Time::ZERO);
         Completer { id, mps, rcb, counters, refusals, now }
     }
 
-    /// Does what a TLP asks, and answers it. `data` are its whole DWs as on the wire, none of a read.
+    /// Executes a TLP, and answers it. `data` holds its whole DWs as on the wire; it is empty for a read.
     ///
     /// # Errors
-    /// [`Full`] where `out` has no room for all answers: up to [`COMPLETIONS_MAX`].
+    /// [`Full`] if `out` has no room for all answers: up to [`COMPLETIONS_MAX`].
     pub fn handle(
         &mut self,
         repr: &Repr,
@@ -156,11 +156,11 @@ impl Completer {
         self.handle_across(repr, data, 0, memory, out)
     }
 
-    /// The same, for a read that asks for `behind_bytes` more than `repr` says, behind the 4 KiB boundary at which it ends:
-    /// together at most 4096.
+    /// Executes a TLP like [`handle`](Self::handle), for a read of `behind_bytes` more than `repr` says, after the 4 KiB boundary at
+    /// which `repr` ends: in total at most 4096.
     ///
     /// # Errors
-    /// As [`handle`](Self::handle).
+    /// Those of [`handle`](Self::handle).
     pub fn handle_across(
         &mut self,
         repr: &Repr,
@@ -198,10 +198,10 @@ impl Completer {
         }
     }
 
-    /// Answers a non-posted request with a completion without data. Others are not answered.
+    /// Answers a non-posted request with a completion without data. Other TLPs are not answered.
     ///
     /// # Errors
-    /// [`Full`] where there is no room for it.
+    /// [`Full`] if there is no room for it.
     pub fn refuse(&mut self, repr: &Repr, status: Status, out: &mut dyn Completions) -> Result<(), Full> {
         let Some(completion) = refusal(self.id, repr, status) else { return Ok(()) };
         if out.room() == 0 {
@@ -252,7 +252,7 @@ impl Completer {
             out.send(header.tlp_len(), &mut |slot| {
                 header.emit(slot);
                 let data = &mut slot[HEADER_LEN..];
-                // Bytes that were not asked for are no peer's business.
+                // Bytes that were not requested must not leak to the peer.
                 data[..lead].fill(0);
                 data[lead + piece as usize..].fill(0);
                 memory.read(rest.first_byte, &mut data[lead..lead + piece as usize]);
@@ -279,31 +279,31 @@ impl Completer {
         }
     }
 
-    /// Counts a TLP that is refused or dropped, and keeps the reason.
+    /// Counts a TLP that is refused or dropped, and records the reason.
     #[cold]
     fn refused(&mut self, counter: fn(&mut CompleterCounters) -> &mut u64, why: Violation, repr: &Repr) {
         *counter(&mut self.counters) += 1;
         self.record(why, Head::of_header(repr));
     }
 
-    /// Keeps why a TLP was refused that did not reach [`handle`](Self::handle). The caller counts it.
+    /// Records why a TLP was refused before it reached [`handle`](Self::handle). The caller counts it.
     #[cold]
     pub fn record(&mut self, why: Violation, tlp: Head) {
         self.refusals.record(self.now, None, why, tlp);
     }
 
-    /// Sets the time of the TLPs that come next, for refusals.
+    /// Sets the time of the next TLPs, for refusals.
     pub fn set_time(&mut self, now: Time) {
         self.now = now;
     }
 
-    /// Why TLPs were refused or dropped, one of each kind.
+    /// Returns why TLPs were refused or dropped, one of each kind.
     pub fn refusals(&self) -> &[Refusal] {
         self.refusals.kinds()
     }
 }
 
-/// Writes the enabled bytes, and says how many they are.
+/// Writes the enabled bytes, and returns their number.
 fn store(span: Span, data: &[u8], memory: &mut impl Memory) -> Result<u32, Fault> {
     let (address, lead, bytes) = (span.first_byte(), span.lead() as usize, span.byte_count());
     let data = data.get(lead..lead + bytes as usize).ok_or(Fault::Failed)?;
@@ -319,8 +319,8 @@ fn store(span: Span, data: &[u8], memory: &mut impl Memory) -> Result<u32, Fault
     Ok(written)
 }
 
-/// Bytes of the next completion of a read, as [`split::completion_piece`], but at most 1023 DW: Length 0, which is 1024 DW, is no data to
-/// upstream's programs. Only a Max_Payload_Size of 4096 has any.
+/// Returns the data size of the next completion of a read, like [`split::completion_piece`], but at most 1023 DW: upstream's programs
+/// read Length 0, which means 1024 DW, as no data. Only a Max_Payload_Size of 4096 allows so much.
 pub fn completion_piece(address: u64, remaining: u32, mps: Mps, rcb: Rcb) -> u32 {
     const MOST: u64 = 1023 * 4;
     let piece = split::completion_piece(address, remaining, mps, rcb);
@@ -331,7 +331,7 @@ pub fn completion_piece(address: u64, remaining: u32, mps: Mps, rcb: Rcb) -> u32
     (cut - address) as u32
 }
 
-/// The completions of a read: what is left before each, and how many bytes it has.
+/// Returns the completions of a read: the rest before each, and its size in bytes.
 fn cut(mut rest: Awaited, mps: Mps, rcb: Rcb) -> impl Iterator<Item = (Awaited, u32)> {
     std::iter::from_fn(move || {
         let before = rest;
@@ -342,7 +342,7 @@ fn cut(mut rest: Awaited, mps: Mps, rcb: Rcb) -> impl Iterator<Item = (Awaited, 
     })
 }
 
-/// The completion without data that refuses a non-posted request, CplLk for MRdLk; `None` for what is posted or a completion.
+/// Returns the completion without data that refuses a non-posted request, CplLk for MRdLk; `None` for a posted request or a completion.
 pub fn refusal(id: Bdf, repr: &Repr, status: Status) -> Option<Repr> {
     Asked::of(repr).map(|asked| asked.without_data(id, status))
 }

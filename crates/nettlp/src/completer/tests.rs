@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a completer answers, byte by byte. Never asks the requester, which has tests of its own.
+//! Tests the completer's answers byte by byte. The requester has its own tests and is not used here.
 
 use super::*;
 use proptest::prelude::*;
 use std::sync::Arc;
 use tlp::{Access, Format, FormatId, IoRequest, MemoryRequest, Tag};
 
-/// Completions as bytes, up to a limit.
+/// Sent completions as bytes, up to a limit.
 struct Sent {
     room: usize,
     tlps: Vec<Vec<u8>>,
@@ -19,7 +19,7 @@ impl Completions for Sent {
 
     fn send(&mut self, len: usize, fill: &mut dyn FnMut(&mut [u8])) {
         assert!(self.room() > 0);
-        // Whatever the slot held before must not show.
+        // Bytes that the slot held before must not remain.
         let mut slot = vec![0xee; len];
         fill(&mut slot);
         self.tlps.push(slot);
@@ -29,7 +29,7 @@ impl Completions for Sent {
 const PEER: Bdf = Bdf::from_bits(0x1a00);
 const SELF: Bdf = Bdf::from_bits(0x0100);
 
-/// The byte at each address: never zero, and the same at addresses 251 apart only.
+/// Returns the byte stored at an address: never zero, and equal only at addresses a multiple of 251 apart.
 fn byte(address: u64) -> u8 {
     (address % 251) as u8 + 1
 }
@@ -49,7 +49,7 @@ fn request(op: MemoryOp, span: Span) -> Repr {
     Repr::new(Body::Memory(MemoryRequest { op, requester: PEER, tag: Tag::from_bits(7), span }))
 }
 
-/// What answers a TLP.
+/// Returns the answers to a TLP.
 fn answers(completer: &mut Completer, repr: &Repr, data: &[u8], memory: &mut Arc<Image>) -> Vec<Vec<u8>> {
     let mut sent = Sent { room: COMPLETIONS_MAX, tlps: Vec::new() };
     completer.handle(repr, data, memory, &mut sent).unwrap();
@@ -66,7 +66,7 @@ fn completions_have_their_bytes() {
     let got = answers(&mut completer(256, 64), &read(Span::covering(0x1000, 8).unwrap()), &[], &mut image);
     let head = [0x4a, 0, 0, 2, 0x01, 0, 0, 8, 0x1a, 0, 7, 0];
     assert_eq!(got, [[&head[..], &(0x1000..0x1008).map(byte).collect::<Vec<_>>()].concat()]);
-    // Three bytes at 0x1045: Lower Address 0x45, Byte Count 3; what was not asked for is zero.
+    // Three bytes at 0x1045: Lower Address 0x45, Byte Count 3; bytes that were not requested are zero.
     let got = answers(&mut completer(256, 64), &read(Span::covering(0x1045, 3).unwrap()), &[], &mut image);
     let data = [0, byte(0x1045), byte(0x1046), byte(0x1047)];
     assert_eq!(got, [[&[0x4a, 0, 0, 1, 0x01, 0, 0, 3, 0x1a, 0, 7, 0x45][..], &data].concat()]);
@@ -74,8 +74,8 @@ fn completions_have_their_bytes() {
     let got = answers(&mut completer(256, 64), &read(Span::zero_length(0x1048)), &[], &mut image);
     assert_eq!(got.len(), 1);
     assert_eq!(got[0][..12], [0x4a, 0, 0, 1, 0x01, 0, 0, 1, 0x1a, 0, 7, 0x48]);
-    // 4096 bytes at 0x1000: Byte Count 0 means 4096. Length 0, which would mean 1024 DW, is no data to upstream's programs: 1008
-    // and 16. With a DW less there is one, of 1023 DW.
+    // 4096 bytes at 0x1000: Byte Count 0 means 4096. Length 0 would mean 1024 DW, which upstream's programs read as no data, so
+    // the read is split into 1008 and 16. A read one DW shorter gets one completion, of 1023 DW.
     let got =
         answers(&mut completer(4096, 64), &read(Span::covering(0x1000, 4096).unwrap()), &[], &mut image);
     let heads: Vec<(usize, &[u8])> = got.iter().map(|tlp| (tlp.len(), &tlp[..12])).collect();
@@ -91,7 +91,7 @@ fn completions_have_their_bytes() {
         let found: Vec<u16> = got.iter().map(|tlp| u16::from_be_bytes([tlp[6] & 0xf, tlp[7]])).collect();
         assert_eq!(found, counts, "{bytes} bytes at {address:#x}");
     }
-    // Beyond the memory: Cpl, UR, with the Byte Count of the whole.
+    // Outside the memory: Cpl, UR, with the Byte Count of the whole request.
     let mut refusing = completer(256, 64);
     let got = answers(&mut refusing, &read(Span::covering(0x1fff_fffd, 2).unwrap()), &[], &mut image);
     assert_eq!(got, [[0x0a, 0, 0, 0, 0x01, 0, 0x20, 2, 0x1a, 0, 7, 0x7d]]);
@@ -99,7 +99,7 @@ fn completions_have_their_bytes() {
 }
 
 #[test]
-fn what_is_no_memory_read_is_refused_or_counted() {
+fn refuses_or_counts_other_tlps_than_memory_reads() {
     let mut image = memory(4096);
     let io = IoRequest { op: Access::Read, requester: PEER, tag: Tag::from_bits(7), address: 0, first_be: 1 };
     let mut ats = request(MemoryOp::Read, Span::covering(0, 8).unwrap());
@@ -123,7 +123,7 @@ fn what_is_no_memory_read_is_refused_or_counted() {
 }
 
 #[test]
-fn a_write_writes_the_enabled_bytes_and_no_others() {
+fn write_changes_only_enabled_bytes() {
     for (span, data, expected) in [
         (Span::in_dw(0x10, 0b0110), vec![1, 2, 3, 4], vec![(0x11, 2), (0x12, 3)]),
         (Span::in_dw(0x10, 0b1001), vec![1, 2, 3, 4], vec![(0x10, 1), (0x13, 4)]),
@@ -147,7 +147,7 @@ fn a_write_writes_the_enabled_bytes_and_no_others() {
 }
 
 #[test]
-fn writes_that_are_not_done_are_counted() {
+fn counts_rejected_writes() {
     let mut image = memory(64);
     let mut poisoned = request(MemoryOp::Write, Span::in_dw(0, 0xf));
     poisoned.ep = true;
@@ -163,10 +163,10 @@ fn writes_that_are_not_done_are_counted() {
 }
 
 #[test]
-fn without_room_for_all_nothing_happens() {
+fn handles_nothing_without_room_for_all_completions() {
     let mut image = memory(8192);
     let mut completer = completer(128, 64);
-    // 512 bytes from 4 behind a boundary: 124, 3 x 128, 4.
+    // 512 bytes starting 4 bytes after a boundary: 124, 3 x 128, 4.
     let read = request(MemoryOp::Read, Span::covering(0x1004, 512).unwrap());
     for (room, outcome) in [(0, Err(Full)), (4, Err(Full)), (5, Ok(()))] {
         let mut sent = Sent { room, tlps: Vec::new() };
@@ -176,7 +176,7 @@ fn without_room_for_all_nothing_happens() {
     assert_eq!(completer.counters.reads, 1);
 }
 
-/// Puts completions together as a strict requester does, and checks each against the rules on the way.
+/// Reassembles completions as a strict requester does, and checks each one against the rules.
 fn gather(tlps: &[Vec<u8>], span: Span, mps: u32, rcb: u64) -> Vec<u8> {
     let (mut address, mut remaining) = (span.first_byte(), span.byte_count());
     let mut data = Vec::new();
@@ -200,7 +200,7 @@ fn gather(tlps: &[Vec<u8>], span: Span, mps: u32, rcb: u64) -> Vec<u8> {
 }
 
 #[test]
-fn reads_of_every_alignment_are_exact_around_the_boundaries() {
+fn reads_of_every_alignment_are_exact_near_boundaries() {
     let mut image = memory(16384);
     for mps in [128, 256, 4096] {
         for lead in 0..4 {
@@ -232,7 +232,7 @@ proptest! {
     }
 }
 
-/// Rows: a TLP to 4 KiB of memory, and the rule that it breaks.
+/// Rows: a TLP sent to 4 KiB of memory, and the rule that it breaks.
 #[test]
 fn refused_tlps_have_a_rule() {
     let span = |address| Span::covering(address, 4).unwrap();

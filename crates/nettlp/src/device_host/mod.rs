@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A riser [`Device`](device::Device) as device software: the same that stands in a slot of the fabric answers a remote
-//! adapter's MMIO, and masters its host's memory.
+//! Runs a riser [`Device`](device::Device) as device software. The device that can be plugged into a slot of the fabric answers
+//! a remote adapter's MMIO instead, and accesses the memory of the adapter's host.
 //!
 //! ```text
 //!   host ── adapter's BAR4 ──▶ Carrier ──▶ Endpoint ── requests ──▶ Device
 //!   memory, interrupts   ◀──          ◀──          ◀── DMA, interrupts
 //! ```
 //!
-//! The endpoint is preset as if it had been enumerated: with the adapter's bus, device and function, and one BAR of the device
-//! where the adapter's BAR4 stands. What its vectors write, and where to, stands in the adapter's MSI-X table, which messaging
-//! tells; so a device with MSI, with MSI-X or with neither is served alike.
+//! The endpoint is preset as if it had been enumerated: it has the adapter's bus, device and function, and one BAR of the device
+//! is at the address of the adapter's BAR4. The adapter's MSI-X table, which messaging returns, gives the address and data of
+//! each vector. So devices with MSI, with MSI-X or with neither all work.
 //!
-//! Over a carrier that loses datagrams, memory reads go out by a [`Requester`](crate::requester::Requester): one that is lost is
-//! asked again, three times within the endpoint's completion timeout, under other tags; those that were used rest until late
-//! completions cannot come, so that nothing stale is ever taken for an answer. A write that is lost is lost; so is an
-//! AtomicOp, which may not be done twice, and ends with the completion timeout.
+//! If the carrier can lose datagrams, a [`Requester`](crate::requester::Requester) issues the memory reads. A lost read is
+//! retried three times within the endpoint's completion timeout, under other tags. Used tags rest until no late completion can
+//! arrive, so a stale completion is never taken for an answer. A lost write is not repeated. Neither is a lost AtomicOp, which
+//! must not execute twice; it ends with the completion timeout.
 //!
-//! Sans-IO: [`DeviceHost::receive`] lets the carrier wait, and [`DeviceHost::advance`] is told the time.
+//! Sans-IO: [`DeviceHost::receive`] lets the carrier wait, and [`DeviceHost::advance`] receives the time.
 
 mod reads;
 mod vectors;
@@ -40,110 +40,108 @@ use tlp::rules::{Head, Refusal, Refusals};
 use tlp::{Bdf, Class, Data, Mps, PayloadPool, RuleId, TcSet, Time, Tlp, Violation};
 use vectors::Interrupts;
 
-/// TLPs that have come and that the device has not taken yet. Then no more are received: a session withholds credits, and
+/// Limit of received TLPs that the device has not taken yet. At the limit no more are received: a session withholds credits, and
 /// datagrams wait in the sockets' buffers.
 pub const MAX_UNTAKEN: usize = 512;
 
-/// Where the device stands in the adapter's host, as messaging tells.
+/// Location of the device in the adapter's host, as returned by messaging.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// The adapter's bus, device and function.
     pub id: Bdf,
-    /// Where its BAR4 starts.
+    /// Start address of its BAR4.
     pub address: u64,
     /// Its MSI-X table.
     pub vectors: [MsixEntry; MSIX_ENTRIES],
 }
 
-/// How a device is hosted.
+/// Settings of a hosted device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// The BAR of the device that the adapter's BAR4 shows.
+    /// The BAR of the device that appears as the adapter's BAR4.
     pub bar: u8,
-    /// The longest write: Max_Payload_Size of the adapter's path. Adapters have 256 B.
+    /// Maximum size of a write: Max_Payload_Size of the adapter's path. Adapters use 256 B.
     pub mps: Mps,
-    /// Limits of the endpoint. Its requests use tags from 0 on, no more than the carrier has; where datagrams may be lost, no
-    /// more than half of them, and the others are those of its reads.
+    /// Limits of the endpoint. Its requests use tags from 0, at most as many as the carrier has. If datagrams can be lost, they
+    /// use at most half of the tags, and its reads use the others.
     pub limits: EndpointLimits,
-    /// How long tags of reads rest, where datagrams may be lost.
+    /// How long tags of reads rest if datagrams can be lost.
     pub rest: Rest,
 }
 
 impl Settings {
-    /// BAR `bar`, 256 B, 50 ms, rests as between machines.
+    /// Creates settings with BAR `bar`, 256 B, 50 ms, and the rest times of a network between machines.
     pub fn new(bar: u8) -> Settings {
         let mps = Mps::new(256).unwrap_or_default();
         Settings { bar, mps, limits: EndpointLimits::default(), rest: Rest::NETWORK }
     }
 }
 
-/// Why a device cannot be hosted.
+/// Reason why a device cannot be hosted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum DeviceHostError {
-    /// No such BAR, or one of another kind.
-    #[error("the device has no memory BAR {0}: the adapter's BAR4 cannot show it")]
+    /// There is no such BAR, or it is not a memory BAR.
+    #[error("the device has no memory BAR {0} to map to the adapter's BAR4")]
     Bar(u8),
-    /// A BAR stands at a multiple of its size.
-    #[error(
-        "BAR {bar} of {size:#x} bytes cannot stand at {address:#x}: a BAR stands at a multiple of its size"
-    )]
+    /// The address of a BAR must be a multiple of its size.
+    #[error("BAR {bar} of {size:#x} bytes cannot be placed at {address:#x}; expected a multiple of its size")]
     Address {
-        /// Which BAR.
+        /// Index of the BAR.
         bar: u8,
-        /// Its bytes.
+        /// Its size in bytes.
         size: u64,
-        /// Where the adapter's BAR4 starts.
+        /// Start address of the adapter's BAR4.
         address: u64,
     },
-    /// The carrier's tags.
-    #[error("tags from {0:#x} on: those of a device have to start at 0")]
+    /// The carrier's tags do not start at 0.
+    #[error("tags start at {0:#x}; the tags of a device must start at 0")]
     Tags(u16),
-    /// The endpoint.
+    /// Error of the endpoint.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
 }
 
-/// What a host of a device has counted, beside its endpoint.
+/// Counters of a device host, in addition to those of its endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceHostCounters {
-    /// TLPs that came.
+    /// Received TLPs.
     pub received: u64,
-    /// TLPs that left.
+    /// Sent TLPs.
     pub sent: u64,
-    /// TLPs that came and were none: malformed.
+    /// Malformed datagrams received.
     pub malformed: u64,
-    /// Completions of nothing that was asked: under tags of reads that went out under others.
+    /// Unexpected completions: their tag belongs to a read that was sent under another tag.
     pub unexpected: u64,
-    /// TLPs that the carrier cannot carry: too long, or of a tag without a port.
+    /// TLPs that the carrier could not send: too long, or with a tag that has no port.
     pub not_carried: u64,
 }
 
-/// A device on a carrier.
+/// A device connected to a carrier.
 pub struct DeviceHost<C> {
     carrier: C,
     endpoint: Endpoint,
-    /// Where the carrier loses datagrams, and has tags for it.
+    /// Present only if the carrier can lose datagrams and has tags for retries.
     reads: Option<Reads>,
     vectors: Vectors,
     pool: PayloadPool,
-    /// What was received and not yet handed on.
+    /// Received TLPs for the endpoint, not yet passed on.
     arrived: VecDeque<Tlp>,
-    /// Likewise, completions of its reads.
+    /// Received completions of its reads, not yet passed on.
     answers: Vec<Vec<u8>>,
-    /// What the endpoint has given and the carrier did not take, by class.
+    /// TLPs taken from the endpoint that the carrier rejected, one per class.
     held: [Option<Tlp>; 3],
     untaken: usize,
     counters: DeviceHostCounters,
-    /// Refusals of TLPs that do not reach the endpoint.
+    /// Refusals of TLPs that did not reach the endpoint.
     refusals: Refusals,
     now: Time,
 }
 
 impl<C: Carrier> DeviceHost<C> {
-    /// `function` at `place`, over `carrier`; payloads come from `pool`, the same that the device has.
+    /// Connects `function` at `place` to `carrier`. Payloads come from `pool`, which must be the device's own pool.
     ///
     /// # Errors
-    /// Where the device cannot stand there.
+    /// If the device cannot be placed there.
     pub fn new(
         carrier: C,
         function: FunctionConfig,
@@ -178,22 +176,22 @@ impl<C: Carrier> DeviceHost<C> {
         })
     }
 
-    /// Where interrupts go: to be changed when the adapter's host has changed its table.
+    /// Returns the targets of interrupts. Update them when the adapter's host changes its table.
     pub fn vectors(&self) -> &Vectors {
         &self.vectors
     }
 
-    /// The endpoint, for its counters.
+    /// Returns the endpoint, for its counters.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// What it has counted.
+    /// Returns its own counters.
     pub fn counters(&self) -> DeviceHostCounters {
         self.counters
     }
 
-    /// Why TLPs were refused, and reads not completed, one of each kind.
+    /// Returns why TLPs were refused and reads failed, one of each kind.
     pub fn refusals(&self) -> Vec<Refusal> {
         let reads = self.reads.as_ref().map_or(&[][..], Reads::refusals);
         self.endpoint
@@ -203,27 +201,27 @@ impl<C: Carrier> DeviceHost<C> {
             .collect()
     }
 
-    /// What its reads have counted, where datagrams may be lost: how many were asked again, timed out, or came late.
+    /// Returns the counters of its reads, if datagrams can be lost: how many were retried, timed out, or arrived late.
     pub fn read_counters(&self) -> Option<&Counters> {
         self.reads.as_ref().map(Reads::counters)
     }
 
-    /// The carrier.
+    /// Returns the carrier.
     pub fn carrier(&self) -> &C {
         &self.carrier
     }
 
-    /// When [`advance`](Self::advance) has to be called next, though nothing comes; a time that has passed means at once.
+    /// Returns when [`advance`](Self::advance) must be called next if nothing arrives; a past time means now.
     pub fn poll_timeout(&self) -> Option<Time> {
         let reads = self.reads.as_ref().and_then(Reads::poll_timeout);
         [self.endpoint.poll_timeout(), reads].into_iter().flatten().min()
     }
 
-    /// Takes what has come, one batch, and waits for it no longer than `wait` says; how many TLPs that were. Call
-    /// [`advance`](Self::advance) behind it in any case.
+    /// Receives one batch, waiting at most as long as `wait` says, and returns the number of TLPs. Always call
+    /// [`advance`](Self::advance) afterwards.
     ///
     /// # Errors
-    /// Those of the carrier.
+    /// Errors of the carrier.
     pub fn receive(&mut self, wait: Wait) -> io::Result<usize> {
         if self.untaken + self.arrived.len() + self.answers.len() >= MAX_UNTAKEN {
             return Ok(0);
@@ -247,10 +245,10 @@ impl<C: Carrier> DeviceHost<C> {
         })
     }
 
-    /// Hands on what has come, does what timers ask for, and sends what the device has to say.
+    /// Passes on what was received, runs expired timers, and sends what the device has to send.
     ///
     /// # Errors
-    /// Those of the carrier.
+    /// Errors of the carrier.
     pub fn advance(&mut self, now: Time) -> io::Result<()> {
         self.now = now;
         self.hand_on(now);
@@ -270,7 +268,8 @@ impl<C: Carrier> DeviceHost<C> {
         self.carrier.flush()
     }
 
-    /// Hands on what has come: completions of reads to those, all else to the endpoint; and then what was read.
+    /// Passes completions of reads to the reads, and all other TLPs to the endpoint. Then passes the data of finished reads to
+    /// the endpoint.
     fn hand_on(&mut self, now: Time) {
         self.counters.received += (self.arrived.len() + self.answers.len()) as u64;
         self.give(now);
@@ -280,7 +279,7 @@ impl<C: Carrier> DeviceHost<C> {
         self.give(now);
     }
 
-    /// Gives the endpoint what has arrived.
+    /// Passes received TLPs to the endpoint.
     fn give(&mut self, now: Time) {
         while let Some(tlp) = self.arrived.pop_front() {
             self.untaken += 1;
@@ -294,7 +293,7 @@ impl<C: Carrier> DeviceHost<C> {
         sent
     }
 
-    /// Sends TLPs of a class while there are any, and room.
+    /// Sends TLPs of a class while there are any, and the carrier has room.
     fn send_class(&mut self, now: Time, class: Class) -> usize {
         let mut sent = 0;
         while self.carrier.room() > 0 {
@@ -321,14 +320,14 @@ impl<C: Carrier> DeviceHost<C> {
     }
 }
 
-/// How many tags the endpoint has, from 0 on, and which its reads have, where they have any of their own. The endpoint's are not
-/// asked twice, the others are never the endpoint's: so no late completion meets another request.
+/// Returns how many tags the endpoint has, counted from 0, and the tags of its reads if they are separate. The endpoint never
+/// retries under its tags, and never uses those of the reads. So a late completion never matches another request.
 fn shares(carrier: &impl Carrier) -> Result<(u16, Option<RangeInclusive<u16>>), DeviceHostError> {
     let (first, last) = carrier.tags().into_inner();
     if first != 0 {
         return Err(DeviceHostError::Tags(first));
     }
-    // Of eight bits, which every adapter takes.
+    // 8-bit tags only: every adapter accepts them.
     let count = last.saturating_add(1).min(256);
     Ok(match count / 2 {
         own if own > 0 && !carrier.is_reliable() => (own, Some(own..=count - 1)),
@@ -336,7 +335,7 @@ fn shares(carrier: &impl Carrier) -> Result<(u16, Option<RangeInclusive<u16>>), 
     })
 }
 
-/// The endpoint of the function, as enumeration would leave it.
+/// Creates the endpoint of the function, in the state after enumeration.
 fn preset(
     function: FunctionConfig,
     place: &Place,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The endpoint's memory reads over a carrier that loses datagrams: each goes out by a [`Requester`], which asks again, a
-//! bounded number of times, under tags that rest; what it has read is given to the endpoint as the completions of its own
-//! request. Never gives the endpoint what it has stopped waiting for.
+//! Memory reads of the endpoint over a carrier that can lose datagrams. A [`Requester`] issues each read and retries it a bounded number
+//! of times, under tags that rest. The endpoint receives the data as completions of its own request. It never receives completions of a
+//! read that it has given up.
 
 use crate::carrier::{Carrier, SendError};
 use crate::requester::{Buffers, Counters, Done, Fault, RequestId, Requester, Rest, Settings};
@@ -15,11 +15,11 @@ use tlp::{
     AddressType, Asked, Bdf, Body, Data, Duration, MemoryOp, Mps, PayloadPool, Rcb, Repr, Status, Time, Tlp,
 };
 
-/// How often a read TLP is sent again. With the first time, and as long again for what is on its way, all of that fits into the
+/// How often a read TLP is retried. The first attempt, the retries, and one more attempt's time for TLPs still in flight all fit into the
 /// endpoint's completion timeout.
 const RETRIES: u8 = 3;
 
-/// A read of the endpoint's.
+/// A read of the endpoint.
 struct Slot {
     request: Repr,
     id: Option<RequestId>,
@@ -27,17 +27,16 @@ struct Slot {
     data: Vec<u8>,
 }
 
-/// For whom a TLP is.
+/// Recipient of a TLP.
 pub(super) enum Whose {
-    /// A completion for one of the tags of the reads.
+    /// A completion with one of the tags of the reads.
     Reads,
-    /// A completion under the endpoint's own tag of a read that went out under another: nobody asked for it.
-    /// With its Requester ID and tag.
+    /// An unexpected completion: it has the endpoint's tag of a read that was sent under another tag. Holds its Requester ID and tag.
     Nobody(u64),
     Endpoint,
 }
 
-/// Reads that are under way, by their tokens.
+/// Reads in progress, indexed by their tokens.
 #[derive(Default)]
 struct Slots {
     slots: Vec<Slot>,
@@ -58,16 +57,16 @@ impl Buffers for Slots {
 pub(super) struct Reads {
     requester: Requester,
     slots: Slots,
-    /// Completions for the endpoint have up to so many bytes; it takes those that are cut anywhere.
+    /// Maximum data of a completion for the endpoint, which accepts completions split at any address.
     mps: Mps,
-    /// The first of the requester's tags; those below are the endpoint's own.
+    /// The first of the requester's tags; lower tags belong to the endpoint.
     first_tag: u16,
-    /// After which the endpoint gives a read up.
+    /// Time after which the endpoint gives up a read.
     timeout: Duration,
 }
 
 impl Reads {
-    /// Of a function `id`, whose endpoint gives reads up after `timeout`.
+    /// Creates the reads of function `id`, whose endpoint gives up a read after `timeout`.
     pub(super) fn new(id: Bdf, mps: Mps, tags: RangeInclusive<u16>, rest: Rest, timeout: Duration) -> Reads {
         let attempt = Duration::from_ps(timeout.as_ps() / u64::from(RETRIES + 2));
         let first_tag = *tags.start();
@@ -84,8 +83,8 @@ impl Reads {
         self.requester.refusals()
     }
 
-    /// Whether a TLP of the endpoint's is a read that can be asked again: of memory, without anything that the requester does not
-    /// say. Relaxed Ordering and No Snoop are leave that need not be taken.
+    /// Returns true if a TLP of the endpoint is a read that can be retried: a memory read without any field that the requester cannot
+    /// set. Relaxed Ordering and No Snoop are only permissions, so they may be left out.
     pub(super) fn takes(tlp: &Tlp) -> bool {
         let repr = &tlp.repr;
         let plain = repr.at == AddressType::Untranslated
@@ -96,7 +95,7 @@ impl Reads {
         read && plain && tlp.prefixes.as_slice().is_empty()
     }
 
-    /// Takes a read that it [`takes`](Self::takes).
+    /// Starts a read that it [`takes`](Self::takes).
     pub(super) fn begin(&mut self, now: Time, request: Repr) {
         let Body::Memory(memory) = &request.body else { return };
         let (address, len) = (memory.span.first_byte(), memory.span.byte_count());
@@ -104,7 +103,7 @@ impl Reads {
             self.slots.slots.push(Slot { request, id: None, since: now, data: Vec::new() });
             self.slots.slots.len() - 1
         });
-        // Refused only where there are thousands, and the endpoint has no such number of tags: it would time out.
+        // Fails only with thousands of reads in progress. The endpoint does not have that many tags; the read would time out.
         let id = self.requester.read(address, u64::from(len), token as u64).ok();
         let slot = &mut self.slots.slots[token];
         (slot.request, slot.id, slot.since) = (request, id, now);
@@ -115,7 +114,7 @@ impl Reads {
         }
     }
 
-    /// For whom a TLP is that came.
+    /// Returns the recipient of a received TLP.
     pub(super) fn whose(&self, tlp: &[u8]) -> Whose {
         let completion = Header::new(tlp).ok().and_then(|header| header.completion());
         let Some(completion) = completion else { return Whose::Endpoint };
@@ -128,15 +127,15 @@ impl Reads {
         }
     }
 
-    /// Takes a completion of one of its tags.
+    /// Handles a completion with one of its tags.
     pub(super) fn handle(&mut self, now: Time, tlp: &[u8]) {
         self.requester.handle(now, tlp, &mut self.slots);
     }
 
-    /// Looks after timers, and puts completions of what has ended into `arrived`.
+    /// Runs expired timers, and adds the completions of finished reads to `arrived`.
     pub(super) fn advance(&mut self, now: Time, arrived: &mut VecDeque<Tlp>, pool: &PayloadPool) {
         self.requester.handle_timeout(now);
-        // What has ended goes first: else it would count as given up.
+        // Finished reads go first: otherwise they would count as given up.
         self.finish(now, arrived, pool);
         let timeout = self.timeout;
         let overdue = |slot: &&Slot| now.since(slot.since) >= timeout;
@@ -151,7 +150,7 @@ impl Reads {
             let Some(slot) = self.slots.slots.get_mut(token as usize) else { continue };
             slot.id = None;
             self.slots.free.push(token as usize);
-            // The endpoint has given it up: its tag may be that of another read soon.
+            // The endpoint has given up the read. Another read may use its tag soon.
             if now.since(slot.since) >= self.timeout {
                 continue;
             }
@@ -166,7 +165,7 @@ impl Reads {
         }
     }
 
-    /// Sends what may be sent; how many TLPs that were.
+    /// Sends read TLPs, and returns their number.
     pub(super) fn send(&mut self, now: Time, carrier: &mut impl Carrier) -> usize {
         let mut sent = 0;
         while carrier.room() > 0 {
@@ -175,7 +174,7 @@ impl Reads {
                 outgoing.emit(&self.slots, slot);
             });
             match result {
-                // One that the carrier cannot carry is lost as on the way.
+                // A TLP that the carrier cannot send counts as lost on the way.
                 Ok(()) | Err(SendError::TooLong { .. } | SendError::Tag(_)) => {
                     self.requester.sent(now, &outgoing);
                     sent += 1;
@@ -186,13 +185,13 @@ impl Reads {
         sent
     }
 
-    /// When [`advance`](Self::advance) is due.
+    /// Returns when [`advance`](Self::advance) is due.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.requester.poll_timeout()
     }
 }
 
-/// The completions of what was read, as if the root complex had answered.
+/// Returns the completions for the data of a read, as if from the root complex.
 fn completions(asked: &Asked, data: &[u8], mps: Mps, pool: &PayloadPool) -> impl Iterator<Item = Tlp> {
     let mut sent = 0;
     std::iter::from_fn(move || {
@@ -205,7 +204,7 @@ fn completions(asked: &Asked, data: &[u8], mps: Mps, pool: &PayloadPool) -> impl
     })
 }
 
-/// What the endpoint is told of a fault; `None`: nothing, as by a completer that is silent.
+/// Returns the status that the endpoint receives for a fault; `None`: no completion, as from a silent completer.
 fn status(fault: Fault) -> Option<Status> {
     match fault {
         Fault::UnsupportedRequest(_) => Some(Status::UnsupportedRequest),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Interrupts of a device as the writes that the adapter's MSI-X table asks for (`PCIe 5.0 §6.1.4`). Never decides when one is
-//! raised.
+//! Turns a device's interrupts into the memory writes that the adapter's MSI-X table specifies (`PCIe 5.0 §6.1.4`). The device
+//! decides when to raise one.
 
 use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry};
 use device::shared::Notifier;
@@ -10,7 +10,7 @@ use std::rc::Rc;
 use tlp::message::MessageCodes;
 use tlp::{Class, Data, Mps, Mrrs, PayloadPool, Time};
 
-/// The MSI-X table of the adapter's host, as messaging told it. Clones are handles on the same.
+/// The MSI-X table of the adapter's host, as returned by messaging. Clones share the same table.
 #[derive(Clone, Debug)]
 pub struct Vectors(Rc<RefCell<Table>>);
 
@@ -26,12 +26,13 @@ impl Vectors {
         Vectors(Rc::new(RefCell::new(Table { entries, raised: 0, lost: 0 })))
     }
 
-    /// Another table from now on.
+    /// Replaces the table.
     pub fn set(&self, entries: [MsixEntry; MSIX_ENTRIES]) {
         self.0.borrow_mut().entries = entries;
     }
 
-    /// Interrupts raised, and those that came to nothing: the table has no such vector, or the host has not filled it in.
+    /// Returns the number of raised interrupts, and of lost ones: the table has no such vector, or the host has not filled it
+    /// in.
     pub fn counts(&self) -> (u64, u64) {
         let table = self.0.borrow();
         (table.raised, table.lost)
@@ -48,7 +49,7 @@ impl Vectors {
     }
 }
 
-/// A device whose interrupts are writes.
+/// A device whose interrupts become writes.
 pub(super) struct Interrupts {
     device: Box<dyn Device>,
     vectors: Vectors,
@@ -100,7 +101,7 @@ impl Device for Interrupts {
         self.device.set_notifier(notifier)
     }
 
-    /// Its vectors are those of the adapter's table, whatever its own configuration space has.
+    /// Ignored: the vectors are those of the adapter's table, whatever the function's own configuration space contains.
     fn set_vectors(&mut self, _vectors: u16) {}
 
     fn set_sizes(&mut self, mps: Mps, mrrs: Mrrs) {

@@ -22,27 +22,27 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use tlp::{Duration, Time};
 
-/// What an adapter sends: datagrams in line until [`AdapterSockets::flush`], and the sessions' streams.
+/// Output of an adapter: datagrams queued until [`AdapterSockets::flush`], and the streams of sessions.
 #[derive(Debug)]
 pub struct Outbox {
     queue: SendQueue,
-    /// The port of each socket, in the order of the sockets: ascending.
+    /// The port of each socket, in socket order, which is ascending.
     numbers: Vec<u16>,
     sessions: Option<Sessions>,
-    /// Whether anything was put in line since the last flush.
+    /// True if anything was queued since the last flush.
     is_used: bool,
 }
 
-/// Whom datagrams are given to, with the port of this side and who sent them; it may answer into the outbox right away. Says
-/// whether it has taken what it was given.
+/// Callback for a datagram: receives the port of this side, the sender and the bytes, and may answer into the outbox at
+/// once. Returns true if it accepted the datagram.
 type Take<'t> = dyn FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool + 't;
 
 impl Outbox {
-    /// Puts a datagram in line, from `port` of this side to a peer. In a session (`port` is `PORT_SESSION`) `bytes` are a
-    /// TLP behind six bytes that the session sets.
+    /// Queues a datagram from `port` of this side to a peer. In a session (`port` is `PORT_SESSION`) `bytes` are a TLP after
+    /// six bytes that the session sets.
     ///
     /// # Errors
-    /// Where there is no room, no such port, or the datagram is too long.
+    /// If there is no room, no such port, or the datagram is too long.
     pub fn send(&mut self, port: u16, to: SocketAddr, bytes: &[u8]) -> Result<(), SendError> {
         Datagrams::send(self, port, to, bytes.len(), &mut |out| out.copy_from_slice(bytes))
     }
@@ -80,24 +80,24 @@ impl Datagrams for Outbox {
     }
 }
 
-/// Datagrams of a turn up to which they are taken for those of clients that wait for one answer each.
+/// Up to this many datagrams per turn, the adapter assumes clients that each wait for one answer.
 const FEW: usize = 8;
-/// How often one socket is asked before all are, while the adapter waits for the next datagram of a single client.
+/// While the adapter waits for the next datagram of a single client, it polls all sockets in every `LOOK_EVERY`-th turn.
 const LOOK_EVERY: u32 = 4;
-/// Batches from one socket between two questions for its count of drops.
+/// Batches from one socket between two reads of its drop count.
 const DROPS_EVERY: u32 = 64;
 
-/// Longest time until what was not taken is offered again.
+/// Maximum time until a rejected TLP is offered again.
 const OFFER_AGAIN: Duration = Duration::from_ms(1);
 
-/// What is to be known of a socket beside the socket.
+/// State of a socket in addition to the socket itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Watched {
     drops: u32,
     batches: u32,
 }
 
-/// The sockets of an adapter, one for each port, on one address.
+/// The sockets of an adapter, one per port, on one address.
 #[derive(Debug)]
 pub struct AdapterSockets {
     ports: Vec<Port>,
@@ -108,18 +108,18 @@ pub struct AdapterSockets {
     scratch: Vec<u8>,
     outbox: Outbox,
     segmentation: Segmentation,
-    /// Whether the session socket gives several datagrams as one.
+    /// True if the kernel may deliver several datagrams of the session socket as one.
     coalesced: bool,
-    /// Sockets that gave something last time, and are asked again before all others.
+    /// Sockets that had datagrams last time; they are polled first.
     hot: Vec<usize>,
     /// Those of the time before.
     hot_before: Vec<usize>,
     hot_batches: u32,
-    /// Whether the last turn brought few datagrams: clients with one request at a time, it seems.
+    /// True if the last turn brought few datagrams, as from clients with one request at a time.
     few: bool,
-    /// Whether sockets are asked for one datagram each, in this turn.
+    /// True if each socket receives a single datagram in this turn.
     alone: bool,
-    /// Most datagrams that one call has brought in this turn.
+    /// Largest number of datagrams from one call in this turn.
     most_of_one: usize,
     spin: Spin,
     clock: Clock,
@@ -127,15 +127,15 @@ pub struct AdapterSockets {
 }
 
 impl AdapterSockets {
-    /// Opens all ports that are asked for, or none.
+    /// Opens all requested ports, or none.
     ///
     /// # Errors
-    /// Where a port is taken or the address is not ours; see [`OpenError`].
+    /// If a port is in use or the address does not belong to this host; see [`OpenError`].
     pub fn bind(options: &AdapterOptions) -> Result<AdapterSockets, OpenError> {
         let mut numbers = numbers(options)?;
         numbers.retain(|&(number, _)| is_shared_by(options.share, number));
         numbers.sort_unstable();
-        // Of an IPv4 address in IPv6's form, peers would be seen in one form and filtered in the other.
+        // With an IPv4-mapped IPv6 address, peers would be received in one form and filtered in the other.
         let address = options.address.to_canonical();
         let ipv6 = address.is_ipv6();
         let mut ports = Vec::with_capacity(numbers.len());
@@ -144,7 +144,7 @@ impl AdapterSockets {
             let socket = socket::bind(SocketAddr::new(address, number), rule, shared)?;
             let peers = peers_of(options, number);
             filter::attach(&socket, ipv6, &peers).map_err(OpenError::io("filtering peers"))?;
-            batch::report_drops(&socket).map_err(OpenError::io("asking for the count of drops"))?;
+            batch::report_drops(&socket).map_err(OpenError::io("enabling the count of dropped datagrams"))?;
             ports.push(Port { socket, number });
         }
         let of_sessions = ports.iter().find(|port| port.number == PORT_SESSION).map(|port| &port.socket);
@@ -173,16 +173,20 @@ impl AdapterSockets {
         })
     }
 
-    /// Gives one batch of what has arrived to `take`: the port of this side, who sent it, and the bytes of the datagram;
-    /// says how many datagrams that were. `take` may answer into the outbox right away; answers leave with
-    /// [`flush`](Self::flush), which is to be called after each batch, and after each wait for the sessions' sake. Of
-    /// sessions (`port` is `PORT_SESSION`) only TLPs are given, once and in order, each
-    /// behind the six bytes of its NetTLP header; what sessions need beside that is done on the way. `take` says whether it
-    /// has taken what it was given: a session offers what was not taken again, first, and grants no credits until it is; any
-    /// other datagram is gone.
+    /// Receives one batch, and passes each datagram to `take`: the port of this side, the sender, and the bytes. Returns the
+    /// number of datagrams.
+    ///
+    /// `take` may answer into the outbox at once. Answers leave with [`flush`](Self::flush), which must be called after each
+    /// batch and, for the sessions, after each wait.
+    ///
+    /// For sessions (`port` is `PORT_SESSION`) `take` receives only TLPs, once each and in order, after the six bytes of the
+    /// NetTLP header. The session's own datagrams are handled here.
+    ///
+    /// `take` returns true if it accepted the datagram. A session offers a rejected TLP again, before all others, and grants
+    /// no credits until it is accepted. Any other rejected datagram is lost.
     ///
     /// # Errors
-    /// Those of `epoll`; errors of single peers are counted, and stop nothing.
+    /// Errors of `epoll`. Errors of single peers are counted and do not stop the adapter.
     pub fn poll(
         &mut self,
         wait: Wait,
@@ -198,10 +202,10 @@ impl AdapterSockets {
         Ok(taken + polled)
     }
 
-    /// Hands what waits to the network, as far as it takes it, and does what the sessions' timers ask for.
+    /// Sends queued datagrams, as many as the network accepts, and runs the sessions' timers.
     ///
     /// # Errors
-    /// The first of what the kernel would not send; that is counted, and all else is sent.
+    /// The first error of the kernel. The datagram is counted, and all others are sent.
     pub fn flush(&mut self) -> io::Result<()> {
         let (outbox, segmentation, counters) = (&mut self.outbox, &mut self.segmentation, &mut self.counters);
         outbox.is_used = false;
@@ -215,41 +219,40 @@ impl AdapterSockets {
         }
     }
 
-    /// Where to put what is no answer to something that has just arrived.
+    /// Returns the outbox, for datagrams that do not answer a received one.
     pub fn outbox(&mut self) -> &mut Outbox {
         &mut self.outbox
     }
 
-    /// Puts a datagram in line; see [`Outbox::send`].
+    /// Queues a datagram; see [`Outbox::send`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Outbox::send`].
     pub fn send(&mut self, port: u16, to: SocketAddr, bytes: &[u8]) -> Result<(), SendError> {
         self.outbox.send(port, to, bytes)
     }
 
-    /// What its sockets have seen.
+    /// Returns the counters of its sockets.
     pub fn counters(&self) -> SocketCounters {
         self.counters
     }
 
-    /// What its sessions have seen; all zero without.
+    /// Returns the counters of its sessions; all zero if it serves no sessions.
     pub fn session_counters(&self) -> AcceptorCounters {
         self.outbox.sessions.as_ref().map(|sessions| sessions.acceptor.counters()).unwrap_or_default()
     }
 
-    /// Sessions that there are.
+    /// Returns the number of open sessions.
     pub fn sessions(&self) -> usize {
         self.outbox.sessions.as_ref().map_or(0, |sessions| sessions.acceptor.len())
     }
 
-    /// Datagrams that the kernel has dropped; see [`SocketCounters::kernel_drops`].
+    /// Returns the number of datagrams that the kernel dropped; see [`SocketCounters::kernel_drops`].
     pub fn overflowed(&self) -> u64 {
         self.counters.kernel_drops
     }
 
-    /// Counts what the kernel has dropped at sockets that no later datagram has told of. Takes a look into `/proc`: for the
-    /// end, not for every turn.
+    /// Counts kernel drops that no later datagram reported. Reads `/proc`, so call it at the end, not in every turn.
     pub fn count_drops(&mut self) {
         let known = drops::by_inode(self.ipv6);
         for (port, watched) in self.ports.iter().zip(&mut self.watched) {
@@ -260,21 +263,21 @@ impl AdapterSockets {
         }
     }
 
-    /// The ports that are open, ascending.
+    /// Returns the open ports, ascending.
     pub fn ports(&self) -> &[u16] {
         &self.outbox.numbers
     }
 
-    /// What is readable when a datagram has come to any of its ports.
+    /// Returns a descriptor that is readable when a datagram has arrived at any port.
     pub fn readable(&self) -> BorrowedFd<'_> {
         self.poll.0.as_fd()
     }
 
-    /// The time until a session has something to do.
+    /// Returns the time until a session has work to do.
     fn until_wake(&self) -> Duration {
         let Some(sessions) = &self.outbox.sessions else { return Duration::MAX };
         let due = sessions.wake.map_or(Duration::MAX, |at| at.since(self.clock.now()));
-        // Nobody says when what sessions hold back will be taken: it is offered again soon.
+        // It is unknown when a rejected TLP will be accepted, so it is offered again soon.
         if sessions.is_holding() { due.min(OFFER_AGAIN) } else { due }
     }
 
@@ -298,8 +301,8 @@ impl AdapterSockets {
         Ok(taken)
     }
 
-    /// Asks again and again for a while, where that was worth it before: the socket that gave something last time, where it
-    /// was one, and all, since upstream's clients have a port for each tag; with `all`, no socket before others.
+    /// Spins for a while if spinning paid off before. If one socket had datagrams last time, polls mostly that one;
+    /// otherwise polls all, since upstream's clients use one port per tag. With `all`, no socket comes first.
     fn poll_spinning(&mut self, most: Duration, all: bool, take: &mut Take<'_>) -> io::Result<usize> {
         if most == Duration::ZERO || !self.spin.is_due() {
             return Ok(0);
@@ -308,7 +311,7 @@ impl AdapterSockets {
         let before = self.hot.len();
         let alone = before == 1 && !all;
         for turn in 1_u32.. {
-            // Whoever is waited for may have no other core than this one. Of several, one may be ready.
+            // The awaited client may share this core. With several sockets, one may be ready already.
             if alone || turn > 1 {
                 std::thread::yield_now();
             }
@@ -318,9 +321,9 @@ impl AdapterSockets {
             }
             let is_over = self.clock.now() >= until;
             if taken > 0 || is_over {
-                // What comes when others have had the core for long is not worth the wait.
+                // A datagram that arrives only after others had the core for long is not worth the wait.
                 self.spin.learn(taken > 0 && !is_over);
-                // What gave something now takes the place of what did before.
+                // Sockets that had datagrams in this turn replace those of the last turn.
                 self.hot.drain(..if taken > 0 { before } else { 0 });
                 return Ok(taken);
             }
@@ -343,11 +346,11 @@ impl AdapterSockets {
         Ok(events[..ready].iter().map(|event| self.drain(event.data() as usize, take)).sum())
     }
 
-    /// One batch of one socket. Where several came in a session, more may have come meanwhile, and what is acknowledged
-    /// together costs less; but answers do not wait for it.
+    /// Receives one batch from one socket. In a session more datagrams may have arrived during the batch, and acknowledging
+    /// them together costs less; but answers do not wait for it.
     fn drain(&mut self, index: usize, take: &mut Take<'_>) -> usize {
         if self.outbox.queue.is_half_full() {
-            // What is read next must find room for its answers.
+            // The next batch needs room for its answers.
             self.flush_queue();
         }
         let calls = if self.ports[index].number == PORT_SESSION { GATHERED_CALLS } else { 1 };
@@ -361,19 +364,20 @@ impl AdapterSockets {
         }
         if count > 0 {
             self.hot.push(index);
-            // Datagrams of different ports leave one by one in any case: no answer waits for what another port has.
+            // Datagrams of different ports are sent one by one anyway, so these answers need not wait for those of another
+            // port.
             self.flush_queue();
         }
         count
     }
 
-    /// Sends what waits for ports. What the kernel would not send is counted.
+    /// Sends datagrams queued for ports. Those that the kernel rejects are counted.
     fn flush_queue(&mut self) {
         let (queue, segmentation) = (&mut self.outbox.queue, &mut self.segmentation);
         let _ = batch::flush(queue, &self.ports, segmentation, &mut self.counters);
     }
 
-    /// One call of the kernel; says how many datagrams came with it.
+    /// Makes one system call, and returns the number of datagrams received.
     fn receive(&mut self, index: usize, take: &mut Take<'_>) -> usize {
         let watched = &mut self.watched[index];
         watched.batches = watched.batches.wrapping_add(1);
@@ -392,7 +396,7 @@ impl AdapterSockets {
         };
         let flags = MsgFlags::MSG_DONTWAIT;
         let received = if (of_session && self.coalesced) || asks {
-            // The count of drops, and one datagram, or several that came as one.
+            // Receives the drop count, and one datagram, or several that the kernel coalesced.
             self.buffers.receive_one(&port.socket, flags).map(|(received, bytes)| {
                 if let Some(drops) = received.drops {
                     let last = std::mem::replace(&mut watched.drops, drops);
@@ -412,7 +416,7 @@ impl AdapterSockets {
             self.buffers.receive_many(&port.socket, self.ipv6, flags, each)
         };
         self.counters.malformed_datagrams += batch.malformed;
-        // An error of a socket that is not connected belongs to a datagram sent before; nothing is left to do about it.
+        // An error on an unconnected socket belongs to an earlier send; it needs no action.
         let count = nothing_is_zero(received).unwrap_or(0);
         self.most_of_one = self.most_of_one.max(count);
         if count > 0 {
@@ -422,7 +426,7 @@ impl AdapterSockets {
         count
     }
 
-    /// Offers again what sessions hold back; says how many TLPs were taken.
+    /// Offers again the TLPs that sessions hold, and returns how many were accepted.
     fn offer_held(&mut self, take: &mut Take<'_>) -> usize {
         let Some(sessions) = &mut self.outbox.sessions else { return 0 };
         let mut taken = 0;
@@ -435,7 +439,7 @@ impl AdapterSockets {
     }
 }
 
-/// Offers the oldest TLP that a session holds back; whether it was taken, `None` where it holds none.
+/// Offers the oldest TLP that a session holds. Returns true if it was accepted, `None` if the session holds none.
 fn offer_oldest(outbox: &mut Outbox, index: usize, take: &mut Take<'_>) -> Option<bool> {
     let (from, held) = outbox.sessions.as_mut()?.pop_held(index)?;
     let is_taken = take(outbox, PORT_SESSION, from, &held);
@@ -443,7 +447,7 @@ fn offer_oldest(outbox: &mut Outbox, index: usize, take: &mut Take<'_>) -> Optio
     Some(is_taken)
 }
 
-/// What datagrams of one call have in common.
+/// Common state of the datagrams of one call.
 struct Batch<'a, 't> {
     index: usize,
     port: u16,
@@ -470,7 +474,7 @@ impl Batch<'_, '_> {
         match sessions.handle(now, from, datagram) {
             Accepted::Session(index) => self.deliver(now, index, from, datagram),
             Accepted::Reply(Some(reply)) => {
-                // Where there is no room, the peer will ask again.
+                // If there is no room, the peer sends its request again.
                 let fill = |out: &mut [u8]| out.copy_from_slice(&reply);
                 let _ = self.outbox.queue.push(self.index as u16, Some(from), reply.len(), fill);
             }
@@ -498,7 +502,7 @@ fn session_of(outbox: &mut Outbox, index: usize) -> Option<&mut Session> {
     outbox.sessions.as_mut()?.session(index)
 }
 
-/// Offers a TLP of a session, unless the session holds others before it.
+/// Offers a TLP of a session, unless the session holds earlier ones.
 fn offer(
     outbox: &mut Outbox,
     index: usize,
@@ -512,7 +516,7 @@ fn offer(
     sessions.map(|sessions| sessions.settle(index, datagram, taken)).unwrap_or_default()
 }
 
-/// The sessions on a socket.
+/// Creates the sessions of a socket.
 fn sessions(options: &AdapterOptions, socket: &UdpSocket) -> Result<Sessions, OpenError> {
     let acceptor = AcceptorOptions {
         max_sessions: options.max_sessions,
@@ -522,8 +526,8 @@ fn sessions(options: &AdapterOptions, socket: &UdpSocket) -> Result<Sessions, Op
         key: options.key.clone(),
         manual_release: true,
     };
-    let seed = random().map_err(OpenError::io("making ids of sessions"))?;
-    // An id that could be guessed, for want of randomness later, is still one that no other session has.
+    let seed = random().map_err(OpenError::io("generating session ids"))?;
+    // If no randomness is available later, ids become guessable, but they stay unique.
     let mut count = seed;
     let ids = move || {
         count = count.wrapping_add(1);

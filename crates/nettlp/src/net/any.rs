@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A session where the peer knows it, else upstream's ports.
+//! Connects by a session if the peer supports it, otherwise by upstream's ports.
 
 use super::SocketCounters;
 use super::session::{SessionCarrier, SessionConnectOptions};
@@ -13,35 +13,35 @@ use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 use tlp::{Duration, Tag};
 
-/// Where [`connect`] leads.
+/// Options of [`connect`].
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     /// The peer, and the ports to fall back to.
     pub tagged: TaggedOptions,
-    /// How a session is tried. Its addresses are those of `tagged`.
+    /// Options of the session attempt; its addresses are those of `tagged`. `None`: no session is tried.
     pub session: Option<SessionConnectOptions>,
 }
 
 impl ConnectOptions {
-    /// Both ways, with the settings that most want.
+    /// Tries both, with default options.
     pub fn new(tagged: TaggedOptions) -> ConnectOptions {
         let session = Some(SessionConnectOptions::new(tagged.remote, tagged.local));
         ConnectOptions { tagged, session }
     }
 }
 
-/// Either carrier.
+/// One of the two carriers.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "one for each thread, and seldom moved")]
 pub enum AnyCarrier {
-    /// Upstream's scheme.
+    /// Upstream's port scheme.
     Tagged(TaggedCarrier),
     /// A riser session.
     Session(SessionCarrier),
 }
 
-/// Opens a session, or falls back to upstream's ports if the peer refuses or does not answer for 300 ms. Blocks meanwhile.
-/// With a pre-shared key it never falls back, nor if the peer demands a key.
+/// Opens a session. Falls back to upstream's ports if the peer refuses or does not answer for 300 ms; blocks during that
+/// time. Never falls back if a pre-shared key is set, or if the peer demands a key.
 ///
 /// # Errors
 /// Those of [`TaggedCarrier::connect`]; with a key, those of [`SessionCarrier::connect`].
@@ -58,7 +58,7 @@ pub fn connect(options: &ConnectOptions) -> Result<AnyCarrier, OpenError> {
     TaggedCarrier::connect(&options.tagged).map(AnyCarrier::Tagged)
 }
 
-/// Does the same with either carrier.
+/// Evaluates the same expression with either carrier.
 macro_rules! either {
     ($any:expr, $carrier:ident => $does:expr) => {
         match $any {
@@ -69,17 +69,17 @@ macro_rules! either {
 }
 
 impl AnyCarrier {
-    /// What its sockets have seen.
+    /// Returns the counters of its sockets.
     pub fn counters(&self) -> SocketCounters {
         either!(self, carrier => carrier.socket_counters())
     }
 
-    /// What is readable where something has come: for those who wait for other things too.
+    /// Returns a descriptor that is readable when a datagram has arrived, for callers that also wait for other events.
     pub fn readiness(&self) -> BorrowedFd<'_> {
         either!(self, carrier => carrier.readiness())
     }
 
-    /// How long until [`receive`](Carrier::receive) is to be called though nothing comes; `None`: not at all.
+    /// Returns how long until [`receive`](Carrier::receive) must be called if nothing arrives; `None`: no limit.
     pub fn due(&self) -> Option<Duration> {
         match self {
             AnyCarrier::Tagged(_) => None,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One question in a datagram, and the datagram that answers it: messaging and configuration.
+//! One request in a datagram, and the datagram that answers it: messaging and configuration.
 
 use super::socket::{self, OpenError, std_duration};
 use std::io;
@@ -7,31 +7,31 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Instant;
 use tlp::Duration;
 
-/// Bytes of the longest answer that is read; no answer of NetTLP is as long.
+/// Maximum number of answer bytes read; all answers of NetTLP are shorter.
 const ANSWER_BYTES: usize = 512;
 
-/// Answers that may come and not be the one before a question ends without.
+/// Maximum number of other datagrams received before an attempt ends without an answer.
 const STRAYS_AT_ONCE: usize = 1000;
 
-/// Where to ask.
+/// Options of an [`AskSocket`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AskOptions {
-    /// Who is asked.
+    /// Address of the peer.
     pub remote: IpAddr,
-    /// Address of this host to ask from; `None`: what the route gives.
+    /// Local address; `None`: the address that the route selects.
     pub local: Option<IpAddr>,
-    /// The port that is asked.
+    /// Port of the peer.
     pub port: u16,
-    /// Whether to ask from the same port, since a real adapter answers to no other. Where it is taken here, as beside an
-    /// adapter on one address, another is used.
+    /// Send from the same port number, because a real adapter answers to no other. If that port is in use here, for
+    /// example by an adapter on the same address, another is used.
     pub same_port: bool,
-    /// How long an answer may take.
+    /// Timeout of one attempt.
     pub timeout: Duration,
-    /// How often to ask.
+    /// Number of attempts.
     pub attempts: u32,
 }
 
-/// A socket for questions.
+/// A socket for requests.
 #[derive(Debug)]
 pub struct AskSocket {
     socket: UdpSocket,
@@ -40,10 +40,10 @@ pub struct AskSocket {
 }
 
 impl AskSocket {
-    /// Binds and connects it. Sends nothing.
+    /// Binds and connects the socket. Sends nothing.
     ///
     /// # Errors
-    /// Where an address is not ours, or there is no route.
+    /// If an address does not belong to this host, or there is no route.
     pub fn open(options: AskOptions) -> Result<AskSocket, OpenError> {
         let local = socket::local_address(options.remote, options.local)?;
         let bind = |port| socket::bind(SocketAddr::new(local, port), "questions to an adapter", false);
@@ -58,26 +58,26 @@ impl AskSocket {
         Ok(AskSocket { socket, options, strays: 0 })
     }
 
-    /// Datagrams that answered nothing.
+    /// Returns the number of datagrams that did not answer a request.
     pub const fn strays(&self) -> u64 {
         self.strays
     }
 
-    /// Sends a datagram that nobody answers. Does not block.
+    /// Sends a datagram that has no answer. Does not block.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn tell(&self, message: &[u8]) -> io::Result<()> {
-        // What an earlier datagram met is reported with the next call, and is no fault of this one.
+        // The error of an earlier datagram is reported at the next call; it is not an error of this one.
         let _ = self.socket.take_error()?;
         self.socket.send(message).map(drop)
     }
 
-    /// Asks, and gives what `accept` makes of the first datagram that it does not refuse (`None`). Blocks for at most
+    /// Sends a request, and returns the first non-`None` result of `accept` on a received datagram. Blocks for at most
     /// `attempts * timeout`.
     ///
     /// # Errors
-    /// `TimedOut` where nobody answers in time, `ConnectionRefused` where nobody is there.
+    /// `TimedOut` if no answer arrives in time, `ConnectionRefused` if no program listens there.
     pub fn ask<T>(&mut self, question: &[u8], mut accept: impl FnMut(&[u8]) -> Option<T>) -> io::Result<T> {
         for _ in 0..self.options.attempts.max(1) {
             self.tell(question)?;

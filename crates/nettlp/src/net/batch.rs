@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One system call for many datagrams: `recvmmsg`, and segmentation and receive offload (`UDP_SEGMENT`, `UDP_GRO`).
+//! Many datagrams per system call: `recvmmsg`, and segmentation and receive offload (`UDP_SEGMENT`, `UDP_GRO`).
 
 use super::queue::SendQueue;
 use super::socket::Port;
@@ -14,50 +14,50 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// Datagrams of one `recvmmsg`.
+/// Maximum number of datagrams per `recvmmsg`.
 pub(super) const BATCH: usize = 32;
-/// Bytes of the largest datagram: NetTLP header, TLP, authentication tag.
+/// Size of the largest datagram: NetTLP header, TLP, authentication tag.
 pub(super) const MAX_DATAGRAM_BYTES: usize = NETTLP_LEN + MAX_TLP_BYTES + 16;
-/// One byte more than is legal, so that what is too long is seen to be.
+/// One byte more than legal, to detect datagrams that are too long.
 const SLOT_BYTES: usize = MAX_DATAGRAM_BYTES + 1;
-/// Datagrams of one send with segmentation offload: what kernels before 6.9 take.
+/// Maximum number of datagrams per send with segmentation offload, as accepted by kernels before 6.9.
 pub(super) const MAX_SEGMENTS: usize = 64;
-/// Bytes of one send with segmentation offload: an IPv6 packet with its headers stays below 65,535.
+/// Maximum number of bytes per send with segmentation offload: an IPv6 packet with its headers stays below 65,535.
 pub(super) const MAX_RUN_BYTES: usize = 65_000;
 
 thread_local! {
-    // Not in the sockets' structures, since they hold pointers and could not move between threads; one for each family,
-    // since the kernel leaves the length of the last address in them.
+    // Not in the sockets' structures: they hold pointers, so the sockets could not move between threads. One per family, because
+    // the kernel leaves the length of the last address in them.
     static HEADERS_V4: RefCell<MultiHeaders<SockaddrStorage>> = RefCell::new(MultiHeaders::preallocate(BATCH, None));
     static HEADERS_V6: RefCell<MultiHeaders<SockaddrStorage>> = RefCell::new(MultiHeaders::preallocate(BATCH, None));
     static HEADERS_SEND: RefCell<MultiHeaders<SockaddrStorage>> = RefCell::new(MultiHeaders::preallocate(BATCH, None));
 }
 
-/// Receptions of one datagram each, between two that look for more.
+/// Number of single-datagram receptions between two that look for more.
 const SINGLES: u32 = 8;
 
-/// Where datagrams are received to.
+/// Receive buffers.
 #[derive(Debug)]
 pub(super) struct Buffers {
     bytes: Box<[u8]>,
     control: Vec<u8>,
-    /// Receptions of one datagram that may come before the next looks for more; 0: several came last time.
+    /// Single-datagram receptions left before the next one looks for more; 0: several datagrams came last time.
     singles: u32,
 }
 
-/// What is known of a datagram before it is looked at.
+/// Metadata of a received datagram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
     pub(super) from: Option<SocketAddr>,
     pub(super) len: usize,
-    /// Length of each datagram but the last, where several came as one.
+    /// Length of each datagram except the last, if the kernel coalesced several.
     pub(super) segment: usize,
-    /// The socket's count of drops so far, where the kernel gave it.
+    /// Drop count of the socket so far, if the kernel reported it.
     pub(super) drops: Option<u32>,
 }
 
 impl Received {
-    /// The datagrams in what was received.
+    /// Returns the datagrams in the received bytes.
     pub(super) fn run<'a>(&self, bytes: &'a [u8]) -> Run<'a> {
         Run::received(bytes, u16::try_from(self.segment).ok())
     }
@@ -69,8 +69,8 @@ impl Buffers {
         Buffers { bytes, control: nix::cmsg_space!(i32, u32), singles: 0 }
     }
 
-    /// Receives once, with control messages; gives the bytes, which may be several datagrams. `WouldBlock` where there is
-    /// nothing, or nothing came before the socket's timeout.
+    /// Receives once, with control messages, and returns the bytes, which may be several datagrams. Returns `WouldBlock` if
+    /// nothing waits, or nothing arrived before the socket's timeout.
     pub(super) fn receive_one(
         &mut self,
         socket: &UdpSocket,
@@ -92,8 +92,8 @@ impl Buffers {
         Ok((received, &self.bytes[..received.len]))
     }
 
-    /// Receives what waits, as [`receive_many`](Self::receive_many) does, or one datagram of it: while datagrams come one by one,
-    /// the call for one is the cheaper.
+    /// Receives waiting datagrams, like [`receive_many`](Self::receive_many), or only one of them: while datagrams arrive one by
+    /// one, the call for one is cheaper.
     pub(super) fn receive(
         &mut self,
         socket: &UdpSocket,
@@ -112,7 +112,7 @@ impl Buffers {
         Ok(count)
     }
 
-    /// Receives one datagram, and asks for nothing else.
+    /// Receives one datagram without control messages.
     pub(super) fn receive_alone(
         &mut self,
         socket: &UdpSocket,
@@ -124,8 +124,8 @@ impl Buffers {
         Ok((from, &self.bytes[..len]))
     }
 
-    /// Receives what waits, at most [`BATCH`] datagrams, without waiting and without control messages; a datagram that is
-    /// too long has [`MAX_DATAGRAM_BYTES`] `+ 1`. Zero where there is nothing.
+    /// Receives waiting datagrams, at most [`BATCH`], without blocking and without control messages. A datagram that is too long
+    /// has length [`MAX_DATAGRAM_BYTES`] `+ 1`. Returns zero if none waits.
     pub(super) fn receive_many(
         &mut self,
         socket: &UdpSocket,
@@ -156,30 +156,30 @@ fn socket_address(address: &SockaddrStorage) -> Option<SocketAddr> {
     address.as_sockaddr_in6().map(|v6| SocketAddrV6::from(*v6).into())
 }
 
-/// Whether an error only says that there is nothing now.
+/// Returns true if an error only means that nothing is available now.
 pub(super) fn would_block(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Has the kernel give datagrams that came together as one; whether it does.
+/// Lets the kernel deliver consecutive datagrams as one. Returns true if it does.
 pub(super) fn receive_coalesced(socket: &UdpSocket) -> bool {
     setsockopt(socket, sockopt::UdpGroSegment, &true).is_ok()
 }
 
-/// Has the kernel tell what it drops.
+/// Lets the kernel report dropped datagrams.
 pub(super) fn report_drops(socket: &UdpSocket) -> io::Result<()> {
     Ok(setsockopt(socket, sockopt::RxqOvfl, &1)?)
 }
 
-/// Up to which length datagrams of one length leave as one: `UDP_SEGMENT`. The kernel refuses what does not fit the
-/// path's MTU, interfaces without checksum offload, and all where it is too old.
+/// Maximum length of datagrams that leave as one send of equal datagrams (`UDP_SEGMENT`). The kernel rejects lengths above the
+/// path's MTU, interfaces without checksum offload, and every send if it is too old.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Segmentation {
     most_bytes: u16,
 }
 
 impl Segmentation {
-    /// On or off; what the kernel refuses later is not tried again.
+    /// On or off. A length that the kernel rejects later is not tried again.
     pub(super) fn new(wanted: bool) -> Segmentation {
         Segmentation { most_bytes: if wanted { u16::MAX } else { 0 } }
     }
@@ -196,8 +196,8 @@ impl Segmentation {
     }
 }
 
-/// Sends datagrams of `segment` bytes, of which the last may be shorter, with as few calls as the kernel allows. `to` is
-/// `None` on a connected socket. On an error, datagrams may be left unsent.
+/// Sends datagrams of `segment` bytes, of which the last may be shorter, with as few system calls as possible. `to` is `None` on
+/// a connected socket. After an error, some datagrams may be unsent.
 pub(super) fn send(
     socket: &UdpSocket,
     to: Option<SocketAddr>,
@@ -245,7 +245,7 @@ fn send_segmented(socket: &UdpSocket, to: Option<SocketAddr>, bytes: &[u8], segm
     Ok(())
 }
 
-/// At most [`BATCH`] datagrams, each on its own; gives the calls that it took.
+/// Sends datagrams individually, up to [`BATCH`] per call. Returns the number of calls.
 fn send_many(socket: &UdpSocket, to: Option<SocketAddr>, bytes: &[u8], segment: usize) -> io::Result<usize> {
     let to = [to.map(SockaddrStorage::from); BATCH];
     let (mut rest, mut calls) = (bytes, 0);
@@ -263,8 +263,8 @@ fn send_many(socket: &UdpSocket, to: Option<SocketAddr>, bytes: &[u8], segment: 
     Ok(calls)
 }
 
-/// Sends what waits in `queue`. What the kernel has no room for stays in line; what it cannot send for another reason is
-/// dropped and counted, and the first such error is given when all was tried.
+/// Sends the datagrams in `queue`. Those for which the kernel has no room stay queued. Those that fail for another reason are
+/// dropped and counted; the first such error is returned after all were tried.
 pub(super) fn flush(
     queue: &mut SendQueue,
     sockets: &[Port],
@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_refuses_is_not_tried_again_at_that_length() {
+    fn does_not_retry_segmentation_at_a_rejected_length() {
         let rows = [
             (Errno::EINVAL, 1500, true, 1499),
             (Errno::EMSGSIZE, 9000, true, 8999),
@@ -311,11 +311,11 @@ mod tests {
         let receiver = UdpSocket::bind("127.11.30.1:0").unwrap();
         let sender = UdpSocket::bind("127.11.30.2:0").unwrap();
         let to = receiver.local_addr().unwrap();
-        // 70 datagrams of 100 bytes, and one of 7: more than one call without offload.
+        // 70 datagrams of 100 bytes, and one of 7. Without offload they need more than one call.
         let bytes: Vec<u8> = (0..70 * 100 + 7).map(|index| (index / 100) as u8).collect();
         for (offload, calls) in [(true, 1), (false, 3)] {
             let (mut segmentation, mut counters) = (Segmentation::new(offload), SocketCounters::default());
-            // At most 64 in a run, as `front_run` and the streams give them.
+            // At most 64 per run, as returned by `front_run` and the streams.
             let (first, rest) = bytes.split_at(if offload { 6400 } else { bytes.len() });
             send(&sender, Some(to), first, 100, &mut segmentation, &mut counters).unwrap();
             assert_eq!(counters.send_calls, calls);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many datagrams a second this machine moves from one thread to another over its loopback, with nothing behind them: what
-//! NetTLP over loopback cannot pass.
+//! Measures how many datagrams per second this machine moves between two threads over its loopback, without processing them.
+//! NetTLP over the loopback cannot exceed this rate.
 
 use super::SocketCounters;
 use super::batch::{self, Buffers, MAX_DATAGRAM_BYTES, MAX_SEGMENTS, Segmentation};
@@ -12,24 +12,24 @@ use std::thread;
 use std::time::Instant;
 use tlp::Duration;
 
-/// How long the receiver sleeps at most before it looks whether the measurement is over.
+/// Maximum sleep of the receiver before it checks whether the measurement has ended.
 const PATIENCE: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// Datagrams a second that arrived.
+/// Datagrams received per second.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ceiling {
-    /// Bytes of each: NetTLP header and TLP.
+    /// Size of each datagram in bytes: NetTLP header and TLP.
     pub datagram_bytes: usize,
-    /// A call for each that is sent, as with a port per tag; received in batches.
+    /// Sent with one call each, as with a port per tag; received in batches.
     pub single_per_s: f64,
-    /// Sent and received many at once, with segmentation offload, as in a session; as `single_per_s` where the kernel has none.
+    /// Sent and received in batches with segmentation offload, as in a session; equal to `single_per_s` if the kernel has none.
     pub batched_per_s: f64,
 }
 
-/// Measures, for `span` each way of sending, on `address` of this machine. Blocks; uses two threads, both busy.
+/// Measures both ways of sending, `span` each, on an address of this machine. Blocks; uses two threads, both busy.
 ///
 /// # Errors
-/// Where no socket can be opened there.
+/// If no socket can be opened there.
 pub fn ceiling(address: IpAddr, datagram_bytes: usize, span: Duration) -> Result<Ceiling, OpenError> {
     let bytes = datagram_bytes.clamp(1, MAX_DATAGRAM_BYTES);
     let single_per_s = rate(address, bytes, 1, span)?;
@@ -61,7 +61,7 @@ fn send(socket: &UdpSocket, datagrams: &[u8], segment: usize, span: std::time::D
     let (mut segmentation, mut counters) = (Segmentation::new(true), SocketCounters::default());
     while begun.elapsed() < span {
         for _ in 0..16 {
-            // What the kernel has no room for is lost, as any datagram may be.
+            // Datagrams for which the kernel has no room are lost, like any datagram can be.
             let _ = batch::send(socket, None, datagrams, segment, &mut segmentation, &mut counters);
         }
     }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_arrive_both_ways() {
+    fn datagrams_arrive_with_both_ways_of_sending() {
         let found = ceiling([127, 12, 0, 1].into(), 274, Duration::from_ms(20)).unwrap();
         assert_eq!(found.datagram_bytes, 274);
         assert!(found.single_per_s > 0.0 && found.batched_per_s > 0.0, "{found:?}");

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's filter of peers, made of their networks.
+//! Socket filter that lets the kernel drop datagrams from other networks than the peers'.
 
 use ipnet::IpNet;
 use socket2::{SockFilter, SockRef};
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 
-/// Networks of one filter; a program may have 4096 instructions, of which an IPv6 network takes at most 13.
+/// Maximum number of networks per filter. A program may have 4096 instructions; an IPv6 network needs at most 13.
 pub(super) const MAX_NETWORKS: usize = 300;
 
-// Opcodes of classic BPF (linux/bpf_common.h), and where the network header begins (SKF_NET_OFF, linux/filter.h): a UDP
-// socket's filter sees the datagram from its UDP header on.
+// Opcodes of classic BPF (linux/bpf_common.h), and the offset of the network header (SKF_NET_OFF, linux/filter.h): the
+// filter of a UDP socket sees the datagram from its UDP header.
 const LOAD_WORD: u16 = 0x20;
 const AND: u16 = 0x54;
 const JUMP_IF_EQUAL: u16 = 0x15;
@@ -19,8 +19,8 @@ const NETWORK_HEADER: u32 = -0x10_0000_i32 as u32;
 const SOURCE_IPV4: u32 = NETWORK_HEADER + 12;
 const SOURCE_IPV6: u32 = NETWORK_HEADER + 8;
 
-/// Has the kernel drop what does not come from one of `networks`, before it takes room in the socket's buffer. With none,
-/// or more than [`MAX_NETWORKS`] of the socket's family, everything passes.
+/// Lets the kernel drop datagrams that do not come from one of `networks`, before they take room in the socket's buffer.
+/// Everything passes if `networks` is empty, or has more than [`MAX_NETWORKS`] of the socket's family.
 pub(super) fn attach(socket: &UdpSocket, ipv6: bool, networks: &[IpNet]) -> io::Result<()> {
     let family = networks.iter().filter(|network| network.addr().is_ipv6() == ipv6);
     if networks.is_empty() || family.clone().count() > MAX_NETWORKS {
@@ -31,7 +31,7 @@ pub(super) fn attach(socket: &UdpSocket, ipv6: bool, networks: &[IpNet]) -> io::
     SockRef::from(socket).attach_filter(&program)
 }
 
-/// Accepts the datagram if its source is one of these, else goes on behind.
+/// Returns the instructions that accept a datagram whose source is in `network`, and otherwise fall through.
 fn program(network: &IpNet) -> Vec<SockFilter> {
     let (first, words) = match network.addr() {
         IpAddr::V4(address) => (SOURCE_IPV4, vec![address.to_bits()]),
@@ -57,7 +57,7 @@ fn program(network: &IpNet) -> Vec<SockFilter> {
     program
 }
 
-/// The bits of word `index` of an address that a prefix covers.
+/// Returns the bits of word `index` of an address that a prefix covers.
 fn mask(prefix_bits: u8, index: usize) -> u32 {
     let covered = u32::from(prefix_bits).saturating_sub(32 * index as u32).min(32);
     if covered == 0 { 0 } else { u32::MAX << (32 - covered) }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_covers_words_from_the_left() {
+    fn prefix_covers_the_most_significant_words_first() {
         let rows = [(0, [0, 0, 0, 0]), (33, [u32::MAX, 1 << 31, 0, 0]), (128, [u32::MAX; 4])];
         for (prefix, masks) in rows {
             assert_eq!([0, 1, 2, 3].map(|index| mask(prefix, index)), masks);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sockets and the wall clock: the only part of the crate that has either. Decides nothing that a state machine could.
+//! Sockets and the wall clock; no other part of the crate uses either. Contains no decision that a state machine could make.
 //!
-//! | this side | with | is |
+//! | this side | peer | type |
 //! |---|---|---|
-//! | device software | whoever answers: a session if the peer knows it, else upstream's ports | [`connect`] |
+//! | device software | a session if the peer supports it, else upstream's ports | [`connect`] |
 //! | device software | upstream's ports | [`TaggedCarrier`] |
 //! | device software | a riser session | [`SessionCarrier`] |
-//! | adapter | all peers on all ports, sessions among them | [`AdapterSockets`] |
+//! | adapter | all peers on all ports, sessions included | [`AdapterSockets`] |
 //!
-//! Sockets are bound to addresses that the caller names, and to nothing else; all but the adapter's are connected, so
-//! the kernel drops what others send. One thread drives one carrier; several carriers, one for each thread, share nothing.
+//! Sockets are bound only to addresses that the caller names. All except the adapter's are connected, so the kernel drops datagrams from
+//! other senders. One thread drives one carrier. Several carriers, one per thread, share nothing.
 
 mod adapter;
 mod any;
@@ -37,27 +37,27 @@ pub use session::{SessionCarrier, SessionConnectOptions};
 pub use socket::{Clock, OpenError};
 pub use tagged::{TaggedCarrier, TaggedOptions};
 
-/// Bytes of the longest TLP that travels: 8 prefixes, a header of 4 DW, 1024 DW of payload, and ECRC, which the wire
-/// does not have but a careless sender might add.
+/// Size of the longest TLP: 8 prefixes, a header of 4 DW, 1024 DW of payload, and an ECRC, which NetTLP does not use but a careless sender
+/// might add.
 pub const MAX_TLP_BYTES: usize = 8 * 4 + 16 + 4096 + 4;
 
 device::counters! {
-    /// What the sockets of a carrier or an adapter have seen, since they were opened.
+    /// Counters of the sockets of a carrier or an adapter, since they were opened.
     pub struct SocketCounters {
         /// Datagrams received.
         received_datagrams,
-        /// Datagrams handed to the kernel.
+        /// Datagrams passed to the kernel.
         sent_datagrams,
-        /// Calls that received at least one datagram.
+        /// System calls that received at least one datagram.
         receive_calls,
-        /// Calls that sent at least one datagram.
+        /// System calls that sent at least one datagram.
         send_calls,
-        /// Datagrams dropped for being longer or shorter than any that is legal here.
+        /// Dropped datagrams, longer or shorter than legal.
         malformed_datagrams,
-        /// Datagrams that the kernel would not send: destination unreachable and the like.
+        /// Datagrams that the kernel rejected, for example with destination unreachable.
         failed_sends,
-        /// Datagrams that the kernel dropped before they were received, for want of buffer space or by the filter of allowed
-        /// peers; it does not tell the two apart. Known once a later datagram has been received (`SO_RXQ_OVFL`), and when an adapter ends.
+        /// Datagrams that the kernel dropped before reception, for lack of buffer space or by the filter of allowed peers; the kernel does
+        /// not distinguish the two. Updated when a later datagram is received (`SO_RXQ_OVFL`), and when an adapter ends.
         kernel_drops,
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which ports an adapter opens, and for whom. Opens none.
+//! Ports of an adapter, and the peers that may use them. Opens no socket.
 
 use super::Network;
 use super::socket::OpenError;
@@ -9,49 +9,49 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 use tlp::Tag;
 
-/// Which ports an adapter serves.
+/// Options of an adapter's sockets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AdapterOptions {
-    /// Address of this host to listen on. Answers leave from it.
+    /// Local address to listen on. Answers are sent from it.
     pub address: IpAddr,
-    /// Device-issued TLPs of these tags, on `0x3000 + tag`; upstream's clients use 0 to 255.
+    /// Tags of device-issued TLPs, on port `0x3000 + tag`; upstream's clients use 0 to 255.
     pub tags: Option<RangeInclusive<u16>>,
-    /// Host-issued TLPs, on `0x4000 + (tag & 0xf)`; `0x4001` is the old port of configuration too.
+    /// Host-issued TLPs, on port `0x4000 + (tag & 0xf)`; `0x4001` is also the old port of configuration.
     pub host: bool,
-    /// Messaging, on `0x2fff`.
+    /// Messaging, on port `0x2fff`.
     pub messaging: bool,
-    /// Configuration, on `0x5001`.
+    /// Configuration, on port `0x5001`.
     pub configuration: bool,
-    /// The adapter's own registers, on `0x5002`.
+    /// The adapter's own registers, on port `0x5002`.
     pub registers: bool,
-    /// riser sessions, on `0x2ffd`.
+    /// riser sessions, on port `0x2ffd`.
     pub sessions: bool,
-    /// Which of several threads' sockets these are, and of how many: of the ports of TLPs this one has those whose number
-    /// leaves this remainder, and sessions of its own; all others are the first thread's. `(0, 1)`: all.
+    /// Index of this thread, and number of threads; `(0, 1)`: all ports. A thread opens the TLP ports whose number modulo
+    /// the number of threads is its index. Each thread has its own sessions. The first thread has all other ports.
     pub share: (u16, u16),
-    /// Most sessions at a time.
+    /// Maximum number of sessions.
     pub max_sessions: usize,
-    /// Most sessions of one peer, all its ports together.
+    /// Maximum number of sessions per peer, over all its ports.
     pub max_sessions_per_peer: usize,
-    /// Demands that sessions are authenticated with this key. Upstream's ports are not sealed by it: who wants no others
-    /// leaves them closed.
+    /// Requires sessions to be authenticated with this key. It does not seal upstream's ports: leave them closed if every
+    /// connection must be authenticated.
     pub key: Option<Key>,
-    /// TLPs that each session may send ahead; `None`: what the socket's buffer holds, at most 1024.
+    /// TLPs that each session may send ahead; `None`: as many as the socket's buffer holds, at most 1024.
     pub window: Option<u16>,
-    /// Whether to use segmentation and receive offload, where the kernel has them.
+    /// Use segmentation and receive offload if the kernel has them.
     pub offload: bool,
-    /// Peers whose datagrams the kernel lets through; what others send takes no buffer space. Empty: everybody's.
+    /// Peers whose datagrams pass the kernel's filter; other datagrams take no buffer space. Empty: all pass.
     pub peers: Vec<Network>,
 }
 
-/// Threads that an adapter with memory has where nobody says how many: one for each core, at most eight. Clients that wait for one
-/// answer for each tag are then served side by side; who has a session is served by one of them.
+/// Returns the default number of threads of an adapter with memory: one per core, at most eight. Clients that wait for one answer
+/// per tag are then served in parallel; each session is served by one of the threads.
 pub fn default_threads() -> u16 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8) as u16)
 }
 
 impl AdapterOptions {
-    /// Everything that upstream's adapter serves, and sessions; for all peers.
+    /// Creates options that serve all ports of upstream's adapter, and sessions, for all peers.
     pub fn new(address: IpAddr) -> AdapterOptions {
         AdapterOptions {
             address,
@@ -72,17 +72,17 @@ impl AdapterOptions {
     }
 }
 
-/// Whether a port is one of this thread's.
+/// Returns true if a port belongs to this thread.
 pub(super) const fn is_shared_by((thread, threads): (u16, u16), number: u16) -> bool {
     match number {
         PORT_DEVICE..=0x33ff | PORT_HOST..=0x400f => threads == 0 || number % threads == thread,
-        // Every thread has sessions of its own: the kernel keeps each peer's port with one of them.
+        // Every thread has its own sessions: the kernel always delivers datagrams of one peer and port to the same thread.
         PORT_SESSION => true,
         _ => thread == 0,
     }
 }
 
-/// All ports with their rules.
+/// Returns all ports, each with its rule.
 pub(super) fn numbers(options: &AdapterOptions) -> Result<Vec<(u16, &'static str)>, OpenError> {
     let mut numbers = Vec::new();
     if let Some(tags) = &options.tags {
@@ -106,8 +106,8 @@ pub(super) fn numbers(options: &AdapterOptions) -> Result<Vec<(u16, &'static str
     Ok(numbers)
 }
 
-/// Whose datagrams the kernel lets through to a port. Messaging on the loopback is asked from 127.0.0.1 also where TLPs come from
-/// another of its addresses.
+/// Returns the peers whose datagrams may pass to a port. On the loopback, messaging requests come from 127.0.0.1 even if TLPs come
+/// from another loopback address.
 pub(super) fn peers_of(options: &AdapterOptions, number: u16) -> Vec<Network> {
     let mut peers = options.peers.clone();
     if number == PORT_MESSAGING && options.address.is_loopback() && !peers.is_empty() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sessions of an adapter's sockets: which of them have something to send, and when.
+//! The sessions of an adapter's sockets: which ones have something to send, and when.
 
 use super::SocketCounters;
 use super::batch::{self, MAX_RUN_BYTES, MAX_SEGMENTS, Segmentation};
@@ -13,23 +13,24 @@ use tlp::Time;
 #[derive(Debug)]
 pub(super) struct Sessions {
     pub(super) acceptor: Acceptor,
-    /// Who was last heard in a session, and which: mostly the next one too. Nothing where sessions have ended since.
+    /// Last sender of a session datagram, and its session; usually also the next. `None` if sessions have ended
+    /// since.
     last: Option<(SocketAddr, usize)>,
-    /// Those that may have something to send.
+    /// Sessions that may have something to send.
     due: Vec<usize>,
     is_due: Vec<bool>,
-    /// Those of which TLPs were not taken.
+    /// Sessions whose TLPs were rejected.
     holding: Vec<usize>,
     /// When the next timer is due; may be too early.
     pub(super) wake: Option<Time>,
 }
 
-/// How a session stands when a TLP of it was offered.
+/// State of a session after one of its TLPs was offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Settled {
-    /// Whether it holds TLPs that were not taken.
+    /// True if it holds rejected TLPs.
     pub(super) holds: bool,
-    /// Whether the next TLP has come before its turn.
+    /// True if the next TLP had already arrived out of order.
     pub(super) has_kept: bool,
 }
 
@@ -46,7 +47,7 @@ impl Sessions {
         }
     }
 
-    /// The session with a peer.
+    /// Returns the session of a peer.
     pub(super) fn find(&self, peer: SocketAddr) -> Option<usize> {
         match self.last {
             Some((last, index)) if last == peer => Some(index),
@@ -54,12 +55,12 @@ impl Sessions {
         }
     }
 
-    /// Datagrams of any length that go to this peer now.
+    /// Returns how many datagrams of any length can be sent to this peer now.
     pub(super) fn room(&self, to: SocketAddr) -> usize {
         self.find(to).and_then(|index| self.acceptor.peek(index)).map_or(0, Session::room)
     }
 
-    /// Puts a datagram in a peer's stream.
+    /// Queues a datagram in a peer's stream.
     pub(super) fn send(
         &mut self,
         to: SocketAddr,
@@ -73,17 +74,17 @@ impl Sessions {
         Ok(())
     }
 
-    /// Whose datagram it is.
+    /// Returns the session of a datagram, or the reply to it.
     pub(super) fn handle(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Accepted {
         let accepted = self.acceptor.handle(now, self.find(from), from, datagram);
-        // A new session may have driven out an old one: this one's peer is known, whatever was before.
+        // A new session may have replaced an old one, so `last` is set again.
         if let Accepted::Session(index) = accepted {
             self.last = Some((from, index));
         }
         accepted
     }
 
-    /// A session, which may have something to send afterwards.
+    /// Returns a session, and marks it as possibly having something to send.
     pub(super) fn session(&mut self, index: usize) -> Option<&mut Session> {
         self.mark(index);
         self.acceptor.session(index).map(|(_, session)| session)
@@ -98,7 +99,7 @@ impl Sessions {
         }
     }
 
-    /// A TLP was taken, or was not: then it is kept.
+    /// Records whether an offered TLP was accepted. A rejected one is held.
     pub(super) fn settle(&mut self, index: usize, datagram: &[u8], taken: bool) -> Settled {
         let Some((_, session)) = self.acceptor.session(index) else { return Settled::default() };
         if taken {
@@ -112,7 +113,7 @@ impl Sessions {
         Settled { holds: session.is_holding(), has_kept: session.has_kept() }
     }
 
-    /// The sessions whose TLPs are to be offered again; to be given back where they still hold some.
+    /// Returns the sessions whose TLPs must be offered again. The caller must add the sessions that still hold TLPs.
     pub(super) fn take_holding(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.holding)
     }
@@ -121,7 +122,7 @@ impl Sessions {
         !self.holding.is_empty()
     }
 
-    /// A TLP that was held was offered again: it is done with, or held on.
+    /// Records whether a held TLP was accepted when it was offered again; if not, it stays held.
     pub(super) fn settle_held(&mut self, index: usize, held: Vec<u8>, is_taken: bool) {
         let Some(session) = self.session(index) else { return };
         if is_taken {
@@ -133,13 +134,13 @@ impl Sessions {
         }
     }
 
-    /// The peer of a session, and its oldest TLP that was not taken.
+    /// Returns the peer of a session, and its oldest held TLP.
     pub(super) fn pop_held(&mut self, index: usize) -> Option<(SocketAddr, Vec<u8>)> {
         let (from, session) = self.acceptor.session(index)?;
         session.pop_held().map(|held| (from, held))
     }
 
-    /// Sends what sessions have to send by `now`, and forgets those that have ended.
+    /// Sends the datagrams that are due at `now`, and removes sessions that have ended.
     pub(super) fn flush(
         &mut self,
         now: Time,

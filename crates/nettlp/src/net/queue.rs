@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Datagrams that wait to be sent, on one of several sockets, to one of several peers.
+//! Queue of datagrams to send, on one of several sockets, to one of several peers.
 
 use crate::carrier::SendError;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// Datagrams that may wait.
+/// Maximum number of queued datagrams.
 pub(super) const QUEUE_DATAGRAMS: usize = 2048;
-/// Bytes that may wait.
+/// Maximum number of queued bytes.
 pub(super) const QUEUE_BYTES: usize = 1 << 20;
 
-/// One datagram in line.
+/// A queued datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
     /// Index of its socket.
     pub(super) socket: u16,
-    /// Its destination; `None` where the socket is connected.
+    /// Its destination; `None` if the socket is connected.
     pub(super) to: Option<SocketAddr>,
     pub(super) offset: usize,
     pub(super) len: usize,
 }
 
-/// The line. Bytes lie packed, in order, so that a run of equal datagrams is one slice.
+/// The queue. The bytes are contiguous and in order, so that a run of equal datagrams is one slice.
 #[derive(Debug)]
 pub(super) struct SendQueue {
     bytes: Box<[u8]>,
@@ -35,12 +35,12 @@ impl SendQueue {
         SendQueue { bytes, used: 0, entries: VecDeque::with_capacity(QUEUE_DATAGRAMS) }
     }
 
-    /// Datagrams of `len` bytes that fit now.
+    /// Returns how many datagrams of `len` bytes fit now.
     pub(super) fn room(&self, len: usize) -> usize {
         (QUEUE_DATAGRAMS - self.entries.len()).min((QUEUE_BYTES - self.used) / len.max(1))
     }
 
-    /// Whether less than half of it is free.
+    /// Returns true if less than half of it is free.
     pub(super) fn is_half_full(&self) -> bool {
         self.entries.len() > QUEUE_DATAGRAMS / 2 || self.used > QUEUE_BYTES / 2
     }
@@ -49,7 +49,7 @@ impl SendQueue {
         self.entries.is_empty()
     }
 
-    /// Puts a datagram in line.
+    /// Queues a datagram.
     pub(super) fn push(
         &mut self,
         socket: u16,
@@ -67,8 +67,8 @@ impl SendQueue {
         Ok(())
     }
 
-    /// The datagrams at the front that may leave as one: same socket, same peer, same length, of which the last may be
-    /// shorter. `None` where nothing waits.
+    /// Returns the datagrams at the front that can be sent as one: same socket, same peer, same length; the last may
+    /// be shorter. Returns `None` if the queue is empty.
     pub(super) fn front_run(&self, most: usize, most_bytes: usize) -> Option<(Entry, usize, &[u8])> {
         let first = *self.entries.front()?;
         let (mut count, mut end) = (0, first.offset);
@@ -90,7 +90,7 @@ impl SendQueue {
         Some((first, count, &self.bytes[first.offset..end]))
     }
 
-    /// Takes `count` datagrams from the front.
+    /// Removes `count` datagrams from the front.
     pub(super) fn pop(&mut self, count: usize) {
         self.entries.drain(..count);
         if self.entries.is_empty() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs an adapter on its sockets. Never decides what to answer.
+//! Runs an adapter on its sockets. The adapter decides what to answer.
 
 use super::{AdapterSockets, Clock};
 use crate::adapter::{Adapter, Backend};
@@ -7,16 +7,16 @@ use crate::carrier::Wait;
 use std::io;
 use tlp::{Duration, Time};
 
-/// How long one turn waits where nothing comes: the longest until the caller is asked whether to go on.
+/// Maximum wait of one turn, and so the longest time until `go_on` is called.
 const TURN: Duration = Duration::from_ms(50);
-/// How long one turn waits where what stands behind the adapter takes nothing, and does not say until when.
+/// Maximum wait of one turn while the backend accepts nothing and gives no time.
 const HELD: Duration = Duration::from_us(100);
 
-/// Serves peers until `go_on` says no; it is asked after each turn, at least every 50 ms. With `busy`, asks the sockets
-/// again and again instead of sleeping: the least latency for a whole core.
+/// Serves peers until `go_on` returns false. It is called after each turn, at least every 50 ms. With `busy`, polls the
+/// sockets instead of sleeping: lowest latency, but uses a whole core.
 ///
 /// # Errors
-/// Those of `epoll`; errors of single peers are counted by the sockets, and stop nothing.
+/// Errors of `epoll`. Errors of single peers are counted by the sockets and do not stop the adapter.
 pub fn serve<B: Backend>(
     sockets: &mut AdapterSockets,
     adapter: &mut Adapter<B>,
@@ -43,7 +43,7 @@ fn turn<B: Backend>(
     if adapter.is_ready() {
         let most = due(adapter).map_or(TURN, |due| due.min(TURN));
         let wait = if busy { Wait::Busy(most) } else { Wait::AtMost(most) };
-        // One look at the clock serves a batch.
+        // The clock is read once per batch.
         let mut now = None;
         sockets.poll(wait, |out, port, from, bytes| {
             adapter.handle(*now.get_or_insert_with(|| clock.now()), port, from, bytes, out)
@@ -53,7 +53,7 @@ fn turn<B: Backend>(
         std::thread::sleep(super::socket::std_duration(most));
     }
     adapter.advance(clock.now(), sockets.outbox());
-    // What the kernel did not take is counted; peers that it failed do not stop the others.
+    // Rejected datagrams are counted. The failure of one peer does not stop the others.
     let _ = sockets.flush();
     Ok(())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A riser session over one socket, seen from device software.
+//! A riser session over one socket, on the side of device software.
 
 use super::SocketCounters;
 use super::batch::{self, Buffers, MAX_DATAGRAM_BYTES, MAX_RUN_BYTES, MAX_SEGMENTS, Segmentation};
@@ -17,81 +17,81 @@ use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
 use tlp::{Duration, Tag, Time};
 
-/// Bytes of receive buffer for each TLP of the window: what the kernel counts for a short datagram, and as much again.
+/// Bytes of receive buffer per TLP of the window: what the kernel charges for a short datagram, times two.
 const BUFFER_BYTES_PER_TLP: usize = 4096;
-/// Longest sleep while a timer of the session runs; the kernel rounds it up to its own tick.
+/// Maximum sleep while a timer of the session runs; the kernel rounds it up to its own tick.
 const TICK: Duration = Duration::from_ms(2);
-/// Most calls that receive what is given as one batch.
+/// Maximum number of receive calls that form one batch.
 pub(super) const GATHERED_CALLS: usize = 4;
-/// How long a carrier that is dropped waits for what it has sent to be acknowledged.
+/// How long a dropped carrier waits for acknowledgements of its datagrams.
 const LINGER: Duration = Duration::from_ms(100);
 
-/// How long it waits at a time.
+/// Length of one wait while lingering.
 const SETTLE_WAIT: Duration = Duration::from_ms(1);
 
-/// Where a [`SessionCarrier`] leads.
+/// Options of a [`SessionCarrier`].
 #[derive(Clone, Debug)]
 pub struct SessionConnectOptions {
-    /// The adapter.
+    /// Address of the adapter.
     pub remote: IpAddr,
-    /// Address of this host to send from; `None`: what the route gives.
+    /// Local address; `None`: the address that the route selects.
     pub local: Option<IpAddr>,
     /// The adapter's port, 0x2ffd.
     pub port: u16,
     /// Key of an authenticated session; `None`: not authenticated.
     pub key: Option<Key>,
-    /// TLPs that the adapter may send ahead; `None`: what the socket's buffer holds, at most 1024.
+    /// TLPs that the adapter may send ahead; `None`: as many as the socket's buffer holds, at most 1024.
     pub window: Option<u16>,
-    /// Whether to use segmentation and receive offload, where the kernel has them.
+    /// Use segmentation and receive offload if the kernel has them.
     pub offload: bool,
-    /// Offers until a silent peer is given up; the wait after each is twice the one before.
+    /// Number of Hellos until a silent peer is given up; the wait doubles after each.
     pub hellos: u32,
 }
 
 impl SessionConnectOptions {
-    /// Without authentication, with the window that the socket's buffer holds.
+    /// Creates options without authentication, and with the window that the socket's buffer holds.
     pub fn new(remote: IpAddr, local: Option<IpAddr>) -> SessionConnectOptions {
         let (port, key, window, offload, hellos) = (PORT_SESSION, None, None, true, HELLOS);
         SessionConnectOptions { remote, local, port, key, window, offload, hellos }
     }
 
-    /// Whether a pre-shared key is set.
+    /// Returns true if a pre-shared key is set.
     pub const fn is_authenticated(&self) -> bool {
         self.key.is_some()
     }
 }
 
-/// A session: every TLP arrives, once, and in order. Sending blocks for no longer than the network interface does.
+/// A session: every TLP arrives exactly once and in order. Sending blocks no longer than the network interface does.
 ///
-/// Dropping it waits up to 100 ms for what was sent to be acknowledged, and tells the adapter that it goes.
+/// Dropping it waits up to 100 ms for acknowledgements, and tells the adapter that the session ends.
 #[derive(Debug)]
 pub struct SessionCarrier {
     socket: UdpSocket,
     session: Session,
     clock: Clock,
-    /// The last time that was read.
+    /// The time that was read last.
     now: Time,
     spin: Spin,
-    /// Whether the last batch was a single TLP: one request at a time, it seems.
+    /// True if the last batch was a single TLP, as with one request at a time.
     single: bool,
     buffers: Buffers,
     scratch: Vec<u8>,
     segmentation: Segmentation,
     coalesced: bool,
     ipv6: bool,
-    /// Timeout that the socket has now.
+    /// Current timeout of the socket.
     timeout: Option<std::time::Duration>,
     drops: u32,
     counters: SocketCounters,
 }
 
-/// TLPs that a socket's buffer holds.
+/// Returns how many TLPs the receive buffer of a socket holds.
 pub(super) fn window(socket: &UdpSocket, wanted: Option<u16>) -> u16 {
     let holds = socket::receive_buffer_bytes(socket) / BUFFER_BYTES_PER_TLP;
     wanted.unwrap_or(u16::try_from(holds).unwrap_or(MAX_WINDOW)).clamp(1, MAX_WINDOW)
 }
 
-/// A number that nobody guesses.
+/// Returns an unpredictable number.
 pub(super) fn random() -> io::Result<u64> {
     getrandom::u64().map_err(|error| io::Error::other(error.to_string()))
 }
@@ -100,7 +100,7 @@ impl SessionCarrier {
     /// Opens a session. Blocks until the peer has answered, by default at most 2.54 s.
     ///
     /// # Errors
-    /// Where nobody answers or the peer refuses; see [`OpenError`].
+    /// If the peer does not answer or refuses; see [`OpenError`].
     pub fn connect(options: &SessionConnectOptions) -> Result<SessionCarrier, OpenError> {
         let local = socket::local_address(options.remote, options.local)?;
         let socket = socket::bind(SocketAddr::new(local, 0), "a riser session", false)?;
@@ -114,7 +114,7 @@ impl SessionCarrier {
             .and_then(|connector| shake_hands(&socket, clock, connector))
             .map_err(|error| open_error(options, error))?;
         let coalesced = options.offload && batch::receive_coalesced(&socket);
-        batch::report_drops(&socket).map_err(OpenError::io("asking for the count of drops"))?;
+        batch::report_drops(&socket).map_err(OpenError::io("enabling the count of dropped datagrams"))?;
         Ok(SessionCarrier {
             socket,
             session,
@@ -133,56 +133,56 @@ impl SessionCarrier {
         })
     }
 
-    /// What its socket has seen.
+    /// Returns the counters of its socket.
     pub fn socket_counters(&self) -> SocketCounters {
         self.counters
     }
 
-    /// What is readable where something has come: for those who wait for other things too.
+    /// Returns a descriptor that is readable when a datagram has arrived, for callers that also wait for other events.
     pub fn readiness(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// How long until [`receive`](Carrier::receive) is to be called though nothing comes; `None`: not at all.
+    /// Returns how long until [`receive`](Carrier::receive) must be called if nothing arrives; `None`: no limit.
     pub fn due(&self) -> Option<Duration> {
         self.session.poll_timeout().map(|at| at.since(self.clock.now()))
     }
 
-    /// What its session has seen.
+    /// Returns the counters of its session.
     pub fn counters(&self) -> SessionCounters {
         self.session.counters()
     }
 
-    /// Has credits return by [`release`](Self::release) alone, and not with delivery.
+    /// If `manual`, only [`release`](Self::release) returns credits; delivery does not.
     pub fn set_manual_release(&mut self, manual: bool) {
         self.session.set_manual_release(manual);
     }
 
-    /// Returns the credits of `count` TLPs that [`receive`](Carrier::receive) has handed over.
+    /// Returns the credits of `count` TLPs that [`receive`](Carrier::receive) has delivered.
     pub fn release(&mut self, count: usize) {
         self.session.release(count);
     }
 
-    /// The address and port of this side.
+    /// Returns the address and port of this side.
     ///
     /// # Errors
-    /// Those of `getsockname`.
+    /// Errors of `getsockname`.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 }
 
-/// Sends Hellos and reads answers until there is a session, or there will be none.
+/// Sends Hellos and reads answers until a session opens or the attempt fails.
 fn shake_hands(socket: &UdpSocket, clock: Clock, mut connector: Connector) -> Result<Session, ConnectError> {
     let mut bytes = [0; 512];
     loop {
         let now = clock.now();
         if let Some(hello) = connector.poll_transmit(now)? {
-            // Whether anybody is there shows below.
+            // An error shows when the answer is received below.
             let _ = socket.send(&hello);
         }
         let wait = connector.poll_timeout().since(now).max(Duration::from_us(1));
-        // A failure to set it would leave the last one, or none: then the kernel has worse troubles.
+        // Setting the timeout fails only if the kernel has more serious problems.
         socket.set_read_timeout(Some(std_duration(wait))).map_err(|_| ConnectError::Silent)?;
         match socket.recv(&mut bytes) {
             Ok(len) => {
@@ -191,7 +191,7 @@ fn shake_hands(socket: &UdpSocket, clock: Clock, mut connector: Connector) -> Re
                 }
             }
             Err(error) if batch::would_block(&error) => {}
-            // Nobody is on the port; waiting would not help.
+            // No program listens on the port; waiting would not help.
             Err(_) => return Err(ConnectError::Silent),
         }
     }
@@ -210,7 +210,7 @@ fn open_error(options: &SessionConnectOptions, error: ConnectError) -> OpenError
     }
 }
 
-/// What an ended session is as an error of a socket.
+/// Converts the end of a session to a socket error.
 fn session_error(error: SessionError) -> io::Error {
     let kind = match error {
         SessionError::Silent => io::ErrorKind::TimedOut,
@@ -226,7 +226,7 @@ fn arrival(datagram: &[u8]) -> Arrival<'_> {
     Arrival { origin: origin_at_device(tlp), tlp, sequence, timestamp: 0 }
 }
 
-/// Hands a datagram's TLP on, and those that waited for it.
+/// Delivers the TLP of a datagram, and the TLPs that waited for it.
 fn deliver(
     session: &mut Session,
     now: Time,
@@ -256,7 +256,7 @@ impl SessionCarrier {
         self.session.failure().map_or(Ok(()), |error| Err(session_error(error)))
     }
 
-    /// One call of the kernel, and what came with it.
+    /// Makes one receive call, and delivers what it returned.
     fn receive_once(&mut self, flags: MsgFlags, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
         let (session, scratch) = (&mut self.session, &mut self.scratch);
         let (clock, at) = (self.clock, &mut self.now);
@@ -287,8 +287,8 @@ impl SessionCarrier {
         Ok(taken)
     }
 
-    /// A batch, without waiting. Where several came, more may have come meanwhile: what is answered together is sent
-    /// together, and so on.
+    /// Receives a batch without waiting. If several datagrams arrived, more may have arrived since; those answered
+    /// together are also sent together.
     fn receive_batch(&mut self, flags: MsgFlags, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
         let mut taken = nothing_is_zero(self.receive_once(flags, take))?;
         self.single = taken == 1;
@@ -303,19 +303,19 @@ impl SessionCarrier {
         Ok(taken)
     }
 
-    /// Asks again and again for a while, where that was worth it before.
+    /// Spins for a while if spinning paid off before.
     fn receive_spinning(&mut self, end: Time, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
         if !self.single || !self.spin.is_due() {
             return Ok(0);
         }
         let (mut spin, until) = (self.spin, (self.now + SPIN).min(end));
         let taken = spin.until(until, self.clock, || self.receive_batch(MsgFlags::MSG_DONTWAIT, take))?;
-        // Else the next sleep would be the last that is tried.
+        // Otherwise spinning would never be tried again.
         (self.spin, self.single) = (spin, true);
         Ok(taken)
     }
 
-    /// Waits for a datagram, at most so long, or until a timer of the session is due.
+    /// Waits for a datagram, at most `most`, or until a timer of the session is due.
     fn wait(&mut self, most: Duration) -> io::Result<MsgFlags> {
         let due = self.session.poll_timeout().map_or(Duration::MAX, |at| at.since(self.now));
         let wait = most.min(due.max(TICK));
@@ -355,7 +355,7 @@ impl Carrier for SessionCarrier {
     fn receive(&mut self, wait: Wait, mut take: impl FnMut(Arrival<'_>)) -> io::Result<usize> {
         let most = wait.longest();
         let busy = most == Duration::ZERO || matches!(wait, Wait::Busy(_));
-        // The time that was read last will do: a wait that is too short is none that is too long.
+        // The last time read is accurate enough: it can only make the wait too short.
         let end = self.now + most;
         let was_full = self.room() == 0;
         let mut taken = if busy { 0 } else { self.receive_spinning(end, &mut take)? };
@@ -368,12 +368,12 @@ impl Carrier for SessionCarrier {
                 self.now = self.clock.now();
             }
             let sent = self.transmit();
-            // What has come is not hidden by what cannot be sent; that shows again.
+            // A failed send must not hide received TLPs; the error appears again later.
             if taken > 0 {
                 return Ok(taken);
             }
             sent?;
-            // Who waited for room has it.
+            // A caller that waited for room can send now.
             if self.now >= end || was_full && self.room() > 0 {
                 return Ok(0);
             }
@@ -393,7 +393,7 @@ impl Drop for SessionCarrier {
         let mut alive = self.flush().is_ok();
         let end = self.now + LINGER;
         while alive && !self.session.is_idle() && self.now < end {
-            // The wait for TLPs does not end with an acknowledgement.
+            // An acknowledgement does not end the wait for TLPs.
             let most = SETTLE_WAIT.min(end.since(self.now));
             alive = self.receive(Wait::AtMost(most), |_| ()).is_ok();
         }

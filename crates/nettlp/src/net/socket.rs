@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Opening one UDP socket, and the clock.
+//! Opens UDP sockets, and reads the clock.
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{MsgFlags, getsockopt, setsockopt, sockopt};
@@ -11,68 +11,70 @@ use std::os::fd::AsFd;
 use std::time::Instant;
 use tlp::Time;
 
-/// Bytes of receive buffer asked for; the kernel gives less to those without privileges (`net.core.rmem_max`).
+/// Requested size of the receive buffer in bytes. Without privileges the kernel gives less (`net.core.rmem_max`).
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-/// Bytes of send buffer asked for (`net.core.wmem_max`).
+/// Requested size of the send buffer in bytes (`net.core.wmem_max`).
 const SEND_BUFFER_BYTES: usize = 2 << 20;
 
-/// Why a socket could not be opened.
+/// Reason why a socket could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Somebody else has the port.
-    #[error("UDP port {port:#06x} ({port}) of {address} is taken by another socket; it is needed for {rule}")]
+    /// Another socket uses the port.
+    #[error("UDP port {port:#06x} ({port}) of {address} is used by another socket; it is needed for {rule}")]
     Taken {
-        /// Address that was to be bound.
+        /// Address to be bound.
         address: IpAddr,
-        /// Its port.
+        /// UDP port.
         port: u16,
-        /// What travels on it, and by which rule the number follows.
+        /// Traffic of the port, and the rule for its number.
         rule: &'static str,
     },
-    /// The address is none of this host's.
-    #[error("{0} is no address of this host: name one that an interface has")]
+    /// The address does not belong to this host.
+    #[error("{0} is not an address of this host; expected the address of one of its interfaces")]
     NotLocal(IpAddr),
-    /// There is no way to the peer.
+    /// There is no route to the peer.
     #[error("no route to {0}")]
     NoRoute(IpAddr),
-    /// The local and the remote address are of different families.
-    #[error("local address {local} and remote address {remote}: both must be IPv4, or both IPv6")]
+    /// The local and the remote address belong to different families.
+    #[error(
+        "local address {local} and remote address {remote} differ in family; expected both IPv4 or both IPv6"
+    )]
     Families {
-        /// This side's.
+        /// Local address.
         local: IpAddr,
-        /// The peer's.
+        /// Remote address.
         remote: IpAddr,
     },
-    /// Tags that a port scheme has no ports for.
-    #[error("tags {first:#x} to {last:#x}: legal are ranges within 0 to 0x3ff that are not empty")]
+    /// Tags without ports in a port scheme.
+    #[error("invalid tags {first:#x} to {last:#x}; expected a non-empty range within 0 to 0x3ff")]
     Tags {
-        /// First of the range.
+        /// First tag of the range.
         first: u16,
-        /// Last of the range.
+        /// Last tag of the range.
         last: u16,
     },
-    /// Nobody on the session port, or nobody who knows sessions.
+    /// No program answers on the session port, or it does not support sessions.
     #[error(
-        "{0} does not answer on the session port 0x2ffd: it may be no riser adapter, or does not allow this peer"
+        "{0} does not answer on the session port 0x2ffd: it is no riser adapter, or does not allow this peer"
     )]
     NoSession(IpAddr),
-    /// The peer answered, and refused.
+    /// The peer refused the session.
     #[error("{peer} refuses a session: {reason}")]
     Refused {
-        /// Who.
+        /// Address of the peer.
         peer: IpAddr,
-        /// Why.
+        /// Reason of the refusal.
         reason: String,
     },
-    /// The peer demands a key that was not named. Its other ports are closed, or it means them to be.
-    #[error("{0} demands a session with a pre-shared key")]
+    /// The peer requires a key, and none was given. Its other ports are closed, or should be.
+    #[error("{0} requires a session with a pre-shared key")]
     WantsKey(IpAddr),
-    /// Anything else that the system says.
+    /// Any other system error.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// What was attempted.
         what: &'static str,
-        /// What came of it.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -83,7 +85,7 @@ impl OpenError {
     }
 }
 
-/// Wall time as [`Time`]: picoseconds since this clock was made; monotonic.
+/// Wall time as [`Time`]: picoseconds since the clock was created; monotonic.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
@@ -96,23 +98,22 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// A clock that begins now.
+    /// Creates a clock that starts now.
     pub fn new() -> Clock {
         Clock { start: Instant::now() }
     }
 
-    /// The time since it was made.
+    /// Returns the time since it was created.
     pub fn now(&self) -> Time {
         Time::from_ps(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000))
     }
 }
 
-/// Longest time that somebody who waits for one answer or request asks again and again before sleeping: to be woken takes
-/// longer than most answers.
+/// Longest time to spin for a single answer or request before sleeping: waking up takes longer than most answers.
 pub(super) const SPIN: tlp::Duration = tlp::Duration::from_us(50);
 
-/// Whether asking again and again before sleeping has been worth it lately: where there are fewer cores than work, it
-/// takes time from whom it waits for. Where it was not, it is tried ever more seldom: once in 256 sleeps.
+/// Records whether spinning before sleeping has paid off recently. If there are fewer cores than work, spinning takes time from
+/// the awaited peer. After failures it is tried less often, down to once in 256 sleeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Spin {
     failures: u32,
@@ -120,14 +121,14 @@ pub(super) struct Spin {
 }
 
 impl Spin {
-    /// Whether to try now.
+    /// Returns true if spinning should be tried now.
     pub(super) fn is_due(&mut self) -> bool {
         let due = self.skip == 0;
         self.skip = self.skip.saturating_sub(1);
         due
     }
 
-    /// Asks until something comes, or the time is `end`; says what came.
+    /// Calls `ask` until something arrives or the time is `end`, and returns how much arrived.
     pub(super) fn until(
         &mut self,
         end: Time,
@@ -140,19 +141,19 @@ impl Spin {
                 self.learn(came > 0);
                 return Ok(came);
             }
-            // Where there are fewer cores than work, the other end may wait for this one.
+            // With fewer cores than work, the other end may need this core.
             std::thread::yield_now();
         }
     }
 
-    /// What came of it.
+    /// Records whether spinning paid off.
     pub(super) fn learn(&mut self, came: bool) {
         self.failures = if came { self.failures.saturating_sub(1) } else { (self.failures + 1).min(8) };
         self.skip = (1 << self.failures) - 1;
     }
 }
 
-/// Asks again and again until something comes, at most so long; says what came.
+/// Calls `ask` without pausing until something arrives, at most for `most`, and returns how much arrived.
 pub(super) fn busy(
     clock: Clock,
     most: tlp::Duration,
@@ -168,9 +169,9 @@ pub(super) fn busy(
     }
 }
 
-/// Prepares a socket for a wait of at most so long, and says with which flags to receive then: blocking, since that is one
-/// call, but for waits that are shorter than the kernel's tick. `timeout` is what the socket has now: few different ones,
-/// since each change costs a call, and none longer than asked for.
+/// Prepares a socket for a wait of at most `wait`, and returns the flags for the receive call. The receive blocks, since that
+/// takes one call, unless the wait is shorter than the kernel's tick. `timeout` is the current timeout of the socket. Few
+/// different timeouts are used, since each change costs a call, and none is longer than `wait`.
 pub(super) fn prepare_wait(
     socket: &UdpSocket,
     timeout: &mut Option<std::time::Duration>,
@@ -192,20 +193,20 @@ pub(super) fn prepare_wait(
     Ok(MsgFlags::MSG_WAITFORONE)
 }
 
-/// A socket and the port that it is bound to.
+/// A socket and its bound port.
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) socket: UdpSocket,
     pub(super) number: u16,
 }
 
-/// A span as `std` has it.
+/// Converts a duration to the type of `std`.
 pub(super) fn std_duration(span: tlp::Duration) -> std::time::Duration {
     std::time::Duration::from_nanos(span.as_ps() / 1000)
 }
 
-/// Binds `address`, for what `rule` says. With `is_shared` several sockets of this process may share the port: the kernel gives
-/// each peer's port to one of them.
+/// Binds `address`; `rule` describes its use for errors. With `is_shared`, several sockets of this process may share the port:
+/// the kernel assigns each peer and port to one of them.
 pub(super) fn bind(address: SocketAddr, rule: &'static str, is_shared: bool) -> Result<UdpSocket, OpenError> {
     let open = || {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, None)?;
@@ -222,7 +223,7 @@ pub(super) fn bind(address: SocketAddr, rule: &'static str, is_shared: bool) -> 
     Ok(socket)
 }
 
-/// Connects a bound socket, so that the kernel drops what comes from elsewhere.
+/// Connects a bound socket, so that the kernel drops datagrams from other senders.
 pub(super) fn connect(socket: &UdpSocket, remote: SocketAddr) -> Result<(), OpenError> {
     let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
     socket.connect(remote).map_err(|source| match source.kind() {
@@ -231,7 +232,7 @@ pub(super) fn connect(socket: &UdpSocket, remote: SocketAddr) -> Result<(), Open
     })
 }
 
-/// The address of this host that talks to `remote`: `local` where it is named, else what the route gives.
+/// Returns the local address for traffic to `remote`: `local` if given, otherwise the address that the route selects.
 pub(super) fn local_address(remote: IpAddr, local: Option<IpAddr>) -> Result<IpAddr, OpenError> {
     let (remote, local) = (remote.to_canonical(), local.map(|local| local.to_canonical()));
     if let Some(local) = local {
@@ -243,12 +244,12 @@ pub(super) fn local_address(remote: IpAddr, local: Option<IpAddr>) -> Result<IpA
         IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
     };
     let probe = bind(SocketAddr::new(any, 0), "finding the route", false)?;
-    // Any port will do: connecting a UDP socket sends nothing.
+    // Any port works: connecting a UDP socket sends nothing.
     connect(&probe, SocketAddr::new(remote, capture::encap::PORT_SESSION))?;
     probe.local_addr().map(|address| address.ip()).map_err(OpenError::io("finding the local address"))
 }
 
-// What is refused here costs datagrams under load, which are counted; it is no reason to fail.
+// A rejected size costs datagrams under load, which are counted; it is not a reason to fail.
 fn grow_buffers(socket: &UdpSocket) {
     if setsockopt(socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
         let _ = setsockopt(socket, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES);
@@ -258,7 +259,7 @@ fn grow_buffers(socket: &UdpSocket) {
     }
 }
 
-/// Bytes of receive buffer that the kernel has given, as it counts them: with its own overhead.
+/// Returns the size of the receive buffer as the kernel counts it, with its own overhead.
 pub(super) fn receive_buffer_bytes(socket: &UdpSocket) -> usize {
     getsockopt(socket, sockopt::RcvBuf).unwrap_or(212_992)
 }

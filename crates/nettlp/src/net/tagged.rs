@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Upstream's ports, seen from device software: a socket for each port, bound and connected to the same number.
+//! Upstream's ports, on the side of device software: one socket per port, bound and connected to the same port number.
 
 use super::batch::{self, BATCH, Buffers, Segmentation};
 use super::queue::SendQueue;
@@ -15,36 +15,38 @@ use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
 use tlp::Tag;
 
-/// Batches from sockets that gave something last time before all sockets are looked at: none starves for a hot one.
+/// Number of batches taken from the last active socket before all sockets are polled, so that none starves.
 pub(super) const HOT_BATCHES: u32 = 8;
 
-/// Where a [`TaggedCarrier`] leads.
+/// Options of a [`TaggedCarrier`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TaggedOptions {
-    /// The adapter.
+    /// Address of the adapter.
     pub remote: IpAddr,
-    /// Address of this host to send from; `None`: what the route gives. An adapter answers only who it was told of.
+    /// Local address; `None`: the address that the route selects. An adapter answers only the peers that it was given.
     pub local: Option<IpAddr>,
-    /// Tags of this software's own requests: a socket is opened for each, on `0x3000 + tag`. May be empty where `host` is
-    /// set: software that only answers.
+    /// Tags of this software's own requests. A socket is opened for each, on port `0x3000 + tag`. May be empty if `host`
+    /// is set, for software that only answers.
     pub tags: RangeInclusive<u16>,
-    /// Whether to take the host's requests too: 16 sockets on `0x4000 + (tag & 0xf)`. In the paper's scheme, they come
-    /// on the ports of `tags`.
+    /// Also receive the host's requests: 16 sockets on ports `0x4000 + (tag & 0xf)`. In the paper's scheme they arrive on
+    /// the ports of `tags`.
     pub host: bool,
-    /// How ports follow from tags.
+    /// Mapping from tags to ports.
     pub scheme: PortScheme,
 }
 
 impl TaggedOptions {
-    /// Tags `tags` toward `remote` in today's scheme, from what address the route gives, without the host's requests.
+    /// Creates options for `tags` toward `remote`, in today's scheme, from the address that the route selects, without
+    /// the host's requests.
     pub fn new(remote: IpAddr, tags: RangeInclusive<u16>) -> TaggedOptions {
         TaggedOptions { remote, local: None, tags, host: false, scheme: PortScheme::Tagged }
     }
 }
 
-/// Upstream's scheme. Datagrams may be lost, doubled, and overtake each other.
+/// Upstream's port scheme. Datagrams may be lost, duplicated and reordered.
 ///
-/// One socket alone is read blocking, so that an answer costs one call; several are waited for with `epoll`.
+/// A single socket is read with a blocking call, so that an answer costs one call. Several sockets are waited for with
+/// `epoll`.
 #[derive(Debug)]
 pub struct TaggedCarrier {
     ports: Vec<Port>,
@@ -55,24 +57,24 @@ pub struct TaggedCarrier {
     buffers: Buffers,
     queue: SendQueue,
     segmentation: Segmentation,
-    /// The socket that gave something, or sent something, last.
+    /// The socket that last received or sent something.
     hot: usize,
-    /// Batches that it has given since all were looked at.
+    /// Batches from it since all sockets were polled.
     hot_batches: u32,
-    /// Whether that was a single datagram: one request at a time, it seems.
+    /// True if its last batch was a single datagram, as with one request at a time.
     single: bool,
     spin: Spin,
-    /// Timeout that the only socket has now.
+    /// Current timeout of the only socket.
     timeout: Option<std::time::Duration>,
     clock: Clock,
     counters: SocketCounters,
 }
 
 impl TaggedCarrier {
-    /// Binds and connects the sockets. Sends nothing: whether anybody is there shows later.
+    /// Binds and connects the sockets. Sends nothing, so it does not notice an absent peer.
     ///
     /// # Errors
-    /// Where a port is taken or an address is not ours; see [`OpenError`].
+    /// If a port is in use or an address does not belong to this host; see [`OpenError`].
     pub fn connect(options: &TaggedOptions) -> Result<TaggedCarrier, OpenError> {
         let (first, last) = (*options.tags.start(), *options.tags.end());
         let numbers = numbers(options);
@@ -106,18 +108,18 @@ impl TaggedCarrier {
         })
     }
 
-    /// What its sockets have seen.
+    /// Returns the counters of its sockets.
     pub fn socket_counters(&self) -> SocketCounters {
         self.counters
     }
 
-    /// What is readable where something has come: for those who wait for other things too.
+    /// Returns a descriptor that is readable when a datagram has arrived, for callers that also wait for other events.
     pub fn readiness(&self) -> BorrowedFd<'_> {
         self.poll.as_ref().map_or_else(|| self.ports[0].socket.as_fd(), |poll| poll.0.as_fd())
     }
 }
 
-/// The ports of some tags, with their rules.
+/// Returns the ports of the tags, each with its rule.
 fn numbers(options: &TaggedOptions) -> Vec<(u16, &'static str)> {
     let number = |tag| options.scheme.port(Origin::Device, Tag::from_bits(tag));
     let rule = match options.scheme {
@@ -133,7 +135,7 @@ fn numbers(options: &TaggedOptions) -> Vec<(u16, &'static str)> {
     numbers
 }
 
-/// One `epoll` for all of them.
+/// Creates one `epoll` instance for all ports.
 pub(super) fn watch(ports: &[Port]) -> Result<Epoll, OpenError> {
     let failed = |e: nix::Error| OpenError::Io { what: "setting up epoll", source: e.into() };
     let poll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
@@ -143,14 +145,14 @@ pub(super) fn watch(ports: &[Port]) -> Result<Epoll, OpenError> {
     Ok(poll)
 }
 
-/// Milliseconds for `epoll`, rounded up: a wait of less than one must not become none.
+/// Converts a wait to milliseconds for `epoll`, rounded up: a wait below one must not become zero.
 pub(super) fn epoll_timeout(wait: tlp::Duration) -> EpollTimeout {
     let ms = wait.as_ps().div_ceil(1_000_000_000);
     EpollTimeout::try_from(i32::try_from(ms).unwrap_or(i32::MAX)).unwrap_or(EpollTimeout::ZERO)
 }
 
-/// Who issued the request that a TLP is or answers, on a port that does not say: device software gets completions for
-/// requests of its own, and requests of the host.
+/// Returns the issuer of a TLP's request on a port that does not identify it: device software receives completions of its own
+/// requests, and requests of the host.
 pub(super) fn origin_at_device(tlp: &[u8]) -> Origin {
     // Cpl, CplD, CplLk, CplDLk: Type 0 1010b or 0 1011b (PCIe 5.0 §2.2.1, table 2-3).
     if tlp.first().is_some_and(|byte| byte & 0x1e == 0x0a) { Origin::Device } else { Origin::Host }
@@ -165,7 +167,7 @@ impl TaggedCarrier {
         }
     }
 
-    /// Everything that waits at one socket, up to a batch.
+    /// Receives the datagrams that wait at one socket, up to one batch.
     fn drain(
         &mut self,
         index: usize,
@@ -188,12 +190,12 @@ impl TaggedCarrier {
             })?;
         counters.receive_calls += 1;
         counters.received_datagrams += count as u64;
-        // With one request at a time, the answer comes on the port that sent last.
+        // With one request at a time, the answer arrives on the port that sent last.
         (self.single, self.hot) = (count == 1 && index == self.hot, index);
         Ok(taken)
     }
 
-    /// One blocking read of the only socket.
+    /// Makes one blocking read of the only socket.
     fn receive_alone(
         &mut self,
         wait: tlp::Duration,
@@ -206,7 +208,8 @@ impl TaggedCarrier {
         self.drain(0, flags, take)
     }
 
-    /// Asleep, but for a while before that where one answer at a time comes and it was worth it before.
+    /// Spins briefly if answers have been arriving one at a time and spinning has paid off recently; then sleeps in the
+    /// kernel.
     fn receive_asleep(
         &mut self,
         most: tlp::Duration,
@@ -223,7 +226,7 @@ impl TaggedCarrier {
         if self.poll.is_some() { self.receive_any(most, take) } else { self.receive_alone(most, take) }
     }
 
-    /// What has come: first at the socket that gave something last, but for its turns, then at all.
+    /// Receives without waiting: first from the last active socket, for up to `HOT_BATCHES` batches, then from all.
     fn receive_now(&mut self, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
         if self.poll.is_none() || self.hot_batches < HOT_BATCHES {
             let taken = nothing_is_zero(self.drain(self.hot, MsgFlags::MSG_DONTWAIT, take))?;
@@ -235,7 +238,7 @@ impl TaggedCarrier {
         nothing_is_zero(self.receive_any(tlp::Duration::ZERO, take))
     }
 
-    /// One `epoll_wait`, and what is ready then.
+    /// Calls `epoll_wait` once, and receives from the sockets that are ready.
     fn receive_any(&mut self, wait: tlp::Duration, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
         self.hot_batches = 0;
         let mut events = [EpollEvent::empty(); BATCH];
@@ -249,7 +252,7 @@ impl TaggedCarrier {
     }
 }
 
-/// Nothing there is no error.
+/// Returns 0 for an error that only means that no datagram is available.
 pub(super) fn nothing_is_zero(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Err(error) if batch::would_block(&error) => Ok(0),
@@ -283,7 +286,7 @@ impl Carrier for TaggedCarrier {
         let number = self.scheme.port(origin, tag);
         let index = self.ports.binary_search_by_key(&number, |port| port.number);
         let index = index.map_err(|_| SendError::Tag(tag.bits()))?;
-        // Its answer comes to the same socket.
+        // The answer arrives at the same socket.
         self.hot = index;
         self.queue.push(index as u16, None, NETTLP_LEN + len, |bytes| {
             bytes[..NETTLP_LEN].fill(0);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A completion's fields out of foreign bytes. Never panics on them.
+//! Parses the fields of a completion from received bytes. Never panics on them.
 
 use tlp::completion::transaction_value;
 use tlp::rules::Head;
 use tlp::{Body, Completion, Repr, Violation};
 
-/// A completion, with its data where it has any.
+/// A completion, with its data if it has any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Answer<'a> {
     pub(super) completion: Completion,
     pub(super) poisoned: bool,
     /// Whole DWs.
     pub(super) data: Option<&'a [u8]>,
-    /// All bytes.
+    /// The whole TLP.
     pub(super) tlp: &'a [u8],
 }
 
-/// What bytes are to a requester.
+/// A received datagram, classified for the requester.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Read<'a> {
     Completion(Answer<'a>),
@@ -24,17 +24,17 @@ pub(super) enum Read<'a> {
     Locked,
     /// A request or a message.
     Request,
-    /// No TLP: it breaks this rule.
+    /// Not a TLP: it breaks this rule.
     Malformed(Violation),
 }
 
 impl Answer<'_> {
-    /// Requester ID and tag as the value of a violation.
+    /// Returns Requester ID and tag as the value of a violation.
     pub(super) fn transaction(&self) -> u64 {
         transaction_value(&self.completion)
     }
 
-    /// The header for a refusal.
+    /// Returns the header for a refusal.
     pub(super) fn head(&self) -> Head {
         Head::of_bytes(self.tlp)
     }

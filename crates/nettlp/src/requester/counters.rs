@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a requester has counted. Counts only grow.
+//! Counters of a requester. They only grow.
 
 use std::fmt;
 
-/// A completion that answers nothing, and why. None ever becomes data.
+/// Kind of a completion that answers no request. Its data is never used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stray {
-    /// No TLP: too short, a reserved field, a length that does not fit the datagram.
+    /// Not a TLP: too short, a reserved field, or a length that does not match the datagram.
     Malformed,
-    /// Answers another Requester ID.
+    /// Has another Requester ID.
     Requester,
-    /// Answers a tag that asks for nothing now.
+    /// Has a tag without an outstanding request.
     Tag,
-    /// Lower Address is not that of the bytes that its Byte Count names (`PCIe 5.0 §2.3.1.1`).
+    /// Lower Address does not match Byte Count (`PCIe 5.0 §2.3.1.1`).
     LowerAddress,
-    /// More bytes remain than were asked for.
+    /// Byte Count is larger than the requested bytes that remain.
     ByteCount,
-    /// Its data has more DWs than remain, or bytes that have come already in part.
+    /// Its data has more DWs than remain, or overlaps received bytes in part.
     Length,
-    /// Its bytes have come already: a doubled datagram.
+    /// All its bytes were received before: a duplicated datagram.
     Repeated,
     /// Successful, but without data.
     WithoutData,
-    /// CplLk or CplDLk: nothing locked was asked for.
+    /// CplLk or CplDLk: the requester sends no locked reads.
     Locked,
-    /// More pieces ahead of a gap than are kept apart.
+    /// More separate pieces after a gap than the requester tracks.
     Scattered,
 }
 
 impl Stray {
-    /// Every kind with its name as in JSON, in the order of their numbers.
+    /// All kinds with their JSON names, in numeric order.
     pub const ALL: [(Stray, &str); 10] = [
         (Stray::Malformed, "malformed"),
         (Stray::Requester, "requester"),
@@ -44,22 +44,22 @@ impl Stray {
     ];
 }
 
-/// Strays by kind.
+/// Number of strays of each kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Strays([u64; Stray::ALL.len()]);
 
 impl Strays {
-    /// How many of this kind.
+    /// Returns the number of strays of this kind.
     pub const fn of(&self, kind: Stray) -> u64 {
         self.0[kind as usize]
     }
 
-    /// How many of all kinds.
+    /// Returns the number of strays of all kinds.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// The kinds that have come, by their names.
+    /// Returns the kinds that occurred, by name.
     pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Stray::ALL.iter().map(|(kind, name)| (*name, self.of(*kind))).filter(|(_, count)| *count > 0)
     }
@@ -77,33 +77,33 @@ impl fmt::Display for Strays {
     }
 }
 
-/// What a requester has sent, received and given up.
+/// Counters of sent, received and given-up TLPs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// MRd sent, those sent again among them.
+    /// Sent MRd, retries included.
     pub read_tlps: u64,
-    /// MRd sent again.
+    /// Retried MRd.
     pub retried: u64,
-    /// MRd given up for want of completions.
+    /// MRd given up because completions were missing.
     pub timed_out: u64,
-    /// MWr sent.
+    /// Sent MWr.
     pub write_tlps: u64,
-    /// Completions that were answers.
+    /// Completions that answered a request.
     pub completions: u64,
-    /// Bytes of data that they brought.
+    /// Bytes of data in these completions.
     pub read_bytes: u64,
     /// Bytes of data sent.
     pub written_bytes: u64,
-    /// Completions of reads that were given up, while their tag rests.
+    /// Completions of reads that were given up, received while their tag rests.
     pub late: u64,
-    /// Completions of reads that were answered in full, while their tag rests: copies.
+    /// Duplicated completions of fully answered reads, received while their tag rests.
     pub copies: u64,
-    /// Completions that were answers to nothing.
+    /// Completions that answered no request.
     pub strays: Strays,
 }
 
 impl Counters {
-    /// Adds what another requester has counted.
+    /// Adds the counters of another requester.
     pub fn add(&mut self, other: &Counters) {
         self.read_tlps += other.read_tlps;
         self.retried += other.retried;

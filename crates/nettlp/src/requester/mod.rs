@@ -7,16 +7,18 @@
 //!                                 tags: free → busy → at rest → free       handle_timeout ◀── clock
 //! ```
 //!
-//! A completion is an answer where requester, tag, Lower Address and Byte Count are those of a read that waits for just these
-//! bytes. All else is counted, by kind, and never data. A read TLP that stays unanswered is sent again under another tag, a
-//! bounded number of times; its own tag rests until its completions cannot come ([`Rest`]). Where the peer stands still for longer
-//! than that, they come nevertheless: so the tag is then used for reads alone that end at another Lower Address, which they
-//! cannot answer; a read is cut where it has to.
+//! A completion is accepted if its requester, tag, Lower Address and Byte Count match an outstanding read that waits for exactly
+//! these bytes. All others are counted by kind; their data is never used.
 //!
-//! Reads and writes are sent in the order in which they were asked for, but that a write does not wait for a read without a
-//! tag (`PCIe 5.0 §2.4.1`). Over a carrier that is not reliable, datagrams of different tags overtake each other.
+//! An unanswered read TLP is retried under another tag, a bounded number of times. Its own tag rests until no completion for it
+//! can arrive any more ([`Rest`]). If the peer is stopped for longer than that, completions can still arrive later. So such a tag
+//! is then used only for reads that end at another Lower Address, which the old completions cannot match; a read is split if
+//! needed.
 //!
-//! Never opens sockets, reads no clock, allocates nothing per TLP, and never panics on what arrives.
+//! Reads and writes are sent in request order, except that a write does not wait for a read without a free tag (`PCIe 5.0
+//! §2.4.1`). Over a carrier that is not reliable, datagrams of different tags can be reordered.
+//!
+//! Never opens sockets, reads a clock, allocates per TLP, or panics on received bytes.
 
 mod answer;
 mod counters;
@@ -43,62 +45,62 @@ use tlp::rules::reasons::{aborted, poisoned, unsupported};
 use tlp::rules::{Head, Reason, Refusal, Refusals};
 use tlp::{Awaited, RuleId, Status, Tag, Time, Violation, split};
 
-/// How long a free tag takes only what completions of reads given up under it cannot answer: a peer may have stood still for
+/// How long a free tag is used only for reads that its given-up reads' completions cannot match: a peer may have been stopped for
 /// longer than tags rest.
 const SUSPICION: tlp::Duration = tlp::Duration::from_ms(10_000);
 
-/// Names a request until it is done, and no other request afterwards.
+/// Identifies a request until it is done, and no later request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RequestId {
     index: u32,
     generation: u32,
 }
 
-/// Why a request was not taken.
+/// Reason why a request was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RequestError {
-    /// As many as [`Settings::requests`] are under way.
-    #[error("{0} requests are under way, no more are taken")]
+    /// [`Settings::requests`] requests are in progress.
+    #[error("{0} requests are in progress, the maximum")]
     NoRoom(usize),
-    /// No bytes.
-    #[error("a request of 0 bytes: legal are 1 and more")]
+    /// The length is 0.
+    #[error("a request of 0 bytes; expected at least 1")]
     Empty,
     /// The bytes reach beyond 2^64.
-    #[error("{len} bytes at {address:#x} pass the end of the address space")]
+    #[error("{len} bytes at {address:#x} exceed the end of the address space")]
     BeyondEnd {
         /// First address.
         address: u64,
-        /// Bytes.
+        /// Length in bytes.
         len: u64,
     },
 }
 
-/// Why a request failed. Its bytes are undefined then, as far as it was a read; a write's may have arrived in part.
+/// Reason why a request failed. The buffer of a failed read is undefined. A failed write may have arrived in part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
-    /// Unsupported Request: nothing is there, or the completer refuses.
+    /// Unsupported Request: the address is not assigned, or the completer refuses.
     #[error("read at {0:#x} was refused: Unsupported Request")]
     UnsupportedRequest(u64),
     /// Completer Abort.
     #[error("read at {0:#x} failed: Completer Abort")]
     CompleterAbort(u64),
-    /// Configuration Request Retry Status, which no memory read should meet.
-    #[error("read at {0:#x} was put off: Configuration Request Retry Status")]
+    /// Configuration Request Retry Status, which no memory read should receive.
+    #[error("read at {0:#x} was deferred: Configuration Request Retry Status")]
     ConfigRetry(u64),
-    /// The data came marked as wrong (EP).
+    /// The data is marked as wrong (EP).
     #[error("read at {0:#x} was answered with poisoned data")]
     Poisoned(u64),
-    /// No completion, however often it was asked.
-    #[error("read of {len} bytes at {address:#x} stayed unanswered, sent {attempts} times")]
+    /// No completion for any attempt.
+    #[error("read of {len} bytes at {address:#x} was not answered, sent {attempts} times")]
     TimedOut {
         /// Address of the read TLP.
         address: u64,
-        /// Its bytes.
+        /// Length of the read TLP in bytes.
         len: u16,
-        /// How often it was sent.
+        /// Number of times it was sent.
         attempts: u32,
     },
-    /// The caller gave it up.
+    /// The caller cancelled the request.
     #[error("the request was cancelled")]
     Cancelled,
 }
@@ -106,26 +108,26 @@ pub enum Fault {
 /// A request that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Done {
-    /// Which.
+    /// Its identifier.
     pub id: RequestId,
-    /// The token that it was made with.
+    /// The token passed with the request.
     pub token: u64,
-    /// When its first TLP was sent; when it ended, where none was.
+    /// When its first TLP was sent; if none was sent, when it ended.
     pub sent: Time,
-    /// Bytes read, or handed to the carrier to be written: all of them.
+    /// Number of bytes read, or passed to the carrier for writing: all of them.
     pub result: Result<u64, Fault>,
 }
 
-/// What became of bytes that arrived.
+/// Outcome of received bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Handled {
-    /// An answer: data, or an error of the request.
+    /// A completion of a request: data, or an error.
     Answer,
-    /// A completion for a tag at rest; counted.
+    /// A completion for a resting tag; counted.
     Late,
-    /// A completion that answers nothing, or no TLP; counted.
+    /// A completion that answers no request, or no TLP; counted.
     Stray(Stray),
-    /// A request or message of the peer's own: not a requester's business, not counted.
+    /// A request or message of the peer: not for the requester, and not counted.
     Request,
 }
 
@@ -135,13 +137,13 @@ struct Request {
     is_live: bool,
     is_write: bool,
     token: u64,
-    /// Tells which of two was asked for first.
+    /// Tells which of two requests is older.
     order: u64,
     address: u64,
     len: u64,
-    /// Bytes for which a TLP was sent.
+    /// Number of bytes for which a TLP was sent.
     issued: u64,
-    /// Read TLPs that are not answered in full, those that wait to be sent again among them.
+    /// Read TLPs that are not fully answered, including those that wait to be retried.
     pending: u32,
     /// When its first TLP was sent.
     sent: Option<Time>,
@@ -163,13 +165,16 @@ pub struct Requester {
 }
 
 impl Requester {
-    /// A requester with nothing under way.
+    /// Creates a requester without requests.
     ///
     /// # Panics
-    /// Where [`Settings::tags`] is empty or goes beyond tag 1023.
+    /// If [`Settings::tags`] is empty or exceeds tag 1023.
     pub fn new(settings: Settings) -> Requester {
         let (first, last) = (*settings.tags.start(), *settings.tags.end());
-        assert!(first <= last && last < Tag::COUNT, "tags {first} to {last}: legal are 0 to 1023");
+        assert!(
+            first <= last && last < Tag::COUNT,
+            "tags {first} to {last}; expected a range within 0 to 1023"
+        );
         Requester {
             tags: Tags::new(settings.tags.clone()),
             requests: Vec::new(),
@@ -185,48 +190,48 @@ impl Requester {
         }
     }
 
-    /// What it was told.
+    /// Returns its settings.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What it has counted.
+    /// Returns its counters.
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Requests that have not ended, or whose end was not polled.
+    /// Returns the number of requests that have not ended, or whose end was not polled.
     pub fn under_way(&self) -> usize {
         self.requests.len() - self.free.len() + self.done.len()
     }
 
-    /// Read TLPs whose completions are awaited.
+    /// Returns the number of read TLPs whose completions are outstanding.
     pub fn outstanding(&self) -> usize {
         self.tags.count(Place::Busy)
     }
 
-    /// Tags that rest.
+    /// Returns the number of resting tags.
     pub fn resting(&self) -> usize {
         self.tags.count(Place::Clean) + self.tags.count(Place::Lost)
     }
 
-    /// Asks for `len` bytes from `address` on. `token` names the buffer, and comes back with the end of the read.
+    /// Requests `len` bytes from `address`. `token` identifies the buffer, and is returned when the read ends.
     ///
     /// # Errors
-    /// Where there is no room, no byte, or no such address.
+    /// If there is no room, `len` is 0, or the address is out of range.
     pub fn read(&mut self, address: u64, len: u64, token: u64) -> Result<RequestId, RequestError> {
         self.take(address, len, token, false)
     }
 
-    /// Writes `len` bytes from `address` on. It ends when its last TLP was handed to the carrier: writes are posted.
+    /// Writes `len` bytes from `address`. The write ends when its last TLP was passed to the carrier: writes are posted.
     ///
     /// # Errors
-    /// Where there is no room, no byte, or no such address.
+    /// If there is no room, `len` is 0, or the address is out of range.
     pub fn write(&mut self, address: u64, len: u64, token: u64) -> Result<RequestId, RequestError> {
         self.take(address, len, token, true)
     }
 
-    /// Gives a request up: it ends at once, with [`Fault::Cancelled`], and its tags rest. Nothing where it has ended.
+    /// Cancels a request: it ends at once with [`Fault::Cancelled`], and its tags rest. Has no effect if it has ended.
     pub fn cancel(&mut self, now: Time, id: RequestId) {
         let request = self.requests.get(id.index as usize);
         if request.is_some_and(|r| r.is_live && r.generation == id.generation) {
@@ -234,7 +239,7 @@ impl Requester {
         }
     }
 
-    /// Gives up all requests.
+    /// Cancels all requests.
     pub fn cancel_all(&mut self, now: Time) {
         for index in 0..self.requests.len() as u32 {
             let generation = self.requests[index as usize].generation;
@@ -242,8 +247,8 @@ impl Requester {
         }
     }
 
-    /// The next TLP to be sent; `None` where there is none, or no tag is free. To be asked again after
-    /// [`sent`](Self::sent), [`handle`](Self::handle), [`handle_timeout`](Self::handle_timeout) and every new request.
+    /// Returns the next TLP to send, or `None` if no TLP waits or no tag is free. Call it again after [`sent`](Self::sent),
+    /// [`handle`](Self::handle), [`handle_timeout`](Self::handle_timeout), and every new request.
     pub fn poll_transmit(&self) -> Option<Outgoing> {
         if let Some((tag, piece)) = self.again.front().and_then(|piece| self.tags.free_for(piece)) {
             return Some(self.outgoing(Queue::Again, piece, tag));
@@ -256,20 +261,20 @@ impl Requester {
             (Some((read, tag, piece)), write) if write.is_none_or(|&w| self.order(read) < self.order(w)) => {
                 Some(self.outgoing(Queue::Reads, piece, tag))
             }
-            // Tags mean nothing to writes but a port: they leave in order from one.
+            // For writes a tag only selects the port: all use one, which keeps them in order.
             (_, Some(&write)) => Some(self.outgoing(Queue::Writes, self.next_piece(write), 0)),
             _ => None,
         }
     }
 
-    /// Takes note that the TLP which [`poll_transmit`](Self::poll_transmit) gave was sent.
+    /// Records that the TLP returned by [`poll_transmit`](Self::poll_transmit) was sent.
     pub fn sent(&mut self, now: Time, outgoing: &Outgoing) {
         let piece = outgoing.piece;
         match outgoing.queue {
             Queue::Writes => return self.sent_write(now, piece),
             Queue::Reads => self.sent_first(now, piece),
             Queue::Again => {
-                // A part of it, where the tag is suspect.
+                // Only its first part was sent if the tag is suspect.
                 if let Some(rest) = self.again.pop_front().and_then(|whole| whole.behind(piece.len)) {
                     self.again.push_front(rest);
                     self.request(piece.request).pending += 1;
@@ -283,7 +288,7 @@ impl Requester {
         }
     }
 
-    /// Takes a TLP that arrived: header and data, without the NetTLP header. Its data goes to `buffers`.
+    /// Handles a received TLP: header and data, without the NetTLP header. Its data goes to `buffers`.
     pub fn handle(&mut self, now: Time, tlp: &[u8], buffers: &mut impl Buffers) -> Handled {
         let handled = match answer::read(tlp) {
             Read::Completion(answer) => self.handle_completion(now, &answer, buffers),
@@ -298,16 +303,16 @@ impl Requester {
         })
     }
 
-    /// Why completions were refused, and requests not completed; one of each kind.
+    /// Returns why completions were refused and requests failed, one of each kind.
     pub fn refusals(&self) -> &[Refusal] {
         self.refusals.kinds()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is next due; `None`: not at all.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due; `None`: no timer runs.
     pub fn poll_timeout(&self) -> Option<Time> {
         let rest = self.settings.rest;
         let busy = self.tags.next_due(Place::Busy, self.settings.timeout);
-        // Tags at rest are of interest only to what waits for one.
+        // Resting tags matter only if a read waits for a tag.
         let waits = !self.again.is_empty() || !self.reads.is_empty();
         let starved = waits && self.tags.count(Place::Free) == 0;
         let clean = self.tags.next_due(Place::Clean, rest.duplicate).filter(|_| starved);
@@ -316,7 +321,7 @@ impl Requester {
         [busy, clean, lost, suspect].into_iter().flatten().min()
     }
 
-    /// Gives up what has waited too long, and ends rests that are over.
+    /// Times out overdue reads, and ends rests that are over.
     pub fn handle_timeout(&mut self, now: Time) {
         self.end_rests(now);
         while let Some(index) = self.tags.due(Place::Busy, self.settings.timeout, now) {
@@ -324,12 +329,12 @@ impl Requester {
         }
     }
 
-    /// The next request that has ended.
+    /// Returns the next request that has ended.
     pub fn poll_done(&mut self) -> Option<Done> {
         self.done.pop_front()
     }
 
-    /// Whether [`poll_done`](Self::poll_done) has something.
+    /// Returns true if [`poll_done`](Self::poll_done) would return a request.
     pub fn has_done(&self) -> bool {
         !self.done.is_empty()
     }
@@ -365,7 +370,7 @@ impl Requester {
         Ok(RequestId { index, generation })
     }
 
-    // A place in the table of requests.
+    // Returns a free index in the table of requests.
     fn place(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.requests.push(Request::default());
@@ -384,7 +389,7 @@ impl Requester {
     fn next_piece(&self, index: u32) -> Piece {
         let request = &self.requests[index as usize];
         let limit = if request.is_write { self.settings.mps.bytes() } else { self.settings.mrrs.bytes() };
-        // Does not wrap: the whole request lies below 2^64.
+        // Does not wrap: the whole request is below 2^64.
         let address = request.address + request.issued;
         let remaining = (request.len - request.issued).min(4096) as u32;
         let len = split::request_piece(address, remaining, limit) as u16;
@@ -413,7 +418,7 @@ impl Requester {
         }
     }
 
-    // Whether that was the last piece.
+    // Returns true if that was the last piece.
     fn issue(&mut self, now: Time, piece: Piece) -> bool {
         let request = self.request(piece.request);
         request.issued += u64::from(piece.len);
@@ -461,7 +466,7 @@ impl Requester {
             self.counters.completions += 1;
             self.refusals.record(now, None, why, answer.head());
             let is_last = answer.data.is_none() || self.note(index, answer).is_ok_and(|(_, last)| last);
-            // An error has neither Lower Address nor Byte Count to rely on: it may be an older read's.
+            // An error completion has no reliable Lower Address and Byte Count: it may answer an older read.
             let is_last = is_last && !self.tags.is_suspect(index);
             self.release(now, index, if is_last { Place::Clean } else { Place::Lost });
             self.fail(now, piece.request, fault);
@@ -483,7 +488,7 @@ impl Requester {
         Ok(Handled::Answer)
     }
 
-    // Which bytes of what its tag asks for a completion holds, and whether all have come with it.
+    // Returns the bytes of the read TLP that a completion holds, and whether all have been received.
     fn note(&mut self, index: u16, answer: &Answer<'_>) -> Result<(Range<u32>, bool), Refused> {
         let piece = self.tags.piece(index);
         let awaited = Awaited { first_byte: piece.address, byte_count: piece.len.into() };
@@ -496,7 +501,7 @@ impl Requester {
         Ok((range, progress.received() == piece.len))
     }
 
-    // A tag that was given up rests shorter once all its completions are there.
+    // The tag of a given-up read rests for a shorter time once all its completions have arrived.
     fn handle_late(&mut self, now: Time, index: u16, answer: &Answer<'_>) {
         self.counters.late += 1;
         let why = Violation::new(RuleId::LateCompletion, answer.transaction());
@@ -510,7 +515,7 @@ impl Requester {
         }
     }
 
-    // Puts a tag to rest, or where there is none to the free ones.
+    // Lets a tag rest, or frees it at once if no rest is configured.
     fn release(&mut self, now: Time, index: u16, place: Place) {
         let rest = match place {
             Place::Lost => self.settings.rest.lost,
@@ -562,7 +567,7 @@ impl Requester {
         }
     }
 
-    // Ends a request that cannot be answered in full. What it has under way is given up.
+    // Ends a request that cannot be fully answered, and gives up its outstanding TLPs.
     #[cold]
     fn fail(&mut self, now: Time, request: u32, fault: Fault) {
         let mut next = self.tags.oldest(Place::Busy);

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A request TLP that waits to be sent, and the bytes behind requests. Never decides what is sent when.
+//! A request TLP to be sent, and the buffers of requests. The requester decides the order.
 
 use super::tags::Piece;
 use tlp::{Bdf, Body, MemoryOp, MemoryRequest, Repr, Span, Tag};
 
-/// Where the data of requests lies: the caller's own buffers, told apart by the tokens that requests were made with.
+/// Buffers of requests: the caller's own, identified by the tokens of the requests.
 pub trait Buffers {
-    /// The place for bytes `offset..offset + len` of a read, which are written there once; `None`: they are not kept.
+    /// Returns the buffer for bytes `offset..offset + len` of a read, which are written once; `None`: they are
+    /// discarded.
     fn place(&mut self, token: u64, offset: u64, len: usize) -> Option<&mut [u8]>;
 
-    /// Bytes `offset..offset + len` of a write; `None`: they are zeroes.
+    /// Returns bytes `offset..offset + len` of a write; `None`: they are zeroes.
     fn data(&self, token: u64, offset: u64, len: usize) -> Option<&[u8]>;
 }
 
-/// No buffers: what is read is not kept, what is written is zeroes. For measurements.
+/// No buffers: read data is discarded, written data is zeroes. For measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Nowhere;
 
@@ -27,7 +28,7 @@ impl Buffers for Nowhere {
     }
 }
 
-/// Which queue an outgoing TLP comes from.
+/// Queue of an outgoing TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Queue {
     Again,
@@ -35,7 +36,7 @@ pub(super) enum Queue {
     Writes,
 }
 
-/// The next TLP to be sent. Nothing has changed until [`sent`](super::Requester::sent) is told that it went.
+/// The next TLP to send. The requester's state changes only when [`sent`](super::Requester::sent) is called.
 #[derive(Clone, Copy)]
 pub struct Outgoing {
     pub(super) queue: Queue,
@@ -48,23 +49,23 @@ pub struct Outgoing {
 impl Outgoing {
     pub(super) fn new(queue: Queue, piece: Piece, token: u64, requester: Bdf, tag: Tag) -> Outgoing {
         let span = Span::covering(piece.address, u32::from(piece.len))
-            .expect("pieces have 1 to 4096 bytes and lie within 4 KiB");
+            .expect("a piece has 1 to 4096 bytes within 4 KiB");
         let op = if queue == Queue::Writes { MemoryOp::Write } else { MemoryOp::Read };
         let request = MemoryRequest { op, requester, tag, span };
         Outgoing { queue, piece, token, request, repr: Repr::new(Body::Memory(request)) }
     }
 
-    /// The tag under which it travels.
+    /// Returns its tag.
     pub const fn tag(&self) -> Tag {
         self.request.tag
     }
 
-    /// True for an MWr, false for an MRd.
+    /// Returns true for an MWr, false for an MRd.
     pub fn is_write(&self) -> bool {
         self.queue == Queue::Writes
     }
 
-    /// Bytes of the TLP: header and, of a write, data.
+    /// Returns the length of the TLP in bytes: header, and data of a write.
     pub fn tlp_len(&self) -> usize {
         self.repr.tlp_len()
     }
@@ -72,7 +73,7 @@ impl Outgoing {
     /// Writes the TLP to `out`, big endian; its data comes from `buffers`.
     ///
     /// # Panics
-    /// Where `out` is not [`tlp_len`](Self::tlp_len) bytes long.
+    /// If `out` is not [`tlp_len`](Self::tlp_len) bytes long.
     pub fn emit(&self, buffers: &impl Buffers, out: &mut [u8]) {
         let header_len = self.repr.emit(out);
         if !self.is_write() {

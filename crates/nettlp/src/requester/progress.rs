@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which bytes of one read TLP have come. Never holds the bytes.
+//! Tracks which bytes of one read TLP have been received. Does not hold the bytes.
 
 use super::counters::Stray;
 
-/// Pieces that may have come ahead of a gap. Completions of one request keep their order on a link (`PCIe 5.0 §2.4.1`),
-/// so only the network puts them out of order.
+/// Maximum number of pieces received after a gap. A link keeps completions of one request in order (`PCIe 5.0 §2.4.1`),
+/// so only the network reorders them.
 const AHEAD: usize = 4;
 
-/// The bytes that have come: all before `received`, and some ranges beyond a gap.
+/// The received bytes: all before `received`, and some ranges after a gap.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Progress {
     received: u16,
@@ -16,12 +16,12 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Bytes that have come without a gap from the first.
+    /// Returns the number of bytes received without a gap from the first.
     pub(super) const fn received(&self) -> u16 {
         self.received
     }
 
-    /// Notes that bytes `start..end` have come.
+    /// Records that bytes `start..end` were received.
     pub(super) fn add(&mut self, start: u16, end: u16) -> Result<(), Stray> {
         if start == self.received && self.kept == 0 {
             self.received = end;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_come_in_any_order_once() {
+    fn accepts_pieces_in_any_order_but_only_once() {
         let rows: [(&[(u16, u16)], u16); 4] = [
             (&[(0, 64), (64, 128), (128, 200)], 200),
             (&[(128, 200), (64, 128), (0, 64)], 200),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_or_scatters_is_refused() {
+    fn refuses_overlapping_or_too_many_scattered_pieces() {
         let mut progress = Progress::default();
         progress.add(0, 64).unwrap();
         assert_eq!(progress.add(32, 96), Err(Stray::Length));

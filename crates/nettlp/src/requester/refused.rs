@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Completions that a requester refuses: the kind that it counts, and the rule that each breaks. Decides nothing.
+//! Completions that a requester refuses: the counted kind, and the broken rule.
 
 use super::Stray;
 use tlp::{Awaited, Completion, Misfit, RuleId, Violation};
 
-/// A completion that answers nothing.
+/// A completion that answers no request.
 #[derive(Clone, Copy)]
 pub(super) struct Refused {
     pub(super) stray: Stray,
@@ -17,7 +17,7 @@ impl Refused {
         Refused { stray, why: Violation::new(rule, found) }
     }
 
-    /// A completion that does not fit the bytes that are awaited.
+    /// Creates a refusal of a completion that does not match the awaited bytes.
     #[cold]
     pub(super) fn misfit(awaited: Awaited, completion: &Completion, misfit: Misfit) -> Refused {
         let stray = match misfit {
@@ -29,7 +29,7 @@ impl Refused {
         Refused { stray, why: awaited.violation(completion, misfit) }
     }
 
-    /// A completion whose bytes have arrived before, or too early.
+    /// Creates a refusal of a completion whose bytes were received before, or are too far ahead.
     #[cold]
     pub(super) fn again(stray: Stray, completion: &Completion) -> Refused {
         let rule =
@@ -38,7 +38,7 @@ impl Refused {
     }
 }
 
-/// A CplLk or CplDLk: the requester sends no locked reads.
+/// Creates a refusal of a CplLk or CplDLk: the requester sends no locked reads.
 #[cold]
 pub(super) fn locked() -> Refused {
     Refused { stray: Stray::Locked, why: Violation::expecting(RuleId::CompletionLocked, 0x0b, 0x0a) }

@@ -1,66 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a requester is told once: sizes, tags, and how long it waits. Never changes while requests are under way.
+//! Settings of a requester: sizes, tags, and timeouts. They are fixed when it is created.
 
 use crate::carrier::Carrier;
 use std::ops::RangeInclusive;
 use tlp::{Bdf, Duration, Mps, Mrrs};
 
-/// How long tags stay out of use, so that no completion of an earlier request can meet a later one.
+/// How long tags stay unused, so that no completion of an earlier request can match a later one.
 ///
-/// The rate of reads is bounded by `tags / duplicate`, that of given-up reads by `tags / lost`: 256 tags that rest for
-/// 1 ms make at most 256,000 reads a second.
+/// This limits the rate of reads to `tags / duplicate`, and of given-up reads to `tags / lost`: 256 tags that rest for 1
+/// ms allow at most 256,000 reads per second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rest {
-    /// After a read was given up, counted from then: longer than a request and its completions can be under way.
-    /// Ends early once all completions have come, but never before `duplicate` has passed behind them.
+    /// Rest after a read was given up, counted from then: longer than a request and its completions can be in flight.
+    /// Ends early once all completions have arrived, but at least `duplicate` after the last.
     pub lost: Duration,
-    /// After the last completion has come, counted from then: longer than a copy of the request, or of a completion,
-    /// and what answers it, can stay behind.
+    /// Rest after the last completion, counted from then: longer than a duplicate of the request or of a completion, and
+    /// its answer, can be delayed.
     pub duplicate: Duration,
 }
 
 impl Rest {
-    /// Not at all: a late completion becomes the answer of another read. Only the test that shows this has a use for it.
+    /// No rest: a late completion becomes the answer of another read. Used only by the test that demonstrates this.
     pub const OFF: Rest = Rest { lost: Duration::ZERO, duplicate: Duration::ZERO };
-    /// Within one machine: the kernel loses what overruns, but neither doubles nor overtakes. 100 ms and 0.
+    /// Within one machine: the kernel drops datagrams on overrun, but does not duplicate or reorder them. 100 ms and 0.
     pub const LOOPBACK: Rest = Rest { lost: Duration::from_ms(100), duplicate: Duration::ZERO };
     /// Between machines on one network: 1 s and 1 ms.
     pub const NETWORK: Rest = Rest { lost: Duration::from_ms(1000), duplicate: Duration::from_ms(1) };
-    /// Where every TLP arrives, once: a tag given up waits for its completions, up to a minute; no other rests.
+    /// For reliable carriers: a given-up tag waits for its completions, up to a minute; other tags do not rest.
     pub const RELIABLE: Rest = Rest { lost: Duration::from_ms(60_000), duplicate: Duration::ZERO };
 }
 
-/// How a requester asks.
+/// Settings of a requester.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Requester ID of every request; completions for others are strays.
+    /// Requester ID of every request. Completions for other IDs are strays.
     pub requester: Bdf,
-    /// Most data of a write TLP.
+    /// Maximum data of a write TLP.
     pub mps: Mps,
-    /// Most that one read TLP asks for.
+    /// Maximum size that one read TLP requests.
     pub mrrs: Mrrs,
-    /// Tags of reads. Writes, to which tags mean nothing but a port, go out under the first, and so stay in order.
+    /// Tags of reads. Writes use the first tag, which only selects their port, and so stay in order.
     pub tags: RangeInclusive<u16>,
-    /// How long a read TLP may stay without all its completions.
+    /// Timeout of a read TLP until all its completions have arrived.
     pub timeout: Duration,
-    /// How often a read TLP is sent again, under another tag, before its read fails.
+    /// How often a read TLP is retried, under another tag, before its read fails.
     pub retries: u8,
     /// How long tags rest.
     pub rest: Rest,
-    /// Requests that may be under way or wait at once; [`read`](super::Requester::read) and
-    /// [`write`](super::Requester::write) refuse more.
+    /// Maximum number of requests in progress or waiting; [`read`](super::Requester::read) and
+    /// [`write`](super::Requester::write) reject more.
     pub requests: usize,
 }
 
 impl Settings {
-    /// Requests at once, unless told otherwise.
+    /// Default of `requests`.
     pub const REQUESTS: usize = 4096;
-    /// How long a read TLP may stay unanswered on a path that loses, unless told otherwise.
+    /// Default timeout of a read TLP on a lossy path.
     pub const TIMEOUT: Duration = Duration::from_ms(100);
-    /// How long it may on one that does not: for the completer to be slow, since nothing is lost.
+    /// Default timeout on a reliable path: long, since only a slow completer can cause it.
     pub const TIMEOUT_RELIABLE: Duration = Duration::from_ms(5000);
 
-    /// For a path that loses: sizes as all upstream captures imply them (MRRS 512, MPS 256), three retries.
+    /// Creates settings for a lossy path: sizes as in all upstream captures (MRRS 512, MPS 256), three retries.
     pub fn unreliable(requester: Bdf, tags: RangeInclusive<u16>, rest: Rest) -> Settings {
         Settings {
             requester,
@@ -74,13 +74,13 @@ impl Settings {
         }
     }
 
-    /// For a path on which every TLP arrives once: nothing is asked twice.
+    /// Creates settings for a reliable path: no retries.
     pub fn reliable(requester: Bdf, tags: RangeInclusive<u16>) -> Settings {
         let settings = Settings::unreliable(requester, tags, Rest::RELIABLE);
         Settings { timeout: Settings::TIMEOUT_RELIABLE, retries: 0, ..settings }
     }
 
-    /// What fits `carrier`; `rest` counts only where it is not reliable.
+    /// Creates settings for `carrier`; `rest` is used only if it is not reliable.
     pub fn for_carrier(carrier: &impl Carrier, requester: Bdf, rest: Rest) -> Settings {
         match carrier.is_reliable() {
             true => Settings::reliable(requester, carrier.tags()),

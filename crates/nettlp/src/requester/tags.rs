@@ -1,43 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tags of a requester: free, busy with a read TLP, or at rest. Never sends, never judges a completion.
+//! The tags of a requester: free, busy with a read TLP, or resting. Never sends, and never judges a completion.
 //!
-//! Every tag stands in one of four lists, each in the order in which tags came to it. Since all tags of a list stay
-//! equally long, its head is always the next that is due, and all steps take the same time however many tags there are.
+//! Every tag is in one of four lists, in the order in which tags entered it. All tags of a list stay equally long. So its
+//! head is always the next that is due, and every step takes constant time.
 
 use super::progress::Progress;
 use std::ops::RangeInclusive;
 use tlp::{Duration, Tag, Time};
 
-/// A part of a read: what one MRd asks for.
+/// Part of a read: what one MRd requests.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Piece {
-    /// Place of its request in the table of requests.
+    /// Index of its request in the table of requests.
     pub(super) request: u32,
-    /// Where its bytes begin in the request.
+    /// Offset of its bytes in the request.
     pub(super) offset: u64,
     /// Address of its first byte.
     pub(super) address: u64,
-    /// Its bytes, 1 to 4096.
+    /// Its length, 1 to 4096 bytes.
     pub(super) len: u16,
-    /// How often it was sent before.
+    /// Number of earlier attempts.
     pub(super) attempt: u8,
 }
 
 impl Piece {
-    /// What is left of it behind its first `len` bytes.
+    /// Returns the rest of it after its first `len` bytes.
     pub(super) fn behind(&self, len: u16) -> Option<Piece> {
         let rest = self.len.checked_sub(len).filter(|rest| *rest > 0)?;
         let (offset, address) = (self.offset + u64::from(len), self.address + u64::from(len));
         Some(Piece { offset, address, len: rest, ..*self })
     }
 
-    /// Where it ends, modulo 128: as much of it as Lower Address tells. Byte Count and Lower Address of every completion add
-    /// up to it (`PCIe 5.0 §2.2.9`), so completions of pieces with different ends cannot be mistaken for each other.
+    /// Returns its end address modulo 128, the part that Lower Address shows. Byte Count and Lower Address of every
+    /// completion add up to it (`PCIe 5.0 §2.2.9`), so completions of pieces with different ends cannot be confused.
     fn end(&self, len: u16) -> u32 {
         (self.address.wrapping_add(u64::from(len)) & 0x7f) as u32
     }
 
-    /// It, or its front as far as it ends at none of `stale`, at a DW if it can; `None` where all of its bytes do.
+    /// Returns the longest front part of it that ends at none of the `stale` ends, at a DW boundary if possible. Returns
+    /// `None` if there is no such part.
     fn ending_elsewhere(&self, stale: u128) -> Option<Piece> {
         let fits = |len: &u16| stale >> self.end(*len) & 1 == 0;
         let whole_dw = |len: &u16| *len == self.len || self.end(*len).is_multiple_of(4);
@@ -47,16 +48,16 @@ impl Piece {
     }
 }
 
-/// What a tag is doing.
+/// State of a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// Nothing.
+    /// Unused.
     Free,
-    /// Its completions are awaited.
+    /// Waits for completions.
     Busy,
-    /// At rest, all completions having come: only copies may.
+    /// Resting after all completions arrived: only duplicates can follow.
     Clean,
-    /// At rest, given up: completions may still come.
+    /// Resting after its read was given up: completions can still arrive.
     Lost,
 }
 
@@ -71,7 +72,7 @@ struct Slot {
     since: Time,
     piece: Piece,
     progress: Progress,
-    /// Ends ([`Piece::end`], a bit each) of pieces that were given up and whose completions may still come.
+    /// Ends ([`Piece::end`], one bit each) of given-up pieces whose completions can still arrive.
     stale: u128,
 }
 
@@ -86,12 +87,12 @@ pub(super) struct Tags {
     first: u16,
     slots: Vec<Slot>,
     lists: [List; LISTS],
-    /// Tags with stale ends.
+    /// Number of tags with stale ends.
     suspects: usize,
 }
 
 impl Tags {
-    /// All `tags` free, the first next.
+    /// Creates all `tags` as free; the first is used first.
     pub(super) fn new(tags: RangeInclusive<u16>) -> Tags {
         let first = *tags.start();
         let slot = Slot {
@@ -110,7 +111,7 @@ impl Tags {
         tags
     }
 
-    /// The place of `tag`; `None` where it is no tag of ours.
+    /// Returns the index of `tag`; `None` if it does not belong to the requester.
     pub(super) fn index(&self, tag: u16) -> Option<u16> {
         let index = tag.checked_sub(self.first)?;
         (usize::from(index) < self.slots.len()).then_some(index)
@@ -132,34 +133,35 @@ impl Tags {
         &mut self.slots[usize::from(index)].progress
     }
 
-    /// Tags in a list.
+    /// Returns the number of tags in a list.
     pub(super) fn count(&self, place: Place) -> usize {
         self.lists[place as usize].len
     }
 
-    /// The tag that has been longest in a list.
+    /// Returns the tag that has been in a list the longest.
     pub(super) fn oldest(&self, place: Place) -> Option<u16> {
         let head = self.lists[place as usize].head;
         (head != NONE).then_some(head)
     }
 
-    /// The tag that has been in a list for at least `age`.
+    /// Returns the tag that has been in a list for at least `age`.
     pub(super) fn due(&self, place: Place, age: Duration, now: Time) -> Option<u16> {
         self.oldest(place).filter(|index| self.slot(*index).since + age <= now)
     }
 
-    /// When [`due`](Self::due) next gives a tag.
+    /// Returns when [`due`](Self::due) next returns a tag.
     pub(super) fn next_due(&self, place: Place, age: Duration) -> Option<Time> {
         self.oldest(place).map(|index| self.slot(index).since + age)
     }
 
-    /// The tag behind `index` in its list.
+    /// Returns the tag after `index` in its list.
     pub(super) fn after(&self, index: u16) -> Option<u16> {
         let next = self.slot(index).next;
         (next != NONE).then_some(next)
     }
 
-    /// A free tag for `piece`, or for the front of it: completions of what was given up under that tag cannot answer it.
+    /// Returns a free tag for `piece` or for its front part, such that completions of reads given up under that tag cannot
+    /// match it.
     pub(super) fn free_for(&self, piece: &Piece) -> Option<(u16, Piece)> {
         let mut next = self.oldest(Place::Free);
         while let Some(index) = next {
@@ -175,26 +177,26 @@ impl Tags {
         None
     }
 
-    /// Whether completions of a piece that was given up may still come under this tag.
+    /// Returns true if completions of a given-up piece can still arrive with this tag.
     pub(super) fn is_suspect(&self, index: u16) -> bool {
         self.slot(index).stale != 0
     }
 
-    /// Completions of the piece that this tag has may come at any time from now on.
+    /// Records that completions of the tag's current piece can arrive at any later time.
     pub(super) fn suspect(&mut self, index: u16) {
         let slot = &mut self.slots[usize::from(index)];
         self.suspects += usize::from(slot.stale == 0);
         slot.stale |= 1 << slot.piece.end(slot.piece.len);
     }
 
-    /// None will come: those of one tag keep their order.
+    /// Records that no old completion can arrive any more: completions of one tag stay in order.
     pub(super) fn trust(&mut self, index: u16) {
         let slot = &mut self.slots[usize::from(index)];
         self.suspects -= usize::from(slot.stale != 0);
         slot.stale = 0;
     }
 
-    /// The free tag that has been suspect for longest.
+    /// Returns the free tag that has been suspect the longest.
     pub(super) fn oldest_suspect(&self) -> Option<(u16, Time)> {
         let mut next = self.oldest(Place::Free).filter(|_| self.suspects > 0);
         while let Some(index) = next.filter(|index| !self.is_suspect(*index)) {
@@ -203,7 +205,7 @@ impl Tags {
         next.map(|index| (index, self.slot(index).since))
     }
 
-    /// Takes a free tag into use for `piece`.
+    /// Assigns a free tag to `piece`.
     pub(super) fn begin(&mut self, index: u16, piece: Piece, now: Time) {
         self.put(index, Place::Busy, now);
         let slot = &mut self.slots[usize::from(index)];
@@ -252,9 +254,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_suspect_tag_takes_what_ends_elsewhere() {
+    fn suspect_tag_takes_only_pieces_with_another_end() {
         let piece = |address, len| Piece { address, len, ..Piece::default() };
-        // What was given up; what is to be read; as much of it as may be.
+        // Given-up pieces; the piece to be read; length of the part that the tag can take.
         type Bytes = (u64, u16);
         let rows: [(&[Bytes], Bytes, Option<u16>); 8] = [
             (&[(0x000, 256)], (0x100, 256), Some(252)),
@@ -274,7 +276,7 @@ mod tests {
                 tags.put(0, Place::Free, Time::ZERO);
             }
             let free = |tags: &Tags| tags.free_for(&piece(address, len)).map(|(_, piece)| piece.len);
-            assert_eq!(free(&tags), wanted, "{len} at {address:#x} behind {stale:x?}");
+            assert_eq!(free(&tags), wanted, "{len} at {address:#x} after {stale:x?}");
             assert_eq!(tags.oldest_suspect(), Some((0, Time::ZERO)));
             tags.trust(0);
             assert_eq!((free(&tags), tags.oldest_suspect()), (Some(len), None));
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_take_turns_and_leave_lists_in_order() {
+    fn tags_are_used_in_turn_and_stay_in_list_order() {
         let mut tags = Tags::new(8..=11);
         let at = Time::from_ps;
         for now in 0..4 {

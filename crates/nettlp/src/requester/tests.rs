@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests as bytes, and what becomes of completions, row by row.
+//! Tests the bytes of requests, and the outcomes of completions.
 
 use super::*;
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn settings() -> Settings {
     Settings { timeout: Duration::from_us(100), retries: 1, ..settings }
 }
 
-/// All that it sends now, as bytes.
+/// Returns all TLPs that it sends now.
 fn send_all(requester: &mut Requester, now: Time, buffer: &Buffer) -> Vec<Vec<u8>> {
     let mut sent = Vec::new();
     while let Some(outgoing) = requester.poll_transmit() {
@@ -38,7 +38,7 @@ fn send_all(requester: &mut Requester, now: Time, buffer: &Buffer) -> Vec<Vec<u8
     sent
 }
 
-/// A CplD, with a header of 12 bytes and `data`, whole DWs.
+/// Returns a CplD with a header of 12 bytes and `data`, in whole DWs.
 fn cpld(tag: u16, byte_count: u16, lower_address: u8, data: &[u8]) -> Vec<u8> {
     let completion = Completion {
         locked: false,
@@ -61,9 +61,9 @@ fn ends(requester: &mut Requester) -> Vec<Result<u64, Fault>> {
     std::iter::from_fn(|| requester.poll_done()).map(|done| done.result).collect()
 }
 
-// Headers drawn after `PCIe 5.0 Figure 2-13` and 2-14: MRd, 3 DW; MRd, 4 DW; byte enables of §2.2.5.
+// Headers from `PCIe 5.0 Figure 2-13` and 2-14: MRd, 3 DW; MRd, 4 DW; byte enables of §2.2.5.
 #[test]
-fn reads_as_bytes() {
+fn reads_have_the_expected_bytes() {
     for (address, len, expected) in [
         (0x1000, 4, vec![vec![0x00, 0, 0, 1, 0x1a, 0x00, 0, 0x0f, 0, 0, 0x10, 0]]),
         (0x1001, 2, vec![vec![0x00, 0, 0, 1, 0x1a, 0x00, 0, 0x06, 0, 0, 0x10, 0]]),
@@ -94,7 +94,7 @@ fn reads_as_bytes() {
 
 // A request of 1024 DW has Length 0 (`PCIe 5.0 §2.2.1`), and its completion Byte Count 0 (§2.3.1.1).
 #[test]
-fn a_whole_page_is_length_zero() {
+fn read_of_a_whole_page_has_length_zero() {
     let mut requester = Requester::new(Settings { mrrs: Mrrs::new(4096).unwrap(), ..settings() });
     let mut buffer = Buffer(vec![0; 4096]);
     requester.read(0x2000, 4096, 0).unwrap();
@@ -108,9 +108,9 @@ fn a_whole_page_is_length_zero() {
     assert_eq!(buffer.0, data);
 }
 
-// Data stands in its byte lanes, in whole DWs (upstream sends 3 bytes for 1 or 2, in the wrong lanes).
+// Data is in its byte lanes, in whole DWs (upstream sends 3 bytes for 1 or 2, in the wrong lanes).
 #[test]
-fn writes_as_bytes() {
+fn writes_have_the_expected_bytes() {
     for (address, data, expected) in [
         (0x1000, &[0x11][..], vec![vec![0x40, 0, 0, 1, 0x1a, 0x00, 0, 0x01, 0, 0, 0x10, 0, 0x11, 0, 0, 0]]),
         (0x1002, &[0x11, 0x22], vec![vec![0x40, 0, 0, 1, 0x1a, 0, 0, 0x0c, 0, 0, 0x10, 0, 0, 0, 0x11, 0x22]]),
@@ -135,7 +135,7 @@ fn writes_as_bytes() {
     }
 }
 
-/// A read of 8 bytes at 0x1006 under tag 0 is under way: Byte Count 8, Lower Address 6.
+/// Returns a requester with a read of 8 bytes at 0x1006 under tag 0 in progress: Byte Count 8, Lower Address 6.
 fn reading() -> (Requester, Buffer) {
     let mut requester = Requester::new(settings());
     requester.read(0x1006, 8, 0).unwrap();
@@ -144,9 +144,9 @@ fn reading() -> (Requester, Buffer) {
     (requester, buffer)
 }
 
-// Upstream takes whatever comes; see "What upstream gets wrong".
+// Upstream accepts any completion; see "What upstream gets wrong".
 #[test]
-fn what_does_not_match_is_a_stray_and_never_data() {
+fn completion_that_does_not_match_is_a_stray_and_never_data() {
     let right = cpld(0, 8, 6, &[0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0]);
     let with = |change: fn(&mut Vec<u8>)| {
         let mut bytes = right.clone();
@@ -180,7 +180,7 @@ fn what_does_not_match_is_a_stray_and_never_data() {
         let refused: Vec<_> = requester.refusals().iter().map(|r| (r.violation, r.at, r.count)).collect();
         assert_eq!(refused, [(why, US(1), 1)], "{bytes:02x?}");
         assert_eq!((&buffer.0[..], requester.poll_done()), (&[0xee; 8][..], None));
-        // And the right one still is.
+        // The correct completion is still accepted.
         assert_eq!(requester.handle(US(2), &right, &mut buffer), Handled::Answer);
         assert_eq!((ends(&mut requester), &buffer.0[..]), (vec![Ok(8)], &[1, 2, 3, 4, 5, 6, 7, 8][..]));
     }
@@ -189,9 +189,9 @@ fn what_does_not_match_is_a_stray_and_never_data() {
     assert_eq!(requester.handle(US(1), &mrd, &mut buffer), Handled::Request);
 }
 
-// `PCIe 5.0 §2.3.1.1`: cut at the Read Completion Boundary; the network may turn them round.
+// `PCIe 5.0 §2.3.1.1`: split at the Read Completion Boundary; the network may reorder them.
 #[test]
-fn several_completions_make_one_read_in_any_order() {
+fn completions_of_one_read_may_arrive_in_any_order() {
     let first = cpld(0, 200, 0x3d, &[0, 10, 11, 12]);
     let second = cpld(0, 197, 0x40, &[20; 128]);
     let third = cpld(0, 69, 0x40, &[30; 72]);
@@ -215,7 +215,7 @@ fn several_completions_make_one_read_in_any_order() {
 }
 
 #[test]
-fn errors_end_the_read_that_they_answer() {
+fn error_completion_ends_its_read() {
     let cpl = |status: u8| vec![0x0a, 0, 0, 0, 1, 0, status << 5, 8, 0x1a, 0, 0, 6];
     let mut poisoned = cpld(0, 8, 6, &[9; 12]);
     poisoned[2] |= 0x40;
@@ -234,7 +234,7 @@ fn errors_end_the_read_that_they_answer() {
 }
 
 #[test]
-fn a_read_that_fails_gives_up_its_other_parts() {
+fn failed_read_gives_up_its_other_parts() {
     let mut requester = Requester::new(settings());
     let mut buffer = Buffer(vec![0; 4096]);
     requester.read(0, 4096, 7).unwrap();
@@ -244,14 +244,14 @@ fn a_read_that_fails_gives_up_its_other_parts() {
     let done = requester.poll_done().unwrap();
     assert_eq!((done.token, done.result), (7, Err(Fault::UnsupportedRequest(0x200))));
     assert_eq!((requester.outstanding(), requester.resting(), requester.under_way()), (0, 4, 0));
-    // What still comes for it is late, and written nowhere.
+    // Later completions of it are late, and not written anywhere.
     assert_eq!(requester.handle(US(2), &cpld(0, 512, 0, &[1; 512]), &mut buffer), Handled::Late);
     assert!(buffer.0.iter().all(|byte| *byte == 0));
     assert!(requester.poll_transmit().is_none());
 }
 
 #[test]
-fn a_read_is_asked_again_under_another_tag_and_then_fails() {
+fn unanswered_read_is_retried_under_another_tag_and_then_fails() {
     let (mut requester, buffer) = reading();
     assert_eq!(requester.poll_timeout(), Some(US(100)));
     requester.handle_timeout(US(99));
@@ -266,23 +266,23 @@ fn a_read_is_asked_again_under_another_tag_and_then_fails() {
     assert_eq!((counters.read_tlps, counters.retried, counters.timed_out), (2, 1, 2));
 }
 
-// The point of rest: no read gets a tag for which a completion may still come.
+// No read gets a tag for which a completion can still arrive.
 #[test]
-fn tags_rest_as_long_as_their_completions_may_come() {
+fn tags_rest_while_their_completions_can_arrive() {
     let right = |tag| cpld(tag, 8, 6, &[0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0]);
     let (mut requester, mut buffer) = reading();
     requester.handle_timeout(US(100));
     send_all(&mut requester, US(100), &buffer);
     assert_eq!(requester.handle(US(101), &right(1), &mut buffer), Handled::Answer);
     assert_eq!((requester.resting(), ends(&mut requester)), (2, vec![Ok(8)]));
-    // Tag 1, clean, rests 50 us; tag 0, given up, 500 us; but two are free.
+    // Tag 1, clean, rests 50 us; tag 0, given up, 500 us; two others are free.
     for (now, resting) in [(150, 2), (151, 1), (599, 1), (600, 0)] {
         requester.handle_timeout(US(now));
         assert_eq!(requester.resting(), resting, "{now} us");
     }
     assert_eq!(requester.poll_timeout(), None);
 
-    // Where its completion comes late, a tag rests only as long as copies need.
+    // If its completion arrives late, a tag rests only as long as duplicates require.
     let (mut requester, mut buffer) = reading();
     requester.handle_timeout(US(100));
     assert_eq!(requester.handle(US(120), &right(0), &mut buffer), Handled::Late);
@@ -295,7 +295,7 @@ fn tags_rest_as_long_as_their_completions_may_come() {
 }
 
 #[test]
-fn a_read_without_a_free_tag_waits_for_a_rest_to_end() {
+fn read_without_a_free_tag_waits_for_the_end_of_a_rest() {
     let mut requester = Requester::new(Settings { tags: 5..=5, ..settings() });
     let mut buffer = Buffer(vec![0; 8]);
     requester.read(0, 4, 0).unwrap();
@@ -312,7 +312,7 @@ fn a_read_without_a_free_tag_waits_for_a_rest_to_end() {
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_refused() {
+fn rejects_invalid_requests() {
     let mut requester = Requester::new(Settings { requests: 2, ..settings() });
     assert_eq!(requester.read(0, 0, 0), Err(RequestError::Empty));
     let beyond = RequestError::BeyondEnd { address: u64::MAX, len: 2 };
@@ -330,7 +330,7 @@ fn what_cannot_be_asked_for_is_refused() {
     assert!(requester.poll_transmit().is_none());
 }
 
-/// A completer: what a root complex answers to an MRd.
+/// Returns the completions of a root complex for an MRd.
 fn complete(mrd: &[u8], memory: &[u8], mps: Mps, rcb: Rcb) -> Vec<Vec<u8>> {
     let Body::Memory(m) = Repr::parse(mrd).unwrap().repr.body else { panic!("no MRd") };
     let (mut address, mut remaining) = (m.span.first_byte(), m.span.byte_count());
@@ -345,11 +345,11 @@ fn complete(mrd: &[u8], memory: &[u8], mps: Mps, rcb: Rcb) -> Vec<Vec<u8>> {
     completions
 }
 
-/// What stands still, as a process that is stopped does, answers in the end all that it was asked meanwhile: also reads that
-/// were given up, under tags that have rested and ask for something else by now.
+/// A stopped peer, for example a stopped process, later answers everything that it was asked, including given-up reads whose
+/// tags have rested and are in use again.
 #[test]
-fn a_peer_that_stood_still_answers_no_later_read_with_earlier_data() {
-    // Bytes of each read; when the peer goes on, in us: before the first rest ends, and long after several have.
+fn late_answers_of_a_stopped_peer_do_not_corrupt_later_reads() {
+    // Bytes of each read; when the peer resumes, in us: before the first rest ends, and long after several have.
     for (mrrs, until) in [(128, 50), (512, 1_000), (512, 3_000), (256, 20_000)] {
         let settings = Settings { mrrs: Mrrs::new(mrrs).unwrap(), retries: 255, ..settings() };
         let mut requester = Requester::new(settings);
@@ -361,7 +361,7 @@ fn a_peer_that_stood_still_answers_no_later_read_with_earlier_data() {
         let done = loop {
             requester.handle_timeout(US(now));
             asked.extend(send_all(&mut requester, US(now), &buffer));
-            // One at a time, so that old answers arrive among new questions.
+            // One at a time, so that old answers arrive between new requests.
             let answered = if now < until { None } else { asked.pop_front() };
             for answer in
                 answered.iter().flat_map(|mrd| complete(mrd, &memory, Mps::default(), Rcb::default()))
@@ -376,7 +376,7 @@ fn a_peer_that_stood_still_answers_no_later_read_with_earlier_data() {
         };
         assert_eq!(done, Ok(8192));
         assert!(buffer.0 == memory[0x1001..0x1001 + 8192], "stale data: {mrrs} until {until}");
-        // All that was asked has been answered: the tags are trusted again.
+        // All requests are answered: the tags are trusted again.
         while let Some(mrd) = asked.pop_front() {
             for answer in complete(&mrd, &memory, Mps::default(), Rcb::default()) {
                 requester.handle(US(now), &answer, &mut buffer);
@@ -390,7 +390,7 @@ fn a_peer_that_stood_still_answers_no_later_read_with_earlier_data() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    // Every address % 4 and length, cut in every way: byte-exact.
+    // Every address % 4 and length, split in every way: byte-exact.
     #[test]
     fn any_read_is_exact(
         address in 0u64..6000, len in 1u64..5000, mrrs in 0u8..6, mps in 0u8..6, rcb: bool, turn: bool,
@@ -413,7 +413,7 @@ proptest! {
         prop_assert_eq!(&buffer.0[..], &memory[address as usize..][..len as usize]);
     }
 
-    // Written bytes land where they belong, and no others are enabled.
+    // Written bytes arrive at their addresses, and no others are enabled.
     #[test]
     fn any_write_is_exact(address in 0u64..6000, len in 1u64..5000, mps in 0u8..6) {
         let data: Vec<u8> = (0..len).map(|n| (n % 250) as u8 + 1).collect();
@@ -433,9 +433,9 @@ proptest! {
         prop_assert_eq!(memory.iter().filter(|byte| **byte != 0).count(), data.len());
     }
 
-    // What is read at once, and what the parser of all TLPs reads, is the same.
+    // The fast path and the general parser agree.
     #[test]
-    fn completions_are_read_as_the_parser_reads_them(
+    fn fast_path_reads_completions_like_the_parser(
         first in prop_oneof![Just(0x0au8), Just(0x4a), any::<u8>()], rest in prop::collection::vec(any::<u8>(), 0..80),
         dws in 0u8..18, fit: bool,
     ) {
@@ -459,7 +459,7 @@ proptest! {
         }
     }
 
-    // Whatever comes: no panic, and nothing but bytes of the read is written.
+    // Any input: no panic, and only bytes of the read are written.
     #[test]
     fn garbage_is_counted(datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..50)) {
         let (mut requester, mut buffer) = reading();

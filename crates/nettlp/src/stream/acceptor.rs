@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The adapter's side: many sessions on one port, told apart by the peer's address and port.
+//! The adapter's side: many sessions on one port, identified by the peer's address and port.
 //!
-//! Strangers cost little: a Hello takes a place among [`MAX_OPENING`], from which the oldest is driven out; a session comes to be
-//! only when its peer has shown by a Confirm that it receives at the address that it sends from. No answer is longer than what
-//! it answers, and Resets are limited in number.
+//! Unknown senders cost little. A Hello takes one of [`MAX_OPENING`] places, and replaces the oldest if all are taken. A session
+//! opens only when its peer has shown, by a Confirm, that it receives at its source address. No answer is longer than its
+//! request, and the number of Resets is limited.
 
 use super::SessionError;
 use super::connector::{is_sane, prologue};
@@ -18,59 +18,59 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use tlp::{Duration, Time};
 
-/// Sessions that have been asked for and not confirmed.
+/// Maximum number of requested and not yet confirmed sessions.
 pub const MAX_OPENING: usize = 64;
-/// Time that a session may take to be confirmed.
+/// Time within which a session must be confirmed.
 const OPENING_TIME: Duration = Duration::from_ms(5_000);
-/// Resets in `RESET_PERIOD`.
+/// Maximum number of Resets in `RESET_PERIOD`.
 const MAX_RESETS: u32 = 100;
-/// Time in which Resets are counted.
+/// Period over which Resets are counted.
 const RESET_PERIOD: Duration = Duration::from_ms(100);
-/// Time without a TLP after which a session may lose its place to a new one.
+/// Time without a TLP after which a new session may displace an old one.
 pub(super) const IDLE: Duration = Duration::from_ms(10_000);
 
-/// How an adapter gives out sessions.
+/// Options of an [`Acceptor`].
 #[derive(Clone, Debug)]
 pub struct AcceptorOptions {
-    /// Most sessions at a time.
+    /// Maximum number of sessions.
     pub max_sessions: usize,
-    /// Most sessions of one peer, which is an IP address.
+    /// Maximum number of sessions per IP address.
     pub max_per_peer: usize,
     /// TLPs that each peer may send ahead, at most [`MAX_WINDOW`].
     pub window: u16,
-    /// Bytes of the longest datagram taken.
+    /// Size of the longest accepted datagram in bytes.
     pub longest: u16,
-    /// Demands authentication with this key.
+    /// Requires authentication with this key.
     pub key: Option<Key>,
-    /// Whether credits return by [`Session::release`] alone.
+    /// If true, only [`Session::release`] returns credits.
     pub manual_release: bool,
 }
 
-/// What an acceptor has seen beside its sessions.
+/// Counters of an acceptor, in addition to those of its sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AcceptorCounters {
     /// Sessions opened.
     pub opened: u64,
     /// Sessions that the peer ended.
     pub closed: u64,
-    /// Sessions that failed: silence, mostly.
+    /// Sessions that failed, usually by silence.
     pub failed: u64,
-    /// Idle sessions that gave their place to others.
+    /// Idle sessions displaced by new ones.
     pub displaced: u64,
-    /// Hellos refused.
+    /// Refused Hellos.
     pub refused: u64,
-    /// Hellos that did not get to a session before others took their place.
+    /// Hellos displaced before they led to a session.
     pub abandoned: u64,
-    /// Datagrams of no session.
+    /// Datagrams that belong to no session.
     pub strays: u64,
     /// Resets sent.
     pub resets: u64,
-    /// What all sessions have seen, those that have ended included.
+    /// Counters of all sessions, including ended ones.
     pub sessions: SessionCounters,
 }
 
 impl AcceptorCounters {
-    /// Each counter by its name, those of sessions last.
+    /// Returns each counter by name, those of sessions last.
     pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         let own = [
             ("opened", self.opened),
@@ -86,12 +86,12 @@ impl AcceptorCounters {
     }
 }
 
-/// What came of a datagram.
+/// Outcome of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accepted {
-    /// It belongs to this session, which is to be given it by [`Session::handle`].
+    /// It belongs to this session; pass it to [`Session::handle`].
     Session(usize),
-    /// Nothing more is to be done, but to send this to where it came from, if it is something.
+    /// It is handled. If there is a reply, send it to the sender.
     Reply(Option<RecordBytes>),
 }
 
@@ -111,7 +111,7 @@ struct Peer {
     session: Session,
 }
 
-/// Gives sessions to peers, and keeps them.
+/// Opens sessions for peers, and holds them.
 pub struct Acceptor {
     options: AcceptorOptions,
     random: Box<dyn FnMut() -> u64 + Send>,
@@ -130,7 +130,7 @@ impl fmt::Debug for Acceptor {
 }
 
 impl Acceptor {
-    /// No sessions yet. `random` gives the ids of sessions, which strangers must not be able to guess.
+    /// Creates an acceptor without sessions. `random` returns session ids, which must be unpredictable.
     pub fn new(options: AcceptorOptions, random: Box<dyn FnMut() -> u64 + Send>) -> Acceptor {
         Acceptor {
             options,
@@ -144,38 +144,38 @@ impl Acceptor {
         }
     }
 
-    /// The session with a peer.
+    /// Returns the session of a peer.
     pub fn find(&self, from: SocketAddr) -> Option<usize> {
         self.by_address.get(&from).copied()
     }
 
-    /// A session by its index, with its peer.
+    /// Returns a session by its index, with its peer.
     pub fn session(&mut self, index: usize) -> Option<(SocketAddr, &mut Session)> {
         let peer = self.peers.get_mut(index)?.as_mut()?;
         Some((peer.address, &mut peer.session))
     }
 
-    /// As [`session`](Self::session), to look at.
+    /// Returns a session by its index, read-only.
     pub fn peek(&self, index: usize) -> Option<&Session> {
         self.peers.get(index)?.as_ref().map(|peer| &peer.session)
     }
 
-    /// The indices that sessions may have.
+    /// Returns the range of session indices.
     pub fn indices(&self) -> std::ops::Range<usize> {
         0..self.peers.len()
     }
 
-    /// Sessions that there are.
+    /// Returns the number of sessions.
     pub fn len(&self) -> usize {
         self.by_address.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there is no session.
     pub fn is_empty(&self) -> bool {
         self.by_address.is_empty()
     }
 
-    /// What it has seen.
+    /// Returns its counters.
     pub fn counters(&self) -> AcceptorCounters {
         let mut counters = self.counters;
         for peer in self.peers.iter().flatten() {
@@ -184,9 +184,9 @@ impl Acceptor {
         counters
     }
 
-    /// Takes a datagram. `known` is what [`find`](Self::find) gives for its sender.
+    /// Handles a datagram. `known` is the result of [`find`](Self::find) for its sender.
     pub fn handle(&mut self, now: Time, known: Option<usize>, from: SocketAddr, datagram: &[u8]) -> Accepted {
-        // Only handshakes are looked at here; their numbers have the control bit and count 0.
+        // Only handshakes are parsed here; their numbers have the control bit and count 0.
         if record::number(datagram) == Some(record::CONTROL_BIT)
             && datagram.len() == HELLO_BYTES
             && let Some(Datagram::Control { session: nonce, record: Record::Hello { offer, noise }, .. }) =
@@ -219,7 +219,7 @@ impl Acceptor {
         if open.is_some_and(|peer| peer.nonce == nonce) {
             return None;
         }
-        // A Hello that came again gets the same answer.
+        // A repeated Hello gets the same answer.
         if let Some(opening) = self.opening.iter().find(|o| o.from == from && o.nonce == nonce) {
             return Some(opening.answer);
         }
@@ -274,7 +274,7 @@ impl Acceptor {
         Ok(Opening { from, nonce, id, offer, answer, seal, since: now })
     }
 
-    /// Makes a session of what was opened, where the datagram is its Confirm.
+    /// Opens a requested session if the datagram is its Confirm.
     fn confirm(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Option<usize> {
         let number = record::number(datagram).filter(|number| number & record::CONTROL_BIT != 0)?;
         let place = self.opening.iter().position(|o| o.from == from && o.confirms(number, datagram))?;
@@ -307,7 +307,7 @@ impl Acceptor {
         index
     }
 
-    /// The session that a new one of this peer takes the place of; none where there are free places.
+    /// Returns the session that a new one of this peer displaces; `None` if there is a free place.
     fn place(&self, now: Time, from: SocketAddr) -> Result<Option<usize>, Refusal> {
         if let Some(own) = self.find(from) {
             return Ok(Some(own));
@@ -326,8 +326,8 @@ impl Acceptor {
         self.by_address.keys().filter(|address| address.ip() == ip).count()
     }
 
-    /// Of those that are idle, the session that gives way: one of the peer that has the most, and of these the one without
-    /// a TLP for longest.
+    /// Returns the idle session to displace: one of the peer with the most sessions, and of these the one without a TLP for
+    /// longest.
     fn idlest(&self, now: Time, of: impl Fn(&Peer) -> bool) -> Option<usize> {
         let all = self.peers.iter().enumerate().filter_map(|(index, peer)| Some((index, peer.as_ref()?)));
         let idle = all.filter(|(_, peer)| of(peer) && now.since(peer.session.moved()) >= IDLE);
@@ -337,7 +337,7 @@ impl Acceptor {
         idle.min_by_key(order).map(|(index, _)| index)
     }
 
-    /// Forgets a session where it has failed or ended, and nothing of it waits for its consumer; gives its peer.
+    /// Removes a session that has failed or ended, unless TLPs of it wait for the consumer. Returns its peer.
     pub fn reap(&mut self, index: usize) -> Option<(SocketAddr, SessionError)> {
         let peer = self.peers.get(index)?.as_ref()?;
         let error = peer.session.failure().filter(|_| !peer.session.is_holding())?;
@@ -358,7 +358,7 @@ impl Acceptor {
 
     fn stray(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Option<RecordBytes> {
         self.counters.strays += 1;
-        // Whoever is on the way to a session has only overtaken its own Confirm. A Reset is never answered.
+        // A peer that is opening a session has only overtaken its own Confirm. A Reset is never answered.
         let waits = self.opening.iter().any(|opening| opening.from == from);
         let reset = matches!(
             record::parse(datagram),

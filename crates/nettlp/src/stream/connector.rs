@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The client's side of the opening of a session.
+//! The client's side of opening a session.
 
 use super::record::{self, Datagram, MAX_WINDOW, Offer, Record, RecordBytes, Refusal, VERSION};
 use super::session::{Agreed, Session};
 use crate::auth::{Handshake, Key};
 use tlp::{Duration, Time};
 
-/// Hellos until a peer counts as silent, 2.54 s after the first: an adapter on a busy machine may answer late.
+/// Number of Hellos until a peer counts as silent, 2.54 s after the first: an adapter on a busy machine may answer late.
 pub const HELLOS: u32 = 7;
-/// Hellos if there is another way to the peer: it counts as silent after 300 ms.
+/// Number of Hellos if there is another way to reach the peer: it counts as silent after 300 ms.
 pub const FEW_HELLOS: u32 = 4;
 /// Wait for an answer to the first Hello. Each later wait is twice as long as the one before.
 const FIRST_WAIT: Duration = Duration::from_ms(20);
 
-/// Why there is no session.
+/// Reason why no session was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConnectError {
     /// No answer to any Hello.
-    #[error("no answer to any offer of a session")]
+    #[error("no answer to any Hello")]
     Silent,
-    /// The adapter does not want one.
+    /// The adapter refuses the session.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The answer is not from one who has the key.
+    /// The answer was not made with the same key.
     #[error("the answer was not made with the same pre-shared key")]
     Unauthentic,
-    /// No randomness for a handshake.
-    #[error("the system has no randomness to make keys of")]
+    /// The system has no randomness for a handshake.
+    #[error("the system has no randomness for session keys")]
     NoRandomness,
 }
 
-/// Asks for a session until it has one, or should give up.
+/// Requests a session, until one opens or the attempt fails.
 #[derive(Debug)]
 pub struct Connector {
     nonce: u64,
@@ -41,7 +41,7 @@ pub struct Connector {
     next_at: Time,
 }
 
-/// What both ends bind their keys to.
+/// Returns the data to which both ends bind their keys.
 pub(super) fn prologue(nonce: u64, offer: &Offer) -> Vec<u8> {
     let fields = [offer.version, offer.features, offer.window, offer.longest];
     let mut bytes = b"riser session".to_vec();
@@ -51,8 +51,8 @@ pub(super) fn prologue(nonce: u64, offer: &Offer) -> Vec<u8> {
 }
 
 impl Connector {
-    /// Begins, to send up to `hellos` Hellos. `nonce` is random; `window` TLPs (at most [`MAX_WINDOW`]) and datagrams of up to
-    /// `longest` bytes are taken here; `key` demands authentication.
+    /// Creates a connector that sends up to `hellos` Hellos. `nonce` is random. This side accepts `window` TLPs (at most
+    /// [`MAX_WINDOW`]) ahead, and datagrams of up to `longest` bytes. `key` requires authentication.
     ///
     /// # Errors
     /// [`ConnectError::NoRandomness`].
@@ -77,10 +77,10 @@ impl Connector {
         Ok(Connector { nonce, offer, handshake, hellos, wait: FIRST_WAIT, next_at: now })
     }
 
-    /// The Hello to be sent now, if one is due.
+    /// Returns the Hello to send now, if one is due.
     ///
     /// # Errors
-    /// [`ConnectError::Silent`], when the last was not answered in time.
+    /// [`ConnectError::Silent`] if the last Hello was not answered in time.
     pub fn poll_transmit(&mut self, now: Time) -> Result<Option<RecordBytes>, ConnectError> {
         if now < self.next_at {
             return Ok(None);
@@ -92,16 +92,16 @@ impl Connector {
         Ok(Some(RecordBytes::new(0, self.nonce, &Record::Hello { offer: self.offer, noise })))
     }
 
-    /// When to ask again.
+    /// Returns when the next Hello is due.
     pub fn poll_timeout(&self) -> Time {
         self.next_at
     }
 
-    /// Takes a datagram of the adapter. Gives the session when it has agreed; whatever is no answer to this Hello is
-    /// ignored.
+    /// Handles a datagram of the adapter. Returns the session if the adapter agreed. Datagrams that do not answer this Hello
+    /// are ignored.
     ///
     /// # Errors
-    /// Where the adapter refuses, or does not have the key.
+    /// If the adapter refuses, or does not have the key.
     pub fn handle(&mut self, now: Time, datagram: &[u8]) -> Result<Option<Session>, ConnectError> {
         let Some(Datagram::Control { session: id, record, .. }) = record::parse(datagram) else {
             return Ok(None);
@@ -143,10 +143,10 @@ impl Connector {
     }
 }
 
-/// Bytes of the shortest datagram length that may be offered: a completion with 64 bytes, sealed.
+/// Smallest datagram length that may be offered, in bytes: a completion with 64 bytes, sealed.
 const LEAST_LONGEST: u16 = 6 + 12 + 64 + 16;
 
-/// Whether an offer can be worked with.
+/// Returns true if an offer is usable.
 pub(super) fn is_sane(offer: &Offer) -> bool {
     (1..=MAX_WINDOW).contains(&offer.window) && offer.longest >= LEAST_LONGEST
 }

@@ -1,52 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The receiving half of a stream: what is in order goes through, what is ahead waits for what is missing.
+//! The receiving half of a stream: TLPs in order are delivered, those ahead wait for the missing ones.
 
 use super::ACK_DELAY;
 use super::record::MAX_WINDOW;
 use std::collections::VecDeque;
 use tlp::Time;
 
-/// What to do with a datagram.
+/// Action for a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// It is the next: hand it on.
+    /// It is the next one: deliver it.
     Deliver,
-    /// It is kept until those before it have come.
+    /// It is kept until those before it have arrived.
     Kept,
-    /// It has come before.
+    /// It arrived before.
     Duplicate,
-    /// It is beyond what was allowed.
+    /// It is beyond the granted credits.
     Beyond,
 }
 
 /// The receiving half.
 #[derive(Debug)]
 pub(super) struct Receive {
-    /// Number of the first datagram that has not come.
+    /// Number of the first datagram that has not arrived.
     next: u64,
-    /// First number that is not allowed yet: what was ever told the peer or may be told now.
+    /// First number without a credit: the limit granted so far, or that can be granted now.
     limit: u64,
     window: u16,
-    /// Datagrams behind `next`: `ahead[i]` is number `next + 1 + i`; empty where it has not come.
+    /// Datagrams after `next`: `ahead[i]` is number `next + 1 + i`; empty if it has not arrived.
     pub(super) ahead: VecDeque<Vec<u8>>,
-    /// Datagrams in `ahead` and `ready`.
+    /// Number of datagrams in `ahead` and `ready`.
     pub(super) kept: usize,
-    /// Number `next`, where it has come before its turn.
+    /// Number `next`, if it arrived out of order.
     ready: Option<Vec<u8>>,
-    /// Buffers to use again.
+    /// Buffers for reuse.
     pub(super) spare: Vec<Vec<u8>>,
-    /// Delivered since the last Ack.
+    /// Datagrams delivered since the last Ack.
     unacked: u16,
     /// The limit in the last Ack.
     told_limit: u64,
-    /// Whether credits return by themselves when a datagram is delivered.
+    /// True if a datagram's credit returns when it is delivered.
     pub(super) releases_itself: bool,
     ack_now: bool,
     ack_at: Option<Time>,
 }
 
 impl Receive {
-    /// A stream whose first TLP has number `first`; `window` may come unacknowledged.
+    /// Creates a stream whose first TLP has number `first`; `window` TLPs may arrive unacknowledged.
     pub(super) fn new(first: u64, window: u16) -> Receive {
         let limit = first + u64::from(window);
         Receive {
@@ -65,7 +65,8 @@ impl Receive {
         }
     }
 
-    /// Judges a datagram, and keeps a copy of it where it is ahead. What was kept must have been asked for before.
+    /// Classifies a datagram, and keeps a copy of it if it is ahead. Call [`pop_kept`](Self::pop_kept) until it
+    /// returns `None` first.
     pub(super) fn accept(&mut self, now: Time, sequence: u64, datagram: &[u8]) -> Verdict {
         if sequence == self.next && sequence < self.limit && self.ready.is_none() {
             self.step(now);
@@ -96,7 +97,7 @@ impl Receive {
         Verdict::Kept
     }
 
-    /// A copy, in a buffer that was used before if there is one.
+    /// Copies a datagram, into a reused buffer if there is one.
     pub(super) fn copy(&mut self, datagram: &[u8]) -> Vec<u8> {
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.clear();
@@ -104,7 +105,7 @@ impl Receive {
         buffer
     }
 
-    /// The next datagram has been delivered.
+    /// Records that the next datagram was delivered.
     fn step(&mut self, now: Time) {
         self.next += 1;
         self.ready = self.ahead.pop_front().filter(|buffer| !buffer.is_empty());
@@ -119,13 +120,13 @@ impl Receive {
         }
     }
 
-    /// Whether something that was kept is now in order.
+    /// Returns true if a kept datagram is now in order.
     pub(super) fn has_kept(&self) -> bool {
         self.ready.is_some()
     }
 
-    /// What was kept and is now in order; to be given back with [`recycle`](Self::recycle). To be asked for after each
-    /// delivery until there is none.
+    /// Returns a kept datagram that is now in order; return its buffer with [`recycle`](Self::recycle). Call it after
+    /// each delivery until it returns `None`.
     pub(super) fn pop_kept(&mut self, now: Time) -> Option<Vec<u8>> {
         let buffer = self.ready.take()?;
         self.kept -= 1;
@@ -133,40 +134,41 @@ impl Receive {
         Some(buffer)
     }
 
-    /// Takes a buffer back.
+    /// Takes back a buffer for reuse.
     pub(super) fn recycle(&mut self, buffer: Vec<u8>) {
         if self.spare.len() < usize::from(MAX_WINDOW) {
             self.spare.push(buffer);
         }
     }
 
-    /// Returns the credits of `count` datagrams that were delivered.
+    /// Returns the credits of `count` delivered datagrams.
     pub(super) fn release(&mut self, count: u64) {
         let most = self.next + u64::from(self.window);
         self.limit = (self.limit + count).min(most);
-        // A peer that stands still hears of it at once, others when it is worth a datagram.
+        // A peer without credits gets an update at once, others when the change is worth a datagram.
         let untold = self.limit - self.told_limit;
         if untold > 0 && (self.told_limit <= self.next || untold >= u64::from(self.window / 4)) {
             self.ack_now = true;
         }
     }
 
-    /// Whether something has come since the last Ack.
+    /// Returns true if a datagram arrived since the last Ack.
     pub(super) fn has_unacked(&self) -> bool {
         self.unacked > 0
     }
 
-    /// Asks for an Ack whatever else.
+    /// Requests an Ack as soon as possible.
     pub(super) fn demand_ack(&mut self) {
         self.ack_now = true;
     }
 
-    /// When an Ack is due, if nothing comes before.
+    /// Returns when an Ack is due, if nothing arrives before.
     pub(super) fn ack_at(&self) -> Option<Time> {
         if self.ack_now { Some(Time::ZERO) } else { self.ack_at }
     }
 
-    /// Whether to send an Ack now; counts it as sent. Gives `next`, `limit`, and the bytes of `bitmap` that it needs.
+    /// Returns the content of an Ack if one is due now, and counts it as sent: `next`, `limit`, and the number of
+    /// `bitmap` bytes used.
     pub(super) fn poll_ack(
         &mut self,
         now: Time,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The datagrams of a session. Parsing copies nothing but numbers, and never panics.
+//! The datagrams of a session. Parsing copies only numbers, and never panics.
 //!
 //! ```text
 //!  0          2           6     7      8            16
@@ -7,88 +7,88 @@
 //!  | low 16   | high 32   | ff  | kind | session id | body   control: Fmt 111b is no TLP's (PCIe 5.0 §2.2.1)
 //! ```
 //!
-//! All fields are big endian. The six bytes stand where the NetTLP header has its own, and hold a number of 48 bits, low
-//! half first: the place of a TLP in its direction's stream, or with bit 47 set a control record's own count.
-//! Where the session is authenticated, everything behind the six bytes is sealed, and 16 bytes longer.
+//! All fields are big endian. The six bytes take the place of the NetTLP header, and hold a number of 48 bits, low half first: the position of a TLP in its
+//! direction's stream, or with bit 47 set a control record's own count. If the session is authenticated, everything after the six bytes is sealed, and 16 bytes
+//! longer.
 //!
-//! | kind | body | says |
+//! | kind | body | meaning |
 //! |---|---|---|
-//! | 1 Hello | version u16, features u16, window u16, longest datagram u16, length of Noise u16, 0 to 128 bytes of Noise; zeros up to 192 in all | may I? The session id is the client's nonce |
-//! | 2 HelloAck | as Hello, behind the client's nonce u64 | yes, with this session id |
-//! | 3 Confirm | | the client has the id: its address is its own |
-//! | 4 Ack | next u64, limit u64, bitmap | all before `next` has come, what is below `limit` may; bit 7 of the first byte: `next + 1` has come, and so on |
-//! | 5 Probe | | send an Ack, whatever you have |
-//! | 6 Reset | | I know no session with you; in place of the session id: the number that it answers |
-//! | 7 Refused | client's nonce u64, reason u16 | no |
-//! | 8 Bye | | I forget this session now |
+//! | 1 Hello | version u16, features u16, window u16, longest datagram u16, length of Noise u16, 0 to 128 bytes of Noise; zeros up to 192 in all | requests a session; the session id is the client's nonce |
+//! | 2 HelloAck | as Hello, after the client's nonce u64 | accepts, with this session id |
+//! | 3 Confirm | | the client has received the id, so its source address is genuine |
+//! | 4 Ack | next u64, limit u64, bitmap | all before `next` have arrived, those below `limit` may be sent; bit 7 of the first byte: `next + 1` has arrived, and so on |
+//! | 5 Probe | | requests an Ack in any case |
+//! | 6 Reset | | there is no session with this peer; in place of the session id: the number that it answers |
+//! | 7 Refused | client's nonce u64, reason u16 | refuses the session |
+//! | 8 Bye | | the sender removes this session now |
 
 use capture::encap::NETTLP_LEN;
 
 /// Version of this format.
 pub const VERSION: u16 = 1;
-/// Most TLPs of one direction that are not acknowledged.
+/// Maximum number of unacknowledged TLPs per direction.
 pub const MAX_WINDOW: u16 = 1024;
-/// Bit of the number that control records have and TLPs do not.
+/// Bit of the number that is set for control records and clear for TLPs.
 pub const CONTROL_BIT: u64 = 1 << 47;
-/// First byte of a control record, where a TLP has Fmt and Type.
+/// First byte of a control record, at the place of a TLP's Fmt and Type.
 pub const CONTROL: u8 = 0xff;
-/// Bytes of a Hello: no shorter than any answer to it, so that nobody is flooded through an adapter.
+/// Size of a Hello in bytes: no answer to it is longer, so an adapter cannot be used to flood a third party.
 pub const HELLO_BYTES: usize = 192;
-/// Bytes of the longest control record, unsealed.
+/// Size of the longest control record in bytes, unsealed.
 pub const MAX_RECORD_BYTES: usize = HELLO_BYTES;
-/// Bytes of a Reset: fewer than an MRd has.
+/// Size of a Reset in bytes: less than an MRd.
 pub const RESET_BYTES: usize = BODY;
-/// Bytes of Noise that a Hello or a HelloAck may hold.
+/// Maximum number of Noise bytes in a Hello or a HelloAck.
 pub const MAX_NOISE_BYTES: usize = 128;
 
 const BODY: usize = NETTLP_LEN + 2 + 8;
 const OFFER_BYTES: usize = 8;
 
-/// What the two ends tell each other of themselves.
+/// Properties that each end announces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
     /// Version of the format.
     pub version: u16,
-    /// [`Offer::AUTHENTICATED`].
+    /// Feature bits: [`Offer::AUTHENTICATED`].
     pub features: u16,
-    /// TLPs that this side takes unacknowledged, 1 to [`MAX_WINDOW`].
+    /// Number of TLPs that this side accepts unacknowledged, 1 to [`MAX_WINDOW`].
     pub window: u16,
-    /// Bytes of the longest datagram that this side takes.
+    /// Size of the longest datagram that this side accepts, in bytes.
     pub longest: u16,
 }
 
 impl Offer {
-    /// Feature: everything behind the handshake is sealed.
+    /// Feature: everything after the handshake is sealed.
     pub const AUTHENTICATED: u16 = 1;
 
-    /// Whether it demands authentication.
+    /// Returns true if it requires authentication.
     #[must_use]
     pub const fn is_authenticated(self) -> bool {
         self.features & Self::AUTHENTICATED != 0
     }
 }
 
-/// Why an adapter refuses a session.
+/// Reason why an adapter refuses a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]
 #[repr(u16)]
 pub enum Refusal {
-    /// It speaks another version.
-    #[error("it speaks another version of the session protocol")]
+    /// It uses another version.
+    #[error("it uses another version of the session protocol")]
     Version = 1,
-    /// It has as many sessions as it may have.
-    #[error("it has as many sessions as it may have")]
+    /// It has its maximum number of sessions.
+    #[error("it has its maximum number of sessions")]
     Full = 2,
-    /// It wants authentication, and was offered none.
-    #[error("it demands a pre-shared key")]
+    /// It requires authentication, and none was offered.
+    #[error("it requires a pre-shared key")]
     WantsKey = 3,
-    /// It has no key, and was offered authentication.
+    /// It has no key, and authentication was offered.
     #[error("it has no pre-shared key")]
     NoKey = 4,
     /// The keys differ.
     #[error("the pre-shared keys differ")]
     WrongKey = 5,
-    /// A window or a datagram length that cannot be.
-    #[error("it does not take this window or this length of datagrams")]
+    /// The window or the datagram length is invalid.
+    #[error("it does not accept this window or this datagram length")]
     Offer = 6,
 }
 
@@ -102,53 +102,53 @@ impl Refusal {
 /// An acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ack<'a> {
-    /// Number of the first TLP that has not come.
+    /// Number of the first TLP that has not arrived.
     pub next: u64,
     /// Number of the first TLP that may not be sent yet.
     pub limit: u64,
-    /// What has come behind `next`: bit 7 of the first byte is `next + 1`.
+    /// TLPs received after `next`: bit 7 of the first byte is `next + 1`.
     pub bitmap: &'a [u8],
 }
 
 impl Ack<'_> {
-    /// Whether TLP `next + 1 + index` has come.
+    /// Returns true if TLP `next + 1 + index` has arrived.
     pub fn has(&self, index: usize) -> bool {
         self.bitmap.get(index / 8).is_some_and(|byte| byte & (0x80 >> (index % 8)) != 0)
     }
 }
 
-/// A control record, without number and session id.
+/// A control record, without its number and session id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record<'a> {
-    /// A client wants a session.
+    /// A client requests a session.
     Hello {
-        /// What it offers.
+        /// Properties of the client.
         offer: Offer,
-        /// First message of the Noise handshake; empty without.
+        /// First message of the Noise handshake; empty without authentication.
         noise: &'a [u8],
     },
-    /// The adapter agrees.
+    /// The adapter accepts.
     HelloAck {
-        /// The nonce that it answers.
+        /// Nonce of the Hello that it answers.
         nonce: u64,
-        /// What it offers.
+        /// Properties of the adapter.
         offer: Offer,
-        /// Second message of the Noise handshake; empty without.
+        /// Second message of the Noise handshake; empty without authentication.
         noise: &'a [u8],
     },
     /// The client has the session id.
     Confirm,
-    /// What has come, and what may.
+    /// Received TLPs, and granted credits.
     Ack(Ack<'a>),
-    /// Asks for an Ack.
+    /// Requests an Ack.
     Probe,
-    /// There is no such session; the number of the datagram that it answers, control bit included, stands for the session.
+    /// There is no such session. The number of the datagram that it answers, control bit included, is in place of the session id.
     Reset,
-    /// There will be no session.
+    /// The adapter refuses the session.
     Refused {
-        /// The nonce that it answers.
+        /// Nonce of the Hello that it answers.
         nonce: u64,
-        /// Why.
+        /// Reason of the refusal.
         reason: Refusal,
     },
     /// The session ends.
@@ -160,7 +160,7 @@ pub enum Record<'a> {
 pub enum Datagram<'a> {
     /// A TLP, or a sealed one.
     Data {
-        /// Its place in the stream.
+        /// Its position in the stream.
         sequence: u64,
         /// The TLP; not checked.
         tlp: &'a [u8],
@@ -169,14 +169,14 @@ pub enum Datagram<'a> {
     Control {
         /// Its own count, without the control bit.
         count: u64,
-        /// The session; a Hello's nonce.
+        /// The session id; in a Hello the nonce.
         session: u64,
-        /// What it says.
+        /// Content of the record.
         record: Record<'a>,
     },
 }
 
-/// The number of a datagram, control bit included; `None` where it is too short to have one.
+/// Returns the number of a datagram, control bit included; `None` if the datagram is too short.
 pub fn number(datagram: &[u8]) -> Option<u64> {
     let (head, _) = datagram.split_first_chunk::<NETTLP_LEN>()?;
     let low = u64::from(u16::from_be_bytes([head[0], head[1]]));
@@ -187,13 +187,13 @@ pub fn number(datagram: &[u8]) -> Option<u64> {
 /// Writes a number into the first six bytes.
 ///
 /// # Panics
-/// Where `out` is shorter.
+/// If `out` is shorter.
 pub fn put_number(out: &mut [u8], number: u64) {
     out[..2].copy_from_slice(&(number as u16).to_be_bytes());
     out[2..NETTLP_LEN].copy_from_slice(&((number >> 16) as u32).to_be_bytes());
 }
 
-/// Reads a datagram that is not sealed; `None` where it is malformed.
+/// Parses a datagram that is not sealed; `None` if it is malformed.
 pub fn parse(datagram: &[u8]) -> Option<Datagram<'_>> {
     let number = number(datagram)?;
     let rest = &datagram[NETTLP_LEN..];
@@ -205,7 +205,7 @@ pub fn parse(datagram: &[u8]) -> Option<Datagram<'_>> {
     Some(Datagram::Control { count, session, record })
 }
 
-/// Reads what stands behind the number of a control record: the session id, and the record.
+/// Parses the part after the number of a control record: the session id, and the record.
 pub fn parse_record(bytes: &[u8]) -> Option<(u64, Record<'_>)> {
     let (&[mark, kind], rest) = bytes.split_first_chunk()?;
     if mark != CONTROL {
@@ -272,7 +272,7 @@ impl RecordBytes {
     /// Writes a record, unsealed.
     ///
     /// # Panics
-    /// Where a bitmap or a Noise message is longer than legal.
+    /// If a bitmap or a Noise message is longer than legal.
     pub fn new(count: u64, session: u64, record: &Record<'_>) -> RecordBytes {
         let mut out = RecordBytes { bytes: [0; MAX_RECORD_BYTES], len: NETTLP_LEN };
         put_number(&mut out.bytes, count | CONTROL_BIT);
@@ -344,7 +344,7 @@ mod tests {
 
     const OFFER: Offer = Offer { version: 1, features: 1, window: 0x200, longest: 0x1036 };
 
-    /// The layout in the head of this file, byte by byte.
+    /// The layout in the module documentation, byte by byte.
     #[test]
     fn records_have_the_bytes_of_the_table() {
         let head = [0x00, 0x07, 0x80, 0, 0, 0, 0xff];
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hello_is_as_long_as_its_answer_may_be() {
+    fn hello_is_as_long_as_the_longest_answer() {
         let longest = [0; MAX_NOISE_BYTES];
         let hello = RecordBytes::new(0, 5, &Record::Hello { offer: OFFER, noise: &[1, 2, 3] });
         let ack = RecordBytes::new(0, 6, &Record::HelloAck { nonce: 5, offer: OFFER, noise: &longest });
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_low_half_first_and_tlps_have_the_control_bit_clear() {
+    fn numbers_are_low_half_first_and_tlps_have_no_control_bit() {
         let datagram = [0x56, 0x78, 0x00, 0x00, 0x12, 0x34, 0x4a, 0x00];
         assert_eq!(parse(&datagram), Some(Datagram::Data { sequence: 0x1234_5678, tlp: &[0x4a, 0] }));
         let mut out = [0; 6];
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bitmap_begins_behind_the_first_gap() {
+    fn bitmap_begins_after_the_first_gap() {
         let ack = Ack { next: 10, limit: 99, bitmap: &[0x80, 0x01] };
         let has: Vec<usize> = (0..32).filter(|&i| ack.has(i)).collect();
         assert_eq!(has, [0, 15]);
@@ -401,7 +401,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_bytes_come_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
+        fn parser_accepts_or_rejects_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
             if let Some(Datagram::Control { count, session, record }) = parse(&bytes) {
                 let written = RecordBytes::new(count, session, &record);
                 prop_assert_eq!(parse(&written), Some(Datagram::Control { count, session, record }));

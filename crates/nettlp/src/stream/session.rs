@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One session: both streams, their timers, and the records between them.
+//! One session: both streams, their timers, and their control records.
 
 use super::receive::{Receive, Verdict};
 use super::record::{self, CONTROL_BIT, MAX_RECORD_BYTES, MAX_WINDOW, Record, RecordBytes};
@@ -11,67 +11,67 @@ use capture::encap::NETTLP_LEN;
 use std::collections::VecDeque;
 use tlp::Time;
 
-/// Numbers of control records that may be overtaken by later ones.
+/// Size of the window within which control records may arrive out of order.
 const REPLAY_WINDOW: u64 = 64;
 
 device::counters! {
-    /// What a session has seen since it began.
+    /// Counters of a session since it began.
     pub struct SessionCounters {
-        /// TLPs accepted to be sent.
+        /// TLPs accepted for sending.
         sent_tlps,
-        /// TLPs handed on.
+        /// Delivered TLPs.
         received_tlps,
         /// Datagrams sent again.
         retransmitted,
-        /// Datagrams that had come before.
+        /// Datagrams that had arrived before.
         duplicates,
-        /// Datagrams that came before their turn, and were kept.
+        /// Datagrams that arrived out of order and were kept.
         kept,
-        /// Datagrams beyond the credits that were granted, dropped.
+        /// Datagrams dropped because they exceeded the granted credits.
         beyond_credits,
-        /// Datagrams that are none of this protocol, dropped.
+        /// Datagrams dropped because they do not follow this protocol.
         malformed,
-        /// Datagrams that do not open with this session's keys, dropped.
+        /// Datagrams dropped because this session's keys do not open them.
         unauthentic,
-        /// Control records that had come before, or are too old to know, dropped.
+        /// Control records dropped because they had arrived before, or are too old to tell.
         replayed,
         /// Acks sent.
         acks_sent,
         /// Acks received.
         acks_received,
-        /// Times that nothing was heard for too long.
+        /// Timeouts without an Ack.
         timeouts,
     }
 }
 
-/// Both ends' view of a session; see [the module](super).
+/// One end of a session; see [the module](super).
 #[derive(Debug)]
 pub struct Session {
     id: u64,
     is_client: bool,
     transmit: Transmit,
     pub(super) receive: Receive,
-    /// Delivered, and not taken by the consumer; at most a window, since their credits are not released.
+    /// Delivered TLPs that the consumer has not accepted; at most a window, because their credits are not released.
     held: VecDeque<Vec<u8>>,
     seal: Option<Seal>,
-    /// Plain text on its way to be sealed.
+    /// Plain text to be sealed.
     plain: Vec<u8>,
     longest: usize,
     control: ControlNumbers,
-    /// A control record on its way out.
+    /// The control record to be sent.
     record: [u8; MAX_RECORD_BYTES + SEAL_BYTES],
     confirm: Confirm,
     probe: bool,
     timer: Option<Time>,
     timeouts: u32,
     heard: Time,
-    /// When a TLP last came or left.
+    /// When a TLP was last received or sent.
     moved: Time,
     failure: Option<SessionError>,
     counters: SessionCounters,
 }
 
-/// Whether the client still has to say that it has the session id.
+/// State of the client's Confirm, which tells the adapter that it has the session id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Confirm {
     Due,
@@ -79,12 +79,12 @@ enum Confirm {
     Done,
 }
 
-/// The numbers of control records, in both directions.
+/// Numbers of control records, in both directions.
 #[derive(Debug, Default)]
 struct ControlNumbers {
     next: u64,
     highest: u64,
-    /// Bit i: `highest - i` has come.
+    /// Bit i: number `highest - i` has arrived.
     seen: u64,
 }
 
@@ -94,7 +94,7 @@ impl ControlNumbers {
         self.next
     }
 
-    /// Whether a number is new; remembers it.
+    /// Returns true if a number is new, and records it.
     fn accept(&mut self, count: u64) -> bool {
         if count > self.highest {
             self.seen = self.seen.checked_shl((count - self.highest).min(64) as u32).unwrap_or(0) | 1;
@@ -110,21 +110,21 @@ impl ControlNumbers {
     }
 }
 
-/// What both ends have agreed on.
+/// Values that both ends agreed on.
 #[derive(Debug)]
 pub(super) struct Agreed {
     pub(super) id: u64,
     pub(super) nonce: u64,
-    /// TLPs that this side takes.
+    /// Window of this side, in TLPs.
     pub(super) window: u16,
-    /// TLPs that the peer takes.
+    /// Window of the peer, in TLPs.
     pub(super) peer_window: u16,
-    /// Bytes of the longest datagram that both take.
+    /// Size of the longest datagram that both accept, in bytes.
     pub(super) longest: usize,
     pub(super) seal: Option<Seal>,
 }
 
-/// The first number of a stream: whoever has not seen the handshake does not know it.
+/// Returns the first number of a stream. Only an end that saw the handshake knows it.
 fn first(secret: u64) -> u64 {
     secret & 0xffff_ffff
 }
@@ -153,43 +153,44 @@ impl Session {
             counters: SessionCounters::default(),
         };
         if !is_client {
-            // The client repeats its Confirm until it hears something.
+            // The client repeats its Confirm until it receives an Ack.
             session.receive.demand_ack();
         }
         session
     }
 
-    /// Its id, which the adapter has chosen.
+    /// Returns its id, chosen by the adapter.
     pub const fn id(&self) -> u64 {
         self.id
     }
 
-    /// Why it has ended; `None` while it has not.
+    /// Returns the reason why it has ended; `None` while it is open.
     pub const fn failure(&self) -> Option<SessionError> {
         self.failure
     }
 
-    /// What it has seen.
+    /// Returns its counters.
     pub fn counters(&self) -> SessionCounters {
         SessionCounters { retransmitted: self.transmit.retransmits, ..self.counters }
     }
 
-    /// When a TLP last came or left; what keeps a session alive is none.
+    /// Returns when a TLP was last received or sent. Keep-alive datagrams do not count.
     pub const fn moved(&self) -> Time {
         self.moved
     }
 
-    /// Most datagrams of the longest legal length that [`send`](Self::send) takes now; shorter ones may fit still.
+    /// Returns how many datagrams of the maximum length [`send`](Self::send) accepts now; more may fit if they are
+    /// shorter.
     pub fn room(&self) -> usize {
         if self.failure.is_some() { 0 } else { self.transmit.room(self.longest) }
     }
 
-    /// Whether everything is acknowledged.
+    /// Returns true if everything is acknowledged.
     pub fn is_idle(&self) -> bool {
         self.transmit.is_empty()
     }
 
-    /// Whether credits return with delivery (as at first), or by [`release`](Self::release).
+    /// Sets how credits return: with delivery (the default), or only by [`release`](Self::release).
     pub fn set_manual_release(&mut self, manual: bool) {
         self.receive.releases_itself = !manual;
     }
@@ -199,20 +200,19 @@ impl Session {
         self.receive.release(count as u64);
     }
 
-    /// Puts a TLP of `len` bytes, which `fill` writes, at the end of the stream. It is sent by
-    /// [`poll_transmit`](Self::poll_transmit).
+    /// Appends a TLP of `len` bytes, which `fill` writes, to the stream. [`poll_transmit`](Self::poll_transmit) sends it.
     ///
     /// # Errors
-    /// Where the ring is full, the session has failed, or the TLP is too long; `fill` is not called then.
+    /// If the ring is full, the session has failed, or the TLP is too long. `fill` is not called then.
     pub fn send(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), SendError> {
         self.send_framed(NETTLP_LEN + len, |out| fill(&mut out[NETTLP_LEN..]))
     }
 
-    /// As [`send`](Self::send), with a datagram: `len` counts six bytes before the TLP too, and what `fill` leaves there
-    /// does not matter.
+    /// Appends a datagram, like [`send`](Self::send): `len` includes six bytes before the TLP, and what `fill` writes
+    /// there is ignored.
     ///
     /// # Errors
-    /// As for `send`.
+    /// Those of `send`.
     pub fn send_framed(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), SendError> {
         let seal_bytes = self.seal_bytes();
         let most = self.longest - seal_bytes;
@@ -240,8 +240,8 @@ impl Session {
         Ok(())
     }
 
-    /// Takes a datagram of the peer. Gives it back, unsealed, where it is the next TLP of the stream: six bytes, and the
-    /// TLP. Ask for more with [`pop_kept`](Self::pop_kept) then, and afterwards for what is to be sent.
+    /// Handles a datagram of the peer. If it is the next TLP of the stream, returns it unsealed: six bytes, and the TLP.
+    /// Then call [`pop_kept`](Self::pop_kept) for more, and finally send what is due.
     pub fn handle<'a>(
         &mut self,
         now: Time,
@@ -264,41 +264,41 @@ impl Session {
         self.handle_data(now, number, open)
     }
 
-    /// Whether [`pop_kept`](Self::pop_kept) has something.
+    /// Returns true if [`pop_kept`](Self::pop_kept) would return a TLP.
     pub fn has_kept(&self) -> bool {
         self.receive.has_kept()
     }
 
-    /// The next TLP that came before its turn, in a buffer to be given back with [`recycle`](Self::recycle).
+    /// Returns the next TLP that had arrived out of order. Return its buffer with [`recycle`](Self::recycle).
     pub fn pop_kept(&mut self, now: Time) -> Option<Vec<u8>> {
         let kept = self.receive.pop_kept(now)?;
         self.counters.received_tlps += 1;
         Some(kept)
     }
 
-    /// Takes a buffer of [`pop_kept`](Self::pop_kept) back.
+    /// Takes back a buffer of [`pop_kept`](Self::pop_kept).
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         self.receive.recycle(buffer);
     }
 
-    /// Keeps a delivered TLP that the consumer does not take now. Its credit must not have been released.
+    /// Holds a delivered TLP that the consumer rejected. Its credit must not have been released.
     pub fn hold(&mut self, datagram: &[u8]) {
         let buffer = self.receive.copy(datagram);
         self.held.push_back(buffer);
     }
 
-    /// Whether TLPs wait to be offered again. What is delivered meanwhile belongs behind them.
+    /// Returns true if held TLPs wait to be offered again. TLPs delivered in the meantime must be held after them.
     pub fn is_holding(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// The oldest TLP that was not taken, to be offered again; to be given back with [`recycle`](Self::recycle) where it
-    /// was taken now, else with [`hold_again`](Self::hold_again).
+    /// Returns the oldest held TLP, to be offered again. Return its buffer with [`recycle`](Self::recycle) if it is
+    /// accepted now, otherwise with [`hold_again`](Self::hold_again).
     pub fn pop_held(&mut self) -> Option<Vec<u8>> {
         self.held.pop_front()
     }
 
-    /// Takes a TLP back that was not taken again.
+    /// Takes back a TLP that was rejected again.
     pub fn hold_again(&mut self, datagram: Vec<u8>) {
         self.held.push_front(datagram);
     }
@@ -341,7 +341,7 @@ impl Session {
         if record == Record::Reset {
             return self.handle_reset(id);
         }
-        // What belongs to a handshake comes late, or is another session's.
+        // Handshake records are late here, or belong to another session.
         if id != self.id
             || matches!(record, Record::Hello { .. } | Record::HelloAck { .. } | Record::Refused { .. })
         {
@@ -376,8 +376,8 @@ impl Session {
         }
     }
 
-    /// A Reset counts only where it answers a number that this side may have sent. In a sealed session anybody could have
-    /// written it, so it counts never, and silence will have to do.
+    /// Handles a Reset. It is accepted only if it answers a number that this side may have sent. In a sealed session it is
+    /// always ignored, because it is not authenticated; the timeout must detect the end.
     fn handle_reset(&mut self, number: u64) {
         let control = number & !CONTROL_BIT;
         let recent = if number & CONTROL_BIT == 0 {
@@ -394,8 +394,8 @@ impl Session {
         self.failure.get_or_insert(error);
     }
 
-    /// When to ask for [`poll_transmit`](Self::poll_transmit) again, if nothing comes or is sent before. Ask again after
-    /// every other call.
+    /// Returns when to call [`poll_transmit`](Self::poll_transmit) again if nothing is received or sent before. Call this
+    /// again after every other call.
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.failure.is_some() {
             return None;
@@ -404,17 +404,17 @@ impl Session {
         [self.receive.ack_at(), self.timer.or(keep_alive)].into_iter().flatten().min()
     }
 
-    /// Says that nothing more will be queued for now. Where nothing is to be sent, the peer gets no answer that could wait
-    /// for an Ack with it: it gets the Ack at once. So who sends writes alone hears soon that they have come, and Acks of
-    /// requests and answers stay few.
+    /// Tells the session that nothing more will be queued for now. If nothing is to be sent, the peer's Ack could not wait
+    /// for an answer, so it is sent at once. A peer that only sends writes thus learns soon that they have arrived, and
+    /// requests with answers need few Acks.
     pub fn prompt(&mut self) {
         if !self.transmit.has_due() && self.receive.has_unacked() {
             self.receive.demand_ack();
         }
     }
 
-    /// What is to be sent now, as runs of at most `most` datagrams and `most_bytes` bytes. To be asked until there is
-    /// nothing. Does what is due by `now`.
+    /// Returns what must be sent now, as runs of at most `most` datagrams and `most_bytes` bytes. Call it until it returns
+    /// `None`. Also runs timers that are due by `now`.
     pub fn poll_transmit(&mut self, now: Time, most: usize, most_bytes: usize) -> Option<Run<'_>> {
         self.expire(now);
         if self.failure.is_some() {
@@ -440,7 +440,7 @@ impl Session {
         Some(self.write(&Record::Ack(record::Ack { next, limit, bitmap: &bitmap[..len] })))
     }
 
-    /// The record that ends the session; the last that this side sends.
+    /// Returns the record that ends the session; this side sends nothing after it.
     pub fn close(&mut self) -> Run<'_> {
         self.fail(SessionError::Closed);
         self.write(&Record::Bye)
@@ -460,7 +460,7 @@ impl Session {
         Run { bytes: &self.record[..len], segment: len as u16, count: 1 }
     }
 
-    /// Sets the timer where something is awaited and it does not run.
+    /// Starts the timer if an Ack is awaited and the timer is not running.
     fn arm(&mut self, now: Time) {
         if self.timer.is_some() {
             return;

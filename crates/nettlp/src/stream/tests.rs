@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two ends over a bad network, in virtual time. Deterministic: one seed replays all.
+//! Tests two ends over a bad network, in virtual time. Deterministic: a seed reproduces a run.
 
 use super::acceptor::IDLE;
 use super::*;
@@ -40,13 +40,13 @@ const CLIENT: usize = 0;
 const SERVER: usize = 1;
 const LATENCY: Duration = Duration::from_us(20);
 
-/// Datagrams under way, and the faults that befall them.
+/// Datagrams in flight, and the faults that happen to them.
 struct Network {
     faults: Faults,
     random: Random,
     under_way: BTreeMap<(Time, u64), (usize, Vec<u8>)>,
     count: u64,
-    /// All datagrams that were ever sent to an end.
+    /// All datagrams that were sent to each end.
     log: [Vec<Vec<u8>>; 2],
 }
 
@@ -103,9 +103,9 @@ struct World {
     connector: Option<Connector>,
     client: Option<Session>,
     acceptor: Acceptor,
-    /// What has come, by end.
+    /// TLPs that arrived at each end.
     arrived: [Vec<Vec<u8>>; 2],
-    /// What the server's consumer has not released yet, in manual release.
+    /// TLPs that the server's consumer has not released yet, with manual release.
     unreleased: usize,
     most_unreleased: usize,
     connect_error: Option<ConnectError>,
@@ -142,7 +142,7 @@ impl World {
         if end == CLIENT { self.client.as_mut() } else { self.server() }
     }
 
-    /// Sends what is due, at both ends.
+    /// Sends what is due at both ends.
     fn transmit(&mut self) {
         let now = self.now;
         if let Some(connector) = &mut self.connector {
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// The time at which anything happens next.
+    /// Returns the time of the next event.
     fn next_time(&mut self) -> Option<Time> {
         let arrival = self.network.under_way.keys().next().map(|key| key.0);
         let connector = self.connector.as_ref().map(Connector::poll_timeout);
@@ -175,7 +175,7 @@ impl World {
         [arrival, connector, client, server].into_iter().flatten().min()
     }
 
-    /// One arrival or timer. Whether there was one.
+    /// Handles one arrival or timer. Returns true if there was one.
     fn step(&mut self) -> bool {
         self.transmit();
         let Some(next) = self.next_time() else { return false };
@@ -212,7 +212,7 @@ impl World {
                 self.most_unreleased = self.most_unreleased.max(self.unreleased);
             }
             Accepted::Reply(Some(reply)) => {
-                assert!(reply.len() <= datagram.len(), "no answer is longer than what it answers");
+                assert!(reply.len() <= datagram.len(), "no answer is longer than its request");
                 self.network.send(self.now, CLIENT, &reply);
             }
             Accepted::Reply(None) => {}
@@ -237,14 +237,15 @@ fn deliver(now: Time, session: &mut Session, datagram: &[u8], arrived: &mut Vec<
     count
 }
 
-/// TLP `index` of an end: no two are alike, and lengths differ.
+/// Returns TLP `index` of an end: all are different, and lengths vary.
 fn tlp(end: usize, index: usize) -> Vec<u8> {
     let mut bytes = vec![end as u8; 12 + index % 7 * 40];
     bytes[4..8].copy_from_slice(&(index as u32).to_be_bytes());
     bytes
 }
 
-/// Sends `count` TLPs from each end as room comes, and checks that all come, once and in order. Gives the time.
+/// Sends `count` TLPs from each end as room permits, and checks that all arrive exactly once and in order.
+/// Returns the time.
 fn exchange(world: &mut World, count: usize) -> Time {
     let mut sent = [0, 0];
     let deadline = world.now + Duration::from_ms(60_000);
@@ -259,7 +260,7 @@ fn exchange(world: &mut World, count: usize) -> Time {
                 sent[end] += 1;
             }
         }
-        assert!(world.step(), "nothing is due, and not all has come");
+        assert!(world.step(), "no event is due, but TLPs are missing");
         assert!(world.now < deadline, "in bounded time");
         assert_eq!(world.client.as_ref().and_then(Session::failure), None);
     }
@@ -273,9 +274,9 @@ fn exchange(world: &mut World, count: usize) -> Time {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// With 26 % of loss, one case in hundreds has the 13 timeouts in a row that end a session, as they should.
+    /// With 26 % of loss, one case in hundreds has the 13 consecutive timeouts that correctly end a session.
     #[test]
-    fn every_tlp_comes_once_and_in_order(
+    fn every_tlp_arrives_once_and_in_order(
         seed: u64, loss in 0u64..15, doubling in 0u64..30, reordering in 0u64..60, sealed: bool, window in 1u16..100,
     ) {
         let key = sealed.then(|| Key::new([seed as u8; 32]));
@@ -295,7 +296,7 @@ proptest! {
     }
 
     #[test]
-    fn a_handshake_survives_a_bad_network_or_says_so(seed: u64, loss in 0u64..50, doubling in 0u64..50, sealed: bool) {
+    fn handshake_survives_a_bad_network_or_fails(seed: u64, loss in 0u64..50, doubling in 0u64..50, sealed: bool) {
         let key = sealed.then(|| Key::new([3; 32]));
         let faults = Faults { loss, doubling, reordering: 30 };
         let mut world = World::new(seed, faults, 64, key.as_ref(), AcceptorOptions { key: key.clone(), ..options() });
@@ -308,7 +309,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_whatever_shake_a_session(
+    fn arbitrary_bytes_do_not_disturb_a_session(
         seed: u64, junk in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 1..40), sealed: bool,
     ) {
         let key = sealed.then(|| Key::new([3; 32]));
@@ -318,7 +319,7 @@ proptest! {
         let before = world.arrived.clone();
         for mut bytes in junk {
             if !sealed && bytes.len() >= NETTLP_LEN {
-                // Without keys, whoever guesses a number may write TLPs: here nobody does.
+                // Without keys, a sender that guesses a number can write TLPs. This bit prevents that.
                 bytes[2] |= 0x80;
             }
             world.at_client(&bytes);
@@ -331,7 +332,7 @@ proptest! {
 }
 
 #[test]
-fn the_same_seed_sends_the_same_datagrams() {
+fn equal_seeds_send_equal_datagrams() {
     let run = || {
         let mut world = World::new(5, NONE, 64, None, options());
         world.connect();
@@ -343,7 +344,7 @@ fn the_same_seed_sends_the_same_datagrams() {
 }
 
 #[test]
-fn a_lost_tlp_is_found_by_the_bitmap_and_not_by_the_timer() {
+fn lost_tlp_is_detected_by_the_bitmap_before_the_timer() {
     let mut world = World::new(1, NONE, 64, None, options());
     world.connect();
     let client = world.client.as_mut().unwrap();
@@ -352,7 +353,7 @@ fn a_lost_tlp_is_found_by_the_bitmap_and_not_by_the_timer() {
         client.send(bytes.len(), |out| out.copy_from_slice(&bytes)).unwrap();
     }
     world.transmit();
-    // The Confirm is first in line; the TLP behind it is lost.
+    // The Confirm is first in the queue; the TLP after it is lost.
     let lost = *world.network.under_way.keys().nth(1).unwrap();
     world.network.under_way.remove(&lost);
     while world.arrived[SERVER].len() < 10 && world.step() {}
@@ -361,7 +362,7 @@ fn a_lost_tlp_is_found_by_the_bitmap_and_not_by_the_timer() {
 }
 
 #[test]
-fn a_peer_that_has_gone_is_noticed() {
+fn detects_a_peer_that_has_gone() {
     for sealed in [false, true] {
         let key = sealed.then(|| Key::new([3; 32]));
         let mut world =
@@ -371,7 +372,7 @@ fn a_peer_that_has_gone_is_noticed() {
         world.network.faults.loss = 100;
         let start = world.now;
         world.client.as_mut().unwrap().send(12, |out| out.fill(0)).unwrap();
-        // The step in which it fails leaves nothing to be done.
+        // The step in which it fails leaves no work.
         while world.step() {
             assert!(world.now < start + Duration::from_ms(6_000));
         }
@@ -383,7 +384,7 @@ fn a_peer_that_has_gone_is_noticed() {
 }
 
 #[test]
-fn an_idle_client_notices_too() {
+fn idle_client_detects_a_peer_that_has_gone() {
     let mut world = World::new(3, NONE, 64, None, options());
     world.connect();
     exchange(&mut world, 5);
@@ -396,7 +397,7 @@ fn an_idle_client_notices_too() {
 }
 
 #[test]
-fn an_idle_session_lives_on() {
+fn idle_session_stays_open() {
     let mut world = World::new(3, NONE, 64, None, options());
     world.connect();
     exchange(&mut world, 5);
@@ -409,14 +410,14 @@ fn an_idle_session_lives_on() {
 }
 
 #[test]
-fn withheld_credits_stop_the_sender_and_bound_what_is_taken() {
+fn withheld_credits_stop_the_sender() {
     let mut world =
         World::new(4, NONE, 64, None, AcceptorOptions { manual_release: true, window: 16, ..options() });
     world.connect();
     world.network.faults = Faults { loss: 10, doubling: 10, reordering: 10 };
     let mut sent = 0;
     for round in 0..50 {
-        // The consumer takes three TLPs each 10 ms.
+        // The consumer releases three TLPs every 10 ms.
         let until = world.now + Duration::from_ms(10);
         while world.now < until {
             while sent < 100 {
@@ -427,7 +428,7 @@ fn withheld_credits_stop_the_sender_and_bound_what_is_taken() {
             }
             assert!(world.step());
         }
-        assert!(world.arrived[SERVER].len() <= 16 + 3 * round, "no more than was released");
+        assert!(world.arrived[SERVER].len() <= 16 + 3 * round, "no more TLPs than were released");
         let released = world.unreleased.min(3);
         world.unreleased -= released;
         world.server().unwrap().release(released);
@@ -438,7 +439,7 @@ fn withheld_credits_stop_the_sender_and_bound_what_is_taken() {
 }
 
 #[test]
-fn who_sends_beyond_its_credits_is_not_listened_to() {
+fn ignores_tlps_beyond_the_credits() {
     let mut world =
         World::new(4, NONE, 64, None, AcceptorOptions { manual_release: true, window: 4, ..options() });
     world.connect();
@@ -463,7 +464,7 @@ fn exchange_from_client(world: &mut World, count: usize) {
 }
 
 #[test]
-fn replayed_and_altered_datagrams_of_a_sealed_session_change_nothing() {
+fn replayed_and_altered_datagrams_do_not_affect_a_sealed_session() {
     let key = Key::new([3; 32]);
     let mut world =
         World::new(6, NONE, 64, Some(&key), AcceptorOptions { key: Some(key.clone()), ..options() });
@@ -478,7 +479,7 @@ fn replayed_and_altered_datagrams_of_a_sealed_session_change_nothing() {
     let after = world.server().unwrap().counters();
     assert_eq!(after.received_tlps, before.received_tlps);
     assert_eq!(after.duplicates - before.duplicates, data);
-    // All but the Hello.
+    // All except the Hello.
     assert_eq!(after.replayed - before.replayed, sent.len() as u64 - data - 1);
     for datagram in &sent[1..] {
         let mut altered = datagram.clone();
@@ -492,7 +493,7 @@ fn replayed_and_altered_datagrams_of_a_sealed_session_change_nothing() {
 }
 
 #[test]
-fn keys_must_agree() {
+fn handshake_requires_equal_keys() {
     let (a, b) = (Key::new([1; 32]), Key::new([2; 32]));
     let rows = [
         (Some(&a), Some(&b), ConnectError::Refused(record::Refusal::WrongKey)),
@@ -509,12 +510,12 @@ fn keys_must_agree() {
 }
 
 #[test]
-fn a_session_that_was_forgotten_is_reset() {
+fn unknown_session_is_reset() {
     let mut world = World::new(8, NONE, 64, None, options());
     world.connect();
     exchange(&mut world, 5);
     world.acceptor = acceptor(options());
-    // The shortest TLP there is, 18 bytes with its number, is answered too.
+    // The shortest possible TLP, 18 bytes with its number, is answered too.
     world.client.as_mut().unwrap().send(12, |out| out.fill(0)).unwrap();
     while world.client.as_ref().unwrap().failure().is_none() {
         assert!(world.step());
@@ -524,7 +525,7 @@ fn a_session_that_was_forgotten_is_reset() {
 }
 
 #[test]
-fn a_bye_frees_the_place_at_once() {
+fn bye_frees_the_place_at_once() {
     let mut world = World::new(8, NONE, 64, None, options());
     world.connect();
     exchange(&mut world, 5);
@@ -536,7 +537,7 @@ fn a_bye_frees_the_place_at_once() {
     assert_eq!(world.acceptor.counters().sessions.received_tlps, 5);
 }
 
-/// A session, opened by hand, for the client at `from`.
+/// Opens a session by hand, for the client at `from`.
 fn open(acceptor: &mut Acceptor, now: Time, from: SocketAddr, nonce: u64) -> Result<Session, ConnectError> {
     let mut connector = Connector::new(now, nonce, 64, 600, None, HELLOS)?;
     let hello = connector.poll_transmit(now)?.unwrap();
@@ -551,7 +552,7 @@ fn open(acceptor: &mut Acceptor, now: Time, from: SocketAddr, nonce: u64) -> Res
 }
 
 #[test]
-fn places_are_few_and_only_idle_sessions_give_theirs() {
+fn only_idle_sessions_are_displaced() {
     let mut acceptor = acceptor(options());
     let peer = |port| SocketAddr::from(([127, 0, 0, 2], port));
     for port in [1, 2] {
@@ -560,13 +561,13 @@ fn places_are_few_and_only_idle_sessions_give_theirs() {
     let full = open(&mut acceptor, Time::ZERO, peer(3), 3).unwrap_err();
     assert_eq!(full, ConnectError::Refused(record::Refusal::Full));
     open(&mut acceptor, Time::ZERO + IDLE, peer(3), 3).unwrap();
-    assert_eq!((acceptor.len(), acceptor.find(peer(1))), (2, None), "the one that was idle longest");
+    assert_eq!((acceptor.len(), acceptor.find(peer(1))), (2, None), "the one that was idle the longest");
     assert_eq!(acceptor.counters().displaced, 1);
 }
 
-/// Sessions that are kept alive and move nothing are idle; a TLP either way keeps a place.
+/// A session that is kept alive but transfers no TLP is idle. A TLP in either direction keeps its place.
 #[test]
-fn one_peer_leaves_places_to_others() {
+fn one_peer_cannot_take_all_places() {
     let mut acceptor = acceptor(AcceptorOptions { max_sessions: 6, max_per_peer: 4, ..options() });
     let peer = |host, port| SocketAddr::from(([10, 0, 0, host], port));
     let mut first = open(&mut acceptor, Time::ZERO, peer(1, 1), 1).unwrap();
@@ -574,18 +575,19 @@ fn one_peer_leaves_places_to_others() {
         open(&mut acceptor, Time::ZERO, peer(1, port), u64::from(port)).unwrap();
     }
     let full = open(&mut acceptor, Time::ZERO, peer(1, 5), 5).unwrap_err();
-    assert_eq!(full, ConnectError::Refused(record::Refusal::Full), "as many as one peer may have");
+    assert_eq!(full, ConnectError::Refused(record::Refusal::Full), "maximum per peer");
     for host in [2, 3] {
         open(&mut acceptor, Time::ZERO, peer(host, 1), 100 + u64::from(host)).unwrap();
     }
     let full = open(&mut acceptor, Time::ZERO, peer(4, 1), 104).unwrap_err();
-    assert_eq!(full, ConnectError::Refused(record::Refusal::Full), "as many as there are places");
-    // One of the first peer's moves a TLP; the others give way, before those of peers that have fewer.
+    assert_eq!(full, ConnectError::Refused(record::Refusal::Full), "maximum of sessions");
+    // One session of the first peer transfers a TLP. Its other sessions are displaced before those of peers
+    // that have fewer.
     let later = Time::ZERO + IDLE;
     first.send(20, |tlp| tlp.fill(0)).unwrap();
     let index = acceptor.find(peer(1, 1)).unwrap();
     let mut came = 0;
-    // Its Confirm once more, and the TLP.
+    // Its repeated Confirm, and the TLP.
     while let Some(run) = first.poll_transmit(later, 1, 100) {
         let datagram = run.bytes.to_vec();
         let session = acceptor.session(index).unwrap().1;
@@ -597,13 +599,13 @@ fn one_peer_leaves_places_to_others() {
     }
     let left: Vec<u16> = (1..=4).filter(|port| acceptor.find(peer(1, *port)).is_some()).collect();
     assert_eq!((left, acceptor.len(), acceptor.counters().displaced), (vec![1], 6, 3));
-    // And a peer with all its places gives one of its own.
+    // A peer that has all its places displaces one of its own sessions.
     open(&mut acceptor, later + IDLE, peer(2, 2), 202).unwrap();
     assert_eq!(acceptor.len(), 6);
 }
 
 #[test]
-fn a_client_that_began_anew_takes_its_own_place() {
+fn restarted_client_displaces_its_own_session() {
     let mut acceptor = acceptor(AcceptorOptions { max_sessions: 1, ..options() });
     let first = open(&mut acceptor, Time::ZERO, address(), 1).unwrap();
     let second = open(&mut acceptor, Time::ZERO, address(), 2).unwrap();
@@ -614,7 +616,7 @@ fn a_client_that_began_anew_takes_its_own_place() {
 }
 
 #[test]
-fn hellos_back_off_until_a_peer_counts_as_silent() {
+fn hellos_back_off_until_the_peer_counts_as_silent() {
     let rows: [(u32, &[u64], u64); 2] =
         [(HELLOS, &[0, 20, 60, 140, 300, 620, 1260], 2540), (FEW_HELLOS, &[0, 20, 60, 140], 300)];
     for (hellos, at_ms, silent_ms) in rows {
@@ -645,7 +647,7 @@ fn late_answer_to_first_hello_opens_session() {
 }
 
 #[test]
-fn a_flood_of_hellos_takes_bounded_room_and_no_session() {
+fn hello_flood_uses_bounded_memory_and_displaces_no_session() {
     let mut acceptor = acceptor(options());
     let served = open(&mut acceptor, Time::ZERO, address(), 1).unwrap();
     for port in 6000..=u16::MAX {
@@ -661,7 +663,7 @@ fn a_flood_of_hellos_takes_bounded_room_and_no_session() {
 }
 
 #[test]
-fn resets_are_rationed() {
+fn number_of_resets_is_limited() {
     let mut acceptor = acceptor(options());
     let mut resets = 0;
     for port in 1..2000 {
@@ -673,7 +675,7 @@ fn resets_are_rationed() {
 }
 
 #[test]
-fn what_a_sender_and_a_receiver_hold_is_bounded() {
+fn sender_and_receiver_use_bounded_memory() {
     let mut world = World::new(9, NONE, 1024, None, AcceptorOptions { window: 1024, ..options() });
     world.connect();
     let client = world.client.as_mut().unwrap();
@@ -683,7 +685,7 @@ fn what_a_sender_and_a_receiver_hold_is_bounded() {
     }
     assert_eq!(accepted, RING_DATAGRAMS);
     assert_eq!(client.room(), 0);
-    // All but the first arrive: the receiver keeps the whole window, and no more.
+    // All except the first arrive: the receiver keeps the whole window, and not more.
     world.transmit();
     let lost = *world.network.under_way.keys().nth(1).unwrap();
     world.network.under_way.remove(&lost);
@@ -699,12 +701,12 @@ fn what_a_sender_and_a_receiver_hold_is_bounded() {
 }
 
 #[test]
-fn who_only_listens_acknowledges_at_once_and_who_answers_later() {
+fn receiver_acknowledges_at_once_unless_it_answers() {
     for answers in [false, true] {
         let mut world = World::new(10, NONE, 64, None, options());
         world.connect();
         exchange_from_client(&mut world, 1);
-        // The first is acknowledged with the Confirm.
+        // The first one is acknowledged with the Confirm.
         world.transmit();
         let bytes = tlp(CLIENT, 1);
         world.client.as_mut().unwrap().send(bytes.len(), |out| out.copy_from_slice(&bytes)).unwrap();
@@ -723,7 +725,7 @@ fn who_only_listens_acknowledges_at_once_and_who_answers_later() {
     }
 }
 
-/// Datagrams that wait for others, and bytes that buffers hold.
+/// Returns the number of kept datagrams, and the capacity of all buffers in bytes.
 fn footprint(receive: &super::receive::Receive) -> (usize, usize) {
     let bytes = receive.ahead.iter().chain(&receive.spare).map(Vec::capacity).sum();
     (receive.kept, bytes)

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sending half of a stream: a ring of datagrams, filled in place and sent from there, until they are acknowledged.
+//! The sending half of a stream: a ring of datagrams. They are written in place, and sent from there until they are
+//! acknowledged.
 
 use super::record::Ack;
 use super::{MIN_RTO, RING_BYTES, RING_DATAGRAMS, SessionError};
 use std::collections::VecDeque;
 use tlp::{Duration, Time};
 
-/// What is acknowledged this far behind a gap makes the gap a loss: less may be reordering.
+/// A gap counts as a loss if a datagram this far after it is acknowledged. Smaller distances may be reordering.
 const REORDERED_DATAGRAMS: u64 = 3;
-/// Datagrams sent again when the timer expires: enough to find out what else is missing.
+/// Number of datagrams sent again when the timer expires: enough to find out what else is missing.
 const TIMEOUT_BURST: usize = 8;
-/// Credits that are worth a run of their own, whatever the window.
+/// Number of credits that justify a separate run, whatever the window.
 const WORTH_DATAGRAMS: u64 = 64;
 /// Longest time between two timeouts.
 const MAX_RTO: Duration = Duration::from_ms(500);
 
-/// One datagram of the ring.
+/// A datagram in the ring.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     offset: u32,
@@ -26,26 +27,26 @@ struct Slot {
     sent: Time,
 }
 
-/// Datagrams that leave or have come in one call: `bytes` cut at every `segment` bytes.
+/// Datagrams sent or received in one call: `bytes` split every `segment` bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run<'a> {
-    /// The datagrams, one behind the other.
+    /// The datagrams, one after the other.
     pub bytes: &'a [u8],
-    /// Bytes of each; the last may be shorter.
+    /// Length of each datagram in bytes; the last may be shorter.
     pub segment: u16,
-    /// How many they are.
+    /// Number of datagrams.
     pub count: usize,
 }
 
 impl<'a> Run<'a> {
-    /// What one call has received: one datagram, or several that the kernel says it has cut from datagrams of `segment` bytes
-    /// (`UDP_GRO`). An empty datagram is one too.
+    /// Creates a run from the bytes of one receive call: one datagram, or several that the kernel coalesced from datagrams of
+    /// `segment` bytes (`UDP_GRO`). An empty datagram counts as one.
     pub fn received(bytes: &'a [u8], segment: Option<u16>) -> Run<'a> {
         let segment = segment.unwrap_or(u16::MAX).max(1);
         Run { bytes, segment, count: bytes.len().div_ceil(usize::from(segment)).max(1) }
     }
 
-    /// Each datagram.
+    /// Returns each datagram.
     pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let (bytes, segment) = (self.bytes, usize::from(self.segment));
         let at = move |index| &bytes[index * segment..bytes.len().min((index + 1) * segment)];
@@ -57,7 +58,7 @@ impl<'a> Run<'a> {
 #[derive(Debug)]
 pub(super) struct Transmit {
     bytes: Box<[u8]>,
-    /// Where the next datagram goes.
+    /// Offset of the next datagram.
     tail: usize,
     slots: VecDeque<Slot>,
     /// Number of `slots[0]`.
@@ -66,11 +67,11 @@ pub(super) struct Transmit {
     sent: usize,
     /// First number that the peer does not allow yet.
     limit: u64,
-    /// Credits that are worth a run of their own while others are under way.
+    /// Number of credits that justify a separate run while other datagrams are in flight.
     worth: u64,
-    /// Slots marked lost.
+    /// Number of slots marked lost.
     lost: usize,
-    /// Nothing before this slot is marked lost.
+    /// No slot before this index is marked lost.
     lost_from: usize,
     smoothed: Option<Duration>,
     variation: Duration,
@@ -78,7 +79,7 @@ pub(super) struct Transmit {
 }
 
 impl Transmit {
-    /// A stream whose first TLP has number `first`, toward a peer that takes `window` datagrams.
+    /// Creates a stream whose first TLP has number `first`, to a peer that accepts `window` datagrams.
     pub(super) fn new(first: u64, window: u16) -> Transmit {
         Transmit {
             bytes: vec![0; RING_BYTES].into_boxed_slice(),
@@ -96,23 +97,23 @@ impl Transmit {
         }
     }
 
-    /// Number that the next datagram gets.
+    /// Returns the number of the next datagram.
     pub(super) fn next(&self) -> u64 {
         self.base + self.slots.len() as u64
     }
 
-    /// Number of the oldest datagram that is not acknowledged.
+    /// Returns the number of the oldest unacknowledged datagram.
     pub(super) fn base(&self) -> u64 {
         self.base
     }
 
-    /// Whether there is something to send, and it may be sent.
+    /// Returns true if a datagram can be sent now.
     pub(super) fn has_due(&self) -> bool {
         self.lost > 0 || self.allowed() > 0
     }
 
-    /// New datagrams that may be sent now. Where credits are fewer than what waits, they gather until they are worth a run:
-    /// else each Ack would lead to a short run, and each short run to an Ack.
+    /// Returns how many new datagrams may be sent now. If more wait than there are credits, credits accumulate until they
+    /// justify a run. Otherwise each Ack would cause a short run, and each short run an Ack.
     fn allowed(&self) -> usize {
         let waiting = (self.slots.len() - self.sent) as u64;
         let credits = self.limit.saturating_sub(self.base + self.sent as u64);
@@ -120,22 +121,22 @@ impl Transmit {
         if gathers { 0 } else { credits.min(waiting) as usize }
     }
 
-    /// Whether everything is acknowledged.
+    /// Returns true if everything is acknowledged.
     pub(super) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Whether datagrams are on their way.
+    /// Returns true if datagrams are in flight.
     pub(super) fn is_in_flight(&self) -> bool {
         self.sent > 0
     }
 
-    /// Whether datagrams wait for credits, and for nothing else.
+    /// Returns true if datagrams wait only for credits.
     pub(super) fn is_blocked(&self) -> bool {
         self.sent < self.slots.len() && self.base + self.sent as u64 >= self.limit
     }
 
-    /// Datagrams of `len` bytes that surely fit now.
+    /// Returns how many datagrams of `len` bytes certainly fit now.
     pub(super) fn room(&self, len: usize) -> usize {
         let slots = RING_DATAGRAMS - self.slots.len();
         let Some(head) = self.slots.front().map(|slot| slot.offset as usize) else {
@@ -149,7 +150,7 @@ impl Transmit {
         slots.min(fit)
     }
 
-    /// The place of the next datagram, of `len` bytes; `None` where there is no room. Counts it as queued.
+    /// Queues a datagram of `len` bytes, and returns its buffer; `None` if there is no room.
     pub(super) fn push(&mut self, len: usize) -> Option<&mut [u8]> {
         if self.slots.len() == RING_DATAGRAMS {
             return None;
@@ -167,10 +168,10 @@ impl Transmit {
         Some(&mut self.bytes[offset..offset + len])
     }
 
-    // The tail never catches up with the head, so that equal means empty.
+    // The tail never reaches the head, so equal positions mean an empty ring.
     fn place(&self, len: usize) -> Option<usize> {
         let Some(head) = self.slots.front().map(|slot| slot.offset as usize) else {
-            // A ring that ran empty begins anew, so that light traffic stays within few cache lines.
+            // An empty ring restarts at 0, so that light traffic uses few cache lines.
             return (len <= RING_BYTES).then_some(0);
         };
         if self.tail <= head {
@@ -182,8 +183,8 @@ impl Transmit {
         (len < head).then_some(0)
     }
 
-    /// What is to be sent now: first what was lost, one by one, then what is new and allowed, in runs of at most `most`
-    /// datagrams and `most_bytes` bytes.
+    /// Returns what must be sent now: first lost datagrams, one by one, then new ones that the credits allow, in runs of at
+    /// most `most` datagrams and `most_bytes` bytes.
     pub(super) fn poll(&mut self, now: Time, most: usize, most_bytes: usize) -> Option<Run<'_>> {
         if let Some(index) = self.next_lost() {
             let slot = &mut self.slots[index];
@@ -228,14 +229,14 @@ impl Transmit {
         (count > 0).then(|| Run { bytes: &self.bytes[start..end], segment: first.len, count })
     }
 
-    /// Takes an Ack. An error, where it acknowledges what was never sent, or takes back credits: no peer of this protocol
-    /// does that.
+    /// Handles an Ack. Returns an error if it acknowledges a datagram that was never sent, or takes back credits: a correct
+    /// peer does neither.
     pub(super) fn acknowledge(&mut self, now: Time, ack: &Ack<'_>) -> Result<(), SessionError> {
         let sent_end = self.base + self.sent as u64;
         if ack.next > sent_end || ack.limit < ack.next {
             return Err(SessionError::Protocol);
         }
-        // An older Ack that was overtaken says nothing new; limits never go back.
+        // An older Ack that arrives late has no news; limits never decrease.
         self.limit = self.limit.max(ack.limit);
         if ack.next > self.base {
             self.advance(now, (ack.next - self.base) as usize);
@@ -246,7 +247,7 @@ impl Transmit {
         Ok(())
     }
 
-    /// Forgets the first `count` datagrams: they have come.
+    /// Removes the first `count` datagrams, which have arrived.
     fn advance(&mut self, now: Time, count: usize) {
         let last = self.slots[count - 1];
         if last.retransmits == 0 && !last.acked {
@@ -264,7 +265,7 @@ impl Transmit {
         }
     }
 
-    /// Marks what has come behind the first gap, and what the gaps are.
+    /// Marks the datagrams that arrived after the first gap, and those lost in the gaps.
     fn select(&mut self, now: Time, ack: &Ack<'_>) {
         let mut highest = 0;
         for index in 1..self.sent.min(ack.bitmap.len() * 8 + 1) {
@@ -278,7 +279,7 @@ impl Transmit {
         let again = self.smoothed.unwrap_or(MIN_RTO).max(MIN_RAPID);
         let gaps = highest.saturating_sub(REORDERED_DATAGRAMS as usize - 1);
         for (index, slot) in self.slots.range_mut(..gaps).enumerate() {
-            // What was sent again gets the time of a round trip to arrive.
+            // A datagram that was sent again has a round trip's time to arrive.
             let due = slot.retransmits == 0 || now.since(slot.sent) > again + again;
             if !slot.acked && !slot.lost && due {
                 slot.lost = true;
@@ -288,7 +289,7 @@ impl Transmit {
         }
     }
 
-    /// The timer has expired: the oldest datagrams are sent again.
+    /// Marks the oldest datagrams as lost when the timer has expired.
     pub(super) fn time_out(&mut self) {
         self.lost_from = 0;
         let oldest = self.slots.range_mut(..self.sent).filter(|slot| !slot.acked);
@@ -309,7 +310,7 @@ impl Transmit {
         self.smoothed = Some(Duration::from_ps(smoothed.as_ps() / 8 * 7 + sample.as_ps() / 8));
     }
 
-    /// The time to wait for an Ack, after `timeouts` in a row.
+    /// Returns the time to wait for an Ack after `timeouts` consecutive timeouts.
     pub(super) fn rto(&self, timeouts: u32) -> Duration {
         let measured = self.smoothed.map_or(MIN_RTO, |smoothed| smoothed + self.variation * 4);
         let base = measured.max(MIN_RTO).min(MAX_RTO);
@@ -317,7 +318,7 @@ impl Transmit {
     }
 }
 
-/// Least time before a datagram that was sent again counts as lost again.
+/// Shortest time before a datagram that was sent again can count as lost again.
 const MIN_RAPID: Duration = Duration::from_us(200);
 
 fn half(span: Duration) -> Duration {

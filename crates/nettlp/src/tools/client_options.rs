@@ -9,7 +9,7 @@ use crate::requester::{Rest, Settings};
 use std::ops::RangeInclusive;
 use tlp::{Bdf, Duration, Mps, Mrrs};
 
-/// How a tool reads and writes the memory of an adapter's host.
+/// Settings with which a tool reads and writes the memory of an adapter's host.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// The adapter.

@@ -2,7 +2,7 @@
 //! The loops of NetTLP's tools, for commands that parse arguments and print:
 //!
 //! - [`Target`]: an adapter, and how TLPs reach it; [`ClientOptions`]: a client of it;
-//! - [`run`]: device software that waits for an adapter that has gone: [`TapNic`], or any model as a [`ModelDevice`];
+//! - [`run`]: device software that waits if its adapter goes: [`TapNic`], or any model as a [`ModelDevice`];
 //! - [`perf`]: threads that measure reads and writes;
 //! - [`MemoryServer`]: threads that serve memory as an adapter.
 

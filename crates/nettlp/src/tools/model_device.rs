@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any model of a lab as device software. Knows no model by name.
+//! Runs any model of a lab as device software.
 
 use super::software::{Count, DeviceSoftware, MAX_TURN, SoftwareError, read_counts};
 use super::target::Attachment;
@@ -31,7 +31,7 @@ pub struct ModelSettings {
     pub native: NativeCode,
 }
 
-/// The reason why a model cannot be device software.
+/// Reason why a model cannot be device software.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum FunctionError {
     /// The model cannot be plugged in.
@@ -41,15 +41,15 @@ pub enum FunctionError {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// The model has no endpoint.
-    #[error("it is no device behind an endpoint, and no adapter can show it; legal are those that are")]
+    #[error("it has no endpoint, so no adapter can present it; expected a model with an endpoint")]
     NoFunction,
     /// The model has virtual functions.
     #[error(
-        "an adapter shows one function, and this has virtual ones; legal is none, such as by --set vfs=0"
+        "it has virtual functions, but an adapter presents one function; expected none, for example with --set vfs=0"
     )]
     VirtualFunctions,
     /// The model has no memory BAR.
-    #[error("it has no BAR of memory that an adapter could show")]
+    #[error("it has no memory BAR for an adapter to present")]
     NoBar,
 }
 

@@ -15,7 +15,7 @@ use tlp::{Duration, Time};
 
 /// Maximum time of a turn, so that the caller's flag is seen.
 pub(super) const MAX_TURN: Duration = Duration::from_ms(100);
-/// Time between two questions to the adapter.
+/// Time between two checks of the adapter.
 const WATCH: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// A counter, by name.
@@ -45,7 +45,7 @@ pub trait DeviceSoftware {
     fn turn(&mut self, clock: Clock) -> Result<(), SoftwareError>;
 }
 
-/// The reason why device software ends.
+/// Reason why device software ends.
 #[derive(Debug, Error)]
 pub enum SoftwareError {
     /// The carrier fails.

@@ -19,7 +19,7 @@ const DEVICE_TAGS: RangeInclusive<u16> = 0..=255;
 /// How TLPs travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Scheme {
-    /// A session if the peer knows it, else a port per tag.
+    /// A session if the peer supports it, otherwise a port per tag.
     #[default]
     Auto,
     /// A port per tag, as in LibTLP: `0x3000 + tag`.
@@ -69,7 +69,7 @@ impl Target {
         Messaging::open(self.remote, self.local)
     }
 
-    /// Returns whether an adapter answers. The question makes this host no device software.
+    /// Returns true if an adapter answers. The check does not register this host as device software.
     pub fn is_present(&self) -> bool {
         self.messaging().and_then(|mut driver| driver.device_id()).is_ok()
     }
@@ -99,14 +99,14 @@ impl Target {
     /// The carrier cannot be opened, or the driver of the adapter's host does not answer.
     pub fn attach(&self) -> Result<Attachment, ControlError> {
         let carrier = self.open(DEVICE_TAGS, true)?;
-        // The driver takes who asks for the vectors for device software, whose sockets are open.
+        // The driver registers the sender of this request for the vectors as device software, so its sockets must be open.
         let mut driver = self.messaging()?;
         let place =
             Place { id: driver.device_id()?, address: driver.bar4_start()?, vectors: driver.msix_table()? };
         Ok(Attachment { carrier, place, rest: self.rest() })
     }
 
-    /// Returns how long tags rest: on loopback datagrams are neither doubled nor reordered.
+    /// Returns how long tags rest: on the loopback datagrams are neither duplicated nor reordered.
     pub fn rest(&self) -> Rest {
         if self.remote.is_loopback() { Rest::LOOPBACK } else { Rest::NETWORK }
     }

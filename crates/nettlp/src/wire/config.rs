@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Configuration (UDP port 0x5001, of adapters up to v0.21 0x4001): reads and writes of the adapter's configuration
-//! space, a DW each. Never decides what a write does.
+//! Configuration (UDP port 0x5001; 0x4001 for adapters up to v0.21): reads and writes of the adapter's configuration
+//! space, one DW each. Only the format is defined here, not the effect of a write.
 //!
 //! ```text
 //!   byte 0                     byte 1           bytes 2 to 5
@@ -12,14 +12,14 @@
 //! ```
 //!
 //! There is no NetTLP header. A read is answered in the same format, a write is not answered. A real adapter pads its
-//! reply to 18 bytes, the least that an Ethernet frame holds.
+//! reply to 18 bytes, the minimum of an Ethernet frame.
 
 use thiserror::Error;
 use tlp::Access;
 
-/// Bytes of a request, and of a reply that is not padded.
+/// Size of a request, and of an unpadded reply, in bytes.
 pub const CONFIG_LEN: usize = 6;
-/// Bytes of a reply of a real adapter.
+/// Size of a real adapter's reply in bytes.
 pub const PADDED_LEN: usize = 18;
 
 /// A request, or the reply to a read.
@@ -31,38 +31,38 @@ pub struct ConfigMessage {
     pub byte_enables: u8,
     /// Register as a DW number, 0 to 1023.
     pub register_dw: u16,
-    /// What is written or was read; 0 in the request of a read.
+    /// Data to be written, or that was read; 0 in a read request.
     pub data: u32,
 }
 
-/// Why bytes are no configuration message.
+/// Error of an invalid configuration message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum ConfigError {
-    /// Another length.
-    #[error("configuration message of {0} bytes, legal are {CONFIG_LEN} (replies: up to {PADDED_LEN})")]
+    /// Invalid length.
+    #[error("configuration message of {0} bytes; expected {CONFIG_LEN} (replies: up to {PADDED_LEN})")]
     Length(usize),
-    /// Neither read nor write.
-    #[error("configuration command {0}, legal are 0 (read) and 1 (write)")]
+    /// The command is neither read nor write.
+    #[error("configuration command {0}; expected 0 (read) or 1 (write)")]
     Command(u8),
 }
 
 impl ConfigMessage {
-    /// A read of the whole of register `register_dw`, 0 to 1023; higher bits are cut off.
+    /// Creates a read of the whole register `register_dw`, 0 to 1023; higher bits are cut off.
     pub const fn read(register_dw: u16) -> ConfigMessage {
         let register_dw = register_dw & 0x3ff;
         ConfigMessage { command: Access::Read, byte_enables: 0xf, register_dw, data: 0 }
     }
 
-    /// A write to register `register_dw`, 0 to 1023; higher bits are cut off.
+    /// Creates a write to register `register_dw`, 0 to 1023; higher bits are cut off.
     pub const fn write(register_dw: u16, byte_enables: u8, data: u32) -> ConfigMessage {
         let (register_dw, byte_enables) = (register_dw & 0x3ff, byte_enables & 0xf);
         ConfigMessage { command: Access::Write, byte_enables, register_dw, data }
     }
 
-    /// Reads a request: six bytes.
+    /// Parses a request of six bytes.
     ///
     /// # Errors
-    /// Where there are more or fewer bytes, or the command is none.
+    /// If the length is not six bytes, or the command is invalid.
     pub fn parse(bytes: &[u8]) -> Result<ConfigMessage, ConfigError> {
         let &[head, low, d0, d1, d2, d3] = bytes else { return Err(ConfigError::Length(bytes.len())) };
         let command = match head >> 6 {
@@ -78,10 +78,10 @@ impl ConfigMessage {
         })
     }
 
-    /// Reads a reply: six bytes, and up to twelve of padding, which are not looked at.
+    /// Parses a reply: six bytes, and up to twelve bytes of padding, which are ignored.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse).
+    /// Those of [`parse`](Self::parse).
     pub fn parse_reply(bytes: &[u8]) -> Result<ConfigMessage, ConfigError> {
         match bytes.get(..CONFIG_LEN) {
             Some(front) if bytes.len() <= PADDED_LEN => ConfigMessage::parse(front),
@@ -89,7 +89,7 @@ impl ConfigMessage {
         }
     }
 
-    /// The message as bytes.
+    /// Returns the message as bytes.
     pub const fn emit(&self) -> [u8; CONFIG_LEN] {
         let command = match self.command {
             Access::Read => 0,
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_says_what_is_legal() {
+    fn error_of_an_invalid_message_lists_legal_values() {
         for (bytes, error) in [
             (&[][..], ConfigError::Length(0)),
             (&[0x3c, 0, 0, 0, 0], ConfigError::Length(5)),
@@ -135,7 +135,7 @@ mod tests {
 
     // A real adapter pads to 18 bytes, riser does not.
     #[test]
-    fn a_reply_may_be_padded() {
+    fn accepts_padded_replies() {
         let mut reply = [0; 19];
         reply[..6].copy_from_slice(&[0x3c, 0, 0x30, 0x11, 0x37, 0x76]);
         for (len, legal) in [(5, false), (6, true), (7, true), (18, true), (19, false)] {
@@ -147,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_six_bytes_are_what_they_say(bytes in any::<[u8; 6]>()) {
+        fn any_six_bytes_round_trip(bytes in any::<[u8; 6]>()) {
             match ConfigMessage::parse(&bytes) {
                 Ok(message) => prop_assert_eq!(message.emit(), bytes),
                 Err(error) => prop_assert_eq!(error, ConfigError::Command(bytes[0] >> 6)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The NetTLP header before each TLP (NSDI'20 §4.1). Never looks behind it.
+//! The NetTLP header before each TLP (NSDI'20 §4.1).
 //!
 //! ```text
 //!  0          2                     6
@@ -18,7 +18,7 @@ pub fn emit(header: NettlpHeader, out: &mut [u8; NETTLP_LEN]) {
     out[2..].copy_from_slice(&header.timestamp.to_be_bytes());
 }
 
-/// The timestamp of a point in time: ticks of 6.4 ns, modulo 2^32 (27.5 s).
+/// Returns the timestamp of a time: ticks of 6.4 ns, modulo 2^32 (27.5 s).
 pub const fn ticks(now: Time) -> u32 {
     (now.as_ps() / TICK_PS) as u32
 }
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_is_6_4_ns_and_the_count_turns_over() {
+    fn tick_is_6_4_ns_and_the_count_wraps() {
         for (ps, count) in [(0, 0), (6_399, 0), (6_400, 1), (64_000_000, 10_000), (6_400 << 32, 0)] {
             assert_eq!(ticks(Time::from_ps(ps)), count, "{ps}");
         }

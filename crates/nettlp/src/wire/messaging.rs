@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messaging (UDP port 0x2fff): what device software asks the driver on the adapter's host. Never asks anybody itself.
+//! Messaging (UDP port 0x2fff): requests of device software to the driver of the adapter's host.
 //!
 //! Both directions are in the host's byte order, which is little endian:
 //!
@@ -10,25 +10,25 @@
 //! reply 3   16 x { u64 address, u32 data }, packed: 192 bytes
 //! ```
 //!
-//! A reply does not say what it answers: its length does.
+//! A reply does not name its request; its length identifies it.
 
 use thiserror::Error;
 use tlp::Bdf;
 
-/// Bytes of a request.
+/// Size of a request in bytes.
 pub const REQUEST_LEN: usize = 4;
-/// Entries of the MSI-X table in its reply.
+/// Number of MSI-X table entries in the reply.
 pub const MSIX_ENTRIES: usize = 16;
-/// Bytes of the longest reply.
+/// Size of the longest reply in bytes.
 pub const REPLY_MAX: usize = MSIX_ENTRIES * ENTRY_LEN;
 
 const ENTRY_LEN: usize = 12;
 
-/// What device software asks.
+/// Request of device software.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u32)]
 pub enum Request {
-    /// Where BAR4 starts.
+    /// Start address of BAR4.
     Bar4Start = 1,
     /// The adapter's bus, device and function.
     DeviceId = 2,
@@ -39,17 +39,17 @@ pub enum Request {
 /// An entry of the MSI-X table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MsixEntry {
-    /// Where the interrupt's MWr goes.
+    /// Address of the interrupt's MWr.
     pub address: u64,
-    /// What it writes.
+    /// Data of the interrupt's MWr.
     pub data: u32,
 }
 
-/// What the driver answers.
+/// Reply of the driver.
 #[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply {
-    /// Where BAR4 starts.
+    /// Start address of BAR4.
     Bar4Start(u64),
     /// The adapter's bus, device and function.
     DeviceId(Bdf),
@@ -57,32 +57,32 @@ pub enum Reply {
     MsixTable([MsixEntry; MSIX_ENTRIES]),
 }
 
-/// Why bytes are no message.
+/// Error of an invalid message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum MessagingError {
-    /// A request of another length.
-    #[error("messaging request of {0} bytes, legal are {REQUEST_LEN}")]
+    /// Request of invalid length.
+    #[error("messaging request of {0} bytes; expected {REQUEST_LEN}")]
     RequestLength(usize),
-    /// A request that has no meaning.
-    #[error("messaging request {0:#x}, legal are 1 (BAR4 start), 2 (device id), 3 (MSI-X table)")]
+    /// Unknown request.
+    #[error("messaging request {0:#x}; expected 1 (BAR4 start), 2 (device id) or 3 (MSI-X table)")]
     Unknown(u32),
-    /// A reply of a length that the request does not have.
-    #[error("messaging reply of {have} bytes, legal for {request:?} are {legal}")]
+    /// The length of the reply does not match the request.
+    #[error("messaging reply of {have} bytes to {request:?}; expected {legal}")]
     ReplyLength {
-        /// What was asked.
+        /// The request.
         request: Request,
-        /// Bytes of the reply.
+        /// Size of the reply in bytes.
         have: usize,
-        /// Bytes that it must have.
+        /// Expected size in bytes.
         legal: usize,
     },
 }
 
 impl Request {
-    /// Reads a request.
+    /// Parses a request.
     ///
     /// # Errors
-    /// Where it is not four bytes long, or not 1 to 3.
+    /// If it is not four bytes long, or not 1 to 3.
     pub fn parse(bytes: &[u8]) -> Result<Request, MessagingError> {
         let array = bytes.try_into().map_err(|_| MessagingError::RequestLength(bytes.len()))?;
         let number = u32::from_le_bytes(array);
@@ -90,13 +90,13 @@ impl Request {
         all.into_iter().find(|request| *request as u32 == number).ok_or(MessagingError::Unknown(number))
     }
 
-    /// The request as bytes.
+    /// Returns the request as bytes.
     #[must_use]
     pub const fn emit(self) -> [u8; REQUEST_LEN] {
         (self as u32).to_le_bytes()
     }
 
-    /// Bytes of its reply.
+    /// Returns the size of its reply in bytes.
     #[must_use]
     pub const fn reply_len(self) -> usize {
         match self {
@@ -108,10 +108,10 @@ impl Request {
 }
 
 impl Reply {
-    /// Reads the reply to `request`.
+    /// Parses the reply to `request`.
     ///
     /// # Errors
-    /// Where it has not the length of such a reply.
+    /// If its length does not match the request.
     pub fn parse(request: Request, bytes: &[u8]) -> Result<Reply, MessagingError> {
         let legal = request.reply_len();
         if bytes.len() != legal {
@@ -130,7 +130,7 @@ impl Reply {
         })
     }
 
-    /// Writes the reply to the front of `out`, and returns its bytes.
+    /// Writes the reply to the start of `out`, and returns its length.
     pub fn emit(&self, out: &mut [u8; REPLY_MAX]) -> usize {
         match self {
             Reply::Bar4Start(address) => out[..8].copy_from_slice(&address.to_le_bytes()),
@@ -145,7 +145,7 @@ impl Reply {
         self.request().reply_len()
     }
 
-    /// What it answers.
+    /// Returns the request that it answers.
     pub const fn request(&self) -> Request {
         match self {
             Reply::Bar4Start(_) => Request::Bar4Start,
@@ -155,7 +155,7 @@ impl Reply {
     }
 }
 
-// A number of at most eight bytes.
+// Parses a little-endian number of at most eight bytes.
 fn little(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_of_another_length_says_what_is_legal() {
+    fn error_of_a_wrong_reply_length_names_the_expected_one() {
         for (request, have, legal) in
             [(Request::Bar4Start, 2, 8), (Request::DeviceId, 0, 2), (Request::MsixTable, 191, 192)]
         {
@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_of_a_replys_length_are_that_reply(bytes in proptest::array::uniform32(any::<[u8; 6]>())) {
+        fn any_bytes_of_the_expected_length_are_a_reply(bytes in proptest::array::uniform32(any::<[u8; 6]>())) {
             let bytes = bytes.concat();
             for request in [Request::Bar4Start, Request::DeviceId, Request::MsixTable] {
                 let bytes = &bytes[..request.reply_len()];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The adapter's own registers (UDP port 0x5002), a DW each. Never decides what a write does.
+//! The adapter's own registers (UDP port 0x5002), one DW each. Only the format is defined here, not the
+//! effect of a write.
 //!
 //! ```text
 //!  0        1            2                6
@@ -8,7 +9,7 @@
 //! +--------+------------+----------------+
 //! ```
 //!
-//! No call of LibTLP uses them. A read is answered in the same format, a write is not answered, as with
+//! LibTLP has no call for them. A read is answered in the same format, a write is not answered, as with
 //! [configuration](super::config). The registers:
 //!
 //! | DW | register |
@@ -24,12 +25,12 @@
 use thiserror::Error;
 use tlp::Access;
 
-/// Bytes of a message.
+/// Size of a message in bytes.
 pub const REGISTER_LEN: usize = 6;
 
 /// DW 0: always [`MAGIC_VALUE`].
 pub const MAGIC: u8 = 0;
-/// What [`MAGIC`] reads.
+/// Value of [`MAGIC`].
 pub const MAGIC_VALUE: u32 = 0x0123_4567;
 /// DWs 1 and 2: the peer's MAC address.
 pub const PEER_MAC: u8 = 1;
@@ -39,9 +40,9 @@ pub const ADAPTER_MAC: u8 = 3;
 pub const PEER_IP: u8 = 5;
 /// DW 6: the adapter's IPv4 address.
 pub const ADAPTER_IP: u8 = 6;
-/// DW 7: the first UDP port of requests of the device.
+/// DW 7: the first UDP port of the device's requests.
 pub const DEVICE_PORT: u8 = 7;
-/// DW 8: the first UDP port of requests of the host.
+/// DW 8: the first UDP port of the host's requests.
 pub const HOST_PORT: u8 = 8;
 /// DW 10h: the adapter's requester ID.
 pub const REQUESTER: u8 = 0x10;
@@ -56,26 +57,26 @@ pub struct RegisterMessage {
     pub opcode: Access,
     /// Register as a DW number.
     pub register_dw: u8,
-    /// What is written or was read.
+    /// Data to be written, or that was read.
     pub data: u32,
 }
 
-/// Why bytes are no register message.
+/// Error of an invalid register message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum RegisterError {
-    /// Another length.
-    #[error("adapter register message of {0} bytes, legal are {REGISTER_LEN}")]
+    /// Invalid length.
+    #[error("adapter register message of {0} bytes; expected {REGISTER_LEN}")]
     Length(usize),
-    /// Neither read nor write.
-    #[error("adapter register opcode {0:#04x}, legal are 0x10 (read) and 0x11 (write)")]
+    /// The opcode is neither read nor write.
+    #[error("adapter register opcode {0:#04x}; expected 0x10 (read) or 0x11 (write)")]
     Opcode(u8),
 }
 
 impl RegisterMessage {
-    /// Reads a message.
+    /// Parses a message.
     ///
     /// # Errors
-    /// Where it is not six bytes long, or the opcode is none.
+    /// If it is not six bytes long, or the opcode is invalid.
     pub fn parse(bytes: &[u8]) -> Result<RegisterMessage, RegisterError> {
         let &[opcode, register_dw, d0, d1, d2, d3] = bytes else {
             return Err(RegisterError::Length(bytes.len()));
@@ -88,7 +89,7 @@ impl RegisterMessage {
         Ok(RegisterMessage { opcode, register_dw, data: u32::from_be_bytes([d0, d1, d2, d3]) })
     }
 
-    /// The message as bytes.
+    /// Returns the message as bytes.
     pub const fn emit(&self) -> [u8; REGISTER_LEN] {
         let opcode = match self.opcode {
             Access::Read => OPCODE_READ,
@@ -123,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_six_bytes_are_what_they_say(opcode in 0x0e_u8..0x14, rest in any::<[u8; 5]>()) {
+        fn any_six_bytes_round_trip(opcode in 0x0e_u8..0x14, rest in any::<[u8; 5]>()) {
             let [a, b, c, d, e] = rest;
             let bytes = [opcode, a, b, c, d, e];
             match RegisterMessage::parse(&bytes) {

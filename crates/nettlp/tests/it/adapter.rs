@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An adapter with memory behind it, and clients as upstream's behave, over the loopback: 127.13.x.y and ::1.
+//! An adapter with memory, and clients that behave like upstream's, over the loopback: 127.13.x.y and ::1.
 
 use crate::common::upstream;
 use crate::common::upstream::{Config, Failed, Nettlp, message};
@@ -19,7 +19,7 @@ fn rule(peer: IpAddr, window: &str, directions: &str) -> String {
     format!("{peer},{window},{directions}")
 }
 
-/// The byte at each address.
+/// Returns the byte at each address.
 fn byte(address: usize) -> u8 {
     (address % 251) as u8
 }
@@ -65,7 +65,7 @@ fn dma_read_and_dma_write_reach_memory() {
         (0x8ffe, b"across"),
     ] {
         nettlp.dma_write(address, data);
-        // A read behind a write on the same port sees it.
+        // A read after a write on the same port sees the write.
         let mut out = vec![0; data.len()];
         nettlp.dma_read(address & !0xfff | address & 0xff0, &mut [0; 4]).unwrap();
         assert_eq!(contents(&served.image, address, data.len()), data, "{address:#x}");
@@ -80,10 +80,10 @@ fn dma_read_and_dma_write_reach_memory() {
 }
 
 #[test]
-fn the_answer_comes_from_the_port_that_was_asked_with_the_adapters_own_header() {
+fn answer_comes_from_the_requested_port_with_the_adapters_own_header() {
     let (here, there) = (ip(2, 2), ip(2, 1));
     let served = Served::start(there, zeroes(4096), &[&rule(here, "all", "rw")], 256, false);
-    // Tag 0x13 in the paper's scheme is on 0x3003, in today's on 0x3013; connected sockets take nothing else.
+    // Tag 0x13 is on port 0x3003 in the paper's scheme, and on 0x3013 in today's; connected sockets accept nothing else.
     for (paper, sequence) in [(true, 0), (false, 1)] {
         let nettlp = Nettlp::init(here, there, 0x13, paper);
         nettlp.send_raw(&[0, 0, 0, 1, 0x1a, 0, 0x13, 0x0f, 0, 0, 0, 0x40]);
@@ -93,7 +93,7 @@ fn the_answer_comes_from_the_port_that_was_asked_with_the_adapters_own_header() 
         assert!(ticks > 0, "the adapter's clock runs");
         assert_eq!(answer[6..], [0x4a, 0, 0, 1, 0x1b, 0, 0, 4, 0x1a, 0, 0x13, 0x40, 0, 0, 0, 0]);
     }
-    // MWr is taken on the host's ports too: the simple NIC's interrupt from 0x4003.
+    // The host's ports accept an MWr too: the simple NIC's interrupt comes from 0x4003.
     let nic = Nettlp::on_port(here, there, 3, 0x4003);
     nic.dma_write(0x80, b"msix");
     nic.dma_read(0x80, &mut [0; 4]).unwrap();
@@ -101,11 +101,11 @@ fn the_answer_comes_from_the_port_that_was_asked_with_the_adapters_own_header() 
 }
 
 #[test]
-fn ipv6_is_served_as_ipv4_is() {
+fn ipv6_is_served_like_ipv4() {
     let here = IpAddr::V6(Ipv6Addr::LOCALHOST);
     let served = Served::start(here, zeroes(1 << 16), &[&rule(here, "0+64K", "rw")], 256, true);
     fill(&served.image, 256);
-    // Both ends on one address cannot bind the same port: a client of any other port is answered there.
+    // Both ends cannot bind the same port on one address. A client on any other port is answered there.
     let client = UdpSocket::bind(SocketAddr::new(here, 0)).unwrap();
     client.set_read_timeout(Some(upstream::WAIT)).unwrap();
     client.send_to(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x1a, 0, 5, 0xf, 0, 0, 0, 8], (here, 0x3005)).unwrap();
@@ -128,11 +128,11 @@ fn messaging_and_configuration_answer_upstreams_clients() {
         assert_eq!(config.read(2) >> 8, 0xff_0000, "class");
         assert_eq!(config.read(1) & 0x7, 0x6);
         config.write(1, 0x3, 0x0007);
-        assert_eq!(config.read(1) & 0x7, 0x7, "as the example of the wire's facts writes it");
+        assert_eq!(config.read(1) & 0x7, 0x7, "as in the example in the facts about the wire");
         config.write(1, 0x3, 0x0006);
         config.write(0, 0xf, 0xffff_ffff);
         assert_eq!(config.read(0), 0x8022_3776, "read-only");
-        // BAR0 is 4 KiB: all ones read back as its size.
+        // BAR0 is 4 KiB: writing all ones reads back its size.
         let bar = config.read(4);
         config.write(4, 0xf, 0xffff_ffff);
         assert_eq!(config.read(4), 0xffff_f000);
@@ -145,7 +145,7 @@ fn messaging_and_configuration_answer_upstreams_clients() {
 
 // Opcode 0x10 reads, 0x11 writes; DW 0 is the magic, 5 an address, 0x10 the requester ID.
 #[test]
-fn registers_read_back_what_a_writer_has_written() {
+fn only_a_writer_can_change_registers() {
     let (writer, reader, there) = (ip(8, 2), ip(8, 3), ip(8, 1));
     let rules = [rule(writer, "all", "rw"), rule(reader, "all", "r")];
     let served = Served::start(there, zeroes(4096), &[&rules[0], &rules[1]], 256, true);
@@ -167,7 +167,7 @@ fn registers_read_back_what_a_writer_has_written() {
     of_writer.send(&[0x11, 5, 192, 168, 10, 3]).unwrap();
     assert_eq!(read(&of_writer, 5), 0xc0a8_0a03);
     of_reader.send(&[0x11, 5, 1, 1, 1, 1]).unwrap();
-    assert_eq!(read(&of_reader, 5), 0xc0a8_0a03, "who may only read writes nothing");
+    assert_eq!(read(&of_reader, 5), 0xc0a8_0a03, "a reader cannot write");
     let counted = served.stop();
     assert_eq!(
         (counted.peers[&writer].register_writes, counted.peers[&reader].refused_register_writes),
@@ -192,9 +192,10 @@ fn dma_needs_bus_master_enable() {
     drop(served);
 }
 
-/// Command without Bus Master Enable would end the DMA of all: a window of addresses does not reach it, whatever its directions.
+/// A Command write that clears Bus Master Enable would stop everyone's DMA. An address window does not permit it, whatever its
+/// directions.
 #[test]
-fn configuration_has_an_allowance_of_its_own() {
+fn configuration_has_a_separate_allowance() {
     let (narrow, wide, configurer, reader, there) = (ip(15, 2), ip(15, 3), ip(15, 4), ip(15, 5), ip(15, 1));
     let rules = [
         rule(narrow, "0+4", "rw"),
@@ -244,7 +245,7 @@ fn rules_hold_for_each_peer_window_and_direction() {
     nettlp.dma_write(0x1000, b"strange.");
     assert_eq!(nettlp.dma_read(0x1000, &mut out), Err(Failed::TimedOut));
     assert_eq!(message(stranger, there, 1), None);
-    // The address that the kernel gives to LibTLP's questions on the loopback.
+    // The kernel sends LibTLP's messaging requests on the loopback from this address.
     let kernels = IpAddr::from(Ipv4Addr::LOCALHOST);
     assert_eq!(message(kernels, there, 2).unwrap(), ID.bits().to_le_bytes());
     assert_eq!(message(kernels, there, 9), None);
@@ -258,7 +259,7 @@ fn rules_hold_for_each_peer_window_and_direction() {
 }
 
 #[test]
-fn two_threads_of_a_load_generator_read_what_is_there() {
+fn two_threads_of_a_load_generator_read_correct_data() {
     let (here, there) = (ip(6, 2), ip(6, 1));
     let served = Served::start(there, zeroes(1 << 20), &[&rule(here, "all", "r")], 256, true);
     fill(&served.image, 1 << 18);
@@ -279,7 +280,7 @@ fn two_threads_of_a_load_generator_read_what_is_there() {
     assert_eq!((counted.peers[&here].reads, counted.completer.read_bytes), (4000, 4000 * 256));
 }
 
-/// The payload bytes and the last mark of a CplD, and its tag.
+/// Returns the tag of a CplD, and the number of its data bytes.
 fn completed(tlp: &[u8]) -> (u16, usize) {
     let parsed = tlp::Repr::parse(tlp).unwrap();
     let tlp::Body::Completion(c) = parsed.repr.body else { panic!("no completion") };
@@ -287,10 +288,10 @@ fn completed(tlp: &[u8]) -> (u16, usize) {
     (c.tag.bits(), parsed.data.len())
 }
 
-/// A device that asks for more than it listens to: 200 reads of 4 KiB are 6400 completions of 128 bytes, far more than a
-/// window. The adapter then takes no more requests, and goes on when the device listens again.
+/// A device requests more than it receives: 200 reads of 4 KiB are 6400 completions of 128 bytes, far more than a window. The
+/// adapter then accepts no more requests, and continues when the device receives again.
 #[test]
-fn a_session_that_does_not_listen_is_held_back_and_loses_nothing() {
+fn session_that_does_not_receive_is_stalled_without_loss() {
     const READS: u16 = 200;
     let (here, there) = (ip(7, 2), ip(7, 1));
     let served = Served::start(there, zeroes(1 << 20), &[&rule(here, "all", "rw")], 128, true);
@@ -305,7 +306,7 @@ fn a_session_that_does_not_listen_is_held_back_and_loses_nothing() {
         };
         tlp::Repr::new(tlp::Body::Memory(fields))
     };
-    // All requests are sent before the first answer is asked for, as far as credits go.
+    // All requests are sent before the first answer is received, as far as credits allow.
     let (mut sent, mut bytes) = (0, vec![0; usize::from(READS)]);
     let patience = Wait::AtMost(tlp::Duration::from_ms(5_000));
     while bytes.iter().any(|got| *got < 4096) {
@@ -333,9 +334,9 @@ fn a_session_that_does_not_listen_is_held_back_and_loses_nothing() {
     assert_eq!((peer.reads, peer.no_room, peer.sent_tlps), (200, 0, 6400));
 }
 
-/// Nobody who is served has sent anything behind it, with which the kernel would have told.
+/// No later datagram of a served peer arrives, with which the kernel could report the drops.
 #[test]
-fn what_strangers_send_is_counted_at_the_end_at_the_latest() {
+fn datagrams_of_strangers_are_counted_at_the_end() {
     let (here, there, stranger) = (ip(20, 2), ip(20, 1), ip(20, 3));
     let served = Served::start(there, zeroes(4096), &[&rule(here, "all", "rw")], 256, true);
     let socket = UdpSocket::bind(SocketAddr::new(stranger, 0)).unwrap();

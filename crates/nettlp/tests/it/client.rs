@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A client against an adapter with memory behind it, and against a carrier in memory. Loopback, 127.12.x.y.
+//! A client with an adapter with memory, and with a carrier in memory. Loopback, 127.12.x.y.
 
 use crate::checks_psmem::memo::Memo;
 use capture::encap::Origin;
@@ -34,7 +34,7 @@ fn bytes(address: u64, len: usize) -> Vec<u8> {
     (address..).take(len).map(byte).collect()
 }
 
-/// An adapter with [`byte`]s in its memory, and a client of it on `tags`.
+/// Starts an adapter with [`byte`]s in its memory, and a client of it on `tags`.
 fn both(test: u8, tags: RangeInclusive<u16>) -> (Served, Client<TaggedCarrier>) {
     let (here, there) = (ip(test, 2), ip(test, 1));
     let rule = format!("{here},all,rw");
@@ -43,13 +43,13 @@ fn both(test: u8, tags: RangeInclusive<u16>) -> (Served, Client<TaggedCarrier>) 
     let options = TaggedOptions { local: Some(here), ..TaggedOptions::new(there, tags) };
     let carrier = TaggedCarrier::connect(&options).unwrap();
     let settings = Settings::for_carrier(&carrier, US, Rest::LOOPBACK);
-    // On a machine with much else to do an answer may take its time.
+    // On a busy machine an answer may take long.
     let settings = Settings { timeout: Duration::from_ms(2000), ..settings };
     (served, Client::new(carrier, settings))
 }
 
 #[test]
-fn any_address_and_length_is_read_and_written() {
+fn reads_and_writes_any_address_and_length() {
     let (served, mut client) = both(21, 0..=15);
     for (address, len) in [(0, 1), (1, 2), (3, 4), (0xffd, 6), (0x1001, 4096), (7, 20_000), (0x1000, 256)] {
         let mut data = vec![0xee; len];
@@ -59,8 +59,8 @@ fn any_address_and_length_is_read_and_written() {
     for (address, len) in [(0x2_0001, 1), (0x2_0ffe, 4), (0x3_0003, 10_000)] {
         let data = bytes(9, len);
         client.write(address, &data).unwrap();
-        // Datagrams of one port stay in order, and all writes share one: a read of the first tag comes behind them. Others
-        // may overtake, so this asks until it has come round.
+        // Datagrams of one port stay in order, and all writes share one port: a read with the first tag comes after them.
+        // Other tags may overtake, so this repeats until that tag is used.
         let mut found = vec![0; len];
         while found != data {
             client.read(address, &mut found).unwrap();
@@ -73,7 +73,7 @@ fn any_address_and_length_is_read_and_written() {
 }
 
 #[test]
-fn transfers_end_each_in_its_own_way() {
+fn each_transfer_ends_with_its_own_result() {
     let (_served, mut client) = both(22, 0..=31);
     let mut rooms = vec![[0; 300]; 100];
     let address = |n: usize| if n % 10 == 3 { BYTES - 100 } else { n as u64 * 7 };
@@ -90,15 +90,15 @@ fn transfers_end_each_in_its_own_way() {
     }
     let refused = client.read(BYTES, &mut [0; 4]).unwrap_err();
     assert_eq!(refused.to_string(), "read at 0x100000 was refused: Unsupported Request");
-    // And what cannot be asked at all does not spoil the client.
+    // An invalid request does not affect the client.
     let beyond = client.read(u64::MAX, &mut [0; 2]).unwrap_err();
     assert!(matches!(beyond, ClientError::Request(_)), "{beyond}");
     client.read(0, &mut [0; 4]).unwrap();
 }
 
-// Upstream's dma_read returns 1 with no data there.
+// Upstream's dma_read returns 1 here, without data.
 #[test]
-fn nobody_there_is_connection_refused() {
+fn absent_peer_is_connection_refused() {
     let options = TaggedOptions { local: Some(ip(23, 2)), ..TaggedOptions::new(ip(23, 1), 0..=3) };
     let carrier = TaggedCarrier::connect(&options).unwrap();
     let settings = Settings::for_carrier(&carrier, US, Rest::LOOPBACK);
@@ -109,7 +109,7 @@ fn nobody_there_is_connection_refused() {
 }
 
 #[test]
-fn a_program_of_futures_has_many_requests_under_way() {
+fn program_of_futures_has_many_outstanding_requests() {
     let (_served, mut client) = both(24, 0..=15);
     let program = |io: riser_nettlp::client::Io| async move {
         let mut reads: Vec<_> = (0..40).map(|n| Box::pin(io.read(n * 100, 50 + n as usize))).collect();
@@ -128,7 +128,7 @@ fn a_program_of_futures_has_many_requests_under_way() {
         for (n, data) in results.into_iter().enumerate() {
             assert_eq!(data.unwrap(), bytes(n as u64 * 100, 50 + n));
         }
-        // One that nobody waits for: polled once and dropped.
+        // One future is polled once and dropped.
         {
             let mut dropped = pin!(io.read(0, 4000));
             let is_pending = poll_fn(|cx| Poll::Ready(dropped.as_mut().poll(cx).is_pending())).await;
@@ -142,12 +142,12 @@ fn a_program_of_futures_has_many_requests_under_way() {
         io.read(u64::MAX, 2).await.unwrap_err().to_string()
     };
     let said = client.block_on(&mut (), program).unwrap();
-    assert_eq!(said, "2 bytes at 0xffffffffffffffff pass the end of the address space");
+    assert_eq!(said, "2 bytes at 0xffffffffffffffff exceed the end of the address space");
     assert_eq!(client.requester().under_way(), 0);
     client.read(0, &mut [0; 4]).unwrap();
 }
 
-/// A register file: one register, and a note of each call.
+/// A register file: one register, and a record of each call.
 #[derive(Default)]
 struct Registers {
     register: [u8; 4],
@@ -192,7 +192,7 @@ impl Callbacks for Registers {
 
 // First DWs after `PCIe 5.0 Table 2-3`: MWr 40, MRd 00, CplD 4a, Cpl 0a, Msg 34 (Vendor_Defined, code 7f).
 #[test]
-fn each_tlp_of_the_peer_goes_to_its_callback() {
+fn each_tlp_of_the_peer_reaches_its_callback() {
     let arriving = [
         &[0x40, 0, 0, 1, 0, 0, 0, 0x0f, 0xf0, 0, 0, 0, 1, 2, 3, 4][..],
         &[0x00, 0, 0, 1, 0, 0, 0x23, 0x0f, 0xf0, 0, 0, 4],
@@ -247,12 +247,12 @@ fn messaging_and_configuration_answer() {
         config.write(15, 0x1, 0).unwrap();
         assert_eq!(config.read(15).unwrap() & 0xff, 0);
         let error = config.read(1024).unwrap_err();
-        assert_eq!(error.to_string(), "configuration register DW 1024: legal are 0 to 1023");
+        assert_eq!(error.to_string(), "configuration register DW 1024; expected 0 to 1023");
     }
 }
 
 #[test]
-fn an_absent_adapter_is_refused_at_once() {
+fn absent_adapter_is_detected_at_once() {
     let error = Messaging::open(ip(26, 1), Some(ip(26, 2))).unwrap().device_id().unwrap_err();
     let ControlError::NoAnswer { source, port: 0x2fff, .. } = &error else { panic!("{error}") };
     assert_eq!(source.kind(), io::ErrorKind::ConnectionRefused);
@@ -261,9 +261,9 @@ fn an_absent_adapter_is_refused_at_once() {
     assert!(text.contains("0x5001") && text.contains("connection refused"), "{text}");
 }
 
-// A real adapter pads its replies to 18 bytes; an answer to an earlier question comes first.
+// A real adapter pads its replies to 18 bytes; the answer to an earlier request comes first.
 #[test]
-fn an_answer_to_an_earlier_question_is_passed_over() {
+fn answer_to_an_earlier_request_is_ignored() {
     let adapter = UdpSocket::bind((ip(27, 1), 0x5001)).unwrap();
     let served = std::thread::spawn(move || {
         let mut question = [0; 64];
@@ -275,7 +275,7 @@ fn an_answer_to_an_earlier_question_is_passed_over() {
         let mut padded = [0; 18];
         padded[..6].copy_from_slice(&[0x3c, 5, 0x12, 0x34, 0x56, 0x78]);
         adapter.send_to(&padded, from).unwrap();
-        assert_eq!(from.port(), 0x5001, "a real adapter answers to no other");
+        assert_eq!(from.port(), 0x5001, "a real adapter answers only this port");
     });
     let mut config = Config::open(ip(27, 1), Some(ip(27, 2)), ConfigPort::New).unwrap();
     assert_eq!(config.read(5).unwrap(), 0x1234_5678);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any datagrams: the seeds of the fuzz targets, and random ones, through what the targets check. Opens no socket.
+//! Any datagrams: checks the fuzz targets' properties on their seeds and on random datagrams. Opens no socket.
 
 use crate::checks_nettlp as checks;
 use proptest::collection::vec;
@@ -13,19 +13,20 @@ fn hold(target: &str, least: usize, check: fn(&[u8])) {
 }
 
 #[test]
-fn seeds_hold() {
+fn properties_hold_for_seeds() {
     hold("nettlp_messaging", 7, checks::messaging);
     hold("nettlp_registers", 8, checks::registers);
     hold("nettlp_incoming", 19, checks::incoming);
     hold("nettlp_adapter", 25, checks::adapter_run);
 }
 
-/// First bytes of headers: most types, and one that is reserved.
+/// First bytes of headers: most types, and a reserved one.
 const TYPES: &[u8] =
     &[0x00, 0x20, 0x40, 0x60, 0x0a, 0x4a, 0x01, 0x02, 0x42, 0x04, 0x44, 0x34, 0x74, 0x4c, 0x6c, 0x1b];
 const PORTS: &[u16] = &[0x2ffd, 0x2fff, 0x3000, 0x3007, 0x30ff, 0x4001, 0x4003, 0x5001, 0x5002];
 
-/// A header of any type with some sense in its fields, and data of about its length: more of them get far than of random bytes.
+/// A header of any type with plausible fields, and data of about its length: more of them pass the first checks than of random
+/// bytes.
 fn tlp() -> impl Strategy<Value = Vec<u8>> {
     let address = prop_oneof![0xff0_u32..0x1010, 0x1ff0_u32..0x2010, any::<u32>()];
     let fields = (prop::sample::select(TYPES), 0..70_u16, any::<[u8; 4]>(), address, any::<u8>());
@@ -44,7 +45,7 @@ fn tlp() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A datagram, as [`checks::adapter_run`] reads it.
+/// A datagram in the format of [`checks::adapter_run`].
 fn datagram() -> impl Strategy<Value = Vec<u8>> {
     let port = prop_oneof![8 => prop::sample::select(PORTS), 1 => any::<u16>()];
     let tlp = tlp().prop_map(|tlp| [&[0; 6][..], &tlp].concat());
@@ -65,19 +66,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn formats_hold_any_bytes(bytes in vec(any::<u8>(), 0..200)) {
+    fn parsers_handle_any_bytes(bytes in vec(any::<u8>(), 0..200)) {
         checks::messaging(&bytes);
         checks::registers(&bytes);
         checks::incoming(&bytes);
     }
 
     #[test]
-    fn a_tlp_is_taken_or_refused(tlp in tlp()) {
+    fn tlp_is_accepted_or_refused(tlp in tlp()) {
         checks::incoming(&[&[0; 6][..], &tlp].concat());
     }
 
     #[test]
-    fn an_adapter_holds_any_datagrams(datagrams in vec(datagram(), 1..40)) {
+    fn adapter_handles_any_datagrams(datagrams in vec(datagram(), 1..40)) {
         checks::adapter_run(&datagrams.concat());
     }
 }

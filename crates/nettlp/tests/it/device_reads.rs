@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A hosted device reads memory over a carrier that loses, doubles and delays datagrams, in virtual time. Every byte of the
-//! memory changes with each ms, so that data of another address or of a time before the read shows. Never sleeps.
+//! A hosted device reads memory over a carrier that loses, duplicates and delays datagrams, in virtual time. Every byte of the
+//! memory changes each ms, so data of another address, or from before the read, is detected. Never sleeps.
 
 use capture::encap::Origin;
 use device::{AsyncDevice, DmaError, Io};
@@ -20,10 +20,10 @@ use tlp::{Bdf, Body, Duration, Mps, PayloadPool, Rcb, Repr, Tag, Time};
 const READERS: u64 = 8;
 const READS: u64 = 400;
 const LEN: u32 = 304;
-/// Before each read: so that fewer are lost in a second than tags can rest.
+/// Pause before each read, so that fewer reads are lost per second than tags can rest.
 const PAUSE: Duration = Duration::from_ms(20);
 
-/// Numbers at random, the same on every run: SplitMix64 (Steele, Lea and Flood, OOPSLA'14).
+/// Random numbers, equal on every run: SplitMix64 (Steele, Lea and Flood, OOPSLA'14).
 struct Random(u64);
 
 impl Random {
@@ -36,7 +36,7 @@ impl Random {
     }
 }
 
-/// The byte at an address in a millisecond.
+/// Returns the byte at an address in a millisecond.
 fn byte(address: u64, ms: u64) -> u8 {
     Random(address << 32 | ms).below(256) as u8
 }
@@ -45,12 +45,12 @@ fn ms(time: Time) -> u64 {
     time.as_ps() / 1_000_000_000
 }
 
-/// Memory as it is at this time.
+/// Memory at a given time.
 struct Stamped(Time);
 
 impl Memory for Stamped {
     fn check(&self, address: u64, _: u64, _: bool) -> Result<(), Fault> {
-        // Nothing is there: UR.
+        // Higher addresses are unassigned: UR.
         if address < 1 << 30 { Ok(()) } else { Err(Fault::OutOfRange) }
     }
 
@@ -80,11 +80,11 @@ impl Completions for Answers {
     }
 }
 
-/// The way there and back, and the adapter at its end.
+/// The path in both directions, and the adapter at its end.
 struct Net {
     now: Time,
     random: Random,
-    /// In a thousand: datagrams that are lost, doubled, and held up for 12 ms, longer than a read waits for.
+    /// Per thousand: datagrams that are lost, duplicated, and delayed by 12 ms, longer than a read waits.
     lost: u64,
     doubled: u64,
     late: u64,
@@ -95,7 +95,7 @@ struct Net {
 }
 
 impl Net {
-    /// When copies of a datagram arrive.
+    /// Returns when copies of a datagram arrive.
     fn fate(&mut self) -> Vec<Time> {
         let Net { random, now, lost, doubled, late, .. } = self;
         let mut fate = Vec::new();
@@ -116,7 +116,7 @@ impl Net {
         }
     }
 
-    /// What the adapter has got by now, it answers now.
+    /// Answers the requests that have arrived at the adapter by now.
     fn answer(&mut self) {
         while let Some(((at, _), bytes)) = self.requests.first_key_value().map(|(k, v)| (*k, v.clone()))
             && at <= self.now
@@ -194,20 +194,20 @@ impl Carrier for Lossy {
     }
 }
 
-/// What readers have seen.
+/// Counters of the readers.
 #[derive(Clone, Copy, Default, Debug)]
 struct Seen {
     read: u64,
     timed_out: u64,
     refused: u64,
-    /// Bytes of another address, or of no time between the asking and the end.
+    /// Bytes of another address, or of a time outside the read.
     stale: u64,
 }
 
 async fn reader(io: Io, number: u64, pause: Duration, seen: Rc<Cell<Seen>>) {
     for n in 0..READS {
         io.sleep(pause).await;
-        // Lower Address and Byte Count are those of every other read.
+        // Lower Address and Byte Count equal those of every other read.
         let address = (n * READERS + number) * 512 % (1 << 24);
         let since = ms(io.now());
         let result = io.dma_read(address, LEN).await;
@@ -228,7 +228,7 @@ async fn reader(io: Io, number: u64, pause: Duration, seen: Rc<Cell<Seen>>) {
         match io.dma_read(1 << 31, 8).await {
             Err(DmaError::UnsupportedRequest) => break,
             Err(DmaError::CompletionTimeout) => {}
-            other => panic!("{other:?} where nothing is"),
+            other => panic!("{other:?} at an unassigned address"),
         }
     }
     let mut sums = seen.get();
@@ -236,8 +236,8 @@ async fn reader(io: Io, number: u64, pause: Duration, seen: Rc<Cell<Seen>>) {
     seen.set(sums);
 }
 
-/// All reads of all readers, with a pause before each, over a net that does so in a thousand, with tags up to `last`; what was
-/// seen, and counted.
+/// Runs all reads of all readers, with a pause before each, over a path with these faults per thousand, with tags up to
+/// `last`. Returns the readers' and the host's counters.
 fn run(rest: Rest, last: u16, pause: Duration, [lost, doubled, late]: [u64; 3]) -> (Seen, Counters) {
     let pool = PayloadPool::new();
     let seen = Rc::new(Cell::new(Seen::default()));
@@ -249,7 +249,7 @@ fn run(rest: Rest, last: u16, pause: Duration, [lost, doubled, late]: [u64; 3]) 
             assert_eq!(
                 sizes,
                 (256, 512),
-                "those of the adapter's path reach the device behind its interrupts"
+                "the sizes of the adapter's path reach the device inside its interrupts"
             );
             let tasks: Vec<_> =
                 (0..READERS).map(|n| io.spawn(reader(io.clone(), n, pause, seen.clone()))).collect();
@@ -293,30 +293,30 @@ fn run(rest: Rest, last: u16, pause: Duration, [lost, doubled, late]: [u64; 3]) 
 }
 
 #[test]
-fn nothing_is_asked_again_where_nothing_is_lost() {
+fn no_read_is_retried_without_loss() {
     let (seen, counters) = run(Rest::LOOPBACK, 15, Duration::ZERO, [0; 3]);
     assert_eq!((seen.read, seen.timed_out, seen.stale), (READERS * READS, 0, 0));
     assert_eq!((counters.retried, counters.late, counters.strays.total()), (0, 0, 0));
 }
 
-/// 2 % lost, 2 % doubled, 1 % later than anybody waits: all is read, and nothing that is not of its read.
+/// 2 % lost, 2 % duplicated, 1 % delayed beyond any timeout: all reads succeed, without stale data.
 #[test]
-fn what_is_lost_is_asked_again_and_nothing_stale_is_taken() {
+fn lost_reads_are_retried_and_never_return_stale_data() {
     let (seen, counters) = run(Rest::NETWORK, 255, PAUSE, [20, 20, 10]);
     assert_eq!((seen.read, seen.timed_out, seen.stale), (READERS * READS, 0, 0), "{counters:?}");
     assert!(counters.retried > 100 && counters.late > 10, "{counters:?}");
 }
 
-/// It is the rests that see to it.
+/// The rest times prevent stale data.
 #[test]
-fn without_rests_stale_data_is_seen() {
+fn stale_data_appears_without_rests() {
     let (seen, _) = run(Rest::OFF, 15, Duration::ZERO, [20, 20, 10]);
     assert!(seen.stale > 0, "{seen:?}");
 }
 
-/// Where all is lost, reads end with the completion timeout, as from a completer that is silent.
+/// If every attempt is lost, a read ends with the completion timeout, as with a silent completer.
 #[test]
-fn what_stays_lost_ends_with_the_completion_timeout() {
+fn lost_read_ends_with_the_completion_timeout() {
     let (seen, counters) = run(Rest::NETWORK, 255, PAUSE, [200, 0, 0]);
     assert_eq!((seen.read + seen.timed_out, seen.stale), (READERS * READS, 0));
     assert!(seen.timed_out > 0 && counters.timed_out >= seen.timed_out, "{seen:?} {counters:?}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which way an adapter sends its host's requests, where the device's address has several programs. Opens no socket.
+//! Which path an adapter uses for its host's requests if several programs use the device's address. Opens no socket.
 
 use capture::encap::{PORT_DEVICE, PORT_HOST, PORT_SESSION, PortScheme};
 use riser_nettlp::adapter::{Adapter, Backend, Datagrams, Outbox, Received, Settings, Way};
@@ -33,7 +33,7 @@ impl Datagrams for Sessions {
     }
 }
 
-/// Notes which way a request of the host under tag 3 would go.
+/// Records the path that a host request with tag 3 would take.
 #[derive(Default)]
 struct Host(Option<Way>);
 
@@ -64,7 +64,7 @@ impl Backend for Host {
 }
 
 #[test]
-fn the_hosts_requests_follow_announcements_and_nothing_else() {
+fn host_requests_follow_only_announcements() {
     let allow = ["10.0.0.1,all,rw", "10.0.0.2,all,rw"].map(|rule| rule.parse::<Rule>().unwrap());
     let id = Bdf::from_bits(0x1b00);
     let device = Some("10.0.0.1".parse().unwrap());
@@ -75,17 +75,17 @@ fn the_hosts_requests_follow_announcements_and_nothing_else() {
     let mut announced = vec![0; 6 + 16];
     announcement(id).emit(&mut announced[6..]);
     let read = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x1b, 0, 0, 0xf, 0, 0, 0x10, 0];
-    // What comes, on which port from where; the sessions that there are then; where the host's requests go.
+    // The received TLP, its port and sender; the open sessions; the path of the host's requests.
     type Row<'a> = (&'a [u8], u16, &'a str, &'a [u16], (u16, u16));
     let rows: [Row<'_>; 8] = [
         (&read, PORT_DEVICE, "10.0.0.1:12288", &[], (PORT_HOST + 3, PORT_HOST + 3)),
-        // A program that reads in a session is no device software: upstream's psmem may be there.
+        // A program that reads in a session is not device software: upstream's psmem may use the ports.
         (&read, PORT_SESSION, "10.0.0.1:1111", &[1111], (PORT_HOST + 3, PORT_HOST + 3)),
         (&announced, PORT_SESSION, "10.0.0.1:2222", &[1111, 2222], (PORT_SESSION, 2222)),
         (&read, PORT_SESSION, "10.0.0.1:1111", &[1111, 2222], (PORT_SESSION, 2222)),
         (&read, PORT_DEVICE, "10.0.0.1:12288", &[2222], (PORT_SESSION, 2222)),
         (&announced, PORT_SESSION, "10.0.0.2:3333", &[2222, 3333], (PORT_SESSION, 2222)),
-        // Its session has ended: whoever comes next may use ports.
+        // Its session has ended: the next device software may use ports.
         (&read, PORT_DEVICE, "10.0.0.1:12288", &[], (PORT_HOST + 3, PORT_HOST + 3)),
         (&announced, PORT_SESSION, "10.0.0.1:4444", &[4444], (PORT_SESSION, 4444)),
     ];

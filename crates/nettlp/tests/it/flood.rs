@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A stranger floods an adapter while it serves a peer, over the loopback: 127.13.40.x. Alone in its process, so that the
-//! process' memory is the adapter's and the clients'.
+//! An unknown sender floods an adapter while it serves a peer, over the loopback: 127.13.40.x. It is the only test of its
+//! process, so only the adapter and the clients use memory of the process.
 
 use crate::common::upstream::Nettlp;
 use riser_nettlp::completer::Image;
@@ -15,17 +15,17 @@ const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 13, 40, 66));
 
 /// Reads of the peer, one at a time.
 const READS: u64 = 2000;
-/// Bytes that the process may grow by: less than one datagram in a hundred of the flood would take.
+/// Maximum growth of the process in bytes: less than storing one datagram in a hundred of the flood would take.
 const GROWTH_MAX: u64 = 4 << 20;
 
-/// Bytes of memory that this process holds.
+/// Returns the resident memory of this process in bytes.
 fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() * 1024
 }
 
-/// Sends writes and garbage to the ports of TLPs, messaging, configuration and sessions, until told to stop.
+/// Sends writes and garbage to the ports of TLPs, messaging, configuration and sessions, until `stop` is set.
 fn flood(stop: &AtomicBool, sent: &AtomicU64) {
     let socket = UdpSocket::bind(SocketAddr::new(STRANGER, 0)).unwrap();
     let mut write = [0; 6 + 12 + 256];
@@ -47,7 +47,7 @@ fn flood(stop: &AtomicBool, sent: &AtomicU64) {
 }
 
 #[test]
-fn a_flood_from_a_stranger_costs_no_memory_and_stops_no_peer() {
+fn flood_from_a_stranger_costs_no_memory_and_stops_no_peer() {
     let served =
         Served::start(ADAPTER, Image::zeroes(1 << 20).unwrap(), &[&format!("{PEER},all,r")], 256, true);
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -61,7 +61,7 @@ fn a_flood_from_a_stranger_costs_no_memory_and_stops_no_peer() {
         }
         let before = resident_bytes();
         for n in 0..READS {
-            // On the port that is flooded too: each waits 500 ms at most, and is not asked again.
+            // Uses a flooded port: each read waits at most 500 ms, and is not retried.
             let read = nettlp.dma_read(n * 256, &mut out);
             if read != Ok(256) {
                 stop.store(true, Ordering::Relaxed);
@@ -80,7 +80,7 @@ fn a_flood_from_a_stranger_costs_no_memory_and_stops_no_peer() {
     let counted = served.stop();
     assert_eq!(counted.peers.keys().copied().collect::<Vec<_>>(), [PEER]);
     assert_eq!((counted.peers[&PEER].reads, counted.peers[&PEER].malformed), (READS + 1, 0));
-    assert!(out.iter().all(|byte| *byte == 0), "the stranger's writes went nowhere");
+    assert!(out.iter().all(|byte| *byte == 0), "the stranger's writes had no effect");
     let (sent, strangers) = (sent.load(Ordering::Relaxed), counted.strangers.datagrams);
     let dropped = counted.sockets.kernel_drops;
     println!("{sent} datagrams of a stranger: {strangers} dropped by the adapter, {dropped} by the kernel");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads over a path that loses 1 % of all datagrams, doubles 1 % and holds back 5 %, of memory that is rewritten
-//! throughout: every byte must be of a version that was current during its read. In virtual time, from one seed.
+//! Reads over a path that loses 1 % of all datagrams, duplicates 1 % and delays 5 %, from memory that is rewritten all the
+//! time. Every byte must have a version that was current during its read. In virtual time, from one seed.
 //!
 //! 10 million reads (half a minute):
 //! `cargo nextest run --release -p riser-nettlp --profile long --no-capture --run-ignored only lossy_path::`
@@ -14,7 +14,7 @@ use tlp::{Bdf, Body, Completion, Duration, Mps, Rcb, Repr, Status, Time, split};
 
 const LATENCY: Duration = Duration::from_us(5);
 const HELD_BACK_US: u64 = 200;
-/// A request and its completions are under way at most so long: both held back.
+/// Longest time that a request and its completions can be in flight: both delayed.
 const LIFETIME: Duration = Duration::from_us(2 * (5 + 1 + HELD_BACK_US));
 const TIMEOUT: Duration = Duration::from_us(150);
 const RETRIES: u8 = 9;
@@ -23,7 +23,7 @@ const WINDOW: u64 = 1 << 20;
 const LONGEST: usize = 700;
 const READS_AT_ONCE: usize = 64;
 
-/// A xorshift generator: the same numbers on every machine.
+/// A xorshift generator: equal numbers on every machine.
 struct Dice(u64);
 
 impl Dice {
@@ -41,7 +41,7 @@ enum To {
     Requester,
 }
 
-/// Datagrams on their way, by arrival; their bytes in a pool.
+/// Datagrams in flight, by arrival; their bytes are in a pool.
 struct Path {
     dice: Dice,
     under_way: BinaryHeap<Reverse<(Time, u64, To, usize)>>,
@@ -85,7 +85,7 @@ impl Path {
     }
 }
 
-/// Answers an MRd as a root complex does: cut at the Read Completion Boundary.
+/// Answers an MRd like a root complex: split at the Read Completion Boundary.
 fn complete(path: &mut Path, now: Time, mrd: &[u8]) {
     let Body::Memory(m) = Repr::parse(mrd).expect("a request").repr.body else { panic!("no memory request") };
     let (mps, rcb) = (Mps::new(256).unwrap(), Rcb::new(64).unwrap());
@@ -112,7 +112,7 @@ fn complete(path: &mut Path, now: Time, mrd: &[u8]) {
     }
 }
 
-/// The reads under way, each with a buffer.
+/// Outstanding reads, each with a buffer.
 struct Reads {
     address: Vec<u64>,
     data: Vec<Vec<u8>>,
@@ -133,7 +133,7 @@ impl Buffers for Reads {
 struct Outcome {
     reads: u64,
     failed: u64,
-    /// Reads that brought bytes of another address, or of a version that was not current.
+    /// Reads that returned bytes of another address, or of a version that was not current.
     wrong: u64,
     longest: Duration,
     virtual_time: Time,
@@ -181,7 +181,7 @@ impl Run {
         Outcome { virtual_time: self.now, counters: *self.requester.counters(), ..self.outcome }
     }
 
-    // Three of four as tlpperf reads, whose answers all look alike; the rest of any address and length.
+    // Three of four read like tlpperf, whose answers all have the same form; the others have any address and length.
     fn begin(&mut self, place: usize) {
         let (address, len) = match self.dice.roll(4) {
             0 => (self.dice.roll(WINDOW), 1 + self.dice.roll(LONGEST as u64)),
@@ -205,7 +205,7 @@ impl Run {
     fn step(&mut self) {
         let timer = self.requester.poll_timeout().unwrap_or(Time::MAX);
         self.now = self.now.max(timer.min(self.path.next()));
-        assert!(self.now < Time::MAX, "nothing is under way, and no timer runs");
+        assert!(self.now < Time::MAX, "nothing is in flight, and no timer runs");
         self.requester.handle_timeout(self.now);
         while self.path.next() <= self.now {
             let Some(Reverse((_, _, to, place))) = self.path.under_way.pop() else { break };
@@ -242,7 +242,7 @@ fn check(outcome: &Outcome) {
     // A read of at most 3 TLPs: each attempt may wait for a tag, and then for its completions.
     let bound = (LIFETIME + TIMEOUT) * (u64::from(RETRIES) + 1);
     assert!(outcome.longest <= bound, "{} is longer than {bound}", outcome.longest);
-    // What was to be survived did happen.
+    // The faults did happen.
     let counters = &outcome.counters;
     let seldom = [counters.retried, counters.late, counters.copies, counters.strays.total()];
     assert!(seldom.iter().all(|count| *count > outcome.reads / 1000), "{outcome:?}");
@@ -259,10 +259,10 @@ fn without_rest_late_completions_become_wrong_data() {
     assert!(outcome.wrong > 0, "nothing was wrong although no tag rests: {outcome:?}");
 }
 
-// Either half of the rest is needed: a doubled request is answered twice even where nothing was given up, and a completion
-// that was held back comes even where nothing was doubled.
+// Both parts of the rest are needed: a duplicated request is answered twice even if nothing was given up, and a delayed
+// completion arrives even if nothing was duplicated.
 #[test]
-fn each_half_of_rest_is_needed() {
+fn both_parts_of_rest_are_needed() {
     for rest in [
         Rest { lost: LIFETIME, duplicate: Duration::ZERO },
         Rest { lost: Duration::ZERO, duplicate: Duration::from_us(20) },
@@ -273,7 +273,7 @@ fn each_half_of_rest_is_needed() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
+fn equal_seeds_give_equal_runs() {
     let [one, other] = [(); 2].map(|()| format!("{:?}", Run::new(7, RESTS).run(5_000)));
     assert_eq!(one, other);
     assert_ne!(one, format!("{:?}", Run::new(8, RESTS).run(5_000)));

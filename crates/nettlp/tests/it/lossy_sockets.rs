@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! As `lossy_path`, over real sockets: a client, a proxy that loses 1 %, doubles 1 % and holds back 5 % of all datagrams, and
-//! an adapter whose memory is rewritten throughout. Loopback, 127.12.x.y.
+//! Like `lossy_path`, over real sockets: a client, a proxy that loses 1 %, duplicates 1 % and delays 5 % of all datagrams,
+//! and an adapter whose memory is rewritten all the time. Loopback, 127.12.x.y.
 //!
-//! 10 million reads of each scheme: 1024 tags that rest for 100 ms make 10,240 reads a second at most, so ports take 19
-//! minutes for each scheme, a session 7 to 11, on two cores that are busy with other things too.
+//! 10 million reads of each scheme: 1024 tags that rest for 100 ms allow at most 10,240 reads per second. So ports take 19
+//! minutes for each scheme, and a session 7 to 11, on two cores with other load.
 //! `cargo nextest run --release -p riser-nettlp --profile long --no-capture --run-ignored only lossy_sockets::`
 
 use crate::common::proxy::{Between, Proxy};
@@ -19,7 +19,7 @@ use tlp::{Bdf, Duration};
 
 const LONGEST: u64 = 600;
 
-/// Reads under way, with what they may bring.
+/// Outstanding reads, with the versions that they may return.
 struct Reads {
     slots: Vec<Slot>,
     free: Vec<u64>,
@@ -51,7 +51,7 @@ struct Outcome {
     counters: Counters,
 }
 
-/// Reads until `reads` have ended, or `enough` says so.
+/// Reads until `reads` have ended, or `enough` returns true.
 fn run<C: Carrier>(
     client: &mut Client<C>,
     memory: &Rewritten,
@@ -82,7 +82,7 @@ fn run<C: Carrier>(
     Outcome { seconds: begun_at.elapsed().as_secs_f64(), counters: *client.counters(), ..outcome }
 }
 
-// Three of four as tlpperf reads, whose answers all look alike; the rest of any address and length.
+// Three of four read like tlpperf, whose answers all have the same form; the others have any address and length.
 fn begin<C: Carrier>(
     client: &mut Client<C>,
     memory: &Rewritten,
@@ -107,12 +107,12 @@ fn begin<C: Carrier>(
     client.requester().read(address, len, token).unwrap();
 }
 
-/// Addresses of the client, of the proxy toward it and toward the adapter, and of the adapter.
+/// Returns the addresses of the client, of the proxy toward it and toward the adapter, and of the adapter.
 fn addresses(test: u8) -> [IpAddr; 4] {
     [1, 2, 3, 4].map(|host| Ipv4Addr::new(127, 12, test, host).into())
 }
 
-/// How long tags rest: far longer than the proxy holds back, since threads may have to wait for a core too.
+/// Rest times and timeout: far longer than the proxy's delay, since threads may also wait for a core.
 struct Patience {
     rest: Rest,
     timeout: Duration,
@@ -155,7 +155,7 @@ fn check(outcome: &Outcome) {
     assert_eq!((outcome.wrong, outcome.failed), (0, 0), "{outcome:?}");
 }
 
-// A doubled, a lost and a held-back datagram must have been among them.
+// Duplicated, lost and delayed datagrams must have occurred.
 fn check_faults(outcome: &Outcome) {
     let counters = &outcome.counters;
     assert!(counters.retried > 0 && counters.copies + counters.strays.total() > 0, "{counters:?}");

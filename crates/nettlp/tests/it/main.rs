@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Integration tests of `riser-nettlp`, one module per subject.
 
-// The names that the checks of the fuzz targets use.
+// Names used by the checks of the fuzz targets.
 extern crate capture as riser_capture;
 extern crate tlp as riser_tlp;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An adapter and upstream's clients in two network namespaces, with a veth pair between them: two hosts as the kernel sees
-//! them. Needs root and `ip` (package iproute2); skips with a message where it has not both.
+//! An adapter and upstream's clients in two network namespaces, connected by a veth pair: two hosts to the kernel. Needs root
+//! and `ip` (package iproute2); skips with a message if either is missing.
 
 use crate::common::upstream::{Config, Failed, Nettlp, message};
 use nix::sched::{CloneFlags, setns};
@@ -21,7 +21,7 @@ fn ip(arguments: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("ip {arguments}: {}", said.trim())) }
 }
 
-/// Two namespaces, gone with the value.
+/// Two namespaces, deleted with the value.
 struct Namespaces([String; 2]);
 
 impl Namespaces {
@@ -43,7 +43,8 @@ impl Namespaces {
         Ok(spaces)
     }
 
-    /// Runs `does` on a thread of its own in one of them: 0 the adapter's, 1 the device's. Sockets stay where they were made.
+    /// Runs `does` on a new thread in one of them: 0 is the adapter's, 1 the device's. Sockets stay in the namespace where
+    /// they were opened.
     fn within<T: Send>(&self, side: usize, does: impl FnOnce() -> T + Send) -> T {
         let space = File::open(format!("/run/netns/{}", self.0[side])).unwrap();
         let run = move || {
@@ -57,7 +58,7 @@ impl Namespaces {
 impl Drop for Namespaces {
     fn drop(&mut self) {
         for space in &self.0 {
-            // One that was never made is gone already.
+            // A namespace that was never created does not exist.
             let _ = ip(&format!("netns delete {space}"));
         }
     }
@@ -72,7 +73,7 @@ fn load(tag: u8) {
     for n in 0..500_usize {
         let (address, len) = (n * 241 % 60_000, 1 + n % 1024);
         let mut out = vec![0; len];
-        // What one TLP may not cross.
+        // One TLP must not cross a 4 KiB boundary.
         let len = len.min(4096 - address % 4096);
         assert_eq!(nettlp.dma_read(address as u64, &mut out[..len]), Ok(len));
         assert!(out[..len].iter().enumerate().all(|(i, b)| *b == byte(address + i)), "{len} at {address:#x}");
@@ -101,7 +102,7 @@ fn clients(image: &Arc<Image>) {
     let mut written = [0; 13];
     Arc::clone(image).read(0xf001, &mut written);
     assert_eq!(&written, b"over the wire");
-    // 4 KiB of data in one completion travel in fragments.
+    // 4 KiB of data in one completion travel in IP fragments.
     let mut page = vec![0; 4096];
     assert_eq!(nettlp.dma_read(0x1000, &mut page), Ok(4096));
     assert_eq!(page, (0x1000..0x2000).map(byte).collect::<Vec<_>>());
@@ -109,7 +110,7 @@ fn clients(image: &Arc<Image>) {
 }
 
 #[test]
-fn upstreams_clients_are_served_from_another_namespace() {
+fn clients_in_another_namespace_are_served() {
     let spaces = match Namespaces::new() {
         Ok(spaces) => spaces,
         Err(why) => return eprintln!("skipped: network namespaces cannot be made here: {why}"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests as bytes, and what pseudo memory does with them. Never a socket: a carrier that remembers.
+//! Requests as bytes, and the answers of pseudo memory. Uses a recording carrier instead of a socket.
 
 use crate::checks_psmem::memo::Memo;
 use proptest::prelude::*;
@@ -32,11 +32,11 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|d| u8::from_str_radix(std::str::from_utf8(d).unwrap(), 16).unwrap()).collect()
 }
 
-/// In an endpoint's place, completions of one read end at multiples of 128 B (`PCIe 5.0 §2.3.1.1`).
+/// Completions of an endpoint end at multiples of 128 B (`PCIe 5.0 §2.3.1.1`).
 #[test]
-fn completions_are_cut_as_an_endpoints_are() {
+fn completions_are_split_like_an_endpoints() {
     let mut psmem = psmem(4096);
-    // MRd of 120h bytes at 40h beyond the base.
+    // MRd of 120h bytes at 40h after the base.
     handle(&mut psmem, &hex("00000048 000003ff fe000040"));
     let lengths: Vec<usize> = answers(&mut psmem).iter().map(|bytes| bytes.len() - 12).collect();
     assert_eq!(lengths, [0xc0, 0x60]);
@@ -46,21 +46,21 @@ fn completions_are_cut_as_an_endpoints_are() {
     assert_eq!(lengths, [0xe0, 0x100, 0x40]);
 }
 
-/// What is written, what is asked, what is answered: rows of what upstream's `psmem` gets wrong. Headers by `PCIe 5.0
-/// §2.2.7` and §2.2.9.
+/// Written data, request, and answers, in the cases that upstream's `psmem` gets wrong. Headers from `PCIe 5.0 §2.2.7`
+/// and §2.2.9.
 #[test]
 fn requests_and_their_answers() {
     let rows: &[(&str, &str, &str, &[&str])] = &[
         (
-            "one byte, in its lane; the lanes that were not asked for are 0",
+            "one byte, in its lane; lanes that were not requested are 0",
             "40000001 00000004 fe000000 1111aa11",
             "00000001 00000306 fe000000",
             &["4a000001 1b000002 00000301 0000aa00"],
         ),
-        ("behind the end", "", "00000001 0000030f fe001000", &["0a000000 1b002004 00000300"]),
+        ("after the end", "", "00000001 0000030f fe001000", &["0a000000 1b002004 00000300"]),
         ("below the base", "", "00000001 0000070f fdfffffc", &["0a000000 1b002004 0000077c"]),
         (
-            "across 4 KiB, which no host asks for",
+            "across 4 KiB, which no host requests",
             "",
             "00000002 00000fff fe000ffc",
             &["0a000000 1b002004 00000f7c"],
@@ -86,7 +86,7 @@ fn requests_and_their_answers() {
     }
 }
 
-/// 512 bytes from an odd address: cut where the Read Completion Boundary is, not from the start on.
+/// 512 bytes from an odd address: split at the Read Completion Boundary, not at a distance from the start.
 #[test]
 fn completions_end_at_the_boundary() {
     let mut psmem = psmem(0x1000);
@@ -95,9 +95,9 @@ fn completions_end_at_the_boundary() {
     assert_eq!(lengths, [(252, 0x05), (256, 0x00), (8, 0x00)]);
 }
 
-/// What finds no room waits, in order, and nothing is answered twice.
+/// Answers without room wait in order, and none is sent twice.
 #[test]
-fn what_finds_no_room_waits() {
+fn answers_without_room_wait() {
     let mut psmem = psmem(0x1000);
     for tag in 0..5_u8 {
         handle(&mut psmem, &[0, 0, 0, 1, 0, 0, tag, 0xf, 0xfe, 0, 0, 0]);
@@ -113,10 +113,10 @@ fn what_finds_no_room_waits() {
     assert_eq!((turns, psmem.completer_counters().reads, psmem.counters().unanswered), (3, 5, 0));
 }
 
-/// In a session nothing but a TLP of its own tells the adapter where the host's requests go: a Vendor_Defined message of
+/// In a session only a TLP of psmem itself tells the adapter where the host's requests go: a Vendor_Defined message of
 /// Type 1 (`PCIe 5.0 §2.2.8.6`), Msg 30h, code 7fh.
 #[test]
-fn in_a_session_it_speaks_first() {
+fn announces_itself_first_in_a_session() {
     let (mut kept, mut turns) = (Memo::with_room(10), 0);
     serve(&mut kept, &mut psmem(0x1000), false, |_| {
         turns += 1;
@@ -128,7 +128,7 @@ fn in_a_session_it_speaks_first() {
 }
 
 #[test]
-fn too_many_that_wait_are_dropped_and_counted() {
+fn requests_beyond_the_queue_limit_are_dropped_and_counted() {
     let mut psmem = psmem(0x1000);
     for _ in 0..WAITING_MAX + 3 {
         handle(&mut psmem, &[0, 0, 0, 1, 0, 0, 0, 0xf, 0xfe, 0, 0, 0]);
@@ -143,7 +143,7 @@ fn too_many_that_wait_are_dropped_and_counted() {
 fn refused_tlps_name_their_rule() {
     let rows: &[(&str, Option<(RuleId, u64)>)] = &[
         ("ff000000", Some((RuleId::ReservedFmt, 7))),
-        // TD, and a digest of zeros: the CRC-32 of the TLP before it is another one (`PCIe 5.0 §2.7.1`).
+        // TD, and a digest of zeros: the CRC-32 of the TLP before it differs (`PCIe 5.0 §2.7.1`).
         ("00008001 0000030f fe000000 00000000", Some((RuleId::Ecrc, 0))),
         ("00000002 00000fff fe000ffc", Some((RuleId::Crosses4K, 0xfe00_0ffc))),
         ("00000001 0000030f fe001000", Some((RuleId::UnclaimedAddress, 0xfe00_1000))),
@@ -151,7 +151,7 @@ fn refused_tlps_name_their_rule() {
         ("02000001 0000050f 00000080", Some((RuleId::RequestType, 0x02))),
         ("4a000001 00000004 00000500 00000000", Some((RuleId::UnexpectedCompletion, 5))),
         ("40004001 0000000f fe000000 00000000", Some((RuleId::Poisoned, 1))),
-        // Vendor_Defined Type 0 and Type 1, and Set_Slot_Power_Limit, which every endpoint takes (§2.2.8.5).
+        // Vendor_Defined Type 0 and Type 1, and Set_Slot_Power_Limit, which every endpoint accepts (§2.2.8.5).
         ("30000000 0000007e 00000000 00000000", Some((RuleId::MessageSupported, 0x7e))),
         ("30000000 0000007f 00000000 00000000", None),
         ("74000001 00000050 00000000 00000000 00000000", None),
@@ -172,9 +172,9 @@ fn refused_tlps_name_their_rule() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// What is written is what is read, wherever it lies; beside it nothing changes.
+    /// Written data reads back at any address, and neighbouring bytes do not change.
     #[test]
-    fn what_is_written_is_read(offset in 0_u64..0xf00, data in proptest::collection::vec(any::<u8>(), 1..256)) {
+    fn written_data_reads_back(offset in 0_u64..0xf00, data in proptest::collection::vec(any::<u8>(), 1..256)) {
         let mut psmem = psmem(0x1000);
         let address = BASE + offset;
         let mut expected = vec![0; 0x1000];
@@ -199,9 +199,9 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 
-    /// Foreign bytes never panic, and never are answered but by one completion or what a read asks for.
+    /// Any bytes: no panic, and the only answers are one completion, or the data of a read.
     #[test]
-    fn foreign_bytes_never_panic(first in any::<u8>(), rest in proptest::collection::vec(any::<u8>(), 0..40)) {
+    fn arbitrary_bytes_never_panic(first in any::<u8>(), rest in proptest::collection::vec(any::<u8>(), 0..40)) {
         let mut psmem = psmem(0x1000);
         handle(&mut psmem, &[&[first][..], &rest].concat());
         handle(&mut psmem, &rest);

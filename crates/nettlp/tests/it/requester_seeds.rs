@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every seed of the fuzz target of the requester, and random scripts. Never looks inside it.
+//! Every seed of the requester's fuzz target, and random scripts. Tests only through the public
+//! interface.
 
 use crate::checks_requester as checks;
 use proptest::prelude::*;
 use testkit::seeds;
 
 #[test]
-fn what_must_hold_holds_for_every_seed() {
+fn properties_hold_for_every_seed() {
     let seeds = seeds("nettlp_requester");
     assert!(seeds.len() >= 5, "{seeds:?}");
     for (_, seed) in seeds {
@@ -14,7 +15,7 @@ fn what_must_hold_holds_for_every_seed() {
     }
 }
 
-/// A step of a script that means something.
+/// A meaningful step of a script.
 fn step() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         (any::<u8>(), 0u8..2, any::<u8>()).prop_map(|(a, h, l)| vec![0, a, h, l]),
@@ -35,12 +36,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn what_must_hold_holds_for_random_scripts(steps in prop::collection::vec(step(), 0..120)) {
+    fn properties_hold_for_random_scripts(steps in prop::collection::vec(step(), 0..120)) {
         checks::requester(&steps.concat());
     }
 
     #[test]
-    fn what_must_hold_holds_for_random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn properties_hold_for_random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         checks::requester(&bytes);
     }
 }

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use testkit::seeds;
 
-/// How many reads pseudo memory has answered with data, by seed.
+/// Number of reads that pseudo memory answered with data, by seed.
 #[test]
 fn seeds_of_pseudo_memory() {
     let expected = [
@@ -36,7 +36,7 @@ fn seeds_of_pseudo_memory() {
     assert_eq!(found, expected.map(|(name, count): (&str, u64)| (name.to_owned(), count)));
 }
 
-/// How many TLPs have arrived, by seed.
+/// Number of arrived TLPs, by seed.
 #[test]
 fn seeds_of_runs() {
     let expected = [
@@ -54,7 +54,7 @@ fn seeds_of_runs() {
     assert_eq!(found, expected.map(|(name, count): (&str, u32)| (name.to_owned(), count)));
 }
 
-/// A memory request about the window's place, with as much data as it says or a byte more or less.
+/// A memory request near the window, with as much data as its Length or a byte more or less.
 fn request() -> impl Strategy<Value = Vec<u8>> {
     let types =
         prop::sample::select(vec![0x00_u8, 0x00, 0x20, 0x40, 0x40, 0x60, 0x01, 0x02, 0x4c, 0x74, 0x4a]);
@@ -75,7 +75,7 @@ fn request() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// A step of a script of runs that mostly leads somewhere.
+/// A step of a script of runs, usually one with an effect.
 fn step() -> impl Strategy<Value = Vec<u8>> {
     let pair = |step| any::<u8>().prop_map(move |operand| vec![step, operand]);
     prop_oneof![
@@ -93,17 +93,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn pseudo_memory_holds_any_requests(requests in vec(request(), 1..40)) {
+    fn pseudo_memory_handles_any_requests(requests in vec(request(), 1..40)) {
         checks_psmem::psmem(&requests.concat());
     }
 
     #[test]
-    fn runs_hold(steps in vec(step(), 0..80)) {
+    fn runs_handle_any_steps(steps in vec(step(), 0..80)) {
         checks_runs::runs(&steps.concat());
     }
 
     #[test]
-    fn any_bytes(bytes in vec(any::<u8>(), 0..400)) {
+    fn handles_any_bytes(bytes in vec(any::<u8>(), 0..400)) {
         checks_psmem::psmem(&bytes);
         checks_runs::runs(&bytes);
     }

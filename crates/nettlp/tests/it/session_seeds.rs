@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the fuzz targets of sessions check, on every seed and on random bytes.
+//! Checks the properties of the sessions' fuzz targets on every seed and on random bytes.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use testkit::seeds;
 use crate::checks_session as checks;
 
 #[test]
-fn seeds_hold() {
+fn properties_hold_for_seeds() {
     let (records, scripts) = (seeds("nettlp_record"), seeds("nettlp_session"));
     assert!(records.len() > 5 && scripts.len() > 5);
     records.iter().for_each(|(_, bytes)| checks::record(bytes));
@@ -24,7 +24,7 @@ fn seeds_hold() {
     }
 }
 
-/// Steps that mostly lead somewhere.
+/// Steps, usually ones with an effect.
 fn script() -> impl Strategy<Value = Vec<u8>> {
     let step = prop_oneof![
         4 => prop_oneof![Just(0x80u8), Just(0x00)].prop_map(|step| vec![step]),
@@ -39,12 +39,12 @@ fn script() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn scripts(script in script()) {
+    fn properties_hold_for_scripts(script in script()) {
         checks::session(&script);
     }
 
     #[test]
-    fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn properties_hold_for_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         checks::record(&bytes);
         checks::session(&bytes);
     }

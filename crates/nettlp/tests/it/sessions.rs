@@ -34,7 +34,7 @@ fn only_sessions(address: IpAddr) -> AdapterOptions {
     }
 }
 
-/// An adapter on a thread of its own that sends back what it gets.
+/// An adapter on its own thread that returns received TLPs.
 struct Echo {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<AcceptorCounters>>,
@@ -45,7 +45,7 @@ impl Echo {
         Echo::start_after(options, std::time::Duration::ZERO)
     }
 
-    /// Opens the sockets at once, and looks at them for the first time after `pause`.
+    /// Opens the sockets at once, and polls them for the first time after `pause`.
     fn start_after(options: &AdapterOptions, pause: std::time::Duration) -> Echo {
         let mut sockets = AdapterSockets::bind(options).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
@@ -54,7 +54,7 @@ impl Echo {
             std::thread::sleep(pause);
             let mut end = None;
             loop {
-                // A carrier that is dropped before the stop has sent its last datagram. On a busy machine it comes later.
+                // A carrier dropped before the stop has sent its last datagram, which may arrive later on a busy machine.
                 if end.is_none() && stopped.load(Ordering::Relaxed) {
                     end = Some(Instant::now() + std::time::Duration::from_millis(500));
                 }
@@ -89,7 +89,7 @@ impl Drop for Echo {
     }
 }
 
-/// TLP number `index`: a completion, no two alike, of many lengths.
+/// Writes TLP number `index`: a completion; all are different, of many lengths.
 fn tlp(index: usize, out: &mut [u8]) {
     out.fill(index as u8);
     out[0] = 0x4a;
@@ -100,7 +100,7 @@ fn len(index: usize) -> usize {
     12 + if index % 100 < 90 { 256 } else { index % 100 * 40 }
 }
 
-/// Sends `count` TLPs, as many at a time as there is room for, and checks what comes back.
+/// Sends `count` TLPs, as many at a time as there is room for, and checks the returned ones.
 fn exchange(carrier: &mut impl Carrier, count: usize) {
     let (mut sent, mut got) = (0, 0);
     while got < count {
@@ -113,7 +113,7 @@ fn exchange(carrier: &mut impl Carrier, count: usize) {
         }
         carrier.flush().unwrap();
         let mut wanted = vec![0; 4096 + 12];
-        // Room where there was none ends the wait, too.
+        // New room also ends the wait.
         let was_full = carrier.room() == 0;
         let count = carrier.receive(PATIENCE, |arrival: Arrival<'_>| {
             let wanted = &mut wanted[..len(got)];
@@ -126,7 +126,7 @@ fn exchange(carrier: &mut impl Carrier, count: usize) {
 }
 
 #[test]
-fn tlps_go_and_come_with_offload_and_without_sealed_and_not() {
+fn tlps_are_echoed_with_and_without_offload_and_sealing() {
     let key = Key::new([9; 32]);
     for (index, (offload, key)) in
         [(true, None), (false, None), (true, Some(&key)), (false, Some(&key))].into_iter().enumerate()
@@ -151,9 +151,9 @@ fn tlps_go_and_come_with_offload_and_without_sealed_and_not() {
 }
 
 #[test]
-fn ipv6_works_alike() {
+fn works_over_ipv6() {
     let localhost: IpAddr = Ipv6Addr::LOCALHOST.into();
-    // The session port of ::1 is one for all tests of this machine; whoever has it serves sessions.
+    // All tests of this machine share the session port of ::1; whoever has it serves sessions.
     let echo = match AdapterSockets::bind(&only_sessions(localhost)) {
         Ok(sockets) => {
             drop(sockets);
@@ -184,7 +184,7 @@ fn several_sessions_from_one_address_do_not_mix() {
 }
 
 #[test]
-fn where_no_session_port_is_open_upstreams_ports_are_used() {
+fn falls_back_to_upstreams_ports_without_a_session_port() {
     let adapter = AdapterOptions { sessions: false, ..AdapterOptions::new(ip(13, 1)) };
     let echo = Echo::start(&adapter);
     let tagged = TaggedOptions { local: Some(ip(13, 2)), ..TaggedOptions::new(ip(13, 1), 0..=3) };
@@ -193,7 +193,7 @@ fn where_no_session_port_is_open_upstreams_ports_are_used() {
     assert!(matches!(carrier, AnyCarrier::Tagged(_)));
     assert!(!carrier.is_reliable());
     drop(carrier);
-    // Also where the port is open, but says nothing.
+    // Also if the port is open, but silent.
     let _silent = UdpSocket::bind((ip(13, 1), PORT_SESSION)).unwrap();
     assert!(matches!(connect(&options).unwrap(), AnyCarrier::Tagged(_)));
     let error = SessionCarrier::connect(&SessionConnectOptions::new(ip(13, 1), None)).unwrap_err();
@@ -202,7 +202,7 @@ fn where_no_session_port_is_open_upstreams_ports_are_used() {
 }
 
 #[test]
-fn with_a_session_port_a_session_is_found() {
+fn connects_to_an_open_session_port() {
     let echo = Echo::start(&AdapterOptions::new(ip(14, 1)));
     let tagged = TaggedOptions { local: Some(ip(14, 2)), ..TaggedOptions::new(ip(14, 1), 0..=3) };
     let mut carrier = connect(&ConnectOptions::new(tagged)).unwrap();
@@ -222,9 +222,9 @@ fn adapter_that_answers_after_a_second_gives_sessions() {
     assert_eq!(echo.stop().opened, 1);
 }
 
-/// An acknowledgement ends the wait of a carrier that is dropped; each would take 100 ms otherwise, far more than all need.
+/// An acknowledgement ends the wait of a dropped carrier. Otherwise each drop would take 100 ms, far more than all need.
 #[test]
-fn a_carrier_goes_when_all_is_acknowledged() {
+fn dropped_carrier_ends_when_all_is_acknowledged() {
     let (here, there) = (ip(33, 2), ip(33, 1));
     let echo = Echo::start(&only_sessions(there));
     let mut drops = [(); 20].map(|()| {
@@ -234,14 +234,14 @@ fn a_carrier_goes_when_all_is_acknowledged() {
         drop(carrier);
         start.elapsed()
     });
-    // The median, since a busy machine delays some.
+    // Median, since a busy machine delays some.
     drops.sort();
     assert!(drops[10] < std::time::Duration::from_millis(100), "{drops:?}");
     assert_eq!(echo.stop().closed, 20);
 }
 
 #[test]
-fn who_has_a_key_goes_without_for_nobody() {
+fn client_with_a_key_never_falls_back() {
     let key = Some(Key::new([1; 32]));
     let tagged = TaggedOptions { local: Some(ip(15, 2)), ..TaggedOptions::new(ip(15, 1), 0..=3) };
     let session = SessionConnectOptions { key, ..SessionConnectOptions::new(ip(15, 1), Some(ip(15, 2))) };
@@ -263,7 +263,7 @@ fn who_has_a_key_goes_without_for_nobody() {
 }
 
 #[test]
-fn an_adapter_that_began_anew_resets_its_peers() {
+fn restarted_adapter_resets_its_peers() {
     let options = only_sessions(ip(16, 1));
     let echo = Echo::start(&options);
     let mut carrier =
@@ -272,7 +272,7 @@ fn an_adapter_that_began_anew_resets_its_peers() {
     echo.stop();
     let _echo = Echo::start(&options);
     carrier.send(Origin::Device, Tag::from_bits(0), 12, |out| out.fill(0)).unwrap();
-    // The port may have been closed when the first datagram came.
+    // The port may have been closed when the first datagram arrived.
     let error = loop {
         let ended = carrier.flush().and_then(|()| carrier.receive(PATIENCE, |_| ()));
         match ended {
@@ -282,11 +282,11 @@ fn an_adapter_that_began_anew_resets_its_peers() {
         }
     };
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
-    assert_eq!(error.to_string(), "the peer has forgotten this session");
+    assert_eq!(error.to_string(), "the peer has no such session any more");
 }
 
 #[test]
-fn nobody_there_is_connection_refused() {
+fn absent_peer_is_connection_refused() {
     let echo = Echo::start(&only_sessions(ip(17, 1)));
     let mut carrier =
         SessionCarrier::connect(&SessionConnectOptions::new(ip(17, 1), Some(ip(17, 2)))).unwrap();
@@ -298,7 +298,7 @@ fn nobody_there_is_connection_refused() {
 }
 
 #[test]
-fn what_is_not_taken_is_offered_again_and_nothing_more_is_granted() {
+fn rejected_tlps_are_offered_again_without_new_credits() {
     let mut sockets =
         AdapterSockets::bind(&AdapterOptions { window: Some(8), ..only_sessions(ip(18, 1)) }).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
@@ -315,7 +315,7 @@ fn what_is_not_taken_is_offered_again_and_nothing_more_is_granted() {
         }
     });
     let mut offered = 0;
-    // Nothing is taken: the first is offered again and again, and those behind it never.
+    // All TLPs are rejected: the first is offered again and again, those after it never.
     while offered < 200 {
         sockets
             .poll(Wait::AtMost(Duration::from_ms(1)), |_, _, _, bytes| {
@@ -350,7 +350,7 @@ fn what_is_not_taken_is_offered_again_and_nothing_more_is_granted() {
 }
 
 #[test]
-fn strangers_are_dropped_by_the_kernel_and_cost_no_peer_anything() {
+fn strangers_are_dropped_by_the_kernel_without_cost_to_peers() {
     let peers = vec!["127.11.19.0/30".parse().unwrap()];
     let mut sockets =
         AdapterSockets::bind(&AdapterOptions { peers, ..AdapterOptions::new(ip(19, 1)) }).unwrap();
@@ -387,13 +387,13 @@ fn ipv6_strangers_are_dropped_too() {
         let mut sockets = AdapterSockets::bind(&options).unwrap();
         let sender = UdpSocket::bind((localhost, 0)).unwrap();
         sender.send_to(&[1; 18], (localhost, 0x33f8)).unwrap();
-        // Over the loopback, what was sent has arrived.
+        // Over the loopback, sent datagrams have arrived at once.
         assert_eq!(sockets.poll(Wait::Never, |_, _, _, _| true).unwrap(), comes, "{peer}");
     }
 }
 
 #[test]
-fn what_the_kernel_drops_for_want_of_room_is_counted() {
+fn datagrams_dropped_for_lack_of_buffer_space_are_counted() {
     let mut sockets = AdapterSockets::bind(&AdapterOptions::new(ip(20, 1))).unwrap();
     let sender = UdpSocket::bind((ip(20, 2), 0)).unwrap();
     let sent = 40_000u64;
@@ -408,7 +408,7 @@ fn what_the_kernel_drops_for_want_of_room_is_counted() {
         }
         received += count as u64;
     }
-    // The count comes with a datagram that is received after the drop.
+    // The count is reported with a datagram received after the drop.
     sender.send_to(&[0; 256], (ip(20, 1), 0x3001)).unwrap();
     for _ in 0..70 {
         sender.send_to(&[0; 256], (ip(20, 1), 0x3001)).unwrap();
@@ -418,9 +418,9 @@ fn what_the_kernel_drops_for_want_of_room_is_counted() {
     assert_eq!(received + sockets.overflowed(), sent + 71);
 }
 
-/// One peer that keeps all the sessions that it gets, and moves nothing, leaves places to others; with a key there is no other way.
+/// A peer that keeps all its sessions but transfers nothing leaves places for others. With a key required there is no fallback.
 #[test]
-fn a_peer_with_many_idle_sessions_locks_nobody_out() {
+fn peer_with_many_idle_sessions_does_not_lock_others_out() {
     let (there, greedy, other) = (ip(60, 1), ip(60, 2), ip(60, 3));
     let key = Key::from_hex(&"07".repeat(32)).unwrap();
     let adapter = Echo::start(&AdapterOptions { key: Some(key.clone()), ..only_sessions(there) });
@@ -429,7 +429,7 @@ fn a_peer_with_many_idle_sessions_locks_nobody_out() {
         SessionCarrier::connect(&SessionConnectOptions { key: Some(key.clone()), ..options })
     };
     let (mut idle, mut refused) = (Vec::new(), 0);
-    // Few, so that a busy machine is done before idle sessions give up their places.
+    // Few, so that a busy machine finishes before idle sessions are displaced.
     for _ in 0..20 {
         match open(greedy) {
             Ok(mut carrier) => {
@@ -443,6 +443,6 @@ fn a_peer_with_many_idle_sessions_locks_nobody_out() {
     assert_eq!((idle.len(), refused), (16, 4));
     exchange(&mut open(other).unwrap(), 100);
     drop(idle);
-    // A Hello that a busy machine answers late is sent, and refused, again.
+    // A Hello answered late by a busy machine is sent, and refused, again.
     assert!(adapter.stop().refused >= 4);
 }

@@ -24,7 +24,7 @@ fn seeds_of_the_simple_nic() {
     }
 }
 
-/// A step that means something.
+/// A meaningful step.
 fn step() -> impl Strategy<Value = Vec<u8>> {
     let doorbell = (4_u8..6, 0_u8..8).prop_map(|(register, index)| vec![0, register, index]);
     prop_oneof![
@@ -42,12 +42,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn what_must_hold_holds_for_random_scripts(first in any::<u8>(), steps in prop::collection::vec(step(), 0..60)) {
+    fn properties_hold_for_random_scripts(first in any::<u8>(), steps in prop::collection::vec(step(), 0..60)) {
         checks::snic(&[&[first, 0, 0, 0x10, 0, 2, 0x20, 0, 6, 1], &steps.concat()[..]].concat());
     }
 
     #[test]
-    fn what_must_hold_holds_for_random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn properties_hold_for_random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         checks::snic(&bytes);
     }
 }

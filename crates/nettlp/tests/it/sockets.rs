@@ -7,14 +7,14 @@ use riser_nettlp::net::{AdapterOptions, AdapterSockets, OpenError, TaggedCarrier
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use tlp::{Duration, Tag};
 
-/// Long enough for every machine; reached only where a test fails.
+/// Long enough for every machine; reached only if a test fails.
 const PATIENCE: Wait = Wait::AtMost(Duration::from_ms(5_000));
 
 fn ip(x: u8, y: u8) -> IpAddr {
     Ipv4Addr::new(127, 11, x, y).into()
 }
 
-/// Answers one batch with its own bytes; gives the ports.
+/// Answers one batch with its own bytes, and returns the ports.
 fn echo(adapter: &mut AdapterSockets) -> Vec<u16> {
     let mut ports = Vec::new();
     adapter
@@ -35,7 +35,7 @@ fn receive_one(carrier: &mut impl Carrier) -> (Origin, Vec<u8>) {
 }
 
 #[test]
-fn a_tlp_takes_the_port_of_its_tag_and_its_answer_comes_back() {
+fn tlp_uses_the_port_of_its_tag_and_so_does_its_answer() {
     let mut adapter = AdapterSockets::bind(&AdapterOptions::new(ip(1, 1))).unwrap();
     let options = TaggedOptions { local: Some(ip(1, 2)), host: true, ..TaggedOptions::new(ip(1, 1), 3..=5) };
     let mut carrier = TaggedCarrier::connect(&options).unwrap();
@@ -51,7 +51,7 @@ fn a_tlp_takes_the_port_of_its_tag_and_its_answer_comes_back() {
 }
 
 #[test]
-fn the_papers_scheme_folds_tags_onto_sixteen_ports() {
+fn papers_scheme_maps_tags_to_sixteen_ports() {
     let mut adapter = AdapterSockets::bind(&AdapterOptions::new(ip(2, 1))).unwrap();
     let options = TaggedOptions {
         local: Some(ip(2, 2)),
@@ -59,7 +59,7 @@ fn the_papers_scheme_folds_tags_onto_sixteen_ports() {
         ..TaggedOptions::new(ip(2, 1), 0..=63)
     };
     let mut carrier = TaggedCarrier::connect(&options).unwrap();
-    // A CplD is an answer to this side, an MRd a request of the host's, on the same port.
+    // On the same port, a CplD is an answer to this side, and an MRd is a request of the host.
     for (first, origin) in [(0x4a, Origin::Device), (0x00, Origin::Host)] {
         carrier.send(Origin::Device, Tag::from_bits(0x35), 12, |out| out.fill(first)).unwrap();
         carrier.flush().unwrap();
@@ -69,7 +69,7 @@ fn the_papers_scheme_folds_tags_onto_sixteen_ports() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_with_its_rule() {
+fn error_names_a_used_port_and_its_rule() {
     let only = AdapterOptions {
         tags: None,
         host: false,
@@ -83,14 +83,15 @@ fn a_port_that_is_taken_is_named_with_its_rule() {
     assert!(matches!(error, OpenError::Taken { port: PORT_CONFIG, rule: "configuration", .. }));
     assert_eq!(
         error.to_string(),
-        "UDP port 0x5001 (20481) of 127.11.3.1 is taken by another socket; it is needed for configuration"
+        "UDP port 0x5001 (20481) of 127.11.3.1 is used by another socket; it is needed for configuration"
     );
 }
 
 #[test]
-fn ipv6_works_alike() {
+fn works_over_ipv6() {
     let localhost: IpAddr = std::net::Ipv6Addr::LOCALHOST.into();
-    // Plain sockets on the other side, since both would want the same port of the one address.
+    // Plain sockets on the other side, since both sides would need the same port of the one
+    // address.
     let tags = 0x3f0..=0x3f0;
     let peer = std::net::UdpSocket::bind((localhost, 0)).unwrap();
     let options = AdapterOptions {
@@ -109,9 +110,9 @@ fn ipv6_works_alike() {
     assert_eq!(peer.recv_from(&mut answer).unwrap(), (18, (localhost, 0x33f0).into()));
 }
 
-/// One socket gives a datagram in every turn; another has had one all the time.
+/// One socket delivers a datagram in every turn; another has had one waiting all the time.
 #[test]
-fn a_hot_port_starves_no_other() {
+fn busy_port_does_not_starve_others() {
     for (n, wait) in
         [Wait::AtMost(Duration::from_ms(1)), Wait::Busy(Duration::from_ms(1))].into_iter().enumerate()
     {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Digests, by which a change of a file is told.
+//! Digests that detect changes of a file.
 
-/// FNV-1a of 64 bits, in hexadecimal: tells changes of a file, not forgeries.
+/// Returns the 64-bit FNV-1a hash in hexadecimal. It detects changes of a file, not forgeries.
 pub fn digest(bytes: &[u8]) -> String {
     format!("{:016x}", hash(bytes))
 }
 
-/// FNV-1a of 64 bits.
+/// Returns the 64-bit FNV-1a hash.
 pub fn hash(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -17,7 +17,7 @@ pub fn hash(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// The published test values of FNV-1a.
+    /// Published test values of FNV-1a.
     #[test]
     fn digests() {
         assert_eq!(digest(b""), "cbf29ce484222325");

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors of a file: what is wrong, and where.
+//! Errors of a file, with their places.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Bytes of the longest line that is shown.
+/// Bytes of the longest source line that an error shows.
 const MAX_LINE_BYTES: usize = 200;
 
-/// Characters before the legal values that a line may have to be shown whole.
+/// Characters before the legal values up to which an error shows a line in full.
 const MAX_HEAD: usize = 300;
-/// Characters of the legal values, or of a line without any, that are shown whole.
+/// Characters of the legal values, or of a line without any, that an error shows in full.
 const MAX_TAIL: usize = 1_500;
-/// Characters that remain of a text that is cut, at its beginning and at its end.
+/// Characters that are kept at the beginning and at the end of a shortened text.
 const LEFT: [usize; 2] = [160, 60];
-/// The most lines of one message that are shown.
+/// Maximum number of lines of one message.
 const MAX_LINES: usize = 400;
-/// The texts after which the legal values stand.
-const LEGAL: [&str; 4] = [", expected", ": legal", ": those that", ": there are"];
+/// Texts that introduce the legal values.
+const LEGAL: [&str; 4] = [", expected", ": legal", ": expected", ": there are"];
 
-/// `text` for people to read, as others have written parts of it, of any length. Long lines lose their middle but
-/// keep the legal values; many lines lose their rest.
+/// Shortens `text`, parts of which may come from a file and be arbitrarily long. Long lines lose their middle but keep the legal
+/// values. Text after the last permitted line is dropped.
 pub fn brief(text: &str) -> Cow<'_, str> {
     if text.len() <= MAX_HEAD {
         return text.into();
@@ -53,11 +53,11 @@ fn without_middle(text: &str, most: usize) -> String {
     format!("{head}[... {} characters ...]{tail}", all - first - last)
 }
 
-/// Bytes of an unknown key that may be a slip of the pen.
+/// Bytes of the longest unknown key that may be a typing error.
 const MAX_KEY_BYTES: usize = 64;
 
-/// Returns `message`. If the TOML reader does not know a word, adds the nearest legal word that differs in at most a third of the
-/// letters.
+/// Returns `message`. If the TOML reader reports an unknown word, adds the nearest legal word that differs in at most a third of
+/// the letters.
 fn suggested(message: String) -> String {
     let is_unknown = message.starts_with("unknown ") && message.contains("`, expected ");
     let mut words = message.split('`').skip(1).step_by(2);
@@ -71,36 +71,35 @@ fn suggested(message: String) -> String {
     }
 }
 
-/// An error in a lab file or a profile: one message that names the place.
+/// An error in a lab file or a profile: one message, with its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileError {
     /// The file.
     pub path: PathBuf,
-    /// Line and column from 1, where the fault has a place in the file.
+    /// Line and column from 1, if the error has a place in the file.
     pub place: Option<(usize, usize)>,
-    /// The text of the line, where there is a place and the line is short enough to help.
+    /// Text of the line, if there is a place and the line is not too long.
     pub line: Option<String>,
-    /// What is wrong, and what is legal.
+    /// The illegal value, and the legal ones.
     pub message: String,
-    /// True where the error is in a setting over the file, not in the file.
+    /// True if the error is in an override, not in the file.
     pub is_setting: bool,
 }
 
 impl FileError {
-    /// An error of the file as a whole.
+    /// Returns an error of the file as a whole.
     pub fn whole(path: &Path, message: impl Into<String>) -> FileError {
         let message = brief(&suggested(message.into())).into_owned();
         FileError { path: path.into(), place: None, line: None, message, is_setting: false }
     }
 
-    /// An error of a setting over the file, as `--set` makes.
+    /// Returns an error of an override, such as `--set`.
     pub(super) fn setting(given: &str, message: impl Into<String>) -> FileError {
         let path = format!("--set {}", brief(given));
         FileError { is_setting: true, ..FileError::whole(Path::new(&path), message) }
     }
 
-    /// An error at the bytes `span` of `text`. An empty span at zero belongs to a value that stands by default: such
-    /// an error has no place of its own.
+    /// Returns an error at the bytes `span` of `text`. An empty span at zero means a default value: such an error has no place.
     pub fn at(path: &Path, text: &str, span: Range<usize>, message: impl Into<String>) -> FileError {
         if span == (0..0) {
             return FileError::whole(path, message);
@@ -116,7 +115,7 @@ impl FileError {
         }
     }
 
-    /// An error that the TOML reader found. Its own message may have several lines.
+    /// Converts an error of the TOML reader. Its message may have several lines.
     pub fn toml(path: &Path, text: &str, error: &toml::de::Error) -> FileError {
         let message = error.message().trim().replace('\n', ": ");
         match error.span() {
@@ -145,21 +144,20 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-/// The most errors of one file that are shown.
+/// Maximum number of errors shown for one file.
 pub(super) const MAX_ERRORS: usize = 50;
 
-/// The errors of a file, in the order of their places; errors of the file as a whole, and of settings over it, come
-/// last. Never empty.
+/// Errors of a file in the order of their places, followed by errors of the file as a whole and of overrides. Never empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileErrors(Vec<FileError>);
 
 impl FileErrors {
-    /// The errors, at least one.
+    /// Returns the errors, at least one.
     pub fn all(&self) -> &[FileError] {
         &self.0
     }
 
-    /// True where all errors are those of settings over the file.
+    /// True if all errors are in overrides.
     pub fn is_of_settings(&self) -> bool {
         self.0.iter().all(|error| error.is_setting)
     }
@@ -197,14 +195,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_shows_its_line() {
+    fn error_shows_its_line() {
         let text = "version = 1\nlanes = 3\n";
         let error = FileError::at(Path::new("a.toml"), text, 20..21, "3 lanes");
         assert_eq!(error.to_string(), "a.toml:2:9: 3 lanes\n2 | lanes = 3\n            ^");
     }
 
     #[test]
-    fn an_unknown_word_has_the_one_that_is_meant() {
+    fn suggests_nearest_known_word() {
         for (message, suggestion) in [
             ("unknown field `nmbers`, expected one of `step`, `numbers`", "; did you mean `numbers`?"),
             ("unknown field `lnaes`, expected `lanes`", "; did you mean `lanes`?"),
@@ -213,27 +211,27 @@ mod tests {
             ("unknown field `colour`, expected one of `step`, `numbers`", ""),
             ("unknown field `a`, there are no fields", ""),
             ("unknown field ``, expected `b`", ""),
-            ("`lnaes` of 3: legal are `lanes`", ""),
+            ("`lnaes` of 3, expected `lanes`", ""),
         ] {
             assert_eq!(FileError::whole(Path::new("a"), message).message, format!("{message}{suggestion}"));
         }
     }
 
     #[test]
-    fn what_is_long_loses_its_middle_and_keeps_the_legal_values() {
+    fn shortens_long_text_but_keeps_legal_values() {
         let long = "x".repeat(100_000);
         let error = FileError::whole(Path::new("a.toml"), format!("no model `{long}`, expected `a`, `b`"));
         assert!(error.message.starts_with("no model `xxx"), "{error}");
         assert!(error.message.ends_with("xxx`, expected `a`, `b`"), "{error}");
         assert!(error.message.contains("[... 99791 characters ...]") && error.message.len() < 400, "{error}");
-        // What means to be taken for the legal values, and what has no line's end.
+        // Text that imitates legal values, and text without line breaks.
         for text in
-            [format!("a `: legal {long}`: legal are 1"), long.replace('x', "x\n"), long.replace('x', "ä")]
+            [format!("a `: legal {long}`, expected 1"), long.replace('x', "x\n"), long.replace('x', "ä")]
         {
             let shown = brief(&text);
             assert!(shown.len() < 2_000, "{shown}");
         }
-        let whole = "key: legal are ".to_owned() + &"`value`, ".repeat(100);
+        let whole = "key, expected ".to_owned() + &"`value`, ".repeat(100);
         assert_eq!(brief(&whole), whole);
     }
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The folder from which a lab's relative paths start, or the files kept from it: those that a lab names, whole,
-//! under the names by which it does. Never writes them.
+//! The folder that a lab's relative paths start from, or a kept copy of the files that the lab names.
 
 use rustix::fs::{FlockOperation, flock};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,15 +8,15 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most bytes of all the files that are kept of one lab.
+/// Maximum number of bytes of all files kept of one lab.
 pub const MAX_KEPT_BYTES: usize = 64 << 20;
-/// The most files that are kept of one lab.
+/// Maximum number of files kept of one lab.
 pub const MAX_KEPT_FILES: usize = 256;
 
-/// Files by the names that a lab gives them.
+/// Files by their names in a lab.
 pub type KeptFiles = BTreeMap<String, Vec<u8>>;
 
-/// Where the files that a lab names are read. Clones of a folder that keeps files share them.
+/// Source of the files that a lab names. Clones of a folder that keeps files share them.
 #[derive(Clone, Debug, Default)]
 pub struct Folder {
     path: PathBuf,
@@ -27,20 +26,20 @@ pub struct Folder {
 
 #[derive(Clone, Debug, Default)]
 enum Source {
-    /// The file system.
+    /// Reads from the file system.
     #[default]
     Disk,
-    /// The file system, where each file is read once and kept.
+    /// Reads each file once from the file system, and keeps it.
     Keeping(Arc<Mutex<KeptFiles>>),
-    /// The kept files alone.
+    /// Reads only kept files.
     Kept(Arc<KeptFiles>),
 }
 
-/// A file that a device keeps its contents in.
+/// A file that stores a device's contents.
 pub enum Image {
-    /// The file.
+    /// The file itself.
     File(File),
-    /// What it held when a run was recorded.
+    /// The file's contents at the time when a run was recorded.
     Kept(Vec<u8>),
 }
 
@@ -63,28 +62,28 @@ impl From<&Path> for Folder {
 }
 
 impl Folder {
-    /// The folder of a lab's file.
+    /// Returns the folder of a lab file.
     pub fn of(lab: &Path) -> Folder {
         Folder::from(lab.parent().unwrap_or(Path::new("")))
     }
 
-    /// This folder, reading each file once and keeping it: see [`kept`](Self::kept).
+    /// Makes the folder read each file once and keep it: see [`kept`](Self::kept).
     #[must_use]
     pub fn keeping(self) -> Folder {
         Folder { source: Source::Keeping(Arc::default()), ..self }
     }
 
-    /// The kept files in place of the folder at `path`: a file that is not among `files` does not exist.
+    /// Returns a folder that serves `files` instead of the folder at `path`. Other files do not exist.
     pub fn of_kept(path: &Path, files: KeptFiles) -> Folder {
         Folder { path: path.to_owned(), source: Source::Kept(Arc::new(files)), ..Folder::default() }
     }
 
-    /// The path of the folder, for messages.
+    /// Returns the path of the folder, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The files asked for so far, by clones too: those that a lab reads.
+    /// Returns the paths of all files that were requested so far, also through clones.
     pub fn named(&self) -> Vec<PathBuf> {
         let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         named.iter().map(|name| self.path.join(name)).collect()
@@ -94,7 +93,7 @@ impl Folder {
         self.named.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
     }
 
-    /// The files read so far, if the folder keeps them; else none.
+    /// Returns the files read so far, if the folder keeps them; otherwise an empty map.
     pub fn kept(&self) -> KeptFiles {
         match &self.source {
             Source::Disk => KeptFiles::new(),
@@ -106,7 +105,7 @@ impl Folder {
     /// Opens the file that a lab calls `name`.
     ///
     /// # Errors
-    /// Those of the file system; where files are kept, also too many files, or too large ones.
+    /// Errors of the file system. If files are kept, also too many or too large files.
     pub fn open(&self, name: &str) -> io::Result<Box<dyn Read>> {
         self.note(name);
         match &self.source {
@@ -115,11 +114,11 @@ impl Folder {
         }
     }
 
-    /// Opens the file that a lab calls `name` to be read and written, by nobody else meanwhile. Where the folder keeps files, its
-    /// contents as they are now are kept; kept contents are not a file any more, and what is written to them is written nowhere.
+    /// Opens the file that a lab calls `name` for reading and writing, with an exclusive lock. If the folder keeps files, the
+    /// current contents are kept. For kept contents, an [`Image::Kept`] is returned, and writes to it do not reach a file.
     ///
     /// # Errors
-    /// As [`read`](Self::read); also where it is no regular file, or is open elsewhere by this very means.
+    /// As [`read`](Self::read). Also if it is not a regular file, or is already locked by this method.
     pub fn open_image(&self, name: &str) -> io::Result<Image> {
         self.note(name);
         if !matches!(self.source, Source::Disk) {
@@ -129,9 +128,9 @@ impl Folder {
             }
         }
         let path = self.path.join(name);
-        // Opened to be written, a pipe would wait for nobody, and a folder is refused.
+        // Checked before opening: opening a pipe for writing would block, and a folder cannot be opened.
         if !fs::metadata(&path)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         let file = File::options().read(true).write(true).open(&path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
@@ -140,10 +139,10 @@ impl Folder {
         Ok(Image::File(file))
     }
 
-    /// Reads the file that a lab calls `name` whole. A lab may name anything, so what never ends is not read.
+    /// Reads the whole file that a lab calls `name`. Endless files, such as devices, are rejected.
     ///
     /// # Errors
-    /// As [`open`](Self::open); also where it is no regular file, or has more than `most` bytes.
+    /// As [`open`](Self::open). Also if it is not a regular file, or has more than `most` bytes.
     pub fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
         self.note(name);
         let bytes = match &self.source {
@@ -159,7 +158,7 @@ impl Folder {
             }
             Source::Kept(files) => files.get(name).cloned(),
         };
-        let none = || io::Error::new(io::ErrorKind::NotFound, "it is not among the files that were kept");
+        let none = || io::Error::new(io::ErrorKind::NotFound, "not among the kept files");
         bytes.filter(|bytes| bytes.len() as u64 <= most).ok_or_else(none)
     }
 }
@@ -167,13 +166,13 @@ impl Folder {
 fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let about = fs::metadata(path)?;
     if !about.is_file() || about.len() > most {
-        return Err(too_large(format!("it is no file of at most {most} bytes")));
+        return Err(too_large(format!("not a file of at most {most} bytes")));
     }
     let mut bytes = Vec::with_capacity(about.len() as usize);
-    // The file may have grown meanwhile.
+    // The file may have grown since the check.
     File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        return Err(too_large(format!("it is no file of at most {most} bytes")));
+        return Err(too_large(format!("not a file of at most {most} bytes")));
     }
     Ok(bytes)
 }
@@ -198,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_once_stays() {
+    fn keeps_contents_of_first_read() {
         let path = std::env::temp_dir().join(format!("riser-lab-folder-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join("a"), b"first").unwrap();
@@ -209,8 +208,8 @@ mod tests {
         assert_eq!(text(&disk, "a"), Ok(b"then".to_vec()));
         assert_eq!(text(&keeping, "a"), Ok(b"first".to_vec()));
         fs::write(path.join("long"), b"sixsix").unwrap();
-        assert_eq!(text(&disk, "long"), Err("it is no file of at most 5 bytes".into()));
-        assert_eq!(text(&disk, "."), Err("it is no file of at most 5 bytes".into()));
+        assert_eq!(text(&disk, "long"), Err("not a file of at most 5 bytes".into()));
+        assert_eq!(text(&disk, "."), Err("not a file of at most 5 bytes".into()));
         let names = |folder: &Folder| folder.clone().named();
         assert_eq!(
             (names(&keeping), names(&disk)),
@@ -219,14 +218,14 @@ mod tests {
         let kept = Folder::of_kept(&path, keeping.kept());
         fs::remove_dir_all(&path).unwrap();
         assert_eq!(text(&kept, "a"), Ok(b"first".to_vec()));
-        assert_eq!(text(&kept, "b"), Err("it is not among the files that were kept".into()));
+        assert_eq!(text(&kept, "b"), Err("not among the kept files".into()));
         let mut streamed = Vec::new();
         kept.open("a").unwrap().read_to_end(&mut streamed).unwrap();
         assert_eq!(streamed, b"first");
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn limits_kept_files() {
         let mut files = KeptFiles::new();
         assert!(check_room(&files, MAX_KEPT_BYTES).is_ok());
         let error = check_room(&files, MAX_KEPT_BYTES + 1).unwrap_err().to_string();

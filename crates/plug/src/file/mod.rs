@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TOML files as types: read with all their errors, each at its place. What is legal is said once, at the type, for
-//! the reader, its errors and the reference pages.
+//! Reads TOML files as types, and reports all errors with their places. Each type defines its legal values once,
+//! for the reader, its errors and the reference pages.
 
 mod digest;
 mod error;
@@ -14,6 +14,6 @@ pub use digest::{digest, hash};
 pub use error::{FileError, FileErrors, brief};
 pub use folder::{Folder, Image, KeptFiles, MAX_KEPT_BYTES, MAX_KEPT_FILES};
 pub use overrides::{Overrides, key_path};
-pub use page::{Page, cell};
+pub use page::{Page, Section, cell};
 pub use schema::Schema;
 pub use source::{Source, Tree, Unread, place_of};

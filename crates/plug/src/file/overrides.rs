@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keys that are set over a file, as `--set slot.nic.link.gen=4` does. Never knows which keys are legal: the reader
-//! of the file does, and finds an override where it would find a key of the file.
+//! Overrides of a file's keys, such as `--set slot.nic.link.gen=4`. The reader of the file checks them like keys of the file.
 
 use super::error::{FileError, FileErrors};
 use std::borrow::Cow;
@@ -8,19 +7,19 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-/// Overrides of the form `KEY=VALUE`, the later over the earlier. KEY is a path of keys with dots between, as TOML has it
-/// (quotes around what is no bare key); an element of a list goes by its `name` or by its place from 0, the place behind the
-/// last adds one. VALUE is a TOML value; what is none is a string.
+/// Overrides of the form `KEY=VALUE`; later ones replace earlier ones. KEY is a TOML path of keys separated by dots, with quotes
+/// around keys that are not bare. An element of a list is given by its `name` or by its index from 0; the index after the last
+/// element adds one. VALUE is a TOML value; other text is taken as a string.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// The overrides as given.
     given: Vec<String>,
-    /// The overrides as TOML: the key, and the value as that of a key `v`.
+    /// The overrides as TOML: the key, and a line `v = VALUE`.
     lines: Vec<[String; 2]>,
 }
 
 impl Overrides {
-    /// The overrides of `given`, in this order; errors are reported when they are applied.
+    /// Returns the overrides of `given`, in this order. Errors are reported when they are applied.
     pub fn new(given: &[String]) -> Overrides {
         let line = |one: &String| {
             let at = end_of_key(one);
@@ -35,12 +34,12 @@ impl Overrides {
         &self.given
     }
 
-    /// The override at `start`, which is counted on after a text of `len` bytes.
+    /// Returns the override at position `start`. Overrides are numbered from the end of a text of `len` bytes.
     pub(super) fn at(&self, start: usize, len: usize) -> Option<&str> {
         self.given.get(start.checked_sub(len + 1)?).map(String::as_str)
     }
 
-    /// Sets the overrides in `root`, the file whose text has `len` bytes.
+    /// Applies the overrides to `root`, the file whose text has `len` bytes.
     pub(super) fn apply<'a>(&'a self, root: &mut DeTable<'a>, len: usize) -> Result<(), FileErrors> {
         let mut errors = Vec::new();
         for (n, (given, lines)) in self.given.iter().zip(&self.lines).enumerate() {
@@ -53,7 +52,7 @@ impl Overrides {
     }
 }
 
-/// The place of the `=` after the key.
+/// Position of the `=` after the key.
 fn end_of_key(setting: &str) -> Option<usize> {
     let mut quote = None;
     setting.char_indices().find_map(|(at, c)| {
@@ -73,9 +72,9 @@ fn set<'a>(
     [key, value]: &'a [String; 2],
     place: &Range<usize>,
 ) -> Result<(), String> {
-    let Some(end) = end_of_key(given) else { return Err("legal are KEY=VALUE, as link.gen=4".into()) };
+    let Some(end) = end_of_key(given) else { return Err("expected KEY=VALUE, as link.gen=4".into()) };
     let path = path_of(key).ok_or_else(|| {
-        format!("key `{}`: legal are keys with dots between, as slot.0.link.gen", &given[..end])
+        format!("key `{}`, expected keys separated by dots, such as slot.0.link.gen", &given[..end])
     })?;
     let value = match DeTable::parse(value).map(Spanned::into_inner) {
         Ok(mut table) if table.len() == 1 => table.remove("v").map(Spanned::into_inner),
@@ -90,8 +89,7 @@ fn set<'a>(
     done
 }
 
-/// Puts `value`, whose place is `place`, at the keys of `path` from `depth` on below `at`; makes the tables and lists on the way
-/// that are not there.
+/// Puts `value`, whose span is `place`, at the path `path[depth..]` below `at`. Creates missing tables and lists.
 fn put<'a>(
     at: &mut DeValue<'a>,
     path: &[String],
@@ -104,7 +102,7 @@ fn put<'a>(
         done => format!("`{done}`: {why}"),
     };
     let (name, next) = (&path[depth], path.get(depth + 1));
-    // What is made on the way has another place than the value that is set.
+    // Created tables have another span than the value that is set.
     let made = next.map_or_else(|| place.clone(), |_| place.start..place.end + 1 + depth);
     let new = match next {
         Some(next) if next.parse::<usize>().is_ok() => DeValue::Array(DeArray::new()),
@@ -113,7 +111,7 @@ fn put<'a>(
     let below = match at {
         DeValue::Table(table) => {
             if next.is_none() {
-                // Its key has a place too.
+                // Its key has a span too.
                 table.remove(name.as_str());
             }
             if !table.contains_key(name.as_str()) {
@@ -128,7 +126,7 @@ fn put<'a>(
             }
             list.get_mut(n)
         }
-        _ => return Err(error(format!("it is a value, and has no `{name}`"))),
+        _ => return Err(error(format!("is a value, not a table with `{name}`"))),
     };
     match (below, next) {
         (None, _) => Err(error(format!("no `{name}`"))),
@@ -140,12 +138,12 @@ fn put<'a>(
     }
 }
 
-/// The keys of a path as TOML has it, with dots between: `slot.\"a.b\".gen` has three. `None` where it is none.
+/// Splits a TOML path at its dots: `slot.\"a.b\".gen` has three keys. `None` if it is not a path.
 pub fn key_path(path: &str) -> Option<Vec<String>> {
     path_of(&format!("{path} = 0"))
 }
 
-/// The keys of `line`, which is a path of keys and a number.
+/// Returns the keys of `line`, which is a path of keys and a number.
 fn path_of(line: &str) -> Option<Vec<String>> {
     let mut path = Vec::new();
     let mut table = DeTable::parse(line).ok()?.into_inner();
@@ -160,7 +158,7 @@ fn path_of(line: &str) -> Option<Vec<String>> {
     }
 }
 
-/// `value`, with `place` as the place of all of it.
+/// Returns `value` with `place` as the span of all its parts.
 fn marked<'a>(value: DeValue<'a>, place: &Range<usize>) -> Spanned<DeValue<'a>> {
     let value = match value {
         DeValue::Table(table) => {
@@ -177,7 +175,7 @@ fn marked<'a>(value: DeValue<'a>, place: &Range<usize>) -> Spanned<DeValue<'a>> 
     Spanned::new(place.clone(), value)
 }
 
-/// The index of an element, given by its name or its index.
+/// Returns the index of an element, which is given by its name or its index.
 fn element(list: &DeArray<'_>, name: &str) -> Result<usize, String> {
     let name_of = |v: &Spanned<DeValue<'_>>| -> Option<String> {
         Some(v.get_ref().as_table()?.get("name")?.get_ref().as_str()?.to_owned())
@@ -186,6 +184,6 @@ fn element(list: &DeArray<'_>, name: &str) -> Result<usize, String> {
     list.iter().position(|v| name_of(v).as_deref() == Some(name)).or_else(number).ok_or_else(|| {
         let names: Vec<String> = list.iter().filter_map(name_of).map(|n| format!("`{n}`")).collect();
         let names = if names.is_empty() { String::new() } else { format!("{}, or ", names.join(", ")) };
-        format!("no element `{name}`: legal are {names}0 to {}, the last of which adds one", list.len())
+        format!("no element `{name}`, expected {names}0 to {}, the last of which adds one", list.len())
     })
 }

@@ -1,36 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Pages of the reference: tables of the keys of a type, made from the type and its comments. Never reads or writes a
-//! file.
+//! Pages of the reference: tables of a type's keys, generated from the type and its comments.
 
 use super::schema::{Key, Schema, flat};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A page about one type and those that it holds.
+/// A page about a type and the types in it.
 pub struct Page<'s> {
     schema: &'s Schema,
     /// Headings of the tables on the page, by the name of the type.
     done: BTreeMap<String, String>,
 }
 
-/// A table that has no section yet: its path, heading and type.
+/// A section of a page.
+pub struct Section {
+    /// Its heading, such as `` `[link]` ``.
+    pub heading: String,
+    /// Its text, heading included.
+    pub text: String,
+}
+
+/// A table without a section so far: its path, heading and type.
 type Below<'s> = (String, String, &'s Value);
 
 impl<'s> Page<'s> {
-    /// A page about the type that `schema` describes.
+    /// Returns a page about the type that `schema` describes.
     pub fn of(schema: &'s Schema) -> Page<'s> {
         Page { schema, done: BTreeMap::new() }
     }
 
-    /// The table of the whole type under `heading`, and those of the tables in it.
+    /// Returns the table of the whole type under `heading`, then the tables in it.
     #[must_use]
-    pub fn tables(mut self, path: &str, heading: &str) -> String {
-        self.table(self.schema.root(), path, if heading.is_empty() { "Keys of the file" } else { heading })
+    pub fn tables(self, path: &str, heading: &str) -> String {
+        self.sections(path, heading).into_iter().map(|section| section.text).collect()
     }
 
-    /// A section: the keys of `table`, which is at `path` of the file, then the tables below it.
-    fn table(&mut self, table: &'s Value, path: &str, heading: &str) -> String {
+    /// Returns the sections of [`tables`](Self::tables), in order.
+    #[must_use]
+    pub fn sections(mut self, path: &str, heading: &str) -> Vec<Section> {
+        let heading = if heading.is_empty() { "Keys of the file" } else { heading };
+        let mut sections = Vec::new();
+        self.table(self.schema.root(), path, heading, &mut sections);
+        sections
+    }
+
+    /// Adds a section with the keys of `table`, which is at `path` of the file, then the sections of the tables below it.
+    fn table(&mut self, table: &'s Value, path: &str, heading: &str, sections: &mut Vec<Section>) {
         let required = |key: &str| table["required"].as_array().is_some_and(|r| r.iter().any(|k| k == key));
         let all = table["properties"].as_object().into_iter().flat_map(Map::iter);
         let mut all: Vec<(&String, &Value)> = all.collect();
@@ -47,12 +63,13 @@ impl<'s> Page<'s> {
             let _ = writeln!(text, "| `{name}` | {kind} | {default} | {legal} | {meaning} |");
             choices += &choices_of(&key, name);
         }
-        let below: String =
-            below.iter().map(|(path, heading, table)| self.table(table, path, heading)).collect();
-        format!("{text}\n{choices}{below}")
+        let text = format!("{text}\n{choices}");
+        sections.push(Section { heading: heading.to_owned(), text });
+        below.iter().for_each(|(path, heading, table)| self.table(table, path, heading, sections));
     }
 
-    /// The section that documents the table at key `name`; the first such key of its type adds it to `below`.
+    /// Returns the heading of the section that documents the table at key `name`. The first such key of a type adds
+    /// it to `below`.
     fn section(
         &mut self,
         key: &Key<'s>,
@@ -77,7 +94,7 @@ impl<'s> Page<'s> {
     }
 }
 
-/// A list of what the values of an enumeration mean, where there is more than one.
+/// Lists the values of an enumeration with their meanings, if it has more than one.
 fn choices_of(key: &Key<'_>, name: &str) -> String {
     let all = key.variants();
     if all.len() < 2 {
@@ -87,7 +104,7 @@ fn choices_of(key: &Key<'_>, name: &str) -> String {
     format!("Values of `{name}`:\n\n{rows}\n")
 }
 
-/// `text` as a cell of a table.
+/// Formats `text` as a cell of a table.
 pub fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

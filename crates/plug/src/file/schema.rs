@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The legal values of a table: [`schemars`] makes the schema from the fields, comments and attributes of its type. Besides
-//! what JSON Schema has (such as `extend("multipleOf" = 8)`), `extend("powerOfTwo" = true)` allows powers of two alone.
+//! The legal values of a table. [`schemars`] generates the schema from the fields, comments and attributes of its type. In addition
+//! to JSON Schema (such as `extend("multipleOf" = 8)`), `extend("powerOfTwo" = true)` allows only powers of two.
 
 use crate::model::Fault;
 use schemars::{JsonSchema, schema_for};
@@ -9,17 +9,17 @@ use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The description of a type and of those that it holds.
+/// Description of a type and of the types in it.
 #[derive(Clone, Debug)]
 pub struct Schema(Value);
 
 impl Schema {
-    /// The schema of `T`.
+    /// Returns the schema of `T`.
     pub fn of<T: JsonSchema>() -> Schema {
         Schema(schema_for!(T).to_value())
     }
 
-    /// The schema of `T`, made once for all slots and rows that ask.
+    /// Returns the schema of `T`, which is generated once.
     pub fn shared<T: JsonSchema + 'static>() -> Arc<Schema> {
         static MADE: Mutex<BTreeMap<TypeId, Arc<Schema>>> = Mutex::new(BTreeMap::new());
         let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -30,7 +30,7 @@ impl Schema {
         &self.0
     }
 
-    /// One sentence on the type.
+    /// Returns the first sentence of the type's description.
     pub fn about(&self) -> String {
         let text = flat(&self.0["description"]);
         text.find(". ").map_or(text.clone(), |end| text[..=end].to_owned())
@@ -39,7 +39,7 @@ impl Schema {
     /// Adds a key `name` with a table of type `of` to the type `at`; its description is `meaning`.
     pub fn add_table(&mut self, at: &str, name: &str, of: &Schema, meaning: &str) {
         let own = format!("{at}.{name}");
-        // Types of the same name may differ there.
+        // Types of the same name may differ in the added schema.
         let text = of.0.to_string().replace("\"#/$defs/", &format!("\"#/$defs/{own}."));
         let mut table: Value = serde_json::from_str(&text).unwrap_or_default();
         let below = table.as_object_mut().and_then(|t| t.remove("$defs"));
@@ -52,24 +52,24 @@ impl Schema {
         all[&own] = table;
     }
 
-    /// The keys of the type `at`; those of the whole where there is no such type.
+    /// Returns the keys of the type `at`, or of the whole schema if there is no such type.
     pub fn keys(&self, at: &str) -> Vec<&str> {
         let table = self.0.get("$defs").and_then(|all| all.get(at)).unwrap_or(&self.0);
         table["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// The keys that a table must have.
+    /// Returns the required keys.
     pub fn required(&self) -> Vec<&str> {
         self.0["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
-    /// Sets the only legal values of key `name` of the type `at`, each with its meaning.
+    /// Restricts key `name` of the type `at` to these values, each with its meaning.
     pub fn set_values(&mut self, at: &str, name: &str, values: impl Iterator<Item = (String, String)>) {
         let one = |(value, meaning)| serde_json::json!({ "const": value, "description": meaning });
         self.0["$defs"][at]["properties"][name]["oneOf"] = values.map(one).collect();
     }
 
-    /// The type that `schema` refers to, by name and definition.
+    /// Returns the type that `schema` refers to, by name and definition.
     fn target<'s>(&'s self, schema: &'s Value) -> Option<(&'s str, &'s Value)> {
         let name = schema.get("$ref").or_else(|| schema.pointer("/anyOf/0/$ref"))?;
         let name = name.as_str()?.rsplit('/').next()?;
@@ -80,7 +80,7 @@ impl Schema {
         Some(Key::new(self, table.get("properties")?.get(name)?))
     }
 
-    /// The legal values of the key at `path`, or else its kind; `None` where there is no such key.
+    /// Returns the legal values of the key at `path`, or its kind. `None` if there is no such key.
     pub fn legal(&self, path: &[String]) -> Option<String> {
         let (last, above) = path.split_last()?;
         let mut table = &self.0;
@@ -99,8 +99,8 @@ impl Schema {
         })
     }
 
-    /// The values in `value` that are outside the limits of their keys, and lists in place of tables, which a type would take by the
-    /// order of its fields. Other types are not checked.
+    /// Returns the values in `value` that are outside the limits of their keys, and lists in place of tables, which serde would
+    /// accept by the order of fields. Other type errors are not checked.
     pub fn check(&self, value: &Value) -> Vec<Fault> {
         let mut found = Vec::new();
         self.check_table(&self.0, value, &mut Vec::new(), &mut found);
@@ -118,7 +118,7 @@ impl Schema {
             for (n, element) in elements.into_iter().flatten().enumerate() {
                 path.push(n.to_string());
                 if element.is_array() && key.is_table() {
-                    let message = format!("{name} has a list for an element: legal are tables");
+                    let message = format!("{name} has a list for an element, expected tables");
                     found.push(Fault { key: path.clone(), message });
                 }
                 self.check_table(key.target, element, path, found);
@@ -130,7 +130,7 @@ impl Schema {
     }
 }
 
-/// One key: its own schema, and that of its type.
+/// A key: its own schema, and its type's schema.
 pub(super) struct Key<'s> {
     own: &'s Value,
     pub(super) type_name: &'s str,
@@ -151,7 +151,7 @@ impl<'s> Key<'s> {
         Key { own, type_name, target, is_figure }
     }
 
-    /// What the key itself says goes before what its type says.
+    /// The key's own schema has precedence over its type's.
     fn get(&self, what: &str) -> Option<&Value> {
         self.own.get(what).or_else(|| self.target.get(what)).filter(|v| !v.is_null())
     }
@@ -191,7 +191,7 @@ impl<'s> Key<'s> {
         }
     }
 
-    /// The legal values; a dash where the type says all.
+    /// The legal values, or a dash if the type alone defines them.
     pub(super) fn legal(&self) -> String {
         let names = self.variants();
         if !names.is_empty() {
@@ -215,7 +215,7 @@ impl<'s> Key<'s> {
         }
     }
 
-    /// The largest value of the integer type, where nothing else limits it.
+    /// The largest value of the integer type, if nothing else limits it.
     fn largest(&self) -> Option<&'static str> {
         match self.get("format")?.as_str()? {
             "uint32" => Some("2^32 - 1"),
@@ -239,11 +239,11 @@ impl<'s> Key<'s> {
         all.map(|all| all.iter().filter_map(one).collect()).unwrap_or_default()
     }
 
-    /// Why `value` is not legal for this key, which is called `name`.
+    /// Returns an error if `value` is illegal for this key, which is called `name`.
     fn refuses(&self, name: &str, value: &Value) -> Option<String> {
         let (given, within) = match value {
             Value::Array(_) if self.is_table() && !self.is_list() => {
-                return Some(format!("{name} is a list: legal are tables"));
+                return Some(format!("{name} is a list, expected tables"));
             }
             Value::Number(n) => {
                 let power = !self.is_power_of_two() || n.as_u64().is_some_and(u64::is_power_of_two);
@@ -252,17 +252,17 @@ impl<'s> Key<'s> {
             }
             Value::Array(all) if let Some(element) = self.refused_element(all) => {
                 let [min, max] = ["minimum", "maximum"].map(|name| self.get(name).unwrap_or(&Value::Null));
-                return Some(format!("{name} has an element {element}: legal are {min} to {max}"));
+                return Some(format!("{name} has an element {element}, expected {min} to {max}"));
             }
             Value::Array(all) => {
                 (format!("{} elements", all.len()), self.holds(&all.len().into(), ["minItems", "maxItems"]))
             }
             _ => return None,
         };
-        (!within).then(|| format!("{name} of {given}: legal are {}", self.legal()))
+        (!within).then(|| format!("{name} of {given}, expected {}", self.legal()))
     }
 
-    /// The first number of a list that is beyond the limits of its elements.
+    /// Returns the first number of a list that is outside the limits of its elements.
     fn refused_element<'v>(&self, all: &'v [Value]) -> Option<&'v Number> {
         all.iter().filter_map(Value::as_number).find(|n| !self.holds(n, ["minimum", "maximum"]))
     }
@@ -273,7 +273,7 @@ impl<'s> Key<'s> {
     }
 }
 
-/// Compares integers as integers.
+/// Compares numbers, integers exactly.
 fn is_less(a: &Number, b: &Number) -> bool {
     match (a.as_i128(), b.as_i128()) {
         (Some(a), Some(b)) => a < b,
@@ -281,7 +281,7 @@ fn is_less(a: &Number, b: &Number) -> bool {
     }
 }
 
-/// A comment on one line.
+/// Joins a comment to one line.
 pub(super) fn flat(text: &Value) -> String {
     text.as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }

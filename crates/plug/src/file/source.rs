@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads a TOML file as a type, with all errors that TOML and the type find in it. Never knows what its keys mean.
+//! Reads a TOML file as a type, and reports all errors of TOML syntax and of the type.
 
 use super::error::{FileError, FileErrors, MAX_ERRORS};
 use super::overrides::Overrides;
@@ -10,30 +10,30 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Deserializer, Error};
 
-/// A file, its text, and what is set over it.
+/// A file, its text, and its overrides.
 pub struct Source<'a> {
     /// The file.
     pub path: &'a Path,
     /// The text of the file.
     pub text: &'a str,
-    /// The keys that are set over it.
+    /// Overrides of the file's keys.
     pub overrides: &'a Overrides,
 }
 
-/// A table that was not read as its type.
+/// A table that could not be read as its type.
 #[derive(Debug)]
 pub struct Unread<T> {
-    /// Its errors.
+    /// Errors of the table.
     pub errors: Vec<FileError>,
-    /// The rest of it, where that can be read: without wrong keys, and without tables that lack a key.
+    /// The rest of the table, if it can be read without the wrong keys and without tables that lack a key.
     pub rest: Option<T>,
 }
 
-/// The tables of a file, with the places of their keys.
+/// The tables of a file, with the spans of their keys.
 pub type Tree<'a> = Spanned<DeTable<'a>>;
 
 impl<'a> Source<'a> {
-    /// An error at `span`: a place in the text, or of an override after its end.
+    /// Returns an error at `span`: a place in the text, or of an override after the text's end.
     pub fn error(&self, span: Range<usize>, message: impl Into<String>) -> FileError {
         match self.overrides.at(span.start, self.text.len()) {
             Some(setting) => FileError::setting(setting, message),
@@ -41,10 +41,10 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The tables of the file, with the overrides set in them.
+    /// Returns the tables of the file with the overrides applied.
     ///
     /// # Errors
-    /// All errors of its TOML; else those of the overrides.
+    /// All syntax errors, or else the errors of the overrides.
     pub fn tree(&self) -> Result<Tree<'a>, FileErrors> {
         let (mut root, errors) = DeTable::parse_recoverable(self.text);
         if !errors.is_empty() {
@@ -54,7 +54,7 @@ impl<'a> Source<'a> {
         Ok(root)
     }
 
-    /// Reads `table`, which is the file or one of its tables, as a type that `schema` describes.
+    /// Reads `table`, the file or one of its tables, as a type that `schema` describes.
     ///
     /// # Errors
     /// All errors of the types of its keys.
@@ -69,7 +69,7 @@ impl<'a> Source<'a> {
                 Ok(value) if errors.is_empty() => return Ok(value),
                 Ok(value) => return Err(Unread { errors, rest: Some(value) }),
                 Err(error) => {
-                    // What the file as a whole lacks is reported at its first line.
+                    // A key that the file as a whole lacks is reported at its first line.
                     let (span, path) = match error.span().filter(|span| !span.is_empty()) {
                         Some(span) => (span.clone(), left.take(&span)),
                         None => (0..1, left.supply(&error, schema)),
@@ -87,21 +87,21 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The missing key, where that is the error.
+/// Returns the missing key, if the error is about one.
 fn missing(error: &Error) -> Option<&str> {
     error.message().trim().strip_prefix("missing field `")?.strip_suffix('`')
 }
 
-/// What [`toml`] says of a value that is to be one of an enumeration.
+/// Message of [`toml`] for a value that is not one of an enumeration.
 const NO_VARIANT: &str = "wanted string or table";
 
-/// The message of `error` at `path`, with the legal values of the key where the type names none.
+/// Text of `error` at `path`. Adds the legal values of the key if the type does not name them.
 fn message(error: &Error, path: Option<&[String]>, schema: &Schema) -> String {
     let text = error.message().trim().replace('\n', ": ");
     if let Some(key) = missing(error) {
         let path: Vec<String> = path.unwrap_or_default().iter().cloned().chain([key.to_owned()]).collect();
         return match schema.legal(&path) {
-            Some(legal) => format!("{text}: legal are {legal}"),
+            Some(legal) => format!("{text}, expected {legal}"),
             None => text,
         };
     }
@@ -111,28 +111,28 @@ fn message(error: &Error, path: Option<&[String]>, schema: &Schema) -> String {
         (Some(wrong), Some(key), Some(legal)) => {
             let found = wrong.split_once(", expected").map_or(wrong, |(found, _)| found);
             let found = if found == "map" { "a table" } else { found };
-            format!("{key} is {found}: legal are {legal}")
+            format!("{key} is {found}, expected {legal}")
         }
         (None, Some(key), Some(legal)) if text == NO_VARIANT => {
-            format!("{key} is neither a string nor a table: legal are {legal}")
+            format!("{key} is neither a string nor a table, expected {legal}")
         }
-        // A list that a type would take by the order of its fields.
+        // A list that serde would accept as a table, by the order of fields.
         (None, Some(key), Some(_)) if text.starts_with("invalid length") => {
-            format!("{key} is a list: legal are tables")
+            format!("{key} is a list, expected tables")
         }
         _ => text,
     }
 }
 
-/// The rest of a file, without the values in which errors were found.
+/// The rest of a file, without the values with errors.
 struct Left<'a> {
     root: Spanned<DeTable<'a>>,
-    /// The values taken out: the place of the table, and the key.
+    /// The removed values: span of the table, and key.
     without: Vec<(Range<usize>, String)>,
 }
 
 impl Left<'_> {
-    /// Takes out the value at `span`; returns its path without list indexes. `None` for the file as a whole.
+    /// Removes the value at `span`; returns its path without list indexes. `None` for the file as a whole.
     fn take(&mut self, span: &Range<usize>) -> Option<Vec<String>> {
         let mut path = Vec::new();
         let place = self.root.span();
@@ -141,8 +141,8 @@ impl Left<'_> {
         Some(path)
     }
 
-    /// Puts in the one key that can be supplied to a file that lacks it, its version, so that other errors are found.
-    /// Returns the path of its table.
+    /// Adds a missing key that has only one legal value (the version), so that other errors are found. Returns the
+    /// path of its table.
     fn supply(&mut self, error: &Error, schema: &Schema) -> Option<Vec<String>> {
         let key = missing(error)?.to_owned();
         if schema.legal(std::slice::from_ref(&key))? != "1" || self.root.get_ref().contains_key(key.as_str())
@@ -154,14 +154,14 @@ impl Left<'_> {
         Some(Vec::new())
     }
 
-    /// True where `error` reports a missing key that was taken out of its table.
+    /// True if `error` reports a missing key that was removed from its table before.
     fn is_of_own_making(&self, error: &Error) -> bool {
         let span = error.span().unwrap_or_else(|| self.root.span());
         self.without.iter().any(|(table, key)| *table == span && missing(error) == Some(key))
     }
 }
 
-/// Takes the value at `span` out of `table`, which is at `place`, or out of a table below; returns the place of that
+/// Removes the value at `span` from `table`, which is at `place`, or from a table below. Returns the span of that
 /// table, and the key.
 fn take_of(
     table: &mut DeTable<'_>,
@@ -169,7 +169,7 @@ fn take_of(
     span: &Range<usize>,
     path: &mut Vec<String>,
 ) -> Option<(Range<usize>, String)> {
-    // The innermost table goes first: a list of tables has the place of its first one.
+    // Check inner tables first: a list of tables has the span of its first one.
     for (key, value) in table.iter_mut() {
         path.push(key.get_ref().to_string());
         if let Some(found) = take_below(value, span, path) {
@@ -209,7 +209,7 @@ fn take_below(
     }
 }
 
-/// The key of a list of values, not of tables, that has a value at `span`; the list is wrong as a whole.
+/// Returns the key of a list of values (not of tables) with an error at `span`; the whole list counts as wrong.
 fn list_with(table: &DeTable<'_>, span: &Range<usize>) -> Option<String> {
     let has = |value: &DeValue<'_>| {
         let wrong = |v: &Spanned<DeValue<'_>>| v.span() == *span && v.get_ref().as_table().is_none();
@@ -218,7 +218,7 @@ fn list_with(table: &DeTable<'_>, span: &Range<usize>) -> Option<String> {
     table.iter().find(|(_, value)| has(value.get_ref())).map(|(key, _)| key.get_ref().to_string())
 }
 
-/// The place of the value at `path` of `tree`; an index stands for an element of a list.
+/// Returns the span of the value at `path` of `tree`. An index selects an element of a list.
 pub fn place_of(tree: &Tree<'_>, path: &[&str]) -> Option<Range<usize>> {
     let (first, rest) = path.split_first()?;
     let mut at = tree.get_ref().get(*first)?;

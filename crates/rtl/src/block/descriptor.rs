@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ports of the blocks with streams of descriptors: Virtex-7 Gen3 (PG023), UltraScale (PG156), UltraScale+ (PG213). Data only.
+//! Ports of the blocks with descriptor streams: Virtex-7 Gen3 (PG023), UltraScale (PG156), UltraScale+ (PG213). Only tables.
 
 use super::{BlockKind, Port, Role, Shape, Width, numbered, port};
 
 /// A stream of the block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stream {
-    /// Requests of the design.
+    /// Requester requests: requests of the design.
     Rq,
-    /// Completions for it.
+    /// Requester completions: completions for the design.
     Rc,
-    /// Requests to it.
+    /// Completer requests: requests to the design.
     Cq,
-    /// Its completions.
+    /// Completer completions: completions of the design.
     Cc,
 }
 
 impl Stream {
-    /// Bits of its user signals.
+    /// Returns the width of its user signals in bits.
     pub(super) fn user_bits(self, shape: Shape) -> u16 {
         let plus = shape.kind == BlockKind::UltraScalePlus;
         match (self, shape.data_bits) {
@@ -73,7 +73,7 @@ const fn constant(name: &'static str, width: Width, value: u64) -> Port {
     port(name, width, Role::Constant(value))
 }
 
-/// What all of them have.
+/// Ports of all of these blocks.
 pub(super) const ALL: &[Port] = &[
     // data first, so that their lanes are whole words of both vectors
     read("s_axis_rq_tdata", Width::Data, Read::RqData),
@@ -199,7 +199,7 @@ pub(super) const ALL: &[Port] = &[
     driven("cfg_interrupt_msix_fail", BIT, Driven::MsixFailed),
     read("cfg_interrupt_msix_vec_pending", Width::Bits(2), Read::MsixPending),
     constant("cfg_interrupt_msix_vec_pending_status", BIT, 0),
-    // registers of the design's own
+    // registers of the design
     constant("cfg_ext_read_received", BIT, 0),
     constant("cfg_ext_write_received", BIT, 0),
     constant("cfg_ext_register_number", Width::Bits(10), 0),
@@ -215,7 +215,7 @@ pub(super) const ALL: &[Port] = &[
     ignored("pci_exp_rxn", Width::Lanes),
 ];
 
-/// What both blocks of Gen3 have.
+/// Ports of both Gen3 blocks.
 pub(super) const GEN3: &[Port] = &[
     driven("pcie_rq_seq_num", Width::Bits(4), Driven::Sequence0),
     driven("pcie_rq_seq_num_vld", BIT, Driven::Sequence0Valid),
@@ -246,7 +246,7 @@ pub(super) const GEN3: &[Port] = &[
     driven("cfg_interrupt_msix_mask", Width::Bits(2), Driven::MsixMask),
 ];
 
-/// What only Virtex-7 Gen3 has; its reset is active high, and its transceivers' clocks may be outside.
+/// Ports of Virtex-7 Gen3 only; its reset is active high, and its transceivers' clocks may be outside.
 pub(super) const VIRTEX7: &[Port] = &[
     read("sys_reset", BIT, Read::ResetP),
     constant("user_app_rdy", BIT, 1),
@@ -279,7 +279,7 @@ pub(super) const VIRTEX7: &[Port] = &[
     constant("pipe_gen3_out", BIT, 1),
 ];
 
-/// What only UltraScale has.
+/// Ports of UltraScale only.
 pub(super) const ULTRASCALE: &[Port] = &[
     port("sys_reset", BIT, Role::Read(Read::ResetN as u16, 1)),
     constant("phy_rdy_out", BIT, 1),
@@ -293,7 +293,7 @@ pub(super) const ULTRASCALE: &[Port] = &[
     constant("int_qpll1outclk_out", Width::Bits(2), 0),
 ];
 
-/// What only UltraScale+ has.
+/// Ports of UltraScale+ only.
 pub(super) const ULTRASCALE_PLUS: &[Port] = &[
     port("sys_reset", BIT, Role::Read(Read::ResetN as u16, 1)),
     constant("phy_rdy_out", BIT, 1),

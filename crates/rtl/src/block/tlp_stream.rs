@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ports of `riser_tlp_stream`, which is no vendor's: whole TLPs in both directions. Data only.
+//! Ports of `riser_tlp_stream`, riser's own module: whole TLPs in both directions. Only tables.
 
 use super::{Port, Role, Width, numbered, port};
 
@@ -42,13 +42,13 @@ pub(super) const PORTS: &[Port] = &[
     read("s_axis_tx_tlast", BIT, Read::TxLast, 0),
     read("s_axis_tx_tvalid", BIT, Read::TxValid, 0),
     driven("s_axis_tx_tready", BIT, Driven::TxReady),
-    // TLPs for it
+    // TLPs for the design
     driven("m_axis_rx_tkeep", Width::Keep, Driven::RxKeep),
     driven("m_axis_rx_tlast", BIT, Driven::RxLast),
     driven("m_axis_rx_tvalid", BIT, Driven::RxValid),
     driven("m_axis_rx_tuser", Width::Bits(6), Driven::RxUser),
     read("m_axis_rx_tready", BIT, Read::RxReady, 1),
-    // what software has set
+    // values set by software
     driven("cfg_bus_number", Width::Bits(8), Driven::Bus),
     driven("cfg_device_number", Width::Bits(5), Driven::Device),
     driven("cfg_function_number", Width::Bits(3), Driven::Function),

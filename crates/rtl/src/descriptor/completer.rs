@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The completer's streams: CQ, with its count of requests that want an answer, and CC. Never decodes an address: the front does.
+//! The completer's streams: CQ, with its count of non-posted requests, and CC. The front decodes addresses.
 
 use super::pack::{COMPLETION_DW, Place};
 use super::requester::unit_of;
@@ -15,16 +15,16 @@ use crate::transmit::whole;
 use endpoint::hard_block::{DesignOutput, DesignRequest, Target};
 use tlp::{Body, Class};
 
-/// The largest number of `pcie_cq_np_req_count`.
+/// Maximum value of `pcie_cq_np_req_count`.
 const MOST_NON_POSTED: u32 = 32;
 
 /// See the [module](self).
 pub(super) struct Completer {
     pub(super) cq: Show,
     pub(super) cc: Take,
-    /// Lanes that are a unit of alignment, in address-aligned mode.
+    /// Lanes per alignment unit, in address-aligned mode.
     unit: Option<usize>,
-    /// Requests that want an answer, which the design has asked for.
+    /// Number of non-posted requests that the design can still receive.
     non_posted: u32,
     is_ready: bool,
 }
@@ -52,7 +52,7 @@ impl Completer {
         self.cq.is_empty() && self.cc.is_empty()
     }
 
-    /// A request to the design.
+    /// Queues a request to the design.
     pub(super) fn request(&mut self, inner: &mut Inner, request: &DesignRequest) {
         let mut packet = self.cq.empty();
         packet.token = Some(request.token);
@@ -84,7 +84,7 @@ impl Completer {
     ) {
         if runs {
             self.take(inner, inputs);
-            // UltraScale+ asks for two with its upper bit.
+            // On UltraScale+ the upper bit requests two.
             let asked = inputs.get(Read::NonPostedRequest).min(2);
             self.non_posted = (self.non_posted + asked).min(MOST_NON_POSTED);
         }
@@ -127,7 +127,7 @@ impl Completer {
         }
     }
 
-    /// A packet that is whole.
+    /// Handles a complete packet.
     fn completion(&mut self, inner: &mut Inner, packet: &Packet) -> Result<(), Rule> {
         let gap = self.unit.map_or(0, |unit| {
             let lower = packet.words.first().map_or(0, |word| *word as usize & 0x7f);
@@ -138,10 +138,10 @@ impl Completer {
         let number = completion(came, &mut inner.bytes)?;
         let slot = inner.functions.slot_of_number(number).ok_or(Rule::Function(number))?;
         let (tlp, _) = whole(&inner.bytes, false, &inner.pool)?;
-        debug_assert!(matches!(tlp.repr.body, Body::Completion(_)), "made of a CC descriptor");
+        debug_assert!(matches!(tlp.repr.body, Body::Completion(_)), "built from a CC descriptor");
         let Some(function) = inner.functions.index(slot) else { return Ok(()) };
         let output = Some(DesignOutput::Tlp { function, tlp });
-        // In no order with RQ: a design that wants one waits for the sequence number.
+        // Unordered with RQ: a design that needs an order waits for the sequence number.
         inner.leaving.push_free(Class::Completion, inner.common.from(), Sent { output, note: Note::Nothing });
         Ok(())
     }

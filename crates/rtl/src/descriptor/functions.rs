@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions of a block: their numbers, and what it tells the design of their registers (PG023, PG156, PG213: "Configuration Status
+//! The functions of a block: their numbers, and the register values shown to the design (PG023, PG156, PG213: "Configuration Status
 //! Interface"). Never changes a register.
 
 use crate::block::BlockKind;
@@ -10,11 +10,11 @@ use crate::status::width as working_width;
 use config::{ConfigSpace, SriovState};
 use tlp::Bdf;
 
-/// Credits are shown as plenty, in whatever kind: the link's own are not the design's to see here.
+/// Credits shown to the design, plenty of every kind: the link's real credits are not visible here.
 const HEADERS: u32 = 0x7f;
 const DATA: u32 = 0x3ff;
 
-/// Where a function stands: the physical ones, as many as the block may have, and then the virtual ones.
+/// Index of a function: the physical ones, as many as the block may have, then the virtual ones.
 pub(super) type Slot = usize;
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ struct One {
     index: Option<u16>,
     registers: Registers,
     is_enabled: bool,
-    /// Base-2 logarithms of its BARs' bytes.
+    /// Base-2 logarithms of its BAR sizes in bytes.
     apertures: [u8; 6],
     sriov: Option<SriovState>,
 }
@@ -31,17 +31,17 @@ struct One {
 /// See the [module](self).
 pub(super) struct Functions {
     kind: BlockKind,
-    /// Physical functions that the block may have, and that it has.
+    /// Number of physical functions that the block may have.
     most: usize,
-    /// The first virtual function of each physical one that there is.
+    /// First virtual function of each existing physical function.
     first: Vec<Slot>,
     all: Vec<One>,
-    /// Slots by the front's index.
+    /// Slots by the front's function index.
     slots: Vec<Option<Slot>>,
 }
 
 impl Functions {
-    /// As many physical functions as `virtual_functions` has counts.
+    /// Creates a physical function for each entry of `virtual_functions`, which is its number of virtual functions.
     pub(super) fn new(kind: BlockKind, virtual_functions: &[u16]) -> Functions {
         let most = usize::from(kind.functions()[0]);
         let first = virtual_functions.iter().scan(most, |next, count| {
@@ -59,7 +59,7 @@ impl Functions {
         Functions { kind, most, first, all, slots }
     }
 
-    /// The number that descriptors have of the first virtual function.
+    /// Returns the number of the first virtual function in descriptors.
     fn first_number(kind: BlockKind) -> u8 {
         match kind {
             BlockKind::UltraScalePlus => 4,
@@ -67,7 +67,7 @@ impl Functions {
         }
     }
 
-    /// The number that the interrupt ports have of the first virtual function.
+    /// Returns the number of the first virtual function at the interrupt ports.
     fn first_interrupt_number(kind: BlockKind) -> u8 {
         match kind {
             BlockKind::UltraScalePlus => 4,
@@ -82,12 +82,12 @@ impl Functions {
         (is_one && self.is_enabled(slot)).then_some(slot)
     }
 
-    /// The function that has this number in descriptors.
+    /// Returns the function with this number in descriptors.
     pub(super) fn slot_of_number(&self, number: u8) -> Option<Slot> {
         self.slot_of(number.into(), Functions::first_number(self.kind))
     }
 
-    /// The function that has this number in `cfg_interrupt_msi_function_number` and `cfg_vf_flr_func_num`.
+    /// Returns the function with this number in `cfg_interrupt_msi_function_number` and `cfg_vf_flr_func_num`.
     pub(super) fn slot_of_interrupt(&self, number: u32) -> Option<Slot> {
         self.slot_of(number, Functions::first_interrupt_number(self.kind))
     }
@@ -96,7 +96,7 @@ impl Functions {
         self.slots.get(usize::from(index)).copied().flatten()
     }
 
-    /// The number of a function in descriptors.
+    /// Returns the number of a function in descriptors.
     pub(super) fn number(&self, slot: Slot) -> u8 {
         match slot.checked_sub(self.most) {
             Some(n) => Functions::first_number(self.kind).wrapping_add(n as u8),
@@ -112,7 +112,7 @@ impl Functions {
         self.all.get(slot).is_some_and(|one| one.is_enabled)
     }
 
-    /// The physical function that has this pin, from 1.
+    /// Returns the physical function with this interrupt pin, from 1.
     pub(super) fn with_pin(&self, pin: u32) -> Option<Slot> {
         (0..self.first.len()).find(|slot| self.registers(*slot).get(15) >> 8 & 0xff == pin)
     }
@@ -125,7 +125,7 @@ impl Functions {
         self.all[slot].apertures.get(usize::from(bar)).copied().unwrap_or(0)
     }
 
-    /// The virtual function's number in its vectors.
+    /// Returns the index of a virtual function in the vectors of virtual functions.
     pub(super) fn nth_virtual(&self, slot: Slot) -> Option<u16> {
         slot.checked_sub(self.most).map(|n| n as u16)
     }
@@ -134,12 +134,12 @@ impl Functions {
         self.most + usize::from(n)
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     pub(super) fn count(&self) -> usize {
         self.all.len()
     }
 
-    /// Follows the registers of a function of the front's.
+    /// Follows the registers of a function of the front.
     pub(super) fn follow(&mut self, index: u16, id: Bdf, config: &ConfigSpace) {
         if config.is_virtual() {
             self.follow_virtual(index, id, config)
@@ -180,7 +180,7 @@ impl Functions {
         }
     }
 
-    /// Shows what the registers say.
+    /// Drives the status outputs from the registers.
     pub(super) fn drive(&self, outputs: &mut Outputs<'_>, lanes: u16) {
         for (slot, one) in self.all.iter().enumerate() {
             match self.nth_virtual(slot) {
@@ -192,7 +192,7 @@ impl Functions {
         let [device, link] = [2, 4].map(|at| first.pcie(at));
         let speed = (link >> 16 & 0xf).saturating_sub(1);
         let log = working_width(link >> 16, lanes).trailing_zeros();
-        // UltraScale+ has numbers where the others have a bit each.
+        // UltraScale+ uses numbers; the others use one bit per value.
         let (width, speed) = match self.kind {
             BlockKind::UltraScalePlus => (log, speed),
             _ => (1 << log, 1 << speed.min(2)),

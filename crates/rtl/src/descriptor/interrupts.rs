@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Interrupts that a design asks for (PG023, PG156, PG213: "Configuration Interrupt Controller Interface"): INTx by level, MSI by vector,
-//! MSI-X by address and data, or by vector where the block has the table. Each is answered: sent as it leaves, or failed.
+//! Interrupt requests of a design (PG023, PG156, PG213: "Configuration Interrupt Controller Interface"): INTx by level, MSI by vector,
+//! MSI-X by address and data, or by vector if the block has the table. Each is answered: sent when it leaves, or failed.
 
 use super::{Inner, Note, Options, Sent};
 use crate::block::BlockKind;
@@ -14,11 +14,11 @@ use tlp::{Attributes, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Repr, Spa
 pub(super) struct Interrupts {
     kind: BlockKind,
     msix_inside: bool,
-    /// What was asked for in the cycle before.
+    /// Requests of the previous cycle.
     intx: u32,
     msi: u32,
     msix: bool,
-    /// One that was not answered yet.
+    /// True if a request has not been answered yet.
     open: bool,
     /// Answers for the next cycle.
     sent: [bool; 3],
@@ -48,7 +48,7 @@ impl Interrupts {
         (self.sent, self.failed) = ([false; 3], [false; 3]);
     }
 
-    /// An interrupt has left.
+    /// Records that an interrupt was sent.
     pub(super) fn left(&mut self, note: Note) {
         let which = match note {
             Note::Intx => INTX,
@@ -60,7 +60,7 @@ impl Interrupts {
         self.open &= which == INTX;
     }
 
-    /// Whether there is nothing to answer.
+    /// Returns true if there is nothing to answer.
     pub(super) fn rests(&self) -> bool {
         self.sent == [false; 3] && self.failed == [false; 3]
     }
@@ -82,7 +82,7 @@ impl Interrupts {
             self.message(inner, inputs);
         }
         let (sent, failed) = (std::mem::take(&mut self.sent), std::mem::take(&mut self.failed));
-        // UltraScale+ answers MSI-X by the ports of MSI.
+        // UltraScale+ answers MSI-X on the ports of MSI.
         let both = self.kind == BlockKind::UltraScalePlus || self.msix_inside;
         for (port, is) in [
             (Driven::IntxSent, sent[INTX]),
@@ -120,7 +120,7 @@ impl Interrupts {
         inner.leaving.push(Class::Posted, inner.common.from(), Sent { output: Some(output), note });
     }
 
-    /// MSI or MSI-X, as it begins to be asked for.
+    /// Handles a new request for MSI or MSI-X.
     fn message(&mut self, inner: &mut Inner, inputs: Inputs<'_>) {
         let (msi, msix) = (inputs.get(Read::Msi), inputs.is(Read::Msix));
         let new_msix = msix && !self.msix;
@@ -164,7 +164,7 @@ impl Interrupts {
     }
 }
 
-/// The write of an MSI-X whose table is the design's.
+/// Returns the write of an MSI-X vector from the design's own table.
 fn write(inner: &Inner, inputs: Inputs<'_>) -> Tlp {
     let [low, high] = [0, 32].map(|at| u64::from(inputs.field(Read::MsixAddress, at, 32)));
     let address = (low & !3) | high << 32;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The blocks with streams of descriptors around a design: Virtex-7 Gen3 (PG023), UltraScale (PG156), UltraScale+ (PG213). Configuration
-//! space, decoding and credits are the [`front`](endpoint::HardBlock)'s. Never knows a library, and what the design is.
+//! The blocks with descriptor streams around a design: Virtex-7 Gen3 (PG023), UltraScale (PG156), UltraScale+ (PG213). The
+//! [`front`](endpoint::HardBlock) handles configuration space, decoding and credits. Independent of the design and its library.
 //!
 //! - `pack`, `unpack`: descriptors; `show`, `take`: beats.
 //! - `functions`: numbers of functions, and their registers; `tags`: requests that wait for completions.
-//! - `interrupts`, `resets`: what the design asks for by `cfg_interrupt_*`, and is told by `cfg_flr_*`.
+//! - `interrupts`, `resets`: the `cfg_interrupt_*` ports, and the `cfg_flr_*` ports.
 //! - `requester`, `completer`: the four streams.
 
 mod completer;
@@ -38,35 +38,35 @@ use requester::Requester;
 use resets::Resets;
 use tlp::{Bdf, Class, PayloadPool, Time};
 
-/// How a block is set, as the vendor's tool is told.
+/// Settings of a block, as given to the vendor's tool.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) shape: Shape,
     pub(crate) latency: u32,
-    /// The design chooses tags itself.
+    /// True if the design chooses the tags.
     pub(crate) client_tags: bool,
-    /// Data begin at the lane of their address.
+    /// True if data starts at the lane of its address.
     pub(crate) address_aligned: bool,
-    /// Packets that may begin in a beat: RQ, RC, CQ, CC.
+    /// Maximum number of packets that may begin in a beat: RQ, RC, CQ, CC.
     pub(crate) packets: [usize; 4],
-    /// Virtual functions of each physical one.
+    /// Number of virtual functions of each physical function.
     pub(crate) virtual_functions: Vec<u16>,
-    /// The block has the MSI-X tables.
+    /// True if the block has the MSI-X tables.
     pub(crate) msix_inside: bool,
-    /// Tags of all functions together, and whose they are.
+    /// Tags of all functions together, and their owners.
     pub(crate) tags: u16,
     pub(crate) tags_of: TagsOf,
 }
 
-/// What waits for the link, with what is told to the design when it leaves. Where its function was reset meanwhile, nothing does, and the
-/// design is told in its turn all the same: who waits for a sequence number gets it.
+/// An output that waits for the link, and the note that the design receives when it is sent. If its function is reset in the meantime,
+/// the output is dropped, but the design still receives the note in order, because it may wait for a sequence number.
 struct Sent {
     output: Option<DesignOutput>,
     note: Note,
 }
 
 impl Sent {
-    /// The front's index of the function that sends it.
+    /// Returns the front's index of the sending function.
     fn function(&self) -> Option<u16> {
         match self.output {
             Some(
@@ -79,29 +79,29 @@ impl Sent {
     }
 }
 
-/// What the design is told when something leaves.
+/// Notification to the design when an output is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Note {
     Nothing,
-    /// The sequence number of a request.
+    /// Sequence number of a request.
     Sequence(u8),
     Intx,
     Msi,
     Msix,
 }
 
-/// What the parts of a block share.
+/// State shared by the parts of a block.
 struct Inner {
     common: Common,
     pool: PayloadPool,
     functions: Functions,
     leaving: Leaving<Sent>,
-    /// Bytes of a TLP.
+    /// Buffer for the bytes of a TLP.
     bytes: Vec<u8>,
 }
 
 impl Inner {
-    /// Tells of a rule that a packet of these words breaks.
+    /// Reports a rule that a packet of these words breaks.
     fn found(&self, rule: &Rule, words: &[u32]) {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.common.found(rule, &bytes);
@@ -118,7 +118,7 @@ pub(crate) struct Descriptors {
     resets: Resets,
     kind: BlockKind,
     link_lanes: u16,
-    /// What is driven, and whether the status in it is old.
+    /// Driven outputs, and true if their status values are out of date.
     driven: Vec<u32>,
     is_old: bool,
     register_asked: bool,
@@ -154,7 +154,7 @@ impl Descriptors {
         if kind == ResetKind::FunctionLevel {
             let Some(slot) = self.inner.functions.slot_of_index(function) else { return };
             self.requester.function_reset(&mut self.inner, slot);
-            // A virtual function that has gone is not told of its reset.
+            // A virtual function that no longer exists is not told of its reset.
             if self.inner.functions.is_enabled(slot) {
                 self.resets.begin(slot);
             }
@@ -168,7 +168,7 @@ impl Descriptors {
         self.inner.common.reset();
     }
 
-    /// Registers as the design asks for them, a cycle later.
+    /// Answers register reads of the design, one cycle later.
     fn manage(&mut self, inputs: Inputs<'_>, outputs: &mut Outputs<'_>) {
         let is_new = |port| inputs.is(port) && !self.register_asked;
         let (asked, written) = (is_new(Read::RegisterGet), is_new(Read::RegisterPut));
@@ -189,7 +189,7 @@ impl Descriptors {
         }
     }
 
-    /// What the design asks of the block that riser's has not.
+    /// Reports uses of ports that riser's block does not support.
     fn complaints(&mut self, inputs: Inputs<'_>, outputs: &mut Outputs<'_>) {
         let asked = inputs.is(Read::MessageSend);
         outputs.set(Driven::MessageSent, (asked && !self.message_asked).into());
@@ -270,7 +270,7 @@ impl Block for Descriptors {
         }
     }
 
-    /// The guides leave it to the design to keep the rules; a tag that is in use cannot be followed.
+    /// By the product guides the design must keep the rules, so wrong TLPs are sent; only a tag in use cannot be tracked.
     fn sends_wrong(&self, why: &RefusedTlp) -> bool {
         !matches!(why, RefusedTlp::Tag(_))
     }

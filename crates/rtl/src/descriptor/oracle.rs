@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Descriptors and beats held against those of cocotbext-pcie's models, which nobody here wrote: `tests/us_beats.py` makes them, and
-//! says how there are more. Parity is left out, as riser's is zero; and of CQ the place of byte enables where a packet begins in the
-//! upper half alone: the model has them by the half, the guide (PG213, m_axis_cq_tuser) by the packet.
+//! Compares descriptors and beats with those of cocotbext-pcie's models, an independent implementation. `tests/us_beats.py`
+//! generates them, and explains how to make more. Parity is not compared, because riser's is zero. In CQ the position of byte
+//! enables is not compared if a packet begins only in the upper half: the model places them by half, the guide (PG213,
+//! m_axis_cq_tuser) by packet.
 
 use super::pack::{ErrorCode, Packet, Place};
 use super::show::Show;
@@ -12,7 +13,7 @@ use crate::block::{BlockKind, Shape};
 use crate::signals::{Inputs, Layout, Outputs};
 use tlp::{PayloadPool, Tlp};
 
-/// A stream of the file: its TLPs, each with what else its line says, and its beats.
+/// A stream of the file: its TLPs, each with the other values of its line, and its beats.
 struct Case {
     stream: Stream,
     width: u16,
@@ -21,7 +22,7 @@ struct Case {
     beats: Vec<Beat>,
 }
 
-/// Data, user: words from bit 0 on.
+/// Data and user signals: words from bit 0.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Beat {
     data: Vec<u32>,
@@ -34,7 +35,7 @@ fn number(text: &str) -> u32 {
     u32::from_str_radix(text, 16).unwrap()
 }
 
-/// A number of many bits, as words from bit 0 on.
+/// Parses a wide number as words from bit 0.
 fn words(text: &str, count: usize) -> Vec<u32> {
     let digits: Vec<u32> = text.chars().rev().map(|c| c.to_digit(16).unwrap()).collect();
     let word = |n: usize| digits.iter().skip(8 * n).take(8).enumerate().map(|(k, d)| d << (4 * k)).sum();
@@ -74,7 +75,7 @@ fn cases(text: &str) -> Vec<Case> {
     cases
 }
 
-/// The packet that riser makes of a TLP for the design.
+/// Returns riser's packet of a TLP for the design.
 fn packet(stream: Stream, wire: &[u8], more: &[u32]) -> Packet {
     let tlp = Tlp::parse(wire, &PayloadPool::new()).unwrap();
     let (mut packet, mut bytes) = (Packet::default(), Vec::new());
@@ -89,7 +90,7 @@ fn packet(stream: Stream, wire: &[u8], more: &[u32]) -> Packet {
     packet
 }
 
-/// Leaves out what is not compared.
+/// Clears the fields that are not compared.
 fn compared(case: &Case, beat: &Beat) -> Beat {
     let mut beat = beat.clone();
     let parity = match (case.stream, case.width) {
@@ -104,7 +105,7 @@ fn compared(case: &Case, beat: &Beat) -> Beat {
     if case.packets > 1 {
         (beat.keep, beat.last) = (0, false);
     }
-    // One packet begins, at lane 8.
+    // The only beginning packet is at lane 8.
     if case.stream == Stream::Cq && case.packets > 1 && beat.user[2] >> 16 & 0xf == 0b1001 {
         beat.user[0] &= !0xffff;
     }
@@ -132,7 +133,7 @@ fn hold_out(case: &Case) {
     assert!(show.is_empty());
 }
 
-/// The vector that riser reads at an edge with this beat.
+/// Returns the vector that riser reads at an edge with this beat.
 fn vector(case: &Case, layout: &Layout, beat: &Beat) -> Vec<u32> {
     let mut words = vec![0; layout.words[0]];
     let (data, keep, last, valid, user) = match case.stream {
@@ -175,7 +176,7 @@ fn hold_in(case: &Case) {
 }
 
 #[test]
-fn descriptors_and_beats_are_those_of_the_model() {
+fn descriptors_and_beats_match_the_model() {
     let path = std::env::var("RISER_US_BEATS").unwrap_or_else(|_| "tests/us_beats.txt".to_owned());
     let text = std::fs::read_to_string(&path).unwrap();
     let mut counts = [0; 4];

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs for the design as descriptors with their data: CQ and RC (PG023, PG156, PG213: "Completer Request Descriptor Formats",
-//! "Requester Completion Descriptor Format"). Knows no beat.
+//! Converts TLPs for the design to descriptors with their data: CQ and RC (PG023, PG156, PG213: "Completer Request Descriptor
+//! Formats", "Requester Completion Descriptor Format"). Independent of beats.
 
 use device::seam::Token;
 use tlp::Tlp;
 
-/// Types of requests, as both CQ and RQ have them.
+/// Request types in CQ and RQ descriptors.
 pub(super) mod request_type {
     pub(crate) const MEMORY_READ: u32 = 0b0000;
     pub(crate) const MEMORY_WRITE: u32 = 0b0001;
@@ -17,11 +17,11 @@ pub(super) mod request_type {
     pub(crate) const READ_LOCKED: u32 = 0b0111;
 }
 
-/// Double-words of a CQ or RQ descriptor, and of an RC or CC one.
+/// Size of a CQ or RQ descriptor in double-words, and of an RC or CC descriptor.
 pub(super) const REQUEST_DW: usize = 4;
 pub(super) const COMPLETION_DW: usize = 3;
 
-/// What a completion tells of the request that it answers.
+/// Error code of a completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum ErrorCode {
@@ -33,39 +33,39 @@ pub(super) enum ErrorCode {
     Timeout = 0b1001,
 }
 
-/// A packet for the design: descriptor, data, and what the user signals say of them.
+/// A packet for the design: descriptor, data, and the values of its user signals.
 #[derive(Debug, Default)]
 pub(super) struct Packet {
     pub(super) words: Vec<u32>,
-    /// Words before the data: the descriptor, and what aligns the data.
+    /// Number of words before the data: the descriptor, and padding that aligns the data.
     pub(super) lead: usize,
-    /// Byte enables of the first and last double-word of the data; of one alone, the first.
+    /// Byte enables of the first and last double-word of the data; if there is only one, the first counts.
     pub(super) enables: [u8; 2],
     /// first_be and last_be of a request.
     pub(super) request_enables: [u8; 2],
-    /// The token by which it is taken, where it is a request.
+    /// The token with which it is reported as taken, if it is a request.
     pub(super) token: Option<Token>,
     pub(super) is_non_posted: bool,
-    /// The cycle from which on it may be shown.
+    /// The first cycle in which it may be presented.
     pub(super) from: u64,
 }
 
-/// The part of a function that a request is for, by the block's numbers.
+/// The part of a function that a request addresses, in the block's numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) function: u8,
     pub(super) bar: u8,
-    /// Base-2 logarithm of the BAR's bytes.
+    /// Base-2 logarithm of the BAR's size in bytes.
     pub(super) aperture: u8,
 }
 
-/// Fields of a header that both kinds of descriptors have.
+/// Header fields that both kinds of descriptors contain.
 struct Header {
     words: [u32; 4],
 }
 
 impl Header {
-    /// Of a TLP as it is on the wire, without prefixes.
+    /// Reads the header of a TLP on the wire, without prefixes.
     fn of(bytes: &[u8]) -> Header {
         let word = |n: usize| {
             bytes.get(4 * n..4 * n + 4).map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
@@ -85,18 +85,18 @@ impl Header {
         self.words[0] >> 24 & 0x1f
     }
 
-    /// Length in double-words: 1 to 1024.
+    /// Returns Length in double-words: 1 to 1024.
     fn length(&self) -> u32 {
         (self.words[0].wrapping_sub(1) & 0x3ff) + 1
     }
 
-    /// Traffic Class and attributes, where all descriptors have them.
+    /// Returns Traffic Class and attributes, at their position in all descriptors.
     fn class_and_attributes(&self) -> u32 {
         let (tc, attr) = (self.words[0] >> 20 & 7, self.words[0] >> 12 & 3 | (self.words[0] >> 18 & 1) << 2);
         tc << 25 | attr << 28
     }
 
-    /// The request's type; `None` of what no CQ descriptor of these kinds has.
+    /// Returns the request's type; `None` if CQ descriptors have no such type.
     fn request_type(&self) -> Option<u32> {
         use request_type::*;
         Some(match (self.kind(), self.has_data()) {
@@ -114,7 +114,7 @@ impl Header {
 }
 
 impl Packet {
-    /// Makes it a request; false where none of the descriptors is of its type.
+    /// Makes it a request. Returns false if no descriptor has its type.
     pub(super) fn request(&mut self, tlp: &Tlp, place: Place, bytes: &mut Vec<u8>) -> bool {
         let header = emitted(tlp, bytes);
         let Some(kind) = header.request_type() else { return false };
@@ -136,7 +136,7 @@ impl Packet {
         self.request_enables = [second as u8 & 0xf, second as u8 >> 4];
         self.enables = self.request_enables;
         if (request_type::FETCH_ADD..=request_type::COMPARE_SWAP).contains(&kind) {
-            // Of an atomic operation those fields are reserved: all bytes count.
+            // In an atomic operation those fields are reserved: all bytes are enabled.
             (self.enables, self.request_enables) =
                 ([0xf; 2], [0xf, if header.length() > 1 { 0xf } else { 0 }]);
         }
@@ -157,7 +157,7 @@ impl Packet {
         let header = emitted(tlp, bytes);
         let [_, second, third, _] = header.words;
         let length = if header.has_data() { header.length() } else { 0 };
-        // A Byte Count of zero is 4096.
+        // A Byte Count of zero means 4096.
         let byte_count = (second & 0xfff).wrapping_sub(1) & 0xfff;
         let byte_count = byte_count + 1;
         let is_locked = header.kind() == 0b0_1011;
@@ -176,7 +176,7 @@ impl Packet {
         self.data(bytes);
     }
 
-    /// Makes it the end of a request that gets no completion.
+    /// Makes it the end of a request that receives no completion.
     pub(super) fn lost(&mut self, requester: u16, tag: u8, error: ErrorCode) {
         self.words.clear();
         self.words.extend([
@@ -187,14 +187,14 @@ impl Packet {
         self.lead = COMPLETION_DW;
     }
 
-    /// Adds the data of a TLP, in the order of memory.
+    /// Adds the data of a TLP, in memory order.
     fn data(&mut self, bytes: &[u8]) {
         let header = 12 + 4 * usize::from(bytes.first().is_some_and(|first| first >> 5 & 1 == 1));
         let data = bytes.get(header..).unwrap_or_default();
         self.words.extend(data.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)));
     }
 
-    /// Puts `offset` and what is left of the descriptor's own unit of `unit` words between descriptor and data: address-aligned mode.
+    /// Aligns the data for address-aligned mode: pads the descriptor to a multiple of `unit` words, then adds `offset` words.
     pub(super) fn align(&mut self, unit: usize, offset: usize) {
         if self.words.len() > self.lead {
             let end = self.lead.next_multiple_of(unit) + offset % unit;
@@ -203,7 +203,7 @@ impl Packet {
         }
     }
 
-    /// The byte enables of a word.
+    /// Returns the byte enables of a word.
     pub(super) fn enables_of(&self, word: usize) -> u32 {
         let last = self.words.len() - 1;
         match word {
@@ -215,7 +215,7 @@ impl Packet {
     }
 }
 
-/// Writes a TLP as on the wire, without prefixes and digest.
+/// Writes a TLP as on the wire, without prefixes and digest, and returns its header.
 fn emitted(tlp: &Tlp, bytes: &mut Vec<u8>) -> Header {
     bytes.clear();
     bytes.resize(tlp.wire_len(), 0);
@@ -227,7 +227,7 @@ fn emitted(tlp: &Tlp, bytes: &mut Vec<u8>) -> Header {
     Header::of(bytes)
 }
 
-/// The bytes of the first and last double-word that hold data.
+/// Returns the byte enables of the first and last double-word of data.
 fn completion_enables(lower_address: u16, byte_count: u32, length: u32) -> [u8; 2] {
     let (lead, bytes) = (u32::from(lower_address & 3), 4 * length);
     let first = 0xf << lead & 0xf;

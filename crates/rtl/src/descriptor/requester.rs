@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requester's streams: RQ, with its tags, sequence numbers and credits, and RC. Never decides what software allows: the front does.
+//! The requester's streams: RQ, with its tags, sequence numbers and credits, and RC. The front decides what software allows.
 
 use super::functions::Slot;
 use super::pack::{COMPLETION_DW, ErrorCode, REQUEST_DW};
@@ -33,21 +33,21 @@ pub(super) struct Requester {
     tags: Tags,
     tags_of: TagsOf,
     client_tags: bool,
-    /// Lanes that are a unit of alignment, in address-aligned mode.
+    /// Lanes per alignment unit, in address-aligned mode.
     unit: Option<usize>,
     untagged: VecDeque<Untagged>,
     /// Functions that were reset, until software lets them issue requests again.
     were_reset: BTreeSet<Slot>,
-    /// Tags and sequence numbers to be shown, and how many a cycle.
+    /// Tags and sequence numbers to be presented, and how many per cycle.
     new_tags: VecDeque<u8>,
     sequences: VecDeque<u8>,
     ports: usize,
-    /// The largest numbers of `pcie_rq_tag_av` and `pcie_tfc_*`.
+    /// Maximum values of `pcie_rq_tag_av` and `pcie_tfc_*`.
     most_shown: usize,
     is_ready: bool,
 }
 
-/// The lanes within which data are aligned (PG213: "128-bit address-aligned mode" of 512 bits; else the whole beat).
+/// Returns the number of lanes within which data is aligned (PG213: "128-bit address-aligned mode" for 512 bits; otherwise the whole beat).
 pub(super) fn unit_of(options: &Options) -> Option<usize> {
     let lanes = usize::from(options.shape.data_bits / 32);
     options.address_aligned.then_some(if lanes == 16 { 4 } else { lanes })
@@ -85,7 +85,7 @@ impl Requester {
         self.tags = Tags::new(self.tags.count() as u16);
     }
 
-    /// Ends the requests of a function that was reset: each gets its end from the block.
+    /// Ends the requests of a function that was reset: the block completes each of them.
     pub(super) fn function_reset(&mut self, inner: &mut Inner, slot: Slot) {
         self.were_reset.insert(slot);
         for waiting in self.untagged.iter().filter(|waiting| waiting.slot == slot) {
@@ -112,7 +112,7 @@ impl Requester {
 
     // ---- the front ----
 
-    /// A completion for the design.
+    /// Queues a completion for the design.
     pub(super) fn completion(&mut self, inner: &mut Inner, tlp: &Tlp) {
         let Body::Completion(completion) = &tlp.repr.body else { return };
         let tag = completion.tag.bits();
@@ -137,7 +137,7 @@ impl Requester {
         }
     }
 
-    /// A request gets no further completion.
+    /// Ends a request that will receive no further completion.
     pub(super) fn lost(&mut self, inner: &mut Inner, _: Bdf, tag: Tag, why: DmaError) {
         let tag = tag.bits();
         let Some(entry) = self.tags.rest(tag, inner.common.now) else { return };
@@ -160,8 +160,8 @@ impl Requester {
         self.were_reset.remove(&slot);
     }
 
-    /// A request was not sent: it waits for nothing. One that was on its way as its function was reset gets its end as those that the block
-    /// had by then.
+    /// Handles a request that was not sent: it waits for no completion. If its function was reset in the meantime, it ends like the other
+    /// requests of that function.
     pub(super) fn refused(&mut self, inner: &mut Inner, tlp: &Tlp) {
         if tlp.class() != Class::NonPosted {
             return;
@@ -173,7 +173,7 @@ impl Requester {
         }
     }
 
-    /// A request has left.
+    /// Records that a request was sent.
     pub(super) fn left(&mut self, sequence: u8) {
         self.sequences.push_back(sequence);
     }
@@ -206,9 +206,9 @@ impl Requester {
         self.show(inner, inputs, outputs, is_up);
     }
 
-    /// Tags that software allows.
+    /// Returns how many tags software allows.
     fn allowed(inner: &Inner) -> usize {
-        // Extended Tag Field Enable of Device Control.
+        // Extended Tag Field Enable in Device Control.
         if inner.functions.registers(0).pcie(2) >> 8 & 1 == 1 { 256 } else { 32 }
     }
 
@@ -260,7 +260,7 @@ impl Requester {
         }
     }
 
-    /// A packet that is whole.
+    /// Handles a complete packet.
     fn request(&mut self, inner: &mut Inner, packet: &Packet) -> Result<(), Rule> {
         let gap = self.unit.map_or(0, |unit| {
             REQUEST_DW.next_multiple_of(unit) - REQUEST_DW + usize::from(packet.offset) % unit
@@ -303,7 +303,7 @@ impl Requester {
         inner.leaving.push(class, from, Sent { output, note: Note::Sequence(sequence) });
     }
 
-    /// Gives requests that wait for tags those that are free.
+    /// Assigns free tags to requests that wait for one.
     fn assign(&mut self, inner: &mut Inner) {
         while !self.untagged.is_empty() {
             let Some(tag) = self.tags.free(inner.common.now, Self::allowed(inner)) else { return };
@@ -319,7 +319,7 @@ impl Requester {
     }
 }
 
-/// The address of the first byte that a request asks for; zero where its completions have none.
+/// Returns the address of the first byte that a request reads; zero if its completions have no address.
 fn first_byte(tlp: &Tlp) -> u64 {
     match &tlp.repr.body {
         Body::Memory(request) => Span::first_byte(request.span),

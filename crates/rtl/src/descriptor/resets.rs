@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Function Level Resets as a design sees them (PG023, PG156, PG213: "Configuration Control Interface"): each in process until the design
-//! says that it is done. The front does not wait for that.
+//! Function Level Resets at the design's ports (PG023, PG156, PG213: "Configuration Control Interface"): each is in process until the
+//! design reports it as done. The front does not wait for that.
 
 use super::functions::{Functions, Slot};
 use crate::block::BlockKind;
@@ -11,7 +11,7 @@ use crate::signals::{Inputs, Outputs};
 pub(super) struct Resets {
     in_process: Vec<bool>,
     physical: usize,
-    /// What is shown is old.
+    /// True if the driven values are out of date.
     is_old: bool,
 }
 
@@ -31,7 +31,7 @@ impl Resets {
         self.is_old = true;
     }
 
-    /// Whether there is nothing new to show.
+    /// Returns true if there is nothing new to show.
     pub(super) fn rests(&self) -> bool {
         !self.is_old
     }
@@ -58,7 +58,7 @@ impl Resets {
         }
     }
 
-    /// Ends those that the design says are done.
+    /// Ends the resets that the design reports as done.
     fn done(&mut self, functions: &Functions, inputs: Inputs<'_>, kind: BlockKind) {
         self.is_old = true;
         let done = inputs.get(Read::FlrDone);
@@ -68,7 +68,7 @@ impl Resets {
         let done = inputs.get(Read::VfFlrDone);
         match kind {
             BlockKind::UltraScalePlus if done == 1 => {
-                // The number as descriptors have it; a function that has gone meanwhile too.
+                // The number as in descriptors; the function may have been disabled in the meantime.
                 let number = inputs.get(Read::VfFlrFunction) as usize;
                 if let Some(is) = self.in_process.get_mut(number) {
                     *is = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets for the design as beats of CQ and RC, straddling or not, with their user signals (PG213: "Completer Request Interface",
-//! "Requester Completion Interface"; PG023 and PG156 alike up to 256 bits). Parity is zero. Knows no descriptor.
+//! Converts packets for the design to beats of CQ and RC, straddling or not, with their user signals (PG213: "Completer Request Interface",
+//! "Requester Completion Interface"; PG023 and PG156 likewise up to 256 bits). Parity is zero. Independent of descriptors.
 
 use super::pack::Packet;
 use crate::block::descriptor::{Driven, Stream};
@@ -8,25 +8,25 @@ use crate::signals::Outputs;
 use device::seam::Token;
 use std::collections::VecDeque;
 
-/// Words of a beat, and of its user signals, at most.
+/// Maximum number of words of a beat, and of its user signals.
 const MOST_LANES: usize = 16;
 const USER_WORDS: usize = 6;
-/// Packets that begin or end in a beat at most.
+/// Maximum number of packets that begin or end in a beat.
 const MOST_PACKETS: usize = 4;
 
-/// What is shown for a cycle, until it is taken.
+/// The beat that is presented until the design accepts it.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Beat {
     pub(super) lanes: [u32; MOST_LANES],
     pub(super) keep: u32,
     pub(super) is_last: bool,
     pub(super) user: [u32; USER_WORDS],
-    /// Of the packets that end in it.
+    /// Tokens of the packets that end in it.
     tokens: [Option<Token>; MOST_PACKETS],
 }
 
 impl Beat {
-    /// Adds these bits to the user signals.
+    /// Sets bits of the user signals.
     fn mark(&mut self, at: usize, value: u32) {
         let both = u64::from(value) << (at % 32);
         self.user[at / 32] |= both as u32;
@@ -36,14 +36,14 @@ impl Beat {
     }
 }
 
-/// Where the user signals of a stream are: of CQ or RC, in beats of up to 256 bits or of 512.
+/// Positions of a stream's user signals: of CQ or RC, in beats of up to 256 bits or of 512.
 #[derive(Clone, Copy)]
 struct Marks {
     byte_enables: usize,
     begins: usize,
-    /// Lane of a begin, in units of four; none in narrow beats.
+    /// Position of the lane of a beginning packet, in units of four lanes; `None` in narrow beats.
     begin_lanes: Option<usize>,
-    /// Of the first packet's end: its bit, and its lane; from one packet to the next.
+    /// Positions of the first packet's end bit and of its lane, and the distances to the next packet's.
     ends: Option<(usize, usize, [usize; 2])>,
     /// first_be, last_be.
     enables: Option<[usize; 2]>,
@@ -80,22 +80,22 @@ impl Marks {
     }
 }
 
-/// A stream towards the design.
+/// A stream toward the design.
 pub(super) struct Show {
     lanes: usize,
-    /// Lanes from where one packet may begin in a beat to the next.
+    /// Distance in lanes between positions where packets may begin in a beat.
     every: usize,
     marks: Marks,
     waiting: VecDeque<Packet>,
     current: Option<(Packet, usize)>,
     beat: Option<Beat>,
     taken: VecDeque<Token>,
-    /// Packets that are gone, for their memory.
+    /// Sent packets, kept so that their buffers can be reused.
     spare: Vec<Packet>,
     pub(super) packets: u64,
 }
 
-/// The ports that a stream is driven by.
+/// Driven ports of a stream.
 #[derive(Clone, Copy)]
 pub(super) struct Ports {
     pub(super) valid: Driven,
@@ -106,7 +106,7 @@ pub(super) struct Ports {
 }
 
 impl Show {
-    /// A stream of so many lanes, in whose beats so many packets may begin.
+    /// Creates a stream with this number of lanes, in whose beats up to `packets` packets may begin.
     pub(super) fn new(stream: Stream, lanes: usize, packets: usize) -> Show {
         Show {
             lanes,
@@ -121,7 +121,7 @@ impl Show {
         }
     }
 
-    /// A packet to be filled, for [`push`](Self::push).
+    /// Returns an empty packet to fill, for [`push`](Self::push).
     pub(super) fn empty(&mut self) -> Packet {
         let words = self.spare.pop().map(|packet| packet.words).unwrap_or_default();
         Packet { words, ..Packet::default() }
@@ -131,13 +131,13 @@ impl Show {
         self.waiting.push_back(packet);
     }
 
-    /// Takes this back without showing it.
+    /// Drops a packet without showing it.
     pub(super) fn give_up(&mut self, packet: Packet) {
         self.taken.extend(packet.token);
         self.spare.push(packet);
     }
 
-    /// Forgets all of it; tokens that were not given back are void.
+    /// Drops everything; tokens that were not returned become invalid.
     pub(super) fn reset(&mut self) {
         (self.current, self.beat) = (None, None);
         self.waiting.clear();
@@ -156,15 +156,15 @@ impl Show {
         !self.taken.is_empty()
     }
 
-    /// The design has taken what is shown, if anything is.
+    /// Records that the design has accepted the beat, if one is presented.
     pub(super) fn take(&mut self) {
         if let Some(beat) = self.beat.take() {
             self.taken.extend(beat.tokens.into_iter().flatten());
         }
     }
 
-    /// Drives what is shown from this cycle on; nothing where there is none, as the link is down. `is_taken`: the design has taken what was
-    /// shown; `non_posted` as of [`next`](Self::next).
+    /// Drives the beat that is presented from this cycle on, or none if `cycle` is `None`, because the link is down. `is_taken`: the design has
+    /// accepted the last beat. `non_posted`: see [`next`](Self::next).
     pub(super) fn drive(
         &mut self,
         cycle: Option<u64>,
@@ -185,7 +185,7 @@ impl Show {
         outputs.set_wide(ports.user, &beat.user);
     }
 
-    /// What is shown in the next cycle, and whether it is new. `non_posted`: how many requests that want an answer may begin.
+    /// Returns the beat for the next cycle, and whether it is new. `non_posted`: how many non-posted requests may begin.
     pub(super) fn next(&mut self, cycle: u64, non_posted: &mut u32) -> Option<(&Beat, bool)> {
         let is_new = self.beat.is_none();
         if is_new {
@@ -226,7 +226,7 @@ impl Show {
             return None;
         }
         if self.every < self.lanes {
-            // Where packets straddle, the user signals alone say where they are.
+            // If packets straddle, only the user signals mark their positions.
             (beat.keep, beat.is_last) = ((1 << self.lanes) - 1, false);
         }
         Some(beat)
@@ -256,7 +256,7 @@ impl Show {
         self.spare.push(packet);
     }
 
-    /// The first that may go: those that want no answer go past those that do.
+    /// Returns the first packet that may be presented: posted requests may pass non-posted ones.
     fn next_packet(&mut self, cycle: u64, non_posted: &mut u32) -> Option<Packet> {
         let may = |packet: &Packet| *non_posted > 0 || !packet.is_non_posted;
         let at = self.waiting.iter().position(may)?;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests that wait for completions, by tag, of all functions together: the block's split completion table (PG213: "Tag
-//! Management for Non-Posted Transactions"). Knows no TLP.
+//! Requests of all functions that wait for completions, by tag: the block's split completion table (PG213: "Tag Management
+//! for Non-Posted Transactions").
 
 use super::functions::Slot;
 use tlp::Time;
 
-/// A request that waits.
+/// A request that waits for completions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) slot: Slot,
-    /// Its Requester ID, as the design gave it.
+    /// Its Requester ID, as given by the design.
     pub(super) requester: u16,
-    /// The address of the next byte that it waits for.
+    /// Address of the next byte that it waits for.
     pub(super) next: u64,
     pub(super) since: Time,
 }
@@ -19,7 +19,7 @@ pub(super) struct Entry {
 /// See the [module](self).
 pub(super) struct Tags {
     entries: Vec<Option<Entry>>,
-    /// Tags of requests that were lost are out of use until then: their completions may still come.
+    /// Time until which the tag of a lost request stays unused, because completions may still arrive.
     resting: Vec<Time>,
     last: usize,
 }
@@ -38,7 +38,7 @@ impl Tags {
         self.entries.get_mut(usize::from(tag))?.as_mut()
     }
 
-    /// Notes a request; false where its tag is in use.
+    /// Records a request. Returns false if its tag is in use.
     pub(super) fn claim(&mut self, tag: u8, entry: Entry) -> bool {
         let place = self.entries.get_mut(usize::from(tag)).filter(|place| place.is_none());
         place.map(|place| *place = Some(entry)).is_some()
@@ -48,14 +48,14 @@ impl Tags {
         self.entries.get_mut(usize::from(tag)).and_then(Option::take)
     }
 
-    /// Releases a tag that rests for as long as its request has waited.
+    /// Releases a tag, which then rests for as long as its request has waited.
     pub(super) fn rest(&mut self, tag: u16, now: Time) -> Option<Entry> {
         let entry = self.release(tag)?;
         self.resting[usize::from(tag)] = now + now.since(entry.since);
         Some(entry)
     }
 
-    /// The tag of the next request, of so many that software allows: free ones in turn.
+    /// Returns the tag of the next request, among the first `allowed` tags: free tags in rotation.
     pub(super) fn free(&self, now: Time, allowed: usize) -> Option<u8> {
         let count = self.count().min(allowed);
         let in_turn = (1..=count).map(|n| (self.last + n) % count);
@@ -67,13 +67,13 @@ impl Tags {
         self.last = tag.into();
     }
 
-    /// Free tags of so many.
+    /// Returns the number of free tags among the first `allowed`.
     pub(super) fn left(&self, now: Time, allowed: usize) -> usize {
         let all = self.entries.iter().zip(&self.resting).take(allowed);
         all.filter(|(entry, until)| entry.is_none() && **until <= now).count()
     }
 
-    /// Those of a function; all, where none is named.
+    /// Returns the tags in use by a function, or by all if `slot` is `None`.
     pub(super) fn of(&self, slot: Option<Slot>) -> impl Iterator<Item = u16> {
         let is = move |entry: &Option<Entry>| {
             entry.as_ref().is_some_and(|e| slot.is_none_or(|slot| e.slot == slot))

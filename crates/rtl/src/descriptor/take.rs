@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets of the design out of beats of RQ and CC, straddling or not, and what is wrong with them (PG213: "Requester Request
-//! Interface", "Completer Completion Interface"; PG023 and PG156 alike up to 256 bits). Parity is not looked at. Knows no descriptor.
+//! Extracts packets of the design from beats of RQ and CC, straddling or not, and checks them (PG213: "Requester Request Interface",
+//! "Completer Completion Interface"; PG023 and PG156 likewise up to 256 bits). Parity is ignored. Independent of descriptors.
 
 use crate::block::descriptor::{Read, Stream};
 use crate::findings::Rule;
@@ -8,7 +8,7 @@ use crate::kept::Kept;
 use crate::signals::Inputs;
 use std::collections::VecDeque;
 
-/// Words of the longest packet: descriptor, what aligns the data, data.
+/// Words of the longest packet: descriptor, alignment padding, data.
 const MAX_WORDS: usize = 4 + 20 + 1024;
 
 /// A packet of the design.
@@ -17,14 +17,14 @@ pub(super) struct Packet {
     pub(super) words: Vec<u32>,
     /// first_be and last_be.
     pub(super) enables: [u8; 2],
-    /// The first lane of the data, in address-aligned mode.
+    /// First lane of the data, in address-aligned mode.
     pub(super) offset: u8,
     pub(super) sequence: u8,
-    /// The design has given it up.
+    /// True if the design discontinued it.
     pub(super) is_discontinued: bool,
 }
 
-/// The ports of a stream.
+/// Ports of a stream.
 #[derive(Clone, Copy)]
 struct Ports {
     data: Read,
@@ -34,7 +34,7 @@ struct Ports {
     user: Read,
 }
 
-/// Where the user signals are that say where packets begin and end: of the first, each with its lane; and the one that gives packets up.
+/// Positions of the user signals that mark where packets begin and end, each with its lane, and of the discontinue signal.
 #[derive(Clone, Copy)]
 struct Marks {
     begins: [u16; 2],
@@ -42,7 +42,7 @@ struct Marks {
     discontinue: u16,
 }
 
-/// A stream of the design's.
+/// A stream of the design.
 pub(super) struct Take {
     stream: Stream,
     lanes: usize,
@@ -51,7 +51,7 @@ pub(super) struct Take {
     marks: Marks,
     kept: Kept,
     current: Option<Packet>,
-    /// The rest of a packet that is wrong.
+    /// True while the rest of an invalid packet is skipped.
     is_lost: bool,
     done: VecDeque<Packet>,
     spare: Vec<Packet>,
@@ -59,7 +59,7 @@ pub(super) struct Take {
 }
 
 impl Take {
-    /// A stream of so many lanes.
+    /// Creates a stream with this number of lanes.
     pub(super) fn new(stream: Stream, lanes: usize, straddles: bool) -> Take {
         let is_rq = stream == Stream::Rq;
         let ports = match is_rq {
@@ -99,7 +99,7 @@ impl Take {
         }
     }
 
-    /// Its name, as the ports have it.
+    /// Returns its name in the port names.
     pub(super) fn name(&self) -> &'static str {
         if self.stream == Stream::Rq { "s_axis_rq" } else { "s_axis_cc" }
     }
@@ -114,7 +114,7 @@ impl Take {
         self.current.is_none() && self.done.is_empty() && !self.kept.is_shown()
     }
 
-    /// The next packet that is whole; it comes [back](Self::give_back) when it is no longer needed.
+    /// Returns the next complete packet; return it with [`give_back`](Self::give_back) after use.
     pub(super) fn next(&mut self) -> Option<Packet> {
         self.done.pop_front()
     }
@@ -123,7 +123,7 @@ impl Take {
         self.spare.push(packet);
     }
 
-    /// Whether the stream keeps its rule: what is shown stays until it is taken.
+    /// Returns true if the stream keeps its rule: a shown beat stays until it is accepted.
     pub(super) fn is_kept(&mut self, inputs: Inputs<'_>, is_ready: bool) -> bool {
         let Ports { data, keep, last, valid, user } = self.ports;
         let control = move || {
@@ -134,7 +134,7 @@ impl Take {
         self.kept.check(inputs.is(valid), is_ready, beat)
     }
 
-    /// Takes a beat, if one is shown; what is wrong with it, and the words so far.
+    /// Takes a beat, if one is presented. The error is the broken rule, and the words of the packet so far.
     pub(super) fn take(&mut self, inputs: Inputs<'_>) -> Result<(), (Rule, Vec<u32>)> {
         if !inputs.is(self.ports.valid) {
             return Ok(());
@@ -146,7 +146,7 @@ impl Take {
         })
     }
 
-    /// A beat of one packet.
+    /// Takes a beat with one packet.
     fn take_one(&mut self, inputs: Inputs<'_>) -> Result<(), Rule> {
         let (keep, is_last) = (inputs.get(self.ports.keep), inputs.is(self.ports.last));
         if self.is_lost {
@@ -167,7 +167,7 @@ impl Take {
         Ok(())
     }
 
-    /// A beat of 512 bits with the end of one packet and another, or two.
+    /// Takes a beat of 512 bits that may contain the end of one packet and another, or two.
     fn take_straddling(&mut self, inputs: Inputs<'_>) -> Result<(), Rule> {
         let (name, user, marks) = (self.name(), self.ports.user, self.marks);
         let field = |at, bits| inputs.field(user, at, bits);
@@ -178,7 +178,9 @@ impl Take {
         let (mut lane, mut begun, mut ended) = (0, 0, 0);
         let has = |bits: u32, n: u16| n < 2 && bits >> n & 1 == 1;
         if begins == 0b10 || ends == 0b10 {
-            return wrong("is_sop and is_eop: legal are the first of a beat, and then the second");
+            return wrong(
+                "is_sop and is_eop: the second bit is set without the first; expected the first bit to be set too",
+            );
         }
         if has(begins, 0) {
             self.is_lost = false;
@@ -191,7 +193,7 @@ impl Take {
                 let at = begin_lane(begun);
                 if ![0, 8].contains(&at) || at < lane {
                     return wrong(
-                        "is_sop_ptr: legal are lane 0 and lane 8, behind the end of the packet before",
+                        "is_sop_ptr: invalid lane; expected lane 0 or lane 8, after the end of the previous packet",
                     );
                 }
                 lane = at;
@@ -201,7 +203,7 @@ impl Take {
             let is_end = has(ends, ended);
             let end = if is_end { end_lane(ended) } else { self.lanes };
             if end <= lane {
-                return wrong("is_eop_ptr: legal is a lane of the packet that ends");
+                return wrong("is_eop_ptr: invalid lane; expected a lane of the packet that ends");
             }
             if !self.is_lost {
                 self.add(inputs, lane, end)?;
@@ -215,15 +217,15 @@ impl Take {
             }
         }
         if has(begins, begun) || has(ends, ended) {
-            return wrong("is_sop without is_eop of the packet before, or is_eop without a packet");
+            return wrong("is_sop without is_eop of the previous packet, or is_eop without a packet");
         }
         if begun == 0 && ended == 0 && self.current.is_none() && !self.is_lost {
-            return wrong("a beat without is_sop, and no packet has begun");
+            return wrong("a beat without is_sop outside a packet");
         }
         Ok(())
     }
 
-    /// Begins the packet that is the nth to begin in a beat.
+    /// Begins the nth packet that begins in a beat.
     fn begin(&mut self, inputs: Inputs<'_>, nth: u16) {
         let mut packet = self.spare.pop().unwrap_or_default();
         packet.words.clear();
@@ -243,7 +245,7 @@ impl Take {
         self.current = Some(packet);
     }
 
-    /// Adds these lanes to the packet.
+    /// Adds lanes to the packet.
     fn add(&mut self, inputs: Inputs<'_>, from: usize, to: usize) -> Result<(), Rule> {
         let name = self.name();
         let Some(packet) = &mut self.current else { return Ok(()) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A block without a design: what it shows at its ports for what comes from the front. Error codes and numbers are those of PG213.
+//! Tests what a block without a design shows at its ports for inputs of the front. Error codes and numbers are those of PG213.
 
 use super::*;
 use crate::block::descriptor::{Driven, Read};
@@ -74,7 +74,7 @@ impl Bench {
         self.edges(1);
     }
 
-    /// The tag of the request that leaves.
+    /// Returns the tag of the next request that is sent.
     fn leaves(&mut self) -> Option<u16> {
         match self.block.next_output(Class::NonPosted)? {
             DesignOutput::Tlp { tlp, .. } => Some(tlp.repr.transaction().1.bits()),
@@ -82,7 +82,7 @@ impl Bench {
         }
     }
 
-    /// The RC descriptor that is shown: error code, whether the request is completed, tag.
+    /// Returns the shown RC descriptor: error code, whether the request is completed, tag.
     fn completion(&mut self) -> Option<(u32, bool, u32)> {
         self.edges(1);
         let layout = self.layout.swapped();
@@ -93,19 +93,19 @@ impl Bench {
 }
 
 #[test]
-fn a_completion_timeout_ends_a_request_with_its_error_code() {
+fn completion_timeout_ends_a_request_with_its_error_code() {
     let mut bench = Bench::new(true);
     bench.sends_read(5);
     assert_eq!(bench.leaves(), Some(5));
     let lost = |why| DesignInput::Lost { function: 0, requester: REQUESTER, tag: Tag::from_bits(5), why };
     bench.block.handle(lost(DmaError::CompletionTimeout));
     assert_eq!(bench.completion(), Some((0b1001, true, 5)));
-    assert_eq!(bench.completion(), None, "its only one");
+    assert_eq!(bench.completion(), None, "only one completion");
     bench.block.handle(lost(DmaError::Malformed));
     assert_eq!(bench.completion(), None, "nothing waits");
 }
 
-/// Each MSI-X that is asked for is answered, and not the first alone: here it fails, as MSI-X is not enabled.
+/// Every MSI-X request is answered, not only the first: here each fails, because MSI-X is not enabled.
 #[test]
 fn every_msix_is_answered() {
     let mut bench = Bench::new(true);
@@ -125,13 +125,13 @@ fn every_msix_is_answered() {
 }
 
 #[test]
-fn a_function_level_reset_ends_requests_and_lasts_until_the_design_is_done() {
+fn function_level_reset_ends_requests_and_lasts_until_the_design_is_done() {
     let mut bench = Bench::new(true);
     for tag in [7, 9] {
         bench.sends_read(tag);
     }
     bench.block.handle(DesignInput::Reset { function: 0, kind: ResetKind::FunctionLevel });
-    assert_eq!(bench.leaves(), None, "they are void");
+    assert_eq!(bench.leaves(), None, "the requests were dropped");
     assert_eq!(bench.completion(), Some((0b1000, true, 7)));
     assert_eq!(bench.completion(), Some((0b1000, true, 9)));
     bench.edges(10);
@@ -142,7 +142,7 @@ fn a_function_level_reset_ends_requests_and_lasts_until_the_design_is_done() {
 }
 
 #[test]
-fn tags_of_the_block_go_in_turn_and_rest_after_a_timeout() {
+fn tags_of_the_block_rotate_and_rest_after_a_timeout() {
     let mut bench = Bench::new(false);
     let left = bench.get(Driven::TagsLeft);
     let mut shown = Vec::new();
@@ -154,7 +154,7 @@ fn tags_of_the_block_go_in_turn_and_rest_after_a_timeout() {
     bench.block.set_now(Time::from_ps(1000));
     let (function, requester, why) = (0, REQUESTER, DmaError::CompletionTimeout);
     bench.block.handle(DesignInput::Lost { function, requester, tag: Tag::from_bits(0), why });
-    // All but those that wait, and the one that rests.
+    // All tags except those in use, and the one that rests.
     let mut next = Vec::new();
     for _ in 0..253 {
         bench.sends_read(0xaa);
@@ -168,10 +168,10 @@ fn tags_of_the_block_go_in_turn_and_rest_after_a_timeout() {
     assert_eq!((bench.leaves(), bench.get(Driven::RqReady)), (Some(0), 0xf));
 }
 
-/// Address-aligned data begin in the beat behind the descriptor, in the lane of their address; in 512 bits, in the next quarter (PG213,
+/// Address-aligned data begins in the beat after the descriptor, in the lane of its address; with 512 bits, in the next quarter (PG213,
 /// "Data Alignment Options").
 #[test]
-fn aligned_data_are_in_the_lanes_of_their_address() {
+fn aligned_data_is_in_the_lane_of_its_address() {
     for (unit, offset, first) in [(2, 1, 5), (4, 3, 7), (8, 1, 9), (4, 0, 4)] {
         let mut packet =
             pack::Packet { words: vec![1, 2, 3, 4, 50, 60], lead: 4, enables: [1, 3], ..Default::default() };

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Descriptors of the design, RQ and CC, as TLPs on the wire (PG023, PG156, PG213: "Requester Request Descriptor Formats", "Completer
-//! Completion Descriptor Format"). Knows no beat, and no link: whether a TLP is legal is found by who parses it.
+//! Converts descriptors of the design, RQ and CC, to TLPs on the wire (PG023, PG156, PG213: "Requester Request Descriptor Formats",
+//! "Completer Completion Descriptor Format"). Independent of beats and of the link. The parser checks whether a TLP is legal.
 
 use super::pack::{COMPLETION_DW, REQUEST_DW, request_type};
 use crate::findings::Rule;
 
-/// Packets of the design as they come.
+/// A received packet of the design.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Came<'a> {
     pub(super) words: &'a [u32],
     /// first_be and last_be.
     pub(super) enables: [u8; 2],
-    /// Words between descriptor and data: those that align it.
+    /// Number of words between descriptor and data, which align the data.
     pub(super) gap: usize,
 }
 
-/// What an RQ descriptor says besides its TLP.
+/// Fields of an RQ descriptor that are not part of its TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Asked {
-    /// The function's number, as the block has it.
+    /// The function's number in the block.
     pub(super) function: u8,
     pub(super) tag: u8,
     pub(super) is_posted: bool,
 }
 
-/// The header's fields that both kinds of descriptors have in their last word.
+/// Builds the first header word from the fields that both kinds of descriptors have in their last word.
 fn first_word(format_and_type: u32, length: u32, at: u32, is_poisoned: bool, last: u32) -> u32 {
     let (tc, attr) = (last >> 25 & 7, last >> 28 & 7);
     format_and_type << 24
@@ -36,19 +36,19 @@ fn first_word(format_and_type: u32, length: u32, at: u32, is_poisoned: bool, las
         | length & 0x3ff
 }
 
-/// Checks that as many words of data came as the descriptor says.
+/// Checks that the number of data words is the one in the descriptor.
 fn check_data(stream: &'static str, sent: usize, said: u32) -> Result<(), Rule> {
     if sent == said as usize { Ok(()) } else { Err(Rule::Dwords { stream, sent, said }) }
 }
 
-/// Writes the TLP of an RQ packet behind `bytes`, with a Requester ID of zero.
+/// Appends the TLP of an RQ packet to `bytes`, with a Requester ID of zero.
 pub(super) fn request(came: Came<'_>, bytes: &mut Vec<u8>) -> Result<Asked, Rule> {
     let Some((&[lower, upper, third, fourth], rest)) = came.words.split_first_chunk::<REQUEST_DW>() else {
         return Err(Rule::Dwords { stream: "s_axis_rq", sent: came.words.len(), said: REQUEST_DW as u32 });
     };
     use request_type::*;
     let kind = third >> 11 & 0xf;
-    // Format without the bit of a header of four words; type; whether there are data.
+    // Type bits, and whether the request has data; the header size is set below.
     let (type_bits, has_data) = match kind {
         MEMORY_READ => (0b0_0000, false),
         MEMORY_WRITE => (0b0_0000, true),
@@ -87,10 +87,10 @@ pub(super) fn request(came: Came<'_>, bytes: &mut Vec<u8>) -> Result<Asked, Rule
     Ok(Asked { function: (third >> 16) as u8, tag: tag as u8, is_posted: kind == MEMORY_WRITE })
 }
 
-/// Double-words that follow the descriptor of an unsuccessful completion: what is known of its request.
+/// Double-words after the descriptor of an unsuccessful completion: fields of its request.
 const REFUSED_DW: usize = 5;
 
-/// Writes the TLP of a CC packet behind `bytes`; the completer's number.
+/// Appends the TLP of a CC packet to `bytes`, and returns the completer's number.
 pub(super) fn completion(came: Came<'_>, bytes: &mut Vec<u8>) -> Result<u8, Rule> {
     let Some((&[first, second, third], rest)) = came.words.split_first_chunk::<COMPLETION_DW>() else {
         return Err(Rule::Dwords { stream: "s_axis_cc", sent: came.words.len(), said: COMPLETION_DW as u32 });

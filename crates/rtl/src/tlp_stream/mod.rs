@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser_tlp_stream` around a design, which is no vendor's block: TLPs as they are, each way on a stream, and what software has set.
-//! Configuration space, decoding and credits are the [`front`](endpoint::HardBlock)'s. Never knows a library, and what the design is.
+//! `riser_tlp_stream` around a design, riser's own block: plain TLPs on one stream per direction, and the values set by software. The
+//! [`front`](endpoint::HardBlock) handles configuration space, decoding and credits. Independent of the design and its library.
 
 mod receive;
 #[cfg(test)]
@@ -30,7 +30,7 @@ pub(crate) struct TlpStream {
     transmit: Transmit,
     leaving: Leaving<DesignOutput>,
     registers: Registers,
-    /// What is driven, and whether the status in it is old.
+    /// Driven outputs, and true if their status values are out of date.
     driven: Vec<u32>,
     is_old: bool,
     is_ready: bool,
@@ -103,7 +103,7 @@ impl TlpStream {
         outputs.set(Driven::RxUser, beat.bars);
     }
 
-    /// Shows what the registers say.
+    /// Drives the status outputs from the registers.
     fn show_registers(&self, outputs: &mut Outputs<'_>) {
         let registers = &self.registers;
         let id = u32::from(registers.id);
@@ -163,7 +163,7 @@ impl Block for TlpStream {
             DesignInput::Refused { tlp, why } => self.common.refused(&tlp, &why),
             DesignInput::SentWrong { tlp, why } => self.common.sent_wrong(&tlp, &why),
             DesignInput::Reset { kind, .. } => self.reset(kind),
-            // The design has a timer of its own for that.
+            // The design has its own timer for that.
             _ => {}
         }
     }
@@ -180,7 +180,7 @@ impl Block for TlpStream {
         self.leaving.pop(class, self.common.cycle)
     }
 
-    /// It looks at nothing but that a TLP is as long as its header says.
+    /// It checks only that a TLP is as long as its header says.
     fn sends_wrong(&self, _: &RefusedTlp) -> bool {
         true
     }

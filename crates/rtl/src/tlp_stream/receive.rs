@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs for the design, as beats of a stream: the bytes of the specification, the first of them in bits 7:0, each TLP from the first lane on.
-//! Knows no link.
+//! Converts TLPs for the design to beats of a stream: bytes as in the specification, the first in bits 7:0, each TLP from the first lane.
+//! Independent of the link.
 
 use crate::common::emit;
 use device::seam::Token;
 use std::collections::VecDeque;
 use tlp::Tlp;
 
-/// Words of a beat at most.
+/// Maximum number of words per beat.
 const MOST_LANES: usize = 16;
 
 /// A TLP for the design.
 #[derive(Debug)]
 struct Packet {
     words: Vec<u32>,
-    /// The token by which it is taken, where it is a request.
+    /// The token with which it is reported as taken, if it is a request.
     token: Option<Token>,
-    /// A bit for the BAR that it is for.
+    /// One bit for the BAR that it addresses.
     bars: u32,
-    /// The cycle from which on it may be shown.
+    /// The first cycle in which it may be presented.
     from: u64,
 }
 
-/// What is shown for a cycle, until it is taken.
+/// The beat that is presented until the design accepts it.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Beat {
     pub(super) lanes: [u32; MOST_LANES],
-    /// How many of these belong to the TLP.
+    /// Number of these lanes that belong to the TLP.
     pub(super) kept: usize,
     pub(super) is_last: bool,
     pub(super) bars: u32,
-    /// Of the TLP that ends in it.
+    /// Token of the TLP that ends in it.
     token: Option<Token>,
 }
 
@@ -38,12 +38,12 @@ pub(super) struct Beat {
 #[derive(Default)]
 pub(super) struct Receive {
     waiting: VecDeque<Packet>,
-    /// Words of the first that were shown.
+    /// Number of words of the first TLP that were presented.
     at: usize,
     beat: Option<Beat>,
     taken: VecDeque<Token>,
     bytes: Vec<u8>,
-    /// Buffers of TLPs that are gone.
+    /// Buffers of sent TLPs, for reuse.
     spare: Vec<Vec<u32>>,
     pub(super) packets: u64,
 }
@@ -58,7 +58,7 @@ impl Receive {
         self.waiting.push_back(Packet { words, token, bars, from });
     }
 
-    /// Forgets all of it; tokens that were not given back are void.
+    /// Drops everything; tokens that were not returned become invalid.
     pub(super) fn reset(&mut self) {
         (self.at, self.beat) = (0, None);
         self.waiting.clear();
@@ -77,7 +77,7 @@ impl Receive {
         !self.taken.is_empty()
     }
 
-    /// The beat of the next cycle, of so many lanes. `is_ready`: the design has taken what is shown.
+    /// Returns the beat for the next cycle, with this number of lanes. `is_ready`: the design has accepted the shown beat.
     pub(super) fn next(&mut self, cycle: u64, lanes: usize, is_ready: bool) -> Option<Beat> {
         if is_ready && let Some(beat) = self.beat.take() {
             self.taken.extend(beat.token);

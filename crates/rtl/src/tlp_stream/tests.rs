@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The block without a design: what it shows for what comes from the front, and what it makes of beats.
+//! Tests the block without a design: what it shows for inputs of the front, and how it handles beats.
 
 use super::*;
 use crate::block::BlockKind;
@@ -9,7 +9,7 @@ use tlp::{Body, Data, MemoryOp, MemoryRequest, Repr, Span, Tag, Tlp};
 const REQUESTER: Bdf = Bdf::from_bits(0x0100);
 const WIDTHS: [u16; 4] = [64, 128, 256, 512];
 
-/// A block, and what it reads and drives.
+/// A block, with the values that it reads and drives.
 struct Bench {
     block: TlpStream,
     inputs: Layout,
@@ -18,7 +18,7 @@ struct Bench {
     driven: Vec<u32>,
 }
 
-/// A beat, as it is at the ports.
+/// A beat at the ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Shown {
     lanes: Vec<u32>,
@@ -27,7 +27,7 @@ struct Shown {
 }
 
 impl Bench {
-    /// One whose link is up.
+    /// Creates a block whose link is up.
     fn new(data_bits: u16) -> Bench {
         let shape = Shape { kind: BlockKind::TlpStream, data_bits, lanes: 4 };
         let block = TlpStream::new(shape, 0, PayloadPool::default(), Shared::default());
@@ -58,7 +58,7 @@ impl Bench {
         self.block.handle(DesignInput::Completion { function: 0, tlp });
     }
 
-    /// What it shows, where it shows anything.
+    /// Returns the beat that it shows, if any.
     fn shown(&self) -> Option<Shown> {
         let driven = Inputs { layout: &self.outputs, words: &self.driven };
         let keep = [0, 32].map(|first| driven.field(Driven::RxKeep, first, 32));
@@ -66,7 +66,7 @@ impl Bench {
         driven.is(Driven::RxValid).then(|| Shown { lanes, keep, is_last: driven.get(Driven::RxLast) })
     }
 
-    /// Has the design send a beat from now on.
+    /// Makes the design send a beat from now on.
     fn send(&mut self, beat: Option<&Shown>) {
         self.set(Read::TxValid, beat.is_some().into());
         let Some(Shown { lanes, keep, is_last }) = beat else { return };
@@ -99,7 +99,7 @@ fn bytes_of(tlp: &Tlp) -> Vec<u8> {
     bytes
 }
 
-/// A write of six bytes with a header of three double-words: as the specification has its bytes (`PCIe 5.0 §2.2.7`), four a lane.
+/// A write of six bytes with a header of three double-words, in the byte order of the specification (`PCIe 5.0 §2.2.7`), four per lane.
 #[test]
 fn beats_have_the_bytes_of_the_specification() {
     let mut bench = Bench::new(128);
@@ -117,9 +117,9 @@ fn beats_have_the_bytes_of_the_specification() {
     assert_eq!(beats.len(), 2);
 }
 
-/// Each breaks a rule, and is told with the bytes so far; the next TLP is whole again.
+/// Each breaks a rule, and is reported with the bytes so far; the next TLP is complete again.
 #[test]
-fn what_is_no_packet_is_told() {
+fn reports_invalid_packets() {
     let mut whole = Bench::new(64);
     whole.push(request(MemoryOp::Read, 5, 0x1000, 64, Data::NONE));
     whole.set(Read::RxReady, 1);
@@ -134,8 +134,8 @@ fn what_is_no_packet_is_told() {
     let long = Shown { is_last: 0, keep: [0xff, 0], ..last.clone() };
     let rows: [(&[&Shown], &str); 3] = [
         (&[&hole, last], "s_axis_tx_tkeep of 0xf0"),
-        (&[&early], "a TLP whose header is not whole"),
-        (&[first, &long, last], "a TLP of 20 B, whose header says 12 B"),
+        (&[&early], "a TLP with an incomplete header"),
+        (&[first, &long, last], "a TLP of 20 B with a header for 12 B"),
     ];
     for (sent, why) in rows {
         let mut bench = Bench::new(64);
@@ -152,9 +152,9 @@ fn what_is_no_packet_is_told() {
     }
 }
 
-/// A beat stays until it is taken: while there are too many TLPs, none is.
+/// A beat stays until it is accepted. No beat is accepted while too many TLPs wait.
 #[test]
-fn a_beat_that_is_not_kept_is_told() {
+fn reports_a_beat_that_changes() {
     let mut bench = Bench::new(512);
     let read = |address: u32| Shown {
         lanes: [0x0100_0000u32, 0xff00_0001, address.swap_bytes()].into_iter().chain([0; 13]).collect(),
@@ -169,16 +169,13 @@ fn a_beat_that_is_not_kept_is_told() {
     assert_eq!(bench.findings(), [""; 0]);
     bench.send(Some(&read(0x2000)));
     bench.edge();
-    assert!(
-        bench.findings()[0].contains("s_axis_tx: a beat that was shown has changed"),
-        "{:?}",
-        bench.findings()
-    );
+    assert!(bench.findings()[0].contains("s_axis_tx: a beat changed"), "{:?}", bench.findings());
 }
 
-/// What the front has not sent, or has sent though it is wrong, is told with its bytes; a function that software reset is told for a cycle.
+/// TLPs that the front did not send, or sent although they are wrong, are reported with their bytes. A function reset by software is
+/// signalled for a cycle.
 #[test]
-fn what_the_front_says_is_told() {
+fn reports_refusals_and_resets_of_the_front() {
     let mut bench = Bench::new(64);
     let tlp = || request(MemoryOp::Read, 7, 0x1000, 8, Data::NONE);
     let gated = RefusedTlp::Gated(device::seam::DmaError::BusMasterDisabled);
@@ -189,7 +186,7 @@ fn what_the_front_says_is_told() {
         first.contains("the TLP was not sent: Bus Master Enable 0, expected 1 (PCIe 5.0 §7.5.1.1.3, rule bus-master-enable)") && first.ends_with("00000002010007ff00001000"),
         "{first}"
     );
-    assert!(second.contains("the TLP was sent as it is: Tag 0x7, expected a tag that "), "{second}");
+    assert!(second.contains("the TLP was sent unchanged: Tag 0x7, expected a tag that "), "{second}");
     bench.block.handle(DesignInput::Reset { function: 0, kind: ResetKind::FunctionLevel });
     let shown: Vec<u32> = (0..3)
         .map(|_| {
@@ -201,9 +198,9 @@ fn what_the_front_says_is_told() {
 }
 
 proptest! {
-    /// TLPs that go to the design, and come back beat by beat from it, are the same bytes, in every width, whenever either side is ready.
+    /// TLPs sent to the design, and returned by it beat by beat, have the same bytes, at every width, whenever either side is ready.
     #[test]
-    fn tlps_go_round(
+    fn tlps_round_trip(
         width in 0..WIDTHS.len(),
         sizes in prop::collection::vec((0u64..1 << 34, 1usize..600), 1..12),
         pauses in prop::collection::vec(any::<bool>(), 1..40),
@@ -221,7 +218,7 @@ proptest! {
         }
         let (mut came, mut pauses) = (Vec::new(), pauses.iter().chain([&true]).cycle());
         for _ in 0..4000 {
-            // The design sends what it is shown, and takes it as it is taken; now and then it waits.
+            // The design sends the beat that it is presented, and accepts it when its own is accepted; sometimes it waits.
             let shown = bench.shown().filter(|_| bench.get(Driven::TxReady) == 1 && *pauses.next().unwrap());
             bench.send(shown.as_ref());
             bench.set(Read::RxReady, shown.is_some().into());

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Seeds of the fuzz target, and texts by lot, hold what the target asks for.
+//! Checks the fuzz target's properties on its seeds and on random texts.
 
 use crate::checks_rtl as checks;
 use testkit::seeds;
 
 #[test]
-fn seeds_hold() {
+fn properties_hold_for_seeds() {
     let seeds = seeds("rtl_source");
     let seed = |name: &str| checks::source(&seeds.iter().find(|seed| seed.0 == name).expect(name).1);
-    // What is told of the others names a line in them.
+    // The errors of the others name a line in them.
     assert_eq!(["scratch.v", "strange.v", "positional.v"].map(seed), [1, 0, 0]);
 }
 
 proptest::proptest! {
     #[test]
-    fn no_text_is_too_strange(text in "(pcie_7x|[#(.)*/\"\\\\` a\n,é;])*") {
+    fn handles_any_text(text in "(pcie_7x|[#(.)*/\"\\\\` a\n,é;])*") {
         checks::source(text.as_bytes());
     }
 
     #[test]
-    fn nor_are_bytes(bytes: Vec<u8>) {
+    fn handles_any_bytes(bytes: Vec<u8>) {
         checks::source(&bytes);
     }
 }

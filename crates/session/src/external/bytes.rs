@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Little-endian fields of records. Reading never panics on foreign bytes, and copies nothing.
+//! Little-endian fields of records. Reading never panics on invalid bytes, and copies nothing.
 
 /// Appends fields to a buffer.
 pub trait Put {
@@ -38,7 +38,7 @@ impl Put for Vec<u8> {
     }
 }
 
-/// Bytes with a read position; reading beyond the end gives `None`.
+/// Bytes with a read position. Reading beyond the end returns `None`.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     /// All bytes, read or not.
@@ -48,7 +48,7 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Reads from the first byte on.
+    /// Returns a cursor at the first byte.
     pub const fn new(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor { bytes, at: 0 }
     }
@@ -85,13 +85,13 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Returns bytes with their number, a `u32`, before them.
+    /// Returns bytes that follow their count, a `u32`.
     pub fn counted(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()? as usize;
         self.take(len)
     }
 
-    /// All bytes that are left.
+    /// Returns the remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         self.at = self.bytes.len();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the fabric's time relates to the time outside. It reads no clock: the time outside is always an argument.
+//! The relation between the fabric's time and the outside time. No clock is read: the outside time is always an
+//! argument.
 
 use tlp::{Duration, Time};
 
@@ -9,16 +10,16 @@ pub const SLICE_EVENTS: u64 = 4096;
 pub(crate) const LOOK_EVENTS: u64 = 256;
 const _: () = assert!(SLICE_EVENTS.is_multiple_of(LOOK_EVENTS));
 
-/// Which time is the master.
+/// The time that leads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Clock {
-    /// The fabric's time: it jumps from event to event, and runs ahead of the outside as long as somebody there waits
-    /// for it. An input joins at its own time, or at once if the fabric is already later.
+    /// The fabric's time. It jumps from event to event, and runs ahead of the outside while an outside program waits
+    /// for it. An input joins at its own time, or immediately if the fabric's time is later.
     Virtual,
-    /// The time outside: the fabric keeps to it, however long that takes.
+    /// The outside time: the fabric follows it, however long that takes.
     #[default]
     Wall,
-    /// The time outside, but the fabric may fall behind: an input joins at the fabric's present time, and the delay is
+    /// The outside time, but the fabric may fall behind. An input joins at the fabric's current time. The delay is
     /// dropped, not made up for.
     Lagging,
 }
@@ -26,19 +27,19 @@ pub enum Clock {
 /// Time by which a lagging fabric has fallen behind for good.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lag {
-    /// The sum: how far the fabric's clock is behind the clock outside.
+    /// Total time by which the fabric's clock is behind the outside clock.
     pub dropped: Duration,
     /// Number of drops.
     pub times: u64,
 }
 
 impl Lag {
-    /// The latest time the fabric may reach when it is `outside` there.
+    /// The latest time that the fabric may reach at outside time `outside`.
     pub(crate) fn aim(&self, outside: Time) -> Time {
         Time::ZERO + outside.since(Time::ZERO + self.dropped)
     }
 
-    /// The time outside when it is `fabric` in the fabric.
+    /// The outside time for the fabric's time `fabric`.
     pub(crate) fn outside(&self, fabric: Time) -> Time {
         fabric + self.dropped
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What somebody outside does to the links of a lab while it runs: cuts them, pulls devices out, lets frames suffer. A command is a
-//! line of text, which is also what a record holds of it.
+//! Commands by which an outside program acts on a lab's links during the run: it cuts them, removes devices, injects faults. A
+//! command is a line of text, and is recorded as such.
 //!
 //! ```text
-//! cut NAME [MICROSECONDS]     the link above a slot or switch; whole again after that time
-//! restore NAME
-//! remove NAME                 what stands in a hot-plug capable slot is pulled out
-//! insert NAME                 and put back, as after power-on
-//! attention NAME              somebody presses the slot's attention button
-//! speed NAME GEN LANES        the link retrains, and has that generation and as many lanes from then on
-//! fault KEY = VALUE, ...      a fault, as [[fault]] of a lab has it; frames are counted from now on
-//! clear [NAME]                faults end, those of the lab's file too: of one link, or all
+//! cut NAME [MICROSECONDS]     cut the link above a slot or switch; it is restored after that time
+//! restore NAME                restore the link
+//! remove NAME                 remove the card in a hot-plug capable slot
+//! insert NAME                 insert it again, in its power-on state
+//! attention NAME              press the slot's attention button
+//! speed NAME GEN LANES        retrain the link to this generation and number of lanes
+//! fault KEY = VALUE, ...      add a fault, with the keys of [[fault]] in a lab; frames are counted from now
+//! clear [NAME]                end the faults of one link, or all faults, including those of the lab's file
 //! ```
 
 use fabric::{Fabric, FaultRule, LinkChange, LinkEvent, LinkId};
@@ -24,7 +24,7 @@ use tlp::{Duration, Rate, Time, Width};
 
 /// The name of the place of commands.
 pub const LINKS: &str = "links";
-/// Most bytes of a command.
+/// Maximum number of bytes of a command.
 pub const MAX_COMMAND_BYTES: usize = 4096;
 /// The commands, each with its arguments.
 pub const COMMAND_FORMS: [&str; 8] = [
@@ -38,37 +38,37 @@ pub const COMMAND_FORMS: [&str; 8] = [
     "clear [NAME]",
 ];
 
-/// The place of commands; clones are handles on the same.
+/// The place of commands. Clones are handles of the same place.
 #[derive(Clone, Default)]
 pub struct Commands(Rc<State>);
 
 #[derive(Default)]
 struct State {
     links: Vec<Known>,
-    /// Taken, and not yet obeyed.
+    /// Commands that were taken but not executed.
     taken: RefCell<Vec<Act>>,
 }
 
-/// A link.
+/// A link that commands can name.
 struct Known {
-    /// Of what it leads to.
+    /// Name of the slot or switch below it.
     name: String,
     /// Whether the port above is hot-plug capable.
     hot_plug: bool,
-    /// Whether that has a button.
+    /// Whether the port above has a button.
     controls: bool,
-    /// What its ports are capable of.
+    /// Capability of its ports.
     best: (Rate, Width),
 }
 
-/// A command, parsed: its text too.
+/// A parsed command, with its text.
 pub struct LabCommand {
     text: String,
     acts: Vec<Act>,
 }
 
 enum Act {
-    /// After so long.
+    /// A change of the link after this time.
     Link(Duration, LinkId, LinkChange),
     Fault(FaultRule),
     Clear(LinkId),
@@ -84,13 +84,13 @@ impl Commands {
         Commands(Rc::new(State { links: lab.hanging().map(known).collect(), taken: RefCell::default() }))
     }
 
-    /// Reads a command.
+    /// Parses a command.
     ///
     /// # Errors
-    /// What is wrong with it, and what is legal.
+    /// The illegal part, with the legal values.
     pub fn parse(&self, text: &str) -> Result<LabCommand, String> {
         if text.len() > MAX_COMMAND_BYTES {
-            return Err(format!("a command of {} bytes: legal are {MAX_COMMAND_BYTES}", text.len()));
+            return Err(format!("a command of {} bytes, expected at most {MAX_COMMAND_BYTES}", text.len()));
         }
         let text = text.trim();
         let (verb, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
@@ -111,9 +111,10 @@ impl Commands {
             "remove" => LinkChange::Remove,
             "insert" => LinkChange::Insert,
             "attention" => LinkChange::PressAttention,
-            _ => return Err(format!("no command `{verb}`: legal are {}", COMMAND_FORMS.join("; "))),
+            _ => return Err(format!("no command `{verb}`, expected {}", COMMAND_FORMS.join("; "))),
         };
-        let name = words.next().ok_or_else(|| format!("{verb}: of what? There are {}", self.names()))?;
+        let name =
+            words.next().ok_or_else(|| format!("{verb} without a name: there are {}", self.names()))?;
         let (link, Known { hot_plug, controls, .. }) = self.find(name)?;
         let needs_hot_plug = !matches!(verb, "cut" | "restore");
         if needs_hot_plug && !*hot_plug {
@@ -126,28 +127,28 @@ impl Commands {
         if let Some(word) = words.next() {
             let after = word.parse().ok().filter(|us| verb == "cut" && *us <= 1_000_000_000);
             let us: u64 = after.ok_or_else(|| {
-                format!("{verb} {name} {word}: legal are microseconds, of `cut` alone, to 10^9")
+                format!("{verb} {name} {word}, expected microseconds up to 10^9, only with `cut`")
             })?;
             acts.push(Act::Link(Duration::from_us(us), link, LinkChange::Restore));
         }
         match words.next() {
-            Some(word) => Err(format!("{verb} {name}: nothing is known of `{word}`")),
+            Some(word) => Err(format!("{verb} {name}: unexpected argument `{word}`")),
             None => Ok(acts),
         }
     }
 
     fn speed(&self, rest: &str) -> Result<Vec<Act>, String> {
         let [name, generation, lanes] = rest.split_whitespace().collect::<Vec<_>>()[..] else {
-            return Err(format!("speed {rest}: legal are a name, a generation and lanes"));
+            return Err(format!("speed {rest}, expected a name, a generation and lanes"));
         };
         let (link, Known { best: (most, widest), .. }) = self.find(name)?;
         let rate = generation.parse().ok().and_then(Rate::from_generation).filter(|rate| rate <= most);
         let rate = rate.ok_or_else(|| {
-            format!("speed {name}: generation {generation}: legal are 1 to {}", most.generation())
+            format!("speed {name}: generation {generation}, expected 1 to {}", most.generation())
         })?;
         let width = lanes.parse().ok().and_then(Width::new).filter(|width| width <= widest);
         let width = width.ok_or_else(|| {
-            format!("speed {name}: {lanes} lanes: legal are those of a link, to {}", widest.lanes())
+            format!("speed {name}: {lanes} lanes, expected a link width up to {}", widest.lanes())
         })?;
         Ok(vec![Act::Link(Duration::ZERO, link, LinkChange::Speed { rate, width })])
     }
@@ -156,7 +157,7 @@ impl Commands {
         let rest = rest.trim();
         let keys = rest.strip_prefix('{').and_then(|keys| keys.strip_suffix('}')).unwrap_or(rest);
         if keys.trim().is_empty() {
-            return Err(format!("fault: legal are {}", faults::legal_keys(&self.names())));
+            return Err(format!("fault: expected {}", faults::legal_keys(&self.names())));
         }
         let fault = faults::read_command(keys).map_err(|why| format!("fault: {why}"))?;
         let (link, _) = self.find(fault.slot.get_ref())?;
@@ -182,7 +183,7 @@ impl Commands {
         self.0.links.iter().map(|known| known.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Does what was taken.
+    /// Executes the commands taken.
     pub(crate) fn obey(&self, fabric: &mut Fabric) {
         for act in self.0.taken.take() {
             match act {
@@ -198,7 +199,7 @@ impl Commands {
 
 impl Place for Commands {
     fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
-        let text = std::str::from_utf8(input).map_err(|e| format!("a command that is no text: {e}"))?;
+        let text = std::str::from_utf8(input).map_err(|e| format!("a command that is not text: {e}"))?;
         Ok(self.parse(text)?.join(self, now))
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Drives a lab that somebody outside joins: inputs join at their times and are recorded, and the fabric advances as
-//! its clock says. The driver knows no transport and reads no clock: its caller tells it the time.
+//! Drives a lab that an outside program joins: inputs join at their times and are recorded, and the fabric advances
+//! according to its clock. The driver knows no transport and reads no clock: its caller passes the time.
 
 use super::clock::{Clock, LOOK_EVENTS, Lag, SLICE_EVENTS};
 use super::host::HostPlace;
@@ -14,25 +14,25 @@ use std::any::Any;
 use std::io;
 use tlp::{Duration, Time};
 
-/// For this long after an input, the fabric is asked again at once: it and the host's programs answer by then, or later
+/// Time after an input during which the fabric is polled immediately: it and the host's programs answer by then, or later
 /// within [`TICK`].
 const LIVELY: Duration = Duration::from_us(50);
-/// How often the fabric advances while nothing comes in and its links do more than refresh credits.
+/// Interval at which the fabric advances while there is no input but its links do more than refresh credits.
 const TICK: Duration = Duration::from_ms(1);
-/// How often it advances at least while they do nothing else; no effect of that shows before somebody looks.
+/// Maximum interval while the links only refresh credits; their progress becomes visible only when it is queried.
 const QUIET: Duration = Duration::from_ms(1000);
-/// The same after an input, which may have changed what a quiet time costs.
+/// The same after an input, which may have changed the cost of a quiet time.
 const FIRST_QUIET: Duration = Duration::from_ms(20);
-/// Number of events, some 0.1 us each, that the first input after a quiet time may have to wait for.
+/// Maximum number of events, about 0.1 us each, that delay the first input after a quiet time.
 const QUIET_EVENTS: u64 = 1000;
-/// How far the fabric runs ahead of the outside before it is checked again for outputs.
+/// Time that the fabric runs ahead of the outside before it is checked again for outputs.
 const STEP: Duration = Duration::from_ns(500);
-/// The same where nobody outside waits for an answer.
+/// The same if no outside program waits for an answer.
 const SETTLE_STEP: Duration = Duration::from_us(2);
-/// How long, in virtual time, an input may keep somebody outside waiting while the fabric runs ahead.
+/// Maximum virtual time for which an input may block the outside while the fabric runs ahead.
 const PATIENCE: Duration = Duration::from_ms(20);
 
-/// Where somebody outside joins: a handle on a numbered place.
+/// Access to a place where an outside program joins: a handle of a numbered place.
 #[derive(Clone, Debug)]
 pub struct Door<P> {
     /// The place.
@@ -41,37 +41,37 @@ pub struct Door<P> {
     wakes: Wakes,
 }
 
-/// A lab that the outside joins.
+/// A lab that outside programs join.
 pub struct Driver {
     session: Session,
     clock: Clock,
     lag: Lag,
     journal: Journal,
-    /// Virtual time until which the fabric must be asked again at once.
+    /// Virtual time until which the fabric must be polled immediately.
     lively_until: Time,
-    /// How long a quiet fabric is left alone: until about [`QUIET_EVENTS`] have gathered.
+    /// Sleep time of a quiet fabric: until about [`QUIET_EVENTS`] events are due.
     nap: Duration,
     failed: Option<String>,
 }
 
 impl Driver {
-    /// Drives the lab of `session`, which must not have run yet.
+    /// Returns a driver of the lab of `session`, which must not have run yet.
     pub fn new(session: Session, clock: Clock) -> Driver {
         let (lag, journal) = (Lag::default(), session.journal.clone());
         Driver { session, clock, lag, journal, lively_until: Time::ZERO, nap: TICK, failed: None }
     }
 
-    /// The first place of this type.
+    /// Returns the first place of this type.
     pub fn door<P: Place + Clone>(&self) -> Option<Door<P>> {
         (0..self.session.join_points.len()).find_map(|n| self.door_at(n))
     }
 
-    /// The place with this name, such as `host guest` or `slot adapter`, if it is of this type.
+    /// Returns the place with this name, such as `host guest` or `slot adapter`, if it has this type.
     pub fn door_named<P: Place + Clone>(&self, name: &str) -> Option<Door<P>> {
         self.door_at(self.session.join_points.iter().position(|point| point.name == name)?)
     }
 
-    /// The names of all places of this type.
+    /// Returns the names of all places of this type.
     pub fn doors<P: Place>(&self) -> impl Iterator<Item = &str> {
         let is = |point: &&JoinPoint| (&*point.place as &dyn Any).is::<P>();
         self.session.join_points.iter().filter(is).map(|point| &*point.name)
@@ -83,19 +83,19 @@ impl Driver {
         Some(Door { place, number: n as u16, wakes: *wakes })
     }
 
-    /// Records every input in `out` from now on, in at most `limit` bytes; call it before the first input. When the
-    /// limit is reached the run goes on, and the record says that it holds no more.
+    /// Records every further input in `out`, in at most `limit` bytes. Call it before the first input. At the limit the
+    /// run continues, and the record notes that it is full.
     pub fn record(&mut self, out: Box<dyn io::Write>, lab: &RecordedLab, limit: u64) {
         let places: Vec<String> = self.session.join_points.iter().map(|point| point.name.clone()).collect();
         self.journal.record(Recorder::new(out, lab, &places, limit));
     }
 
-    /// The lab that is driven.
+    /// Returns the driven lab.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// The lab, to add taps before it runs.
+    /// Returns the lab, to add taps before it runs.
     pub fn session_mut(&mut self) -> &mut Session {
         &mut self.session
     }
@@ -104,23 +104,23 @@ impl Driver {
         self.session
     }
 
-    /// The present virtual time.
+    /// Returns the current virtual time.
     pub fn now(&self) -> Time {
         self.session.fabric.now()
     }
 
-    /// The time that a lagging fabric has dropped so far; zero with other clocks.
+    /// Returns the time that a lagging fabric has dropped so far; zero with other clocks.
     pub fn lag(&self) -> Lag {
         self.lag
     }
 
-    /// Why the run has failed, if it has; it then does not go on.
+    /// Returns the reason if the run has failed. It then does not continue.
     pub fn failure(&self) -> Option<&str> {
         self.failed.as_deref()
     }
 
-    /// Gives an input to the place behind `door` at `time` outside. It joins when the fabric reaches that time, or at
-    /// the fabric's present time if that is later, or if the fabric lags.
+    /// Gives an input to the place of `door` at outside time `time`. It joins when the fabric reaches that time, or at
+    /// the fabric's current time if that is later, or if the fabric lags.
     pub fn inject<P, I: Input<P>>(&mut self, time: Time, door: &Door<P>, input: I) {
         self.come_to(time);
         let now = self.now();
@@ -145,7 +145,7 @@ impl Driver {
     fn call(&mut self, place: usize, wakes: Wakes) {
         match wakes {
             Wakes::Slot(n) => self.session.fabric.wake_slot(n),
-            // The host is one of this lab.
+            // The host belongs to this lab.
             Wakes::Host(host) => {
                 let place = &*self.session.join_points[place].place as &dyn Any;
                 if let Some(place) = place.downcast_ref::<HostPlace>() {
@@ -166,9 +166,9 @@ impl Driver {
         }
     }
 
-    /// Advances the fabric as far as its clock allows when it is `until` outside, unless its links do nothing but refresh
-    /// credits until then: it makes up for that later. Afterwards calls `leave`, since places may have outputs; with
-    /// [`Clock::Virtual`] it also calls it repeatedly while the fabric runs on for those who wait for it.
+    /// Advances the fabric to outside time `until`, as far as its clock allows. If its links only refresh credits until
+    /// then, this is postponed. Afterwards calls `leave`, since places may have outputs. With [`Clock::Virtual`], `leave`
+    /// is also called repeatedly while the fabric runs on for outside programs that wait for it.
     pub fn drain(&mut self, until: Time, mut leave: impl FnMut(&mut Driver)) {
         if !self.sleeps(until) {
             let (from, before) = (self.now(), self.events());
@@ -181,8 +181,8 @@ impl Driver {
         }
     }
 
-    /// Runs ahead of the outside, by `most` at most, until nothing is due within that time but the upkeep of links: so what an
-    /// input has set off has ended before the outside goes on. With [`Clock::Virtual`] alone.
+    /// Runs ahead of the outside by at most `most`, until nothing is due within that time except link maintenance. The
+    /// effects of an input are then complete before the outside continues. Only with [`Clock::Virtual`].
     pub fn settle(&mut self, most: Duration, mut leave: impl FnMut(&mut Driver)) {
         let limit = self.now() + most;
         while self.clock == Clock::Virtual && self.now() < limit && self.failed.is_none() {
@@ -195,7 +195,8 @@ impl Driver {
         }
     }
 
-    /// When to [drain](Self::drain) next by the clock outside if nothing comes in; `None` if nothing goes on.
+    /// Returns the outside time of the next [drain](Self::drain) without further inputs; `None` if the fabric is
+    /// finished.
     pub fn poll_timeout(&self) -> Option<Time> {
         let now = self.now();
         let lively = now < self.lively_until && self.quiet_until().is_none() || self.awaits_fabric();
@@ -203,8 +204,8 @@ impl Driver {
         self.failed.is_none().then(|| self.lag.outside(at))
     }
 
-    /// Runs on until it is `now` outside, and ends the record; nothing more may come in. Returns the size of the
-    /// record, if there is one.
+    /// Runs until outside time `now`, and ends the record. No more inputs may follow. Returns the size of the record, if
+    /// there is one.
     ///
     /// # Errors
     /// The record could not be written.
@@ -213,7 +214,7 @@ impl Driver {
         self.journal.finish(self.now())
     }
 
-    /// Advances the fabric as far as its clock allows when it is `outside` there.
+    /// Advances the fabric to outside time `outside`, as far as its clock allows.
     pub fn come_to(&mut self, outside: Time) {
         match self.clock {
             Clock::Virtual | Clock::Wall => self.run_until(outside),
@@ -221,15 +222,15 @@ impl Driver {
         }
     }
 
-    /// Runs the fabric until `time`, if that lies ahead.
+    /// Runs the fabric until `time`, if it is in the future.
     pub(crate) fn run_until(&mut self, time: Time) {
         if time > self.now() {
             self.run(Limits { until: time, open_ended: true, ..Limits::default() });
         }
     }
 
-    /// Runs a slice of the way to `aim` and drops the rest. If an output comes first, it stops there and leaves the
-    /// rest for the next call.
+    /// Runs a slice towards `aim` and drops the rest. If an output comes first, it stops and leaves the rest for the next
+    /// call.
     fn lag_behind(&mut self, aim: Time) {
         let mut left = SLICE_EVENTS;
         while self.now() < aim && self.failed.is_none() {
@@ -238,7 +239,7 @@ impl Driver {
             }
             let from = self.now();
             self.run(Limits { until: aim, events: LOOK_EVENTS, open_ended: true });
-            // Stops only between instants: a replay then finds the same place for an input that joins there.
+            // Stops only between instants, so that a replay finds the same position for an input.
             let until = self.now().max(from + Duration::from_ps(1));
             self.run(Limits { until, open_ended: true, ..Limits::default() });
             if self.has_output() {
@@ -258,7 +259,7 @@ impl Driver {
         }
     }
 
-    /// Runs ahead of the outside until nobody there waits any more, and posted TLPs have arrived.
+    /// Runs ahead of the outside until no outside program waits, and posted TLPs have arrived.
     fn run_ahead(&mut self, leave: &mut impl FnMut(&mut Driver)) {
         let limit = self.now() + PATIENCE;
         while self.awaits_fabric() && self.now() < limit && self.failed.is_none() {
@@ -279,34 +280,34 @@ impl Driver {
         self.session.join_points.iter().any(|point| point.place.has_output())
     }
 
-    /// When the fabric must advance if nothing comes in. If links only refresh credits, that is after a nap: the fabric
-    /// makes up for it then, or at the next input.
+    /// Time at which the fabric must advance without inputs. If links only refresh credits, it is the end of a nap: the
+    /// fabric catches up then, or at the next input.
     fn tick(&self) -> Time {
         self.naps_until().unwrap_or(self.now() + TICK)
     }
 
-    /// The end of the nap, or of the quiet time if that comes first; `None`: it is not quiet.
+    /// The end of the nap, or of the quiet time if that is earlier; `None` if the fabric is not quiet.
     fn naps_until(&self) -> Option<Time> {
         self.quiet_until().map(|at| at.min(self.now() + self.nap))
     }
 
-    /// Whether nothing shows until it is `outside` there, and the nap is not over.
+    /// True if nothing becomes visible until outside time `outside`, and the nap is not over.
     fn sleeps(&self, outside: Time) -> bool {
         self.naps_until().is_some_and(|at| outside < self.lag.outside(at))
     }
 
-    /// Until when nothing shows outside: links only refresh credits. `None` if something may show at any time.
+    /// Time until which nothing becomes visible outside: links only refresh credits. `None` if something may at any time.
     fn quiet_until(&self) -> Option<Time> {
         self.session.fabric.quiet_until().filter(|_| !self.has_output())
     }
 
-    /// The events that had to be run.
+    /// Number of events that were run.
     fn events(&self) -> u64 {
         let totals = self.session.fabric.totals();
         totals.events - totals.passed_over
     }
 
-    /// Measures, from a run since `from`, how many events a quiet time has.
+    /// Measures the event rate of a quiet time, from a run since `from`.
     fn learn(&mut self, from: Time, events_before: u64) {
         let events = self.events() - events_before;
         let passed = self.now().since(from);

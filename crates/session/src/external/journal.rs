@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The record of a run under way: inputs and the answers of memory that riser does not own are written to it, or
-//! answers are read from it. It never decides what an input means.
+//! The record of a run: inputs, and answers of memory that riser does not own, are written to it, or answers are read
+//! from it. It does not interpret inputs.
 
 use super::record::{Answer, Answered, RecordSize, Recorder};
 use std::cell::{Cell, RefCell};
@@ -9,24 +9,24 @@ use std::io;
 use std::rc::Rc;
 use tlp::Time;
 
-/// A handle on the record; clones are handles on the same.
+/// A handle of the record. Clones are handles of the same record.
 #[derive(Clone, Default)]
 pub(crate) struct Journal(Rc<RefCell<Mode>>);
 
 #[derive(Default)]
 enum Mode {
-    /// Nothing is recorded.
+    /// Recording is off.
     #[default]
     Off,
     Recording(Recorder),
     Replaying(Replaying),
 }
 
-/// Recorded answers of memory, to be given again.
+/// Recorded answers of memory for a replay.
 #[derive(Default)]
 struct Replaying {
     answers: VecDeque<Answer>,
-    /// How the run differs from the recorded one.
+    /// First difference from the recorded run.
     differs: Option<String>,
 }
 
@@ -59,15 +59,15 @@ impl Journal {
         }
     }
 
-    /// Queues an answer that memory must give again.
+    /// Queues an answer that memory must repeat.
     pub(crate) fn expect(&self, answer: Answer) {
         if let Mode::Replaying(replaying) = &mut *self.0.borrow_mut() {
             replaying.answers.push_back(answer);
         }
     }
 
-    /// The recorded answer of memory to this request for bytes; `None`: memory could not answer. `done` is the answer
-    /// with bytes, `failed` the one without. `awaited` is set where it was not known yet.
+    /// Returns the recorded answer of memory to this request for bytes; `None` if memory could not answer. `done` is
+    /// the answer with bytes, `failed` the one without. `awaited` is set if the answer was not known yet.
     pub(crate) fn answered(
         &self,
         place: u16,
@@ -95,17 +95,17 @@ impl Journal {
                 false
             }
             other => {
-                let asked = format!("{} bytes at {address:#x} of place {place} are asked for", to.len());
+                let asked = format!("{} bytes at {address:#x} of place {place} are requested", to.len());
                 replaying.differs = Some(match other {
-                    Some(a) => format!("{asked}, and the record has {}", told(&a)),
-                    None => format!("{asked}, and the record has no answer of memory"),
+                    Some(a) => format!("{asked}, but the record has {}", told(&a)),
+                    None => format!("{asked}, but the record has no answer of memory"),
                 });
                 false
             }
         }
     }
 
-    /// Whether a write failed.
+    /// True if a write failed in the record.
     pub(crate) fn write_failed(&self, place: u16, address: u64) -> bool {
         let Mode::Replaying(replaying) = &mut *self.0.borrow_mut() else { return false };
         let next = replaying.answers.front();
@@ -117,11 +117,11 @@ impl Journal {
         failed
     }
 
-    /// How the replay differs from the recorded run; ask once all answers up to now must have been asked for.
+    /// Describes how the replay differs from the recorded run. Call it when all answers so far should have been used.
     pub(crate) fn difference(&self) -> Option<String> {
         let Mode::Replaying(replaying) = &*self.0.borrow() else { return None };
         let left = replaying.answers.front();
-        let left = left.map(|a| format!("the record has {}, and nobody asks for it", told(a)));
+        let left = left.map(|a| format!("the record has {}, which this run did not request", told(a)));
         replaying.differs.clone().or(left)
     }
 }
@@ -133,7 +133,7 @@ fn told(a: &Answer) -> String {
         Answered::WriteFailed => "a write that failed",
         Answered::Atomic => "the value before an AtomicOp",
         Answered::AtomicFailed => "an AtomicOp that failed",
-        Answered::Awaited => "bytes that were asked for elsewhere",
+        Answered::Awaited => "bytes that were requested elsewhere",
     };
     format!("{what}, {} bytes at {:#x} of place {}", a.bytes.len(), a.address, a.place)
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One way in for every outside world: a clock, inputs that join at places, what leaves them, and a record that repeats
+//! The interface for every outside world: a clock, inputs that join at places, their outputs, and a record that repeats
 //! the run without the outside. It knows no transport; `docs/external.md` names the places.
 //!
-//! - [`Driver`]: [`inject`](Driver::inject), [`drain`](Driver::drain), under one of three [`Clock`]s;
-//! - [`Door`]: where somebody joins; [`plug::place`] says what is there;
-//! - [`host`]: the place of a host above a root complex; [`tlps`]: that of raw TLPs in place of an endpoint;
-//! - [`Commands`]: what somebody outside does to links while the lab runs;
-//! - [`Driver::record`], [`Recording`], [`Replay`]: the record of all inputs, and the same run again.
+//! - [`Driver`]: [`inject`](Driver::inject) and [`drain`](Driver::drain), under one of three [`Clock`]s.
+//! - [`Door`]: access to a place; [`plug::place`] describes places.
+//! - [`host`]: the place of a host above a root complex; [`tlps`]: the place of raw TLPs instead of an endpoint.
+//! - [`Commands`]: changes of links by the outside during the run.
+//! - [`Driver::record`], [`Recording`], [`Replay`]: the record of all inputs, and its replay.
 
 pub mod bytes;
 mod clock;

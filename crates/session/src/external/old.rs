@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records of versions 1 to 3, which know one adapter and give no lengths of inputs. They are only read.
+//! Records of versions 1 to 3, which know one adapter and give no lengths of inputs. They can only be read.
 //!
 //! ```text
 //! u8 kind, u64 time in ps, and
@@ -9,7 +9,8 @@
 //! a way: 2 bytes, u8 4 or 6 (bytes of an address: 4 or 16), 6 bytes
 //! ```
 //!
-//! An input of version 4 is the kind with the bytes after the time. Version 2 held no overriding keys, version 1 no files either.
+//! An input of version 4 is the kind with the bytes after the time. Versions 1 and 2 held no overriding keys, and version 1 no
+//! files.
 
 use super::bytes::Cursor;
 

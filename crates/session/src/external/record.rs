@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Everything that came to a lab from outside, with its virtual time: enough to repeat the run bit by bit without the
-//! outside.
+//! The record format: every input of a lab from outside, with its virtual time. It is sufficient to repeat the run
+//! exactly without the outside.
 //!
 //! ```text
 //! "riser lab recording 4\n"
 //! u32 length, path of the lab file     u32 length, its text     u64 seed
 //! u32 count of the files that the lab names, and of each: u32 length, its name in the lab     u32 length, its bytes
-//! u32 count of the keys that were set over it, and of each: u32 length, KEY=VALUE
+//! u32 count of the overriding keys, and of each: u32 length, KEY=VALUE
 //! u32 count of the places where the outside joins, and of each: u32 length, its name
 //! then entries, each: u8 kind, and
-//!   1 an input            u64 time in ps, u16 place, u32 length, bytes that mean something to the place alone
+//!   1 an input            u64 time in ps, u16 place, u32 length, bytes in the format of the place
 //!   2 an answer of memory u16 place, u8 what, u64 address, u32 length, bytes: of memory that riser does not own
-//!                         what: 0 bytes read, 1 a read that failed, 2 a write that failed, 3 the value before an AtomicOp,
-//!                         4 an AtomicOp that failed; what has failed has no bytes
-//!   3 nothing more        the limit of size has come
+//!                         what: 0 bytes read, 1 a failed read, 2 a failed write, 3 the value before an AtomicOp,
+//!                         4 a failed AtomicOp; failed accesses have no bytes
+//!   3 full                the size limit is reached
 //!   4 the end             u64 time in ps
 //! ```
 //!
 //! Numbers are little endian; a place is its index in the head's list. Maps and unmaps of memory are inputs of the
-//! memory's host, frames of a cable those of the cable's place. An answer of memory follows the input that led to its
-//! request. Writes to memory that riser does not own are not recorded: they follow from the rest.
+//! memory's host, frames of a cable are inputs of the cable's place. An answer of memory follows the input that led
+//! to its request. Writes to memory that riser does not own are not recorded: they follow from the rest.
 //!
 //! Versions 1 to 3, `riser nettlp record`, knew one place; see [`old`](super::old).
 
@@ -31,26 +31,26 @@ use plug::file::KeptFiles;
 
 /// The first line, with the version of the format.
 pub(super) const MAGIC: &[u8] = b"riser lab recording 4\n";
-/// Kinds of entries, as in the format above.
+/// Kinds of entries in the format.
 pub(super) const INPUT: u8 = 1;
 pub(super) const ANSWER: u8 = 2;
 pub(super) const FULL: u8 = 3;
 pub(super) const END: u8 = 4;
-/// Bytes kept free in a record, for its end or the mark that it is full.
+/// Bytes reserved in a record, for its end or the mark that it is full.
 const END_BYTES: u64 = 9;
 
-/// What a record says about its lab.
+/// Lab of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordedLab {
     /// Path of the lab file, as the user named it.
     pub path: String,
     /// Text of the lab file.
     pub text: String,
-    /// The keys that override the file, as [`Overrides`](lab::Overrides) takes them.
+    /// The overriding keys, in the format of [`Overrides`](lab::Overrides).
     pub set: Vec<String>,
     /// Seed of the lab.
     pub seed: u64,
-    /// The files that the lab names, by those names; `None`: a record of version 1, which holds no files.
+    /// The files that the lab names, by these names; `None` for a record of version 1, which holds no files.
     pub files: Option<KeptFiles>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) enum Answered {
     WriteFailed,
     Atomic,
     AtomicFailed,
-    /// It lies elsewhere, and was asked for there.
+    /// The bytes are elsewhere, and were requested there.
     Awaited,
 }
 
@@ -92,11 +92,11 @@ impl Answered {
 pub struct RecordSize {
     /// Bytes of the record.
     pub bytes: u64,
-    /// Entries without room; the record ends before the first of them.
+    /// Number of entries that did not fit. The record ends before the first of them.
     pub left_out: u64,
 }
 
-/// Writes a record. It reports failures to write when it [ends](Recorder::finish).
+/// Writes a record. Write errors are reported when it [ends](Recorder::finish).
 pub(crate) struct Recorder {
     out: Box<dyn Write>,
     failed: Option<io::Error>,
@@ -106,7 +106,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A record of `lab` with these places, in at most `limit` bytes, or its head alone if that is longer.
+    /// Returns a record of `lab` with these places, in at most `limit` bytes, or only its head if that is longer.
     pub(crate) fn new(out: Box<dyn Write>, lab: &RecordedLab, places: &[String], limit: u64) -> Recorder {
         let size = RecordSize::default();
         let mut recorder = Recorder { out, failed: None, buffer: Vec::new(), size, limit };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads a [record](super::record). It never panics on foreign bytes, and never allocates more than they hold.
+//! Reads a [record](super::record). It never panics on invalid bytes, and never allocates more than their size.
 
 use super::bytes::Cursor;
 use super::old;
@@ -9,56 +9,56 @@ use std::borrow::Cow;
 use thiserror::Error;
 use tlp::Time;
 
-/// Most bytes of a lab file in a record.
+/// Maximum number of bytes of a lab file in a record.
 const MAX_LAB: usize = 16 << 20;
-/// Most bytes of an input, or of an answer of memory.
+/// Maximum number of bytes of an input, or of an answer of memory.
 const MAX_INPUT: usize = 1 << 20;
-/// Most places of a record.
+/// Maximum number of places of a record.
 const MAX_PLACES: usize = 1 << 10;
 
-/// Why bytes are no record.
+/// Reason why bytes are not a record.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RecordError {
-    /// The first line is not that of a record.
+    /// The first line is not the first line of a record.
     #[error(
         "not a record of a lab: its first line is not `riser lab recording 4`, nor `riser nettlp record 3`, `2` or `1`"
     )]
     Magic,
     /// The bytes end before the first entry.
-    #[error("the record ends at byte {0}, before its lab does")]
+    #[error("the record ends at byte {0}, within the description of its lab")]
     Head(usize),
     /// The bytes end after the head, before the end of the record.
     #[error(
-        "byte {0}: the record is cut off, legal behind its last whole entry are further ones and an end: whoever wrote it was killed, or it was shortened"
+        "byte {0}: the record is cut off after its last complete entry, expected an end of the record: its writer was killed, or the file was truncated"
     )]
     Cut(usize),
     /// There are bytes after the end of the record.
-    #[error("byte {0}: something stands behind the end of the record, legal is nothing")]
+    #[error("byte {0}: bytes follow the end of the record")]
     Behind(usize),
     /// A length is out of range.
-    #[error("byte {at}: {what} of {len} bytes, legal are at most {most}")]
+    #[error("byte {at}: {what} of {len} bytes, expected at most {most}")]
     Length {
         /// Position in bytes.
         at: usize,
-        /// What has this length.
+        /// Name of the part with this length.
         what: &'static str,
         /// The length in bytes.
         len: usize,
-        /// Most bytes that are legal.
+        /// Largest legal length in bytes.
         most: usize,
     },
     /// An entry has an unknown kind.
-    #[error("byte {at}: entry of kind {kind}, legal are 1 to {last}")]
+    #[error("byte {at}: entry of kind {kind}, expected 1 to {last}")]
     Kind {
         /// Position in bytes.
         at: usize,
         /// The unknown kind.
         kind: u8,
-        /// The last kind that is legal.
+        /// The last legal kind.
         last: u8,
     },
     /// A field has an illegal value.
-    #[error("byte {at}: {what} of {value}, legal are 0 to {most}")]
+    #[error("byte {at}: {what} of {value}, expected 0 to {most}")]
     Field {
         /// Position in bytes.
         at: usize,
@@ -66,14 +66,14 @@ pub enum RecordError {
         what: &'static str,
         /// The illegal value.
         value: u64,
-        /// Largest value that is legal.
+        /// Largest legal value.
         most: u64,
     },
     /// A text is not UTF-8.
     #[error("byte {0}: text that is not UTF-8")]
     Text(usize),
-    /// The time of an entry is before that of the previous one.
-    #[error("byte {at}: time {time} is before {before}, that of the entry before it")]
+    /// The time of an entry is before the previous entry's.
+    #[error("byte {at}: time {time} is before {before}, the time of the previous entry")]
     Order {
         /// Position in bytes.
         at: usize,
@@ -87,9 +87,9 @@ pub enum RecordError {
 /// A reader of a record.
 #[derive(Clone, Debug)]
 pub struct Recording<'a> {
-    /// What the record says about its lab.
+    /// Lab of the record.
     pub lab: RecordedLab,
-    /// The names of the places where the outside has joined; `None`: an earlier version, with one place without a name.
+    /// The names of the places where the outside has joined; `None` for an earlier version with one unnamed place.
     pub places: Option<Vec<String>>,
     cursor: Cursor<'a>,
     last: Time,
@@ -130,7 +130,7 @@ impl<'a> Head<'a, '_> {
         std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| RecordError::Text(at))
     }
 
-    /// The files that the lab names. It keeps no more than the bytes hold.
+    /// Reads the files that the lab names. Keeps no more than the bytes contain.
     fn files(&mut self) -> Result<KeptFiles, RecordError> {
         let at = self.0.at;
         let count = self.u32()? as usize;
@@ -145,7 +145,7 @@ impl<'a> Head<'a, '_> {
         Ok(files)
     }
 
-    /// A list of texts. If the bytes hold fewer than the count says, it stops at the first missing one.
+    /// Reads a list of texts. If the bytes contain fewer than the count, it stops at the first missing one.
     fn texts(&mut self) -> Result<Vec<String>, RecordError> {
         let count = self.u32()?;
         (0..count).map(|_| self.text()).collect()
@@ -156,10 +156,10 @@ fn check_len(at: usize, what: &'static str, len: usize, most: usize) -> Result<(
     if len > most { Err(RecordError::Length { at, what, len, most }) } else { Ok(()) }
 }
 
-/// Bytes that tell whether something is a record.
+/// Number of bytes that identify a record.
 pub const RECORD_HEAD_BYTES: usize = MAGIC.len();
 
-/// Whether a file with these first bytes is a record, of this version or an earlier one.
+/// True if a file with these first bytes is a record, of this version or an earlier one.
 pub fn is_record(head: &[u8]) -> bool {
     version(head).is_some()
 }
@@ -173,7 +173,7 @@ impl<'a> Recording<'a> {
     /// Reads the head of a record.
     ///
     /// # Errors
-    /// The bytes are no head of a record.
+    /// The bytes are not the head of a record.
     pub fn new(bytes: &'a [u8]) -> Result<Recording<'a>, RecordError> {
         let mut cursor = Cursor::new(bytes);
         let first = cursor.take(RECORD_HEAD_BYTES).ok_or(RecordError::Magic)?;
@@ -195,10 +195,10 @@ impl<'a> Recording<'a> {
         self.cursor.at
     }
 
-    /// The next entry; `None` after the end.
+    /// Returns the next entry; `None` after the end.
     ///
     /// # Errors
-    /// The bytes are no entry, or the record is cut off. Nothing after them can be read.
+    /// The bytes are not an entry, or the record is cut off. The bytes after them cannot be read.
     pub(crate) fn next_entry(&mut self) -> Result<Option<Entry<'a>>, RecordError> {
         let at = self.cursor.at;
         if self.ended {
@@ -244,7 +244,7 @@ impl<'a> Recording<'a> {
         Ok(match self.cursor.u8() {
             None => None,
             Some(INPUT) => {
-                // A record that is cut off says nothing about later entries.
+                // After a cut there is no information about later entries.
                 let Some(time) = self.time() else { return Ok(None) };
                 let Some(place) = self.place()? else { return Ok(None) };
                 self.counted("an input")?.map(|bytes| Entry::Input { time, place, bytes: bytes.into() })
@@ -306,7 +306,7 @@ mod tests {
         RecordedLab { path: "a.toml".into(), text, set, seed: 7, files }
     }
 
-    /// The bytes of a record, the position of each entry in it, and the size that the recorder reports.
+    /// Returns the bytes of a record, the position of each entry in it, and the size that the recorder reports.
     fn written(entries: &[Entry<'_>], limit: u64) -> (Vec<u8>, Vec<usize>, RecordSize) {
         let (bytes, mut begins, places) = (Bytes::default(), Vec::new(), ["slot x".into(), "host y".into()]);
         let mut recorder = Recorder::new(Box::new(bytes.clone()), &lab(), &places, limit);
@@ -370,7 +370,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(512))]
 
         #[test]
-        fn what_is_written_is_read_and_a_cut_is_named_where_it_is(
+        fn reads_written_record_and_reports_cut(
             entries in entries(), cut in any::<prop::sample::Index>(),
         ) {
             let (bytes, begins, size) = written(&entries, u64::MAX);
@@ -385,9 +385,9 @@ mod tests {
             prop_assert_eq!(error, Some(RecordError::Cut(begins[part.len()])));
         }
 
-        /// The entries that have room are read, then the mark that there are no more; the limit is never exceeded.
+        /// The entries that fit are read, then the mark that the record is full; the limit is never exceeded.
         #[test]
-        fn a_limit_is_kept_and_told(entries in entries(), limit in 0..600_u64) {
+        fn keeps_and_marks_size_limit(entries in entries(), limit in 0..600_u64) {
             let (bytes, begins, size) = written(&entries, limit);
             let (read, error) = all(&bytes);
             prop_assert_eq!(error, None);
@@ -398,7 +398,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_behind_the_head_are_read_or_refused(tail in proptest::collection::vec(0_u8..8, 0..200)) {
+        fn reads_or_rejects_any_bytes_after_head(tail in proptest::collection::vec(0_u8..8, 0..200)) {
             let (bytes, begins, _) = written(&[], u64::MAX);
             let _ = all(&[&bytes[..begins[0]], &tail].concat());
         }
@@ -406,7 +406,7 @@ mod tests {
 
     // Written by hand from the head of `record.rs`.
     #[test]
-    fn a_record_has_its_bytes() {
+    fn record_has_documented_bytes() {
         let input = Entry::Input { time: Time::from_ps(0x1_0002), place: 1, bytes: vec![9, 8].into() };
         let answer = Answer { place: 1, what: Answered::Atomic, address: 0x3000, bytes: vec![7; 4] };
         let (bytes, begins, _) = written(&[input, Entry::Answer(answer)], u64::MAX);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named_with_its_place() {
+    fn reports_invalid_records_with_position() {
         let (whole, begins, _) = written(&[], u64::MAX);
         let at = begins[0];
         let with = |tail: &[u8]| [&whole[..at], tail].concat();

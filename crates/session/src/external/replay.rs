@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs a record again: the same lab, the same inputs at the same virtual times, the same answers of memory, without
-//! the outside. It never waits for a clock.
+//! Replays a record: the same lab, the same inputs at the same virtual times, the same answers of memory, without the
+//! outside. It never waits for a clock.
 
 use super::clock::Clock;
 use super::driver::Driver;
@@ -16,20 +16,20 @@ use std::path::Path;
 use thiserror::Error;
 use tlp::{Duration, Time};
 
-/// Virtual time that is run between two looks at whether to go on.
+/// Virtual time between two checks whether to continue.
 const SLICE: Duration = Duration::from_ms(1);
 
-/// Why a record was not run to its end.
+/// Reason why a record was not replayed to its end.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ReplayError {
-    /// The bytes are no record.
+    /// The bytes are not a record.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The lab of the record cannot be put together.
+    /// The lab of the record cannot be built.
     #[error("the lab of the record: {0}")]
     Lab(String),
     /// The record was made with another lab.
-    #[error("the record was made with another lab: its {what} is not that of {path}")]
+    #[error("the record was made with another lab: its {what} differs from {path}")]
     OtherLab {
         /// The part of the lab that differs.
         what: &'static str,
@@ -44,7 +44,7 @@ pub enum ReplayError {
         /// Names of the lab's places.
         there: String,
     },
-    /// An input means nothing to its place.
+    /// An input is invalid for its place.
     #[error("byte {at}: {why}")]
     Input {
         /// Position in bytes.
@@ -53,7 +53,9 @@ pub enum ReplayError {
         why: String,
     },
     /// The replay differs from the recorded run.
-    #[error("before byte {at} the run differs from the recorded one, so the lab or its models do: {what}")]
+    #[error(
+        "before byte {at} the run differs from the recorded one, so the lab or its models differ: {what}"
+    )]
     Differs {
         /// Position of the next entry in bytes.
         at: usize,
@@ -62,15 +64,15 @@ pub enum ReplayError {
     },
 }
 
-/// A record to run again.
+/// A record to replay.
 pub struct Replay<'a> {
     recording: Recording<'a>,
     driver: Driver,
-    /// The number in the lab of each place of the record.
+    /// The lab's number of each place of the record.
     places: Vec<usize>,
 }
 
-/// An input that joins once the entries after it are known.
+/// An input that joins after the entries that follow it are known.
 struct Pending<'a> {
     at: usize,
     place: u16,
@@ -83,7 +85,7 @@ impl RecordedLab {
     /// # Errors
     /// [`ReplayError::OtherLab`] with the first difference.
     pub fn check_same(&self, other: &RecordedLab) -> Result<(), ReplayError> {
-        // What puts somebody outside in the host's place is added without a word where nobody is.
+        // The override for an external host is added automatically without such a host.
         let given =
             |lab: &RecordedLab| lab.set.iter().filter(|set| *set != OUTSIDE).cloned().collect::<Vec<_>>();
         let rows = [
@@ -100,11 +102,11 @@ impl RecordedLab {
 }
 
 impl<'a> Replay<'a> {
-    /// The lab of a record, put together again from these models.
+    /// Builds the lab of a record from these models.
     ///
     /// # Errors
-    /// The bytes are no record, or their lab cannot be put together: for example, it names a file that the record does
-    /// not hold or, with a record of version 1, that no longer exists.
+    /// The bytes are not a record, or the lab cannot be built. For example, it names a file that the record does not
+    /// hold or, with a record of version 1, that no longer exists.
     pub fn new(bytes: &'a [u8], models: &Models) -> Result<Replay<'a>, ReplayError> {
         Replay::with_native(bytes, models, NativeCode::default())
     }
@@ -112,7 +114,7 @@ impl<'a> Replay<'a> {
     /// As [`new`](Self::new), with this permission for native code.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new).
+    /// As [`new`](Self::new).
     pub fn with_native(
         bytes: &'a [u8],
         models: &Models,
@@ -134,29 +136,29 @@ impl<'a> Replay<'a> {
         Ok(Replay { recording, driver: Driver::new(session, Clock::Wall), places })
     }
 
-    /// The lab, to add taps before it runs.
+    /// Returns the lab, to add taps before it runs.
     pub fn session_mut(&mut self) -> &mut Session {
         self.driver.session_mut()
     }
 
-    /// What the record says about its lab.
+    /// Returns the description of the lab in the record.
     pub fn lab(&self) -> &RecordedLab {
         &self.recording.lab
     }
 
-    /// Runs to the end of the record, to where it was cut off, or until the lab fails as it did when recorded; returns
-    /// the lab.
+    /// Runs to the end of the record, to the point where it was cut off, or until the lab fails as it did when
+    /// recorded. Returns the lab.
     ///
     /// # Errors
-    /// Bytes of the record mean nothing, or the run differs from the recorded one.
+    /// The record contains invalid bytes, or the run differs from the recorded one.
     pub fn run(self) -> Result<Replayed, ReplayError> {
         self.run_while(|_| true)
     }
 
-    /// As [`run`](Self::run), until `go_on` says no: it is asked again and again, with the virtual time that has come.
+    /// Like [`run`](Self::run), until `go_on` returns false. It is called repeatedly with the current virtual time.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run).
+    /// As [`run`](Self::run).
     pub fn run_while(mut self, mut go_on: impl FnMut(Time) -> bool) -> Result<Replayed, ReplayError> {
         let (mut inputs, mut end, mut pending) = (0, RecordEnd::Whole, None);
         loop {
@@ -200,7 +202,7 @@ impl<'a> Replay<'a> {
         Ok(Replayed { session: self.driver.into_session(), inputs, complete, end, failure })
     }
 
-    /// Runs until then; false where it was told not to go on.
+    /// Runs until `time`; returns false if `go_on` has stopped the replay.
     fn run_until(
         &mut self,
         time: Time,
@@ -228,7 +230,8 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// The number in the lab of each place of the record. Earlier versions name no place: theirs is the lab's only one.
+/// The lab's number of each place of the record. Earlier versions have one unnamed place, which is the lab's only
+/// place.
 fn places(recording: &Recording<'_>, session: &Session) -> Result<Vec<usize>, ReplayError> {
     let there: Vec<&str> = session.join_points.iter().map(|point| point.name.as_str()).collect();
     let missing = |name: &str| ReplayError::Place {
@@ -242,16 +245,16 @@ fn places(recording: &Recording<'_>, session: &Session) -> Result<Vec<usize>, Re
     names.iter().map(place).collect()
 }
 
-/// How a record ends.
+/// End of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RecordEnd {
-    /// The record holds the whole run.
+    /// The record contains the whole run.
     Whole,
     /// The record has reached its size limit.
     Full,
     /// The record was cut off.
     Cut(RecordError),
-    /// Who replays it wanted no more.
+    /// The caller has stopped the replay.
     Stopped,
 }
 
@@ -261,10 +264,10 @@ pub struct Replayed {
     pub session: Session,
     /// Number of inputs from outside.
     pub inputs: u64,
-    /// The record held the whole run, and the lab has not failed.
+    /// True if the record contained the whole run and the lab has not failed.
     pub complete: bool,
     /// How the record ended.
     pub end: RecordEnd,
-    /// Why the lab has failed, if it has.
+    /// Reason of the lab's failure, if it has failed.
     pub failure: Option<String>,
 }

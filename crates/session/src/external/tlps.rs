@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The place of raw TLPs instead of an endpoint: somebody outside, such as RTL or a peer with tags of its own, is the design behind a
-//! slot's hard block. The hard block answers or refuses some TLPs itself; it gates and checks what the outside sends.
+//! The place of raw TLPs instead of an endpoint: an outside program, such as RTL or a peer with its own tags, is the
+//! design of a slot's hard block. The hard block answers or rejects some TLPs itself; it gates and checks the TLPs
+//! that the outside sends.
 //!
 //! ```text
 //! u8 kind, and                      6 a request of the host is taken   u32 token
@@ -23,10 +24,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tlp::{Body, Class, Data, PayloadPool, Status, Time, Tlp};
 
-/// Most TLPs and interrupts from outside that wait for the slot's link.
+/// Maximum number of TLPs and interrupts from outside that wait for the slot's link.
 pub const MAX_WAITING: usize = 1024;
 
-/// The place of raw TLPs; clones are handles on the same.
+/// The place of raw TLPs. Clones are handles of the same place.
 #[derive(Clone)]
 pub struct TlpPlace(Rc<RefCell<State>>);
 
@@ -34,11 +35,11 @@ struct State {
     pool: PayloadPool,
     waiting: [VecDeque<DesignOutput>; 3],
     taken: VecDeque<Token>,
-    /// Inputs that the outside has not heard; `None`: nobody listens.
+    /// Inputs that the outside has not taken; `None` if no program takes them.
     heard: Option<VecDeque<(Time, Heard)>>,
     /// Requests of the outside that await an answer.
     open: usize,
-    /// An input has come from outside: the design must be called.
+    /// True if an input has arrived from outside: the design must be called.
     woken: bool,
 }
 
@@ -50,26 +51,26 @@ impl State {
     }
 }
 
-/// An input of the outside.
+/// An input for the outside.
 #[derive(Debug)]
 pub enum Heard {
-    /// An input, as a design gets it.
+    /// An input for the design.
     Input(DesignInput),
-    /// The outside sent this without room for it: see [`TlpPlace::has_room`].
+    /// The outside has sent this without room for it: see [`TlpPlace::has_room`].
     NoRoom(DesignOutput),
 }
 
 /// An action of the outside.
 #[derive(Debug)]
 pub enum TlpInput {
-    /// An output, as a design gives it. Data that is only counted becomes zeroes.
+    /// An output of the design. Data that is only counted becomes zeroes.
     Output(DesignOutput),
-    /// Takes a request of the host, and so returns its credits.
+    /// Takes a request of the host, which returns its credits.
     Taken(Token),
 }
 
 impl TlpPlace {
-    /// A place whose payloads come from `pool`.
+    /// Returns a place whose payloads come from `pool`.
     pub fn new(pool: &PayloadPool) -> TlpPlace {
         let ((waiting, taken), heard) = (Default::default(), Some(VecDeque::new()));
         TlpPlace(Rc::new(RefCell::new(State {
@@ -82,17 +83,17 @@ impl TlpPlace {
         })))
     }
 
-    /// The design, for the slot's [`HardBlock`](endpoint::HardBlock).
+    /// Returns the design, for the slot's [`HardBlock`](endpoint::HardBlock).
     pub fn design(&self) -> impl TlpDesign + use<> {
         Outside(self.clone())
     }
 
-    /// Whether there is room for one more output of a class; interrupts and PMEs are posted.
+    /// True if there is room for another output of a class; interrupts and PMEs are posted.
     pub fn has_room(&self, class: Class) -> bool {
         self.0.borrow().waiting[class.index()].len() < MAX_WAITING
     }
 
-    /// Inputs for the outside, in the order of time; ask after every drain of the lab.
+    /// Takes the next input for the outside, in the order of time. Query it after every drain of the lab.
     pub fn hear(&self) -> Option<(Time, Heard)> {
         self.0.borrow_mut().heard.as_mut()?.pop_front()
     }
@@ -184,7 +185,7 @@ fn emit_output(out: &mut Vec<u8>, output: &DesignOutput) {
             out.put_u8((*asserted).into());
         }
         DesignOutput::Pme { function } => begin(5, *function),
-        // Outputs of another version of the seam have no place here yet.
+        // Outputs of other versions of the seam are not supported yet.
         _ => {}
     }
 }
@@ -205,7 +206,7 @@ fn parse(input: &[u8], pool: &PayloadPool) -> Result<TlpInput, String> {
     let function = from.u16().ok_or_else(cut)?;
     let output = match kind {
         1 | 2 => {
-            let tlp = Tlp::parse(from.rest(), pool).map_err(|e| format!("a TLP that is none: {e}"))?;
+            let tlp = Tlp::parse(from.rest(), pool).map_err(|e| format!("not a TLP: {e}"))?;
             if kind == 1 {
                 DesignOutput::Tlp { function, tlp }
             } else {
@@ -215,12 +216,12 @@ fn parse(input: &[u8], pool: &PayloadPool) -> Result<TlpInput, String> {
         3 => DesignOutput::Interrupt { function, vector: from.u16().ok_or_else(cut)? },
         4 => DesignOutput::Intx { function, asserted: from.u8().ok_or_else(cut)? != 0 },
         5 => DesignOutput::Pme { function },
-        kind => return Err(format!("an input of raw TLPs of kind {kind}: legal are 1 to 6")),
+        kind => return Err(format!("an input of raw TLPs of kind {kind}, expected 1 to 6")),
     };
     Ok(TlpInput::Output(output))
 }
 
-/// The design, which somebody outside acts for.
+/// The design that the outside program implements.
 struct Outside(TlpPlace);
 
 impl Outside {
@@ -229,7 +230,7 @@ impl Outside {
     }
 }
 
-/// Whether this input is the last one for a request of the outside.
+/// True if this input is the last one for a request of the outside.
 fn ends_request(input: &DesignInput) -> bool {
     match input {
         DesignInput::Completion { tlp, .. } => {
@@ -263,7 +264,7 @@ impl TlpDesign for Outside {
         Some(output)
     }
 
-    /// An input from outside sets the timer too, and so leads to a call.
+    /// An input from outside also sets the timer, which leads to a call.
     fn ready(&self) -> Ready {
         let state = self.0.0.borrow();
         let some = Class::ALL.into_iter().filter(|class| !state.waiting[class.index()].is_empty());

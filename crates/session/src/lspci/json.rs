@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What enumeration found as one object, which `riser lspci --help` documents.
+//! The result of enumeration as one object, which `riser lspci --help` documents.
 
 use super::names;
 use crate::{Enumerated, EnumeratedFunction, Place};
@@ -10,7 +10,7 @@ use config::lspci::{self, Head, LinkRegisters, Space, class_name};
 use host::firmware::{FoundBar, FoundBridge, FoundSriov, Function, Interrupt, Window};
 use serde::Serialize;
 
-/// What enumeration found as one object, which `riser lspci --help` documents.
+/// The result of enumeration as one object, which `riser lspci --help` documents.
 #[derive(Serialize)]
 pub struct Listing {
     lab: String,
@@ -103,7 +103,7 @@ struct Capability {
 }
 
 impl Listing {
-    /// The chosen functions of what was found in the lab that is called `lab`.
+    /// Returns the chosen functions of the result for the lab `lab`.
     pub fn of(
         lab: &str,
         found: &Enumerated,
@@ -129,7 +129,7 @@ impl Entry {
     ) -> Entry {
         let space = Space(&function.bytes);
         let heads = lspci::heads(&space);
-        // A virtual function's link and sizes are those of its physical function: its own fields are reserved.
+        // A virtual function's link and sizes are its physical function's: its own fields are reserved.
         let physical = known.vf_of.and_then(|pf| found.functions.iter().find(|f| f.bdf == pf));
         let link = lspci::link(&Space(&physical.unwrap_or(function).bytes));
         let (slot, switch, port, model) = place(&function.place);
@@ -201,7 +201,8 @@ fn bars(found: &Enumerated, function: &EnumeratedFunction, known: &Function) -> 
     all
 }
 
-/// The bits of a BAR that say what it is. Those of virtual functions read zero: the physical function says it for all.
+/// The bits of a BAR that encode its kind. A virtual function's BARs read zero, so the physical function's VF BAR is
+/// used.
 fn bar_kind(found: &Enumerated, function: &EnumeratedFunction, known: &Function, index: u8) -> u32 {
     let physical = known.vf_of.and_then(|pf| {
         let space = found.functions.iter().find(|f| f.bdf == pf)?;

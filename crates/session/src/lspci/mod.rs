@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists what [`enumerate`](crate::enumerate) found, in the format of `lspci`, with the names of the lab. [`config::lspci`] decodes
-//! the configuration spaces.
+//! Lists the result of [`enumerate`](crate::enumerate) in the format of `lspci`, with the names of the lab. [`config::lspci`] decodes the
+//! configuration spaces.
 //!
 //! - `names`: the names of functions; `json`: the list as one object.
 
@@ -15,8 +15,8 @@ use capture::{DeviceRegister, DeviceRegisters};
 use config::lspci::{self, Detail, Space};
 use std::fmt::Write;
 
-/// A line for each function; with `verbose` 1 what its registers say too, in the words of `lspci -vv`, and from 2 on every field of every
-/// register, and the registers on its BARs as `devices` names them.
+/// Returns a line for each function. With `verbose` 1 it adds the decoded registers like `lspci -vv`; from 2, every field of every
+/// register, and the registers in its BARs by the names in `devices`.
 pub fn listing(
     found: &Enumerated,
     chosen: &[&EnumeratedFunction],
@@ -39,7 +39,7 @@ pub fn listing(
     text
 }
 
-/// The registers on the BARs of a function, by the names that its model gives them.
+/// The registers in the BARs of a function, by the names of its model.
 fn own_registers(found: &Enumerated, function: &EnumeratedFunction, devices: &DeviceRegisters) -> String {
     let named = registers_of(found, function, devices);
     let mut text = String::from(if named.is_empty() { "" } else { "\tRegisters:\n" });
@@ -50,7 +50,7 @@ fn own_registers(found: &Enumerated, function: &EnumeratedFunction, devices: &De
     text
 }
 
-/// Of a function in a slot, what its model calls its registers.
+/// The named registers of a function in a slot.
 fn registers_of(
     found: &Enumerated,
     function: &EnumeratedFunction,
@@ -60,7 +60,7 @@ fn registers_of(
     known.map_or(&[], |known| devices.of(known.found.vendor, known.found.device))
 }
 
-/// Bytes of the BARs and of the ROM of a function, as enumeration has measured them.
+/// Bytes of the BARs and of the ROM of a function, as measured by enumeration.
 fn sizes(found: &Enumerated, function: &EnumeratedFunction) -> [u64; 7] {
     let mut sizes = [0; 7];
     // BARs of virtual functions read zero.
@@ -73,7 +73,7 @@ fn sizes(found: &Enumerated, function: &EnumeratedFunction) -> [u64; 7] {
     sizes
 }
 
-/// As `lspci -t`; with what devices are called, as `lspci -tv`.
+/// Draws the tree like `lspci -t`; with names of devices, like `lspci -tv`.
 pub fn tree(found: &Enumerated, named: bool) -> String {
     found.system.tree_with(|bdf| {
         let function = found.functions.iter().find(|f| f.bdf == bdf).filter(|_| named);

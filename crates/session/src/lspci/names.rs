@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The names of functions: their class, and their place in the lab.
+//! Names of functions: their class, and their place in the lab.
 
 use crate::{EnumeratedFunction, Place};
 use config::lspci::{Space, class_name};
 
-/// What a function is and where.
+/// The kind and the place of a function.
 pub(super) fn name(function: &EnumeratedFunction) -> String {
     let to = |to: &Option<String>| to.as_ref().map_or_else(String::new, |to| format!(", to {to}"));
     match &function.place {
@@ -22,7 +22,7 @@ pub(super) fn name(function: &EnumeratedFunction) -> String {
     }
 }
 
-/// The line of a function, with its programming interface where `verbose`.
+/// Returns the line of a function; if `verbose`, with its programming interface.
 pub fn line(function: &EnumeratedFunction, verbose: bool) -> String {
     let space = Space(&function.bytes);
     let interface = match space.byte(9) {

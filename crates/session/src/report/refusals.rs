@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Refused TLPs in reports. Never decides what is refused.
+//! Refused TLPs in reports.
 
 use fabric::{Fabric, PlacedRefusal};
 use serde::Serialize;
@@ -21,19 +21,19 @@ pub struct RefusalReport {
     pub found: String,
     /// The legal values.
     pub expected: String,
-    /// The first TLP as a line, as `riser trace` prints it; of a request that timed out, the request.
+    /// The first TLP as a line, in the format of `riser trace`; for a timeout, the request.
     pub tlp: String,
     /// Virtual time of the first one, in picoseconds.
     pub time_ps: u64,
     /// The number of TLPs.
     pub count: u64,
-    /// How long the first request had waited when it was given up, in picoseconds; left out for other reasons.
+    /// Time that the first request had waited when it was given up, in picoseconds; omitted for other reasons.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_ps: Option<u64>,
-    /// True in normal operation: configuration reads that look for a function, and TLPs that the link sends again. The text of
-    /// a report leaves them out.
+    /// True in normal operation: configuration reads that search for a function, and TLPs that the link replays. The text of a
+    /// report omits them.
     pub routine: bool,
-    /// The windows of root ports, if none of them claims an address of the host.
+    /// The windows of root ports, if none of them contains an address of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     #[serde(skip)]
@@ -41,7 +41,7 @@ pub struct RefusalReport {
 }
 
 impl RefusalReport {
-    /// Describes `refusal` by the part of the lab with this name.
+    /// Returns a report of `refusal` by the part of the lab with this name.
     pub fn new(place: String, refusal: Refusal) -> RefusalReport {
         let (violation, rule) = (refusal.violation, refusal.violation.rule());
         let (mut found, mut expected) = (String::new(), String::new());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The report of a session. Never prints.
+//! Creates the report of a session.
 
 use super::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
 use crate::session::Session;
@@ -46,8 +46,8 @@ impl Session {
         }
     }
 
-    /// Returns the weakest basis of the report's transactions and devices. Without transactions, it takes the basis of the host's
-    /// latencies. Interrupts do not count: no profile has measured them.
+    /// Returns the weakest basis of the report's transactions and devices. Without transactions, uses the basis of the host's
+    /// latencies. Interrupts do not count, because no profile has measured them.
     fn basis(&self, links: &[LinkReport]) -> Basis {
         let kinds = links.iter().flat_map(|link| &link.transactions);
         let of_kinds = kinds.filter(|t| t.kind != TransactionKind::Interrupt.name()).map(|t| t.basis);

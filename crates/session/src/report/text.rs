@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A report as people read it: `riser run` prints it as it is, and so can whoever runs a lab in code. Never measures.
+//! A report as text: `riser run` prints it, and other callers can too.
 
 use super::{DeviceReport, DirectionReport, HotPlugReport, LinkReport, RefusalReport, Report};
 use crate::table;
@@ -8,8 +8,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-/// The report as text: a line on the run, tables of links and transactions, and lines on what else there is. No line's end
-/// behind the last.
+/// The report as text: a line about the run, tables of links and transactions, and lines about the rest. There is no
+/// newline at the end.
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(
@@ -69,7 +69,7 @@ fn links(links: &[LinkReport]) -> String {
     table::numbers(&header, rows)
 }
 
-/// A line for each link, and one for the root complex, where a count of errors is not zero.
+/// Writes a line for each link, and for the root complex, that has error counts other than zero.
 fn errors(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
     let named = |prefix: &str, counts: &[(&str, u64)]| -> Vec<String> {
         counts.iter().map(|(name, n)| format!("{prefix}{name} {n}")).collect()
@@ -87,7 +87,7 @@ fn errors(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// A line for each kind of refused TLPs that is not routine.
+/// Writes a line for each kind of refused TLPs that is not routine.
 fn refusals(refusals: &[RefusalReport], f: &mut Formatter<'_>) -> fmt::Result {
     for (n, refusal) in refusals.iter().filter(|refusal| !refusal.routine).enumerate() {
         write!(f, "{}\n{refusal}", if n == 0 { "\n" } else { "" })?;
@@ -95,14 +95,14 @@ fn refusals(refusals: &[RefusalReport], f: &mut Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// A line for each event of slots that are hot-plug capable.
+/// Writes a line for each event of hot-plug capable slots.
 fn hot_plug(events: &[HotPlugReport], f: &mut Formatter<'_>) -> fmt::Result {
     if events.is_empty() {
         return Ok(());
     }
     let row = |e: &HotPlugReport| vec![format!("{:.3}", e.at_ns / 1_000.0), e.slot.clone(), e.event.clone()];
     let table = table::numbers(&["us", "slot", "event"], events.iter().map(row));
-    write!(f, "\n\nWhat came and went\n{table}")
+    write!(f, "\n\nHot-plug events\n{table}")
 }
 
 fn transactions(links: &[LinkReport], f: &mut Formatter<'_>) -> fmt::Result {
@@ -116,13 +116,13 @@ fn transactions(links: &[LinkReport], f: &mut Formatter<'_>) -> fmt::Result {
     });
     match table::parts(&["slot", "kind", "requests", ""], rows.collect()) {
         Some(table) => {
-            write!(f, "\n\nHow long transactions took and where, in ns; basis: {}\n{table}", basis(links))
+            write!(f, "\n\nLatencies of transactions by part, in ns; basis: {}\n{table}", basis(links))
         }
         None => Ok(()),
     }
 }
 
-/// How the figures are known that the latencies rest on.
+/// Basis of the figures that the latencies depend on.
 fn basis(links: &[LinkReport]) -> String {
     let all = links.iter().flat_map(|link| &link.transactions).map(|t| (t.kind, t.basis));
     Basis::in_words(&all.collect::<Vec<_>>())
@@ -140,7 +140,7 @@ fn device(device: &DeviceReport, f: &mut Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// What a device shows of several things, such as flows, as `thing.what`: a row for each thing.
+/// Formats a device's values for several parts, such as flows, named `part.value`: one row per part.
 fn of_parts(parts: &[(&String, &Value)]) -> Option<String> {
     let mut columns: Vec<&str> = Vec::new();
     let mut rows: Vec<(&str, BTreeMap<&str, String>)> = Vec::new();
@@ -164,7 +164,7 @@ fn of_parts(parts: &[(&String, &Value)]) -> Option<String> {
     (!rows.is_empty()).then(|| table::numbers(&header, rows.into_iter().map(cells)))
 }
 
-/// A number with three digits behind the point at most; JSON has them all.
+/// Formats a number with at most three decimals; JSON has all of them.
 fn short(value: &Value) -> String {
     match value.as_f64().filter(|_| value.is_f64()) {
         Some(number) => format!("{number:.3}"),

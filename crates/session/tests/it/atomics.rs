@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Eight devices on one counter: no increment is lost, whatever their links, their methods and how much is under way.
+//! Eight devices share one counter: no increment is lost, whatever their links, methods and numbers of outstanding requests.
 
 use fabric::{Limits, Stop};
 use lab::{LabFile, parse};
@@ -12,7 +12,7 @@ fn lab(text: &str) -> Session {
     Session::new(&LabFile { lab, base: ".".into() }).unwrap()
 }
 
-/// A device's row of a lab.
+/// A slot of a lab with a counter device.
 fn slot(n: usize, (generation, lanes, method, increments, outstanding): (u8, u8, &str, u64, u16)) -> String {
     format!(
         "[[slot]]\nname = \"d{n}\"\ndevice = \"counter\"\nlink = {{ gen = {generation}, lanes = {lanes} }}\n\
@@ -20,13 +20,13 @@ fn slot(n: usize, (generation, lanes, method, increments, outstanding): (u8, u8,
     )
 }
 
-/// What the reports of a run say of the counters, in the order of slots.
+/// Results of the counters in the reports of a run, in the order of slots.
 fn counters(session: &Session, stop: &Stop) -> Vec<u64> {
     let report = session.report("lab.toml", stop, 0.0);
     report.devices.iter().filter_map(|d| d.counters.get("counter")?.as_u64()).collect()
 }
 
-/// The drivers compare too; here it is the number itself: 8 times 100.
+/// The drivers compare too; here the number itself is checked: 8 times 100.
 #[test]
 fn eight_devices_share_one_counter_exactly() {
     for method in ["fetch-add", "compare-swap", "lock"] {
@@ -40,10 +40,10 @@ fn eight_devices_share_one_counter_exactly() {
     }
 }
 
-/// `PCIe 5.0 §7.5.3.15`, bits 9:6 of Device Capabilities 2: a root port says that it completes AtomicOps of 32 and 64 bits and
-/// CompareSwaps of 128, since the memory behind it does, and that it routes them; and devices that use them find it so.
+/// `PCIe 5.0 §7.5.3.15`, bits 9:6 of Device Capabilities 2: a root port reports that it completes AtomicOps of 32 and 64 bits
+/// and CompareSwaps of 128, as its memory does, and that it routes them. Devices that use them confirm it.
 #[test]
-fn root_ports_say_that_they_complete_atomics() {
+fn root_ports_report_atomics() {
     let slots: String = (0..2).map(|n| slot(n, (3, 8, "fetch-add", 10, 1))).collect();
     let mut session = lab(&format!("version = 1\n{slots}"));
     for port in 0..2 {
@@ -55,7 +55,7 @@ fn root_ports_say_that_they_complete_atomics() {
     assert!(session.fabric.root().counters().atomics >= 20);
 }
 
-/// With flipped bits on every link: what is sent again is carried out once.
+/// With bit errors on every link: a replayed request is executed once.
 #[test]
 fn replays_do_not_count_twice() {
     let slots: String = (0..8).map(|n| slot(n, (3, 4, "fetch-add", 400, 8))).collect();

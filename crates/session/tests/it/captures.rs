@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a capture of a lab holds: every TLP once at each tap, in order of time.
+//! Contents of a lab's capture: every TLP once at each tap, in order of time.
 
 use capture::check::{Checker, Settings};
 use capture::reader::Reader;
@@ -45,7 +45,7 @@ fn times(at: Side, dllps: bool) -> (Vec<u128>, u64) {
         checker.see(&record);
     }
     checker.finish();
-    // Replays and TLPs out of sequence would break rules if the capture did not mark them, or leave them out.
+    // Replays and TLPs out of sequence would break rules if the capture neither marked nor omitted them.
     assert_eq!(checker.next_finding(), None, "{at:?}, DLLPs {dllps}");
     (times, session.fabric.totals().tlp_hops)
 }
@@ -63,10 +63,10 @@ fn frames_are_in_order_of_time_at_either_end() {
     }
 }
 
-/// A header that is flipped on the way forms no TLP, but its frame is intact: the receiver's end of the link shows the flipped header,
-/// and no TLP after it is out of sequence.
+/// A header that is changed on the link is not a valid TLP, but its frame is intact. The receiver's end of the link captures the
+/// changed header, and no later TLP is out of sequence.
 #[test]
-fn a_tap_shows_a_header_that_was_flipped_on_the_way_as_it_arrives() {
+fn tap_shows_flipped_header_as_received() {
     let text = "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"pcie-bench\"\n[slot.pcie-bench]\ntest = \"BW_RD\"\n\
                 size_bytes = 64\ntransfers = 100\n[[fault]]\nslot = \"card\"\ndirection = \"upstream\"\nframes = \"non-posted\"\n\
                 nth = 30\naction = \"flip-header\"\nheader_dw = 1\nheader_bits = 0xf0\n";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual channels as a lab shows them: what flows on them get from one link.
+//! Virtual channels in a lab: the shares of one link that flows on them get.
 
 use fabric::{Limits, Stop};
 use lab::{LabFile, parse};
@@ -19,8 +19,8 @@ fn value(report: &Report, slot: &str, key: &str) -> f64 {
     device.counters.get(key).and_then(serde_json::Value::as_f64).unwrap_or_else(|| panic!("no {key}"))
 }
 
-/// The lab that ships: a half and two quarters within 1 %, and an urgent flow that waits for one write of its link at most
-/// (256 B and 24 B around it on Gen3 x8: 35.5 ns), where on one channel it waits for a queue of them.
+/// The shipped lab: a half and two quarters within 1 %, and an urgent flow that waits for at most one write of its link
+/// (256 B plus 24 B on Gen3 x8: 35.5 ns). On a single channel it waits for a queue of writes.
 #[test]
 fn weights_are_kept_and_urgent_reads_go_first() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/vcs.toml");
@@ -34,9 +34,9 @@ fn weights_are_kept_and_urgent_reads_go_first() {
     assert!(of("shared", "median") > of("strict", "max") + 100.0, "{} ns", of("shared", "median"));
 }
 
-/// What a strict-priority channel waits for does not grow with the load below it.
+/// The wait of a strict-priority channel does not grow with the load of lower channels.
 #[test]
-fn the_load_below_does_not_matter() {
+fn lower_channel_load_does_not_affect_latency() {
     let lab = |interval_ps: u32| {
         format!(
             "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"traffic\"\n[slot.link]\nvc_arbitration = \"strict\"\n\
@@ -46,13 +46,13 @@ fn the_load_below_does_not_matter() {
              interval_ps = 500000\noutstanding = 1\ncount = 300\n"
         )
     };
-    // Idle but for one write in 2 us; half; all of the link.
+    // Idle except for one write in 2 us; half of the link; all of the link.
     let max =
         [2_000_000, 72_000, 0].map(|interval| value(&run(&lab(interval)), "a", "urgent.latency_ns_max"));
     assert!(max.iter().all(|m| m - max[0] < 36.0), "{max:?}");
 }
 
-/// A whole number of requests of each kind ends, on channels of their own or on one.
+/// A whole number of requests of each kind ends, on separate channels or on one.
 #[test]
 fn flows_of_every_kind_end() {
     let flow = |name: &str, kind: &str, size: u32, tc: u8| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Completions that do not repeat the Traffic Class and attributes of their request, in labs that take them and in others.
+//! Completions that do not repeat the Traffic Class and attributes of their request, in labs that accept them and in others.
 
 use config::{Bar, Builder, Identity};
 use device::io::{Io, Request};
@@ -19,8 +19,7 @@ use tlp::{Attributes, Class, TcSet, Time, Tlp, TrafficClass};
 /// Bytes of the reads whose completions are changed.
 const BYTES: u32 = 64;
 
-/// An endpoint whose completions are changed. Those that it receives get Relaxed Ordering, those that it sends another Traffic
-/// Class.
+/// An endpoint with changed completions. Received ones get Relaxed Ordering, sent ones get another Traffic Class.
 struct Changed(Endpoint);
 
 fn is_changed(tlp: &Tlp) -> bool {
@@ -65,7 +64,7 @@ impl TlpPort for Changed {
     }
 }
 
-/// Reads host memory at the address that is written to it, and says whether it got the bytes.
+/// Reads host memory at the address that is written to it, and reports whether it got the bytes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Reader {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs that end while devices are at work: what reports say of these is of the time up to the end.
+//! Runs that end while devices are working: their reports cover the time up to the end.
 
 use fabric::{Limits, Stop};
 use lab::{LabFile, parse, read};
@@ -31,7 +31,7 @@ fn figure(counters: &Map<String, Value>, name: &str) -> f64 {
     counters[name].as_f64().unwrap()
 }
 
-/// 64 Gb/s and no more go into a Gen3 x8: what the flows got is most of it, and what they sent by the time they had.
+/// A Gen3 x8 carries at most 64 Gb/s: the flows got most of it, computed over their own time.
 #[test]
 fn flows_that_go_on_have_rates() {
     let flow = |name: &str, kind: &str| {
@@ -49,13 +49,13 @@ fn flows_that_go_on_have_rates() {
     let out = figure(counters, "out.gbps");
     assert!((40.0..64.0).contains(&out), "{out}");
     assert!((20.0..64.0).contains(&figure(counters, "in.gbps")), "{counters:?}");
-    // The link came up with the run: the whole of it was theirs.
+    // The link came up at the start, so the flows had the whole time.
     let sent = figure(counters, "out.requests") * 256.0 * 8.0 / 20_000.0;
     assert!((out / sent - 1.0).abs() < 0.01, "{out} of {sent}");
     assert_eq!(figure(counters, "out.shared_gbps"), out, "no flow has ended");
 }
 
-/// Of those that ended it is the time up to their own end, of the others up to the end of the run.
+/// Rates of finished flows cover the time up to their own end, the other rates the time up to the end of the run.
 #[test]
 fn a_flow_that_has_ended_keeps_its_own_time() {
     let devices = run_to(&shipped("vcs.toml"), 1_000_000);
@@ -94,9 +94,9 @@ fn counters_that_go_on_have_times() {
     assert!(ended < devices.len());
 }
 
-/// A packet NIC that still warms up: the rate is that of the warm-up, and said to be.
+/// A packet NIC that is still warming up reports the rate of the warm-up, and names it so.
 #[test]
-fn a_warm_up_has_a_rate_and_is_named() {
+fn reports_rate_of_warm_up() {
     let lab = shipped("nic/dpdk.toml");
     let counters = run_to(&lab, 300_000).remove(0).1;
     for way in ["tx", "rx"] {
@@ -110,7 +110,7 @@ fn a_warm_up_has_a_rate_and_is_named() {
 
 /// A benchmark has no rate before it measures.
 #[test]
-fn a_benchmark_that_warms_up_has_no_rate() {
+fn benchmark_has_no_rate_during_warm_up() {
     let text = "version = 1\n[[slot]]\nname = \"b\"\ndevice = \"pcie-bench\"\n[slot.pcie-bench]\ntest = \"BW_RD\"\nwarm_up = 1000000\n";
     let counters = run_to(&own(text), 100_000).remove(0).1;
     assert!(figure(&counters, "warm_up_transfers") > 100.0, "{counters:?}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults and outages of lab files: what a table says is what happens, and how it is drawn.
+//! Faults and outages of lab files: their effects, and how they are drawn.
 
 use fabric::{Limits, LinkId, PortId, Side, Stop};
 use lab::{LabFile, draw, parse};
@@ -14,7 +14,7 @@ fn lab(more: &str) -> LabFile {
 
 /// Rows: keys of a fault of the device's frames, and the line of `riser check`.
 #[test]
-fn every_action_is_read_and_drawn() {
+fn reads_and_draws_every_action() {
     let rows = [
         ("frames = \"tlp\"\nnth = 1\naction = \"poison\"", "tlp poisoned, the 1st"),
         ("frames = \"nak\"\nnth = 2\naction = \"drop\"", "nak dropped, the 2nd"),
@@ -70,7 +70,7 @@ fn every_action_is_read_and_drawn() {
     }
 }
 
-/// From the 30th on, all completions with data are poisoned on their way.
+/// From the 30th on, all completions with data are poisoned on the link.
 #[test]
 fn a_poisoned_completion_fails_the_driver() {
     let keys =
@@ -113,7 +113,7 @@ fn report_explains_refused_tlps() {
     assert_eq!(serde_json::to_value(&whole).unwrap().get("refusals"), None);
 }
 
-/// An outage before anybody speaks, and none: the end is the same, and the ports say how often they were down.
+/// An outage before any traffic does not change the result, and the ports count how often they were down.
 #[test]
 fn an_outage_ends() {
     for (outage, downs) in [("", 0), ("[[outage]]\nslot = \"a\"\nat_us = 0\nuntil_us = 3\n", 1)] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host model from a lab file on: what the keys of `[host]` and the tables of a profile do, and what is wrong in them.
+//! The host model in a lab: effects of the keys of `[host]` and of a profile's tables, and their errors.
 
 use fabric::{Limits, Stop};
 use lab::{LabFile, parse, read};
@@ -11,8 +11,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A benchmark of 64 B transfers on the shipped server, by a card that costs what `card` says; what `[host]` and the benchmark
-/// have beside.
+/// A benchmark of 64 B transfers on the shipped server, by a card with the profile `card`; more keys of `[host]` and of the
+/// benchmark.
 fn bench(card: &str, host: &str, keys: &str) -> LabFile {
     let text = format!(
         "version = 1\nseed = 7\n[host]\nprofile = \"xeon-e5-2637v3\"\n{host}\n[link]\ngen = 3\nlanes = 8\n[[slot]]\n\
@@ -39,7 +39,7 @@ fn median(host: &str, keys: &str) -> u64 {
     results.latencies_ps[results.latencies_ps.len() / 2]
 }
 
-/// Each row: keys of `[host]`, the state of the caches, KiB of the window, and how much longer a read takes than one of what
+/// Each row: keys of `[host]`, the state of the caches, KiB of the window, and the extra time of a read compared with data that
 /// the device has written: the figures of the profile.
 #[test]
 fn medians_differ_by_the_figures_of_the_profile() {
@@ -70,10 +70,10 @@ fn medians_differ_by_the_figures_of_the_profile() {
     }
 }
 
-/// The question that pcie-bench (SIGCOMM'18, section 8) leaves open, and both answers: two cards whose windows the IOTLB
-/// holds one by one, but not together.
+/// The question that pcie-bench (SIGCOMM'18, section 8) leaves open, and both answers: two cards whose windows fit into the IOTLB
+/// one at a time, but not together.
 #[test]
-fn two_cards_meet_in_the_iotlb() {
+fn two_cards_compete_for_iotlb() {
     let misses = |name: &str| {
         let file =
             read(&devices::models(), &root().join("labs/host").join(name)).unwrap_or_else(|e| panic!("{e}"));
@@ -88,11 +88,11 @@ fn two_cards_meet_in_the_iotlb() {
     assert!(shared.0 > own.0 + own.0 / 4, "ns of a read: {} and {}", shared.0, own.0);
 }
 
-/// 64 B reads through the IOMMU with pages of 4 KiB, Gb/s by KiB of the window. Where the IOTLB holds the window, they are as fast
-/// as without IOMMU; beyond, walks bound them as measured (pcie-bench data, `bw_dma_win_sweep_rd_rnd_64.csv`, Cold, of this
-/// server: 26.23, 14.36, 10.70 and 9.84 Gb/s).
+/// 64 B reads through the IOMMU with pages of 4 KiB, Gb/s by KiB of the window. If the window fits into the IOTLB, they are as
+/// fast as without IOMMU. If it is larger, page walks limit them as measured (pcie-bench data, `bw_dma_win_sweep_rd_rnd_64.csv`, Cold, of
+/// this server: 26.23, 14.36, 10.70 and 9.84 Gb/s).
 #[test]
-fn bandwidth_falls_where_the_iotlb_ends() {
+fn bandwidth_falls_beyond_iotlb_reach() {
     let gbps = |host: &str, kib: u32| {
         let keys =
             format!("test = \"BW_RD\"\nwindow_bytes = {}\ntransfers = 6000\nwarm_up = 2000", kib << 10);
@@ -106,20 +106,20 @@ fn bandwidth_falls_where_the_iotlb_ends() {
 }
 
 #[test]
-fn what_a_host_has_not_cannot_be_chosen() {
+fn rejects_features_missing_in_host() {
     let lab =
         |host: &str| format!("version = 1\n[host]\n{host}\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n");
     let e5 = "profile = \"xeon-e5-2637v3\"\n";
     let rows = [
-        ("iommu = \"4k\"".to_owned(), (3, 9), "host profile `ideal` has none; legal is \"off\""),
+        ("iommu = \"4k\"".to_owned(), (3, 9), "host profile `ideal` has none, expected \"off\""),
         ("iommu = \"on\"".to_owned(), (3, 9), "unknown variant `on`"),
         ("memory_socket = 1".to_owned(), (3, 17), "host profile `ideal` has one socket, 0"),
-        ("device_socket = 2".to_owned(), (3, 17), "device_socket of 2: legal are 0 to 1"),
-        (format!("{e5}iotlb_shared = true"), (4, 16), "without effect, since iommu is \"off\""),
+        ("device_socket = 2".to_owned(), (3, 17), "device_socket of 2, expected 0 to 1"),
+        (format!("{e5}iotlb_shared = true"), (4, 16), "no effect, because iommu is \"off\""),
         (
             format!("{e5}iommu_window = [{{ function = \"01:00.0\", address = 0, bytes = 1 }}]"),
             (4, 17),
-            "without effect, since iommu is \"off\"",
+            "no effect, because iommu is \"off\"",
         ),
         (
             format!("{e5}iommu = \"4k\"\niommu_window = [{{ function = \"1\", address = 0, bytes = 1 }}]"),
@@ -137,9 +137,9 @@ fn what_a_host_has_not_cannot_be_chosen() {
     }
 }
 
-/// A lab's window for a function: a driver whose memory lies beside it gets no data.
+/// A lab's window for a function: a driver whose memory is outside of it gets no data.
 #[test]
-fn a_window_holds_a_card_back() {
+fn window_limits_dma_of_card() {
     let window = |address: u64| {
         format!(
             "iommu = \"4k\"\niommu_window = [{{ function = \"01:00.0\", address = {address}, bytes = 2147483648 }}]"
@@ -174,20 +174,20 @@ fn figures_of_a_profile_are_checked() {
         banks.iter().fold("[dram.banks]\n".to_owned(), |text, (key, value)| text + &figure(key, value));
     let sleep = |idle: u64| format!("[[power]]\n{}wake = []\n", figure("idle_ps", &idle.to_string()));
     let rows = [
-        (change("capacity_bytes", "1000"), "llc.capacity_bytes of 1000: legal are 81920 to 1073741824"),
-        (change("ddio_ways", "20"), "llc.ddio_ways of 20: legal are 1 to 19"),
-        (change("walkers", "0"), "iommu.walkers of 0: legal are 1 to 64"),
-        (change("entries", "5000"), "iommu.entries of 5000: legal are 1 to 4096"),
+        (change("capacity_bytes", "1000"), "llc.capacity_bytes of 1000, expected 81920 to 1073741824"),
+        (change("ddio_ways", "20"), "llc.ddio_ways of 20, expected 1 to 19"),
+        (change("walkers", "0"), "iommu.walkers of 0, expected 1 to 64"),
+        (change("entries", "5000"), "iommu.entries of 5000, expected 1 to 4096"),
         (change("replacement", "\"fifo\""), "unknown variant `fifo`"),
-        (format!("{shipped}{banks}"), "dram.banks.row_bytes of 3000: legal are powers of two"),
+        (format!("{shipped}{banks}"), "dram.banks.row_bytes of 3000, expected powers of two"),
         (
             format!("{shipped}{}{}", sleep(2000), sleep(1000)),
-            "power.idle_ps of 1000 behind 2000: legal are rising ones",
+            "power.idle_ps of 1000 after 2000, expected rising values",
         ),
-        (change("unit_bytes", "64"), "completions.unit_bytes of 64: legal are 128 to 4096"),
+        (change("unit_bytes", "64"), "completions.unit_bytes of 64, expected 128 to 4096"),
         (
             format!("{shipped}{noise}{noise}"),
-            "sum of noise.probability_ppb of 1400000000: legal are 0 to 1000000000",
+            "sum of noise.probability_ppb of 1400000000, expected 0 to 1000000000",
         ),
     ];
     for (n, (text, expected)) in rows.iter().enumerate() {

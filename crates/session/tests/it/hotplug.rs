@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Cards that come and go while they work: what was under way ends, with the right errors; what comes back works; and nobody
-//! else notices.
+//! Cards that are removed and inserted while they work: outstanding requests end with the right errors, inserted cards work,
+//! and other slots are not affected.
 
 use crate::hotplug_rig::{STEADY, TRAFFIC, at_us, file, lines, run, steady};
 use lab::{draw, parse};
 use proptest::prelude::*;
 use std::path::Path;
 
-/// The slot that things happen to: on a root port, or below a switch with a second switch above it.
+/// The slot with the events: on a root port, or below a switch with a second switch above it.
 fn slot(place: &str, device: &str, keys: &str) -> String {
     let parent = if place == "root" { "" } else { "parent = \"lower\"\n" };
     let switches = match place {
         "root" => "",
         _ => "[[switch]]\nname = \"upper\"\n[[switch]]\nname = \"lower\"\nparent = \"upper\"\n",
     };
-    // A read of the host is long on its way.
+    // A read of the host takes long.
     let link = if device == "mmio" { "link = { gen = 1, lanes = 1 }\n" } else { "" };
     format!(
         "[[slot]]\nname = \"card\"\ndevice = \"{device}\"\nhot_plug = true\n{parent}{link}[slot.{device}]\n{keys}\n{switches}"
@@ -30,16 +30,16 @@ fn press(at_us: u64) -> String {
     format!("[[outage]]\nslot = \"card\"\nkind = \"attention\"\nat_us = {at_us}\n")
 }
 
-/// Reads of the host for some 10 ms: through two switches each takes longer.
+/// Reads of the host for some 10 ms; through two switches each takes longer.
 fn reads(place: &str) -> &'static str {
     if place == "root" { "reads = 50000" } else { "reads = 15000" }
 }
 
-/// Rows: device, its keys. Each in a slot of a root port and below two switches: pulled out at 300 us under load, and put back
-/// at 600 us. The driver of what was there ends, what comes back does all its work, and the slot beside gets to the
-/// picosecond what it gets without.
+/// Rows: device, its keys. Each is in a slot of a root port and below two switches, is removed at 300 us under load, and
+/// inserted at 600 us. The old driver ends, the inserted card does all its work, and the neighbouring slot has the same
+/// results to the picosecond as without the events.
 #[test]
-fn a_card_that_goes_and_comes_back_starts_again() {
+fn reinserted_card_starts_again() {
     let rows = [
         ("pcie-bench", "test = \"BW_RD\"\nsize_bytes = 512\ntransfers = 8000"),
         ("pcie-bench", "test = \"BW_WR\"\nsize_bytes = 256\ntransfers = 10000"),
@@ -66,10 +66,10 @@ fn a_card_that_goes_and_comes_back_starts_again() {
     }
 }
 
-/// The host reads a register of the card when it goes, at twelve times. A read that was sent ends by Completion Timeout, 10 ms
-/// later (the `ideal` host); one that had not left the port above is refused by it at once (`PCIe 5.0 §2.9.1`).
+/// The host reads a register of the card when it is removed, at twelve times. A read that was sent ends by Completion Timeout,
+/// 10 ms later (the `ideal` host). The port above immediately rejects one that had not left it (`PCIe 5.0 §2.9.1`).
 #[test]
-fn a_read_under_way_ends_with_the_right_error() {
+fn outstanding_read_ends_with_right_error() {
     for place in ["root", "switch"] {
         let slot = slot(place, "mmio", reads(place));
         let (mut timeouts, mut refusals) = (0, 0);
@@ -95,14 +95,14 @@ fn a_read_under_way_ends_with_the_right_error() {
     }
 }
 
-/// The slot is empty when the host boots; the card comes at 400 us, and does all its work.
+/// The slot is empty when the host boots. The card is inserted at 400 us, and does all its work.
 #[test]
-fn a_card_that_was_not_there_comes_later() {
+fn brings_up_card_inserted_after_boot() {
     for place in ["root", "switch"] {
         for (device, keys) in [("mmio", "reads = 10"), ("traffic", TRAFFIC), ("simple-nic", "pings = 2")] {
             let late = run(&file(&slot(place, device, keys), &removal(0, Some(400))));
             let told = lines(&late);
-            assert_eq!(told[0], "card: nothing is in the slot", "{told:#?}");
+            assert_eq!(told[0], "card: the slot is empty", "{told:#?}");
             let ways: Vec<&str> = told[1..].iter().map(|l| l.split(": ").nth(1).unwrap()).collect();
             assert_eq!(
                 ways,
@@ -114,8 +114,8 @@ fn a_card_that_was_not_there_comes_later() {
     }
 }
 
-/// The button: 5 ms after it was pressed the driver is stopped and the power goes, without any error; a second press in
-/// between takes it back; a press later brings the card up again (`PCIe 5.0 §6.7.1.5`).
+/// The button: 5 ms after a press the driver is stopped and power is switched off, without errors. A second press in between
+/// cancels it; a later press brings the card up again (`PCIe 5.0 §6.7.1.5`).
 #[test]
 fn the_attention_button_empties_and_fills_a_slot() {
     for place in ["root", "switch"] {
@@ -138,9 +138,9 @@ fn the_attention_button_empties_and_fills_a_slot() {
     }
 }
 
-/// A cable that is cut is a card that has gone, as far as anyone can tell: when it is whole again, all begins anew.
+/// To the host, a cut link looks like a removed card: when it is restored, everything starts again.
 #[test]
-fn a_cut_link_is_brought_up_when_it_comes_back() {
+fn brings_up_cut_link_after_restore() {
     for place in ["root", "switch"] {
         let slot = slot(place, "pcie-bench", "test = \"BW_RD\"\nsize_bytes = 512\ntransfers = 4000");
         let cut = "[[outage]]\nslot = \"card\"\nat_us = 250\nuntil_us = 30000\n";
@@ -152,12 +152,13 @@ fn a_cut_link_is_brought_up_when_it_comes_back() {
     }
 }
 
-/// Twenty times out and in, under load; the last time it does all its work, with the functions that it had the first time.
+/// Twenty removals and insertions under load. The last time the card does all its work, with the same functions as the first
+/// time.
 #[test]
-fn twenty_cycles_leave_nothing_behind() {
+fn twenty_hot_plug_cycles_leak_nothing() {
     for place in ["root", "switch"] {
         let slot = slot(place, "pcie-bench", "test = \"BW_RDWR\"\nsize_bytes = 256\ntransfers = 40000");
-        // Completion Timeout, and a quarter of a millisecond to work.
+        // Completion Timeout, plus a quarter of a millisecond to work.
         let cycles: String = (0..20).map(|n| removal(300 + n * 10_300, Some(600 + n * 10_300))).collect();
         let stormy = run(&file(&slot, &cycles));
         let told = lines(&stormy);
@@ -174,9 +175,9 @@ fn twenty_cycles_leave_nothing_behind() {
     }
 }
 
-/// Found at random once: out while the host enumerates, and in a microsecond later.
+/// Found by a random test: removed while the host enumerates, and inserted a microsecond later.
 #[test]
-fn a_card_out_and_in_during_enumeration_is_brought_up() {
+fn brings_up_card_reinserted_during_enumeration() {
     let slot = slot("switch", "pcie-bench", "test = \"BW_RDWR\"\nsize_bytes = 300\ntransfers = 1000");
     run(&file(&slot, &removal(60, Some(61))));
 }
@@ -184,9 +185,9 @@ fn a_card_out_and_in_during_enumeration_is_brought_up() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens when, while the host boots too, the lab ends well, and no driver is to blame.
+    /// With events at any times, also while the host boots, the run succeeds, and no driver fails.
     #[test]
-    fn at_any_time_all_ends_well(
+    fn run_succeeds_with_events_at_any_time(
         times in proptest::collection::btree_set(1u64..6_000, 2..7),
         device in 0usize..5,
         below in any::<bool>(),
@@ -206,9 +207,9 @@ proptest! {
     }
 }
 
-/// What `riser check` says of a button, and what is refused.
+/// How `riser check` shows a button, and rejected settings.
 #[test]
-fn buttons_are_drawn_and_judged() {
+fn draws_and_checks_buttons() {
     let lab = file(&slot("root", "mmio", ""), &press(7));
     assert!(draw(&lab.lab).contains("attention button of card at 7 us"), "{}", draw(&lab.lab));
     let rows = [
@@ -227,9 +228,9 @@ fn buttons_are_drawn_and_judged() {
     }
 }
 
-/// The lab that ships, to its end: what its head says is what its report lists.
+/// The shipped lab to its end: its head comment matches its report.
 #[test]
-fn the_lab_that_ships_does_what_it_says() {
+fn shipped_lab_matches_its_description() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/hotplug.toml");
     let told = run(&lab::read(&devices::models(), Path::new(path)).unwrap_or_else(|e| panic!("{e}")));
     let lines = lines(&told);
@@ -252,7 +253,7 @@ fn the_lab_that_ships_does_what_it_says() {
         (
             "late",
             vec![
-                "nothing is in the slot",
+                "the slot is empty",
                 "inserted",
                 "brought up",
                 "its driver has ended",

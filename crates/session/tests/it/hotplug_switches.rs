@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links above switches that go down and come back: what is below is given up, all at once; where the port above is hot-plug
-//! capable the host sets everything up again, and elsewhere the run says what was lost for good.
+//! Links above switches that go down and come back. Everything below is given up together. If the port above is hot-plug
+//! capable, the host sets everything up again; otherwise the run reports what was lost for good.
 
 use crate::hotplug_rig::{TRAFFIC, end, file, lines, run, steady};
 use fabric::Stop;
@@ -9,13 +9,13 @@ use proptest::prelude::*;
 use riser_session::{Session, enumerate};
 use std::path::Path;
 
-/// Which of the two switches hangs on a port that is hot-plug capable, and what stands below the lower one: `card`, in a slot
-/// that is, and `fixed`, in one that is not.
+/// Two switches, one of which is below a hot-plug capable port. Below the lower one are `card`, in a hot-plug capable slot, and
+/// `fixed`, in another slot.
 fn tree(upper: bool, lower: bool, card: &str, fixed: &str) -> String {
     tree_of([upper, lower, true], card, fixed)
 }
 
-/// The same where the slot of `card` may not be either.
+/// The same, but the slot of `card` may also not be hot-plug capable.
 fn tree_of([upper, lower, hot_card]: [bool; 3], card: &str, fixed: &str) -> String {
     let hot = |yes: bool| if yes { "hot_plug = true\n" } else { "" };
     format!(
@@ -52,10 +52,10 @@ fn last<'a>(told: &'a [String], name: &str) -> &'a str {
     told.iter().rev().find(|l| l.starts_with(name)).map_or("", |l| l.as_str())
 }
 
-/// Rows: whose link, and which port is hot-plug capable: the one above the link, or the one above that too. Everything below
-/// ends, is enumerated again, and does all its work; the slot beside notices nothing.
+/// Rows: whose link, and the hot-plug capable port: the one above the link, or the one above that too. Everything below ends,
+/// is enumerated again, and does all its work; the neighbouring slot is not affected.
 #[test]
-fn what_is_below_a_switch_starts_again_when_its_link_is_back() {
+fn restarts_everything_below_switch_after_link_up() {
     let devices = [(READS, LONG.to_owned()), (LONG, raw()), (LONG, READS.to_owned())];
     for (card, fixed) in devices {
         for (link, upper, lower) in [("upper", true, false), ("upper", true, true), ("lower", false, true)] {
@@ -69,7 +69,7 @@ fn what_is_below_a_switch_starts_again_when_its_link_is_back() {
                 assert!(has(&told, &format!("{link}: {first}")), "{context}");
                 assert!(has(&told, &format!("{link}: brought up: ")), "{context}");
                 assert!(has(&told, "card: its port is gone"), "{context}");
-                assert!(has(&told, "fixed: gone with what is above it"), "{context}");
+                assert!(has(&told, "fixed: removed with a port above it"), "{context}");
                 assert!(has(&told, "reports: Surprise Down Error"), "{context}");
                 assert_eq!(last(&told, "card: "), "card: its driver has ended", "{context}");
                 assert_eq!(steady(&calm), steady(&stormy), "{context}");
@@ -79,8 +79,7 @@ fn what_is_below_a_switch_starts_again_when_its_link_is_back() {
     }
 }
 
-/// The device of `fixed` has done as much when it was started again as one that was never stopped; reads of a register are
-/// counted on.
+/// The restarted device of `fixed` has done as much as one that was never stopped; reads of a register continue to be counted.
 fn did_all(calm: &Session, stormy: &Session) -> bool {
     let of = |session: &Session| {
         let report = serde_json::to_value(session.report("", &Stop::Finished, 0.0)).unwrap();
@@ -94,9 +93,9 @@ fn did_all(calm: &Session, stormy: &Session) -> bool {
     rows.iter().all(|(calm, stormy)| stormy >= calm) && rows.iter().any(|(calm, _)| *calm > 0)
 }
 
-/// It never comes back: the run ends all the same, and well, as where a card is pulled out.
+/// The link never comes back: the run still ends successfully, as when a card is removed.
 #[test]
-fn a_switch_that_stays_away_ends_what_was_below_it() {
+fn lost_switch_ends_everything_below() {
     for (link, kind) in [("upper", "cut"), ("lower", "cut"), ("upper", "removal"), ("lower", "removal")] {
         let told = lines(&run(&file(&tree(true, true, LONG, READS), &outage(link, kind, 300, None))));
         assert!(has(&told, "card: its port is gone"), "{told:#?}");
@@ -106,7 +105,7 @@ fn a_switch_that_stays_away_ends_what_was_below_it() {
 
 /// Pressed at 300 us and 7 ms: the drivers below are stopped in order, without an error, and start again.
 #[test]
-fn the_attention_button_of_a_switch_empties_all_below_it() {
+fn attention_button_of_switch_stops_everything_below() {
     let presses = outage("upper", "attention", 300, None) + &outage("upper", "attention", 7_000, None);
     let long = READS.replace("2000", "9000");
     let session = run(&file(&tree(true, false, BENCH, &long), &presses));
@@ -130,10 +129,10 @@ fn the_attention_button_of_a_switch_empties_all_below_it() {
     assert!(!has(&told, "Surprise Down"), "{told:#?}");
 }
 
-/// Neither port is hot-plug capable: whether the link comes back or not, the run goes on to the end of the others, and then
-/// fails and says who was lost with which link.
+/// Neither port is hot-plug capable. Whether or not the link comes back, the run continues to the end of the others, then fails
+/// and reports the lost slots with their link.
 #[test]
-fn without_hot_plug_the_run_says_what_was_lost() {
+fn reports_lost_slots_without_hot_plug() {
     let rows = [("upper", "00:02.0", true), ("lower", "03:00.0", true), ("upper", "00:02.0", false)];
     for (link, port, hot_card) in rows {
         for until in [None, Some(600)] {
@@ -153,9 +152,9 @@ fn without_hot_plug_the_run_says_what_was_lost() {
     }
 }
 
-/// A slot that is empty for good, in a lab with and without hot-plug: the others do all their work, and the run's end names it.
+/// A slot that stays empty, in a lab with and without hot-plug: the others do all their work, and the run's end names it.
 #[test]
-fn a_function_that_never_answers_fails_at_the_end() {
+fn reports_function_that_never_answers() {
     for hot in [false, true] {
         let hot_slot = format!("[[slot]]\nname = \"other\"\nhot_plug = {hot}\n{READS}\n");
         let gone = format!("[[slot]]\nname = \"gone\"\n{READS}\n{hot_slot}");
@@ -169,9 +168,9 @@ fn a_function_that_never_answers_fails_at_the_end() {
     }
 }
 
-/// A slot that has failed is named too where the others never end: here for want of credits.
+/// A failed slot is reported even if the others never end, here for lack of credits.
 #[test]
-fn what_has_failed_is_told_where_nothing_goes_on() {
+fn reports_failures_without_progress() {
     let waits = format!("[[slot]]\nname = \"waits\"\n{LONG}\n").replace("BW_RD", "BW_WR");
     let gone = format!("[[slot]]\nname = \"gone\"\n{READS}\n{waits}");
     let starved = "[[fault]]\nslot = \"waits\"\ndirection = \"downstream\"\nframes = \"update-fc\"\nnth = 1\nevery = 1\n\
@@ -181,10 +180,10 @@ fn what_has_failed_is_told_where_nothing_goes_on() {
     assert!(stop.to_string().contains("has failed at slot `gone`: no function answers"), "{stop}");
 }
 
-/// Links that are down for moments while firmware looks at what is below, and up again before anybody asks: what was reset is
-/// brought up again.
+/// Links that are briefly down while firmware scans below them, and up again before they are read: functions that were reset
+/// are brought up again.
 #[test]
-fn a_reset_in_the_midst_of_enumeration_is_noticed() {
+fn detects_reset_during_enumeration() {
     let (raw, cut) = (raw(), |link: &str, at, until| outage(link, "cut", at, Some(until)));
     let cases = [
         (PINGS, raw.as_str(), cut("upper", 92, 93), "upper"),
@@ -196,14 +195,14 @@ fn a_reset_in_the_midst_of_enumeration_is_noticed() {
         assert!(has(&told, &format!("{reset}: brought up: ")), "{told:#?}");
         assert_eq!(last(&told, "card: "), "card: its driver has ended", "{told:#?}");
     }
-    // Before, between and behind its settings.
+    // Before, between and after its settings.
     for at_us in (1..240).step_by(3) {
         let told = lines(&run(&file(&tree(true, true, ENGINE, READS), &cut("card", at_us, at_us + 2))));
         assert_eq!(last(&told, "card: "), "card: its driver has ended", "{at_us} us: {told:#?}");
     }
 }
 
-/// Microseconds; of every two, one while the host boots.
+/// Times in microseconds; one of every two is while the host boots.
 fn any_time() -> impl Strategy<Value = u64> {
     prop_oneof![1u64..250, 1u64..6_000]
 }
@@ -211,9 +210,10 @@ fn any_time() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whichever links of two switches and a slot go down and come back whenever, while the host boots too, the lab ends well.
+    /// The run succeeds for any times at which links of two switches and a slot go down and come back, also while the host
+    /// boots.
     #[test]
-    fn at_any_time_all_ends_well(
+    fn run_succeeds_with_events_at_any_time(
         upper in proptest::collection::btree_set(any_time(), 0..5),
         lower in proptest::collection::btree_set(any_time(), 0..5),
         card in proptest::collection::btree_set(any_time(), 0..3),
@@ -235,7 +235,7 @@ proptest! {
     }
 }
 
-/// Switches that nothing hangs on are a lab: enumeration finds their ports, and a run ends when it has.
+/// A lab may have only switches: enumeration finds their ports, and the run ends after it.
 #[test]
 fn a_tree_of_switches_alone_is_enumerated() {
     let text = "version = 1\n[[switch]]\nname = \"a\"\ndownstream_ports = 3\n[[switch]]\nname = \"b\"\nparent = \"a\"\n";
@@ -249,8 +249,8 @@ fn a_tree_of_switches_alone_is_enumerated() {
     assert_eq!(end(&lab()).1, Stop::Finished);
 }
 
-/// Max_Payload_Size of all below a root port is 128 B where a slot of a switch there is hot-plug capable; a device that no
-/// enumeration finds is not told, and so may not be made for more.
+/// Max_Payload_Size of everything below a root port is 128 B if a switch there has a hot-plug capable slot. A device that
+/// enumeration does not find cannot know this, and so must not need more.
 #[test]
 fn raw_devices_keep_to_the_payload_of_their_path() {
     let flow = |size: u32| {
@@ -279,7 +279,7 @@ fn raw_devices_keep_to_the_payload_of_their_path() {
     for (text, legal) in rows {
         let error = parsed(&text);
         assert_eq!(error.is_empty(), legal, "{text}\n{error}");
-        let words = "flow `w`: size_bytes of 256: at most 128 in one TLP, the least Max_Payload_Size below its root port";
+        let words = "flow `w`: size_bytes of 256, expected at most 128 in one TLP, the smallest Max_Payload_Size below its root port";
         assert!(legal || error.contains(words), "{error}");
     }
 }

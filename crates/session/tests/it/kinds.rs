@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every kind of transaction through a whole lab: host program, root complex, link, endpoint, device; and back.
+//! Every kind of transaction through a whole lab and back: host program, root complex, link, endpoint, device.
 
 use config::{AtomicSupport, Bar, Builder, DeferrableLength, Identity, PcieLayout};
 use device::io::{OutMessage, RegisterFile, Request};
@@ -48,7 +48,7 @@ fn layout() -> PcieLayout {
     }
 }
 
-/// 256 B of registers on each BAR; the first deferrable write is deferred. Messages are noted.
+/// 256 B of registers in each BAR. The first deferrable write is deferred. Messages are recorded.
 async fn device(io: Io, log: Rc<RefCell<Vec<u8>>>) {
     let mut registers = [RegisterFile::new(256), RegisterFile::new(32)];
     let mut deferred = false;
@@ -107,7 +107,7 @@ fn a_host_program_reads_and_writes_io_space() {
 }
 
 #[test]
-fn a_host_program_carries_atomics_out_on_a_device() {
+fn host_program_sends_atomics_to_device() {
     run(lab(), &Rc::default(), |cpu: Cpu, f: FoundFunction| async move {
         let at = f.address(0, 16)?;
         cpu.write_u64(at, 40).await.map_err(text)?;
@@ -154,7 +154,7 @@ fn an_endpoint_that_is_not_legacy_refuses_locked_reads() {
 }
 
 #[test]
-fn a_deferred_write_is_tried_again() {
+fn retries_deferred_write() {
     run(lab(), &Rc::default(), |cpu: Cpu, f: FoundFunction| async move {
         let at = f.address(0, 64)?;
         assert_eq!(cpu.write_deferrable(at, 3u32).await, Err(HostError::ConfigRetry));
@@ -212,7 +212,7 @@ fn a_device_sends_messages_of_any_kind() {
     assert_eq!((c.messages, c.vendor_messages, c.power_messages, c.legacy_interrupts), (4, 2, 1, 1));
 }
 
-/// A device whose one task runs `work` when the host writes where in memory, and raises an interrupt.
+/// A device whose only task runs `work` when the host writes an address, and then raises an interrupt.
 fn working<F, Fut>(work: F) -> AsyncDevice
 where
     F: Fn(Io, u64) -> Fut + Clone + 'static,
@@ -268,7 +268,7 @@ fn atomics_need_to_be_enabled_and_memory_to_be_there() {
     assert_eq!(lab.fabric.root().counters().atomics, 1);
 }
 
-/// What a tap has seen of requests upstream.
+/// Requests upstream that a tap has seen.
 #[derive(Clone, Default)]
 struct Seen(Rc<RefCell<Vec<tlp::Tlp>>>);
 
@@ -283,7 +283,7 @@ impl Tap for Seen {
     }
 }
 
-/// Tags of 10 bits are used where more than 8 can tell apart are asked for (`PCIe 5.0 §2.2.6.2`).
+/// Tags of 10 bits are used if there are more outstanding requests than 8 bits allow (`PCIe 5.0 §2.2.6.2`).
 #[test]
 fn many_reads_use_tags_of_ten_bits() {
     for (limit, tags) in [(256, 0..256), (700, 256..956)] {
@@ -321,9 +321,9 @@ fn read_tag(tlp: &tlp::Tlp) -> Option<u16> {
     }
 }
 
-/// Traffic Class, attributes, hint and PASID of a transfer are those of its TLPs, and completions take the Traffic Class.
+/// Traffic Class, attributes, hint and PASID of a transfer appear in its TLPs, and completions have its Traffic Class.
 #[test]
-fn what_a_transfer_has_beside_arrives() {
+fn transfer_options_reach_tlps() {
     let device = working(|io, address| async move {
         let tc = TrafficClass::from_bits(5);
         let hint = tlp::Hint { st: 0x2a, ..tlp::Hint::default() };
@@ -352,7 +352,7 @@ fn what_a_transfer_has_beside_arrives() {
     assert_eq!(with_pasid, ["MWr", "MRd", "Swap"]);
 }
 
-/// An AtomicOp: of 32 bits, 64, or (CAS only) 128; at a slot of 16 B; its operands.
+/// An AtomicOp of 32 bits, 64, or (only CAS) 128, at an address in steps of 16 B, with its operands.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Add32(u64, u32),
@@ -365,7 +365,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Few values, so that comparisons often hold.
+    // Few values, so that comparisons are often equal.
     let (at, small) = (0u64..4, 0u32..3);
     prop_oneof![
         (at.clone(), any::<u32>()).prop_map(|(a, v)| Step::Add32(a, v)),
@@ -378,7 +378,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is there before, and then: computed on integers, as `PCIe 5.0 §6.15.1` words it.
+/// The value before and after, computed on integers as `PCIe 5.0 §6.15.1` defines it.
 fn reference(memory: &mut [u128; 4], step: Step) -> u128 {
     let (at, bits, new): (u64, u32, Box<dyn Fn(u128) -> u128>) = match step {
         Step::Add32(a, v) => (a, 32, Box::new(move |old| u128::from((old as u32).wrapping_add(v)))),
@@ -411,9 +411,9 @@ async fn carry_out(io: &Io, base: u64, step: Step) -> Result<u128, DmaError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Against a plain computation: every value that comes back, and what memory holds in the end.
+    /// Compares with a plain computation: every returned value, and the final memory contents.
     #[test]
-    fn atomics_on_host_memory_do_what_a_reference_does(
+    fn atomics_on_host_memory_match_reference(
         steps in prop::collection::vec(step(), 1..40),
     ) {
         let mut memory = [0u128; 4];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the keys of links lead to: virtual channels, flow control, timers, and changes while a lab runs.
+//! Effects of the link keys: virtual channels, flow control, timers, and changes while a lab runs.
 
 use fabric::{Limits, Stop};
 use lab::{LabFile, links, parse};
@@ -71,9 +71,9 @@ fn channels_are_those_of_the_tables() {
     }
 }
 
-/// Each end's credits of a channel: its own keys over those of the link.
+/// Each end's credits of a channel: its own keys override the link's.
 #[test]
-fn credits_of_a_channel_are_laid_over_those_of_the_link() {
+fn channel_credits_override_link_credits() {
     let keys = "[link]\nroot_credits = { posted_header = 20 }\n[[link.vc]]\nid = 3\nroot_credits = { posted_data = 64 }\n\
                 [[link.vc]]\nid = 4";
     let lab = file(keys).lab;
@@ -85,7 +85,7 @@ fn credits_of_a_channel_are_laid_over_those_of_the_link() {
     assert_eq!(posted(&link.device, 3), link::CreditLimit::finite(127, 2047));
 }
 
-/// The same writes arrive whatever the link does for flow control, and each says so in the report.
+/// The same writes arrive with every kind of flow control, and the report names each.
 #[test]
 fn labs_run_with_channels_with_scales_and_without_credits() {
     let plain = run("");
@@ -106,7 +106,7 @@ fn labs_run_with_channels_with_scales_and_without_credits() {
     assert_eq!(none, (bytes, 0, 0, 0), "the ideal host takes all at once");
 }
 
-/// Half the lanes from 10 us on: slower than before, faster than half; counted once for each end.
+/// Half the lanes from 10 us on: slower than before, faster than half the lanes throughout; counted once for each end.
 #[test]
 fn a_link_event_changes_the_link() {
     let whole = run("[link]\nlanes = 8").simulated_ns;
@@ -121,9 +121,9 @@ fn a_link_event_changes_the_link() {
     assert!(changed.links[0].directions.iter().all(|direction| direction.link_changes == 1));
 }
 
-/// Counts of errors have the names of the JSON object; those of zero are left out.
+/// Error counts have the names of the JSON object; zero counts are omitted.
 #[test]
-fn errors_are_those_counts_that_are_not_zero() {
+fn errors_lists_nonzero_counts() {
     let mut report = run("");
     assert!(report.root_errors().is_empty());
     assert!(report.links[0].directions.iter().all(|direction| direction.errors().is_empty()));
@@ -158,9 +158,9 @@ fn errors_are_those_counts_that_are_not_zero() {
     }
 }
 
-/// Rows: keys, and the two times of the warning in nanoseconds. Of a link without credits, REPLAY_TIMER is three times the Ack latency.
+/// Rows: keys, and the two times of the warning in nanoseconds. On a link without credits, REPLAY_TIMER is three times the Ack latency.
 #[test]
-fn a_replay_timer_shorter_than_the_round_trip_is_warned_of() {
+fn warns_of_replay_timer_below_round_trip() {
     // Gen2 x8 and 256 B: the Ack latency limit is 158 symbols of 2 ns; an Ack is one symbol on each lane.
     let gen2 = "[link]\ngen = 2\nlanes = 8";
     let rows = [
@@ -183,7 +183,7 @@ fn a_replay_timer_shorter_than_the_round_trip_is_warned_of() {
         let expected = expected.map(|(timer, trip)| {
             format!(
                 "link of `card`: REPLAY_TIMER of {timer}.000 ns is shorter than the round trip of {trip}.000 ns (both ways, \
-                 Ack latency limit and Ack): TLPs that have arrived are sent again (PCIe 5.0 §3.6.2.1)"
+                 Ack latency limit and Ack): received TLPs are replayed (PCIe 5.0 §3.6.2.1)"
             )
         });
         assert_eq!(session.warnings(), Vec::from_iter(expected), "{keys}");

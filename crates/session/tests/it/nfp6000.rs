@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The measured card: device profile `nfp6000` on a host that costs nothing does what the card alone bounds, as the
-//! pcie-bench data show it. All times are ns of one transfer: size by bandwidth. Where the data lie beside riser, all
-//! sizes are compared, else those that stand here.
+//! The measured card: device profile `nfp6000` on a host without latency has the bandwidth of the card alone, as in the
+//! pcie-bench data. All times are ns of one transfer: size by bandwidth. If the data are available next to riser, all
+//! sizes are compared, otherwise those listed here.
 
 use fabric::{Limits, Stop};
 use lab::{LabFile, parse};
@@ -9,7 +9,7 @@ use riser_session::Session;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A run of the card: keys of `[slot.pcie-bench]`, one a line.
+/// A run of the card: keys of `[slot.pcie-bench]`, one per line.
 fn lab(host: &str, link: &str, card: &str, keys: &str) -> String {
     format!(
         "version = 1\nseed = 7\n[host]\nprofile = \"{host}\"\n[link]\ngen = 3\nlanes = 8\n{link}\n[[slot]]\n\
@@ -17,7 +17,7 @@ fn lab(host: &str, link: &str, card: &str, keys: &str) -> String {
     )
 }
 
-/// Its results.
+/// Results of the run.
 fn run(text: &str) -> devices::pcie_bench::Transfers {
     let lab = parse(&devices::models(), Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}"));
     let mut session = Session::new(&LabFile { lab, base: ".".into() }).unwrap();
@@ -36,7 +36,7 @@ fn ns(test: &str, size: u32, host_offset: u32, device_offset: u32) -> f64 {
     results.elapsed().as_ps() as f64 / 1_000.0 / results.transfers as f64
 }
 
-/// Folder of the results of a host, where the data are.
+/// Folder of the results of a host, if the data are available.
 fn data(host: &str) -> Option<PathBuf> {
     testkit::shared_data(&format!("pcie-bench/nfp6000-1.2GHz_{host}"))
 }
@@ -63,7 +63,7 @@ fn rows(folder: &Path, file: &str, test: &str) -> Vec<(u32, u32, u32, f64)> {
 /// Test, size, host offset, device offset and measured ns (`bw_dma_sz_sweep.csv` and `bw_dma_off_wr.csv` of
 /// hsw-Xeon-E5-2637v3_supermicro; those of ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0 agree to 0.1 %).
 #[test]
-fn writes_take_what_the_card_takes() {
+fn write_rate_matches_card() {
     let rows = [
         (16, 0, 0, 21.02),
         (64, 0, 0, 21.10),
@@ -107,22 +107,22 @@ fn writes_of_all_measured_sizes() {
     assert!(sum / 40.0 < 0.005, "{sum} in all");
 }
 
-/// Size, and measured ns of one read and one write in turn (`bw_dma_sz_sweep.csv` of hsw-Xeon-E5-2637v3_supermicro).
+/// Size, and measured ns of one read and one alternating write (`bw_dma_sz_sweep.csv` of hsw-Xeon-E5-2637v3_supermicro).
 #[test]
-fn reads_and_writes_in_turn_share_the_card() {
+fn alternating_reads_and_writes_share_card() {
     for (size, measured) in
         [(64, 22.31), (128, 30.28), (256, 48.67), (512, 95.99), (1024, 186.86), (2048, 333.22)]
     {
-        // Results count both.
+        // Results count reads and writes.
         let here = 2.0 * ns("BW_RDWR", size, 0, 0);
         assert!((here / measured - 1.0).abs() < 0.085, "{size} B: {here:.2} for {measured} ns");
     }
 }
 
-/// 64 B, and the median that the card's clock tells of a host that costs nothing: issue, done and push (245 ns) and the
-/// wire; by the command interface 128 ns less (lat_cmd_sizes.csv and lat_dma_sizes.csv: 120 to 133).
+/// 64 B, and the median by the card's clock on a host without latency: issue, done and push (245 ns) and the wire; by the
+/// command interface 128 ns less (lat_cmd_sizes.csv and lat_dma_sizes.csv: 120 to 133).
 #[test]
-fn latencies_are_told_in_ticks() {
+fn latencies_are_multiples_of_clock_ticks() {
     let median = |path: &str| {
         let keys = format!("test = \"LAT_RD\"\nsize_bytes = 64\ntransfers = 1001\npath = \"{path}\"");
         let mut latencies = run(&lab("ideal", "mps_bytes = 256", "nfp6000", &keys)).latencies_ps;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device of one's own in a slot: what its author sees when all goes well, when the link does not, and when nothing
-//! goes on.
+//! A device of one's own in a slot: results for its author in a successful run, with link errors, and without
+//! progress.
 
 use config::{Bar, Builder, Identity, MsiLayout};
 use device::io::Request;
@@ -30,7 +30,7 @@ fn config() -> Builder {
     Builder::type0(identity).bar(0, Bar::memory32(4096)).msi(MsiLayout { vectors: 1 })
 }
 
-/// Fills host memory at the address that is written to it, and says so where `says` is true.
+/// Fills host memory at the address that is written to it, and interrupts if `says` is true.
 async fn filler(io: Io, says: bool) {
     while let Some(request) = io.next_request().await {
         if let Request::Write(write) = request {
@@ -70,7 +70,8 @@ fn it_runs_is_captured_and_reported() {
     assert_eq!(report["links"][0]["mps_bytes"], 256);
 }
 
-/// Vendor ID 0001h alone does not say that a function is not ready (`PCIe 5.0 §2.3.2`), FFFFh says that there is none.
+/// Vendor ID 0001h alone does not mean that a function is not ready (`PCIe 5.0 §2.3.2`); FFFFh means that there is no
+/// function.
 #[test]
 fn vendor_ids_at_the_ends_of_their_range() {
     let plug = |vendor, device| {
@@ -88,13 +89,13 @@ fn vendor_ids_at_the_ends_of_their_range() {
     for (vendor, device) in [(0xffff, 1), (0x0001, 0xffff)] {
         let error = plug(vendor, device).err().unwrap();
         assert!(
-            error.starts_with(&format!("vendor {vendor:#06x}, device {device:#06x}: legal are")),
+            error.starts_with(&format!("vendor {vendor:#06x}, device {device:#06x}, expected")),
             "{error}"
         );
     }
 }
 
-/// What `riser run` prints of a lab file, the author of a device has as text too.
+/// The text that `riser run` prints for a lab file is also available to the author of a device.
 #[test]
 fn its_report_is_text() {
     let mut lab = plug(OneSlot { name: "filler".into(), ..OneSlot::default() }, true).unwrap();
@@ -118,9 +119,9 @@ fn its_report_is_text() {
     assert!(!text.ends_with('\n') && !text.contains("errors"), "{text}");
 }
 
-/// The tutorial says that a lost frame does no harm.
+/// The tutorial states that a lost frame does no harm.
 #[test]
-fn a_lost_write_is_sent_again() {
+fn replays_lost_write() {
     let writes = FrameKind::Class(Class::Posted);
     let fault = FaultRule::new(LinkId(0), Direction::Upstream, writes, 2, FaultAction::Drop);
     let mut lab = plug(OneSlot { faults: vec![fault], ..OneSlot::default() }, true).unwrap();
@@ -131,17 +132,17 @@ fn a_lost_write_is_sent_again() {
     assert!(upstream["replays"].as_u64().unwrap() > 0, "{upstream}");
 }
 
-/// The tutorial says what happens where no interrupt comes.
+/// The tutorial shows the error if no interrupt comes.
 #[test]
-fn an_interrupt_that_never_comes_is_named() {
+fn names_interrupt_that_never_comes() {
     let mut lab = plug(OneSlot::default(), false).unwrap();
     let Stop::NoProgress(lines) = lab.fabric.run(Limits::default()) else { panic!("it went on") };
     assert!(lines.iter().any(|l| l.contains("waiting for interrupts of vector")), "{lines:?}");
 }
 
-/// One that looks at memory and lets no time pass would hang, did nobody stop it.
+/// A program that polls memory and lets no time pass is stopped; otherwise it would hang.
 #[test]
-fn a_driver_that_spins_is_named() {
+fn names_spinning_driver() {
     let spin = |cpu: Cpu, _| async move {
         while cpu.memory().read_u32(0x2000) != Ok(7) {
             yield_now().await;
@@ -157,9 +158,9 @@ fn a_driver_that_spins_is_named() {
     assert!(why.starts_with("the host's task for slot `nic` spins: "), "{why}");
 }
 
-/// With one vector, there is no vector 5: its caller hears of it.
+/// With one vector, there is no vector 5: its caller gets an error.
 #[test]
-fn an_interrupt_that_is_not_there_is_an_error() {
+fn rejects_missing_interrupt_vector() {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let note = Rc::clone(&seen);
     let device = AsyncDevice::new(move |io: Io| {
@@ -183,9 +184,9 @@ fn an_interrupt_that_is_not_there_is_an_error() {
     assert_eq!(*seen.borrow(), [(Some(1), Err(DmaError::NoSuchVector)), (Some(1), Ok(()))]);
 }
 
-/// Where a run stands still, errors that were counted may be the reason.
+/// If a run makes no progress, its error counts may be the reason.
 #[test]
-fn errors_stand_beside_who_waits() {
+fn reports_error_counts_without_progress() {
     let device = AsyncDevice::new(|io: Io| async move {
         while let Some(request) = io.next_request().await {
             if let Request::Write(write) = request
@@ -220,7 +221,7 @@ fn errors_stand_beside_who_waits() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn rejects_impossible_slot() {
     let link = Link { replay_buffer_bytes: Some(1), ..Link::default() };
     let error = plug(OneSlot { link, ..OneSlot::default() }, true).err().unwrap();
     assert!(error.starts_with("link: replay buffer of 1 bytes"), "{error}");

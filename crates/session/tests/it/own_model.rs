@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A model that no crate of riser knows, in a lab: it is read, refused, run and reported as riser's own are.
+//! A model from another crate, in a lab: it is read, checked, run and reported like riser's own
+//! models.
 
 use capture::DeviceRegister;
 use config::{Bar, Builder, Identity, MsiLayout};
@@ -19,20 +20,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tlp::Time;
 
-/// Writing adds to it.
+/// Writing adds to the sum.
 const SUM: DeviceRegister = named(Some(0), 0, 4, "sum");
 
-/// Adds up what is written to it. Its driver writes and checks.
+/// Adds up the values written to it. Its driver writes and checks.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Adder {
-    /// Numbers that the driver writes.
+    /// Number of values that the driver writes.
     #[schemars(range(min = 1, max = 100))]
     numbers: u32,
-    /// Each is a multiple of this.
+    /// Each value is a multiple of this.
     #[schemars(range(min = 2, max = 64), extend("powerOfTwo" = true))]
     step: u32,
-    /// What its report is.
+    /// Form of its report.
     report: Kind,
 }
 
@@ -41,7 +42,7 @@ struct Adder {
 enum Kind {
     /// Names and values.
     Good,
-    /// A map whose keys are no strings.
+    /// A map whose keys are not strings.
     Bad,
 }
 
@@ -55,7 +56,7 @@ impl Default for Adder {
 struct Sum {
     sum: u64,
     bad: bool,
-    /// Numbers that it does not like.
+    /// Values that it rejects.
     large: Vec<u32>,
 }
 
@@ -167,7 +168,7 @@ fn it_runs_and_reports() {
 }
 
 #[test]
-fn findings_are_told_once_as_they_occur() {
+fn reports_each_finding_once() {
     let lab = parse(&models(), Path::new("own.toml"), &lab("numbers = 4\nstep = 8\n")).unwrap();
     let mut session = Session::new(&LabFile { lab, base: ".".into() }).unwrap();
     let mut told = Vec::new();
@@ -179,12 +180,12 @@ fn findings_are_told_once_as_they_occur() {
 }
 
 #[test]
-fn what_is_wrong_is_told_at_its_place() {
+fn reports_errors_at_their_place() {
     for (settings, place, says) in [
-        ("numbers = 0\n", "6:11", "numbers of 0: legal are 1 to 100"),
-        ("step = 6\n", "6:8", "step of 6: legal are powers of two, 2 to 64"),
+        ("numbers = 0\n", "6:11", "numbers of 0, expected 1 to 100"),
+        ("step = 6\n", "6:8", "step of 6, expected powers of two, 2 to 64"),
         ("numbers = 17\n", "6:11", "slot `a`: numbers of 17: at most 8 for each step"),
-        ("numbers = \"x\"\n", "6:11", "numbers is string \"x\": legal are 1 to 100"),
+        ("numbers = \"x\"\n", "6:11", "numbers is string \"x\", expected 1 to 100"),
         ("report = \"x\"\n", "6:10", "unknown variant `x`, expected `good` or `bad`"),
         ("nmbers = 1\n", "6:1", "unknown field `nmbers`, expected one of `numbers`, `step`, `report`"),
         ("[slot.memory]\n", "6:1", "slot `a` has settings of `memory`: its device is `adder`"),
@@ -199,7 +200,7 @@ fn what_is_wrong_is_told_at_its_place() {
 
 #[test]
 fn the_reference_has_it() {
-    let page = lab::reference::lab(&models());
+    let page: String = lab::reference::lab(&models()).into_iter().map(|(_, text)| text).collect();
     assert!(page.contains("- `adder`: Adds up what is written to it.\n"), "{page}");
     assert!(
         page.contains("| `step` | integer | `2` | powers of two, 2 to 64 | Each is a multiple of this. |")
@@ -210,9 +211,9 @@ fn the_reference_has_it() {
     );
 }
 
-/// A table with a name of another keeps what it had.
+/// A table keeps its models if a second one has the same name.
 #[test]
-fn names_are_unique_and_usable() {
+fn rejects_duplicate_and_illegal_names() {
     #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
     struct Named<const N: usize> {}
     const NAMES: [&str; 4] = ["memory", "link", "My", ""];
@@ -234,9 +235,9 @@ fn names_are_unique_and_usable() {
         .unwrap_or_else(|e| panic!("{e}"));
 }
 
-/// Registers that a capture could not tell apart: the table keeps what it had.
+/// A capture could not distinguish these registers: the table keeps its models.
 #[test]
-fn registers_are_told_apart() {
+fn rejects_overlapping_registers() {
     const NIC: u16 = devices::device_id::SIMPLE_NIC;
     const fn of(device: u16, registers: &'static [DeviceRegister]) -> [FunctionRegisters; 1] {
         [FunctionRegisters { vendor: devices::VENDOR, device, registers }]

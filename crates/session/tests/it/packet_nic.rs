@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The labs of packet NICs that ship, and settings that cannot be.
+//! The shipped labs of packet NICs, and illegal settings.
 
 use fabric::{Limits, Stop};
 use lab::{parse, read};
 use riser_session::Session;
 use std::path::Path;
 
-/// 4000 + 2000 frames in whole rings of 480, and one ring more: 6720; round trips: 1 + 16.
+/// 4000 + 2000 frames in whole rings of 480, plus one ring: 6720; round trips: 1 + 16.
 #[test]
-fn the_labs_that_ship_run_to_their_end() {
+fn shipped_labs_run_to_their_end() {
     for (name, frames, interrupts) in
         [("simple", 6720, 2 * 6720), ("kernel", 6720, 2 * 168), ("dpdk", 6720, 0), ("round-trip", 17, 0)]
     {
@@ -32,12 +32,12 @@ fn the_labs_that_ship_run_to_their_end() {
 }
 
 #[test]
-fn settings_that_cannot_be_are_refused() {
+fn rejects_impossible_settings() {
     for (keys, says) in [
-        ("send = \"pio\"", "send \"pio\": legal with mode \"round-trip\""),
-        ("mode = \"round-trip\"\ntraffic = \"tx\"", "round trips of frames that do not come back"),
-        ("mode = \"round-trip\"\nframes = 100_001", "frames of 100001: legal are 1 to 100000"),
-        ("frame_bytes = 9217", "frame_bytes of 9217: legal are 1 to 9216"),
+        ("send = \"pio\"", "send \"pio\", expected only with mode \"round-trip\""),
+        ("mode = \"round-trip\"\ntraffic = \"tx\"", "round trips need frames that come back"),
+        ("mode = \"round-trip\"\nframes = 100_001", "frames of 100001, expected 1 to 100000"),
+        ("frame_bytes = 9217", "frame_bytes of 9217, expected 1 to 9216"),
         ("kind = \"e1000\"", "e1000"),
     ] {
         let text = format!(

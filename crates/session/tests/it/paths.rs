@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fast and the general path of the fabric have the same effect, to the byte: reports, transactions and captures of random
-//! labs do not depend on the path.
+//! The fast and the general path of the fabric have the same results, byte for byte: reports, transactions and captures of
+//! random labs do not depend on the path.
 
 use fabric::Limits;
 use lab::{LabFile, parse};
@@ -22,7 +22,7 @@ const KEYS: [&str; 7] = [
     "[[fault]]\nslot = \"s0\"\ndirection = \"upstream\"\nframes = \"tlp\"\nnth = 40\naction = \"delay\"\ndelay_ns = 900\n",
 ];
 
-/// A slot: its device, and whether it hangs on the switch.
+/// A slot: its device, and whether it is below the switch.
 fn slot(n: usize, (device, size, on_switch): (u8, u32, bool)) -> String {
     let parent = if on_switch { "parent = \"switch\"\n" } else { "" };
     let test = ["BW_WR", "BW_RD", "BW_RDWR", "LAT_RD", "LAT_WRRD"].get(usize::from(device));
@@ -73,7 +73,7 @@ enum Seen {
     Frames,
 }
 
-/// What a run leaves behind: the report, the transactions, the capture.
+/// Results of a run: the report, the transactions, the capture.
 fn run(file: &LabFile, general: bool, seen: Seen) -> (Value, Vec<u8>, Vec<u8>) {
     let mut session = Session::new(file).unwrap_or_else(|e| panic!("{e}"));
     if general {
@@ -85,7 +85,7 @@ fn run(file: &LabFile, general: bool, seen: Seen) -> (Value, Vec<u8>, Vec<u8>) {
         (seen == Seen::Frames).then(|| session.capture(Cursor::new(Vec::new()), options).expect("a capture"));
     let stop = session.fabric.run(Limits { until: Time::ZERO + Duration::from_us(40), ..Limits::default() });
     let mut report = serde_json::to_value(session.report("lab", &stop, 0.0)).expect("a report");
-    // The fast path asks for fewer timers.
+    // The fast path uses fewer timers.
     for events in ["events", "passed_over"] {
         report.as_object_mut().and_then(|object| object.remove(events));
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every lab comes to its end, whatever its links leave of buffers, credits and timers. `RISER_LABS=n` runs n random ones
-//! instead of a few.
+//! Every lab ends, with any sizes of buffers, credits and timers. `RISER_LABS=n` runs n random labs instead of a few.
 
 use fabric::{HostProfile, Limits, Stop};
 use lab::{BuildOptions, LabFile, parse};
@@ -10,7 +9,7 @@ use riser_session::transactions::transactions;
 use std::path::Path;
 use tlp::{Duration, Time};
 
-/// Far more events than the longest of these labs takes.
+/// Many more events than the longest of these labs takes.
 const MAX_EVENTS: u64 = 20_000_000;
 
 /// Starts a lab with a host whose memory takes `memory_ns` for a write and for a read.
@@ -64,10 +63,10 @@ fn ends_or_goes_on(text: &str, memory_ns: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// gem5's links drop what they have no room for. The disk's error messages about that find no room either; the disk waits
-/// for it and does not ask again at the same instant for ever.
+/// gem5's links drop TLPs that they have no room for. The disk's error messages about that find no room either; the disk waits
+/// for room and does not ask again and again at the same instant.
 #[test]
-fn a_disk_without_room_for_its_error_message_goes_on() {
+fn disk_continues_without_room_for_error_message() {
     for replay_buffer in [2, 3, 4] {
         let text = format!(
             "version = 1\n[link]\ngen = 2\nlanes = 8\nmps_bytes = 128\npropagation_ps = 0\nflow_control = 'none'\n\
@@ -80,10 +79,10 @@ fn a_disk_without_room_for_its_error_message_goes_on() {
     }
 }
 
-/// A REPLAY_TIMER that is shorter than the round trip: each TLP that an endpoint sends times out once, and causes an error
-/// message, which times out as well. DMA and completions get their turns.
+/// A REPLAY_TIMER that is shorter than the round trip: each TLP of an endpoint times out once, and causes an error message,
+/// which also times out. DMA and completions still make progress.
 #[test]
-fn error_messages_that_beget_each_other_do_not_keep_dma_back() {
+fn error_messages_that_cause_errors_do_not_stop_dma() {
     let text = "version = 1\n[link]\ngen = 3\nlanes = 8\nmps_bytes = 128\nreplay_timer = 'rev3'\npropagation_ps = 500_000\n\
                 replay_buffer_tlps = 1\n[[slot]]\nname = 'card'\ndevice = 'pcie-bench'\n[slot.pcie-bench]\n\
                 test = 'BW_RDWR'\nsize_bytes = 300\ntransfers = 200\nwarm_up = 0\n";
@@ -93,7 +92,7 @@ fn error_messages_that_beget_each_other_do_not_keep_dma_back() {
 /// REPLAY_TIMER is 6 ns and the round trip 8 ns, so each TLP of the disks is an error and causes a message. The link above them
 /// passes one TLP per 36 us. A configuration read takes 1.6 ms, and enumeration still goes on.
 #[test]
-fn enumeration_goes_on_among_messages_about_replays() {
+fn enumeration_continues_among_replay_errors() {
     let disk = "device = 'disk'\nparent = 'switch'\n[slot.disk]\nsectors = 4\nwrites = 'non-posted'\nrequest_bytes = 128\n";
     let text = format!(
         "version = 1\n[link]\ngen = 2\nlanes = 8\nmps_bytes = 128\npropagation_ps = 2000\nreplay_buffer_tlps = 3\n\
@@ -122,7 +121,7 @@ fn accepts_rev3_above_a_faster_link_without_credits() {
     assert_eq!(run(text, 100), Stop::Finished);
 }
 
-/// The same with one posted credit: the next error is there before the next TLP may leave.
+/// The same with one posted credit: the next error occurs before the next TLP may leave.
 #[test]
 fn error_messages_leave_room_for_dma_with_one_credit() {
     let credits = "{ posted_header = 1, posted_data = 8, non_posted_header = 1, non_posted_data = 8 }";
@@ -137,7 +136,7 @@ fn error_messages_leave_room_for_dma_with_one_credit() {
     assert_eq!(run(&text, 0), Stop::Finished);
 }
 
-/// A link's keys, each of a few values; of some, those at which most is short.
+/// Keys of a link, each with a few values; for some keys, the smallest useful ones.
 #[derive(Clone, Debug)]
 struct Link {
     generation: u8,
@@ -145,7 +144,7 @@ struct Link {
     propagation_ns: u32,
     replay_buffer: u8,
     ack_symbols: u16,
-    /// TLPs that the receivers of a link without credits hold.
+    /// Number of TLPs that the receivers of a link without credits hold.
     uncredited: Option<u8>,
     rev3: bool,
     least_credits: bool,
@@ -172,7 +171,7 @@ impl Link {
         })
     }
 
-    /// The keys of a table of links, without its heading. Credits of 128 B are one TLP's.
+    /// The keys of a link table, without its heading. Credits of 128 B are for one TLP.
     fn keys(&self) -> String {
         let Link { generation, lanes, replay_buffer, ack_symbols, .. } = self;
         let propagation_ps = self.propagation_ns * 1_000;
@@ -195,7 +194,7 @@ impl Link {
     }
 }
 
-/// Slots of the same lab, of which each moves data both ways.
+/// Slots of the same lab, each of which transfers data both ways.
 const DEVICES: [&str; 4] = [
     "device = 'disk'\n[slot.disk]\nsectors = 4\nwrites = 'non-posted'\nrequest_bytes = 128\naccess_latency_ns = 100\n",
     "device = 'disk'\n[slot.disk]\nsectors = 4\nwrites = 'posted'\nrequest_bytes = 64\naccess_latency_ns = 100\n",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keys that are set over a lab's file: any key, by path; found wrong as those of the file are, and named.
+//! Overrides of a lab's file: any key, by path. Their errors are found like those of the file, and name
+//! the override.
 
 use lab::{Overrides, read, read_with};
 use riser_session::Session;
@@ -20,7 +21,7 @@ kind = \"write\"
 count = 10
 ";
 
-/// A file of its own for each test.
+/// A separate file for each test.
 fn file(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::write(&path, LAB).unwrap();
@@ -32,7 +33,7 @@ fn settings(given: &[&str]) -> Overrides {
 }
 
 #[test]
-fn any_key_may_be_set() {
+fn overrides_any_key() {
     let given = [
         "seed = 7",
         "slot.nic.link.gen=5",
@@ -49,7 +50,7 @@ fn any_key_may_be_set() {
         "fault.0.action=drop",
         "slot.2.name=m",
         "slot.m.device=memory",
-        // The later one holds.
+        // The later one counts.
         "seed=8",
     ];
     let path = file("settings-any.toml");
@@ -67,7 +68,7 @@ fn any_key_may_be_set() {
     assert_eq!((lab.fault.len(), lab.fault[0].slot.get_ref().as_str()), (1, "nic"));
     assert_eq!(lab.slot[2].name.get_ref(), "m");
     assert_eq!(lab.set, given);
-    // Nothing of it is in the file.
+    // The file contains none of it.
     assert_eq!(
         (read(&devices::models(), &path).unwrap().lab.seed, fs::read_to_string(&path).unwrap().as_str()),
         (0, LAB)
@@ -75,7 +76,7 @@ fn any_key_may_be_set() {
 }
 
 #[test]
-fn a_report_says_what_was_set() {
+fn report_lists_overrides() {
     let set = settings(&["slot.1.traffic.flow.f.count=5", "slot.nic.simple-nic.pings=2"]);
     let mut lab =
         Session::new(&read_with(&devices::models(), &file("settings-report.toml"), &set).unwrap()).unwrap();
@@ -89,24 +90,24 @@ fn a_report_says_what_was_set() {
 }
 
 #[test]
-fn what_is_wrong_with_a_setting_names_it() {
+fn errors_name_the_override() {
     let rows = [
-        ("link.gen=9", "generation 9: legal are 1, 2, 3, 4, 5"),
-        ("slot.nic.link.gen='3'", "gen is string \"3\": legal are 1, 2, 3, 4, 5"),
-        ("slot.nic.tags=0", "tags of 0: legal are 1 to 768"),
+        ("link.gen=9", "generation 9, expected 1, 2, 3, 4, 5"),
+        ("slot.nic.link.gen='3'", "gen is string \"3\", expected 1, 2, 3, 4, 5"),
+        ("slot.nic.tags=0", "tags of 0, expected 1 to 768"),
         ("slot.nic.colour=3", "unknown field `colour`"),
         ("colour.of.the=3", "unknown field `colour`"),
         ("link.root_credits.posted_header=128", "Posted header credits 128: legal are 1 to 127"),
         ("host.profile=cray-1", "no host profile `cray-1`"),
         (
             "slot.gpu.tags=4",
-            "`slot`: no element `gpu`: legal are `nic`, `gen 3`, or 0 to 2, the last of which adds one",
+            "`slot`: no element `gpu`, expected `nic`, `gen 3`, or 0 to 2, the last of which adds one",
         ),
         ("slot.3.tags=4", "`slot`: no element `3`"),
-        ("version.is=4", "`version`: it is a value, and has no `is`"),
-        ("seed", "legal are KEY=VALUE"),
-        ("=3", "key ``: legal are keys with dots between"),
-        ("slot..tags=3", "key `slot..tags`: legal are keys with dots between"),
+        ("version.is=4", "`version`: is a value, not a table with `is`"),
+        ("seed", "expected KEY=VALUE"),
+        ("=3", "key ``, expected keys separated by dots"),
+        ("slot..tags=3", "key `slot..tags`, expected keys separated by dots"),
         ("fault.0.slot=nic", "missing field `direction`"),
         ("fault.0={ slot = \"nic\" }", "missing field `direction`"),
     ];
@@ -124,7 +125,7 @@ fn what_is_wrong_with_a_setting_names_it() {
             "{setting}: {error}"
         );
     }
-    // Beside what is wrong with the file, each by its own place.
+    // Together with errors of the file, each with its own place.
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("settings-bad.toml");
     fs::write(&path, LAB.replace("count = 10", "count = 0")).unwrap();
     let error = read_with(&devices::models(), &path, &settings(&["slot.nic.tags=0"])).unwrap_err();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual functions through a whole lab: enumeration enables them over TLPs, a driver for each moves data and checks every
-//! byte, each takes its own interrupts, and all get the same.
+//! Virtual functions through a whole lab: enumeration enables them by TLPs, a driver for each moves data and checks every byte,
+//! each takes its own interrupts, and all get equal shares.
 
 use fabric::{Limits, Stop};
 use host::firmware::FIRST_VECTOR;
@@ -22,14 +22,14 @@ fn lab(vfs: u16, transfers: u32, size_bytes: u32, window: u16) -> String {
     )
 }
 
-/// Runs it to its end, which it reaches only where every byte was right.
+/// Runs it to its end, which is successful only if every byte was right.
 fn run(text: &str) -> Session {
     let mut session = assemble(text);
     assert_eq!(session.fabric.run(Limits::default()), Stop::Finished);
     session
 }
 
-/// Each function has moved all of its own in both directions, and nothing failed.
+/// Each function has moved all its data in both directions, without failures.
 fn assert_moved(session: &Session, functions: usize, bytes: u64) {
     let report = session.report_of::<devices::dma_engine::Report>().unwrap();
     let report = report.get();
@@ -59,7 +59,7 @@ fn equal_functions_get_equal_shares() {
     assert!(most * 98 <= least * 100, "{shares:?}");
 }
 
-/// Of writes, and of reads of a shared window, each has its weight of the sum.
+/// For writes, and for reads of a shared window, each function gets the share of its weight.
 #[test]
 fn functions_get_their_weights() {
     for directions in ["h2d", "d2h"] {
@@ -91,7 +91,7 @@ fn the_report_has_a_row_for_each_function() {
         ["pf", "vf000", "vf001"].iter().map(|f| counters[&format!("{f}.share")].as_f64().unwrap()).sum();
     assert!((shares - 1.0).abs() < 1e-9, "{shares}");
     assert_eq!(counters["virtual_functions_enabled"], Value::from(2));
-    // Two vectors for each function, beside those of root ports.
+    // Two vectors for each function, in addition to those of root ports.
     assert!(counters["interrupts"].as_u64().unwrap() >= 6 && FIRST_VECTOR == 32);
 }
 
@@ -101,9 +101,9 @@ fn all_255_virtual_functions_are_found_and_run() {
     assert_moved(&session, 256, 1024);
 }
 
-/// First VF Offset and VF Stride are 1, so that the 256th virtual function is 256 IDs behind the physical one: function 0 of the
-/// next bus (`PCIe 5.0 §9.3.3.9`, `§9.3.3.10`), which configuration requests of type 1 reach (`§9.2.1.2`). On a root port and
-/// behind a switch; the slot behind it has the bus after that, and the raw device there knows.
+/// First VF Offset and VF Stride are 1, so the 256th virtual function is 256 IDs after the physical one: function 0 of the next
+/// bus (`PCIe 5.0 §9.3.3.9`, `§9.3.3.10`), which configuration requests of type 1 reach (`§9.2.1.2`). On a root port and below a
+/// switch. The next slot has the bus after that, and the raw device there uses it.
 #[test]
 fn the_256th_virtual_function_is_on_the_next_bus() {
     let traffic = "[[slot]]\nname = \"raw\"\ndevice = \"traffic\"\n[[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\n\
@@ -141,16 +141,16 @@ fn it_is_the_same_behind_a_switch() {
 }
 
 #[test]
-fn what_is_not_legal_is_refused() {
+fn rejects_illegal_settings() {
     let rows = [
-        ("vfs = 257", "vfs of 257: legal are 0 to 256"),
-        ("window = 1025", "window of 1025: legal are 0 to 1024"),
-        ("transfers = 0", "transfers of 0: legal are 1 to 10000000"),
-        ("size_bytes = 12", "size_bytes of 12: legal are multiples of 8, 8 to 16777216"),
-        ("ring_entries = 3", "ring_entries of 3: legal are powers of two, 1 to 65536"),
+        ("vfs = 257", "vfs of 257, expected 0 to 256"),
+        ("window = 1025", "window of 1025, expected 0 to 1024"),
+        ("transfers = 0", "transfers of 0, expected 1 to 10000000"),
+        ("size_bytes = 12", "size_bytes of 12, expected multiples of 8, 8 to 16777216"),
+        ("ring_entries = 3", "ring_entries of 3, expected powers of two, 1 to 65536"),
         (
             "vfs = 255\nsize_bytes = 1048576",
-            "its rings and buffers need 8594128896 B of host memory: there are 1342177280",
+            "its rings and buffers need 8594128896 B of host memory, but there are 1342177280",
         ),
     ];
     for (line, message) in rows {
@@ -164,13 +164,13 @@ fn what_is_not_legal_is_refused() {
 
 /// An engine without virtual functions may interrupt by MSI, or by a level, and its driver moves as much.
 #[test]
-fn engines_interrupt_by_other_means_too() {
+fn engine_interrupts_by_msi_or_intx() {
     for (kind, counter) in [("msi-x", "interrupts"), ("msi", "interrupts"), ("intx", "intx_messages")] {
         let session = run(&format!("{}interrupts = \"{kind}\"\n", lab(0, 64, 1024, 32)));
         assert_moved(&session, 1, 64 * 1024);
         let counters = session.fabric.slot_counts(0);
         let count = counters.iter().find(|(name, _)| *name == counter).map_or(0, |(_, count)| *count);
-        // Half a ring of 16 for each, in each direction; a level that is asserted already says no more.
+        // Half a ring of 16 for each, in each direction; a level that is already asserted causes no further interrupt.
         assert!(if kind == "intx" { (2..=32).contains(&count) } else { count == 16 }, "{kind}: {count}");
     }
 }

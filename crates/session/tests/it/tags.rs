@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tags of a card with virtual functions, on the wire of its link: each function's own, or those of one pool.
+//! Tags of a card with virtual functions, on its link: separate tags of each function, or tags of one pool.
 
 use fabric::{Direction, Limits, Side, Stop, Tap, TapRecord};
 use lab::{LabFile, parse};
@@ -11,14 +11,14 @@ use std::path::Path;
 use std::rc::Rc;
 use tlp::{Bdf, Body, MemoryOp};
 
-/// The reads under way of a card, and what has been seen of them.
+/// The outstanding reads of a card, and the observations about them.
 #[derive(Default)]
 struct Seen {
     under_way: BTreeSet<(Bdf, u16)>,
     by_tag: BTreeMap<u16, u16>,
     most: usize,
     requesters: BTreeSet<Bdf>,
-    /// Reads that went out under a tag that another function's had.
+    /// Reads that were sent with a tag that another function was using.
     shared: usize,
 }
 
@@ -26,7 +26,7 @@ struct Seen {
 struct Wire(Rc<RefCell<Seen>>);
 
 impl Tap for Wire {
-    /// Requests as they leave the card, completions as they arrive there.
+    /// Requests as they leave the card, completions as they arrive at it.
     fn frame(&mut self, record: &TapRecord<'_>) {
         let Frame::Tlp { tlp, .. } = record.frame else { return };
         let seen = &mut *self.0.borrow_mut();
@@ -48,7 +48,7 @@ impl Tap for Wire {
     }
 }
 
-/// Runs a card with `vfs` virtual functions to its end, which it reaches only where every byte was right.
+/// Runs a card with `vfs` virtual functions to its end, which is successful only if every byte was right.
 fn run(vfs: usize, keys: &str) -> Seen {
     let text = format!(
         "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"dma-engine\"\n{keys}[slot.dma-engine]\nvfs = {vfs}\n"
@@ -63,7 +63,7 @@ fn run(vfs: usize, keys: &str) -> Seen {
     seen
 }
 
-/// Few functions, and as many as are not asked each time.
+/// Few functions, and so many that not all are polled each time.
 #[test]
 fn functions_of_one_pool_have_no_tag_in_common() {
     for (vfs, tags) in [(3, 8), (12, 16), (12, 1)] {
@@ -73,7 +73,7 @@ fn functions_of_one_pool_have_no_tag_in_common() {
 }
 
 #[test]
-fn functions_have_tags_of_their_own_unless_a_lab_says_otherwise() {
+fn functions_have_separate_tags_by_default() {
     for keys in ["tags = 8\n", "tags = 8\ntags_per = \"function\"\n"] {
         let seen = run(3, keys);
         assert!(seen.shared > 0 && seen.most > 8, "{} under way", seen.most);

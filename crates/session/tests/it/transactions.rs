@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The file of transactions and the report of the same run say the same, to the picosecond.
+//! The file of transactions and the report of the same run agree to the picosecond.
 
 use fabric::{Limits, Stop};
 use lab::{LabFile, parse};
@@ -43,7 +43,7 @@ const PARTS: [&str; 9] = [
     "completer_ps",
 ];
 
-/// The lines of a run, and what is reported of each slot.
+/// The lines of a run, and the report of each slot.
 fn run() -> (String, Vec<Vec<TransactionReport>>) {
     let lab =
         parse(&devices::models(), Path::new("transactions.toml"), LAB).unwrap_or_else(|e| panic!("{e}"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One worker's process: what it is told and what it says. Never decides what becomes of its points.
+//! The process of one worker: its orders and replies. The pool decides about its points.
 
 use crate::record::Point;
 use crate::sweep::Sweep;
@@ -15,44 +15,44 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Bytes of its standard error that are kept, the last ones.
+/// Bytes that are kept of the end of its standard error.
 const TOLD: usize = 4_096;
 
-/// glibc's `malloc` keeps what a lab has given back, up to 256 MiB, for the lab of the next point; other ones ignore this.
+/// glibc's `malloc` keeps up to 256 MiB of freed memory for the lab of the next point. Other allocators ignore this.
 const KEEP_MEMORY: [(&str, &str); 2] =
     [("MALLOC_TRIM_THRESHOLD_", "268435456"), ("MALLOC_MMAP_THRESHOLD_", "33554432")];
 
-/// What is heard of a worker.
+/// An event of a worker.
 pub(super) enum Event {
     Said(Reply),
-    /// It has ended, or has said this, which is no reply.
+    /// It ended, or wrote this line, which is not a reply.
     Gone(Option<String>),
 }
 
-/// A worker.
+/// A worker process.
 pub(super) struct Worker {
     child: Child,
     input: Option<ChildStdin>,
-    /// Points of its orders that have no record, in the order in which it runs them.
+    /// Points of its orders that have no record yet, in the order of running.
     pub(super) orders: VecDeque<Vec<Point>>,
     pub(super) is_ready: bool,
-    /// What it has said of a panic, until a record follows.
+    /// Text of its panic, until a record follows.
     pub(super) last_words: Option<String>,
     told: Arc<Mutex<Vec<u8>>>,
     listener: Option<thread::JoinHandle<()>>,
 }
 
-/// What is left of a worker.
+/// Result of a dead worker.
 pub(super) struct Dead {
     pub(super) orders: VecDeque<Vec<Point>>,
     pub(super) last_words: Option<String>,
-    /// `exited with status 1`.
+    /// How it ended: `ended with status 1`.
     pub(super) how: String,
     /// The end of its standard error.
     pub(super) told: String,
 }
 
-/// The first order of a worker, as a line.
+/// Returns the first order of a worker, as a line.
 pub(super) fn sweep_order(sweep: &Sweep) -> Vec<u8> {
     line(&Order::Sweep(sweep.packed()))
 }
@@ -77,7 +77,7 @@ impl Worker {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Ctrl-C on the terminal is for the master.
+            // Ctrl-C on the terminal goes only to the master.
             .process_group(0)
             .spawn()
             .map_err(|e| format!("worker {}: {e}", program.display()))?;
@@ -88,7 +88,7 @@ impl Worker {
         let (events, order) = (events.clone(), order.to_vec());
         let first = input.as_ref().and_then(|input| input.as_fd().try_clone_to_owned().ok());
         thread::spawn(move || {
-            // Here, so that a worker that does not read keeps nobody waiting.
+            // Written in this thread, so that a worker that does not read blocks only this thread.
             let _ = first.map(File::from).map(|mut first| first.write_all(&order));
             let _ = events.send((number, Event::Gone(hear(output, number, &events))));
         });
@@ -96,16 +96,16 @@ impl Worker {
         Ok(Worker { child, input, orders, is_ready: false, last_words: None, told, listener })
     }
 
-    /// Gives it an order.
+    /// Sends an order to the worker.
     pub(super) fn give(&mut self, points: Vec<Point>) {
         if let Some(input) = &mut self.input {
-            // Where it cannot be written, it has ended, which is heard of.
+            // If the write fails, the worker has ended, and an event reports it.
             let _ = input.write_all(&line(&Order::Points(points.clone())));
         }
         self.orders.push_back(points);
     }
 
-    /// A point has its record.
+    /// Removes a point that has its record.
     pub(super) fn recorded(&mut self, number: u64) {
         if let Some(current) = self.orders.front_mut() {
             current.retain(|point| point.number != number);
@@ -115,9 +115,9 @@ impl Worker {
         }
     }
 
-    /// Ends it, where it has not yet ended.
+    /// Ends the process if it is still running.
     pub(super) fn end(mut self, odd: Option<&str>) -> Dead {
-        // What closes its output is no worker any more.
+        // A process that closed its output cannot work any more.
         let _ = self.child.kill();
         let how = self.child.wait().map_or_else(|e| e.to_string(), ended);
         if let Some(listener) = self.listener.take() {
@@ -125,7 +125,7 @@ impl Worker {
         }
         let told =
             String::from_utf8_lossy(&self.told.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
-        let said = |odd| format!("has said `{}`, which is no reply", plug::file::brief(odd));
+        let said = |odd| format!("wrote `{}`, which is not a reply", plug::file::brief(odd));
         let how = odd.map_or(how, said);
         let (orders, last_words) = (std::mem::take(&mut self.orders), self.last_words.take());
         Dead { orders, last_words, how, told: told.trim().to_owned() }
@@ -139,7 +139,7 @@ impl Drop for Worker {
     }
 }
 
-/// Passes on what a worker says, until it ends or says what is no reply: then that.
+/// Forwards a worker's replies until it ends. Returns a line that is not a reply.
 fn hear(output: Option<ChildStdout>, number: u64, events: &Sender<(u64, Event)>) -> Option<String> {
     for line in BufReader::new(output?).lines() {
         let line = line.ok()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Journals: what was written is read, whatever is cut off is run again, whatever is changed is found.
+//! Journals: written records are read back, records that are cut off are run again, and changes are detected.
 
 use crate::common;
 use crate::common::{GRID, finish, parquet, sweep};
@@ -35,16 +35,16 @@ fn text_of(records: &[Record]) -> String {
 }
 
 proptest! {
-    /// To the last bit of every number.
+    /// Every bit of every number is preserved.
     #[test]
-    fn what_was_written_is_read(records in records()) {
+    fn written_records_are_read_back(records in records()) {
         let contents = journal::read(text_of(&records).as_bytes()).unwrap();
         prop_assert_eq!(contents.records, records);
     }
 
-    /// Cut anywhere: the whole lines before are there, and nothing else.
+    /// A journal that is cut anywhere still has the complete lines before the cut, and nothing else.
     #[test]
-    fn a_torn_end_counts_as_not_written(records in records()) {
+    fn incomplete_last_line_is_ignored(records in records()) {
         let text = text_of(&records);
         let bytes = text.as_bytes();
         for len in 0..=bytes.len() {
@@ -56,10 +56,10 @@ proptest! {
         }
     }
 
-    /// Any bit of it turned over: the line is found, or is the last one and counts as not written; no wrong record is ever read. Two lines
-    /// are the last one where the end of the one before it is lost.
+    /// A journal with one changed bit: the line is found, or is the last one and is ignored. A wrong record is never read. Two lines
+    /// become the last one if the end of the first of them is lost.
     #[test]
-    fn a_changed_bit_is_found(records in records(), at in any::<prop::sample::Index>(), bit in 0..8u32) {
+    fn changed_bits_are_detected(records in records(), at in any::<prop::sample::Index>(), bit in 0..8u32) {
         let mut bytes = text_of(&records).into_bytes();
         let at = at.index(bytes.len());
         let before_last = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).nth_back(1);
@@ -72,9 +72,9 @@ proptest! {
     }
 }
 
-/// A sweep that ended anywhere, even within a line, goes on, and comes to the same file; no point has two lines.
+/// A sweep that ended anywhere, even within a line, continues and gives the same file. No point has two lines.
 #[test]
-fn a_sweep_goes_on_from_any_byte() {
+fn sweep_continues_from_any_cut() {
     let folder = tempfile::tempdir().unwrap();
     let (whole, cut) = (folder.path().join("whole"), folder.path().join("cut"));
     let sweep = sweep(GRID).unwrap();
@@ -98,7 +98,7 @@ fn a_sweep_goes_on_from_any_byte() {
 }
 
 #[test]
-fn what_is_no_journal_of_this_sweep_is_refused_and_left() {
+fn foreign_journals_are_rejected_and_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let sweep = sweep(GRID).unwrap();
@@ -109,7 +109,7 @@ fn what_is_no_journal_of_this_sweep_is_refused_and_left() {
         let error = Run::begin(&sweep, Some((&path, start))).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     };
-    refused(Start::New, "is there already: --resume goes on with it, --force begins anew");
+    refused(Start::New, "exists already: --resume continues it, --force replaces it");
     refused(Start::Resume, "is of another sweep");
     let held = Run::begin(&other, Some((&path, Start::Resume))).unwrap();
     refused(Start::Force, "is in use by another process");
@@ -122,13 +122,13 @@ fn what_is_no_journal_of_this_sweep_is_refused_and_left() {
     let error = Run::begin(&other, Some((&path, Start::Resume))).unwrap_err();
     assert!(
         matches!(error, RunError::Journal(_))
-            && error.to_string().contains("its checksum is not that of its text"),
+            && error.to_string().contains("its checksum does not match its text"),
         "{error}"
     );
     fs::write(&path, "some other text\n".repeat(20)).unwrap();
     let error = Run::begin(&other, Some((&path, Start::Resume))).unwrap_err().to_string();
     assert!(error.contains(":1: "), "{error}");
-    // Anew, where it is asked for.
+    // Replaced on request.
     finish(&mut Run::begin(&sweep, Some((&path, Start::Force))).unwrap(), 99);
     assert_eq!(journal::read(&fs::read(&path).unwrap()).unwrap().records.len(), 60);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Integration tests of `riser-sweep`, one module per subject.
 
-// The names that the checks of the fuzz targets use.
+// Names that the checks of the fuzz targets use.
 extern crate devices as riser_devices;
 extern crate plug as riser_plug;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which points a sweep has, what is wrong with sweep files, and what becomes of points: in one process.
+//! Points of sweeps, faults of sweep files, and records of points, in one process.
 
 use crate::common;
 use crate::common::{GRID, finish, parquet, sweep};
@@ -11,20 +11,20 @@ use riser_sweep::{Outcome, Run, Sweep, Value, front};
 use std::collections::BTreeSet;
 use std::io::Write;
 
-/// The settings of all points of the first round, as text.
+/// Returns the settings of all points of the first round, as text.
 fn points(file: &str) -> Vec<String> {
     let sweep = sweep(file).unwrap_or_else(|e| panic!("{e}"));
     let row = |n| sweep.settings(n).iter().map(Value::to_string).collect::<Vec<_>>().join(" ");
     (0..sweep.rounds()[0].points).map(row).collect()
 }
 
-/// The file of an `[over]` table.
+/// Returns a sweep file with these lines.
 fn over(lines: &str) -> String {
     format!("version = 1\nlab = 'lab.toml'\n{lines}\n[metrics]\nhops = 'tlp_hops'\n")
 }
 
 #[test]
-fn a_grid_has_each_value_with_each_other_the_last_first() {
+fn grid_has_all_combinations_last_key_first() {
     let mut wanted = Vec::new();
     for generation in [1, 3, 5] {
         for mps in [128, 256] {
@@ -35,7 +35,7 @@ fn a_grid_has_each_value_with_each_other_the_last_first() {
 }
 
 #[test]
-fn ranges_are_spread_as_they_say() {
+fn ranges_have_their_spacing() {
     let key = "slot.a.memory.exercise_bytes";
     for (range, wanted) in [
         ("{ from = 16, to = 64, step = 20 }", "16 36 56"),
@@ -51,7 +51,7 @@ fn ranges_are_spread_as_they_say() {
 }
 
 #[test]
-fn keys_may_move_together() {
+fn together_tables_move_keys_as_one() {
     let file = over(
         "[[together]]\n'link.gen' = [3, 4]\n'link.lanes' = [8, 4]\n[over]\n'link.mps_bytes' = [128, 256]",
     );
@@ -59,7 +59,7 @@ fn keys_may_move_together() {
 }
 
 #[test]
-fn samples_are_within_their_ranges_and_the_same_each_time() {
+fn samples_are_in_range_and_repeatable() {
     let axes = "[over]\n'link.gen' = [1, 2, 3, 4, 5]\n'slot.a.memory.exercise_bytes' = { from = 1, to = 64 }";
     for sample in ["method = 'random'\nseed = 3", "method = 'sobol'", "method = 'sobol'\nseed = 3"] {
         let file = over(&format!("[sample]\npoints = 64\n{sample}\n{axes}"));
@@ -70,7 +70,7 @@ fn samples_are_within_their_ranges_and_the_same_each_time() {
         };
         assert!(of(0).iter().all(|n| (1..=5).contains(n)) && of(1).iter().all(|n| (1..=64).contains(n)));
         let distinct = of(1).into_iter().collect::<BTreeSet<_>>().len();
-        // 64 Sobol points hit each of 64 values once; as many random ones miss a third (e^-1).
+        // 64 Sobol points hit each of 64 values once. As many random ones miss a third of the values (e^-1).
         assert_eq!(distinct == 64, sample.contains("sobol"), "{sample}: {distinct}");
         assert!(distinct > 30);
     }
@@ -80,27 +80,27 @@ fn samples_are_within_their_ranges_and_the_same_each_time() {
 }
 
 #[test]
-fn what_is_wrong_is_told_at_its_place() {
+fn errors_have_their_place() {
     let metrics = "[metrics]\nhops = 'tlp_hops'\n";
     let rows: &[(&str, &str)] = &[
-        ("", "sweep.toml: it is empty: a sweep begins with `version = 1`"),
-        ("version = 2\nlab = 'l'\n[over]\na = [1]\n", "sweep.toml:1:11: version of 2: legal are 1"),
+        ("", "sweep.toml: it is empty: expected `version = 1`"),
+        ("version = 2\nlab = 'l'\n[over]\na = [1]\n", "sweep.toml:1:11: version of 2, expected 1"),
         ("version = 1\n[over]\n'link.gen' = [3]\n", "missing field `lab`"),
-        ("version = 1\nlab = 'l'\n", "0 keys in [over] and [[together]]: legal are 1 to 64"),
-        ("version = 1\nlab = 'l'\nover = 3\n", "over is no table"),
+        ("version = 1\nlab = 'l'\n", "0 keys in [over] and [[together]]: expected 1 to 64"),
+        ("version = 1\nlab = 'l'\nover = 3\n", "over is not a table"),
         (
             "version = 1\nlab = 'l'\n[over]\n'link.gen' = 3\n",
-            "4:1: legal are lists, as [3, 4, 5], and ranges",
+            "4:1: expected a list, as [3, 4, 5], or a range",
         ),
-        ("version = 1\nlab = 'l'\n[over]\n'link.gen' = []\n", "4:14: no value: legal are one at least"),
-        ("version = 1\nlab = 'l'\n[over]\n'link.gen' = [1979-05-27]\n", "4:15: legal are numbers, booleans"),
+        ("version = 1\nlab = 'l'\n[over]\n'link.gen' = []\n", "4:14: no value: expected at least one"),
+        ("version = 1\nlab = 'l'\n[over]\n'link.gen' = [1979-05-27]\n", "4:15: expected numbers, booleans"),
         (
             "version = 1\nlab = 'l'\n[over]\n'link.gen' = { from = 5, to = 3 }\n",
-            "from 5 to 3: legal are finite numbers of which the second is greater",
+            "from 5 to 3: expected finite numbers of which the second is greater",
         ),
         (
             "version = 1\nlab = 'l'\n[over]\n'link.gen' = { from = 3, to = 5, points = 1 }\n",
-            "points of 1: legal are 2 to 65536",
+            "points of 1, expected 2 to 65536",
         ),
         (
             "version = 1\nlab = 'l'\n[over]\n'link.gen' = { from = 3, to = 5, step = 1, points = 2 }\n",
@@ -124,7 +124,7 @@ fn what_is_wrong_is_told_at_its_place() {
         ),
         (
             "version = 1\nlab = 'l'\n[over]\na = { from = 1, to = 50000, step = 1 }\nb = { from = 1, to = 30, step = 1 }\n",
-            "a grid of 50000 * 30 points: legal are up to 1000000",
+            "a grid of 50000 * 30 points: expected at most 1000000",
         ),
         ("version = 1\nlab = 'l'\n[[together]]\na = [1, 2]\nb = [1]\n", "5:1: `b` has 1 values, `a` has 2"),
         ("version = 1\nlab = 'l'\n[over]\na = [1]\n[sample]\nmethod = 'sobol'\n", "sample without points"),
@@ -134,7 +134,7 @@ fn what_is_wrong_is_told_at_its_place() {
         ),
         (
             "version = 1\nlab = 'l'\n[over]\na = [1]\n[sample]\npoints = 3\n",
-            "6:10: points: without effect on a grid",
+            "6:10: points: no effect on a grid",
         ),
         (
             "version = 1\nlab = 'l'\n[over]\na = [1]\n[halving]\nbudget = 'b'\nleast = 1\nmost = 9\n",
@@ -143,11 +143,11 @@ fn what_is_wrong_is_told_at_its_place() {
         ("version = 1\nlab = 'l'\n[over]\n'link.generation' = [3]\n", "unknown field `generation`"),
         (
             "version = 1\nlab = 'l'\n[over]\n'link.gen' = [7, 8]\n",
-            "4:1: generation 7: legal are 1, 2, 3, 4, 5",
+            "4:1: generation 7, expected 1, 2, 3, 4, 5",
         ),
         (
             "version = 1\nlab = 'l'\n[over]\n'slot.b.memory.size_bytes' = [16]\n",
-            "no element `b`: legal are `a`",
+            "no element `b`, expected `a`",
         ),
     ];
     for (file, why) in rows {
@@ -158,14 +158,17 @@ fn what_is_wrong_is_told_at_its_place() {
         sweep(&format!("version = 1\nlab = 'l'\n[over]\n'link.gen' = [3]\n[metrics]\n{line}\n")).unwrap_err()
     };
     for (line, why) in [
-        ("", "0 [metrics]: legal are 1 to 256"),
-        ("'a b' = 'x'", "6:1: metric `a b`: legal are 1 to 64 letters"),
+        ("", "0 [metrics]: expected 1 to 256"),
+        ("'a b' = 'x'", "6:1: metric `a b`: expected 1 to 64 letters"),
         ("error = 'x'", "metric `error` is a column of the results already"),
-        ("a = 3", "metric `a`: legal are a path"),
-        ("a = 'x..y'", "path `x..y`: legal are names with dots between"),
-        ("a = { aim = 'maximize' }", "legal is one of path and expr"),
+        ("a = 3", "metric `a`: expected a path"),
+        ("a = 'x..y'", "path `x..y`: expected names with dots between"),
+        ("a = { aim = 'maximize' }", "expected either path or expr"),
         ("a = { path = 'x', aim = 'most' }", "unknown variant `most`, expected `maximize` or `minimize`"),
-        ("a = { expr = 'b + 1' }", "6:14: no metric above and no key of [over] is `b`: there are link.gen"),
+        (
+            "a = { expr = 'b + 1' }",
+            "6:14: no earlier metric and no key of [over] is `b`; known names: link.gen",
+        ),
         ("a = { expr = '1 +' }", "an expression that ends early"),
         ("a = { path = 'x', at_least = 'y' }", "at_least is string"),
     ] {
@@ -175,7 +178,7 @@ fn what_is_wrong_is_told_at_its_place() {
 }
 
 #[test]
-fn a_lab_that_is_wrong_is_told_before_anything_runs() {
+fn invalid_lab_is_reported_before_any_run() {
     let error = common::sweep_of(&devices::models(), GRID, "version = 1\n").unwrap_err();
     assert!(error.starts_with("lab.toml"), "{error}");
     let file = text_of("/no/such/folder/s.toml");
@@ -188,7 +191,7 @@ fn text_of(path: &str) -> riser_sweep::TextFile {
 }
 
 #[test]
-fn records_are_those_of_single_runs_and_the_file_has_them() {
+fn records_equal_single_runs_and_are_in_the_file() {
     let sweep = sweep(GRID).unwrap();
     let mut run = Run::begin(&sweep, None).unwrap();
     finish(&mut run, 7);
@@ -221,13 +224,13 @@ fn records_are_those_of_single_runs_and_the_file_has_them() {
         let Value::Integer(bytes) = settings[2] else { panic!("{settings:?}") };
         assert_eq!(fields[0], Field::Long(n as i64));
         assert_eq!(fields[3], Field::Long(bytes));
-        // The driver writes all that it is told to, besides what enumeration does.
+        // The driver writes all bytes that it is configured for, besides the traffic of enumeration.
         let Field::Long(down) = fields[6] else { panic!("{fields:?}") };
         assert_eq!(down - bytes, *besides.get_or_insert(down - bytes));
         let (Field::Double(ns), Field::Double(rate)) = (&fields[5], &fields[7]) else { panic!("{fields:?}") };
         assert_eq!(*rate, down as f64 / ns * 8.0);
         assert_eq!(fields[8], Field::Bool(down >= 100));
-        // Its host is the ideal one, which costs nothing by definition.
+        // Its host is the ideal one, whose basis is assumed by definition.
         assert_eq!(
             (&fields[9], &fields[10]),
             (&Field::Str("assumed".into()), &Field::Str("finished".into()))
@@ -236,7 +239,7 @@ fn records_are_those_of_single_runs_and_the_file_has_them() {
         rows += 1;
     }
     assert_eq!(rows, 60);
-    // What the front has is feasible, and nothing feasible is better by both aims.
+    // Points of the front are feasible, and no feasible point is better in both aims.
     let of = |n: u64| run.record_of(n).map(|r| (r.number(1).unwrap(), r.number(2).unwrap())).unwrap();
     let best = front(&sweep, run.records());
     let better = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 && a.1 >= b.1 && a != b;
@@ -248,9 +251,10 @@ fn records_are_those_of_single_runs_and_the_file_has_them() {
     assert!(!best.is_empty() && (0..60).any(|n| of(n).1 < 100.0));
 }
 
-/// However points are taken, given back and handed in, each is run until it has one record, and the file is the same.
+/// Each point is run until it has one record, and the file is the same, in whatever order points are taken, given
+/// back and returned.
 #[test]
-fn the_order_of_records_does_not_matter() {
+fn order_of_records_does_not_matter() {
     let sweep = sweep(GRID).unwrap();
     let mut straight = Run::begin(&sweep, None).unwrap();
     finish(&mut straight, 100);
@@ -281,7 +285,7 @@ fn the_order_of_records_does_not_matter() {
 }
 
 #[test]
-fn points_that_go_wrong_are_records() {
+fn failed_points_have_records() {
     let file = over("[over]\n'link.gen' = [3, 9]\n'slot.a.memory.exercise_bytes' = [16, 65537]")
         .replace("version = 1", "version = 1\nmax_events = 4000");
     let sweep = sweep(&file).unwrap();
@@ -290,7 +294,7 @@ fn points_that_go_wrong_are_records() {
     let of = |n| run.record_of(n).map(|r| (r.outcome, r.error.clone().unwrap_or_default())).unwrap();
     assert_eq!(of(0), (Outcome::Finished, String::new()));
     assert_eq!(of(1).0, Outcome::Refused);
-    assert!(of(1).1.contains("exercise_bytes of 65537: at most the 65536 of the BAR"), "{}", of(1).1);
+    assert!(of(1).1.contains("exercise_bytes of 65537, expected at most size_bytes, 65536"), "{}", of(1).1);
     assert!(
         of(2).1.contains("gen") && of(2).1.contains("legal are") || of(2).1.contains("expected"),
         "{}",
@@ -302,21 +306,21 @@ fn points_that_go_wrong_are_records() {
     let sweep = common::sweep(&long).unwrap();
     let ran = sweep.run(&riser_sweep::Point { number: 3, config: 3, round: 0 });
     assert_eq!(ran.record.outcome, Outcome::EventLimit);
-    assert_eq!(ran.record.error.as_deref(), Some("max_events came before the end"));
+    assert_eq!(ran.record.error.as_deref(), Some("max_events was reached before the end"));
 }
 
 #[test]
-fn a_metric_that_is_not_there_ends_the_sweep_at_once() {
+fn missing_metric_ends_the_sweep_at_once() {
     let file =
         over("[over]\n'link.gen' = [3, 4]").replace("'tlp_hops'", "'links.a.transactions.dma_read.requests'");
     let read = sweep(&file).unwrap();
     let mut run = Run::begin(&read, None).unwrap();
     let chunk = run.next_chunk(10);
-    assert_eq!(chunk.len(), 1, "the first point alone");
+    assert_eq!(chunk.len(), 1, "only the first point");
     assert!(run.next_chunk(10).is_empty());
     let error = run.accept(vec![read.run(&chunk[0]).record]).unwrap_err().to_string();
     assert!(
-        error.starts_with("point 0: metric `hops`: no `dma_read` in `links.a.transactions`: there are "),
+        error.starts_with("point 0: metric `hops`: no `dma_read` in `links.a.transactions`; known names: "),
         "{error}"
     );
     let sweep = sweep(&file.replace(
@@ -330,7 +334,7 @@ fn a_metric_that_is_not_there_ends_the_sweep_at_once() {
 }
 
 #[test]
-fn a_packed_sweep_is_the_same_sweep() {
+fn packed_sweep_survives_a_round_trip() {
     let sweep = sweep(GRID).unwrap();
     let again = Sweep::unpack(&devices::models(), &sweep.pack()).unwrap();
     assert_eq!(again.fingerprint(), sweep.fingerprint());
@@ -355,9 +359,9 @@ us = { path = 'simulated_ns', at_most = 1e9 }
 cost = { expr = 'link.lanes * exp2(link.gen)', aim = 'minimize' }
 ";
 
-/// Halving goes on with those that a grid ranks first, with more work each, however records come.
+/// Halving continues with the points that a grid ranks first, with more work each, in whatever order records arrive.
 #[test]
-fn halving_keeps_the_best() {
+fn halving_keeps_the_best_points() {
     let sweep = sweep(HALVING).unwrap();
     let mut run = Run::begin(&sweep, None).unwrap();
     finish(&mut run, 3);
@@ -365,7 +369,7 @@ fn halving_keeps_the_best() {
     assert_eq!(sizes, [(20, 64), (5, 256), (2, 1024), (1, 4096)]);
     let configs =
         |from: u64, to: u64| -> Vec<u64> { (from..to).map(|n| run.point(n).unwrap().config).collect() };
-    // Cost is lanes times 2^gen: configuration 4 * (gen - 1) + log2(lanes). Of equal ones the first.
+    // Cost is lanes times 2^gen: configuration 4 * (gen - 1) + log2(lanes). Equal ones keep their order.
     let mut ranked: Vec<(u32, u64)> = (0..20).map(|n| ((n / 4 + 1 + n % 4) as u32, n)).collect();
     ranked.sort_unstable();
     let best = |count: usize| {
@@ -376,7 +380,7 @@ fn halving_keeps_the_best() {
     assert_eq!(configs(20, 25), best(5));
     assert_eq!(configs(25, 27), best(2));
     assert_eq!(configs(27, 28), best(1));
-    // A bound that only faster links keep: the cheapest of these.
+    // A bound that only faster links meet: the cheapest of these.
     let time = |n: u64| run.record_of(n).unwrap().number(0).unwrap();
     let mut times: Vec<f64> = (0..20).map(time).collect();
     times.sort_by(f64::total_cmp);
@@ -396,9 +400,9 @@ fn halving_keeps_the_best() {
     });
 }
 
-/// A round is not begun before the one before it is recorded.
+/// A round begins only after all points of the one before are recorded.
 #[test]
-fn rounds_wait() {
+fn rounds_wait_for_all_records() {
     let sweep = sweep(HALVING).unwrap();
     let mut run = Run::begin(&sweep, None).unwrap();
     let first = run.next_chunk(1);
@@ -415,15 +419,15 @@ fn rounds_wait() {
 }
 
 #[test]
-fn records_of_other_sweeps_are_refused() {
+fn records_of_other_sweeps_are_rejected() {
     let sweep = sweep(GRID).unwrap();
     let mut run = Run::begin(&sweep, None).unwrap();
     let record = sweep.run(&run.next_chunk(1)[0]).record;
     let beyond = riser_sweep::Record { point: 60, ..record.clone() };
     assert_eq!(
         run.accept(vec![beyond]).unwrap_err().to_string(),
-        "record of point 60: legal are points 0 to 59"
+        "record of point 60: expected points 0 to 59"
     );
     let short = riser_sweep::Record { metrics: record.metrics[..2].to_vec(), ..record };
-    assert!(run.accept(vec![short]).unwrap_err().to_string().contains("2 metrics: legal are 4"));
+    assert!(run.accept(vec![short]).unwrap_err().to_string().contains("2 metrics: expected 4"));
 }

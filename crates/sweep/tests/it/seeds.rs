@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every seed of the fuzz target `sweep_read` holds what the target asks for, and is what its name says; so do seeds that are changed.
+//! Every seed of the fuzz target `sweep_read` passes the target's checks, and is what its name says. Changed seeds pass the checks
+//! too.
 
 use crate::checks_sweep as checks;
 use proptest::prelude::*;
 use testkit::seeds;
 
 #[test]
-fn seeds_are_read_or_refused() {
+fn seeds_are_read_or_rejected() {
     let seeds = seeds("sweep_read");
     for (name, bytes) in &seeds {
         assert_eq!(checks::sweep(bytes), !name.starts_with("bad_"), "{name}");
@@ -17,9 +18,9 @@ fn seeds_are_read_or_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// A seed with some of its bytes replaced, left out or repeated.
+    /// A seed with some of its bytes replaced, removed or repeated.
     #[test]
-    fn changed_seeds_are_read_or_refused(
+    fn changed_seeds_are_read_or_rejected(
         which in any::<prop::sample::Index>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), 0..3u8, any::<u8>()), 1..4),
     ) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Workers that are processes: whatever their number, and whatever becomes of them, each point has one record and the file is the same.
-//! This program is its own worker, with a device that ends its process if it is told to, so it has a `main` of its own.
+//! Workers as processes: for any number of workers, and whatever happens to them, each point has one record and the file is the same.
+//! This program is its own worker, with a device that ends its process on request, so it has its own `main`.
 
 #[path = "../it/common/mod.rs"]
 #[allow(dead_code, reason = "the other tests use the rest")]
@@ -20,11 +20,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A memory that may end its process as it is plugged in.
+/// A memory device that can end its process when it is plugged in.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Fatal {
-    /// What it does: 0 nothing, 1 aborts, 2 panics, 3 exits with status 7.
+    /// Action: 0 nothing, 1 aborts, 2 panics, 3 exits with status 7.
     #[schemars(range(min = 0, max = 9))]
     end: u32,
     /// Bytes that its driver writes.
@@ -58,14 +58,14 @@ fn main() {
         return;
     }
     let tests: [(&str, fn()); 6] = [
-        ("the_number_of_workers_changes_nothing", the_number_of_workers_changes_nothing),
-        ("what_a_worker_dies_at_is_a_record", what_a_worker_dies_at_is_a_record),
-        ("workers_that_are_killed_lose_and_repeat_nothing", workers_that_are_killed_lose_and_repeat_nothing),
-        ("a_sweep_that_is_stopped_goes_on", a_sweep_that_is_stopped_goes_on),
-        ("halving_by_workers_is_halving", halving_by_workers_is_halving),
-        ("what_is_no_worker_is_told", what_is_no_worker_is_told),
+        ("results_do_not_depend_on_the_number_of_workers", results_do_not_depend_on_the_number_of_workers),
+        ("points_that_crash_workers_have_records", points_that_crash_workers_have_records),
+        ("killed_workers_lose_and_repeat_no_point", killed_workers_lose_and_repeat_no_point),
+        ("stopped_sweep_continues", stopped_sweep_continues),
+        ("workers_halve_as_a_single_process_does", workers_halve_as_a_single_process_does),
+        ("rejects_commands_that_are_not_workers", rejects_commands_that_are_not_workers),
     ];
-    // Each looks at the workers of its process, so there is one at a time in it.
+    // Each test counts the workers of its process, so only one runs in it at a time.
     let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
     let trial = |(name, test): (&str, fn())| {
         Trial::test(name, move || {
@@ -90,7 +90,7 @@ fn drive(run: &mut Run<'_>, count: usize) -> Done {
     pool::run(run, &workers(count), || false, |_| {}).unwrap()
 }
 
-/// The points of a journal, as often as they stand in it.
+/// Returns the points of a journal, as often as they occur in it.
 fn journalled(path: &Path) -> Vec<u64> {
     let contents = journal::read(&fs::read(path).unwrap()).unwrap();
     let mut points: Vec<u64> = contents.records.iter().map(|record| record.point).collect();
@@ -98,7 +98,7 @@ fn journalled(path: &Path) -> Vec<u64> {
     points
 }
 
-fn the_number_of_workers_changes_nothing() {
+fn results_do_not_depend_on_the_number_of_workers() {
     let sweep = sweep_of(&models(), GRID, LAB).unwrap();
     let wanted = straight(&sweep);
     for count in [1, 2, 5] {
@@ -112,8 +112,8 @@ fn the_number_of_workers_changes_nothing() {
 
 const FATAL: &str = "version = 1\n[[slot]]\nname = 'a'\ndevice = 'fatal'\n[slot.fatal]\nbytes = 64\n";
 
-fn what_a_worker_dies_at_is_a_record() {
-    // The first and the last value are tried by the master.
+fn points_that_crash_workers_have_records() {
+    // The master itself tries the first and the last value.
     let file = "version = 1\nlab = 'lab.toml'\n[over]\n'slot.a.fatal.bytes' = [4, 8, 12, 16]\n'slot.a.fatal.end' = [0, 1, 2, 3, 4]\n[metrics]\nhops = 'tlp_hops'\n";
     let sweep = sweep_of(&models(), file, FATAL).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -130,13 +130,14 @@ fn what_a_worker_dies_at_is_a_record() {
                 1 => assert_eq!(why, Some("the process was ended by signal 6, 3 times")),
                 2 => assert_eq!(
                     why,
-                    Some("riser has panicked, which is an error of its own: a device that panics")
+                    Some("riser panicked, which is a bug in riser: a device that panics")
                 ),
                 _ => assert_eq!(why, Some("the process ended with status 7, 3 times")),
             }
             assert_eq!(record.outcome == Outcome::Crashed, ![0, 4].contains(&(n % 5)));
         }
-        // Four points for each of two ways to die, each three times alone, and once at most before with others.
+        // Eight points crash their worker (two kinds of crash, four points each). Each crashes three times alone, and at most once more
+        // in a shared order.
         assert!((24..=32).contains(&done.died), "{done:?}");
         files.push(parquet(&run));
         assert_eq!(journalled(&path), (0..20).collect::<Vec<_>>());
@@ -144,7 +145,7 @@ fn what_a_worker_dies_at_is_a_record() {
     assert_eq!(files[0], files[1]);
 }
 
-/// The workers of this process.
+/// Returns the workers of this process.
 fn children() -> Vec<i32> {
     let own = std::process::id().to_string();
     let processes =
@@ -156,7 +157,7 @@ fn children() -> Vec<i32> {
     processes.filter(is_ours).collect()
 }
 
-fn workers_that_are_killed_lose_and_repeat_nothing() {
+fn killed_workers_lose_and_repeat_no_point() {
     if !Path::new("/proc/self/stat").exists() {
         println!("no /proc: skipped");
         return;
@@ -191,7 +192,7 @@ fn workers_that_are_killed_lose_and_repeat_nothing() {
     assert_eq!(parquet(&run), wanted);
 }
 
-fn a_sweep_that_is_stopped_goes_on() {
+fn stopped_sweep_continues() {
     let sweep = sweep_of(&models(), GRID, LAB).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
@@ -220,7 +221,7 @@ fn a_sweep_that_is_stopped_goes_on() {
     assert_eq!(journalled(&path), (0..60).collect::<Vec<_>>());
 }
 
-fn halving_by_workers_is_halving() {
+fn workers_halve_as_a_single_process_does() {
     let file = "version = 1\nlab = 'lab.toml'\n[sample]\nmethod = 'sobol'\npoints = 40\n[over]\n'link.gen' = [1, 2, 3, 4, 5]\n'link.lanes' = [1, 2, 4, 8]\n[halving]\nbudget = 'slot.a.memory.exercise_bytes'\nleast = 64\nmost = 4096\n[metrics]\nns = { path = 'simulated_ns', aim = 'minimize' }\n";
     let sweep = sweep_of(&models(), file, LAB).unwrap();
     let mut run = Run::begin(&sweep, None).unwrap();
@@ -228,7 +229,7 @@ fn halving_by_workers_is_halving() {
     assert_eq!(parquet(&run), straight(&sweep));
 }
 
-fn what_is_no_worker_is_told() {
+fn rejects_commands_that_are_not_workers() {
     let sweep = sweep_of(&models(), GRID, LAB).unwrap();
     let error = |command: &[&str]| {
         let command = command.iter().map(OsString::from).collect();
@@ -242,11 +243,11 @@ fn what_is_no_worker_is_told() {
     let dead = error(&["sh", "-c", "echo no module named riser >&2; exit 3"]);
     assert_eq!(
         dead,
-        "10 workers in a row have ended before they were ready; the last one ended with status 3:\nno module named riser"
+        "10 consecutive workers ended before they were ready; the last one ended with status 3:\nno module named riser"
     );
     assert!(
         error(&["sh", "-c", "echo hello; exec cat"])
-            .contains("the last one has said `hello`, which is no reply")
+            .contains("the last one wrote `hello`, which is not a reply")
     );
     assert_eq!(error(&[]), "no command for workers");
 }

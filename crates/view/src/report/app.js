@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The report at work: its tables and figures as elements, plots, theme, downloads.
-// What stands in the address after `#`: a figure's key, or `theme=light`, `theme=dark`. Never asks for anything outside.
+// The logic of the report page: tables and figures as elements, plots, theme, downloads. The address after `#` is a
+// figure's key, or `theme=light`, `theme=dark`. Makes no requests.
 
 const FILE_NAME = "riser-report";
-/** Longer tables are folded up until asked for. */
+/** Longer tables are folded until the reader opens them. */
 const MAX_OPEN_ROWS = 60;
 const app = { report: null, hosts: [], parallels: [] };
 
 let pending = Promise.resolve();
 
-/** Begins when all of the page is there. */
+/** Starts when the whole page is loaded. */
 function loaded() {
   app.report = JSON.parse(byId("report").textContent);
   byId("title").textContent = app.report.title;
@@ -37,7 +37,7 @@ function isNumber(text) {
   return text === "" || /^[-+]?[\d.,]+( ?%)?$/.test(text) || text === "-";
 }
 
-/** A table whose columns of numbers stand to the right. */
+/** Returns a table with columns of numbers aligned to the right. */
 function tableOf(columns, rows) {
   const right = columns.map((_, at) => rows.length > 0 && rows.every((row) => isNumber(row[at])));
   const cell = (tag) => (text, at) => make(tag, right[at] ? "number" : "", text);
@@ -46,7 +46,7 @@ function tableOf(columns, rows) {
   return make("table", "", head, body);
 }
 
-/** A table with its head; a long one is folded up, and one that asks for it. */
+/** Returns a table with its title, folded if it is long or set to be folded. */
 function tableSection(table) {
   const full = tableOf(table.columns, table.rows);
   const folded = () => make("details", "", make("summary", "", `${table.rows.length} rows`), full);
@@ -78,7 +78,7 @@ function plotBox(figure, plot) {
   return make("div", "plot", make("h3", "", plot.title), host);
 }
 
-/** The values of a figure as a table, built when it is opened, and as a file. */
+/** Returns the values of a figure as a table, built when it is opened, and a button for the CSV file. */
 function valuesOf(figure) {
   const details = make("details", "", make("summary", "", "Values"));
   details.addEventListener("toggle", () => {
@@ -90,7 +90,7 @@ function valuesOf(figure) {
   return details;
 }
 
-// Plots: each is drawn by itself, so that the first is seen while others wait.
+// Plots are drawn one by one, so that the first is visible before the others.
 
 async function drawAll() {
   app.parallels.forEach(drawParallel);
@@ -99,7 +99,7 @@ async function drawAll() {
 }
 
 let redrawing = false;
-/** Draws all anew, as for another theme or width; calls made meanwhile are taken together. */
+/** Redraws all plots, for another theme or width. Calls during a redraw are combined. */
 function redraw() {
   if (redrawing) return;
   redrawing = true;
@@ -130,12 +130,12 @@ function listen() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 }
 
-/** What scripts of others, and tests, may use. */
+/** Interface for other scripts and for tests. */
 const interfaceOfPage = {
   loaded,
   app,
   csv: () => csvOf(app.report.figures),
-  /** Resolves when all is drawn. */
+  /** Resolves when everything is drawn. */
   idle: async () => {
     let last;
     do await (last = pending);

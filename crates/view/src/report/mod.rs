@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A report of measurements as one self-contained page: figures and tables, `riser compare --html`, `riser bench --html` and
+//! A report of measurements as one self-contained page with figures and tables, for `riser compare --html`, `riser bench --html` and
 //! `riser sweep`.
 //!
-//! A [`Report`] says what is to be seen; the page draws it with plotly.js, shows the values under the pointer, follows the
-//! light or dark theme, and hands out its data as CSV and JSON. The data stand in the page as one JSON object, in the
-//! layout of [`Report`], under the id `report`. Never computes a value of its own; text reaches the page as text.
+//! A [`Report`] is the content. The page draws it with plotly.js, shows values under the pointer, follows the light or dark theme, and
+//! offers its data as CSV and JSON. The data is in the page as one JSON object in the layout of [`Report`], in the element `report`. This
+//! module calculates no values. All text is inserted as text, not as markup.
 
 use crate::page::{self, Shell};
 use serde::Serialize;
@@ -22,146 +22,147 @@ pub(crate) const SHELL: Shell = Shell {
     ],
 };
 
-/// What a page shows, from above.
+/// Content of a page, from top to bottom.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Report {
-    /// The head.
+    /// Title.
     pub title: String,
-    /// What is to be known of all of it, a paragraph each.
+    /// Notes on the whole page, one paragraph each.
     pub notes: Vec<String>,
     /// The figures.
     pub figures: Vec<Figure>,
-    /// Tables behind the figures.
+    /// Tables after the figures.
     pub tables: Vec<Table>,
 }
 
 /// A table of text and numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Table {
-    /// Its head.
+    /// Title.
     pub title: String,
     /// Heads of the columns, with units.
     pub columns: Vec<String>,
-    /// Rows with a cell for each column. Columns of numbers stand to the right.
+    /// Rows with a cell for each column. Columns of numbers are aligned to the right.
     pub rows: Vec<Vec<String>>,
-    /// Whether it is shown only when asked for; a long one always is.
+    /// True to show it only on request. Long tables are always folded.
     pub folded: bool,
 }
 
-/// A figure: one plot or several side by side.
+/// A figure: one plot, or several next to each other.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Figure {
-    /// What names it in the page's address and in the data: letters, digits, hyphens.
+    /// Identifier in the page's address and data: letters, digits, hyphens.
     pub key: String,
-    /// Its head.
+    /// Title.
     pub title: String,
-    /// What it shows, a paragraph.
+    /// Description, one paragraph.
     pub text: String,
-    /// What it lacks or replaces, a line each.
+    /// Missing or replaced data, one line each.
     pub notes: Vec<String>,
-    /// Its plots; none where all that they need is missing.
+    /// Its plots; empty if all their data are missing.
     pub plots: Vec<Plot>,
-    /// Its parallel coordinates, above its plots.
+    /// Its parallel coordinates, drawn above the plots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel: Option<Parallel>,
 }
 
-/// Parallel coordinates: axes side by side, and a line across them for each row. The page shows those within what is chosen on each axis.
+/// Parallel coordinates: axes next to each other, and a line across them for each row. The page highlights rows within the ranges that
+/// are selected on the axes.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Parallel {
     /// The axes, from left to right.
     pub axes: Vec<Coordinate>,
-    /// The axis by which lines are coloured, from 0.
+    /// Index of the axis that colours the lines, from 0.
     pub colour: usize,
 }
 
 /// An axis of parallel coordinates.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Coordinate {
-    /// What it counts, with the unit.
+    /// Quantity and unit.
     pub label: String,
-    /// A value for each row; of one that has names, the number of its name.
+    /// One value per row. With `names`, the index into them.
     pub values: Vec<f64>,
-    /// Names of the values 0, 1 and so on, where they are no numbers.
+    /// Names of the values 0, 1 and so on, if the values are not numbers.
     pub names: Vec<String>,
-    /// How it is divided.
+    /// Scale of the axis.
     pub scale: Scale,
 }
 
 /// Lines and points over one x axis.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Plot {
-    /// Its head.
+    /// Title.
     pub title: String,
-    /// Across.
+    /// The x axis.
     pub x: Axis,
-    /// Upward.
+    /// The y axis.
     pub y: Axis,
-    /// First to last in the legend.
+    /// Series in the order of the legend.
     pub series: Vec<Series>,
 }
 
-/// An axis: what it counts and how it is divided.
+/// An axis: its quantity and its scale.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Axis {
-    /// What it counts, with the unit.
+    /// Quantity and unit.
     pub label: String,
-    /// The unit alone, as it stands behind values under the pointer.
+    /// The unit alone, for values under the pointer.
     pub unit: String,
-    /// How it is divided.
+    /// Scale of the axis.
     pub scale: Scale,
 }
 
-/// How an axis is divided.
+/// Scale of an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Evenly, from 0 or from below it.
+    /// Linear, from 0 or a negative value.
     #[default]
     Linear,
-    /// By powers of ten; what is not above 0 is not drawn.
+    /// Logarithmic, with powers of ten. Values that are not above 0 are not drawn.
     Log,
-    /// Bytes by powers of two: ticks are 4 KiB, 16 KiB, 1 MiB; what is not above 0 is not drawn.
+    /// Logarithmic, in bytes with powers of two: ticks are 4 KiB, 16 KiB, 1 MiB. Values that are not above 0 are not drawn.
     Bytes,
 }
 
-/// How a series looks.
+/// Style of a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Look {
     /// A line with small marks at its points.
     #[default]
     Line,
-    /// A line without marks: what has a value everywhere.
+    /// A line without marks, for a curve with a value everywhere.
     Curve,
-    /// A dashed line without marks: a mark to reach, a closed form.
+    /// A dashed line without marks, for a target or a closed form.
     Dashed,
-    /// Hollow marks without a line: what stands over a line to compare with.
+    /// Hollow marks without a line, to compare with a line.
     Points,
 }
 
-/// Points of one kind.
+/// A series of points.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Series {
-    /// What the legend calls it.
+    /// Name in the legend.
     pub name: String,
-    /// How it looks.
+    /// Style.
     pub look: Look,
-    /// Which of the page's colours it has, by turns: series that belong together share one.
+    /// Index of its colour; the page's colours repeat. Series that belong together have the same index.
     pub colour: usize,
-    /// Its places across, in the axis' unit.
+    /// X values, in the unit of the axis.
     pub x: Vec<f64>,
-    /// As many values upward.
+    /// Y values, as many as in `x`.
     pub y: Vec<f64>,
-    /// Ends of bars around the values, where it has bars.
+    /// Bars around the values, if it has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bars: Option<Bars>,
 }
 
-/// Bars around values: where each begins and ends.
+/// Bars around values, with both ends.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Bars {
-    /// What they are, such as `minimum to 95th percentile`.
+    /// Meaning of the bars, such as `minimum to 95th percentile`.
     pub name: String,
     /// Lower ends.
     pub low: Vec<f64>,
@@ -169,20 +170,20 @@ pub struct Bars {
     pub high: Vec<f64>,
 }
 
-/// Why a report cannot be shown.
+/// Reason why a report cannot be shown.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReportError {
-    /// A series by name, and its columns' lengths: legal are equal ones.
-    #[error("series {0:?} has columns of {1:?} values: legal are equal lengths")]
+    /// A series with columns of different lengths: its name and the lengths.
+    #[error("series {0:?} has columns of {1:?} values: expected equal lengths")]
     Columns(String, Vec<usize>),
-    /// A series by name with a value that is no finite number.
-    #[error("series {0:?} has a value that is no finite number")]
+    /// A series, by name, with a value that is not a finite number.
+    #[error("series {0:?} has a value that is not finite")]
     Value(String),
-    /// A table by title with a row of so many cells: legal are as many as columns.
-    #[error("table {0:?} has a row of {1} cells: legal are as many as its columns")]
+    /// A table, by title, with a row that has another number of cells than columns.
+    #[error("table {0:?} has a row of {1} cells: expected as many as its columns")]
     Cells(String, usize),
-    /// A key that is empty or given twice, or has other signs: legal are letters, digits and hyphens.
-    #[error("figure key {0:?}: legal are letters, digits and hyphens, each key once")]
+    /// A key that is empty, not unique, or has other characters than letters, digits and hyphens.
+    #[error("figure key {0:?}: expected letters, digits and hyphens, and each key once")]
     Key(String),
 }
 
@@ -193,10 +194,9 @@ impl From<ReportError> for io::Error {
 }
 
 impl Report {
-    /// Writes the page. The same report is the same bytes.
+    /// Writes the page. Equal reports give equal bytes.
     ///
-    /// # Errors
-    /// Those of `out`; a [`ReportError`] as `InvalidInput`, before a byte is written.
+    /// # Errors Errors of `out`, or a [`ReportError`] as `InvalidInput` before any byte is written.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         self.check()?;
         let mut out = BufWriter::new(out);
@@ -205,10 +205,9 @@ impl Report {
         page::write_end(&mut out)
     }
 
-    /// Whether it can be shown.
+    /// Checks that the report can be shown.
     ///
-    /// # Errors
-    /// The first thing that is wrong with it.
+    /// # Errors The first fault.
     pub fn check(&self) -> Result<(), ReportError> {
         for table in &self.tables {
             if let Some(row) = table.rows.iter().find(|row| row.len() != table.columns.len()) {

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Parallel coordinates on a canvas: a drag along an axis chooses a part of it, a click there lets it go. Never changes the data.
+// Parallel coordinates on a canvas. A drag along an axis selects a range, a click removes the selection. The data is never
+// changed.
 
 const PARALLEL = { height: 420, top: 46, bottom: 30, side: 70, least: 110, grip: 26, shortest: 4 };
-/** From the least to the greatest of the coloured axis: two colours that the colour-blind can tell apart, and those between. */
+/** Colours of the smallest and largest value of the colour axis, which colour-blind readers can distinguish. Other values are in
+ *  between. */
 const LOW_COLOUR = [0, 114, 178];
 const HIGH_COLOUR = [230, 120, 0];
 
-/** Where a value stands on its axis: 0 at the bottom, 1 at the top. */
+/** Returns the position of a value on its axis: 0 at the bottom, 1 at the top. */
 function shareOf(coordinate, value) {
   const { low, high, log } = coordinate;
   if (high === low) return 0.5;
   return log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
 }
 
-/** An axis with its ends; one by powers needs values above 0. */
+/** Returns an axis with its ends. A logarithmic axis needs values above 0. */
 function coordinateOf(axisOf) {
   const { values, names } = axisOf;
   let [low, high] = [Infinity, -Infinity];
@@ -22,7 +24,7 @@ function coordinateOf(axisOf) {
   return { ...axisOf, low, high, log: axisOf.scale !== "linear" && low > 0 };
 }
 
-/** The values at which an axis has ticks. */
+/** Returns the values at which an axis has ticks. */
 function ticksOf(coordinate) {
   const { low, high, log, values, names } = coordinate;
   if (names.length > 0) return names.map((_, at) => at);
@@ -36,7 +38,7 @@ function tickText(coordinate, value) {
   return coordinate.scale === "bytes" ? bytesText(Math.round(value)) : String(Number(value.toPrecision(4)));
 }
 
-/** The canvas of a figure's coordinates, and how many lines are within what is chosen. */
+/** Returns the canvas of a figure's coordinates, with the number of selected lines. */
 function parallelBox(figure) {
   const canvas = document.createElement("canvas");
   canvas.setAttribute("role", "img");
@@ -49,7 +51,7 @@ function parallelBox(figure) {
   return box;
 }
 
-/** Whether a row is within what is chosen on every axis. */
+/** Returns whether a row is within the selected range on every axis. */
 function isChosen({ axes, chosen }, row) {
   for (const [at, [from, to]] of chosen) {
     const share = shareOf(axes[at], axes[at].values[row]);
@@ -88,12 +90,12 @@ function drawParallel(state) {
   const within = Array.from({ length: rows }, (_, row) => isChosen(state, row));
   const lines = within.filter(Boolean).length;
   const alpha = Math.max(0.06, Math.min(0.8, 60 / Math.max(1, lines)));
-  // Those that are not chosen stay behind the others.
+  // Lines that are not selected are drawn first, below the others.
   within.forEach((is, row) => is || drawLine(to, state, row, colour("grid")));
   within.forEach((is, row) => is && drawLine(to, state, row, tint(shareOf(axes[state.colour], axes[state.colour].values[row]), alpha)));
   axes.forEach((_, at) => drawCoordinate(to, state, at));
   state.lines = lines;
-  state.count.textContent = `${lines} of ${rows} points. Colour: ${axes[state.colour]?.label ?? ""}. Drag along an axis to choose a part of it; click there to let it go.`;
+  state.count.textContent = `${lines} of ${rows} points. Colour: ${axes[state.colour]?.label ?? ""}. Drag along an axis to select a range; click it to remove the selection.`;
 }
 
 function drawLine(to, state, row, style) {
@@ -115,7 +117,7 @@ function drawCoordinate(to, state, at) {
   to.stroke();
   to.font = "11px system-ui, DejaVu Sans, sans-serif";
   to.textAlign = "center";
-  // A key is long: its last parts tell it from others.
+  // Keys are long, and differ in their last parts.
   const words = coordinate.label.split(".");
   const room = Math.max(12, Math.floor(placeOf(state, 1) - placeOf(state, 0)) / 6.5);
   const shorten = (text) => (text.length > room ? `\u2026${text.slice(1 - room)}` : text);
@@ -141,7 +143,7 @@ function drawCoordinate(to, state, at) {
   to.globalAlpha = 1;
 }
 
-/** The axis at a place of the canvas, and how far up it is. */
+/** Returns the axis at a position of the canvas, and the height on it. */
 function gripAt(state, event) {
   const { left, top } = state.canvas.getBoundingClientRect();
   const at = state.axes.findIndex((_, n) => Math.abs(placeOf(state, n) - (event.clientX - left)) <= PARALLEL.grip);

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// From a plot of the report to plotly's traces and layout. Never touches the page but for the colours of its style.
+// Converts a plot of the report to plotly's traces and layout. Reads only the colours of the page's style.
 
 const SERIES_COLOURS = 6;
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "hexagon"];
 const PLOT_CONFIG = { displayModeBar: false, responsive: false, doubleClick: "reset", showTips: false };
 const BINARY_UNITS = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
 
-/** `4 KiB`: bytes in the largest unit that they are a whole number of. */
+/** Returns bytes in the largest unit that gives a whole number: `4 KiB`. */
 function bytesText(bytes) {
   const [size, name] = BINARY_UNITS.find(([unit]) => bytes >= unit && bytes % (unit / 2) === 0) ?? [1, "B"];
   return `${bytes / size} ${name}`;
 }
 
-/** A value for reading: five significant digits, the unit behind. */
+/** Returns a value for readers: five significant digits and the unit. */
 function valueText(value, axisOf) {
   if (axisOf.scale === "bytes") return bytesText(value);
   const text = String(Number(value.toPrecision(5)));
   return axisOf.unit ? `${text} ${axisOf.unit}` : text;
 }
 
-/** What stands under the pointer for the `i`th point of a series. */
+/** Returns the text under the pointer for the `i`th point of a series. */
 function hoverText(plot, series, i) {
   const bars = series.bars ? `<br>${series.bars.name}: ${valueText(series.bars.low[i], plot.y)} to ${valueText(series.bars.high[i], plot.y)}` : "";
   return `${valueText(series.x[i], plot.x)}: <b>${valueText(series.y[i], plot.y)}</b>${bars}`;
@@ -38,7 +38,7 @@ function errorBars({ bars, y }, tint) {
   };
 }
 
-/** Text in which plotly sees no markup. */
+/** Escapes text so that plotly finds no markup in it. */
 function plain(text) {
   return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
@@ -72,13 +72,13 @@ function axisOfPlot(axisOf, values) {
   return axis(title, { type: "log", tickmode: "array", tickvals: ticks, ticktext: ticks.map(bytesText) });
 }
 
-/** Rows of a legend with entries of these widths: one, or else columns as wide as the widest entry. */
+/** Returns the number of rows of a legend with entries of these widths: one, or columns as wide as the widest entry. */
 function legendRowsOf(widths, room) {
   if (widths.reduce((sum, width) => sum + width, 0) <= room) return 1;
   return Math.ceil(widths.length / Math.max(1, Math.floor(room / Math.max(...widths))));
 }
 
-/** Plotly's layout for a plot of a given size in CSS pixels. */
+/** Returns plotly's layout for a plot of a given size in CSS pixels. */
 function layoutOf(plot, width, height) {
   const xs = plot.series.flatMap((series) => series.x);
   const ys = plot.series.flatMap((series) => series.y);
@@ -100,7 +100,7 @@ function layoutOf(plot, width, height) {
   };
 }
 
-/** Draws a plot in `host`, or draws it anew; resolves when it stands. */
+/** Draws or redraws a plot in `host`. Resolves when it is drawn. */
 async function drawPlot(host, plot) {
   const Plotly = await loadPlotly();
   const traces = plot.series.map((series) => traceOf(plot, series));

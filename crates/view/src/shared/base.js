@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What every page has: its elements, a count of what went wrong, light and dark, the address behind `#`, and plotly.js
-// from its packed form. Never asks for anything outside the page.
+// Common code of all pages: elements, a count of errors, light and dark themes, the address after `#`, and plotly.js
+// from its packed form. Makes no requests.
 
 const byId = (id) => document.getElementById(id);
 const mark = document.documentElement.dataset;
@@ -9,7 +9,7 @@ window.addEventListener("error", () => (mark.errors = String(Number(mark.errors)
 window.addEventListener("unhandledrejection", () => (mark.errors = String(Number(mark.errors) + 1)));
 document.addEventListener("securitypolicyviolation", () => (mark.errors = String(Number(mark.errors) + 1)));
 
-/** An element with a class and children or text. */
+/** Returns an element with a class and children or text. */
 function make(tag, className, ...children) {
   const element = document.createElement(tag);
   if (className) element.className = className;
@@ -17,7 +17,7 @@ function make(tag, className, ...children) {
   return element;
 }
 
-/** The bytes that base64 text holds. */
+/** Decodes base64 text to bytes. */
 function fromBase64(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
   const binary = atob(text);
@@ -26,7 +26,7 @@ function fromBase64(text) {
   return bytes;
 }
 
-/** The response that inflates what base64 text holds. */
+/** Returns a response that inflates base64 text. */
 function inflated(text) {
   const stream = new Blob([fromBase64(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream);
@@ -34,7 +34,7 @@ function inflated(text) {
 
 let plotlyLoading = null;
 
-/** plotly.js, from its packed form in this page. */
+/** Loads plotly.js from its packed form in this page. */
 function loadPlotly() {
   plotlyLoading ??= (async () => {
     const script = document.createElement("script");
@@ -45,12 +45,12 @@ function loadPlotly() {
   return plotlyLoading;
 }
 
-/** A colour of the style sheet. */
+/** Returns a colour of the style sheet. */
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-/** An axis of a plot in the colours of the theme. */
+/** Returns an axis of a plot in the colours of the theme. */
 function axis(title, more = {}) {
   return {
     title: { text: title, font: { size: 12 }, standoff: 8 },
@@ -64,7 +64,7 @@ function axis(title, more = {}) {
   };
 }
 
-/** `light`, `dark`, or `auto`: as the system. */
+/** `light`, `dark`, or `auto` for the system's theme. */
 let themeNow = "auto";
 
 function applyTheme(theme) {
@@ -73,14 +73,14 @@ function applyTheme(theme) {
   byId("theme").textContent = { auto: "Auto", light: "Light", dark: "Dark" }[themeNow];
 }
 
-/** The next theme by turns, the one that differs from the system's first. */
+/** Switches to the next theme, starting with the one that differs from the system's. */
 function nextTheme() {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const order = dark ? { auto: "light", light: "dark", dark: "auto" } : { auto: "dark", dark: "light", light: "auto" };
   applyTheme(order[themeNow]);
 }
 
-/** What the address asks for, by name. */
+/** Returns the values of the address by name. */
 function hashState() {
   return Object.fromEntries(new URLSearchParams(location.hash.slice(1).replace(/\+/g, "%2B")));
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Which Ack or Nak names which TLP (PCIe 5.0 §3.6), from the places of TLPs in their lane where a capture has them, else
-// from their order. Never touches the page.
+// Determines which TLP an Ack or Nak acknowledges (PCIe 5.0 §3.6): from the places of TLPs in their lane if the capture has
+// them, otherwise from their order. Does not access the page.
 
 /** Sequence numbers have 12 bits (PCIe 5.0 §3.6.2.1). */
 const SEQUENCE_NUMBERS = 4096;
 
-/** Whether a row is an Ack or a Nak. */
+/** Returns whether a row is an Ack or a Nak. */
 function isAck(store, row) {
   return store.kind[row] === KIND.dllp && (store.first[row] === 0x00 || isNak(store, row));
 }
@@ -14,7 +14,7 @@ function isNak(store, row) {
   return store.first[row] === 0x10;
 }
 
-/** What was sent on a lane and is named by no Ack yet. */
+/** TLPs of a lane that no Ack has acknowledged yet. */
 class Unacked {
   constructor() {
     /** Row and bytes by place. */
@@ -22,7 +22,8 @@ class Unacked {
     Object.assign(this, { oldest: 0, newest: -1, bytes: 0, acks: 0, shift: 0, placed: false, steps: new Steps() });
   }
 
-  // A TLP has the place that the capture gives it, else the next one; a replay has that of the first transmission.
+  // A TLP has the place that the capture gives it, otherwise the next one. A replay has the place of the first
+  // transmission.
   send(place, row, bytes, time) {
     this.placed ||= place >= 0;
     const at = place >= 0 ? place : this.newest + 1;
@@ -35,7 +36,7 @@ class Unacked {
     this.steps.add(time, this.bytes);
   }
 
-  // The link came up: sequence numbers start at 0, and no Ack can come for TLPs that were sent before.
+  // The link came up: sequence numbers start at 0, and TLPs sent before cannot be acknowledged any more.
   restart(time) {
     if (this.newest < 0) return;
     this.waiting.clear();
@@ -43,14 +44,14 @@ class Unacked {
     this.steps.add(time, 0);
   }
 
-  // What no sequence number tells from a later TLP is never named.
+  // A TLP whose sequence number is reused by a later one cannot be acknowledged any more.
   forget(place) {
     this.bytes -= this.waiting.get(place).bytes;
     this.waiting.delete(place);
   }
 
-  // An Ack or Nak names the last TLP that arrived by the low 12 bits of its place. Where the capture gives no places, and
-  // did not begin with the link, the first Ack is taken to name the last TLP before it.
+  // An Ack or Nak identifies the last TLP that arrived by the low 12 bits of its place. If the capture gives no places and
+  // did not begin with the link, the first Ack is taken to acknowledge the last TLP before it.
   acknowledge(sequence, time, named) {
     if (this.newest < 0) return;
     const distance = () => (this.newest + this.shift - sequence) & 0xfff;
@@ -67,8 +68,8 @@ class Unacked {
   }
 }
 
-/** Walks all rows; `named(row, ack)` hears which Ack or Nak is the first to name a TLP, `refused(row, nak)` which TLP a Nak
- *  asks for again. Returns the lanes. */
+/** Walks all rows. Calls `named(row, ack)` with the first Ack or Nak that acknowledges a TLP, and `refused(row, nak)` with
+ *  each TLP that a Nak requests again. Returns the lanes. */
 function walkAcks(store, headers, named = () => {}, refused = () => {}) {
   const lanes = new Map();
   const lane = (number) => {
@@ -93,7 +94,7 @@ function walkAcks(store, headers, named = () => {}, refused = () => {}) {
   return lanes;
 }
 
-/** Bytes of TLPs that were sent on each lane and that no Ack has named yet, as steps by lane. */
+/** Returns the unacknowledged bytes of TLPs on each lane, as steps by lane. */
 function unacknowledged(store, headers) {
   return new Map([...walkAcks(store, headers)].filter(([, lane]) => lane.acks > 0));
 }

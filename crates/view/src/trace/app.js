@@ -1,50 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The page at work: state, filter, plots, keys, and what stands in the address after `#`: `filter`, `select` (a frame
-// number or `worst`), `tab`, `theme`, `list` (`transactions`), `sort` (a column, behind `-` from its largest), `fold`
-// (`on`, `off`), `a` and `b` (cursors, ps), `marks`. Never asks for anything outside the page.
+// The logic of the trace page: state, filter, plots, keys, and the address after `#`: `filter`, `select` (a frame number or
+// `worst`), `tab`, `theme`, `list` (`transactions`), `sort` (a column, with `-` before it for descending order), `fold`
+// (`on`, `off`), `a` and `b` (cursors, ps), `marks`. Makes no requests.
 
 const app = {
   store: null,
   headers: null,
-  /** Rows that the filter lets through; null for all. */
+  /** Rows that pass the filter; null for all. */
   rows: null,
-  /** Whether the filter lets a transaction through; null for all. */
+  /** Whether a transaction passes the filter; null for all. */
   unitHolds: null,
   filterText: "",
   selected: -1,
   tab: "latency",
-  /** `records` or `transactions`; of these those that are unfolded, by their first row. */
+  /** `records` or `transactions`; `open` has the unfolded transactions by their first row. */
   mode: "records",
   open: new Set(),
   /** { key, down }; null as captured. */
   sort: null,
-  /** Transactions that the filter lets through; what the list has of them or of records, in its order. */
+  /** Transactions that pass the filter, and the rows of the list in its order. */
   unitRows: null,
-  /** The rows that plots show, where these are not those of records. */
+  /** Rows that plots show, if they differ from the records. */
   plotRows: null,
   ordered: null,
-  /** Lines of the list: rows, how deep each is, and each row's place. Null: all rows, none below another. */
+  /** Lines of the list: rows, nesting depth of each, and each row's place. Null: all rows, without nesting. */
   shown: { rows: null, depths: null, places: null },
-  /** Times in view, ps; null for all. */
+  /** Time range in view, ps; null for all. */
   range: null,
   timeline: PLAIN_TIME,
-  /** The time axis of the plot that is drawn. */
+  /** The time axis of the current plot. */
   time: null,
   cursors: { a: NaN, b: NaN },
   /** Notes by row. */
   marks: new Map(),
-  /** Where the pointer is in the plot, pixels; null outside. */
+  /** Position of the pointer in the plot, pixels; null outside. */
   pointer: null,
   options: { log: false, tail: false, dataOnly: false, data: true, header: false, unacked: false },
   cloud: null,
   worst: [],
   pools: null,
-  /** Resolves when what is selected is shown with its data. */
+  /** Resolves when the selected record is shown with its data. */
   details: null,
 };
 let pending = Promise.resolve();
 
-/** Begins with the first chunk: shows its rows while the page is still read. */
+/** Starts with the first chunk: shows its rows while the browser still reads the page. */
 function start() {
   const meta = JSON.parse(byId("meta").textContent);
   app.store = makeStore(meta);
@@ -62,13 +62,13 @@ function start() {
   pending = (first ? takeChunk(first) : Promise.resolve()).then(firstPaint);
 }
 
-/** Every field and flag of the filter, as the capture crate defines them. */
+/** Lists every field and flag of the filter, as the capture crate defines them. */
 function showFilterHelp(fields) {
   const items = fields.flatMap(({ name, legal, what }) => [make("dt", "", name), make("dd", "", what, ...(legal ? [make("i", "", `: ${legal}`)] : []))]);
   byId("filter-help").replaceChildren(...items);
 }
 
-/** The file's name whole; of the folders before it what there is room for. */
+/** Shows the whole file name, and as much of its folders as fits. */
 function showTitle(path) {
   const at = Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1;
   const name = at === path.length ? 0 : at;
@@ -82,7 +82,7 @@ async function takeChunk(element) {
   mark.rows = String(app.store.count);
 }
 
-/** Makes room for the longest number, with the triangle of a transaction before it, the longest time, and names of links. */
+/** Sets column widths: for the longest number with the triangle of a transaction, the longest time, and link names. */
 function fitColumns() {
   const { store } = app;
   const links = store.meta.interfaces.map((face) => (face.slot || String(face.link)).length);
@@ -103,7 +103,7 @@ async function firstPaint() {
   mark.firstPaintMs = String(Math.round(performance.now()));
 }
 
-/** Goes on when all of the page is there: the other chunks, then what the address asks for, then the plot. */
+/** Continues when the whole page is loaded: with the other chunks, the values of the address, then the plot. */
 function loaded() {
   if (!app.store) start();
   pending = pending.then(async () => {
@@ -123,7 +123,7 @@ function loaded() {
 
 // Filter.
 
-/** Takes a filter; the plots follow. An expression that cannot be read leaves everything and says why. */
+/** Sets a filter; the plots follow. An invalid expression changes nothing and shows an error. */
 function setFilter(text) {
   const form = byId("filter");
   byId("expression").value = text;
@@ -150,14 +150,14 @@ function setFilter(text) {
   refresh();
 }
 
-/** Of a transaction a term holds where it holds for any of its TLPs that arrived; `replay` where one was sent again, `error`
- *  also where it was not answered. */
+/** A term holds for a transaction if it holds for any of its TLPs that arrived; `replay` if one was resent, `error` also if
+ *  it was not answered. */
 function ofAnyTlp(holds, name) {
   const asWhole = { replay: (unit) => units().isRetried(unit), error: (unit) => units().hasFailed(unit) }[name];
   return (unit) => asWhole?.(unit) || units().tlps(unit).some((row) => !isLost(app.store, row) && holds(row));
 }
 
-/** Adds a span of time to the filter, in place of one that it added before. */
+/** Adds a time range to the filter, replacing an earlier one. */
 function filterToTimes(range) {
   const start = BigInt(app.store.meta.start_ps);
   const [from, to] = range.map((ps) => start + BigInt(Math.round(Math.max(0, ps))));
@@ -213,7 +213,7 @@ function showTools() {
   byId("tools").replaceChildren(...tools);
 }
 
-/** Draws the plot in view anew; calls made meanwhile are taken together. */
+/** Redraws the current plot. Calls during a redraw are combined. */
 let drawing = null;
 let again = false;
 function refresh() {
@@ -244,7 +244,7 @@ async function drawNow() {
   mark.drawnMs = String(Math.round(performance.now()));
 }
 
-/** A note below the plot; in place of a plot of nothing, large, what is missing. */
+/** Shows a note below the plot, or in large text if the plot is empty. */
 function showNote(view, note) {
   const { text = note, how = "" } = note;
   const isEmpty = text !== note;
@@ -260,7 +260,7 @@ function setRange(range) {
   return refresh();
 }
 
-/** Whether long idle stretches are folded. */
+/** Returns whether long idle stretches are folded. */
 function isFolded() {
   return app.timeline === app.folded;
 }
@@ -273,14 +273,14 @@ function toggleFolds() {
 
 // Cursors and bookmarks.
 
-/** Puts a cursor at a time; NaN takes it away. */
+/** Sets a cursor to a time; NaN removes it. */
 function setCursor(name, ps) {
   app.cursors[name] = ps;
   showCursors();
   saveHash();
 }
 
-/** Puts a cursor where the pointer is in a plot over time, else at what is selected. */
+/** Sets a cursor to the pointer in a plot over time, otherwise to the selected record. */
 function putCursor(name) {
   if (app.pointer && viewNow().timed) setCursor(name, timeOfPixel(app, app.pointer.x));
   else if (app.selected >= 0) setCursor(name, app.store.time[app.selected]);
@@ -301,7 +301,7 @@ function clearCursors() {
   saveHash();
 }
 
-/** Marks a row with a note; takes the mark away where that is null. */
+/** Marks a row with a note; null removes the mark. */
 function setMark(row, note) {
   if (row < 0 || (!app.marks.has(row) && app.marks.size === MAX_MARKS)) return;
   if (note === null) app.marks.delete(row);
@@ -361,7 +361,7 @@ function onKey(event) {
   if (event.target === byId("expression")) {
     if (event.key === "Enter") {
       setFilter(byId("expression").value);
-      // One that cannot be read stays to be mended; else keys are keys again.
+      // An invalid expression keeps the focus for correction. Otherwise keys are shortcuts again.
       if (mark.filterError === undefined) byId("list").focus();
     }
     if (event.key === "Escape") {
@@ -385,7 +385,7 @@ function togglePlots() {
   refresh();
 }
 
-/** What was drawn for another size is drawn anew: panels beside the plot come and go. */
+/** Redraws a plot whose size has changed: panels next to it appear and disappear. */
 function onPlotSize() {
   const layout = app.host._fullLayout;
   if (layout && (layout.width !== app.host.clientWidth || layout.height !== app.host.clientHeight)) refresh();
@@ -404,13 +404,13 @@ function listen() {
   document.addEventListener("keydown", onKey);
   byId("plot-area").addEventListener("pointermove", hover);
   byId("plot-area").addEventListener("pointerleave", leavePlot);
-  // In the next frame: to draw may give other panels another size.
+  // Wait for the next frame, since drawing may resize other panels.
   new ResizeObserver(() => requestAnimationFrame(onPlotSize)).observe(app.host);
   window.addEventListener("hashchange", () => applyHash());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => refresh());
 }
 
-/** What the address says once it has been read, so that it is not read again when the page has written it. */
+/** The last address that the page has read or written, so that it does not read its own changes. */
 let hashWritten = null;
 
 async function applyHash() {
@@ -435,7 +435,7 @@ async function applyHash() {
   saveHash();
 }
 
-/** Writes to the address what makes this view again, but for what is so without it. */
+/** Writes the state of the view to the address, without default values. */
 function saveHash() {
   if (hashWritten === null) return;
   const state = {
@@ -470,7 +470,7 @@ function showSummary() {
   byId("summary").textContent = parts.join("; ");
 }
 
-/** What scripts of others, and tests, may use. */
+/** Interface for other scripts and for tests. */
 const interfaceOfPage = {
   start,
   loaded,
@@ -483,13 +483,13 @@ const interfaceOfPage = {
   units,
   /** The fields of the filter, by name. */
   fields: () => filterFields(app.store, app.headers),
-  /** What a row means; empty where the capture does not tell. */
+  /** Returns the meaning of a row; empty if the capture does not give it. */
   means: (row) => meaningOf(app.store, row),
-  /** Where a time is in the plot, pixels from its left; NaN out of view. */
+  /** Returns the position of a time in the plot, pixels from its left; NaN if out of view. */
   pixelOf: (ps) => pixelOfTime(app, ps),
-  /** The data bytes of a row that the page keeps; a promise. */
+  /** Returns a promise of the data bytes of a row that the page has. */
   payload: (row) => payloadOf(app.store, row),
-  /** Resolves when all is read and drawn. */
+  /** Resolves when everything is read and drawn. */
   idle: async () => {
     await pending;
     await refresh();

@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records as columns: what the page keeps of each, packed.
+//! The data that the page keeps of each record, packed as columns.
 //!
-//! A chunk holds up to [`CHUNK_ROWS`] rows and stands for itself. Unpacked, it is the length in bytes of each of
-//! [`COLUMNS`] as a little-endian u32, then the columns one behind the other:
+//! A chunk holds up to [`CHUNK_ROWS`] rows and can be unpacked independently. Unpacked, it is the length in bytes of each of [`COLUMNS`] as a little-endian
+//! u32, then the columns one after the other:
 //!
-//! | column | bytes a row | holds |
+//! | column | bytes per row | content |
 //! |---|---|---|
-//! | `kind` | 1 | bits 1:0 [`TLP`], [`DLLP`], [`OTHER`] or [`BAD`]; bit 2 host-issued; bit 3 damaged, bit 4 dropped on the way; bit 5 has an ECRC that could be checked, bit 6 and it is bad; bit 7 has prefixes |
-//! | `first` | 1 | first byte of the header of a TLP (Fmt and Type) or DLLP; 0 where there is none |
-//! | `number` | varint, signed | frame number, less that of the row before |
-//! | `time` | varint, signed | ps since the capture's first frame, less that of the row before |
-//! | `interface`, `path`, `text` | varint | place in the table of that name, from 1 on; 0 is none |
-//! | `dw0` to `dw3` | varint, signed | header of a TLP or DLLP, less that of the last row with the same first byte; `dw3` only where the header has it |
-//! | `length` | varint, signed | bytes on the wire, less those of that row |
-//! | `cut` | varint | of them, bytes not captured |
-//! | `held` | varint | data bytes of a TLP that were captured |
-//! | `sequence`, `stamp` | varint, signed | NetTLP header, less that of the last row of the interface |
-//! | `place` | varint, signed | 1 more than the place of a TLP in its lane ([`Mark`](capture::Mark)), 0 for none, less that of the last row of the interface |
-//! | `outcome` | varint | bit 0 seen before, bit 1 taken, bit 2 ends a bus probe, from bit 3 on what is wrong ([`Outcome`](capture::Outcome)) |
-//! | `back` | varint | frame number, less that of the request that a completion answers; 0 is none |
-//! | `forwards` | varint | of a forwarded request: frame number, less that of its first record on another link; else 0 |
-//! | `response` | varint | 1 more than the response time in ps where a transaction is completed here, else 0 |
-//! | `waited` | varint | of it, 1 more than the ps from the first data on; 0 where no data came |
-//! | `means` | varint, text | length in bytes and UTF-8 of what a TLP means ([`Meaning`](capture::Meaning)); 0 for none |
+//! | `kind` | 1 | bits 1:0 [`TLP`], [`DLLP`], [`OTHER`] or [`BAD`]; bit 2 issued by the host; bit 3 damaged, bit 4 dropped on the link; bit 5 has an ECRC that could be checked, bit 6 which is bad; bit 7 has prefixes |
+//! | `first` | 1 | first byte of the header of a TLP (Fmt and Type) or DLLP; 0 without a header |
+//! | `number` | varint, signed | frame number minus that of the row before |
+//! | `time` | varint, signed | ps since the capture's first frame, minus that of the row before |
+//! | `interface`, `path`, `text` | varint | index in the table of that name, from 1; 0 is none |
+//! | `dw0` to `dw3` | varint, signed | header of a TLP or DLLP minus that of the last row with the same first byte; `dw3` only if the header has it |
+//! | `length` | varint, signed | bytes on the wire minus those of that row |
+//! | `cut` | varint | how many of these bytes were not captured |
+//! | `held` | varint | captured data bytes of a TLP |
+//! | `sequence`, `stamp` | varint, signed | NetTLP header minus that of the last row of the interface |
+//! | `place` | varint, signed | 1 more than the place of a TLP in its lane ([`Mark`](capture::Mark)), 0 for none, minus that of the last row of the interface |
+//! | `outcome` | varint | bit 0 seen before, bit 1 taken, bit 2 ends a bus probe, from bit 3 on its errors ([`Outcome`](capture::Outcome)) |
+//! | `back` | varint | for a completion, its frame number minus that of its request; 0 is none |
+//! | `forwards` | varint | for a forwarded request, its frame number minus that of its first record on another link; else 0 |
+//! | `response` | varint | 1 more than the response time in ps if a transaction completes here, else 0 |
+//! | `waited` | varint | 1 more than the part of it in ps from the first data on; 0 if there was no data |
+//! | `means` | varint, text | length in bytes and UTF-8 text of a TLP's meaning ([`Meaning`](capture::Meaning)); 0 for none |
 //!
-//! Varints are LEB128; signed ones zigzag. All differences wrap in 32 bits but those of `number`, `time` and `place`, which
-//! stay within 64 bits. Never panics; never holds more than a chunk.
+//! Varints are LEB128; signed ones use zigzag. Differences wrap in 32 bits, except those of `number`, `time` and `place`, which stay within 64 bits. The code
+//! never panics, and never holds more than a chunk.
 
 use flate2::{Compression, write::ZlibEncoder};
 use std::io::Write;
 
-/// Rows of a chunk.
+/// Rows in a chunk.
 pub const CHUNK_ROWS: usize = 65_536;
 
-/// Names of the columns, in their order.
+/// Names of the columns, in order.
 pub const COLUMNS: [&str; 23] = [
     "kind",
     "first",
@@ -60,74 +60,74 @@ pub const COLUMNS: [&str; 23] = [
     "means",
 ];
 
-/// Where `dw0` stands in [`COLUMNS`].
+/// Index of `dw0` in [`COLUMNS`].
 const HEADER_AT: usize = 7;
 
 /// A TLP.
 pub const TLP: u8 = 0;
 /// A DLLP.
 pub const DLLP: u8 = 1;
-/// Neither, but sound.
+/// Readable, but neither TLP nor DLLP.
 pub const OTHER: u8 = 2;
-/// Not to be read.
+/// Unreadable.
 pub const BAD: u8 = 3;
 /// In `kind`: the host issued the transaction.
 pub const HOST: u8 = 1 << 2;
-/// In `kind`: bits of it were flipped on the way.
+/// In `kind`: its bits were flipped on the link.
 pub const DAMAGED: u8 = 1 << 3;
-/// In `kind`: it vanished on the way.
+/// In `kind`: it was lost on the link.
 pub const DROPPED: u8 = 1 << 4;
 /// In `kind`: it has an ECRC that could be checked.
 pub const ECRC: u8 = 1 << 5;
-/// In `kind`: that ECRC is not its own.
+/// In `kind`: this ECRC is bad.
 pub const BAD_ECRC: u8 = 1 << 6;
 /// In `kind`: it has prefixes.
 pub const PREFIXED: u8 = 1 << 7;
 
-/// Interfaces whose last NetTLP header is remembered; as many as the table of interfaces has rows.
+/// Interfaces whose last NetTLP header is remembered, equal to the size of the table of interfaces.
 const LANES: usize = super::tables::MAX_INTERFACES + 1;
-/// Headers remembered: by first byte, TLPs and DLLPs apart, and one for what has no header.
+/// Remembered headers: one for each first byte of TLPs and of DLLPs, and one for rows without a header.
 const CONTEXTS: usize = 513;
 
-/// What the page keeps of a record.
+/// The data of a record that the page keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Row {
-    /// Place among the frames of the file, from 1 on; 0 for a fault of the file.
+    /// Number of the frame in the file, from 1; 0 for a fault of the file.
     pub number: u64,
-    /// Picoseconds since the first frame; negative where frames are out of order.
+    /// Picoseconds since the first frame; negative if frames are out of order.
     pub time_ps: i64,
     /// [`TLP`], [`DLLP`], [`OTHER`] or [`BAD`], with [`HOST`], [`DAMAGED`], [`DROPPED`], [`ECRC`], [`BAD_ECRC`],
     /// [`PREFIXED`].
     pub kind: u8,
-    /// Place in the table of interfaces; 0 is none.
+    /// Index in the table of interfaces; 0 is none.
     pub interface: u32,
-    /// Place in the table of paths; 0 is none.
+    /// Index in the table of paths; 0 is none.
     pub path: u32,
-    /// Place in the table of texts; 0 is none.
+    /// Index in the table of texts; 0 is none.
     pub text: u32,
-    /// The header, DW by DW; of a DLLP its first four bytes, then its CRC.
+    /// The header in DWs; for a DLLP its first four bytes, then its CRC.
     pub header: [u32; 4],
-    /// Bytes captured.
+    /// Captured bytes.
     pub captured: u32,
     /// Bytes on the wire.
     pub original: u32,
-    /// Data bytes of a TLP that were captured.
+    /// Captured data bytes of a TLP.
     pub held: u32,
     /// NetTLP sequence number.
     pub sequence: u16,
     /// NetTLP timestamp.
     pub stamp: u32,
-    /// Place among the TLPs of its lane, from 1 on; 0 is unknown.
+    /// Place among the TLPs of its lane, from 1; 0 is unknown.
     pub place: u64,
-    /// What it means for the transactions, as in the column.
+    /// Its role in the transactions, as in the column.
     pub outcome: u16,
-    /// Frame number, less that of the request that it answers; 0 is none.
+    /// Its frame number minus that of the request that it answers; 0 is none.
     pub back: u64,
-    /// For a forwarded request: frame number, less that of its first record on another link; else 0.
+    /// For a forwarded request, its frame number minus that of its first record on another link; else 0.
     pub forwards: u64,
-    /// Response time of the transaction that it completes, ps.
+    /// Response time of the transaction that it completes, in ps.
     pub response_ps: Option<u64>,
-    /// Of that transaction, from the request to the first data, ps.
+    /// Time of that transaction from the request to the first data, in ps.
     pub first_data_ps: Option<u64>,
 }
 
@@ -149,7 +149,7 @@ impl Row {
         }
     }
 
-    // DWs of header: the lowest bit of Fmt says three or four (`PCIe 5.0 Table 2-2`).
+    // DWs of the header: the lowest bit of Fmt selects three or four (`PCIe 5.0 Table 2-2`).
     const fn header_dw(&self) -> usize {
         match self.kind & 3 {
             TLP => 3 + (self.header[0] >> 29 & 1) as usize,
@@ -159,7 +159,7 @@ impl Row {
     }
 }
 
-/// The rows of the chunk that is being filled.
+/// The rows of the current chunk.
 pub struct Columns {
     columns: [Vec<u8>; COLUMNS.len()],
     rows: usize,
@@ -176,7 +176,7 @@ impl Default for Columns {
 }
 
 impl Columns {
-    /// An empty chunk.
+    /// Returns an empty chunk.
     pub fn new() -> Columns {
         Columns {
             columns: Default::default(),
@@ -188,12 +188,12 @@ impl Columns {
         }
     }
 
-    /// Rows so far.
+    /// Returns the number of rows so far.
     pub const fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Adds a row; `means` is what it means, or nothing.
+    /// Adds a row with its meaning, which may be empty.
     pub fn push(&mut self, row: &Row, means: &str) {
         let (header, length) = self.headers[row.context()];
         let lane = (row.interface as usize).min(LANES - 1);
@@ -219,7 +219,7 @@ impl Columns {
             row.waited(),
             means.len() as u64,
         ];
-        // Whole bytes, not varints.
+        // These are bytes, not varints.
         self.columns[0].push(row.kind);
         self.columns[1].push(row.first());
         self.push_all(2, &before_header);
@@ -245,7 +245,7 @@ impl Columns {
         }
     }
 
-    /// The chunk, packed; the next one begins empty.
+    /// Returns the packed chunk, and starts an empty one.
     pub fn take_packed(&mut self) -> Vec<u8> {
         let full = std::mem::take(self);
         let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(6));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn zigzag_keeps_small_numbers_small() {
+    fn zigzag_maps_small_numbers_to_small_ones() {
         let rows = [(0, 0), (-1, 1), (1, 2), (-2, 3), (i64::MAX, u64::MAX - 1), (i64::MIN, u64::MAX)];
         for (value, coded) in rows {
             assert_eq!(zigzag(value), coded, "{value}");
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_wrap() {
+    fn differences_wrap_in_32_bits() {
         assert_eq!(difference(0, u32::MAX), 2);
         assert_eq!(difference(u32::MAX, 0), 1);
     }

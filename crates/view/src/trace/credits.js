@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Flow control as a capture with DLLPs shows it (PCIe 5.0 §2.6.1, §3.4): credits that a sender has left. Seen at the tap,
-// so later or earlier than the sender by the time on the wire. Never touches the page.
+// Flow control as seen in a capture with DLLPs (PCIe 5.0 §2.6.1, §3.4): the remaining credits of a sender. They are observed at
+// the tap, so they differ from the sender's view by the time on the wire. Does not access the page.
 
 const FC_KINDS = { 0x40: "InitFC1", 0xc0: "InitFC2", 0x80: "UpdateFC" };
 const FC_CLASSES = ["P", "NP", "Cpl"];
-/** How far HdrFC and DataFC are shifted by HdrScale and DataScale (§3.4.2). */
+/** Shifts of HdrFC and DataFC by HdrScale and DataScale (§3.4.2). */
 const SCALE_SHIFTS = [0, 0, 2, 4];
 
-/** The fields of a flow-control DLLP; null for every other row. */
+/** Returns the fields of a flow-control DLLP; null for other rows. */
 function flowControlOf(store, row) {
   if (store.kind[row] !== KIND.dllp) return null;
   const type = store.first[row];
@@ -27,19 +27,20 @@ function flowControlOf(store, row) {
   };
 }
 
-/** Whether a DLLP begins flow-control initialization of VC0, as when a link comes up: sequence numbers and credits start anew. */
+/** Returns whether a DLLP begins flow-control initialization of VC0, as when a link comes up. Sequence numbers and credits then
+ *  restart. */
 function startsLink(store, row) {
   const fc = flowControlOf(store, row);
   return fc !== null && fc.kind === "InitFC1" && fc.vc === 0;
 }
 
-/** Whether there are DLLPs of flow control at all. */
+/** Returns whether there are flow-control DLLPs. */
 function hasCredits(store) {
   for (let row = 0; row < store.count; row++) if (flowControlOf(store, row)) return true;
   return false;
 }
 
-/** One pool of credits: what one class may send on one lane and virtual channel. */
+/** One pool of credits: those of one class on one lane and virtual channel. */
 class Pool {
   constructor(name, lane, className) {
     Object.assign(this, { name, lane, class: className, initialized: false });
@@ -64,7 +65,7 @@ class Pool {
     this.data.used += dataUnits;
     this.note(time);
   }
-  // As a sender computes it: the limit less what it has used, modulo the field's size (§2.6.1.2).
+  // As a sender calculates it: the limit minus the used credits, modulo the field's size (§2.6.1.2).
   note(time) {
     for (const credits of [this.header, this.data]) {
       const left = (credits.limit - credits.used) % credits.modulus;
@@ -73,7 +74,7 @@ class Pool {
   }
 }
 
-/** Pools of credits by lane, class and virtual channel: `header` and `data` in units, as steps. */
+/** Returns pools of credits by lane, class and virtual channel: `header` and `data` in units, as steps. */
 function creditPools(store, headers) {
   const pools = new Map();
   const channels = new Set();
@@ -101,7 +102,7 @@ function creditPools(store, headers) {
   return told;
 }
 
-// A replay takes no credits again; the place in its lane tells it.
+// A replay consumes no credits. Its place in the lane identifies it.
 function isFirst(store, headers, row, newest) {
   const [lane, place] = [headers.lane.of(row), store.place[row]];
   if (place < 0) return true;
@@ -110,13 +111,14 @@ function isFirst(store, headers, row, newest) {
   return first;
 }
 
-// The map from traffic class to channel is not in a capture; where a channel of that number exists, it is taken.
+// A capture does not contain the map from traffic class to channel. If a channel with the number of the class exists, that one is
+// used.
 function channelOf(store, row, channels) {
   const tc = (store.dw[0][row] >>> 20) & 7;
   return channels.has(tc) ? tc : 0;
 }
 
-// Without InitFC only the changes are known: the most that was seen stands for nothing in use.
+// Without InitFC only the changes are known. The largest value is taken as the state without used credits.
 function anchor(pool) {
   for (const { steps, modulus } of [pool.header, pool.data]) {
     const values = steps.y;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Two cursors on the time axis, and what lies between them: time, TLPs, data. Also the lines over the plot: cursors,
-// bookmarks and what is selected. Times are picoseconds since the first frame.
+// Two cursors on the time axis, and the time, TLPs and data between them. Also the lines over the plot: cursors,
+// bookmarks and the selected record. Times are picoseconds since the first frame.
 
-/** A cursor takes the time of a record that is so near, CSS pixels. */
+/** A cursor snaps to a record within this distance, CSS pixels. */
 const SNAP_PX = 6;
 const CURSORS = ["a", "b"];
 
-/** Where a time is in the plot that is drawn, pixels from its left; NaN where it is out of view or time is no axis. */
+/** Returns the position of a time in the current plot, pixels from its left; NaN if it is out of view or the plot has
+ *  no time axis. */
 function pixelOfTime(app, ps) {
   const layout = app.host._fullLayout;
   if (!app.time || !layout || app.host.hidden) return NaN;
@@ -15,7 +16,7 @@ function pixelOfTime(app, ps) {
   return x >= 0 && x <= _length ? x : NaN;
 }
 
-/** The time at a place in the plot, pixels from its left: that of a record where one is near. */
+/** Returns the time at a position in the plot, pixels from its left; the time of a record if one is near. */
 function timeOfPixel(app, x) {
   const { range, _length } = app.host._fullLayout.xaxis;
   const free = app.time.toTime(range[0] + (x / _length) * (range[1] - range[0]));
@@ -24,7 +25,7 @@ function timeOfPixel(app, x) {
   return near ? app.store.time[row] : Math.round(Math.min(Math.max(0, free), app.store.end));
 }
 
-/** The row shown whose time is nearest. */
+/** Returns the shown row with the nearest time. */
 function rowNearTime(app, time) {
   let [best, least] = [-1, Infinity];
   forRows(app.store, app.rows, (row) => {
@@ -34,7 +35,7 @@ function rowNearTime(app, time) {
   return best;
 }
 
-/** What cursors enclose, of the rows that the filter lets through. */
+/** Returns the rows between the cursors that pass the filter, counted. */
 function between(app, from, to) {
   const { store, headers } = app;
   let [tlps, bytes] = [0, 0];
@@ -46,7 +47,7 @@ function between(app, from, to) {
   return { tlps, bytes };
 }
 
-/** What is read off the cursors; empty where there is none. */
+/** Returns the text of the cursors; empty without cursors. */
 function cursorText(app) {
   const [a, b] = CURSORS.map((name) => app.cursors[name]);
   const at = (name, ps) => (Number.isNaN(ps) ? "" : `${name} ${timeText(ps, app.store.meta.digits)} µs`);
@@ -54,11 +55,11 @@ function cursorText(app) {
   if (Number.isNaN(a) || Number.isNaN(b)) return alone;
   const span = Math.abs(b - a);
   const { tlps, bytes } = between(app, Math.min(a, b), Math.max(a, b));
-  const rate = span > 0 && bytes > 0 ? `, ${rateText((bytes * 8 * 1e12) / span)} both ways` : "";
+  const rate = span > 0 && bytes > 0 ? `, ${rateText((bytes * 8 * 1e12) / span)} in both directions` : "";
   return `${alone}   B − A ${b < a ? "−" : ""}${duration(span)}: ${grouped(tlps)} TLPs, ${grouped(bytes)} B of data${rate}`;
 }
 
-/** A line over the plot at a time, hidden out of view. */
+/** Places a line over the plot at a time, or hides it if it is out of view. */
 function placeLine(app, line, ps) {
   const x = pixelOfTime(app, ps);
   line.hidden = Number.isNaN(x);
@@ -67,7 +68,7 @@ function placeLine(app, line, ps) {
   Object.assign(line.style, { left: `${_size.l + x}px`, top: `${_size.t}px`, height: `${_size.h}px` });
 }
 
-/** Puts the lines of what is selected, of cursors and bookmarks where the plot has their times. */
+/** Places the lines of the selected record, the cursors and the bookmarks. */
 function placeLines(app) {
   placeLine(app, byId("here"), app.selected < 0 ? NaN : app.store.time[app.selected]);
   for (const name of CURSORS) placeLine(app, byId(`cursor-${name}`), app.cursors[name]);
@@ -80,7 +81,7 @@ function placeLines(app) {
   byId("flags").replaceChildren(...flags);
 }
 
-/** Lets a cursor's line be dragged; `moved(name, ps)` hears of it. */
+/** Makes the lines of cursors draggable, and calls `moved(name, ps)`. */
 function makeDraggable(app, moved) {
   for (const name of CURSORS) {
     const line = byId(`cursor-${name}`);

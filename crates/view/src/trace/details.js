@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The selected row in full: its frame, every field of its header, its bytes, its transaction. Never uses markup made of text.
+// Details of the selected row: its frame, every field of its header, its bytes, its transaction. Text is never used as
+// markup.
 
-/** Widths of the panel, CSS pixels, from which on a line has 16 bytes of data. */
+/** Width of the panel from which on a line has 16 bytes of data, CSS pixels. */
 const WIDE_PX = 540;
 
-/** Shows `row` in `host`; `go(row)` selects another one. Resolves when its data stand too. */
+/** Shows `row` in `host`; `go(row)` selects another one. Resolves when its data is shown too. */
 async function showDetails(host, store, headers, row, go) {
   const sections = [violationsSection(store, row)];
   const data = [];
@@ -27,7 +28,7 @@ async function showDetails(host, store, headers, row, go) {
   await Promise.all(data.map((part) => part?.done));
 }
 
-/** The rules that the row breaks. */
+/** Returns the rules that the row breaks. */
 function violationsSection(store, row) {
   const items = violationsOf(store, row).map((text) => make("li", "", text));
   return items.length > 0 ? make("section", "broken", make("h3", "", "Rules broken"), make("ul", "", ...items)) : null;
@@ -55,9 +56,9 @@ function frameFields(store, row) {
   const path = store.meta.paths[store.path[row] - 1];
   const captured = store.length[row] - store.cut[row];
   return [
-    ["Frame", store.number[row] > 0 ? String(store.number[row]) : "none: the file itself"],
+    ["Frame", store.number[row] > 0 ? String(store.number[row]) : "none (fault of the file)"],
     ["Time", store.number[row] > 0 ? `${timeText(store.time[row], store.meta.digits)} µs` : ""],
-    ["Since the one before", row > 0 && store.number[row] > 0 ? deltaText(store.time[row] - store.time[row - 1]) : ""],
+    ["Since previous frame", row > 0 && store.number[row] > 0 ? deltaText(store.time[row] - store.time[row - 1]) : ""],
     [store.meta.is_virtual ? "In the run" : "UTC", store.number[row] > 0 ? clockText(store, row) : ""],
     ["Link", linkName(store, row)],
     ["Interface", face?.name ?? ""],
@@ -71,7 +72,7 @@ function frameFields(store, row) {
   ];
 }
 
-/** Time since the epoch, or since the start of the run, to the picosecond. */
+/** Returns the time since the epoch, or since the start of the run, to the picosecond. */
 function clockText(store, row) {
   const ps = BigInt(store.meta.start_ps) + BigInt(Math.round(store.time[row]));
   const digits = Math.max(1, store.meta.digits);
@@ -99,9 +100,9 @@ function tlpFields(store, headers, row) {
     ...familyFields(store, headers, row),
     ["Data", dataText(store, headers, row)],
     ["ECRC", ["", "good", "", "bad"][store.ecrc[row]] || (bit(15) ? "not captured" : "")],
-    ["Place in its lane", store.place[row] >= 0 ? `${store.place[row]}, sequence ${store.place[row] % 4096}` : ""],
+    ["Place in lane", store.place[row] >= 0 ? `${store.place[row]}, sequence ${store.place[row] % 4096}` : ""],
     ["Prefixes", prefixesOf(store, row).join(" ")],
-    ["On the way", [store.damaged[row] && "damaged", store.dropped[row] && "dropped"].filter(Boolean).join(", ")],
+    ["On the link", [store.damaged[row] && "damaged", store.dropped[row] && "dropped"].filter(Boolean).join(", ")],
   ];
 }
 
@@ -177,7 +178,7 @@ function dllpFields(store, row) {
   ];
 }
 
-/** The request, its completions, and how long they took, on each link that shows them. */
+/** Returns the request, its completions, and their times, on each link that shows them. */
 function transactionSection(store, headers, row, go) {
   const root = rootOf(store, row);
   const request = store.hops.has(root) ? root : transactionOf(store, row);
@@ -196,7 +197,7 @@ function transactionFields(store, headers, request, answers) {
   const bytes = headers.requestBytes(request);
   return [
     ["State", stateOf(store, request, answers)],
-    ["Wrong with it", answers.length > 0 ? errorNames(store.errors[answers[answers.length - 1]]) : ""],
+    ["Errors", answers.length > 0 ? errorNames(store.errors[answers[answers.length - 1]]) : ""],
     ["Response time", duration(response)],
     ["To first data", duration(first)],
     ["Throughput", response > 0 && headers.hasAddress(request) ? rateText((bytes * 8 * 1e12) / response) : ""],
@@ -209,10 +210,10 @@ function stateOf(store, request, answers) {
   if (store.nonPosted[store.first[request]] === 0) return "posted";
   if (answers.length === 0) return "not answered";
   if (store.probe[answers.at(-1)]) return "bus probe: no such function";
-  return store.response[request] >= 0 ? "complete" : "not all answered";
+  return store.response[request] >= 0 ? "complete" : "partly answered";
 }
 
-/** Link by link, what a transaction took to the next one and back. */
+/** Returns for each link the time of a transaction from there to the next link and back. */
 function legFields(store, root) {
   if (!store.hops.has(root)) return [];
   return [...legsOf(store, root)].map(([request, ps]) => [`From ${linkName(store, request)} on`, duration(ps)]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The filter language of `riser trace --filter`, over the rows of a store. Never evaluates text as code.
+// The filter language of `riser trace --filter`, for the rows of a store. Text is never evaluated as code.
 //
 //   expression = term, joined by `and`, `or`, `not` and parentheses
 //   term       = field operator value, or a field alone: error
@@ -14,16 +14,16 @@ const OPERATORS = {
   ">=": (a, b) => a >= b,
 };
 
-/** What is wrong with a filter, and where it is. */
+/** A fault of a filter, and its place. */
 class FilterError extends Error {}
 
-/** The tokens of a filter: words, operators, `and`, `or`, `not` and parentheses. */
+/** Returns the tokens of a filter: words, operators, `and`, `or`, `not` and parentheses. */
 function tokensOf(text) {
   const tokens = [];
   const pattern = /\s*(?:([()])|(&&|\|\||!(?!=))|(!=|<=|>=|==|=|<|>)|"([^"]*)"|([A-Za-z0-9_.:+\-/*]+)|(\S))/gy;
   for (let found; (found = pattern.exec(text)); ) {
     const [, paren, sign, operator, quoted, word, odd] = found;
-    if (odd) throw new FilterError(`${odd} has no meaning here`);
+    if (odd) throw new FilterError(`unexpected ${odd}`);
     if (paren) tokens.push({ kind: paren });
     else if (sign) tokens.push({ kind: { "&&": "and", "||": "or", "!": "not" }[sign] });
     else if (operator) tokens.push({ kind: "operator", text: operator === "==" ? "=" : operator });
@@ -33,7 +33,7 @@ function tokensOf(text) {
   return tokens;
 }
 
-/** Reads the tokens of a filter from left to right: `or` binds least, then `and`, then `not`. */
+/** Parses the tokens of a filter from left to right: `or` has the lowest precedence, then `and`, then `not`. */
 class FilterParser {
   constructor(text, fields, lift) {
     Object.assign(this, { tokens: tokensOf(text), fields, lift, at: 0 });
@@ -46,7 +46,7 @@ class FilterParser {
   whole() {
     const predicate = this.any();
     const left = this.tokens[this.at];
-    if (left) throw new FilterError(`"${left.text ?? left.kind}" stands where and, or was due`);
+    if (left) throw new FilterError(`unexpected "${left.text ?? left.kind}": expected and, or`);
     return predicate;
   }
   any() {
@@ -70,14 +70,14 @@ class FilterParser {
   term() {
     const names = [...this.fields.keys()].join(", ");
     const name = this.tokens[this.at++];
-    if (name?.kind !== "word") throw new FilterError(`expected a term: legal are ${names}`);
+    if (name?.kind !== "word") throw new FilterError(`expected a term with one of ${names}`);
     const field = this.fields.get(name.text);
-    if (!field) throw new FilterError(`unknown field "${name.text}": legal are ${names}`);
+    if (!field) throw new FilterError(`unknown field "${name.text}": expected one of ${names}`);
     if (this.tokens[this.at]?.kind !== "operator") return this.lift(flagTerm(field), name.text);
     const operator = this.tokens[this.at++].text;
     const value = this.tokens[this.at++];
     if (field.kind === null) throw new FilterError(`${name.text} stands alone: it has no value`);
-    if (value?.kind !== "word" && value?.kind !== "quoted") throw new FilterError(`expected a value for ${name.text}: legal is ${field.legal}`);
+    if (value?.kind !== "word" && value?.kind !== "quoted") throw new FilterError(`expected a value for ${name.text}: ${field.legal}`);
     return this.lift(comparison(field, operator, value.text), name.text);
   }
 }
@@ -86,19 +86,19 @@ const both = (a, b) => (row) => a(row) && b(row);
 const either = (a, b) => (row) => a(row) || b(row);
 const neither = (a) => (row) => !a(row);
 
-/** Reads a filter: a function from row to true or false. `lift(holds, name)` makes of what a term says of a row
- *  what it says of something larger. Throws a FilterError that says what is legal. */
+/** Parses a filter to a function from row to true or false. `lift(holds, name)` converts a term for rows to one for larger units.
+ *  Throws a FilterError that says what was expected. */
 function parseFilter(text, fields, lift = (holds) => holds) {
   return new FilterParser(text, fields, lift).whole();
 }
 
 function flagTerm(field) {
-  if (!field.is_flag) throw new FilterError(`${field.name} needs a value: legal is ${field.legal}`);
+  if (!field.is_flag) throw new FilterError(`${field.name} needs a value: expected ${field.legal}`);
   return field.flag;
 }
 
-/** The fields of rows in `store` by name: what the capture crate says of each (`meta.filter`: `name`, `legal`, `what`, `kind`, `max`,
- *  `words`, `is_flag`), with `of(row)`, its value or undefined where a row lacks it, and `flag(row)`. */
+/** Returns the fields of rows in `store` by name: the capture crate's definition (`meta.filter`: `name`, `legal`, `what`, `kind`,
+ *  `max`, `words`, `is_flag`), with `of(row)`, its value or undefined if the row lacks it, and `flag(row)`. */
 function filterFields(store, headers) {
   const [values, flags] = [rowValues(store, headers), rowFlags(store, headers)];
   return new Map(store.meta.filter.map((field) => [field.name, { ...field, store, headers, of: values[field.name], slot: values.slot, flag: flags[field.name] }]));
@@ -106,7 +106,7 @@ function filterFields(store, headers) {
 
 const KIND_NAMES = ["", "dllp", "other", "error"];
 
-/** The value of each field, by row; undefined if the row lacks the field. */
+/** Returns the value of each field by row; undefined if the row lacks the field. */
 function rowValues(store, headers) {
   const face = (row) => store.meta.interfaces[store.interface[row] - 1];
   const when = (has, get) => (row) => (has(row) ? get(row) : undefined);
@@ -140,7 +140,7 @@ function rowValues(store, headers) {
   };
 }
 
-/** For which rows each flag holds. */
+/** Returns for each flag the rows for which it holds. */
 function rowFlags(store, headers) {
   const tlp = (row) => store.kind[row] === KIND.tlp;
   return {
@@ -162,7 +162,7 @@ function rowFlags(store, headers) {
 
 const isEquality = (operator) => operator === "=" || operator === "!=";
 
-/** A field compared with a value: a function from row to true or false. */
+/** Compares a field with a value: returns a function from row to true or false. */
 function comparison(field, operator, text) {
   switch (field.kind) {
     case "address":
@@ -182,14 +182,14 @@ function comparison(field, operator, text) {
 }
 
 function illegal(field, text) {
-  return new FilterError(`"${text}" is no value of ${field.name}: legal is ${field.legal}`);
+  return new FilterError(`"${text}" is not a value of ${field.name}: expected ${field.legal}`);
 }
 
 function notANumber(field) {
-  return new FilterError(`${field.name} is not a number: legal are = and !=`);
+  return new FilterError(`${field.name} is not a number: expected = or !=`);
 }
 
-/** A field of numbers: compared, or in a range without its end. */
+/** Returns the term of a number field: a comparison, or a range without its end. */
 function numberTerm(field, operator, text, read) {
   const [from, to, ...more] = text.split("..").map(read);
   const isRange = to !== undefined;
@@ -202,7 +202,7 @@ function numberTerm(field, operator, text, read) {
   };
 }
 
-/** A term of a field of words: legal words in any case, or any text. */
+/** Returns the term of a word field: known words in any case, or any text. */
 function wordTerm(field, operator, text, of) {
   if (!isEquality(operator)) throw notANumber(field);
   const known = field.words?.find(([word]) => word.toLowerCase() === text.toLowerCase());
@@ -214,7 +214,7 @@ function wordTerm(field, operator, text, of) {
   };
 }
 
-/** `addr`: requests that touch an address or a range of them; with < and others, their first byte. */
+/** `addr`: requests that touch an address or a range; with < and others, compares their first byte. */
 function addressTerm(field, operator, text) {
   const { headers } = field;
   const [from, to] = text.split("..").map(parseBig);
@@ -234,14 +234,14 @@ function parseBig(text) {
   return /^(0x[0-9a-f]+|[0-9]+)$/i.test(text) ? BigInt(text) : undefined;
 }
 
-/** The 16 bits of a `bus:device.function`; NaN if the text has another form. */
+/** Returns the 16 bits of a `bus:device.function`; NaN for other text. */
 function parseId(text) {
   const parts = /^([0-9a-f]{1,2}):([01]?[0-9a-f])\.([0-7])$/i.exec(text);
   if (!parts) return NaN;
   return (parseInt(parts[1], 16) << 8) | (parseInt(parts[2], 16) << 3) | Number(parts[3]);
 }
 
-/** What a time since the epoch is since the first frame, ps. */
+/** Converts a time since the epoch to one since the first frame, ps. */
 function sinceStart(store, text) {
   const ps = parseDurationBig(text);
   return ps === undefined ? NaN : Number(ps - BigInt(store.meta.start_ps));
@@ -256,19 +256,20 @@ function hasLength(headers, row) {
   return family === "completion" || family === "message" ? headers.hasData(row) : true;
 }
 
-/** Bytes that a request names; data of a completion. */
+/** Returns the bytes of a request; for a completion, its data bytes. */
 function bytesNamed(headers, row) {
   const family = headers.family(row);
   return family === "completion" || family === "message" ? headers.payload(row) : headers.requestBytes(row);
 }
 
-/** The PASID among the prefixes of a TLP; -1 where there is none. */
+/** Returns the PASID in the prefixes of a TLP; -1 if there is none. */
 function pasidOf(store, row) {
   const prefix = prefixesOf(store, row).find((text) => text.startsWith("91"));
   return prefix ? parseInt(prefix, 16) & 0xf_ffff : -1;
 }
 
-/** Whether a row is an error: unreadable, lost, failed, poisoned, or not expected by its transaction. Bus probes are not errors. */
+/** Returns whether a row is an error: unreadable, lost, failed, poisoned, or not expected by its transaction. Bus probes are not
+ *  errors. */
 function isError(store, headers, row) {
   if (store.kind[row] === KIND.bad || isLost(store, row)) return true;
   if (store.kind[row] !== KIND.tlp) return false;
@@ -277,7 +278,7 @@ function isError(store, headers, row) {
   return isAnswer(store, row) && store.probe[row] === 0 && headers.status(row) !== 0;
 }
 
-/** Rows that a predicate takes, among those loaded. */
+/** Returns the loaded rows for which a predicate holds. */
 function rowsWhere(store, predicate) {
   const rows = new Uint32Array(store.count);
   let count = 0;

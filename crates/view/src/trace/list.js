@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The list of rows: as many elements as fit the view, however many rows there are. Never keeps text of rows out of view.
+// The list of rows, with only as many elements as fit into the view. Keeps no text of rows out of view.
 
 const ROW_PX = 22;
-/** Tallest scroll area, pixels; browsers cut taller ones, so from there on a pixel is more than a pixel's worth of rows. */
+/** Tallest scroll area in pixels. Browsers limit it, so in longer lists a pixel stands for more rows. */
 const MAX_SCROLL_PX = 8_000_000;
 
-/** A list in `host` (its `.pane` shows rows, its `.bar` scrolls). `source` has count(), cells(place), kind(place),
+/** Makes a list in `host` (its `.pane` shows rows, its `.bar` scrolls). `source` has count(), cells(place), kind(place),
  *  tint(place). */
 function makeList(host, source, onSelect) {
   const list = {
@@ -38,7 +38,7 @@ function lastTop(list) {
   return Math.max(0, list.source.count() - visibleRows(list));
 }
 
-/** Takes up the number of rows and the size of the view anew. */
+/** Updates the list for the number of rows and the size of the view. */
 function layOut(list) {
   const height = Math.min(list.source.count() * ROW_PX, MAX_SCROLL_PX);
   list.spacer.style.height = `${Math.max(height, list.pane.clientHeight)}px`;
@@ -83,7 +83,7 @@ function addTouch(list) {
   }, { passive: true });
 }
 
-/** Selects a place and brings it into view; in the middle where it was out of view. */
+/** Selects a place and scrolls it into view, to the middle if it was out of view. */
 function selectPlace(list, place) {
   list.selected = place;
   const rows = visibleRows(list);
@@ -135,9 +135,9 @@ function paintRow(list, element, place) {
   if (chosen) list.host.setAttribute("aria-activedescendant", element.id);
 }
 
-// What a row shows.
+// Content of a row.
 
-/** The cells of a row of the store; `before` is the row shown above it, or -1. */
+/** Returns the cells of a row of the store. `before` is the row shown above it, or -1. */
 function cellsOf(store, headers, row, before) {
   const isTlp = store.kind[row] === KIND.tlp;
   const lane = headers.lane.list[headers.lane.of(row)];
@@ -158,13 +158,13 @@ function cellsOf(store, headers, row, before) {
   };
 }
 
-/** The name of a row's link: the slot that it leads to, else its number; empty if the capture names no links. */
+/** Returns the name of a row's link: the slot that it leads to, or its number; empty if the capture names no links. */
 function linkName(store, row) {
   const face = store.meta.interfaces[store.interface[row] - 1];
   return face?.slot || (face?.direction ? String(face.link) : "");
 }
 
-/** With as many digits as latencies where it is as small as these. */
+/** Returns a time difference, with the digits of latencies if it is small. */
 function deltaText(ps) {
   return `${ps < 0 ? "-" : "+"}${duration(Math.abs(ps), Math.abs(ps) < PS_PER_US ? 3 : 1)}`;
 }

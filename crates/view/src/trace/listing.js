@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What the list shows and what is selected in it: records or transactions, in an order, some unfolded to their TLPs and
-// DLLPs. Every row of the store has at most one first place in the list.
+// Content and selection of the list: records or transactions, in an order, some unfolded to their TLPs and DLLPs. Every row of the
+// store has at most one first place in the list.
 
-/** Transactions up to which all may be unfolded at once. */
+/** Most transactions that can be unfolded at once. */
 const MAX_UNFOLDED = 200_000;
 
 const COLUMNS = [
@@ -31,12 +31,12 @@ function rowAt(place) {
   return app.shown.rows ? app.shown.rows[place] : place;
 }
 
-/** How deep a line is: 0 for records and transactions, 1 for TLPs of these, 2 for what names them. */
+/** Returns the depth of a line: 0 for records and transactions, 1 for their TLPs, 2 for Acks and Naks of these. */
 function depthAt(place) {
   return app.shown.depths ? app.shown.depths[place] : 0;
 }
 
-/** Whether a line is a transaction as a whole. */
+/** Returns whether a line is a whole transaction. */
 function isUnit(place) {
   return app.mode === "transactions" && depthAt(place) === 0;
 }
@@ -54,7 +54,7 @@ function cellsAt(place) {
   return { ...cells, number: `${app.open.has(row) ? "▾" : "▸"} ${cells.number}`, info: cells.info + count, status: unitStatus(store, headers, row) };
 }
 
-/** For a request in an unfolded transaction on several links: the time to the next link and back. */
+/** Returns, for a request in an unfolded transaction on several links, the time to the next link and back. */
 function legText(place, row) {
   const root = rootOf(app.store, row);
   if (app.mode !== "transactions" || depthAt(place) !== 1 || !app.store.hops.has(root)) return "";
@@ -72,7 +72,7 @@ function rowKind(row, place) {
   return `${app.headers.className(row)} depth${depthAt(place)}${same}${failed}${broken}${marked}${cursor}`;
 }
 
-/** The place of a row in the list; -1 where it has none, or with `near` that of the next one. */
+/** Returns the place of a row in the list; -1 if it has none, or with `near` the next place. */
 function placeOf(row, near) {
   const { rows } = app.shown;
   if (!rows) return row;
@@ -88,9 +88,9 @@ function placesOf(rows) {
   return places;
 }
 
-// Which rows, in which order.
+// Rows and their order.
 
-/** Puts the list together anew: what the filter lets through, in its order. */
+/** Rebuilds the list: rows that pass the filter, in its order. */
 function arrange() {
   app.unitRows = app.plotRows = null;
   const rows = app.mode === "transactions" ? unitsShown() : app.rows;
@@ -98,7 +98,7 @@ function arrange() {
   unfoldList();
 }
 
-/** Puts the lines of what is unfolded into the list. */
+/** Inserts the lines of unfolded transactions into the list. */
 function unfoldList() {
   const byUnit = app.mode === "transactions";
   const rows = app.ordered;
@@ -109,20 +109,20 @@ function unfoldList() {
   if (app.selected >= 0) selectPlace(app.list, placeOf(app.selected, false));
 }
 
-/** Transactions, found when they are first asked for. */
+/** Returns the transactions, built on first use. */
 function units() {
   app.units ??= makeUnits(app.store, app.headers);
   return app.units;
 }
 
-/** Transactions that the filter lets through. */
+/** Returns the transactions that pass the filter. */
 function unitsShown() {
   const { rows } = units();
   app.unitRows ??= app.unitHolds ? rows.filter(app.unitHolds) : rows;
   return app.unitRows;
 }
 
-/** The rows of the plots, as in the list: records, or all TLPs of the transactions that the filter keeps; null for all. */
+/** Returns the rows for the plots, as in the list: records, or all TLPs of transactions that pass the filter; null for all. */
 function plotRows() {
   if (app.mode === "records" || !app.unitHolds) return app.rows;
   app.plotRows ??= Uint32Array.from([...unitsShown()].flatMap((unit) => units().tlps(unit))).sort();
@@ -149,7 +149,7 @@ function unfolded(rows) {
   return lines;
 }
 
-/** Records or transactions. */
+/** Switches between records and transactions. */
 function setMode(mode) {
   app.mode = mode === "transactions" ? mode : "records";
   for (const name of ["records", "transactions"]) byId(`mode-${name}`).setAttribute("aria-pressed", String(name === app.mode));
@@ -161,7 +161,7 @@ function setMode(mode) {
   return refresh();
 }
 
-/** By a column: first one way, then the other, then as captured. */
+/** Sorts by a column: first one direction, then the other, then as captured. */
 function sortBy(key) {
   const first = COLUMNS.find((column) => column.key === key).down === true;
   if (app.sort?.key !== key) app.sort = { key, down: first };
@@ -171,7 +171,7 @@ function sortBy(key) {
   saveHash();
 }
 
-/** The order that a text of the address names: a column, behind `-` from its largest; null for any other. */
+/** Parses the sort order in the address: a column, with `-` before it for descending order; null for other text. */
 function sortFrom(text) {
   const key = text.replace(/^-/, "");
   return COLUMNS.some((column) => column.key === key) ? { key, down: text !== key } : null;
@@ -189,7 +189,7 @@ function showHead() {
   document.querySelector(".head").replaceChildren(...cells);
 }
 
-/** How many lines there are of how many, behind the filter. */
+/** Shows the number of lines next to the filter. */
 function showCount() {
   const isAll = app.mode === "records" ? !app.rows : !app.unitHolds;
   const all = app.mode === "records" ? app.store.count : units().rows.length;
@@ -200,7 +200,7 @@ function showCount() {
 
 // Unfolding.
 
-/** Unfolds a transaction to its TLPs and DLLPs, or folds it again; `open` says which, without it by turns. */
+/** Unfolds a transaction to its TLPs and DLLPs, or folds it; `open` selects which, without it the state is toggled. */
 function toggleUnit(place, open) {
   let at = place;
   while (at > 0 && depthAt(at) > 0) at--;
@@ -229,7 +229,7 @@ function toggleAll() {
 
 // Selection.
 
-/** Selects a row: list, details, and where it is in the plot. */
+/** Selects a row in the list, the details and the plot. */
 function select(row, focus = true, place = placeOf(row, false)) {
   app.selected = row;
   mark.selected = row >= 0 ? String(app.store.number[row]) : "";
@@ -243,13 +243,13 @@ function select(row, focus = true, place = placeOf(row, false)) {
   if (focus) byId("list").focus({ preventScroll: true });
 }
 
-/** A click in the list: one on the triangle of a transaction unfolds it. */
+/** Handles a click in the list. A click on the triangle of a transaction unfolds it. */
 function clickInList(place, target) {
   if (isUnit(place) && target.classList.contains("number")) toggleUnit(place);
   else select(rowAt(place), false, place);
 }
 
-/** Goes to a row from elsewhere: what folds or filters it away gives way. */
+/** Goes to a row from another panel. Opens folds and clears the filter if they hide it. */
 function go(row) {
   if (row < 0) return;
   if (placeOf(row, false) < 0 && app.mode === "transactions") showInUnit(row);
@@ -257,7 +257,7 @@ function go(row) {
   select(row);
 }
 
-// A record of no transaction is shown among the records.
+// A record without a transaction is shown in the list of records.
 function showInUnit(row) {
   const unit = app.store.kind[row] === KIND.tlp ? units().unitOf(row) : -1;
   if (unit >= 0 && placeOf(unit, false) < 0) setFilter("");
@@ -275,7 +275,7 @@ function move(step) {
   select(rowAt(place), true, place);
 }
 
-/** The next or previous packet of the transaction that is selected. */
+/** Goes to the next or previous packet of the selected transaction. */
 function moveInTransaction(step) {
   const request = app.selected >= 0 ? transactionOf(app.store, app.selected) : -1;
   if (request < 0) return;
@@ -284,7 +284,7 @@ function moveInTransaction(step) {
   go(rows[Math.min(rows.length - 1, Math.max(0, at + step))]);
 }
 
-/** The longest latency; where one of the longest is selected, the next longest. */
+/** Goes to the longest latency, or to the next longest if one of the longest is selected. */
 function goToWorst() {
   const worst = worstLatencies(app.store, plotRows(), 20);
   const at = worst.indexOf(app.selected);
@@ -296,7 +296,7 @@ function goToLatency(type, latency) {
   if (found !== undefined) go(found);
 }
 
-/** The next line for whose place `holds` is true; after the last one the first. */
+/** Goes to the next line for whose place `holds` is true; after the last one, to the first. */
 function goToNext(holds) {
   const count = listSource.count();
   const from = app.selected < 0 ? 0 : placeOf(app.selected, true) + 1;
@@ -310,7 +310,8 @@ function goToViolation() {
   goToNext((place) => violationsOf(app.store, rowAt(place)).length > 0);
 }
 
-/** Whether the line at a place is an error, as the filter `error` has it: of a transaction, any of its TLPs, or that it failed. */
+/** Returns whether the line at a place is an error, as for the filter `error`: for a transaction, any of its TLPs, or its failure.
+ *  */
 function isWrong(place) {
   const of = (row) => isError(app.store, app.headers, row);
   return (isUnit(place) ? ofAnyTlp(of, "error") : of)(rowAt(place));

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Bookmarks: rows that a reader wants to find again, each with a note. They stand in the address, so that a link or a
-// copy of the page has them. `app.marks` maps rows to notes.
+// Bookmarks: rows that the reader marks, each with a note. They are part of the address, so a link or a copy of the
+// page keeps them. `app.marks` maps rows to notes.
 
-/** Most bookmarks: an address has a limit of its own. */
+/** Most bookmarks, since the length of an address is limited. */
 const MAX_MARKS = 200;
 const MAX_NOTE = 200;
 
-/** Bookmarks as text for the address: numbers of frames, each with its note. */
+/** Returns bookmarks as text for the address: frame numbers, each with its note. */
 function marksText(app) {
   const texts = [...app.marks].map(([row, note]) => `${app.store.number[row]}${note ? `:${encodeURIComponent(note)}` : ""}`);
   return texts.join(",");
 }
 
-/** Bookmarks from such text; what it names and is not there is left out. */
+/** Parses bookmarks from such text. Unknown frames are ignored. */
 function marksFrom(store, text) {
   const marks = new Map();
   for (const part of text.split(",").slice(0, MAX_MARKS)) {
@@ -23,7 +23,7 @@ function marksFrom(store, text) {
   return sortedMarks(marks);
 }
 
-// A note that is no percent-encoding is taken as it is.
+// A note that is not percent-encoded is used as it is.
 function noteFrom(text) {
   try {
     return decodeURIComponent(text).slice(0, MAX_NOTE);
@@ -36,7 +36,7 @@ function sortedMarks(marks) {
   return new Map([...marks].sort(([a], [b]) => a - b));
 }
 
-/** The bookmark behind a row, or before it; by turns. -1 where there is none. */
+/** Returns the next or previous bookmark from a row, wrapping around; -1 if there is none. */
 function nextMark(app, row, step) {
   const rows = [...app.marks.keys()];
   if (rows.length === 0) return -1;
@@ -44,7 +44,7 @@ function nextMark(app, row, step) {
   return behind ?? (step > 0 ? rows[0] : rows[rows.length - 1]);
 }
 
-/** The list of bookmarks: each is a way to its row, a note, and a way to be rid of it. */
+/** Shows the list of bookmarks: each with a link to its row, its note, and a button to remove it. */
 function showMarks(app, host, changed) {
   const items = [...app.marks].map(([row, note]) => {
     const go = make("button", "", `${app.store.number[row]} ${app.headers.typeName(row)}`);
@@ -59,6 +59,6 @@ function showMarks(app, host, changed) {
     for (const button of [go, remove]) button.type = "button";
     return make("li", "", go, field, remove);
   });
-  const none = make("li", "said", "m marks what is selected.");
+  const none = make("li", "said", "Press m to mark the selected record.");
   host.replaceChildren(...(items.length > 0 ? items : [none]));
 }

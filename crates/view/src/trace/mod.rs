@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A capture as one self-contained page: `riser trace --html`.
 //!
-//! [`TracePage`] takes record after record and keeps of each what the page shows of it, as columns, deflated in chunks of
-//! [`CHUNK_ROWS`]: about 10 bytes a record, and beside them payloads up to a limit. The page holds the chunks, its own script
-//! and style, and plotly.js. Its first chunk stands before the others, so that the first rows are painted while the rest of the
-//! page is still read.
+//! [`TracePage`] takes records one by one. It keeps the data that the page shows as columns, deflated in chunks of
+//! [`CHUNK_ROWS`]: about 10 bytes per record, and payloads up to a limit. The page contains the chunks, its own script and
+//! style, and plotly.js. Its first chunk comes before the others, so that the first rows are shown while the browser still
+//! reads the rest.
 //!
-//! | in the page | is |
+//! | in the page | content |
 //! |---|---|
-//! | `meta`, JSON | what stands once: interfaces, paths, texts, the table of formats ([`Meta`](tables::Meta)) |
+//! | `meta`, JSON | shared data: interfaces, paths, texts, the table of formats ([`Meta`](tables::Meta)) |
 //! | chunks | [`columns`]: zlib in base64 |
-//! | payloads | data bytes of TLPs, [bounded](payload): zlib in base64, unpacked when one is looked at |
-//! | plotly.js | zlib in base64; made into a script when the first plot is asked for |
+//! | payloads | data bytes of TLPs, [limited](payload): zlib in base64, unpacked on request |
+//! | plotly.js | zlib in base64; becomes a script when the first plot is requested |
 //!
-//! A Content-Security-Policy forbids it every request.
-//! Nothing foreign reaches the page's markup but through escaping (`page.rs`) or as JSON in which `<` is written `\u003c`.
+//! A Content-Security-Policy forbids all requests. Untrusted text enters the page's markup only through escaping (`page.rs`),
+//! or as JSON in which `<` is written `\u003c`.
 
 pub mod columns;
 pub(crate) mod page;
@@ -35,18 +35,18 @@ use tlp::message::name_of;
 
 pub use columns::CHUNK_ROWS;
 
-/// Most records that a page shows; those beyond are counted, and the page says so.
+/// Most records that a page shows. Further ones are counted, and the page shows their number.
 pub const MAX_ROWS: u64 = 4_000_000;
 
-/// Most violations that a page shows; those beyond are counted.
+/// Most violations that a page shows. Further ones are counted.
 pub const MAX_VIOLATIONS: usize = 10_000;
 
 /// The violations in the capture, as `riser trace --check` finds them.
 #[derive(Default, Serialize)]
 pub struct Violations {
-    /// At most [`MAX_VIOLATIONS`], in the order in which they are found.
+    /// The first [`MAX_VIOLATIONS`] violations, in the order of discovery.
     list: Vec<Violation>,
-    /// All that were found.
+    /// Number of all violations.
     count: u64,
 }
 
@@ -89,7 +89,7 @@ pub struct TracePage {
     names: Names,
     checker: Checker,
     violations: Violations,
-    /// What the record at hand means.
+    /// Meaning of the current record.
     means: String,
     chunks: Vec<Vec<u8>>,
     payloads: Payloads,
@@ -98,7 +98,7 @@ pub struct TracePage {
 }
 
 impl TracePage {
-    /// An empty page; `title` says of what, such as the capture's file name.
+    /// Returns an empty page. `title` is its subject, such as the capture's file name.
     pub fn new(title: &str) -> TracePage {
         TracePage {
             title: title.to_owned(),
@@ -116,13 +116,13 @@ impl TracePage {
         }
     }
 
-    /// The same page, which names the registers of the devices that `devices` knows.
+    /// Lets the page name the registers of devices in `devices`.
     #[must_use]
     pub fn naming(self, devices: DeviceRegisters) -> TracePage {
         TracePage { names: Names::new(devices), ..self }
     }
 
-    /// Adds a record. Beyond [`MAX_ROWS`] it is only counted.
+    /// Adds a record. After [`MAX_ROWS`] records, it is only counted.
     pub fn record(&mut self, record: &Record<'_>) {
         if self.rows == MAX_ROWS {
             self.hidden += 1;
@@ -143,20 +143,19 @@ impl TracePage {
         }
     }
 
-    /// Records that the page shows.
+    /// Returns the number of records that the page shows.
     pub const fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Records beyond [`MAX_ROWS`], which the page only counts.
+    /// Returns the number of records after [`MAX_ROWS`], which the page only counts.
     pub const fn hidden(&self) -> u64 {
         self.hidden
     }
 
     /// Writes the page.
     ///
-    /// # Errors
-    /// Those of `out`.
+    /// # Errors Errors of `out`.
     pub fn write(mut self, out: impl Write) -> io::Result<()> {
         if self.columns.rows() > 0 {
             self.chunks.push(self.columns.take_packed());
@@ -187,7 +186,7 @@ impl TracePage {
             (row.sequence, row.stamp) = (header.sequence, header.timestamp);
         }
         put_outcome(&self.tracker.see(record, 0), &mut row);
-        // What has ended is in its rows.
+        // Completed transactions are in their rows already.
         while self.tracker.next_ended().is_some() {}
         match &record.kind {
             Kind::Tlp(tlp) => self.tlp(tlp, &mut row),
@@ -222,7 +221,7 @@ impl TracePage {
         row.text = self.beside(tlp);
     }
 
-    /// The text for the prefixes of a TLP, eight digits each, and the name of a message; most have neither.
+    /// Returns the text of a TLP's prefixes, eight digits each, and the name of a message. Most TLPs have neither.
     fn beside(&mut self, tlp: &TlpRecord<'_>) -> u32 {
         let name = match &tlp.repr.body {
             Body::Message(message) => name_of(message),
@@ -238,10 +237,9 @@ impl TracePage {
     }
 }
 
-/// Builds the page of everything that `reader` yields, and writes it.
+/// Builds and writes the page of all records of `reader`.
 ///
-/// # Errors
-/// Those of the reader and of `out`.
+/// # Errors Errors of the reader and of `out`.
 pub fn trace_page<R: io::Read>(
     title: &str,
     reader: &mut capture::Reader<R>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Puts the page of a capture together: markup, style and script of the project's own, the packed capture, and plotly.js.
-//! Never lets a foreign byte into markup unescaped.
+//! Assembles the page of a capture: riser's markup, style and script, the packed capture, and plotly.js. Untrusted bytes
+//! are always escaped.
 
 use super::tables::Meta;
 use crate::page::{self, Shell};
@@ -35,11 +35,10 @@ pub(crate) const SHELL: Shell = Shell {
     ],
 };
 
-/// Writes the page: everything up to the first chunk and a start of the script before the other chunks, and these before
-/// the payloads.
+/// Writes the page. The first chunk and the start of the script come before the other chunks, and these before the
+/// payloads.
 ///
-/// # Errors
-/// Those of `out`.
+/// # Errors Errors of `out`.
 pub(super) fn write(
     title: &str,
     meta: &Meta,
@@ -62,7 +61,7 @@ pub(super) fn write(
     page::write_end(&mut out)
 }
 
-/// The last part of a path: what a tab of a browser has room for.
+/// Returns the last part of a path, which fits into a browser tab.
 fn file_name(path: &str) -> &str {
     let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
     if name.is_empty() { path } else { name }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The data bytes of TLPs, as far as the page keeps them (payload.rs): found by row, unpacked when looked at, and shown as
-// hexadecimal and text. Never unpacks a block before it is asked for.
+// The data bytes of TLPs that the page has (payload.rs): found by row, unpacked on request, and shown as hexadecimal and
+// text.
 
 /** Unpacked blocks that are kept. */
 const MAX_BLOCKS = 4;
 const blocks = new Map();
 
-/** The place among `payloads` of what says how much of a row's data is kept; -1 before the first. */
+/** Returns the index in `payloads` of the share of a row's data; -1 before the first. */
 function shareAt(store, row) {
   const { payloads } = store.meta;
   let at = payloads.length - 1;
@@ -14,13 +14,13 @@ function shareAt(store, row) {
   return at;
 }
 
-/** How many of a row's data bytes the page keeps. */
+/** Returns the number of a row's data bytes that the page has. */
 function keptBytes(store, row) {
   const at = shareAt(store, row);
   return at < 0 ? 0 : Math.min(store.held[row], store.meta.payloads[at].bytes);
 }
 
-/** The bytes of a block; a promise. */
+/** Returns a promise of the bytes of a block. */
 function blockAt(at) {
   if (!blocks.has(at)) {
     const packed = document.querySelectorAll("script.payload")[at].textContent;
@@ -30,7 +30,7 @@ function blockAt(at) {
   return blocks.get(at);
 }
 
-/** The data bytes of a row that the page keeps; a promise. */
+/** Returns a promise of the data bytes of a row that the page has. */
 async function payloadOf(store, row) {
   const kept = keptBytes(store, row);
   if (kept === 0) return new Uint8Array(0);
@@ -40,8 +40,8 @@ async function payloadOf(store, row) {
   return (await blockAt(at)).subarray(offset, offset + kept);
 }
 
-/** The first and the last enabled byte of a TLP's data, and where the first of all stands: an address of a request, an
- *  offset in other data. Disabled bytes between them do not occur but in one or two DW (PCIe 5.0 §2.2.5). */
+/** Returns the first and the last enabled byte of a TLP's data, and the position of the first byte: an address for a
+ *  request, an offset for other data. Disabled bytes between them occur only with one or two DW (PCIe 5.0 §2.2.5). */
 function placeOfData(headers, row) {
   const length = headers.payload(row);
   const enables = (at) => {
@@ -54,7 +54,7 @@ function placeOfData(headers, row) {
   return { base, enables };
 }
 
-/** The bytes that the completions of a memory read have brought, in place: { bytes, known, base }; null for others. */
+/** Returns the bytes of all completions of a memory read, in place: { bytes, known, base }; null for other requests. */
 async function dataOfRead(store, headers, request) {
   if (headers.family(request) !== "memory" || headers.hasData(request)) return null;
   const size = headers.requestBytes(request);
@@ -70,7 +70,8 @@ async function dataOfRead(store, headers, request) {
   return { bytes, known, base: addressOf(headers, request) + BigInt(headers.lead(request)) };
 }
 
-/** Lines of `width` bytes: where they stand, hexadecimal, text. Bytes that `shown(i)` denies are dim; `known` ones are 1. */
+/** Formats lines of `width` bytes: position, hexadecimal, text. Bytes for which `shown(i)` is false are dim; `known` is 1
+ *  for known bytes. */
 function dumpOf(bytes, base, width, shown = () => true, known = null) {
   const pre = make("pre", "dump");
   const digits = Math.max(4, (base + BigInt(bytes.length)).toString(16).length);
@@ -86,12 +87,12 @@ function dumpOf(bytes, base, width, shown = () => true, known = null) {
   return pre;
 }
 
-/** A byte as ASCII; a point for what is no sign of it. */
+/** Returns a byte as ASCII; a dot if it is not printable. */
 function textOfByte(byte) {
   return byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : ".";
 }
 
-/** What is not shown of a TLP's data, and why; empty where all is. */
+/** Returns which data of a TLP is not shown, and why; empty if all is shown. */
 function lackOfData(store, headers, row) {
   const [whole, held, kept] = [headers.payload(row), store.held[row], keptBytes(store, row)];
   if (kept === whole) return "";
@@ -100,7 +101,7 @@ function lackOfData(store, headers, row) {
   return `${part} in this page, which keeps 6 MiB of packed data; riser trace -x shows all.`;
 }
 
-/** The data of a TLP, filled in when they are unpacked; null for one without. */
+/** Returns the data of a TLP, filled in when it is unpacked; null for a TLP without data. */
 function dataSection(store, headers, row, width) {
   if (headers.payload(row) === 0) return null;
   const { base, enables } = placeOfData(headers, row);
@@ -110,7 +111,7 @@ function dataSection(store, headers, row, width) {
   return { section, done };
 }
 
-/** What a read has brought; null for other requests, and where one completion brought it all. */
+/** Returns the data of a read; null for other requests, and if a single completion has all of it. */
 function readSection(store, headers, request, width) {
   if (headers.family(request) !== "memory" || headers.hasData(request) || store.firstAnswer[request] < 0) return null;
   const section = make("section", "data", make("h3", "", "Data of the read"));

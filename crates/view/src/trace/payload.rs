@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The data bytes of TLPs that a page keeps: one behind the other in the order of the rows, deflated in blocks that are
-//! unpacked when one is looked at. Never keeps more than [`MOST_BYTES`] and a block, whatever the capture holds: data
-//! are whole until [`WHOLE_BYTES`] are taken, from there on the first [`PART_BYTES`] of each TLP, then none.
+//! The data bytes of TLPs in a page, in the order of the rows, deflated in blocks that are unpacked on request. For any
+//! capture, at most [`MOST_BYTES`] and a block are kept: whole data up to [`WHOLE_BYTES`], then the first
+//! [`PART_BYTES`] of each TLP, then nothing.
 
 use flate2::{Compression, write::ZlibEncoder};
 use serde::Serialize;
 use std::io::Write;
 
-/// Packed bytes up to which data are kept whole.
+/// Packed bytes up to which whole data is kept.
 pub const WHOLE_BYTES: usize = 4 << 20;
-/// Packed bytes up to which the beginning of data is kept.
+/// Packed bytes up to which the start of data is kept.
 pub const MOST_BYTES: usize = 6 << 20;
-/// How many bytes of each TLP are kept where not all are.
+/// Bytes kept of each TLP after [`WHOLE_BYTES`].
 pub const PART_BYTES: u32 = 64;
-/// Bytes of a block before it is packed, from which on it is closed.
+/// Size of a block in unpacked bytes at which it is closed.
 const BLOCK_BYTES: usize = 1 << 20;
 /// Most data bytes of a TLP (`PCIe 5.0 §2.2.2`).
 const TLP_BYTES: u32 = 4096;
 
-/// From which row on how many bytes of each TLP's data are kept.
+/// Number of bytes that are kept of each TLP's data, from a row on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Share {
-    /// The first row, from 0 on.
+    /// The first row, from 0.
     pub row: u64,
-    /// Most bytes of each TLP; a block follows unless it is 0.
+    /// Most bytes of each TLP. A block follows unless it is 0.
     pub bytes: u32,
 }
 
-/// Data bytes, as they come.
+/// Data bytes in the order of arrival.
 #[derive(Default)]
 pub(super) struct Payloads {
     shares: Vec<Share>,
@@ -37,7 +37,7 @@ pub(super) struct Payloads {
 }
 
 impl Payloads {
-    /// Takes the data of the TLP in `row`.
+    /// Adds the data of the TLP in `row`.
     pub(super) fn push(&mut self, row: u64, data: &[u8]) {
         if data.is_empty() {
             return;
@@ -49,7 +49,7 @@ impl Payloads {
         }
     }
 
-    // A block begins with its share; what there is no room for begins none.
+    // A block starts with its share. Once the space is used up, there is a share of 0 without a block.
     fn share(&mut self, row: u64) -> u32 {
         if let Some(last) = self.shares.last().filter(|last| last.bytes == 0 || !self.block.is_empty()) {
             return last.bytes;
@@ -73,7 +73,7 @@ impl Payloads {
         self.block.clear();
     }
 
-    /// The shares, and a packed block for each that is not 0.
+    /// Returns the shares, and a packed block for each that is not 0.
     pub(super) fn finish(mut self) -> (Vec<Share>, Vec<Vec<u8>>) {
         if !self.block.is_empty() {
             self.close();
@@ -86,7 +86,7 @@ impl Payloads {
 mod tests {
     use super::*;
 
-    // Bytes that deflate finds nothing in: a linear congruential generator (Knuth, TAOCP 2, 3.3.4).
+    // Bytes that deflate cannot compress: a linear congruential generator (Knuth, TAOCP 2, 3.3.4).
     fn noise(bytes: usize, state: &mut u64) -> Vec<u8> {
         let next = |_| {
             *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn data_stay_bounded_and_the_shares_say_so() {
+    fn data_are_limited_as_the_shares_say() {
         let (mut payloads, mut state) = (Payloads::default(), 1);
         let rows = 60_000;
         for row in 0..rows {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_makes_no_block() {
+    fn no_data_makes_no_block() {
         let mut payloads = Payloads::default();
         payloads.push(7, &[]);
         payloads.push(8, &[1, 2]);

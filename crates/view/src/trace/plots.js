@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// From series to plotly: layouts and colours, clouds of points of any size, and what a click means.
+// Converts series to plotly: layouts and colours, clouds of any number of points, and the targets of clicks.
 
-/** More points than this are painted as a picture; plotly keeps an element for each it draws. */
+/** More points than this are painted as a picture, since plotly makes an element for each point. */
 const MAX_MARKERS = 3000;
 const MARGIN = { l: 70, r: 16, t: 24, b: 40 };
-/** Pixels between two plots one above the other: room for a caption. */
+/** Pixels between two stacked plots, with space for a caption. */
 const GAP_PX = 20;
-/** The least height of one of them, and the height that a label of its axis takes. */
+/** Smallest height of a stacked plot, and the height of an axis label. */
 const MIN_ROW_PX = 24;
 const TICK_PX = 14;
 const PLOT_CONFIG = { displayModeBar: false, responsive: false, doubleClick: "reset", showTips: false };
 
-/** A class has the colour of the kind that it mostly is. */
+/** A class has the colour of its most common kind. */
 const CLASS_COLOURS = { P: "write", NP: "read", Cpl: "completion" };
 const CLASS_NAMES = { P: "posted", NP: "non-posted", Cpl: "completions" };
 const SYMBOLS = { NP: "triangle-right", Cpl: "diamond", P: "x" };
-/** Colours of what is no kind of TLP, such as requesters. */
+/** Colours of series that are not kinds of TLPs, such as requesters. */
 const SERIES_COLOURS = 6;
 
-/** Pixels of `host` that its plots share. */
+/** Returns the height in pixels that the plots of `host` share. */
 function innerPx(host) {
   return Math.max(1, host.clientHeight - MARGIN.t - MARGIN.b);
 }
 
-/** How many plots have room one above the other in `host`, of `most` at most. */
+/** Returns how many plots can be stacked in `host`, at most `most`. */
 function rowsThatFit(host, most) {
   return Math.min(most, Math.max(1, Math.floor((innerPx(host) + GAP_PX) / (MIN_ROW_PX + GAP_PX))));
 }
 
-/** The setting that keeps the labels of a low plot apart; plotly itself has five and more, however low it is. */
+/** Returns a setting that keeps the labels of a low plot apart; plotly itself always draws five or more. */
 function fewTicks(rowPx) {
   const fit = Math.max(2, Math.floor(rowPx / TICK_PX));
   return fit < 5 ? { nticks: fit } : {};
 }
 
-/** A layout for `host` with plots one above the other, all of one x axis. `yTitles` has one for each. */
+/** Returns a layout for `host` with stacked plots over one x axis. `yTitles` has one title for each. */
 function layoutOf(host, xAxis, yTitles, more = {}) {
   const { shapes = [], annotations = [] } = more.time ?? {};
   const layout = {
@@ -63,7 +63,7 @@ function layoutOf(host, xAxis, yTitles, more = {}) {
   return layout;
 }
 
-/** Draws traces; resolves when they stand. */
+/** Draws traces. Resolves when they are drawn. */
 async function draw(host, traces, layout) {
   const Plotly = await loadPlotly();
   layout.width = host.clientWidth;
@@ -71,7 +71,7 @@ async function draw(host, traces, layout) {
   await Plotly.react(host, traces, layout, PLOT_CONFIG);
 }
 
-/** The traces of clouds of points: markers of few, none of many but their names for the legend. */
+/** Returns traces of point clouds: markers if there are few, otherwise only their names for the legend. */
 function cloudTraces(groups, scale, many) {
   return groups.map((group) => ({
     type: "scatter",
@@ -87,7 +87,7 @@ function cloudTraces(groups, scale, many) {
   }));
 }
 
-/** What stands over the left of each of some plots, one above the other. */
+/** Returns captions at the upper left of stacked plots. */
 function captions(names) {
   return names.map((text, i) => ({
     text, showarrow: false, xref: "paper", x: 0, xanchor: "left", yref: `y${i === 0 ? "" : i + 1} domain`, y: 1, yanchor: "bottom", font: { size: 11, color: colour("soft") },
@@ -118,12 +118,12 @@ function facetPicture(host, groups, scale, facet) {
   return { source: canvas.toDataURL(), xref: "paper", yref, x: 0, y: 1, sizex: 1, sizey: 1, sizing: "stretch", layer: "above" };
 }
 
-/** The y axis of the plot that is the `facet`th from above. */
+/** Returns the y axis of the `facet`th plot from the top. */
 function facetAxis(host, facet) {
   return host._fullLayout[facet === 0 ? "yaxis" : `yaxis${facet + 1}`];
 }
 
-/** A function from values to pixels within one of the plots. */
+/** Returns a function from values to pixels within one of the plots. */
 function placer(host, scale, facet) {
   const { xaxis } = host._fullLayout;
   const yaxis = facetAxis(host, facet);
@@ -138,13 +138,13 @@ function placer(host, scale, facet) {
   };
 }
 
-/** A colour as a pixel of ImageData, without its opacity. */
+/** Returns a colour as a pixel of ImageData, without its opacity. */
 function pixelColour(text) {
   const [red, green, blue] = [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
   return (blue << 16) | (green << 8) | red;
 }
 
-/** How many points fall on each pixel; a point is two pixels wide and high. */
+/** Counts the points on each pixel. A point is two pixels wide and high. */
 function countPixels({ width, height }, group, place) {
   const counts = new Uint32Array(width * height);
   for (let i = 0; i < group.x.length; i++) {
@@ -160,7 +160,7 @@ function countPixels({ width, height }, group, place) {
   return counts;
 }
 
-// A single point is seen; where there are more, it is more opaque.
+// A single point is visible; several ones are more opaque.
 function tintPixels(pixels, counts, pixel) {
   const most = counts.reduce((a, b) => Math.max(a, b), 1);
   const steepness = 150 / Math.log2(most + 1);
@@ -169,7 +169,7 @@ function tintPixels(pixels, counts, pixel) {
   }
 }
 
-/** The point nearest to a place in the plot, pixels, no farther than `reach`: { group, i, row }, or null. */
+/** Returns the point nearest to a position in the plot, within `reach` pixels: { group, i, row }, or null. */
 function nearestPoint(host, groups, scale, px, py, reach) {
   let best = null;
   let least = reach * reach;
@@ -187,7 +187,7 @@ function nearestPoint(host, groups, scale, px, py, reach) {
   return best;
 }
 
-/** Where an event is within the plot, pixels; null outside. */
+/** Returns the position of an event within the plot in pixels; null outside. */
 function placeInPlot(host, event) {
   if (!host._fullLayout) return null;
   const { xaxis, _size } = host._fullLayout;
@@ -196,7 +196,7 @@ function placeInPlot(host, event) {
   return x < 0 || y < 0 || x > xaxis._length || y > _size.h ? null : { x, y };
 }
 
-/** Calls `clicked(event)` for clicks in `host` that are no drags. */
+/** Calls `clicked(event)` for clicks in `host` that are not drags. */
 function onPlainClick(host, clicked) {
   let down = null;
   host.addEventListener("pointerdown", (event) => (down = event), true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The pointer in the plots: what is zoomed into, what a click lands on, and what stands under it.
+// The pointer in the plots: zoom, clicks, and the text under the pointer.
 
 let listening = false;
 function listenToPlot() {
@@ -16,7 +16,7 @@ function listenToPlot() {
   onPlainClick(app.host, clickInPlot);
 }
 
-/** A click in a plot lands on the nearest point, else on the packet nearest in time. */
+/** A click in a plot selects the nearest point, or else the packet nearest in time. */
 function clickInPlot(event) {
   const at = placeInPlot(app.host, event);
   if (!at || app.host.hidden) return;
@@ -55,7 +55,7 @@ function showTip(event) {
   tip.style.top = `${event.clientY + 14}px`;
 }
 
-/** What the point under the pointer is; empty where there is none. */
+/** Returns the text of the point under the pointer; empty if there is none. */
 function pointText(at) {
   const near = nearestPoint(app.host, app.cloud.groups, app.cloud.scale, at.x, at.y, 10);
   return near ? tipText(near.row) : "";
@@ -67,7 +67,7 @@ function tipText(row) {
   return `frame ${cells.number}: ${cells.type} ${cells.requester}${cells.tag ? `, tag ${cells.tag}` : ""}\n${cells.info}\nat ${cells.time} µs${latency}`;
 }
 
-/** The time under the pointer, and the values there of the lines of its plot. */
+/** Returns the time under the pointer, and the values of the plot's lines at that time. */
 function linesText(at) {
   const { xaxis, _size } = app.host._fullLayout;
   const x = xaxis.range[0] + (at.x / xaxis._length) * (xaxis.range[1] - xaxis.range[0]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What the plots show, from the rows of a store: points, steps, rates and quantiles. Times and latencies in picoseconds.
-// `rows` are the rows that the filter lets through, or null for all. Never touches the page.
+// The data of the plots, from the rows of a store: points, steps, rates and quantiles. Times and latencies are in
+// picoseconds. `rows` are the rows that pass the filter, or null for all. Does not access the page.
 
 /** Calls `see(row)` for each row of `rows`, or of the whole store. */
 function forRows(store, rows, see) {
@@ -8,7 +8,7 @@ function forRows(store, rows, see) {
   else for (let row = 0; row < store.count; row++) see(row);
 }
 
-/** Requests of the transactions that rows are part of, each once, where it was seen first, and in order. */
+/** Returns the requests of the transactions that contain the rows, each once, at its first record, in order. */
 function requestsOf(store, rows) {
   const seen = new Uint8Array(store.count);
   let count = 0;
@@ -23,7 +23,7 @@ function requestsOf(store, rows) {
   return requests;
 }
 
-/** Points, gathered by group: each group has `name`, `class`, `tint`, `facet`, and x, y and row of its points. */
+/** Points by group. Each group has `name`, `class`, `tint`, `facet`, and x, y and row of its points. */
 class Groups {
   constructor() {
     this.byKey = new Map();
@@ -45,7 +45,7 @@ class Groups {
   }
 }
 
-/** Latency by time of the request, a group for each type of request. */
+/** Returns latencies by time of the request, in a group for each type of request. */
 function latencyPoints(store, headers, rows) {
   const groups = new Groups();
   for (const request of requestsOf(store, rows)) {
@@ -55,7 +55,7 @@ function latencyPoints(store, headers, rows) {
   return groups;
 }
 
-/** The `count` longest latencies: rows of requests, longest first; of equals the earliest. */
+/** Returns the `count` longest latencies as rows of requests, longest first; equal ones in order of time. */
 function worstLatencies(store, rows, count) {
   const worst = [];
   for (const request of requestsOf(store, rows)) {
@@ -70,8 +70,8 @@ function worstLatencies(store, rows, count) {
   return worst;
 }
 
-/** Tags by time, as Figures 13 and 14 of the NetTLP paper: requests that are answered, and what answers them. A plot for
- *  each requester where there are at most `most`, else one for all: `names` says whose. */
+/** Returns tags by time, as in Figures 13 and 14 of the NetTLP paper: non-posted requests, and their completions. There is
+ *  a plot for each requester if there are at most `most`, otherwise one for all: `names` has the requesters. */
 function tagPoints(store, headers, rows, most) {
   const groups = new Groups();
   const ids = new Map();
@@ -88,17 +88,19 @@ function tagPoints(store, headers, rows, most) {
   return { groups, names: apart ? [...ids.keys()].map(idText) : [`${ids.size} requesters`] };
 }
 
-/** Sorted latencies by type of request: { name, tint, sorted }. */
+/** Returns sorted latencies by type of request: { name, tint, sorted }. */
 function latenciesByType(store, headers, rows) {
   return latencyPoints(store, headers, rows).list().map(({ name, tint, y }) => ({ name, tint, sorted: Float64Array.from(y).sort() }));
 }
 
-/** The value that a share `q` of sorted values is at most: the smallest with at least that many, none interpolated. */
+/** Returns the quantile `q` of sorted values: the smallest value that at least that share is not above. There is no
+ *  interpolation. */
 function quantile(sorted, q) {
   return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))];
 }
 
-/** Points of a cumulative distribution: all of few, else `steps` even ones and the tail exactly. */
+/** Returns points of a cumulative distribution: all if there are few, otherwise `steps` evenly spaced ones and the exact
+ *  tail. */
 function distribution(sorted, steps) {
   const n = sorted.length;
   const places = new Set();
@@ -108,7 +110,8 @@ function distribution(sorted, steps) {
   return { x: order.map((i) => sorted[i]), y: order.map((i) => (i + 1) / n) };
 }
 
-/** Bits a second by lane and class between each two of `edges`, times; `bytesOf(row)` says what counts. */
+/** Returns bits per second by lane and class between consecutive `edges`, which are times; `bytesOf(row)` gives the counted
+ *  bytes. */
 function throughput(store, headers, rows, edges, bytesOf) {
   const lanes = new Map();
   const bins = edges.length - 1;
@@ -129,7 +132,7 @@ function throughput(store, headers, rows, edges, bytesOf) {
   return lanes;
 }
 
-/** Steps: a value from each of some times on. Where a capture is out of order, time stands still. */
+/** Steps: values that change at some times. If a capture is out of order, time stands still. */
 class Steps {
   constructor() {
     this.x = [];
@@ -142,7 +145,7 @@ class Steps {
   }
 }
 
-/** When requests whose tag was used again without an answer ended, by row; only those. */
+/** Returns the end times of requests whose tag was reused without a completion, by row. */
 function reusedTags(store, headers) {
   const ended = new Map();
   const newest = new Map();
@@ -159,7 +162,7 @@ function reusedTags(store, headers) {
   return ended;
 }
 
-/** Requests that wait, by requester: steps, of those with most requests `most`. */
+/** Returns the outstanding requests by requester, as steps, for the `most` requesters with most requests. */
 function outstanding(store, headers, rows, most) {
   const reused = reusedTags(store, headers);
   const byRequester = new Map();
@@ -176,7 +179,7 @@ function outstanding(store, headers, rows, most) {
   return largest.map(([id, spans]) => ({ name: idText(id), steps: stepsOfSpans(spans) }));
 }
 
-// An answer that comes with the next request is counted first.
+// A completion at the same time as the next request is counted first.
 function stepsOfSpans({ starts, ends }) {
   const [from, to] = [Float64Array.from(starts).sort(), Float64Array.from(ends).sort()];
   const steps = new Steps();
@@ -189,8 +192,8 @@ function stepsOfSpans({ starts, ends }) {
   return steps;
 }
 
-/** The steps between the first and last of `edges`, as they are where they are few: { x, y }. Else, between each two edges,
- *  the least and the most value and their mean over time: { x, least, most, y }. */
+/** Returns the steps between the first and last of `edges`. A few steps are unchanged: { x, y }. Many are reduced to the
+ *  minimum, maximum and time average between consecutive edges: { x, least, most, y }. */
 function decimated(steps, edges) {
   const { x, y } = steps;
   const columns = edges.length - 1;
@@ -207,7 +210,7 @@ function decimated(steps, edges) {
   return bands;
 }
 
-// The values that stand between `begin` and `end`: those of places from `at` to before `next`.
+// The values between `begin` and `end`: those at places from `at` to before `next`.
 function addBand(bands, { x, y }, at, next, begin, end) {
   let [least, most, sum, known] = [Infinity, -Infinity, 0, 0];
   for (let i = at; i < next; i++) {
@@ -223,7 +226,7 @@ function addBand(bands, { x, y }, at, next, begin, end) {
   bands.y.push(known > 0 ? sum / known : most);
 }
 
-/** The first place whose value is at least `value`; values ascend. */
+/** Returns the first place whose value is at least `value`; values ascend. */
 function lowerBound(values, value, from = 0) {
   let [low, high] = [from, values.length];
   while (low < high) {
@@ -234,7 +237,7 @@ function lowerBound(values, value, from = 0) {
   return low;
 }
 
-/** Rows by type, and transactions by requester, for the summary. */
+/** Counts rows by type, and transactions by requester, for the summary. */
 function summaryOf(store, headers, rows) {
   const types = new Map();
   const requesters = new Map();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The capture as typed arrays, unpacked chunk by chunk from what columns.rs has written. Never touches the page's looks.
+// The capture as typed arrays, unpacked from the chunks of columns.rs. Does not access the page.
 
 const KIND = { tlp: 0, dllp: 1, other: 2, bad: 3 };
-/** What a row is to the transactions: a request, a completion of one, or nothing to them. */
+/** Role of a row in the transactions: a request, a completion, or none. */
 const ROLE = { none: 0, request: 1, partial: 2, complete: 3, unexpected: 4, replay: 5 };
-/** What is wrong with the transaction that ends in a row: bits of `Errors` in the capture crate. */
+/** Errors of the transaction that ends in a row: bits of `Errors` in the capture crate. */
 const ERRORS = { unexpected: 1 << 5, duplicateTag: 1 << 8, byteCount: 1 << 9 };
 const ERROR_NAMES = ["no completion", "incomplete", "UR", "CA", "CRS", "unexpected completion", "poisoned", "bad ECRC",
   "duplicate tag", "byte count", "expired"];
 
-/** An empty store for `meta.rows` rows. Times are picoseconds since the first frame; rows and
- *  places count from 0; -1 is none. `response` and `firstData` stand at the request and at its last completion. */
+/** Returns an empty store for `meta.rows` rows. Times are picoseconds since the first frame; rows and places count from 0; -1 is none.
+ *  `response` and `firstData` are set at the request and at its last completion. */
 function makeStore(meta) {
   const n = meta.rows;
   return {
@@ -40,7 +40,7 @@ function makeStore(meta) {
     ecrc: new Uint8Array(n),
     prefixed: new Uint8Array(n),
     request: new Int32Array(n).fill(-1),
-    /** For a forwarded request, the row that showed it first; by that row, the rows on further links. */
+    /** For a forwarded request, the row of its first record; by that row, the rows on further links. */
     root: new Int32Array(n).fill(-1),
     hops: new Map(),
     firstAnswer: new Int32Array(n).fill(-1),
@@ -48,9 +48,9 @@ function makeStore(meta) {
     response: new Float64Array(n).fill(NaN),
     firstData: new Float64Array(n).fill(NaN),
     rowOf: new Int32Array(n + 1).fill(-1),
-    /** What rows mean, by chunk: UTF-8 and where each row's text ends in it. */
+    /** Meanings of rows by chunk: UTF-8 text, and where each row's text ends in it. */
     means: [],
-    /** Texts of broken rules, by number of the record. */
+    /** Texts of broken rules, by record number. */
     violations: textsByNumber(meta.violations.list),
     nonPosted: nonPostedBytes(meta.formats),
     end: 0,
@@ -63,12 +63,12 @@ function textsByNumber(violations) {
   return texts;
 }
 
-/** Texts of the rules that a row breaks, as `riser trace --check` prints them. */
+/** Returns the rules that a row breaks, in the words of `riser trace --check`. */
 function violationsOf(store, row) {
   return (store.number[row] > 0 && store.violations.get(store.number[row])) || [];
 }
 
-/** By first byte, 1 for the types that a completion answers. */
+/** By first byte, 1 for types of non-posted requests. */
 function nonPostedBytes(formats) {
   const known = formatsByByte(formats);
   return Uint8Array.from(known, (format) => (format?.class === "NP" ? 1 : 0));
@@ -101,7 +101,7 @@ class Column {
   }
 }
 
-/** The columns of an unpacked chunk, by name. */
+/** Returns the columns of an unpacked chunk, by name. */
 function columnsOf(bytes, names) {
   const view = new DataView(bytes.buffer, bytes.byteOffset);
   const columns = {};
@@ -158,7 +158,7 @@ function readPlaces(store, columns, from, to) {
   }
 }
 
-/** Which headers a header is told apart from: as columns.rs has it. */
+/** Returns the index of the header that a header is stored relative to, as in columns.rs. */
 function contextOf(kind, first) {
   if (kind === KIND.tlp) return first;
   return kind === KIND.dllp ? 256 + first : 512;
@@ -218,7 +218,7 @@ function readLinks(store, columns, from, to) {
   }
 }
 
-/** Where the text of each row begins and ends. */
+/** Returns where the text of each row begins and ends. */
 function readMeanings(column, rows) {
   const [begins, ends] = [new Uint32Array(rows), new Uint32Array(rows)];
   for (let i = 0; i < rows; i++) {
@@ -232,7 +232,7 @@ function readMeanings(column, rows) {
 
 const utf8 = new TextDecoder();
 
-/** What a row means to the function that it reaches; empty where the capture does not tell. */
+/** Returns the meaning of a row to its target function; empty if the capture does not give it. */
 function meaningOf(store, row) {
   const rows = store.means[0].begins.length;
   const chunk = store.means[Math.floor(row / rows)];
@@ -248,14 +248,14 @@ function roleOf(store, row, outcome, back, response) {
   return store.nonPosted[store.first[row]] ? ROLE.request : ROLE.none;
 }
 
-/** A request on a further link, and where it was seen first. */
+/** Records a request on a further link, with its first record. */
 function addHop(store, row, root) {
   if (root < 0) return;
   store.root[row] = root;
   store.hops.set(root, [...(store.hops.get(root) ?? []), row]);
 }
 
-/** A completion and its request; of the last one also how long it all took. */
+/** Links a completion to its request; for the last one, also sets the duration. */
 function link(store, row, request, response, waited) {
   if (request < 0) return;
   store.request[row] = request;
@@ -266,34 +266,34 @@ function link(store, row, request, response, waited) {
   if (waited >= 0) store.firstData[row] = store.firstData[request] = response - waited;
 }
 
-/** The request of a row that answers one, on its link; the row itself where it is a request; -1 for all others. */
+/** Returns the request of a completion on its link; for a request the row itself; -1 for all others. */
 function requestOf(store, row) {
   return store.role[row] === ROLE.request ? row : store.request[row];
 }
 
-/** The row that showed a request first, on whichever link. */
+/** Returns the first record of a request, on any link. */
 function rootOf(store, request) {
   return store.root[request] >= 0 ? store.root[request] : request;
 }
 
-/** The request of the transaction that a row is part of, where it was seen first; -1 for rows that nothing answers. */
+/** Returns the first record of the request of a row's transaction; -1 for rows without a transaction. */
 function transactionOf(store, row) {
   const request = requestOf(store, row);
   return request < 0 ? -1 : rootOf(store, request);
 }
 
-/** A request on each of its links, in the order in which it came there. */
+/** Returns the records of a request on its links, in order of time. */
 function linksOf(store, root) {
   return [root, ...(store.hops.get(root) ?? [])];
 }
 
-/** The rows of a transaction: the request on each link, and what answers it there. */
+/** Returns the rows of a transaction: the request on each link, and its completions there. */
 function rowsOf(store, root) {
   return linksOf(store, root).flatMap((request) => [request, ...answersOf(store, request)]).sort((a, b) => a - b);
 }
 
-/** By the row of the request on each link: picoseconds from there to the next link and back. On the last link: until the answer. Without
- *  an answer: to the next link only. NaN if unknown. */
+/** Returns, by the row of the request on each link, the picoseconds from there to the next link and back; on the last link, until the
+ *  completion. Without a completion, only the time to the next link. NaN if unknown. */
 function legsOf(store, root) {
   const links = linksOf(store, root);
   return new Map(links.map((request, i) => {
@@ -303,17 +303,17 @@ function legsOf(store, root) {
   }));
 }
 
-/** Whether a row is a completion that was taken. */
+/** Returns whether a row is a completion that was accepted. */
 function isAnswer(store, row) {
   return [ROLE.partial, ROLE.complete, ROLE.unexpected].includes(store.role[row]);
 }
 
-/** Whether a row never reached its receiver in good order. */
+/** Returns whether a row did not reach its receiver intact. */
 function isLost(store, row) {
   return (store.damaged[row] | store.dropped[row]) !== 0;
 }
 
-/** The rows that answer a request, in their order. */
+/** Returns the completions of a request, in order. */
 function answersOf(store, request) {
   const rows = [];
   const from = store.firstAnswer[request];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands once in the page and is named by number in its rows: interfaces, paths, texts, and the table of formats.
-//! All bounded; what is beyond a bound shares one entry that says so.
+//! Data that rows refer to by index: interfaces, paths, texts, and the table of formats. All tables are limited.
+//! Entries above a limit share one entry that says so.
 
 use super::Violations;
 use super::columns::COLUMNS;
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use tlp::{FORMATS, Status};
 
-/// Most interfaces that are told apart.
+/// Most distinct interfaces.
 pub const MAX_INTERFACES: usize = 256;
-/// Most paths that are told apart.
+/// Most distinct paths.
 pub const MAX_PATHS: usize = 65_536;
-/// Most texts that are kept; those of faults name what was found, and so may all differ.
+/// Most distinct texts. Texts of faults contain what was found, so all may differ.
 pub const MAX_TEXTS: usize = 16_384;
 
 /// The table of interfaces, paths and texts.
@@ -36,12 +36,13 @@ pub struct Tables {
 type PathKey = (IpAddr, u16, IpAddr, u16, [u16; 4]);
 
 impl Tables {
-    /// Empty tables.
+    /// Returns empty tables.
     pub fn new() -> Tables {
         Tables::default()
     }
 
-    /// Picoseconds since the capture's first frame; 0 for faults of the file. Kept within 63 bits (106 days).
+    /// Returns picoseconds since the capture's first frame; 0 for faults of the file. The result is kept within 63 bits
+    /// (106 days).
     pub fn since_start(&mut self, record: &Record<'_>) -> i64 {
         if record.number == 0 {
             return 0;
@@ -51,7 +52,7 @@ impl Tables {
         if time >= start { cut(time.since_ps(start)) } else { -cut(start.since_ps(time)) }
     }
 
-    /// The number of an interface, from 1 on.
+    /// Returns the index of an interface, from 1.
     pub fn interface(&mut self, interface: &Interface) -> u32 {
         if self.interfaces.get(self.last_interface) != Some(interface) {
             self.last_interface = self.place_of(interface);
@@ -76,7 +77,7 @@ impl Tables {
         self.interfaces.len() - 1
     }
 
-    /// The number of a path, from 1 on; 0 beyond [`MAX_PATHS`].
+    /// Returns the index of a path, from 1; 0 after [`MAX_PATHS`].
     pub fn path(&mut self, path: &capture::decode::Path) -> u32 {
         let mut vlans = [u16::MAX; 4];
         for (kept, id) in vlans.iter_mut().zip(path.vlans.ids()) {
@@ -101,7 +102,7 @@ impl Tables {
         number
     }
 
-    /// The number of a text, from 1 on. Only for texts of which there are few.
+    /// Returns the index of a text, from 1. Only for texts with few variants.
     pub fn text(&mut self, text: &str) -> u32 {
         if let Some(number) = self.texts.get(text) {
             return *number;
@@ -111,7 +112,7 @@ impl Tables {
         number
     }
 
-    /// The number of `text`, or once there are [`MAX_TEXTS`] that of `short`.
+    /// Returns the index of `text`, or of `short` if there are [`MAX_TEXTS`] texts already.
     pub fn text_or(&mut self, text: &str, short: &'static str) -> u32 {
         if self.texts.len() < MAX_TEXTS || self.texts.contains_key(text) {
             self.text(text)
@@ -120,7 +121,7 @@ impl Tables {
         }
     }
 
-    /// The page's `meta`.
+    /// Returns the page's `meta`.
     pub fn meta(
         &self,
         title: &str,
@@ -158,27 +159,27 @@ impl Tables {
 
 const OTHERS: &str = "other interfaces";
 
-/// What stands once in the page, as JSON.
+/// Shared data of the page, as JSON.
 #[derive(Serialize)]
 pub struct Meta {
     title: String,
     rows: u64,
     hidden: u64,
-    /// When the first frame was seen, ps since the epoch; decimal, since it may not fit a double.
+    /// Time of the first frame in ps since the epoch. It is a decimal text, since it may not fit into a double.
     start_ps: String,
     is_virtual: bool,
-    /// Digits behind the point of seconds that the capture knows.
+    /// Decimals of a second that the capture resolves.
     digits: u8,
     columns: [&'static str; COLUMNS.len()],
     interfaces: Vec<MetaInterface>,
     paths: Vec<MetaPath>,
     texts: Vec<String>,
     formats: Vec<MetaFormat>,
-    /// Names of Completion Status by its three bits.
+    /// Names of Completion Status, indexed by its three bits.
     statuses: Vec<&'static str>,
     violations: Violations,
     transactions: Counts,
-    /// A block of data bytes for each that is not 0.
+    /// A block of data bytes belongs to each share that is not 0.
     payloads: Vec<Share>,
     /// Fields and flags of the filter.
     filter: &'static [Field],

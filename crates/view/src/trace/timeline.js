@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Time as the plots lay it out: long stretches in which nothing is under way may be folded to a narrow band, so that what
-// happens before and behind them is seen at once. Times and places on the axis are picoseconds; without folds both are the
-// same.
+// The time axis of the plots. Long stretches without activity can be folded to a narrow band, so that the events before
+// and after them are visible together. Times and positions on the axis are picoseconds; without folds both are equal.
 
-/** Most stretches that are folded. */
+/** Most folded stretches. */
 const MAX_FOLDS = 60;
-/** A stretch is long from this share of the time that is left beside all folds. */
+/** A stretch is long if it has at least this share of the time that is not folded. */
 const LONG_SHARE = 0.5;
-/** And from so many times the longest idle stretch that is left: of stretches alike all are folded, or none. */
+/** It must also be this many times as long as the longest idle stretch that is not folded, so that similar stretches are
+ *  folded together. */
 const LONG_TIMES = 2;
-/** Shorter ones are never folded. */
+/** Shorter stretches are never folded. */
 const LEAST_FOLD_PS = 1e6;
-/** Width of the shortest fold and of all folds together, as shares of the time that is left. */
+/** Width of the shortest fold and of all folds together, as shares of the time that is not folded. */
 const FOLD_SHARE = 0.03;
 const ALL_FOLDS_SHARE = 0.3;
-/** Around a fold so much of what is left stays as it is. */
+/** This share of the time that is not folded stays visible at both edges of a fold. */
 const EDGE_SHARE = 0.01;
 
-/** Stretches without TLPs in which no request waits for what answers it, { from, to } each; where there are no TLPs at
- *  all, without records. Acks and flow control do not end one: they go on where nothing else does. */
+/** Returns stretches without TLPs in which no request is outstanding, as { from, to }; if there are no TLPs, stretches
+ *  without records. Acks and flow control do not end a stretch, since they continue on an idle link. */
 function idleStretches(store) {
   const any = store.kind.subarray(0, store.count).includes(KIND.tlp);
   const stretches = [];
@@ -36,7 +36,7 @@ function idleStretches(store) {
   return stretches;
 }
 
-/** Of these the long ones, in their order, and the time that they leave. */
+/** Returns the long ones in order, and the time that they leave. */
 function longStretches(stretches, end) {
   const length = ({ from, to }) => to - from;
   const longest = [...stretches].sort((a, b) => length(b) - length(a) || a.from - b.from);
@@ -53,16 +53,16 @@ function longStretches(stretches, end) {
   return found;
 }
 
-/** Whether folds have spans of time between them, more than moments: where most of what is left is moments, there would be
- *  nothing but folds to see. */
+/** Returns whether there are time spans between the folds, instead of single moments. If most of what is left is moments,
+ *  the plot would show only folds. */
 function leavesSpans(folds, end) {
   const starts = [0, ...folds.map((fold) => fold.to)];
   const stops = [...folds.map((fold) => fold.from), end];
   return 2 * starts.filter((start, i) => stops[i] > start).length >= starts.length;
 }
 
-/** Stretches as folds: without what stays at their edges, each as wide as tells its length: the shortest once, and once
- *  more for each power of ten beyond. */
+/** Converts stretches to folds, without their visible edges. The width grows with the length: once the shortest, and once
+ *  more for each power of ten. */
 function asFolds(stretches, left) {
   const shortest = Math.min(...stretches.map(({ from, to }) => to - from));
   const times = stretches.map(({ from, to }) => 1 + Math.log10((to - from) / shortest));
@@ -73,10 +73,11 @@ function asFolds(stretches, left) {
   });
 }
 
-/** A timeline that folds nothing. */
+/** A timeline without folds. */
 const PLAIN_TIME = { folds: [], toAxis: (ps) => ps, toTime: (at) => at };
 
-/** The timeline of a capture with its long idle stretches folded, and `most`: whether they are most of its time. */
+/** Returns the timeline of a capture with its long idle stretches folded; `most` tells whether they are most of its time.
+ *  */
 function foldedTime(store) {
   const long = longStretches(idleStretches(store), store.end);
   if (long.folds.length === 0) return { ...PLAIN_TIME, most: false };
@@ -89,7 +90,7 @@ function foldedTime(store) {
   return { folds, toAxis: (ps) => placeOfTime(folds, ps), toTime: (at) => timeOfPlace(folds, at), most: removed > store.end / 2 };
 }
 
-/** The last fold that begins at or before a value of `key`; undefined where none does. */
+/** Returns the last fold that begins at or before a value of `key`; undefined if there is none. */
 function foldBefore(folds, key, value) {
   let [low, high] = [0, folds.length];
   while (low < high) {
@@ -114,7 +115,7 @@ function timeOfPlace(folds, at) {
   return fold.from + ((at - fold.at) / fold.width) * (fold.to - fold.from);
 }
 
-/** Times that cut a range into `count` parts of equal width on the axis, and at the ends of folds. */
+/** Returns times that divide a range into `count` parts of equal width on the axis, and the ends of folds. */
 function edgesOf(timeline, [from, to], count) {
   const [begin, end] = [timeline.toAxis(from), timeline.toAxis(to)];
   const edges = Array.from({ length: count + 1 }, (_, i) => timeline.toTime(begin + (i / count) * (end - begin)));
@@ -123,8 +124,8 @@ function edgesOf(timeline, [from, to], count) {
   return ends.length === 0 ? edges : [...new Set([...edges, ...ends])].sort((a, b) => a - b);
 }
 
-/** The x axis of a range of times: its `unit`, `toX` and `toTime` between picoseconds and places, plotly's `axis`, and
- *  what shows the folds. */
+/** Returns the x axis of a range of times: its `unit`, the conversions `toX` and `toTime` between picoseconds and
+ *  positions, plotly's `axis`, and the marks of folds. */
 function timeAxis(timeline, range) {
   const ends = range.map(timeline.toAxis);
   const unit = unitOf((ends[1] - ends[0]) / 5);
@@ -141,7 +142,7 @@ function timeAxis(timeline, range) {
   };
 }
 
-/** Whole steps of time as ticks where nothing is folded. */
+/** Returns ticks at whole time steps outside of folds. */
 function foldedTicks(timeline, [from, to], unit) {
   const length = timeline.toAxis(to) - timeline.toAxis(from);
   const step = niceStep(length / 12);
@@ -149,7 +150,7 @@ function foldedTicks(timeline, [from, to], unit) {
   const starts = [from, ...timeline.folds.map((fold) => fold.to)];
   const stops = [...timeline.folds.map((fold) => fold.from), to];
   const ticks = starts.flatMap((start, i) => stepsWithin(Math.max(start, from), Math.min(stops[i], to), step));
-  // Behind a fold the next tick may be too near for its text.
+  // After a fold the next tick may be too near for its text.
   const apart = ticks.filter((ps, i) => i === 0 || timeline.toAxis(ps) - timeline.toAxis(ticks[i - 1]) > 0.06 * length);
   const texts = apart.map((ps) => (ps / unit.ps).toFixed(digits).replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ","));
   return { tickmode: "array", tickvals: apart.map((ps) => timeline.toAxis(ps) / unit.ps), ticktext: texts };
@@ -161,19 +162,19 @@ function stepsWithin(from, to, step) {
   return Array.from({ length: Math.max(0, count) }, (_, i) => (first + i) * step);
 }
 
-/** 1, 2 or 5 times a power of ten, at least `least`. */
+/** Returns 1, 2 or 5 times a power of ten, at least `least`. */
 function niceStep(least) {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
   return [1, 2, 5, 10].map((times) => times * power).find((step) => step >= least * 0.999);
 }
 
-/** How many folds are in view, and how long they are. */
+/** Returns the number of folds in view and their total length. */
 function foldsText(folds) {
   const total = folds.reduce((sum, fold) => sum + fold.idle, 0);
   return `${folds.length} idle ${folds.length === 1 ? "stretch" : "stretches"} folded, ${duration(total, 2)}`;
 }
 
-/** Folds as bands, and how long each is. */
+/** Returns folds as bands with their lengths. */
 function foldMarks(folds, ends, unit) {
   const shapes = folds.map((fold) => ({
     type: "rect", layer: "below", xref: "x", yref: "paper", x0: fold.at / unit.ps, x1: (fold.at + fold.width) / unit.ps, y0: 0, y1: 1,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What the header of a row says (PCIe 5.0 §2.2, §3.5). Types come from the table of formats in the page. Never touches the
-// page's looks.
+// Fields of a row's header (PCIe 5.0 §2.2, §3.5). Types come from the table of formats in the page. Does not access the
+// page otherwise.
 
-/** The table of formats by first byte; undefined where none is known. */
+/** Returns the table of formats by first byte; undefined for unknown ones. */
 function formatsByByte(formats) {
   const matches = (byte) => (format) =>
     byte >> 5 === format.fmt && (byte & 0x1f & format.type_mask) === format.type_bits;
   return Array.from({ length: 256 }, (_, byte) => formats.find(matches(byte)));
 }
 
-/** Accessors of the headers in `store`, by row. */
+/** Returns accessors of the headers in `store`, by row. */
 function makeHeaders(store) {
   const formats = formatsByByte(store.meta.formats);
   const [dw0, dw1, dw2, dw3] = store.dw;
@@ -87,7 +87,7 @@ function className(store, headers, row) {
   }
 }
 
-/** The name of the colour that a row has wherever it is shown: one for each kind of TLP, and `dllp`, `bad`. */
+/** Returns the name of a row's colour, which is the same everywhere: one for each kind of TLP, and `dllp`, `bad`. */
 function tintOf(store, headers, row) {
   const format = headers.format(row);
   if (!format) return store.kind[row] === KIND.bad ? "bad" : "dllp";
@@ -108,19 +108,19 @@ function textOf(store, row) {
   return store.meta.texts[store.text[row] - 1] ?? "";
 }
 
-/** The prefixes of a TLP, eight hexadecimal digits each. */
+/** Returns the prefixes of a TLP, eight hexadecimal digits each. */
 function prefixesOf(store, row) {
   return store.prefixed[row] ? textOf(store, row).split(" ").filter((word) => /^[0-9a-f]{8}$/.test(word)) : [];
 }
 
-/** The name of a message; empty where the specification has none, and of other TLPs. */
+/** Returns the name of a message; empty for unnamed ones and for other TLPs. */
 function messageName(store, headers, row) {
   const last = textOf(store, row).split(" ").pop();
   return headers.family(row) === "message" && !/^([0-9a-f]{8}|prefixes)$/.test(last) ? last : "";
 }
 
-/** Bytes from the first to the last enabled one of a memory request, one where none is (PCIe 5.0 §2.2.5); the operand of an
- *  atomic one, of CAS one of the two; a DW of the others. */
+/** Returns the bytes from the first to the last enabled one of a memory request, one if none is enabled (PCIe 5.0 §2.2.5);
+ *  for an atomic request its operand, for CAS one of the two; for others a DW. */
 function requestBytes(headers, row) {
   const family = headers.family(row);
   const length = headers.lengthDw(row);
@@ -132,14 +132,14 @@ function requestBytes(headers, row) {
   return length * 4 - leadOf(headers, row) - (last === 0 ? 3 : Math.clz32(last) - 28);
 }
 
-/** Bytes of the first DW before the first enabled one of a memory request. */
+/** Returns the bytes of a memory request's first DW before the first enabled one. */
 function leadOf(headers, row) {
   if (headers.family(row) !== "memory") return 0;
   const first = headers.firstBe(row);
   return first === 0 ? 0 : 31 - Math.clz32(first & -first);
 }
 
-/** The address of a row, as 64 bits. */
+/** Returns the address of a row as 64 bits. */
 function addressOf(headers, row) {
   return (BigInt(headers.addressHigh(row)) << 32n) | BigInt(headers.addressLow(row));
 }
@@ -150,9 +150,11 @@ function addressText(headers, row) {
   return high === 0 ? `0x${hex(low, 8)}` : `0x${hex(high, 1)}${hex(low, 8)}`;
 }
 
-// Lanes: what flows one way on one link. By the interface's name where it says so, else by source and destination.
+// Lanes: one direction of one link. Identified by the interface's name if it contains them, otherwise by source and
+// destination.
 
-/** Lanes of all rows: `list` of { name, link, direction }, `of(row)` the place in it, `opposite(lane)` the other way. */
+/** Returns the lanes of all rows: `list` of { name, link, direction }, `of(row)` its index, `opposite(lane)` the other
+ *  direction. */
 function makeLanes(store) {
   const known = new Map();
   const list = [];
@@ -180,7 +182,7 @@ function makeLanes(store) {
   };
 }
 
-// Where the interface says the direction, paths do not matter.
+// If the interface gives the direction, paths do not matter.
 function laneKeyOfPath(store, row) {
   return store.meta.interfaces[store.interface[row] - 1]?.direction ? 0 : store.path[row];
 }

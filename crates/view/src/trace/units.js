@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Transactions as units of the list: a request with its completions, or a TLP that nothing answers; each TLP with the
-// times that it was sent again, and with the Acks and Naks that name it. Never touches the page.
+// Transactions as units of the list: a request with its completions, or a posted TLP. Each TLP includes its replays,
+// and the Acks and Naks for it. Does not access the page.
 
-/** Transactions of a store: `rows` (the first of each), and what is known of each. */
+/** Returns the transactions of a store: `rows` (the first of each), and functions of each. */
 function makeUnits(store, headers) {
   const copies = copiesOf(store, headers);
   const mainOf = new Map();
@@ -17,22 +17,22 @@ function makeUnits(store, headers) {
   const sent = (main) => copies.get(main) ?? [main];
   return {
     rows: unitRows(store, standsFor),
-    /** The transaction of a TLP, however often it was sent. */
+    /** The transaction of a TLP or of a replay of it. */
     unitOf: (row) => leaderOf(store, standsFor(row)),
-    /** Rows of TLPs on all links, in their order: requests and completions, however often each was sent. */
+    /** Rows of the TLPs on all links, in order: requests and completions, including replays. */
     tlps: (unit) => rowsOf(store, unit).flatMap(sent),
     /** Whether any of them was sent more than once. */
     isRetried: (unit) => rowsOf(store, unit).some((main) => copies.has(main)),
-    /** Whether it is a request without all of its answer. */
+    /** Whether it is a request without a complete response. */
     hasFailed: (unit) => store.role[unit] === ROLE.request && !(store.response[unit] >= 0),
-    /** The lines below a unit, each with its depth: TLPs, and below each what names it. */
+    /** The lines below a unit with their depths: TLPs, and below each its Acks and Naks. */
     unfold: (unit) => rowsOf(store, unit).flatMap((main) => linesOf(store, main, sent(main), acks, naks)),
-    /** The first Ack or Nak that names a TLP; -1 where none came. */
+    /** The first Ack or Nak that acknowledges a TLP; -1 if there is none. */
     ackOf: (main) => acks[main],
   };
 }
 
-/** By the TLP that was taken, or else the first, all that were sent in its place: only where these are several. */
+/** Returns all transmissions of a TLP by the one that was accepted, or else the first; only if there are several. */
 function copiesOf(store, headers) {
   const newest = new Map();
   const groups = new Map();
@@ -51,12 +51,12 @@ function copiesOf(store, headers) {
   return new Map([...groups.values()].map((rows) => [main(rows), rows]));
 }
 
-/** The unit that a TLP belongs to. */
+/** Returns the unit of a TLP. */
 function leaderOf(store, row) {
   return rootOf(store, store.request[row] >= 0 ? store.request[row] : row);
 }
 
-/** The first row of each transaction, in their order. */
+/** Returns the first row of each transaction, in order. */
 function unitRows(store, standsFor) {
   const rows = new Uint32Array(store.count);
   let count = 0;
@@ -66,7 +66,7 @@ function unitRows(store, standsFor) {
   return rows.subarray(0, count);
 }
 
-/** A TLP each time that it was sent, with the Nak that asked for it again, and at last its Ack. */
+/** Returns the lines of a TLP: each transmission, each Nak that requested it again, and finally its Ack. */
 function linesOf(store, main, sent, acks, naks) {
   const asked = [...(naks.get(main) ?? [])];
   const lines = [];
@@ -79,7 +79,7 @@ function linesOf(store, main, sent, acks, naks) {
   return lines;
 }
 
-/** How a transaction went, in a word. */
+/** Returns the status of a transaction, in a word. */
 function unitStatus(store, headers, unit) {
   if (store.role[unit] !== ROLE.request) return statusCell(store, headers, unit);
   const last = store.lastAnswer[unit];
@@ -90,7 +90,7 @@ function unitStatus(store, headers, unit) {
 
 // Order.
 
-/** What a column orders rows by: a number, or text; NaN and empty text stand last, whichever way. */
+/** Returns the sort key of each column: a number or text. NaN and empty text come last in both directions. */
 function sortKeys(store, headers, statusAt) {
   const isTlp = (row) => store.kind[row] === KIND.tlp;
   return {
@@ -108,7 +108,7 @@ function sortKeys(store, headers, statusAt) {
   };
 }
 
-/** `rows` in the order of a column, `down` from the largest; of equals the earlier first. */
+/** Returns `rows` sorted by a column, `down` for descending order; equal ones in order of time. */
 function sortedRows(rows, key, down) {
   const values = Array.from(rows, key);
   const isText = values.some((value) => typeof value === "string");
@@ -129,7 +129,7 @@ function textRanks(texts) {
   return Float64Array.from(texts, (text) => order.get(text));
 }
 
-/** `since`: of rows in their order, the time since the one before. */
+/** `since`: the time since the previous one of `rows`, in their order. */
 function sinceBefore(store, rows) {
   const since = new Float64Array(store.count).fill(NaN);
   for (let place = 1; place < rows.length; place++) since[rows[place]] = store.time[rows[place]] - store.time[rows[place - 1]];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The plots of the page, one function each. `app` has the store, its headers, the rows that the filter lets through (null:
-// all), the range of time in view and the options. Never changes what is selected.
+// The plots of the page, one function each. `app` has the store, its headers, the rows that pass the filter (null: all),
+// the time range in view and the options. The selection is never changed here.
 
 /** The plots, in the order of their tabs and keys. `timed`: its x axis is time. */
 const VIEWS = [
@@ -20,10 +20,10 @@ const VIEWS = [
   { key: "summary", name: "Summary", timed: false, draw: drawSummary, options: [] },
 ];
 
-/** Most plots one above the other. */
+/** Most stacked plots. */
 const MAX_LANES = 4;
 
-/** The whole time of the capture with a little room on both sides; the range that was zoomed into, where there is one. */
+/** Returns the zoomed time range, or else the whole time of the capture with some space on both sides. */
 function rangeInView(app) {
   if (app.range) return app.range;
   const end = Math.max(app.store.end, 1000);
@@ -31,23 +31,23 @@ function rangeInView(app) {
   return [-room, end + room];
 }
 
-/** The time axis of the range in view; it stays that of the plot until the next is drawn. */
+/** Returns the time axis of the range in view. It belongs to the plot until the next one is drawn. */
 function timeInView(app) {
   app.time = timeAxis(app.timeline, rangeInView(app));
   return app.time;
 }
 
-/** Times that cut the range in view into `count` parts, evenly on the axis. */
+/** Returns times that divide the range in view into `count` parts, evenly on the axis. */
 function edgesInView(app, count) {
   return edgesOf(app.timeline, rangeInView(app), count);
 }
 
-/** What a plot of nothing says, and the command that would give it something. */
+/** Returns the note of an empty plot, with a command that would record its data. */
 function nothing(text, how = "") {
   return { text, how };
 }
 
-/** The points of groups that are within a range of time. */
+/** Returns the points of groups within a range of time. */
 function groupsWithin(groups, [from, to]) {
   const inside = groups.list().map((group) => {
     const kept = { ...group, x: [], y: [], row: [] };
@@ -66,7 +66,7 @@ function pointsOf(groups) {
   return groups.reduce((sum, group) => sum + group.x.length, 0);
 }
 
-/** Draws clouds of points over time, one above the other by facet; `extra` makes traces behind and before them. */
+/** Draws clouds of points over time, stacked by facet; `extra` makes traces behind and before them. */
 async function drawCloud(app, groups, yAxis, yScale, extra = () => []) {
   const time = timeInView(app);
   const inside = groupsWithin(groups, rangeInView(app));
@@ -91,13 +91,13 @@ async function drawLatency(app) {
   const ends = log ? [Math.log10((least / unit.ps) * 0.8), Math.log10((most / unit.ps) * 1.25)] : [0, (most / unit.ps) * 1.08 || 1];
   const more = { type: log ? "log" : "linear", range: ends, rangemode: "normal" };
   app.worst = worstLatencies(app.store, plotRows(), 20);
-  // Before the plot: they take of its room.
+  // Before the plot, since the list takes some of its space.
   showWorst(app);
   const any = await drawCloud(app, points, { title: `Latency, ${unit.name}`, more }, unit.ps, (scale) => [worstTrace(app, scale, range)]);
   return any ? "" : nothing("No request was answered.");
 }
 
-// The worst are drawn as themselves, however many points there are.
+// The worst ones are always drawn as markers, for any number of points.
 function worstTrace(app, scale, range) {
   const { store } = app;
   const rows = app.worst.filter((row) => store.time[row] >= range[0] && store.time[row] <= range[1]);
@@ -142,7 +142,7 @@ async function drawDistribution(app) {
   const y = tail ? { type: "log", exponentformat: "power", dtick: 1 } : { tickformat: ".0%", range: [0, 1.02] };
   const xAxis = axis(`Latency, ${unit.name}`, { rangemode: "tozero", hoverformat: ",.6~f", ticksuffix: "", type: tail ? "log" : "linear" });
   showQuantiles(app, types);
-  await draw(app.host, traces, layoutOf(app.host, xAxis, [tail ? "Share that takes as long" : "Share of requests"], { y, hovermode: "x" }));
+  await draw(app.host, traces, layoutOf(app.host, xAxis, [tail ? "Share at least this long" : "Share of requests"], { y, hovermode: "x" }));
   return types.length > 0 ? "" : nothing("No request was answered.");
 }
 
@@ -168,10 +168,10 @@ async function drawTags(app) {
   const more = { range: [-room, tags + room], rangemode: "normal", zeroline: false };
   const spans = (scale, inside, many) => (many ? [] : spanTraces(app.store, inside, scale));
   const any = await drawCloud(app, groups, { title: "Tag", more, names: names.length > 1 ? names : undefined }, 1, spans);
-  return any ? "" : nothing("No requests that are answered, and no completions.");
+  return any ? "" : nothing("No non-posted requests and no completions.");
 }
 
-// From each request to its last completion: how long its tag is in use.
+// From each request to its last completion: the time that its tag is in use.
 function spanTraces(store, groups, scale) {
   return groups.filter((group) => group.class === "NP").map((group) => {
     const answered = group.row.map((row, i) => [row, i]).filter(([row]) => store.lastAnswer[row] >= 0);
@@ -205,21 +205,21 @@ async function drawThroughput(app) {
   return `${app.options.dataOnly ? "Data" : "TLPs, header to digest"}, mean of ${duration(((x[x.length - 1] - x[0]) * time.unit.ps) / bins)}${more}`;
 }
 
-/** The `count` lanes with most traffic, in the order in which lanes appear. */
+/** Returns the `count` lanes with most traffic, in the order of their first record. */
 function busiest(lanes, count) {
   const total = ([, classes]) => Object.values(classes).reduce((sum, rates) => sum + rates.reduce((a, b) => a + b, 0), 0);
   const most = [...lanes].sort((a, b) => total(b) - total(a) || a[0] - b[0]).slice(0, count);
   return most.sort((a, b) => a[0] - b[0]);
 }
 
-/** Draws a plot for each of some lanes, one above the other; each is captioned with the lane and the unit. */
+/** Draws a plot for each of some lanes, stacked; each has a caption with the lane and the unit. */
 function drawLanes(app, time, unit, names, traces) {
   const titles = names.length > 0 ? names.map(() => "") : [unit];
   const annotations = captions(names.map((name) => `${name}: ${unit}`));
   return draw(app.host, traces, layoutOf(app.host, time.axis, titles, { hovermode: false, annotations, time }));
 }
 
-/** Values and the last one again: a step as far as its end. */
+/** Returns values with the last one repeated, so that a step reaches its end. */
 function withLast(values) {
   return [...values, values[values.length - 1]];
 }
@@ -255,11 +255,11 @@ async function drawOutstanding(app) {
     const look = { name, colour: colour(`series${i % SERIES_COLOURS}`), dash: i >= SERIES_COLOURS ? "dot" : "solid", yaxis: "y", showlegend: true };
     return stepTraces(app, steps, time, 1, look);
   });
-  await draw(app.host, traces, layoutOf(app.host, time.axis, ["Requests that wait"], { hovermode: false, time }));
-  return series.length > 0 ? `By requester${bandNote(traces)}` : nothing("No requests that are answered.");
+  await draw(app.host, traces, layoutOf(app.host, time.axis, ["Outstanding requests"], { hovermode: false, time }));
+  return series.length > 0 ? `By requester${bandNote(traces)}` : nothing("No non-posted requests.");
 }
 
-/** Steps as they are; of many their mean, with a band from the least to the most. */
+/** Returns steps as they are; many steps are shown as their mean, with a band from minimum to maximum. */
 function stepTraces(app, steps, time, scale, look) {
   const bands = decimated(steps, edgesInView(app, Math.floor(app.host.clientWidth / 2)));
   const x = Array.from(bands.x, time.toX);
@@ -274,7 +274,7 @@ function stepTraces(app, steps, time, scale, look) {
 }
 
 function bandNote(traces) {
-  return traces.some((trace) => trace.fill) ? "; mean, band from least to most" : "";
+  return traces.some((trace) => trace.fill) ? "; mean, band from minimum to maximum" : "";
 }
 
 async function drawCredits(app) {
@@ -288,13 +288,13 @@ async function drawCredits(app) {
     const look = { name: s.name, colour: colour(s.tint), yaxis, showlegend: isNewIn(known, s.name) };
     return stepTraces(app, s.steps, time, what === "data" ? 16 : 1, look);
   }));
-  const label = { data: "data left, B", header: "headers left", unacked: "sent, no Ack, B" }[what];
+  const label = { data: "data left, B", header: "headers left", unacked: "no Ack yet, B" }[what];
   await drawLanes(app, time, label, shown.map(({ name }) => name), traces);
   const more = lanes.length > shown.length ? `; the scarcest ${shown.length} of ${lanes.length} directions` : "";
   return lanes.length > 0 ? creditNote(lanes, what) + more + bandNote(traces) : noCredits(app, what);
 }
 
-/** The least that a lane has had of any of its series, as a share of the most: the scarcest come first. */
+/** Returns the least remaining credits of a lane over its series, as a share of the most: the scarcest come first. */
 function leastLeft({ series }) {
   const shares = series.map(({ steps: { y } }) => {
     const [least, most] = y.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [Infinity, -Infinity]);
@@ -319,18 +319,18 @@ function unackedLanes(app) {
   return [...lanes].map(([lane, { steps }]) => ({ name: app.headers.lane.list[lane].name, series: [{ name: "TLPs", tint: "accent", steps }] }));
 }
 
-/** Why there is nothing to draw, and what would give something. */
+/** Returns the reason for an empty plot, and a command that would record data. */
 function noCredits(app, what) {
   const how = "riser run LAB.toml --capture OUT.pcapng --dllps";
-  if (what === "unacked") return nothing("This capture holds no Acks. Record DLLPs beside TLPs:", how);
-  if (app.pools.length > 0) return nothing("All credits that are advertised are infinite.");
-  return nothing("This capture holds no flow-control DLLPs. Record them beside TLPs:", how);
+  if (what === "unacked") return nothing("This capture contains no Acks. Record DLLPs with the TLPs:", how);
+  if (app.pools.length > 0) return nothing("All advertised credits are infinite.");
+  return nothing("This capture contains no flow-control DLLPs. Record them with the TLPs:", how);
 }
 
 function creditNote(lanes, what) {
-  if (what === "unacked") return "Sent, and named by no Ack yet";
+  if (what === "unacked") return "Sent and not acknowledged yet";
   const relative = lanes.some(({ series }) => series.some((s) => s.relative));
-  return relative ? "No InitFC was captured: 0 is the most that was seen" : "Seen at the tap; infinite credits are not shown";
+  return relative ? "No InitFC was captured: 0 is the largest value seen" : "Seen at the tap; infinite credits are not shown";
 }
 
 async function drawSummary(app) {
@@ -347,7 +347,7 @@ async function drawSummary(app) {
   ]);
   app.summary.replaceChildren(
     tableOf("Types", ["Type", "Records", "Data, B"], typeRows),
-    tableOf("Requests that are answered", ["Requester", "Requests", "Answered", "Asked for, B", "Mean latency"], requesterRows),
+    tableOf("Non-posted requests", ["Requester", "Requests", "Answered", "Requested, B", "Mean latency"], requesterRows),
     tableOf("Transactions of the whole capture", ["", ""], transactionRows(app.store.meta.transactions)),
   );
   return "";

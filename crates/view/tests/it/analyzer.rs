@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a protocol analyzer has, in headless Chromium: bytes, transactions that unfold, time without what is idle,
-//! cursors, bookmarks, order. Without Chromium these tests say that they skip.
+//! Functions of a protocol analyzer in headless Chromium: bytes, transactions that unfold, folded idle time, cursors,
+//! bookmarks, sorting. Without Chromium these tests are skipped with a message.
 
 use crate::common::exchange::{exchange, sparse};
 use crate::common::{count, for_each_record, generate, nettlp_captures, page_file, transactions};
@@ -14,12 +14,12 @@ fn no_problems(browser: &mut Browser) {
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
-/// The lines of data that are shown, under their head.
+/// The displayed lines of data, by their title.
 const DUMPS: &str = "Object.fromEntries([...document.querySelectorAll('#details .data')].map((s) => \
                      [s.querySelector('h3').textContent, s.querySelector('pre')?.textContent ?? '']))";
 
 #[test]
-fn data_are_shown_where_they_stand() {
+fn data_are_shown_at_their_address() {
     let Some(mut browser) = Browser::take() else { return };
     browser.open(&page_file("data", &exchange(1)), "tab=summary&select=1");
     // Three bytes before the first one are not enabled.
@@ -27,7 +27,7 @@ fn data_are_shown_where_they_stand() {
     assert_eq!(browser.eval(DUMPS), json!({"Data": data}));
     let off = "[...document.querySelectorAll('.dump .off')].map((e) => e.textContent)";
     assert_eq!(browser.eval(off), json!(["00", "00", "00", ".", ".", "."]));
-    // Both completions together, at the read's address.
+    // Both completions together, at the address of the read.
     browser.eval("riser.select(4); riser.idle()");
     let read = "103a  30 31 32 33  34 35 36 37  01234567\n1042  38 39                     89\n";
     assert_eq!(browser.eval(DUMPS), json!({"Data of the read": read}));
@@ -39,7 +39,7 @@ fn data_are_shown_where_they_stand() {
     no_problems(&mut browser);
 }
 
-/// Every byte that a capture has, as long as the page keeps all.
+/// The page has every byte of a capture, as long as it fits.
 #[test]
 fn every_byte_is_in_the_page() {
     let Some(mut browser) = Browser::take() else { return };
@@ -66,16 +66,16 @@ fn every_byte_is_in_the_page() {
 }
 
 #[test]
-fn what_is_not_in_the_page_is_said() {
+fn missing_data_is_explained() {
     let Some(mut browser) = Browser::take() else { return };
-    // Of these only lengths were captured.
+    // Only lengths of these were captured.
     browser.open(&page_file("lengths", &generate::generated(100)), "tab=summary");
     browser.eval(
         "riser.setFilter('type=MWr'); riser.select(riser.app.store.number[riser.app.rows[0]]); riser.idle()",
     );
     let said = "document.querySelector('#details .data .said').textContent";
     assert_eq!(browser.eval(said), "None of 256 B was captured.");
-    // A page that kept the beginning of data alone.
+    // As on a page that kept only the start of data.
     browser.open(&page_file("part", &exchange(1)), "tab=summary");
     browser.eval("riser.app.store.meta.payloads[0].bytes = 4; riser.select(1); riser.idle()");
     let due =
@@ -84,7 +84,7 @@ fn what_is_not_in_the_page_is_said() {
     no_problems(&mut browser);
 }
 
-/// Where the page has the records of both bursts: pixels of the first and last record of each, and folds that are seen.
+/// Positions of both bursts in the page: pixels of the first and last record of each, and visible folds.
 const BURSTS: &str = "(() => {
   const { app } = riser;
   const x = (number) => riser.pixelOf(app.store.time[app.store.number.indexOf(number)]);
@@ -120,19 +120,19 @@ fn idle_time_is_folded_and_unfolded() {
     no_problems(&mut browser);
 }
 
-/// Picoseconds of a nanosecond.
+/// Picoseconds per nanosecond.
 const NS: u64 = 1000;
 
-/// What is folded of a page: how long each fold is, in whole microseconds, and whether it is folded from the start.
+/// Folds of a page: length of each in whole microseconds, and whether the page starts folded.
 const FOLDS: &str = "(() => { const { folded, timeline } = riser.app;
   return [folded.folds.map((fold) => Math.round(fold.idle / 1e6)), timeline === folded]; })()";
 
-/// When a TLP is sent, and how long a read waits.
+/// Time of each TLP, and the response time of a read.
 type Events = Vec<(u64, Option<u64>)>;
 
-/// A row is what happens, in nanoseconds, and what is folded of it, in microseconds.
+/// A row has events in nanoseconds, and the resulting folds in microseconds.
 #[test]
-fn only_what_is_long_and_idle_is_folded() {
+fn only_long_idle_stretches_are_folded() {
     let Some(mut browser) = Browser::take() else { return };
     let reads = |gap: u64, latency: u64, count: u64| -> Events {
         (0..count).map(|i| (i * (gap + latency), Some(latency))).collect()
@@ -161,7 +161,7 @@ fn only_what_is_long_and_idle_is_folded() {
         browser.open(&page_file("sparse", &sparse(&events)), "tab=latency");
         assert_eq!(browser.eval(FOLDS), due, "{name}");
     }
-    // NetTLP's ping: of 2.6 ms most is one wait of the driver for the next packet.
+    // NetTLP's ping: most of the 2.6 ms is one wait of the driver for the next packet.
     if let Some(ping) = nettlp_captures().into_iter().find(|path| path.ends_with("simple-nic-ping.pcap")) {
         browser.open(&page_file("sparse", &std::fs::read(ping).unwrap()), "tab=latency");
         assert_eq!(browser.eval(FOLDS), json!([[2461], true]));
@@ -171,7 +171,7 @@ fn only_what_is_long_and_idle_is_folded() {
 
 /// A longer stretch is a wider band.
 #[test]
-fn a_folds_width_tells_its_length() {
+fn longer_folds_are_wider() {
     let Some(mut browser) = Browser::take() else { return };
     let at = [0, 100_000, 100_000_000].map(|at| (at * NS, Some(1_000 * NS)));
     browser.open(&page_file("widths", &sparse(&at)), "tab=tags");
@@ -186,10 +186,10 @@ fn a_folds_width_tells_its_length() {
 }
 
 #[test]
-fn a_folded_axis_tells_the_time() {
+fn folded_axis_shows_right_times() {
     let Some(mut browser) = Browser::take() else { return };
     browser.open(&page_file("folded-axis", &exchange(3)), "tab=throughput");
-    // Every time is where its place says, also within folds.
+    // Every time maps to its place and back, also within folds.
     let off = browser.eval(
         "(() => { const { timeline, store } = riser.app; let off = 0;
            for (let i = 0; i <= 1000; i++) { const ps = store.end * i / 1000; off = Math.max(off, Math.abs(timeline.toTime(timeline.toAxis(ps)) - ps)); }
@@ -198,7 +198,7 @@ fn a_folded_axis_tells_the_time() {
     );
     assert_eq!(off[0], 2, "{off}");
     assert!(off[1].as_f64().unwrap() < 1.0, "{off} ps");
-    // Ticks say the times at which they stand.
+    // Ticks show the times of their positions.
     let wrong = browser.eval(
         "(() => { const { xaxis } = riser.app.host._fullLayout; const { time } = riser.app;
            const said = xaxis.ticktext.map((t) => Number(t.replaceAll(',', '')) * time.unit.ps);
@@ -206,7 +206,7 @@ fn a_folded_axis_tells_the_time() {
            return [wrong, said.filter((ps) => ps > 1e11).length > 0 && said.filter((ps) => ps < 1e9).length > 1]; })()",
     );
     assert_eq!(wrong, json!([[], true]));
-    // No bit is lost or won between folded and plain: 3 bursts of writes of 16 + 8 B (a header of four DW), 24 B each.
+    // Folding neither loses nor adds bits: 3 bursts of writes of 16 + 8 B (a header of four DW), 24 B each.
     let bits = "(() => { const t = riser.app.host.data.find((t) => t.name === 'posted' && t.yaxis === 'y'); const { time } = riser.app;
                  return t.x.slice(0, -1).reduce((sum, x, i) => sum + t.y[i] * (time.toTime(t.x[i + 1]) - time.toTime(x)) / 1000, 0); })()";
     for key in ["", "f"] {
@@ -220,9 +220,9 @@ fn a_folded_axis_tells_the_time() {
     no_problems(&mut browser);
 }
 
-/// A gap has the digits of the latency that it is part of.
+/// A time difference has the digits of the latency that it is part of.
 #[test]
-fn small_gaps_have_their_picoseconds() {
+fn small_gaps_show_picoseconds() {
     let Some(mut browser) = Browser::take() else { return };
     let at = [(0, Some(3_046)), (1_002_500, Some(999_999)), (3_000_000_000, None)];
     browser.open(&page_file("gaps", &sparse(&at)), "tab=summary");
@@ -233,7 +233,7 @@ fn small_gaps_have_their_picoseconds() {
 }
 
 #[test]
-fn cursors_measure() {
+fn cursors_measure_time_tlps_and_data() {
     let Some(mut browser) = Browser::take() else { return };
     let bytes = exchange(1);
     let page = page_file("cursors", &bytes);
@@ -245,14 +245,15 @@ fn cursors_measure() {
     browser.eval("riser.select(7)");
     browser.key("b");
     // Record 4 at 150 ns, 7 at 300 ns: a read and its completions, of 2 and 1 DW.
-    let due = "A 0.150000 µs   B 0.300000 µs   B − A 150 ns: 3 TLPs, 12 B of data, 640 Mb/s both ways";
+    let due =
+        "A 0.150000 µs   B 0.300000 µs   B − A 150 ns: 3 TLPs, 12 B of data, 640 Mb/s in both directions";
     assert_eq!(browser.eval(text), due);
-    // The address makes the same again.
+    // The address restores the same view.
     let hash = browser.eval("location.hash").as_str().unwrap().trim_start_matches('#').to_owned();
     assert!(hash.contains("a=150000&b=300000"), "{hash}");
     browser.open(&page, &hash);
     assert_eq!(browser.eval(text), due);
-    // Dragged to the first record, near which it takes its time.
+    // Dragged to the first record, to which it snaps.
     let place = "(() => { const box = riser.app.host.getBoundingClientRect(); const { _size: s } = riser.app.host._fullLayout;
                   return [150000, 0].map((ps) => box.x + s.l + riser.pixelOf(ps)).concat(box.y + s.t + 40); })()";
     let place = browser.eval(place);
@@ -271,7 +272,7 @@ fn cursors_measure() {
             .unwrap()
             .starts_with("A 0.000000 µs   B 0.300000 µs   B − A 300 ns: 5 TLPs")
     );
-    // With the pointer in the plot, a key puts one there.
+    // With the pointer in the plot, a key sets a cursor there.
     browser.call("Input.dispatchMouseEvent", json!({"type": "mouseMoved", "x": from + 1.0, "y": y}));
     browser.key("b");
     assert!(browser.eval(text).as_str().unwrap().contains("B 0.150000 µs   B − A 150 ns: 3 TLPs"));
@@ -315,18 +316,18 @@ fn bookmarks_stay_in_the_address() {
     }
     browser.key("m");
     assert_eq!(browser.eval(marks), json!([[7, note]]));
-    // What no page has written is no harm.
+    // Invalid addresses do no harm.
     browser.open(&page, "marks=7:%25E0%25,99999,x,,-1,3:ok&a=x&sort=nothing&fold=maybe&list=all");
     assert_eq!(browser.eval(marks), json!([[3, "ok"], [7, "%E0%"]]));
     no_problems(&mut browser);
 }
 
 #[test]
-fn columns_sort() {
+fn click_on_a_column_sorts_rows() {
     let Some(mut browser) = Browser::take() else { return };
     let bytes = generate::generated(5000);
     browser.open(&page_file("sort", &bytes), "tab=summary&filter=tlp");
-    // What a column shows, from above; those without a value stand last.
+    // Values of a column from top to bottom. Rows without a value come last.
     let values = "(() => { const { app } = riser; const h = app.headers; const rows = [...app.shown.rows];
       const { store } = app; return { latency: rows.map((r) => store.response[r]), bytes: rows.map((r) => h.requestBytes(r)),
       type: rows.map((r) => h.typeName(r)), time: rows.map((r) => store.time[r]), tag: rows.map((r) => h.className(r) === 'P' ? null : h.tag(r)),
@@ -351,7 +352,7 @@ fn columns_sort() {
         browser.click_on(&format!("document.querySelector('.head .{key}')"));
         assert_eq!(browser.eval(values), plain, "{key}: as captured");
     }
-    // The longest latency first, and keys move by this order.
+    // The longest latency comes first, and keys move in this order.
     browser.click_on("document.querySelector('.head .latency')");
     browser.key("Home");
     let longest = "riser.app.store.response[riser.app.selected]";
@@ -362,12 +363,12 @@ fn columns_sort() {
     no_problems(&mut browser);
 }
 
-/// A number, or text, to compare.
+/// Returns a number or text to compare.
 fn rank(value: &Value) -> (f64, &str) {
     value.as_str().map_or_else(|| (value.as_f64().unwrap(), ""), |text| (0.0, text))
 }
 
-/// Holds for all of a transaction's TLPs together.
+/// These filters hold for all TLPs of a transaction together.
 const UNIT_FILTERS: [&str; 10] = [
     "type=MRd",
     "type=MRd and type=CplD",
@@ -386,7 +387,7 @@ fn transactions_unfold_to_their_tlps_and_dllps() {
     let Some(mut browser) = Browser::take() else { return };
     let bytes = exchange(3);
     browser.open(&page_file("units", &bytes), "tab=summary&list=transactions");
-    // As the capture's own tracker has them.
+    // Expected values from the capture's own tracker.
     let mut due: Vec<(u64, u64, u64, u64)> = transactions(&bytes, None)
         .iter()
         .map(|t| {
@@ -396,7 +397,7 @@ fn transactions_unfold_to_their_tlps_and_dllps() {
         })
         .collect();
     due.sort_unstable();
-    // The tracker learns from the first Ack that the capture has Acks: the write before it has ended by then.
+    // The tracker learns from the first Ack that the capture has Acks. The write before it has ended by then.
     due[0].2 = 3;
     let shown = browser.eval(
         "(() => { const { store } = riser.app; const units = riser.units(); const number = (row) => (row < 0 ? 0 : store.number[row]);
@@ -404,7 +405,7 @@ fn transactions_unfold_to_their_tlps_and_dllps() {
              return [number(unit), units.tlps(unit).length, number(units.ackOf(unit)), last < 0 ? 0 : number(units.ackOf(last))]; }); })()",
     );
     assert_eq!(shown, json!(due));
-    // A line for each, which opens to what was on the link, in its order.
+    // There is a line for each transaction. It unfolds to the TLPs and DLLPs on the link, in order.
     let lines = "[...document.querySelectorAll('.row:not([hidden])')].map((e) => [...e.querySelectorAll('.number, .type, .status')].map((c) => c.textContent).join(' ').trim())";
     let all = browser.eval(lines);
     assert_eq!(all.as_array().unwrap().len(), 9, "{all}");
@@ -424,7 +425,7 @@ fn transactions_unfold_to_their_tlps_and_dllps() {
         "▸ 10 MRd no answer"
     ]);
     assert_eq!(browser.eval(&format!("{lines}.slice(0, 11)")), opened);
-    // Keys: into it, out of it, folded.
+    // Keys move into a transaction, out of it, and fold it.
     browser.key("ArrowDown");
     assert_eq!(browser.eval("document.documentElement.dataset.selected"), "2");
     browser.key("ArrowLeft");
@@ -433,7 +434,7 @@ fn transactions_unfold_to_their_tlps_and_dllps() {
     assert_eq!(browser.eval(&format!("{lines}.slice(0, 11)")), opened);
     browser.click_on("document.getElementById('unfold-all')");
     assert_eq!(browser.eval(&format!("{lines}.length")), 9, "all folded");
-    // A record that is folded away is unfolded when it is gone to; a DLLP of no transaction is a record.
+    // Selecting a folded record unfolds its transaction. A DLLP without a transaction is shown as a record.
     browser.eval("riser.select(7)");
     assert_eq!(
         browser.eval("riser.app.mode + riser.app.shown.depths[riser.app.list.selected]"),
@@ -445,7 +446,7 @@ fn transactions_unfold_to_their_tlps_and_dllps() {
 }
 
 #[test]
-fn a_filter_keeps_whole_transactions() {
+fn filter_keeps_whole_transactions() {
     let Some(mut browser) = Browser::take() else { return };
     for bytes in [exchange(3), generate::generated(1000)] {
         browser.open(&page_file("unit-filters", &bytes), "tab=summary&list=transactions");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page at work in headless Chromium: rows, filters, links between list and plots, time to first paint. Without
-//! Chromium these tests say that they skip.
+//! The page in headless Chromium: rows, filters, links between list and plots, time to first paint. Without
+//! Chromium these tests are skipped with a message.
 
 use crate::common::{count, for_each_record, generate, nettlp_captures, page_file, transactions, types};
 use capture::{Transaction, render};
@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use testkit::browser::Browser;
 
-/// The issue's figure: most milliseconds to the first paint of a million TLPs.
+/// Most milliseconds to the first paint of a million TLPs.
 const FIRST_PAINT_MS: u64 = 3000;
 
-/// A record of the page as an object with the names of `riser trace --json`; null for what a type does not have.
+/// Returns a record of the page as an object with the names of `riser trace --json`; null for fields that a type
+/// lacks.
 const RECORDS: &str = "(() => {
   const { store, headers: h } = riser.app;
   return Array.from({ length: store.count }, (_, row) => {
@@ -45,7 +46,7 @@ const RECORDS: &str = "(() => {
   });
 })()";
 
-/// Holds for all that `riser trace` reads.
+/// Filters for everything that `riser trace` reads.
 const FILTERS: [&str; 31] = [
     "type=MRd",
     "type!=mrd",
@@ -80,7 +81,7 @@ const FILTERS: [&str; 31] = [
     "link=1 and interface=\"link3:downstream\"",
 ];
 
-/// Of those that were answered, the longest, and of these the first.
+/// Returns the answered transaction with the longest latency, the first of equal ones.
 fn worst(bytes: &[u8]) -> Transaction {
     let answered = transactions(bytes, None).into_iter().filter(|t| t.completions > 0 && t.remaining == 0);
     answered.max_by_key(|t| (t.latency_ps(), std::cmp::Reverse(t.request_number))).unwrap()
@@ -91,7 +92,7 @@ fn no_problems(browser: &mut Browser) {
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
-/// Every record of the page against the record itself.
+/// Compares every record of the page with the capture.
 fn same_records(browser: &mut Browser, bytes: &[u8]) {
     let shown = browser.eval(RECORDS);
     let shown = shown.as_array().unwrap();
@@ -101,7 +102,7 @@ fn same_records(browser: &mut Browser, bytes: &[u8]) {
         render::json(record, &mut line);
         let object: Value = serde_json::from_str(&line).unwrap();
         for (name, value) in shown[place].as_object().unwrap() {
-            // A number that JSON has as a whole one may come back as one with a fraction of zero.
+            // JSON may return an integer as a float without a fraction.
             let (found, due) = (value, object.get(name).unwrap_or(&Value::Null));
             let same = found == due || found.as_f64().is_some_and(|found| due.as_f64() == Some(found));
             let fault =
@@ -137,8 +138,8 @@ fn same_filters(browser: &mut Browser, bytes: &[u8]) {
 }
 
 #[test]
-fn real_captures_show_as_they_are() {
-    // The longest of p4600 and x520, which are many, and the other two.
+fn real_captures_are_shown_completely() {
+    // The longest of p4600 and x520, of which there are many, and the other two.
     let is_chosen = |path: &PathBuf| {
         let len = std::fs::metadata(path).map_or(0, |file| file.len());
         len > 9_000
@@ -159,7 +160,7 @@ fn real_captures_show_as_they_are() {
 }
 
 #[test]
-fn a_generated_capture_shows_as_it_is() {
+fn generated_capture_is_shown_completely() {
     let Some(mut browser) = Browser::take() else { return };
     let bytes = types::every_type();
     let page = page_file("types", &bytes);
@@ -180,7 +181,7 @@ fn a_generated_capture_shows_as_it_is() {
 }
 
 #[test]
-fn the_worst_latency_lands_on_its_packets() {
+fn worst_latency_selects_its_packets() {
     let Some(mut browser) = Browser::take() else { return };
     let bytes = generate::generated(20_000);
     let worst = worst(&bytes);
@@ -189,7 +190,7 @@ fn the_worst_latency_lands_on_its_packets() {
     let selected = "document.documentElement.dataset.selected";
     let number = worst.request_number.to_string();
 
-    // In the list of the longest.
+    // From the list of the longest ones.
     browser.open(&page, "tab=latency");
     browser.click_on("document.querySelector('#worst button')");
     assert_eq!(browser.eval(selected), number);
@@ -198,7 +199,7 @@ fn the_worst_latency_lands_on_its_packets() {
     let steps = "[...document.querySelectorAll('.steps button')].map((b) => b.textContent.split(' ')[1])";
     assert_eq!(browser.eval(steps), json!(["MRd", "CplD", "CplD"]));
 
-    // In the plot, where its point is; the plot is too dense for elements.
+    // From its point in the plot, which is too dense for elements.
     browser.open(&page, "tab=latency");
     let point = "(() => { const { host, store, worst } = riser.app; const l = host._fullLayout; \
                  const b = host.getBoundingClientRect(); const at = (axis, ps, unit) => axis.l2p(ps / unit); \
@@ -221,7 +222,7 @@ fn the_worst_latency_lands_on_its_packets() {
 }
 
 #[test]
-fn keys_move_and_long_lists_scroll() {
+fn keys_move_the_selection_and_scroll() {
     let Some(mut browser) = Browser::take() else { return };
     let bytes = generate::generated(70_000);
     let page = page_file("keys", &bytes);
@@ -234,9 +235,9 @@ fn keys_move_and_long_lists_scroll() {
         let text = browser.eval("document.querySelector('.row.selected .number').textContent");
         assert_eq!(text, number.to_string());
     }
-    // As many elements as fit, however long the list.
+    // Only as many elements as fit, for any length of the list.
     assert!(browser.eval("document.querySelectorAll('.row').length").as_u64().unwrap() < 60);
-    // It is drawn with the next frames; a busy machine takes its time.
+    // The list is drawn in the next frames, which takes longer on a busy machine.
     let last = browser.eval(&format!(
         "new Promise((done) => {{
             const began = performance.now();
@@ -254,7 +255,7 @@ fn keys_move_and_long_lists_scroll() {
 }
 
 #[test]
-fn plots_show_what_the_capture_holds() {
+fn plots_show_the_data_of_the_capture() {
     let Some(mut browser) = Browser::take() else { return };
     // 10 rounds of 32 reads, 64 completions and 16 writes.
     let bytes = generate::generated(1120);
@@ -286,7 +287,7 @@ fn plots_show_what_the_capture_holds() {
 }
 
 #[test]
-fn light_and_dark() {
+fn theme_follows_system_and_button() {
     let Some(mut browser) = Browser::take() else { return };
     let page = page_file("themes", &generate::generated(500));
     let ground = "getComputedStyle(document.body).backgroundColor";
@@ -323,19 +324,19 @@ fn broken_rules_are_marked() {
 }
 
 #[test]
-fn a_wrong_filter_says_what_is_legal() {
+fn invalid_filter_shows_an_error() {
     let Some(mut browser) = Browser::take() else { return };
     let page = page_file("wrong", &generate::generated(500));
     browser.open(&page, "tab=summary");
     let all = browser.eval("document.documentElement.dataset.shown");
     let rows = [
-        ("typ=MRd", "unknown field \"typ\": legal are type, tag,"),
-        ("type", "type needs a value: legal is a type of TLP"),
-        ("type<MRd", "type is not a number: legal are = and !="),
-        ("type=MRb", "\"MRb\" is no value of type: legal is a type of TLP"),
+        ("typ=MRd", "unknown field \"typ\": expected one of type, tag,"),
+        ("type", "type needs a value: expected a type of TLP"),
+        ("type<MRd", "type is not a number: expected = or !="),
+        ("type=MRb", "\"MRb\" is not a value of type: expected a type of TLP"),
         ("(tag=1", "not closed"),
-        ("tag=1 tag=2", "where and, or was due"),
-        ("tag=x", "\"x\" is no value of tag: legal is 0 to 1023"),
+        ("tag=1 tag=2", "expected and, or"),
+        ("tag=x", "\"x\" is not a value of tag: expected 0 to 1023"),
         ("requester=1", "bus:device.function such as 01:00.0"),
         ("", ""),
     ];
@@ -349,7 +350,7 @@ fn a_wrong_filter_says_what_is_legal() {
 }
 
 #[test]
-fn the_time_in_view_becomes_a_filter() {
+fn time_in_view_becomes_a_filter() {
     let Some(mut browser) = Browser::take() else { return };
     let mut captures = vec![generate::generated(3000)];
     captures.extend(nettlp_captures().last().map(|path| std::fs::read(path).unwrap()));
@@ -377,7 +378,7 @@ fn first_paint(browser: &mut Browser, page: &Path) -> u64 {
 }
 
 #[test]
-fn the_first_rows_are_painted_soon() {
+fn first_rows_are_painted_quickly() {
     let Some(mut browser) = Browser::take() else { return };
     let page = page_file("paint", &generate::generated(100_000));
     assert!(first_paint(&mut browser, &page) < FIRST_PAINT_MS);
@@ -385,7 +386,7 @@ fn the_first_rows_are_painted_soon() {
 }
 
 #[test]
-fn data_cost_a_large_page_little() {
+fn data_adds_little_to_a_large_page() {
     let Some(mut browser) = Browser::take() else { return };
     let bytes = generate::noisy(100_000);
     assert!(bytes.len() > 25_000_000);
@@ -393,7 +394,7 @@ fn data_cost_a_large_page_little() {
     let size = std::fs::metadata(&page).unwrap().len();
     assert!(size < 13_000_000, "{size} bytes");
     assert!(first_paint(&mut browser, &page) < FIRST_PAINT_MS);
-    // Whole at first, then the beginning, then nothing: each says so.
+    // First whole data, then its start, then none, each with its message.
     let said = "document.querySelector('#details .data .said').textContent.split(',')[0]";
     for (share, due) in
         [(0.01, ""), (0.5, "The first 64 of 256 B are in this page"), (0.99, "None of 256 B is in this page")]
@@ -409,7 +410,7 @@ fn data_cost_a_large_page_little() {
 
 #[test]
 #[ignore = "a million TLPs; run with --release --ignored"]
-fn a_million_tlps_are_painted_in_three_seconds() {
+fn million_tlps_are_painted_in_three_seconds() {
     let Some(mut browser) = Browser::take() else { return };
     let bytes = generate::generated(1_000_000);
     let page = page_file("million", &bytes);

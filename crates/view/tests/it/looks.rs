@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the page looks in headless Chromium: what has room at which width, which colours stand for what, what keys do to
-//! both. Without Chromium these tests say that they skip.
+//! The layout of the page in headless Chromium: space at different widths, colours, and the effect of keys on both.
+//! Without Chromium these tests are skipped with a message.
 
 use crate::common;
 use crate::common::{generate, page_file, types};
@@ -12,12 +12,12 @@ fn no_problems(browser: &mut Browser) {
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
-/// Resolves when panels, plots and lists have taken their size.
+/// Resolves when panels, plots and lists have their final size.
 const SETTLED: &str = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50))))\
                        .then(() => riser.idle())";
 
 #[test]
-fn without_plots_the_list_has_their_room() {
+fn list_fills_the_space_of_hidden_plots() {
     let Some(mut browser) = Browser::take() else { return };
     let page = page_file("no-plots", &generate::generated(500));
     for width in [700, 1350] {
@@ -40,7 +40,7 @@ fn without_plots_the_list_has_their_room() {
 }
 
 #[test]
-fn every_plot_fits_its_panel_after_every_other() {
+fn plots_fit_the_panel_in_any_order() {
     let Some(mut browser) = Browser::take() else { return };
     let page = page_file("fits", &generate::generated(2000));
     let sizes = "(() => { const { host } = riser.app; const svg = host.querySelector('svg.main-svg'); \
@@ -72,7 +72,7 @@ fn labels_of_plots_do_not_overlap_in_higher_windows() {
     no_labels_overlap([(700, 700), (700, 900)]);
 }
 
-/// Panics where labels of a plot overlap in a window of one of these sizes.
+/// Panics if labels of a plot overlap in a window of one of these sizes.
 fn no_labels_overlap(sizes: [(u32, u32); 2]) {
     let Some(mut browser) = Browser::take() else { return };
     let pages = [("lanes", generate::generated(2000)), ("types", types::every_type())];
@@ -94,7 +94,7 @@ fn no_labels_overlap(sizes: [(u32, u32); 2]) {
 }
 
 #[test]
-fn behind_the_filter_keys_are_keys_again() {
+fn keys_work_after_the_filter_is_entered() {
     let Some(mut browser) = Browser::take() else { return };
     let page = page_file("filter-keys", &generate::generated(500));
     let state = "[document.activeElement.id, document.getElementById('expression').value, \
@@ -114,7 +114,7 @@ fn behind_the_filter_keys_are_keys_again() {
     browser.key("3");
     browser.eval(SETTLED);
     assert_eq!(browser.eval(state), json!(["list", "", "", "tags"]));
-    // One that cannot be read stays where it can be mended.
+    // An invalid filter keeps the focus for correction.
     type_text(&mut browser, "typ=MWr");
     browser.key("Enter");
     browser.key("1");
@@ -124,7 +124,7 @@ fn behind_the_filter_keys_are_keys_again() {
 }
 
 #[test]
-fn a_kind_has_one_colour_wherever_it_is() {
+fn kinds_have_one_colour_everywhere() {
     let Some(mut browser) = Browser::take() else { return };
     let page = page_file("colours", &types::every_type());
     for theme in ["light", "dark"] {
@@ -151,7 +151,7 @@ fn a_kind_has_one_colour_wherever_it_is() {
         );
         assert_eq!(strays[0], json!([]), "{theme}");
         assert!(strays[1].as_u64().unwrap() >= 10, "{theme}: {strays}");
-        // Reads, writes to configuration space, data that come: no two look alike.
+        // Reads, configuration writes and completions with data have different colours.
         let tints = browser.eval(
             "(() => { const all = riser.app.store.meta.formats.map((f) => f.name); const found = new Map();
                for (let row = 0; row < riser.app.store.count; row++) found.set(riser.app.headers.typeName(row), riser.app.headers.tint(row));
@@ -167,7 +167,7 @@ fn a_kind_has_one_colour_wherever_it_is() {
 }
 
 #[test]
-fn a_long_path_leaves_the_file_its_name() {
+fn long_paths_keep_the_file_name() {
     let Some(mut browser) = Browser::take() else { return };
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("long-path.html");
     let title = format!("/{}run-of-tuesday.pcapng", "a/very/long/way/down/".repeat(8));
@@ -186,13 +186,13 @@ fn a_long_path_leaves_the_file_its_name() {
 }
 
 #[test]
-fn columns_have_room_at_every_width() {
+fn columns_fit_at_every_width() {
     let Some(mut browser) = Browser::take() else { return };
     let page = page_file("columns", &generate::generated(100_000));
     for width in [700, 1000, 1350, 1920] {
         browser.size(width, 850);
         browser.open(&page, "tab=summary&select=90000");
-        // Cells but for the description, which may end in dots, and their heads; and what goes beyond the window.
+        // Cells and heads, without the description, which may end in an ellipsis; and elements outside the window.
         let cut = browser.eval(
             "[...document.querySelectorAll('.head > *, .row:not([hidden]) > *, #tabs button, header button')]
                 .filter((e) => e.offsetParent !== null || e.closest('header'))
@@ -209,20 +209,20 @@ fn columns_have_room_at_every_width() {
 }
 
 #[test]
-fn a_plot_of_nothing_says_large_what_would_give_something() {
+fn empty_plot_shows_the_command_that_records_data() {
     let Some(mut browser) = Browser::take() else { return };
-    // Every type of TLP, and no DLLP.
+    // Every type of TLP, but no DLLP.
     let page = page_file("nothing", &types::every_type());
     browser.open(&page, "tab=credits");
     let seen = "(() => { const e = document.getElementById('nothing'); const p = e.querySelector('p'); \
                 return [parseFloat(getComputedStyle(p).fontSize) >= 18, p.textContent, e.querySelector('code')?.textContent ?? '']; })()";
     let how = "riser run LAB.toml --capture OUT.pcapng --dllps";
-    let text = "This capture holds no flow-control DLLPs. Record them beside TLPs:";
+    let text = "This capture contains no flow-control DLLPs. Record them with the TLPs:";
     assert_eq!(browser.eval(seen), json!([true, text, how]));
     browser.eval("document.querySelectorAll('#tools button')[2].click(); riser.idle()");
     assert_eq!(
         browser.eval(seen),
-        json!([true, "This capture holds no Acks. Record DLLPs beside TLPs:", how])
+        json!([true, "This capture contains no Acks. Record DLLPs with the TLPs:", how])
     );
     browser.eval("riser.showTab('tags')");
     assert_eq!(browser.eval("document.getElementById('nothing').hidden"), true);

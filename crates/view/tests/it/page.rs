@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page as bytes: what it holds and what it never does. Opens no browser.
+//! The bytes of the page: its content, and what it must never contain. Needs no browser.
 
 use crate::common::{generate, page};
 use base64::Engine;
@@ -11,7 +11,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// The text of the elements that begin with `open`.
+/// Returns the text of the elements that begin with `open`.
 fn elements<'a>(page: &'a str, open: &str) -> Vec<&'a str> {
     page.split(open).skip(1).map(|rest| rest.split_once("</script>").unwrap().0).collect()
 }
@@ -38,7 +38,7 @@ fn meta(page: &str) -> serde_json::Value {
 }
 
 #[test]
-fn the_same_capture_makes_the_same_bytes() {
+fn equal_captures_give_equal_bytes() {
     let capture = generate::generated(300);
     assert_eq!(page("a", &capture), page("a", &capture));
 }
@@ -55,18 +55,18 @@ fn broken_rules_are_in_the_page() {
 }
 
 #[test]
-fn foreign_text_stays_text() {
+fn untrusted_text_stays_text() {
     let title = "</script><script>alert('1 & 2')</script>.pcap";
     let bytes = page(title, &generate::generated(3));
     let page = text(&bytes);
     assert!(!page.contains("<script>alert"), "the title is markup");
-    // The last part of what might be a path.
+    // The last part of the title, as if it were a path.
     assert!(page.contains("<title>script&gt;.pcap - riser trace</title>"));
     assert_eq!(meta(page)["title"], title);
 }
 
 #[test]
-fn nothing_is_asked_of_a_network() {
+fn page_makes_no_network_requests() {
     let bytes = page("a", &generate::generated(3));
     let page = text(&bytes);
     assert!(page.contains("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';"));
@@ -76,7 +76,7 @@ fn nothing_is_asked_of_a_network() {
 }
 
 #[test]
-fn a_capture_of_nothing_makes_a_page_of_nothing() {
+fn empty_capture_gives_an_empty_page() {
     let bytes = page("empty", &generate::generated(0)[..]);
     let page = text(&bytes);
     // The generator's three InitFC1.
@@ -89,19 +89,19 @@ fn a_capture_of_nothing_makes_a_page_of_nothing() {
 }
 
 #[test]
-fn rows_are_cut_into_chunks() {
+fn rows_are_split_into_chunks() {
     let capture = generate::generated(columns::CHUNK_ROWS as u64 + 1000);
     let bytes = page("two", &capture);
     let chunks = chunks(text(&bytes));
     let rows: Vec<usize> = chunks.iter().map(|chunk| decode(chunk).len()).collect();
     let all = meta(text(&bytes))["rows"].as_u64().unwrap() as usize;
     assert_eq!(rows, [columns::CHUNK_ROWS, all - columns::CHUNK_ROWS]);
-    // A record costs about 10 bytes of page, whatever its payload.
+    // A record takes about 10 bytes of the page, for any payload.
     let packed: usize = elements(text(&bytes), "class=\"chunk\">").iter().map(|text| text.len()).sum();
     assert!(packed < all * 12, "{packed} bytes for {all} rows");
 }
 
-/// A reader of columns, written from the table in columns.rs.
+/// Reads columns, following the table in columns.rs.
 struct Reading<'a> {
     bytes: &'a [u8],
 }
@@ -233,7 +233,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_packed_is_read_back(rows in prop::collection::vec((any_row(), "\\PC{0,9}"), 0..40)) {
+    fn packed_rows_are_read_back(rows in prop::collection::vec((any_row(), "\\PC{0,9}"), 0..40)) {
         let mut columns = Columns::new();
         for (row, means) in &rows {
             columns.push(row, means);
@@ -244,8 +244,8 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), cut in 0usize..3000) {
-        // A capture cut anywhere, with foreign bytes behind.
+    fn damaged_captures_cause_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), cut in 0usize..3000) {
+        // A truncated capture, followed by random bytes.
         let mut capture = generate::generated(40);
         capture.truncate(cut.max(40).min(capture.len()));
         capture.extend(bytes);

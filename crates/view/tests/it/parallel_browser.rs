@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parallel coordinates at work in headless Chromium: lines drawn, parts of axes chosen and let go. Without Chromium these tests say that
-//! they skip.
+//! Parallel coordinates in headless Chromium: drawn lines, and ranges of axes that are selected and removed. Without Chromium these tests
+//! are skipped with a message.
 
 use crate::common::report::text_of;
 use riser_view::report::{Coordinate, Figure, Parallel, Report, ReportError, Scale};
@@ -31,7 +31,7 @@ fn page(name: &str) -> PathBuf {
     path
 }
 
-/// A drag along axis `axis`, between two heights of the canvas; how many lines are within what is chosen then.
+/// Drags along axis `axis` between two heights of the canvas. Returns the number of selected lines.
 fn drag(browser: &mut Browser, axis: usize, from: f64, to: f64) -> serde_json::Value {
     let place = browser.eval(&format!(
         "(() => {{ const state = riser.app.parallels[0]; state.canvas.scrollIntoView({{ block: 'center' }});
@@ -48,23 +48,23 @@ fn drag(browser: &mut Browser, axis: usize, from: f64, to: f64) -> serde_json::V
 }
 
 #[test]
-fn parts_of_axes_are_chosen_and_let_go() {
+fn drags_select_ranges_and_clicks_remove_them() {
     let Some(mut browser) = Browser::take() else { return };
     browser.open(&page("drag"), "");
     assert_eq!(browser.eval("riser.app.parallels[0].lines"), json!(4));
     let painted = "(() => { const c = riser.app.parallels[0].canvas; const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
         return d.filter((x, i) => i % 4 === 3 && x > 0).length; })()";
     assert!(browser.eval(painted).as_u64().unwrap() > 3_000);
-    // From the top (46) to above the middle of 420 less margins: the greater generation.
+    // From the top (46) to above the middle of 420 minus margins: the larger generation.
     assert_eq!(drag(&mut browser, 0, 40.0, 150.0), json!(2));
-    // Of these the lower half of the bytes.
+    // The lower half of the bytes of these.
     assert_eq!(drag(&mut browser, 1, 395.0, 300.0), json!(1));
     assert_eq!(
         browser.eval("document.querySelector('.parallel p').textContent.split('.')[0]"),
         json!("1 of 4 points")
     );
     assert_eq!(drag(&mut browser, 0, 200.0, 200.0), json!(2), "let go");
-    // Of the axis of powers, 20 is in the middle between 10 and 40.
+    // On the logarithmic axis, 20 is in the middle between 10 and 40.
     assert_eq!(drag(&mut browser, 1, 200.0, 200.0), json!(4));
     assert_eq!(drag(&mut browser, 3, 180.0, 260.0), json!(2));
     let problems = browser.problems();
@@ -72,7 +72,7 @@ fn parts_of_axes_are_chosen_and_let_go() {
 }
 
 #[test]
-fn coordinates_that_cannot_be_shown_are_refused() {
+fn rejects_invalid_coordinates() {
     let error = |change: fn(&mut Parallel)| {
         let mut report = report();
         change(report.figures[0].parallel.as_mut().unwrap());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The report's page as bytes: what it holds, what it refuses, and what it never does. Opens no browser.
+//! The bytes of the report's page: its content, rejected reports, and what it must never contain. Needs
+//! no browser.
 
 use crate::common::report::{report, text_of};
 use proptest::prelude::*;
@@ -12,7 +13,7 @@ fn data(page: &str) -> Value {
 }
 
 #[test]
-fn the_page_holds_the_report() {
+fn page_contains_the_report() {
     let page = text_of(&report());
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
     assert!(page.contains("<title>Bandwidths &amp; &lt;latencies&gt; - riser report</title>"));
@@ -25,12 +26,12 @@ fn the_page_holds_the_report() {
 }
 
 #[test]
-fn the_same_report_is_the_same_bytes() {
+fn equal_reports_give_equal_bytes() {
     assert_eq!(text_of(&report()), text_of(&report()));
 }
 
 #[test]
-fn nothing_is_asked_of_a_network() {
+fn page_makes_no_network_requests() {
     let page = text_of(&report());
     assert!(page.contains("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';"));
     for asks in ["http://", "https://", " src=", "<link", "@import", "url("] {
@@ -39,27 +40,27 @@ fn nothing_is_asked_of_a_network() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_refused_before_a_byte_is_written() {
+fn rejects_invalid_reports_before_writing() {
     type Change = fn(&mut Report);
     let series = |r: &mut Report, change: fn(&mut Series)| change(&mut r.figures[0].plots[0].series[0]);
     let rows: [(Change, &str); 7] = [
         (
             |r| r.tables[0].rows[1].push(String::new()),
-            "table \"Errors\" has a row of 3 cells: legal are as many as its",
+            "table \"Errors\" has a row of 3 cells: expected as many as its",
         ),
         (
             |r| r.figures[1].key = "figure7".into(),
-            "figure key \"figure7\": legal are letters, digits and hyphens, each",
+            "figure key \"figure7\": expected letters, digits and hyphens, and each",
         ),
         (|r| r.figures[1].key = "a b".into(), "figure key \"a b\""),
         (|r| r.figures[1].key.clear(), "figure key \"\""),
         (
             |r| r.figures[0].plots[0].series[0].y[1] = f64::NAN,
-            "series \"cold\" has a value that is no finite number",
+            "series \"cold\" has a value that is not finite",
         ),
         (
             |r| r.figures[0].plots[0].series[1].x.clear(),
-            "series \"<b>warm\" has columns of [0, 3] values: legal are equal",
+            "series \"<b>warm\" has columns of [0, 3] values: expected equal",
         ),
         (
             |r| r.figures[0].plots[0].series[0].bars.as_mut().unwrap().high.push(1.0),
@@ -81,7 +82,7 @@ fn what_cannot_be_shown_is_refused_before_a_byte_is_written() {
 
 prop_compose! {
     fn any_series()(name in ".{0,20}", points in prop::collection::vec(any::<(i32, i32)>(), 0..5)) -> Series {
-        // Eighths: reading JSON back is exact for them.
+        // Eighths: JSON represents them exactly.
         let (x, y) = points.into_iter().map(|(x, y)| (f64::from(x) / 8.0, f64::from(y) / 8.0)).unzip();
         Series { name, x, y, ..Series::default() }
     }
@@ -90,7 +91,7 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Foreign text of any kind stays data.
+    /// Untrusted text of any kind stays data.
     #[test]
     fn any_text_stays_text(
         title in ".{0,30}", note in ".{0,30}", cell in "[<>/a-z\"'&]{0,20}",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The report at work in headless Chromium: figures drawn, values under the pointer, themes, files handed out. Without
-//! Chromium these tests say that they skip.
+//! The report in headless Chromium: figures, values under the pointer, themes, downloaded files. Without Chromium
+//! these tests are skipped with a message.
 
 use crate::common::report::{report, text_of};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn no_problems(browser: &mut Browser) {
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
-/// The middle of the `nth` mark of a series, in the view.
+/// Returns the middle of the `nth` mark of a series, scrolled into view.
 fn mark_at(browser: &mut Browser, plot: usize, trace: usize, nth: usize) -> (f64, f64) {
     let place = browser.eval(&format!(
         "(() => {{ const host = riser.app.hosts[{plot}].host; host.scrollIntoView({{ block: 'center' }});
@@ -30,7 +30,7 @@ fn mark_at(browser: &mut Browser, plot: usize, trace: usize, nth: usize) -> (f64
     (place[0].as_f64().unwrap(), place[1].as_f64().unwrap())
 }
 
-/// What stands under the pointer once it does, within some seconds.
+/// Returns the text under the pointer, which appears within some seconds.
 fn hovered(browser: &mut Browser, (x, y): (f64, f64)) -> String {
     let moved = |browser: &mut Browser, x: f64| {
         browser.call("Input.dispatchMouseEvent", json!({"type": "mouseMoved", "x": x, "y": y}));
@@ -48,7 +48,7 @@ fn hovered(browser: &mut Browser, (x, y): (f64, f64)) -> String {
     }
 }
 
-/// Names of series as `riser bench --html` has them: together too long for one line of the legend.
+/// Names of series as in `riser bench --html`: together too long for one line of the legend.
 #[test]
 fn labels_of_figures_do_not_overlap_in_narrow_windows() {
     let Some(mut browser) = Browser::take() else { return };
@@ -71,12 +71,12 @@ fn labels_of_figures_do_not_overlap_in_narrow_windows() {
 }
 
 #[test]
-fn figures_are_drawn_and_what_is_missing_is_said() {
+fn figures_are_drawn_and_missing_data_is_listed() {
     let Some(mut browser) = Browser::take() else { return };
     browser.open(&page("drawn"), "");
     let drawn = "riser.app.hosts.map(({ host }) => host.querySelectorAll('.scatterlayer .trace').length)";
     assert_eq!(browser.eval(drawn), json!([2, 2]));
-    // Marks and bars of the first plot, of as many points as there are.
+    // Marks and bars of the first plot, one for each point.
     let first = "(() => { const h = riser.app.hosts[0].host; return ['.points path', '.errorbar'].map((s) => h.querySelectorAll(s).length); })()";
     assert_eq!(browser.eval(first), json!([6, 3]));
     let ticks = browser
@@ -107,7 +107,7 @@ fn figures_come_before_tables() {
     );
     let [figure, table] = [0, 1].map(|at| tops[at].as_f64().unwrap());
     assert!(figure < 450.0 && table > figure, "{tops}");
-    // Tables are a click away.
+    // A click leads to the tables.
     let last = "[...document.querySelectorAll('#contents a')].pop()";
     assert_eq!(browser.eval(&format!("{last}.textContent")), "Tables");
     browser.click_on(last);
@@ -117,7 +117,7 @@ fn figures_come_before_tables() {
 }
 
 #[test]
-fn the_pointer_finds_values() {
+fn pointer_shows_values() {
     let Some(mut browser) = Browser::take() else { return };
     browser.open(&page("hover"), "");
     // A window, a value with its unit, and the ends of its bar.
@@ -138,7 +138,7 @@ fn the_pointer_finds_values() {
 }
 
 #[test]
-fn light_and_dark() {
+fn theme_follows_system_and_button() {
     let Some(mut browser) = Browser::take() else { return };
     let page = page("themes");
     let seen = "[getComputedStyle(document.body).backgroundColor, \
@@ -162,7 +162,7 @@ fn light_and_dark() {
     no_problems(&mut browser);
 }
 
-/// The same with all numbers as floating point: a page writes 506.0 as 506.
+/// Returns the JSON with all numbers as floats: a page writes 506.0 as 506.
 fn numbers(value: Value) -> Value {
     match value {
         Value::Number(n) => json!(n.as_f64()),
@@ -172,7 +172,7 @@ fn numbers(value: Value) -> Value {
     }
 }
 
-/// The text of a file once it is handed out to `folder`.
+/// Returns the text of a file once it is downloaded to `folder`.
 fn downloaded(folder: &Path, name: &str) -> String {
     let began = Instant::now();
     loop {
@@ -185,7 +185,7 @@ fn downloaded(folder: &Path, name: &str) -> String {
 }
 
 #[test]
-fn data_are_handed_out() {
+fn data_can_be_downloaded() {
     let Some(mut browser) = Browser::take() else { return };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-downloads");
     let _ = std::fs::remove_dir_all(&folder);
@@ -198,13 +198,13 @@ fn data_are_handed_out() {
     browser.click_on("document.getElementById('download-csv')");
     let csv = downloaded(&folder, "riser-report.csv");
     let lines: Vec<&str> = csv.split_terminator("\r\n").collect();
-    // A line for each point: 3 of each series but two of the mark.
+    // A line for each point: 3 of each series, and two of the mark.
     assert_eq!(lines.len(), 1 + 3 + 3 + 3 + 2, "{csv}");
     assert_eq!(lines[0], "figure,plot,series,x_label,y_label,x,y,low,high");
     assert_eq!(lines[3], "figure7,Latency,cold,Window,\"Latency, ns\",1572864,560,540.5,600");
     assert_eq!(lines[4], "figure7,Latency,<b>warm,Window,\"Latency, ns\",4096,430,,");
     assert_eq!(lines[9], "figure6,Shares,\"E3, \"\"tail\"\"\",\"Latency, ns\",Share,5800000,1,,");
-    // Those of one figure, from below its values.
+    // The data of one figure, from the button below its values.
     browser.eval("document.querySelectorAll('#figure6 details')[0].open = true");
     browser.eval("new Promise((done) => setTimeout(done, 100))");
     assert_eq!(browser.eval("document.querySelectorAll('#figure6 tbody tr').length"), 5);

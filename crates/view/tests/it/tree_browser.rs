@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of a capture of several links in headless Chromium, and a page within a frame. Without Chromium these tests say that
-//! they skip.
+//! The page of a capture of several links in headless Chromium, and a page within a frame. Without Chromium these tests are
+//! skipped with a message.
 
 use crate::common::exchange::exchange;
 use crate::common::tree::{FAILED, READS, tree};
@@ -23,7 +23,7 @@ fn transaction_over_two_links_is_one_row() {
     browser.size(1400, 1400);
     browser.open(&page_file("tree", &bytes), "tab=outstanding");
 
-    // Links by name, in records.
+    // Links by name, in the list of records.
     assert_eq!(
         column(&mut browser, "link")[..7],
         ["switch", "switch", "disk", "disk", "disk", "disk", "switch"]
@@ -42,7 +42,7 @@ fn transaction_over_two_links_is_one_row() {
             .eval(&format!("(riser.setFilter('{filter}'), Number(document.documentElement.dataset.shown))"));
         assert_eq!(shown, count(&bytes, filter), "{filter}");
     }
-    // Every field that the capture crate defines is one of the page.
+    // The page has every field that the capture crate defines.
     let missing = "[...riser.fields().values()]
         .filter((f) => (f.is_flag && !f.flag) || (f.kind && f.kind !== 'address' && !f.of)).map((f) => f.name)";
     assert_eq!(browser.eval(missing), json!([]));
@@ -63,7 +63,7 @@ fn transaction_over_two_links_is_one_row() {
     let all = transactions(&bytes, None).len();
     assert_eq!(browser.eval("Number(document.documentElement.dataset.shown)"), all);
 
-    // A transaction unfolds to its TLPs on each link, with the times: 1,200 ns in all, 400 ns of them from the switch on.
+    // A transaction unfolds to its TLPs on each link, with times: 1,200 ns in total, 400 ns of them from the switch on.
     browser.eval("riser.select(3)");
     browser.key("Enter");
     assert_eq!(column(&mut browser, "link")[1..6], ["disk", "disk", "switch", "switch", "disk"]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! QEMU's command line and the kernel's.
+//! Command lines of QEMU and the kernel.
 
 use super::Options;
 use crate::error::{Error, Result, bad_file};
@@ -7,37 +7,37 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// What executes the guest.
+/// Executes the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accelerator {
     /// QEMU's emulation.
     Tcg,
-    /// The machine's own processor.
+    /// The host's processor.
     Kvm,
 }
 
-/// Where a debugger is waited for.
+/// Address at which QEMU waits for a debugger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gdb(pub SocketAddr);
 
-/// A guest's clock that counts its instructions. What the guest draws by lot is drawn from the same seed every time, its memory's
-/// layout is not drawn at all, and its calendar begins with 2026: a run that nothing from outside disturbs repeats itself.
+/// Runs the guest's clock by instruction count. The seed of random numbers is fixed, KASLR is off, and the calendar starts with 2026: a
+/// run without external events is reproducible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Icount {
-    /// An instruction takes 2 to this power nanoseconds, 0 to 10.
+    /// An instruction takes 2^`shift` nanoseconds; 0 to 10.
     pub shift: u32,
-    /// While the guest idles, its clock goes with the wall's. Else it goes to the next timer at once, and what comes from outside later
-    /// than that comes later still by the guest's clock: then a run repeats itself.
+    /// Whether the clock of an idle guest follows real time. If not, it jumps to the next timer at once, and later external events get a
+    /// later time on the guest's clock. Then a run is reproducible.
     pub sleep: bool,
 }
 
-/// Descriptors of QEMU's own: what the machine opens for it.
+/// File descriptors that QEMU inherits.
 pub(super) const KERNEL: i32 = 10;
 pub(super) const INITRAMFS: i32 = 11;
-/// The wires, in the order of [`PORTS`].
+/// First descriptor of the wires, in the order of [`PORTS`].
 pub(super) const WIRES: i32 = 12;
 
-/// What goes between QEMU and the machine.
+/// Connections between QEMU and this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Port {
     Log,
@@ -53,13 +53,13 @@ pub(super) const PORTS: [Port; 7] =
     [Port::Log, Port::Qmp, Port::Control, Port::Stdout, Port::Stderr, Port::Stdin, Port::Terminal];
 
 impl Port {
-    /// Only the guest speaks: the wire is a pipe, in which the guest's time has no part. (A socket that is full, as one is of 300 single
-    /// bytes, lets a guest try again by its own clock.)
+    /// Returns whether only the guest sends: then the wire is a pipe, which does not affect the guest's time. (When a socket is full,
+    /// which 300 single bytes can cause, the guest retries after a delay on its own clock.)
     pub(super) fn is_pipe(self) -> bool {
         matches!(self, Port::Log | Port::Control | Port::Stdout | Port::Stderr)
     }
 
-    /// QEMU's name of it, and where it is one of the guest's ports, the guest's behind `vm.`.
+    /// Returns QEMU's name of it. The guest's name of its ports has the prefix `vm.`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Port::Log => "log",
@@ -73,13 +73,13 @@ impl Port {
     }
 }
 
-/// The command line of every kernel: its log goes to the serial port, a panic resets at once, clocks of an emulated machine are
-/// believed without measuring, nothing is mitigated that an emulated processor does not have, and cryptography is not tested, which
-/// takes a third of a boot's time.
+/// Command line of every kernel. The log goes to the serial port, and a panic resets the guest at once. An emulated machine's clock is
+/// trusted without measurement. Mitigations are off, since an emulated processor does not need them. Self-tests of cryptography are off,
+/// since they take a third of the boot time.
 const COMMAND_LINE: &str =
     "console=ttyS0 panic=-1 tsc=reliable no_timer_check mitigations=off cryptomgr.notests";
 
-/// QEMU's arguments for these options.
+/// Returns QEMU's arguments for these options.
 pub(super) fn arguments(options: &Options) -> Result<Vec<OsString>> {
     check(options)?;
     let memory = options.memory_mib;
@@ -104,9 +104,9 @@ pub(super) fn arguments(options: &Options) -> Result<Vec<OsString>> {
         }
     }
     add("-serial chardev:log -mon chardev=qmp,mode=control");
-    // What the guest says is heard at once, by the processor that says it, and not whenever another thread comes to it.
+    // Without ioeventfd, the processor that sends data handles them at once, not another thread at some later time.
     add("-device virtio-serial-pci,id=ports,ioeventfd=off");
-    // The guest hears of them in this order: of the init's own when all others can be used.
+    // The guest sees the ports in this order: the init's control port comes when all others are usable.
     for (number, port) in [Port::Stdin, Port::Stdout, Port::Stderr, Port::Control].into_iter().enumerate() {
         let name = port.name();
         add(&format!("-device virtserialport,bus=ports.0,nr={},chardev={name},name=vm.{name}", number + 1));
@@ -127,11 +127,11 @@ pub(super) fn arguments(options: &Options) -> Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// The kernel's command line.
+/// Returns the kernel's command line.
 fn command_line(options: &Options) -> String {
     let mut line = COMMAND_LINE.to_owned();
     if options.gdb.is_some() || options.icount.is_some() {
-        // A debugger's addresses are those of the file, and a run that repeats itself has the same.
+        // A debugger needs the addresses of the file, and a reproducible run needs constant ones.
         line += " nokaslr";
     }
     if !options.append.is_empty() {
@@ -140,14 +140,14 @@ fn command_line(options: &Options) -> String {
     line
 }
 
-/// The folder that the guest sees, by 9p.
+/// Returns QEMU's arguments for the folder that is shared by 9p.
 fn share(folder: &Path) -> Result<[OsString; 4]> {
     if !folder.is_dir() {
-        return Err(bad_file(folder, "no such folder; what the guest is to share is expected"));
+        return Err(bad_file(folder, "no such folder; expected the folder to share with the guest"));
     }
     let folder = std::path::absolute(folder).unwrap_or(folder.to_owned());
-    let text = folder.to_str().ok_or_else(|| bad_file(&folder, "a path of UTF-8 is expected"))?;
-    // In QEMU's options a comma ends a value, two are one.
+    let text = folder.to_str().ok_or_else(|| bad_file(&folder, "expected a path in UTF-8"))?;
+    // In QEMU's options, a comma ends a value, and two commas stand for one.
     let text = text.replace(',', ",,");
     Ok([
         "-fsdev".into(),
@@ -160,26 +160,27 @@ fn share(folder: &Path) -> Result<[OsString; 4]> {
 fn check(options: &Options) -> Result<()> {
     let legal = |what: &str, value: u32, least: u32, most: u32| match (least..=most).contains(&value) {
         true => Ok(()),
-        false => Err(Error::Option(format!("{what} {value}: {least} to {most} are legal"))),
+        false => Err(Error::Option(format!("{what} {value}, expected {least} to {most}"))),
     };
-    legal("virtual CPUs:", options.smp, 1, 255)?;
-    legal("MiB of the guest's memory:", options.memory_mib, 128, 1 << 20)?;
+    legal("virtual CPUs of", options.smp, 1, 255)?;
+    legal("guest memory in MiB of", options.memory_mib, 128, 1 << 20)?;
     if let Some(icount) = options.icount {
         legal("icount: a shift of", icount.shift, 0, 10)?;
         if options.accelerator == Accelerator::Kvm {
-            return Err(Error::Option(
-                "icount: instructions are counted under emulation (TCG) alone".to_owned(),
-            ));
+            return Err(Error::Option("icount: only emulation (TCG) counts instructions".to_owned()));
         }
     }
     if options.append.contains(['\n', '\0']) {
-        return Err(Error::Option(format!("{:?}: the kernel's command line is one line", options.append)));
+        return Err(Error::Option(format!(
+            "{:?}: expected a kernel command line in one line",
+            options.append
+        )));
     }
     if let Some(cpu) = options.cpu.as_ref().filter(|cpu| cpu.contains(char::is_whitespace)) {
-        return Err(Error::Option(format!("the processor {cpu:?}: one word without blanks is legal")));
+        return Err(Error::Option(format!("the processor {cpu:?}: expected one word without spaces")));
     }
     if options.command.iter().any(|word| word.contains('\0')) {
-        return Err(Error::Option("a command's words hold no zero bytes".to_owned()));
+        return Err(Error::Option("a word of the command contains a zero byte".to_owned()));
     }
     Ok(())
 }
@@ -216,13 +217,13 @@ pub(super) mod tests {
         arguments(&options).unwrap().into_iter().map(|word| word.into_string().unwrap()).collect()
     }
 
-    /// The words behind each of one name.
+    /// Returns the words after each option of this name.
     fn behind<'a>(words: &'a [String], name: &str) -> Vec<&'a str> {
         words.windows(2).filter(|pair| pair[0] == name).map(|pair| pair[1].as_str()).collect()
     }
 
     #[test]
-    fn a_machine_is_as_its_options_say() {
+    fn arguments_follow_options() {
         let plain = words(|_| {});
         assert_eq!(behind(&plain, "-object"), ["memory-backend-memfd,id=memory,size=512M,share=on"]);
         assert_eq!(behind(&plain, "-append"), [COMMAND_LINE]);
@@ -253,9 +254,9 @@ pub(super) mod tests {
         assert_eq!(behind(&words(|o| o.cpu = Some("max,-avx".to_owned())), "-cpu"), ["max,-avx"]);
     }
 
-    /// The guest hears of its ports in the order of their numbers, and takes the last for the sign that all are there.
+    /// The guest sees its ports in the order of their numbers. The last one signals that all are there.
     #[test]
-    fn the_inits_port_is_the_last() {
+    fn control_port_is_last() {
         let words = words(|_| {});
         let mut ports =
             behind(&words, "-device").into_iter().filter(|device| device.starts_with("virtserialport"));
@@ -263,32 +264,32 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_not_legal_is_refused_with_what_is() {
+    fn rejects_invalid_options() {
         type Change = fn(&mut Options);
         let rows: [(Change, &str); 9] = [
             (
                 |o| o.cpu = Some("max -S".to_owned()),
-                "the processor \"max -S\": one word without blanks is legal",
+                "the processor \"max -S\": expected one word without spaces",
             ),
-            (|o| o.smp = 0, "virtual CPUs: 0: 1 to 255 are legal"),
-            (|o| o.smp = 256, "virtual CPUs: 256: 1 to 255 are legal"),
-            (|o| o.memory_mib = 127, "MiB of the guest's memory: 127: 128 to 1048576 are legal"),
+            (|o| o.smp = 0, "virtual CPUs of 0, expected 1 to 255"),
+            (|o| o.smp = 256, "virtual CPUs of 256, expected 1 to 255"),
+            (|o| o.memory_mib = 127, "guest memory in MiB of 127, expected 128 to 1048576"),
             (
                 |o| o.icount = Some(Icount { shift: 11, sleep: false }),
-                "icount: a shift of 11: 0 to 10 are legal",
+                "icount: a shift of 11, expected 0 to 10",
             ),
             (
                 |o| {
                     o.icount = Some(Icount { shift: 0, sleep: false });
                     o.accelerator = Accelerator::Kvm;
                 },
-                "icount: instructions are counted under emulation (TCG) alone",
+                "icount: only emulation (TCG) counts instructions",
             ),
-            (|o| o.append = "a\nb".to_owned(), "\"a\\nb\": the kernel's command line is one line"),
-            (|o| o.command = vec!["a\0".to_owned()], "a command's words hold no zero bytes"),
+            (|o| o.append = "a\nb".to_owned(), "\"a\\nb\": expected a kernel command line in one line"),
+            (|o| o.command = vec!["a\0".to_owned()], "a word of the command contains a zero byte"),
             (
                 |o| o.share = Some("/nowhere".into()),
-                "/nowhere: no such folder; what the guest is to share is expected",
+                "/nowhere: no such folder; expected the folder to share with the guest",
             ),
         ];
         for (change, expected) in rows {

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guest's console, as a log: line feeds alone, and the end of it kept, in which a panic is looked for.
+//! The log of the guest's console. Converts line ends to line feeds, and keeps the end of the log to search it
+//! for a panic.
 
 use super::log::Log;
 
-/// Bytes of the log that are kept.
+/// Bytes of the log to keep.
 const KEPT: usize = 64 << 10;
 
-/// What the kernel says before it stops.
+/// Text that the kernel prints before it stops.
 const PANIC: &str = "Kernel panic - not syncing: ";
 
 /// The log so far.
 #[derive(Debug, Default)]
 pub(super) struct Console {
     tail: Vec<u8>,
-    /// A carriage return came last.
+    /// Whether the last byte was a carriage return.
     returned: bool,
 }
 
 impl Console {
-    /// What is to be passed on of bytes that have come: carriage returns before line feeds are the serial line's.
+    /// Takes received bytes and returns those to pass on: all but carriage returns before line feeds, which the
+    /// serial line adds.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len() + 1);
         for &byte in bytes {
@@ -36,23 +38,23 @@ impl Console {
         out
     }
 
-    /// The end of the log.
+    /// Returns the end of the log.
     pub(super) fn log(&self) -> Log {
         Log(String::from_utf8_lossy(&self.tail).into_owned())
     }
 
-    /// The rest of the first line that has these words.
+    /// Returns the rest of the first line that contains these words.
     fn behind(&self, words: &str) -> Option<String> {
         let text = String::from_utf8_lossy(&self.tail);
         text.lines().find_map(|line| Some(line.split_once(words)?.1.to_owned()))
     }
 
-    /// Why the kernel panicked, by the console.
+    /// Returns the reason of a kernel panic in the log.
     pub(super) fn panic(&self) -> Option<String> {
         self.behind(PANIC)
     }
 
-    /// What the init said on the console, having nothing else to say it by.
+    /// Returns the init's failure, if it could only write it to the console.
     pub(super) fn failure(&self) -> Option<String> {
         self.behind("vm: failed ")
     }
@@ -63,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_end_by_a_line_feed_however_they_come() {
+    fn converts_line_ends() {
         let text = b"a\r\nb\rc\r\r\n\n";
         for split in 0..text.len() {
             let mut console = Console::default();
@@ -74,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_found_in_what_is_kept() {
+    fn finds_panic_in_kept_log() {
         let mut console = Console::default();
         assert_eq!((console.panic(), console.failure()), (None, None));
         for _ in 0..10_000 {

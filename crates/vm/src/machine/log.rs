@@ -3,7 +3,7 @@
 
 /// Maximum number of lines of an extract.
 const SHOWN_LINES: usize = 20;
-/// Words in a line of a kernel that reports an error.
+/// Words that mark an error in a kernel's log.
 const COMPLAINTS: [&str; 6] =
     ["BUG:", "WARNING:", "Oops", "Call Trace", "failed with error", "Unknown symbol"];
 

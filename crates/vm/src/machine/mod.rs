@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A machine that runs: QEMU with the guest in it, from its start to its end.
+//! A running machine: QEMU with the guest, from its start to its end.
 //!
-//! | the guest's | goes | by |
+//! | the guest's | connects to | through |
 //! |---|---|---|
-//! | console: the kernel's log | to [`Outputs::log`] | a 16550 |
-//! | command: stdout, stderr | to [`Outputs::stdout`], [`Outputs::stderr`], unaltered | virtio ports |
-//! | command: stdin | from [`Options::input`] | a virtio port |
-//! | terminal | to and from the terminal of this process | a virtio console |
-//! | init: how it goes | tells [`End`] | a virtio port |
+//! | console: the kernel's log | [`Outputs::log`] | a 16550 |
+//! | command: stdout, stderr | [`Outputs::stdout`], [`Outputs::stderr`], unaltered | virtio ports |
+//! | command: stdin | [`Options::input`] | a virtio port |
+//! | terminal | the terminal of this process | a virtio console |
+//! | init: status lines | [`End`] | a virtio port |
 //!
-//! How the end is told: the init says what status the command had; without that, QEMU's QMP says whether the guest went off or was
-//! reset; a reset behind a line `Kernel panic` on the console is a panic (the kernel is told to reset at once), any other a reboot. A
-//! guest that hangs says nothing: it ends by the time limit. Pipes and sockets have no names and end with the processes that hold
-//! them; QEMU
-//! is killed by the system when this process ends, in whatever way.
+//! How the end is determined: the init reports the status of the command. Without that, QEMU's QMP reports whether the guest powered off
+//! or was reset. A reset after a line `Kernel panic` on the console is a panic (the kernel resets at once after a panic); any other reset
+//! is a reboot. A guest that hangs ends by the time limit. Pipes and sockets have no names and disappear with the processes that hold
+//! them. The system kills QEMU when this process ends, for whatever reason.
 
 mod arguments;
 mod console;
@@ -43,52 +42,52 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use supervisor::{Supervisor, Wires};
 
-/// What a machine is and does.
+/// Configuration of a machine.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The emulator.
     pub qemu: Qemu,
-    /// The kernel, and its modules.
+    /// The kernel and its modules.
     pub kernel: Kernel,
     /// The guest's programs.
     pub programs: Programs,
     /// Virtual CPUs, 1 to 255.
     pub smp: u32,
-    /// The guest's memory in MiB, at least 128. It is a memfd that QEMU can hand to others (`share=on`).
+    /// The guest's memory in MiB, at least 128. It is a memfd that QEMU can share with other processes (`share=on`).
     pub memory_mib: u32,
-    /// What executes the guest.
+    /// Accelerator that executes the guest.
     pub accelerator: Accelerator,
-    /// QEMU's model of the processor, with features, as [`Parts::check_cpu`](crate::Parts::check_cpu) takes it. Without it: `qemu64,+rdrand`
-    /// emulated, `host` with KVM.
+    /// QEMU's processor model with features, as for [`Parts::check_cpu`](crate::Parts::check_cpu). Default: `qemu64,+rdrand` for emulation,
+    /// `host` for KVM.
     pub cpu: Option<String>,
-    /// Counts instructions in place of time; with TCG alone.
+    /// Runs the clock by instruction count; only for TCG.
     pub icount: Option<Icount>,
     /// Waits for a debugger before the first instruction.
     pub gdb: Option<Gdb>,
-    /// A folder that the guest sees at `/share`, with what it writes there.
+    /// Folder that the guest mounts at `/share`, writable.
     pub share: Option<PathBuf>,
-    /// Behind the kernel's command line.
+    /// Appended to the kernel's command line.
     pub append: String,
-    /// Behind QEMU's own arguments.
+    /// Appended to QEMU's arguments.
     pub qemu_arguments: Vec<OsString>,
-    /// Modules to be loaded before the command, in this order, each behind what it needs.
+    /// Modules to load before the command, in this order, each after its dependencies.
     pub modules: Vec<Load>,
     /// Files that must exist in the guest after its modules are loaded. If one is missing, the guest fails.
     pub expected: Vec<String>,
-    /// The command and its arguments; none is a shell.
+    /// Command and arguments; empty for a shell.
     pub command: Vec<String>,
-    /// Variables of the command's environment.
+    /// Environment variables of the command.
     pub environment: Vec<(String, String)>,
-    /// Scripts in the command's path: name and text.
+    /// Scripts to add to the command's path: name and text.
     pub scripts: Vec<(String, String)>,
-    /// What the command reads.
+    /// Input of the command.
     pub input: Input,
-    /// The machine ends after this time.
+    /// Time after which the machine is ended.
     pub time_limit: Option<Duration>,
 }
 
 impl Options {
-    /// A machine of these parts: one CPU, 512 MiB, emulated; its command is a shell that reads nothing.
+    /// Creates options with these parts: one CPU, 512 MiB, emulated. The command is a shell without input.
     pub fn new(qemu: Qemu, kernel: Kernel, programs: Programs) -> Options {
         Options {
             qemu,
@@ -114,24 +113,24 @@ impl Options {
     }
 }
 
-/// What the command reads.
+/// Input of the command.
 #[derive(Clone, Debug, Default)]
 pub enum Input {
-    /// Nothing: `/dev/null`.
+    /// No input: `/dev/null`.
     #[default]
     Nothing,
-    /// All that this descriptor has, to its end.
+    /// All data of this descriptor, up to its end.
     From(Arc<OwnedFd>),
-    /// The terminal that is this process's stdin and stdout, which is put into raw mode while the guest runs. Ctrl-A x ends the machine,
-    /// Ctrl-A twice is one Ctrl-A for the guest.
+    /// The terminal at this process's stdin and stdout, in raw mode while the guest runs. Ctrl-A x ends the machine. Ctrl-A twice sends one
+    /// Ctrl-A to the guest.
     Terminal,
 }
 
-/// Where the guest's words go, as they come. They are written by a thread of the machine's, which waits while they wait.
+/// Destinations of the guest's output, written as it arrives. A thread of the machine writes them, and blocks if they block.
 pub struct Outputs {
-    /// The console: the kernel's log, with a line feed alone at the end of a line.
+    /// The console: the kernel's log, with only a line feed at the end of each line.
     pub log: Box<dyn Write + Send>,
-    /// The command's standard output; the terminal, where the command has one.
+    /// The command's standard output, or the output of its terminal.
     pub stdout: Box<dyn Write + Send>,
     /// The command's standard error.
     pub stderr: Box<dyn Write + Send>,
@@ -141,35 +140,35 @@ pub struct Outputs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum End {
-    /// The command ended with this status; 128 and the number of the signal where a signal ended it.
+    /// The command ended with this status: 128 plus the signal number if a signal ended it.
     Exited(u8),
-    /// The init could not begin: a module that cannot be loaded, a folder that cannot be mounted. What it said.
+    /// The init failed, for example to load a module or mount a folder. Its message.
     Failed(String),
-    /// The kernel panicked; its line.
+    /// The kernel panicked. Its message.
     Panicked(String),
-    /// The guest went off before the command had ended.
+    /// The guest powered off before the command ended.
     PoweredOff,
-    /// The guest was reset before the command had ended, without a panic.
+    /// The guest was reset before the command ended, without a panic.
     Rebooted,
-    /// The time limit is over. Whether the guest had come as far as the command.
+    /// The time limit was reached.
     TimedOut {
-        /// The command had begun.
+        /// Whether the command had started.
         ready: bool,
     },
     /// The guest has printed nothing for a minute under KVM.
     Silent,
     /// [`Machine::stop`], or Ctrl-A x at the terminal.
     Stopped,
-    /// QEMU ended by itself; what it said.
+    /// QEMU exited by itself. Its message.
     Qemu(String),
     /// The caller's outputs or input failed.
     Outputs(String),
-    /// Whoever read one of the caller's outputs has left.
+    /// The reader of one of the caller's outputs has closed it.
     ReaderLeft,
 }
 
 impl End {
-    /// Of an error of the caller's outputs or input.
+    /// Returns the end caused by an error of the caller's outputs or input.
     fn of_outputs(error: &io::Error) -> End {
         match error.kind() {
             io::ErrorKind::BrokenPipe => End::ReaderLeft,
@@ -182,37 +181,37 @@ impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             End::Exited(status) => write!(f, "the command ended with status {status}"),
-            End::Failed(what) => write!(f, "the guest could not begin: {what}"),
+            End::Failed(what) => write!(f, "the guest could not start: {what}"),
             End::Panicked(line) => write!(f, "the guest's kernel panicked: {line}"),
-            End::PoweredOff => f.write_str("the guest went off before the command had ended"),
-            End::Rebooted => f.write_str("the guest was reset before the command had ended"),
+            End::PoweredOff => f.write_str("the guest powered off before the command ended"),
+            End::Rebooted => f.write_str("the guest was reset before the command ended"),
             End::TimedOut { ready: true } => {
-                f.write_str("the time limit was over before the command had ended")
+                f.write_str("the time limit was reached before the command ended")
             }
             End::TimedOut { ready: false } => {
-                f.write_str("the time limit was over before the guest had begun")
+                f.write_str("the time limit was reached before the guest started")
             }
             End::Silent => f.write_str(
-                "the guest has said nothing for a minute: /dev/kvm seems not to work here; without --kvm, QEMU emulates the processor",
+                "the guest has printed nothing for a minute: /dev/kvm does not seem to work here; without --kvm, QEMU emulates the processor",
             ),
             End::Stopped => f.write_str("the guest was stopped"),
             End::Qemu(what) => write!(f, "QEMU ended: {what}"),
-            End::Outputs(what) => write!(f, "the guest's words could not be passed on: {what}"),
-            End::ReaderLeft => f.write_str("whoever read the guest's words has left"),
+            End::Outputs(what) => write!(f, "the guest's output could not be written: {what}"),
+            End::ReaderLeft => f.write_str("the reader of the guest's output has closed it"),
         }
     }
 }
 
-/// A machine's end, and what it cost.
+/// A machine's end and cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// How it ended.
     pub end: End,
     /// CPU time of QEMU in user and system mode.
     pub cpu: Duration,
-    /// The same when the command began, if it did.
+    /// CPU time of QEMU when the command started, if it did.
     pub boot_cpu: Option<Duration>,
-    /// Time from QEMU's start to the command's, if it began.
+    /// Time from QEMU's start to the start of the command, if it started.
     pub boot: Option<Duration>,
     /// Time from QEMU's start to its end.
     pub elapsed: Duration,
@@ -220,15 +219,15 @@ pub struct Report {
     pub log: Log,
 }
 
-/// A machine that runs. It runs in a thread of its own; when it is dropped, it is stopped.
+/// A running machine, in its own thread. Dropping it stops it.
 #[derive(Debug)]
 pub struct Machine {
     thread: Option<JoinHandle<()>>,
     reports: Receiver<Report>,
     report: Option<Report>,
-    /// Told to stop.
+    /// Signalled to stop the machine.
     stop: Arc<OwnedFd>,
-    /// Readable once it has ended.
+    /// Readable when the machine has ended.
     ended: Arc<OwnedFd>,
     pid: u32,
 }
@@ -237,8 +236,7 @@ impl Machine {
     /// Starts a machine.
     ///
     /// # Errors
-    /// An option is outside of what is legal, a file is missing, or QEMU cannot be started. What QEMU itself refuses is told by
-    /// [`End::Qemu`].
+    /// If an option is invalid, a file is missing, or QEMU cannot be started. Errors of QEMU itself give [`End::Qemu`].
     pub fn start(options: Options, outputs: Outputs) -> Result<Machine> {
         let work = work(&options)?;
         let archive = initramfs::build(&options.kernel, &options.programs, &options.modules, &work)?;
@@ -255,30 +253,32 @@ impl Machine {
         let supervisor = Supervisor::new(wires, outputs, &options, Arc::clone(&stop))?;
         let over = Arc::clone(&ended);
         let used = [options.qemu.used, options.kernel.used, options.programs.used];
-        // QEMU ends with the thread that has started it: that one, which sees to its end.
+        // QEMU is killed when the thread that started it ends, so the supervising thread starts it.
         let thread = std::thread::Builder::new().name("vm".to_owned()).spawn(move || {
             if let Some(report) = supervisor.run(command, &tell_started) {
-                // A machine that was dropped wants to know nothing.
+                // If the machine was dropped, its report has no receiver.
                 let _ = tell.send(report);
             }
             signal(&over);
-            // Until here its parts are not removed.
+            // Until here, the parts are locked against removal.
             drop(used);
         });
         let thread = thread.context(|| "cannot start a thread".to_owned())?;
         let pid = match started.recv() {
             Ok(started) => started?,
-            Err(_) => return Err(Error::Option("the machine's thread has ended before it began".to_owned())),
+            Err(_) => {
+                return Err(Error::Option("the machine's thread ended before it started QEMU".to_owned()));
+            }
         };
         Ok(Machine { thread: Some(thread), reports, report: None, stop, ended, pid })
     }
 
-    /// The number of QEMU's process.
+    /// Returns the process ID of QEMU.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// How it ended, if it has; never waits. [`AsFd`] is a descriptor that can be read from once it has.
+    /// Returns the report if the machine has ended; never blocks. The descriptor of [`AsFd`] becomes readable at the end.
     pub fn poll(&mut self) -> Option<&Report> {
         if self.report.is_none() {
             self.report = match self.reports.try_recv() {
@@ -290,13 +290,13 @@ impl Machine {
         self.report.as_ref()
     }
 
-    /// Waits for its end.
+    /// Waits for the end.
     pub fn wait(mut self) -> Report {
         let report = self.report.take().or_else(|| self.reports.recv().ok());
         report.unwrap_or_else(Report::lost)
     }
 
-    /// Kills QEMU, and waits for its end: [`End::Stopped`], or how it ended before.
+    /// Kills QEMU and waits for its end: [`End::Stopped`], or an earlier end.
     pub fn stop(self) -> Report {
         signal(&self.stop);
         self.wait()
@@ -304,9 +304,9 @@ impl Machine {
 }
 
 impl Report {
-    /// What is told of a machine whose thread panicked.
+    /// Returns the report of a machine whose thread panicked.
     fn lost() -> Report {
-        let end = End::Outputs("the machine's thread has panicked".to_owned());
+        let end = End::Outputs("the machine's thread panicked".to_owned());
         Report {
             end,
             cpu: Duration::ZERO,
@@ -327,12 +327,12 @@ impl AsFd for Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         signal(&self.stop);
-        // A panic of it was told by its report.
+        // A panic of the thread shows in its report.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// What the init is to do by these options.
+/// Returns the tasks of the init for these options.
 fn work(options: &Options) -> Result<Work> {
     let terminal = match options.input {
         Input::Terminal => Some(terminal::size()?),
@@ -353,18 +353,18 @@ fn work(options: &Options) -> Result<Work> {
     })
 }
 
-/// An eventfd that is not readable yet.
+/// Creates an eventfd that is not readable yet.
 fn event() -> Result<Arc<OwnedFd>> {
     let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
     event.map(Arc::new).context(|| "eventfd".to_owned())
 }
 
-/// Makes an eventfd readable. It is never so full that this would fail.
+/// Makes an eventfd readable. Its counter never reaches the limit at which this fails.
 fn signal(event: &OwnedFd) {
     let _ = rustix::io::write(event, &1u64.to_ne_bytes());
 }
 
-/// A file without a name that holds these bytes.
+/// Creates a file without a name and with these contents.
 fn in_memory(name: &str, bytes: &[u8]) -> Result<File> {
     let what = || format!("memory for the {name}");
     let file = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC).context(what)?;

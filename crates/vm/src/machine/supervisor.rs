@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The thread that starts QEMU and sees to its end: carries bytes between the guest and the caller, and finds out how it ended.
+//! The thread that starts QEMU and supervises it: transfers data between guest and caller, and determines how it ended.
 
 use super::arguments::{Accelerator, INITRAMFS, KERNEL, PORTS, Port, WIRES, arguments};
 use super::console::Console;
@@ -22,27 +22,27 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// Bytes that are carried at once.
+/// Maximum number of bytes per transfer.
 const CHUNK: usize = 64 << 10;
-/// Bytes of QEMU's own words that are kept, from their start.
+/// Bytes of QEMU's stderr to keep, from its start.
 const WORDS: usize = 16 << 10;
-/// Bytes of the longest line of the init or of QMP.
+/// Maximum length of a line of the init or of QMP.
 const LINE: usize = 64 << 10;
-/// How long the init may take from the command's end to its own, and QEMU from being told to end.
+/// Time limit from the end of the command to the end of the init, and from QEMU's `quit` to its end.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long a guest under KVM may take to its first output.
+/// Time limit for the first output of a guest under KVM.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// The wires to QEMU.
+/// Connections to QEMU.
 pub(super) struct Wires {
-    /// What it says.
+    /// Receiving ends.
     heard: BTreeMap<Port, File>,
-    /// What is said to it; [`Port::Qmp`], [`Port::Stdin`] and [`Port::Terminal`].
+    /// Sending ends: [`Port::Qmp`], [`Port::Stdin`] and [`Port::Terminal`].
     said: BTreeMap<Port, UnixStream>,
 }
 
 impl Wires {
-    /// Wires to a QEMU, and the command that starts it.
+    /// Creates the wires to a QEMU, and the command that starts it.
     pub(super) fn new(options: &Options, kernel: File, initramfs: File) -> Result<(Wires, Command)> {
         let mut command = tethered(&options.qemu.command[0]);
         command.args(&options.qemu.command[1..]).args(arguments(options)?);
@@ -59,7 +59,7 @@ impl Wires {
         Ok((wires, command))
     }
 
-    /// A new wire, and QEMU's end of it.
+    /// Adds a wire and returns QEMU's end of it.
     fn add(&mut self, port: Port) -> io::Result<OwnedFd> {
         if port.is_pipe() {
             let (ours, theirs) = io::pipe()?;
@@ -67,7 +67,7 @@ impl Wires {
             return Ok(theirs.into());
         }
         let (ours, theirs) = UnixStream::pair()?;
-        // What is written to the guest might wait for it.
+        // A blocking write could wait for the guest.
         ours.set_nonblocking(true)?;
         self.heard.insert(port, OwnedFd::from(ours.try_clone()?).into());
         self.said.insert(port, ours);
@@ -75,32 +75,32 @@ impl Wires {
     }
 }
 
-/// What is known of the guest.
+/// State of the guest.
 #[derive(Debug, Default)]
 struct Known {
     ready: Option<(Instant, Duration)>,
     exit: Option<u8>,
     failed: Option<String>,
-    /// Why QEMU says that the guest went.
+    /// Reason of the guest's shutdown according to QEMU.
     shutdown: Option<String>,
     /// Why this side ended it.
     ended: Option<End>,
 }
 
-/// Who has something to say.
+/// Source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Stop,
     Process,
     Stderr,
     Port(Port),
-    /// The caller's input has bytes.
+    /// The caller's input is readable.
     Input,
-    /// The guest takes more of them.
+    /// The guest accepts more input.
     Room,
 }
 
-/// The caller's input on its way to the guest.
+/// Transfer of the caller's input to the guest.
 struct Feed {
     from: Option<Arc<OwnedFd>>,
     to: Port,
@@ -117,13 +117,13 @@ pub(super) struct Supervisor {
     terminal: bool,
     console: Console,
     known: Known,
-    /// Lines that have not ended: of the init, of QMP.
+    /// Incomplete lines of the init and of QMP.
     control: Vec<u8>,
     qmp: Vec<u8>,
     words: Vec<u8>,
-    /// When QEMU is killed.
+    /// Time at which QEMU is killed.
     deadline: Option<Instant>,
-    /// When QEMU is killed if the guest has printed nothing.
+    /// Time at which QEMU is killed if the guest has printed nothing.
     silent_until: Option<Instant>,
 }
 
@@ -163,11 +163,11 @@ impl Supervisor {
         })
     }
 
-    /// Starts QEMU, tells whether that went well, and returns when it has ended.
+    /// Starts QEMU, sends the result of the start to `tell_started`, and returns when QEMU has ended.
     pub(super) fn run(mut self, mut command: Command, tell_started: &Sender<Result<u32>>) -> Option<Report> {
         let start = Instant::now();
         let began = self.begin(&mut command);
-        // It holds QEMU's ends of the sockets.
+        // The command holds QEMU's ends of the sockets.
         drop(command);
         let (mut child, process) = match began {
             Ok(began) => began,
@@ -216,13 +216,13 @@ impl Supervisor {
         }
     }
 
-    /// A command for QEMU's monitor.
+    /// Sends a command to QEMU's monitor.
     fn tell_qemu(&mut self, command: &str) -> io::Result<()> {
         let Some(qmp) = self.wires.said.get_mut(&Port::Qmp) else { return Ok(()) };
         writeln!(qmp, "{{\"execute\":\"{command}\"}}")
     }
 
-    /// Serves whoever has something to say, until QEMU has ended.
+    /// Handles events until QEMU has ended.
     fn serve(
         &mut self,
         child: &mut Child,
@@ -252,14 +252,14 @@ impl Supervisor {
         }
     }
 
-    /// Kills QEMU; that it ended so is told unless more is known.
+    /// Kills QEMU. `end` is reported unless a better reason is known.
     fn finish(&mut self, child: &mut Child, end: End) {
         self.known.ended.get_or_insert(end);
         // It may have ended by itself.
         let _ = child.kill();
     }
 
-    /// Who can be served, at the latest at the deadline.
+    /// Waits for events, at most until the next deadline.
     fn wait(&self, process: &OwnedFd, stderr: &Option<ChildStderr>) -> io::Result<Vec<Source>> {
         let mut sources: Vec<(Source, BorrowedFd, PollFlags)> = Vec::with_capacity(12);
         if self.known.ended.is_none() {
@@ -274,12 +274,12 @@ impl Supervisor {
         if let (Some(to), false) = (self.wires.said.get(&self.feed.to), self.feed.pending.is_empty()) {
             sources.push((Source::Room, to.as_fd(), PollFlags::OUT));
         }
-        // Also while the guest takes nothing, so that the keys that end it are heard.
+        // Input is also read while the guest accepts none, so that the keys that end it work.
         let may_wait = self.feed.pending.len() < CHUNK && self.known.ended.is_none();
         if let (Some(from), true) = (&self.feed.from, may_wait) {
             sources.push((Source::Input, from.as_fd(), PollFlags::IN));
         }
-        // The last, so that what was said before the end is heard before it.
+        // The process comes last, so that earlier output is handled first.
         sources.push((Source::Process, process.as_fd(), PollFlags::IN));
         let next = self.deadline.into_iter().chain(self.silent_until).min();
         let timeout = next.map(|next| next.saturating_duration_since(Instant::now()));
@@ -295,7 +295,7 @@ impl Supervisor {
         Ok(sources.iter().zip(ready).filter(|(_, ready)| *ready).map(|((source, ..), _)| *source).collect())
     }
 
-    /// What has come by one of the wires; whether there was anything.
+    /// Reads and handles data of one wire. Returns whether there were any.
     fn take(&mut self, port: Port, child: &mut Child) -> io::Result<bool> {
         let Some(wire) = self.wires.heard.get_mut(&port) else { return Ok(false) };
         let mut bytes = vec![0; CHUNK];
@@ -320,13 +320,13 @@ impl Supervisor {
             Port::Stderr => pass(&mut self.outputs.stderr, bytes)?,
             Port::Control => self.take_control(bytes, child),
             Port::Qmp => self.take_qmp(bytes),
-            // The guest says nothing there.
+            // The guest sends nothing on this port.
             Port::Stdin => {}
         }
         Ok(true)
     }
 
-    /// Lines of the init.
+    /// Handles lines of the init.
     fn take_control(&mut self, bytes: &[u8], child: &mut Child) {
         for line in lines(&mut self.control, bytes) {
             let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
@@ -334,7 +334,7 @@ impl Supervisor {
                 "ready" => self.known.ready = Some((Instant::now(), cpu_time(child.id()))),
                 "failed" => {
                     self.known.failed.get_or_insert(rest.to_owned());
-                    // The init has nothing more to say.
+                    // The init sends nothing more.
                     let _ = child.kill();
                 }
                 "exit" => {
@@ -342,7 +342,7 @@ impl Supervisor {
                     self.deadline = Some(Instant::now() + GRACE);
                 }
                 "done" => {
-                    // A monitor that does not hear is a QEMU that ends.
+                    // If the monitor does not accept the command, QEMU is ending already.
                     let _ = self.tell_qemu("quit");
                 }
                 _ => {}
@@ -350,7 +350,7 @@ impl Supervisor {
         }
     }
 
-    /// Lines of QEMU's monitor: the event that tells why the guest went.
+    /// Handles lines of QEMU's monitor: the SHUTDOWN event has the reason.
     fn take_qmp(&mut self, bytes: &[u8]) {
         for line in lines(&mut self.qmp, bytes) {
             let Ok(message) = serde_json::from_str::<serde_json::Value>(&line) else { continue };
@@ -360,7 +360,7 @@ impl Supervisor {
         }
     }
 
-    /// QEMU's own words.
+    /// Reads QEMU's stderr.
     fn take_words(&mut self, stderr: &mut Option<ChildStderr>) {
         let mut bytes = vec![0; CHUNK];
         match stderr.as_mut().map(|stderr| stderr.read(&mut bytes)) {
@@ -373,7 +373,7 @@ impl Supervisor {
         }
     }
 
-    /// Bytes of the caller's for the guest.
+    /// Reads input of the caller for the guest.
     fn take_input(&mut self, child: &mut Child) -> io::Result<()> {
         let Some(from) = &self.feed.from else { return Ok(()) };
         let mut bytes = vec![0; CHUNK];
@@ -397,14 +397,14 @@ impl Supervisor {
         Ok(())
     }
 
-    /// As much of them as the guest takes, and that they are all where they are.
+    /// Writes pending input, as far as the guest accepts it, and passes on the end of input.
     fn feed(&mut self) -> io::Result<()> {
         let Some(to) = self.wires.said.get_mut(&self.feed.to) else { return Ok(()) };
         if !self.feed.pending.is_empty() {
             match to.write(&self.feed.pending) {
                 Ok(count) => drop(self.feed.pending.drain(..count)),
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-                // QEMU has ended; how, its process tells.
+                // QEMU has ended; its process shows how.
                 Err(_) => self.feed.pending.clear(),
             }
         }
@@ -415,14 +415,15 @@ impl Supervisor {
         Ok(())
     }
 
-    /// What QEMU had said before it ended.
+    /// Reads the remaining output of a QEMU that has ended.
     fn drain(&mut self, child: &mut Child, stderr: &mut Option<ChildStderr>) {
         while stderr.is_some() {
             self.take_words(stderr);
         }
         for port in PORTS {
             while self.wires.heard.contains_key(&port) {
-                // What cannot be passed on ends the machine, which has ended; and what is heard no more has no end to wait for.
+                // An output that fails is reported as the reason of the end. A wire without data is dropped, because its end may never
+                // come.
                 match self.take(port, child) {
                     Ok(true) => {}
                     Ok(false) => drop(self.wires.heard.remove(&port)),
@@ -437,7 +438,8 @@ impl Supervisor {
         }
     }
 
-    /// How it ended, by all that is known: what the init said, what this side did, what QEMU says of the guest, what it says of itself.
+    /// Determines how the machine ended: from the init's lines, actions of this side, QEMU's view of the guest, and QEMU's own
+    /// messages.
     fn end(&mut self, status: &str) -> End {
         if let Some(end @ (End::Outputs(_) | End::ReaderLeft)) = &self.known.ended {
             return end.clone();
@@ -463,13 +465,13 @@ impl Supervisor {
     }
 }
 
-/// Writes bytes out at once.
+/// Writes bytes and flushes.
 fn pass(to: &mut Box<dyn Write + Send>, bytes: &[u8]) -> io::Result<()> {
     to.write_all(bytes)?;
     to.flush()
 }
 
-/// The lines that end in these bytes; the rest waits. A line that is too long is cut.
+/// Returns the lines that end in these bytes. The rest stays in `waiting`. A line that is too long is truncated.
 fn lines(waiting: &mut Vec<u8>, bytes: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     for &byte in bytes {
@@ -483,10 +485,10 @@ fn lines(waiting: &mut Vec<u8>, bytes: &[u8]) -> Vec<String> {
     found
 }
 
-/// CPU time of a process in user and system mode (`utime` and `stime` of proc_pid_stat(5)); nothing once it is gone.
+/// Returns the CPU time of a process in user and system mode (`utime` and `stime` of proc_pid_stat(5)); zero if it is gone.
 fn cpu_time(pid: u32) -> Duration {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name, in parentheses, may hold anything.
+    // The process name, in parentheses, may contain anything.
     let fields = text.rsplit_once(") ").map_or("", |(_, fields)| fields);
     let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
@@ -497,7 +499,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_whole_and_are_bounded() {
+    fn lines_are_complete_and_bounded() {
         let mut waiting = Vec::new();
         assert_eq!(lines(&mut waiting, b"rea"), Vec::<String>::new());
         assert_eq!(lines(&mut waiting, b"dy\nexit 3\r\ndo"), ["ready", "exit 3"]);
@@ -506,12 +508,12 @@ mod tests {
         assert_eq!(waiting.len(), LINE);
     }
 
-    /// A guest that takes nothing can be left all the same; what waits for it is bounded.
+    /// The keys that end the machine work even if the guest accepts no input. Pending input is bounded.
     #[test]
-    fn keys_are_heard_while_the_guest_takes_none() {
+    fn keys_work_while_guest_accepts_no_input() {
         let options = crate::machine::arguments::tests::options();
         let file = || File::open("/dev/null").unwrap();
-        // The command has QEMU's ends.
+        // The command holds QEMU's ends.
         let (wires, _command) = Wires::new(&options, file(), file()).unwrap();
         let outputs =
             Outputs { log: Box::new(io::sink()), stdout: Box::new(io::sink()), stderr: Box::new(io::sink()) };
@@ -537,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_is_of_the_process() {
+    fn reads_cpu_time_of_a_process() {
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(100) {}
         let cpu = cpu_time(std::process::id());

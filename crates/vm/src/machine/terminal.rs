@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The terminal of this process, lent to the guest.
+//! The terminal of this process, used by the guest.
 
 use crate::error::{Context, Error, Result};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 use std::io;
 
-/// Ctrl-A, after which a letter is for the machine.
+/// Ctrl-A: the next letter is for the machine.
 const ESCAPE: u8 = 1;
 
-/// Rows and columns of the terminal.
+/// Returns rows and columns of the terminal.
 pub(super) fn size() -> Result<(u16, u16)> {
     if !isatty(rustix::stdio::stdin()) || !isatty(rustix::stdio::stdout()) {
-        return Err(Error::Option(
-            "a shell of the guest's needs a terminal as its stdin and stdout".to_owned(),
-        ));
+        return Err(Error::Option("a shell in the guest needs a terminal as stdin and stdout".to_owned()));
     }
     let size = tcgetwinsize(rustix::stdio::stdout()).context(|| "the terminal's size".to_owned())?;
-    // A terminal that does not know its size says 0.
+    // A terminal without a known size reports 0.
     let or = |value, default| if value == 0 { default } else { value };
     Ok((or(size.ws_row, 24), or(size.ws_col, 80)))
 }
 
-/// Raw mode, until it is dropped.
+/// Raw mode of the terminal until drop.
 pub(super) struct Raw {
     before: Termios,
 }
@@ -38,19 +36,19 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // A terminal that is gone has no mode.
+        // Fails only if the terminal is gone.
         let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before);
     }
 }
 
-/// Finds what is for the machine in what is typed.
+/// Finds commands for the machine in typed input.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     escaped: bool,
 }
 
 impl Keys {
-    /// What the guest gets of these bytes, or nothing more, where they end the machine.
+    /// Returns the bytes for the guest, or `None` if they end the machine.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(bytes.len());
         for &byte in bytes {
@@ -71,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ctrl_a_x_is_for_the_machine_and_all_else_for_the_guest() {
+    fn only_ctrl_a_x_ends_the_machine() {
         for (typed, expected) in [
             (&b"ls\r"[..], Some(&b"ls\r"[..])),
             (b"\x03\x04", Some(b"\x03\x04")),
@@ -82,7 +80,7 @@ mod tests {
             (b"a\x01x", None),
             (b"\x01X", None),
         ] {
-            // One key after the other, and all at once.
+            // One key at a time, and all at once.
             let mut keys = Keys::default();
             let single: Option<Vec<Vec<u8>>> = typed.iter().map(|byte| keys.take(&[*byte])).collect();
             assert_eq!(single.map(|keys| keys.concat()).as_deref(), expected, "{typed:?}");

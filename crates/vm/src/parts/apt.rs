@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Debian's packages by apt, as anybody may: with sources, lists and a status of packages of our own, in a folder of our own. The
-//! machine's sources are read for the mirror that they name, and never changed; its proxies, credentials and other settings hold.
+//! Fetches Debian packages with apt, without root. Sources, package lists and package status are our own, in our own folder. The
+//! host's sources are only read, to find the mirror. The host's proxies, credentials and other settings apply.
 //!
-//! apt verifies all that it fetches, by the keys of Debian's archive; what it cannot verify is refused.
+//! apt verifies all downloads with the keys of Debian's archive. Unverified packages are rejected.
 
 use super::command::{Finished, exists, run, tethered};
 use super::{Sources, Watch};
@@ -11,11 +11,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The keyring of Debian's archive, where its package puts it.
+/// Keyring of Debian's archive, as installed by its package.
 const KEYRINGS: [&str; 2] =
     ["/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp"];
 
-/// Names by which sources call releases of Debian: third parties' sources may have the same, see [`mirror_among`].
+/// Names of Debian releases in sources. Third-party sources may use the same names, see [`mirror_among`].
 const RELEASES: [&str; 11] = [
     "bullseye",
     "bookworm",
@@ -30,10 +30,10 @@ const RELEASES: [&str; 11] = [
     "unstable",
 ];
 
-/// What the machine does after its own updates (it may empty its own cache), and what it is besides amd64, are none of ours.
+/// Host settings to clear: hooks after updates (which may empty the host's cache), and architectures other than amd64.
 const CLEARED: [&str; 4] = ["APT::Architectures", "APT::Update", "DPkg::Pre-Invoke", "DPkg::Post-Invoke"];
 
-/// Files and folders of apt's that are in our folder in place of the machine's.
+/// Files and folders of apt that are in our folder.
 const OWN: [(&str, &str); 10] = [
     ("Dir::Etc::SourceList", "debian.sources"),
     ("Dir::Etc::SourceParts", "none"),
@@ -47,7 +47,7 @@ const OWN: [(&str, &str); 10] = [
     ("Dir::Log", ""),
 ];
 
-/// apt's settings, by apt.conf(5): what is needed alone, nothing that is not verified, and lists that are whole.
+/// Settings of apt, see apt.conf(5): only required packages, all verified, and complete lists.
 const SETTINGS: [(&str, &str); 12] = [
     ("Dir::Etc::Preferences", "/dev/null"),
     ("APT::Default-Release", ""),
@@ -63,7 +63,7 @@ const SETTINGS: [(&str, &str); 12] = [
     ("Acquire::Retries", "3"),
 ];
 
-/// A private apt: packages of some suites, for one architecture.
+/// A private apt, for some suites and one architecture.
 pub(super) struct Apt {
     folder: PathBuf,
 }
@@ -72,13 +72,13 @@ pub(super) struct Apt {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Package {
     pub(super) name: String,
-    /// Names in `Depends` and `Pre-Depends`, each alternative.
+    /// Names in `Depends` and `Pre-Depends`, with all alternatives.
     pub(super) needs: Vec<String>,
     /// Names in `Provides`.
     pub(super) provides: Vec<String>,
 }
 
-/// One package to be fetched.
+/// A file to download.
 #[derive(Debug, PartialEq, Eq)]
 struct Download {
     file: String,
@@ -86,7 +86,7 @@ struct Download {
 }
 
 impl Apt {
-    /// Writes the settings into an empty folder, and fetches the lists of packages.
+    /// Writes the settings into an empty folder and fetches the package lists.
     pub(super) fn open(
         folder: &Path,
         suites: &str,
@@ -96,7 +96,7 @@ impl Apt {
     ) -> std::result::Result<Apt, Failure> {
         for needed in ["apt-get", "dpkg-deb", "setpriv"] {
             if !exists(needed) {
-                let why = format!("there is no {needed} here, which Debian and its relatives have");
+                let why = format!("the program {needed} of Debian and its derivatives is missing");
                 return Err(Failure::Why(why));
             }
         }
@@ -105,7 +105,7 @@ impl Apt {
         check("keyring", &keyring.to_string_lossy())?;
         if folder.to_string_lossy().contains(['"', '\\', '\n']) {
             let why = format!(
-                "the cache {}: a quote, a backslash or a line feed is not legal in its path",
+                "the cache {}: expected a path without quote, backslash or line feed",
                 folder.display()
             );
             return Err(Failure::Other(Error::Option(why)));
@@ -142,7 +142,7 @@ impl Apt {
         Ok(())
     }
 
-    /// A command of apt with our settings, which come after the machine's own and override them.
+    /// Returns an apt command with our settings, which override those of the host.
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = tethered(program);
         command.arg("-c").arg(self.folder.join("settings")).arg("-q").args(arguments);
@@ -150,7 +150,7 @@ impl Apt {
         command
     }
 
-    /// Fetches packages, with all that they depend on where `closure` says so, and unpacks each into a folder of its name.
+    /// Fetches packages and unpacks each into a folder of its name. With `closure`, includes all dependencies.
     pub(super) fn unpack(
         &self,
         packages: &[&str],
@@ -169,7 +169,7 @@ impl Apt {
         let asked = run(self.command("apt-get", &ask), watch, |watch| watch.look())?;
         let downloads = downloads(&succeeded(asked, "apt-get")?);
         if downloads.is_empty() {
-            return Err(Failure::Why(format!("apt knows no file of {}", packages.join(", "))));
+            return Err(Failure::Why(format!("apt has no file for {}", packages.join(", "))));
         }
         self.download(&arguments, &downloads, packages, watch)?;
         watch.step(&format!("unpacking {}", packages.join(", ")))?;
@@ -180,7 +180,7 @@ impl Apt {
             let mut command = tethered("dpkg-deb");
             command.arg("--extract").arg(&file).arg(&target);
             succeeded(run(command, watch, |watch| watch.look())?, "dpkg-deb")?;
-            // Packages have folders for root alone, and users may share a cache that root has filled.
+            // Some packages have folders that only root can read, but users may share a cache that root has filled.
             let mut command = tethered("chmod");
             command.args(["-R", "a+rX"]).arg(&target);
             succeeded(run(command, watch, |watch| watch.look())?, "chmod")?;
@@ -189,7 +189,7 @@ impl Apt {
         Ok(())
     }
 
-    /// Fetches what was listed, and tells how far it is.
+    /// Downloads the listed files and reports progress.
     fn download(
         &self,
         arguments: &[&str],
@@ -213,14 +213,14 @@ impl Apt {
         Ok(())
     }
 
-    /// The first package that `package` depends on.
+    /// Returns the first dependency of `package`.
     pub(super) fn first_dependency(
         &self,
         package: &str,
         watch: &mut Watch,
     ) -> std::result::Result<String, Failure> {
         let first = self.dependencies(package, watch)?.into_iter().next();
-        first.ok_or(Failure::Why(format!("the package {package} depends on nothing")))
+        first.ok_or(Failure::Why(format!("the package {package} has no dependencies")))
     }
 
     /// Returns the relations of these packages.
@@ -235,7 +235,7 @@ impl Apt {
         Ok(succeeded(shown, "apt-cache")?.split("\n\n").map(package).collect())
     }
 
-    /// The packages that `package` depends on, of alternatives the first.
+    /// Returns the dependencies of `package`: the first of each group of alternatives.
     pub(super) fn dependencies(
         &self,
         package: &str,
@@ -246,7 +246,7 @@ impl Apt {
     }
 }
 
-/// The first of each group of alternatives in the field `Depends` (Debian Policy §7.1).
+/// Parses the field `Depends` and returns the first of each group of alternatives (Debian Policy §7.1).
 fn dependencies(shown: &str) -> Vec<String> {
     let line = shown.lines().find_map(|line| line.strip_prefix("Depends: ")).unwrap_or_default();
     let names =
@@ -254,7 +254,7 @@ fn dependencies(shown: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Reads a paragraph of `apt-cache show` (Debian Policy §7.1).
+/// Parses a paragraph of `apt-cache show` (Debian Policy §7.1).
 fn package(shown: &str) -> Package {
     let field = |name: &str| {
         let line = shown.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
@@ -271,28 +271,28 @@ fn package(shown: &str) -> Package {
     }
 }
 
-/// Refuses what would be more than one word of apt's sources.
+/// Rejects text that is not one word, since apt's sources would take it as several.
 fn check(what: &str, word: &str) -> Result<()> {
     match word.is_empty() || word.contains(|c: char| c.is_whitespace() || c.is_control()) {
         false => Ok(()),
-        true => Err(Error::Option(format!("the {what} {word:?}: one word without blanks is legal"))),
+        true => Err(Error::Option(format!("the {what} {word:?}: expected one word without spaces"))),
     }
 }
 
-/// Bytes in a folder's files and those of the folders below.
+/// Returns the size of all files in a folder and below, in bytes.
 pub(super) fn size(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .map(|entry| match entry.metadata() {
             Ok(m) if m.is_dir() => size(&entry.path()),
             Ok(m) => m.len(),
-            // It was renamed meanwhile.
+            // The file was renamed during the walk.
             Err(_) => 0,
         })
         .sum()
 }
 
-/// Why a fetch failed: in words, or for a reason that has nothing to do with fetching.
+/// Why a fetch failed: a message, or an error that is not about fetching.
 pub(super) enum Failure {
     Why(String),
     Other(Error),
@@ -311,7 +311,7 @@ fn succeeded(finished: Finished, name: &str) -> std::result::Result<String, Fail
     }
 }
 
-/// What `--print-uris` lists: `'URI' FILE BYTES HASH`.
+/// Parses the output of `--print-uris`: `'URI' FILE BYTES HASH`.
 fn downloads(text: &str) -> Vec<Download> {
     let lines = text.lines().filter(|line| line.starts_with('\''));
     lines
@@ -323,12 +323,12 @@ fn downloads(text: &str) -> Vec<Download> {
         .collect()
 }
 
-/// The package's name in that of its file: `NAME_VERSION_ARCHITECTURE.deb`.
+/// Returns the package name in a file name `NAME_VERSION_ARCHITECTURE.deb`.
 fn name_of(file: &str) -> &str {
     file.split('_').next().unwrap_or(file)
 }
 
-/// The mirror of Debian that the caller names, or the machine's own sources do.
+/// Returns the caller's mirror of Debian, or the mirror in the host's sources.
 fn mirror(sources: &Sources, watch: &mut Watch) -> std::result::Result<String, Failure> {
     if let Some(mirror) = &sources.mirror {
         return Ok(mirror.clone());
@@ -338,12 +338,12 @@ fn mirror(sources: &Sources, watch: &mut Watch) -> std::result::Result<String, F
     command.args(["indextargets", "--format", format, "Created-By: Packages"]);
     let listed = succeeded(run(command, watch, |watch| watch.look())?, "apt-get indextargets")?;
     mirror_among(&listed).ok_or(Failure::Why(
-        "this machine's package sources name no mirror of Debian: name one (--mirror URL)".to_owned(),
+        "this machine's package sources have no mirror of Debian: specify one (--mirror URL)".to_owned(),
     ))
 }
 
-/// The mirror in apt's list of what it knows: a line is URI, release, component and keys, with tabs between. Others than Debian name
-/// their suites after Debian's releases too: one signed by Debian's keys, or below a folder `debian`, is the archive.
+/// Finds Debian's mirror in apt's list of index targets. A line has URI, release, component and keys, separated by tabs. Third
+/// parties use the names of Debian's releases too, so the archive must be signed with Debian's keys or be in a folder `debian`.
 fn mirror_among(list: &str) -> Option<String> {
     let rank = |uri: &str, keys: &str| {
         (!keys.contains("debian-archive"), !uri.trim_end_matches('/').ends_with("/debian"))
@@ -358,24 +358,24 @@ fn mirror_among(list: &str) -> Option<String> {
             (is_debian && rank != (true, true)).then_some((rank, uri))
         })
         .collect();
-    // The first of the best, as the sources have them.
+    // The first of the best, in the order of the sources.
     found.sort_by_key(|(rank, _)| *rank);
     found.first().map(|(_, uri)| (*uri).to_owned())
 }
 
-/// The keys by which Debian signs.
+/// Returns the keyring of Debian's archive.
 fn keyring(sources: &Sources) -> std::result::Result<PathBuf, Failure> {
     if let Some(keyring) = &sources.keyring {
         return match keyring.is_file() {
             true => {
                 std::path::absolute(keyring).context(|| keyring.display().to_string()).map_err(Failure::Other)
             }
-            false => Err(Failure::Why(format!("there is no keyring {}", keyring.display()))),
+            false => Err(Failure::Why(format!("no keyring {}", keyring.display()))),
         };
     }
     let found = KEYRINGS.iter().map(PathBuf::from).find(|path| path.is_file());
     found.ok_or(Failure::Why(format!(
-        "there is no {}, by which packages are verified: install the package debian-archive-keyring, or name its file \
+        "no keyring {} to verify packages: install the package debian-archive-keyring, or specify its file \
          (--keyring FILE)",
         KEYRINGS[0]
     )))
@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_alternatives_the_first_is_needed() {
+    fn first_alternative_is_the_dependency() {
         let shown = "Package: linux-headers-6.12.117+deb13-amd64\nDepends: linux-base (>= 4.12~), linux-image-6.12.117+deb13-amd64 (= \
             6.12.117-1) | linux-image-6.12.117+deb13-amd64-unsigned (= 6.12.117-1), gcc-14, python3:any\nSize: 3\n";
         let expected = ["linux-base", "linux-image-6.12.117+deb13-amd64", "gcc-14", "python3"];
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_name_what_they_need_and_provide() {
+    fn parses_package_relations() {
         let shown = "Package: nvme-cli\nDepends: libc6 (>= 2.38), python3:any, awk | mawk (>= 1), uuid\nPre-Depends: debconf\n\
             Description: Depends: nothing\nProvides: nvme (= 2), nvme-tool\n";
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -409,16 +409,16 @@ mod tests {
     }
 
     #[test]
-    fn the_mirror_is_debians_own_archive() {
+    fn finds_mirror_of_debian() {
         let debian =
             "http://mirror.example/debian/\ttrixie\tmain\t/usr/share/keyrings/debian-archive-keyring.gpg";
         for (list, expected) in [
             (debian, Some("http://mirror.example/debian/")),
-            // Named by a third party as Debian names its own; signed by keys that apt trusts for all.
+            // A third party that uses Debian's names; signed with keys that apt trusts for all sources.
             ("https://apt.example/\ttrixie\tmain\t/usr/share/keyrings/other.gpg", None),
             ("https://apt.example/\ttrixie\tmain\t", None),
             ("http://mirror.example/debian\tstable\tmain\t", Some("http://mirror.example/debian")),
-            // Security updates and others have no kernels' older releases, and what is not main is no archive.
+            // Security updates lack older kernels, and components other than main lack packages of the archive.
             ("http://mirror.example/debian-security/\ttrixie-security\tmain\tdebian-archive", None),
             ("http://mirror.example/debian/\ttrixie\tcontrib\tdebian-archive", None),
             ("http://mirror.example/ubuntu/\tnoble\tmain\t", None),
@@ -432,13 +432,13 @@ mod tests {
         ] {
             assert_eq!(mirror_among(list).as_deref(), expected, "{list}");
         }
-        // The one with Debian's keys comes before others, wherever it stands.
+        // The mirror with Debian's keys comes first, wherever it is in the list.
         let both = format!("http://other.example/debian\ttrixie\tmain\tother.gpg\n{debian}");
         assert_eq!(mirror_among(&both).as_deref(), Some("http://mirror.example/debian/"));
     }
 
     #[test]
-    fn uris_are_read_as_apt_prints_them() {
+    fn parses_uris_of_apt() {
         let text = "'http://m/p/a_1%3a2_amd64.deb' a_1%3a2_amd64.deb 123 SHA256:00\nReading\n'http://m/b.deb' b.deb x MD5Sum:1\n";
         let expected = [Download { file: "a_1%3a2_amd64.deb".to_owned(), bytes: 123 }];
         assert_eq!(downloads(text), expected);

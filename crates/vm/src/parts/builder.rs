@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What builds modules for one of the guest's kernels: the compiler that it was built with, and its headers, or the tree that it was
-//! built in; in a root of their own, which a namespace of the user's lets `make` run in. Nothing of the machine's own compiler and
-//! headers is used, nor is root needed.
+//! Builds modules for one of the guest's kernels, with the compiler of that kernel and its headers or its build tree. They are in a separate
+//! root, in which `make` runs in a user namespace. It needs no root, and uses neither compiler nor headers of the host.
 
 use super::apt::Apt;
 use super::cache::{Part, Use};
@@ -14,7 +13,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What Kbuild runs beside the compiler, and `sparse`, which `make C=1` runs.
+/// Programs that Kbuild needs in addition to the compiler, and `sparse` for `make C=1`.
 pub(super) const TOOLS: [&str; 15] = [
     "base-files",
     "bash",
@@ -32,33 +31,33 @@ pub(super) const TOOLS: [&str; 15] = [
     "tar",
     "xz-utils",
 ];
-/// Folders that are links into `/usr` on Debian, and which not all packages of all its releases know as such.
+/// Folders that are links into `/usr` in Debian. Packages of some releases contain them as folders.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
-/// Where the user's folder is in the root.
+/// Path of the user's folder in the root.
 pub const SOURCE: &str = "/src";
 
-/// What says what a folder's modules are.
+/// Files that list the modules of a folder.
 const KBUILD: [&str; 2] = ["Kbuild", "Makefile"];
 
-/// In the root: takes files out of the archive $1 at [`BUILD`], each by its own name.
+/// Run in the root: extracts files from the archive $1 at [`BUILD`] into one folder, each by its base name.
 const EXTRACT: &str = "package=$1; shift; for file; do shift; set -- \"$@\" \"$package/$file\"; done
 exec tar -xf /build/$package.tar.xz -C /src --no-same-owner --transform='s,.*/,,' \"$@\"";
 
-/// Where the tree is that a kernel was built in.
+/// Path of the kernel's build tree in the root.
 pub(super) const BUILD: &str = "/build";
 
-/// Becomes a command in the root $1, with the folder $2 as [`SOURCE`] and $3 as [`BUILD`], where they are named.
-/// (On Debian, `chroot` is in /usr/sbin, which is not in the PATH of ordinary users.)
+/// Executes a command in the root $1, with the folder $2 as [`SOURCE`] and $3 as [`BUILD`]; empty arguments are skipped. (In Debian,
+/// `chroot` is in /usr/sbin, which is not in the PATH of ordinary users.)
 const ENTER: &str = "root=$1 source=$2 build=$3 PATH=$PATH:/usr/sbin:/sbin; shift 3
 { [ -z \"$source\" ] || mount --bind \"$source\" \"$root/src\"; } && { [ -z \"$build\" ] || { mkdir -p \"$root/build\" && mount --bind \"$build\" \"$root/build\"; }; } &&
 mount --rbind /dev \"$root/dev\" && mount --rbind /proc \"$root/proc\" && mount -t tmpfs tmp \"$root/tmp\" &&
 exec chroot \"$root\" /usr/bin/env -i PATH=/usr/bin:/usr/sbin HOME=/tmp LC_ALL=C \"$@\"";
 
-/// A namespace in which a user is root, and mounts what nobody else sees; all that runs in it ends with it.
+/// A namespace in which a user is root. Its mounts are private, and its processes end with it.
 const NAMESPACE: [&str; 7] =
     ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"];
 
-/// What becomes a command of the root's, which is put behind it. It ends with who has started it.
+/// Returns a command that executes its further arguments in the root. It ends with the thread that started it.
 pub(super) fn inside(root: &Path, source: Option<&Path>, build: Option<&Path>) -> Command {
     let named = |folder: Option<&Path>| folder.unwrap_or(Path::new("")).to_owned();
     let mut command = tethered(NAMESPACE[0]);
@@ -71,19 +70,19 @@ pub(super) fn inside(root: &Path, source: Option<&Path>, build: Option<&Path>) -
 #[derive(Clone, Debug)]
 pub struct Builder {
     pub(super) root: PathBuf,
-    /// The tree that the kernel was built in; without one, the root has its headers.
+    /// Build tree of the kernel. If `None`, the root has its headers.
     pub(super) build: Option<PathBuf>,
-    /// What `uname -r` prints in the kernel that it builds for.
+    /// Output of `uname -r` in the kernel that it builds for.
     pub release: String,
-    /// The kernel and the root.
+    /// Locks of the kernel and the root.
     pub(super) _used: [Use; 2],
 }
 
 impl Parts<'_> {
-    /// What builds modules for a kernel of [`Parts::kernel`], as it is in the cache.
+    /// Returns a builder of modules for a kernel of [`Parts::kernel`], in its cached version.
     ///
     /// # Errors
-    /// There is no kernel of this name, its headers or compiler cannot be fetched, or users may not make namespaces here.
+    /// If there is no kernel of this name, its headers or compiler cannot be fetched, or users may not create namespaces.
     pub fn builder(&mut self, name: &str) -> Result<Builder> {
         if name == WATCHED_KERNEL {
             return self.watched_builder();
@@ -94,12 +93,12 @@ impl Parts<'_> {
             Some(release) => Some(release),
             None => crate::kernel::open(&folder.join("bzImage"))?.release,
         };
-        let release = release.ok_or_else(|| bad_file(&folder, "the kernel does not say its release"))?;
+        let release = release.ok_or_else(|| bad_file(&folder, "the kernel image has no release"))?;
         guest::check(&release)?;
         self.check_namespaces()?;
         let suite = KERNELS.iter().find(|(known, _)| *known == name).map_or("", |(_, suite)| *suite);
         let instead = format!(
-            "headers of your own to `make -C`; or, where Debian has them of a newer kernel alone, remove {}, so that it is fetched",
+            "your own headers to `make -C`; or, if Debian only has those of a newer kernel, remove {}, so that riser fetches that",
             folder.display()
         );
         let what = format!("headers and compiler of Linux {release}");
@@ -107,7 +106,7 @@ impl Parts<'_> {
             self.fetch(&format!("builder-{release}"), &what, &instead, |sources, folder, watch| {
                 let apt = Apt::open(&folder.join("apt"), suite, GUEST_ARCHITECTURE, sources, watch)?;
                 let headers = format!("linux-headers-{release}");
-                // The kernel itself would be fetched with them.
+                // Omit the kernel image, which is a dependency of the headers.
                 let needed = apt.dependencies(&headers, watch)?;
                 let needed =
                     needed.iter().map(String::as_str).filter(|name| !name.starts_with("linux-image"));
@@ -120,7 +119,7 @@ impl Parts<'_> {
         Ok(Builder { root, build: None, release, _used: [kernel.used, used] })
     }
 
-    /// Fails before anything is fetched if users may not make namespaces, or no program in the cache can run.
+    /// Fails before any fetch if users may not create namespaces, or programs in the cache cannot run.
     pub(super) fn check_namespaces(&mut self) -> Result<()> {
         self.sources.cache.check_programs()?;
         if !exists(NAMESPACE[0]) {
@@ -136,8 +135,8 @@ impl Parts<'_> {
         match tried.status.success() {
             true => Ok(()),
             false => Err(Error::Option(format!(
-                "building needs a user namespace, which this system refuses ({}): see user_namespaces(7), or build in a virtual machine \
-                 that has them",
+                "building needs a user namespace, which this system does not allow ({}): see user_namespaces(7), or build in a virtual machine \
+                 that does",
                 tried.complaint()
             ))),
         }
@@ -145,11 +144,11 @@ impl Parts<'_> {
 }
 
 impl Parts<'_> {
-    /// Puts files of the source of one of Debian's kernels into a folder, each by its own name; what is there of that name stays. A `Kbuild`
-    /// for them is written where the folder has neither that nor a `Makefile`; those below `tools/` are programs, and not in it.
+    /// Copies source files of a Debian kernel into a folder, each by its base name. Existing files are kept. Writes a `Kbuild` for them if
+    /// the folder has neither a `Kbuild` nor a `Makefile`; files below `tools/` are programs and not in it.
     ///
     /// # Errors
-    /// There is no kernel of this name, its source or what unpacks it cannot be fetched, or it has no such file.
+    /// If there is no kernel of this name, its source or the tools to unpack it cannot be fetched, or it has no such file.
     pub fn copy_source(
         &mut self,
         builder: &Builder,
@@ -159,7 +158,7 @@ impl Parts<'_> {
     ) -> Result<()> {
         if let Some(wrong) = files.iter().find(|file| !is_source(file)) {
             return Err(Error::Option(format!(
-                "{wrong:?} is no file of the kernel's source: a path in it is expected, as drivers/misc/pci_endpoint_test.c"
+                "{wrong:?}: expected a path in the kernel's source, such as drivers/misc/pci_endpoint_test.c"
             )));
         }
         fs::create_dir_all(to).context(|| to.display().to_string())?;
@@ -190,11 +189,11 @@ impl Parts<'_> {
         }
     }
 
-    /// The folder with the archive of a kernel's source.
+    /// Returns the folder with the archive of a kernel's source.
     fn source_archive(&mut self, version: &str) -> Result<Part> {
         let suite = KERNELS.iter().find(|(known, _)| *known == version).map_or("", |(_, suite)| *suite);
         let package = format!("linux-source-{version}");
-        let instead = "files of your own in the folder";
+        let instead = "your own files in the folder";
         self.fetch(&package, &format!("the source of Linux {version}"), instead, |sources, folder, watch| {
             let apt = Apt::open(&folder.join("apt"), suite, GUEST_ARCHITECTURE, sources, watch)?;
             apt.unpack(&[&package], None, &folder.join("packages"), watch)?;
@@ -208,13 +207,13 @@ impl Parts<'_> {
 }
 
 impl Builder {
-    /// `make` for the modules of a folder, which is [`SOURCE`] to it, with these arguments. It ends with who has started it.
+    /// Returns the `make` command for the modules of a folder, which is mounted at [`SOURCE`]. It ends with the thread that started it.
     ///
     /// # Errors
-    /// The folder has no `Kbuild` or `Makefile`.
+    /// If the folder has no `Kbuild` or `Makefile`.
     pub fn make(&self, folder: &Path, arguments: &[String]) -> Result<Command> {
         if !KBUILD.iter().any(|name| folder.join(name).is_file()) {
-            return Err(bad_file(folder, "a folder with the Kbuild or Makefile of a module is expected"));
+            return Err(bad_file(folder, "expected a folder with the Kbuild or Makefile of a module"));
         }
         let folder = fs::canonicalize(folder).context(|| folder.display().to_string())?;
         let mut command = inside(&self.root, Some(&folder), self.build.as_deref());
@@ -231,14 +230,14 @@ fn listed(files: &[&String]) -> String {
     files.iter().map(|file| file.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether it names a file in the kernel's source, and is no option, and no path to elsewhere.
+/// Returns whether `file` is a plain relative path, not an option and not a path to elsewhere.
 fn is_source(file: &str) -> bool {
     let legal = |c: char| c.is_ascii_alphanumeric() || "+-._/".contains(c);
     let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
     file.chars().all(legal) && !file.starts_with('-') && file.split('/').all(is_plain)
 }
 
-/// Makes one root of packages.
+/// Merges packages into one root.
 pub(super) fn settle(packages: &Path, root: &Path) -> Result<()> {
     let make = |path: PathBuf| fs::create_dir_all(&path).context(|| path.display().to_string());
     for name in MERGED {
@@ -253,7 +252,7 @@ pub(super) fn settle(packages: &Path, root: &Path) -> Result<()> {
     for name in ["src", "build", "dev", "proc", "tmp"] {
         make(root.join(name))?;
     }
-    // What scripts of packages would do, which do not run.
+    // Replaces the work of package scripts, which do not run.
     let awk = root.join("usr/bin/awk");
     symlink("gawk", &awk).context(|| awk.display().to_string())?;
     for unused in ["packages", "usr/share/doc", "usr/share/man", "usr/share/locale"] {

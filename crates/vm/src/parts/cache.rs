@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A folder of parts that several runs share. A part is there whole, or not at all: it is made in a folder of its own and then
-//! renamed, under a lock that ends with its holder.
+//! A folder of parts that several runs share. A part is complete or absent: it is created in a temporary folder and then
+//! renamed. This happens under a lock that ends with its holder.
 
 use super::Watch;
 use super::names::{UNFINISHED, is_name};
@@ -17,20 +17,20 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-/// How long to wait before a lock is tried again.
+/// Interval between attempts to take a lock.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The user's way to another cache, for error messages.
-const OTHER: &str = "--cache DIR or XDG_CACHE_HOME names another folder";
+/// Hint in error messages how to use another cache.
+const OTHER: &str = "--cache DIR or XDG_CACHE_HOME sets another folder";
 
-/// The lock of those who add or remove parts.
+/// Lock for adding or removing parts.
 pub(super) const LOCK: &str = "lock";
 
 /// Shared lock of a part's folder. The part is not removed while a clone of it exists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Use(Option<Arc<File>>);
 
-/// A part that is there, whole.
+/// A complete part.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) folder: PathBuf,
@@ -41,14 +41,14 @@ impl Use {
     /// Locks a folder. Returns `None` if there is no such folder.
     pub(super) fn of(folder: &Path) -> Option<Use> {
         let file = File::open(folder).ok()?;
-        // A file system without locks has parts all the same.
+        // On a file system without locks, the part is still usable.
         let _ = flock(&file, FlockOperation::LockShared);
         let same = |found: fs::Metadata| Some(found.is_dir() && found.ino() == file.metadata().ok()?.ino());
-        // It may have been removed before it was locked.
+        // The folder may have been removed before the lock.
         fs::metadata(folder).ok().and_then(same)?.then(|| Use(Some(Arc::new(file))))
     }
 
-    /// Records the time of the use, if this user may.
+    /// Records the time of use, if the user has permission.
     fn record(&self) {
         let _ = self.0.as_ref().map(|folder| folder.set_modified(SystemTime::now()));
     }
@@ -61,33 +61,32 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The cache in this folder, which is made when it is first written to.
+    /// Creates a cache in this folder. The folder itself is created at the first write.
     pub fn new(folder: impl Into<PathBuf>) -> Cache {
         let folder = folder.into();
-        // apt is run in another folder.
+        // apt runs in another folder.
         Cache { folder: std::path::absolute(&folder).unwrap_or(folder) }
     }
 
-    /// The user's cache: `riser` in `$XDG_CACHE_HOME`, or else in `~/.cache`.
+    /// Returns the user's cache: `riser` in `$XDG_CACHE_HOME`, or else in `~/.cache`.
     ///
     /// # Errors
-    /// Neither XDG_CACHE_HOME nor HOME names a folder.
+    /// If neither XDG_CACHE_HOME nor HOME is an absolute path.
     pub fn of_user() -> Result<Cache> {
         let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
         let caches = caches.ok_or(Error::Option(
-            "no folder to keep a guest's parts in: neither XDG_CACHE_HOME nor HOME is an absolute path"
-                .to_owned(),
+            "no folder for a guest's parts: neither XDG_CACHE_HOME nor HOME is an absolute path".to_owned(),
         ))?;
         Ok(Cache::new(caches.join("riser")))
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Returns a part if it is there, and records that it is used.
+    /// Returns a part if it exists, and records its use.
     pub(super) fn get(&self, name: &str) -> Option<Part> {
         let folder = self.folder.join(name);
         let used = Use::of(&folder)?;
@@ -95,10 +94,10 @@ impl Cache {
         Some(Part { folder, used })
     }
 
-    /// Returns a part, which `fill` makes if it is not there yet.
+    /// Returns a part. Creates it with `fill` if it does not exist.
     ///
     /// # Errors
-    /// Those of `fill`, and of the system; nothing is left behind.
+    /// Errors of `fill` and of the system. An incomplete part is removed.
     pub(super) fn part(
         &self,
         name: &str,
@@ -110,14 +109,14 @@ impl Cache {
         }
         fs::create_dir_all(&self.folder).context(|| self.cannot_write())?;
         let _lock = self.lock(LOCK, &format!("fetches {name}"), watch)?;
-        // Another run may have made it meanwhile.
+        // Another run may have created it before this one got the lock.
         if let Some(found) = self.get(name) {
             return Ok(found);
         }
         self.clean()?;
         let unfinished = self.folder.join(format!("{UNFINISHED}{name}"));
         fs::create_dir(&unfinished).context(|| unfinished.display().to_string())?;
-        // The lock stays when the folder is renamed.
+        // The lock survives the rename.
         let used = Use::of(&unfinished).unwrap_or_default();
         let filled = fill(&unfinished, watch).and_then(|()| sync(&unfinished));
         let whole = self.folder.join(name);
@@ -126,7 +125,7 @@ impl Cache {
         match done {
             Ok(()) => Ok(Part { folder: whole, used }),
             Err(error) => {
-                // What cannot be removed now, the next run removes.
+                // If this fails, the next run removes it.
                 let _ = fs::remove_dir_all(&unfinished);
                 Err(error)
             }
@@ -137,23 +136,27 @@ impl Cache {
         format!("cannot write the cache {} ({OTHER})", self.folder.display())
     }
 
-    /// Refuses a cache on a file system that is mounted `noexec`.
+    /// Rejects a cache on a file system that is mounted `noexec`.
     pub(super) fn check_programs(&self) -> Result<()> {
         let there = self.folder.ancestors().find(|path| path.exists()).unwrap_or(&self.folder);
-        // If the call fails, the first program that is started shows it.
+        // If the call fails, the first program to start will show the problem.
         let is_noexec = statvfs(there).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::NOEXEC));
         match is_noexec {
-            true => Err(self.refused("its file system is mounted noexec, so that no program of it can run")),
+            true => {
+                Err(self.refused("its file system is mounted noexec, so riser cannot run programs in it"))
+            }
             false => Ok(()),
         }
     }
 
-    /// Refuses a path with a separator of the loader's `--library-path` (ld.so(8)).
+    /// Rejects a path with a separator of the loader's `--library-path` (ld.so(8)).
     pub(super) fn check_list(&self) -> Result<()> {
-        // QEMU starts by its real path.
+        // QEMU is started by its real path.
         let real = self.folder.canonicalize().unwrap_or(self.folder.clone());
         match real.as_os_str().as_encoded_bytes().iter().any(|byte| b":;".contains(byte)) {
-            true => Err(self.refused("the loader of QEMU takes no path with `:` or `;`")),
+            true => {
+                Err(self.refused("expected a path without `:` and `;`, which QEMU's loader does not accept"))
+            }
             false => Ok(()),
         }
     }
@@ -162,7 +165,7 @@ impl Cache {
         Error::Option(format!("the cache {}: {why}; {OTHER}", self.folder.display()))
     }
 
-    /// Removes unfinished parts that killed runs left. The caller holds the lock, so no other run is filling one.
+    /// Removes incomplete parts of killed runs. The caller holds the lock, so no other run is filling one.
     pub(super) fn clean(&self) -> Result<()> {
         let what = || self.folder.display().to_string();
         for entry in fs::read_dir(&self.folder).context(what)? {
@@ -175,7 +178,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Takes a lock of the folder's, which ends with its holder. Others who wait for it read `work`, what its holder does.
+    /// Takes a lock in the folder, which ends with its holder. Writes `work` into it, which other runs show while they wait.
     pub(super) fn lock(&self, name: &str, work: &str, watch: &mut Watch) -> Result<File> {
         let path = self.folder.join(name);
         let what = || path.display().to_string();
@@ -200,12 +203,12 @@ impl Cache {
 /// Returns what the holder of a lock has written into it.
 fn holder(lock: &Path) -> String {
     let mut said = String::new();
-    // Other versions write nothing there.
+    // Older versions write nothing there.
     let _ = File::open(lock).and_then(|file| file.take(1000).read_to_string(&mut said));
     if said.is_empty() { "another run that fetches".to_owned() } else { said }
 }
 
-/// Writes the file system of a folder to disk, so that a part is complete even after a power failure.
+/// Writes a folder's file system to disk, so that a part is complete even after a power failure.
 fn sync(folder: &Path) -> Result<()> {
     let what = || folder.display().to_string();
     syncfs(File::open(folder).context(what)?).context(what)
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_made_once_by_whoever_comes_first() {
+    fn concurrent_runs_create_a_part_once() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::new(folder.path());
         let made = AtomicUsize::new(0);
@@ -243,10 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_leaves_nothing_and_what_was_killed_is_cleaned() {
+    fn removes_failed_and_killed_parts() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::new(folder.path());
-        // As a run that was killed leaves it.
+        // The state after a run was killed.
         fs::create_dir_all(folder.path().join("unfinished-kernel-6.1/c")).unwrap();
         let fill = |folder: &Path, _: &mut Watch| {
             fs::write(folder.join("half"), "").context(String::new)?;
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_the_lock_can_be_stopped() {
+    fn waiting_for_the_lock_can_be_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::new(folder.path());
         let lock = watch(|watch| cache.lock(LOCK, "fetches b", watch)).unwrap();

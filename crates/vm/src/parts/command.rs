@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands of the system, and that they end with whoever has started them.
+//! System commands that end together with their starter.
 
 use super::Watch;
 use crate::error::{Context, Error, Result};
@@ -11,26 +11,26 @@ use std::process::{self, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often a running command is looked after.
+/// Polling interval for a running command.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A command that the system kills when the thread that has started it ends, however that comes about. (The standard library has
-/// no safe way to ask for it; util-linux's `setpriv` asks. Whether this process had ended before, a shell then looks.)
+/// Returns a command that the system kills when the thread that started it ends, for whatever reason. (The standard library has
+/// no safe way to request this; `setpriv` of util-linux does. A shell then checks that this process has not ended before.)
 pub(crate) fn tethered(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command
         .args(["--pdeathsig", "KILL", "--", "sh", "-c", TETHER])
         .arg(process::id().to_string())
         .arg(program);
-    // Ctrl-C at the terminal is for this process, which then ends what it has started.
+    // Ctrl-C at the terminal only reaches this process, which then ends its children.
     command.process_group(0);
     command
 }
 
-/// Becomes the command that is its arguments, if its parent is the process of its name.
+/// Executes the command in its arguments, if its parent is the process $0.
 const TETHER: &str = "[ \"$PPID\" = \"$0\" ] && exec \"$@\"";
 
-/// What a command has printed, and how it ended.
+/// Output and status of a command.
 pub(super) struct Finished {
     pub(super) status: ExitStatus,
     pub(super) stdout: String,
@@ -38,17 +38,17 @@ pub(super) struct Finished {
 }
 
 impl Finished {
-    /// The last lines of what it has complained about, on one.
+    /// Returns the last lines of its stderr, joined into one.
     pub(super) fn complaint(&self) -> String {
         let lines: Vec<&str> = self.stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         match lines.len() {
-            0 => format!("{} without a word", self.status),
+            0 => format!("{} without a message", self.status),
             count => lines[count.saturating_sub(6)..].join("; "),
         }
     }
 }
 
-/// Runs a command to its end. `look` is called while it runs; where it wants no more, the command is killed.
+/// Runs a command to its end. Calls `look` while it runs; if that fails, kills the command.
 pub(super) fn run(
     mut command: Command,
     watch: &mut Watch,
@@ -76,22 +76,22 @@ pub(super) fn run(
     Ok(Finished { status, stdout: text(stdout), stderr: text(stderr) })
 }
 
-/// Reads all of a pipe beside the command, which would wait where a pipe is full.
+/// Reads a pipe to its end in a thread. Otherwise the command would block on a full pipe.
 fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // A pipe that breaks has said what it had to say.
+        // After an error, the bytes read so far are used.
         let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
         bytes
     })
 }
 
-/// True where a command of this name is on the path.
+/// Returns whether there is a command of this name in the path.
 pub(super) fn exists(name: &str) -> bool {
     find(name).is_some()
 }
 
-/// The file of the command of this name.
+/// Returns the file of a command in the path.
 pub(super) fn find(name: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| {
@@ -100,7 +100,7 @@ pub(super) fn find(name: &str) -> Option<std::path::PathBuf> {
     })
 }
 
-/// As [`Error::Fetch`].
+/// Creates an [`Error::Fetch`].
 pub(super) fn no_fetch(part: &str, why: impl Into<String>, instead: &str) -> Error {
     Error::Fetch { part: part.to_owned(), why: why.into(), instead: instead.to_owned() }
 }
@@ -110,15 +110,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tethered_command_has_its_words_and_its_status() {
+    fn tethered_command_keeps_words_and_status() {
         let output = tethered("sh").args(["-c", "echo \"$0|$1\"; exit 3", "a b", "$HOME"]).output().unwrap();
         assert_eq!((output.stdout, output.status.code()), (b"a b|$HOME\n".to_vec(), Some(3)));
     }
 
     #[test]
-    fn one_whose_starter_has_ended_does_not_begin() {
+    fn tethered_command_needs_its_parent() {
         let mut command = Command::new("sh");
-        // The parent of this is not the process 1 that it is told of.
+        // The parent of this process is not process 1.
         command.args(["-c", TETHER, "1", "echo", "begun"]);
         let output = command.output().unwrap();
         assert_eq!((output.stdout, output.status.success()), (Vec::new(), false));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists the parts in a cache, and removes old ones. Never touches a folder that riser has not made.
+//! Lists the parts in a cache and removes old ones. Never touches folders that riser did not create.
 
 use super::Parts;
 use super::apt::size;
@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Returns true if riser made this folder as a part. The content of an unfinished part is not known.
+/// Returns whether riser created this folder as a part. The content of an incomplete part is unknown.
 fn is_part(folder: &Path, name: &str) -> bool {
     match content(name) {
         Some(files) => files.iter().any(|file| folder.join(file).exists()),
@@ -24,21 +24,22 @@ fn is_part(folder: &Path, name: &str) -> bool {
 /// One part in a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its folder's name.
+    /// Name of its folder.
     pub name: String,
-    /// Bytes of its files.
+    /// Size of its files.
     pub bytes: u64,
-    /// When it was last used, by a user who may write the cache.
+    /// Time of the last use by a user who may write to the cache.
     pub last_used: SystemTime,
-    /// A process uses it.
+    /// Whether a process uses it.
     pub in_use: bool,
 }
 
 impl Cache {
-    /// Returns the parts in the order of their names. A folder without [`LOCK`], which is made before the first part, has none.
+    /// Returns the parts in the order of their names. A folder without [`LOCK`], which is created before the first part, has
+    /// none.
     ///
     /// # Errors
-    /// The folder cannot be read. A folder that does not exist has no parts.
+    /// If the folder cannot be read. A folder that does not exist has no parts.
     pub fn entries(&self) -> Result<Vec<Entry>> {
         let folder = self.folder();
         let what = || folder.display().to_string();
@@ -63,11 +64,11 @@ impl Cache {
         Ok(entries)
     }
 
-    /// Removes a part, unless it is used: then returns false.
+    /// Removes a part. Returns false if it is in use.
     fn remove(&self, name: &str) -> Result<bool> {
         let folder = self.folder().join(name);
         let Some(lock) = lock(&folder) else { return Ok(false) };
-        // If this process is killed, no half of a part is left under its name.
+        // The rename ensures that no partial folder remains under its name if this process is killed.
         let aside = match name.starts_with(UNFINISHED) {
             true => folder,
             false => {
@@ -87,7 +88,7 @@ fn lock(folder: &Path) -> Option<File> {
     let file = File::open(folder).ok()?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => None,
-        // On a file system without locks, no users can be found.
+        // On a file system without locks, uses cannot be detected.
         _ => Some(file),
     }
 }
@@ -98,7 +99,7 @@ impl Parts<'_> {
     /// Returns those parts. Parts with `in_use` were not removed.
     ///
     /// # Errors
-    /// The folder cannot be read or written.
+    /// If the folder cannot be read or written.
     pub fn clean(&mut self, unused: Duration, dry_run: bool) -> Result<Vec<Entry>> {
         let cache = self.sources.cache.clone();
         let is_old = |entry: &Entry| entry.last_used.elapsed().unwrap_or_default() >= unused;
@@ -122,7 +123,7 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(86400);
 
-    /// A cache with parts of five bytes, by name and age in days, and with two other entries.
+    /// Creates a cache with parts of five bytes, by name and age in days, and with two other entries.
     fn cache(folder: &Path, parts: &[(&str, u32)]) -> Cache {
         fs::write(folder.join(LOCK), "").unwrap();
         for (name, age) in parts {
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_are_old_and_not_used_are_removed() {
+    fn removes_old_unused_parts() {
         let folder = tempfile::tempdir().unwrap();
         let [packages, programs] = ["packages-bash_busybox-static", "programs-busybox-static_kmod"];
         let unfinished = "unfinished-qemu-amd64";
@@ -157,7 +158,7 @@ mod tests {
         let cache = cache(folder.path(), &parts);
         assert!(cache.entries().unwrap().iter().all(|entry| (entry.bytes, entry.in_use) == (5, false)));
 
-        // A use makes it young, and keeps it.
+        // A use updates its age and protects it.
         let kernel = cache.get("kernel-6.1").unwrap();
         assert!(cache.entries().unwrap()[0].in_use);
         let old = [(packages.to_owned(), false), (unfinished.to_owned(), false)];
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_riser_did_not_make_are_neither_listed_nor_removed() {
+    fn ignores_folders_of_others() {
         let folder = tempfile::tempdir().unwrap();
         let cache = cache(folder.path(), &[]);
         let names_of_others = [
@@ -190,7 +191,7 @@ mod tests {
             "unfinished-thesis",
             "unfinished-kernel-mine",
         ];
-        // Names that riser gives, with other content.
+        // Names that riser uses, with other content.
         let same_names = ["kernel-6.1", "qemu-amd64", "builder-6.1.0-50-amd64", "packages-busybox-static"];
         let all: Vec<_> =
             names_of_others.iter().chain(&same_names).map(|name| folder.path().join(name)).collect();
@@ -202,7 +203,7 @@ mod tests {
         cache.clean().unwrap();
         assert!(all.iter().all(|folder| folder.join("mine").is_file()));
 
-        // Parts that were copied to a folder without a lock are not in a cache.
+        // A folder without a lock is no cache, even if it has copies of parts.
         fs::write(folder.path().join("kernel-6.1/bzImage"), "").unwrap();
         assert_eq!(names(&cache), ["kernel-6.1"]);
         fs::remove_file(folder.path().join(LOCK)).unwrap();
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn part_that_is_being_made_stays() {
+    fn keeps_part_in_creation() {
         let folder = tempfile::tempdir().unwrap();
         let cache = cache(folder.path(), &[]);
         let sources = Sources { cache: cache.clone(), mirror: None, keyring: None };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs for the guest: busybox, and packages with all that they depend on, ready to be put into an initramfs.
+//! Programs for the guest: busybox and packages with all their dependencies, ready for an initramfs.
 
 use super::apt::{Apt, Package};
 use super::cache::{Part, Use};
@@ -10,14 +10,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What every guest has beside it: a shell that finds programs by the path alone (busybox's takes some of its own first), and what loads modules.
+/// Packages of every guest, in addition to its own: busybox, a shell that finds programs only by the path (busybox's prefers its own), and the
+/// module tools.
 const ALWAYS: [&str; 3] = [BUSYBOX, "bash", "kmod"];
 
-/// Bytes of the name of a folder in the cache, with room for what stands before it.
+/// Maximum length of a cache folder's name in bytes, with room for a prefix.
 const LONGEST_NAME: usize = 200;
 
-/// What a guest that has no service manager and no package manager has no use for, and which packages drag in: groups of beginnings of
-/// names. A group is left out unless a package of it is asked for. Libraries are in no group.
+/// Packages that others depend on, but that a guest without service manager and package manager does not need. Each group lists prefixes of
+/// names. A group is omitted unless one of its packages is requested. No group contains libraries.
 const LEFT_OUT: [&[&str]; 4] = [
     &["systemd", "dbus", "init-system-helpers"],
     &["dpkg", "debconf", "tar", "adduser", "passwd", "ucf", "sensible-utils", "media-types", "tzdata"],
@@ -28,7 +29,7 @@ const LEFT_OUT: [&[&str]; 4] = [
 /// Programs for the guest.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// A busybox that needs no libraries.
+    /// A statically linked busybox.
     pub(crate) busybox: PathBuf,
     /// Folders of packages, in the order of their names.
     pub(crate) packages: Vec<PathBuf>,
@@ -36,10 +37,10 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// A busybox of the user's, and nothing else. It must need no libraries.
+    /// Uses only a busybox of the user, which must be statically linked.
     ///
     /// # Errors
-    /// It is not there, or no program of x86-64, or one that needs libraries.
+    /// If the file does not exist, is not an x86-64 program, or needs libraries.
     pub fn busybox(path: &Path) -> Result<Programs> {
         Programs::new(path.to_owned(), Vec::new())
     }
@@ -50,7 +51,7 @@ impl Programs {
             Ok(None) => Ok(Programs { busybox, packages, used: Use::default() }),
             Ok(Some(loader)) => {
                 let why = format!(
-                    "it needs libraries (its loader is {loader}); a busybox that is linked statically is expected"
+                    "it needs libraries (its loader is {loader}), expected a statically linked busybox"
                 );
                 Err(bad_file(path, why))
             }
@@ -58,17 +59,17 @@ impl Programs {
         }
     }
 
-    /// The file of busybox.
+    /// Returns the file of busybox.
     pub fn busybox_path(&self) -> &Path {
         &self.busybox
     }
 
-    /// Those of a folder with one folder for each package.
+    /// Returns the programs in a folder with one folder per package.
     fn of_packages(folder: &Path) -> Result<Programs> {
         let busybox = folder.join(BUSYBOX);
         let files = ["usr/bin/busybox", "bin/busybox"].map(|path| busybox.join(path));
         let file = files.into_iter().find(|file| file.is_file());
-        let file = file.ok_or_else(|| bad_file(&busybox, "the package has no program busybox"))?;
+        let file = file.ok_or_else(|| bad_file(&busybox, "no program busybox in the package"))?;
         let mut packages = Vec::new();
         let what = || folder.display().to_string();
         for entry in fs::read_dir(folder).context(what)? {
@@ -82,8 +83,8 @@ impl Programs {
     }
 }
 
-/// Returns the names of the packages that the guest has a use for: the named ones, and all that these depend on by way of others that it
-/// has a use for.
+/// Returns the names of packages that the guest needs: the named ones and their dependencies, without omitted groups and what only those depend
+/// on.
 fn wanted<'a>(packages: &'a [Package], named: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
     let mut wanted = BTreeSet::new();
     let mut needs: Vec<&str> = named.iter().copied().collect();
@@ -100,7 +101,7 @@ fn wanted<'a>(packages: &'a [Package], named: &BTreeSet<&'a str>) -> BTreeSet<&'
     wanted
 }
 
-/// Whether a package is of no group that is left out, or of one of which a package was asked for.
+/// Returns whether a package is in no omitted group, or in a group of which a package was requested.
 fn is_of_use(package: &str, named: &BTreeSet<&str>) -> bool {
     let is_of = |group: &[&str], package: &str| group.iter().any(|start| package.starts_with(start));
     let mut groups = LEFT_OUT.iter().filter(|group| is_of(group, package));
@@ -108,11 +109,11 @@ fn is_of_use(package: &str, named: &BTreeSet<&str>) -> bool {
 }
 
 impl Parts<'_> {
-    /// Debian's packages of these names, with all that they depend on, beside busybox, bash and kmod. What their scripts would do
-    /// where they are installed is not done.
+    /// Returns the Debian packages with these names and all their dependencies, and busybox, bash and kmod. Installation scripts of packages do
+    /// not run.
     ///
     /// # Errors
-    /// There is none of a name, or they cannot be fetched.
+    /// If there is no such package, or they cannot be fetched.
     pub fn programs(&mut self, packages: &[&str]) -> Result<Programs> {
         let named: BTreeSet<&str> = packages.iter().copied().chain(ALWAYS).collect();
         named.iter().try_for_each(|name| check(name))?;
@@ -120,13 +121,13 @@ impl Parts<'_> {
         let part = format!("packages-{}", names.join("_"));
         if part.len() > LONGEST_NAME {
             return Err(Error::Option(format!(
-                "{} packages with names of {} bytes: {LONGEST_NAME} are legal in all",
+                "{} packages with names of {} bytes in all, expected at most {LONGEST_NAME}",
                 names.len(),
                 part.len()
             )));
         }
         let what = format!("the guest's programs ({})", names.join(", "));
-        let instead = "a busybox that is linked statically (--busybox FILE), and what it lacks in a folder that the guest sees (--share DIR)";
+        let instead = "a statically linked busybox (--busybox FILE), and other programs in a shared folder (--share DIR)";
         let Part { folder, used } = self.fetch(&part, &what, instead, |sources, folder, watch| {
             let apt = Apt::open(&folder.join("apt"), GUEST_RELEASE, GUEST_ARCHITECTURE, sources, watch)?;
             let packages = folder.join("packages");
@@ -145,21 +146,21 @@ impl Parts<'_> {
     }
 }
 
-/// Names of the folders of packages in a folder.
+/// Returns the names of the package folders in a folder.
 fn fetched(folder: &Path) -> Result<Vec<String>> {
     let what = || folder.display().to_string();
     let entries = fs::read_dir(folder).context(what)?;
     entries.map(|entry| Ok(entry.context(what)?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-/// A name of a package, by Debian Policy §5.6.1, so that it is no option of apt's and no path.
+/// Checks a package name by Debian Policy §5.6.1, so that it is not an option of apt and not a path.
 pub(super) fn check(name: &str) -> Result<()> {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
     let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
     match starts && name.len() >= 2 && name.chars().all(legal) {
         true => Ok(()),
         false => Err(Error::Option(format!(
-            "{name:?} is no name of a Debian package: small letters, digits, + - . are legal, a letter or digit first"
+            "{name:?}: invalid name of a Debian package, expected small letters, digits, + - . with a letter or digit first"
         ))),
     }
 }
@@ -169,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_guest_has_no_use_for_stays_outside_unless_it_is_asked_for() {
+    fn omits_unneeded_packages_unless_requested() {
         for (package, named, expected) in [
             ("libc6", vec!["fio"], true),
             ("fio", vec!["fio"], true),
@@ -223,14 +224,17 @@ mod tests {
     }
 
     #[test]
-    fn names_of_packages_are_no_options_and_no_paths() {
+    fn rejects_invalid_package_names() {
         for good in ["nvme-cli", "libstdc++6", "g++", "0ad", "a1"] {
             check(good).unwrap();
         }
         for bad in
             ["", "a", "-o", "--allow-unauthenticated", "../x", "a/b", "A", "a b", "a:amd64", "a=1", "\u{e9}a"]
         {
-            assert!(check(bad).unwrap_err().to_string().contains("is no name of a Debian package"), "{bad}");
+            assert!(
+                check(bad).unwrap_err().to_string().contains("invalid name of a Debian package"),
+                "{bad}"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a machine is made of, from Debian's packages or from files of the user's: an emulator, kernels, programs for the guest.
-//! Each is fetched once, into a [`Cache`].
+//! The parts of a machine: an emulator, kernels, programs for the guest. They come from Debian's packages or from files of the user.
+//! Each package is fetched once, into a [`Cache`].
 
 mod apt;
 mod builder;
@@ -27,30 +27,30 @@ use cache::Part;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The kernel that watches itself: its name, next to `6.12`.
+/// The kernel with debug checks: its name, next to `6.12`.
 pub const WATCHED_KERNEL: &str = "6.12-debug";
 
-/// What is told while parts are fetched.
+/// Progress of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress<'a> {
-    /// A step has begun.
+    /// A step has started.
     Step(&'a str),
-    /// So many bytes of the step's download are here.
+    /// Progress of the step's download.
     Bytes {
-        /// Bytes that are here.
+        /// Bytes downloaded.
         done: u64,
-        /// Bytes of the whole.
+        /// Total bytes.
         total: u64,
     },
-    /// Nothing new: whether to go on is asked.
+    /// No news; lets the caller stop the fetch.
     Waiting,
 }
 
-/// Whom to tell, and who may say that it is enough.
+/// The caller's progress function, which can stop the work.
 pub(crate) struct Watch<'a> {
     tell: &'a mut dyn FnMut(Progress) -> bool,
-    /// The step told last, so that none is told twice.
+    /// The last step reported, so that it is not reported twice.
     step: String,
 }
 
@@ -79,58 +79,58 @@ impl Watch<'_> {
     }
 }
 
-/// Where parts come from.
+/// Sources of parts.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    /// Where they are kept.
+    /// Cache for parts.
     pub cache: Cache,
-    /// A mirror of Debian's archive; without it that which the machine's own package sources name.
+    /// A mirror of Debian's archive. Default: the mirror in the host's package sources.
     pub mirror: Option<String>,
-    /// The keys of Debian's archive; without it those of the package debian-archive-keyring.
+    /// The keys of Debian's archive. Default: those of the package debian-archive-keyring.
     pub keyring: Option<PathBuf>,
 }
 
-/// Debian's kernels that are known by a short name.
+/// Debian's kernels that have a short name.
 const KERNELS: [(&str, &str); 2] = [("6.1", "bookworm"), ("6.12", "trixie")];
 
-/// The kernel where none is named.
+/// The default kernel.
 pub const DEFAULT_KERNEL: &str = "6.1";
 
-/// The release whose programs the guest runs.
+/// The Debian release of the guest's programs.
 const GUEST_RELEASE: &str = "trixie";
 
-/// The guest's architecture, as Debian calls it.
+/// The guest's architecture in Debian.
 const GUEST_ARCHITECTURE: &str = "amd64";
 
 /// A kernel with its modules.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// What QEMU boots.
+    /// The image that QEMU boots.
     pub image: Image,
-    /// Its modules; none where the user's kernel has none.
+    /// Its modules; empty for a user's kernel without modules.
     pub modules: Modules,
-    /// What `uname -r` prints, where the image says it: modules must be built for it.
+    /// Output of `uname -r`, if the image contains it. Modules must be built for it.
     pub release: Option<String>,
     pub(crate) used: Use,
 }
 
-/// Parts, fetched where they are missing.
+/// Access to parts, which are fetched if missing.
 pub struct Parts<'a> {
     sources: Sources,
     watch: Watch<'a>,
 }
 
 impl<'a> Parts<'a> {
-    /// Parts from these sources. `progress` is told what is done, at least ten times a second while something is; where it returns
-    /// false, the fetch ends with [`Error::Stopped`].
+    /// Creates access to parts of these sources. Calls `progress` at least ten times a second during work. If it returns false, the
+    /// work ends with [`Error::Stopped`].
     pub fn new(sources: Sources, progress: &'a mut dyn FnMut(Progress) -> bool) -> Parts<'a> {
         Parts { sources, watch: Watch { tell: progress, step: String::new() } }
     }
 
-    /// One of Debian's kernels, `6.1` or `6.12`, or [`WATCHED_KERNEL`], which [`Parts::build_kernel`] has built.
+    /// Returns a Debian kernel, `6.1` or `6.12`, or [`WATCHED_KERNEL`] as built by [`Parts::build_kernel`].
     ///
     /// # Errors
-    /// There is none of this name, or it cannot be fetched, or has not been built.
+    /// If there is no kernel of this name, it cannot be fetched, or it has not been built.
     pub fn kernel(&mut self, name: &str) -> Result<Kernel> {
         if name == WATCHED_KERNEL {
             return self.watched_kernel();
@@ -138,13 +138,13 @@ impl<'a> Parts<'a> {
         let Some((_, release)) = KERNELS.iter().find(|(known, _)| *known == name) else {
             let known = KERNELS.map(|(known, _)| known).join(", ");
             return Err(Error::Option(format!(
-                "no kernel {name:?}: {known}, {WATCHED_KERNEL}, or the file of a bzImage or vmlinux"
+                "unknown kernel {name:?}, expected {known}, {WATCHED_KERNEL}, or the file of a bzImage or vmlinux"
             )));
         };
         let part = self.fetch(
             &format!("kernel-{name}"),
             &format!("Linux {name}"),
-            "a kernel of your own (--kernel FILE, with its modules: --modules DIR)",
+            "your own kernel (--kernel FILE, with its modules: --modules DIR)",
             |sources, folder, watch| {
                 let apt = Apt::open(&folder.join("apt"), release, GUEST_ARCHITECTURE, sources, watch)?;
                 let package = apt.first_dependency("linux-image-amd64", watch)?;
@@ -156,7 +156,7 @@ impl<'a> Parts<'a> {
         of_part(&part.folder, settled_kernel(&part))
     }
 
-    /// A part of this name in the cache.
+    /// Returns a part of this name; fetches it into the cache if missing.
     fn fetch(
         &mut self,
         name: &str,
@@ -183,7 +183,7 @@ fn settled_kernel(Part { folder, used }: &Part) -> Result<Kernel> {
     let vmlinux = folder.join("vmlinux");
     let image = if vmlinux.exists() { vmlinux } else { folder.join("bzImage") };
     kernel::check_length(&image)?;
-    // It was written when the kernel was unpacked; without it modules are compared with each other alone.
+    // The file was written when the kernel was unpacked. Without it, modules are only compared with each other.
     let release = fs::read_to_string(folder.join("release")).ok();
     Ok(Kernel { image: Image::File(image), modules, release, used: used.clone() })
 }
@@ -199,11 +199,11 @@ fn of_part<T>(folder: &Path, part: Result<T>) -> Result<T> {
 }
 
 impl Kernel {
-    /// A kernel of the user's: a bzImage or vmlinux, and the folder of its modules, as `/lib/modules/VERSION` is one. Without modules
-    /// it must have built in what the machine needs: virtio over PCI with its consoles.
+    /// Opens a kernel of the user: a bzImage or vmlinux, and the folder of its modules, such as `/lib/modules/VERSION`. Without
+    /// modules, the kernel must have virtio over PCI and virtio consoles built in.
     ///
     /// # Errors
-    /// A file is missing, or no kernel.
+    /// If a file is missing or not a kernel.
     pub fn open(image: &Path, modules: Option<&Path>) -> Result<Kernel> {
         let modules = modules.map(Modules::below).transpose()?.unwrap_or_default();
         let kernel::Opened { image, release } = kernel::open(image)?;
@@ -211,7 +211,7 @@ impl Kernel {
     }
 }
 
-/// Takes what is needed from a kernel's package: its image, unpacked, and its modules.
+/// Extracts image, unpacked, and modules from a kernel's package.
 fn settle_kernel(package: &Path, folder: &Path) -> Result<()> {
     let rename =
         |from: &Path, to: &str| fs::rename(from, folder.join(to)).context(|| from.display().to_string());
@@ -219,9 +219,9 @@ fn settle_kernel(package: &Path, folder: &Path) -> Result<()> {
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut found =
             entries.filter(|path| path.file_name().unwrap_or_default().to_string_lossy().starts_with(start));
-        found.next().ok_or_else(|| {
-            bad_file(&folder, format!("the package has nothing that begins with {start:?} there"))
-        })
+        found
+            .next()
+            .ok_or_else(|| bad_file(&folder, format!("no file of the package starts with {start:?} there")))
     };
     let bzimage = only(package.join("boot"), "vmlinuz-")?;
     rename(&bzimage, "bzImage")?;

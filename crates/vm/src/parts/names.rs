@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The names of parts in the cache, and what the folder of each part holds.
+//! Names of parts in the cache, and files that identify each.
 
 use super::{KERNELS, WATCHED_KERNEL};
 
-/// The package without which no guest runs.
+/// The package that every guest needs.
 pub(super) const BUSYBOX: &str = "busybox-static";
-/// What begins the name of a part that is not whole.
+/// Prefix of the name of an incomplete part.
 pub(super) const UNFINISHED: &str = "unfinished-";
 
-/// Returns true if riser gives this name to a part, or to a part that is not complete. Older versions made `programs-`.
+/// Returns whether riser gives this name to a part, or to an incomplete part. Older versions made `programs-`.
 pub(super) fn is_name(name: &str) -> bool {
     content(name.strip_prefix(UNFINISHED).unwrap_or(name)).is_some()
 }
 
-/// Returns files of a part with this name; a part has at least one of them. `None` if no part has such a name.
+/// Returns files that identify a part with this name: a part has at least one of them. `None` if no part has such a
+/// name.
 pub(super) fn content(name: &str) -> Option<Vec<String>> {
     let (kind, rest) = name.split_once('-')?;
     let is_version = |text: &str| text.starts_with(|c: char| c.is_ascii_digit()) && text.contains('.');

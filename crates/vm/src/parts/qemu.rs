@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The emulator: one that is installed, one that the user names, or Debian's in a folder of its own.
+//! The emulator: an installed one, the user's, or Debian's in a separate folder.
 
 use super::apt::Apt;
 use super::cache::{Part, Use};
@@ -13,18 +13,18 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The name of the program.
+/// Name of the program.
 const PROGRAM: &str = "qemu-system-x86_64";
-/// The release of Debian whose backports have a QEMU that is new enough.
+/// Debian release whose backports have a recent enough QEMU.
 const RELEASE: &str = "trixie";
 const BACKPORTS: &str = "trixie-backports";
 
 /// A version of QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// As 10 in 10.1.
+    /// 10 in 10.1.
     pub major: u32,
-    /// As 1 in 10.1.
+    /// 1 in 10.1.
     pub minor: u32,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// The oldest QEMU that will do: the first with a client of vfio-user.
+/// The oldest QEMU with a vfio-user client.
 const OLDEST: Version = Version { major: 10, minor: 1 };
 
 /// How to start QEMU.
@@ -48,10 +48,10 @@ pub struct Qemu {
 }
 
 impl Parts<'_> {
-    /// A QEMU that has all these devices: one that is installed, where it is new enough; else Debian's.
+    /// Returns a QEMU with all these devices: the installed one if it is recent enough, otherwise Debian's.
     ///
     /// # Errors
-    /// None is installed that will do, and none can be fetched.
+    /// If no suitable one is installed and none can be fetched.
     pub fn qemu(&mut self, devices: &[&str]) -> Result<Qemu> {
         let installed = match find(PROGRAM) {
             None => None,
@@ -80,7 +80,7 @@ impl Parts<'_> {
         let Part { folder, used } = part.map_err(|error| match (error, installed) {
             (Error::Fetch { part, why, instead }, Some(unsuitable)) => Error::Fetch {
                 part,
-                why: format!("{why} (what is installed will not do: {unsuitable})"),
+                why: format!("{why} (the installed QEMU is not suitable: {unsuitable})"),
                 instead,
             },
             (error, _) => error,
@@ -89,13 +89,13 @@ impl Parts<'_> {
         Ok(Qemu { used, ..of_part(&folder, qemu)? })
     }
 
-    /// The QEMU that the user names, if it has all these devices.
+    /// Checks the user's QEMU.
     ///
     /// # Errors
-    /// It is no QEMU, too old, or lacks a device.
+    /// If it is not a QEMU, is too old, or lacks one of these devices.
     pub fn qemu_at(&mut self, program: &Path, devices: &[&str]) -> Result<Qemu> {
         if !program.is_file() {
-            return Err(bad_file(program, "no such file; the program qemu-system-x86_64 is expected"));
+            return Err(bad_file(program, "no such file; expected the program qemu-system-x86_64"));
         }
         let program = std::path::absolute(program).unwrap_or(program.to_owned());
         check(vec![program.into_os_string()], devices, &mut self.watch)
@@ -103,10 +103,10 @@ impl Parts<'_> {
 }
 
 impl Parts<'_> {
-    /// Checks that QEMU has the model of a processor, such as `Nehalem` or `max,-avx`. Its features are left to QEMU.
+    /// Checks that QEMU has a processor model, such as `Nehalem` or `max,-avx`. QEMU itself checks the features.
     ///
     /// # Errors
-    /// It has no such model; the error lists those that it has.
+    /// If there is no such model. The error lists the known ones.
     pub fn check_cpu(&mut self, qemu: &Qemu, cpu: &str) -> Result<()> {
         let help = ask(&qemu.command, &["-cpu", "help"], &mut self.watch)?;
         let models = cpu_models(&help.stdout);
@@ -116,15 +116,15 @@ impl Parts<'_> {
         }
         let known: Vec<&str> = models.iter().filter(|(_, listed)| *listed).map(|(name, _)| *name).collect();
         Err(Error::Option(format!(
-            "this QEMU {} has no processor {model:?}; legal values: {}, and their versions (NAME-v1)",
+            "this QEMU {} has no processor {model:?}; known processors: {}, and their versions (NAME-v1)",
             qemu.version,
             known.join(", ")
         )))
     }
 }
 
-/// Models in what `-cpu help` prints, a line each up to the first empty one, and whether an error lists them: versions and their aliases
-/// are too many.
+/// Parses the models in the output of `-cpu help`: one per line, up to the first empty line. The flag tells whether an error lists the
+/// model; versions and their aliases would be too many.
 fn cpu_models(help: &str) -> Vec<(&str, bool)> {
     let is_version = |name: &str| {
         name.rsplit_once("-v").is_some_and(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()))
@@ -152,7 +152,7 @@ fn command(folder: &Path) -> Result<Vec<OsString>> {
     Ok(command)
 }
 
-/// What QEMU itself says of its version and its devices.
+/// Checks QEMU's version and devices.
 fn check(command: Vec<OsString>, devices: &[&str], watch: &mut Watch) -> Result<Qemu> {
     let program = Path::new(command.last().filter(|_| command.len() == 1).unwrap_or(&command[0])).to_owned();
     let said = ask(&command, &["--version"], watch)?;
@@ -160,31 +160,34 @@ fn check(command: Vec<OsString>, devices: &[&str], watch: &mut Watch) -> Result<
     let version = version.ok_or_else(|| {
         bad_file(
             &program,
-            format!("no QEMU: it answers --version with {:?}", (said.stdout.clone() + &said.stderr).trim()),
+            format!(
+                "not a QEMU: it answers --version with {:?}",
+                (said.stdout.clone() + &said.stderr).trim()
+            ),
         )
     })?;
     if version < OLDEST {
-        return Err(bad_file(&program, format!("QEMU {version}; {OLDEST} or later is needed")));
+        return Err(bad_file(&program, format!("QEMU {version}, expected {OLDEST} or later")));
     }
     for device in devices {
-        // `-device help` loads every module that QEMU finds, and fails at a module of another build.
+        // `-device help` without a device would load all modules that QEMU finds, and fail at a module of another build.
         let help = ask(&command, &["-no-user-config", "-device", &format!("{device},help")], watch)?;
         if !help.stdout.contains(&format!("{device} options:")) {
-            let why = format!("this QEMU {version} has no device {device}; it says: {}", help.complaint());
+            let why = format!("this QEMU {version} has no device {device}: {}", help.complaint());
             return Err(bad_file(&program, why));
         }
     }
     Ok(Qemu { command, version, used: Use::default() })
 }
 
-/// The version in `QEMU emulator version 11.1.3 (Debian ...)`.
+/// Parses the version in `QEMU emulator version 11.1.3 (Debian ...)`.
 fn version(text: &str) -> Option<Version> {
     let rest = text.split("QEMU emulator version ").nth(1)?;
     let mut numbers = rest.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some(Version { major: numbers.next()?.ok()?, minor: numbers.next()?.ok()? })
 }
 
-/// Moves what the packages hold into one tree, and leaves out what only people read.
+/// Merges the packages into one tree, without documentation.
 fn settle(packages: &Path, folder: &Path) -> Result<()> {
     let what = || packages.display().to_string();
     for package in fs::read_dir(packages).context(what)? {
@@ -215,22 +218,22 @@ pub(super) fn merge(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The loader of the folder's own C library and where its libraries are, as a program in that folder is started by.
+/// Returns the command that starts a program with the folder's own loader and libraries.
 fn loader(program: &Path, folder: &Path) -> Result<Vec<OsString>> {
     let bytes = crate::error::read(program)?;
     let interpreter = interpreter(&bytes).map_err(|why| bad_file(program, why))?;
-    let interpreter = interpreter.ok_or_else(|| bad_file(program, "a program with a loader is expected"))?;
+    let interpreter = interpreter.ok_or_else(|| bad_file(program, "expected a program with a loader"))?;
     let name = interpreter.trim_start_matches('/');
     let candidates = [folder.join("usr").join(name), folder.join(name)];
     let found = candidates.iter().find_map(|path| path.canonicalize().ok());
-    let found = found.ok_or_else(|| bad_file(&candidates[0], "the packages hold no such loader"))?;
+    let found = found.ok_or_else(|| bad_file(&candidates[0], "no such loader in the packages"))?;
     let libraries: PathBuf = found.parent().unwrap_or(folder).to_owned();
     Ok(vec![found.into_os_string(), "--library-path".into(), libraries.into_os_string()])
 }
 
-/// The path of the loader that an ELF program asks for, if it does.
+/// Returns the path of the loader that an ELF program requests, if any.
 pub(super) fn interpreter(bytes: &[u8]) -> std::result::Result<Option<String>, String> {
-    let bad = |e: object::read::Error| format!("a program (ELF, 64 bits) is expected: {e}");
+    let bad = |e: object::read::Error| format!("expected a program (ELF, 64 bits): {e}");
     let header = elf::FileHeader64::<Endianness>::parse(bytes).map_err(bad)?;
     let endian = header.endian().map_err(bad)?;
     for segment in header.program_headers(endian, bytes).map_err(bad)? {
@@ -246,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn models_of_processors_are_listed_before_the_flags() {
+    fn parses_processor_models() {
         let help = "Available CPUs:\n  486                   (alias configured by machine type)\n  Nehalem-v1            Intel Core i7\n  \
                     Nehalem-IBRS          (alias of Nehalem-v2)\n  base\n\nRecognized CPUID flags:\n  3dnow abm\n";
         let expected = [("486", true), ("Nehalem-v1", false), ("Nehalem-IBRS", false), ("base", true)];
@@ -255,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_numbers() {
+    fn parses_versions() {
         let of = |text: &str| version(text).map(|v| v.to_string());
         assert_eq!(
             of("QEMU emulator version 11.1.3 (Debian 1:11.1.3+ds-1~bpo13+1)\n"),

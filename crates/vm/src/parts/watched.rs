@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A kernel that watches itself (KASAN, lockdep, kmemleak and their like), which Debian has none of: built of Debian's source by
-//! Debian's compiler, in a tree that stays in the cache, so that what was interrupted goes on, and a module can be built for it.
+//! A kernel with debug checks (KASAN, lockdep, kmemleak and others), which Debian does not offer. It is built from Debian's source with
+//! Debian's compiler. The build tree stays in the cache, so that an interrupted build can continue, and modules can be built for it.
 
 use super::apt::Apt;
 use super::builder::{BUILD, Builder, TOOLS, inside, settle};
@@ -15,38 +15,37 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// What it is built of: a package of this release of Debian, and of it all but this, which none of it needs.
+/// Source package, Debian release, and parts of the source that are not needed.
 const PACKAGE: &str = "linux-source-6.12";
 const RELEASE: &str = "trixie";
 const LEFT_OUT: [&str; 3] = ["*/Documentation/*/*", "*/drivers/gpu/*.[ch]", "*/tools/testing/*"];
-/// What the kernel's own build runs beside what modules need.
+/// Tools for building a kernel, in addition to those for modules.
 const MORE_TOOLS: [&str; 6] = ["bc", "bison", "flex", "gcc", "libc6-dev", "libelf-dev"];
-/// Its configuration: all that is on, beside what follows from it.
+/// Its configuration: all enabled options, except implied ones.
 const CONFIGURATION: &str = include_str!("watched.config");
-/// The file of the tree that says of which configuration it is all built.
+/// File in the tree with the configuration of the complete build.
 const BUILT: &str = "built";
-/// Minutes of a processor that it takes to build, about.
+/// Approximate build time in minutes of one processor.
 const MINUTES: usize = 15;
-/// Lines that make prints of a whole build, about.
+/// Approximate number of lines that make prints in a full build.
 const LINES: usize = 1660;
 
-/// In the root: unpacks the source $1 without what stands behind it.
+/// Run in the root: unpacks the source $1 without the paths in the further arguments.
 const UNPACK: &str =
     "cd /usr/src; package=$1; shift; for out; do set -- \"$@\" --exclude=\"$out\"; shift; done
 tar -xf $package.tar.xz \"$@\" && mv $package linux && rm $package.tar.xz";
 
-/// In the root: configures where the configuration is another, then makes all, by so many at once as $1 says. `memcmp` runs before there is
-/// a shadow of memory for it, where QEMU enters the kernel (PVH): it is not watched.
+/// Run in the root: configures if the configuration has changed, then builds everything with $1 jobs. `memcmp` runs before KASAN's shadow
+/// memory exists, because QEMU enters the kernel at PVH; so it is not instrumented.
 const MAKE: &str = "cd /usr/src/linux
 cmp -s /build/wanted /build/configured || { make O=/build KCONFIG_ALLCONFIG=/build/wanted allnoconfig && cp /build/wanted /build/configured; } &&
 exec make O=/build -j \"$1\" KASAN_SANITIZE_string.o=n vmlinux modules";
 
 impl Parts<'_> {
-    /// Builds [`WATCHED_KERNEL`] where that has not been done, which takes a processor's 15 minutes; what was interrupted goes on
-    /// where it was.
+    /// Builds [`WATCHED_KERNEL`] if it is not built yet, which takes 15 minutes of one processor. Continues an interrupted build.
     ///
     /// # Errors
-    /// Its source or compiler cannot be fetched, users may not make namespaces here, or it does not build.
+    /// If its source or compiler cannot be fetched, users may not create namespaces, or the build fails.
     pub fn build_kernel(&mut self) -> Result<Kernel> {
         if is_built(&self.tree()) {
             return self.watched_kernel();
@@ -59,7 +58,7 @@ impl Parts<'_> {
             &format!("builds Linux {WATCHED_KERNEL}"),
             &mut self.watch,
         )?;
-        // Another run may have built it meanwhile.
+        // Another run may have built it before this one got the lock.
         if !is_built(&tree) {
             fs::create_dir_all(&tree).context(|| tree.display().to_string())?;
             let _used = Use::of(&tree);
@@ -72,10 +71,10 @@ impl Parts<'_> {
         self.sources.cache.folder().join(format!("kernel-{WATCHED_KERNEL}"))
     }
 
-    /// The root with the source and what builds it.
+    /// Returns the root with the source and the tools.
     fn source(&mut self) -> Result<Part> {
         let what = format!("the source and compiler of Linux {WATCHED_KERNEL}");
-        let instead = "a kernel of your own (--kernel FILE)";
+        let instead = "your own kernel (--kernel FILE)";
         self.fetch(&format!("source-{WATCHED_KERNEL}"), &what, instead, |sources, folder, watch| {
             let apt = Apt::open(&folder.join("apt"), RELEASE, GUEST_ARCHITECTURE, sources, watch)?;
             let packages: Vec<&str> = TOOLS.into_iter().chain(MORE_TOOLS).chain([PACKAGE]).collect();
@@ -89,13 +88,13 @@ impl Parts<'_> {
         })
     }
 
-    /// The kernel as it was built.
+    /// Returns the built kernel.
     pub(super) fn watched_kernel(&self) -> Result<Kernel> {
         let tree = self.tree();
         let part = self.sources.cache.get(&format!("kernel-{WATCHED_KERNEL}")).filter(|_| is_built(&tree));
         let Some(part) = part else {
             return Err(Error::Option(format!(
-                "Linux {WATCHED_KERNEL} is not built yet (or for another configuration): `riser guest kernel {WATCHED_KERNEL}` does it, once"
+                "Linux {WATCHED_KERNEL} is not built yet, or was built with another configuration: run `riser guest kernel {WATCHED_KERNEL}` once"
             )));
         };
         let modules = Modules::below(&tree.join("modules"))?;
@@ -103,7 +102,7 @@ impl Parts<'_> {
         Ok(Kernel { image: Image::File(tree.join("vmlinux")), modules, release, used })
     }
 
-    /// What builds modules for it.
+    /// Returns a builder of modules for it.
     pub(super) fn watched_builder(&mut self) -> Result<Builder> {
         let kernel = self.watched_kernel()?;
         self.check_namespaces()?;
@@ -112,7 +111,7 @@ impl Parts<'_> {
     }
 }
 
-/// Whether all of it is built, of the configuration that is wanted.
+/// Returns whether the build is complete and has the current configuration.
 fn is_built(tree: &Path) -> bool {
     fs::read_to_string(tree.join(BUILT)).is_ok_and(|of| of == CONFIGURATION)
 }
@@ -122,7 +121,7 @@ fn release(tree: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&release).trim().to_owned())
 }
 
-/// Builds the kernel in the tree; `log` in it has what make says.
+/// Builds the kernel in the tree. The output of make goes to `log` there.
 fn build(root: &Path, tree: &Path, watch: &mut Watch) -> Result<()> {
     let _ = fs::remove_file(tree.join(BUILT));
     let write = |name: &str| {
@@ -143,7 +142,7 @@ fn build(root: &Path, tree: &Path, watch: &mut Watch) -> Result<()> {
         ))
     })?;
     succeeded(&finished, || {
-        format!("make has failed; {} ends with:\n{}{}", what(), end(&log), finished.complaint())
+        format!("make failed; {} ends with:\n{}{}", what(), end(&log), finished.complaint())
     })?;
     check(tree)?;
     settle_modules(tree)?;
@@ -157,7 +156,7 @@ fn succeeded(finished: &Finished, why: impl FnOnce() -> String) -> Result<()> {
     }
 }
 
-/// The last lines of a file.
+/// Returns the last lines of a file.
 fn end(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -165,7 +164,7 @@ fn end(log: &Path) -> String {
     lines[lines.len().saturating_sub(10)..].iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// That the kernel is as the configuration says: a line that depends on what is off is dropped without a word.
+/// Checks that the kernel's configuration has all requested lines: make silently drops a line whose dependencies are off.
 fn check(tree: &Path) -> Result<()> {
     let path = tree.join(".config");
     let made = read(&path)?;
@@ -173,11 +172,11 @@ fn check(tree: &Path) -> Result<()> {
     let is_setting = |line: &&str| line.starts_with("CONFIG_") || line.starts_with("# CONFIG_");
     match CONFIGURATION.lines().filter(is_setting).find(|line| !made.lines().any(|other| other == *line)) {
         None => Ok(()),
-        Some(line) => Err(bad_file(&path, format!("no {line:?}, which is wanted"))),
+        Some(line) => Err(bad_file(&path, format!("no {line:?}, which was requested"))),
     }
 }
 
-/// Lists of modules, which are all built in, in a folder as `/lib/modules/VERSION` is one.
+/// Copies the lists of modules, all built in, to a folder like `/lib/modules/VERSION`.
 fn settle_modules(tree: &Path) -> Result<()> {
     let folder = tree.join("modules");
     fs::create_dir_all(&folder).context(|| folder.display().to_string())?;
@@ -187,13 +186,13 @@ fn settle_modules(tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Counts the lines of a file that grows.
+/// Counts the lines of a growing file.
 struct Lines(File, usize);
 
 impl Lines {
     fn count(&mut self) -> usize {
         let mut bytes = Vec::new();
-        // What cannot be read now is counted later.
+        // Unread data are counted later.
         let _ = self.0.read_to_end(&mut bytes);
         self.1 += bytes.iter().filter(|byte| **byte == b'\n').count();
         self.1

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Archives, as the system's cpio reads them (scripts/setup.sh installs it), and as the kernel's documentation has their bytes.
+//! Archives, as read by the system's cpio (which scripts/setup.sh installs), and their bytes according to the kernel's documentation.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use vm::cpio::Archive;
 
-/// What `cpio` prints of an archive.
+/// Returns the output of `cpio` for an archive.
 fn cpio(arguments: &[&str], archive: &[u8]) -> String {
     let mut command = Command::new("cpio");
     command.args(arguments).env("TZ", "UTC").env("LC_ALL", "C");
@@ -23,7 +23,7 @@ fn cpio(arguments: &[&str], archive: &[u8]) -> String {
 }
 
 #[test]
-fn the_system_lists_what_was_put_in() {
+fn system_cpio_lists_all_entries() {
     let mut archive = Archive::new();
     archive.file("usr/bin/program", 0o104_755, b"12345".to_vec());
     archive.link("/bin", "usr/bin");
@@ -43,10 +43,10 @@ fn the_system_lists_what_was_put_in() {
     assert_eq!(listed.lines().collect::<Vec<_>>(), expected);
 }
 
-/// `buffer-format.rst` of the kernel's documentation: magic, 13 fields of eight digits, name with a zero, to four bytes; data, to four
-/// bytes; the entry TRAILER!!!.
+/// `buffer-format.rst` of the kernel's documentation: magic, 13 fields of eight digits, name with a zero byte, padded to four bytes;
+/// data, padded to four bytes; the entry TRAILER!!!.
 #[test]
-fn an_archive_has_these_bytes() {
+fn archive_has_documented_bytes() {
     let mut archive = Archive::new();
     archive.file("a", 0o600, b"xy".to_vec());
     let mut expected = b"070701".to_vec();
@@ -65,7 +65,7 @@ fn an_archive_has_these_bytes() {
 }
 
 #[test]
-fn the_later_entry_wins_but_a_folder_never() {
+fn later_entry_wins_except_a_folder() {
     let mut archive = Archive::new();
     archive.file("a", 0o644, b"old".to_vec());
     archive.file("a", 0o644, b"new".to_vec());
@@ -83,9 +83,9 @@ fn the_later_entry_wins_but_a_folder_never() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
 
-    /// Files of any names and bytes come out as they went in.
+    /// Files with random names and contents are unpacked unchanged.
     #[test]
-    fn files_come_out_as_they_went_in(files in proptest::collection::btree_map("[a-z]{1,9}", proptest::collection::vec(any::<u8>(), 0..50), 1..6)) {
+    fn unpacked_files_are_unchanged(files in proptest::collection::btree_map("[a-z]{1,9}", proptest::collection::vec(any::<u8>(), 0..50), 1..6)) {
         let files: BTreeMap<String, Vec<u8>> = files;
         let mut archive = Archive::new();
         for (name, bytes) in &files {

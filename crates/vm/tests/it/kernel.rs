@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Kernels and modules of our own making: what is right, and what is said of what is not.
+//! Synthetic kernels and modules: valid ones, and error messages for invalid ones.
 
 use crate::elf::{module, vmlinux};
 use lzma_rust2::{XzOptions, XzWriter};
@@ -19,8 +19,8 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
-/// A bzImage by Documentation/arch/x86/boot.rst: one sector of setup behind the boot sector, the payload 0x40 into the rest, its
-/// unpacked length behind it.
+/// Builds a bzImage by Documentation/arch/x86/boot.rst: boot sector, one sector of setup, and the payload at 0x40 in the rest,
+/// followed by its unpacked length.
 fn bzimage(packed: &[u8], unpacked: usize) -> Vec<u8> {
     let mut image = vec![0; 1024 + 0x40];
     image[0x1f1] = 1;
@@ -35,7 +35,7 @@ fn bzimage(packed: &[u8], unpacked: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_bzimage_is_unpacked() {
+fn unpacks_a_bzimage() {
     let kernel = vmlinux(true);
     for packed in [xz(&kernel), zstd(&kernel), kernel.clone()] {
         assert_eq!(kernel::unpack(&bzimage(&packed, kernel.len())), Ok(kernel.clone()));
@@ -43,7 +43,7 @@ fn a_bzimage_is_unpacked() {
 }
 
 #[test]
-fn a_kernel_is_taken_as_qemu_can_enter_it() {
+fn opens_kernels_as_qemu_can_enter_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kernel");
     let open = |bytes: &[u8]| {
@@ -58,7 +58,7 @@ fn a_kernel_is_taken_as_qemu_can_enter_it() {
     );
     let opened = open(&with).unwrap();
     assert_eq!((opened.image, opened.release.as_deref()), (Image::File(path.clone()), Some("6.1.0-test")));
-    // QEMU enters it as a bzImage.
+    // QEMU boots it as a bzImage.
     assert_eq!(open(&bzimage(&zstd(&without), without.len())).unwrap().image, Image::File(path.clone()));
     let why = open(&without).unwrap_err().to_string();
     assert!(why.starts_with(path.to_str().unwrap()) && why.contains("CONFIG_PVH"), "{why}");
@@ -70,7 +70,7 @@ fn a_kernel_is_taken_as_qemu_can_enter_it() {
 }
 
 #[test]
-fn what_is_no_kernel_is_told_with_the_place() {
+fn rejects_damaged_kernels_with_offset() {
     let kernel = vmlinux(true);
     let good = bzimage(&xz(&kernel), kernel.len());
     type Change = fn(&mut Vec<u8>);
@@ -78,12 +78,12 @@ fn what_is_no_kernel_is_told_with_the_place() {
         ("too short for a kernel: offset 0x1fe is missing", |b| b.truncate(100)),
         ("55 aa at offset 0x1fe", |b| b[0x1fe] = 0),
         ("\"HdrS\" at 0x202", |b| b[0x202] = 0),
-        ("boot protocol 2.07 at offset 0x206; 2.08 or later", |b| b[0x206] = 7),
+        ("boot protocol 2.07 at offset 0x206, expected 2.08 or later", |b| b[0x206] = 7),
         ("the payload is 4294967295 bytes at 0x440", |b| b[0x24c..0x250].fill(0xff)),
         ("the payload at 0x440 is shorter than 4 bytes", |b| b[0x24c..0x250].copy_from_slice(&[3, 0, 0, 0])),
-        ("the payload at 0x440 begins with [00, 37, 7a, 58]; xz", |b| b[0x440] = 0),
+        ("the payload at 0x440 begins with [00, 37, 7a, 58], expected xz", |b| b[0x440] = 0),
         ("the xz payload at 0x440 is damaged", |b| b[0x460] ^= 0xff),
-        ("but says", |b| *b.iter_mut().rev().nth(3).unwrap() ^= 1),
+        ("by its last four bytes", |b| *b.iter_mut().rev().nth(3).unwrap() ^= 1),
     ];
     for (expected, change) in rows {
         let mut image = good.clone();
@@ -91,17 +91,17 @@ fn what_is_no_kernel_is_told_with_the_place() {
         let why = kernel::unpack(&image).unwrap_err();
         assert!(why.contains(expected), "{expected:?}: {why:?}");
     }
-    // What says that it unpacks to more is not unpacked further.
+    // Unpacking stops one byte after the stated length.
     let bomb = bzimage(&xz(&vec![0; 1 << 20]), 1000);
-    assert!(kernel::unpack(&bomb).unwrap_err().contains("unpacks to 1001 bytes, but says 1000"));
+    assert!(kernel::unpack(&bomb).unwrap_err().contains("unpacks to 1001 bytes, expected 1000"));
     let huge = bzimage(&xz(&kernel), u32::MAX as usize);
-    assert!(kernel::unpack(&huge).unwrap_err().contains("at most 1073741824 are legal"));
+    assert!(kernel::unpack(&huge).unwrap_err().contains("expected at most 1073741824"));
 }
 
 proptest! {
-    /// Damage is an error, or nothing that matters; never a panic.
+    /// A damaged kernel gives an error or is still valid, but never panics.
     #[test]
-    fn damage_is_no_panic(at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>(), kind in 0..2) {
+    fn damaged_kernels_never_panic(at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>(), kind in 0..2) {
         let kernel = vmlinux(true);
         let packed = if kind == 0 { xz(&kernel) } else { zstd(&kernel) };
         let mut image = bzimage(&packed, kernel.len());
@@ -126,7 +126,7 @@ proptest! {
     }
 }
 
-/// A folder of modules: each a name, what it depends on, and what it would like to be loaded before it.
+/// Creates a folder of modules. Each has a name, a dependency, and a soft dependency to load before it.
 fn folder(modules: &[(&str, &str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let below = folder.path().join("kernel/drivers");
@@ -139,7 +139,7 @@ fn folder(modules: &[(&str, &str, &str)]) -> tempfile::TempDir {
             ("name", *name),
         ];
         let bytes = module(name, &info);
-        // As 6.1 has them, and as 6.12 does.
+        // Plain files as in 6.1, compressed ones as in 6.12.
         match name.len() % 2 {
             0 => fs::write(below.join(format!("{name}.ko")), bytes).unwrap(),
             _ => fs::write(below.join(format!("{name}.ko.xz")), xz(&bytes)).unwrap(),
@@ -150,7 +150,7 @@ fn folder(modules: &[(&str, &str, &str)]) -> tempfile::TempDir {
 }
 
 #[test]
-fn modules_come_after_what_they_need_and_before_what_they_ask_for() {
+fn orders_modules_by_dependencies() {
     let folder = folder(&[
         ("top", "left,right-hand", ""),
         ("left", "base", ""),
@@ -184,14 +184,14 @@ fn modules_come_after_what_they_need_and_before_what_they_ask_for() {
 }
 
 #[test]
-fn what_is_no_module_is_told_with_the_file() {
+fn rejects_damaged_modules_with_file_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.ko.xz");
     for (bytes, expected) in [
         (b"text".to_vec(), "damaged xz"),
-        (xz(b"text"), "no kernel module"),
-        (xz(&vmlinux(true)), "it has no section .modinfo"),
-        (xz(&module("a", &[("depends", "")])), "has no vermagic"),
+        (xz(b"text"), "not a kernel module"),
+        (xz(&vmlinux(true)), "no section .modinfo"),
+        (xz(&module("a", &[("depends", "")])), "no vermagic"),
     ] {
         fs::write(&path, bytes).unwrap();
         let why = Module::read(&path).unwrap_err().to_string();
@@ -199,6 +199,6 @@ fn what_is_no_module_is_told_with_the_file() {
     }
     fs::remove_file(&path).unwrap();
     let why = Modules::below(folder.path()).unwrap_err().to_string();
-    assert!(why.contains("/lib/modules/VERSION of a kernel is expected"), "{why}");
+    assert!(why.contains("expected /lib/modules/VERSION of a kernel"), "{why}");
     assert!(Modules::below(&path).unwrap_err().to_string().contains("No such file"));
 }

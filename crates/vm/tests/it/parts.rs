@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said where a part cannot be had, and that nothing is taken that Debian has not signed. By mirrors of our own making: no
-//! network is used.
+//! Errors for parts that cannot be fetched, and the rejection of everything not signed by Debian. The tests create their own
+//! mirrors and use no network.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn sources(cache: &Path, mirror: &str) -> Sources {
     Sources { cache: Cache::new(cache), mirror: Some(mirror.to_owned()), keyring: None }
 }
 
-/// The words with which a kernel is not fetched. Nothing is left of the trial but the lock.
+/// Returns the error of fetching a kernel. Only the lock remains in the cache.
 fn refusal(cache: &Path, sources: Sources) -> String {
     let mut tell = |_: Progress<'_>| true;
     let why = Parts::new(sources, &mut tell).kernel("6.1").unwrap_err().to_string();
@@ -21,7 +21,7 @@ fn refusal(cache: &Path, sources: Sources) -> String {
     why
 }
 
-/// A mirror with a release that nobody has signed.
+/// Creates a mirror with an unsigned release.
 fn unsigned(folder: &Path) -> String {
     let lists = folder.join("dists/bookworm/main/binary-amd64");
     fs::create_dir_all(&lists).unwrap();
@@ -34,7 +34,7 @@ fn unsigned(folder: &Path) -> String {
 }
 
 #[test]
-fn what_is_not_signed_is_refused() {
+fn rejects_unsigned_release() {
     let (cache, mirror) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let why = refusal(cache.path(), sources(cache.path(), &unsigned(mirror.path())));
     assert!(
@@ -45,11 +45,11 @@ fn what_is_not_signed_is_refused() {
 }
 
 #[test]
-fn what_others_have_signed_is_refused() {
+fn rejects_release_signed_by_others() {
     let (cache, mirror) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let address = unsigned(mirror.path());
     let release = mirror.path().join("dists/bookworm/Release");
-    // Signed in form.
+    // With a signature of valid form.
     let text = fs::read_to_string(&release).unwrap();
     let signature = "-----BEGIN PGP SIGNATURE-----\n\niHUEABYKAB0WIQ==\n=AAAA\n-----END PGP SIGNATURE-----\n";
     let signed = format!("-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n{text}{signature}");
@@ -59,9 +59,9 @@ fn what_others_have_signed_is_refused() {
 }
 
 #[test]
-fn a_mirror_that_does_not_answer_is_told() {
+fn reports_unreachable_mirror() {
     let cache = tempfile::tempdir().unwrap();
-    // A port on which nobody listens.
+    // A port without a listener.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -70,17 +70,17 @@ fn a_mirror_that_does_not_answer_is_told() {
 }
 
 #[test]
-fn a_keyring_that_is_missing_is_named() {
+fn reports_missing_keyring() {
     let cache = tempfile::tempdir().unwrap();
     let mut sources = sources(cache.path(), "file:/nowhere");
     sources.keyring = Some(PathBuf::from("/nowhere/keys.gpg"));
     let why = refusal(cache.path(), sources);
-    assert!(why.contains("there is no keyring /nowhere/keys.gpg"), "{why}");
+    assert!(why.contains("no keyring /nowhere/keys.gpg"), "{why}");
 }
 
-/// More lines in sources would be more options, such as to trust without keys.
+/// Additional lines in sources could add options, for example to trust unsigned packages.
 #[test]
-fn mirrors_and_keyrings_are_one_word() {
+fn rejects_mirrors_and_keyrings_with_spaces() {
     let cache = tempfile::tempdir().unwrap();
     for mirror in ["file:/a\nTrusted: yes", "file:/a file:/b", ""] {
         let why = refusal(cache.path(), sources(cache.path(), mirror));
@@ -90,24 +90,29 @@ fn mirrors_and_keyrings_are_one_word() {
     fs::write(&keyring, "").unwrap();
     let mut sources = sources(&cache.path().join("cache"), "file:/a");
     sources.keyring = Some(keyring);
-    assert!(refusal(&cache.path().join("cache"), sources).contains("a keyring\": one word"));
+    assert!(refusal(&cache.path().join("cache"), sources).contains("a keyring\": expected one word"));
 }
 
 #[test]
-fn options_outside_of_what_is_legal_are_refused_before_anything_is_fetched() {
+fn rejects_invalid_options_before_fetching() {
     let cache = tempfile::tempdir().unwrap();
     let mut tell = |progress: Progress<'_>| panic!("{progress:?}");
     let mut parts = Parts::new(sources(cache.path(), "file:/nowhere"), &mut tell);
     let why = parts.kernel("5.10").unwrap_err().to_string();
-    assert_eq!(why, "no kernel \"5.10\": 6.1, 6.12, 6.12-debug, or the file of a bzImage or vmlinux");
-    assert!(parts.programs(&["--allow-unauthenticated"]).unwrap_err().to_string().contains("is no name of"));
+    assert_eq!(
+        why,
+        "unknown kernel \"5.10\", expected 6.1, 6.12, 6.12-debug, or the file of a bzImage or vmlinux"
+    );
+    assert!(
+        parts.programs(&["--allow-unauthenticated"]).unwrap_err().to_string().contains("invalid name of")
+    );
     let many: Vec<String> = (0..50).map(|n| format!("package{n}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    assert!(parts.programs(&many).unwrap_err().to_string().contains("200 are legal"));
+    assert!(parts.programs(&many).unwrap_err().to_string().contains("in all, expected at most 200"));
 }
 
 #[test]
-fn a_fetch_can_be_stopped() {
+fn progress_function_stops_a_fetch() {
     let cache = tempfile::tempdir().unwrap();
     let mut tell = |_: Progress<'_>| false;
     let stopped = Parts::new(sources(cache.path(), "file:/nowhere"), &mut tell).kernel("6.1");
@@ -115,20 +120,20 @@ fn a_fetch_can_be_stopped() {
 }
 
 #[test]
-fn programs_of_the_users_are_looked_at() {
+fn checks_programs_of_the_user() {
     let mut tell = |_: Progress<'_>| true;
     let cache = tempfile::tempdir().unwrap();
     let mut parts = Parts::new(sources(cache.path(), "file:/nowhere"), &mut tell);
     let why = parts.qemu_at(Path::new("/nowhere/qemu"), &[]).unwrap_err().to_string();
     assert!(why.starts_with("/nowhere/qemu: no such file"), "{why}");
     let why = parts.qemu_at(Path::new("/bin/true"), &[]).unwrap_err().to_string();
-    assert!(why.starts_with("/bin/true: no QEMU: it answers --version with"), "{why}");
+    assert!(why.starts_with("/bin/true: not a QEMU: it answers --version with"), "{why}");
     let old = cache.path().join("qemu");
     fs::write(&old, "#!/bin/sh\necho QEMU emulator version 7.2.0\n").unwrap();
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&old, executable).unwrap();
     let why = parts.qemu_at(&old, &[]).unwrap_err().to_string();
-    assert!(why.ends_with("qemu: QEMU 7.2; 10.1 or later is needed"), "{why}");
+    assert!(why.ends_with("qemu: QEMU 7.2, expected 10.1 or later"), "{why}");
     fs::write(&old, "#!/bin/sh\necho QEMU emulator version 10.1.0\n").unwrap();
     let qemu = parts.qemu_at(&old, &[]).unwrap();
     fs::write(
@@ -140,7 +145,7 @@ fn programs_of_the_users_are_looked_at() {
     let why = parts.check_cpu(&qemu, "avx").unwrap_err().to_string();
     assert_eq!(
         why,
-        "this QEMU 10.1 has no processor \"avx\"; legal values: Nehalem, max, and their versions (NAME-v1)"
+        "this QEMU 10.1 has no processor \"avx\"; known processors: Nehalem, max, and their versions (NAME-v1)"
     );
     fs::write(
         &old,
@@ -148,16 +153,14 @@ fn programs_of_the_users_are_looked_at() {
     )
     .unwrap();
     let why = parts.qemu_at(&old, &["vfio-user-pci"]).unwrap_err().to_string();
-    assert!(why.ends_with("this QEMU 10.1 has no device vfio-user-pci; it says: what it says"), "{why}");
+    assert!(why.ends_with("this QEMU 10.1 has no device vfio-user-pci: what it says"), "{why}");
 
     let why = Programs::busybox(Path::new("/bin/sh")).unwrap_err().to_string();
     assert!(why.contains("it needs libraries"), "{why}");
-    assert!(
-        Programs::busybox(&old).unwrap_err().to_string().contains("a program (ELF, 64 bits) is expected")
-    );
+    assert!(Programs::busybox(&old).unwrap_err().to_string().contains("expected a program (ELF, 64 bits)"));
 }
 
-/// A kernel as it is kept; `image` is what there is of its vmlinux.
+/// Creates a kernel as in the cache; `image` is its vmlinux, possibly incomplete.
 fn settle_kernel(cache: &Path, image: &[u8]) -> PathBuf {
     let folder = cache.join("kernel-6.1");
     fs::create_dir_all(folder.join("modules")).unwrap();
@@ -167,7 +170,7 @@ fn settle_kernel(cache: &Path, image: &[u8]) -> PathBuf {
     folder
 }
 
-/// The header of an ELF file for x86-64 with sections up to byte `end`.
+/// Returns the header of an ELF file for x86-64 with sections up to byte `end`.
 fn elf(end: u64) -> Vec<u8> {
     let mut header = vec![0; 64];
     header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
@@ -176,9 +179,9 @@ fn elf(end: u64) -> Vec<u8> {
     header
 }
 
-/// As a power failure leaves them, or a disk.
+/// Damage as from a power failure or a disk error.
 #[test]
-fn damaged_parts_are_named_with_what_to_do() {
+fn damaged_part_error_has_a_remedy() {
     let cache = tempfile::tempdir().unwrap();
     let mut tell = |progress: Progress<'_>| panic!("{progress:?}");
     let mut parts = Parts::new(sources(cache.path(), "file:/nowhere"), &mut tell);
@@ -186,7 +189,7 @@ fn damaged_parts_are_named_with_what_to_do() {
         let (file, folder) = (file.display().to_string(), folder.display().to_string());
         assert!(why.starts_with(&format!("{file}: ")), "{why}");
         assert!(
-            why.ends_with(&format!("if {folder} is damaged, remove it, and it is fetched anew")),
+            why.ends_with(&format!("if {folder} is damaged, remove it; riser then fetches it again")),
             "{why}"
         );
     };
@@ -223,22 +226,22 @@ fn child() {
     }
 }
 
-/// The words of [`child`] with these variables alone.
+/// Returns the output of [`child`] with only these environment variables.
 fn child_says(environment: &[(&str, &str)]) -> String {
     let mut command = crate::common::again("parts::child");
     command.env_clear().env("PATH", "/nowhere").envs(environment.iter().copied());
     String::from_utf8(command.output().unwrap().stdout).unwrap()
 }
 
-/// Fails before a fetch, and makes no folder.
+/// The cache is rejected before a fetch, and no folder is created.
 #[test]
-fn caches_that_cannot_hold_programs_are_refused() {
+fn rejects_unusable_caches() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["a:b", "a;b"] {
         let cache = folder.path().join(name);
         let said = child_says(&[("VM_CACHE", cache.to_str().unwrap())]);
         let expected = format!(
-            "<the cache {}: the loader of QEMU takes no path with `:` or `;`; --cache DIR or XDG_CACHE_HOME names another folder>",
+            "<the cache {}: expected a path without `:` and `;`, which QEMU's loader does not accept; --cache DIR or XDG_CACHE_HOME sets another folder>",
             cache.display()
         );
         assert!(said.contains(&expected) && !cache.exists(), "{said}");
@@ -246,13 +249,13 @@ fn caches_that_cannot_hold_programs_are_refused() {
     // Not writable, even for root.
     let said = child_says(&[("VM_CACHE", "/proc/riser/cache")]);
     let expected =
-        "<cannot write the cache /proc/riser/cache (--cache DIR or XDG_CACHE_HOME names another folder): ";
+        "<cannot write the cache /proc/riser/cache (--cache DIR or XDG_CACHE_HOME sets another folder): ";
     assert!(said.contains(expected), "{said}");
 }
 
-/// Mounts in a mount namespace, so the file system of the user does not change.
+/// Mounts in a mount namespace, so the user's file system does not change.
 #[test]
-fn cache_on_a_file_system_without_programs_is_refused() {
+fn rejects_cache_on_noexec_file_system() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().to_str().unwrap();
     let mut command = Command::new("unshare");
@@ -269,13 +272,14 @@ fn cache_on_a_file_system_without_programs_is_refused() {
         return eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
     }
     let said = String::from_utf8(output.stdout).unwrap();
-    let expected =
-        format!("<the cache {cache}: its file system is mounted noexec, so that no program of it can run; ");
+    let expected = format!(
+        "<the cache {cache}: its file system is mounted noexec, so riser cannot run programs in it;  "
+    );
     assert!(said.contains(&expected), "{said}");
 }
 
 #[test]
-fn builder_without_unshare_names_it() {
+fn builder_reports_missing_unshare() {
     let cache = tempfile::tempdir().unwrap();
     settle_kernel(cache.path(), &elf(64));
     let said = child_says(&[("VM_CACHE", cache.path().to_str().unwrap()), ("VM_BUILDS", "yes")]);
@@ -284,13 +288,13 @@ fn builder_without_unshare_names_it() {
 }
 
 #[test]
-fn a_machine_without_apt_or_a_home_is_told_what_to_give() {
+fn reports_missing_apt_or_home() {
     let cache = tempfile::tempdir().unwrap();
     let home = cache.path().to_str().unwrap();
     for (environment, expected) in [
         (
             vec![("HOME", home)],
-            "there is no apt-get here, which Debian and its relatives have; give a QEMU of version 10.1 or later (--qemu FILE)",
+            "the program apt-get of Debian and its derivatives is missing; give a QEMU of version 10.1 or later (--qemu FILE)",
         ),
         (vec![], "neither XDG_CACHE_HOME nor HOME is an absolute path"),
         (vec![("HOME", "relative")], "neither XDG_CACHE_HOME nor HOME is an absolute path"),

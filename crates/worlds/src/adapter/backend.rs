@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab as the backend of a NetTLP adapter. The caller has the clock.
+//! A lab as the backend of a NetTLP adapter. The caller provides the clock.
 
 use super::bridge::Delivery;
 use super::egress::Next;
@@ -41,10 +41,10 @@ impl From<Timing> for Clock {
     }
 }
 
-/// The slot of the adapter, at which peers join a lab.
+/// The slot of the adapter, where peers join a lab.
 pub struct AdapterPlace {
     door: Door<AdapterSlot>,
-    /// When device software that has sent a message counts as ready.
+    /// Time at which device software that has sent a message counts as ready.
     arrival: Option<Time>,
     blocked: Vec<Way>,
 }
@@ -56,7 +56,7 @@ impl AdapterPlace {
     /// No slot has an adapter.
     pub fn of(driver: &Driver) -> Result<AdapterPlace, String> {
         let door = driver.door().ok_or(
-            "no slot of the lab has a `nettlp-adapter`: one with `device = \"nettlp-adapter\"` is needed",
+            "no slot of the lab has a NetTLP adapter; expected one with `device = \"nettlp-adapter\"`",
         )?;
         Ok(AdapterPlace { door, arrival: None, blocked: Vec::new() })
     }
@@ -72,7 +72,7 @@ impl AdapterPlace {
     }
 }
 
-/// A lab as an adapter's backend. `D` is `&mut Driver` if somebody else drives the lab too.
+/// A lab as an adapter's backend. `D` is `&mut Driver` if other code drives the lab too.
 pub struct LabBackend<D = Box<Driver>> {
     driver: D,
     place: AdapterPlace,
@@ -81,7 +81,7 @@ pub struct LabBackend<D = Box<Driver>> {
 }
 
 impl<'d> LabBackend<&'d mut Driver> {
-    /// Joins the lab of `driver`, which somebody else advances.
+    /// Joins the lab of `driver`, which other code advances.
     pub fn joined(driver: &'d mut Driver, place: AdapterPlace) -> LabBackend<&'d mut Driver> {
         LabBackend { driver, place, runs: false }
     }
@@ -115,7 +115,8 @@ impl LabBackend {
         self.driver.record(out, lab, u64::MAX);
     }
 
-    /// Sends completions of up to `mps` bytes to peers, whatever the Max_Payload_Size of the slot's path: no link is on their way.
+    /// Sends completions of up to `mps` bytes to peers, whatever the Max_Payload_Size of the slot's path, because they cross no
+    /// link.
     pub fn answer_in(&mut self, mps: Mps) {
         self.place.door.place.bridge.borrow_mut().mps = mps;
     }
@@ -174,7 +175,7 @@ impl<D: DerefMut<Target = Driver>> LabBackend<D> {
     }
 }
 
-/// Sends egress entries as far as there is room. A peer that takes nothing does not delay another.
+/// Sends egress entries while there is room. A peer without room does not delay another.
 struct EgressSender<'a> {
     driver: &'a mut Driver,
     door: &'a Door<AdapterSlot>,

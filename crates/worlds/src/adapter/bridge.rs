@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The device in the adapter's slot: peers' TLPs become DMA of its one function, and the host's requests to one BAR become
-//! TLPs for the device software. It is sans-IO.
+//! The device in the adapter's slot. Peers' TLPs become DMA of its only function, and the host's requests to one BAR become TLPs for
+//! the device
+//! software. It is sans-IO.
 //!
 //! ```text
 //!   peers ── requests ──▶ Bridge ── DmaRead, DmaWrite ──▶ endpoint ──▶ link, root complex, memory
@@ -9,9 +10,10 @@
 //!         ── completions ──────────▶         ── answers ────────────▶
 //! ```
 //!
-//! The endpoint has the tags. A request of a peer uses tags of the slot's function, and is split at the path's Max_Payload_Size,
-//! Max_Read_Request_Size and 4 KiB. The answer is reassembled and goes back under the peer's requester ID and tag, in completions as a
-//! completer would send them. Requests keep the order of PCI Express: a read does not pass an earlier write, but a write passes reads.
+//! The endpoint manages the tags. A request of a peer uses tags of the slot's function, and is split at the path's Max_Payload_Size,
+//! Max_Read_Request_Size and 4 KiB. The answer is reassembled and goes back with the peer's requester ID and tag, in completions as a
+//! completer would send them. Requests keep the order of PCI Express: a read does not pass an earlier write, but a write may pass
+//! reads.
 
 use super::egress::{Answer, Egress, Entry, Next};
 use super::host_side::{HostSide, Match};
@@ -31,10 +33,10 @@ use tlp::{
     Repr, RuleId, Span, Status, Time, Violation,
 };
 
-/// Requests of peers that may be under way or wait, all peers together: reads and atomics. A session's further ones stay with
-/// the peer; datagrams wait in the sockets' buffers.
+/// Maximum number of reads and atomics of all peers together that are in progress or wait. Further requests of a session stay with the
+/// peer; datagrams wait in the sockets' buffers.
 pub const MAX_PEER_READS: usize = 1024;
-/// Writes of peers that may wait for the link.
+/// Maximum number of peers' writes that wait for the link.
 pub const MAX_PEER_WRITES: usize = 1024;
 
 device::counters! {
@@ -46,23 +48,23 @@ device::counters! {
         peer_writes,
         /// AtomicOps of peers.
         peer_atomics,
-        /// Requests of peers that were refused with UR: I/O, configuration, deferrable writes, translation requests.
+        /// Requests of peers refused with UR: I/O, configuration, deferrable writes, translation requests.
         refused,
-        /// Posted requests of peers that came to nothing: messages, poisoned writes, writes of no byte.
+        /// Posted requests of peers without effect: messages, poisoned writes, writes of no byte.
         dropped,
-        /// Reads and atomics of peers that the fabric did not serve: answered by UR or CA.
+        /// Reads and atomics of peers that the fabric did not serve; answered with UR or CA.
         failed,
-        /// Those that the fabric did not answer in time: the peer's own timeout ends them.
+        /// Reads and atomics that the fabric did not answer in time. The peer's own timeout ends them.
         unanswered,
         /// Reads of the host that went to the device software.
         host_reads,
         /// Writes of the host that went to the device software.
         host_writes,
-        /// Reads of the host that the device software did not answer: the host has timed out.
+        /// Reads of the host that timed out because the device software did not answer.
         host_timeouts,
         /// Requests of the host for which there was no device software.
         nobody,
-        /// Completions that answered nothing: late, doubled, or wrong.
+        /// Completions without a matching request: late, duplicate, or wrong.
         strays,
         /// Answers and requests that could not be delivered within a second.
         undeliverable,
@@ -80,7 +82,7 @@ pub(crate) struct Bridge {
     pool: PayloadPool,
     /// The BAR that leads to the device software. Other BARs have the adapter's registers.
     bar: BarIndex,
-    /// Most bytes of a completion to a peer.
+    /// Maximum bytes of a completion to a peer.
     pub(crate) mps: Mps,
     /// Boundaries of completions to peers: those of the root complex.
     pub(crate) rcb: Rcb,
@@ -89,14 +91,14 @@ pub(crate) struct Bridge {
     writes: VecDeque<(u64, DmaWrite)>,
     reads: VecDeque<(u64, PeerRequest)>,
     arrivals: u64,
-    /// Reads and atomics that wait or are under way.
+    /// Reads and atomics that wait or are in progress.
     jobs: BTreeMap<DmaId, (Way, Asked)>,
     next_id: u32,
     pub(crate) host: HostSide,
     pub(crate) egress: Egress,
     /// Requests that are answered here.
     taken: VecDeque<Token>,
-    /// An input has come from outside: the fabric calls the device.
+    /// An input has arrived from outside, so the fabric must call the device.
     woken: bool,
     now: Time,
     pub(crate) counters: BridgeCounters,
@@ -104,7 +106,7 @@ pub(crate) struct Bridge {
 }
 
 impl Bridge {
-    /// An adapter whose BAR `bar` leads to the device software, on a path of this Max_Payload_Size.
+    /// Creates an adapter whose BAR `bar` leads to the device software, on a path of this Max_Payload_Size.
     pub(crate) fn new(bar: u8, mps: Mps, pool: &PayloadPool) -> Bridge {
         Bridge {
             pool: pool.clone(),
@@ -137,7 +139,7 @@ impl Bridge {
         !self.jobs.is_empty() || !self.writes.is_empty()
     }
 
-    /// Takes a TLP of a peer; to be called only if there is [room](Self::has_room).
+    /// Takes a TLP of a peer. Call it only if there is [room](Self::has_room).
     pub(crate) fn take_from_peer(&mut self, now: Time, from: &Received<'_>) {
         let Received { way, repr, prefixes, data, .. } = *from;
         (self.now, self.woken) = (now, true);
@@ -172,7 +174,7 @@ impl Bridge {
         }
     }
 
-    /// Counts a TLP of a peer, or a request of the host, that comes to nothing, and keeps the reason.
+    /// Counts a TLP of a peer, or a request of the host, that has no effect, and keeps the reason.
     #[cold]
     pub(crate) fn refused(
         &mut self,
@@ -184,12 +186,12 @@ impl Bridge {
         self.refusals.record(self.now, None, why, tlp);
     }
 
-    /// Why TLPs of peers were refused, and reads of the host not answered.
+    /// Returns why TLPs of peers were refused, and reads of the host not answered.
     pub(crate) fn refusals(&self) -> &[Refusal] {
         self.refusals.kinds()
     }
 
-    /// A read; the endpoint splits one that goes `behind_bytes` past a 4 KiB boundary, as it splits all.
+    /// Queues a read. The endpoint splits every read that crosses a 4 KiB boundary, also one that goes `behind_bytes` past it.
     fn read(&mut self, from: &Received<'_>, m: &MemoryRequest) {
         let Received { way, repr, prefixes, behind_bytes, .. } = *from;
         self.counters.peer_reads += 1;
@@ -202,7 +204,7 @@ impl Bridge {
         self.queue(PeerRequest::Read(DmaRead::new(id, m.span.first_byte(), len).with_options(options)));
     }
 
-    /// Issues a DMA write for each run of enabled bytes: byte enables may leave holes in the first and last DW.
+    /// Queues a DMA write for each run of enabled bytes. Byte enables may leave holes in the first and last DW.
     fn write(&mut self, from: &Received<'_>, m: &MemoryRequest, kept: &[u8]) {
         let Received { repr, prefixes, .. } = *from;
         if repr.ep {
@@ -254,7 +256,7 @@ impl Bridge {
         id
     }
 
-    /// A DMA read or atomic has ended.
+    /// Handles the end of a DMA read or atomic.
     fn done(&mut self, id: DmaId, result: Result<Data, DmaError>) {
         let Some((way, asked)) = self.jobs.remove(&id) else { return };
         let result = match result {
@@ -274,7 +276,7 @@ impl Bridge {
         self.egress.push(self.now, Entry::Answer(Answer::new(way, asked, result)));
     }
 
-    /// A request of the host.
+    /// Handles a request of the host.
     fn request(&mut self, request: Request) {
         let own = match &request.op {
             RequestOp::Read { bar, .. } | RequestOp::Write { bar, .. } => *bar != self.bar,
@@ -291,7 +293,7 @@ impl Bridge {
         self.host.request(self.now, request, &mut self.egress);
     }
 
-    /// The adapter's own registers, a DW each.
+    /// Handles an access to the adapter's own registers, a DW each.
     fn own_register(&mut self, Request { token, op, .. }: Request) {
         self.taken.push_back(token);
         match op {
@@ -327,12 +329,13 @@ impl Bridge {
         self.egress.next(index, (self.mps, self.rcb))
     }
 
-    /// The entry's TLP has left; true if it was the last, so that the entry is to be [taken](Self::take_egress).
+    /// Records that the entry's TLP has left. Returns true if it was the last, so that the entry must be [taken](Self::take_egress).
     pub(crate) fn egress_sent(&mut self, index: usize) -> bool {
         self.egress.sent(index, (self.mps, self.rcb))
     }
 
-    /// Entry `index` is out of the queue; what waited for its room goes on. True where the device has to be called for that.
+    /// Removes entry `index` from the queue, and forwards requests that waited for its room. Returns true if the fabric must call the
+    /// device.
     pub(crate) fn take_egress(&mut self, now: Time, index: usize, delivery: Delivery) -> bool {
         self.now = now;
         let Some(entry) = self.egress.take(index) else { return false };
@@ -346,7 +349,7 @@ impl Bridge {
         self.woken
     }
 
-    // A peer that is not there, or takes nothing, is as a link that is down.
+    // A peer that is absent or takes no TLPs is like a link that is down.
     #[cold]
     fn not_delivered(&mut self, delivery: Delivery, entry: &Entry) {
         let why = Violation::new(RuleId::LinkUp, 0);
@@ -375,7 +378,7 @@ impl Bridge {
         }
     }
 
-    /// When the fabric calls the device: at once if an input has come from outside.
+    /// Returns when the fabric calls the device: at once if an input has arrived from outside.
     fn timeout(&self) -> Option<Time> {
         if self.woken { Some(Time::ZERO) } else { self.host.next_deadline() }
     }
@@ -397,7 +400,7 @@ fn options(repr: &Repr, prefixes: &Prefixes) -> DmaOptions {
     repr.th.map_or(options.clone(), |hint| options.with_hint(hint))
 }
 
-/// The next run of enabled bytes from byte `at` of the span on: where it starts, and its length.
+/// Returns start and length of the next run of enabled bytes, from byte `at` of the span on.
 fn next_run(span: Span, at: u32, end: u32) -> Option<(u32, u32)> {
     if at == 0 && span.is_contiguous() {
         return Some((0, end));

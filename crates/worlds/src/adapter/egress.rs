@@ -7,11 +7,11 @@ use nettlp::completer::completion_piece;
 use std::collections::VecDeque;
 use tlp::{Asked, Bdf, Data, Mps, Rcb, Status, Tag, Time, Tlp};
 
-/// Maximum of the host's requests in the queue, in TLPs. Further ones stay in the endpoint with their credits, so posted writes that are
-/// too fast for the device software stall the host, and none is dropped.
+/// Maximum number of the host's requests in the queue, in TLPs. Further requests stay in the endpoint with their credits. Posted writes
+/// that are too fast for the device software therefore stall the host, and none is dropped.
 pub const MAX_EGRESS_REQUESTS: usize = 64;
 
-/// The most data of a completion, and the boundaries at which those of one read end (`PCIe 5.0 §2.3.1.1`).
+/// Maximum data of a completion, and the boundaries at which completions of one read end (`PCIe 5.0 §2.3.1.1`).
 pub(crate) type Cuts = (Mps, Rcb);
 
 /// An answer to a peer: data, or a status other than success.
@@ -30,7 +30,7 @@ impl Answer {
         Answer { way, asked, result, sent: 0, done: false }
     }
 
-    /// Its next TLP, as the peer asked for it, and how many bytes that holds.
+    /// Returns its next TLP, in the form that the peer requested, and the number of its bytes.
     pub(crate) fn next(&self, (mps, rcb): Cuts) -> (Tlp, u32) {
         let data = match &self.result {
             Ok(data) => data,
@@ -54,7 +54,7 @@ pub(crate) enum Entry {
     Request(Tlp),
 }
 
-/// An entry's next TLP, and where it goes.
+/// An entry's next TLP and its destination.
 pub(crate) enum Next {
     /// To the peer that asked.
     To(Way, Tlp),
@@ -62,8 +62,7 @@ pub(crate) enum Next {
     ToDevice(Tag, Tlp),
 }
 
-/// The queue. Its answers are bounded by the requests of peers that are under way, its requests by
-/// [`MAX_EGRESS_REQUESTS`].
+/// The queue. The requests of peers in progress limit its answers, and [`MAX_EGRESS_REQUESTS`] limits its requests.
 #[derive(Default)]
 pub(crate) struct Egress {
     entries: VecDeque<(Time, Entry)>,
@@ -84,7 +83,7 @@ impl Egress {
         self.entries.push_back((now, entry));
     }
 
-    /// Returns the time since which entry `index` waits.
+    /// Returns the time at which entry `index` joined the queue.
     pub(crate) fn since(&self, index: usize) -> Option<Time> {
         self.entries.get(index).map(|(since, _)| *since)
     }

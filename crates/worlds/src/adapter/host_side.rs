@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host's requests to the BAR that leads to the device software: as TLPs out, and their completions back. Never waits
-//! for more than the host itself does: a read that stays unanswered is given up when the host has timed out.
+//! The host's requests to the BAR that leads to the device software: sends them as TLPs, and takes their completions. A read
+//! that stays
+//! unanswered is given up when the host has timed out.
 
 use super::egress::{Egress, Entry};
 use device::{CompletionError, Output, Request, RequestOp, Token};
@@ -12,34 +13,34 @@ use tlp::{
     Status, Tag, TagState, TaggedRequests, Time, Tlp, Violation,
 };
 
-/// Reads of the host that the device software may have under way: tags of 8 bits.
+/// Maximum number of the host's reads in progress at the device software: tags of 8 bits.
 pub const MAX_HOST_READS: u16 = 256;
 
 /// A read of the host that the device software has not answered yet.
 struct Open {
     token: Token,
     awaited: Awaited,
-    /// The bytes so far, in their places.
+    /// Bytes so far, in their places.
     bytes: Vec<u8>,
-    /// Which parts have come.
+    /// Received parts.
     parts: Vec<Range<u32>>,
 }
 
 /// Whether a completion was expected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Match {
-    /// It belongs to a read under way.
+    /// It belongs to a read in progress.
     Fits,
-    /// It breaks this rule: it answers no read under way, or does not fit it.
+    /// It breaks this rule: it answers no read in progress, or does not fit it.
     Stray(Violation),
 }
 
 /// The host's side of the adapter.
 pub(crate) struct HostSide {
-    /// Requests that wait for room; bounded by the credits that the endpoint gives out.
+    /// Requests that wait for room; limited by the credits that the endpoint grants.
     waiting: VecDeque<Request>,
-    /// Reads under way, and when each is given up. The tag that has been free for longest goes first: so a tag rests as long
-    /// as it can.
+    /// Reads in progress, and the deadline of each. A read takes the tag that has been free for longest, so a tag rests as
+    /// long as possible.
     open: TaggedRequests<Option<Open>>,
     /// The host's completion timeout.
     pub(crate) timeout: Duration,
@@ -60,18 +61,18 @@ impl HostSide {
         }
     }
 
-    /// A request to the BAR.
+    /// Takes a request to the BAR.
     pub(crate) fn request(&mut self, now: Time, request: Request, egress: &mut Egress) {
         self.waiting.push_back(request);
         self.proceed(now, egress);
     }
 
-    /// True if requests wait for room.
+    /// Returns whether requests wait for room.
     pub(crate) fn is_held_up(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Reads under way.
+    /// Returns the number of reads in progress.
     pub(crate) fn open(&self) -> u16 {
         self.open.in_use()
     }
@@ -138,7 +139,7 @@ impl HostSide {
         self.open.get(tag).filter(|(state, _)| *state == TagState::Waiting).map(|(_, open)| open)
     }
 
-    /// A completion of the device software.
+    /// Takes a completion of the device software.
     pub(crate) fn completion(&mut self, c: &Completion, data: &[u8], ep: bool, pool: &PayloadPool) -> Match {
         let open = self.waiting_under(c.tag).and_then(Option::as_mut);
         let unexpected = Violation::new(RuleId::UnexpectedCompletion, transaction_value(c));
@@ -162,7 +163,7 @@ impl HostSide {
         Match::Fits
     }
 
-    /// When [`expire`](Self::expire) is to be called.
+    /// Returns the time to call [`expire`](Self::expire).
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.open.next_deadline()
     }

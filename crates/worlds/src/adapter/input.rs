@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Inputs of an adapter's slot from outside: values when they join, bytes in a record.
+//! Inputs of an adapter's slot from outside, as values when they join and as bytes in a record.
 //!
 //! ```text
 //! u8 kind, and
@@ -11,7 +11,7 @@
 //! a way: u16 port of the adapter, u8 4 or 6, address of the peer (4 or 16 bytes), u32 scope, u16 port of the peer
 //! ```
 //!
-//! Numbers are little endian, but in TLPs.
+//! Numbers are little-endian, except in TLPs.
 
 use super::bridge::Delivery;
 use super::slot::AdapterSlot;
@@ -33,7 +33,7 @@ pub(crate) enum Event<'a> {
     Register { register_dw: u8, value: u32 },
     /// An entry of the egress queue has left it.
     Taken { index: u32, delivery: Delivery },
-    /// Device software has come.
+    /// Device software has become ready.
     Arrival,
 }
 
@@ -107,11 +107,11 @@ impl Place for AdapterSlot {
             Some(4) => {
                 let (index, delivery) = cursor.u32().zip(cursor.u8()).ok_or_else(cut)?;
                 let delivery = DELIVERIES.get(usize::from(delivery)).copied();
-                let delivery = delivery.ok_or("the fate of an entry that has left: legal are 0 to 2")?;
+                let delivery = delivery.ok_or("invalid delivery of an egress entry; expected 0 to 2")?;
                 Event::Taken { index, delivery }
             }
             Some(5) => Event::Arrival,
-            Some(kind) => return Err(format!("an input of an adapter of kind {kind}: legal are 1 to 5")),
+            Some(kind) => return Err(format!("adapter input of kind {kind}; expected 1 to 5")),
             None => return Err(cut()),
         };
         Ok(event.join(self, now))
@@ -130,7 +130,7 @@ impl Place for AdapterSlot {
 }
 
 fn cut() -> String {
-    "an input of an adapter that is cut off".to_owned()
+    "adapter input is cut off".to_owned()
 }
 
 impl AdapterSlot {
@@ -139,7 +139,7 @@ impl AdapterSlot {
         let tlp = cursor.counted().ok_or_else(cut)?;
         let mut scratch = [0; 4];
         let incoming =
-            Incoming::parse(tlp, &mut scratch).map_err(|e| format!("a TLP of a peer that is none: {e}"))?;
+            Incoming::parse(tlp, &mut scratch).map_err(|e| format!("invalid TLP of a peer: {e}"))?;
         let Incoming { repr, prefixes, data, rest, .. } = &incoming;
         let behind_bytes = rest.map_or(0, |(span, _)| span.byte_count());
         Ok(Event::Tlp(&Received { way, repr, prefixes, data, behind_bytes }).join(self, now))
@@ -181,7 +181,7 @@ fn way(cursor: &mut Cursor<'_>) -> Result<Way, String> {
     let ip = match cursor.u8() {
         Some(4) => cursor.array::<4>().map(|b| IpAddr::V4(Ipv4Addr::from(b))),
         Some(6) => cursor.array::<16>().map(|b| IpAddr::V6(Ipv6Addr::from(b))),
-        Some(other) => return Err(format!("an address of IP version {other}: legal are 4 and 6")),
+        Some(other) => return Err(format!("address of IP version {other}; expected 4 or 6")),
         None => None,
     };
     let (Some(ip), Some(scope), Some(peer)) = (ip, cursor.u32(), cursor.u16()) else { return Err(cut()) };

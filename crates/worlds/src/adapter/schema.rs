@@ -14,9 +14,9 @@ use tlp::Duration;
 /// (`PCIe 5.0 §7.5.3.16`). A request and its answer pass two machines and their schedulers.
 const HOST_PATIENCE: Duration = Duration::from_ms(900);
 
-/// A NetTLP adapter (NSDI'20, section 4): BAR 0 has its own registers, BAR 2 the MSI-X table, and one more leads to device
-/// software on the network. `riser nettlp adapter` runs a lab with one; in `riser run` there is no device software, and
-/// what the host reads there is refused with UR.
+/// NetTLP adapter (NSDI'20, section 4), whose device software is on the network. BAR 0 has the adapter's own registers, BAR
+/// 2 the MSI-X table, and a third BAR leads to the device software. `riser nettlp adapter` runs a lab with one. In `riser
+/// run` there is no device software, and reads of the host from that BAR are refused with UR.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NettlpAdapter {
@@ -31,24 +31,24 @@ pub struct NettlpAdapter {
     pub vectors: u16,
     /// The host's program for the device software, if the slot's `driver` names no model.
     pub driver: NettlpDriver,
-    /// Milliseconds after which the driver starts. Default: 200 ms after device software has asked for the MSI-X table, and
-    /// again after each further question.
+    /// Milliseconds after which the driver starts. Default: 200 ms after device software has requested the address of the BAR or
+    /// the MSI-X table, and again after each further request.
     #[schemars(range(min = 0, max = 3_600_000))]
     pub start_after_ms: Option<u32>,
     /// IPv4 address of the host, for the drivers of a NIC.
     pub host_ip: Ipv4Addr,
     /// IPv4 address that they ping.
     pub peer_ip: Ipv4Addr,
-    /// Echo requests that they send. `station` answers those of others for as long as the run takes.
+    /// Echo requests that they send. A `station` also answers echo requests until the run ends.
     pub pings: u32,
-    /// Data bytes of each.
+    /// Data bytes of each echo request.
     #[schemars(range(min = 0, max = 1472))]
     pub ping_bytes: u16,
     /// Milliseconds from one echo request of a `station` to the next.
     #[schemars(range(min = 1, max = 60_000))]
     pub ping_interval_ms: u32,
-    /// Receive buffers that a `station` gives its NIC. NetTLP's own holds one, and does nothing else while it waits for room for a
-    /// second.
+    /// Receive buffers that a `station` gives its NIC. NetTLP's own NIC holds one, and does nothing else while it waits up to a
+    /// second for room.
     #[schemars(range(min = 1, max = 64))]
     pub rx_buffers: u32,
     /// Bytes that `mmio` writes and reads back: at most `bar_bytes`. Default: 4096, or all if there are fewer.
@@ -63,7 +63,7 @@ pub enum NettlpDriver {
     /// No program: device software reads and writes host memory.
     #[default]
     None,
-    /// Writes a pattern to the BAR and reads it back, as a test of a pseudo memory device.
+    /// Writes a pattern to the BAR and reads it back, to test a pseudo memory device.
     Mmio,
     /// A driver of the simple NIC (NSDI'20, section 6.2). Its host is a station on the NIC's network: it answers ARP and ICMP echo,
     /// and pings.

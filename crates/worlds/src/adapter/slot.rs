@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A NetTLP adapter in a slot: its function, its driver, and a handle on both for whoever carries TLPs. Never carries any.
+//! A NetTLP adapter in a slot: its function, its driver, and a handle on both for code that carries TLPs. Never carries any.
 
 use super::bridge::{Bridge, BridgeCounters, BridgeDevice};
 use super::schema::{NettlpAdapter, NettlpDriver};
@@ -36,14 +36,14 @@ const HOST_MAC: MacAddress = [0x02, 0, 0, 0, 0, 1];
 /// Interval at which a driver checks for device software.
 const LOOK: Duration = Duration::from_ms(1);
 
-/// Bytes that the driver `mmio` writes before it reads them back. 128 TLPs of 256 B fit the buffer that a socket of Linux has
-/// by default, whose owner may be slow.
+/// Bytes that the driver `mmio` writes before it reads them back: 128 TLPs of 256 B. They fit the default socket buffer of
+/// Linux, whose reader may be slow.
 const MMIO_BLOCK: u32 = 32 << 10;
 
-/// Bytes of one read of the driver `mmio`: reads of 4 KiB have Length 0, which upstream's psmem takes for no data.
+/// Bytes of one read of the driver `mmio`. Reads of 4 KiB have Length 0, which upstream's psmem takes for no data.
 const MMIO_READ: u32 = 512;
 
-/// How often device software has become ready. Drivers start the first time.
+/// Number of times that device software has become ready. Drivers start at the first.
 pub(crate) type Arrivals = Rc<Cell<u32>>;
 
 /// An adapter in a lab. Clones are handles on the same adapter.
@@ -108,7 +108,7 @@ impl AdapterSlot {
         }
     }
 
-    /// Takes the Read Completion Boundary of the root port above, from Link Control, for completions to peers.
+    /// Sets the Read Completion Boundary for completions to peers from Link Control, which holds the root port's value.
     pub(crate) fn follow_rcb(&self) {
         let rcb = self.with(|e| e.config(0).map(ConfigSpace::rcb)).flatten();
         self.bridge.borrow_mut().rcb = rcb.unwrap_or_default();
@@ -118,7 +118,7 @@ impl AdapterSlot {
         self.endpoint.borrow().as_ref().map(look)
     }
 
-    /// Takes the endpoint, and returns the port that the fabric drives.
+    /// Stores the endpoint, and returns the port that the fabric drives.
     pub(crate) fn port(&self, endpoint: Endpoint, timeout: Duration) -> AdapterPort {
         *self.endpoint.borrow_mut() = Some(endpoint);
         self.bridge.borrow_mut().host.timeout = timeout;
@@ -174,7 +174,7 @@ fn station_settings(keys: &NettlpAdapter) -> StationSettings {
     }
 }
 
-/// Returns the adapter's function and the handle on it; `mps` is the path's.
+/// Returns the adapter's function and its handle. `mps` is the Max_Payload_Size of the path.
 ///
 /// # Errors
 /// A BAR is invalid.
@@ -206,7 +206,7 @@ pub(crate) fn function(
     Ok((FunctionConfig { config, device: Box::new(BridgeDevice(bridge)) }, slot))
 }
 
-/// The endpoint, which the fabric drives and the handle looks into.
+/// The endpoint's port for the fabric. It shares the endpoint with the handle.
 pub(crate) struct AdapterPort {
     endpoint: Rc<RefCell<Option<Endpoint>>>,
     bridge: Rc<RefCell<Bridge>>,

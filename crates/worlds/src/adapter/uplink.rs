@@ -65,7 +65,7 @@ impl Transport for Uplink {
             adapter.advance(now, sockets.outbox());
             taken
         });
-        // Datagrams that the kernel does not take are counted. An error of one peer does not stop the others.
+        // Datagrams that the kernel refuses are counted. An error of one peer does not stop the others.
         let _ = self.sockets.flush();
         taken.unwrap_or(0)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual functions for machines of their own, as `vfio-pci` assigns them. Another machine has the hierarchy and the physical functions,
-//! and its kernel places the virtual ones. A function is reset before a machine gets it and after the machine has gone. Its DMA reaches the
-//! memory of that machine alone, and its interrupts go there.
+//! Virtual functions that are assigned to separate machines, as `vfio-pci` does. Another machine has the hierarchy and the physical
+//! functions, and its kernel places the virtual ones. A function is reset before a machine gets it and after the machine has gone. Its DMA
+//! reaches only the memory of that machine, and its interrupts go there.
 
 use super::client::{Client, DmaScope};
 use super::event::VmEvent;
@@ -16,13 +16,13 @@ use session::external::Driver;
 use session::external::host::HostRequest;
 use tlp::{Bdf, Time};
 
-/// Registers of a function's configuration space, a DW each.
+/// DWs of a function's configuration space.
 const REGISTERS: u64 = CONFIG_BYTES / 4;
 
 impl VmHost {
-    /// Assigns virtual functions below this host to machines of their own. Each gets its functions in the order of `placement`, with a
-    /// socket of the function's name in the machine's folder. riser's firmware reads the properties of the functions once; then all below
-    /// the host is reset. Call it before a client comes.
+    /// Assigns virtual functions below this host to separate machines. Each machine gets its functions in the order of `placement`, each at
+    /// a socket of the function's name in the machine's folder. riser's firmware reads the properties of the functions once, and then resets
+    /// everything below the host. Call it before a client connects.
     pub(super) fn assign(
         &mut self,
         lab: &mut Driver,
@@ -44,7 +44,7 @@ impl VmHost {
         Ok(())
     }
 
-    /// Returns what a write of client `n` writes to registers that place virtual functions: bus numbers and SR-IOV capabilities.
+    /// Returns the parts of a write of client `n` that change registers that place virtual functions: bus numbers and SR-IOV capabilities.
     pub(super) fn moving(&self, n: usize, region: usize, offset: u64, bytes: &[u8]) -> Vec<Written> {
         if !self.clients[n].is_hierarchy() || region != CFGBAR {
             return Vec::new();
@@ -82,7 +82,7 @@ impl VmHost {
         self.clients[n].machine.is_some()
     }
 
-    /// Finds the virtual function whose client has come, and gives it to that machine.
+    /// Finds the virtual function whose client has connected, and gives it to that machine.
     ///
     /// # Errors
     /// The function is not there.
@@ -95,19 +95,16 @@ impl VmHost {
         {
             let (other, id) = (&self.clients[other], facts.function);
             let machine = other.machine.as_deref().unwrap_or_default();
-            return Err(format!(
-                "its number is {id}, which is that of {} of machine `{machine}`",
-                other.name
-            ));
+            return Err(format!("its number {id} is already used by {} of machine `{machine}`", other.name));
         }
         lab.inject(lab.now(), &self.door, HostRequest::grant(facts.function));
         self.clients[n].move_function(facts);
-        // It does not continue what it was set up for before.
+        // It does not continue with its earlier settings.
         self.clients[n].reset().map_or(Ok(()), |code| self.run(lab, code))
     }
 
-    /// Resets the virtual functions that a write is about to move. Their machines lose them. The reset comes before the write, so that no DMA of
-    /// theirs gets a wrong requester ID.
+    /// Resets the virtual functions that a write is about to move. Their machines lose them. The reset precedes the write, so that none of their
+    /// DMA gets a wrong requester ID.
     pub(super) fn release(
         &mut self,
         written: &[Written],
@@ -120,12 +117,12 @@ impl VmHost {
             };
             let written = written.to_vec();
             if self.run(lab, move |cpu| virtual_functions::moves(cpu, site, written)) != Ok(false) {
-                self.lose(n, "the machine that has the hierarchy moves it", lab, notify);
+                self.lose(n, "the machine with the hierarchy moves it", lab, notify);
             }
         }
     }
 
-    /// Checks, after a write, where the virtual functions are. Machines lose those that have moved.
+    /// Checks, after a write, where the virtual functions are. Machines lose the functions that have moved.
     pub(super) fn follow(&mut self, lab: &mut Driver, notify: &mut impl FnMut(&mut Driver, &str, VmEvent)) {
         for n in 0..self.clients.len() {
             let (Some((site, facts)), DmaScope::Function(_)) = (self.site(n), self.clients[n].scope()) else {
@@ -134,7 +131,7 @@ impl VmHost {
             let before = facts.clone();
             match self.run(lab, move |cpu| virtual_functions::find(cpu, site, before)) {
                 Ok(found) if found == facts => {}
-                Ok(_) => self.lose(n, "it has another number or address", lab, notify),
+                Ok(_) => self.lose(n, "its number or address has changed", lab, notify),
                 Err(why) => self.lose(n, &why, lab, notify),
             }
         }
@@ -148,7 +145,7 @@ impl VmHost {
         lab: &mut Driver,
         notify: &mut impl FnMut(&mut Driver, &str, VmEvent),
     ) {
-        // A function that is no longer there does nothing.
+        // A function that no longer exists does nothing.
         let _ = self.clients[n].reset().map_or(Ok(()), |code| self.run(lab, code));
         self.give_back(n, lab, lab.now());
         let machine = self.clients[n].machine.as_deref().unwrap_or_default();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The far ends of NIC cables that lead outside: the cable of another slot, or a network interface of this machine. Frames and changes of
-//! the link are inputs, and recorded as such.
+//! The far ends of NIC cables that lead outside: the cable of another slot, or a network interface of this machine. Frames and link
+//! changes are
+//! recorded inputs.
 
 use devices::ethernet::{Cable, FrameFromWire, LinkInput, MAX_FRAMES_TO_WIRE, NetInterface};
 use session::external::{Door, Driver};
@@ -8,11 +9,11 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use tlp::Time;
 
-/// Bytes of the longest frame that is carried: a long one (82574 datasheet, §10.2.5.1) with a tag, without FCS.
+/// Bytes of the longest carried frame: a long packet (82574 datasheet, §10.2.5.1) with a tag, without FCS.
 const MAX_FRAME: usize = 9234;
 /// Bytes of an Ethernet header.
 const MIN_FRAME: usize = 14;
-/// Frames taken from an interface before the lab goes on.
+/// Maximum number of frames taken from an interface before the lab runs on.
 const BURST: usize = 64;
 
 /// Carries traffic between a lab and the outside while machines are served. Its functions never block.
@@ -22,7 +23,7 @@ pub trait Transport {
         0
     }
 
-    /// Passes on what has left the lab. Called repeatedly while the lab runs.
+    /// Passes on frames that have left the lab. Called repeatedly while the lab runs.
     fn carry(&mut self, lab: &mut Driver);
 
     /// Returns the descriptor to wait for.
@@ -114,23 +115,23 @@ pub(super) const FORM: &str = "cable NAME down|up";
 /// The command is invalid.
 pub(super) fn plug(lab: &mut Driver, now: Time, words: &[&str]) -> Result<(), String> {
     let &[name, state] = words else {
-        return Err(format!("cable {}: legal is {FORM}", words.join(" ")));
+        return Err(format!("cable {}: expected {FORM}", words.join(" ")));
     };
     let is_plugged = match state {
         "down" => false,
         "up" => true,
-        _ => return Err(format!("cable {name} {state}: legal are down, up")),
+        _ => return Err(format!("cable {name} {state}: expected down or up")),
     };
     let door = lab.door_named::<Cable>(&format!("slot {name}")).ok_or_else(|| {
         let names: Vec<&str> = lab.doors::<Cable>().map(|name| name.trim_start_matches("slot ")).collect();
         let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        format!("no NIC `{name}` with `cable = \"outside\"`: there are {names}")
+        format!("no NIC `{name}` with `cable = \"outside\"`; known NICs: {names}")
     })?;
     lab.inject(now, &door, LinkInput::Plugged(is_plugged));
     Ok(())
 }
 
-/// Takes frames of a wire; says how many were none.
+/// Takes frames from an interface. Returns the number of frames with an invalid length.
 fn take(lab: &mut Driver, to: &Door<Cable>, interface: &dyn NetInterface) -> u64 {
     let (mut buffer, mut lost) = ([0; MAX_FRAME + 1], 0);
     for _ in 0..BURST {
@@ -143,7 +144,7 @@ fn take(lab: &mut Driver, to: &Door<Cable>, interface: &dyn NetInterface) -> u64
             }
             Ok(_) => lost += 1,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            // Nothing there, or the wire is out.
+            // No frame is waiting, or the interface is down.
             Err(_) => break,
         }
     }

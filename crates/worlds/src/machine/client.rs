@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One client of a virtual machine: its socket, and the memory that it has mapped for the device it is.
+//! One client of a virtual machine: its socket, and the memory that it has mapped for its device.
 
 use super::counters::VmCounters;
 use super::event::VmEvent;
@@ -37,7 +37,7 @@ impl Backing for Mapped {
     }
 }
 
-/// All addresses of 64 bits that a map may have.
+/// Size of the largest 64-bit address range that a map may have.
 const ALL_BYTES: u64 = u64::MAX - (MAP_BYTES - 1);
 
 /// A device's client.
@@ -64,11 +64,11 @@ pub(super) struct Client {
 /// The addresses that a client maps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DmaScope {
-    /// The host's: those of all functions without an address space of their own.
+    /// Host memory, for all functions that share its address space.
     Host,
-    /// A function's own.
+    /// A function's own address space.
     Function(Bdf),
-    /// None: the function is nowhere.
+    /// No addresses: the function has no place.
     None,
 }
 
@@ -125,12 +125,12 @@ impl Client {
         })
     }
 
-    /// Whether the device carries a whole hierarchy.
+    /// Returns true if the device carries a whole hierarchy.
     pub(super) fn is_hierarchy(&self) -> bool {
         self.device.function().is_none()
     }
 
-    /// DmaScope addresses the client maps.
+    /// Returns the address space that the client maps.
     pub(super) fn scope(&self) -> DmaScope {
         match self.device.function() {
             None => DmaScope::Host,
@@ -139,27 +139,27 @@ impl Client {
         }
     }
 
-    /// Resets the device. Returns host code that resets the function, if the device is a function that is somewhere.
+    /// Resets the device. Returns host code that resets the function, if the device is a function with a place.
     pub(super) fn reset(&mut self) -> Option<impl FnOnce(Cpu) -> Resetting + use<>> {
         self.device.reset();
         let function = self.device.function().filter(|function| function.is_there())?;
         Some(placing::reset(function.facts(), &self.recovery))
     }
 
-    /// Takes where firmware has placed the function.
+    /// Records where firmware has placed the function.
     pub(super) fn place_function(&mut self, placed: Placed) {
         self.recovery = placed.recovery;
         self.move_function(placed.facts);
     }
 
-    /// Takes where the function was found.
+    /// Records where the function was found.
     pub(super) fn move_function(&mut self, facts: Facts) {
         if let Some(function) = self.device.function_mut() {
             function.moved(facts);
         }
     }
 
-    /// Takes the loss of the function, until it is found again.
+    /// Records that the function is lost until it is found again.
     pub(super) fn lose_function(&mut self) {
         if let Some(function) = self.device.function_mut() {
             function.lost();
@@ -171,7 +171,7 @@ impl Client {
         self.by_messages = true;
     }
 
-    /// Takes the client that has joined. If messages alone reach its memory, maps all addresses so.
+    /// Records that the client has joined. If its memory is reached only by messages, maps all addresses that way.
     pub(super) fn join(&mut self, memories: &mut DmaMemory<'_>) {
         self.is_there = true;
         if self.by_messages && memories.scope != DmaScope::None {
@@ -182,7 +182,7 @@ impl Client {
         }
     }
 
-    /// Takes an event of memory. Returns what the supervisor should know of it.
+    /// Handles an event of memory. Returns an event for the supervisor.
     pub(super) fn memory(&mut self, event: Event, memories: &mut DmaMemory<'_>) -> Option<VmEvent> {
         match event {
             Event::Map { token, map, fd, fd_offset } => {
@@ -242,7 +242,8 @@ impl Client {
         &self.messages
     }
 
-    /// Sends messages, and signals the interrupts that waited for them. Returns how many were signalled and lost.
+    /// Sends messages, and signals the interrupts that waited for them. Returns the numbers of signalled and lost
+    /// interrupts.
     pub(super) fn send(&mut self) -> [u64; 2] {
         let mut signalled = [0; 2];
         if let Some(session) = self.server.session_mut() {
@@ -271,7 +272,7 @@ impl Client {
         self.sharing.answer(session, dma, result, held)
     }
 
-    /// Takes the end of the client, and unmaps its memory.
+    /// Unmaps the memory of a client that has gone.
     pub(super) fn leave(&mut self, memories: &mut DmaMemory<'_>) {
         let mapped: Vec<u64> = self.mapped.keys().copied().collect();
         mapped.into_iter().for_each(|address| self.unmap(memories, address));

@@ -11,7 +11,7 @@ use session::external::host::MapError;
 /// An event of a virtual machine.
 #[derive(Debug)]
 pub enum VmEvent {
-    /// A client has connected, and is served or not.
+    /// A client has connected. [`Peer`] says whether it is served.
     Connected(Peer),
     /// The machine has joined.
     Joined,
@@ -25,7 +25,7 @@ pub enum VmEvent {
     Private,
     /// DMA to unmapped addresses, or a write to read-only ones, was refused: the first one since the last event, and their number.
     Unmapped(DmaAccess, u64),
-    /// So many DMA writes to memory that is reached by messages were lost: the machine did not take them, or not in time.
+    /// Number of DMA writes lost in memory that is reached by messages. The machine did not take them, or not in time.
     WritesLost(u64),
     /// A function or the hierarchy could not be placed again.
     Misplaced(String),
@@ -35,7 +35,7 @@ pub enum VmEvent {
     Lost(HangUp),
 }
 
-/// The caller's part while machines are served.
+/// Callbacks of the caller while machines are served.
 pub trait Supervisor {
     /// Takes an event of a device of host number `guest`.
     fn notify(&mut self, lab: &mut Driver, guest: usize, device: &str, what: VmEvent);

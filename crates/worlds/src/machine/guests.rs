@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guests that riser starts for a lab. Those above hosts start with the lab. Those with virtual functions start when another guest
+//! The guests that riser starts for a lab. Guests above hosts start with the lab. Guests with virtual functions start when another
+//! guest
 //! requests it. They may be killed and started again, and end with the lab.
 
 use vm::machine::{End, Report};
@@ -102,7 +103,7 @@ pub struct Guests<'a> {
 }
 
 impl<'a> Guests<'a> {
-    /// Commands about guests with virtual functions. The program `lab` in a guest implements the last one by asking for the state.
+    /// Commands for guests with virtual functions. The program `lab` in a guest implements the last one by polling the state.
     pub const COMMANDS: [&'static str; 4] = ["start NAME", "kill NAME", "state NAME", "wait NAME"];
 
     /// Guests whose machines `start` starts.
@@ -134,7 +135,7 @@ impl<'a> Guests<'a> {
 
     /// Returns whether a guest above a host runs.
     pub fn poll(&mut self) -> bool {
-        // The end of each guest is seen.
+        // Polls every guest, so that the end of each is noticed.
         let hosts = self.all.iter_mut().map(|guest| guest.poll() && !guest.is_assigned());
         hosts.filter(|runs| *runs).count() > 0
     }
@@ -156,21 +157,20 @@ impl<'a> Guests<'a> {
         let mut assigned: Vec<&mut Guest> = self.all.iter_mut().filter(|guest| guest.is_assigned()).collect();
         let Some(n) = assigned.iter().position(|guest| guest.name == name.trim()) else {
             let names: Vec<&str> = assigned.iter().map(|guest| &*guest.name).collect();
-            let legal =
-                if names.is_empty() { "there are none (--assign)".to_owned() } else { names.join(", ") };
+            let legal = if names.is_empty() { "none (--assign)".to_owned() } else { names.join(", ") };
             return Some(Err(format!(
-                "{verb} {name}: no guest of this name that has virtual functions: {legal}"
+                "{verb} {name}: no such guest with virtual functions; known guests: {legal}"
             )));
         };
         let guest = &mut assigned[n];
         let runs = guest.poll();
         Some(match verb {
-            "start" if runs => Err(format!("start {name}: it runs")),
+            "start" if runs => Err(format!("start {name}: it runs already")),
             "start" => match guest.start(&self.start) {
                 Ok(()) => Ok(String::new()),
                 Err(why) => Err(format!("start {name}: {why}")),
             },
-            "kill" if !runs => Err(format!("kill {name}: it does not run")),
+            "kill" if !runs => Err(format!("kill {name}: it is not running")),
             "kill" => {
                 guest.stop();
                 Ok(String::new())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands to the links of a lab, by a Unix socket. Each line is a command, and gets a line as its answer: `ok` or `error: WHY`.
-//! [`Commands`] has the commands. `time` returns the fabric's time in picoseconds, `help` the commands.
+//! Commands to the links of a lab, on a Unix socket. Each line is a command, answered by one line: `ok` or `error: WHY`.
+//! [`Commands`] has the
+//! commands. `time` returns the fabric's time in picoseconds, `help` lists the commands.
 
 use super::cable;
 use super::event::Supervisor;
@@ -28,12 +29,12 @@ struct Client {
     stream: UnixStream,
     /// The beginning of an incomplete line.
     line: Vec<u8>,
-    /// Answers that the client has not taken yet. Its commands wait meanwhile.
+    /// Answers that the client has not taken yet. Its commands wait until then.
     answers: Vec<u8>,
 }
 
 impl LinkSocket {
-    /// Listens at `path`, for our own user or root alone.
+    /// Listens at `path`, only for the user that runs riser and root.
     ///
     /// # Errors
     /// As [`Listener::bind`].
@@ -52,7 +53,7 @@ impl LinkSocket {
         self.clients.retain_mut(|client| client.flush().is_ok());
     }
 
-    /// Carries out the commands that have come, and accepts clients.
+    /// Executes received commands, and accepts clients.
     pub(super) fn turn(&mut self, lab: &mut Driver, now: Time, supervisor: &mut impl Supervisor) {
         // Clients that have gone make room for new ones.
         self.clients.retain_mut(|client| client.turn(&self.door, lab, now, supervisor).is_ok());
@@ -64,7 +65,7 @@ impl LinkSocket {
             }
             if self.clients.len() == MAX_CLIENTS {
                 // The client is refused, even if it does not take the reason.
-                let _ = writeln!(stream, "error: {MAX_CLIENTS} clients are there already");
+                let _ = writeln!(stream, "error: {MAX_CLIENTS} clients are already connected");
                 continue;
             }
             self.clients.push(Client { stream, line: Vec::new(), answers: Vec::new() });
@@ -106,7 +107,7 @@ impl Client {
             };
             self.answers.extend_from_slice(format!("{answer}\n").as_bytes());
         }
-        // A line that is too long is refused when it ends. Its beginning is enough for that.
+        // A line that is too long is refused at its end. Its beginning is enough for that.
         self.line.truncate(MAX_COMMAND_BYTES + 1);
         self.flush()
     }
@@ -126,7 +127,7 @@ impl Client {
     }
 }
 
-/// Carries out a command to the lab, whose forms are those of the lab and `more`.
+/// Executes a command to the lab. `more` are the forms of further commands.
 ///
 /// # Errors
 /// The command is invalid.
@@ -146,7 +147,7 @@ fn carry_out(
         verb if line.len() <= MAX_COMMAND_BYTES
             && !COMMAND_FORMS.iter().any(|form| form.split(' ').next() == Some(verb)) =>
         {
-            return Err(format!("no command `{verb}`: legal are {}", legal()));
+            return Err(format!("no command `{verb}`, expected {}", legal()));
         }
         _ => {}
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of a virtual machine without a descriptor. Each DMA is a message to the client, and one back. A read first sends the message;
-//! the root complex then repeats the read until the answer is there. Messages go in the order of the DMA. An interrupt waits until earlier writes
+//! Memory of a virtual machine without a descriptor. Each DMA takes a message to the client and an answer. A read sends the message; the root
+//! complex repeats the read until the answer has arrived. Messages are sent in the order of the DMA. An interrupt waits until earlier writes
 //! have arrived.
 //!
-//! A client may not answer while it waits for an access. A device that needs memory to complete an access therefore gets no answer until the
+//! A client may not answer while it waits for an access. If a device needs memory to complete an access, it therefore gets no answer until the
 //! access has timed out.
 
 use guest::vfio_user::{Dma, DmaError, Errno, Irq, Session};
@@ -12,11 +12,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-/// Maximum number of reads whose answers were not fetched; further reads wait.
+/// Maximum number of reads whose answers were not fetched. Further reads wait.
 const MAX_READS: usize = 256;
-/// Maximum bytes of writes that wait; further writes are lost and counted.
+/// Maximum bytes of waiting writes. Further writes are lost and counted.
 const MAX_BYTES: usize = 64 << 20;
-/// Bytes of writes that wait, above which the fabric waits too.
+/// Bytes of waiting writes above which the fabric waits too.
 const FULL_BYTES: usize = 1 << 20;
 
 /// Number of turns after which an answer that was not fetched is dropped.
@@ -33,7 +33,7 @@ enum Message {
 /// A read of a device.
 enum Read {
     Asked,
-    /// The bytes, or `None` if the client could not read, and the number of turns since. If nobody fetches them, the requester has gone.
+    /// The bytes, or `None` if the client could not read, and the number of turns since. If the answer is not fetched, the requester has gone.
     Came(Option<Vec<u8>>, u32),
 }
 
@@ -44,15 +44,15 @@ pub(super) struct Messages(Rc<RefCell<State>>);
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Message>,
-    /// Sent and not answered: the address and length of a read, or the number of bytes of a write.
+    /// Messages without an answer: the address and length of a read, or the number of bytes of a write.
     sent: BTreeMap<Dma, Result<Place, usize>>,
     reads: BTreeMap<Place, Read>,
-    /// Bytes of writes that have not arrived. `written` and `ended` count the writes that have begun and ended.
+    /// Bytes of writes that have not arrived. `written` and `ended` count the writes that have started and ended.
     bytes: usize,
     written: u64,
     ended: u64,
     lost: u64,
-    /// Interrupts that wait, each until so many writes have ended.
+    /// Waiting interrupts, each with the number of writes that must have ended.
     held: VecDeque<(u64, Irq, u32)>,
 }
 
@@ -110,7 +110,7 @@ impl Messages {
         true
     }
 
-    /// Holds an interrupt until earlier writes have arrived. Returns false if there are none.
+    /// Holds an interrupt until earlier writes have arrived. Returns false if there are no such writes.
     pub(super) fn hold(&self, irq: Irq, n: u32) -> bool {
         let mut state = self.0.borrow_mut();
         let behind = state.written;
@@ -128,7 +128,7 @@ impl Messages {
         Some((irq, n))
     }
 
-    /// Takes the end of the client.
+    /// Drops everything, because the client has gone.
     pub(super) fn clear(&self) {
         *self.0.borrow_mut() = State::default();
     }

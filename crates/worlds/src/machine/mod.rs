@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A virtual machine as a host of a lab. The machine is a vfio-user client: what it does to its devices becomes requests at the root
-//! complex, and what comes up there becomes answers, interrupts and accesses to its memory.
+//! A virtual machine as a host of a lab. The machine is a vfio-user client. Its accesses to its devices become requests at the root
+//! complex.
+//! TLPs that reach the root complex become answers, interrupts and accesses to its memory.
 //!
 //! ```text
 //!   QEMU ── guest::net ── VmHost ── guest::vmd::Vmd, or guest::function::Function for each function

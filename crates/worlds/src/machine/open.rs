@@ -28,15 +28,15 @@ pub struct AssignedMachine {
     pub folder: PathBuf,
 }
 
-/// Returns the names of the hosts outside of a lab: `root`, or those of the file.
+/// Returns the names of the external hosts of a lab: `root`, or those of the file.
 pub fn host_names(file: &LabFile) -> Vec<String> {
     let name = |place: String| place.trim_start_matches("host ").to_owned();
     Hierarchy::hosts(file).into_iter().map(name).collect()
 }
 
 impl VmHost {
-    /// Puts a machine above the host of this name. The client of its VMD comes to `socket`. If it gets functions one by one, their clients
-    /// come to sockets in the folder `socket`. Machines of `assigned` have virtual functions below the host.
+    /// Puts a machine above the host of this name. The client of its VMD connects to `socket`. If it gets functions one by one, their
+    /// clients connect to sockets in the folder `socket`. Machines of `assigned` have virtual functions below the host.
     ///
     /// # Errors
     /// There is no such host or virtual function, the firmware fails, there are too many functions, or riser cannot listen.

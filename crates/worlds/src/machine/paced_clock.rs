@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fabric's time, paced by a clock outside.
+//! The fabric's time, paced by an outside clock.
 
 use tlp::{Duration, Time};
 
-/// Maximum of riser's own computing time for which the fabric catches up. Longer computations do not slow the fabric down.
+/// Maximum of riser's computing time that the fabric makes up for. Longer computations do not slow the fabric down.
 const MOST_OWED: Duration = Duration::from_ms(1);
 
-/// Target for how long riser computes before it polls the machines again. An RTL design takes a thousand times its own time.
+/// Target for riser's computing time between two polls of the machines. An RTL design takes a thousand times its own time.
 const MOST_COMPUTED: Duration = Duration::from_ms(2);
 /// Minimum step of the fabric's time, however long it takes to compute.
 const LEAST_STEP: Duration = Duration::from_us(1);
@@ -15,14 +15,14 @@ const LEAST_STEP: Duration = Duration::from_us(1);
 const CATCH_UP: Duration = Duration::from_us(50);
 
 /// The fabric's time follows the clock and stands still while riser computes. It then catches up, so that a frame on a wire takes the same
-/// time next to a busy fabric as next to an idle one.
+/// time with a busy fabric as with an idle one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacedClock {
     /// The fabric's time at the time `seen` outside.
     time: Time,
     seen: Time,
     owed: Duration,
-    /// The fabric's time is so many times slower than the clock.
+    /// Factor by which the fabric's time is slower than the clock.
     slow: u64,
     /// Catches up without waiting, in steps of [`CATCH_UP`]. Otherwise it catches up at twice the speed of the clock, while riser waits.
     at_once: bool,
@@ -33,7 +33,7 @@ pub(super) struct PacedClock {
 }
 
 impl PacedClock {
-    /// Starts at zero, `slow` times slower than the clock. `at_once`: riser has a processor of its own, and catches up as soon as it can.
+    /// Starts at zero, `slow` times slower than the clock. With `at_once`, riser has its own processor and catches up as soon as it can.
     pub(super) fn new(outside: Time, slow: u32, at_once: bool) -> PacedClock {
         let (owed, advanced) = (Duration::ZERO, Duration::ZERO);
         let (slow, step) = (slow.max(1).into(), Duration::MAX);
@@ -52,7 +52,7 @@ impl PacedClock {
         self.time
     }
 
-    /// Takes the end of a computation at `outside`. Long computations make the next steps smaller.
+    /// Records the end of a computation at `outside`. Long computations make the next steps smaller.
     pub(super) fn computed(&mut self, outside: Time) {
         let took = outside.since(self.seen);
         self.owed = (self.owed + took).min(MOST_OWED);
@@ -70,7 +70,7 @@ impl PacedClock {
         self.step
     }
 
-    /// Returns the time outside until the fabric's time is `at`, or until the end of the step if that is earlier.
+    /// Returns the outside time until the fabric's time is `at`, or until the end of the step if that is earlier.
     pub(super) fn until(&self, at: Time) -> Duration {
         let left = Duration::from_ps(at.since(self.time).min(self.step).as_ps().saturating_mul(self.slow));
         if self.at_once {
@@ -88,7 +88,7 @@ mod tests {
     const US: fn(u64) -> Duration = Duration::from_us;
 
     #[test]
-    fn it_stands_still_and_makes_up_for_that() {
+    fn stands_still_during_computation_and_catches_up() {
         let outside = |us| Time::ZERO + US(us);
         let mut paced = PacedClock::new(outside(1000), 1, false);
         assert_eq!(paced.waited(outside(1010)), outside(10));
@@ -97,13 +97,13 @@ mod tests {
         assert_eq!((paced.until(outside(30)), paced.until(outside(110))), (US(10), US(70)));
         assert_eq!(paced.waited(outside(1050)), outside(30));
         assert_eq!(paced.waited(outside(1120)), outside(120));
-        // A long time is not made up for: a millisecond of it is.
+        // Only a millisecond of a long computation is made up for.
         paced.computed(outside(901_120));
         assert_eq!(paced.waited(outside(901_121)), outside(121));
     }
 
     #[test]
-    fn with_a_processor_of_its_own_it_makes_up_at_once() {
+    fn catches_up_at_once_with_own_processor() {
         let outside = |us| Time::ZERO + US(us);
         let mut paced = PacedClock::new(outside(1000), 1, true);
         paced.computed(outside(1120));
@@ -117,9 +117,9 @@ mod tests {
         assert_eq!(paced.waited(outside(21_130)), outside(20_130));
     }
 
-    /// Riser computes for 90 us at each of the fabric's: it looks at the machines every 2 ms.
+    /// riser computes for 90 us per microsecond of fabric time, and polls the machines every 2 ms.
     #[test]
-    fn what_takes_long_is_done_in_small_steps() {
+    fn takes_small_steps_if_computation_is_slow() {
         let mut now = Time::ZERO;
         let mut paced = PacedClock::new(now, 10, false);
         for _ in 0..20 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Places functions of a lab that a virtual machine gets one by one. riser's firmware gives them and the bridges above them bus numbers,
-//! windows and addresses, and then disables them. Its settings are restored after a reset of a function.
+//! windows and addresses, and then disables the functions. It restores these settings after a reset of a function.
 
 use super::virtual_functions::{Site, VirtualFunction, place_virtual};
 use config::cap::{msi, msix, pcie, pm};
@@ -14,14 +14,14 @@ use lab::{HOT_PLUG_BUSES, Hierarchy, LabFile};
 use std::collections::BTreeMap;
 use tlp::{Bdf, Duration};
 
-/// How long a function may take for a reset (`PCIe 5.0 §6.6.2`).
+/// Time that a function may take for a reset (`PCIe 5.0 §6.6.2`).
 const FLR_TIME: Duration = Duration::from_ms(100);
-/// How long a function may take to D3hot and back (`PCIe 5.0 §5.9`).
+/// Time that a function may take to D3hot and back (`PCIe 5.0 §5.9`).
 const POWER_TIME: Duration = Duration::from_ms(10);
 const LOW_HALF: u8 = 0b0011;
 const ALL_BYTES: u8 = 0b1111;
 
-/// A function in its place.
+/// A placed function.
 #[derive(Clone, Debug)]
 pub(super) struct Placed {
     /// The name of the slot, with `.N` appended for function N other than 0.
@@ -30,7 +30,7 @@ pub(super) struct Placed {
     pub(super) recovery: Recovery,
 }
 
-/// How a function is reset and found again.
+/// How to reset a function and find it again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recovery {
     resets: Vec<ResetStep>,
@@ -45,11 +45,11 @@ struct ResetStep {
     register: u16,
     clear: u32,
     set: u32,
-    /// How long the function may take for it.
+    /// Time that the function may take for this step.
     time: Duration,
 }
 
-/// Returns how a function is reset: by FLR (`PCIe 5.0 §6.6.2`); without that by a return from D3hot, if it does a soft reset there (§5.3.1.4).
+/// Returns how to reset a function: by FLR (`PCIe 5.0 §6.6.2`), or else by a return from D3hot if that does a soft reset (§5.3.1.4).
 async fn reset_steps(cpu: &Cpu, function: &Function) -> Result<Vec<ResetStep>, HostError> {
     let able = pcie::device_capabilities::FUNCTION_LEVEL_RESET;
     if let Some(facts) = function.pcie.filter(|facts| facts.device_capabilities & able != 0) {
@@ -69,7 +69,7 @@ pub(super) struct FunctionPlacement {
     map: HostMap,
     /// The slots of the host, by the path of function 0.
     slots: Vec<(Path, String)>,
-    /// If not empty: virtual functions with their names, and no others.
+    /// If not empty, only these virtual functions, with their names.
     virtual_functions: Vec<(String, VirtualFunction)>,
 }
 
@@ -91,7 +91,7 @@ impl FunctionPlacement {
         Ok(FunctionPlacement { map, slots, virtual_functions: Vec::new() })
     }
 
-    /// Firmware for the virtual functions of these names alone: `SLOT.virtfnN`, counted from 0 as in sysfs.
+    /// Firmware only for the virtual functions of these names: `SLOT.virtfnN`, counted from 0 as in sysfs.
     pub(super) fn of_virtual_functions<'n>(
         file: &LabFile,
         place: &str,
@@ -219,7 +219,7 @@ async fn msix_of(cpu: &Cpu, function: &Function, at: u16) -> Result<Option<(u16,
     Ok(table.ok().map(|table| (at, vectors, table)))
 }
 
-/// Returns the root port above a function and the wire at which its INTx arrives there. Firmware also rotates lines by the device number of
+/// Returns the root port above a function and the wire on which its INTx arrives there. Firmware also rotates lines by the device number of
 /// the root port.
 fn wire(system: &System, function: &Function) -> Option<(Bdf, Wire)> {
     let Interrupt::Intx { line, .. } = function.interrupt else { return None };
@@ -237,7 +237,7 @@ pub(super) fn reset(facts: &Facts, recovery: &Recovery) -> impl FnOnce(Cpu) -> R
     move |cpu| {
         Box::pin(async move {
             let done = async {
-                // Transactions under way end before the reset (`PCIe 5.0 §6.6.2`).
+                // Transactions in progress end before the reset (`PCIe 5.0 §6.6.2`).
                 cpu.config_write(bdf, header::COMMAND_STATUS, LOW_HALF, 0).await?;
                 for ResetStep { register, clear, set, time } in resets {
                     let value = cpu.config_read(bdf, register).await?;
@@ -249,7 +249,7 @@ pub(super) fn reset(facts: &Facts, recovery: &Recovery) -> impl FnOnce(Cpu) -> R
                 }
                 Ok(())
             };
-            done.await.map_err(|e: HostError| format!("function {bdf}: its reset: {e}"))
+            done.await.map_err(|e: HostError| format!("function {bdf}: reset failed: {e}"))
         })
     }
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! QEMU's arguments, and the kernel's, for the devices of a lab. Starts no process.
+//! Arguments of QEMU and of the kernel for the devices of a lab. Starts no process.
 
 use super::vm_host::VmHost;
 use std::path::Path;
 
-/// A setting of QEMU's (`-global`) that leaves hot-plug to the kernel, which asks the firmware's tables for all domains at once.
+/// QEMU setting (`-global`) that leaves hot-plug to the kernel, which reads it from the firmware's tables for all domains at once.
 const HOT_PLUG: &str = "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off";
 /// An IOMMU that follows what the kernel maps for each device. QEMU expects it before the devices that it serves.
 const IOMMU: &str = "intel-iommu,intremap=on,caching-mode=on";
-/// How long QEMU waits for an answer, in ms: a day, since riser may be stopped or the computer suspended. After that QEMU reads all ones.
+/// How long QEMU waits for an answer, in ms: a day, since riser may be stopped or the computer suspended. QEMU then reads all ones.
 const TIMEOUT_MS: u32 = 86_400_000;
 /// First bus of the VMD's domain. It exists if the kernel has found the VMD.
 const VMD_BUS: &str = "/sys/class/pci_bus/10000:00";
@@ -16,7 +16,7 @@ const VMD_BUS: &str = "/sys/class/pci_bus/10000:00";
 /// How a machine gets the hierarchy below its host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VmOptions {
-    /// Each function as a device of its own, instead of the hierarchy below a VMD.
+    /// Passes each function as a separate device, instead of the hierarchy below a VMD.
     pub direct: bool,
     /// The machine has an emulated IOMMU.
     pub iommu: bool,
@@ -44,7 +44,7 @@ impl VmOptions {
         all
     }
 
-    /// Whether the machine gets functions one by one.
+    /// Returns true if the machine gets functions one by one.
     fn is_direct(&self, machine: Option<&str>) -> bool {
         self.direct || machine.is_some()
     }
@@ -54,7 +54,7 @@ impl VmOptions {
         match (self.is_direct(machine), self.iommu) {
             (false, false) => "",
             (false, true) => "intel_iommu=on",
-            // QEMU's ports do not come back from a sleep.
+            // QEMU's ports do not wake from a sleep state.
             (true, false) => "pcie_port_pm=off",
             (true, true) => "pcie_port_pm=off intel_iommu=on",
         }

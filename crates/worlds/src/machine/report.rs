@@ -12,7 +12,7 @@ use session::external::Driver;
 /// The report of a lab and its machines, as JSON.
 #[derive(Serialize)]
 pub struct VmReport {
-    /// Of all machines together. `status` is that of the first guest that failed.
+    /// Figures of all machines together. `status` is the status of the first guest that failed.
     #[serde(flatten)]
     pub all: MachineFigures,
     /// Each machine, if there are several.
@@ -31,7 +31,7 @@ struct MachineReport {
     figures: MachineFigures,
 }
 
-/// Figures of one machine or all. Those of guests are `None` if riser did not start them.
+/// Figures of one machine or all machines. Figures of guests are `None` if riser did not start them.
 #[derive(Serialize)]
 pub struct MachineFigures {
     /// Exit status of the guest's command, if it has ended.
@@ -45,8 +45,8 @@ pub struct MachineFigures {
 }
 
 impl VmReport {
-    /// The report of the lab `name` after `cpu_seconds` of riser. `started` are the guests that riser has started, in the order of
-    /// [`machines`].
+    /// Returns the report of the lab `name` after `cpu_seconds` of riser. `started` are the guests that riser has started, in the
+    /// order of [`machines`].
     pub fn new(
         driver: &Driver,
         name: &str,

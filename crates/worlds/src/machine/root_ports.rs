@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Firmware that sets Max_Payload_Size of a host's root ports before a kernel takes over. Linux keeps the value of a root port and
-//! gives it to all below (`pci_configure_mps`), so payloads would otherwise stay at the 128 B of a reset.
+//! sets it in
+//! everything below (`pci_configure_mps`), so payloads would otherwise stay at the reset value of 128 B.
 
 use super::placing::Placing;
 use config::cap::pcie::device_control::MPS;

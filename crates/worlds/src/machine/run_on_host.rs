@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs host code, such as firmware, in place of a virtual machine, to its end while the machine waits. Its requests travel the fabric as
-//! the machine's own do.
+//! Runs host code, such as firmware, in place of a virtual machine. The machine waits until it ends. Requests of the code cross the
+//! fabric as
+//! those of the machine do.
 
 use host::cpu::AsyncProgram;
 use host::memory::HostMemory;
@@ -45,7 +46,7 @@ where
         step(lab, door, &mut program, &mut others)?;
     }
     program.outcome().unwrap_or(Ok(()))?;
-    kept.take().ok_or_else(|| "it has ended without a result".to_owned())
+    kept.take().ok_or_else(|| "host code ended without a result".to_owned())
 }
 
 /// Issues the program's requests, and runs the fabric until an event for which it waits.
@@ -75,7 +76,7 @@ fn step(
         (false, Some(at)) => at,
         (false, None) => return Err(program.waits_for().unwrap_or_default()),
     };
-    // The outside does not advance the time meanwhile, so the fabric must not nap.
+    // Outside code does not advance the time now, so the fabric must not nap.
     lab.come_to(until);
     lab.drain(until, |_| {});
     while let Some((at, input)) = door.place.hear() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Serves the virtual machines of a lab: their requests join the lab, the lab runs, and its answers go back. The caller has the clock.
+//! Serves the virtual machines of a lab. Their requests join the lab, the lab runs, and its answers go back. The caller provides the clock.
 
 use super::cable::Transport;
 use super::event::Supervisor;
@@ -13,7 +13,7 @@ use tlp::{Duration, Time};
 
 /// Fabric time in which the effects of an access may end before the machine continues.
 const SETTLE: Duration = Duration::from_us(10);
-/// The same if the fabric's time stands still between accesses.
+/// The same for [`Pace::Still`].
 const SETTLE_STILL: Duration = Duration::from_ms(1);
 /// How long one machine that does not take DMA writes to its memory may delay all others.
 const HOLD: Duration = Duration::from_ms(1000);
@@ -23,20 +23,21 @@ const TURN: Duration = Duration::from_ms(20);
 /// How the fabric's time advances.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// With the clock outside, and ahead of it while an access is under way. It stands still while riser computes, and then catches up, by a
-    /// millisecond at most.
+    /// Follows the outside clock, and runs ahead of it while an access is in progress. It stands still while riser computes, and then
+    /// catches up by at most a millisecond.
     Clock {
-        /// How many times slower than the clock.
+        /// Factor by which it is slower than the clock.
         slow: u32,
-        /// riser has a processor of its own and catches up at once. Otherwise it waits and catches up at twice the speed.
+        /// riser has its own processor and catches up at once. Otherwise it waits and catches up at twice the speed.
         own_processor: bool,
     },
-    /// Only during accesses. They are taken one by one, and each ends when all its effects have ended, so a machine that does the same
-    /// finds the same at the same times.
+    /// Advances only during accesses. They are taken one by one, and each ends when all its effects have ended. A machine that does the same
+    /// therefore finds the same at the same times.
     Still,
 }
 
-/// Serves machines until the supervisor ends it or the lab fails. Meanwhile `links` take commands, and `transports` carry other traffic.
+/// Serves machines until the supervisor ends it or the lab fails. At the same time `links` take commands, and `transports` carry other
+/// traffic.
 ///
 /// Returns the fabric's time at the end.
 ///
@@ -114,7 +115,7 @@ pub fn serve<'g>(
         is_commanded = net::wait(servers, others, Some(longest))?.others;
     }
     if is_still {
-        // The end of a machine has the same effects if it is seen elsewhere before its sockets close.
+        // A machine's end has the same effects if it is detected elsewhere before its sockets close.
         for (n, guest) in guests.iter_mut().enumerate() {
             guest.end(lab, |lab, name, what| supervisor.notify(lab, n, name, what));
         }

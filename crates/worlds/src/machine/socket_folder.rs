@@ -27,8 +27,10 @@ pub fn socket_folder() -> Result<TempDir, SocketFolderError> {
     let parent = parent(env::temp_dir());
     let made = match parent.to_str() {
         _ if !parent.is_dir() => Err(" does not exist; set TMPDIR to an existing folder".to_owned()),
-        None => Err(": no folder for sockets there: a path of UTF-8 is expected".to_owned()),
-        Some(_) => tempfile::tempdir_in(&parent).map_err(|e| format!(": no folder for sockets there: {e}")),
+        None => Err(": cannot create a folder for sockets; expected a path in UTF-8".to_owned()),
+        Some(_) => {
+            tempfile::tempdir_in(&parent).map_err(|e| format!(": cannot create a folder for sockets: {e}"))
+        }
     };
     made.map_err(|why| SocketFolderError { parent, why })
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Configuration spaces below a host, as its root complex reads them: what a kernel has made of them.
+//! Configuration spaces below a host, read through its root complex as the kernel has set them up.
 
 use config::header;
 use config::lspci;
@@ -9,9 +9,9 @@ use session::external::host::{HostPlace, HostRequest};
 use session::external::{Door, Driver};
 use tlp::Bdf;
 
-/// The ID of the only request under way. IDs of a machine's requests count from 0.
+/// ID of the only request in progress. IDs of a machine's requests count from 0.
 const ID: HostReadId = HostReadId(u32::MAX);
-/// Number of drains after which a read without an answer is given up.
+/// Number of drains after which an unanswered read is given up.
 const MAX_DRAINS: u32 = 1000;
 
 /// The domain that the kernel gives to the first VMD. Other machines have the next ones here.
@@ -33,7 +33,7 @@ pub fn hexdump(lab: &mut Driver, places: &[String]) -> String {
 }
 
 /// Returns the functions on the first `buses` buses of a host, each with the bytes of its configuration space. No machine may use the host
-/// meanwhile.
+/// during the call.
 fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Vec<(Bdf, Vec<u8>)> {
     let all = (0..buses.min(256)).flat_map(|bus| (0..256).map(move |rest| Bdf::from_bits(bus << 8 | rest)));
     let mut found = Vec::new();
@@ -48,8 +48,8 @@ fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Vec<(B
     found
 }
 
-/// Returns whether there is such a function. The IDs of a virtual function read as all ones, but not its header type
-/// (`PCIe 5.0 §9.3.4.1`). Reads of an absent function are refused.
+/// Returns whether there is such a function. The IDs of a virtual function read as all ones, but not its header type (`PCIe 5.0
+/// §9.3.4.1`). Reads of an absent function are refused.
 fn is_there(lab: &mut Driver, door: &Door<HostPlace>, function: Bdf) -> bool {
     let id = read(lab, door, function, header::ID);
     id.is_some_and(|id| id as u16 != u16::MAX)

@@ -13,7 +13,7 @@ use session::external::host::HostRequest;
 use std::io;
 use tlp::Time;
 
-/// Most events of one client before the others have their turn.
+/// Maximum number of events of one client before the others have their turn.
 const MOST_OF_CLIENT: usize = 64;
 /// The low bits of a request's ID number it among those of its client; the bits above are the client's number.
 const ID_BITS: u32 = 20;
@@ -143,13 +143,13 @@ impl VmHost {
 
     fn irqs(&mut self, n: usize, event: IrqEvent) {
         if event.change == IrqChange::Assigned && matches!(event.irq, Irq::Msi | Irq::Msix) {
-            // From now on the device does DMA.
+            // The device does DMA from now on.
             self.clients[n].ask_whether_shared();
         }
         self.clients[n].device.irqs(event);
     }
 
-    /// Whether another access may come.
+    /// Returns true if another access may come.
     fn has_room(&self) -> bool {
         self.clients.iter().all(|client| client.device.has_room()) && self.door.place.has_room()
     }
@@ -181,7 +181,7 @@ impl VmHost {
         None
     }
 
-    /// Takes what the root complex has for the host, and issues the requests that follow from it.
+    /// Takes the root complex's messages to the host, and issues the requests that follow from them.
     pub fn poll_lab(&mut self, lab: &mut Driver) {
         while let Some((_, input)) = self.door.place.hear() {
             self.handle(input);
@@ -199,8 +199,8 @@ impl VmHost {
         }
     }
 
-    /// Returns whether the fabric has to wait until memory that is reached by messages has taken DMA writes. With an access under way the
-    /// machine cannot take them, and the fabric goes on.
+    /// Returns whether the fabric must wait until memory reached by messages has taken DMA writes. While an access is in progress, the
+    /// machine cannot take them, and the fabric runs on.
     pub fn holds_up(&self) -> bool {
         !self.door.place.awaits_fabric() && self.clients.iter().any(|client| client.messages().is_full())
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds virtual functions of machines of their own. Another machine has the hierarchy: its kernel numbers buses, assigns addresses and
-//! enables virtual functions. riser therefore reads where a function is each time a machine comes for it.
+//! Finds assigned virtual functions. Another machine has the hierarchy: its kernel numbers buses, assigns
+//! addresses and enables virtual functions. riser therefore reads a function's place each time a machine connects to it.
 
 use super::placing::{Placed, look};
 use config::ext::sriov;
@@ -60,9 +60,12 @@ impl VirtualFunction {
                 count => Some(format!("{slot}{VIRTUAL}0 to {}", count - 1)),
             });
             let all = all.collect::<Vec<_>>().join(", ");
-            let legal =
-                if all.is_empty() { "the lab has none".to_owned() } else { format!("legal are {all}") };
-            format!("`{name}` is no virtual function of this host: {legal}")
+            let legal = if all.is_empty() {
+                "the lab has no virtual functions".to_owned()
+            } else {
+                format!("expected {all}")
+            };
+            format!("host has no virtual function `{name}`; {legal}")
         })
     }
 }
@@ -75,7 +78,7 @@ pub(super) async fn place_virtual(
 ) -> Result<Vec<Placed>, String> {
     let mut placed = Vec::new();
     for (name, function) in all {
-        let wrong = || format!("`{name}`: enumeration has not found it");
+        let wrong = || format!("`{name}`: not found by enumeration");
         let physical = system.at_path(&function.pf).ok_or_else(wrong)?;
         let found = physical.sriov.ok_or_else(wrong)?;
         let vf =
@@ -100,14 +103,15 @@ pub(super) async fn find(cpu: Cpu, site: Site, mut facts: Facts) -> Result<Facts
     };
     if u32::from(index) >= count {
         return Err(format!(
-            "{count} virtual functions are enabled: the kernel that has the physical one enables them by sriov_numvfs"
+            "{count} virtual functions are enabled; enable more with sriov_numvfs in the guest that has the physical function"
         ));
     }
     let numbering = cpu.config_read(pf, at + sriov::NUMBERING).await.map_err(absent)?;
     let (first, stride) =
         (get(numbering, sriov::numbering::FIRST_OFFSET), get(numbering, sriov::numbering::STRIDE));
     let bdf = u32::from(pf.bits()) + first + stride * u32::from(index);
-    facts.function = u16::try_from(bdf).map(Bdf::from_bits).map_err(|_| "it is beyond bus 255".to_owned())?;
+    facts.function =
+        u16::try_from(bdf).map(Bdf::from_bits).map_err(|_| "its number is beyond bus 255".to_owned())?;
     let before = facts.bars;
     for (n, bar) in (0..).zip(&mut facts.bars) {
         let Some(bar) = bar else { continue };
@@ -124,12 +128,12 @@ pub(super) async fn find(cpu: Cpu, site: Site, mut facts: Facts) -> Result<Facts
             let offset = table.checked_sub(was.as_ref()?.address)?;
             (offset < was.as_ref()?.size).then_some(is.as_ref()?.address + offset)
         });
-        *table = within.ok_or("its MSI-X table is in none of its BARs")?;
+        *table = within.ok_or("its MSI-X table is in no BAR of the function")?;
     }
     Ok(facts)
 }
 
-/// A write of a register of configuration space, of the bytes that `mask` has.
+/// A write to a register of configuration space. `mask` selects the written bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Written {
     pub(super) function: Bdf,
@@ -157,7 +161,7 @@ pub(super) async fn moves(cpu: Cpu, site: Site, written: Vec<Written>) -> Result
 
 /// Returns the function at a path, by the current bus numbers of the bridges above it. Adds the bridges to `above`.
 async fn descend(cpu: &Cpu, path: &Path, above: &mut Vec<Bdf>) -> Result<Bdf, String> {
-    let (function, bridges) = path.0.split_last().ok_or("it has no path")?;
+    let (function, bridges) = path.0.split_last().ok_or("function without a path")?;
     let at = |bus: u32, step: u8| Bdf::from_bits((bus as u16) << 8 | u16::from(step));
     let mut bus = 0;
     for step in bridges {
@@ -167,7 +171,9 @@ async fn descend(cpu: &Cpu, path: &Path, above: &mut Vec<Bdf>) -> Result<Bdf, St
         let numbers = numbers.map_err(|e| format!("the bridge {bridge} above it does not answer: {e}"))?;
         bus = get(numbers, type1::SECONDARY_BUS);
         if bus == 0 {
-            return Err(format!("the bridge {bridge} above it has no bus number: no kernel has been there"));
+            return Err(format!(
+                "the bridge {bridge} above it has no bus number; no kernel has enumerated it"
+            ));
         }
     }
     Ok(at(bus, *function))

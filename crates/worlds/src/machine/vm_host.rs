@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A virtual machine above a host: its devices, their sockets, and what firmware does before the machine begins.
+//! A virtual machine above a host: its devices, their sockets, and the firmware that runs before the machine starts.
 
 use super::client::{Client, DmaMemory};
 use super::counters::{VmCounters, sum};
@@ -21,7 +21,7 @@ use tlp::{PayloadPool, Time};
 
 /// A virtual machine above a host of a lab, with the sockets of its devices.
 pub struct VmHost {
-    /// The name of the host: `root`, or that of its `[[external_host]]`.
+    /// Name of the host: `root`, or the name of its `[[external_host]]`.
     pub name: String,
     /// The names of the machines that have virtual functions below the host.
     pub(super) assigned: Vec<String>,
@@ -31,11 +31,11 @@ pub struct VmHost {
     pub(super) firmware: Firmware,
 }
 
-/// Firmware that runs before the machine begins.
+/// Firmware that runs before the machine starts.
 pub(super) enum Firmware {
-    /// Sets the root ports. The machine has the whole hierarchy.
+    /// Sets up the root ports. The machine has the whole hierarchy.
     RootPorts(RootPortSetup),
-    /// Places functions. The machine has them one by one.
+    /// Places functions. The machine gets them one by one.
     Functions(Box<FunctionPlacement>),
 }
 
@@ -54,7 +54,7 @@ impl Firmware {
 pub struct DeviceSocket<'g> {
     /// The name of the machine, or `None` for the host's own.
     pub machine: Option<&'g str>,
-    /// The name of the device: `vmd`, or that of its slot.
+    /// Name of the device: `vmd`, or the name of its slot.
     pub device: &'g str,
     /// The path of the socket.
     pub path: &'g Path,
@@ -70,14 +70,14 @@ pub enum VmError {
     #[error("{0}")]
     Listen(#[from] ListenError),
     /// The firmware fails.
-    #[error("what is below the machine: {0}")]
+    #[error("firmware below the machine failed: {0}")]
     Firmware(String),
-    /// No file can have the name of a slot.
+    /// A slot's name cannot be the name of a file.
     #[error(
-        "slot `{0}`: its socket would have this name; legal are names without `/`, other than `.` and `..`"
+        "slot `{0}`: name cannot be used for its socket; expected a name without `/`, other than `.` and `..`"
     )]
     Name(String),
-    /// The lab has no such host outside.
+    /// The lab has no such external host.
     #[error("no place `{0}`")]
     NoPlace(String),
     /// The topology below the host is invalid.
@@ -87,17 +87,17 @@ pub enum VmError {
     #[error("{0}")]
     Assign(String),
     /// A folder for sockets cannot be created.
-    #[error("{}: no folder for the sockets of functions: {}", .0.display(), .1)]
+    #[error("{}: cannot create a folder for the sockets of functions: {}", .0.display(), .1)]
     Folder(PathBuf, io::Error),
     /// A machine has too many functions.
-    #[error("{0} functions: a machine takes 24 one by one (--direct, --assign)")]
+    #[error("{0} functions with --direct or --assign; expected at most 24")]
     TooManyFunctions(usize),
     /// No function is below the host.
-    #[error("no slot of this host has a function: there is nothing to hand to a machine")]
+    #[error("no slot of this host has a function; a machine needs at least one")]
     Nothing,
 }
 
-/// Returns all machines of `hosts`: those above hosts (`None`), then those that have virtual functions, with their names.
+/// Returns all machines of `hosts`: first those above hosts (`None`), then those with virtual functions, with their names.
 pub fn machines(hosts: &[VmHost]) -> impl Iterator<Item = (&VmHost, Option<&str>)> {
     let assigned = hosts.iter().flat_map(|host| host.assigned.iter().map(move |name| (host, Some(&**name))));
     hosts.iter().map(|host| (host, None)).chain(assigned)
@@ -151,12 +151,12 @@ impl VmHost {
         self.servers().map(Server::vectors).sum()
     }
 
-    /// Returns the counters of all machines together.
+    /// Returns the sum of the counters of all machines.
     pub fn counters(&self) -> VmCounters {
         sum(self.clients.iter().map(|client| client.counters))
     }
 
-    /// Returns the counters of one machine: the host's, or the one of this name.
+    /// Returns the counters of one machine: the host's if `machine` is `None`.
     pub fn counters_of(&self, machine: Option<&str>) -> VmCounters {
         let own = self.clients.iter().filter(|client| client.machine.as_deref() == machine);
         sum(own.map(|client| client.counters))
@@ -172,7 +172,7 @@ impl VmHost {
         }
     }
 
-    /// Takes the end of client `n`: its memory is no longer reached.
+    /// Ends client `n`, and unmaps its memory.
     pub(super) fn leave(
         &mut self,
         n: usize,
@@ -193,7 +193,7 @@ impl VmHost {
         }
     }
 
-    /// Resets the device of client `n`: a VMD with all below it, or a function. Returns whether that succeeded.
+    /// Resets the device of client `n`: a VMD with all that is below it, or a function. Returns whether that succeeded.
     pub(super) fn reset(
         &mut self,
         n: usize,
@@ -209,7 +209,7 @@ impl VmHost {
         false
     }
 
-    /// Resets all below the host, and runs the firmware again.
+    /// Resets everything below the host, and runs the firmware again.
     fn begin_anew(
         &mut self,
         lab: &mut Driver,
@@ -225,7 +225,7 @@ impl VmHost {
         }
     }
 
-    /// Runs the firmware before the machine begins. A function that firmware no longer finds stays where it was.
+    /// Runs the firmware before the machine starts. A function that firmware no longer finds keeps its place.
     pub(super) fn place(&mut self, lab: &mut Driver) -> Result<(), String> {
         for placed in self.run(lab, self.firmware.code())? {
             if let Some(client) = self.clients.iter_mut().find(|client| client.name == placed.name) {

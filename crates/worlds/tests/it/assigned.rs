@@ -62,22 +62,22 @@ fn virtual_function_belongs_to_one_client() {
     let served = Served::start_assigned("assigned");
     let path = |name: &str| served.folder.join(name);
     let mut owner = Client::join(&path("vmd"));
-    assert!(!Client::is_served(&path("card.virtfn1")), "there is none yet");
+    assert!(!Client::is_served(&path("card.virtfn1")), "no virtual functions yet");
     enumerate(&mut owner, 1);
-    assert!(!Client::is_served(&path("card.virtfn1")), "there is one alone");
+    assert!(!Client::is_served(&path("card.virtfn1")), "only one virtual function");
     enumerate(&mut owner, 2);
     for turn in 0..2 {
         let mut a = Client::join(&path("card.virtfn0"));
         let mut b = Client::join(&path("card.virtfn1"));
         for (client, seed) in [(&mut a, 5), (&mut b, 6)] {
             assert!(is_the_engine(client), "turn {turn}");
-            assert_eq!(client.read(CONFIG, COMMAND) & 7, 0, "as after a reset");
+            assert_eq!(client.read(CONFIG, COMMAND) & 7, 0, "Command has its reset value");
             client.write(CONFIG, COMMAND, &[6, 0]);
             assert_eq!(client.read(CONFIG, COMMAND) & 7, 6);
             assert_eq!(client.transfer(D2H, 0x100, 0x1_0000, 0x2000, seed), [1, 0]);
-            assert!(client.ram[0x1_0000..0x1_2000] == stream(seed), "what was written is not there");
+            assert!(client.ram[0x1_0000..0x1_2000] == stream(seed), "memory differs from the written data");
             assert_eq!(client.transfer(H2D, 0, 0x1_0000, 0x2000, seed), [1, 0]);
-            // Beyond its memory it reaches neither the window of the hierarchy nor the memory of others.
+            // Beyond its memory it can reach neither the window of the hierarchy nor the memory of others.
             for beyond in [RAM, u64::from(WINDOW) - BASE + 0x10_0000, u64::from(WINDOW) - BASE + 0x20_0000] {
                 assert_eq!(client.transfer(H2D, 0, beyond, 0x2000, seed), [1, 1]);
                 assert_eq!(client.transfer(D2H, 0x100, beyond, 0x2000, seed), [1, 0]);
@@ -85,16 +85,16 @@ fn virtual_function_belongs_to_one_client() {
         }
         assert!(owner.ram.iter().all(|byte| *byte == 0), "the owner's memory is its own");
         assert_eq!(owner.read(ECAM, PF) & 0xffff, 0x7269);
-        // One goes in the midst of a transfer.
+        // One client disconnects during a transfer.
         b.post(D2H, 0x100, 0, 3 << 20, 7);
         drop(b);
         assert!(is_the_engine(&mut a), "turn {turn}");
     }
     let mut b = Client::join(&path("card.virtfn1"));
     assert!(is_the_engine(&mut b));
-    // As many as before, and for a moment none.
+    // The same number as before, after zero for a moment.
     enumerate(&mut owner, 2);
-    assert_eq!(b.read(CONFIG, 0), NOTHING, "it was gone, and is another");
+    assert_eq!(b.read(CONFIG, 0), NOTHING, "it was removed and created again");
     drop(b);
     let mut b = Client::join(&path("card.virtfn1"));
     assert!(is_the_engine(&mut b));
@@ -108,14 +108,14 @@ fn virtual_function_belongs_to_one_client() {
     b.write(CONFIG, COMMAND, &[6, 0]);
     b.unmap();
     enumerate(&mut owner, 2);
-    assert_eq!(b.read(CONFIG, 0), NOTHING, "it is another's, until somebody comes for it");
+    assert_eq!(b.read(CONFIG, 0), NOTHING, "its place is lost until a client connects");
     drop(b);
     assert!(is_the_engine(&mut Client::join(&path("card.virtfn1"))));
     served.end();
 }
 
-/// The one that has the hierarchy moves a function with DMA under way, in one write with others too: it is lost, and none of its data
-/// goes where it does not belong.
+/// The client with the hierarchy moves a function with DMA in progress, also in one write with others. The function is lost, and none
+/// of its data goes to a wrong place.
 #[test]
 fn moved_virtual_function_is_lost() {
     let served = Served::start_assigned("moved");
@@ -137,7 +137,7 @@ fn moved_virtual_function_is_lost() {
         owner.write(ECAM, BUS_NUMBERS, &0x02_0100u32.to_le_bytes());
         assert!(is_the_engine(&mut a), "{n}");
         owner.write(ECAM, at, bytes);
-        // The function writes on where it is, if it does.
+        // The function would write on in its place if it were not reset.
         for bus in 1..=2 {
             owner.write(ECAM, (bus << 20) + COMMAND, &[6, 0]);
         }
@@ -159,10 +159,10 @@ fn requester_id_belongs_to_one_machine() {
     assert!(!Client::is_served(&path("other.virtfn0")));
     assert!(is_the_engine(&mut a));
     drop(a);
-    // As soon as that has gone.
+    // Only after that client has gone.
     let begin = std::time::Instant::now();
     while !Client::is_served(&path("other.virtfn0")) {
-        assert!(begin.elapsed().as_secs() < 20, "it is nobody's");
+        assert!(begin.elapsed().as_secs() < 20, "function is not available");
     }
     served.end();
 }

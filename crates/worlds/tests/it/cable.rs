@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The cable of a NIC in a lab leads outside: frames leave and come, and a record brings them again.
+//! The cable of a NIC in a lab leads outside: frames leave and arrive, and a record repeats them.
 
 use devices::ethernet::{Arrival, Cable, EthernetPort, FrameFromWire, LinkInput, Modes, Peer, Station};
 use lab::parse_in;
@@ -21,7 +21,7 @@ fn capture(lab: &mut Session) -> (Bytes, CaptureHandle<Bytes>) {
     (bytes, handle)
 }
 
-/// A lab that is driven and recorded from its beginning on.
+/// A lab that is driven and recorded from the start.
 fn recorded(text: &str) -> (Driver, Bytes) {
     let file = parse_in(&devices::models(), Path::new("nic.toml"), text, "".into()).unwrap();
     let (mut lab, record) = (Driver::new(Session::new(&file).unwrap(), Clock::Wall), Bytes::default());
@@ -31,7 +31,7 @@ fn recorded(text: &str) -> (Driver, Bytes) {
     (lab, record)
 }
 
-/// Ends a lab at `now`, and runs its record again: to the same capture.
+/// Ends a lab at `now`, and replays its record. The captures must be equal.
 fn replayed(mut lab: Driver, now: Time, record: &Bytes, live: (Bytes, CaptureHandle<Bytes>)) -> Replayed {
     lab.finish(now).unwrap();
     lab.session_mut().fabric.take_tap();
@@ -82,7 +82,7 @@ const TWO: &str = "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"intel-82574\"
     [[slot]]\nname = \"b\"\ndevice = \"intel-82574\"\n[slot.intel-82574]\ncable = \"outside\"\npings = 0\nmac = \"02:00:00:00:00:02\"\n\
     [[outage]]\nslot = \"a\"\nat_us = 10_000\n";
 
-/// Modes that each NIC sees at the other end of its cable.
+/// Returns the modes that each NIC sees at the other end of its cable.
 fn ends(lab: &Driver) -> [Modes; 2] {
     ["slot a", "slot b"].map(|name| lab.door_named::<Cable>(name).unwrap().place.partner())
 }
@@ -103,7 +103,7 @@ fn far_end_of_a_cable_sees_the_link_change() {
     };
     pass(&mut lab, 5);
     assert_eq!((ends(&lab), lab.failure()), ([Modes::ALL; 2], None));
-    // A cable that is pulled out at one end takes the carrier of both.
+    // A cable that is unplugged at one end takes the link of both ends down.
     for (is_plugged, expected) in [(false, Modes::NONE), (true, Modes::ALL)] {
         let (a, at) = (door(&lab, "slot a"), pass(&mut lab, 0));
         lab.inject(at, &a, LinkInput::Plugged(is_plugged));

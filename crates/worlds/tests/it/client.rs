@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A vfio-user client whose memory has no descriptor. It answers DMA messages, but like QEMU not while an access of its own is under way.
+//! A vfio-user client whose memory has no descriptor. It answers DMA messages, but like QEMU not while its own access is in progress.
 
 use crate::served::connect;
 use devices::dma_engine::DESCRIPTOR_BYTES;
@@ -15,7 +15,6 @@ pub(crate) const BASE: u64 = 0x4000_0000;
 pub(crate) const H2D: u64 = registers::ENGINE;
 pub(crate) const D2H: u64 = H2D + registers::ENGINE_STRIDE;
 pub(crate) const COMMAND: u64 = 4;
-/// The region that is configuration space.
 /// Region of a VMD with configuration space of its domain.
 pub(crate) const ECAM: u32 = 0;
 pub(crate) const CONFIG: u32 = 7;
@@ -23,9 +22,9 @@ pub(crate) const CONFIG: u32 = 7;
 pub(crate) struct Client {
     socket: UnixStream,
     pub(crate) ram: Vec<u8>,
-    /// It refuses to read from here on.
+    /// Address from which on it refuses reads.
     pub(crate) broken_from: u64,
-    /// DMA that came while an access was under way, and how many there were of either kind.
+    /// DMA that arrived during an access, and the numbers of reads and writes.
     late: Vec<(u16, u16, Vec<u8>)>,
     pub(crate) counts: [u32; 2],
 }
@@ -60,7 +59,7 @@ impl Client {
         (word(0) as u16, (word(0) >> 16) as u16, word(8), payload)
     }
 
-    /// Waits for the reply; what else comes waits, too.
+    /// Waits for the reply. Other messages wait too.
     fn ask(&mut self, command: u16, payload: &[u8]) -> Vec<u8> {
         self.socket.write_all(&message(9, command, 0, payload)).unwrap();
         let reply = loop {
@@ -96,7 +95,7 @@ impl Client {
         [&offset.to_ne_bytes()[..], &region.to_ne_bytes(), &(count as u32).to_ne_bytes()].concat()
     }
 
-    /// Whether it is served.
+    /// Returns whether a client at `path` is served.
     pub(crate) fn is_served(path: &Path) -> bool {
         let mut socket = connect(path);
         let asked = socket.write_all(&message(9, 1, 0, &[0; 4]));
@@ -110,7 +109,7 @@ impl Client {
         self.ask(13, &[]);
     }
 
-    /// Takes its memory back.
+    /// Unmaps its memory.
     pub(crate) fn unmap(&mut self) {
         let words = [24u32, 0].map(u32::to_ne_bytes).concat();
         self.ask(3, &[&words[..], &[BASE, RAM].map(u64::to_ne_bytes).concat()].concat());
@@ -138,13 +137,14 @@ impl Client {
         self.ask(10, &[&Client::access(region, offset, bytes.len())[..], bytes].concat());
     }
 
-    /// One transfer of `bytes` at `at` by a ring, whose descriptor is at `ring` and whose stream begins with `seed`; done and failed then.
+    /// Does one transfer of `bytes` at `at` with a descriptor at `ring` and a stream of seed `seed`. Returns the numbers of done and
+    /// failed transfers.
     pub(crate) fn transfer(&mut self, registers: u64, ring: u64, at: u64, bytes: u32, seed: u64) -> [u32; 2] {
         self.post(registers, ring, at, bytes, seed);
         let begin = Instant::now();
         while self.read(0, registers + engine::DONE) == 0 {
-            assert!(begin.elapsed() < Duration::from_secs(20), "it never ends: {:?}", self.counts);
-            // It computes on between two accesses.
+            assert!(begin.elapsed() < Duration::from_secs(20), "transfer never ends: {:?}", self.counts);
+            // The lab runs on between two accesses.
             std::thread::sleep(Duration::from_micros(50));
         }
         [self.read(0, registers + engine::DONE), self.read(0, registers + engine::FAILED)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands to the links by a socket, of several clients.
+//! Commands to the links over a socket, from several clients.
 
 use crate::served::{Links, Served};
 use std::io::Write;
@@ -8,12 +8,12 @@ use std::io::Write;
 fn many_command_links_at_once() {
     let served = Served::start("links");
     let mut all: Vec<Links> = (0..16).map(|_| Links::join(&served)).collect();
-    // The first ones stay, and say nothing, or no whole line.
+    // The first clients stay connected and send nothing, or an incomplete line.
     all[1].0.get_mut().write_all(b"cut c").unwrap();
     assert_eq!(all[15].ask("cut card 5\n"), "ok\n");
     assert!(all[2].ask(&format!("{}\n", "x".repeat(10_000))).starts_with("error: a command of "));
     assert!(Links::join(&served).hear().starts_with("error: 16 clients"));
-    // More than is taken of one at once.
+    // More than riser takes from one client at a time.
     all[3].0.get_mut().write_all("time\n".repeat(5_000).as_bytes()).unwrap();
     assert!((0..5_000).all(|_| all[3].hear().starts_with("ok ")));
     assert_eq!(all[1].ask("ard\n"), "ok\n");
@@ -24,13 +24,13 @@ fn many_command_links_at_once() {
     );
     let foo = all[1].ask("foo bar\n");
     assert!(
-        foo.starts_with("error: no command `foo`: legal are cut NAME") && foo.ends_with("; time; help\n"),
+        foo.starts_with("error: no command `foo`, expected cut NAME") && foo.ends_with("; time; help\n"),
         "{foo}"
     );
-    assert_eq!(all[1].ask("cable card off\n"), "error: cable card off: legal are down, up\n");
+    assert_eq!(all[1].ask("cable card off\n"), "error: cable card off: expected down or up\n");
     assert_eq!(
         all[1].ask("cable card down\n"),
-        "error: no NIC `card` with `cable = \"outside\"`: there are none\n"
+        "error: no NIC `card` with `cable = \"outside\"`; known NICs: none\n"
     );
     assert!(all[1].ask("fault slot = 'card' }\n").starts_with("error: fault: "));
     drop(all.pop());

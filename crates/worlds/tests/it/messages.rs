@@ -30,15 +30,15 @@ fn firmware_ends_when_links_go_down() {
 #[test]
 fn dma_messages_are_answered_between_accesses() {
     let served = Served::start("messages");
-    // One client after another: the second finds the function as the first one did.
+    // Two clients in sequence. The second finds the function in the same state as the first.
     for turn in 0..2 {
         let mut client = Client::join(&served.folder.join("card"));
         client.write(CONFIG, COMMAND, &[6, 0]);
-        // Up: 8 KiB of a stream, which the device makes. Down again: the device checks it.
+        // D2H: 8 KiB of a stream, which the device generates. H2D: the device checks it.
         assert_eq!(client.transfer(D2H, 0x100, 0x1_0000, 0x2000, 5), [1, 0], "turn {turn}");
         let mut expected = vec![0; 0x2000];
         Stream::new(5).fill(&mut expected);
-        assert!(client.ram[0x1_0000..0x1_2000] == expected, "what was written is not there");
+        assert!(client.ram[0x1_0000..0x1_2000] == expected, "memory differs from the written data");
         client.broken_from = if turn == 0 { RAM } else { 0x1_1000 };
         assert_eq!(client.transfer(H2D, 0, 0x1_0000, 0x2000, 5), [1, turn], "turn {turn}");
         let [reads, writes] = client.counts;
@@ -50,14 +50,14 @@ fn dma_messages_are_answered_between_accesses() {
     assert_eq!((gone, lost), (2, 0));
 }
 
-/// A client that does not take DMA writes delays the others, but not forever.
+/// A client that does not take DMA writes delays the others only for a limited time.
 #[test]
 fn client_that_takes_no_dma_does_not_stop_the_lab() {
     let served = Served::start("silent");
     let (mut client, mut links) = (Client::join(&served.folder.join("card")), Links::join(&served));
     client.write(CONFIG, COMMAND, &[6, 0]);
     client.post(D2H, 0, 0, 3 << 20, 0);
-    // It answers the read of the descriptor alone.
+    // The client answers only the read of the descriptor.
     let (id, command, _, payload) = client.next();
     client.serve(id, command, &payload);
     let begin = Instant::now();

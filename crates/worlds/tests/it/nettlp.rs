@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab behind an adapter, without sockets: what peers send and get, what the host's programs send and get, in a record and
-//! again.
+//! A lab behind an adapter, without sockets: what peers and the host's programs send and receive, live and in a replayed record.
 
 use lab::profile::HOSTS;
 use lab::{Folder, LabFile, Overrides, parse, parse_with};
@@ -44,7 +43,7 @@ fn way(peer: u8) -> Way {
 struct Sent {
     out: VecDeque<(Way, Tlp)>,
     device: Option<Way>,
-    /// TLPs that each way still takes.
+    /// Number of TLPs that each way still accepts.
     room: usize,
     pool: PayloadPool,
 }
@@ -64,7 +63,7 @@ impl Outbox for Sent {
         self.room = self.room.checked_sub(1).ok_or(SendError::NoRoom)?;
         let mut bytes = vec![0; len];
         fill(&mut bytes);
-        self.out.push_back((way, Tlp::parse(&bytes, &self.pool).expect("what leaves is legal")));
+        self.out.push_back((way, Tlp::parse(&bytes, &self.pool).expect("sent TLPs are legal")));
         Ok(())
     }
 
@@ -119,11 +118,11 @@ fn booted(text: &str, timing: Timing) -> (LabBackend, Time) {
 fn completion(tlp: &Tlp) -> Completion {
     match tlp.repr.body {
         Body::Completion(c) => c,
-        _ => panic!("{tlp} is no completion"),
+        _ => panic!("expected a completion, found {tlp}"),
     }
 }
 
-/// Puts the completions of one read together, and checks each by the request (`PCIe 5.0 §2.3.1.1`).
+/// Joins the completions of one read, and checks each against the request (`PCIe 5.0 §2.3.1.1`).
 fn together(request: &Tlp, parts: &[Tlp], mps: usize) -> Vec<u8> {
     let Body::Memory(m) = request.repr.body else { panic!() };
     let mut bytes = Vec::new();
@@ -146,7 +145,7 @@ enum Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    // One page and a bit, so that they meet; within 4 KiB, as TLPs are.
+    // One page and a bit, so that accesses overlap; within 4 KiB, like TLPs.
     let place = (0..4096_u64, 1..=4096_u32).prop_map(|(at, len)| (at, len.min(4096 - at as u32)));
     let bytes = |len| proptest::collection::vec(any::<u8>(), len as usize);
     let small = (0..4096_u64, 1..=256_u32).prop_map(|(at, len)| (at, len.min(4096 - at as u32)));
@@ -160,7 +159,7 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Peers share tags and memory. Each read returns the bytes of earlier writes, under its own requester ID and tag. A later write may
+    /// Peers share tags and memory. Each read returns the bytes of earlier writes, with its own requester ID and tag. A later write may
     /// pass it (`PCIe 5.0 §2.4.1`).
     #[test]
     fn peers_read_what_was_written_before(ops in proptest::collection::vec(op(), 1..60), off in any::<bool>()) {
@@ -212,7 +211,7 @@ proptest! {
     }
 }
 
-/// Rows: the address, and the status that comes.
+/// Rows: address and expected status.
 #[test]
 fn unserved_requests_are_answered_with_their_status() {
     let (mut lab, mut now) = booted(PLAIN, Timing::Off);
@@ -227,9 +226,8 @@ fn unserved_requests_are_answered_with_their_status() {
     assert_eq!(lab.slot().counters().failed, 1);
 }
 
-/// LibTLP's reads cross 4 KiB boundaries, which no TLP of a fabric may (`PCIe 5.0 §2.2.7`).
-/// Peers are answered as the root complex answers devices: at the lab's Read Completion Boundary (`PCIe 5.0 §2.3.1.1`), without ID-based
-/// Ordering, which no register of it allows.
+/// Peers get completions as devices get them from the root complex: cut at the lab's Read Completion Boundary (`PCIe 5.0 §2.3.1.1`),
+/// without ID-based Ordering, which no register of the root complex enables.
 #[test]
 fn completions_to_peers_end_at_rcb_and_mps() {
     for (rcb, expected) in [(64, [256, 256]), (128, [192, 256])] {
@@ -246,6 +244,7 @@ fn completions_to_peers_end_at_rcb_and_mps() {
     }
 }
 
+/// LibTLP's reads cross 4 KiB boundaries, but no TLP of a fabric may (`PCIe 5.0 §2.2.7`).
 #[test]
 fn read_across_4_kib_is_answered_completely() {
     let (mut lab, mut now) = booted(PLAIN, Timing::Off);
@@ -314,7 +313,7 @@ fn flood_is_limited_by_room() {
 /// A session announces device software by a Vendor_Defined message of Type 1, which a receiver drops silently; one of Type 0 is an
 /// Unsupported Request (`PCIe 5.0 §2.2.8.6`).
 #[test]
-fn announcements_are_no_refusals() {
+fn announcements_are_not_counted_as_refusals() {
     let (mut lab, now) = booted(PLAIN, Timing::On);
     for (code, refused) in [(0x7f, 0), (0x7e, 1)] {
         let message = Message {
@@ -335,7 +334,7 @@ fn announcements_are_no_refusals() {
     assert_eq!(lab.slot().counters().dropped, 2);
 }
 
-/// Memory that answers as a pseudo memory device does.
+/// Memory that answers like a pseudo memory device.
 struct Psmem {
     base: u64,
     bytes: Vec<u8>,
@@ -343,7 +342,7 @@ struct Psmem {
 
 impl Psmem {
     fn serve(&mut self, tlp: &Tlp, pool: &PayloadPool) -> Option<Tlp> {
-        let Body::Memory(m) = tlp.repr.body else { panic!("{tlp} is no request") };
+        let Body::Memory(m) = tlp.repr.body else { panic!("expected a request, found {tlp}") };
         let at = (m.span.first_byte() - self.base) as usize;
         let len = m.span.byte_count() as usize;
         if m.op == MemoryOp::Write {
@@ -365,7 +364,7 @@ impl Psmem {
     }
 }
 
-/// Serves the host until its driver has nothing more to ask; how many requests there were.
+/// Serves the host until its driver sends no more requests. Returns their number.
 fn serve(
     lab: &mut LabBackend,
     now: &mut Time,
@@ -386,7 +385,7 @@ fn serve(
     requests
 }
 
-/// The host enumerates; then its driver goes on once there is device software to serve it.
+/// Lets the host enumerate. Its driver then continues, because device software is present.
 fn mmio(timing: Timing) -> (LabBackend, Time, Sent) {
     let mut out = Sent::new();
     out.device = Some(way(7));
@@ -408,7 +407,7 @@ fn the_host_writes_and_reads_back_through_the_device_software() {
     }
 }
 
-/// Each completion comes twice, and one of another tag and requester before it: the data is right all the same.
+/// Each completion is duplicated, and one with another tag and requester precedes it. The data is still correct.
 #[test]
 fn duplicate_and_foreign_completions_are_only_counted() {
     let (mut lab, mut now, mut out) = mmio(Timing::On);
@@ -432,8 +431,8 @@ fn duplicate_and_foreign_completions_are_only_counted() {
     assert_eq!(kinds, [("unexpected-completion", reads * 3), ("lower-address", reads)]);
 }
 
-/// The run fails because no completion comes in time, and the report says why: each has a wrong Lower Address
-/// (`PCIe 6.0 §2.2.9.1`).
+/// The run fails because no completion arrives in time. The report gives the reason: each has a wrong Lower Address (`PCIe 6.0
+/// §2.2.9.1`).
 #[test]
 fn wrong_lower_address_is_explained() {
     let (mut lab, mut now, mut out) = mmio(Timing::On);
@@ -477,7 +476,7 @@ fn unanswered_reads_end_with_the_hosts_timeout() {
         now += Duration::from_ms(1);
         lab.advance(now, &mut out);
     }
-    // The driver of the test fails on it, and says why.
+    // The test's driver fails on it, and reports the reason.
     let why = lab.failure().unwrap();
     assert!(why.contains("no completion"), "{why}");
 }
@@ -493,7 +492,7 @@ fn without_device_software_reads_are_refused_at_once() {
     assert!(lab.failure().is_some() && lab.slot().counters().nobody > 0);
 }
 
-/// Device software may open its sockets late. Posted writes wait in the host meanwhile, and none is lost.
+/// Device software may open its sockets late. Posted writes wait in the host until then, and none is lost.
 #[test]
 fn station_sets_up_the_nic_until_it_answers() {
     let (mut lab, mut now) = booted(&lab("driver = \"station\"\nstart_after_ms = 0\n"), Timing::On);
@@ -515,7 +514,7 @@ fn credits_delay_writes_that_overrun() {
     for _ in 0..20 {
         advance(&mut lab, &mut now, Duration::from_ms(1), &mut out);
     }
-    // The driver has written all that fits: egress queue, receive buffer, and no more.
+    // The driver has written as much as fits into egress queue and receive buffer.
     let before = lab.slot().counters().host_writes;
     assert!((65..200).contains(&before), "{before}");
     out.room = usize::MAX;
@@ -540,7 +539,7 @@ fn messaging_reports_the_enumerated_function() {
     assert_eq!(lab.config_read(now, 0), 0x8022_3776);
     assert_eq!(u64::from(lab.config_read(now, 8)), base);
     assert_eq!((lab.register_read(0), lab.register_read(0x10)), (0x0123_4567, 0x100));
-    // Command: Bus Master Enable taken back, so that peers' reads fail.
+    // Command: clears Bus Master Enable, so that peers' reads fail.
     lab.config_write(now, 1, 0b0001, 0b010);
     let mut out = Sent::new();
     give(&mut lab, now, way(0), &read(0, 0, 0, 4), &mut out).unwrap();
@@ -548,7 +547,7 @@ fn messaging_reports_the_enumerated_function() {
     assert_eq!(completion(&out.out[0].1).status, Status::UnsupportedRequest);
 }
 
-/// The replay of a record has the same capture and counters, also with odd wall times, refusals without room, and configuration writes.
+/// The replay of a record has the same capture and counters, even with odd wall times, refusals without room, and configuration writes.
 #[test]
 fn replay_repeats_the_capture() {
     for timing in [Timing::On, Timing::Off] {
@@ -636,7 +635,7 @@ fn replay(record: &[u8]) -> Vec<u8> {
     again.0.take()
 }
 
-/// A capture for a `replay` device: so many reads.
+/// Returns a capture of `count` reads for a `replay` device.
 fn recorded_reads(count: u16) -> Vec<u8> {
     let mut writer = capture::Writer::new(Vec::new()).unwrap();
     let tap = writer.tap(0, capture::Direction::Upstream, "").unwrap();
@@ -648,8 +647,8 @@ fn recorded_reads(count: u16) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// The record holds the host profile and the capture that its lab names, whole: it runs again to the same bytes when they have
-/// changed, and when they are gone.
+/// The record contains the host profile and the capture that its lab names. Its replay gives the same bytes after they have changed, and
+/// after they are removed.
 #[test]
 fn record_holds_the_files_of_its_lab() {
     let folder = std::env::temp_dir().join(format!("riser-lab-record-{}", std::process::id()));
@@ -660,7 +659,7 @@ fn record_holds_the_files_of_its_lab() {
     fs::write(&capture, recorded_reads(20)).unwrap();
     let text = PLAIN.to_owned()
         + "[[slot]]\nname = \"player\"\ndevice = \"replay\"\n[slot.replay]\ncapture = \"reads.pcapng\"\n";
-    // As the file says it, it would not be the same.
+    // Overrides make the run differ from the file.
     let set = vec!["link.lanes=2".to_owned(), "host.profile=host.toml".to_owned()];
     let file =
         parse_with(&models(), &path, &text, Folder::of(&path).keeping(), &Overrides::new(&set)).unwrap();
@@ -684,8 +683,8 @@ fn record_holds_the_files_of_its_lab() {
     assert!(error.contains("reads.pcapng"), "{error}");
 }
 
-/// Peers' reads now and then, with the backend turned when it asks to be, or every so often; gives the capture, DLLPs too, and
-/// how often it was turned.
+/// Sends peers' reads from time to time. Advances the backend at its own timeouts, or every `every`. Returns the capture, including
+/// DLLPs, and the number of calls.
 fn now_and_then(every: Option<Duration>) -> (Vec<u8>, u64) {
     let (mut lab, capture) = (backend(&lab(""), Timing::On), Bytes::default());
     let options = CaptureOptions { dllps: true, ..CaptureOptions::default() };
@@ -696,7 +695,7 @@ fn now_and_then(every: Option<Duration>) -> (Vec<u8>, u64) {
         while now < next {
             lab.advance(now, &mut out);
             let due = every.map_or_else(|| lab.poll_timeout().unwrap(), |every| now + every);
-            // As a wait that is rounded up to 50 us.
+            // Like a wait that is rounded up to 50 us.
             now = due.max(now + Duration::from_us(50)).min(next);
             turns += 1;
         }
@@ -709,20 +708,20 @@ fn now_and_then(every: Option<Duration>) -> (Vec<u8>, u64) {
     (capture.0.take(), turns)
 }
 
-/// An adapter that idles is left alone for up to 20 ms, but not beyond the time at which its host does something; and all that
-/// happens is what happens when it is looked after all the time.
+/// An idle adapter needs no call for up to 20 ms, but not beyond the time at which its host acts. The run is the same as with frequent
+/// calls.
 #[test]
 fn naps_do_not_change_the_run() {
     let (attended, many) = now_and_then(Some(Duration::from_us(50)));
     let (napping, few) = now_and_then(None);
     assert!(attended == napping, "the captures differ");
-    assert!(few * 10 < many, "{few} turns, {many} where it is looked after");
-    // Enumeration is over by then, and the driver begins at 40 ms, which ends a nap.
+    assert!(few * 10 < many, "{few} turns, {many} with frequent calls");
+    // Enumeration has ended by then. The driver starts at 40 ms, which ends a nap.
     let (mut lab, mut now) = booted(&lab("driver = \"mmio\"\nstart_after_ms = 40\n"), Timing::On);
     let (mut out, driver) = (Sent::new(), Time::ZERO + Duration::from_ms(40));
     while now < driver {
         let due = lab.poll_timeout().unwrap();
-        // It has come to run a little behind the start of the run.
+        // The driver starts slightly after that time.
         assert!(due > now && due < driver + Duration::from_us(10), "at {now}: {due}");
         now = due;
         lab.advance(now, &mut out);

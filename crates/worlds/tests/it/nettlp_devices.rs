@@ -36,8 +36,8 @@ struct Ended {
     round_trips: usize,
 }
 
-/// A lab behind an adapter, on a thread. It ends when the host's program has ended, its pings are answered, or half a minute is
-/// over.
+/// A lab behind an adapter, on a thread. It ends when the host's program has ended, when its pings are answered, or after half
+/// a minute.
 struct Served(JoinHandle<Ended>);
 
 impl Served {
@@ -111,7 +111,7 @@ fn run(mut host: DeviceHost<AnyCarrier>, served: Served) -> Ended {
     while !stop.load(Ordering::Relaxed) {
         let most = Duration::from_ms(20);
         let wait = host.poll_timeout().map_or(most, |at| at.since(clock.now()).min(most));
-        // The adapter may be gone before the loop sees it.
+        // The adapter may have ended before the loop notices.
         let _ = host.receive(Wait::AtMost(wait));
         let _ = host.advance(clock.now());
     }
@@ -154,7 +154,7 @@ fn the_simple_nic_carries_pings_of_the_hosts_station() {
         let vectors = host.vectors().clone();
         let ended = run(host, served);
         assert_eq!((ended.failure, ended.round_trips), (None, 5), "session: {session}");
-        // ARP and five echo requests, each way, and an interrupt for each.
+        // ARP and five echo requests in each direction, and an interrupt for each.
         assert!(counters.get().rx_frames >= 6 && counters.get().tx_frames >= 6);
         assert!(vectors.counts().0 >= 12 && vectors.counts().1 == 0);
     }

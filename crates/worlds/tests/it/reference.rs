@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reference pages are generated, and the reader keeps the limits and defaults that they state.
+//! The reference pages are generated, and the reader enforces the limits and defaults that they state.
 
 use devices::pcie_bench::{CARDS, DeviceFile};
 use endpoint::EndpointLimits;
@@ -9,8 +9,24 @@ use riser_worlds::models;
 use std::path::Path;
 
 #[test]
-fn lab_page_is_current() {
-    testkit::generated("docs/reference/lab.md", &reference::lab(&models()));
+fn lab_pages_are_current() {
+    for (path, text) in reference::lab(&models()) {
+        testkit::generated(path, &text);
+    }
+}
+
+/// Each page begins with an example.
+#[test]
+fn examples_of_the_lab_pages_are_labs() {
+    for (path, text) in reference::lab(&models()) {
+        let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+        parse(&models(), Path::new(&path), example.unwrap()).unwrap_or_else(|e| panic!("{path}: {e}"));
+    }
+}
+
+/// Text of all lab pages.
+fn lab_pages() -> String {
+    reference::lab(&models()).into_iter().map(|(_, text)| text).collect()
 }
 
 #[test]
@@ -26,7 +42,7 @@ fn register_page_is_current() {
     testkit::generated("docs/reference/registers.md", &reference::registers());
 }
 
-/// A row of the lab page.
+/// A table row of a lab page.
 #[derive(Debug)]
 struct Row {
     /// The heading above it, such as `[link]`; empty for the keys of the file.
@@ -40,7 +56,7 @@ struct Row {
 fn rows() -> Vec<Row> {
     let mut section = String::new();
     let mut rows = Vec::new();
-    for line in reference::lab(&models()).lines() {
+    for line in lab_pages().lines() {
         if let Some(heading) = line.strip_prefix("## ") {
             section =
                 heading.strip_prefix('`').map(|h| h.trim_end_matches('`').to_owned()).unwrap_or_default();
@@ -59,7 +75,7 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
     let device = section.trim_start_matches('[').strip_prefix("slot.").unwrap_or("memory");
     let device = device.split(['.', ']']).next().unwrap_or("memory");
     let slot = format!("[[slot]]\nname = \"a\"\ndevice = \"{device}\"\n");
-    // The smallest Max_Payload_Size has the smallest replay buffer and the fewest credits.
+    // The smallest Max_Payload_Size, which needs the smallest replay buffer and the fewest credits.
     let mps = if key == "mps_bytes" { "" } else { "mps_bytes = 128\n" };
     let (before, after) = match section {
         "" => (format!("{line}\n"), String::new()),
@@ -113,7 +129,7 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
         }
         "[[link_event]]" => {
             let at = if key == "at_us" { "" } else { "at_us = 1\n" };
-            // As fast and as wide as a link can be: it never trains above that.
+            // As fast and as wide as a link can be, because it never trains above that.
             (
                 String::new(),
                 format!("[link]\ngen = 5\nlanes = 32\n[[link_event]]\nslot = \"a\"\n{at}{line}\n"),
@@ -123,7 +139,7 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
             let capture = "capture = \"captures/recorded.pcapng\"\nmemory = \"high\"\n";
             (String::new(), format!("[slot.replay]\n{capture}{line}\n"))
         }
-        // Any file stands for a library: it is not loaded to be checked.
+        // Any file can stand for a library, because a check does not load it.
         "[slot.native]" => {
             let way = if key == "vectors" { "interrupts = \"msix\"\n" } else { "" };
             (String::new(), format!("{section}\nlibrary = \"../Cargo.toml\"\n{way}{line}\n"))
@@ -143,7 +159,7 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
         "[link]" if key == "low_priority_vc" => {
             (String::new(), format!("[link]\nvc_arbitration = \"round-robin\"\n{line}\n"))
         }
-        // A host with two sockets, and with an IOMMU that is on.
+        // A host with two sockets and an enabled IOMMU.
         "[host]" if key.ends_with("_socket") => {
             (String::new(), format!("[host]\nprofile = \"xeon-e5-2630v4\"\n{line}\n"))
         }
@@ -155,7 +171,7 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
             (String::new(), format!("[link]\nflow_control = \"none\"\n{line}\n"))
         }
         "[link]" => (String::new(), format!("[link]\n{mps}{line}\n")),
-        // As much as the BAR has, which is as large as it may be.
+        // As much as the BAR has, at the maximum size of the BAR.
         "[slot.nettlp-adapter]" if key == "exercise_bytes" => {
             (String::new(), format!("{section}\nbar_bytes = 134217728\n{line}\n"))
         }
@@ -185,9 +201,9 @@ fn number(text: &str) -> i128 {
 #[test]
 fn reader_keeps_the_limits_of_the_page() {
     let mut checked = 0;
-    // Limits of an address depend on its slot, those of a flow's request size on the kind, those of a step's keys on the step and
-    // the device: `what_is_no_device_is_told_with_its_place` of riser-cli tests these. A slot with a design needs the design's file: see the
-    // tests of designs in riser-cli.
+    // Some limits depend on other keys: those of an address on its slot, of a flow's request size on the kind, of a step's keys on the
+    // step and the device. Tests of riser-cli check these. A slot with a design needs the design's file: see the tests of designs in
+    // riser-cli.
     let elsewhere = |row: &Row| {
         row.key == "address"
             || row.section.contains("flow") && row.key == "size_bytes"
@@ -204,21 +220,21 @@ fn reader_keeps_the_limits_of_the_page() {
         };
         if let Some((which, _)) = which {
             let between = if which.starts_with("powers") { 3 * values[0] } else { values[0] + 1 };
-            assert!(!is_legal(row, between), "{row:?}: {between} is taken");
+            assert!(!is_legal(row, between), "{row:?}: {between} is accepted");
         }
         for value in &values {
             assert!(is_legal(row, *value), "{row:?}: {value} is refused");
         }
         let beyond = [values.iter().min().unwrap() - 1, values.iter().max().unwrap() + 1];
         for value in beyond {
-            assert!(!is_legal(row, value), "{row:?}: {value} is taken");
+            assert!(!is_legal(row, value), "{row:?}: {value} is accepted");
         }
         checked += 1;
     }
     assert!(checked > 30, "{checked} rows");
 }
 
-/// A lab that says nothing, and one that says every default of the page, have the same link.
+/// A lab without keys and a lab with every default of the page have the same link.
 #[test]
 fn defaults_of_links_match_the_page() {
     let link = |text: &str| {
@@ -247,7 +263,7 @@ fn defaults_of_links_match_the_page() {
 #[test]
 fn limits_of_scaled_credits_match_the_page() {
     let mut checked = 0;
-    for line in reference::lab(&models())
+    for line in lab_pages()
         .lines()
         .filter(|l| l.starts_with("| `") && (l.contains("_header` |") || l.contains("_data` |")))
     {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The labs that ship can be built, and every change of one is read or refused.
+//! The shipped labs can be built, and every change of one is either read or refused.
 
 use crate::checks_lab as checks;
 use lab::{parse, read};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use testkit::seeds;
 
 #[test]
-fn seeds_hold() {
+fn seeds_pass_the_checks() {
     let good: Vec<_> = seeds("lab_parse")
         .into_iter()
         .filter(|(_, bytes)| checks::lab(bytes))
@@ -20,7 +20,7 @@ fn seeds_hold() {
     assert_eq!(good, ["every_key.toml", "least.toml"]);
 }
 
-/// Every lab that ships.
+/// Returns every shipped lab.
 fn labs() -> Vec<PathBuf> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -49,7 +49,7 @@ fn shipped_labs_can_be_built() {
     }
 }
 
-/// Cuts, doubles and changes pieces of a text.
+/// Cuts, duplicates and changes pieces of a text.
 fn mutate(text: &str, changes: &[(usize, usize, u8)]) -> String {
     let mut bytes = text.as_bytes().to_vec();
     for &(at, len, what) in changes {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Root ports behind a VMD, as a kernel finds them: by messages of vfio-user alone, without a kernel.
+//! Root ports behind a VMD as a kernel finds them, tested with vfio-user messages and no kernel.
 
 use crate::client::{Client, ECAM};
 use crate::served::Served;
@@ -18,7 +18,8 @@ fn mps(client: &mut Client) -> u32 {
     get(client.read(ECAM, at), pcie::device_control::MPS)
 }
 
-/// Firmware sets it to the value that all components below the port support, 512 B, also after a reset of the VMD. Linux keeps it.
+/// Firmware sets Max_Payload_Size to 512 B, which all components below the port support, also after a reset of the VMD. Linux
+/// keeps it.
 #[test]
 fn firmware_sets_mps_of_root_ports() {
     let link = "[link]\nmps_bytes = 1024\n[slot.link]\nmps_bytes = 512\n";
@@ -27,7 +28,7 @@ fn firmware_sets_mps_of_root_ports() {
     assert_eq!(mps(&mut client), 2);
     let at = device_control(&mut client);
     client.write(ECAM, at, &[0, 0]);
-    assert_eq!(mps(&mut client), 0, "a kernel may choose otherwise");
+    assert_eq!(mps(&mut client), 0, "a kernel may set another value");
     client.reset();
     assert_eq!(mps(&mut client), 2);
     drop(client);

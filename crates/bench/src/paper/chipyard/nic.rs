@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures 9 and 10: a NIC close to the core and over PCIe, where its time goes, and what batching and more reads under way
-//! recover, which the study names as future work.
+//! Figures 9 and 10: a NIC close to the core and over PCIe, and where its time goes. Also the gain of batching and of more
+//! outstanding reads, which the study names as future work.
 
 use super::super::figures;
 use super::super::setup::Setup;
@@ -12,9 +12,9 @@ use tlp::Duration;
 const LAB: &str = "labs/papers/chipyard-nic.toml";
 const TEXT: &str = include_str!("../../../../../labs/papers/chipyard-nic.toml");
 
-/// Figure 9 names delays of the physical layer in cycles; at 1 GHz they are nanoseconds.
+/// Figure 9 gives delays of the physical layer in cycles. At 1 GHz these are nanoseconds.
 const CYCLES: [u32; 5] = [0, 100, 250, 500, 1000];
-/// Latency of the bus that stands between core and NIC where both are on one chip, one way: a guess.
+/// Assumed one-way latency of the bus between core and NIC on one chip.
 const ON_CHIP: Duration = Duration::from_ns(10);
 
 const COLUMNS: &[Column] = &[
@@ -27,12 +27,13 @@ const COLUMNS: &[Column] = &[
     Column { key: "paper_waiting_percent", head: "paper: waiting %" },
 ];
 
-/// Over PCIe, as the lab has it, with a delay of the physical layer in ns.
+/// Returns the lab with the NIC over PCIe, and a delay of the physical layer in ns.
 fn over_pcie(cycles: u32) -> Setup {
     Setup::new(LAB, TEXT).set("link.propagation_ps", i64::from(cycles) * 1000)
 }
 
-/// On the chip: no fabric of riser's, so the shortest link that there is stands for the bus; a frame of 64 B takes it 0.7 ns.
+/// Returns the lab with the NIC on the chip. riser has no such bus, so the fastest link replaces it: a frame of 64 B takes
+/// 0.7 ns on it.
 fn close() -> Setup {
     over_pcie(0).set("link.gen", 5).set("link.lanes", 32).host(|host| host.root_complex_latency = ON_CHIP)
 }
@@ -67,7 +68,7 @@ fn row(attached: String, report: &ice_nic::Report, paper: Option<f64>) -> Vec<Ce
     ]
 }
 
-/// The study's two figures, and what it leaves open.
+/// Figures 9 and 10, and the study's future work.
 pub(in super::super) fn nic(effort: &Effort) -> Result<Report, PaperError> {
     let paper = figures::chipyard()?.nic;
     let cycles = paper.physical_latency_cycles.value as u32;
@@ -77,11 +78,11 @@ pub(in super::super) fn nic(effort: &Effort) -> Result<Report, PaperError> {
         tables: vec![by_delay, widths(effort, cycles, paper.waiting_percent.value)?, recovered(effort, cycles)?],
         notes: vec![
             format!("Paper: {}; {} has {cycles} cycles of the physical layer, one way. Its plots print no numbers.", paper.waiting_percent.source, paper.physical_latency_cycles.source),
-            "A frame of 1500 B in accesses of 64 B; the CPU writes the address of each frame and of each buffer, reads counts until a completion is there, and reads it. Waiting for control is the time in which the NIC has neither reads nor writes under way.".into(),
-            "Close to the core, a Gen5 x32 link without time of flight and 10 ns each way stand for the bus on the chip, of which the study gives no latency.".into(),
-            "Over PCIe the writes of the receive path are posted; a read of no bytes behind them asks, as TileLink answers, that all are done.".into(),
+            "A frame has 1500 B, in accesses of 64 B. The CPU writes the address of each frame and of each buffer, polls a count until there is a completion, and reads it. Waiting for control is the time in which the NIC has no reads and no writes in flight.".into(),
+            "Close to the core, a Gen5 x32 link without time of flight and with 10 ns each way replaces the bus on the chip. The study does not give the latency of that bus.".into(),
+            "Over PCIe the writes of the receive path are posted. A zero-length read after them confirms that they are done, as TileLink's responses do.".into(),
         ],
-        chart: Some(Chart { x: "delay of the physical layer, one way (ns)", y: "time a frame (ns)", lines: vec![line] }),
+        chart: Some(Chart { x: "delay of the physical layer, one way (ns)", y: "time per frame (ns)", lines: vec![line] }),
         ..Report::default()
     })
 }
@@ -107,7 +108,7 @@ fn widths(effort: &Effort, cycles: u32, paper: f64) -> Result<Table, PaperError>
     Ok(Table { title: "Figure 10: over lanes".into(), columns: COLUMNS, rows })
 }
 
-/// Control, frames of a batch, reads under way.
+/// Control mode, frames per batch, outstanding reads.
 const RECOVERED: [(&str, u32, u16); 8] = [
     ("each", 1, 1),
     ("each", 1, 16),
@@ -129,6 +130,6 @@ fn recovered(effort: &Effort, cycles: u32) -> Result<Table, PaperError> {
         rows.push(row(format!("{control}, batch {batch}, {outstanding} reads"), &run(setup, effort)?, None));
     }
     let title =
-        format!("Recovered at PCIe-{cycles}, x16: doorbells and completions in batches, reads under way");
+        format!("Recovered at PCIe-{cycles}, x16: doorbells and completions in batches, outstanding reads");
     Ok(Table { title, columns: COLUMNS, rows })
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What ReConFig'15 could not measure: virtual functions that share a link, the window over the latency, scattered pages and an IOMMU, small
-//! transfers, later generations.
+//! Experiments that ReConFig'15 could not measure: virtual functions that share a link, the window over the latency, scattered pages and an
+//! IOMMU, small transfers, and later generations.
 
 use super::super::setup::Setup;
 use super::super::table::{Cell, Column, Report, Table};
@@ -16,7 +16,7 @@ const TEXT: &str = include_str!("../../../../../labs/papers/dma-engine-beyond.to
 const SHARED: &[Column] = &[
     Column { key: "virtual_functions", head: "VFs" },
     Column { key: "gbps", head: "all Gb/s" },
-    Column { key: "spread_percent", head: "least below most %" },
+    Column { key: "spread_percent", head: "spread %" },
 ];
 const READS: &[Column] = &[
     Column { key: "window_reads", head: "window" },
@@ -35,7 +35,7 @@ const SMALL: &[Column] = &[
     Column { key: "ring", head: "ring" },
     Column { key: "h2d_gbps", head: "H2D Gb/s" },
     Column { key: "d2h_gbps", head: "D2H Gb/s" },
-    Column { key: "interrupts_per_transfer", head: "interrupts each" },
+    Column { key: "interrupts_per_transfer", head: "interrupts per transfer" },
 ];
 const GENERATIONS: &[Column] = &[
     Column { key: "link", head: "link" },
@@ -45,7 +45,7 @@ const GENERATIONS: &[Column] = &[
     Column { key: "d2h_gbps", head: "D2H Gb/s" },
 ];
 
-/// The lab with these keys changed; keys without a dot are the engine's.
+/// Returns the lab with these keys changed. Keys without a dot are the engine's.
 fn setup(changes: &[(&str, Value)]) -> Setup {
     changes.iter().fold(Setup::new(LAB, TEXT), |setup, (key, value)| {
         let own = format!("slot.0.dma-engine.{key}");
@@ -58,7 +58,7 @@ fn run(changes: &[(&str, Value)]) -> Result<(EngineReport, session::Report), Pap
     Ok((engine, report))
 }
 
-/// What the physical function moves one way, and what the lab says of that.
+/// Returns the rate of the physical function in one direction, and the lab's report.
 fn one_way(changes: &[(&str, Value)], directions: &str) -> Result<(f64, session::Report), PaperError> {
     let changes: Vec<_> = changes.iter().cloned().chain([("directions", directions.into())]).collect();
     let (engine, report) = run(&changes)?;
@@ -91,7 +91,7 @@ fn shared(effort: &Effort) -> Result<Table, PaperError> {
         ]);
     }
     Ok(Table {
-        title: "Virtual functions that share the link, 4 KiB both ways, until the first ends".into(),
+        title: "Virtual functions that share the link, 4 KiB both ways, until the first is done".into(),
         columns: SHARED,
         rows,
     })
@@ -129,7 +129,7 @@ fn pages(effort: &Effort) -> Result<Table, PaperError> {
         }
     }
     Ok(Table {
-        title: "1 MiB in scattered pages, a descriptor each, behind an IOMMU with pages of its own".into(),
+        title: "1 MiB in scattered pages with a descriptor each, and the page size of the IOMMU".into(),
         columns: PAGES,
         rows,
     })
@@ -152,7 +152,7 @@ fn small(effort: &Effort) -> Result<Table, PaperError> {
             let interrupts = report.devices.first().and_then(|device| device.counters.get("interrupts"));
             let each = interrupts.and_then(serde_json::Value::as_f64).map(|count| count / transfers as f64);
             let ring =
-                if coalesce == 1 { ring.to_owned() } else { format!("{ring}, {coalesce} interrupts as one") };
+                if coalesce == 1 { ring.to_owned() } else { format!("{ring}, {coalesce} interrupts joined") };
             rows.push(vec![
                 Cell::whole(outstanding as f64),
                 Cell::Text(ring),
@@ -162,7 +162,7 @@ fn small(effort: &Effort) -> Result<Table, PaperError> {
             ]);
         }
     }
-    Ok(Table { title: "Transfers of 4 KiB: how many under way".into(), columns: SMALL, rows })
+    Ok(Table { title: "Transfers of 4 KiB, by outstanding transfers".into(), columns: SMALL, rows })
 }
 
 fn generations(effort: &Effort) -> Result<Table, PaperError> {
@@ -192,12 +192,12 @@ fn generations(effort: &Effort) -> Result<Table, PaperError> {
     Ok(Table { title: "Later generations, 1 MiB, requests of 512 B".into(), columns: GENERATIONS, rows })
 }
 
-/// All of it.
+/// Runs all of these experiments.
 pub(in super::super) fn beyond(effort: &Effort) -> Result<Report, PaperError> {
     let tables = vec![shared(effort)?, reads(effort)?, pages(effort)?, small(effort)?, generations(effort)?];
     let notes = vec![
-        "Nothing here is in the paper, and nothing is fitted: hosts are the profiles that ship, software costs nothing.".into(),
-        "A window of n reads of b bytes carries n b in a round trip: where that is less than the link does in the time, the rate is in proportion to it (Little's law).".into(),
+        "The paper has none of these figures, and none is fitted: hosts are the shipped profiles, and software takes no time.".into(),
+        "A window of n reads of b bytes carries n b bytes per round trip. If the link could carry more in this time, the rate is proportional to n b (Little's law).".into(),
     ];
     Ok(Report { labs: vec![LAB], tables, notes, ..Report::default() })
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figure 9 at the device: the disk over links as gem5 has them, over links with credits, and with posted writes; behind a
-//! switch, as in the paper, and on a root port.
+//! Figure 9 at the device: the disk over links as in gem5, over links with credits, and with posted writes; below a switch,
+//! as in the paper, and on a root port.
 
 use super::super::figures::{self, Figure, Timeouts};
 use super::super::setup::Setup;
@@ -13,42 +13,42 @@ const DIRECT_TEXT: &str = include_str!("../../../../../labs/papers/gem5-disk.tom
 const SWITCHED: &str = "labs/papers/gem5-switch.toml";
 const SWITCHED_TEXT: &str = include_str!("../../../../../labs/papers/gem5-switch.toml");
 
-/// TLPs of room at each port where nothing else is said (§VI-B).
+/// Default space of each port, in TLPs (§VI-B).
 const PORT_BUFFER: u16 = 16;
-/// TLPs that a replay buffer holds where nothing else is said (§VI-A).
+/// Default space of a replay buffer, in TLPs (§VI-A).
 const REPLAY_BUFFER: u16 = 4;
 /// Latency of the switch (§V-B).
 const SWITCH_LATENCY_NS: u32 = 150;
-/// Lanes from root port to switch where the disk has one (§VI-A).
+/// Lanes from root port to switch if the disk has one lane (§VI-A).
 const WIDE_LANES: u8 = 4;
 
-/// What keeps the link from overflowing, and whether writes are answered.
+/// How the link avoids overflow, and whether writes are posted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Link {
-    /// Nothing, as in gem5: a port drops what it has no room for.
+    /// No flow control, as in gem5: a port drops TLPs for which it has no space.
     Dropping,
-    /// Credits for as many TLPs as the port has room for.
+    /// Credits for the TLPs that the port has space for.
     Credits,
-    /// The same credits, with writes that are posted.
+    /// The same credits, with posted writes.
     Posted,
 }
 
 const LINKS: [Link; 3] = [Link::Dropping, Link::Credits, Link::Posted];
 
-/// Where the disk is.
+/// Position of the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     RootPort,
-    /// Behind a switch of this latency.
+    /// Below a switch of this latency.
     Switch {
         latency_ns: u32,
     },
 }
 
-/// Behind the switch of the paper.
+/// Below the switch of the paper.
 const BEHIND: Place = Place::Switch { latency_ns: SWITCH_LATENCY_NS };
 
-/// One run of the disk: what is varied.
+/// Parameters of one run of the disk.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     place: Place,
@@ -58,16 +58,16 @@ struct Run {
     port_buffer: u16,
 }
 
-/// What a run has shown.
+/// Results of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Shown {
-    /// Data by the time from the first request of each sector to its last answer.
+    /// Data rate over the time from the first request of each sector to its last completion.
     sector_gbps: f64,
-    /// The same with the disk's own latency.
+    /// Data rate including the disk's own latency.
     disk_gbps: f64,
-    /// Timeouts by TLPs that left the disk, those sent again among them.
+    /// Timeouts per TLP that left the disk, resent ones included.
     timeout_percent: f64,
-    /// TLPs sent again by the same.
+    /// Resent TLPs per TLP that left the disk.
     replay_percent: f64,
 }
 
@@ -92,7 +92,7 @@ impl Run {
             .set("link.ack_latency_symbols", i64::from(ack_symbols(self.lanes)))
             .set("link.replay_buffer_tlps", i64::from(self.replay_buffer))
             .set("slot.0.disk.sectors", i64::from(effort.sectors));
-        // A bridge of gem5 takes no more requests than it has room for their responses.
+        // A bridge of gem5 accepts only as many requests as it has space for their responses.
         let places = u32::from(self.port_buffer);
         self.flow(setup).host(move |host| host.max_reads_per_port = places)
     }
@@ -129,8 +129,8 @@ impl Run {
     }
 }
 
-/// gem5's Ack timer in symbol times (§V-C): the specification's rule for a payload of one cache line, without internal
-/// delay. AckFactor is that of the smallest Max_Payload_Size.
+/// Returns gem5's Ack timer in symbol times (§V-C): the specification's rule for a payload of one cache line, without
+/// internal delay. It uses the AckFactor of the smallest Max_Payload_Size.
 fn ack_symbols(lanes: u8) -> u32 {
     const LINE_AND_OVERHEAD: u32 = 64 + 28;
     // AckFactor in tenths (`PCIe 5.0 §3.6.3.1`).
@@ -144,8 +144,8 @@ fn ack_symbols(lanes: u8) -> u32 {
     LINE_AND_OVERHEAD * tenths / (10 * u32::from(lanes))
 }
 
-/// What a sweep varies: the column of its values, the values with the paper's percentage where it has one, and what a value
-/// changes of a run.
+/// A sweep: the column of its values, the values with the paper's percentage if there is one, and the effect of a value on
+/// a run.
 struct Sweep<'a> {
     columns: &'static [Column],
     x: &'static str,
@@ -154,7 +154,7 @@ struct Sweep<'a> {
     vary: &'a dyn Fn(Run, u16) -> Run,
 }
 
-/// The columns of every sweep, behind that of its values.
+/// The columns of every sweep, after its values.
 const fn columns(x: Column) -> [Column; 9] {
     [
         x,
@@ -174,7 +174,7 @@ const BY_LANES: &[Column] = &columns(Column { key: "lanes", head: "lanes" });
 const BY_REPLAY_BUFFER: &[Column] = &columns(Column { key: "replay_buffer_tlps", head: "replay buffer" });
 const BY_PORT_BUFFER: &[Column] = &columns(Column { key: "port_buffer_tlps", head: "port buffer" });
 
-/// What a sweep has shown at one place.
+/// Results of a sweep at one position.
 struct Swept {
     table: Table,
     shown: Vec<[Shown; 3]>,
@@ -196,7 +196,7 @@ impl Sweep<'_> {
         Ok(swept)
     }
 
-    /// The sweep behind a switch, as the paper has it, and at a root port.
+    /// Runs the sweep below a switch, as in the paper, and at a root port.
     fn everywhere(&self, effort: &Effort, notes: Vec<String>) -> Result<Report, PaperError> {
         let behind = self.at(effort, BEHIND)?;
         let direct = self.at(effort, Place::RootPort)?;
@@ -217,7 +217,7 @@ impl Sweep<'_> {
             Line::riser(name, values.map(|((x, _), s)| (f64::from(*x), gbps(&s[at]))).collect())
         };
         let lines = names.into_iter().enumerate().map(line).collect();
-        Chart { x: self.x, y: "throughput of a sector (Gb/s)", lines }
+        Chart { x: self.x, y: "throughput per sector (Gb/s)", lines }
     }
 }
 
@@ -239,17 +239,17 @@ impl Place {
     fn title(self) -> String {
         match self {
             Place::RootPort => "Disk on a root port".into(),
-            Place::Switch { latency_ns } => format!("Disk behind a switch of {latency_ns} ns"),
+            Place::Switch { latency_ns } => format!("Disk below a switch of {latency_ns} ns"),
         }
     }
 }
 
-/// What all of Figure 9 has in common.
+/// Returns notes that are common to all parts of Figure 9.
 fn common() -> Vec<String> {
     vec![
-        "`dd` figures of the paper hold the cost of its operating system; riser measures at the device: data by the time from the first request of a sector to its last answer, without the 1 us of the disk itself.".into(),
-        "Posted writes have no answer that would end a sector: their figure is what the disk sustains with its 1 us a sector, which the queues of the link hide where it is the slower.".into(),
-        "A non-posted write is a deferrable memory write (DMWr) here: 64 B of data and 20 B around them, as the paper's write requests, and a completion without data.".into(),
+        "The paper's `dd` figures include the cost of its operating system. riser measures at the device: data divided by the time from the first request of a sector to its last completion, without the 1 us of the disk itself.".into(),
+        "Posted writes have no completion that would end a sector. Their figure is the sustained rate of the disk with its 1 us per sector, which the queues of the link hide if the link is slower.".into(),
+        "A non-posted write is a deferrable memory write (DMWr) here: 64 B of data and 20 B around them, as in the paper's write requests, and a completion without data.".into(),
     ]
 }
 
@@ -268,7 +268,7 @@ pub(in super::super) fn switch_latency(effort: &Effort) -> Result<Report, PaperE
         vary: &|run, ns| Run { place: Place::Switch { latency_ns: ns.into() }, ..run },
     };
     let mut swept = sweep.at(effort, BEHIND)?;
-    swept.table.title = "Disk behind a switch, x1 to it and x4 above it".into();
+    swept.table.title = "Disk below a switch, x1 to it and x4 above it".into();
     let gain = match (swept.shown.first(), swept.shown.last()) {
         (Some(first), Some(last)) => 100.0 * (first[0].disk_gbps / last[0].disk_gbps - 1.0),
         _ => 0.0,
@@ -292,17 +292,17 @@ pub(in super::super) fn switch_latency(effort: &Effort) -> Result<Report, PaperE
     })
 }
 
-/// The paper's figure at x1 beside those here, and what the wire allows.
+/// Compares the paper's figure at x1 with riser's, and with the limit of the wire.
 fn x1(paper: &Figure, behind: &Shown, direct: &Shown) -> String {
     /// Gb/s of a Gen2 lane, and bytes of a request on the wire.
     const LANE_GBPS: f64 = 4.0;
     const WIRE_BYTES: f64 = 84.0;
     let bound = LANE_GBPS * 64.0 / WIRE_BYTES;
     format!(
-        "x1: {:.3} Gb/s a sector behind a switch of {SWITCH_LATENCY_NS} ns, {:.3} on a root port; {:.3} and {:.3} with the \
+        "x1: {:.3} Gb/s per sector below a switch of {SWITCH_LATENCY_NS} ns, {:.3} on a root port; {:.3} and {:.3} with the \
          disk's latency. Paper: {} ({}). A Gen2 lane cannot carry more than 4 Gb/s x 64 / 84 = {bound:.3} in requests of that \
-         size, which Acks, SKP ordered sets and the wait for the last answer lower: the paper's figure leaves something of \
-         these out.",
+         size. Acks, SKP ordered sets and the wait for the last completion lower this further: the paper's figure leaves out some of \
+         them.",
         behind.sector_gbps, direct.sector_gbps, behind.disk_gbps, direct.disk_gbps, paper.value, paper.source
     )
 }
@@ -324,8 +324,7 @@ pub(in super::super) fn width(effort: &Effort) -> Result<Report, PaperError> {
     let x2 = &paper.disk.x2_over_x1;
     let notes = vec![
         format!("Paper: {}; {} times from x1 to x2 ({}).", paper.width.source, x2.value, x2.source),
-        "The drop from x4 to x8 in the paper is that of its buffers (see gem5-port-buffer), not of the wire."
-            .into(),
+        "In the paper, the buffers cause the drop from x4 to x8 (see gem5-port-buffer), not the wire.".into(),
     ];
     sweep.everywhere(effort, notes)
 }
@@ -343,23 +342,23 @@ pub(in super::super) fn replay_buffer(effort: &Effort) -> Result<Report, PaperEr
     sweep.everywhere(effort, vec![format!("Paper: {}.", paper.source), counting(), acks()])
 }
 
-/// What the two percentages count, and which of them the paper's is.
+/// Explains what the two percentages count, and which one the paper's is.
 fn counting() -> String {
-    "Timeouts % counts how often the disk's REPLAY_TIMER expired, replays % the TLPs that it sent again, both by all TLPs on its \
-     link, first ones and repeated ones. One timeout sends again all that waits in the replay buffer, up to as many as it \
-     holds, so replays are several times as many. The paper calls its figure the number of timeouts by packets transmitted, but \
-     says of the same 27 % at x8 that so many packets `experience replay` (Figure 9(b)): read as packets that are caught in a \
-     timeout, it is replays % that stands beside it. As timeouts, 27 % are not what this mechanism gives. Each timeout here also \
-     makes the disk send an ERR_COR message, which gem5 does not have."
+    "Timeouts % counts how often the disk's REPLAY_TIMER expired, replays % counts the TLPs that it resent. Both are relative to all \
+     TLPs on its link, resent ones included. One timeout resends the whole replay buffer, so there are several times as many \
+     replays. The paper calls its figure the number of timeouts per transmitted packet, but says of the same 27 % at x8 that so \
+     many packets `experience replay` (Figure 9(b)). If it counts the packets affected by a timeout, replays % is the figure to \
+     compare. This mechanism cannot give 27 % timeouts. Each timeout here also makes the disk send an ERR_COR message, which gem5 \
+     does not have."
         .into()
 }
 
-/// When a TLP is acknowledged, which decides how fast small replay buffers are.
+/// Explains when a TLP is acknowledged, which decides how fast small replay buffers are.
 fn acks() -> String {
     "Acks follow the paper's `either immediately or after the ACK timer expires` (§V-C): the timer (56 ns at x8) runs from the last \
-     Ack, and what comes when it has expired is acknowledged at once. So a replay buffer of 1 lets a TLP go each 56 ns, one of 2 \
-     each 28 ns, and those of 3 and 4 each 21 ns, as fast as the wire. A request keeps its place in the switch for 476 ns: that \
-     takes 9, 17, 23 and 23 places, and there are 16: a buffer of 2 overflows a little, those of 3 and 4 alike."
+     Ack, and a TLP that arrives after it expired is acknowledged at once. So a replay buffer of 1 sends a TLP every 56 ns, one of \
+     2 every 28 ns, and those of 3 and 4 every 21 ns, as fast as the wire. A request keeps its place in the switch for 476 ns, \
+     which needs 9, 17, 23 and 23 places. There are 16: a buffer of 2 overflows slightly, and 3 and 4 overflow equally."
         .into()
 }
 
@@ -373,11 +372,11 @@ pub(in super::super) fn port_buffer(effort: &Effort) -> Result<Report, PaperErro
         lanes: 8,
         vary: &|run, tlps| Run { port_buffer: tlps, ..run },
     };
-    let places = "The paper does not say when a place in a switch is free again. Here a request keeps its place until its answer \
-                  has come back to the switch (`keep_places`): that takes 476 ns at x8, where a request comes every 21 ns, so \
-                  that 20 places are too few and 24 are enough, as in the paper. Kept until the answer has left the switch \
-                  (626 ns), even 28 would be too few; given back as the request leaves, as switches of the specification do, \
-                  16 are plenty.";
+    let places = "The paper does not say when a place in a switch becomes free. Here a request keeps its place until its completion \
+                  is back at the switch (`keep_places`). That takes 476 ns at x8, where a request arrives every 21 ns, so \
+                  20 places are too few and 24 are enough, as in the paper. If kept until the completion has left the switch \
+                  (626 ns), even 28 would be too few. If freed when the request leaves, as in switches of the specification, \
+                  16 are more than enough.";
     let notes = vec![format!("Paper: {}.", paper.source), counting(), places.into()];
     sweep.everywhere(effort, notes)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! §2 and §7: how many reads a NIC must have under way to keep up with its Ethernet, by formula and by a NIC that may have no
-//! more.
+//! §2 and §7: the number of reads that a NIC must have in flight to keep up with its Ethernet, by formula and by a NIC with a
+//! limited number.
 
 use super::super::setup::Setup;
 use super::super::table::{Cell, Chart, Column, Line, Report, Table};
@@ -11,9 +11,9 @@ use crate::Test;
 use devices::packet_nic;
 use model::{QUOTED, Quoted, in_flight as needed, packet_ns};
 
-/// The paper's frame, with its FCS, in bytes.
+/// Size of the paper's frame with FCS, in bytes.
 const FRAME_BYTES: u32 = 128;
-/// Reads of frames under way.
+/// Numbers of outstanding frame reads.
 const READS: [u16; 12] = [1, 2, 4, 8, 12, 16, 18, 20, 24, 32, 40, 64];
 
 const BUDGET: &[Column] = &[
@@ -25,21 +25,21 @@ const BUDGET: &[Column] = &[
 ];
 
 const RATES: &[Column] = &[
-    Column { key: "reads", head: "reads under way" },
+    Column { key: "reads", head: "outstanding reads" },
     Column { key: "tx_gbps", head: "sending alone Gb/s" },
     Column { key: "tx_line_rate_percent", head: "of 40G Ethernet %" },
-    Column { key: "tx_place_ns", head: "ns each" },
-    Column { key: "gbps", head: "both ways Gb/s" },
+    Column { key: "tx_place_ns", head: "ns per read" },
+    Column { key: "gbps", head: "both directions Gb/s" },
     Column { key: "line_rate_percent", head: "of 40G Ethernet %" },
-    Column { key: "place_ns", head: "ns each" },
+    Column { key: "place_ns", head: "ns per read" },
 ];
 
-/// The budget, and what a NIC with so many reads reaches.
+/// The budget, and the rate that a NIC reaches with each number of reads.
 pub(in super::super) fn in_flight(effort: &Effort) -> Result<Report, PaperError> {
     let packet = packet_ns(FRAME_BYTES, ETHERNET_GBPS.into()).map_err(lab)?;
     let host_ns = latency(effort)?;
     let mut budget = QUOTED.iter().map(quoted).collect::<Result<Vec<_>, _>>()?.concat();
-    budget.push(row(&format!("LAT_RD on {HOST}, a card that costs nothing"), host_ns, packet, None)?);
+    budget.push(row(&format!("LAT_RD on {HOST}, with an ideal card"), host_ns, packet, None)?);
     let (mut rows, mut alone, mut both) = (Vec::new(), Vec::new(), Vec::new());
     let (size, nic) = (FRAME_BYTES, &NICS[2]);
     let ethernet = model::ethernet_gbps(ETHERNET_GBPS.into(), size);
@@ -50,7 +50,7 @@ pub(in super::super) fn in_flight(effort: &Effort) -> Result<Report, PaperError>
         let gbps = rate(varied_reads(size, effort, reads), size)?;
         alone.push((f64::from(reads), sent));
         both.push((f64::from(reads), gbps));
-        // Little's law: how long each of them is under way.
+        // Little's law: how long each read is in flight.
         let place_ns = |gbps: f64| f64::from(reads) * f64::from(size) * 8.0 / gbps;
         let shown = |gbps: f64| {
             [(gbps, 2), (100.0 * gbps / ethernet, 1), (place_ns(gbps), 0)].map(|(x, n)| Cell::Number(x, n))
@@ -61,18 +61,18 @@ pub(in super::super) fn in_flight(effort: &Effort) -> Result<Report, PaperError>
     Ok(Report {
         labs: vec![nic.lab],
         tables: vec![
-            Table { title: format!("Transfers under way for {FRAME_BYTES} B at {ETHERNET_GBPS} Gb/s"), columns: BUDGET, rows: budget },
+            Table { title: format!("Transfers in flight for {FRAME_BYTES} B at {ETHERNET_GBPS} Gb/s"), columns: BUDGET, rows: budget },
             Table { title: format!("82599-style NIC, DPDK driver, on {HOST}"), columns: RATES, rows },
         ],
         notes: vec![
-            "The paper says \"at least 30\" twice. In §2 that is 900 ns over \"around every 30 ns\"; in §7 it stands beside 560 to 666 ns and 29.6 ns, of which 19 to 23 is the quotient.".into(),
-            "The NIC's place for a frame is taken until the frame has left, so for its time on the Ethernet too: one more than the quotient; \"ns each\" is how long, by Little's law. Reads of descriptors come beside, up to two batches of 40.".into(),
-            "LAT_RD reads one thing after the other, from a window of 8 KiB that a cache holds. The NIC's frames come from memory; and each of its reads waits in the host for the writes before it to be visible (no read passes a write, `PCIe 5.0 §2.4.1`): descriptors written back, and both ways frames too. It is latency under load that counts, which neither the paper's 560 to 666 ns nor LAT_RD are; with it, at least 30 is right.".into(),
+            "The paper says \"at least 30\" twice. In §2 that is 900 ns divided by \"around every 30 ns\". In §7 it comes with 560 to 666 ns and 29.6 ns, whose quotient is 19 to 23.".into(),
+            "The NIC keeps the place of a frame until the frame has left, so also for its time on the Ethernet: one more than the quotient. \"ns per read\" is that time, by Little's law. Reads of descriptors are additional, up to two batches of 40.".into(),
+            "LAT_RD makes one read at a time, from a window of 8 KiB in a cache. The NIC's frames come from memory. Each of its reads also waits in the host until earlier writes are visible (no read passes a write, `PCIe 5.0 §2.4.1`): descriptors written back, and with both directions also frames. The latency under load counts, which neither the paper's 560 to 666 ns nor LAT_RD give. With that latency, at least 30 is right.".into(),
             "`riser model inflight` answers for other sizes, rates, latencies and hosts.".into(),
         ],
         chart: Some(Chart {
-            x: "reads under way",
-            y: "frames each way (Gb/s)",
+            x: "outstanding reads",
+            y: "frames per direction (Gb/s)",
             lines: vec![
                 Line::riser("sending alone", alone),
                 Line::riser("both ways", both),
@@ -83,7 +83,7 @@ pub(in super::super) fn in_flight(effort: &Effort) -> Result<Report, PaperError>
     })
 }
 
-/// The NIC with so many reads, and its Ethernet.
+/// Returns the lab of a NIC with this many reads, and its Ethernet.
 fn varied_reads(size: u32, effort: &Effort, reads: u16) -> Setup {
     varied(&NICS[2], size, effort.packets, HOST)
         .set("slot.0.packet-nic.reads", i64::from(reads))
@@ -94,7 +94,7 @@ fn lab(error: impl std::fmt::Display) -> PaperError {
     PaperError::Lab(error.to_string())
 }
 
-/// Both ends of what the paper quotes.
+/// Returns a row for each end of a latency range that the paper quotes.
 fn quoted(q: &Quoted) -> Result<Vec<Vec<Cell>>, PaperError> {
     let section = q.source.split(':').next().unwrap_or(q.name);
     let mut ends = vec![q.least_ns];
@@ -113,7 +113,7 @@ fn row(name: &str, latency_ns: f64, packet_ns: f64, says: Option<u32>) -> Result
     ])
 }
 
-/// Median of a read of a frame on the host, without what a card adds.
+/// Returns the median latency of reading a frame on the host, without the card's own time.
 fn latency(effort: &Effort) -> Result<f64, PaperError> {
     let plan = Plan {
         host: HOST.into(),

@@ -15,10 +15,10 @@ const TEXT: &str = include_str!("../../../../../labs/nic/round-trip.toml");
 /// Sizes of frames in bytes.
 const SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 1500, 1520];
 
-/// How a frame is handed over and how the program hears of it: what tables call it, and its keys.
+/// How a frame is handed over, and how the program notices its return: names in tables, and keys.
 const WAYS: [(&str, &str, &str); 3] = [
-    ("PIO, memory watched", "dpdk", "pio"),
-    ("descriptor, memory watched", "dpdk", "ring"),
+    ("PIO, memory polled", "dpdk", "pio"),
+    ("descriptor, memory polled", "dpdk", "ring"),
     ("descriptor, interrupt and head pointer", "simple", "ring"),
 ];
 
@@ -39,7 +39,7 @@ const COLUMNS: &[Column] = &[
 const STAGES: &[Column] = &[
     Column { key: "way", head: "way" },
     Column { key: "kind", head: "transaction" },
-    Column { key: "requests_per_frame", head: "a frame" },
+    Column { key: "requests_per_frame", head: "per frame" },
     Column { key: "latency_ns", head: "mean ns" },
     Column { key: "queue_ns", head: "queue" },
     Column { key: "serialization_ns", head: "serialization" },
@@ -49,7 +49,7 @@ const STAGES: &[Column] = &[
     Column { key: "completer_ns", head: "device" },
 ];
 
-/// What one way of handing over has shown.
+/// Results of one way to hand over a frame.
 struct Way {
     table: Table,
     totals: Vec<(f64, f64)>,
@@ -57,7 +57,7 @@ struct Way {
     stages: Vec<Vec<Cell>>,
 }
 
-/// Round trips over the size of the frame, by stage.
+/// Round trips by frame size and stage.
 pub(in super::super) fn round_trip(effort: &Effort) -> Result<Report, PaperError> {
     let paper = figures::pcie_bench()?.round_trip;
     let measure = |(name, kind, send)| measure(name, kind, send, effort, &paper);
@@ -76,7 +76,7 @@ pub(in super::super) fn round_trip(effort: &Effort) -> Result<Report, PaperError
         tables.push(way.table);
     }
     tables.push(Table {
-        title: format!("Transactions of a frame of {} B, by stage", paper.bytes),
+        title: format!("Transactions for a frame of {} B, by stage", paper.bytes),
         columns: STAGES,
         rows: stages,
     });
@@ -85,10 +85,10 @@ pub(in super::super) fn round_trip(effort: &Effort) -> Result<Report, PaperError
         tables,
         notes: vec![
             format!("Paper: {}. Its plot prints no numbers.", paper.source),
-            "MAC and cable are what the lab says: 70 ns, and the frame's time on a 40 Gb/s Ethernet, 30.4 ns for 128 B; so the about 100 ns that the paper's 1000 leave beside its 900. PCIe is all else: host, root complex and link, both ways.".into(),
-            "The paper's program writes the frame into the card, watches its memory, and knows no kernel: the first table. What it measured as PCI Express holds the core's stores, which leave it by write-combining buffers, and its loads; of these riser's host, and an unknown host at that, knows nothing. A descriptor that the card must read, and interrupts, take more than the paper's: no NIC with rings is as fast.".into(),
-            "Where a program watches its memory, it is held to see a frame when the ledger has it visible: root complex and memory behind its arrival.".into(),
-            "Parts of a row add up to its total. In the last table, transactions overlap where they are posted: a frame's lines by PIO, a frame and its descriptor.".into(),
+            "MAC and cable are set in the lab: 70 ns, and the frame's time on a 40 Gb/s Ethernet, 30.4 ns for 128 B. This matches the difference of about 100 ns between the paper's 1000 and 900. PCIe is all else: host, root complex and link, in both directions.".into(),
+            "The paper's program writes the frame into the card and polls memory, without a kernel: see the first table. The time that it measured as PCI Express includes the core's loads and its stores through write-combining buffers. riser's host does not model these, and the paper's host is unknown. A descriptor that the card must read, and interrupts, take longer than the paper's: no NIC with rings is as fast.".into(),
+            "If a program polls memory, it sees a frame when the ledger marks it visible: after root complex and memory.".into(),
+            "The parts of a row add up to its total. In the last table, posted transactions overlap: the lines of a frame written by PIO, or a frame and its descriptor.".into(),
         ],
         chart: Some(Chart { x: "frame (B)", y: "round trip (ns)", lines }),
         ..Report::default()
@@ -131,15 +131,15 @@ fn measure(
     Ok(way)
 }
 
-/// The trip with the median total.
+/// Returns the trip with the median total.
 fn median(trips: &[Trip]) -> Option<Trip> {
     let mut trips = trips.to_vec();
     trips.sort_by_key(Trip::total);
     trips.get(trips.len() / 2).copied()
 }
 
-/// What a write takes in root complex and memory until it is visible there, in ns. A program's own look at its memory sees
-/// the bytes when the root complex has them, which no core does.
+/// Returns the time in ns that a write spends in root complex and memory until it is visible. A program's own poll of its
+/// memory already sees the bytes when the root complex has them, which no real core does.
 fn visible_later(all: &[TransactionReport]) -> f64 {
     all.iter().find(|t| t.kind == "dma_write").map_or(0.0, |t| t.mean.root_complex_ns + t.mean.memory_ns)
 }
@@ -148,7 +148,7 @@ fn visible_later(all: &[TransactionReport]) -> f64 {
 struct Shown([f64; 5]);
 
 impl Shown {
-    /// `trip`, whose end is seen `later` ns later.
+    /// Returns the parts of `trip`, whose end is noticed `later` ns later.
     fn of(trip: &Trip, later: f64) -> Shown {
         let mut parts = trip.parts().map(|part| ns(part.as_ps()));
         parts[4] += later;
@@ -159,7 +159,7 @@ impl Shown {
         self.0.iter().sum()
     }
 
-    /// All but MAC and cable.
+    /// Returns the time of all parts except MAC and cable.
     fn pcie(&self) -> f64 {
         self.total() - self.0[3]
     }
@@ -188,7 +188,7 @@ fn row(size: u32, trip: &Shown, paper: &figures::RoundTrip) -> Vec<Cell> {
     first.into_iter().chain(parts).chain(last).collect()
 }
 
-/// Configuration is no part of a round trip.
+/// Returns true for transactions of a round trip. Configuration requests are not.
 fn belongs(transaction: &TransactionReport) -> bool {
     ["host_write", "host_read", "dma_read", "dma_write", "interrupt"].contains(&transaction.kind)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two sets side by side: what is paired, what is worst, what is missing.
+//! Comparison of two sets: pairs, worst rows and missing rows.
 
 use crate::compare::made::{add, key, row, set, whole};
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn bandwidths(values: &[(u32, f64)]) -> Vec<ResultRow> {
     values.iter().map(|(size, gbps)| row(key(Test::BwDmaWr, Cache::Cold, 8192, *size), *gbps)).collect()
 }
 
-/// Two configurations; of each, latencies and bandwidths.
+/// Two configurations, each with latencies and bandwidths.
 fn pair() -> (ResultSet, ResultSet) {
     let (mut a, mut b) = (ResultSet::default(), ResultSet::default());
     add(&mut a, "nfp6000-1.2GHz_one", "lat_dma_sizes", latencies(&[(8, 500.0), (64, 600.0), (128, 640.0)]));
@@ -29,7 +29,7 @@ fn pair() -> (ResultSet, ResultSet) {
 }
 
 #[test]
-fn rows_are_paired_by_key() {
+fn pairs_rows_by_key() {
     let (a, b) = pair();
     let Comparison { experiments, families, .. } = compare(&a, &b, None);
     let [latency, bandwidth] = &experiments[..] else { panic!("{experiments:?}") };
@@ -43,7 +43,7 @@ fn rows_are_paired_by_key() {
     let worst = latency.worst.as_ref().unwrap();
     assert_eq!((worst.reference, worst.other, worst.error_percent), (600.0, 540.0, -10.0));
     assert_eq!(worst.key.to_string(), "LAT_DMA_RD Rand HWarm HO 0 DO 0 window 8192 size 64");
-    // The first row of a repeated key stands.
+    // The first row of a repeated key counts.
     assert_eq!((bandwidth.quantity, bandwidth.rows), (Quantity::BandwidthGbps, 2));
     assert_eq!((bandwidth.mean_absolute_error_percent, bandwidth.mean_error_percent), (2.5, 2.5));
 
@@ -61,7 +61,7 @@ fn rows_are_paired_by_key() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn lists_missing_configurations_experiments_and_rows() {
     let (a, b) = pair();
     let found = compare(&a, &b, None);
     assert_eq!(found.missing.configurations, ["three"]);
@@ -80,7 +80,7 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn one_configuration_each_is_compared_whatever_their_names() {
+fn pairs_single_configurations_of_any_name() {
     let a = set("before", "lat_dma_sizes", latencies(&[(8, 500.0)]));
     let b = set("after", "lat_dma_sizes", latencies(&[(8, 525.0)]));
     let found = compare(&a, &b, None);
@@ -93,7 +93,7 @@ fn one_configuration_each_is_compared_whatever_their_names() {
 }
 
 #[test]
-fn names_in_json_say_their_units() {
+fn json_names_contain_units() {
     let (a, b) = pair();
     let json = serde_json::to_value(compare(&a, &b, None)).unwrap();
     let first = &json["experiments"][0];
@@ -101,7 +101,8 @@ fn names_in_json_say_their_units() {
     assert_eq!((&first["worst"]["size_bytes"], &first["worst"]["cache"]), (&64.into(), &"HWarm".into()));
     assert_eq!(json["missing"]["rows"][0]["window_bytes"], 8192);
     assert_eq!(json["score"][0]["group"], "other");
-    // Two latencies of three, none of the bandwidths beside them; one of one and two of two of the others.
+    // Two of three latencies of the first configuration and none of its bandwidths, one of one and two of
+    // two of the others.
     assert_eq!(
         json["scored"],
         serde_json::json!({"rows": 4, "reference_rows": 7, "missing_rows_count": false})
@@ -111,9 +112,9 @@ fn names_in_json_say_their_units() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Of two sets with all rows, each error is found whatever it is, and the worst is the greatest.
+    /// With two complete sets, every error is found and the worst is the largest.
     #[test]
-    fn every_error_is_found(factors in prop::collection::vec(0.5f64..2.0, 14)) {
+    fn finds_every_error_and_the_worst(factors in prop::collection::vec(0.5f64..2.0, 14)) {
         let a = set("a", "lat_cmd_sizes", whole("lat_cmd_sizes", |_| 400.0));
         let rows = whole("lat_cmd_sizes", |_| 400.0).into_iter().zip(&factors);
         let b = set("b", "lat_cmd_sizes", rows.map(|(r, factor)| row(r.key, 400.0 * factor)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The paper's figures from results: which lines, which values, and what is said of what is missing.
+//! The paper's figures from results: their lines, their values, and the notes about missing data.
 
 use crate::compare::made::{add, key, row, set, whole};
 use lab::profile::Basis;
@@ -19,7 +19,7 @@ const BDW: &str = "nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s0-s0";
 const E5: &str = "nfp6000-1.2GHz_hsw-Xeon-E5-2620v3_dell-t630";
 const E3: &str = "nfp6000-1.2GHz_hsw-Xeon-E3-1226v3_fujitsu-tx1310";
 
-/// A latency that rises with the size, a bandwidth that does too, and less of it from 1 MiB on.
+/// A latency or bandwidth that rises with the size. The bandwidth is lower from 1 MiB on.
 fn value(key: &Key) -> f64 {
     let far = if key.window_bytes >= 1 << 20 && key.cache == Cache::HostWarm { 0.5 } else { 1.0 };
     match key.test.is_latency() {
@@ -28,7 +28,7 @@ fn value(key: &Key) -> f64 {
     }
 }
 
-/// Everything that the figures show, of the configurations of the paper.
+/// All results that the figures show, of the paper's configurations.
 fn all() -> ResultSet {
     let mut all = ResultSet::default();
     let mut put = |name: &str, experiment: &str, factor: f64| {
@@ -58,7 +58,7 @@ fn all() -> ResultSet {
     all
 }
 
-/// What a figure shows, as text: each line with its first and last point.
+/// Returns a figure as text: each line with its first and last point.
 fn text(figures: &[Figure]) -> String {
     let mut text = String::new();
     for figure in figures {
@@ -87,18 +87,18 @@ fn text(figures: &[Figure]) -> String {
 }
 
 #[test]
-fn the_papers_figures() {
+fn draws_the_papers_figures() {
     insta::assert_snapshot!(text(&figures(&all(), None)));
 }
 
 #[test]
-fn without_results_each_figure_says_what_it_needs() {
+fn figures_without_results_list_what_they_need() {
     insta::assert_snapshot!(text(&figures(&ResultSet::default(), None)[1..]));
 }
 
-/// A run of one configuration under a name of its own, beside measurements of others.
+/// A run of one configuration with an unknown name, compared with measurements of others.
 #[test]
-fn others_stand_in_and_measurements_over_them() {
+fn draws_other_configurations_and_measurements_over_them() {
     let mut run = ResultSet::default();
     let measured = all();
     for experiment in ["bw_dma_sz_sweep", "lat_dma_sizes"] {
@@ -117,7 +117,7 @@ fn others_stand_in_and_measurements_over_them() {
 
 /// A folder of `riser bench --format pcie-bench` records its link. The closed form and the Ethernet are drawn for that link.
 #[test]
-fn the_model_follows_the_link_of_the_results() {
+fn model_uses_the_link_of_the_results() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("figures-link/card_host");
     fs::create_dir_all(&folder).unwrap();
     let experiment = "bw_dma_sz_sweep";
@@ -158,7 +158,7 @@ fn the_model_follows_the_link_of_the_results() {
     }
 }
 
-/// Two sizes and two windows with 1 and 8 transfers under way, as the command's own tables have them.
+/// Two sizes and two windows with 1 and 8 outstanding transfers, as the command's own tables have them.
 fn sweep(host: &str, factor: f64) -> ResultSet {
     let mut all = ResultSet::default();
     for outstanding in [1, 8] {
@@ -181,9 +181,9 @@ fn sweep(host: &str, factor: f64) -> ResultSet {
     all
 }
 
-/// Each test by each column that varies, and how far it is from the other set; nothing is asked for.
+/// Each test over each varying column, and its difference from the other set, without further options.
 #[test]
-fn tables_are_drawn_by_what_varies() {
+fn draws_own_tables_over_each_varying_column() {
     let (run, reference) = (sweep("new", 1.5), sweep("old", 1.0));
     let figures = figures(&run, Some(("before", &reference)));
     insta::assert_snapshot!(text(&figures));
@@ -195,9 +195,9 @@ fn tables_are_drawn_by_what_varies() {
     }
 }
 
-/// Of more lines than a plot has colours, so many evenly spread, with a note.
+/// If there are more lines than colours, that many are drawn, evenly spread, with a note.
 #[test]
-fn many_lines_of_tables_are_thinned() {
+fn thins_out_too_many_lines() {
     let rows = (0..20_u32).flat_map(|i| {
         [8192, 65536].map(|window| row(key(Test::BwDmaWr, Cache::Cold, window, 64 * (i + 1)), 1.0))
     });
@@ -210,7 +210,7 @@ fn many_lines_of_tables_are_thinned() {
 }
 
 #[test]
-fn changes_are_by_window_and_size() {
+fn draws_changes_by_window_and_size() {
     let figures = figures(&all(), None);
     let line = |figure: usize, nth: usize| {
         figures[figure].plots[0].lines[nth].points.iter().map(|p| p.y).collect::<Vec<f64>>()
@@ -225,7 +225,7 @@ fn changes_are_by_window_and_size() {
 }
 
 #[test]
-fn windows_that_one_of_a_pair_lacks_are_left_out() {
+fn leaves_out_windows_that_one_set_lacks() {
     let experiment = "bw_dma_win_sweep_rd_rnd_64";
     let mut run =
         set(BDW, experiment, whole(experiment, value).into_iter().filter(|r| r.key.window_bytes > 1 << 20));
@@ -240,9 +240,9 @@ fn windows_that_one_of_a_pair_lacks_are_left_out() {
     assert_eq!(figure.notes.len(), 3, "{:?}", figure.notes);
 }
 
-/// Of the published measurements: the figures that they can show, with the values that the paper states.
+/// The published measurements, drawn in the figures that they can show, have the values that the paper states.
 #[test]
-fn the_published_measurements_show_what_the_paper_says() {
+fn published_measurements_show_the_papers_values() {
     let Some(data) = testkit::shared_data("pcie-bench") else { return };
     let measured = ResultSet::read(&data).unwrap();
     let figures = figures(&measured, None);
@@ -254,11 +254,11 @@ fn the_published_measurements_show_what_the_paper_says() {
     let e5 = &lines(6)[0].points;
     let ns: Vec<f64> = e5.iter().map(|p| p.x.round()).collect();
     assert_eq!((ns[0], ns[1], ns.len()), (520.0, 547.0, 5), "{ns:?}");
-    // Section 6.3: warm reads slow down by about 70 ns where the window passes the last-level cache.
+    // Section 6.3: warm reads slow down by about 70 ns where the window exceeds the last-level cache.
     let warm = lines(7).into_iter().find(|l| l.name == "LAT_CMD_RD warm").unwrap();
     let rise = warm.points[warm.points.len() - 1].y - warm.points[0].y;
     assert!((50.0..90.0).contains(&rise), "{rise}");
-    // Figure 4: every size of both ends, and bandwidths below the link's 62.96 Gb/s.
+    // Figure 4: every size up to both ends, and bandwidths below the link's 62.96 Gb/s.
     assert_eq!(lines(4).len(), 3);
     for line in lines(4) {
         assert_eq!(
@@ -269,7 +269,7 @@ fn the_published_measurements_show_what_the_paper_says() {
         );
         assert!(line.points.iter().all(|p| p.y < 62.96), "{}", line.name);
     }
-    // Section 6.5: no change while the IOTLB holds the window, a great one for 64 B beyond.
+    // Section 6.5: no change while the IOTLB covers the window, a large one for 64 B beyond.
     let points = &lines(9)[0].points;
     let (first, last) = (points[0].y, points[points.len() - 1].y);
     assert!(first.abs() < 5.0 && (-75.0..-50.0).contains(&last), "{first} {last}");

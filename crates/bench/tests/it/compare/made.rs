@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sets of results made of a few numbers, and those of the published data.
+//! Sets of results generated from a few numbers, or with the rows of the published data.
 
 use riser_bench::experiments::{Cache, Experiment, Key, Pattern, Test};
 use riser_bench::results::{BandwidthFigures, Figures, LatencyFigures, ResultRow, ResultSet, Spread};
 
-/// A row's key; offsets are zero.
+/// Returns a row's key with offsets of zero.
 pub(crate) const fn key(test: Test, cache: Cache, window_bytes: u64, size_bytes: u32) -> Key {
     Key {
         test,
@@ -17,7 +17,8 @@ pub(crate) const fn key(test: Test, cache: Cache, window_bytes: u64, size_bytes:
     }
 }
 
-/// A row with a median in nanoseconds or a bandwidth in Gb/s; a latency spreads from 0.9 to 1.5 of its median.
+/// Returns a row with a median in nanoseconds or a bandwidth in Gb/s. A latency spreads from 0.9 to 1.5 of its
+/// median.
 pub(crate) fn row(key: Key, value: f64) -> ResultRow {
     let ns = Spread {
         elapsed: value + 200.0,
@@ -37,7 +38,7 @@ pub(crate) fn row(key: Key, value: f64) -> ResultRow {
     ResultRow { key, figures }
 }
 
-/// Puts rows into an experiment of a configuration.
+/// Adds rows to an experiment of a configuration.
 pub(crate) fn add(
     set: &mut ResultSet,
     configuration: &str,
@@ -48,7 +49,7 @@ pub(crate) fn add(
     tables.experiments.entry(experiment.to_owned()).or_default().extend(rows);
 }
 
-/// A set of one experiment.
+/// Returns a set of one experiment.
 pub(crate) fn set(
     configuration: &str,
     experiment: &str,
@@ -59,7 +60,7 @@ pub(crate) fn set(
     all
 }
 
-/// All rows of a published experiment, with values by key.
+/// Returns all rows of a published experiment, with values by key.
 pub(crate) fn whole(experiment: &str, value: impl Fn(&Key) -> f64) -> Vec<ResultRow> {
     let rows = Experiment::named(experiment).unwrap().rows();
     rows.into_iter().map(|key| row(key, value(&key))).collect()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results compared, scored and drawn: by small sets made here, whose numbers follow by hand, and by the published
-//! measurements where they are there.
+//! Comparison, scores and drawings of results: small generated sets, whose numbers are checked by hand, and the
+//! published measurements if they are available.
 
 mod comparing;
 mod drawing;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The score: of small sets by hand, and against the published scorer where it is there.
+//! Scores of small sets, checked by hand, and against the published scorer if it is available.
 
 use crate::compare::made::{add, key, row, set, whole};
 use proptest::prelude::*;
@@ -29,19 +29,19 @@ fn bandwidths(values: &[(u32, f64)]) -> ResultSet {
     set("mine", "bw_dma_sz_sweep", sizes(values))
 }
 
-/// Windows from 16 KiB on, doubling.
+/// Windows from 16 KiB on, each twice the one before.
 fn windows(values: &[f64]) -> ResultSet {
     let at = |n: usize| key(Test::LatDmaRd, Cache::HostWarm, (16 * KIB) << n, 64);
     set("mine", "lat_dma_sweep_rd_rnd_64", values.iter().enumerate().map(|(n, ns)| row(at(n), *ns)))
 }
 
 #[test]
-fn errors_are_shares_of_what_was_measured() {
+fn errors_are_relative_to_the_measurement() {
     let measured = bandwidths(&[(16, 10.0), (32, 20.0), (192, 40.0)]);
     for (predicted, error) in [
         (bandwidths(&[(16, 10.0), (32, 20.0), (192, 40.0)]), 0.0),
         (bandwidths(&[(16, 11.0), (32, 18.0), (192, 40.0)]), 6.67),
-        // A row that is missing counts as wrong as can be; one that nobody measured, not at all.
+        // A missing row counts as an error of 100 %; an additional one does not count.
         (bandwidths(&[(16, 10.0), (192, 40.0), (320, 1.0)]), 33.33),
         (ResultSet::default(), 100.0),
     ] {
@@ -52,7 +52,7 @@ fn errors_are_shares_of_what_was_measured() {
 }
 
 #[test]
-fn a_family_is_the_mean_of_its_files() {
+fn family_error_is_the_mean_of_its_files() {
     let mut measured = bandwidths(&[(16, 10.0)]);
     let mut predicted = bandwidths(&[(16, 12.0)]);
     add(
@@ -74,7 +74,8 @@ fn a_family_is_the_mean_of_its_files() {
 fn edges_are_steps_at_boundaries() {
     let measured = bandwidths(&[(63, 10.0), (64, 12.0), (127, 20.0), (128, 20.1), (256, 40.0), (257, 30.0)]);
     for (predicted, right) in [
-        // As it is; and as high as half or twice the step of 20 %, flat below 2 %.
+        // The measured steps; then half and twice the step of 20 %, which still count, and a step below 2 %,
+        // which is flat.
         ([10.0, 12.0, 20.0, 20.1, 40.0, 30.0], 100.0),
         ([10.0, 11.0, 20.0, 20.3, 40.0, 22.0], 100.0),
         ([10.0, 10.9, 20.0, 20.3, 40.0, 22.0], 66.67),
@@ -90,7 +91,7 @@ fn edges_are_steps_at_boundaries() {
             "{points:?}"
         );
     }
-    // A boundary with one side missing is wrong, one that nobody measured is none.
+    // A boundary with one side missing is wrong. A boundary that was not measured does not count.
     let half = bandwidths(&[(63, 10.0), (127, 20.0), (128, 20.1)]);
     assert_eq!(only(score(&measured, &half, None)).edge_percent, Some(33.33));
     assert_eq!(only(score(&bandwidths(&[(63, 10.0)]), &half, None)).edge_percent, None);
@@ -128,9 +129,9 @@ fn ranks_are_the_order_of_rows() {
     let measured = bandwidths(&[(16, 1.0), (32, 2.0), (192, 3.0), (320, 4.0)]);
     for (values, right) in [
         ([5.0, 6.0, 7.0, 8.0], Some(100.0)),
-        // Of four ranks, two neighbours changed: 1 - 6 * 2 / (4 * 15).
+        // Four ranks with two neighbours exchanged: 1 - 6 * 2 / (4 * 15).
         ([5.0, 7.0, 6.0, 8.0], Some(80.0)),
-        // Two of them equal, 1.5 each: 4.5 / sqrt(5 * 4.5).
+        // Two equal ones with rank 1.5 each: 4.5 / sqrt(5 * 4.5).
         ([5.0, 6.0, 6.0, 8.0], Some(94.87)),
         ([8.0, 7.0, 6.0, 5.0], Some(0.0)),
         ([5.0, 5.0, 5.0, 5.0], Some(0.0)),
@@ -143,7 +144,7 @@ fn ranks_are_the_order_of_rows() {
 }
 
 #[test]
-fn groups_and_what_is_left_out() {
+fn scores_groups_and_skips_given_experiments() {
     let mut all = ResultSet::default();
     let e3 = "nfp6000-1.2GHz_hsw-Xeon-E3-1226v3_fujitsu-tx1310";
     let snb = "nfp6000-1.2GHz_snb-Xeon-E5-2630_dell-t620-iommu";
@@ -152,16 +153,16 @@ fn groups_and_what_is_left_out() {
         add(&mut all, configuration, "lat_dma_sweep_rd_rnd_64", whole("lat_dma_sweep_rd_rnd_64", |_| 600.0));
     }
     let rows = |skip| score(&all, &all, skip).iter().map(|g| (g.group, g.rows)).collect::<Vec<_>>();
-    // The 2637v3's memory lies above 32 GB: of 14 + 48 rows, only those of 12 windows in two cache states count.
+    // The 2637v3's memory is above 32 GB: of 14 + 48 rows, only those of 12 windows in two cache states count.
     assert_eq!(rows(None), [("E5", 24), ("SNB with IOMMU", 62), ("E3", 62)]);
-    // Left out is what another set has of the same configuration.
+    // Experiments that another set has of the same configuration are left out.
     let seen = set(e3, "lat_cmd_sizes", []);
     assert_eq!(rows(Some(&seen)), [("E5", 24), ("SNB with IOMMU", 62), ("E3", 48)]);
     assert_eq!(rows(Some(&all)), []);
 }
 
 #[test]
-fn every_published_experiment_has_a_family() {
+fn published_experiments_have_a_family() {
     let families: std::collections::BTreeSet<_> = EXPERIMENTS.iter().map(|e| family(e.name)).collect();
     assert_eq!(families.len(), 12);
     for (experiment, name) in [
@@ -178,9 +179,9 @@ fn every_published_experiment_has_a_family() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// What is predicted as it is measured is all right; nothing else scores better.
+    /// A prediction equal to the measurement has no errors; no other prediction scores better.
     #[test]
-    fn the_truth_scores_best(values in prop::collection::vec(1.0f64..100.0, 48), other in prop::collection::vec(1.0f64..100.0, 48)) {
+    fn exact_prediction_scores_best(values in prop::collection::vec(1.0f64..100.0, 48), other in prop::collection::vec(1.0f64..100.0, 48)) {
         let of = |values: &[f64]| {
             let keys = whole("lat_dma_sweep_rd_rnd_64", |_| 0.0).into_iter().map(|r| r.key);
             set("mine", "lat_dma_sweep_rd_rnd_64", keys.zip(values).map(|(key, value)| row(key, *value)))
@@ -198,7 +199,7 @@ proptest! {
 
 // Against the published scorer.
 
-/// What is left of a set when each value is off by up to a tenth, some rows lack, and some files.
+/// Returns a set with each value changed by up to a tenth, and some rows and files missing.
 fn disturbed(set: &ResultSet) -> ResultSet {
     let mut state = 0x2545_f491_4f6c_dd1du64;
     let mut next = move || {
@@ -248,7 +249,7 @@ fn published_score(script: &Path, truth: &Path, predicted: &Path, skip: Option<&
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Our score with the names of the other.
+/// Returns riser's score with the field names of the published scorer.
 fn as_published(groups: &[GroupScore]) -> Value {
     let group = |g: &GroupScore| {
         let mut value = serde_json::to_value(g).unwrap();
@@ -261,7 +262,7 @@ fn as_published(groups: &[GroupScore]) -> Value {
     Value::Object(groups.iter().map(group).collect())
 }
 
-/// The scorer, where it and what runs it are there.
+/// Returns the scorer if it and Python are available.
 fn scorer(data: &Path) -> Option<PathBuf> {
     let script = data.join("../tools/fidelity.py");
     let runs = Command::new("python3").arg("--version").output().is_ok_and(|o| o.status.success());
@@ -273,7 +274,7 @@ fn scorer(data: &Path) -> Option<PathBuf> {
 }
 
 #[test]
-fn the_published_scorer_says_the_same() {
+fn agrees_with_the_published_scorer() {
     let Some(truth) = testkit::shared_data("pcie-bench") else { return };
     let Some(script) = scorer(truth.parent().unwrap()) else { return };
     let measured = ResultSet::read(&truth).unwrap();
@@ -281,7 +282,7 @@ fn the_published_scorer_says_the_same() {
     let _ = std::fs::remove_dir_all(&folder);
     write_set(&folder.join("disturbed"), &disturbed(&measured));
     let predicted = ResultSet::read(&folder.join("disturbed")).unwrap();
-    // Of the half of all experiments, as if the other had been calibrated on.
+    // Half of all experiments, as if the other half had been used for calibration.
     let mut half = measured.clone();
     for tables in half.configurations.values_mut() {
         tables.experiments.retain(|name, _| name.contains("rd"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of `riser bench`. Never computes a figure but shares and differences of those that it shows.
+//! Tables of `riser bench`. Computes nothing except shares and differences of figures that it prints.
 
 use crate::failure::Failure;
 use crate::output;
@@ -9,10 +9,10 @@ use bench::{DEFAULT_WARM_UP, Plan, Row};
 use lab::profile::Basis;
 use session::table::{self, PartsRow};
 
-/// A setting that a sweep varies: its column, and its value.
+/// A setting that a sweep can vary: its column heading, and a function that returns its value.
 type Swept = (&'static str, fn(&Settings) -> String);
 
-/// Those that arguments give as lists.
+/// Settings whose arguments take lists.
 const SWEPT: [Swept; 4] = [
     ("MPS", |s| s.mps_bytes.to_string()),
     ("MRRS", |s| s.mrrs_bytes.to_string()),
@@ -23,7 +23,7 @@ const SWEPT: [Swept; 4] = [
     ("outstanding", |s| s.outstanding.to_string()),
 ];
 
-/// What was measured on, and the tables.
+/// Prints the setup, and all tables.
 pub(super) fn all(plans: &[Plan], entries: &[Entry]) -> Result<(), Failure> {
     let swept: Vec<Swept> = SWEPT.into_iter().filter(|swept| differs(entries, *swept)).collect();
     head(plans, entries, &swept)?;
@@ -39,11 +39,11 @@ pub(super) fn all(plans: &[Plan], entries: &[Entry]) -> Result<(), Failure> {
         rows(&swept, &["min", "median", "mean", "p95", "p99", "p99.9", "max"], entries, latency)?;
     }
     output::text(
-        "\nThe link meanwhile: how much of the time it was busy, and TLPs stood still for want of credits or replay buffer",
+        "\nLink: share of the time that it was busy, and stalls of TLPs for lack of credits or replay buffer",
     )?;
     let columns = ["up busy %", "stalls", "stalled %", "down busy %", "stalls", "stalled %"];
     rows(&swept, &columns, entries, |row| Some(link(row)))?;
-    output::text("\nHow long requests took and where, means in ns")?;
+    output::text("\nLatencies of requests by part, means in ns")?;
     let heads: Vec<&str> = swept.iter().map(|s| s.0).chain(["test", "size B", "kind", "requests"]).collect();
     match table::parts(&heads, entries.iter().flat_map(|e| part_rows(&swept, e)).collect()) {
         Some(table) => output::text(&table),
@@ -51,7 +51,7 @@ pub(super) fn all(plans: &[Plan], entries: &[Entry]) -> Result<(), Failure> {
     }
 }
 
-/// True where the rows that have the setting are not all of one value: of a latency test, the transfers under way are no setting.
+/// True if the rows that have this setting have different values. Latency tests have no number of outstanding transfers.
 fn differs(entries: &[Entry], (name, value): Swept) -> bool {
     let has = |e: &&Entry| name != "outstanding" || e.row.bandwidth.is_some();
     let mut values = entries.iter().filter(has).map(|e| value(&e.settings));
@@ -87,12 +87,12 @@ fn head(plans: &[Plan], entries: &[Entry], swept: &[Swept]) -> Result<(), Failur
     let longest = entries.iter().map(|e| e.row.warm_up).max().unwrap_or(0);
     let longer = if longest > warm_up { format!(", of BW_RDWR up to {longest}") } else { String::new() };
     output::text(&format!(
-        "each row ends after its transfers: {} for latency, {} for bandwidth, behind a warm-up of {warm_up}{longer}",
+        "each row ends after its transfers: {} for latency, {} for bandwidth, after a warm-up of {warm_up}{longer}",
         plan.latency_transfers, plan.bandwidth_transfers
     ))
 }
 
-/// A table of the rows that have such figures.
+/// Prints a table of the rows that have these figures.
 fn rows(
     swept: &[Swept],
     columns: &[&str],
@@ -105,7 +105,7 @@ fn rows(
     output::table(&header, entries.iter().filter_map(line))
 }
 
-/// The swept settings, test and size of a row.
+/// Swept settings, test and size of a row.
 fn place(swept: &[Swept], entry: &Entry) -> Vec<String> {
     let values = swept.iter().map(|(_, value)| value(&entry.settings));
     values.chain([entry.row.test.to_owned(), entry.row.size_bytes.to_string()]).collect()
@@ -145,7 +145,7 @@ fn latency(row: &Row) -> Option<Vec<String>> {
     Some(figures.iter().map(|ns| format!("{ns:.1}")).collect())
 }
 
-/// Of each direction, its busy share, stalls, and the share of the time that these took.
+/// For each direction: its busy share, its stalls, and the share of time spent in them.
 fn link(row: &Row) -> Vec<String> {
     let of = |direction: &bench::DirectionDelta| {
         let (stalls, share) = direction.stalls(row.link_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser bench --format pcie-bench`: the complete suite, from `bench::suite`. Reads arguments, shows how far it is, and
-//! passes Ctrl-C on; never measures or writes a result itself.
+//! `riser bench --format pcie-bench`: runs the complete suite with `bench::suite`. Parses arguments, shows the progress, and
+//! handles Ctrl-C.
 
 use super::Args;
 use crate::commands::report::{self, Head};
@@ -22,34 +22,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
-/// What `riser bench` takes for this format alone.
+/// Arguments of `riser bench` for this format only.
 #[derive(clap::Args)]
 pub(super) struct PublicArgs {
-    /// Form of the results: a table, or the files of the published pcie-bench data
+    /// Format of the results: tables, or the files of the published pcie-bench data
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 
-    /// With --format pcie-bench: only these experiments of the suite
+    /// With --format pcie-bench: run only these experiments of the suite
     #[arg(long, value_name = "EXPERIMENT", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// With --format pcie-bench: rows measured at the same time; default: one for each core
+    /// With --format pcie-bench: number of rows to measure in parallel [default: one per core]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=MAX_JOBS as u64))]
     jobs: Option<usize>,
 
-    /// With --format pcie-bench: measure anew what an earlier run has left
+    /// With --format pcie-bench: measure again, and replace results of an earlier run
     #[arg(long)]
     fresh: bool,
 
-    /// With --format pcie-bench: also write NAME_hist.csv beside the distributions
+    /// With --format pcie-bench: also write NAME_hist.csv next to the distributions
     #[arg(long)]
     histograms: bool,
 
-    /// With --format pcie-bench: also write NAME_ts.csv, every sample in its order, beside the distributions
+    /// With --format pcie-bench: also write NAME_ts.csv next to the distributions, with every sample in order
     #[arg(long)]
     time_series: bool,
 
-    /// With --format pcie-bench: also write a page with the paper's figures, drawn from all of --output
+    /// With --format pcie-bench: also write a page with the paper's figures, drawn from all results in --output
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -69,17 +69,17 @@ pub(super) fn is_of_published(host: &str) -> bool {
 
 /// The card that the published data were measured with.
 const CARD: &str = "nfp6000";
-/// Jobs at most.
+/// Maximum number of jobs.
 const MAX_JOBS: usize = 256;
 
 impl PublicArgs {
-    /// True for the public format.
+    /// True if the public format is requested.
     pub(super) fn wanted(&self) -> bool {
         self.format == Format::PcieBench
     }
 
     /// # Errors
-    /// Where a flag of the public format is given without it.
+    /// An argument of the public format is given without it.
     pub(super) fn refuse(&self) -> Result<(), Failure> {
         let given = [
             ("--only", !self.only.is_empty()),
@@ -89,7 +89,7 @@ impl PublicArgs {
             ("--time-series", self.time_series),
             ("--html", self.html.is_some()),
         ];
-        super::refuse(&given, |flag| format!("{flag} is for --format pcie-bench alone"))
+        super::refuse(&given, |flag| format!("{flag} requires --format pcie-bench"))
     }
 }
 
@@ -98,7 +98,7 @@ impl PublicArgs {
 struct Summary<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
-    /// How the figures of the profiles are known that the experiments rest on: as the weakest of them, and by experiment.
+    /// The weakest basis of the profile figures behind all experiments, and the basis of each experiment.
     basis: Option<Basis>,
     experiments_basis: BTreeMap<&'static str, Basis>,
     folder: &'a Path,
@@ -140,7 +140,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     page.map_or(Ok(()), |page| html(page, &suite))
 }
 
-/// What of the profiles is extrapolated, each once.
+/// Returns each warning about extrapolated profile figures once.
 fn warnings(suite: &Suite) -> Vec<String> {
     let all: BTreeSet<String> = suite.machines.iter().flat_map(Machine::warnings).collect();
     all.into_iter().collect()
@@ -152,7 +152,7 @@ fn suite(args: &Args) -> Result<Suite, Failure> {
     let jobs = public.jobs.unwrap_or_else(|| available_parallelism().map_or(1, |n| n.get().min(MAX_JOBS)));
     let folder = args.output.clone();
     let folder =
-        folder.ok_or_else(|| Failure::usage("--format pcie-bench needs -o: the folder that it writes to"))?;
+        folder.ok_or_else(|| Failure::usage("--format pcie-bench requires -o, the folder to write to"))?;
     Ok(Suite {
         machines: machines(args)?,
         experiments: experiments(args)?,
@@ -166,7 +166,7 @@ fn suite(args: &Args) -> Result<Suite, Failure> {
     })
 }
 
-/// Flags that this format has no use for, since its experiments say all that.
+/// Fails for arguments that the experiments of this format determine themselves.
 fn refuse(args: &Args) -> Result<(), Failure> {
     let given = [
         ("--size", !args.sizes.is_empty()),
@@ -181,14 +181,14 @@ fn refuse(args: &Args) -> Result<(), Failure> {
         ("--credits", !args.credits.is_empty()),
         ("--rcb", args.rcb.is_some()),
     ];
-    super::refuse(&given, |flag| format!("{flag}: the experiments of --format pcie-bench say that"))
+    super::refuse(&given, |flag| format!("{flag}: the experiments of --format pcie-bench set this"))
 }
 
 fn machines(args: &Args) -> Result<Vec<Machine>, Failure> {
     let device = args.device.as_deref().unwrap_or(CARD);
     let host = args.host.as_deref().ok_or_else(|| {
         Failure::usage(
-            "--format pcie-bench needs --host: all, a configuration of the published data, or a host profile",
+            "--format pcie-bench requires --host: all, a configuration of the published data, or a host profile",
         )
     })?;
     let configurations: Vec<&Configuration> = match host {
@@ -200,13 +200,13 @@ fn machines(args: &Args) -> Result<Vec<Machine>, Failure> {
     }
     let given = args.generation.is_some() || args.lanes.is_some() || args.iommu != Iommu::Off;
     if given || !args.mps.is_empty() || !args.mrrs.is_empty() {
-        let why = "--gen, --lanes, --mps, --mrrs and --iommu: a configuration says them itself; they are for host profiles";
+        let why = "--gen, --lanes, --mps, --mrrs and --iommu: a configuration sets them itself; they require a host profile";
         return Err(Failure::usage(why));
     }
     Ok(configurations.into_iter().map(|c| Machine::configuration(c, device)).collect())
 }
 
-/// A host profile by the link that the arguments say.
+/// Returns a machine with this host profile and the link of the arguments.
 fn profile(args: &Args, host: &str, device: &str) -> Result<Machine, Failure> {
     if let Err(why) = HOSTS.text(host, &Folder::default()) {
         let names = CONFIGURATIONS.map(|c| c.name.trim_start_matches(bench::configurations::CARD)).join(", ");
@@ -227,16 +227,16 @@ fn profile(args: &Args, host: &str, device: &str) -> Result<Machine, Failure> {
     Ok(machine)
 }
 
-/// The value of a flag that takes lists elsewhere: a folder is of one link.
+/// Returns the only value of an argument that is a list in other formats: a folder has results of one link.
 fn one(flag: &str, values: &[i64]) -> Result<Option<i64>, Failure> {
     match values {
         [] => Ok(None),
         [value] => Ok(Some(*value)),
-        _ => Err(Failure::usage(format!("{flag}: with --format pcie-bench one value, and a run for each"))),
+        _ => Err(Failure::usage(format!("{flag}: --format pcie-bench takes one value for each run"))),
     }
 }
 
-/// Those that the suites hold, or of them those that `--only` names, in the suite's order.
+/// Experiments of the suites, restricted to those that `--only` names, in the suite's order.
 fn experiments(args: &Args) -> Result<Vec<&'static Experiment>, Failure> {
     let unknown = |name: &str, more: &str| {
         let names = EXPERIMENTS.map(|e| e.name).join(", ");
@@ -287,7 +287,7 @@ fn show(args: &Args, suite: &Suite, outcome: &Outcome) -> Result<(), Failure> {
     ))
 }
 
-/// Where the page goes: not to one of the suite's files, nor over a profile.
+/// Claims the page, which must be neither a file of the suite nor a profile.
 fn page(args: &Args, suite: &Suite) -> Result<Option<Place>, Failure> {
     let mut outputs = Outputs::new(args.force);
     super::reads_profiles(args, &mut outputs);
@@ -297,7 +297,7 @@ fn page(args: &Args, suite: &Suite) -> Result<Option<Place>, Failure> {
     outputs.claim_if("--html", args.public.html.as_deref())?.map(Place::prepare).transpose()
 }
 
-/// The page of all that the folder holds.
+/// Writes the page from all results in the folder.
 fn html(page: Place, suite: &Suite) -> Result<(), Failure> {
     let results = ResultSet::read(&suite.folder).map_err(Failure::run)?;
     let names: Vec<&str> = suite.machines.iter().map(|m| m.name.as_str()).collect();

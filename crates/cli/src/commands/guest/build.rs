@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser guest build`: modules of the user's for one of the kernels that `riser guest run` boots, from `riser-vm`.
+//! `riser guest build`: builds the user's modules for a kernel that `riser guest run` boots, with `riser-vm`.
 
 use super::sources::SourceArgs;
 use crate::failure::Failure;
@@ -21,30 +21,30 @@ Examples:
   riser guest build . -- clean
   riser guest build ept --from-kernel drivers/misc/pci_endpoint_test.c
 
-The folder has a Kbuild or Makefile as any module out of the kernel's tree (`obj-m := my.o`). Debian's headers of the very kernel \
-that `riser guest run` boots, the compiler that it was built with, make and sparse are fetched once, and kept; they run in a \
-namespace of their own, in which the folder is /src, so that nothing has to be installed and nobody be root.
-With --from-kernel, the folder gets a file of Debian's source of that kernel first, which is fetched once (140 MB), and a Kbuild \
-where it has neither that nor a Makefile; what is in the folder stays as it is. Files below tools/ are programs: cc builds them.
-What make prints goes to standard error; the modules that it has built, a line each, to standard output: what --module takes.
+The folder has a Kbuild or Makefile, like any out-of-tree kernel module (`obj-m := my.o`). riser fetches Debian's headers of the exact \
+kernel that `riser guest run` boots, the compiler that built this kernel, make and sparse once, and keeps them. They run in a namespace \
+of their own, where the folder is /src, so they need neither installation nor root.
+With --from-kernel, riser first copies a file of Debian's source of that kernel into the folder, and adds a Kbuild if the folder has \
+neither Kbuild nor Makefile. The source is fetched once (140 MB). Existing files are kept. Files below tools/ are programs: cc builds them.
+The output of make goes to standard error. The paths of the built modules go to standard output, one per line; --module takes them.
 --json prints one object: kernel, release, modules: [...].";
 
-/// How often is looked whether make has ended.
+/// Interval between two checks whether make has ended.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Build a kernel module for the guest's kernel
+/// Build a kernel module for the kernel of the guest
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The folder of the module's sources
+    /// Folder of the module's sources
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 
-    /// The kernel: 6.1 or 6.12 of Debian's, or 6.12-debug of `riser guest kernel`
+    /// Kernel: 6.1 or 6.12 from Debian, or 6.12-debug from `riser guest kernel`
     #[arg(long, value_name = "VERSION", default_value = vm::parts::DEFAULT_KERNEL)]
     kernel: String,
 
-    /// Put this file of the kernel's source into the folder first; may be given again
+    /// Copy this file of the kernel's source into the folder first; can be given several times
     #[arg(long, value_name = "FILE")]
     from_kernel: Vec<String>,
 
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// What make is given; without it `modules`
+    /// Arguments of make [default: modules]
     #[arg(last = true, value_name = "ARGUMENT")]
     arguments: Vec<String>,
 }
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let make = builder.make(&args.folder, &args.arguments)?;
     let status = wait(make, &stop)?;
     if !status.success() {
-        return Err(Failure::Run(format!("{}: make has failed ({status})", args.folder.display())));
+        return Err(Failure::Run(format!("{}: make failed ({status})", args.folder.display())));
     }
     let modules = modules(&args.folder);
     if args.json {
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     modules.iter().try_for_each(|module| output::text(&module.display().to_string()))
 }
 
-/// Runs make to its end, or to Ctrl-C.
+/// Runs make until it ends or Ctrl-C arrives.
 fn wait(mut make: Command, stop: &AtomicBool) -> Result<ExitStatus, Failure> {
     let said = |e| Failure::Run(format!("make: {e}"));
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().map_err(said)?;
@@ -98,16 +98,16 @@ fn wait(mut make: Command, stop: &AtomicBool) -> Result<ExitStatus, Failure> {
             return Ok(status);
         }
         if stop.load(Ordering::Relaxed) {
-            // It has ended, or does now.
+            // An error means that make has ended.
             let _ = child.kill();
             let _ = child.wait();
-            return Err(Failure::Interrupted("interrupted while modules were built".to_owned()));
+            return Err(Failure::Interrupted("interrupted while modules were being built".to_owned()));
         }
         thread::sleep(LOOK);
     }
 }
 
-/// The modules that make has listed: each line is an object or a module, below the folder as make knows it.
+/// Returns the modules that make has listed. Each line is an object or a module, with the path of the folder inside the namespace.
 fn modules(folder: &Path) -> Vec<PathBuf> {
     let listed = fs::read_to_string(folder.join("modules.order")).unwrap_or_default();
     let inside = |line: &str| Path::new(line).strip_prefix(vm::parts::SOURCE).map(Path::to_owned);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser guest cache`: lists and removes parts of guests, from `riser-vm`.
+//! `riser guest cache`: lists and removes cached parts of guests, with `riser-vm`.
 
 use super::sources::CacheArgs;
 use crate::failure::Failure;
@@ -16,8 +16,8 @@ Examples:
   riser guest cache list
   riser guest cache clean --dry-run
 
-A part is what one guest needs of one kind: QEMU, a kernel, a builder of modules, or one set of packages. A part counts as used when a \
-guest or a build with it starts. Users who may not write the cache leave no such time.
+A part is something that guests need: QEMU, a kernel, the tools that build modules, or one set of packages. A part is marked as used when a \
+guest or a build with it starts, if the user may write the cache.
 riser recognizes its parts by name and content. Other folders in the cache are neither listed nor removed.";
 
 const LIST_EXAMPLE: &str = "\
@@ -39,7 +39,7 @@ A part that a process uses is never removed. A removed part is fetched again whe
 /// Seconds of a day.
 const DAY: u64 = 86400;
 
-/// List or remove the parts of guests that riser keeps
+/// List or remove the cached parts of guests
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
@@ -150,7 +150,7 @@ fn list(cache: &CacheArgs, json: bool) -> Result<(), Failure> {
     output::text(&format!("{bytes} bytes ({}) in {}", HumanBytes(bytes), place(report.folder)))
 }
 
-/// The cache's folder. Tells an empty cache from a path that is wrong.
+/// Path of the cache, with a note if it does not exist, since the path may be wrong.
 fn place(folder: &Path) -> String {
     let missing = if folder.exists() { "" } else { ", which does not exist" };
     format!("{}{missing}", folder.display())

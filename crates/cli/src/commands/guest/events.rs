@@ -9,12 +9,12 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicU32, Ordering};
 use worlds::machine::VmEvent;
 
-/// Message about a machine that runs on without its device.
+/// Message about a machine that continues without its device.
 pub(super) fn lost(why: &impl Display) -> String {
-    format!("the machine has lost the device, and reads all ones there: {why}")
+    format!("the machine has lost the device, and reads of it return all ones: {why}")
 }
 
-/// Number of events of machines reported so far, and its maximum: a machine can do wrong without end.
+/// Number of machine events that were reported, and its maximum. The limit is needed because a machine can cause errors without end.
 static REPORTED: AtomicU32 = AtomicU32::new(0);
 const MAX_REPORTED: u32 = 1000;
 
@@ -23,7 +23,7 @@ pub(super) fn print_event(device: &str, event: &VmEvent, quiet: bool) {
     if !quiet || !matches!(event, VmEvent::Connected(_) | VmEvent::Joined | VmEvent::Gone(_)) {
         match REPORTED.fetch_add(1, Ordering::Relaxed) {
             MAX_REPORTED => {
-                return output::note("no more is said of what machines do wrong; --json counts it");
+                return output::note("no more errors of machines are reported; --json counts them");
             }
             more if more > MAX_REPORTED => return,
             _ => {}
@@ -38,30 +38,30 @@ pub(super) fn print_event(device: &str, event: &VmEvent, quiet: bool) {
         VmEvent::Unreachable(why) => output::note(format_args!("{device}: the machine's memory: {why}")),
         VmEvent::Unmappable(why) => output::note(format_args!("{device}: refused a map: {why}")),
         VmEvent::Private => output::note(
-            "the machine's memory is not shared: DMA changes nothing that it sees; start QEMU with `share=on` at its memory-backend",
+            "the machine's memory is not shared, so the machine does not see DMA writes; start QEMU with `share=on` in its memory-backend",
         ),
         VmEvent::Unmapped(first, count) => {
             let what = if first.writes { "write" } else { "read" };
             output::note(format_args!(
-                "DMA of {} was refused: the machine has not mapped the {} bytes at {:#x} for a {what}; {count} such since this was said last",
+                "DMA of {} was refused: the machine has not mapped {} bytes at {:#x} for a {what}; {count} refused since the last report",
                 first.requester, first.len, first.address
             ));
         }
         VmEvent::WritesLost(count) => output::note(format_args!(
-            "{device}: {count} writes of devices are lost: the machine, whose memory has no descriptor, has not taken them"
+            "{device}: {count} device writes are lost: the machine shares no memory and has not accepted them"
         )),
         VmEvent::Misplaced(why) => output::note(format_args!("{device}: {why}")),
         VmEvent::Lost(why) => output::note(format_args!("{device}: {}", lost(why))),
         VmEvent::Connected(_) | VmEvent::Joined | VmEvent::Gone(_) if quiet => {}
         VmEvent::Connected(peer) => {
-            output::note(format_args!("{device}: process {} is connected", peer.process))
+            output::note(format_args!("{device}: process {} has connected", peer.process))
         }
-        VmEvent::Joined => output::note(format_args!("{device}: the machine has it")),
-        VmEvent::Gone(why) => output::note(format_args!("{device}: the machine has gone: {why}")),
+        VmEvent::Joined => output::note(format_args!("{device}: the machine has opened the device")),
+        VmEvent::Gone(why) => output::note(format_args!("{device}: the machine has disconnected: {why}")),
     }
 }
 
-/// Findings of designs and refused TLPs printed so far.
+/// Numbers of design findings and refused TLPs that were printed.
 #[derive(Default)]
 pub(super) struct Findings {
     /// Number of findings, by slot.
@@ -78,7 +78,7 @@ impl Findings {
         self.refused.print_new(kinds, || lab.session().refusals());
     }
 
-    /// Prints the rest, the total of each slot, and the number of refused TLPs of the kinds that came several times.
+    /// Prints the remaining findings, the total of each slot, and the count of each kind of refused TLP that occurred several times.
     pub(super) fn end(mut self, lab: &Driver) {
         self.print(lab);
         lab.session().wrong().iter().for_each(output::note);

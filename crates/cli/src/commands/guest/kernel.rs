@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser guest kernel`: has a kernel for `riser guest run` there before it is needed, from `riser-vm`.
+//! `riser guest kernel`: fetches or builds a kernel for `riser guest run` in advance, with `riser-vm`.
 
 use super::sources::SourceArgs;
 use crate::failure::Failure;
@@ -14,18 +14,18 @@ Examples:
   riser guest build drivers/linux --kernel 6.12-debug
   riser guest run labs/sriov.toml --kernel 6.12-debug --memory 1024 -- dmesg
 
-6.12-debug watches itself, and what modules do: KASAN, UBSAN, lockdep, kmemleak, debugging of DMA mappings, objects, lists and \
-sleep, and failures by order (/proc/self/fail-nth). Debian has no such kernel: it is built of Debian's linux-source-6.12 by Debian's \
-compiler, in a namespace of its own, so that nothing has to be installed and nobody be root. That takes 15 minutes of a processor, \
-half as long on two, and 1.7 GB of the cache, once; what is interrupted goes on where it was.
-6.1 and 6.12 are fetched, as `riser guest run` does.
-The file of the kernel goes to standard output. --json prints one object: kernel, release, image.";
+6.12-debug checks itself and its modules: KASAN, UBSAN, lockdep, kmemleak, debugging of DMA mappings, objects, lists and \
+sleep, and fault injection (/proc/self/fail-nth). Debian has no such kernel. riser builds it from Debian's linux-source-6.12 with Debian's \
+compiler, in a namespace of its own, so it needs neither installation nor root. The build takes 15 minutes on one processor, \
+half as long on two, and 1.7 GB of the cache, once. An interrupted build continues where it stopped.
+6.1 and 6.12 are fetched, like `riser guest run` does.
+The path of the kernel goes to standard output. --json prints one object: kernel, release, image.";
 
-/// Fetch a kernel for the guest, or build one that watches itself
+/// Fetch a kernel for the guest, or build the debug kernel
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The kernel: 6.12-debug, or 6.1 or 6.12 of Debian's
+    /// Kernel: 6.12-debug, or 6.1 or 6.12 from Debian
     #[arg(value_name = "VERSION")]
     kernel: String,
 

@@ -1,20 +1,20 @@
 #!/vm/busybox sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# lab COMMAND: does something to the links of the lab below which this guest runs. `lab help` lists the commands.
+# lab COMMAND: controls the links of the lab below this guest. `lab help` lists the commands.
 
 if [ "$1" = help ] || [ $# = 0 ]; then
-    echo "lab cut NAME [MICROSECONDS]   the link above a slot or switch goes down; up again after that time"
-    echo "lab restore NAME              and up again"
-    echo "lab remove NAME, insert NAME  what stands in a hot-plug capable slot is pulled out, put back"
-    echo "lab attention NAME            the slot's attention button is pressed"
-    echo "lab speed NAME GEN LANES      the link retrains, and has that generation and as many lanes from then on"
-    echo "lab fault KEY = VALUE, ...    a fault, as [[fault]] of a lab file; frames are counted from now on"
-    echo "lab clear [NAME]              faults end, those of the lab's file too: of one link, or all"
-    echo "lab cable NAME down|up        the cable of a NIC (cable = outside) is pulled out, put back"
-    echo "lab time                      the fabric's time in picoseconds"
-    echo "lab start NAME, kill NAME     a guest that has virtual functions (--assign) begins, ends at once"
-    echo "lab wait NAME                 until such a guest has ended, with its exit status"
-    echo "lab state NAME                waits, runs, exited STATUS, or ended: WHY"
+        echo "lab cut NAME [MICROSECONDS]   take the link above a slot or switch down; up again after that time"
+        echo "lab restore NAME              bring the link up again"
+        echo "lab remove NAME, insert NAME  pull the card out of a hot-plug capable slot, put it back"
+        echo "lab attention NAME            press the slot's attention button"
+        echo "lab speed NAME GEN LANES      retrain the link to this generation and number of lanes"
+        echo "lab fault KEY = VALUE, ...    add a fault, as [[fault]] of a lab file; frames are counted from now on"
+        echo "lab clear [NAME]              end the faults of one link or of all, including those of the lab file"
+        echo "lab cable NAME down|up        pull the cable of a NIC (cable = outside), put it back"
+        echo "lab time                      print the fabric's time in picoseconds"
+        echo "lab start NAME, kill NAME     start or kill a guest that has virtual functions (--assign)"
+        echo "lab wait NAME                 wait until such a guest ends; exit with its status"
+        echo "lab state NAME                print its state: waits, runs, exited STATUS, or ended: WHY"
     exit
 fi
 for port in /sys/class/virtio-ports/*; do
@@ -24,7 +24,7 @@ done
 
 # Sets $answer.
 ask() {
-    # The port can be open once.
+    # Only one process can open the port at a time.
     tries=0
     until exec 3<>"$device"; do
         tries=$((tries + 1))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The virtual machine of `riser guest run`, as its options say, from `riser-vm`.
+//! The virtual machine of `riser guest run` with its options, from `riser-vm`.
 
 use super::prefix::Prefixed;
 use super::sources::SourceArgs;
@@ -19,64 +19,64 @@ use vm::processors::{self, Processors};
 use vm::{Error, Kernel, Load, Machine, Options, Parts, Programs};
 use worlds::machine::Pace;
 
-/// What QEMU must have.
+/// Device that QEMU must support.
 const DEVICE: &str = "vfio-user-pci";
-/// Programs that every guest has: `lspci` and `setpci`.
+/// Package that every guest has: it contains `lspci` and `setpci`.
 const PROGRAMS: &str = "pciutils";
 
-/// The machine, and where its parts come from.
+/// Options of the machine, and the sources of its parts.
 #[derive(clap::Args)]
 pub(super) struct MachineArgs {
-    /// The kernel: 6.1 or 6.12 of Debian's, 6.12-debug of `riser guest kernel`, or the file of a bzImage or vmlinux
+    /// Kernel: 6.1 or 6.12 from Debian, 6.12-debug from `riser guest kernel`, or the file of a bzImage or vmlinux
     #[arg(long, value_name = "VERSION|FILE", default_value = vm::parts::DEFAULT_KERNEL, help_heading = "Machine")]
     kernel: String,
 
-    /// The modules of a kernel of your own: a folder as /lib/modules/VERSION
+    /// Folder with the modules of your own kernel, in the format of /lib/modules/VERSION
     #[arg(long, value_name = "DIR", help_heading = "Machine")]
     modules: Option<PathBuf>,
 
-    /// Load a module before the command: a .ko file, or one of the kernel's by its name; may be given again. Parameters follow behind a
-    /// blank
+    /// Load a module before the command: a .ko file, or a module of the kernel by its name; can be given several times. Parameters follow
+    /// after a space
     #[arg(long, value_name = "FILE.ko|NAME", help_heading = "Machine")]
     module: Vec<Load>,
 
-    /// Put a Debian package into the guest, with what it needs; may be given again
+    /// Install a Debian package with its dependencies in the guest; can be given several times
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     package: Vec<String>,
 
-    /// A folder that the guest sees at /share, and may write
+    /// Folder that the guest sees at /share, and may write
     #[arg(long, value_name = "DIR", help_heading = "Machine")]
     share: Option<PathBuf>,
 
-    /// Virtual CPUs
+    /// Number of virtual CPUs
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=255), help_heading = "Machine")]
     smp: u32,
 
-    /// The guest's memory
+    /// Memory of the guest in MiB
     #[arg(long, value_name = "MIB", default_value = "512", value_parser = clap::value_parser!(u32).range(128..=1 << 20), help_heading = "Machine")]
     memory: u32,
 
-    /// Let the machine's own processor run the guest, in place of QEMU's emulation
+    /// Run the guest on this machine's processor with KVM, not in QEMU's emulation
     #[arg(long, conflicts_with = "icount", help_heading = "Machine")]
     kvm: bool,
 
-    /// The guest's processor: one of QEMU's models, with features after commas, as `max` or `qemu64,+sse4.2` [default: qemu64,+rdrand; host
+    /// Processor of the guest: a model of QEMU, with features after commas, such as `max` or `qemu64,+sse4.2` [default: qemu64,+rdrand; host
     /// with --kvm]
     #[arg(long, value_name = "MODEL", help_heading = "Machine")]
     cpu: Option<String>,
 
-    /// Count instructions in place of time, each 2^N nanoseconds, and let the fabric's time stand still between accesses: a run that nothing
-    /// from outside disturbs repeats itself
+    /// Count instructions, not time: each takes 2^N nanoseconds, and the fabric's time stands still between accesses. A run without input
+    /// from outside is then repeatable
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10), help_heading = "Machine")]
     icount: Option<u32>,
 
-    /// Have the fabric's time go N times slower than the clock, so that a machine keeps up with a device that never waits for it, as a
-    /// design of RTL that computes for as long as its clock runs
+    /// Run the fabric's time N times slower than the clock, so that the machine keeps up with a device that never waits for it, such as
+    /// an RTL design that is simulated as long as its clock runs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "icount", help_heading = "Machine")]
     slow: u32,
 
-    /// The processors that QEMU and riser run on, as `0-3,6` [default: one of those that riser may use where the guest has one virtual
-    /// CPU and the lab no design of RTL, since both wait for each other; else all of them]
+    /// Processors for QEMU and riser, such as `0-3,6` [default: all that riser may use; only one of them if the guest has one virtual
+    /// CPU and the lab has no RTL design, since QEMU and riser then wait for each other]
     #[arg(long, value_name = "LIST", help_heading = "Machine")]
     cpus: Option<Processors>,
 
@@ -84,7 +84,7 @@ pub(super) struct MachineArgs {
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:1234", help_heading = "Machine")]
     gdb: Option<SocketAddr>,
 
-    /// Behind the kernel's command line
+    /// Text to append to the kernel's command line
     #[arg(
         long,
         value_name = "TEXT",
@@ -94,23 +94,23 @@ pub(super) struct MachineArgs {
     )]
     append: String,
 
-    /// Behind QEMU's own arguments; may be given again
+    /// Argument to append to QEMU's own arguments; can be given several times
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true, help_heading = "Machine")]
     qemu_argument: Vec<OsString>,
 
-    /// Write the kernel's log to this file as it comes, in place of showing its end where the guest fails; `-` is standard error
+    /// Write the kernel's log to this file as it arrives, instead of showing its end if the guest fails; `-` is standard error
     #[arg(long, value_name = "FILE", help_heading = "Machine")]
     log: Option<PathBuf>,
 
-    /// End the machine after this time
+    /// End the machine after this time in seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Machine")]
     time_limit: Option<u64>,
 
-    /// A QEMU of version 10.1 or later, in place of one that is installed or of Debian's
+    /// QEMU of version 10.1 or later [default: an installed one, or Debian's]
     #[arg(long, value_name = "FILE", help_heading = "Parts")]
     qemu: Option<PathBuf>,
 
-    /// A busybox without libraries for the guest's programs, in place of Debian's packages
+    /// Statically linked busybox for the guest's programs, instead of Debian's packages
     #[arg(long, value_name = "FILE", conflicts_with = "package", help_heading = "Parts")]
     busybox: Option<PathBuf>,
 
@@ -119,12 +119,12 @@ pub(super) struct MachineArgs {
 }
 
 impl MachineArgs {
-    /// The name of the module that is loaded last.
+    /// Name of the module that is loaded last.
     pub(super) fn last_module(&self) -> Option<String> {
         self.module.last()?.module_name()
     }
 
-    /// The machine's options. Fetches missing parts. `is_shell`: its command is a shell.
+    /// Returns the machine's options, and fetches missing parts. `is_shell`: the command is a shell.
     pub(super) fn options(&self, is_shell: bool, stop: &AtomicBool) -> Result<Options, Failure> {
         let mut options = self.sources.fetch(stop, |parts| self.parts(parts))?;
         options.smp = self.smp;
@@ -147,12 +147,12 @@ impl MachineArgs {
         Ok(options)
     }
 
-    /// Whether the fabric's time stands still between accesses.
+    /// True if the fabric's time stands still between accesses.
     pub(super) fn is_still(&self) -> bool {
         self.icount.is_some()
     }
 
-    /// How the fabric's time advances.
+    /// Returns how the fabric's time advances.
     pub(super) fn pace(&self, own_processor: bool) -> Pace {
         if self.is_still() { Pace::Still } else { Pace::Clock { slow: self.slow, own_processor } }
     }
@@ -170,7 +170,7 @@ impl MachineArgs {
     pub(super) fn check_several(&self) -> Result<(), Failure> {
         match self.gdb {
             None => Ok(()),
-            Some(_) => Err(Failure::usage("--gdb: a debugger is waited for by one guest, not several")),
+            Some(_) => Err(Failure::usage("--gdb: legal only with one guest, and there are several")),
         }
     }
 
@@ -185,7 +185,7 @@ impl MachineArgs {
         let kernel = match Path::new(&self.kernel) {
             file if file.is_file() => Kernel::open(file, self.modules.as_deref())?,
             _ if self.modules.is_some() => {
-                let why = "--modules: of a kernel of your own alone, which --kernel FILE names";
+                let why = "--modules: requires a kernel of your own, --kernel FILE";
                 return Err(Error::Option(why.to_owned()));
             }
             _ => parts.kernel(&self.kernel)?,
@@ -208,15 +208,15 @@ impl MachineArgs {
         }
     }
 
-    /// Claims the files that a machine writes. `name` is as for [`start`](Self::start).
+    /// Claims the files that a machine writes. `name` as in [`start`](Self::start).
     pub(super) fn claim(&self, outputs: &mut outputs::Outputs, name: Option<&String>) -> Result<(), Failure> {
         let log = self.log.as_deref().filter(|log| !is_standard_error(log));
         let path = log.map(|log| log_of(log, name.map(String::as_str)));
         outputs.claim_if("--log", path.as_deref()).map(|_| ())
     }
 
-    /// Starts a machine. The command's output goes to `stdout`. With `name`, the machine is one of several: the name precedes its lines,
-    /// and is appended to the name of its log.
+    /// Starts a machine. The command's output goes to `stdout`. `name` is given if there are several machines: it precedes each line, and is
+    /// appended to the name of the log.
     pub(super) fn start(
         &self,
         options: Options,
@@ -255,7 +255,7 @@ fn is_standard_error(log: &Path) -> bool {
     log == Path::new("-")
 }
 
-/// The file of the log of a machine, which may be one of several.
+/// Returns the path of a machine's log. `name` is given if there are several machines.
 fn log_of(log: &Path, name: Option<&str>) -> PathBuf {
     let mut path = log.to_owned().into_os_string();
     if let Some(name) = name {

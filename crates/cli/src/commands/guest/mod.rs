@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser guest`: a real kernel on a lab's fabric.
+//! `riser guest`: runs a real kernel on a lab's fabric.
 
 mod build;
 mod cache;
@@ -28,9 +28,9 @@ Examples:
   riser guest cache list
   riser guest torture labs/guest/nvme.toml --module nvme --seed 7 --workload /share/test
 
-docs/guest.md says how a kernel stands on a lab's fabric, and what it needs.";
+docs/guest.md explains how a kernel uses a lab's fabric, and what it needs.";
 
-/// A real kernel, in a virtual machine, on a lab's fabric
+/// Run a real kernel in a virtual machine on a lab's fabric
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {

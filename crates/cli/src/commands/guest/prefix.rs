@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What one of several guests says, with its name before each line.
+//! Prefixes the output lines of one of several guests with its name.
 
 use std::io::{self, Write};
 
-/// Writes whole lines behind a name; what has no end of line is written when this is dropped.
+/// Writes complete lines after a name. An incomplete last line is written when this is dropped.
 pub(super) struct Prefixed<W: Write> {
     name: String,
     to: W,
@@ -41,7 +41,7 @@ impl<W: Write> Drop for Prefixed<W> {
     fn drop(&mut self) {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
-            // Who does not take it has said so before.
+            // A write error has already been returned by `write`.
             let _ = self.put(&line);
         }
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_line_has_the_name_before_it() {
+    fn prefixes_each_line_with_name() {
         let mut out = Vec::new();
         let mut prefixed = Prefixed::new("a", &mut out);
         prefixed.write_all(b"one\ntw").unwrap();

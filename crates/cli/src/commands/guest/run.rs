@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser guest run`: a lab below a stock kernel, started and ended together, from `riser-vm`, `riser-lab` and `riser-guest`.
+//! `riser guest run`: runs a lab together with guests that boot a stock kernel, from `riser-vm`, `riser-lab` and `riser-guest`.
 
 use super::events::{Findings, lost, print_event};
 use super::machine::MachineArgs;
@@ -38,86 +38,86 @@ Examples:
   riser guest run labs/sriov.toml --share . --assign a=card.virtfn0 \\
       --guest root='sh /share/enable-vfs; lab start a; lab wait a' --guest a='lspci -vv'
 
-The lab's host is a stock Linux kernel in a virtual machine of QEMU's, which finds the hierarchy as PCI domain 10000, behind Intel's \
-VMD. What it needs is fetched once from Debian's packages, and kept; --qemu and --kernel name other files. Kernels other than \
+The lab's host is a stock Linux kernel in a QEMU virtual machine. The kernel finds the hierarchy as PCI domain 10000, below Intel's \
+VMD. riser fetches what it needs once from Debian's packages, and keeps it; --qemu and --kernel name other files. Kernels other than \
 Debian's need the module vmd.
-A lab with several hosts outside has a guest for each: all run the command, with the host's name in $RISER_HOST, but those that \
---guest gives another; what they print has the name before each line.
-A guest that has virtual functions (--assign) begins when one says `lab start NAME`, and ends with the lab's own at the latest.
-In the guest, `lab cut NAME` cuts the link of a slot or switch, and `lab help` says what else can be done to the lab.
---json prints one object in the end, and what the command prints goes to standard error: status, boot_cpu_seconds, \
-qemu_cpu_seconds, guest: {clients, reads, writes, resets, interrupts, ...}, guests: [{host, ...}] where there are several, lab: what \
-`riser run --json` prints.
-The exit status is the command's, of several guests that of the first in order which failed; 1 where there is none, since the guest failed, or has lost its lab.";
+A lab with several hosts outside has one guest for each. All run the command, with the host's name in $RISER_HOST, unless \
+--guest gives a guest another command. Each line that they print begins with the host's name.
+A guest with virtual functions (--assign) starts at `lab start NAME` in another guest, and ends at the latest when the lab's own guest ends.
+In a guest, `lab cut NAME` cuts the link of a slot or switch, and `lab help` lists what else can be done to the lab.
+--json prints one object at the end, and the output of the command goes to standard error: status, boot_cpu_seconds, \
+qemu_cpu_seconds, guest: {clients, reads, writes, resets, interrupts, ...}, guests: [{host, ...}] if there are several, lab: the \
+object of `riser run --json`.
+The exit status is that of the command; of several guests, that of the first that failed. It is 1 if the command has no status, because the guest failed or lost its lab.";
 
-/// What keeps something of a machine.
+/// Arguments that record one machine.
 const KEEPING: [&str; 3] = ["--capture", "--record", "--hexdump"];
 
-/// Run a command, or a shell, on a stock Linux kernel below which a lab's hierarchy lies
+/// Run a command, or a shell, on a stock Linux kernel on top of a lab's hierarchy
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The lab, whose simulated host the kernel takes the place of
+    /// Lab; the kernel replaces its simulated host
     #[arg(value_name = "LAB.toml")]
     lab: PathBuf,
 
     #[command(flatten)]
     opening: Opening,
 
-    /// Write the registers of all functions, as they are in the end, to this file: what `lspci -F` reads
+    /// Write the final registers of all functions to this file, in the format that `lspci -F` reads
     #[arg(long, value_name = "FILE")]
     hexdump: Option<PathBuf>,
 
     #[command(flatten)]
     vm: VmArgs,
 
-    /// Of several guests: what the one of this host, or of this name of --assign, runs, a line for its shell; may be given again
+    /// With several guests: shell command line for the guest of this host, or of this --assign name; can be given several times
     #[arg(long, value_name = "NAME=COMMAND")]
     guest: Vec<String>,
 
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// Print one JSON object in the end; what the command prints goes to standard error
+    /// Print one JSON object at the end; the output of the command goes to standard error
     #[arg(long)]
     json: bool,
 
-    /// The command that the guest runs; without it a shell
+    /// Command that the guest runs [default: a shell]
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 
-    /// What the guest runs in place of a command.
+    /// Program that the guest runs instead of a command.
     #[arg(skip)]
     program: Option<Program>,
 }
 
-/// A program of riser's own for the guest.
+/// A program of riser for the guest.
 pub(super) struct Program {
-    /// The file that is run.
+    /// Name of the file to run.
     pub(super) name: &'static str,
-    /// Files by name and text.
+    /// Names and texts of its files.
     pub(super) files: Vec<(String, String)>,
-    /// Variables by name and value.
+    /// Names and values of its environment variables.
     pub(super) environment: Vec<(String, String)>,
-    /// Reads its standard output while it runs.
+    /// Reader of its standard output.
     pub(super) listener: Listener,
 }
 
-/// The machines of a run, and the sockets by which they command the lab's links.
+/// Machines of a run, and sockets for their commands to the lab's links.
 struct Started<'a> {
     hosts: Vec<VmHost>,
     links: Vec<LinkSocket>,
     guests: Guests<'a>,
 }
 
-/// The folder of the sockets. It is removed when all devices are connected, so that nothing is left if this process is killed.
+/// Folder of the sockets. It is removed when all devices are connected, so that nothing remains even if this process is killed.
 struct Sockets {
     folder: Option<TempDir>,
     awaited: usize,
 }
 
 impl Sockets {
-    /// Guests that start again need the folder to the end.
+    /// Waits for the devices of `hosts`. Guests that can start again need the folder until the end.
     fn of(folder: TempDir, hosts: &[VmHost]) -> Sockets {
         let all = || hosts.iter().flat_map(VmHost::sockets);
         let awaited = if all().any(|socket| socket.machine.is_some()) { usize::MAX } else { all().count() };
@@ -133,14 +133,14 @@ impl Sockets {
     }
 }
 
-/// Supervises the guests while they are served.
+/// Supervises the guests during a run.
 struct RunSupervisor<'a> {
     guests: Guests<'a>,
     sockets: Sockets,
-    /// The hosts whose registers are written, as they are when the first machine goes.
+    /// Hosts whose registers are written, with their values when the first machine disconnects.
     hexdump: Option<&'a [String]>,
     registers: Option<String>,
-    /// The device that a running machine has lost, and why. The run ends then.
+    /// Message about the first device that a running machine has lost. The run then ends.
     lost: Option<String>,
     findings: Findings,
     listener: Option<&'a Listener>,
@@ -196,7 +196,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let hexdump_to = hexdump_to.map(Place::prepare).transpose()?;
     let mut opened = lab.open(Clock::Virtual)?;
     let mut transports = args.vm.transports(&opened)?;
-    // An unusable TMPDIR is an error before parts are fetched.
+    // An unusable TMPDIR is reported before parts are fetched.
     drop(socket_folder().map_err(Failure::run)?);
     let options = args.machine.options(args.command.is_empty(), &stop)?;
     let own_processor = args.machine.pin(all.len(), opened.driver.session().fabric.is_clocked())?;
@@ -248,30 +248,30 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// Runs a program of riser's own in place of a command.
+    /// Replaces the command by a program of riser.
     pub(super) fn run_program(&mut self, program: Program) {
         self.command = vec![program.name.to_owned()];
         self.program = Some(program);
     }
 
-    /// Returns the given argument that keeps something of one machine, if there is one.
+    /// Returns the first given argument that records one machine.
     pub(super) fn keeps(&self) -> Option<&'static str> {
         let hexdump = ("--hexdump", self.hexdump.is_some());
         let kept = |(flag, is_given)| (is_given && KEEPING.contains(&flag)).then_some(flag);
         self.opening.given().into_iter().chain([hexdump]).find_map(kept)
     }
 
-    /// Names the log after machine number `n`.
+    /// Sets the name of the log for machine number `n`.
     pub(super) fn number_log(&mut self, n: u32) {
         self.machine.number_log(n);
     }
 
-    /// Whether a command is given.
+    /// True if a command is given.
     pub(super) fn has_command(&self) -> bool {
         !self.command.is_empty() || !self.guest.is_empty()
     }
 
-    /// Returns whether a JSON object is requested, and leaves it to the program.
+    /// Returns whether JSON output is requested, and clears the request, because the program prints the JSON.
     pub(super) fn take_json(&mut self) -> bool {
         std::mem::take(&mut self.json)
     }
@@ -280,19 +280,19 @@ impl Args {
         &self.machine
     }
 
-    /// The lab, as it will be run.
+    /// Reads the lab with its settings.
     pub(super) fn lab(&self, models: &Models) -> Result<LabFile, Failure> {
         Ok(self.opening.read(&self.lab, models)?.file)
     }
 
-    /// What each guest runs.
+    /// Returns the command of each guest.
     fn commands(&self, hosts: &[String]) -> Result<Vec<Vec<String>>, Failure> {
         let names = hosts.join(", ");
         let mut own: Vec<(&str, &str)> = Vec::new();
         for given in &self.guest {
             let known = given.split_once('=').filter(|(host, _)| hosts.iter().any(|known| known == host));
             let (host, line) = known.ok_or_else(|| {
-                Failure::Usage(format!("--guest `{given}`: NAME=COMMAND is legal, of the guests {names}"))
+                Failure::Usage(format!("--guest `{given}`, expected NAME=COMMAND, NAME one of {names}"))
             })?;
             if own.iter().any(|(known, _)| *known == host) {
                 return Err(Failure::Usage(format!("--guest: `{host}` is named twice")));
@@ -306,14 +306,14 @@ impl Args {
         let command = |host: &String| match own.iter().find(|(name, _)| name == host) {
             Some((_, line)) => Ok(shell(line)),
             None if hosts.len() > 1 && self.command.is_empty() => Err(Failure::Usage(format!(
-                "guest `{host}`: several guests need a command for each: behind --, or by --guest {host}=COMMAND"
+                "guest `{host}`: no command; each of several guests needs one: after --, or with --guest {host}=COMMAND"
             ))),
             None => Ok(self.command.clone()),
         };
         hosts.iter().map(command).collect()
     }
 
-    /// Starts the guests above hosts. Sockets are in `folder`.
+    /// Starts the guests. Sockets are in `folder`.
     fn start(
         &self,
         opened: &mut Opened,
@@ -385,7 +385,7 @@ impl Args {
     fn end(&self, guests: &[Guest], stop: &AtomicBool) -> Result<(), Failure> {
         for Guest { name, .. } in guests.iter().filter(|guest| guest.waits()) {
             output::note(format_args!(
-                "guest `{name}` was never started: `lab start {name}` in another does that"
+                "guest `{name}` was never started: run `lab start {name}` in another guest"
             ));
         }
         guests.iter().try_for_each(|guest| self.end_of(guest, guests.len() > 1, stop))
@@ -396,7 +396,7 @@ impl Args {
         match &report.end {
             End::Exited(0) => Ok(()),
             End::Exited(status) => {
-                self.machine.print_log("the kernel has complained", report, Log::complaint);
+                self.machine.print_log("the kernel has reported", report, Log::complaint);
                 Err(Failure::Command(*status))
             }
             End::Stopped if stop.load(Ordering::Relaxed) => {
@@ -407,7 +407,7 @@ impl Args {
             end => {
                 self.machine.print_log("the end of the kernel's log", report, Log::last_lines);
                 let of = if is_one_of_several { format!("host `{}`: ", guest.name) } else { String::new() };
-                // QEMU ends if one of its devices is not there.
+                // QEMU ends if one of its devices is missing. The reason is then in `misplaced`.
                 let why = guest.misplaced().map_or_else(|| end.to_string(), str::to_owned);
                 Err(Failure::Run(format!("{of}{why}")))
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser guest serve`: a lab's hierarchy for virtual machines that somebody else starts, from `riser-lab` and `riser-guest`.
+//! `riser guest serve`: serves a lab's hierarchy to virtual machines that the user starts, from `riser-lab` and `riser-guest`.
 
 use super::events::{Findings, print_event};
 use super::vm_args::{VmArgs, links};
@@ -26,33 +26,33 @@ Examples:
   riser guest serve labs/sriov.toml --assign a=card.virtfn0 --socket root=vmd.sock --socket a=dir
 
 Prints the arguments that QEMU 10.1 or later needs, then serves one machine after another until Ctrl-C.
---json prints one object in the end: guest: {clients, reads, writes, resets, interrupts, interrupts_lost, ...} and lab: what \
-`riser run --json` prints; status and CPU seconds of QEMU are null.";
+--json prints one object at the end: guest: {clients, reads, writes, resets, interrupts, interrupts_lost, ...} and lab: the object of \
+`riser run --json`; status and CPU seconds of QEMU are null.";
 
 /// Serve a lab's hierarchy to a virtual machine that you start yourself
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The lab, whose simulated host the machine takes the place of
+    /// Lab; the machine replaces its simulated host
     #[arg(value_name = "LAB.toml")]
     lab: PathBuf,
 
-    /// Where to listen: a Unix socket, which is made; with --direct, and for machines of --assign, a folder, in which each device has one.
-    /// Of several machines one for each, behind its host's or its own name
+    /// Path to listen at: a Unix socket, which riser creates. With --direct, and for machines of --assign, it is a folder with one socket for
+    /// each device. With several machines, give one path each, preceded by the name of the host or machine
     #[arg(long, value_name = "[NAME=]PATH", required = true)]
     socket: Vec<String>,
 
     #[command(flatten)]
     vm: VmArgs,
 
-    /// Where to take commands to the lab's links, a line each, as `cut NAME`: another Unix socket
+    /// Unix socket that accepts commands to the lab's links, one per line, such as `cut NAME`
     #[arg(long, value_name = "PATH")]
     links: Option<PathBuf>,
 
     #[command(flatten)]
     opening: Opening,
 
-    /// Print one JSON object in the end
+    /// Print one JSON object at the end
     #[arg(long)]
     json: bool,
 }
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let links = args.links.as_deref().map(|path| links(&opened, path)).transpose()?;
     let mut links: Vec<_> = links.into_iter().collect();
     let mut transports = args.vm.transports(&opened)?;
-    // Each machine has at least one virtual CPU. riser does not know how many more.
+    // Each machine has at least one virtual CPU. riser does not know the real number.
     let own_processor = processors::has_own_processor(paths.len());
     let (before, clock) = (session::cpu_seconds(), WallClock::new());
     for (host, machine) in machines(&hosts) {
@@ -130,7 +130,7 @@ impl Supervisor for ServeSupervisor<'_> {
     }
 }
 
-/// The sockets of the machines of these names.
+/// Returns the socket path of each of these machines.
 fn paths(names: &[String], given: &[String]) -> Result<BTreeMap<String, PathBuf>, Failure> {
     let wrong = |why: String| Failure::Usage(format!("--socket: {why}"));
     let mut paths = BTreeMap::new();
@@ -142,27 +142,29 @@ fn paths(names: &[String], given: &[String]) -> Result<BTreeMap<String, PathBuf>
             (None, _) => {
                 let names = names.join(", ");
                 return Err(wrong(format!(
-                    "`{text}`: there are several machines, name one before it: NAME=PATH, of {names}"
+                    "`{text}`: there are several machines, expected NAME=PATH with NAME one of {names}"
                 )));
             }
         };
         if path.is_empty() {
-            return Err(wrong(format!("`{text}` names no path: NAME=PATH is legal")));
+            return Err(wrong(format!("`{text}` has no path, expected NAME=PATH")));
         }
         if let Some((other, _)) = paths.iter().find(|(_, known)| *known == Path::new(path)) {
-            return Err(wrong(format!("`{path}` is that of `{other}` too: legal is one for each machine")));
+            return Err(wrong(format!(
+                "`{path}` is also the path of `{other}`, expected a different one for each machine"
+            )));
         }
         if paths.insert(name.to_owned(), path.into()).is_some() {
             return Err(wrong(format!("`{name}` is named twice")));
         }
     }
     match names.iter().find(|name| !paths.contains_key(*name)) {
-        Some(name) => Err(wrong(format!("`{name}` has none: {name}=PATH"))),
+        Some(name) => Err(wrong(format!("`{name}` has no path, expected {name}=PATH"))),
         None => Ok(paths),
     }
 }
 
-/// QEMU's arguments, a line for each.
+/// Returns QEMU's arguments as text, one per line.
 fn arguments(args: &VmArgs, host: &VmHost, machine: Option<&str>) -> String {
     let memory = "-machine q35,memory-backend=ram -object memory-backend-memfd,id=ram,size=512M,share=on";
     let options = args.options();
@@ -184,17 +186,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_machine_has_a_socket_of_its_own() {
+    fn requires_one_socket_path_per_machine() {
         let paths = |given: &[&str]| {
             let given: Vec<_> = given.iter().copied().map(str::to_owned).collect();
             paths(&["root".to_owned(), "a".to_owned()], &given).map_err(|failure| format!("{failure:?}"))
         };
         assert_eq!(paths(&["root=r", "a=d"]).unwrap()["a"], Path::new("d"));
         for (given, why) in [
-            (&["root=r", "a=r"][..], "`r` is that of `root` too: legal is one for each machine"),
-            (&["root=r", "a="], "`a=` names no path: NAME=PATH is legal"),
+            (
+                &["root=r", "a=r"][..],
+                "`r` is also the path of `root`, expected a different one for each machine",
+            ),
+            (&["root=r", "a="], "`a=` has no path, expected NAME=PATH"),
             (&["root=r", "root=s", "a=d"], "`root` is named twice"),
-            (&["root=r"], "`a` has none: a=PATH"),
+            (&["root=r"], "`a` has no path, expected a=PATH"),
             (&["r"], "there are several machines"),
         ] {
             let refused = paths(given).unwrap_err();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Options for the sources and the cache of a machine's parts, and progress of a fetch.
+//! Options for the sources and the cache of a machine's parts, and the progress of a fetch.
 
 use crate::failure::Failure;
 use crate::{output, progress};
@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vm::{Cache, Parts, Progress, Sources};
 
-/// Time between two lines of progress where standard error is no terminal.
+/// Interval between two lines of progress if standard error is not a terminal.
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
 
-/// Where parts come from.
+/// Sources of parts.
 #[derive(clap::Args)]
 pub(super) struct SourceArgs {
     #[command(flatten)]
     cache: CacheArgs,
 
-    /// A mirror of Debian's archive [default: that of the machine's own package sources]
+    /// Mirror of Debian's archive [default: the one in this machine's own package sources]
     #[arg(long, value_name = "URL", help_heading = "Parts")]
     mirror: Option<String>,
 
-    /// The keys of Debian's archive [default: those of the package debian-archive-keyring]
+    /// Keys of Debian's archive [default: those of the package debian-archive-keyring]
     #[arg(long, value_name = "FILE", help_heading = "Parts")]
     keyring: Option<PathBuf>,
 }
@@ -30,13 +30,13 @@ pub(super) struct SourceArgs {
 /// The cache of parts.
 #[derive(clap::Args)]
 pub(super) struct CacheArgs {
-    /// Where parts are kept [default: riser in $XDG_CACHE_HOME, or in ~/.cache]
+    /// Folder for cached parts [default: riser in $XDG_CACHE_HOME, or in ~/.cache]
     #[arg(long, value_name = "DIR", help_heading = "Parts")]
     cache: Option<PathBuf>,
 }
 
 impl SourceArgs {
-    /// Fetches missing parts and shows the progress. Ends if `stop` is set.
+    /// Fetches missing parts and shows the progress. Stops if `stop` is set.
     pub(super) fn fetch<T>(
         &self,
         stop: &AtomicBool,
@@ -94,17 +94,17 @@ fn show(bar: &ProgressBar, progress: Progress<'_>) {
     }
 }
 
-/// Progress in lines: the first at once, then one each [`BETWEEN_LINES`].
+/// Progress as lines: the first immediately, then one every [`BETWEEN_LINES`].
 #[derive(Default)]
 struct Lines {
     step: String,
-    /// Bytes that are here, and of the whole.
+    /// Bytes fetched, and their total.
     bytes: Option<(u64, u64)>,
     last: Option<Instant>,
 }
 
 impl Lines {
-    /// Returns the line that is due.
+    /// Returns the next line if it is due.
     fn next(&mut self, progress: Progress<'_>, now: Instant) -> Option<String> {
         match progress {
             Progress::Step(step) => {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_line_comes_at_once_and_others_every_ten_seconds() {
+    fn prints_first_line_immediately_then_every_ten_seconds() {
         let (mut lines, start) = (Lines::default(), Instant::now());
         for (ms, progress, expected) in [
             (0, Progress::Waiting, None),

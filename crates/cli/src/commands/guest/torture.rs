@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser guest torture`: a driver's workload under faults, in one machine after another.
+//! `riser guest torture`: runs a driver's workload under faults, in one machine after another.
 
 use super::run::{Args as RunArgs, Program};
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ use std::time::Instant;
 use worlds::machine::host_names;
 use worlds::machine::torture::{LastWord, Listener, SCRIPT, Tally, TortureSlot, schedule};
 
-/// Without a progress bar, a line reports every so many faults.
+/// Number of faults between two lines of progress if there is no progress bar.
 const NOTE_FAULTS: u32 = 50;
 
 const EXAMPLE: &str = "\
@@ -21,21 +21,21 @@ Examples:
   riser guest torture my.toml --module my.ko --kernel 6.12-debug --memory 1024 \\
       --share . --workload /share/test --json
 
-The workload is a line for the guest's shell. It runs once before all faults, again and again while they come, and once behind them: the first and \
-the last run must end well. While faults come it may fail; with status 65 it says that data were lost.
-Faults are drawn from --seed, for a slot of the lab each: frames damaged, doubled or held up, packets poisoned, completions astray or with an error, \
-internal errors, links that are cut, or become slow and narrow, slots pulled out and put back (hot_plug = true), Function Level Resets, \
-drivers unbound, functions removed and found again. The same seed gives the same schedule, though a guest whose time is the wall clock's is elsewhere \
-when a fault comes (see --icount).
-Findings are what the kernel reports of itself (BUG, WARNING, Oops, lockups, tasks that hang), data that were lost, functions that do not come back, a \
-workload that hangs or fails in the end, slabs that grow by an object for each fault, and what kmemleak has where the kernel has that.
-A kernel that does not go on is a finding too: another machine takes its place, for the faults that are left, but where --capture, --record or \
---hexdump keep one machine. --log FILE is of the first; that of the second is FILE.2.
---json prints one object: seed, faults, seconds, machines, kinds, rounds_well, rounds_failed, rescues, findings, and schedule, which has each \
-fault that has come: a pause in ms, its kind, and its parameters. The exit status is 1 where there \
-are findings. Ctrl-C ends with the report so far.";
+The workload is a command line for the guest's shell. It runs once before the faults, repeatedly during them, and once after them. The \
+first and the last run must succeed. During the faults it may fail; exit status 65 reports lost data.
+Faults are drawn from --seed, each for a slot of the lab: damaged, duplicated or delayed frames, poisoned packets, misdirected completions and completions with an \
+error, internal errors, links that are cut or become slow and narrow, slots pulled out and put back (hot_plug = true), Function Level Resets, \
+unbound drivers, functions removed and rescanned. The same seed gives the same schedule. If the guest's time is the wall clock, the guest is at another point \
+when a fault occurs (see --icount).
+Findings are errors that the kernel reports (BUG, WARNING, Oops, lockups, hung tasks), lost data, functions that do not come back, a \
+workload that hangs or fails at the end, slabs that grow by an object for each fault, and reports of kmemleak if the kernel has it.
+A kernel that stops is also a finding. Another machine then takes the remaining faults, unless --capture, --record or \
+--hexdump record one machine. --log FILE is the log of the first machine; that of the second is FILE.2.
+--json prints one object: seed, faults, seconds, machines, kinds, rounds_well, rounds_failed, rescues, findings, and schedule: for each \
+fault that occurred a pause in ms, its kind, and its parameters. The exit status is 1 if there \
+are findings. Ctrl-C ends the run with the report so far.";
 
-/// Run a workload again and again while faults come, and say what the kernel made of them
+/// Run a workload repeatedly while faults occur, and report how the kernel handled them
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 #[group(id = "torture")]
@@ -43,16 +43,16 @@ pub(crate) struct Args {
     #[command(flatten)]
     run: RunArgs,
 
-    /// What the driver is to do: a line for the guest's shell
+    /// Workload for the driver: a command line for the guest's shell
     #[arg(long, value_name = "LINE")]
     workload: String,
 
-    /// How many faults
+    /// Number of faults
     #[arg(long, value_name = "COUNT", default_value = "200", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     faults: u32,
 }
 
-/// A schedule of faults in one machine after another.
+/// Runs a schedule of faults in one machine after another.
 struct Torture<'a> {
     args: Args,
     module: String,
@@ -63,10 +63,10 @@ struct Torture<'a> {
 
 pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
     if args.run.has_command() {
-        return Err(Failure::Usage("the guest runs what --workload says, and no command".to_owned()));
+        return Err(Failure::Usage("a command is given, but the guest runs only the --workload".to_owned()));
     }
     let module = args.run.machine().last_module().ok_or_else(|| {
-        Failure::Usage("--module is needed: the last one is the driver that is tortured".to_owned())
+        Failure::Usage("--module is missing: the last --module is the driver under test".to_owned())
     })?;
     let file = args.run.lab(models)?;
     let slots: Vec<TortureSlot> = file.lab.slot.iter().map(TortureSlot::from).collect();
@@ -74,7 +74,7 @@ pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
         return Err(Failure::Usage("the lab has no slot".to_owned()));
     }
     if host_names(&file).len() > 1 {
-        return Err(Failure::Usage("the lab has several hosts outside: one is tortured".to_owned()));
+        return Err(Failure::Usage("the lab has several hosts outside, expected one".to_owned()));
     }
     let (begun, json) = (Instant::now(), args.run.take_json());
     let schedule = schedule(&slots, file.lab.seed, args.faults);
@@ -96,7 +96,7 @@ pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
     })
 }
 
-/// Shows the progress.
+/// Shows the progress on the bar, or as lines.
 fn show(bar: &ProgressBar, tally: &Tally) {
     let state = format!("machine {}, {} findings", tally.machines, tally.findings.len());
     if bar.is_hidden() && tally.faults / NOTE_FAULTS > bar.position() as u32 / NOTE_FAULTS {
@@ -107,7 +107,7 @@ fn show(bar: &ProgressBar, tally: &Tally) {
 }
 
 impl Torture<'_> {
-    /// Goes through the schedule, in as many machines as that takes.
+    /// Runs the whole schedule, in as many machines as necessary.
     fn run(mut self) -> Result<(), Failure> {
         let mut done = 0;
         loop {
@@ -118,17 +118,17 @@ impl Torture<'_> {
             }
             if faults == done {
                 let why = self.listener.with(|tally| tally.findings.last().cloned().unwrap_or_default());
-                return Err(Failure::Run(format!("no machine comes to fault {}: {why}", done + 1)));
+                return Err(Failure::Run(format!("no machine reached fault {}: {why}", done + 1)));
             }
             if let Some(kept) = self.args.run.keeps() {
-                output::note(format_args!("fault {faults} was the last: {kept} keeps one machine"));
+                output::note(format_args!("stopped after fault {faults}: {kept} records one machine only"));
                 return Ok(());
             }
             done = faults;
         }
     }
 
-    /// Runs the next machine, from the fault after `done`.
+    /// Runs the next machine, starting with the fault after number `done`.
     fn machine(&mut self, done: usize) -> Result<(), Failure> {
         self.listener.begin_machine();
         self.args.run.run_program(self.program(done));
@@ -143,7 +143,7 @@ impl Torture<'_> {
                 self.found(&format!("the machine ended: {why}"))
             }
             Err(Failure::Command(_)) if self.listener.has_begun() => {}
-            Ok(()) if silent => self.found("the machine has locked up: it says nothing any more"),
+            Ok(()) if silent => self.found("the machine has locked up and prints nothing"),
             ended => return ended,
         }
         Ok(())

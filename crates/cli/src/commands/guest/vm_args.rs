@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Arguments about the machines of a lab, for `riser guest run` and `riser guest serve`.
+//! Arguments for the machines of a lab, shared by `riser guest run` and `riser guest serve`.
 
 use crate::commands::nettlp::adapter::{Listening, SERVED_SCHEMES};
 use crate::commands::outside::Opened;
@@ -25,29 +25,29 @@ use worlds::machine::{
 /// Maximum number of sessions of one peer.
 const SESSIONS_PER_PEER: u8 = 16;
 
-/// How a machine gets the hierarchy of a lab.
+/// Options that determine how a machine gets the hierarchy of a lab.
 #[derive(clap::Args)]
 pub(super) struct VmArgs {
-    /// Hand over each device by itself, behind a root port of QEMU's in PCI domain 0000, in place of the hierarchy behind a VMD
+    /// Pass each device through separately, below a root port of QEMU in PCI domain 0000, instead of the hierarchy below a VMD
     #[arg(long)]
     direct: bool,
 
-    /// Give virtual functions to a machine of their own, as vfio-pci does, while the lab's machine has the physical ones: SLOT.virtfnN,
-    /// counted from 0; may be given again
+    /// Assign virtual functions to a separate machine, like vfio-pci, while the lab's machine has the physical ones: SLOT.virtfnN,
+    /// counted from 0; can be given several times
     #[arg(long, value_name = "NAME=FUNCTION[,FUNCTION]", conflicts_with = "direct")]
     assign: Vec<String>,
 
-    /// An emulated IOMMU (VT-d) with interrupt remapping in the machine: devices reach what the kernel has mapped for them
+    /// Give the machine an emulated IOMMU (VT-d) with interrupt remapping: devices reach only memory that the kernel has mapped for them
     #[arg(long)]
     iommu: bool,
 
-    /// Ask the machine for each DMA by a message, in place of the memory that it shares: its IOMMU judges, and its kernel logs, what
-    /// devices may not reach. Slower
+    /// Send each DMA to the machine as a message, instead of using its shared memory: its IOMMU then checks the access, and its kernel logs
+    /// forbidden ones. Slower
     #[arg(long)]
     dma_messages: bool,
 
-    /// What is put into the cable of a NIC that leads outside (`cable = "outside"`): that of another slot, or a tap interface of this
-    /// machine; may be given again
+    /// Connect the cable of a NIC that leads outside (`cable = "outside"`) to the NIC of another slot, or to a tap interface of this
+    /// machine; can be given several times
     #[arg(long, value_name = "SLOT=SLOT|SLOT=tap:NAME")]
     cable: Vec<String>,
 
@@ -58,24 +58,24 @@ pub(super) struct VmArgs {
 /// The NetTLP peers that the adapter of a lab serves.
 #[derive(clap::Args)]
 pub(super) struct UplinkArgs {
-    /// NetTLP peers that reach the machine through the slot with the device `nettlp-adapter`, where, and which way; may be given again.
-    /// As --allow of `riser nettlp adapter`; without it, nobody
+    /// NetTLP peer that may access the machine through the slot with the device `nettlp-adapter`, its address window, and access (r, w, rw);
+    /// can be given several times, like --allow of `riser nettlp adapter` [default: no peers]
     #[arg(long, value_name = "PEER,WINDOW,r|w|rw")]
     nettlp_allow: Vec<Rule>,
 
-    /// Address to listen on for them
+    /// Address to listen on for NetTLP peers
     #[arg(long, value_name = "ADDRESS", requires = "nettlp_allow", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     nettlp_listen: IpAddr,
 
-    /// Which ways to serve them
+    /// Protocols to serve them with
     #[arg(long, value_parser = one_of(&SERVED_SCHEMES), requires = "nettlp_allow", default_value = "auto")]
     nettlp_scheme: Scheme,
 
-    /// Demand that they prove to have this key: a file of 64 hexadecimal digits. Serves sessions alone
+    /// Require peers to prove that they have this key, a file of 64 hexadecimal digits. Serves only sessions
     #[arg(long, value_name = "FILE", requires = "nettlp_allow")]
     nettlp_key: Option<PathBuf>,
 
-    /// The peer that serves the machine's requests; without it the only one that --nettlp-allow names
+    /// Peer that serves the machine's requests [default: the peer of --nettlp-allow, if there is only one]
     #[arg(long, value_name = "PEER", requires = "nettlp_allow")]
     nettlp_device: Option<IpAddr>,
 }
@@ -84,12 +84,12 @@ pub(super) struct UplinkArgs {
 pub(super) struct Names {
     /// Hosts that are machines: `root`, or those of the file.
     pub(super) hosts: Vec<String>,
-    /// Machines that have virtual functions. Their folders are not set.
+    /// Machines that have virtual functions, without the paths of their folders.
     pub(super) assigned: Vec<AssignedMachine>,
 }
 
 impl Names {
-    /// All names, those of hosts first.
+    /// Returns all names, hosts first.
     pub(super) fn all(&self) -> Vec<String> {
         self.hosts.iter().chain(self.assigned.iter().map(|machine| &machine.name)).cloned().collect()
     }
@@ -100,7 +100,7 @@ impl VmArgs {
         VmOptions { direct: self.direct, iommu: self.iommu, dma_messages: self.dma_messages }
     }
 
-    /// Opens the far ends of cables, and the sockets of the lab's NetTLP adapter.
+    /// Opens the other ends of cables, and the sockets of the lab's NetTLP adapter.
     pub(super) fn transports(&self, opened: &Opened) -> Result<Vec<Box<dyn Transport>>, Failure> {
         let mut transports = self.cable_links(opened)?;
         if let Some(uplink) = self.uplink.open(&opened.driver)? {
@@ -109,7 +109,7 @@ impl VmArgs {
         Ok(transports)
     }
 
-    /// Opens the far ends of cables.
+    /// Opens the other ends of cables.
     fn cable_links(&self, opened: &Opened) -> Result<Vec<Box<dyn Transport>>, Failure> {
         let driver = &opened.driver;
         let mut taken = BTreeSet::new();
@@ -120,15 +120,18 @@ impl VmArgs {
             let why = || match legal().collect::<Vec<_>>().join(", ") {
                 none if none.is_empty() => "no slot has a NIC with `cable = \"outside\"`".to_owned(),
                 slots => format!(
-                    "legal are {slots}, whose NICs have `cable = \"outside\"`, and tap:NAME behind the ="
+                    "expected a slot whose NIC has `cable = \"outside\"`: {slots}; or tap:NAME after the ="
                 ),
             };
             let door = door.ok_or_else(|| wrong(&why()))?;
-            if taken.insert(slot.to_owned()) { Ok(door) } else { Err(wrong("its cable is taken already")) }
+            if taken.insert(slot.to_owned()) {
+                Ok(door)
+            } else {
+                Err(wrong("its cable is already connected"))
+            }
         };
         let link = |given: &String| {
-            let wrong =
-                || Failure::Usage(format!("--cable `{given}`: SLOT=SLOT and SLOT=tap:NAME are legal"));
+            let wrong = || Failure::Usage(format!("--cable `{given}`, expected SLOT=SLOT or SLOT=tap:NAME"));
             let (slot, to) = given.split_once('=').ok_or_else(wrong)?;
             let door = end(slot)?;
             let link = match to.strip_prefix("tap:") {
@@ -141,7 +144,7 @@ impl VmArgs {
         self.cable.iter().map(link).collect()
     }
 
-    /// The names of the machines of a lab.
+    /// Returns the names of the machines of a lab.
     pub(super) fn names(&self, file: &lab::LabFile) -> Result<Names, Failure> {
         let hosts = host_names(file);
         let wrong = |why: String| Failure::Usage(format!("--assign: {why}"));
@@ -150,11 +153,11 @@ impl VmArgs {
         for text in &self.assign {
             let machine = read_assigned(text).ok_or_else(|| {
                 wrong(format!(
-                    "`{text}`: NAME=FUNCTION[,FUNCTION] is legal, a name of letters, digits, `-` and `_`, as vm1=card.virtfn0"
+                    "`{text}`, expected NAME=FUNCTION[,FUNCTION], such as vm1=card.virtfn0, with a NAME of letters, digits, `-` and `_`"
                 ))
             })?;
             if !names.insert(machine.name.clone()) {
-                return Err(wrong(format!("there is a machine `{}` already", machine.name)));
+                return Err(wrong(format!("the name `{}` is already used", machine.name)));
             }
             if let Some(twice) = machine.functions.iter().find(|f| !given.insert((*f).clone())) {
                 return Err(wrong(format!("`{twice}` is given twice")));
@@ -163,11 +166,11 @@ impl VmArgs {
         }
         match assigned.is_empty() || hosts.len() == 1 {
             true => Ok(Names { hosts, assigned }),
-            false => Err(wrong("legal where the lab has one host outside".to_owned())),
+            false => Err(wrong("legal only if the lab has one host outside".to_owned())),
         }
     }
 
-    /// Puts machines above all hosts. `socket` returns the path of the socket of a machine, or of the folder of its sockets.
+    /// Connects machines to all hosts. `socket` returns the path of a machine's socket, or of the folder of its sockets.
     pub(super) fn open_hosts(
         &self,
         opened: &mut Opened,
@@ -193,7 +196,7 @@ impl VmArgs {
     }
 }
 
-/// Reads `NAME=FUNCTION[,FUNCTION]`.
+/// Parses `NAME=FUNCTION[,FUNCTION]`.
 fn read_assigned(text: &str) -> Option<AssignedMachine> {
     let (name, functions) = text.split_once('=')?;
     let functions: Vec<_> = functions.split(',').map(str::to_owned).collect();
@@ -208,12 +211,12 @@ fn read_assigned(text: &str) -> Option<AssignedMachine> {
 /// Opens a socket at `path` for commands to the lab's links.
 pub(super) fn links(opened: &Opened, path: &Path) -> Result<LinkSocket, Failure> {
     let door = opened.driver.door_named(LINKS);
-    let door = door.ok_or_else(|| Failure::Run(format!("no place `{LINKS}`")))?;
+    let door = door.ok_or_else(|| Failure::Run(format!("the lab has no `{LINKS}`")))?;
     LinkSocket::bind(door, path).map_err(Failure::run)
 }
 
 impl UplinkArgs {
-    /// Listens, if a peer is allowed.
+    /// Opens the sockets if a peer is allowed.
     fn open(&self, driver: &Driver) -> Result<Option<Uplink>, Failure> {
         if self.nettlp_allow.is_empty() {
             return Ok(None);

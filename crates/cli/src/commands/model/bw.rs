@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser model bw`: payload bandwidth by transfer size. Never computes a bandwidth itself.
+//! `riser model bw`: prints payload bandwidth by transfer size.
 
 use super::link::LinkArgs;
 use crate::commands::sizes::Sizes;
@@ -16,15 +16,15 @@ Examples:
   riser model bw --size 64..4096 --gen 6 --lanes 16
 
 --json prints one object for one size, and {\"rows\": [OBJECT, ...]} for several.
-It repeats the question, and says what the answer rests on:
+It repeats the question, and the basis of the answer:
   form, basis, gen, lanes, mps_bytes, mrrs_bytes, rcb_bytes, addr_bits, ecrc,
   size_bytes, offset_bytes
-and answers in 10^9 bits per second, payload of one direction:
+and the answer in 10^9 bits per second, payload of one direction:
   raw_gbps, tlp_gbps, write_gbps, read_gbps, read_write_gbps
 Form exact adds write, read and read_write, each with what the two directions
 carry per transfer; form published adds equations, with bytes per transfer.";
 
-/// Payload bandwidth of memory reads, writes, and both in turn
+/// Calculate the payload bandwidth of memory reads, writes, and both in turn
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -35,11 +35,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     link: LinkArgs,
 
-    /// Start of each transfer behind a 4 KiB boundary, in bytes; exact form only
+    /// Offset of each transfer from a 4 KiB boundary, in bytes; exact form only
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     offset: u32,
 
-    /// Counted DLLPs per transfer in place of the model's own rule, device to host and host to device, for
+    /// Measured DLLPs per transfer that replace the model's own rule: device to host (UP) and host to device (DOWN), for
     /// write, read or read_write (per pair); exact form only. Can be given once for each
     #[arg(long, value_name = "KIND=UP,DOWN")]
     dllps: Vec<KindDllps>,
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// One kind of traffic and its DLLPs.
+/// Measured DLLPs of one kind of traffic.
 #[derive(Clone, Copy)]
 struct KindDllps {
     kind: Kind,
@@ -67,7 +67,8 @@ impl FromStr for KindDllps {
     type Err = String;
 
     fn from_str(text: &str) -> Result<KindDllps, String> {
-        let legal = || "legal are write, read or read_write, then =UP,DOWN with two numbers".to_owned();
+        let legal =
+            || "expected KIND=UP,DOWN with KIND write, read or read_write, and two numbers".to_owned();
         let (kind, counts) = text.split_once('=').ok_or_else(legal)?;
         let (up, down) = counts.split_once(',').ok_or_else(legal)?;
         let number = |n: &str| n.parse::<f64>().map_err(|_| legal());
@@ -97,7 +98,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 impl Args {
     fn dllps(&self) -> Result<Dllps, Failure> {
         if self.link.form() == Form::Published && !self.dllps.is_empty() {
-            return Err(Failure::usage("--dllps: only --form exact takes counts"));
+            return Err(Failure::usage("--dllps: requires --form exact"));
         }
         let mut dllps = Dllps::default();
         for given in &self.dllps {

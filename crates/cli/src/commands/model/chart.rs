@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The pictures of `riser model nic`: hands its curves to `riser-view`. Never draws.
+//! Charts of `riser model nic`: passes its curves to `riser-view`.
 
 use model::nic::{Kind, Question, Series};
 use view::figure::{Axis, FigurePage, LineChart, Stroke};
 
-/// Steps in which the upward axis ends.
+/// The vertical axis ends at a multiple of this.
 const GBPS_STEP: f64 = 10.0;
 
-/// The chart of all curves.
+/// Chart of all curves.
 pub(super) fn chart(question: &Question, series: &[Series]) -> LineChart {
     let points = || series.iter().flat_map(|s| &s.points);
     let most = points().map(|p| p.gbps()).fold(0.0, f64::max);
@@ -43,7 +43,7 @@ fn line(series: &Series) -> view::figure::Series {
     }
 }
 
-/// The page around it; `table` has the sizes to be read as numbers.
+/// Page with the chart; `table` has the sizes to list as numbers.
 pub(super) fn page(
     question: &Question,
     drawn: &[Series],
@@ -53,12 +53,12 @@ pub(super) fn page(
     FigurePage { chart: chart(question, drawn), notes, columns: columns(table), rows: rows(table) }
 }
 
-/// Heads of a table: the size, then each curve.
+/// Headings of a table: the size, then each curve.
 pub(super) fn columns(series: &[Series]) -> Vec<String> {
     std::iter::once("size B".to_owned()).chain(series.iter().map(|s| s.title.clone())).collect()
 }
 
-/// A row for each size, in Gb/s.
+/// One row for each size, in Gb/s.
 pub(super) fn rows(series: &[Series]) -> Vec<Vec<String>> {
     let sizes = series.first().map_or(&[][..], |s| &s.points);
     let row = |(at, size): (usize, &model::nic::Point)| {

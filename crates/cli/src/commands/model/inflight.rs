@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser model inflight`: transfers that a NIC must have in flight, from `riser-bench`.
+//! `riser model inflight`: calculates the transfers that a NIC must have in flight, with `riser-bench`.
 
 use crate::failure::Failure;
 use crate::output;
@@ -14,25 +14,25 @@ Examples:
   riser model inflight --host xeon-e5-2637v3 --iommu-miss 330
   riser model inflight --host xeon-platinum-8480 --device h100 --ethernet 400
 
-Without --latency and --host: both latencies that pcie-bench (SIGCOMM'18) prints
-for 128 B, each over the time from packet to packet that stands beside it.
+Without --latency and --host, the answer uses both latencies that pcie-bench
+(SIGCOMM'18) prints for 128 B, each with the time between packets given there.
 
 A frame includes its FCS (IEEE 802.3 §3.2.8), as in model nic. The wire carries 20 B
 more: 8 of preamble and start delimiter, 12 of gap.
 
 The basis of an answer says how its latency is known: measured (by the paper),
-fitted (simulated on figures that are fitted to measurements) or assumed.
+fitted (simulated with figures that are fitted to measurements) or assumed.
 
 --json prints {\"warnings\": [TEXT, ...], \"rows\": [OBJECT, ...]}, without warnings if
 there are none. Rows have source, basis, frame_bytes, ethernet_gbps, packet_ns,
 latency_ns_min, latency_ns_max, exact_min, exact_max, needed_min, needed_max,
 paper_needed, note.";
 
-/// Transfers that a NIC must have under way to keep up with its Ethernet
+/// Calculate the transfers that a NIC must have in flight to keep up with its Ethernet
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Bytes of an Ethernet frame, 64 to 9216, FCS included
+    /// Size of an Ethernet frame in bytes, 64 to 9216, FCS included
     #[arg(long, value_name = "BYTES", default_value_t = PAPER_BYTES)]
     size: u32,
 
@@ -40,27 +40,27 @@ pub(super) struct Args {
     #[arg(long, value_name = "GBPS", default_value_t = PAPER_GBPS, value_parser = super::ethernet)]
     ethernet: f64,
 
-    /// Latency of a transfer: section-2, section-7 (what the paper prints there), or NS, or NS..NS
+    /// Latency of a transfer: section-2, section-7 (as printed in the paper), NS, or NS..NS
     #[arg(long, value_name = "LATENCY", num_args = 1..)]
     latency: Vec<Latency>,
 
-    /// Also simulate it: LAT_RD of this size on a host profile
+    /// Also simulate the latency: LAT_RD of this size on a host profile
     #[arg(long, value_name = "PROFILE", num_args = 1..)]
     host: Vec<String>,
 
-    /// The card of --host: a device profile; default: nfp6000. `ideal` costs nothing, so that the latency is that of the host alone
+    /// Device profile of the card in --host [default: nfp6000]. `ideal` adds no time, so the latency is that of the host alone
     #[arg(long, value_name = "PROFILE", requires = "host")]
     device: Option<String>,
 
-    /// Generation of the link to --host: 1, 2, 3, 4, 5; default: what its profile says, or 3
+    /// Generation of the link to --host: 1, 2, 3, 4, 5 [default: from its profile, or 3]
     #[arg(long = "gen", value_name = "GEN", requires = "host")]
     generation: Option<i64>,
 
-    /// Lanes of that link: 1, 2, 4, 8, 12, 16, 32; default: what the profile says, or 8
+    /// Lanes of that link: 1, 2, 4, 8, 12, 16, 32 [default: from the profile, or 8]
     #[arg(long, requires = "host")]
     lanes: Option<i64>,
 
-    /// Add what an IOMMU without the translation takes to each latency, in ns: 330 in the paper's section 7
+    /// Add the time of an IOMMU miss to each latency, in ns: 330 in the paper's section 7
     #[arg(long, value_name = "NS", num_args = 0..=1, default_missing_value = IOMMU_DEFAULT)]
     iommu_miss: Option<f64>,
 
@@ -75,7 +75,7 @@ const _: () = assert!(IOMMU_MISS_NS == 330.0);
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Report {
-    /// Figures of the profiles that are extrapolated on the link.
+    /// Profile figures that are extrapolated to the link.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     rows: Vec<Answer>,

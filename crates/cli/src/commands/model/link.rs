@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arguments by which `riser model` is told of a link. Never asks the model anything.
+//! Arguments of `riser model` that describe a link.
 
 use crate::commands::words::{ADDRESSINGS, Word, one_of};
 use crate::failure::Failure;
@@ -7,7 +7,7 @@ use model::{Addressing, Form, Params};
 
 #[derive(clap::Args)]
 pub(super) struct LinkArgs {
-    /// How to count
+    /// Way to count bytes
     #[arg(long, value_parser = one_of(&FORMS), default_value = "exact")]
     form: Form,
 
@@ -35,14 +35,14 @@ pub(super) struct LinkArgs {
     #[arg(long, value_parser = one_of(&ADDRESSINGS), default_value = "64")]
     addr: Addressing,
 
-    /// TLPs carry an ECRC
+    /// Add an ECRC to TLPs
     #[arg(long)]
     ecrc: bool,
 }
 
 const FORMS: [Word<Form>; 2] = [
     ("exact", "Count the bytes that each direction of the wire carries", Form::Exact),
-    ("published", "As pcie-bench (SIGCOMM'18, section 3) prints it", Form::Published),
+    ("published", "Use the formulas of pcie-bench (SIGCOMM'18, section 3)", Form::Published),
 ];
 
 impl LinkArgs {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser model`: the closed forms of `riser-model`, as tables, JSON and pictures. Never computes a bandwidth itself.
+//! `riser model`: prints the closed forms of `riser-model` as tables, JSON and charts.
 
 mod bw;
 mod chart;
@@ -11,10 +11,10 @@ use super::sizes::Sizes;
 use crate::failure::Failure;
 use clap::Subcommand;
 
-/// Sizes that one call answers at most.
+/// Maximum number of sizes in one call.
 const MAX_SIZES: usize = 100_000;
 
-/// What a link can reach, by formula alone
+/// Calculate what a link can reach by formula, without simulation
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -44,17 +44,17 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-/// Reads the rate of an Ethernet in Gb/s.
+/// Parses the rate of an Ethernet in Gb/s.
 fn ethernet(text: &str) -> Result<f64, String> {
     let inside = text.parse::<f64>().ok().filter(|gbps| (0.001..=100_000.0).contains(gbps));
-    inside.ok_or_else(|| "legal are 0.001 to 100000".to_owned())
+    inside.ok_or_else(|| "expected 0.001 to 100000".to_owned())
 }
 
-/// The sizes that lists of them name, in their order.
+/// Returns the sizes of these lists, in order.
 fn expand(lists: &[Sizes]) -> Result<Vec<u32>, Failure> {
     let sizes: Vec<u32> = lists.iter().flat_map(|s| s.iter()).take(MAX_SIZES + 1).collect();
     if sizes.len() > MAX_SIZES {
-        return Err(Failure::usage(format!("more than {MAX_SIZES} sizes: take a larger STEP")));
+        return Err(Failure::usage(format!("more than {MAX_SIZES} sizes, expected fewer: use a larger STEP")));
     }
     Ok(sizes)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser model nic`: what a link lets NICs and their drivers reach, by size of packet. Never computes a throughput itself.
+//! `riser model nic`: prints the throughput that a link allows NICs and their drivers, by packet size.
 
 use super::chart;
 use super::link::LinkArgs;
@@ -15,7 +15,7 @@ use model::{Packeting, Shipped};
 use std::path::{Path, PathBuf};
 use view::figure::MAX_SERIES;
 
-/// The sizes of a picture where none are given: every one, so that teeth are sharp.
+/// Default sizes of a chart: every size, so that the sawtooth is sharp.
 const PICTURE_SIZES: std::ops::RangeInclusive<u32> = 64..=1500;
 
 const EXAMPLES: &str = "\
@@ -38,25 +38,25 @@ that lists its transactions per packet:
   direction = \"tx\"       # tx, rx
   kind = \"dma_read\"      # dma_read, dma_write, mmio_read, mmio_write, interrupt
   bytes = 128            # or \"packet\"; not needed for interrupt
-  per = 8                # once for so many packets; count = 2: twice
+  per = 8                # once per 8 packets; count = 2: twice
   source = \"design note 3\"
 
 A size is that of the Ethernet frame with its FCS (IEEE 802.3 §3.2.8), as in model
-inflight: 64 is the shortest frame. The wire of the Ethernet carries 20 B more (8 of
-preamble and start delimiter, 12 of gap). Host memory, and so \"packet\", has 4 B
-less; --form published moves the whole frame, as pcie-bench does.
+inflight: 64 is the shortest frame. The wire carries 20 B more (8 of preamble and
+start delimiter, 12 of gap). Host memory holds 4 B less, and so does \"packet\";
+--form published moves the whole frame, as pcie-bench does.
 
 --json prints one object: the question (form, basis, gen, lanes, mps_bytes,
 mrrs_bytes, rcb_bytes, addr_bits, ecrc, traffic, ethernet_gbps), notes, and
 series, each with name, title, kind (effective, ethernet, device) and points:
-size_bytes, throughput_gbps; of devices also packets_per_s, bottleneck, and what
+size_bytes, throughput_gbps; for devices also packets_per_s, bottleneck, and what
 up and down carry per packet.";
 
-/// Throughput of NICs with their drivers, by packet size: Figure 1 of pcie-bench
+/// Calculate the throughput of NICs with their drivers by packet size: Figure 1 of pcie-bench
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Devices: names of those that ship, or TOML files [default: all that ship]
+    /// Devices: names of shipped ones, or TOML files [default: all shipped ones]
     #[arg(long = "device", value_name = "NAME|FILE", num_args = 1..)]
     devices: Vec<String>,
 
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long = "size", value_name = "SIZE", num_args = 1..)]
     sizes: Vec<Sizes>,
 
-    /// Which packets are under way
+    /// Direction of the packets
     #[arg(long, value_parser = one_of(&TRAFFIC), default_value = "both")]
     traffic: Packeting,
 
@@ -75,27 +75,27 @@ pub(crate) struct Args {
     #[command(flatten)]
     link: LinkArgs,
 
-    /// Print a table, comma-separated values or JSON
+    /// Output format: a table, comma-separated values or JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Print JSON, as --format json
+    /// Print JSON, like --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
 
-    /// Write the curves as a picture
+    /// Also write the curves as a chart
     #[arg(long, value_name = "OUT.svg")]
     svg: Option<PathBuf>,
 
-    /// Write the curves as one page that needs no network
+    /// Also write the curves as one page that needs no network
     #[arg(long, value_name = "OUT.html")]
     html: Option<PathBuf>,
 
-    /// Print the file of a device that ships, to be copied and changed
+    /// Print the file of a shipped device, to copy and change
     #[arg(long, value_name = "NAME", exclusive = true)]
     show: Option<String>,
 
-    /// Overwrite files
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 }
@@ -109,8 +109,8 @@ enum Format {
 
 const TRAFFIC: [Word<Packeting>; 3] = [
     ("both", "One packet received for each packet sent", Packeting::Both),
-    ("tx", "Packets sent alone", Packeting::Tx),
-    ("rx", "Packets received alone", Packeting::Rx),
+    ("tx", "Packets sent only", Packeting::Tx),
+    ("rx", "Packets received only", Packeting::Rx),
 ];
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
@@ -134,7 +134,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// Where the picture and the page go.
+    /// Claims the files of the chart and the page.
     fn pictures(&self) -> Result<[Option<Place>; 2], Failure> {
         let mut outputs = Outputs::new(self.force);
         let files = self.devices.iter().filter(|name| Shipped::find(name).is_none());
@@ -144,7 +144,7 @@ impl Args {
     }
 
     fn question(&self) -> Result<Question, Failure> {
-        // Beside them stand the bare link and the Ethernet.
+        // The chart also has curves for the link alone and for the Ethernet.
         let devices = devices(&self.devices, MAX_SERIES - 2)?;
         Ok(Question {
             params: self.link.params()?,
@@ -159,11 +159,11 @@ impl Args {
 fn show(name: &str) -> Result<(), Failure> {
     match Shipped::find(name) {
         Some(found) => output::text(found.text.trim_end()),
-        None => Err(Failure::usage(format!("no device {name:?} ships: legal are {}", names()))),
+        None => Err(Failure::usage(format!("no shipped device {name:?}, expected one of {}", names()))),
     }
 }
 
-/// Notes, and from where on each device keeps up.
+/// Notes, and the packet size from which each device reaches line rate.
 fn all_notes(question: &Question, series: &[Series]) -> Vec<String> {
     let line_rates = series.iter().filter_map(|s| s.line_rate(question.ethernet_gbps));
     question.notes().into_iter().chain(line_rates).collect()
@@ -196,7 +196,7 @@ fn print_table(question: &Question, series: &[Series]) -> Result<(), Failure> {
     output::text(&all_notes(question, series).join("\n"))
 }
 
-/// A row for each size; what the numbers rest on stands in each, as rows are what gets copied.
+/// Prints one row for each size. Each row repeats the setup, because rows are copied without their heading.
 fn print_csv(question: &Question, series: &[Series]) -> Result<(), Failure> {
     let names = series.iter().map(|s| cell(&format!("{}_gbps", s.name)));
     let head: Vec<String> =
@@ -215,7 +215,7 @@ fn print_csv(question: &Question, series: &[Series]) -> Result<(), Failure> {
     output::text(&text)
 }
 
-/// A cell, quoted where it must be (RFC 4180).
+/// Returns a cell, quoted if necessary (RFC 4180).
 fn cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The pictures of `riser paper`: hands what an experiment has shown to `riser-view`. Never draws.
+//! Charts and pages of `riser paper`: passes the result of an experiment to `riser-view`.
 
 use crate::failure::Failure;
 use bench::paper::{Line, Report};
 use view::figure::{Axis, FigurePage, LineChart, Series, Stroke};
 
-/// The chart of an experiment, the paper's lines dashed.
+/// Chart of an experiment. The paper's lines are dashed.
 pub(super) fn chart(report: &Report) -> Result<LineChart, Failure> {
     let nothing = || {
         Failure::Run(format!(
-            "{}: nothing to draw: it has tables alone, which --json prints",
+            "{}: nothing to draw: the experiment has only tables; --json prints them",
             report.experiment
         ))
     };
@@ -36,7 +36,7 @@ fn series(line: &Line) -> Series {
     Series { name: line.name.clone(), points: line.points.clone(), stroke }
 }
 
-/// The page around it: the notes, and the first table.
+/// Page with the chart, the notes, and the first table.
 pub(super) fn page(report: &Report) -> Result<FigurePage, Failure> {
     let table = report.tables.first();
     let columns = table.map_or(Vec::new(), |t| t.columns.iter().map(|c| c.head.to_owned()).collect());

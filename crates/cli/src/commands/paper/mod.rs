@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser paper`: experiments of published papers, from `riser-bench`. Never measures anything itself.
+//! `riser paper`: runs experiments of published papers, with `riser-bench`.
 
 mod chart;
 
@@ -17,32 +17,32 @@ Examples:
   riser paper gem5-width --html width.html
   riser paper all --json
 
-Each experiment is a lab of labs/papers with one thing varied; the paper's own figures stand beside riser's, with what is to \
-be known of both below.
+Each experiment is a lab of labs/papers in which one thing is varied. The output has the paper's own figures next to riser's, with \
+notes about both below.
 
---json prints one object: experiments: [{experiment, title, source, basis (how the figures of its host profiles are known: measured, fitted or assumed), labs, tables: [{title, rows}], notes}]; rows \
-are objects with units in their names. Without a name, {experiments: [{name, title, source}]}.";
+--json prints one object: experiments: [{experiment, title, source, basis (how well the figures of its host profiles are known: measured, fitted or assumed), labs, tables: [{title, rows}], notes}]; rows \
+are objects with units in their names. Without NAME, it prints {experiments: [{name, title, source}]}.";
 
-/// Run the experiments of published papers, and print the papers' figures beside riser's
+/// Run the experiments of published papers, and print the papers' figures next to riser's
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The experiment, or `all`; without it, they are listed
+    /// Experiment to run, or `all` [default: list the experiments]
     name: Option<String>,
 
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 
-    /// Also draw a chart into this file
+    /// Also write a chart to this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
-    /// Also write a page with chart, tables and notes
+    /// Also write a page with chart, tables and notes to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Overwrite the files of --svg and --html where they exist
+    /// Overwrite existing files of --svg and --html
     #[arg(long)]
     force: bool,
 }
@@ -125,10 +125,10 @@ fn show_table(table: &Table) -> Result<(), Failure> {
     output::table(&header, table.rows.iter().map(|row| row.iter().map(|cell| cell.text()).collect()))
 }
 
-/// Characters of a line of text.
+/// Maximum number of characters in a line of notes.
 const LINE: usize = 110;
 
-/// `text` in lines of at most [`LINE`] characters, where its words allow it.
+/// Wraps `text` to lines of at most [`LINE`] characters, unless a word is longer.
 fn folded(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser rtl build`: a design for an FPGA, made ready for a slot, from `riser-rtl`.
+//! `riser rtl build`: builds an FPGA design for a slot, with `riser-rtl`.
 
 use crate::failure::Failure;
 use crate::{output, progress};
@@ -14,20 +14,20 @@ Examples:
   riser rtl build litepcie.toml --waves
   riser run lab.toml --allow-native
 
-The lab has device = \"rtl\" and rtl.design = \"litepcie.toml\" in a slot. The design stays as it is. The module of the vendor's block is replaced by a stand-in with the ports that the design's instance has, and \
-primitives that are missing by what they do. All that is made goes below riser-rtl beside the file. The library's file goes to standard output; clocks that never have an edge go to standard error; --json prints one object: design, library, still_clocks.
-block.kind of the file is 7-series, virtex7-gen3, ultrascale or ultrascale-plus, or tlp-stream for a design without a vendor's block: TLPs as they are, to and from an instance of riser_tlp_stream.
-Needed are verilator (VERILATOR names another), a C++ compiler (CXX), make (MAKE) and zlib. These variables may have arguments: CXX=\"ccache g++\".";
+The lab has device = \"rtl\" and rtl.design = \"litepcie.toml\" in a slot. The design is not changed. A stand-in with the ports of the design's instance replaces the module of the vendor's block, and \
+behavioral models replace missing primitives. All output goes to the folder riser-rtl next to the file. The path of the library goes to standard output; clocks that never have an edge go to standard error; --json prints one object: design, library, still_clocks.
+block.kind of the file is 7-series, virtex7-gen3, ultrascale or ultrascale-plus. It is tlp-stream for a design without a vendor's block: an instance of riser_tlp_stream then sends and receives TLPs.
+Required are verilator (VERILATOR names another), a C++ compiler (CXX), make (MAKE) and zlib. These variables may have arguments: CXX=\"ccache g++\".";
 
 /// Build the library of a design, with Verilator
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Args {
-    /// The file of the design
+    /// Design file
     #[arg(value_name = "DESIGN.toml")]
     design: PathBuf,
 
-    /// With all signals, for a file of waves; it is slower
+    /// Include all signals, for a wave file; the design runs slower
     #[arg(long)]
     waves: bool,
 
@@ -40,7 +40,7 @@ pub(super) struct Args {
 struct Built {
     design: PathBuf,
     library: PathBuf,
-    /// Clocks of the design that never have an edge, each with its place.
+    /// Clocks of the design that never have an edge, each with its source location.
     still_clocks: Vec<String>,
 }
 
@@ -57,7 +57,9 @@ pub(super) fn run(Args { design, waves, json }: &Args) -> Result<(), Failure> {
     bar.finish_and_clear();
     let rtl::Built { library, still_clocks } = built.map_err(Failure::run)?;
     if still_clocks.is_none() {
-        output::note("warning: clocks that stand still are not looked for: this Verilator has no --xml-only");
+        output::note(
+            "warning: cannot check for clocks that never have an edge: this Verilator has no --xml-only",
+        );
     }
     let still_clocks: Vec<String> = still_clocks.iter().flatten().map(ToString::to_string).collect();
     output::warn(&still_clocks);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser rtl`: designs for FPGAs in slots, from `riser-rtl`.
+//! `riser rtl`: FPGA designs in slots, from `riser-rtl`.
 
 mod build;
 mod seeds;
@@ -15,7 +15,7 @@ Examples:
   riser rtl seeds lab.toml --allow-native
   riser rtl speed lab.toml --allow-native";
 
-/// Make designs for FPGAs ready for a slot, and measure them
+/// Build FPGA designs for a slot, and test and measure them
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser rtl seeds`: whether what no reset sets matters, from `riser-rtl` and `riser-worlds`.
+//! `riser rtl seeds`: checks if uninitialized registers affect a design's outputs, from `riser-rtl` and `riser-worlds`.
 
 use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
@@ -16,20 +16,20 @@ Examples:
   riser rtl seeds lab.toml --allow-native
   riser rtl seeds lab.toml --allow-native --seeds 8 --json
 
-The same lab is run with several initial values of what no reset of a design sets: an X in a simulator with four states. All else is the same, the lab's own seed too. What leaves each design (TLPs and interrupts, \
-with their cycles) has to be the same. Where two runs part, the exit status is 1, and told are the first of these, the first ports of the block that are driven otherwise, with the line of their connection, and, where the \
-design is built with --waves and fst2vcd (of GTKWave) is there, registers that differ from the beginning and reach those ports, each with its place. A register of one bit begins alike in half of all pairs \
-of runs: more seeds see more. --json prints one object: lab, seeds, parts: {slot, seeds, what, ports, registers, note} or null.";
+Runs the same lab with several initial values of the registers that no reset of a design sets (an X in a four-state simulator). All else, including the lab's seed, is the same. The outputs of each design (TLPs and interrupts, \
+with their cycles) must be the same. If the outputs of two runs differ, the exit status is 1, and riser reports the first different output, and the first ports of the block that differ, with the lines of their connections. If the \
+design is built with --waves and fst2vcd (of GTKWave) is installed, riser also reports registers that differ from the start and reach those ports, with their source locations. A register of one bit starts with the same value in half of all pairs \
+of runs, so more seeds find more. --json prints one object: lab, seeds, parts: {slot, seeds, what, ports, registers, note} or null.";
 
-/// Run a lab with several initial values of its designs, and say where the runs part
+/// Run a lab with several initial values of its designs, and report where the runs differ
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Args {
-    /// The lab
+    /// Lab file
     #[arg(value_name = "LAB.toml")]
     lab: PathBuf,
 
-    /// How many initial values there are
+    /// Number of initial values
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..=1000))]
     seeds: u64,
 
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         });
         output::json(&Seeds { lab, seeds: args.seeds, parts })?;
     } else if said.is_none() {
-        output::text(&format!("{lab}: {} initial values, and the same leaves its designs", args.seeds))?;
+        output::text(&format!("{lab}: {} initial values, same outputs of its designs", args.seeds))?;
     }
     said.map_or(Ok(()), |said| Err(Failure::Run(said)))
 }

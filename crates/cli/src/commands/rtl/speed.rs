@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser rtl speed`: what riser adds to a design under Verilator, from `riser-rtl` and `riser-worlds`.
+//! `riser rtl speed`: measures the overhead of riser over a design under Verilator, from `riser-rtl` and `riser-worlds`.
 
 use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
@@ -14,19 +14,19 @@ Examples:
   riser rtl speed lab.toml --allow-native
   riser rtl speed lab.toml --allow-native --rounds 9 --json
 
-The lab is run with its design, which is recorded: what clocks, reset and the vendor's block gave it, edge by edge. Then the lab is run \
-again, and a loop in C++ without riser gives the design the same once more, in turns. Cycles of the user clock in a second of CPU time are \
+Runs the lab once, and records the inputs of its design edge by edge: clocks, reset and the vendor's block. Then alternates between the lab \
+and a C++ loop without riser that replays these inputs. Cycles of the user clock per second of CPU time are \
 medians over the rounds. --json prints one object: lab, cycles, rounds, cycles_per_cpu_second, bare_cycles_per_cpu_second, ratio.";
 
-/// Measure how fast a lab runs its design, beside the design alone
+/// Measure the speed of a lab's design, compared with the design alone
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Args {
-    /// The lab; the first of its designs is measured
+    /// Lab file; its first design is measured
     #[arg(value_name = "LAB.toml")]
     lab: PathBuf,
 
-    /// How often it is measured
+    /// Number of measurements
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         return output::json(&Report { lab, speed });
     }
     output::text(&format!(
-        "{lab}: {} cycles of its design; in a second of CPU time {:.2} M, without riser {:.2} M: {:.1} %",
+        "{lab}: {} cycles of its design; per second of CPU time {:.2} M, without riser {:.2} M: {:.1} %",
         speed.cycles,
         speed.cycles_per_cpu_second / 1e6,
         speed.bare_cycles_per_cpu_second / 1e6,

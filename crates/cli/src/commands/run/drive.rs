@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Flushes the outputs of a run, checks for Ctrl-C, and shows the progress of a long run. Never reads packets.
+//! Runs the session, flushes the outputs, checks for Ctrl-C, and shows the progress of a long run. Never reads packets.
 
 use super::taps::Taps;
 use crate::failure::Failure;
@@ -11,14 +11,14 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Events between two looks at the wall clock.
+/// Events between two checks of the wall clock.
 const SLICE: u64 = 200_000;
-/// Progress is shown on runs longer than this.
+/// A run that takes longer than this shows progress.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often it is shown, and what was written is handed on.
+/// Interval between two updates of the progress, and between two flushes of the outputs.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Runs until the lab's end, its limit or Ctrl-C comes ([`Stop::Paused`]), or a file cannot be written.
+/// Runs until the lab ends, its limit is reached, Ctrl-C arrives ([`Stop::Paused`]), or a file cannot be written.
 pub(super) fn drive(session: &mut Session, taps: &Taps, interrupted: &AtomicBool) -> Result<Stop, Failure> {
     let begun = Instant::now();
     let mut looked = begun;
@@ -49,7 +49,7 @@ pub(super) fn drive(session: &mut Session, taps: &Taps, interrupted: &AtomicBool
     stop
 }
 
-/// Virtual time, the shares of the limit and of transfers where they are known, and events per second.
+/// Text of the progress: virtual time, the known shares of the limit and of the transfers, and events per second.
 fn how_far(progress: Progress, elapsed: Duration) -> String {
     let mut text = format!("{:.3} us simulated", progress.now.as_ps() as f64 / 1e6);
     if let Some(share) = progress.of_limit {

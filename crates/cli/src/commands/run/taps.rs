@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `riser run` writes while a lab runs: its capture, and a line for each transaction. Never decides when.
+//! Files that `riser run` writes while a lab runs: its capture, and a line for each transaction.
 
 use super::Args;
 use crate::failure::Failure;
@@ -9,7 +9,7 @@ use session::{CaptureHandle, CaptureOptions, Session, TransactionLogHandle};
 use std::fs::File;
 use std::io;
 
-/// The files, and what goes into them.
+/// The open files, each with the handle that writes it.
 #[derive(Default)]
 pub(super) struct Taps {
     capture: Option<(Output, CaptureHandle<File>)>,
@@ -17,7 +17,7 @@ pub(super) struct Taps {
 }
 
 impl Taps {
-    /// Begins both, where they were asked for.
+    /// Opens the files that the arguments name, and attaches their taps to the session.
     pub(super) fn open(args: &Args, file: &LabFile, session: &mut Session) -> Result<Taps, Failure> {
         let mut outputs = Outputs::new(args.force);
         outputs.reads(&args.lab);
@@ -30,7 +30,7 @@ impl Taps {
         Ok(Taps { capture, log })
     }
 
-    /// Hands on what was seen so far: to a reader at the other end of a pipe, and against what may come.
+    /// Flushes both files, so that a reader of a pipe sees the data and a crash loses little.
     pub(super) fn flush(&self) -> Result<(), Failure> {
         if let Some((out, handle)) = &self.capture {
             handle.flush().map_err(|e| out.failed(&e))?;
@@ -41,7 +41,7 @@ impl Taps {
         Ok(())
     }
 
-    /// The files are whole.
+    /// Completes both files.
     pub(super) fn finish(self, session: &mut Session) -> Result<(), Failure> {
         if let Some((out, handle)) = self.capture {
             session.fabric.take_tap();

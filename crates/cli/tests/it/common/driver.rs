@@ -11,7 +11,7 @@ pub(crate) fn drivers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../drivers/linux")
 }
 
-/// Copies the module's sources, without what a build has left beside them.
+/// Copies the module's sources, but not the results of earlier builds.
 fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
         let name = entry.file_name().unwrap();
@@ -22,10 +22,10 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Builds the DMA engine's module for a kernel with these arguments of make, once a run. `check` judges what make printed.
+/// Builds the DMA engine's module for a kernel with these arguments of make, once per run. `check` checks the output of make.
 ///
 /// # Errors
-/// Why the parts cannot be fetched.
+/// The parts cannot be fetched.
 pub(crate) fn build(
     name: &str,
     kernel: &str,
@@ -35,7 +35,7 @@ pub(crate) fn build(
     build_module(&drivers(), "riser_dma.ko", name, kernel, arguments, check)
 }
 
-/// Builds a module whose sources are in a folder of its own, in the same way.
+/// Builds a module whose sources are in another folder, in the same way.
 pub(crate) fn build_module(
     sources: &Path,
     module: &str,
@@ -60,7 +60,7 @@ pub(crate) fn build_module(
     Ok(folder.join(module))
 }
 
-/// Compiles a program for a guest, which has no libraries of its own for it, against the driver's headers.
+/// Compiles a statically linked program for a guest, with the driver's headers.
 pub(crate) fn compile(sources: &[PathBuf], to: &Path) {
     let linux = drivers();
     let mut compiler = Command::new("cc");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs the `riser` binary and looks at what comes out. Never looks inside it.
+//! Runs the `riser` binary and checks its outputs. Never uses its internals.
 
 pub(crate) mod driver;
 pub(crate) mod nets;
@@ -8,7 +8,7 @@ pub(crate) mod programs;
 
 use std::process::{Command, Output, Stdio};
 
-/// What a finished command left behind.
+/// Exit status and outputs of a finished command.
 pub(crate) struct Outcome {
     /// Exit status.
     pub(crate) code: i32,
@@ -19,8 +19,8 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a process that no signal ended. Bytes that are not UTF-8 are replaced. The first guest on a machine fetches its parts:
-    /// those lines on standard error are left out.
+    /// Returns the outcome of a process that was not ended by a signal. Bytes that are not UTF-8 are replaced. The first guest on a machine
+    /// fetches its parts; these lines on standard error are left out.
     pub(crate) fn of(output: &Output) -> Outcome {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let code = output.status.code().expect("it ends by itself");
@@ -30,14 +30,14 @@ impl Outcome {
     }
 }
 
-/// The command, with these arguments.
+/// Returns a `riser` command with these arguments.
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_riser"));
     command.args(args).stdin(Stdio::null());
     command
 }
 
-/// Runs a command. Its output may have any bytes, as the output of a guest.
+/// Runs a command. Its output may contain any bytes, such as the output of a guest.
 pub(crate) fn finish(command: &mut Command) -> Outcome {
     Outcome::of(&command.stdin(Stdio::null()).output().expect("it starts"))
 }
@@ -51,7 +51,7 @@ pub(crate) fn has_verilator() -> bool {
     found
 }
 
-/// Runs it to its end.
+/// Runs `riser` to its end.
 pub(crate) fn riser(args: &[&str]) -> Outcome {
     let output = command(args).output().expect("riser starts");
     Outcome {
@@ -61,8 +61,8 @@ pub(crate) fn riser(args: &[&str]) -> Outcome {
     }
 }
 
-/// Runs it, expects success and silence on standard error, and gives what it printed. It may warn of a profile beyond its links:
-/// some labs that ship have links of all generations on one host.
+/// Runs `riser`, and returns its standard output. It must succeed and print nothing on standard error except warnings about extrapolated
+/// profiles: some shipped labs have links of all generations on one host.
 pub(crate) fn riser_ok(args: &[&str]) -> String {
     let outcome = riser(args);
     let is_expected =
@@ -72,7 +72,7 @@ pub(crate) fn riser_ok(args: &[&str]) -> String {
     outcome.stdout
 }
 
-/// Runs it with standard output closed after one byte, as `| head -c 1` does.
+/// Runs `riser` with a standard output that is closed after one byte, like `| head -c 1`.
 pub(crate) fn riser_whose_reader_leaves(args: &[&str]) -> (i32, String) {
     use std::io::Read;
     let mut child =

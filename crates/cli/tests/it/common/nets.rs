@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Network namespaces with a cable between them and a tap interface, and programs that run in them. Never outlive the test.
+//! Network namespaces connected by a cable, with a tap interface, and programs that run in them. All are removed when dropped.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -7,21 +7,21 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Two namespaces with a cable between them; gone when dropped. Address 10.0.0.1 is the host's, 10.0.0.2 the device's, and so
-/// is interface tap0 with 192.0.2.2.
+/// Two namespaces connected by a cable, removed when dropped. The host has address 10.0.0.1; the device has 10.0.0.2, and interface tap0
+/// with 192.0.2.2.
 pub(crate) struct Nets {
     pub(crate) host: String,
     pub(crate) device: String,
 }
 
-/// Runs `ip`; whether it worked.
+/// Runs `ip`. Returns true if it succeeded.
 pub(crate) fn ip(args: &str) -> bool {
     let status = Command::new("ip").args(args.split(' ')).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }
 
 impl Nets {
-    /// `None`, with a line on standard error, where they cannot be made, or there is no `ping`.
+    /// Returns `None`, and prints that the test is skipped, if the namespaces cannot be created or there is no `ping`.
     pub(crate) fn new(name: &str) -> Option<Nets> {
         let pid = std::process::id();
         let nets = Nets { host: format!("riser-h-{name}-{pid}"), device: format!("riser-d-{name}-{pid}") };
@@ -47,12 +47,12 @@ impl Nets {
         Some(nets)
     }
 
-    /// The simulated host answers `count` pings of the kernel behind the tap, `interval` seconds apart.
+    /// Sends `count` pings from the kernel at the tap to the simulated host, `interval` seconds apart, and expects answers.
     pub(crate) fn ping_host(&self, count: u32, interval: &str) {
         let begun = Instant::now();
         let (done, said) = loop {
             let mut ping = command(&self.device, Path::new("ping"));
-            // With -w, `ping` sends until `count` answers have come, and succeeds then. It may send more than `count` requests.
+            // With -w, `ping` sends until it has `count` answers, and then succeeds. It may send more than `count` requests.
             let ping = ping.args(["-c", &count.to_string(), "-i", interval, "-w", "20", "192.0.2.1"]);
             let ping = ping.output().unwrap();
             let said = String::from_utf8_lossy(&ping.stdout).into_owned();
@@ -72,21 +72,21 @@ impl Drop for Nets {
     }
 }
 
-/// A program in a namespace.
+/// Returns a command that runs a program in a namespace.
 pub(crate) fn command(net: &str, program: &Path) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", net]).arg(program);
     command
 }
 
-/// `riser` in a namespace.
+/// Returns a command that runs `riser` in a namespace.
 pub(crate) fn riser_in(net: &str, args: &[&str]) -> Command {
     let mut command = command(net, Path::new(env!("CARGO_BIN_EXE_riser")));
     command.args(args);
     command
 }
 
-/// Reads lines until one has `ready` in it, and gives them; all lines, where none has.
+/// Reads lines until one contains `ready`, and returns them. If none does, returns all lines as the error.
 fn wait_for(lines: &mut impl BufRead, ready: &str) -> Result<String, String> {
     let mut all = String::new();
     while !all.lines().any(|line| line.contains(ready)) {
@@ -97,21 +97,21 @@ fn wait_for(lines: &mut impl BufRead, ready: &str) -> Result<String, String> {
     Ok(all)
 }
 
-/// A running program that has said that it is ready. Killed when dropped.
+/// A running program that has reported that it is ready. Killed when dropped.
 pub(crate) struct Running {
     child: Child,
     out: BufReader<ChildStdout>,
-    /// Kept open, so that the program can write to it.
+    /// Kept open so that the program can write to it.
     said: Option<BufReader<ChildStderr>>,
 }
 
 impl Running {
-    /// One that says so on standard error, as `riser` does.
+    /// Starts a program that reports on standard error, like `riser`.
     pub(crate) fn start(command: Command, ready: &str) -> Running {
         Running::try_start(command, ready).expect("it is ready")
     }
 
-    /// The same; what it says, where it ends before.
+    /// Like [`start`](Self::start), but returns the program's output if it ends before it is ready.
     pub(crate) fn try_start(mut command: Command, ready: &str) -> Result<Running, String> {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
@@ -121,7 +121,7 @@ impl Running {
         is_ready.map(|_| running)
     }
 
-    /// One that says so on standard output.
+    /// Starts a program that reports on standard output.
     pub(crate) fn start_c(mut command: Command, ready: &str) -> Running {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -129,20 +129,20 @@ impl Running {
         Running { out, said: None, child }
     }
 
-    /// What it prints, up to the line with `ready` in it.
+    /// Reads its standard output up to a line that contains `ready`.
     pub(crate) fn read_to(&mut self, ready: &str) -> String {
         wait_for(&mut self.out, ready).expect("it says so")
     }
 
-    /// Ends it with Ctrl-C, and gives what it then prints.
+    /// Ends it with Ctrl-C, and returns its remaining output.
     pub(crate) fn interrupt(self) -> String {
-        // `ip netns exec` has become the program itself.
+        // `ip netns exec` has replaced itself by the program.
         let told = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
         assert!(told.success());
         self.finish()
     }
 
-    /// Waits until it ends by itself, and gives what it then has printed.
+    /// Waits until it ends by itself, and returns its remaining output.
     pub(crate) fn finish(mut self) -> String {
         let mut out = String::new();
         self.out.read_to_string(&mut out).unwrap();
@@ -154,12 +154,12 @@ impl Running {
         out
     }
 
-    /// The same of what prints JSON.
+    /// Like [`interrupt`](Self::interrupt), for a program that prints JSON.
     pub(crate) fn interrupt_json(self) -> Value {
         serde_json::from_str(&self.interrupt()).unwrap()
     }
 
-    /// Ends it at once, as a power cut does.
+    /// Kills it immediately, like a power failure.
     pub(crate) fn kill(self) {}
 }
 
@@ -170,13 +170,13 @@ impl Drop for Running {
     }
 }
 
-/// All that a finished program has said.
+/// Returns standard output and standard error of a finished program.
 pub(crate) fn text(output: &Output) -> String {
     let all = [&output.stdout[..], &output.stderr[..]].concat();
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// A counter of a report; 0 where it is left out.
+/// Returns a counter of a report; 0 if the report omits it.
 pub(crate) fn count(object: &Value, name: &str) -> u64 {
     object[name].as_u64().unwrap_or(0)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Runs a script of accesses to a device as a program of user space: maps the BARs of a function by sysfs, and does DMA to its own pages,
-// whose addresses /proc/self/pagemap tells. Interrupts are MSI-X, or one MSI, that write into a page of its own. `script.rs` says what a script is.
+// Runs a script of accesses to a device as a user space program. Maps the BARs of a function from sysfs. DMA uses its own pages,
+// whose addresses come from /proc/self/pagemap. Interrupts are MSI-X or one MSI, and write into a page of its own. `script.rs` describes scripts.
 //
 //   agent FUNCTION SCRIPT
 
@@ -22,7 +22,7 @@ static int is_late(struct timespec since)
 	return (now.tv_sec - since.tv_sec) * 1000 + (now.tv_nsec - since.tv_nsec) / 1000000 > PATIENCE_MS;
 }
 
-// A number, or @PAGE+OFFSET: an address as the device has it.
+// Parses a number, or @PAGE+OFFSET, which gives the address for the device.
 static uint64_t value(const char *text)
 {
 	int page;
@@ -81,7 +81,7 @@ static uint64_t sum(const uint8_t *at, size_t bytes)
 	return hash;
 }
 
-// The bits of a register that can be written, which is then as it was.
+// Returns the writable bits of a register, which is restored.
 static uint32_t writable(int at)
 {
 	uint32_t before = get(&function, at, 4);
@@ -103,7 +103,7 @@ static void list_capabilities(void)
 	printf("\n");
 }
 
-// A function-level reset: afterwards what software has set up is set up again.
+// Does a function-level reset, and restores the settings of software.
 static void reset_function(void)
 {
 	int at = capability(&function, 0x10);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The engine in RTL with as many functions as its blocks have, and 512 bits wide: the model's driver keeps all functions busy at once, checks every
-//! byte, and says how fast that is beside the model.
+//! The RTL engine with as many functions as its blocks have, and with 512 bits. The model's driver keeps all functions busy at the same time,
+//! checks every byte, and prints the speed compared with the model.
 
 use crate::common::has_verilator;
 use crate::conformance::engine_file;
@@ -15,8 +15,8 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 
-/// The RTL takes no more than so many hundredths of what the model takes, and beside that a time for each descriptor of all engines together,
-/// which share one sequencer.
+/// The RTL may take at most this percentage of the model's time, plus a time for each descriptor of all engines together,
+/// because these share one sequencer.
 const HUNDREDTHS: u64 = 125;
 const SEQUENCER_PS: u64 = 80_000;
 
@@ -24,11 +24,11 @@ thread_local! {
     static REPORT: RefCell<Shared<Report>> = RefCell::default();
 }
 
-/// The engine with the model's driver.
+/// Model of the engine with the load driver.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Loaded {
-    /// Of the design; none for the model.
+    /// Design of the RTL engine; empty for the model.
     design: String,
     load: Settings,
 }
@@ -60,7 +60,7 @@ impl Model for Loaded {
     }
 }
 
-/// A variant of the engine: its block, what is otherwise in its file, and the slot's.
+/// A variant of the engine: its block, parameters of its design file, and settings of its slot.
 struct Variant {
     block: &'static str,
     vfs: u16,
@@ -69,7 +69,7 @@ struct Variant {
 }
 
 impl Variant {
-    /// Its file, built in a folder.
+    /// Builds its design file in a folder.
     fn built(&self, folder: &Path) -> String {
         let original = engine_file(self.block);
         let (text, sources) =
@@ -95,13 +95,13 @@ impl Variant {
         file.display().to_string()
     }
 
-    /// Of each engine.
+    /// Number of transfers of each engine.
     fn transfers(&self, size_bytes: u32) -> u32 {
         let few = if self.vfs > 8 { 64 } else { 256 };
         (few * 4096 / size_bytes).clamp(4, few)
     }
 
-    /// All functions with transfers of a size on one side; picoseconds, and Gb/s of all together each way.
+    /// Runs transfers of one size on all functions. Returns the time in picoseconds, and Gb/s of all functions in each direction.
     fn run(&self, design: &str, size_bytes: u32) -> (u64, f64) {
         let transfers = self.transfers(size_bytes);
         let load = Settings {
@@ -135,7 +135,7 @@ impl Variant {
     }
 }
 
-/// Every function is busy both ways; every byte is checked by the device and the driver.
+/// Keeps every function busy in both directions. The device and the driver check every byte.
 fn all_functions_are_busy(variant: &Variant, sizes: &[u32]) {
     if !has_verilator() {
         return;
@@ -158,24 +158,24 @@ const SIZES: [u32; 4] = [64, 1024, 4096, 65_536];
 
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn seven_functions_behind_virtex_7() {
+fn seven_functions_with_virtex_7() {
     all_functions_are_busy(&Variant { block: "pcie3_7x", vfs: 6, tags: 64, bits: 256 }, &SIZES);
 }
 
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn seven_functions_behind_ultrascale() {
+fn seven_functions_with_ultrascale() {
     all_functions_are_busy(&Variant { block: "pcie3_ultrascale", vfs: 6, tags: 64, bits: 256 }, &SIZES);
 }
 
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn all_65_functions_behind_ultrascale_plus() {
+fn all_65_functions_with_ultrascale_plus() {
     all_functions_are_busy(&Variant { block: "pcie4_uscale_plus", vfs: 64, tags: 256, bits: 256 }, &SIZES);
 }
 
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn streams_of_512_bits() {
+fn engine_with_512_bits() {
     all_functions_are_busy(&Variant { block: "pcie4_uscale_plus", vfs: 1, tags: 256, bits: 512 }, &SIZES);
 }

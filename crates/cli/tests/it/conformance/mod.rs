@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One device, every host: the same device code does the same on the simulated host, over NetTLP, and below a real kernel, where a program of
-//! user space drives it. Each runs the same script ([`script`]); their transcripts are equal.
+//! The same device code behaves the same on every host: on the simulated host, over NetTLP, and below a real kernel with a user space
+//! program. Each runs the same script ([`script`]), and the transcripts must be equal.
 
 mod loads;
 mod pair;
@@ -27,7 +27,7 @@ use testkit::once;
 use tlp::{Bdf, Duration, Time};
 use worlds::adapter::{LabBackend, Timing};
 
-/// What is there on each host: its name, its script, and its table in a lab.
+/// Devices: name, script, and table in a lab.
 const DEVICES: [(&str, &str, &str); 3] = [
     ("memory", include_str!("memory.txt"), ""),
     ("dma-engine", include_str!("dma-engine.txt"), "vfs = 0\n"),
@@ -35,26 +35,26 @@ const DEVICES: [(&str, &str, &str); 3] = [
 ];
 const SCRAMBLER: &str = "library = 'scrambler.so'\nsettings = 'piece=512'\nclass = 0x108000\nvectors = 1\n\
     bars = [{ bar = 0, kind = 'memory64', size_bytes = 4096 }]\n";
-/// The DMA engine in RTL behind UltraScale's block.
+/// Block of the DMA engine in RTL.
 const ENGINE: &str = "pcie3_ultrascale";
-/// What the engine's parameters decide, as settings do the model's: entries of the device's rings, and that it has a virtual function.
+/// Script lines whose result depends on the engine's parameters, like on the model's settings: entries of the device's rings, and the presence of a virtual function.
 const PARAMETERS: [&str; 2] = ["r32 0 0x8", "capabilities"];
-/// Random accesses of the memory, before those of its script.
+/// Number of random accesses of the memory before those of its script.
 const RANDOM: u32 = 300;
-/// Verbs about configuration space: over NetTLP it is that of the adapter.
+/// Verbs for configuration space. Over NetTLP, this is the adapter's configuration space.
 const OF_CONFIGURATION: [&str; 4] = ["config", "set", "writable", "capabilities"];
 
 thread_local! {
-    /// What a script has said, which runs on this thread.
+    /// Transcript of the script that runs on this thread.
     static TRANSCRIPT: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// A device of another model, whose driver runs a script.
+/// A device of another model, with a driver that runs a script.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Scripted {
     device: String,
-    /// The text of the script.
+    /// Text of the script.
     script: String,
 }
 
@@ -85,7 +85,7 @@ fn models() -> Models {
     riser_cli::models().with::<Scripted>()
 }
 
-/// A folder with the library of the example in C, and the agent.
+/// A folder with the library of the C example, and the agent.
 struct Programs(tempfile::TempDir);
 
 impl Programs {
@@ -127,7 +127,7 @@ impl Programs {
         TRANSCRIPT.take()
     }
 
-    /// The device is `riser nettlp device`, the host a lab behind an adapter.
+    /// Runs a script over NetTLP: the device is `riser nettlp device`, the host a lab with an adapter.
     fn over_nettlp(&self, n: u8, device: &str, settings: &str, script: &str) -> String {
         let [there, here] = [1, 2].map(|x| IpAddr::from(Ipv4Addr::new(127, 16, n, x)));
         let file = self.lab(device, script, "device = 'nettlp-adapter'\ndriver = 'scripted'");
@@ -154,7 +154,7 @@ impl Programs {
         Running(riser.spawn().unwrap())
     }
 
-    /// All devices below a kernel, and what the agent says of each.
+    /// Runs the scripts of all devices below a kernel. Returns the agent's transcript for each.
     fn below_a_kernel(&self, scripts: &[String]) -> Vec<String> {
         let mut lab = "version = 1\n".to_owned();
         let mut commands = String::new();
@@ -174,7 +174,7 @@ impl Programs {
     }
 }
 
-/// A process that ends with its owner.
+/// A process that is killed when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -184,7 +184,7 @@ impl Drop for Running {
     }
 }
 
-/// Reads and writes of a memory of 64 KiB, of all widths and at all places that are a multiple of them.
+/// Returns random reads and writes in the first 512 bytes of the memory, of all widths at aligned addresses.
 fn random_accesses(seed: u64) -> String {
     let mut state = seed;
     let mut next = |below: u64| {
@@ -195,7 +195,7 @@ fn random_accesses(seed: u64) -> String {
     };
     let mut access = || {
         let bytes = 1 << next(4);
-        // Near enough for many to meet.
+        // The range is small, so that many accesses use the same bytes.
         let (offset, value) = (next(512) / bytes * bytes, next(u64::MAX) & (u64::MAX >> (64 - 8 * bytes)));
         match next(2) {
             0 => format!("w{} 0 {offset:#x} {value:#x}\n", 8 * bytes),
@@ -209,7 +209,7 @@ fn script(device: &str, text: &str) -> String {
     if device == "memory" { random_accesses(0x9e37_79b9) + text } else { text.to_owned() }
 }
 
-/// As far as there is no reset, which leaves other registers behind.
+/// Returns the part of a script before a reset, which leaves different registers, without accesses to configuration space.
 fn without_configuration(script: &str) -> String {
     let is_of_bars = |line: &&str| !OF_CONFIGURATION.contains(&line.split(' ').next().unwrap_or_default());
     script
@@ -220,14 +220,14 @@ fn without_configuration(script: &str) -> String {
         .collect()
 }
 
-/// The lines that differ, each with those of both.
+/// Returns the lines that differ, from both texts.
 fn differences<'a>(one: &'a str, other: &'a str) -> Vec<(&'a str, &'a str)> {
     assert_eq!(one.lines().count(), other.lines().count());
     one.lines().zip(other.lines()).filter(|(a, b)| a != b).collect()
 }
 
 #[test]
-fn a_device_does_over_nettlp_what_it_does_on_the_simulated_host() {
+fn nettlp_and_simulated_host_get_same_results() {
     let programs = Programs::compile();
     for (n, (device, text, settings)) in (1..).zip(DEVICES) {
         let script = without_configuration(&script(device, text));
@@ -239,7 +239,7 @@ fn a_device_does_over_nettlp_what_it_does_on_the_simulated_host() {
 }
 
 #[test]
-fn a_device_does_below_a_kernel_what_it_does_on_the_simulated_host() {
+fn kernel_and_simulated_host_get_same_results() {
     let programs = Programs::compile();
     let scripts = DEVICES.map(|(device, text, _)| script(device, text));
     let kernel = programs.below_a_kernel(&scripts);
@@ -250,12 +250,12 @@ fn a_device_does_below_a_kernel_what_it_does_on_the_simulated_host() {
     }
 }
 
-/// The file of the engine in RTL behind a block.
+/// Design file of the RTL engine with this block.
 fn engine_file(block: &str) -> String {
     format!("{}/../../rtl/dma_engine/{block}.toml", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// That, built once a run.
+/// Design file of the RTL engine, built once per run.
 fn built(block: &str) -> String {
     let path = engine_file(block);
     let build = |_: &Path| {
@@ -267,9 +267,9 @@ fn built(block: &str) -> String {
     path
 }
 
-/// The engine in RTL does what the model does, its configuration space and resets included.
+/// The RTL engine behaves like the model, including its configuration space and resets.
 #[test]
-fn the_engine_in_rtl_does_what_the_model_does() {
+fn rtl_engine_matches_model() {
     if !has_verilator() {
         return;
     }

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A script of accesses to a device, and the host program that runs it. `agent.c` runs the same in user space of a real kernel.
+//! Scripts of accesses to a device, and the host program that runs them. `agent.c` runs the same scripts in user space of a real kernel.
 //!
-//! A line is a verb with up to four numbers. The transcript has each line with its number and what came of it:
+//! Each line is a verb with up to four numbers. The transcript has each line with its number and result:
 //!
 //! ```text
 //! w8 w16 w32 w64 BAR OFFSET VALUE     writes a register          done
-//! r8 r16 r32 r64 BAR OFFSET           reads one                  its value; all ones where it is refused
-//! until BAR OFFSET MASK VALUE         reads one until it is so   ok or late
+//! r8 r16 r32 r64 BAR OFFSET           reads one                  its value; all ones if it is refused
+//! until BAR OFFSET MASK VALUE         reads one until it matches ok or late
 //! fill PAGE OFFSET BYTES SEED         host memory                done
 //! put PAGE OFFSET WIDTH VALUE         host memory                done
 //! sum PAGE OFFSET BYTES               host memory                its FNV-1a hash
 //! await PAGE OFFSET VALUE             host memory, 4 bytes       ok or late
-//! irq VECTOR                          an interrupt               ok or late
+//! irq VECTOR                          waits for an interrupt     ok or late
 //! config REGISTER BYTES               reads configuration space  its value
 //! set REGISTER BYTES VALUE            writes it                  done
-//! writable REGISTER                   its bits that can be written
-//! capabilities                        all of them, and where they are
-//! reset                               function-level reset       Command behind it; then all is set up again
+//! writable REGISTER                   finds its writable bits    these bits
+//! capabilities                        lists capabilities         all IDs and offsets
+//! reset                               function-level reset       Command after it; then all is set up again
 //! ```
 //!
-//! There are eight pages of host memory, 4 KiB each. A value `@PAGE+OFFSET` is the address there, as a device has it.
+//! There are eight pages of host memory, 4 KiB each. A value `@PAGE+OFFSET` is the address of that byte for the device.
 
 use config::header;
 use host::Cpu;
@@ -34,17 +34,17 @@ const PAGES: usize = 8;
 const PAGE_BYTES: u64 = 4096;
 const PATIENCE: Duration = Duration::from_ms(3000);
 const LOOK: Duration = Duration::from_us(20);
-/// PCI Express capability: its ID, Device Control in it, and Initiate Function Level Reset there (`PCIe 5.0 §7.5.3.4`).
+/// PCI Express capability: its ID, the offset of Device Control in it, and Initiate Function Level Reset in that (`PCIe 5.0 §7.5.3.4`).
 const PCI_EXPRESS: u8 = 0x10;
 const DEVICE_CONTROL: u64 = 8;
 const INITIATE_FLR: u32 = 0x8000;
-/// Capabilities of interrupts (`PCIe 5.0 §7.7`).
+/// IDs of the interrupt capabilities (`PCIe 5.0 §7.7`).
 const MSI: u8 = 0x05;
 const MSIX: u8 = 0x11;
-/// DWs of the header up to the last BAR.
+/// Number of DWs in the header up to the last BAR.
 const HEADER_REGISTERS: u64 = 10;
 
-/// What runs a script on a simulated host.
+/// Runs a script on a simulated host.
 struct Runner {
     cpu: Cpu,
     found: FoundFunction,
@@ -52,7 +52,7 @@ struct Runner {
     transcript: String,
 }
 
-/// Runs `script` on the function found, and returns the transcript.
+/// Runs `script` on this function, and returns the transcript.
 pub(crate) async fn run(cpu: Cpu, found: FoundFunction, script: &str) -> Result<String, String> {
     let mut pages = [0; PAGES];
     for page in &mut pages {
@@ -111,7 +111,7 @@ impl Runner {
         })
     }
 
-    /// A number, or an address.
+    /// Parses a number, or an address.
     fn value(&self, word: &str) -> Result<u64, String> {
         let number = |text: &str| match text.strip_prefix("0x") {
             Some(hex) => u64::from_str_radix(hex, 16),
@@ -220,7 +220,7 @@ impl Runner {
         self.set(control, 2, before | INITIATE_FLR).await?;
         self.cpu.sleep(Duration::from_ms(100)).await;
         let said = format!("command {:04x}", self.get(4, 2).await?);
-        // BARs before Command, addresses before what enables them.
+        // BARs are written before Command, and addresses before their enable bits.
         for (register, value) in header.into_iter().rev().chain(interrupts.into_iter().rev()) {
             self.set(register, 4, value).await?;
         }
@@ -230,7 +230,7 @@ impl Runner {
         Ok(said)
     }
 
-    /// The registers of MSI and MSI-X, with what firmware has written there.
+    /// Registers of MSI and MSI-X, with the values that firmware has written.
     async fn interrupts(&self) -> Result<Vec<(u64, u32)>, String> {
         let mut registers = Vec::new();
         for (id, dws) in [(MSI, 4), (MSIX, 1)] {
@@ -242,7 +242,7 @@ impl Runner {
         Ok(registers)
     }
 
-    /// The DWs of the MSI-X table, with their addresses.
+    /// DWs of the MSI-X table, with their addresses.
     async fn table(&self) -> Result<Vec<(u64, u32)>, String> {
         let (at, mut table) = (self.capability(MSIX).await?, Vec::new());
         if at == 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Calls the driver rightly and wrongly, and says what it answers: a line for each, "NAME: ok" or what was got and what expected. Runs in a
- * guest, as root; its arguments are the device of the physical function and tests' names.
+ * Calls the driver with valid and invalid arguments, and prints a line for each result: "NAME: ok", or the result and what was expected. Runs in a
+ * guest as root. Its arguments are the device of the physical function and names of tests.
  */
 #define _GNU_SOURCE
 #include "libriser_dma.h"
@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What a transfer usually is, and what is another in one. */
+/* Transfers have defaults, which initializers override. */
 #pragma GCC diagnostic ignored "-Woverride-init"
 
 #define PAGE 4096
@@ -90,7 +90,7 @@ static long ms_since(const struct timespec *begun)
 	return (now.tv_sec - begun->tv_sec) * 1000 + (now.tv_nsec - begun->tv_nsec) / 1000000;
 }
 
-/* What a transfer may not be. */
+/* Invalid arguments of transfers. */
 static void arguments(void)
 {
 	struct riser_dma_pending pending = { .direction = 2 };
@@ -104,10 +104,10 @@ static void arguments(void)
 	is("no argument", call(RISER_DMA_H2D_DMA, NULL), -EFAULT);
 	is("size 0", ASK(RISER_DMA_H2D_DMA, .size = 0), -EINVAL);
 	is("size 0, queued", ASK(RISER_DMA_H2D_DMA, .size = 0, .enable = 0), -EINVAL);
-	is("more than there may be", ASK(RISER_DMA_H2D_DMA, .size = RISER_DMA_MAX_BYTES + 1), -EINVAL);
+	is("more than the maximum", ASK(RISER_DMA_H2D_DMA, .size = RISER_DMA_MAX_BYTES + 1), -EINVAL);
 	is("size -1", ASK(RISER_DMA_H2D_DMA, .size = -1), -EINVAL);
 	is("no such engine", ASK(RISER_DMA_H2D_DMA, .engine = 16), -ENXIO);
-	is("no such engine at all", ASK(RISER_DMA_D2H_DMA, .engine = ~0U), -ENXIO);
+	is("an engine that cannot exist", ASK(RISER_DMA_D2H_DMA, .engine = ~0U), -ENXIO);
 	is("an unknown flag", ASK(RISER_DMA_H2D_DMA, .flags = 0x8000), -EINVAL);
 	is("irq is 2", ASK(RISER_DMA_H2D_DMA, .irq = 2), -EINVAL);
 	is("enable is 2", ASK(RISER_DMA_H2D_DMA, .enable = 2), -EINVAL);
@@ -116,14 +116,14 @@ static void arguments(void)
 	is("no such handle", ASK(RISER_DMA_H2D_DMA, .handle = 1, .flags = RISER_DMA_BY_HANDLE, .buffer = 0), -ENOENT);
 	is("an address beyond all", ASK(RISER_DMA_H2D_DMA, .buffer = ~0ULL), -EFAULT);
 	is("the kernel's addresses", ASK(RISER_DMA_H2D_DMA, .buffer = 0xffff888000000000), -EFAULT);
-	is("across the end of the program's", ASK(RISER_DMA_H2D_DMA, .buffer = 0x7fffffffe000, .size = 4 * PAGE), -EFAULT);
+	is("across the end of the address space", ASK(RISER_DMA_H2D_DMA, .buffer = 0x7fffffffe000, .size = 4 * PAGE), -EFAULT);
 	is("address 0", ASK(RISER_DMA_H2D_DMA, .buffer = 0), -EFAULT);
-	is("a direction that is none", call(RISER_DMA_PENDING_DATA, &pending), -EINVAL);
+	is("an invalid direction", call(RISER_DMA_PENDING_DATA, &pending), -EINVAL);
 	pending = (struct riser_dma_pending){ .reserved = 1 };
 	is("PENDING_DATA, reserved", call(RISER_DMA_PENDING_DATA, &pending), -EINVAL);
-	is("a logic that is none", call(RISER_DMA_CONFIGURE, &configure), -EINVAL);
-	is("a mode that is none", ioctl(riser_dma_fd(dma), RISER_DMA_SET_MODE, 2L) < 0 ? -errno : 0, -EINVAL);
-	is("a handle that is none", ioctl(riser_dma_fd(dma), RISER_DMA_RELEASE, 5L) < 0 ? -errno : 0, -ENOENT);
+	is("an invalid logic", call(RISER_DMA_CONFIGURE, &configure), -EINVAL);
+	is("an invalid mode", ioctl(riser_dma_fd(dma), RISER_DMA_SET_MODE, 2L) < 0 ? -errno : 0, -EINVAL);
+	is("an invalid handle", ioctl(riser_dma_fd(dma), RISER_DMA_RELEASE, 5L) < 0 ? -errno : 0, -ENOENT);
 	is("a handle beyond 32 bits", ioctl(riser_dma_fd(dma), RISER_DMA_RELEASE, 1L << 32) < 0 ? -errno : 0, -ENOENT);
 	is("nothing was begun", riser_dma_pending(dma, RISER_DMA_H2D, 0, &pending) ?: (long)pending.done + pending.pending, 0);
 	is("read(2)", read(riser_dma_fd(dma), page, 8) < 0 ? -errno : 0, -EINVAL);
@@ -131,7 +131,7 @@ static void arguments(void)
 	is("the page is where it was", (long)(uintptr_t)page, page_at);
 }
 
-/* Memory that is not there, or not to be written. */
+/* Memory that is unmapped or read-only. */
 static void pages(void)
 {
 	char *area = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -152,7 +152,7 @@ static void pages(void)
 	munmap(constant, PAGE);
 }
 
-/* Any address, any size: a loop through the device gives back what it was given. */
+/* Transfers of any address and size: a loop through the device returns the same data. */
 static void loop_back(void)
 {
 	static const size_t sizes[] = { 1, 2, 3, 7, 63, 64, 65, 127, 4095, 4096, 4097, 12288, 32769 };
@@ -180,7 +180,7 @@ static void loop_back(void)
 	riser_dma_buffer_free(to, bytes, false);
 }
 
-/* What is queued begins with what begins. */
+/* `riser_dma_queue` only queues; the next `riser_dma_begin` starts everything queued. */
 static void queued(void)
 {
 	uint64_t *words = riser_dma_buffer(1 << 16, false);
@@ -193,7 +193,7 @@ static void queued(void)
 	usleep(200000);
 	riser_dma_pending(dma, RISER_DMA_D2H, 0, &pending);
 	is("they wait", pending.pending, 3);
-	is("settings stay while they do", riser_dma_set_logic(dma, RISER_DMA_D2H, 0, RISER_DMA_PLAIN, 0), -EBUSY);
+	is("settings cannot change while transfers run", riser_dma_set_logic(dma, RISER_DMA_D2H, 0, RISER_DMA_PLAIN, 0), -EBUSY);
 	is("the fourth begins", riser_dma_begin(dma, RISER_DMA_D2H, 0, words + 3 * 512, PAGE), 0);
 	is("all end", riser_dma_wait(dma, RISER_DMA_D2H, 0, 5000), 0);
 	for (n = 0; n < 4 * 512; n++)
@@ -236,7 +236,7 @@ static void waiting(void)
 	is("two came", (long)pending.moved, 2 * PAGE);
 }
 
-/* A transfer of which nothing comes: it fails in time, and another file's goes on behind it. timeout_ms is 500. */
+/* A transfer that gets no data fails in time, and another file's transfer continues after it. timeout_ms is 500. */
 static void time_out(void)
 {
 	struct riser_dma *other = opened();
@@ -260,7 +260,7 @@ static void time_out(void)
 	riser_dma_close(other);
 }
 
-/* A file that is closed with a transfer under way of which nothing comes. close_timeout_ms is 300. */
+/* A file is closed while a transfer that gets no data is outstanding. close_timeout_ms is 300. */
 static void closing(void)
 {
 	struct riser_dma *other = opened();
@@ -303,7 +303,7 @@ static void registers(void)
 	riser_dma_write_register(dma, 0, 0x20, 1);
 }
 
-/* Memory that is kept. */
+/* Registered memory. */
 static void handles(void)
 {
 	uint32_t handle = 0, constant = 0;
@@ -328,8 +328,8 @@ static void handles(void)
 	is("released", riser_dma_release_handle(dma, handle), 0);
 	is("twice", riser_dma_release_handle(dma, handle), -ENOENT);
 	is("used behind that", riser_dma_begin_handle(dma, RISER_DMA_D2H, 0, handle, 0, PAGE), -ENOENT);
-	is("a dmabuf that is none", riser_dma_import_dmabuf(dma, riser_dma_fd(dma), true, &handle, NULL), -EINVAL);
-	is("a file that is none", riser_dma_import_dmabuf(dma, 99, true, &handle, NULL), -EBADF);
+	is("a file that is not a dmabuf", riser_dma_import_dmabuf(dma, riser_dma_fd(dma), true, &handle, NULL), -EINVAL);
+	is("a file that is not open", riser_dma_import_dmabuf(dma, 99, true, &handle, NULL), -EBADF);
 }
 
 static struct riser_dma_rings *rings_of(struct riser_dma *file, unsigned int entries)
@@ -350,7 +350,7 @@ static long enter(unsigned int submit, unsigned int wait, uint64_t timeout_us)
 	return call(RISER_DMA_ENTER, &enter) ?: (long)enter.submitted;
 }
 
-/* Rings, and nonsense in them. */
+/* Rings, with valid and invalid contents. */
 static void rings(void)
 {
 	struct riser_dma_setup three = { .entries = 3 }, many = { .entries = 8192 }, four = { .entries = 4 };
@@ -389,29 +389,29 @@ static void rings(void)
 	is("no such operation", completions[1].result, -EINVAL);
 	is("no such flag", completions[2].result, -EINVAL);
 	is("no such memory", completions[3].result, -EFAULT);
-	is("more than are to come", enter(0, 9, 0), -EINVAL);
-	is("as many as are there", enter(0, 8, 0), 0);
+	is("more completions than expected", enter(0, 9, 0), -EINVAL);
+	is("as many completions as available", enter(0, 8, 0), 0);
 	submissions[0] = (struct riser_dma_submission){ .op = RISER_DMA_D2H, .flags = RISER_DMA_IRQ, .buffer = (uintptr_t)page, .size = PAGE };
 	ring->submission_tail = 5;
 	is("one that waits for data", enter(1, 0, 0), 1);
 	is("no longer than this", enter(0, 8, 100000), -ETIME);
 	alarm_in(100000);
 	is("a signal", enter(0, 8, 0), -EINTR);
-	/* Completions are not taken: there is room for three more. */
+	/* Completions are not taken, so there is room for three more. */
 	for (n = 0; n < 4; n++)
 		submissions[(5 + n) % 4] = (struct riser_dma_submission){ .op = RISER_DMA_NOP };
 	ring->submission_tail = 9;
-	is("as many as there is room for", enter(4, 0, 0), 3);
+	is("as many as fit", enter(4, 0, 0), 3);
 	is("none", enter(1, 0, 0), -EBUSY);
 	ring->completion_head = 4;
 	is("there is room again", enter(1, 0, 0), 1);
 	is("data come", riser_dma_begin(dma, RISER_DMA_H2D, 0, page, PAGE), 0);
 	is("all has come", enter(0, 8, 2000000), 0);
-	is("the last one is what waited", completions[(ring->completion_tail - 1) & 7].moved, PAGE);
+	is("the waiting transfer completes last", completions[(ring->completion_tail - 1) & 7].moved, PAGE);
 	is("it was taken", riser_dma_wait(dma, RISER_DMA_H2D, 0, 5000), 0);
 }
 
-/* Many transfers of several processes on one engine: each gets integers that count up, none twice. */
+/* Several processes make many transfers on one engine: each gets integers that count up, and no integer twice. */
 static void processes(void)
 {
 	enum { COUNT = 6, EACH = 20, WORDS = 8192 };
@@ -449,7 +449,7 @@ static void processes(void)
 	is("each its own integers", wrong, 0);
 }
 
-/* Without privileges: limits hold. */
+/* Limits apply to a user without privileges. */
 static void user(void)
 {
 	struct rlimit limit = { 64 * 1024, 64 * 1024 };
@@ -463,7 +463,7 @@ static void user(void)
 		setrlimit(RLIMIT_MEMLOCK, &limit);
 		if (setgid(65534) || setuid(65534))
 			_exit(9);
-		is("more than may be pinned", riser_dma_begin(dma, RISER_DMA_H2D, 0, area, 1 << 20), -ENOMEM);
+		is("more than the pin limit", riser_dma_begin(dma, RISER_DMA_H2D, 0, area, 1 << 20), -ENOMEM);
 		is("to be kept, too", riser_dma_register_buffer(dma, area, 1 << 20, false, &handle), -ENOMEM);
 		is("a register read", riser_dma_read_register(dma, 0, 0, &value), -EPERM);
 		is("a register written", riser_dma_write_register(dma, 0, 0, 0), -EPERM);
@@ -471,7 +471,7 @@ static void user(void)
 		for (int n = 0; n < 40; n++)
 			if (riser_dma_send(dma, 0, area, 32 * 1024))
 				_exit(8);
-		is("what was pinned is counted back", failed, 0);
+		is("unpinned memory is returned to the limit", failed, 0);
 		_exit(failed);
 	}
 	waitpid(child, &status, 0);
@@ -502,7 +502,7 @@ static int of_heap(size_t size)
 	return error ? -1 : (int)wanted.fd;
 }
 
-/* Integers from the device into a dmabuf, and from there to the device, which finds the one that is changed between. */
+/* Moves integers from the device into a dmabuf, and back to the device, which finds one that was changed. */
 static void import(int fd, size_t size)
 {
 	uint64_t *words, got = 0;
@@ -515,13 +515,13 @@ static void import(int fd, size_t size)
 	is("imported", riser_dma_import_dmabuf(dma, fd, true, &handle, &got), 0);
 	is("its size", (long)got, (long)size);
 	words = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	/* The device has it: its own file is needed no more. */
+	/* The device keeps a reference, so the file may be closed. */
 	close(fd);
 	is("beyond it", riser_dma_begin_handle(dma, RISER_DMA_D2H, 0, handle, size - 8, 16), -EINVAL);
 	is("written", riser_dma_begin_handle(dma, RISER_DMA_D2H, 0, handle, 0, size) ?: riser_dma_wait(dma, RISER_DMA_D2H, 0, 5000), 0);
 	for (n = 0; n < count; n++)
 		wrong += words[n] != 5 + (uint64_t)n;
-	is("what is wrong of it", wrong, 0);
+	is("number of wrong integers", wrong, 0);
 	is("read", riser_dma_begin_handle(dma, RISER_DMA_H2D, 0, handle, 0, size / 2) ?: riser_dma_wait(dma, RISER_DMA_H2D, 0, 5000), 0);
 	words[count - 1]++;
 	is("read and changed", riser_dma_begin_handle(dma, RISER_DMA_H2D, 0, handle, size / 2, size / 2) ?: riser_dma_wait(dma, RISER_DMA_H2D, 0, 5000),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Fifty processes or so move data through one device at once: `many DEVICE PROCESSES` waits for all of them, and `many DEVICE PROCESSES kill`
- * kills them during transfers. Prints how many have ended how.
+ * About fifty processes move data through one device at the same time: `many DEVICE PROCESSES` waits for all of them, `many DEVICE PROCESSES kill`
+ * kills them during transfers. Prints the number of processes for each kind of end.
  */
 #define _GNU_SOURCE
 #include "libriser_dma.h"
@@ -17,7 +17,7 @@
 #define MOST_BYTES (1 << 20)
 #define MOST_PROCESSES 256
 
-/* Six transfers of 1 KiB to 1 MiB, or as many as come. Returns the exit status. */
+/* Makes six transfers of 1 KiB to 1 MiB, or transfers forever. Returns the exit status. */
 static int move(const char *path, int n, bool forever)
 {
 	struct riser_dma *dma;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The DMA engine's Linux driver, `drivers/linux`, in stock kernels: built for them by `riser guest build`, it finds the functions, moves data
-//! and is called wrongly, while its processes are killed, its functions reset, pulled out and unbound. Kernels, their headers and
-//! compilers are fetched from Debian's packages where they are not in the user's cache yet; where they cannot be, tests say so.
+//! The DMA engine's Linux driver, `drivers/linux`, in stock kernels. `riser guest build` builds it. It finds the functions and moves data.
+//! It gets invalid calls, its processes are killed, and its functions are reset, pulled out and unbound. Kernels, headers and
+//! compilers that are not in the user's cache are fetched from Debian's packages. Tests are skipped with a message if that fails.
 //!
-//! `RISER_KERNEL=6.12-debug` has all of them in the kernel that watches itself (`riser guest kernel 6.12-debug`), which must have nothing to say
-//! in the end: of memory, locks, mappings, or what leaks. `.ci/long kernel` does that.
+//! `RISER_KERNEL=6.12-debug` runs all tests in the debug kernel (`riser guest kernel 6.12-debug`), which must report no errors of memory,
+//! locks, mappings or leaks at the end. `.ci/long kernel` does that.
 
 use crate::common::driver;
 use crate::guest::rig::{self, Guest, SharedBoot};
@@ -16,18 +16,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The tests of `caller.c`, and how many lines they say in all.
+/// Tests of `caller.c`, and the number of lines that they print.
 const CALLS: &str =
     "arguments pages loop_back queued waiting time_out closing registers handles rings processes user";
 const ANSWERS: usize = 141;
 
-/// One function with four virtual ones, in a slot that it can be pulled out of.
+/// Lab with one function with four virtual functions, in a hot-plug slot.
 const LAB: &str = "version = 1\n[link]\ngen = 3\nlanes = 8\nmps_bytes = 256\nmrrs_bytes = 512\n[[slot]]\nname = 'card'\ndevice = 'dma-engine'\n\
     hot_plug = true\nhot_plug_controls = false\n[slot.dma-engine]\nvfs = 4\n";
-/// One function without virtual ones, which may interrupt otherwise than by MSI-X.
+/// Lab with one function without virtual functions, which may use other interrupts than MSI-X.
 const ALONE: &str = "version = 1\n[[slot]]\nname = 'card'\ndevice = 'dma-engine'\n";
 
-/// Words of a kernel that has found a fault. The last ones come only from a debug kernel.
+/// Words in the log of a kernel that has found an error. The last ones come only from a debug kernel.
 const COMPLAINTS: [&str; 9] = [
     "BUG:",
     "WARNING:",
@@ -40,13 +40,13 @@ const COMPLAINTS: [&str; 9] = [
     "unreferenced object",
 ];
 
-/// What scripts end with: leaks, which a scan finds in what is some seconds old, and whether locks were watched to the end.
+/// End of scripts: print leaks, which a scan finds in memory that is some seconds old, and whether lock checking was active to the end.
 const END: &str = "if [ -e /sys/kernel/debug/kmemleak ]; then\n\
     sleep 6; echo scan >/sys/kernel/debug/kmemleak; sleep 6; echo scan >/sys/kernel/debug/kmemleak\n\
     echo == leaks; cat /sys/kernel/debug/kmemleak; grep debug_locks /proc/lockdep_stats\n\
     fi\necho == log\ndmesg";
 
-/// What scripts begin with: the program of the paper's tests, and what is pinned.
+/// Start of scripts: the program of the paper's tests, and the number of pinned pages.
 const BEGIN: &str = "I=/share/riser-dma-integers\nS=/sys/class/riser_dma\n\
     pins() { echo 1 >/proc/sys/vm/stat_refresh; awk '/nr_foll_pin_acquired/ { a = $2 } /nr_foll_pin_released/ { print a - $2, \"pinned\" }' /proc/vmstat; }\n\
     # Until what was begun before is under way; where the kernel watches itself, all takes longer.\n\
@@ -56,7 +56,7 @@ const BEGIN: &str = "I=/share/riser-dma-integers\nS=/sys/class/riser_dma\n\
     # reload PARAMETERS: restores the state after a boot.\n\
     reload() { echo 0 >$d/10000:01:00.0/sriov_numvfs; echo 0 >/proc/sys/vm/nr_hugepages; { rmmod riser_dma && insmod /share/riser_dma.ko \"$@\"; } || exit 1; until_ 50 ls /dev/riser_dma0; }\n";
 
-/// Scripts that share a boot of 6.1. The last one pulls the card out, after which lockdep may watch no more.
+/// Scripts that share a boot of 6.1. The last one pulls the card out, after which lockdep may stop checking.
 fn scripts() -> Vec<(&'static str, String)> {
     vec![
         ("calls", call_script()),
@@ -99,21 +99,21 @@ fn shared(script: &str, usual_kernel: &str, scripts: &[(&'static str, String)]) 
     Some(guest)
 }
 
-/// Builds the module for a kernel; why not, where the parts cannot be fetched.
+/// Builds the module for a kernel. Returns the reason if the parts cannot be fetched.
 fn build(kernel: &str) -> Result<PathBuf, String> {
     driver::build(&format!("dma_driver-{kernel}"), kernel, &["W=1", "C=2"], |said| {
-        // sparse has looked at all files.
+        // sparse has checked all files.
         let looked = said.lines().filter(|line| line.contains("CHECK")).count();
         assert_eq!((looked, said.contains("warning")), (8, false), "{said}");
     })
 }
 
-/// The kernel that a test runs in, which is usually this one.
+/// Version of the kernel: RISER_KERNEL, or `usually`.
 fn kernel(usually: &str) -> String {
     std::env::var("RISER_KERNEL").unwrap_or(usually.to_owned())
 }
 
-/// The module for a kernel, built once a run. `None`, with a line on standard error, if its parts cannot be fetched.
+/// Returns the module for a kernel, built once per run. `None`, and a message, if its parts cannot be fetched.
 fn module(kernel: &str) -> Option<String> {
     match build(kernel) {
         Ok(module) => Some(module.to_str().unwrap().to_owned()),
@@ -124,7 +124,7 @@ fn module(kernel: &str) -> Option<String> {
     }
 }
 
-/// The programs, for a guest, which has no libraries of its own for them.
+/// Compiles the programs statically for a guest.
 fn compile(share: &Path) {
     let (linux, own) = (drivers(), Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/dma_driver"));
     let library = linux.join("lib/libriser_dma.c");
@@ -137,7 +137,7 @@ fn compile(share: &Path) {
     programs.iter().for_each(|(name, sources)| driver::compile(sources, &share.join(name)));
 }
 
-/// A guest with the driver, `parameters` behind its name. `None` if the driver cannot be built.
+/// Runs a guest with the driver and these module `parameters`. `None` if the driver cannot be built.
 fn guest(lab: &str, usual_kernel: &str, parameters: &str, script: &str, arguments: &[&str]) -> Option<Guest> {
     let kernel = kernel(usual_kernel);
     let module = module(&kernel)?;
@@ -150,11 +150,11 @@ fn guest(lab: &str, usual_kernel: &str, parameters: &str, script: &str, argument
     Some(guest)
 }
 
-/// What lockdep says once of Linux 6.12 itself where a card is pulled out: pciehp takes this lock, and that of removal, in either order.
-/// Behind that it watches no more.
+/// Lockdep's report about Linux 6.12 itself when a card is pulled out: pciehp takes this lock and the removal lock in either order.
+/// Afterwards lockdep stops checking.
 const PCIEHPS_OWN: &str = "(&ctrl->reset_lock){.+.+}-{3:3}, at: pciehp_unconfigure_device";
 
-/// Panics where the kernel has found something.
+/// Panics if the kernel has reported an error.
 fn check_log(guest: &Guest) {
     let log = guest.said("log");
     let is_pciehps = log.contains(PCIEHPS_OWN);
@@ -168,12 +168,12 @@ fn check_log(guest: &Guest) {
     }
 }
 
-/// The lines below a heading, in their order.
+/// Lines below a heading, in order.
 fn lines<'a>(guest: &'a Guest, heading: &str) -> Vec<&'a str> {
     guest.said(heading).lines().collect()
 }
 
-/// Panics where not each of so many lines is a transfer with its rate.
+/// Panics unless there are `count` lines, each of a transfer with its rate.
 fn assert_rates(guest: &Guest, heading: &str, count: usize) {
     let lines = lines(guest, heading);
     assert!(
@@ -182,7 +182,7 @@ fn assert_rates(guest: &Guest, heading: &str, count: usize) {
     );
 }
 
-/// What is right and wrong of calls, in words and by what they leave behind.
+/// Script of valid and invalid calls, with the memory that stays pinned after them.
 fn call_script() -> String {
     format!(
         "P=/sys/module/riser_dma/parameters\necho 500 >$P/timeout_ms; echo 300 >$P/close_timeout_ms\n\
@@ -191,7 +191,7 @@ fn call_script() -> String {
     )
 }
 
-/// Panics where an answer is not the one that riser_dma.h names, or a page stays pinned.
+/// Panics if an answer differs from riser_dma.h, or a page stays pinned.
 fn assert_calls(guest: &Guest) {
     let answers: Vec<_> = lines(guest, "calls").into_iter().filter(|line| !line.starts_with("-- ")).collect();
     let wrong: Vec<_> = answers.iter().filter(|line| !line.ends_with(": ok")).collect();
@@ -200,16 +200,16 @@ fn assert_calls(guest: &Guest) {
 }
 
 #[test]
-fn calls_are_answered_by_6_1() {
+fn kernel_6_1_answers_calls() {
     let Some(guest) = shared("calls", "6.1", &scripts()) else { return };
     assert_calls(&guest);
 }
 
-/// The same driver and programs drive the engine in RTL, behind UltraScale's block: the physical function and a virtual one, and what is right and
-/// wrong of calls.
+/// The same driver and programs work with the engine in RTL and UltraScale's block: the physical function, a virtual one, and valid and
+/// invalid calls.
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn the_engine_in_rtl_is_driven() {
+fn driver_works_with_engine_in_rtl() {
     let design = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl/dma_engine/pcie3_ultrascale.toml");
     riser_ok(&["rtl", "build", design.to_str().unwrap()]);
     let lab = format!(
@@ -230,10 +230,10 @@ fn the_engine_in_rtl_is_driven() {
 
 const DMABUFS: &str = "echo == calls\n/share/caller /dev/riser_dma0 dmabufs\necho == pins\npins";
 
-/// Memory of others: pages of a file (udmabuf) and of the system's heap, which 6.12 has.
+/// Memory from dmabufs: pages of a file (udmabuf), and of the system heap, which 6.12 has.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn dmabufs_are_imported() {
+fn imports_dmabufs() {
     let Some(guest) = shared("dmabufs", "6.12", &newer_scripts()) else { return };
     let answers: Vec<_> =
         lines(&guest, "calls").into_iter().filter(|line| !line.starts_with("-- ")).collect();
@@ -243,14 +243,14 @@ fn dmabufs_are_imported() {
 
 #[test]
 #[ignore = "of .ci/long kernel"]
-fn calls_are_answered_by_6_12_on_two_processors() {
+fn kernel_6_12_on_two_processors_answers_calls() {
     let Some(guest) = guest(LAB, "6.12", "", &call_script(), &["--smp", "2"]) else { return };
     assert_calls(&guest);
 }
 
 #[test]
 #[ignore = "of .ci/long guest"]
-fn calls_are_answered_with_a_ring_of_few_places_in_the_device() {
+fn answers_calls_with_small_device_ring() {
     let Some(guest) = shared("few-places", "6.12", &newer_scripts()) else { return };
     assert_calls(&guest);
 }
@@ -264,10 +264,10 @@ const INTEGERS: &str = "echo 4 >$d/10000:01:00.0/sriov_numvfs; echo 8 >/proc/sys
     echo == device\necho 'device 512' >$S/riser_dma2/ring; cat $S/riser_dma2/ring; $I --small -s 4194304 -n 1 /dev/riser_dma2\n\
     echo == gap\nfor n in 0 2; do $I --small -d h2d -s 8192 -n 1 -g /dev/riser_dma$n; $I --small -d h2d -s 8192 -n 3 -g -b /dev/riser_dma$n; done";
 
-/// The paper's tests, §IV-E: integers to the device and from it, of physical and virtual functions, ordinary and huge pages, one by one and at
-/// once, polled for and by interrupts, with either ring; and the device finds one that is missing.
+/// The paper's tests (§IV-E): integers to the device and from it, with physical and virtual functions, ordinary and huge pages, one by one and in
+/// a batch, by polling and by interrupts, with either ring. The device finds a missing integer.
 #[test]
-fn integers_go_both_ways_through_all_functions() {
+fn moves_integers_both_ways_through_all_functions() {
     let Some(guest) = shared("integers", "6.1", &scripts()) else { return };
     assert_eq!(lines(&guest, "functions"), ["0", "1", "2", "3", "4"]);
     // 1 KiB to 4 MiB, both directions, two functions.
@@ -292,9 +292,9 @@ const KILLED: &str = "echo 1 >$d/10000:01:00.0/sriov_numvfs\n\
     echo == pins\npins\n\
     echo == after\n$I --small -s 65536 -n 4 /dev/riser_dma0";
 
-/// Two processes are killed in the midst of transfers, and what a third does on the same engines and another function is whole.
+/// Two processes are killed during transfers. The data of a third process on the same engines and another function stay correct.
 #[test]
-fn the_killed_leave_nothing_and_disturb_nobody() {
+fn killed_processes_do_not_disturb_others() {
     let Some(guest) = shared("killed", "6.1", &scripts()) else { return };
     assert_rates(&guest, "undisturbed", 2);
     assert_eq!(lines(&guest, "killed"), ["137 137"; 3]);
@@ -302,7 +302,7 @@ fn the_killed_leave_nothing_and_disturb_nobody() {
     assert_rates(&guest, "after", 2);
 }
 
-/// Fifty processes at once, then fifty that are killed, then the state of the root port, a rebind and transfers.
+/// Script: fifty processes at the same time, then fifty that are killed, then the state of the root port, a rebind and transfers.
 const MANY: &str = "echo == whole\n/share/many /dev/riser_dma0 50\n\
     echo == killed\n/share/many /dev/riser_dma0 50 kill\n\
     echo == pins\npins\n\
@@ -313,7 +313,7 @@ const MANY: &str = "echo == whole\n/share/many /dev/riser_dma0 50\n\
 /// Completion timers of finished requests do not hold up the fabric, so the guest finds the root port and the card in time.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn fifty_processes_leave_the_fabric_running() {
+fn fabric_keeps_running_after_fifty_processes() {
     let lab = include_str!("../../../../../labs/sriov.toml");
     for processors in ["1", "2"] {
         let Some(guest) = guest(lab, "6.1", "", MANY, &["--smp", processors]) else { return };
@@ -335,9 +335,9 @@ fn unbound() -> String {
     )
 }
 
-/// Unbound under load: files that are open say so, nothing stays pinned, and the module goes and comes.
+/// Unbind under load: open files return errors, no page stays pinned, and the module can be unloaded and loaded.
 #[test]
-fn a_function_is_unbound_under_load() {
+fn unbinds_function_under_load() {
     let Some(guest) = shared("unbound", "6.1", &scripts()) else { return };
     let unbound: Vec<_> =
         guest.said("unbind").lines().filter(|line| line.ends_with("No such device")).collect();
@@ -365,9 +365,9 @@ fn pulled_out() -> String {
     )
 }
 
-/// Pulled out, and its link cut, under load; a doorbell that is poisoned is rung again, and a function that is reset is there again.
+/// A card is pulled out, and its link is cut, under load. After a poisoned doorbell the driver rings again, and after a reset the function works again.
 #[test]
-fn a_function_is_pulled_out_cut_off_and_reset_under_load() {
+fn handles_removal_cut_link_and_reset_under_load() {
     let Some(guest) = shared("pulled-out", "6.1", &scripts()) else { return };
     for heading in ["remove", "cut"] {
         guest.has(heading, ": No such device\n1\n");
@@ -375,11 +375,11 @@ fn a_function_is_pulled_out_cut_off_and_reset_under_load() {
     for heading in ["inserted", "restored"] {
         assert_rates(&guest, heading, 2);
     }
-    // A doorbell that was poisoned is rung again; of data that were, the transfer tells.
+    // A poisoned doorbell is rung again. Poisoned data fail the transfer.
     let poisoned = guest.said("poisoned");
     assert!(poisoned.ends_with(" Gb/s\n0\n") || poisoned.contains(": Input/output error\n"), "{poisoned}");
-    // The integers begin anew with the function: the transfer that was under way is cut off, or the next one not what the device
-    // expects. On a busy machine the program may start during the reset; `riser_dma_set_logic` then fails.
+    // The integers start again with the function: either the outstanding transfer is cut off, or the next one has unexpected data.
+    // On a busy machine the program may start while the function is being reset, and then gets this error (`riser_dma_set_logic`).
     let reset = guest.said("reset");
     let outcomes = ["Operation canceled", "Bad message", "Device or resource busy"];
     assert!(outcomes.iter().any(|outcome| reset.contains(&format!(": {outcome}\n1\n"))), "{reset}");
@@ -387,12 +387,12 @@ fn a_function_is_pulled_out_cut_off_and_reset_under_load() {
     assert_eq!(guest.said("pins"), "0 pinned\n");
 }
 
-/// A link that is contained (DPC) is reset: what was under way fails, and the function goes on. One that sleeps goes on where it was, with user logic
-/// that begins anew.
+/// A contained link (DPC) is reset: outstanding transfers fail, and the function continues. A function that sleeps continues where it was, with user
+/// logic that starts again.
 #[test]
 #[ignore = "of .ci/long kernel"]
-fn a_function_comes_back_after_containment_and_sleep() {
-    // What files the guest shares does not outlive its sleep.
+fn function_works_after_containment_and_sleep() {
+    // The file share of the guest does not survive its sleep.
     let script = "cp /share/riser-dma-integers /tmp; I=/tmp/riser-dma-integers\n\
         echo == contained\n$I --small -s 4194304 -n 100000 -d h2d /dev/riser_dma0 & p=$!\n\
         $I --small -s 4194304 -n 100000 -d d2h -p /dev/riser_dma0 & q=$!\nsoon\n\
@@ -402,14 +402,14 @@ fn a_function_comes_back_after_containment_and_sleep() {
         echo devices >/sys/power/pm_test; echo freeze >/sys/power/state; echo $?; wait $p; echo $?\n\
         echo == woken\n$I --small -s 65536 -n 4 /dev/riser_dma0\n\
         echo == pins\npins";
-    // A shell reads its script as it goes.
+    // A shell reads its script while it runs it.
     let script =
         format!("cat >/tmp/script <<'END'\n{BEGIN}{script}\n{END}\nexit 0\nEND\nexec sh /tmp/script");
     let lab = format!("{ALONE}[slot.dma-engine]\nvfs = 0\n");
-    // Since 6.12 Linux leaves containment to a firmware that does not say whose it is, where it is not told otherwise.
+    // Since 6.12, Linux leaves containment to firmware that does not state its owner, unless the command line says otherwise.
     let arguments = ["--append", "pcie_ports=dpc-native"];
     let Some(guest) = guest(&lab, "6.1", "", &script, &arguments) else { return };
-    // What was under way fails; or, between two transfers, the next one does, since integers begin anew.
+    // Outstanding transfers fail. If there is none, the next one does, because the integers start again.
     let contained = guest.said("contained");
     let ends = |why: &str| contained.matches(&format!("B x 100000: {why}\n")).count();
     assert_eq!(ends("Input/output error") + ends("Bad message"), 2, "{contained}");
@@ -422,10 +422,10 @@ fn a_function_comes_back_after_containment_and_sleep() {
     assert_eq!(guest.said("pins"), "0 pinned\n");
 }
 
-/// One interrupt for each transfer that asks for one, by each means; behind an IOMMU.
+/// Each transfer that requests an interrupt gets one, by each kind of interrupt, with an IOMMU.
 #[test]
 #[ignore = "of .ci/long kernel"]
-fn each_transfer_that_asks_for_it_interrupts() {
+fn each_requested_interrupt_arrives() {
     for (means, line) in [("msi-x", "PCI-MSI"), ("msi", "PCI-MSI"), ("intx", "fasteoi")] {
         let lab = format!("{ALONE}[slot.dma-engine]\nvfs = 0\ninterrupts = '{means}'\n");
         let script = "echo == moved\n$I --small -s 8192 -n 7 /dev/riser_dma0; $I --small -s 8192 -n 32 -b /dev/riser_dma0\n\
@@ -436,21 +436,21 @@ fn each_transfer_that_asks_for_it_interrupts() {
         assert!(counted.iter().all(|l| l.contains(line)), "{counted:#?}");
         let count = |l: &&str| l.split_whitespace().nth(1).unwrap().parse::<u32>().unwrap();
         let counted: u32 = counted.iter().map(count).sum();
-        // Seven, and one for the batch, of each direction; two that come before QEMU looks are one, and a level is seen once more where it
-        // falls late.
+        // Seven, plus one for the batch, in each direction. Two that arrive before QEMU looks are merged, and a level that is deasserted late is
+        // counted twice.
         let (least, most) = (2 * 6, if means == "intx" { 4 * (7 + 1) } else { 2 * (7 + 1) });
         assert!((least..=most).contains(&counted), "{means}: {counted}");
     }
 }
 
-/// Seconds that the program runs, and its seed.
+/// Duration of the program in seconds, and its seed.
 fn lot() -> (u32, u32) {
     (rig::times("RISER_SECONDS", 10), rig::times("RISER_SEED", 1))
 }
 
 fn by_lot() -> String {
     let (seconds, seed) = lot();
-    // Where the kernel can have allocations and copies fail, all kinds of them do, without a word.
+    // If the kernel supports it, all kinds of its allocations and copies fail without log messages.
     format!(
         "echo 4 >$d/10000:01:00.0/sriov_numvfs; echo 8 >/proc/sys/vm/nr_hugepages\n\
          P=/sys/module/riser_dma/parameters; echo 300 >$P/timeout_ms; echo 100 >$P/close_timeout_ms\n\
@@ -463,10 +463,10 @@ fn by_lot() -> String {
     )
 }
 
-/// Four processes that call by lot, and one that resets functions and changes settings beside them: ten seconds; `.ci/long random-calls` an hour.
+/// Four processes make random calls, and another resets functions and changes settings, for ten seconds; in `.ci/long random-calls` for an hour.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn nothing_breaks_whatever_is_called() {
+fn survives_random_calls() {
     let Some(guest) = shared("by-lot", "6.12", &newer_scripts()) else { return };
     let said = guest.said("calls");
     eprintln!("{said}");
@@ -488,29 +488,29 @@ const SIZES: &str = "echo 1 >$d/10000:01:00.0/sriov_numvfs\n\
     for w in '0 1' '5 1' '1 0' '1 256' '1' '1 2 3'; do try vf_weights \"$w\"; done\n\
     echo == ring\nfor r in 'host 16' 'device 512' 'device 99999' 'host' 'memory 8' 'host 4294967296' 'host 0' 'host 12'; do try ring \"$r\"; cat $S/riser_dma0/ring; done";
 
-/// Sizes of TLPs: by parameters and attributes, no more than the path takes, and none of a virtual function's own.
+/// TLP sizes can be set by parameters and attributes, but not above the limit of the path, and not for a virtual function alone.
 #[test]
-fn sizes_follow_the_path() {
-    // Firmware has set the root port to 256 B, which all below it support. Linux does not change that.
+fn sizes_stay_within_path_limits() {
+    // Firmware has set the root port to 256 B, which all functions below it support. Linux does not change that.
     let Some(left) = shared("sizes", "6.1", &scripts()) else { return };
     assert_sizes(&left, ("1", "taken", "256"));
 }
 
-/// The same with an option by which Linux sets all ports to 128 B.
+/// The same with an option that makes Linux set all ports to 128 B.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn sizes_follow_a_path_of_smaller_payloads() {
+fn sizes_stay_within_smaller_path_limits() {
     let arguments = ["--append", "pci=pcie_bus_peer2peer"];
     let Some(least) = guest(LAB, "6.1", " mps=128 mrrs=256", SIZES, &arguments) else { return };
     assert_sizes(&least, ("0", "refused", "128"));
 }
 
-/// Panics where the sizes are not those of a path whose root port has that Max_Payload_Size, which takes 256 bytes or does not.
+/// Panics unless the sizes fit a path whose root port has Max_Payload_Size `port`. `takes`: whether 256 bytes are accepted.
 fn assert_sizes(guest: &Guest, (port, takes, payload): (&str, &str, &str)) {
     assert_eq!(lines(guest, "first"), ["128", "256", "128", "128", "256"]);
     assert_eq!(lines(guest, "path"), [&[port][..], &["refused"; 6], &[takes]].concat());
     assert_eq!(lines(guest, "reads"), ["taken", "refused", "refused", "refused"]);
-    // The lab's engine asks for no more than 512 bytes at once.
+    // The lab's engine requests at most 512 bytes at once.
     assert_eq!(lines(guest, "then"), [payload, "1024", payload, payload, "512", "0"]);
     assert_eq!(lines(guest, "weights"), [&["taken", "7 1 1 1", "7"][..], &["refused"; 6]].concat());
     let ring = ["taken", "host 16", "taken", "device 512"];
@@ -520,9 +520,9 @@ fn assert_sizes(guest: &Guest, (port, takes, payload): (&str, &str, &str)) {
 
 const PYTHON: &str = "echo == said\npython3 /share/python.py";
 
-/// The Python module: both directions, a gap, a register, a batch of a registered buffer, polling.
+/// The Python module: both directions, a missing integer, a register, a batch with a registered buffer, polling.
 #[test]
-fn python_moves_data() {
+fn python_module_moves_data() {
     let Some(guest) = shared("python", "6.1", &scripts()) else { return };
     let expected = [
         "engines 1 1",
@@ -538,9 +538,9 @@ fn python_moves_data() {
     assert_eq!(lines(&guest, "said"), expected);
 }
 
-/// The library as it is installed: a program that knows no more than its pkg-config file is built with it, against the shared and the static one.
+/// The installed library: a program is built from only its pkg-config file, against the shared and the static library.
 #[test]
-fn the_library_is_installed_with_all_that_a_program_needs() {
+fn installed_library_is_sufficient_for_programs() {
     let folder = tempfile::tempdir().unwrap();
     let (out, prefix) = (folder.path().join("out"), folder.path().join("usr"));
     fs::create_dir(&out).unwrap();
@@ -568,9 +568,9 @@ fn the_library_is_installed_with_all_that_a_program_needs() {
     }
 }
 
-/// What `riser guest build` says where it cannot build.
+/// Errors of `riser guest build`.
 #[test]
-fn what_cannot_be_built_is_said() {
+fn reports_build_errors() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     let outcome = riser(&["guest", "build", path, "--kernel", "5.10"]);
@@ -584,6 +584,6 @@ fn what_cannot_be_built_is_said() {
     fs::write(folder.path().join("bad.c"), "#include <linux/module.h>\nint wrong = \"\";\n").unwrap();
     let output = command(&["guest", "build", path]).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("bad.c:2:") && stderr.contains("make has failed"), "{stderr}");
+    assert!(stderr.contains("bad.c:2:") && stderr.contains("make failed"), "{stderr}");
     assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(1), true));
 }

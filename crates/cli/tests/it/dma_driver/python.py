@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Uses riser_dma.py in a guest: each line that it prints says what was seen."""
+"""Uses riser_dma.py in a guest. Each printed line is a result."""
 
 import array
 import errno

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How fast transfers of 1 MB go through the driver, by the clock and by riser's own processor time, beside the same lab on the simulated
-//! host. It shows figures and judges none.
+//! Speed of transfers of 1 MB through the driver, by the clock and by riser's own processor time, compared with the same lab on the simulated
+//! host. Prints the figures without checking them.
 
 use super::{compile, module};
 use crate::common::{command, riser_ok};
@@ -11,22 +11,22 @@ use std::process::{Child, Stdio};
 
 const LAB: &str = "version = 1\n[link]\ngen = 3\nlanes = 8\nmps_bytes = 256\nmrrs_bytes = 512\n[[slot]]\nname = 'card'\ndevice = 'dma-engine'\n\
     [slot.dma-engine]\nvfs = 0\nsize_bytes = 1048576\ntransfers = 256\nring_entries = 32\n";
-/// Transfers of a batch, and batches.
+/// Transfers in a batch, and number of batches.
 const BATCH: u32 = 32;
 const BATCHES: u32 = 8;
 /// Ticks of processor time in a second: `USER_HZ` of x86-64 (`proc(5)`).
 const TICKS: f64 = 100.0;
 
-/// Processor seconds that a process has used so far, those of its children not among them.
+/// Processor seconds that a process has used, without its children.
 fn cpu_seconds(process: &Child) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
-    // Its name may have blanks; user and system time are fields 14 and 15 (proc(5)).
+    // The name may contain spaces; user and system time are fields 14 and 15 (proc(5)).
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
     let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
     ticks as f64 / TICKS
 }
 
-/// Megabytes for each processor second of riser's, with the simulated host.
+/// Megabytes per processor second of riser with the simulated host.
 fn simulated(lab: &Path, direction: &str) -> f64 {
     let set = format!("slot.card.dma-engine.directions={direction}");
     let json = riser_ok(&["run", lab.to_str().unwrap(), "--json", "--set", &set]);
@@ -40,15 +40,15 @@ fn megabytes() -> f64 {
 
 #[test]
 #[ignore = "a measurement: cargo nextest run --release -p riser-cli --no-capture --run-ignored only dma_driver::speed::"]
-fn what_a_megabyte_costs_through_the_driver() {
+fn measures_cost_per_megabyte() {
     let Some(module) = module("6.12") else { return };
     let folder = tempfile::tempdir().unwrap();
     let lab = folder.path().join("lab.toml");
     fs::write(&lab, LAB).unwrap();
     compile(folder.path());
-    // Before the guest, which takes a processor.
+    // Measured before the guest starts, because the guest occupies a processor.
     let simulated = ["h2d", "d2h"].map(|direction| (direction, simulated(&lab, direction)));
-    // The first batch meets pages that nobody has touched.
+    // The first batch uses pages that have not been touched yet.
     let script = format!(
         "echo 40 >/proc/sys/vm/nr_hugepages\nfor d in h2d d2h; do\n\
          i() {{ /share/riser-dma-integers --huge -b -s 1048576 -n {BATCH} -d $d /dev/riser_dma0; }}\n\

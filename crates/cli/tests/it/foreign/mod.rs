@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs and test suites of other projects on guests. fio, nvme-cli, iperf3, bonding and DPDK's testpmd come from Debian's packages.
-//! Suites come from checkouts of nvme-cli, blktests and spdk in the folder that `RISER_FOREIGN` names, built where they need it; what
-//! is not there is skipped. `RISER_KERNEL` names another kernel.
+//! Suites come from checkouts of nvme-cli, blktests and spdk in the folder that `RISER_FOREIGN` names, built if necessary. Missing suites
+//! are skipped. `RISER_KERNEL` names another kernel.
 
 use crate::common::{Outcome, command, finish};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Binds what has this vendor and device, or class, to vfio-pci, and makes room for `$pages` huge pages.
+/// Shell functions: bind devices with this vendor and device ID, or class, to vfio-pci, and reserve `$1` huge pages.
 const VFIO: &str = "bind() { for d in $(lspci -Dn -d $1 | cut -d' ' -f1); do\n\
     echo vfio-pci >/sys/bus/pci/devices/$d/driver_override; echo $d >/sys/bus/pci/drivers_probe; done; }\n\
     huge() { mkdir -p /dev/hugepages; mount -t hugetlbfs none /dev/hugepages; echo $1 >/proc/sys/vm/nr_hugepages; }\n";
@@ -25,7 +25,7 @@ fn guest(lab: &Path, modules: &[&str], packages: &[&str], arguments: &[&str], sc
     outcome
 }
 
-/// A lab with an NVMe controller, whose namespace has this size.
+/// Creates a lab with an NVMe controller whose namespace has this size.
 fn nvme(name: &str, mib: u64) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();
@@ -40,7 +40,7 @@ fn nvme(name: &str, mib: u64) -> PathBuf {
     file
 }
 
-/// A lab with four NICs.
+/// Lab with four NICs.
 fn nics() -> PathBuf {
     testkit::root().join("labs/guest/four-nics.toml")
 }
@@ -68,7 +68,7 @@ fn fio_and_nvme_cli() {
     assert_eq!((rest[0], rest[1], rest[3], rest[4]), ("1", mn, "text", "0"), "{said}");
 }
 
-/// A slave that goes down takes none of the connection with it.
+/// The connection survives when a slave goes down.
 #[test]
 #[ignore = "of .ci/long foreign"]
 fn iperf3_over_bonding() {
@@ -96,7 +96,7 @@ fn iperf3_over_bonding() {
     assert_eq!(lines[6], "0", "{said}");
 }
 
-/// Two ports of a poll-mode driver in user space, behind the emulated IOMMU: 64 packets circulate.
+/// A poll-mode driver in user space drives two ports through the emulated IOMMU; 64 packets circulate.
 #[test]
 #[ignore = "of .ci/long foreign"]
 fn testpmd_of_dpdk() {
@@ -122,7 +122,7 @@ fn testpmd_of_dpdk() {
     }
 }
 
-/// The folder with checkouts and the checkout of a project. Without one, prints why the test is skipped.
+/// Returns the folder of checkouts with the checkout of this project. Without one, prints why the test is skipped.
 fn checkout(project: &str) -> Option<String> {
     let folder = std::env::var("RISER_FOREIGN").unwrap_or_default();
     match (folder.as_str(), Path::new(&folder).join(project).is_dir()) {
@@ -135,7 +135,7 @@ fn checkout(project: &str) -> Option<String> {
     None
 }
 
-/// Checks the lines `result NAME STATUS` of a suite: some tests passed, and only the known ones failed. Each of these has its reason.
+/// Checks the lines `result NAME STATUS` of a suite: some tests passed, and only tests in `known` failed, each for its given reason.
 fn check(said: &str, known: &[(&str, &str)]) {
     let words = said.lines().filter_map(|line| line.strip_prefix("result ")?.rsplit_once(' '));
     let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -148,7 +148,7 @@ fn check(said: &str, known: &[(&str, &str)]) {
     assert!(new.is_empty() && found.contains_key("passed"), "{new:?}");
 }
 
-/// Needs a checkout of the version of Debian's package.
+/// Requires a checkout of the same version as Debian's package.
 #[test]
 #[ignore = "of .ci/long foreign"]
 fn suite_of_nvme_cli() {
@@ -164,7 +164,7 @@ fn suite_of_nvme_cli() {
     check(&said, &[("attach_detach_ns", management), ("create_max_ns", management), ("format", management)]);
 }
 
-/// Needs a checkout in which `make` has built `src`.
+/// Requires a checkout in which `make` has built `src`.
 #[test]
 #[ignore = "of .ci/long foreign"]
 fn groups_nvme_and_block_of_blktests() {
@@ -196,7 +196,7 @@ fn groups_nvme_and_block_of_blktests() {
     check(&said, &[("nvme/049", "6.1 has no metadata_bytes in sysfs")]);
 }
 
-/// Needs a checkout that is built for a processor that QEMU emulates.
+/// Requires a checkout that is built for a processor that QEMU emulates.
 #[test]
 #[ignore = "of .ci/long foreign"]
 fn compliance_tests_of_spdk() {
@@ -223,7 +223,7 @@ fn compliance_tests_of_spdk() {
     check(
         &said,
         &[
-            ("verify_dptr", "takes address 0 for wrong, which no device can know"),
+            ("verify_dptr", "treats address 0 as wrong, which no device can know"),
             (
                 "get_features_mandatory",
                 "asks for Error Recovery, which a namespace has, with NSID 0 (NVMe 1.4 §5.21.1.5)",

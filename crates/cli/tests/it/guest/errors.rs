@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors as the kernel reports, counts and recovers from them: Advanced Error Reporting, and Downstream Port Containment.
+//! The kernel reports, counts and recovers from errors: Advanced Error Reporting, and Downstream Port Containment.
 
 use crate::guest::rig::Guest;
 
-/// An error, and what comes of it.
+/// An error, and the kernel's reaction.
 struct Case {
     name: &'static str,
-    /// What the guest does.
+    /// Commands of the guest.
     act: &'static str,
-    /// What the kernel says, in this order; the last is waited for.
+    /// Messages of the kernel, in this order. The test waits for the last one.
     says: &'static [&'static str],
-    /// What it counts.
+    /// Error counters that increase.
     counts: &'static [&'static str],
 }
 
-/// Three devices below a switch.
+/// Lab with three devices below a switch.
 const LAB: &str = "version = 1\n[[switch]]\nname = 's'\n[[slot]]\nname = 'ram'\ndevice = 'memory'\nparent = 's'\n\
     [[slot]]\nname = 'dma'\ndevice = 'dma-engine'\nparent = 's'\n\
     [[slot]]\nname = 'counter'\ndevice = 'counter'\nparent = 's'\n";
 
-/// All is reported and nothing masked; what the ports contain (DPC) is left to AER. `again`: endpoints whose link was reset are found
-/// anew, since they have no driver that would set them up. `fault LINK DIRECTION FRAMES ACTION`.
+/// Enables all error reports, masks none, and gives AER control of errors that ports would contain (DPC). Defines `again`, which finds
+/// endpoints again after a reset of their link, since no driver sets them up, and `fault LINK DIRECTION FRAMES ACTION`.
 const SET_UP: &str = r#"
 root=10000:00:01.0 up=10000:01:00.0
 above_ram=10000:02:00.0 above_dma=10000:02:01.0 above_counter=10000:02:02.0
@@ -60,7 +60,7 @@ impl Case {
     }
 }
 
-/// The line, where it shows the header of a request without its tag: bits 15:8 of the second DW.
+/// Removes the tag (bits 15:8 of the second DW) from a line that shows a request header.
 fn without_tag(mut line: String) -> String {
     const HEADER: &str = "TLP Header: ";
     let Some(at) = line.find(HEADER) else { return line };
@@ -70,10 +70,10 @@ fn without_tag(mut line: String) -> String {
     line
 }
 
-/// Each error that a port or a device can have, by its bit in AER's status registers, as the stock kernel names it, counts it at the
-/// function and at the root port, and recovers from it.
+/// The stock kernel names each error of a port or device by its bit in AER's status registers, counts it at the function and at the root
+/// port, and recovers from it.
 #[test]
-fn the_kernel_names_counts_and_recovers_from_each_error() {
+fn kernel_names_counts_and_recovers_from_each_error() {
     let all = || [CORRECTABLE, NON_FATAL, FATAL].into_iter().flatten();
     let cases: String = all().map(Case::script).collect();
     let script = format!("{SET_UP}{cases}echo == end\n");
@@ -211,7 +211,7 @@ const NON_FATAL: &[Case] = &[
         counts: &["04:00.0 nonfatal CmpltTO +1", "04:00.0 nonfatal UnxCmplt +1"],
     },
     Case {
-        name: "completion for nobody at the root",
+        name: "unexpected completion at the root",
         act: "fault ram upstream completion \"'set-tag', new_tag = 200\"; memory $ram 0",
         says: &[
             "10000:00:01.0:    [14] CmpltTO",
@@ -258,7 +258,7 @@ const NON_FATAL: &[Case] = &[
     },
 ];
 
-/// Of a device whose link is believed broken the kernel does not read the status, which outlives the reset of the link.
+/// The kernel does not read the status of a device whose link it believes broken. The status survives the reset of the link.
 const FATAL: &[Case] = &[
     Case {
         name: "malformed TLP",
@@ -303,7 +303,7 @@ const FATAL: &[Case] = &[
         ],
         counts: &["02:00.0 fatal UncorrIntErr +1"],
     },
-    // Ports have all callbacks: without a device below that has none, the kernel recovers.
+    // Ports have all error callbacks. Without a device below that has none, the kernel recovers.
     Case {
         name: "surprise down",
         act: "for f in $ram $dma $counter; do echo 1 >$d/$f/remove; done; ram= dma= counter=; clear; \
@@ -315,7 +315,7 @@ const FATAL: &[Case] = &[
         ],
         counts: &["02:00.0 fatal SDES +1"],
     },
-    // The kernel gives ports back what it has saved, containment too.
+    // The kernel restores the saved state of ports, including containment.
     Case {
         name: "protocol error of the data link",
         act: "for f in err aer; do echo \"file drivers/pci/pcie/$f.c +p\" >/sys/kernel/debug/dynamic_debug/control; done; \
@@ -332,7 +332,7 @@ const FATAL: &[Case] = &[
     },
 ];
 
-/// Devices at a root port, at a port of a switch, and in a slot with hot-plug.
+/// Lab with devices at a root port, at a switch port, and in a hot-plug slot.
 const CONTAINED: &str = "version = 1\n[[slot]]\nname = 'near'\ndevice = 'memory'\n[[switch]]\nname = 's'\n\
     [[slot]]\nname = 'far'\ndevice = 'memory'\nparent = 's'\n\
     [[slot]]\nname = 'card'\ndevice = 'memory'\nparent = 's'\nhot_plug = true\nhot_plug_controls = false\n";
@@ -346,7 +346,7 @@ malformed() { lab fault "slot = '$2', direction = 'downstream', frames = 'posted
 for f in $near $far $card; do ready $f; done
 "#;
 
-/// Errors that the ports above contain. `found` finds the device again behind each, and works with it.
+/// Errors that the ports above contain. After each, `found` finds the device again, and uses it.
 const CONTAINMENTS: &[Case] = &[
     Case {
         name: "fatal message at a root port",
@@ -426,11 +426,11 @@ const CONTAINMENTS: &[Case] = &[
     },
 ];
 
-/// Downstream Port Containment at root ports and at ports of a switch triggers, and the link recovers, again and again; as long as
-/// nobody ends it, what is below reads as all ones.
+/// Downstream Port Containment of root ports and switch ports triggers repeatedly, and the link recovers each time. Until software ends the
+/// containment, devices below the port read as all ones.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn the_kernel_contains_errors_and_recovers() {
+fn kernel_contains_errors_and_recovers() {
     let cases: String = CONTAINMENTS.iter().map(Case::script).collect();
     let by_hand = "echo == by hand\necho 10000:03:00.0:pcie208 >/sys/bus/pci_express/drivers/dpc/unbind\n\
         setpci -s $above_far ECAP_DPC+6.w=1:3 && setpci -s $above_far ECAP_DPC+6.w=40:40\n\

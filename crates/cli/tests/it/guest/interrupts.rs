@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! MSI-X of several functions as a program of the guest has it: table and Pending Bit Array in a BAR, masks of entries and of functions.
+//! MSI-X of several functions, driven by a program in the guest: table and Pending Bit Array in a BAR, masks of entries and of functions.
 
 use crate::guest::rig::Guest;
 
-/// What comes of each step of `msix.c`: Pending Bit Array, and what arrived in memory (`PCIe 5.0 §6.1.4.5`, `§7.7.2`).
+/// Result of each step of `msix.c`: Pending Bit Array, and interrupts that arrived in memory (`PCIe 5.0 §6.1.4.5`, `§7.7.2`).
 const STEPS: &[&str] = &[
     "MSI-X disabled: pending 0 arrived 0",
     "entry masked: pending 2 arrived 0",

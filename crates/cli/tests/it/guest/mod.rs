@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A stock kernel below which labs lie: what it finds, assigns, reports and survives. QEMU, kernels and programs are fetched from Debian's
-//! packages where they are not in the user's cache yet.
+//! Labs on a stock kernel: what the kernel finds, assigns, reports and survives. QEMU, kernels and programs that are not in the user's
+//! cache are fetched from Debian's packages.
 
 use crate::common;
 mod errors;
@@ -19,7 +19,7 @@ fn lab(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(name)).unwrap()
 }
 
-/// Registers by function and offset of a line of 16 bytes.
+/// Parses a dump into lines of 16 bytes, by function and offset.
 fn dump(text: &str) -> BTreeMap<(String, String), String> {
     let (mut all, mut function) = (BTreeMap::new(), String::new());
     for line in text.lines() {
@@ -34,10 +34,10 @@ fn dump(text: &str) -> BTreeMap<(String, String), String> {
     all
 }
 
-/// Three levels of switches, buses and windows and BARs assigned by Linux; every register of every function reads there as riser's own root
-/// complex reads it.
+/// Three levels of switches, whose buses, windows and BARs Linux assigns. Linux reads every register of every function with the same value as
+/// riser's own root complex.
 #[test]
-fn a_kernel_finds_the_hierarchy_that_riser_has() {
+fn kernel_finds_same_hierarchy_as_riser() {
     let deep = "version = 1\n[[switch]]\nname = 'a'\n[[switch]]\nname = 'b'\nparent = 'a'\n[[switch]]\nname = 'c'\nparent = 'b'\n\
         [[slot]]\nname = 'near'\ndevice = 'memory'\nparent = 'a'\n[[slot]]\nname = 'far'\ndevice = 'memory'\nparent = 'c'\n\
         [[slot]]\nname = 'nic'\ndevice = 'simple-nic'\nparent = 'c'\n[[slot]]\nname = 'clock'\ndevice = 'clock'\n";
@@ -48,12 +48,12 @@ fn a_kernel_finds_the_hierarchy_that_riser_has() {
     let hexdump = folder.path().join("dump");
     let guest = Guest::run(deep, script, &["--hexdump", hexdump.to_str().unwrap()]);
     let (theirs, ours) = (dump(&guest.shared("dump")), dump(&fs::read_to_string(&hexdump).unwrap()));
-    // Root ports, three switches with as many ports as something hangs on, four devices.
+    // Two root ports, three upstream ports, five downstream ports, and four devices.
     assert_eq!(ours.len(), (2 + 3 + 5 + 4) * 256);
     let differ: Vec<_> = ours.iter().filter(|(at, bytes)| theirs.get(at) != Some(bytes)).collect();
     assert_eq!((theirs.len(), differ), (ours.len(), vec![]));
     guest.has("tree", "[10000:00]-+-01.0-[01]");
-    // Firmware has set the root ports to 256 B, and the kernel follows for all below.
+    // Firmware has set the root ports to 256 B, and the kernel uses this for all functions below.
     let device_controls: Vec<_> =
         guest.said("payloads").lines().map(|line| u16::from_str_radix(line, 16).unwrap()).collect();
     assert_eq!(device_controls.len(), 2 + 3 + 5 + 4);
@@ -67,9 +67,9 @@ fn a_kernel_finds_the_hierarchy_that_riser_has() {
     }
 }
 
-/// A link that is cut reads as all ones, and the tap has seen each request on its way: type 1 above the switch, type 0 below it.
+/// Reads over a cut link return all ones. The tap has captured each request: type 1 above the switch, type 0 below it.
 #[test]
-fn a_cut_link_reads_as_all_ones() {
+fn cut_link_reads_as_all_ones() {
     let text =
         "version = 1\n[[switch]]\nname = 's'\n[[slot]]\nname = 'ram'\ndevice = 'memory'\nparent = 's'\n";
     let script = "echo == whole\nsetpci -d 7269:1 0.l\nlab cut ram\necho == cut\nsetpci -s 10000:03:00.0 0.l\n\
@@ -90,10 +90,10 @@ fn a_cut_link_reads_as_all_ones() {
     }
 }
 
-/// pciehp of the stock kernel: by surprise where there is no button, and by the button under traffic.
+/// pciehp of the stock kernel: surprise removal in a slot without a button, and removal by the button during traffic.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn pciehp_takes_devices_out_and_in() {
+fn pciehp_removes_and_adds_devices() {
     let text = "version = 1\n[[slot]]\nname = 'card'\ndevice = 'memory'\nhot_plug = true\n[[switch]]\nname = 's'\n\
         [[slot]]\nname = 'disk'\ndevice = 'memory'\nparent = 's'\nhot_plug = true\nhot_plug_controls = false\n";
     let script = "there() { ls -d $d/10000:$1:00.0 2>/dev/null; }\n\
@@ -112,16 +112,16 @@ fn pciehp_takes_devices_out_and_in() {
     assert!(!guest.said("button").contains("/10000:01:00.0\n"));
     guest.has("again", "Powering on due to button press");
     guest.has("again", "/10000:01:00.0\n");
-    // What is taken out by the book has no access under way, but one that begins as the program has just seen the device.
+    // After an orderly removal no access is outstanding, except one that started when the program had just seen the device.
     let said = guest.said("traffic");
     let ends = |ones| said.ends_with(&format!(" ones {ones} wrong 0 mapped 2\n"));
     assert!(ends(0) || ends(1), "{said}");
 }
 
-/// 63 virtual functions, up and down, `RISER_ROUNDS` times: two unless told.
+/// 63 virtual functions are enabled and disabled `RISER_ROUNDS` times (default: two).
 #[test]
 #[ignore = "of .ci/long guest"]
-fn virtual_functions_come_and_go() {
+fn enables_and_disables_virtual_functions() {
     let text = "version = 1\n[[slot]]\nname = 'card'\ndevice = 'dma-engine'\n[slot.dma-engine]\nvfs = 63\n";
     let rounds = rig::times("RISER_ROUNDS", 2);
     let turns = "63 0 ".repeat(rounds as usize);
@@ -134,14 +134,14 @@ fn virtual_functions_come_and_go() {
     let hexdump = folder.path().join("dump");
     let arguments = ["--module", "pci-pf-stub", "--hexdump", hexdump.to_str().unwrap()];
     let guest = Guest::run(text, &script, &arguments);
-    // A port, the function, and its three.
+    // A port, the physical function, and three virtual functions.
     let ours = dump(&fs::read_to_string(&hexdump).unwrap());
     assert_eq!((ours.len(), &ours), (5 * 256, &dump(&guest.shared("dump"))));
     assert_eq!(guest.said("counts"), "63\n0\n".repeat(rounds as usize) + "3\n");
     guest.has("first", "[virtual] [size=64K]");
 }
 
-/// All configuration writes of a boot of this lab, by function, from the probe of the driver to the end.
+/// Returns all configuration writes of a boot of this lab, by function, from the driver's probe to the end.
 fn configuration_writes(lab: &str) -> BTreeMap<String, Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     let capture = folder.path().join("boot.pcapng");
@@ -157,10 +157,10 @@ fn configuration_writes(lab: &str) -> BTreeMap<String, Vec<String>> {
     by_function
 }
 
-/// Boots assign in the same way: the same configuration writes to the same functions. `RISER_BOOTS` of them, two unless told.
+/// Every boot makes the same configuration writes to the same functions. `RISER_BOOTS` is the number of boots (default: two).
 #[test]
 #[ignore = "of .ci/long guest"]
-fn boots_write_the_same_registers() {
+fn boots_write_same_registers() {
     let text = lab("tree.toml");
     let boots = rig::times("RISER_BOOTS", 2);
     let first = configuration_writes(&text);
@@ -171,13 +171,13 @@ fn boots_write_the_same_registers() {
     }
 }
 
-/// What the guest did runs again without it, to the same bytes; a second machine finds the lab as the first one did.
+/// A record of a guest's run replays without the guest to the same bytes, although a second machine follows the first in it.
 #[test]
-fn a_record_runs_again_without_the_guest() {
+fn record_replays_without_guest() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (record, live, again) = (path("run.rec"), path("live.pcapng"), path("again.pcapng"));
-    // A second boot of the same machine begins anew.
+    // A second boot of the same machine starts again.
     let script = "lab cut clock 100; setpci -d 7269:a 4.w=6; setpci -d 7269:a 0.l\necho == end";
     Guest::run(&lab("clock.toml"), script, &["--record", &record, "--capture", &live]);
     let said = common::riser_ok(&["guest", "replay", &record, "--capture", &again]);
@@ -185,10 +185,10 @@ fn a_record_runs_again_without_the_guest() {
     assert!(fs::read(live).unwrap() == fs::read(again).unwrap(), "the captures differ");
 }
 
-/// A newer kernel, two CPUs; and the status of the command is riser's.
+/// A newer kernel with two CPUs works, and riser exits with the status of the command.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn a_newer_kernel_finds_the_same() {
+fn newer_kernel_finds_same_devices() {
     let guest = Guest::run(
         &lab("clock.toml"),
         "uname -r\necho == tree\nlspci -n\necho == end",

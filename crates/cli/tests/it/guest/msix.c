@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Vector 1 of DMA engines, masked and unmasked in every way: each function writes into memory of this program, and its MSI-X does too.
-// Prints what the Pending Bit Array says and what has come, for one function after the other.
+// Masks and unmasks vector 1 of DMA engines in every way. Each function writes its data and its MSI-X messages into memory of this program.
+// Prints the Pending Bit Array and the arrived interrupts of one function after another.
 //
 //   msix FUNCTION...
 
@@ -10,7 +10,7 @@
 #define FUNCTIONS 8
 #define ENABLE 0x8000
 #define FUNCTION_MASK 0x4000
-// In the page of a function: where its interrupt arrives, its ring of four descriptors, its data.
+// Offsets in the page of a function: where its interrupt arrives, its ring of four descriptors, its data.
 #define ARRIVED 0
 #define RING 0x100
 #define DATA 0x800
@@ -28,7 +28,7 @@ static volatile uint32_t *reg(struct engine *e, int offset)
 	return (volatile uint32_t *)(e->function.bar[0] + offset);
 }
 
-// Of engine 1, from device to host.
+// Returns a register of engine 1, from device to host.
 static volatile uint32_t *d2h(struct engine *e, int offset)
 {
 	return reg(e, RISER_DMA_ENGINE(1) + offset);
@@ -39,7 +39,7 @@ static volatile uint32_t *memory(struct engine *e, int offset)
 	return (volatile uint32_t *)(e->page + offset);
 }
 
-// A word of the table's entry of vector 1.
+// Returns a word of the MSI-X table entry of vector 1.
 static volatile uint32_t *entry(struct engine *e, int offset)
 {
 	return reg(e, RISER_DMA_MSIX_TABLE + 16 + offset);
@@ -71,7 +71,7 @@ static void begin(struct engine *e, const char *name)
 	*entry(e, 12) = 1;
 }
 
-// One transfer to memory, whose end is told by vector 1.
+// Starts one transfer to memory, whose end raises vector 1.
 static void interrupt(struct engine *e)
 {
 	volatile uint32_t *descriptor = memory(e, RING + e->posted % 4 * RISER_DMA_DESCRIPTOR_STRIDE);
@@ -131,7 +131,7 @@ int main(int count, char **names)
 		printf("function %s\n", names[n + 1]);
 		try_masks(&all[n]);
 	}
-	// All at once: each function's own memory is written to.
+	// All functions at once: each writes to its own memory.
 	for (int n = 0; n < count; n++) {
 		*entry(&all[n], 8) = 0xc0 + n;
 		interrupt(&all[n]);

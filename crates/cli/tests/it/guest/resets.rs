@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Resets, power states and links as the kernel and its user handle them: what is kept, what goes back, what is restored.
+//! Resets, power states and links under the control of the kernel and its user: which state is kept, reset and restored.
 
 use crate::guest::rig::Guest;
 
@@ -18,7 +18,7 @@ renew() { echo 1 >$d/$1/remove; echo 1 >/sys/bus/pci/rescan; enable $1; }
 for f in $near $ram $dma; do enable $f; done
 "#;
 
-/// Headings, what the guest does, and what it says of that.
+/// Heading, commands of the guest, and their output.
 const CASES: &[(&str, &str, &str)] = &[
     (
         "the kernel restores a function that it resets",
@@ -38,7 +38,7 @@ const CASES: &[(&str, &str, &str)] = &[
             memory $vf 0x1010 32 8; memory $other 0x1010 32 16; kept $vf reset $vf; memory $vf 0x1010; memory $other 0x1010",
         "flr\nstatus 0\nsame\n0x00000000\n0x00000010\n",
     ),
-    // Errors that were logged are not restored; enumeration has asked for absent functions.
+    // Logged errors are not restored. Enumeration has already probed absent functions.
     (
         "the kernel restores all below a root port",
         "every() { lspci -d 7269: -xxxx >/tmp/$1; }; setpci -d 7269: CAP_EXP+a.w=f ECAP_AER+4.l=ffffffff ECAP_AER+10.l=ffffffff STATUS=ffff; \
@@ -77,7 +77,7 @@ const CASES: &[(&str, &str, &str)] = &[
         "000b\nc0200000\n0xFFFFFFFF\n0008\n0006\n0x00000099\n",
     ),
     (
-        "a link that software retrains is seen",
+        "a link retrained by software is reported",
         "setpci -s $above_ram CAP_EXP+12.w; setpci -s $above_ram CAP_EXP+10.w=20:20; setpci -s $above_ram CAP_EXP+12.w; \
             setpci -s $above_ram CAP_EXP+12.w=4000; setpci -s $above_ram CAP_EXP+12.w; memory $ram 0x10",
         "2083\n6083\n2083\n0x00000099\n",
@@ -90,7 +90,7 @@ const CASES: &[(&str, &str, &str)] = &[
         "6081\n2.5 GT/s PCIe\n2.5 GT/s PCIe\n8.0 GT/s PCIe\n0x00000099\n",
     ),
     (
-        "a link that loses lanes is seen",
+        "a link that loses lanes is reported",
         "setpci -s $above_ram CAP_EXP+12.w=4000; lab speed ram 2 4; setpci -s $above_ram CAP_EXP+12.w; \
             cat $d/$ram/current_link_speed $d/$ram/current_link_width; lab speed ram 3 8; cat $d/$ram/current_link_width",
         "6042\n5.0 GT/s PCIe\n4\n8\n",
@@ -105,7 +105,7 @@ const CASES: &[(&str, &str, &str)] = &[
 
 #[test]
 #[ignore = "of .ci/long guest"]
-fn resets_and_power_keep_what_they_should() {
+fn resets_and_power_states_keep_specified_state() {
     let headed = |(heading, act, _): &(&str, &str, &str)| format!("echo '== {heading}'\n{act}\n");
     let script: String = CASES.iter().map(headed).collect();
     let guest = Guest::run(LAB, &format!("{SET_UP}{script}echo == end\n"), &["--module", "pci-pf-stub"]);

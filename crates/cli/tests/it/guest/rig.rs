@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Boots a guest above a lab, runs a script in it, and splits its output by headings.
+//! Boots a guest on a lab, runs a script in it, and splits its output by headings.
 
 use crate::common::{Outcome, command, finish};
 use std::fs;
@@ -9,7 +9,7 @@ use testkit::once;
 
 const PRELUDE: &str = include_str!("prelude.sh");
 
-/// How often something is done: as the environment variable says, which long forms of tests set.
+/// Number of repetitions: the environment variable, which long forms of tests set, or `usually`.
 pub(crate) fn times(variable: &str, usually: u32) -> u32 {
     std::env::var(variable)
         .map_or(usually, |text| text.parse().unwrap_or_else(|e| panic!("{variable}={text}: {e}")))
@@ -37,7 +37,7 @@ impl Guest {
     /// Runs a script with the files that `fill` writes to /share.
     pub(crate) fn with_files(lab: &str, script: &str, arguments: &[&str], fill: impl FnOnce(&Path)) -> Guest {
         let folder = tempfile::tempdir().unwrap();
-        // Allows for the boot, and for other tests on the machine.
+        // Leaves time for the boot, and for other tests on the machine.
         let outcome = boot(folder.path(), lab, arguments, 4 * time_limit(), |share| {
             fs::write(share.join("script"), with_prelude(script)).unwrap();
             fill(share);
@@ -97,7 +97,7 @@ impl SharedBoot<'_> {
     /// Returns the output of one script. Boots the guest if no other test of this run has done so.
     pub(crate) fn guest(&self, script: &str, fill: impl FnOnce(&Path)) -> Guest {
         let folder = once(self.name, |folder| {
-            // Usually a script takes a small part of its time. The sum stays below the time limit of a test.
+            // A script usually takes a small part of its time limit. The sum must stay below the time limit of a test.
             let seconds = time_limit() * (self.scripts.len() as u32).div_ceil(2);
             let outcome = boot(folder, self.lab, self.arguments, seconds, |share| {
                 let mut all = String::new();

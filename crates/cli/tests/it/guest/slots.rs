@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Slots whose devices go and come while programs work with them.
+//! Slots whose devices are removed and inserted while programs use them.
 
 use crate::guest::rig::{Guest, times};
 
-/// The link of a DMA engine breaks while it writes to memory: pciehp gives up what was there, and finds it again as after power-on; it
-/// works as before.
+/// The link of a DMA engine breaks during its writes to memory. pciehp removes the device, and finds it again in its power-on state; it works
+/// as before.
 #[test]
-fn a_device_goes_in_the_midst_of_dma() {
+fn device_can_be_removed_during_dma() {
     let lab = "version = 1\n[[slot]]\nname = 'engine'\ndevice = 'dma-engine'\nhot_plug = true\nhot_plug_controls = false\n";
     let script = r#"engine=10000:01:00.0
         ready() { echo 1 >$d/$engine/enable; setpci -s $engine COMMAND=6:6; rings $engine; }
@@ -20,16 +20,16 @@ fn a_device_goes_in_the_midst_of_dma() {
         echo == end"#;
     let guest = Guest::run(lab, script, &["--append", "memmap=1M$0x10000000"]);
     guest.has("cut", "pciehp: Slot(1): Link Down");
-    // Whether the link is up already when the kernel looks, and it says so, is chance.
+    // Whether the link is already up when the kernel checks, and is reported as up, varies.
     guest.has("cut", "pciehp: Slot(1): Card present");
-    // The last word of a stream from 0 on.
+    // The last word of a stream that counts from 0.
     assert_eq!(guest.said("again"), "0000\nc0100004\n0x00000000\n0x00000001\n0x0000000000007FFF\n");
 }
 
-/// Two devices of one switch, pulled out and put back under traffic, `RISER_ROUNDS` times, three unless told; what stands in a third slot never notices.
+/// Two devices of a switch are pulled out and put back during traffic, `RISER_ROUNDS` times (default: three). The device in a third slot is not affected.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn devices_go_and_come_under_traffic() {
+fn devices_can_be_replaced_during_traffic() {
     let slot =
         |name: &str, hot: &str| format!("[[slot]]\nname = '{name}'\ndevice = 'memory'\nparent = 's'\n{hot}");
     let hot = "hot_plug = true\nhot_plug_controls = false\n";
@@ -68,7 +68,7 @@ fn devices_go_and_come_under_traffic() {
         let numbers: Vec<u64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         let [good, ones, wrong, maps] = numbers[..] else { panic!("{function}: {said}") };
         assert!(good > 100, "{function}: {said}");
-        // A device may go between a write and the read behind it; what comes then is new.
+        // A device may be replaced between a write and the read after it, which then returns the new device's value.
         assert!(wrong <= u64::from(rounds) && maps == u64::from(mapped), "{function}: {said}");
         if mapped == 1 {
             assert_eq!((ones, wrong), (0, 0), "{function}: {said}");

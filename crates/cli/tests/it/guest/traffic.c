@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Writes to BAR 0 of a function and reads it back, until there is a file /tmp/stop; maps it anew whenever the function has come back and
-// decodes memory. Prints how often it read what it wrote, all ones, and anything else, and how often it mapped it.
+// Writes to BAR 0 of a function and reads it back until the file /tmp/stop exists. Maps the BAR again whenever the function is back and decodes
+// memory. Prints how often it read its own value, all ones, and anything else, and how often it mapped the BAR.
 //
 //   traffic FUNCTION BYTES
 
@@ -15,7 +15,7 @@
 
 static sigjmp_buf gone;
 
-// What a function has mapped goes with it.
+// A mapping disappears together with its function.
 static void on_fault(int signal)
 {
 	(void)signal;

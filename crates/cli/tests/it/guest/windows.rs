@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What Linux assigns: 64-bit BARs above 4 GiB, BARs that it resizes, windows that grow when what is below is found anew.
+//! Addresses that Linux assigns: 64-bit BARs above 4 GiB, resized BARs, and windows that grow after a rescan.
 
 use crate::guest::rig::Guest;
 
-/// The first line of `resource` of a function: first and last address of BAR 0.
+/// Parses the first line of a function's `resource`: first and last address of BAR 0.
 fn bar(line: &str) -> (u64, u64) {
     let mut words =
         line.split(' ').map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap());
@@ -12,7 +12,7 @@ fn bar(line: &str) -> (u64, u64) {
 
 #[test]
 #[ignore = "of .ci/long guest"]
-fn bars_move_and_grow_and_windows_follow() {
+fn windows_follow_moved_and_resized_bars() {
     let lab = "version = 1\n[[slot]]\nname = 'large'\ndevice = 'memory'\n[slot.memory]\nlargest_bytes = 8589934592\n\
         [[switch]]\nname = 's'\n[[slot]]\nname = 'deep'\ndevice = 'memory'\nparent = 's'\n\
         [slot.memory]\nlargest_bytes = 1073741824\n[[slot]]\nname = 'plain'\ndevice = 'memory'\nparent = 's'\n\
@@ -34,7 +34,7 @@ fn bars_move_and_grow_and_windows_follow() {
     assert!(large.0 >= 1 << 32 && large.1 - large.0 == 0xf_ffff, "{large:x?}");
     assert!(deep.0 >= 1 << 32 && deep.1 - deep.0 == 0xf_ffff, "{deep:x?}");
     assert!(plain.1 < 1 << 32 && plain.1 - plain.0 == 0xff_ffff, "{plain:x?}");
-    // Bits of sizes from 1 MiB: to 8 GiB, and to 1 GiB.
+    // Bits for sizes from 1 MiB: up to 8 GiB, and up to 1 GiB.
     assert_eq!(guest.said("sizes"), "0000000000003fff\n00000000000007ff\n");
     let works = |heading: &str, bytes: u64| {
         let said: Vec<_> = guest.said(heading).lines().collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices that a stock kernel has one by one, in domain 0000: INTx, several MSI vectors, MSI-X, an emulated IOMMU; and several guests on
-//! one fabric. Drivers in the guest are the kernel's own, and a program in user space behind them (`probe.c`).
+//! Devices that a stock kernel sees separately, in domain 0000: INTx, several MSI vectors, MSI-X, an emulated IOMMU; and several guests on
+//! one fabric. The guest uses the kernel's own drivers with a program in user space (`probe.c`).
 
 use crate::common;
 use crate::common::{Outcome, command, finish, riser_ok};
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A folder with a lab, and one that guests share.
+/// A folder with a lab and a folder shared with the guests.
 struct Rig(tempfile::TempDir);
 
 impl Rig {
@@ -23,7 +23,7 @@ impl Rig {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Puts the probe into the shared folder.
+    /// Compiles the probe into the shared folder.
     fn with_probe(self) -> Rig {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/guest_direct/probe.c");
         let mut gcc = Command::new("gcc");
@@ -32,7 +32,7 @@ impl Rig {
         self
     }
 
-    /// Runs guests with these arguments; `script` is what each runs.
+    /// Runs guests with these arguments. Each runs `script`.
     fn run(&self, arguments: &[&str], script: &str) -> Outcome {
         fs::write(self.path("share/script"), format!("d=/sys/bus/pci/devices\n{script}\n")).unwrap();
         let mut riser = command(&["guest", "run", &self.path("lab.toml"), "--share", &self.path("share")]);
@@ -43,7 +43,7 @@ impl Rig {
     }
 }
 
-/// Engines with each kind of interrupt, at a switch, in slots of these names.
+/// Lab with DMA engines below a switch, in slots with these names, each with this kind of interrupt.
 fn engines(kinds: &[(&str, &str)]) -> String {
     let mut lab = "version = 1\n[[switch]]\nname = 's'\n".to_owned();
     for (name, kind) in kinds {
@@ -54,15 +54,15 @@ fn engines(kinds: &[(&str, &str)]) -> String {
     lab
 }
 
-/// Lines of a capture of these TLPs.
+/// Returns the lines of a capture that match a filter.
 fn trace(capture: &str, filter: &str) -> Vec<String> {
     riser_ok(&["trace", capture, "--filter", filter]).lines().map(str::to_owned).collect()
 }
 
-/// Two devices share INTA of their root port, which one of them asserts; the kernel masks by Interrupt Disable, the device clears.
+/// Two devices share INTA of their root port, and one asserts it. The kernel masks it by Interrupt Disable; the device clears it.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn intx_is_a_level_that_uio_waits_for() {
+fn uio_waits_for_intx_level() {
     let rig =
         Rig::new(&engines(&[("a", "intx"), ("x", "msi-x"), ("b", "msi-x"), ("c", "msi-x"), ("w", "intx")]));
     let rig = rig.with_probe();
@@ -74,19 +74,19 @@ fn intx_is_a_level_that_uio_waits_for() {
     let outcome = rig.run(&["--direct", "--module", "uio_pci_generic", "--capture", &capture], script);
     let turn = |n: u32| format!("uio: count {n} register 2 disabled 1 status 1 cleared 1 data 1\n");
     let functions: String = (1..6).map(|n| format!("{n:02}:00.0 7269:0007\n")).collect();
-    // A link that is cut reads as all ones; a reset puts the function back into its place, and it does the same again.
+    // Reads over a cut link return all ones. A reset restores the function, and it does the same again.
     let turns = |first: u32| turn(first) + &turn(first + 1) + &turn(first + 2);
     assert_eq!(outcome.stdout, functions + &turns(1) + "1\nffffffff\n00077269\n" + &turns(4));
-    // The device says INTA, its port of the switch turns that by its number: 4 of 4, so that it is that of the first device too.
+    // The device asserts INTA. The switch port with number 4 of 4 rotates it to INTA again, so it shares INTA with the first device.
     let lines = |text: &str| trace(&capture, "type=Msg").iter().filter(|line| line.contains(text)).count();
     assert_eq!((lines(" Assert_INTA"), lines(" Deassert_INTA")), (12, 12));
 }
 
-/// Memory without a descriptor is reached by messages: the data and the interrupt behind them come in their order, and what a device reads
-/// is waited for. A record of it runs again.
+/// Memory without a file descriptor is accessed by messages. The data arrive before the interrupt that follows them, and the device waits for
+/// its reads. A record of the run replays.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn memory_without_a_descriptor_is_reached_by_messages() {
+fn accesses_memory_without_descriptor_by_messages() {
     let rig = Rig::new(&engines(&[("w", "intx"), ("x", "msi-x")])).with_probe();
     let (capture, record, again) = (rig.path("run.pcapng"), rig.path("run.rec"), rig.path("again.pcapng"));
     let script = "f=0000:01:00.0; echo uio_pci_generic >$d/$f/driver_override; echo $f >/sys/bus/pci/drivers_probe\n\
@@ -113,10 +113,10 @@ fn memory_without_a_descriptor_is_reached_by_messages() {
     assert!(fs::read(capture).unwrap() == fs::read(again).unwrap(), "the captures differ");
 }
 
-/// The kernel's own VFIO hands devices to a program, whose addresses the emulated IOMMU translates; each vector is counted by itself, and
-/// what is not mapped is refused.
+/// The kernel's VFIO gives devices to a program, whose addresses the emulated IOMMU translates. Each vector is counted separately, and accesses
+/// to unmapped addresses are refused.
 #[test]
-fn a_program_drives_devices_through_vfio_behind_an_iommu() {
+fn program_drives_devices_through_vfio_and_iommu() {
     let rig = Rig::new(&engines(&[("x", "msi-x"), ("m", "msi"), ("w", "intx")])).with_probe();
     let (capture, record, again) = (rig.path("run.pcapng"), rig.path("run.rec"), rig.path("again.pcapng"));
     let script = "echo 7269 0007 >/sys/bus/pci/drivers/vfio-pci/new_id\n\
@@ -149,12 +149,12 @@ fn a_program_drives_devices_through_vfio_behind_an_iommu() {
     assert_eq!(outcome.stdout, expected);
     for function in ["03:00.0", "04:00.0", "05:00.0"] {
         let refused = format!(
-            "DMA of {function} was refused: the machine has not mapped the 256 bytes at 0x7664000 for a read"
+            "DMA of {function} was refused: the machine has not mapped 256 bytes at 0x7664000 for a read"
         );
         assert!(outcome.stderr.contains(&refused), "{}", outcome.stderr);
     }
     assert!(!outcome.stderr.contains("DMA_UNMAP"), "{}", outcome.stderr);
-    // On the wire: the addresses are those that the program chose, at the bus numbers that riser gave.
+    // The TLPs carry the addresses that the program chose, and the bus numbers that riser assigned.
     let reads = trace(&capture, "type=MRd");
     let of = |bdf: &str, text: &str| reads.iter().any(|line| line.contains(bdf) && line.contains(text));
     for function in ["03:00.0", "04:00.0", "05:00.0"] {
@@ -164,9 +164,9 @@ fn a_program_drives_devices_through_vfio_behind_an_iommu() {
     assert!(fs::read(capture).unwrap() == fs::read(again).unwrap(), "the captures differ");
 }
 
-/// Two guests on one fabric: each finds its own devices alone, and where both have the same address, each one's DMA reaches its own memory.
+/// Two guests on one fabric: each finds only its own devices. Where both use the same address, the DMA of each reaches its own memory.
 #[test]
-fn two_guests_share_a_fabric_and_nothing_else() {
+fn two_guests_share_only_the_fabric() {
     let lab = "version = 1\n[[external_host]]\nname = 'a'\n[[external_host]]\nname = 'b'\n\
         [[slot]]\nname = 'first'\ndevice = 'dma-engine'\nparent = 'a'\n[slot.dma-engine]\nvfs = 0\n\
         [[slot]]\nname = 'clock'\ndevice = 'clock'\nparent = 'a'\n\
@@ -183,7 +183,7 @@ fn two_guests_share_a_fabric_and_nothing_else() {
     let done = ["write: done 1 failed 0 data 1", "look: done 1 failed 0 data 1"];
     assert_eq!(of("a"), [&["10000:01:00.0 7269:0007", "10000:02:00.0 7269:000a"][..], &done].concat());
     assert_eq!(of("b"), [&["10000:01:00.0 7269:0007"][..], &done].concat());
-    // Both wrote to the same address, each over its own link.
+    // Both devices wrote to the same address, each over its own link.
     let links: std::collections::BTreeSet<String> = trace(&capture, "type=MWr")
         .iter()
         .filter(|line| line.contains("Addr 0x10000400"))
@@ -192,24 +192,24 @@ fn two_guests_share_a_fabric_and_nothing_else() {
     assert_eq!(links.len(), 2, "{links:?}");
 }
 
-/// Commands for one guest each; what is wrong is told before any begins.
+/// Each guest may have its own command. Errors are reported before any guest starts.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn each_guest_may_have_a_command_of_its_own() {
+fn each_guest_may_have_own_command() {
     let lab = "version = 1\n[[external_host]]\nname = 'a'\n[[external_host]]\nname = 'b'\n\
         [[slot]]\nname = 'first'\ndevice = 'clock'\nparent = 'a'\n[[slot]]\nname = 'second'\ndevice = 'clock'\nparent = 'b'\n";
     let rig = Rig::new(lab);
     let (path, log) = (rig.path("lab.toml"), rig.path("log"));
     let run = |arguments: &[&str]| common::riser(&[&["guest", "run", &path][..], arguments].concat());
     for (arguments, says) in [
-        (&[][..], "guest `a`: several guests need a command for each"),
-        (&["--guest", "c=true"], "--guest `c=true`: NAME=COMMAND is legal, of the guests a, b"),
+        (&[][..], "guest `a`: no command; each of several guests needs one"),
+        (&["--guest", "c=true"], "--guest `c=true`, expected NAME=COMMAND, NAME one of a, b"),
         (&["--guest", "a=true", "--guest", "a=false"], "--guest: `a` is named twice"),
         (
             &["--assign", "v=first.virtfn0", "--", "true"],
-            "--assign: legal where the lab has one host outside",
+            "--assign: legal only if the lab has one host outside",
         ),
-        (&["--gdb", "--", "true"], "--gdb: a debugger is waited for by one guest"),
+        (&["--gdb", "--", "true"], "--gdb: legal only with one guest"),
     ] {
         let outcome = run(arguments);
         assert!(outcome.code == 2 && outcome.stderr.contains(says), "{arguments:?}: {}", outcome.stderr);
@@ -227,11 +227,11 @@ fn each_guest_may_have_a_command_of_its_own() {
     }
 }
 
-/// With instructions for a clock, and a fabric whose time stands still between accesses, a guest that polls does the same twice: what it
-/// prints, by its clock and by the fabric's, its kernel's log with the times in it, and every TLP with its time.
+/// If the clock counts instructions, and the fabric's time stands still between accesses, a guest that polls repeats itself: its output with both
+/// clocks, its kernel's log with the times, and every TLP with its time are the same.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn a_guest_that_counts_instructions_repeats_itself() {
+fn guest_that_counts_instructions_is_repeatable() {
     let lab =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/clock.toml")).unwrap();
     let runs = [1, 2].map(|n| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A driver of the DMA engine in user space, for a guest: `probe uio DEVICE` by uio_pci_generic, with physical addresses;
-// `probe vfio DEVICE intx|msi|msix` by vfio-pci, with addresses of its own behind an IOMMU;
-// `probe memory DEVICE SEED write|look` at an address that guests have in common. Prints what it has seen, a line each.
+// A driver of the DMA engine in user space, for a guest. `probe uio DEVICE` uses uio_pci_generic and physical addresses.
+// `probe vfio DEVICE intx|msi|msix` uses vfio-pci and its own addresses, which an IOMMU translates.
+// `probe memory DEVICE SEED write|look` uses an address that all guests share. Prints one line for each result.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/vfio.h>
@@ -27,7 +27,7 @@ enum { PAGE = 4096, DATA = 1024, WRITTEN = 2048, BYTES = 256 };
 
 static volatile uint8_t *bar;
 static uint8_t *page;
-static uint64_t bus; // what the device calls the page
+static uint64_t bus; // address of the page for the device
 
 static void die(const char *what) { perror(what); exit(1); }
 static void put32(unsigned at, uint32_t value) { *(volatile uint32_t *)(bar + at) = value; }
@@ -45,7 +45,7 @@ static void set_up(unsigned ring, uint64_t seed)
     put32(ring + RISER_DMA_ENGINE_CONTROL, RISER_DMA_ENGINE_CONTROL_ENABLE | RISER_DMA_ENGINE_CONTROL_HOST_RING);
 }
 
-// One transfer of BYTES at `address`, with an interrupt behind it.
+// Starts one transfer of BYTES at `address`, followed by an interrupt.
 static void transfer(unsigned ring, uint64_t address, uint32_t posted)
 {
     uint64_t words[3] = { address, BYTES, RISER_DMA_DESCRIPTOR_FLAGS_INTERRUPT };
@@ -54,7 +54,7 @@ static void transfer(unsigned ring, uint64_t address, uint32_t posted)
     put32(ring + RISER_DMA_ENGINE_POSTED, posted);
 }
 
-// Integers that count up from `first`.
+// True if the bytes are integers that count up from `first`.
 static int is_stream(const uint8_t *bytes, uint64_t first)
 {
     for (unsigned n = 0; n < BYTES / 8; n++)
@@ -98,7 +98,7 @@ static void uio(const char *device)
     }
 }
 
-// A page that several guests have at the same address, which the kernel was told to leave alone.
+// Uses a page that several guests have at the same address, and that their kernels were told not to use.
 static void shared_address(const char *device, const char *seed, const char *what)
 {
     char path[256];
@@ -183,14 +183,14 @@ static void vfio(const char *device, const char *how)
         printf("%s: d2h event %d", how, wait_event(of_d2h));
         if (index == VFIO_PCI_INTX_IRQ_INDEX) put32(INTX, 2), irqs(fd, index, VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_UNMASK, 1, 0);
         printf(" data %d\n", is_stream(page + DATA, 7 + 32 * (turn - 1)));
-        // What came down goes up again: the device knows the stream.
+        // The data that came from the device go back to it: it checks that the stream continues.
         for (unsigned n = 0; n < BYTES / 8; n++) ((uint64_t *)(page + DATA))[n] = 7 + 32 * (turn - 1) + n;
         transfer(H2D, bus + DATA, turn);
         printf("%s: h2d event %d", how, wait_event(of_h2d));
         if (index == VFIO_PCI_INTX_IRQ_INDEX) put32(INTX, 1), irqs(fd, index, VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_UNMASK, 1, 0);
         printf(" done %u failed %u\n", get32(H2D + DONE), get32(H2D + FAILED));
     }
-    // What is not mapped is out of reach.
+    // Unmapped addresses cannot be reached.
     transfer(H2D, bus + 16 * PAGE, 3);
     printf("%s: beyond event %d", how, wait_event(of_h2d));
     printf(" done %u failed %u\n", get32(H2D + DONE), get32(H2D + FAILED));

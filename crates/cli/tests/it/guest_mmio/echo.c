@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A bare vfio-user server: a device with one BAR of 4 KiB that answers every read with what the last write left, and does nothing else. What an access
-// costs here is what QEMU, two processes and a socket cost. Trusts its client; for measurements alone.
+// A bare vfio-user server: a device with one BAR of 4 KiB. Reads return the last written value, and there are no other functions. The cost of
+// an access here is the cost of QEMU, two processes and a socket. Trusts its client; for measurements only.
 //
 //   echo SOCKET
 
@@ -43,7 +43,7 @@ static uint64_t region_bytes(uint32_t n)
 	return n == 0 ? PAGE : n == CONFIG ? 256 : 0;
 }
 
-// The bytes of the reply behind its header; `body` has the request's.
+// Returns the number of bytes of the reply after its header. `body` holds the request's body, and then the reply's.
 static size_t answer(uint16_t command, uint8_t *body, size_t bytes)
 {
 	uint32_t words[4];

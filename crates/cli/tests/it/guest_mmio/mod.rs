@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an access costs that travels the fabric, beside one of a bare vfio-user server: both devices in one guest, in turns, with QEMU and both
-//! servers on one processor. It shows figures and judges none.
+//! Cost of an access over the fabric, compared with a bare vfio-user server. Both devices are in one guest and are measured in turns, with QEMU
+//! and both servers on one processor. Prints the figures without checking them.
 
 use crate::common::command;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ impl Drop for Running {
 
 #[test]
 #[ignore = "a measurement: cargo nextest run --release -p riser-cli --no-capture --run-ignored only guest_mmio::"]
-fn what_an_access_costs_beside_a_bare_server() {
+fn access_cost_compared_with_bare_server() {
     let folder = tempfile::tempdir().unwrap();
     let (echo, _) = (compile("echo", folder.path()), compile("mmio", folder.path()));
     let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/clock.toml");

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! NICs below a stock kernel, with the programs that the world uses, ethtool, ping and iperf3: the 82574L under Debian's e1000e, the simple
-//! NIC under the driver of drivers/linux/nic, in a slot and on the far side of UDP.
+//! NICs under a stock kernel with common programs: ethtool, ping and iperf3. The 82574L with Debian's e1000e; the simple
+//! NIC with the driver of drivers/linux/nic, in a slot and at the other end of a UDP link.
 
 mod over_nettlp;
 
 use crate::common::{Outcome, command, driver, finish, riser};
 use std::path::{Path, PathBuf};
 
-/// What each script begins with.
+/// Start of each script.
 const BEGIN: &str = "set -e\ncomplaints() { ! dmesg | grep -E 'BUG:|WARNING:|Call Trace|Oops|PCIe Bus Error|Hardware Unit Hang|NETDEV WATCHDOG'; }\n\
     up() { ip addr add 192.0.2.1/24 dev eth0; ip link set eth0 up; until ip link show eth0 | grep -q 'state UP'; do sleep 0.1; done; }\n";
 
-/// Runs a script below a lab that ships, with the stock driver.
+/// Runs a script on a shipped lab with the stock driver.
 fn run(lab: &str, arguments: &[&str], script: &str) -> Outcome {
     run_with("e1000e", lab, arguments, script)
 }
 
-/// Runs a script below a lab that ships.
+/// Runs a script on a shipped lab.
 fn run_with(module: &str, lab: &str, arguments: &[&str], script: &str) -> Outcome {
-    // Not of a shared folder, which does not survive a sleep.
+    // The script is not in a shared folder, which does not survive a sleep.
     let script = format!("{BEGIN}{script}\n");
     let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/guest").join(lab);
     let lab = lab.to_str().unwrap();
@@ -31,7 +31,7 @@ fn run_with(module: &str, lab: &str, arguments: &[&str], script: &str) -> Outcom
     outcome
 }
 
-/// Fetches the guests' programs into the user's cache: a guest in a network namespace cannot.
+/// Fetches the guests' programs into the user's cache, because a guest in a network namespace cannot fetch them.
 fn fetch_programs() {
     let boot = |_: &Path| {
         run("nic.toml", &[], "true");
@@ -40,22 +40,22 @@ fn fetch_programs() {
     testkit::once("nic-programs", boot).expect("it boots or panics");
 }
 
-/// Two processors, one for the guest and one for riser.
+/// Two processors: one for the guest and one for riser.
 const BOTH: &str = "0,1";
 
-/// A sleep in D3hot.
+/// Script that sleeps in D3hot.
 const SLEEP: &str = "k=/sys/kernel/debug; [ -d $k/dynamic_debug ] || mount -t debugfs none $k; echo 'file pci-driver.c +p' >$k/dynamic_debug/control\n\
     echo platform >/sys/power/pm_test; echo freeze >/sys/power/state; dmesg | grep 'e1000e.*Suspend power state' | grep -o D3hot; sleep 3\n";
 
-/// Unload and reload under traffic: afterwards nothing is lost.
+/// Script that unloads and reloads the driver during traffic. Afterwards no packet is lost.
 const AGAIN: &str = "for n in 1 2; do ping -q -f -w 4 192.0.2.2 >/dev/null & sleep 1; rmmod e1000e; sleep 0.3; modprobe e1000e; sleep 0.5; up; wait; done\n\
     ping -q -f -c 1000 192.0.2.2 | grep -o '[0-9]* received'\ncomplaints\n";
 
-/// In direct mode the driver's own test passes, with interrupts by INTx; it takes three of the five vectors, and
-/// ten thousand pings all come back.
+/// In direct mode the driver's own test passes, with INTx interrupts. The driver takes three of the five vectors, and all of ten thousand
+/// pings are answered.
 #[test]
 #[ignore = "of .ci/long nic"]
-fn the_driver_tests_the_nic_in_direct_mode() {
+fn driver_self_test_passes_in_direct_mode() {
     let script = format!(
         "up; ethtool -t eth0 offline | grep -oE '(PASS|[0-9]+)$'; up 2>/dev/null || true; sleep 4\n\
          ethtool -i eth0 | head -1; grep -c 'eth0' /proc/interrupts\n\
@@ -69,11 +69,11 @@ fn the_driver_tests_the_nic_in_direct_mode() {
     assert_eq!(lines, expected, "{}", outcome.stderr);
 }
 
-/// Behind a VMD the driver finds the same NIC. There is no INTx, which its test of interrupts asks for: the other four pass. It
-/// sleeps in D3hot; in direct mode the ports are QEMU's, which do not come back from that.
+/// Below a VMD the driver finds the same NIC. Its interrupt test needs INTx, which a VMD does not have; the other four tests pass. The NIC
+/// sleeps in D3hot. In direct mode the ports are QEMU's, and do not return from D3hot.
 #[test]
 #[ignore = "of .ci/long nic"]
-fn the_driver_works_behind_a_vmd() {
+fn driver_works_below_vmd() {
     let script = format!(
         "up; ethtool -t eth0 offline | grep -oE '[0-9]+$' || true; sleep 4\n\
          ping -q -f -c 10000 192.0.2.2 | grep -o '[0-9]* received'\n{SLEEP}{AGAIN}"
@@ -88,8 +88,8 @@ fn the_driver_works_behind_a_vmd() {
     );
 }
 
-/// Two NICs of riser's, joined by their cables, and two of QEMU's own e1000e beside them, each pair in two network namespaces: TCP both ways, in
-/// turn, with segmentation and checksums by the NIC. `--nocapture` in a release build prints the rates.
+/// Compares two of riser's NICs, connected by a cable, with two of QEMU's e1000e. Each pair is in two network namespaces. TCP runs in both
+/// directions in turn, with segmentation and checksums by the NIC. `--nocapture` in a release build prints the rates.
 fn iperf(mode: &[&str]) {
     let seconds = std::env::var("RISER_IPERF_SECONDS").unwrap_or("5".to_owned());
     let script = format!(
@@ -141,7 +141,7 @@ fn iperf3_both_ways_in_direct_mode() {
 
 #[test]
 #[ignore = "of .ci/long nic"]
-fn iperf3_both_ways_behind_a_vmd() {
+fn iperf3_both_ways_below_vmd() {
     let silent = ["--set", "host.root_port_interrupts=false"];
     for cpus in [&[][..], &["--cpus", BOTH]] {
         iperf(cpus);
@@ -149,7 +149,7 @@ fn iperf3_both_ways_behind_a_vmd() {
     }
 }
 
-/// Four NICs, two of a bond each, whose cables lead to each other.
+/// Lab with four NICs, two per bond, connected crosswise by cables.
 fn bonds() -> PathBuf {
     let slot = |(name, mac)| {
         format!(
@@ -163,11 +163,11 @@ fn bonds() -> PathBuf {
     path
 }
 
-/// Speed and long frames of one pair; then active-backup bonds of two pairs, whose carrier goes because the other end is down, unbound or cut, or
-/// its cable is out. Four to sixteen of a hundred pings are lost; with a carrier that stays, all sixty after the failure.
+/// Speed and long frames of one pair; then active-backup bonds of two pairs. A bond loses its carrier because the other end is down, unbound or
+/// cut, or its cable is out. Four to sixteen of a hundred pings are lost. If the carrier stays, all sixty pings after the failure are lost.
 #[test]
 #[ignore = "of .ci/long nic"]
-fn bonds_fail_over_when_the_other_end_goes() {
+fn bonds_fail_over_when_other_end_fails() {
     const SCRIPT: &str = "of() { for i in /sys/class/net/*; do if grep -qs 00:$1 $i/address; then echo ${i##*/}; fi; done; }\n\
         far='ip netns exec far'; ip netns add far; a=$(of 0a); b=$(of 0b); c=$(of 0c); d=$(of 0d)\n\
         for i in $b $d; do ip link set $i netns far; done\n\
@@ -204,18 +204,18 @@ fn bonds_fail_over_when_the_other_end_goes() {
     assert_eq!(lines.len(), 12);
 }
 
-/// What a script about the simple NIC's driver begins with: two of them, the other one in a network namespace of its own.
+/// Start of each script for the simple NIC's driver: two NICs, the other one in its own network namespace.
 const FAR: &str = "load() { insmod /share/riser_nic.ko; }\n\
     join() { ip link set eth1 netns far; ip -n far addr add 192.0.2.2/24 dev eth1; ip -n far link set eth1 up; up; }\n\
     pings() { ping -q -f -c $1 192.0.2.2 | grep -o '[0-9]* received'; }\n\
     ip netns add far; join\n";
 
-/// The kernel that RISER_KERNEL names.
+/// Version of the kernel: RISER_KERNEL, or 6.1.
 fn kernel() -> String {
     std::env::var("RISER_KERNEL").unwrap_or("6.1".to_owned())
 }
 
-/// The simple NIC's driver, built without a warning.
+/// Builds the simple NIC's driver, without warnings.
 fn simple_driver() -> PathBuf {
     let kernel = kernel();
     let (sources, folder) = (driver::drivers().join("nic"), format!("nic-{kernel}"));
@@ -223,7 +223,7 @@ fn simple_driver() -> PathBuf {
     driver::build_module(&sources, "riser_nic.ko", &folder, &kernel, &["W=1", "C=2"], is_clean).unwrap()
 }
 
-/// Runs a script with two NICs that are joined.
+/// Runs a script with two connected NICs.
 fn run_simple(mode: &[&str], script: &str) -> Outcome {
     let (module, kernel) = (simple_driver(), kernel());
     let share = module.parent().unwrap().to_str().unwrap();
@@ -232,7 +232,7 @@ fn run_simple(mode: &[&str], script: &str) -> Outcome {
     run_with(module.to_str().unwrap(), "simple-nics.toml", &[&arguments, mode].concat(), &script)
 }
 
-/// Its interface goes down and comes up; the module goes under traffic and comes back; nothing is lost, and nothing is left under way.
+/// The interface goes down and up, and the module is reloaded during traffic. No packet is lost, and no transfer is left outstanding.
 const SIMPLE: &str = "ethtool -i eth0 | head -1; ethtool eth0 | grep -o 'Link detected: yes'\n\
     for n in 1 2 3; do ip link set eth0 down; ip link set eth0 up; done; until ping -q -c 1 192.0.2.2 >/dev/null; do :; done\n\
     pings $count\n\
@@ -248,18 +248,18 @@ fn simple(mode: &[&str], pings: u32) {
 }
 
 #[test]
-fn the_simple_nic_has_a_driver() {
+fn simple_nic_driver_works() {
     simple(&[], 200);
 }
 
 #[test]
 #[ignore = "of .ci/long nic"]
-fn the_simple_nic_s_driver_loses_none_of_ten_thousand() {
+fn simple_nic_driver_loses_none_of_ten_thousand() {
     simple(&[], 10_000);
     simple(&["--direct", "--iommu"], 10_000);
 }
 
-/// TCP to the NIC in the other namespace and from there, in turn.
+/// Script that sends TCP to the NIC in the other namespace, and back, in turn.
 fn iperf_both_ways() -> String {
     let seconds = std::env::var("RISER_IPERF_SECONDS").unwrap_or("5".to_owned());
     format!(
@@ -268,7 +268,7 @@ fn iperf_both_ways() -> String {
     )
 }
 
-/// Prints what came of it.
+/// Prints the rates.
 fn show_rates(what: &str, stdout: &str) {
     println!("Mb/s out and in, {what}:\n{stdout}");
     let rates: Vec<f64> = stdout.lines().map(|line| line.parse().unwrap()).collect();
@@ -284,15 +284,15 @@ fn iperf3_both_ways_between_simple_nics() {
     }
 }
 
-/// What cannot be a cable is refused before anything starts.
+/// Invalid cables are rejected before anything starts.
 #[test]
-fn cables_that_cannot_be() {
+fn rejects_invalid_cables() {
     let lab = format!("{}/../../labs/guest/nics.toml", env!("CARGO_MANIFEST_DIR"));
     let rows = [
-        ("a", "SLOT=SLOT and SLOT=tap:NAME are legal"),
-        ("a=tap:", "SLOT=SLOT and SLOT=tap:NAME are legal"),
-        ("a=c", "`c`: legal are a, b, whose NICs have `cable = \"outside\"`, and tap:NAME behind the ="),
-        ("a=a", "`a`: its cable is taken already"),
+        ("a", "expected SLOT=SLOT or SLOT=tap:NAME"),
+        ("a=tap:", "expected SLOT=SLOT or SLOT=tap:NAME"),
+        ("a=c", "`c`: expected a slot whose NIC has `cable = \"outside\"`: a, b; or tap:NAME after the ="),
+        ("a=a", "`a`: its cable is already connected"),
     ];
     for (cable, why) in rows {
         let outcome = riser(&["guest", "run", &lab, "--cable", cable, "--", "true"]);

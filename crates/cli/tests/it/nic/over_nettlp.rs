@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simple NIC's driver in a stock kernel, and the device on the far side of UDP, with a tap interface for its cable: `riser nettlp snic`,
-//! and a program in C with upstream's habits. Skipped, with a message, where there are no network namespaces or no C compiler.
+//! The simple NIC's driver in a stock kernel, with the device at the other end of a UDP link and a tap interface as its cable: `riser nettlp snic`,
+//! and a C program that behaves like upstream's. Skipped, with a message, if there are no network namespaces or no C compiler.
 
 use super::{BEGIN, fetch_programs, iperf_both_ways, kernel, show_rates, simple_driver};
 use crate::common::nets::{Nets, Running, command, count, ip, riser_in, text};
@@ -8,17 +8,17 @@ use crate::common::programs::program;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The adapter is what the driver finds first; the other one's cable leads outside.
+/// The driver finds the adapter first. The cable of the other NIC leads outside.
 const LAB: &str = "version = 1\n[[slot]]\nname = \"adapter\"\ndevice = \"nettlp-adapter\"\n";
 const OTHER: &str = "[[slot]]\nname = \"b\"\ndevice = \"simple-nic\"\nsimple-nic.cable = \"outside\"\n";
 
-/// In the guest: the test goes on behind a line, and the guest when it is told to.
+/// Guest functions for stepwise tests: the guest prints a line at each step, and waits until the test lets it continue.
 const STEPS: &str = "step() { echo $1; until [ -e /share/$1 ]; do sleep 0.05; done; rm /share/$1; }\n\
     load() { insmod /share/riser_nic.ko $parameters; }\n\
     pings() { ping -q -f -c $1 192.0.2.2 | grep -o '[0-9]* received'; }\n\
     load; step loaded\n";
 
-/// Pings both ways at once, the link down and up, the module away and back under traffic of both sides.
+/// Pings in both directions at once, takes the link down and up, and reloads the module during traffic from both sides.
 const ALL: &str = "up; ethtool -i eth0 | head -1; ethtool eth0 | grep -o 'Link detected: yes'\n\
     step both; pings $count; step down\n\
     for n in 1 2 3; do ip link set eth0 down; ethtool eth0 | grep -o 'Link detected: no'; ip link set eth0 up; done\n\
@@ -28,16 +28,16 @@ const ALL: &str = "up; ethtool -i eth0 | head -1; ethtool eth0 | grep -o 'Link d
     for n in 1 2; do ping -q -f -w 3 192.0.2.2 >/dev/null & sleep 1; rmmod riser_nic; load; sleep 0.3; up; wait; done\n\
     step reloaded; until ping -q -c 1 -W 1 192.0.2.2 >/dev/null; do :; done; pings 500\ncomplaints\n";
 
-/// What is at the far end.
+/// Device at the other end.
 #[derive(Clone, Copy)]
 enum Device<'a> {
-    /// `riser nettlp snic`, with its scheme.
+    /// `riser nettlp snic` with this scheme.
     Snic(&'static str),
-    /// The NIC of `c/upstream.c`, compiled.
+    /// The compiled NIC of `c/upstream.c`.
     InC(&'a Path),
 }
 
-/// Which namespace the guest's riser is in, its address, and the device's.
+/// Namespace of the guest's riser, its address, and the device's address.
 type Ends<'a> = (&'a str, &'static str, &'static str);
 
 fn between_hosts(nets: &Nets) -> Ends<'_> {
@@ -48,14 +48,14 @@ fn within_one_host(nets: &Nets) -> Ends<'_> {
     (&nets.device, "127.0.0.1", "127.0.0.2")
 }
 
-/// A guest with the driver, whose script is one that waits in steps.
+/// A guest with the driver, whose script waits in steps.
 struct Guest {
     running: Running,
     share: PathBuf,
 }
 
 impl Guest {
-    /// Boots up to the driver's load.
+    /// Boots until the driver is loaded.
     fn boot(name: &str, (net, here, there): Ends<'_>, lab: &str, more: &[&str], script: &str) -> Guest {
         fetch_programs();
         let share = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("nic-{name}"));
@@ -76,21 +76,21 @@ impl Guest {
         Guest { running: Running::start_c(riser_in(net, &args), "loaded"), share }
     }
 
-    /// Lets the guest go on behind a step.
+    /// Lets the guest continue after a step.
     fn go_on(&self, step: &str) {
         fs::write(self.share.join(step), "").unwrap();
     }
 }
 
 impl Device<'_> {
-    /// Starts it; what drives it is there.
+    /// Starts the device. Its adapter must be running.
     fn start(self, nets: &Nets, (_, remote, local): Ends<'_>) -> Running {
         match self {
             Device::Snic(scheme) => {
                 let args = ["nettlp", "snic", "--remote", remote, "--local", local, "--tap", "tap0"];
                 let args = [&args[..], &["--scheme", scheme, "--json"]].concat();
                 let start = || Running::try_start(riser_in(&nets.device, &args), "Ctrl-C");
-                // Who asks for a session waits for a fraction of a second, and the guest may have the processor.
+                // A session request times out after a fraction of a second, and the guest may occupy the processor.
                 (0..10).find_map(|_| start().inspect_err(|said| eprint!("{said}")).ok()).expect("it starts")
             }
             Device::InC(program) => {
@@ -102,20 +102,20 @@ impl Device<'_> {
     }
 }
 
-/// As many of the guest's answers as came to the kernel behind the tap.
+/// Pings the guest from the kernel at the tap. Returns the number of answers.
 fn ping_guest(nets: &Nets, args: &[&str]) -> u32 {
     let mut ping = command(&nets.device, Path::new("ping"));
     let said = text(&ping.arg("-q").args(args).arg("192.0.2.1").output().unwrap());
     number_before(" received", &said)
 }
 
-/// The number that stands before a word.
+/// Returns the number before a word.
 fn number_before(word: &str, said: &str) -> u32 {
     let number = said.split(word).next().and_then(|before| before.split_whitespace().last());
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{said}"))
 }
 
-/// All of it with riser's NIC: nothing is lost, whichever way it goes.
+/// Runs all steps with riser's NIC. No packet may be lost in either direction.
 fn nothing_is_lost(name: &str, scheme: &'static str, mode: &[&str], parameters: &str, pings: u32) {
     let Some(nets) = Nets::new(name) else { return };
     let ends = between_hosts(&nets);
@@ -125,7 +125,7 @@ fn nothing_is_lost(name: &str, scheme: &'static str, mode: &[&str], parameters: 
     guest.go_on("loaded");
     let mut said = guest.running.read_to("both");
     guest.go_on("both");
-    // The link stays up until both are done.
+    // The link stays up until both directions are done.
     let inward = ping_guest(&nets, &["-f", "-c", &pings.to_string()]);
     if inward != pings {
         panic!("the guest answered {inward} of {pings}: {}", nic.interrupt());
@@ -175,44 +175,44 @@ fn nothing_is_lost(name: &str, scheme: &'static str, mode: &[&str], parameters: 
     println!("{name}: {report}");
 }
 
-/// With upstream's habits, one buffer and one frame under way; by itself, so that its vectors are its own.
+/// With upstream's behavior (one buffer, one outstanding frame), in direct mode, so that the vectors are the function's own.
 const DIRECT: &[&str] = &["--direct"];
-/// What riser's NIC can beyond that; behind a VMD, where vectors are shared.
+/// With the extensions of riser's NIC, below a VMD, where vectors are shared.
 const MANY: &str = "tx_done=1 tx_frames=64 rx_buffers=64";
 
 #[test]
 #[ignore = "of .ci/long nic"]
-fn the_simple_nic_s_driver_over_nettlp() {
+fn simple_nic_driver_works_over_nettlp() {
     nothing_is_lost("session", "session", DIRECT, "", 300);
 }
 
 #[test]
 #[ignore = "of .ci/long nic"]
-fn the_simple_nic_s_driver_over_nettlp_loses_none_of_ten_thousand() {
+fn simple_nic_driver_over_nettlp_loses_none_of_ten_thousand() {
     nothing_is_lost("session-10k", "session", DIRECT, "", 10_000);
     nothing_is_lost("tagged-10k", "tagged", DIRECT, "", 10_000);
     nothing_is_lost("many-10k", "session", &[], MANY, 10_000);
 }
 
-/// Where nothing counts the frames that were sent, two vectors that are one tell nothing.
+/// If the device does not count sent frames, two vectors that are shared as one carry too little information.
 #[test]
 #[ignore = "of .ci/long nic"]
-fn the_simple_nic_s_driver_refuses_vectors_that_are_one() {
+fn simple_nic_driver_rejects_shared_vectors() {
     let Some(nets) = Nets::new("one") else { return };
-    let script = "insmod /share/riser_nic.ko; ! [ -e /sys/class/net/eth0 ]; dmesg | grep -o 'its vectors are one, and no tx_done'\necho loaded\n";
+    let script = "insmod /share/riser_nic.ko; ! [ -e /sys/class/net/eth0 ]; dmesg | grep -o 'shared vectors and no tx_done'\necho loaded\n";
     let guest = Guest::boot("one", between_hosts(&nets), LAB, &[], script);
     guest.running.finish();
 }
 
-/// Pings slow enough that each has been answered before the next one leaves.
+/// Pings slow enough that each is answered before the next is sent.
 const ONE_BY_ONE: [&str; 4] = ["-i", "0.1", "-c", "20"];
 
-/// Up, and with nothing but pings on the wire: fixed addresses that nobody asks for.
+/// Guest functions for a link with nothing but pings on it: fixed addresses, so that no ARP or IPv6 traffic occurs.
 const QUIET: &str = "quiet() { echo 1 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6; ip link set eth0 address 02:00:00:00:00:11; up 2>/dev/null || true\n\
     ip neigh replace 192.0.2.2 lladdr 02:00:00:00:00:12 dev eth0; }\n\
     one_by_one() { ping -q -i 0.1 -c 20 192.0.2.2 | grep -o '[0-9]* received'; }\n";
 
-/// The same of the tap.
+/// Makes the tap quiet in the same way.
 fn make_quiet(nets: &Nets) {
     let made = [
         "link set tap0 addrgenmode none",
@@ -224,9 +224,9 @@ fn make_quiet(nets: &Nets) {
     assert!(made.iter().all(|what| ip(&format!("-n {} {what}", nets.device))));
 }
 
-/// Device software that shares no code with riser, and has upstream's single buffer. Pings one after the other all come back, both
-/// ways. In a flood both ways at once, each one that does not is a frame that the device has counted as lost. It is started
-/// anew with the interface and with the module, since it keeps the buffer of before, and stands still with another.
+/// Runs device software that shares no code with riser, and has upstream's single buffer. All pings sent one after another are answered, in both
+/// directions. In a flood in both directions, each lost ping is a frame that the device counted as lost. The device is restarted
+/// whenever the interface or the module is, because it keeps the old buffer address, and would stop working.
 fn with_upstreams_device(name: &str, pings: u32) {
     let Some(upstream) = program("cli/tests/c/upstream.c") else { return };
     let Some(nets) = Nets::new(name) else { return };
@@ -266,14 +266,14 @@ fn with_upstreams_device(name: &str, pings: u32) {
 
 #[test]
 #[ignore = "of .ci/long nic"]
-fn the_simple_nic_s_driver_with_upstreams_device() {
+fn simple_nic_driver_works_with_upstream_device() {
     with_upstreams_device("upstream", 10_000);
 }
 
-/// TCP between the NIC over UDP and another of the guest's, in a namespace of its own, whose cables meet in a bridge of this machine.
+/// TCP between the NIC over UDP and another NIC of the guest, in its own namespace. A bridge of this machine connects their cables.
 #[test]
 #[ignore = "of .ci/long nic"]
-fn iperf3_both_ways_with_the_simple_nic_over_nettlp() {
+fn iperf3_both_ways_with_simple_nic_over_nettlp() {
     let Some(nets) = Nets::new("iperf") else { return };
     let net = &nets.device;
     let bridge = [

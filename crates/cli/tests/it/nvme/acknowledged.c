@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Writes numbered blocks from many threads until the device fails or the time is over, waits for it to come back, and reads them all: a block must have the last
-// number whose write was acknowledged, or one that was tried after it.
+// Many threads write numbered blocks until the device fails or the time is over. The program then waits for the device, and reads all blocks: each must
+// contain the number of its last acknowledged write, or of a later attempted one.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static void *write_all(void *argument)
 	part->error = fd < 0 ? errno : 0;
 	for (unsigned block = 0; block < BLOCKS; block++) {
 		if (part->error || pread(fd, data, BLOCK, place(part, block)) != BLOCK) {
-			// Nothing is known of it, so that any number is right.
+			// The content of the block is unknown, so any number is correct.
 			part->error = part->error ? part->error : EIO;
 			part->tried[block] = UINT32_MAX;
 		} else {
@@ -65,7 +65,7 @@ static void *write_all(void *argument)
 	return NULL;
 }
 
-// The device, as soon as it can be read; a node may outlive its device for a while.
+// Opens the device as soon as it can be read. A device node may outlive its device for a while.
 static int reopened(void)
 {
 	static _Alignas(BLOCK) char block[BLOCK];
@@ -82,7 +82,7 @@ static int reopened(void)
 	return -1;
 }
 
-// Reads a block; what fails is tried again with the device opened anew.
+// Reads a block. After a failure, opens the device again and retries.
 static int get(int *fd, uint64_t *data, off_t at)
 {
 	for (int n = 0; n < 20 && *fd >= 0; n++) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The NVMe controller under the stock driver nvme of Debian's kernel, with the programs that the world uses: nvme-cli, mkfs.ext4, fio. `RISER_KERNEL`
-//! names another kernel, `RISER_FIO_SECONDS` says for how long fio
-//! writes and reads, in place of one pass.
+//! The NVMe controller with the stock driver nvme of Debian's kernel, and common programs: nvme-cli, mkfs.ext4, fio. `RISER_KERNEL`
+//! names another kernel. `RISER_FIO_SECONDS` is the time that fio writes and reads; without it, fio makes
+//! one pass.
 
 use crate::common::{Outcome, command, driver, finish};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What each script begins with.
+/// Start of each script.
 const BEGIN: &str = "set -e\n\
     until_() { n=$1; shift; until \"$@\" >/dev/null 2>&1; do n=$((n-1)); [ $n -gt 0 ] || { echo \"never: $*\"; return 1; }; sleep 0.1; done; }\n\
     complaints() { ! dmesg | grep -E 'BUG:|WARNING:|Call Trace|Oops|I/O error|timeout, '; }\n\
@@ -21,7 +21,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Runs a script below a lab with one controller.
+/// Runs a script on a lab with one controller.
 fn run(name: &str, settings: &str, arguments: &[&str], script: &str) -> Outcome {
     let folder = folder(name);
     let lab = "version = 1\n[link]\ngen = 3\nlanes = 4\nmps_bytes = 256\n[[slot]]\nname = \"ssd\"\ndevice = \"nvme\"\nhot_plug = true\n";
@@ -46,15 +46,15 @@ fn run(name: &str, settings: &str, arguments: &[&str], script: &str) -> Outcome 
     outcome
 }
 
-/// How much fio writes, and reads again: one pass over 4 MiB, or as many over 16 MiB as there are in the time. A `--size` after it counts instead.
+/// Arguments that limit fio: one pass over 4 MiB, or repeated passes over 16 MiB for RISER_FIO_SECONDS. A later `--size` takes precedence.
 fn effort() -> String {
     let seconds = std::env::var("RISER_FIO_SECONDS");
     seconds.map_or("--size=4m".to_owned(), |seconds| format!("--size=16m --time_based --runtime={seconds}"))
 }
 
-/// A file system on it, whose bytes fio knows again; what nvme-cli shows; format; what no controller can do is in its log of errors.
+/// A file system whose data fio verifies; output of nvme-cli; format; and unsupported commands, which appear in the error log.
 #[test]
-fn a_file_system_and_nvme_cli_behind_a_vmd() {
+fn file_system_and_nvme_cli_work_below_vmd() {
     let script = format!(
         "nvme list -o json | grep -cE 'riser NVMe controller|riser-00000100'\n\
          nvme id-ctrl /dev/nvme0 | grep -E '^(vid|mdts|ver|oncs|nn|vwc) '\n\
@@ -97,13 +97,13 @@ fn a_file_system_and_nvme_cli_behind_a_vmd() {
     assert_eq!(said, expected, "{}", outcome.stderr);
 }
 
-/// Blocks that were written and acknowledged are there after the controller was pulled out, cut off, reset by its registers and by its function:
-/// what has no volatile cache keeps all of them, and what has one those that were forced (FUA). Its virtual functions are controllers of
+/// Acknowledged blocks are kept when the controller is pulled out, cut off, or reset by its registers or by its function. Without a
+/// volatile cache all of them are kept; with one, those that were forced (FUA). The virtual functions are controllers of
 /// the same subsystem.
 #[test]
 #[ignore = "of .ci/long nvme"]
-fn what_was_acknowledged_is_kept() {
-    // Behind a cut, 6.1 may wait for 65 s for a function that hot-plug has taken away before it finds the new one.
+fn keeps_acknowledged_writes() {
+    // After a cut, kernel 6.1 may wait 65 s for a function that hot-plug has removed before it finds the new one.
     let load = |seconds| {
         format!(
             "begun=$(written); /share/acknowledged /dev/nvme0n1 {seconds} dsync & p=$!; until_ 200 busy\n"
@@ -146,10 +146,10 @@ fn what_was_acknowledged_is_kept() {
     assert_eq!(rest, expected, "{}", outcome.stderr);
 }
 
-/// In direct mode the function has a vector for each processor's queue; unloaded and loaded again under load, the driver finds what it wrote.
+/// In direct mode the function has a vector for the queue of each processor. After a reload of the driver under load, the written data are still there.
 #[test]
 #[ignore = "of .ci/long nvme"]
-fn queues_of_two_processors_in_direct_mode() {
+fn two_processors_have_queues_in_direct_mode() {
     let script = format!(
         "dmesg | grep -o '[0-9]*/0/0 default/read/poll queues'\n\
          fio_ {} --filename=/dev/nvme0n1 --size=32m --numjobs=2 --offset_increment=32m --rw=randwrite --verify=crc32c \
@@ -170,18 +170,18 @@ fn queues_of_two_processors_in_direct_mode() {
     );
 }
 
-/// Each lost completion of a read of host memory ends a command with a transient Data Transfer Error. Linux sends it again, and fio sees no error.
-/// Reads of 128 B have one completion each: a missing one in the middle would be a malformed TLP.
+/// Each lost completion of a host memory read ends a command with a transient Data Transfer Error. Linux retries it, and fio sees no error.
+/// Reads of 128 B have one completion each: if one of several were missing, the next would be a malformed TLP.
 #[test]
 #[ignore = "of .ci/long nvme"]
-fn lost_completions_are_no_errors_for_fio() {
+fn fio_sees_no_errors_after_lost_completions() {
     let script = "setpci -s 10000:01:00.0 CAP_EXP+8.w=0:7000\n\
         lab fault 'slot = \"ssd\", direction = \"downstream\", frames = \"completion\", nth = 500, every = 701, count = 5, \
         action = \"set-requester\", new_requester = \"1f:1f.7\"'\n\
         fio_ --filename=/dev/nvme0n1 --size=16m --rw=randwrite --verify=crc32c | verified\n\
         nvme error-log /dev/nvme0 -e 16 | grep -c 'status_field.*: 0x4 '\n\
         dmesg | grep -c 'I/O error' || true";
-    // A command that cannot be read stops the controller, which Linux resets after this time.
+    // A command that cannot be fetched stops the controller. Linux resets it after this time.
     let outcome = run("nvme-lost", "", &["--append", "nvme_core.io_timeout=2"], script);
     let lines: Vec<&str> = outcome.stdout.lines().collect();
     let [fio, errors, complaints] = lines[..] else { panic!("{}{}", outcome.stdout, outcome.stderr) };
@@ -189,11 +189,11 @@ fn lost_completions_are_no_errors_for_fio() {
     assert!((1..=5).contains(&errors.parse().unwrap()), "{errors} data transfer errors");
 }
 
-/// Reads and writes of 4 KiB at a depth of 32, by riser's controller and by QEMU's own in the same guest, in turn; and what a capture costs.
+/// Measures reads and writes of 4 KiB at depth 32, on riser's controller and QEMU's own in the same guest, in turns; and the cost of a capture.
 /// Prints the medians: `--ignored --nocapture` in a release build.
 #[test]
 #[ignore = "a measurement"]
-fn beside_the_controller_of_qemu() {
+fn speed_compared_with_qemu_controller() {
     let image = folder("nvme-image").join("disk");
     fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
     let drive = format!("file={},if=none,format=raw,id=other", image.display());

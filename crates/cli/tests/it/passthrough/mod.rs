@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual functions of the DMA engine in guests of their own, while another guest has the physical one: all move data at once, one is
-//! killed and begins again, and one tries to reach what is not its own. Kernels and driver are as in `dma_driver`.
+//! Virtual functions of the DMA engine in separate guests, while another guest has the physical function. All move data at the same time, one is
+//! killed and restarted, and one tries to access memory of others. Kernels and driver are as in `dma_driver`.
 
 use crate::common::driver::{self, compile, drivers};
 use crate::common::{Outcome, command, finish};
@@ -10,20 +10,20 @@ use std::path::{Path, PathBuf};
 const LAB: &str = "version = 1\n[link]\ngen = 3\nlanes = 8\nmps_bytes = 256\nmrrs_bytes = 512\n[[slot]]\nname = 'card'\ndevice = 'dma-engine'\n\
     [slot.dma-engine]\nvfs = 4\n";
 
-/// What each guest's script begins with.
+/// Start of each guest's script.
 const BEGIN: &str = "I=/share/riser-dma-integers\nd=/sys/bus/pci/devices\n\
     complaints() { ! dmesg | grep -E 'BUG:|WARNING:|Call Trace|Oops|PCIe Bus Error|recovery|containment event'; }\n";
 
-/// Turns virtual functions on that no driver here takes.
+/// Script that enables virtual functions without binding a driver of this guest.
 const ENABLE: &str =
     "echo 0 >$d/10000:01:00.0/sriov_drivers_autoprobe; echo 4 >$d/10000:01:00.0/sriov_numvfs\n";
 
-/// The module, built once a run. `None`, with a line on standard error, if its parts cannot be fetched.
+/// Returns the module, built once per run. `None`, and a message, if its parts cannot be fetched.
 fn module() -> Option<PathBuf> {
     driver::build("passthrough", "6.1", &[], |_| {}).map_err(|why| eprintln!("skipped: {why}")).ok()
 }
 
-/// Runs guests below the lab, each with its script; `None` where the driver cannot be built.
+/// Runs guests on the lab, each with its script. Returns `None` if the driver cannot be built.
 fn run(scripts: &[(&str, &str)], assigned: &[&str]) -> Option<Outcome> {
     let module = module()?;
     let folder = tempfile::tempdir().unwrap();
@@ -44,7 +44,7 @@ fn run(scripts: &[(&str, &str)], assigned: &[&str]) -> Option<Outcome> {
     Some(finish(&mut riser))
 }
 
-/// The lines that a guest has said.
+/// Output lines of one guest.
 fn said<'a>(outcome: &'a Outcome, guest: &str) -> Vec<&'a str> {
     let prefix = format!("{guest}: ");
     outcome.stdout.lines().filter_map(|line| line.strip_prefix(&prefix)).collect()
@@ -54,11 +54,11 @@ fn is_rate(line: &&&str) -> bool {
     line.ends_with(" Gb/s")
 }
 
-/// Four guests with a virtual function each and the one with the physical function move integers both ways and check them. One of them is
-/// killed in the midst of it, twice, and begins again; nobody else sees anything of that.
+/// Four guests with one virtual function each, and the guest with the physical function, move integers in both directions and check them. One
+/// guest is killed during this, twice, and restarted. The others are not affected.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn guests_move_data_at_once_and_one_is_killed() {
+fn killed_guest_does_not_affect_others() {
     let root = format!(
         "{ENABLE}for g in a b c d; do lab start $g; done\n\
          $I --small -s 1048576 -n 8 /dev/riser_dma0 & own=$!\n\
@@ -90,14 +90,14 @@ fn guests_move_data_at_once_and_one_is_killed() {
     }
     let b = said(&outcome, "b");
     assert!(b.len() == 3 * 2 && b.iter().all(|line| is_rate(&line)), "{b:#?}");
-    assert_eq!(outcome.stderr, "", "nothing is to be said");
+    assert_eq!(outcome.stderr, "", "expected no messages");
 }
 
-/// A guest has its function read and write what is not mapped for it, where interrupts go, and the BARs of the physical and of another
-/// virtual function, as the fabric knows them. The device is told that reads fail; nobody else is told anything, and all go on.
+/// A guest lets its function read and write unmapped addresses, interrupt addresses, and the BARs of the physical function and of another virtual
+/// function, by their addresses in the fabric. The device sees its reads fail. The other guests see nothing, and continue.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn what_is_not_a_guests_own_it_does_not_reach() {
+fn guest_cannot_reach_functions_of_others() {
     let root = format!(
         "{ENABLE}bar() {{ sed -n 1p $d/10000:01:00.$1/resource | cut -d' ' -f1; }}\n\
          bar 0 >/share/bars; bar 2 >>/share/bars\n\
@@ -116,7 +116,7 @@ fn what_is_not_a_guests_own_it_does_not_reach() {
     let a = said(&outcome, "a");
     assert_eq!(a.len(), 2 * 6, "{a:#?}");
     for line in a {
-        // Nobody hears of a write that is refused.
+        // A refused write is not reported to the device.
         let expected = if line.starts_with("h2d") {
             "done 1, failed 1, status 5, error 5"
         } else {
@@ -131,44 +131,44 @@ fn what_is_not_a_guests_own_it_does_not_reach() {
     );
 }
 
-/// A machine that comes for a function which is not there is sent away, and told why.
+/// A machine that connects to a function that does not exist is rejected with the reason.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn a_function_has_to_be_there() {
+fn rejects_missing_function() {
     let root = "lab start a; lab wait a; lab start nobody; lab kill a; echo 0 >$d/10000:01:00.0/sriov_numvfs; lab state b";
     let scripts = [("root", root), ("a", "true"), ("b", "true")];
     let Some(outcome) = run(&scripts, &["a=card.virtfn0", "b=card.virtfn3"]) else { return };
     assert_eq!(outcome.code, 1);
     for expected in [
-        "host `a`: card.virtfn0: 0 virtual functions are enabled: the kernel that has the physical one enables them by sriov_numvfs",
-        "lab: start nobody: no guest of this name that has virtual functions: a, b",
-        "lab: kill a: it does not run",
-        "guest `b` was never started: `lab start b` in another does that",
+        "host `a`: card.virtfn0: 0 virtual functions are enabled; enable more with sriov_numvfs in the guest that has the physical function",
+        "lab: start nobody: no such guest with virtual functions; known guests: a, b",
+        "lab: kill a: it is not running",
+        "guest `b` was never started: run `lab start b` in another guest",
     ] {
         assert!(outcome.stderr.contains(expected), "no `{expected}` in {}", outcome.stderr);
     }
     assert_eq!(said(&outcome, "root"), ["waits"]);
 }
 
-/// What is wrong with --assign is told before any guest begins, and says what is legal.
+/// Errors in --assign are reported before any guest starts, with the expected form.
 #[test]
-fn wrong_assignments_are_refused() {
+fn rejects_invalid_assignments() {
     let folder = tempfile::tempdir().unwrap();
     let lab = folder.path().join("lab.toml");
     fs::write(&lab, LAB).unwrap();
     for (assigned, says) in [
-        (&["a"][..], "`a`: NAME=FUNCTION[,FUNCTION] is legal"),
-        (&["=card.virtfn0"], "NAME=FUNCTION[,FUNCTION] is legal"),
-        (&["a/b=card.virtfn0"], "a name of letters, digits, `-` and `_`"),
-        (&["a=card.virtfn0,"], "NAME=FUNCTION[,FUNCTION] is legal"),
-        (&["root=card.virtfn0"], "there is a machine `root` already"),
-        (&["a=card.virtfn0", "a=card.virtfn1"], "there is a machine `a` already"),
+        (&["a"][..], "`a`: expected NAME=FUNCTION[,FUNCTION]"),
+        (&["=card.virtfn0"], "expected NAME=FUNCTION[,FUNCTION]"),
+        (&["a/b=card.virtfn0"], "with a NAME of letters, digits, `-` and `_`"),
+        (&["a=card.virtfn0,"], "expected NAME=FUNCTION[,FUNCTION]"),
+        (&["root=card.virtfn0"], "the name `root` is already used"),
+        (&["a=card.virtfn0", "a=card.virtfn1"], "the name `a` is already used"),
         (&["a=card.virtfn0", "b=card.virtfn0"], "`card.virtfn0` is given twice"),
-        (&["a=card"], "`card` is no virtual function of this host: legal are card.virtfn0 to 3"),
-        (&["a=card.virtfn4"], "legal are card.virtfn0 to 3"),
-        (&["a=card.virtfn0", "b=card.virtfn00"], "legal are card.virtfn0 to 3"),
-        (&["a=card.virtfn+0"], "legal are card.virtfn0 to 3"),
-        (&["a=nic.virtfn0"], "legal are card.virtfn0 to 3"),
+        (&["a=card"], "host has no virtual function `card`; expected card.virtfn0 to 3"),
+        (&["a=card.virtfn4"], "expected card.virtfn0 to 3"),
+        (&["a=card.virtfn0", "b=card.virtfn00"], "expected card.virtfn0 to 3"),
+        (&["a=card.virtfn+0"], "expected card.virtfn0 to 3"),
+        (&["a=nic.virtfn0"], "expected card.virtfn0 to 3"),
     ] {
         let mut riser = command(&["guest", "serve", lab.to_str().unwrap()]);
         for name in ["root", "a", "b"]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// `stray DEVICE h2d|d2h ADDRESS [BYTES]`: has an engine of a DMA engine read or write that address, whatever is there, without a driver and
-// with its ring in the device. Prints what the descriptor says: status and bytes moved.
+// `stray DEVICE h2d|d2h ADDRESS [BYTES]`: lets an engine of a DMA engine read or write that address, without a driver and
+// with its ring in the device. Prints the status and the moved bytes of the descriptor.
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void put64(unsigned at, uint64_t value)
     put32(at + 4, value >> 32);
 }
 
-// Memory space and bus mastering, as a driver would turn them on.
+// Enables memory space and bus mastering, like a driver.
 static void enable(const char *device)
 {
     char path[128];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A guest that writes random values to every configuration register and BAR neither crashes nor hangs riser; the kernel lives or dies by its
-//! own choice.
+//! A guest that writes random values to every configuration register and BAR neither crashes nor hangs riser. The guest's kernel may
+//! crash.
 
 use crate::common::command;
 use std::fs;
@@ -14,7 +14,7 @@ const LAB: &str = "version = 1\n[[switch]]\nname = 'a'\n[[slot]]\nname = 'memory
 
 #[test]
 #[ignore = "ten minutes; RISER_SECONDS says otherwise, RISER_SEED what comes"]
-fn random_writes_of_a_guest_do_not_crash_riser() {
+fn random_guest_writes_do_not_crash_riser() {
     let of = |name, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let (seconds, seed) = (of("RISER_SECONDS", 600), of("RISER_SEED", 1));
     let folder = tempfile::tempdir().unwrap();
@@ -31,7 +31,7 @@ fn random_writes_of_a_guest_do_not_crash_riser() {
     let output = riser.output().unwrap();
     let (said, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     println!("{told}");
-    // 0: the program came to its end; 1: the kernel did not.
+    // 0: the program finished; 1: the kernel did not survive.
     assert!(matches!(output.status.code(), Some(0 | 1)) && !told.contains("panicked"), "{said}{told}");
     assert!(begun.elapsed() < most, "the guest hung");
     let report: serde_json::Value = serde_json::from_str(&said).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Writes random values to every configuration register and every BAR of a guest's PCI domain, for some seconds, and reads some of them.
-// Now and then it writes back what the registers were, so that what is below a bridge is reached again.
+// Writes random values to every configuration register and every BAR of a guest's PCI domain for some seconds, and reads some of them.
+// Occasionally it restores the old register values, so that functions below bridges become accessible again.
 //
 //   scribble SECONDS SEED
 
@@ -8,7 +8,7 @@
 #include <time.h>
 
 #define MOST 64
-// A huge BAR is written at its beginning.
+// Only the beginning of a huge BAR is written.
 #define MOST_BYTES (1 << 20)
 
 struct target {
@@ -34,7 +34,7 @@ static void open_target(struct target *t, const char *name)
 	(void)!pread(t->f.config, t->saved, sizeof(t->saved), 0);
 }
 
-// Values of which some are likely to mean something.
+// Returns a value. Some values are likely to have a meaning.
 static uint32_t value(void)
 {
 	uint64_t chosen = next() % 4;
@@ -70,7 +70,7 @@ static void scribble(struct function *f)
 	}
 }
 
-// Bridges first: by the number of the bus.
+// Orders bridges first, by bus number.
 static int before(const void *a, const void *b)
 {
 	return strcmp(((const struct target *)a)->name, ((const struct target *)b)->name);

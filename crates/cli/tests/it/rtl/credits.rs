@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Credits in waves, beside those that follow from the DLLPs and TLPs of the same run's capture.
+//! Compares credits in waves with those calculated from the DLLPs and TLPs in the capture of the same run.
 
 use super::*;
 use capture::{Direction, Kind};
 use std::collections::BTreeMap;
 use tlp::{Class, Dllp, FlowControl, FlowControlKind};
 
-/// Frames are this far apart where waves are looked at, and these are looked at so long behind one: a frame takes its credits before its
-/// end, which is when the capture has it.
+/// Waves are checked only if the next frame is at least `CALM_PS` later, at `BEHIND_PS` after a frame. A frame takes its credits before
+/// its end, which is its time in the capture.
 const CALM_PS: u64 = 60_000;
 const BEHIND_PS: u64 = 25_000;
 
-/// Credits of one class one way: limit and consumed, of headers and of data; no limit where they are infinite.
+/// Credits of one class in one direction: limit and consumed, of headers and of data. The limit is `None` if credits are infinite.
 #[derive(Clone, Copy, Default)]
 struct Ledger {
     limit: [Option<u16>; 2],
@@ -33,7 +33,7 @@ impl Ledger {
         self.is_known = true;
     }
 
-    /// As the signals have it: unused headers and data, or infinite ones.
+    /// Values of the signals: unused credits of headers and data, and true if they are infinite.
     fn unused(&self) -> [(u16, bool); 2] {
         let left = |n: usize, mask: u16| {
             self.limit[n].map_or((0, true), |limit| (limit.wrapping_sub(self.consumed[n]) & mask, false))
@@ -42,7 +42,7 @@ impl Ledger {
     }
 }
 
-/// The ledgers of both ways behind each frame of a capture, with its time: of what goes to the design, and of what comes from it.
+/// Ledgers after each frame of a capture, with its time: for TLPs to the design, and for TLPs from it.
 fn ledgers(path: &str) -> Vec<(u64, [[Ledger; 3]; 2])> {
     let mut reader = capture::open(path).unwrap();
     let (mut now, mut all) = ([[Ledger::default(); 3]; 2], Vec::new());
@@ -63,7 +63,7 @@ fn ledgers(path: &str) -> Vec<(u64, [[Ledger; 3]; 2])> {
     all
 }
 
-/// The values that signals of a dump have at these times, in order.
+/// Values of signals in a dump at these times, which are in order.
 fn sampled(text: &str, names: &[String], times: &[u64]) -> Vec<Vec<u16>> {
     let mut ids = BTreeMap::new();
     for (n, name) in names.iter().enumerate() {
@@ -92,7 +92,7 @@ fn sampled(text: &str, names: &[String], times: &[u64]) -> Vec<Vec<u16>> {
     all
 }
 
-/// The names of the signals, in the order of a ledger's classes.
+/// Names of the signals, in the order of a ledger's classes.
 fn names() -> Vec<String> {
     let mut names = Vec::new();
     for way in ["in", "out"] {
@@ -103,16 +103,16 @@ fn names() -> Vec<String> {
     names
 }
 
-/// What waves show whenever nothing has gone over the link for a while is what the capture's InitFCs, UpdateFCs and TLPs make.
+/// When the link has been idle for a while, the waves show the credits calculated from the capture's InitFCs, UpdateFCs and TLPs.
 #[test]
-fn waves_have_the_credits_of_the_link() {
+fn waves_show_credits_of_link() {
     if !has_verilator() {
         return;
     }
     let folder = copy_behind_ultrascale();
     assert_eq!(riser(&["rtl", "build", &path(&folder, "design.toml"), "--waves"]).code, 0);
     let few = "root_credits = { posted_header = 40, posted_data = 200, non_posted_header = 20 }";
-    // Copies of more and more, each with some silence behind it.
+    // Copies of increasing length, each followed by a pause.
     let copies: String = (1..=8)
         .map(|n| {
             let write = |offset: u32, value: u32| {

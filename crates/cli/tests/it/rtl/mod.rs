@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser rtl build`, and designs in slots: what is built runs, and what a design does wrongly is told. Skipped, with a message, where there is no
+//! `riser rtl build`, and designs in slots: built designs run, and their errors are reported. Skipped, with a message, without
 //! Verilator.
 
 mod credits;
@@ -15,14 +15,14 @@ const SCRATCH: &str = include_str!("../../../../rtl/examples/scratch.v");
 const DESIGN: &str = include_str!("../../../../rtl/examples/scratch.toml");
 const LAB: &str = "version = 1\nlimit_us = 100\n[[slot]]\nname = \"fpga\"\ndevice = \"rtl\"\nlink = { gen = 2, lanes = 1 }\nrtl.design = \"design.toml\"\n";
 
-/// A design with streams of descriptors, and how its file begins.
+/// A design with descriptor streams, and the start of its design file.
 const COPY: &str = include_str!("../../../../rtl/examples/copy.v");
 const COPY_FILE: &str = "version = 1\ntop = \"copy\"\nsources = [\"scratch.v\"]\n";
 const COPY_FUNCTION: &str = "[function]\nmsi_vectors = 0\nintx = false\nmsix = { vectors = 4, bar = 0, table = 0x1000, pending = 0x1800 }\nbars = [{ bar = 0, kind = \"memory64\", size_bytes = 0x10000 }]\n";
-/// A source and a destination.
+/// Steps that create a source and a destination.
 const BUFFERS: &str = "{ do = \"buffer\", name = \"a\", bytes = 4096, fill = \"count\" }, { do = \"buffer\", name = \"b\", bytes = 4096 },\n";
 
-/// A folder with a design and its file.
+/// Creates a folder with a design and its file.
 fn folder(source: &str, design: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("scratch.v"), source).unwrap();
@@ -34,7 +34,7 @@ fn path(folder: &TempDir, name: &str) -> String {
     folder.path().join(name).display().to_string()
 }
 
-/// The design of descriptors, with a block of eight lanes and 256 bits.
+/// Creates the descriptor design with a block of eight lanes and 256 bits.
 fn copy_behind_ultrascale() -> TempDir {
     let design = format!(
         "{COPY_FILE}reset.active_low = [\"reset_n\"]\n[block]\nkind = \"ultrascale\"\ndata_width_bits = 256\nlanes = 8\nuser_clock_hz = 250_000_000\n{COPY_FUNCTION}"
@@ -46,7 +46,7 @@ fn build(folder: &TempDir) -> Outcome {
     riser(&["rtl", "build", &path(folder, "design.toml")])
 }
 
-/// A lab with steps of the host: `do`, offset, value.
+/// Runs a lab with these steps of the host: `do`, offset, value.
 fn run(folder: &TempDir, steps: &[(&str, u32, u32)], more: &[&str]) -> Outcome {
     let step = |(act, offset, value): &(&str, u32, u32)| {
         format!("[[slot.rtl.step]]\ndo = \"{act}\"\noffset = {offset}\nvalue = {value}\n")
@@ -58,19 +58,15 @@ fn run(folder: &TempDir, steps: &[(&str, u32, u32)], more: &[&str]) -> Outcome {
 }
 
 #[test]
-fn a_design_answers_and_is_told_what_it_does_wrongly() {
+fn design_answers_and_its_errors_are_reported() {
     if !has_verilator() {
         return;
     }
     let folder = folder(SCRATCH, DESIGN);
     let not_built = run(&folder, &[], &[]);
-    assert!(not_built.stderr.contains("`riser rtl build` makes it"), "{}", not_built.stderr);
+    assert!(not_built.stderr.contains("run `riser rtl build`"), "{}", not_built.stderr);
     let checked = riser(&["check", &path(&folder, "lab.toml")]);
-    assert!(
-        checked.stderr.contains("design.so: it is not built: `riser rtl build` makes it"),
-        "{}",
-        checked.stderr
-    );
+    assert!(checked.stderr.contains("design.so: not built; run `riser rtl build`"), "{}", checked.stderr);
     let built = build(&folder);
     assert_eq!((built.code, built.stderr.as_str()), (0, ""));
     assert!(Path::new(built.stdout.trim()).is_file(), "{}", built.stdout);
@@ -86,28 +82,28 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
     let counters = &report["devices"][0]["counters"];
     assert_eq!((&counters["packets_in"], &counters["packets_out"]), (&3.into(), &2.into()));
 
-    // A write of two double-words that has one the block drops, and it is said.
+    // A write with a Length of two double-words and data for one: the block drops it, and reports it.
     let wrong = run(&folder, &[("write", 28, 1), ("expect", 0, 0x1234_5670)], &[]);
     let report: serde_json::Value = serde_json::from_str(&wrong.stdout).unwrap();
     let finding = report["devices"][0]["counters"]["finding_1"].as_str().unwrap_or_default();
     assert_eq!(wrong.code, 0, "{}", wrong.stderr);
     assert!(
-        finding.contains("cycle ") && finding.contains("16 B, whose header says 20 B: the block drops it"),
+        finding.contains("cycle ") && finding.contains("16 B with a header for 20 B; the block drops it"),
         "{finding}"
     );
 
-    // Where the lab denies that, the run goes on to its end, and has failed.
+    // If the lab denies findings, the run completes, and fails.
     let denied = ["--set", "slot.fpga.rtl.deny_findings=true"];
     let wrong = run(&folder, &[("write", 28, 1), ("expect", 0, 0x1234_5670)], &denied);
     let report: serde_json::Value = serde_json::from_str(&wrong.stdout).unwrap();
     assert_eq!((wrong.code, &report["outcome"]), (1, &"failed".into()), "{}", wrong.stderr);
-    assert!(wrong.stderr.contains("1 thing that the design does wrongly (deny_findings): cycle "));
+    assert!(wrong.stderr.contains("1 error of the design (deny_findings): cycle "));
     assert_eq!(report["devices"][0]["counters"]["packets_out"], 2);
     assert_eq!(run(&folder, &steps, &denied).code, 0);
-    // A link that the block cannot have.
+    // A link that the block does not support.
     for (set, is) in [("gen=3", "8 GT/s (link.gen = 3)"), ("lanes=16", "16 lanes")] {
         let other = run(&folder, &steps, &["--set", &format!("slot.fpga.link.{set}")]);
-        let legal = "legal of \"7-series\" with block.lanes = 1 are link.gen 1 to 2 and link.lanes 1 to 1";
+        let legal = "expected for \"7-series\" with block.lanes = 1: link.gen 1 to 2 and link.lanes 1 to 1";
         assert!(
             other.code == 1 && other.stderr.contains(is) && other.stderr.contains(legal),
             "{}",
@@ -118,7 +114,7 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
     let dead =
         run(&folder, &[("write", 24, 1), ("expect", 0, 0)], &["--capture", &path(&folder, "c.pcapng")]);
     assert_eq!(dead.code, 1);
-    // What the design prints is not in it.
+    // Output of the design is not part of the JSON.
     assert!(serde_json::from_str::<serde_json::Value>(&dead.stdout).is_ok(), "{}", dead.stdout);
     assert!(
         dead.stderr.contains("scratch.v:") && dead.stderr.contains("the design ended in cycle"),
@@ -128,7 +124,7 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
     let read = riser(&["trace", &path(&folder, "c.pcapng"), "--stats"]);
     assert_eq!(read.code, 0, "the capture is whole: {}", read.stderr);
 
-    // Native code runs when that is said, and the library must be of this design.
+    // Native code runs only with permission, and the library must belong to this design.
     let refused = riser(&["run", &path(&folder, "lab.toml")]);
     assert!(refused.code == 1 && refused.stderr.contains("--allow-native"), "{}", refused.stderr);
     let checked = riser(&["check", &path(&folder, "lab.toml")]);
@@ -140,22 +136,22 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
         let before = fs::read(folder.path().join(name)).unwrap();
         fs::write(folder.path().join(name), text).unwrap();
         let other = run(&folder, &[], &[]);
-        let is_told = other.stderr.contains("of another version of the design");
+        let is_told = other.stderr.contains("from another version of the design");
         assert!(other.code == 1 && is_told, "{name}: {}", other.stderr);
         let checked = riser(&["check", &path(&folder, "lab.toml")]);
-        assert!(checked.stderr.contains("of another version of the design"), "{name}: {}", checked.stderr);
+        assert!(checked.stderr.contains("from another version of the design"), "{name}: {}", checked.stderr);
         fs::write(folder.path().join(name), before).unwrap();
     }
 }
 
-/// What breaks a rule of a TLP's form leaves as it is, and the port above the slot drops it: a root port, or a switch that would send it on
-/// before its end.
+/// The block sends TLPs with format errors unchanged. The port above the slot drops them: a root port, or a switch, which would otherwise
+/// start to forward them before their end.
 #[test]
-fn a_malformed_tlp_is_dropped_where_it_arrives() {
+fn receiving_port_drops_malformed_tlp() {
     if !has_verilator() {
         return;
     }
-    // A write of one double-word with a last byte enable; a read of two across 4 KiB.
+    // A write of one double-word with a last byte enable, and a read of two that crosses 4 KiB.
     let read = (
         "tx_data <= 64'h0000000000100000;\n            tx_last",
         "tx_data <= 64'h00000ffc;\n            {tx_keep, tx_last} <= {8'h0f, 1'b1};\n            if (0) tx_last",
@@ -186,7 +182,7 @@ fn a_malformed_tlp_is_dropped_where_it_arrives() {
             let counters = &report["devices"][0]["counters"];
             let finding = counters["finding_1"].as_str().unwrap_or_default();
             let is_told =
-                finding.contains("was sent as it is") && finding.contains(rule) && finding.contains(header);
+                finding.contains("was sent unchanged") && finding.contains(rule) && finding.contains(header);
             assert!(is_told && counters["wrong_outputs"] == 1, "{counters}");
             let links = report["links"].as_array().unwrap();
             let directions = links.iter().flat_map(|link| link["directions"].as_array().unwrap());
@@ -198,9 +194,9 @@ fn a_malformed_tlp_is_dropped_where_it_arrives() {
     }
 }
 
-/// Each ends the design alone, with what is known of it.
+/// Each design ends only itself, with a message.
 #[test]
-fn a_design_that_cannot_go_on_ends_the_run() {
+fn design_that_cannot_continue_ends_run() {
     if !has_verilator() {
         return;
     }
@@ -215,11 +211,7 @@ fn a_design_that_cannot_go_on_ends_the_run() {
          scratch a (sys_clk_p, sys_clk_n, reset_n);\nscratch b (sys_clk_p, sys_clk_n, reset_n);\nendmodule\n"
     );
     let rows = [
-        (
-            twice,
-            &[("write", 8, 1), ("expect", 0, 0)],
-            "2 blocks are in the design as it was built: legal is one",
-        ),
+        (twice, &[("write", 8, 1), ("expect", 0, 0)], "2 blocks are in the built design; expected one"),
         (crash, &[("write", 24, 1), ("expect", 0, 0)], "it has crashed: Segmentation fault"),
         (around, &[("write", 20, 1), ("expect", 0, 0)], "riser_design.around ("),
     ];
@@ -240,9 +232,9 @@ fn a_design_that_cannot_go_on_ends_the_run() {
     }
 }
 
-/// What waits for a clock without an edge is told when the design is built, with the clock's place.
+/// Building a design reports clocks without an edge if anything waits for them, with their locations.
 #[test]
-fn a_clock_that_stands_still_is_named() {
+fn build_reports_clock_without_edges() {
     if !has_verilator() {
         return;
     }
@@ -263,12 +255,15 @@ fn a_clock_that_stands_still_is_named() {
     for (line, parts) in [
         (
             first,
-            [format!("{}: the clock `nobody` stands still: nothing drives it", place(at)), place(at + 6)],
+            [format!("{}: the clock `nobody` never has an edge: it has no driver", place(at)), place(at + 6)],
         ),
         (
             second,
             [
-                format!("{}: the clock `slow` stands still: `mmcm.CLKOUT1` would be 33333333 Hz", place(at)),
+                format!(
+                    "{}: the clock `slow` never has an edge: `mmcm.CLKOUT1` needs 33333333 Hz",
+                    place(at)
+                ),
                 place(at + 5),
             ],
         ),
@@ -282,7 +277,7 @@ fn a_clock_that_stands_still_is_named() {
 }
 
 #[test]
-fn what_cannot_be_built_names_its_place() {
+fn build_errors_have_location() {
     if !has_verilator() {
         return;
     }
@@ -319,25 +314,25 @@ fn what_cannot_be_built_names_its_place() {
         (
             SCRATCH.to_owned(),
             format!("{DESIGN}[[other_function]]\nmsi_vectors = 3\n"),
-            "other_function.0.msi_vectors: legal are powers of two",
+            "other_function.0.msi_vectors: expected a power of two",
         ),
         (
             SCRATCH.to_owned(),
             format!("{DESIGN}[function]\nmsix = {{ vectors = 2, bar = 0, table = 4, pending = 2048 }}\n"),
-            "function.msix.table = 4: legal are multiples of 8 up to 4064",
+            "function.msix.table = 4: expected a multiple of 8 up to 4064",
         ),
         (
             SCRATCH.to_owned(),
             format!(
                 "{DESIGN}[function.sriov]\nvfs = 1\ndevice_id = 1\nmsix = {{ vectors = 2, bar = 0, table = 0, pending = 2048 }}\n"
             ),
-            "function.sriov.msix.bar = 0: legal are memory BARs that are there",
+            "function.sriov.msix.bar = 0: expected an existing memory BAR",
         ),
         (SCRATCH.to_owned(), DESIGN.replace("7-series", "8-series"), "7-series"),
         (
             SCRATCH.to_owned(),
             DESIGN.replace("7-series", "tlp-stream").replace("= 64", "= 512\nstraddle = { rc = 2 }"),
-            "block.straddle.rc = 2: legal are 1 to 1",
+            "block.straddle.rc = 2: expected 1 to 1",
         ),
         (
             SCRATCH.to_owned(),
@@ -349,7 +344,7 @@ fn what_cannot_be_built_names_its_place() {
             DESIGN.replace("7-series", "tlp-stream"),
             "`riser_tlp_stream` has no port `user_clk_out`",
         ),
-        (SCRATCH.to_owned(), DESIGN.replace("\"scratch\"", "\"a; b\""), "legal is a name as Verilog has it"),
+        (SCRATCH.to_owned(), DESIGN.replace("\"scratch\"", "\"a; b\""), "expected a Verilog name"),
     ];
     for (source, design, why) in rows {
         let folder = folder(&source, &design);
@@ -359,7 +354,7 @@ fn what_cannot_be_built_names_its_place() {
     }
 }
 
-/// A lab of it, with steps as they are in TOML; `settings` are more of the slot.
+/// Runs the design in a lab with steps in TOML format; `settings` are additional settings of the slot.
 fn copy(folder: &TempDir, settings: &str, steps: &str) -> (Outcome, serde_json::Value) {
     let lab = format!(
         "version = 1\nlimit_us = 200000\n[[slot]]\nname = \"fpga\"\ndevice = \"rtl\"\nlink = {{ gen = 3, lanes = 8 }}\n[slot.rtl]\ndesign = \"design.toml\"\n{settings}step = [\n{steps}]\n"
@@ -370,7 +365,7 @@ fn copy(folder: &TempDir, settings: &str, steps: &str) -> (Outcome, serde_json::
     (outcome, report)
 }
 
-/// Steps by which a function copies a page from `source`, a step's setting.
+/// Steps by which a function copies a page from `source`, the setting of a step.
 fn page(function: u16, source: &str) -> String {
     let write = |offset: u32, what: &str| {
         format!("{{ do = \"write\", function = {function}, offset = {offset}, {what} }},\n")
@@ -383,7 +378,7 @@ fn page(function: u16, source: &str) -> String {
 
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn designs_with_descriptors_copy_memory_in_every_width() {
+fn descriptor_designs_copy_memory_in_every_width() {
     if !has_verilator() {
         return;
     }
@@ -392,7 +387,7 @@ fn designs_with_descriptors_copy_memory_in_every_width() {
     let rows = [
         ("ultrascale", 64, "parameters = { WIDTH = \"64\" }\n", low, "client_tags = false"),
         ("ultrascale", 256, "", low, "straddle = { rc = 2 }"),
-        // Its reset is the other way round, its ports are those of UltraScale.
+        // The reset has the other polarity, and the ports are those of UltraScale.
         (
             "virtex7-gen3",
             128,
@@ -433,14 +428,14 @@ fn designs_with_descriptors_copy_memory_in_every_width() {
 }
 
 #[test]
-fn what_descriptors_say_wrongly_is_told_and_errors_reach_the_design() {
+fn reports_descriptor_errors_and_passes_completion_errors() {
     if !has_verilator() {
         return;
     }
     let folder = copy_behind_ultrascale();
     assert_eq!(build(&folder).code, 0);
     for (number, why) in [
-        (2, "s_axis_rq: 32 double-words of data, of which the descriptor says 33"),
+        (2, "s_axis_rq: 32 double-words of data; the descriptor says 33"),
         (3, "rule crosses-4k"),
         (4, "tag 0 is in use"),
     ] {
@@ -452,7 +447,7 @@ fn what_descriptors_say_wrongly_is_told_and_errors_reach_the_design() {
         let finding = report["devices"][0]["counters"]["finding_1"].as_str().unwrap_or_default();
         assert!(finding.starts_with("cycle ") && finding.contains(why), "`{why}` in {finding}");
     }
-    // Memory that there is none of: each read gets an Unsupported Request, and the design error code 0010b.
+    // Reads of memory that does not exist get an Unsupported Request, and the design gets error code 0010b.
     let steps = format!(
         "{BUFFERS}{{ do = \"write\", offset = 12, value = 0x7fff }},\n{}{{ do = \"sleep\", value = 5000 }},\n{{ do = \"expect\", offset = 0x24, value = 0x400200 }},\n",
         page(0, "value = 0")
@@ -462,9 +457,9 @@ fn what_descriptors_say_wrongly_is_told_and_errors_reach_the_design() {
     assert_eq!(report["devices"][0]["counters"]["received_unsupported"], 64);
 }
 
-/// A design that uses more tags than its slot has waits for ever: the run ends, and says why.
+/// A design that uses more tags than its slot has waits forever. The run ends, and reports why.
 #[test]
-fn a_design_with_more_tags_than_its_slot_is_told() {
+fn reports_design_with_more_tags_than_slot() {
     if !has_verilator() {
         return;
     }
@@ -478,18 +473,18 @@ fn a_design_with_more_tags_than_its_slot_is_told() {
         riser(&["run", &path(&folder, "lab.toml"), "--allow-native", "--json", "--set", &tags])
     };
     let few = with("16");
-    let why = "48 things that the design does wrongly, the first: cycle ";
-    let legal = "s_axis_rq: tag 16: legal are 0 to 15, by `tags` of the slot";
+    let why = "48 errors of the design, the first: cycle ";
+    let legal = "s_axis_rq: tag 16; expected 0 to 15, by `tags` of the slot";
     assert!(few.code != 0 && few.stderr.contains(why) && few.stderr.contains(legal), "{}", few.stderr);
     let many = with("257");
-    let legal = "257 tags (tags of the slot): legal of \"ultrascale\" are 1 to 256";
+    let legal = "257 tags (tags of the slot); expected 1 to 256 for \"ultrascale\"";
     assert!(many.code == 1 && many.stderr.contains(legal), "{}", many.stderr);
 }
 
-/// `riser guest run` tells findings as they occur, and their number at the end.
+/// `riser guest run` prints findings when they occur, and their number at the end.
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn a_run_with_a_guest_tells_findings() {
+fn guest_run_prints_findings() {
     if !has_verilator() {
         return;
     }
@@ -497,7 +492,7 @@ fn a_run_with_a_guest_tells_findings() {
     assert_eq!(build(&folder).code, 0);
     let lab = path(&folder, "lab.toml");
     fs::write(&lab, LAB.replace("limit_us = 100\n", "")).unwrap();
-    // A write to register 7 has the design send a TLP whose Length is wrong.
+    // A write to register 7 makes the design send a TLP with a wrong Length.
     let script =
         "d=/sys/bus/pci/devices/10000:01:00.0; echo 1 >$d/enable; bar=$(head -1 $d/resource | cut -d' ' -f1)
         for n in 1 2; do devmem $((bar + 28)) 32 1; usleep 300000; echo after $n >&2; done";
@@ -510,15 +505,12 @@ fn a_run_with_a_guest_tells_findings() {
     for finding in [first, second] {
         assert!(finding.starts_with("riser: slot `fpga`: cycle "), "{finding}");
     }
-    assert!(
-        all.starts_with("riser: slot `fpga`: 2 things that the design does wrongly, the first: cycle "),
-        "{all}"
-    );
+    assert!(all.starts_with("riser: slot `fpga`: 2 errors of the design, the first: cycle "), "{all}");
 }
 
-/// A virtual function copies in its own name, and interrupts. The clock is slow, as VFs are left alone for 100 ms (PCIe 5.0 §9.3.3.3.1).
+/// A virtual function copies with its own requester ID, and raises interrupts. The clock is slow, because VFs are not accessed for 100 ms (PCIe 5.0 §9.3.3.3.1).
 #[test]
-fn a_virtual_function_copies_and_interrupts() {
+fn virtual_function_copies_and_interrupts() {
     if !has_verilator() {
         return;
     }
@@ -527,7 +519,7 @@ fn a_virtual_function_copies_and_interrupts() {
     );
     let folder = folder(COPY, &design);
     assert_eq!(build(&folder).code, 0);
-    // Virtual function 4 is function 8 of the block. The design has one table for all: the last that was written counts.
+    // Virtual function 4 is function 8 of the block. The design has one table for all functions, and the last written entry is used.
     let steps = format!(
         "{BUFFERS}{{ do = \"write\", offset = 44, value = 8 }},\n{}{{ do = \"expect\", offset = 0x28, value = 8 }}, {{ do = \"interrupt\", function = 5, vector = 0 }}, {{ do = \"compare\", name = \"b\", of = \"a\" }},\n",
         page(5, "of = \"a\"")
@@ -537,12 +529,12 @@ fn a_virtual_function_copies_and_interrupts() {
     let counters = &report["devices"][0]["counters"];
     assert_eq!((&counters["virtual_functions_enabled"], &counters["dma_reads"]), (&5.into(), &64.into()));
     let (outcome, _) = copy(&folder, "vfs = 9\n", "");
-    assert!(outcome.code == 1 && outcome.stderr.contains("vfs of 9: legal are 0 to 8"), "{}", outcome.stderr);
+    assert!(outcome.code == 1 && outcome.stderr.contains("vfs of 9; expected 0 to 8"), "{}", outcome.stderr);
 }
 
-/// Waves have the design's signals and the TLPs of the block, and begin when the lab says so.
+/// Waves contain the design's signals and the TLPs of the block, and begin at the time set in the lab.
 #[test]
-fn waves_have_the_tlps_beside_the_signals() {
+fn waves_contain_tlps_and_signals() {
     if !has_verilator() {
         return;
     }
@@ -577,7 +569,7 @@ fn waves_have_the_tlps_beside_the_signals() {
     assert!(last.starts_with("b00000000000000000000000000000001 ") && !keep.is_empty(), "{last}");
 }
 
-/// A file of waves as text; none where there is no tool for that.
+/// Returns a wave file as text; `None` if the tool for that is not installed.
 fn dump(folder: &TempDir, name: &str) -> Option<String> {
     let read = Command::new("fst2vcd").arg(folder.path().join(name)).output();
     if read.is_err() {
@@ -586,9 +578,9 @@ fn dump(folder: &TempDir, name: &str) -> Option<String> {
     read.ok().map(|read| String::from_utf8_lossy(&read.stdout).into_owned())
 }
 
-/// Waves around a TLP: the lab is run once to find it, and again; the capture is that of one run.
+/// Waves around a TLP: the lab runs once to find the TLP, and again to record. The capture contains one run.
 #[test]
-fn waves_begin_before_a_tlp() {
+fn waves_begin_before_trigger_tlp() {
     if !has_verilator() {
         return;
     }
@@ -620,30 +612,26 @@ fn waves_begin_before_a_tlp() {
     let Some(text) = dump(&folder, "w.fst") else { return };
     let times: Vec<u64> = text.lines().filter_map(|line| line.strip_prefix('#')?.parse().ok()).collect();
     let at = read["timestamp_ps"].as_u64().unwrap_or_else(|| panic!("{read}"));
-    // The tap is at the device's end of the link, a clock before the block.
+    // The tap is at the device's end of the link, one clock before the block.
     let (first, last) = (times[0], *times.last().unwrap());
     assert!((at - 1_000_000..at - 900_000).contains(&first) && last < at + 2_100_000, "{first} {at} {last}");
 
     let never = with("status=UR", &[]);
-    assert!(
-        never.code == 0 && never.stderr.contains("no TLP for which `status=UR` holds"),
-        "{}",
-        never.stderr
-    );
+    assert!(never.code == 0 && never.stderr.contains("no TLP matches `status=UR`"), "{}", never.stderr);
     for (when, more, why) in [
         ("statu=UR", &[][..], "filter, column 1"),
-        ("time>1us", &[], "not its transaction"),
-        ("status=UR", &["--set", "slot.fpga.rtl.waves_from_us=1"], "legal is this, or waves_from_us"),
+        ("time>1us", &[], "not of its transaction"),
+        ("status=UR", &["--set", "slot.fpga.rtl.waves_from_us=1"], "expected either this, or waves_from_us"),
     ] {
         let wrong = with(when, more);
         assert!(wrong.code != 0 && wrong.stderr.contains(why), "`{why}` in {}", wrong.stderr);
     }
 }
 
-/// A register that nothing resets reaches an answer: named are the answer, the port with its line, and the register. Where it is overwritten
-/// before anybody sees it, all is the same.
+/// A register without a reset affects an answer: the report names the answer, the port with its line, and the register. If the register is
+/// overwritten before it has an effect, all runs are the same.
 #[test]
-fn what_no_reset_sets_is_found_where_it_matters() {
+fn finds_uninitialized_register_that_affects_output() {
     if !has_verilator() {
         return;
     }
@@ -677,10 +665,7 @@ fn what_no_reset_sets_is_found_where_it_matters() {
     let report: serde_json::Value = serde_json::from_str(&parts.stdout).unwrap();
     let found = &report["parts"];
     let what = found["what"].as_str().unwrap();
-    assert!(
-        what.starts_with("what leaves as number 2: with seed 1 CplD") && what.contains("in cycle "),
-        "{what}"
-    );
+    assert!(what.starts_with("output 2: with seed 1 CplD") && what.contains("in cycle "), "{what}");
     assert_eq!((&found["slot"], &found["seeds"]), (&"fpga".into(), &serde_json::json!([1, 2])));
     let place = |line: usize| format!("{}:{line}: ", path(&folder, "scratch.v"));
     let port = found["ports"][0].as_str().unwrap();
@@ -698,11 +683,11 @@ fn what_no_reset_sets_is_found_where_it_matters() {
     );
 }
 
-/// What the DMA engine takes of an FPGA, by Yosys: no more than its limits say. Skipped, with a message, where there is no Yosys, and by another
-/// version of it than that of the limits.
+/// FPGA resources of the DMA engine, as counted by Yosys, must not exceed their limits. Skipped, with a message, without Yosys or with a version
+/// other than that of the limits.
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn the_engine_takes_no_more_of_an_fpga_than_it_may() {
+fn engine_stays_within_fpga_resource_limits() {
     if Command::new("yosys").arg("-V").stdout(Stdio::null()).status().is_err() {
         return eprintln!("skipped: no yosys");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A design behind streams of TLPs, which is no vendor's block.
+//! A design with TLP streams, without a vendor's block.
 
 use super::*;
 
@@ -7,7 +7,7 @@ const STREAM: &str = include_str!("../../../../rtl/examples/stream.v");
 const STREAM_FILE: &str = include_str!("../../../../rtl/examples/stream.toml");
 const IDENTITY: &str = "{ do = \"expect\", offset = 0, value = 0x07150001 },\n";
 
-/// The example, built in this width.
+/// Builds the example with this width.
 fn stream(bits: u16) -> TempDir {
     let design = STREAM_FILE
         .replace("\"stream.v\"", "\"scratch.v\"")
@@ -19,7 +19,7 @@ fn stream(bits: u16) -> TempDir {
     folder
 }
 
-/// A run of these steps with a source and a destination, and its report.
+/// Runs these steps with a source and a destination. Returns the outcome and the report.
 fn run_stream(folder: &TempDir, steps: &str, more: &[&str]) -> (Outcome, serde_json::Value) {
     let addresses =
         "{ do = \"write\", offset = 8, of = \"a\" }, { do = \"write\", offset = 16, of = \"b\" },\n";
@@ -34,23 +34,23 @@ fn run_stream(folder: &TempDir, steps: &str, more: &[&str]) -> (Outcome, serde_j
     (outcome, report)
 }
 
-/// A step that rings the doorbell.
+/// Returns a step that rings the doorbell.
 fn ring(number: u32) -> String {
     format!("{{ do = \"write\", offset = 24, value = {number} }},\n")
 }
 
 #[test]
-fn a_stream_of_tlps_has_registers_and_dma() {
+fn tlp_stream_has_registers_and_dma() {
     has_registers_and_dma([64, 512]);
 }
 
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn streams_of_other_widths_have_registers_and_dma() {
+fn tlp_streams_of_other_widths_have_registers_and_dma() {
     has_registers_and_dma([128, 256]);
 }
 
-/// Panics where a stream of one of these widths does not.
+/// Checks registers and DMA of a stream with each of these widths.
 fn has_registers_and_dma(widths: [u16; 2]) {
     if !has_verilator() {
         return;
@@ -67,25 +67,25 @@ fn has_registers_and_dma(widths: [u16; 2]) {
         let (outcome, report) = run_stream(&folder, &steps, &[]);
         assert_eq!(outcome.code, 0, "{bits}: {}", outcome.stderr);
         let counters = &report["devices"][0]["counters"];
-        // A read, and two writes: the data, and the message of MSI.
+        // One read, and two writes: the data and the MSI message.
         assert_eq!((&counters["dma_reads"], &counters["dma_writes"]), (&1.into(), &2.into()), "{bits}");
         assert!(counters.get("wrong").is_none_or(|wrong| *wrong == 0), "{bits}: {counters}");
     }
 }
 
 #[test]
-fn what_a_stream_does_wrongly_is_told() {
+fn reports_errors_of_tlp_stream() {
     if !has_verilator() {
         return;
     }
     let folder = stream(64);
     for (number, left, why) in [
         (2, 1, "rule crosses-4k"),
-        (3, 0, "a TLP of 76 B, whose header says 80 B: the block drops it"),
+        (3, 0, "a TLP of 76 B with a header for 80 B; the block drops it"),
         (
             4,
             1,
-            "the TLP was sent as it is: Tag 0x0, expected a tag that no outstanding request of the requester has (PCIe 5.0 §2.2.6.2, ",
+            "the TLP was sent unchanged: Tag 0x0, expected a tag that no outstanding request of the requester has (PCIe 5.0 §2.2.6.2, ",
         ),
         (5, 0, "rule tag-range); the function has tags 0x0 to 0x3f"),
         (6, 0, "s_axis_tx_tkeep of 0xf0"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// delivered serve: takes one connection at port 7000, and checks each byte that comes.
+// delivered serve: accepts one connection on port 7000, and checks each received byte.
 // delivered send ADDRESS: sends BYTES there, and waits until they have been checked.
-// Exit status: 0, all has come; 65, something else has come than was sent; 1, the connection did not get so far.
+// Exit status: 0 if all bytes arrived; 65 if a received byte differs from the sent one; 1 if the connection failed before.
 #include <arpa/inet.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static int serve(void) {
         ssize_t got = recv(fd, came + done, BYTES - done, 0);
         if (got <= 0) return failed("recv");
         if (memcmp(came + done, bytes + done, got)) {
-            printf("other bytes than were sent, in %zd from %d on\n", got, done);
+            printf("received bytes differ from sent ones, in %zd from %d on\n", got, done);
             return LOST;
         }
         done += got;

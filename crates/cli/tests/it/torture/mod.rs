@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser guest torture` of stock drivers, nvme and e1000e: what was acknowledged is there, what comes by TCP is what was sent, and a kernel that
-//! does not go on is replaced. The long ones: `RISER_KERNEL` names another kernel, `RISER_FAULTS` says how many, `RISER_SEED` which.
+//! `riser guest torture` of the stock drivers nvme and e1000e: acknowledged data are kept, TCP data arrive as sent, and a kernel that
+//! stops is replaced. For the long tests, `RISER_KERNEL` names another kernel, `RISER_FAULTS` is the number of faults, `RISER_SEED` their seed.
 
 use crate::common::driver;
 use crate::common::{Outcome, riser};
@@ -8,12 +8,12 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What nvme does: 32 threads write numbered blocks and read them back.
+/// Workload for nvme: 32 threads write numbered blocks and read them back.
 const WRITES: &str = "cp -u /share/acknowledged /tmp; until [ -b /dev/nvme0n1 ]; do sleep 0.1; done; /tmp/acknowledged /dev/nvme0n1 1";
-/// What e1000e does.
+/// Workload for e1000e.
 const TCP: &str = "cp -u /share/tcp.sh /share/delivered /tmp; /usr/bin/sh /tmp/tcp.sh";
 
-/// A lab, and a folder that the guest sees.
+/// A lab, and a folder shared with the guest.
 struct Rig {
     lab: String,
     share: String,
@@ -60,10 +60,10 @@ impl Rig {
     }
 }
 
-/// Every fault here is one that the link mends, or that the kernel is told of. Without a module there is nothing to torture.
+/// The link repairs every fault of this schedule, or the kernel is told of it. Without a module there is no driver to test.
 #[test]
 #[ignore = "of .ci/long torture"]
-fn what_was_acknowledged_is_there() {
+fn acknowledged_data_are_kept() {
     let rig = Rig::nvme("torture-nvme");
     let fixed = ["--faults", "8", "--seed", "4", "--time-limit", "300", "--workload", WRITES];
     let (outcome, report) = rig.torture(&[&fixed[..], &["--module", "nvme"]].concat());
@@ -73,13 +73,13 @@ fn what_was_acknowledged_is_there() {
     assert_eq!(outcome.code, i32::from(report["findings"] != serde_json::json!([])), "{report}");
     assert_eq!(lost(&report), Vec::<&str>::new());
     let outcome = riser(&[&["guest", "torture", &rig.lab], &fixed[..]].concat());
-    assert!(outcome.code == 2 && outcome.stderr.contains("--module is needed"), "{}", outcome.stderr);
+    assert!(outcome.code == 2 && outcome.stderr.contains("--module is missing"), "{}", outcome.stderr);
 }
 
-/// The second round of the workload ends the first kernel by a panic, behind the second fault: another machine has the rest, unless a file keeps one.
+/// The second round of the workload crashes the first kernel after the second fault. Another machine takes the remaining faults, unless a file records one machine only.
 #[test]
 #[ignore = "of .ci/long torture"]
-fn another_machine_has_the_rest() {
+fn another_machine_takes_remaining_faults() {
     let rig = Rig::nvme("torture-panics");
     let workload = "if [ -e /tmp/ran ] && [ ! -e /share/panicked ]; then until grep -q ^2 /tmp/torture/at; do sleep 0.1; done; echo 'BUG: of a trial' >/dev/kmsg; sleep 1; \
         touch /share/panicked; sync; echo c >/proc/sysrq-trigger; fi; \
@@ -95,25 +95,25 @@ fn another_machine_has_the_rest() {
     let capture = format!("{}/capture.pcapng", rig.share);
     let (outcome, report) = rig.torture(&[&fixed[..], &["--capture", &capture]].concat());
     assert_eq!((outcome.code, &report["machines"]), (1, &1.into()), "{report}");
-    assert!(outcome.stderr.contains("was the last: --capture keeps one machine"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains(": --capture records one machine only"), "{}", outcome.stderr);
     assert!(fs::metadata(capture).unwrap().len() > 10_000);
 }
 
 #[test]
 #[ignore = "of .ci/long torture"]
-fn a_thousand_faults_of_nvme() {
+fn nvme_survives_thousand_faults() {
     long(&Rig::nvme("torture-nvme-long"), &["--module", "nvme", "--workload", WRITES]);
 }
 
 #[test]
 #[ignore = "of .ci/long torture"]
-fn a_thousand_faults_of_e1000e() {
+fn e1000e_survives_thousand_faults() {
     let packages = ["--package", "iproute2", "--package", "iputils-ping"];
     let driver = ["--cable", "a=b", "--module", "e1000e", "--workload", TCP];
     long(&Rig::nics("torture-e1000e-long"), &[&packages[..], &driver].concat());
 }
 
-/// Kernels have faults of their own, which the report names; but nothing is lost, and the schedule is gone through.
+/// Kernels have bugs of their own, which the report lists. But no data are lost, and the schedule completes.
 fn long(rig: &Rig, arguments: &[&str]) {
     let of = |name: &str, otherwise: &str| std::env::var(name).unwrap_or(otherwise.to_owned());
     let (kernel, faults, seed) =

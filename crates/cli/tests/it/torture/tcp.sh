@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# A round of TCP between two NICs, the other one in a network namespace of its own, each way; `delivered` checks what comes. With the kind
-# of NIC that the test names, it is the workload of a torture: NICs may have come anew, without an address, since the round before.
+# One round of TCP in each direction between two NICs, the other one in its own network namespace; `delivered` checks the data. With the kind
+# of NIC that the test names, this is a workload for torture: NICs may have been replaced since the last round, and have no address.
 far="/usr/sbin/ip netns exec far"
 
-# The interface with the address that ends so, here or over there.
+# of SUFFIX [COMMAND]: prints the interface whose MAC address ends in SUFFIX, here or in the other namespace.
 of() {
     for i in $($2 ls /sys/class/net); do
         [ "$($2 cat "/sys/class/net/$i/address")" != "02:00:00:00:00:$1" ] || echo "$i"

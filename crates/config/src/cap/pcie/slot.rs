@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The slot of a root or downstream port (`PCIe 5.0 §7.5.3.9` to `§7.5.3.11`, `§6.7`): what it has, what software asks of
-//! it, and what happens to it. Never says what follows from an event.
+//! The slot of a root or downstream port (`PCIe 5.0 §7.5.3.9` to `§7.5.3.11`, `§6.7`): its features, its control
+//! settings, and its events. The consequences of events are handled elsewhere.
 
 use super::{slot_capabilities, slot_control as bit};
 use crate::register::{get, put, those};
 
-/// A slot as it was built.
+/// Features of a slot, fixed when it is built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SlotLayout {
-    /// Physical Slot Number, 0 to 8191; zero is one soldered to the board.
+    /// Physical Slot Number, 0 to 8191; zero is a device soldered to the board.
     pub number: u16,
     /// Hot-Plug Capable.
     pub hot_plug: bool,
-    /// Hot-Plug Surprise: the card may go without notice.
+    /// Hot-Plug Surprise: the card may be removed without notice.
     pub surprise: bool,
     /// Attention Button Present.
     pub attention_button: bool,
@@ -30,13 +30,13 @@ pub struct SlotLayout {
     pub power_limit_value: u8,
     /// Slot Power Limit Scale: 0 to 3 for 1, 0.1, 0.01, 0.001 W.
     pub power_limit_scale: u8,
-    /// A card is in the slot after a fundamental reset.
+    /// Whether a card is in the slot after a fundamental reset.
     pub occupied: bool,
 }
 
 impl SlotLayout {
-    /// An empty slot `number` with all that a hot-plug slot may have, a latch and removal without notice among it; it needs time
-    /// for commands, and sets no limit to power.
+    /// Returns an empty slot `number` with every hot-plug feature, including a latch (MRL sensor) and surprise removal.
+    /// It needs time for commands and sets no power limit.
     pub const fn with_all(number: u16) -> SlotLayout {
         SlotLayout {
             number,
@@ -71,12 +71,12 @@ impl SlotLayout {
             ])
     }
 
-    /// Slot Control and Status after reset: indicators are off (11b), where there are any (Table 7-22).
+    /// Slot Control and Status after reset. Indicators that exist are off (11b, Table 7-22).
     pub(crate) fn control(self) -> u32 {
         bit::ATTENTION_INDICATOR | bit::POWER_INDICATOR | those([(self.occupied, bit::PRESENT)])
     }
 
-    /// What this slot lacks of them.
+    /// Bits of Slot Control and Status that this slot does not implement.
     pub(crate) fn absent(self) -> u32 {
         those([
             (!self.attention_button, bit::ATTENTION_BUTTON_ENABLE | bit::ATTENTION_BUTTON),
@@ -90,31 +90,31 @@ impl SlotLayout {
     }
 }
 
-/// What happens to a slot (`PCIe 5.0 §6.7.3`).
+/// An event of a slot (`PCIe 5.0 §6.7.3`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotEvent {
-    /// Somebody pressed the attention button.
+    /// The attention button was pressed.
     AttentionButton,
     /// The power controller found a fault.
     PowerFault,
     /// The retention latch was opened or closed.
     MrlSensor {
-        /// It is open now.
+        /// True if it is open now.
         open: bool,
     },
-    /// A card came or went.
+    /// A card was inserted or removed.
     Presence {
-        /// It is there now.
+        /// True if a card is present now.
         present: bool,
     },
-    /// The slot has done what the last write to Slot Control asked.
+    /// The slot has executed the command of the last write to Slot Control.
     CommandCompleted,
     /// The link below went up or down.
     LinkState,
 }
 
 impl SlotEvent {
-    /// The status bit, the bit that enables its interrupt, and the bit of the state with its new value.
+    /// Status bit, interrupt enable bit, bit of the state, and the state's new value.
     pub(crate) const fn bits(self) -> (u32, u32, u32, bool) {
         match self {
             SlotEvent::AttentionButton => (bit::ATTENTION_BUTTON, bit::ATTENTION_BUTTON_ENABLE, 0, false),
@@ -126,7 +126,7 @@ impl SlotEvent {
         }
     }
 
-    /// Every event, for what asks each.
+    /// All kinds of events, with dummy values.
     pub(crate) const ALL: [SlotEvent; 6] = [
         SlotEvent::AttentionButton,
         SlotEvent::PowerFault,
@@ -137,8 +137,8 @@ impl SlotEvent {
     ];
 }
 
-/// True where an event is logged whose interrupt is enabled, and Hot-Plug Interrupt Enable is set: the level of INTx, and
-/// what an MSI follows when it becomes true (`PCIe 5.0 §6.7.3.4`).
+/// True if an event with an enabled interrupt is logged and Hot-Plug Interrupt Enable is set. This is the level of INTx;
+/// an MSI is sent when it becomes true (`PCIe 5.0 §6.7.3.4`).
 pub(crate) fn interrupt(word: u32) -> bool {
     let due = |event: &SlotEvent| {
         let (status, enable, ..) = event.bits();
@@ -147,12 +147,12 @@ pub(crate) fn interrupt(word: u32) -> bool {
     word & bit::HOT_PLUG_INTERRUPT_ENABLE != 0 && SlotEvent::ALL.iter().any(due)
 }
 
-/// Slot Control and Slot Status, as they are now.
+/// Current state of a slot, from Slot Control and Slot Status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotState {
     /// Presence Detect State.
     pub present: bool,
-    /// The power controller gives power; true where there is none.
+    /// Power is on; also true without a power controller.
     pub powered: bool,
     /// MRL Sensor State: open.
     pub mrl_open: bool,

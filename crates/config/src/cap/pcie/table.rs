@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers of the PCI Express capability (`PCIe 5.0 §7.5.3`), for every port type; a layout leaves out what its port
-//! does not have. Never holds state.
+//! The registers of the PCI Express capability (`PCIe 5.0 §7.5.3`), for every port type. A layout leaves out those that
+//! its port does not have.
 
 use crate::register::structure;
 
-const NO_ASPM: &str = "links have no low-power states here";
-const NO_TRAINING: &str = "how links train is not modelled";
-const ANY_CUT: &str = "tells an endpoint where its root port cuts completions, which it takes cut anywhere; root ports have it HwInit";
-const NO_AUTONOMY: &str = "no device changes the bandwidth of its link for reasons of its own";
-const INDICATOR: &str = "a slot has no lights beside ConfigSpace::slot, which shows it";
-const SYSTEM_ERROR: &str = "the root complex has no system error line beside the interrupts of AER";
+const NO_ASPM: &str = "riser's links have no low-power states";
+const NO_TRAINING: &str = "link training is not modelled";
+const ANY_CUT: &str = "tells an endpoint where its root port splits completions; endpoints here accept any split, and root ports have it HwInit";
+const NO_AUTONOMY: &str = "no device changes its link's bandwidth autonomously";
+const INDICATOR: &str = "shown only by ConfigSpace::slot: a slot has no lights";
+const SYSTEM_ERROR: &str = "the root complex signals errors only by AER interrupts, not by a system error";
 
 structure! {
     capability 0x10, "PCI Express", "PCIe 5.0 §7.5.3";
@@ -42,12 +42,12 @@ structure! {
             "Unsupported Requests are reported" => DEVICE_CONTROL;
         4     rw             RELAXED_ORDERING "Enable Relaxed Ordering",
             "requests may have the attribute" => DEVICE_CONTROL;
-        7:5   rw.kept_by_flr MPS "Max_Payload_Size", "where writes and completions are cut" => DEVICE_CONTROL;
+        7:5   rw.kept_by_flr MPS "Max_Payload_Size", "maximum payload of writes and completions" => DEVICE_CONTROL;
         8     rw             EXTENDED_TAG "Extended Tag Field Enable", "8-bit tags" => DEVICE_CONTROL;
         9     ro             PHANTOM_FUNCTIONS "Phantom Functions Enable";
         10    ro             AUX_POWER_PM "Aux Power PM Enable";
         11    rw             NO_SNOOP "Enable No Snoop", "requests may have the attribute" => DEVICE_CONTROL;
-        14:12 rw             MRRS "Max_Read_Request_Size", "where reads are cut" => DEVICE_CONTROL;
+        14:12 rw             MRRS "Max_Read_Request_Size", "maximum size of read requests" => DEVICE_CONTROL;
         15    trigger        INITIATE_FLR "Initiate Function Level Reset",
             "resets the function" => FUNCTION_LEVEL_RESET;
         16    rw1c           CORRECTABLE_DETECTED "Correctable Error Detected", "event";
@@ -74,9 +74,9 @@ structure! {
         1:0   rw.inert.kept_by_flr ASPM "ASPM Control", NO_ASPM => LINK_CONTROL;
         3     rw.inert.kept_by_flr RCB_128 "Read Completion Boundary", ANY_CUT => LINK_CONTROL;
         4     rw                   LINK_DISABLE "Link Disable",
-            "takes the link below down" => LINK_CONTROL | LINK_DISABLE;
+            "disables the link below" => LINK_CONTROL | LINK_DISABLE;
         5     trigger              RETRAIN_LINK "Retrain Link",
-            "sends the link below through Recovery" => RETRAIN_LINK;
+            "the link below goes through Recovery" => RETRAIN_LINK;
         6     rw.inert.kept_by_flr COMMON_CLOCK "Common Clock Configuration", NO_TRAINING => LINK_CONTROL;
         7     rw.inert.kept_by_flr EXTENDED_SYNCH "Extended Synch", NO_TRAINING => LINK_CONTROL;
         8     ro                   CLOCK_POWER_MANAGEMENT "Enable Clock Power Management";
@@ -170,23 +170,23 @@ structure! {
         31    ro     FRS "FRS Supported";
     }
     0x28 DEVICE_CONTROL_2 in device_control_2 "Device Control 2, Device Status 2" {
-        3:0   rw TIMEOUT_VALUE "Completion Timeout Value", "how long a read waits" => DEVICE_CONTROL;
-        4     rw TIMEOUT_DISABLE "Completion Timeout Disable", "reads wait for ever" => DEVICE_CONTROL;
+        3:0   rw TIMEOUT_VALUE "Completion Timeout Value", "time until a read times out" => DEVICE_CONTROL;
+        4     rw TIMEOUT_DISABLE "Completion Timeout Disable", "reads never time out" => DEVICE_CONTROL;
         5     rw ARI_FORWARDING "ARI Forwarding Enable",
             "configuration requests reach 256 functions below" => DEVICE_CONTROL | ARI;
         6     rw ATOMIC_REQUESTER "AtomicOp Requester Enable", "issues AtomicOps" => DEVICE_CONTROL;
         7     rw ATOMIC_EGRESS_BLOCKING "AtomicOp Egress Blocking",
-            "AtomicOps do not leave by this port" => DEVICE_CONTROL;
+            "AtomicOps are not sent from this port" => DEVICE_CONTROL;
         8     rw IDO_REQUEST "IDO Request Enable", "requests may have the attribute" => DEVICE_CONTROL;
         9     rw IDO_COMPLETION "IDO Completion Enable",
             "completions have the attribute of their requests" => DEVICE_CONTROL;
         10    rw LTR_ENABLE "LTR Mechanism Enable",
-            "a port takes LTR messages from below, to no effect" => DEVICE_CONTROL | LTR;
+            "a port accepts LTR messages from below, without effect" => DEVICE_CONTROL | LTR;
         11    ro EMERGENCY_POWER_REDUCTION "Emergency Power Reduction Request";
         12    rw TEN_BIT_TAG "10-Bit Tag Requester Enable", "10-bit tags" => DEVICE_CONTROL;
         14:13 ro OBFF "OBFF Enable";
         15    rw PREFIX_BLOCKING "End-End TLP Prefix Blocking",
-            "TLPs with such prefixes do not leave by this port" => DEVICE_CONTROL;
+            "TLPs with such prefixes are not sent from this port" => DEVICE_CONTROL;
     }
     0x2c LINK_CAPABILITIES_2 in link_capabilities_2 "Link Capabilities 2" {
         7:1   hwinit SPEEDS "Supported Link Speeds Vector";

@@ -7,7 +7,7 @@ use riser_device::{
 use riser_device::{Ready, Token, seam};
 use tlp::{AtomicOp, Class, Data, PayloadPool, Span, Time};
 
-/// What a device did, without the IDs that it chose.
+/// An action of a device, without the IDs that it chose.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     Taken(u32),
@@ -26,11 +26,11 @@ pub(crate) struct Rig {
     pub(crate) device: Box<dyn Device>,
     pub(crate) now: Time,
     pub(crate) log: Vec<Event>,
-    /// Which classes have room, by index.
+    /// Classes that have room, by index.
     pub(crate) open: [bool; 3],
-    /// Reads that were accepted and not answered.
+    /// Reads that were accepted but not answered.
     pub(crate) reads: Vec<DmaRead>,
-    /// AtomicOps that were accepted and not answered.
+    /// AtomicOps that were accepted but not answered.
     pub(crate) atomics: Vec<DmaAtomic>,
     pub(crate) pool: PayloadPool,
     pub(crate) last_write: Option<DmaWrite>,
@@ -52,7 +52,7 @@ impl Rig {
         }
     }
 
-    /// Polls everything that has room until nothing comes any longer.
+    /// Polls everything that has room until there is no more output.
     pub(crate) fn settle(&mut self) {
         for _ in 0..100_000 {
             let before = self.log.len();
@@ -74,7 +74,7 @@ impl Rig {
         panic!("the device never comes to rest: {:?}", self.device.waits_for());
     }
 
-    /// Whatever a poll finds, `ready` has announced.
+    /// Polls one output, and checks that `ready` has announced it.
     fn poll_output(&mut self, class: Class) -> Option<Output> {
         let announced = self.device.ready().contains(Ready::output(class));
         let output = self.device.poll_output(self.now, class);
@@ -89,7 +89,7 @@ impl Rig {
         token
     }
 
-    /// Accepts one output of `class`, and nothing else.
+    /// Accepts one output of `class` only.
     pub(crate) fn poll_one(&mut self, class: Class) -> bool {
         let output = self.poll_output(class);
         let some = output.is_some();
@@ -119,7 +119,8 @@ impl Rig {
         token
     }
 
-    /// Answers the oldest but `nth` accepted read with bytes that count up from the lowest of its address.
+    /// Answers the `nth` accepted read, from the oldest, with bytes that count up from the lowest byte of
+    /// its address.
     pub(crate) fn answer(&mut self, nth: usize) {
         let read = self.reads.remove(nth);
         let bytes: Vec<u8> = (0..read.len).map(|n| (read.address as u32 + n) as u8).collect();
@@ -135,7 +136,7 @@ impl Rig {
         self.handle(Input::Reset(ResetKind::FunctionLevel));
     }
 
-    /// Time goes on to `ps`, with a timer input at each time that the device names.
+    /// Advances time to `ps`, with a timer input at each time that the device requests.
     pub(crate) fn run_to(&mut self, ps: u64) {
         let end = Time::from_ps(ps);
         self.settle();

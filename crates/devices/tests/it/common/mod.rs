@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host of two lines: joins a host program with one device, transaction by transaction, without endpoint or link.
-//! Writes arrive at once; a DMA read takes `read_latency`. Everything that passes is written down.
+//! A simple host: joins a host program with one device, transaction by transaction, without endpoint or link.
+//! Writes arrive immediately; a DMA read takes `read_latency`. All transactions are logged.
 pub(crate) mod slot;
 
 use device::{BarIndex, Device, DmaError, Input, Output, Request, RequestOp, Token};
@@ -12,13 +12,13 @@ use host::{AsyncProgram, HostError, HostInput, HostMemory, HostOutput, HostProgr
 use std::collections::VecDeque;
 use tlp::{Bdf, Class, Data, Duration, PayloadPool, Span, Time};
 
-/// Where BAR 0 stands; BAR `n` is `n` times this.
+/// Address of BAR 0. BAR `n` is `n` strides after it.
 pub(crate) const BAR_BASE: u64 = 0x8000_0000;
 const BAR_STRIDE: u64 = 0x1000_0000;
-/// Inputs beyond this many end a test that does not come to its end.
+/// Maximum number of inputs of a test.
 pub(crate) const MAX_STEPS: usize = 10_000_000;
 
-/// What passed between host and device, with the address or offset and the bytes.
+/// A transaction between host and device, with the address or offset and the bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     /// The host wrote a register.
@@ -39,12 +39,12 @@ pub(crate) struct Loopback {
     pub(crate) memory: HostMemory,
     pub(crate) read_latency: Duration,
     pub(crate) log: Vec<Event>,
-    /// How programs have prepared caches.
+    /// Cache preparations that programs have requested.
     pub(crate) prepared: Vec<CachePreparation>,
     pub(crate) keep_log: bool,
-    /// Answers DMA reads with this instead.
+    /// Completes DMA reads with this error instead.
     pub(crate) fail_reads: Option<DmaError>,
-    /// DMA reads under way at most so far.
+    /// Maximum number of DMA reads in flight so far.
     pub(crate) most_reads: usize,
     pool: PayloadPool,
     now: Time,
@@ -53,7 +53,7 @@ pub(crate) struct Loopback {
     next_token: u32,
 }
 
-/// The function as firmware would find it: BAR `n` at `BAR_BASE + n * BAR_STRIDE`, vectors from 32 on.
+/// The function as found by firmware: BAR `n` at `BAR_BASE + n * BAR_STRIDE`, vectors from 32 on.
 pub(crate) fn found(bar: u8, size: u64) -> FoundFunction {
     let mut bars = [None; 6];
     bars[usize::from(bar)] = Some(FoundBar { address: BAR_BASE + BAR_STRIDE * u64::from(bar), size });
@@ -126,7 +126,7 @@ impl Loopback {
         }
     }
 
-    /// Passes one thing on; false where there is none.
+    /// Passes one item on. Returns false without an item.
     fn pass_one(&mut self, program: &mut AsyncProgram) -> bool {
         while self.device.poll_taken().is_some() {}
         for class in Class::ALL {
@@ -157,7 +157,7 @@ impl Loopback {
                 self.host_reads.push((token, id));
                 RequestOp::Read { bar: BarIndex(bar), offset, span, locked: false }
             }
-            // It has no caches.
+            // This host has no caches.
             HostOutput::Extension(request) => {
                 self.prepared.push(*request.downcast::<CachePreparation>().unwrap());
                 return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A root port of two lines: joins a host program with an [`Endpoint`], TLP by TLP, without a link. TLPs arrive at once;
-//! a DMA read is answered 500 ns later.
+//! A simple root port: joins a host program with an [`Endpoint`], TLP by TLP, without a link. TLPs arrive immediately;
+//! a DMA read completes 500 ns later.
 
 use super::{Event, MAX_STEPS};
 use device::CompletionError;
@@ -17,9 +17,9 @@ use tlp::{
 pub(crate) struct Slot {
     pub(crate) endpoint: Endpoint,
     pub(crate) memory: HostMemory,
-    /// Where completions are cut.
+    /// Maximum size of completions.
     mps: Mps,
-    /// What the device did.
+    /// Transactions of the device.
     pub(crate) log: Vec<Event>,
     pool: PayloadPool,
     now: Time,
@@ -94,7 +94,7 @@ impl Slot {
     }
 
     fn on_host_output(&mut self, output: HostOutput, program: &mut AsyncProgram) {
-        // Nothing but device 0 is on a link: the port above sees to that (`PCIe 5.0 §7.3.1`).
+        // The only device on a link is device 0; the port above ensures that (`PCIe 5.0 §7.3.1`).
         if let HostOutput::ConfigRead { id, function, .. } = &output
             && function.device() > 0
         {
@@ -115,12 +115,12 @@ impl Slot {
                 (self.config(id, Access::Read, function, register_dw, byte_enables), Data::NONE)
             }
             HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
-                // Of a write with few bytes enabled, the TLP keeps those from the first to the last.
+                // If a write enables only some bytes, the TLP has those from the first to the last.
                 let body = self.config(id, Access::Write, function, register_dw, byte_enables);
                 let tlp = Tlp::from_lanes(Repr::new(body), &value.to_le_bytes(), &self.pool);
                 (body, tlp.data)
             }
-            // It has no caches.
+            // This host has no caches.
             HostOutput::Extension(_) => return,
             other => panic!("no driver here does {other:?}"),
         };
@@ -163,7 +163,7 @@ impl Slot {
         let (first, len) = (asked.bytes.first_byte, asked.bytes.byte_count);
         self.log.push(Event::DmaRead(first, len));
         let Ok(bytes) = self.memory.payload(&self.pool, first, len as usize) else {
-            // Nothing is there.
+            // There is no device at this address.
             let refusal = asked.without_data(Bdf::default(), Status::UnsupportedRequest);
             return self.answer(Tlp::new(refusal, Data::NONE));
         };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The DMA engine and its drivers over TLPs: every byte, every function, and what a reset or the end of one function does to
-//! the others. A DMA read takes 500 ns, whatever its size; writes take no time.
+//! The DMA engine and its drivers over TLPs: every byte of every function, and effects of a reset or removal of a function
+//! on the others. A DMA read takes 500 ns, regardless of size; writes take no time.
 
 mod random;
 mod rules;
@@ -15,7 +15,7 @@ use plug::Shared;
 use riser_devices::dma_engine::*;
 use tlp::{Bdf, Body, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Tag, Time, Tlp};
 
-/// Bus 1, device 0: the physical function; virtual function n has the ID n + 1 behind it.
+/// Bus 1, device 0: the physical function. Virtual function n has an ID higher by n + 1.
 const PF: u16 = 0x0100;
 const PF_BAR: u64 = 0x1_0000_0000;
 const VF_BAR: u64 = 0x2_0000_0000;
@@ -27,12 +27,12 @@ const NUM_VFS: u16 = 4;
 const VF_BAR0: u16 = 9;
 const ENABLE: u32 = 0x19;
 
-/// An engine whose functions are all enabled, with a vector for each ring.
+/// An engine with all functions enabled, and a vector for each ring.
 struct Bench {
     slot: Slot,
     functions: Vec<FoundFunction>,
     report: Shared<Report>,
-    /// Of each function.
+    /// Number of engines per function.
     engines: u16,
 }
 
@@ -74,7 +74,7 @@ impl Bench {
         }
     }
 
-    /// Bus Master Enable, and MSI-X.
+    /// Bus Master Enable and MSI-X.
     fn enable_function(&mut self, number: u16) -> FoundFunction {
         let id = PF + number;
         let vf = number.checked_sub(1);
@@ -112,7 +112,7 @@ impl Bench {
         self.slot.endpoint.handle_tlp(Time::ZERO, &Tlp::new(Repr::new(Body::Memory(request)), data));
     }
 
-    /// Runs a program of the host's.
+    /// Runs a host program.
     fn run_program<F: Future<Output = Result<(), String>> + 'static>(
         &mut self,
         program: impl FnOnce(Cpu, Vec<FoundFunction>) -> F + 'static,
@@ -134,7 +134,7 @@ fn load(transfers: u32, size_bytes: u32, ring_entries: u32) -> Settings {
     Settings { transfers, size_bytes, ring_entries, ..Settings::default() }
 }
 
-/// All that was asked for, and not a byte more; checked by the device and by the driver.
+/// All requested bytes and no others were moved, as checked by the device and the driver.
 fn assert_moved(report: &FunctionReport, load: &Settings) {
     let expected = RingReport {
         bytes: u64::from(load.transfers) * u64::from(load.size_bytes),
@@ -147,8 +147,8 @@ fn assert_moved(report: &FunctionReport, load: &Settings) {
 
 #[test]
 fn every_byte_of_every_function_arrives() {
-    // Virtual functions, window, and what each moves: one byte of each size class, rings of one, a window of one, transfers
-    // that are no multiple of a read, and more transfers than a ring has entries.
+    // Virtual functions, window, and load of each: one byte of each size class, rings of one, a window of one, transfer
+    // sizes that are no multiple of a read, and more transfers than ring entries.
     let rows = [
         (0, 1, load(1, 8, 1)),
         (0, 32, load(37, 4096, 8)),
@@ -168,7 +168,7 @@ fn every_byte_of_every_function_arrives() {
     }
 }
 
-/// Each way in which a driver can use it: every byte is checked, there or here.
+/// All settings of a driver. Every byte is checked by the device or the driver.
 #[test]
 fn every_setting_moves_every_byte() {
     let base =
@@ -206,9 +206,9 @@ fn every_setting_moves_every_byte() {
 }
 
 #[test]
-fn interrupts_come_by_each_functions_own_vectors() {
+fn each_function_interrupts_with_its_own_vectors() {
     let mut bench = Bench::new(&Settings { vfs: 2, window: 8, ..Settings::default() });
-    // A ring of 8: one interrupt for each four transfers.
+    // A ring of 8: one interrupt per four transfers.
     assert_eq!(bench.run(&load(16, 64, 8)), Ok(()));
     for vector in FIRST_VECTOR..FIRST_VECTOR + 6 {
         let came = bench.slot.log.iter().filter(|e| **e == Event::Interrupt(vector)).count();
@@ -216,7 +216,7 @@ fn interrupts_come_by_each_functions_own_vectors() {
     }
 }
 
-/// With all functions busy, each gets its turn for each place in the window.
+/// If all functions are busy, each gets the same number of places in the window.
 #[test]
 fn equal_functions_get_equal_shares() {
     for (vfs, window) in [(3, 8), (8, 4), (15, 32), (63, 16)] {
@@ -236,7 +236,7 @@ fn a_larger_window_hides_more_of_the_latency() {
         assert_eq!(bench.run(&load(64, 4096, 16)), Ok(()));
         bench.report.get().elapsed(0, tlp::Time::MAX).as_ps()
     };
-    // 512 reads of data of 500 ns, one after the other, and little else.
+    // 512 sequential reads of data, 500 ns each, and little else.
     let one = elapsed(1);
     assert!((256_000_000..300_000_000).contains(&one), "{one} ps");
     let four = elapsed(4);
@@ -290,7 +290,7 @@ fn a_reset_of_one_function_under_load_disturbs_no_other() {
 }
 
 #[test]
-fn a_function_that_was_reset_can_begin_anew() {
+fn a_function_works_after_its_reset() {
     let mut bench = Bench::new(&Settings { vfs: 2, window: 2, ..Settings::default() });
     let load = load(16, 1024, 4);
     assert_eq!(bench.run(&load), Ok(()));
@@ -306,7 +306,7 @@ fn a_function_that_was_reset_can_begin_anew() {
 }
 
 #[test]
-fn virtual_functions_that_end_during_traffic_leave_the_physical_one_alone() {
+fn removed_virtual_functions_do_not_disturb_the_physical_one() {
     for vfs in [3, 30] {
         let mut bench = Bench::new(&Settings { vfs, window: 4, ..Settings::default() });
         let load = load(64, 2048, 8);
@@ -333,26 +333,26 @@ fn virtual_functions_that_end_during_traffic_leave_the_physical_one_alone() {
 }
 
 #[test]
-fn what_is_not_legal_is_refused() {
+fn illegal_settings_are_refused() {
     let of = |settings| {
         let pool = PayloadPool::new();
         let made = functions(&settings, PcieLayout::default(), 256, &pool, &Shared::default(), None, None);
         made.err().map(|e| e.to_string()).unwrap_or_default()
     };
-    assert_eq!(of(Settings { vfs: 257, window: 1, ..Settings::default() }), "vfs of 257: legal are 0 to 256");
+    assert_eq!(of(Settings { vfs: 257, window: 1, ..Settings::default() }), "vfs of 257, expected 0 to 256");
     assert_eq!(
         of(Settings { vfs: 0, window: 1025, ..Settings::default() }),
-        "window of 1025: legal are 0 to 1024"
+        "window of 1025, expected 0 to 1024"
     );
     let rows = [
-        (load(0, 8, 1), "transfers of 0: legal are 1 to 10000000"),
-        (load(1, 12, 1), "size_bytes of 12: legal are multiples of 8, 8 to 16777216"),
-        (load(1, (16 << 20) + 8, 1), "size_bytes of 16777224: legal are multiples of 8, 8 to 16777216"),
-        (load(1, 8, 3), "ring_entries of 3: legal are powers of two, 1 to 65536"),
-        (load(1, 8, 1 << 17), "ring_entries of 131072: legal are powers of two, 1 to 65536"),
+        (load(0, 8, 1), "transfers of 0, expected 1 to 10000000"),
+        (load(1, 12, 1), "size_bytes of 12, expected multiples of 8, 8 to 16777216"),
+        (load(1, (16 << 20) + 8, 1), "size_bytes of 16777224, expected multiples of 8, 8 to 16777216"),
+        (load(1, 8, 3), "ring_entries of 3, expected powers of two, 1 to 65536"),
+        (load(1, 8, 1 << 17), "ring_entries of 131072, expected powers of two, 1 to 65536"),
     ];
     rows.into_iter().for_each(|(settings, text)| assert_eq!(of(settings), text));
     let intx = |vfs| of(Settings { vfs, interrupts: Interrupts::Intx, ..Settings::default() });
-    let text = "other interrupts than msi-x: legal without virtual functions (vfs = 0)";
+    let text = "interrupts other than msi-x, expected only without virtual functions (vfs = 0)";
     assert_eq!((intx(1).as_str(), intx(0).as_str()), (text, ""));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Eight functions at once that do whatever they may: transfers of any size and place, chains, either ring, and in the midst of them
-//! aborts, resets of an engine's function by register and by Function Level Reset. Every byte is checked, and those beside them.
+//! Eight functions in parallel with random operations: transfers of all sizes and places, chains, both kinds of rings, and during
+//! them aborts, and resets of an engine's function by register and by Function Level Reset. Every byte is checked, including the
+//! neighboring ones.
 
 use super::rules::Engine;
 use super::{Bench, FLR, PF};
@@ -13,11 +14,11 @@ use riser_devices::dma_engine::{Settings, Stream, WindowOf};
 use tlp::{Bdf, Duration};
 
 const FUNCTIONS: u16 = 8;
-/// Bytes of memory that a function works in, and what stands there before.
+/// Size of a function's work memory in bytes, and its initial contents.
 const ARENA: u64 = 1 << 17;
 const BLANK: u8 = 0xa5;
 
-/// One descriptor: where it is, how long, and its place in the stream.
+/// One descriptor: address, length, and place in the stream.
 #[derive(Clone, Copy)]
 struct Piece {
     address: u64,
@@ -25,7 +26,7 @@ struct Piece {
     more: bool,
 }
 
-/// What is done to an engine in the midst of its work.
+/// An interruption of an engine during its work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kill {
     Nothing,
@@ -46,7 +47,7 @@ const KILLS: [Kill; 8] = [
     Kill::FunctionLevelReset,
 ];
 
-/// Numbers below a limit, near enough to equally likely.
+/// Random numbers below a limit, with nearly equal probability.
 struct Rng(Xoshiro256StarStar);
 
 impl Rng {
@@ -55,7 +56,7 @@ impl Rng {
     }
 }
 
-/// Pieces one behind the other in the arena, with gaps.
+/// Consecutive pieces in the arena, with gaps.
 fn pieces(random: &mut Rng, arena: u64) -> Vec<Piece> {
     let mut at = arena;
     let mut pieces: Vec<Piece> = (0..1 + random.below(16))
@@ -87,14 +88,14 @@ async fn kill(cpu: &Cpu, function: FoundFunction, engine: &Engine, kill: Kill) {
         Kill::FunctionLevelReset => {
             let control = function.pcie.unwrap() + 2;
             cpu.config_write(function.bdf, control, 0b0011, FLR).await.unwrap();
-            // What it had under way has come by then.
+            // Everything in flight has arrived by then.
             cpu.sleep(Duration::from_us(5)).await;
             cpu.config_write(function.bdf, 1, 0b0011, 6).await.unwrap();
         }
     }
 }
 
-/// One engine, one ring full of descriptors.
+/// One engine with a full ring.
 async fn round(cpu: &Cpu, function: FoundFunction, memory: [u64; 3], random: &mut Rng) -> u64 {
     let [arena, ring, write_back] = memory;
     let (number, seed) = (random.below(2), random.below(u64::MAX));
@@ -116,7 +117,7 @@ async fn round(cpu: &Cpu, function: FoundFunction, memory: [u64; 3], random: &mu
     let (first, rest) = descriptors.split_at(random.below(descriptors.len() as u64 + 1) as usize);
     engine.post(first).await;
     engine.post(rest).await;
-    // The virtual functions would go with the physical one.
+    // A reset of the physical function would include the virtual ones.
     let kinds = KILLS.len() as u64 - u64::from(function.bdf == Bdf::from_bits(PF));
     let how = KILLS[random.below(kinds) as usize];
     if how != Kill::Nothing {
@@ -138,10 +139,10 @@ async fn round(cpu: &Cpu, function: FoundFunction, memory: [u64; 3], random: &mu
             let end = pieces.get(whole).map_or(ARENA, |piece| piece.address - arena) as usize;
             let mut now = vec![0; ARENA as usize];
             cpu.memory().read(arena, &mut now).unwrap();
-            assert!(now[..end] == expected[..end], "{how:?}: what is done is not there");
+            assert!(now[..end] == expected[..end], "{how:?}: reported data are missing");
         }
     }
-    // Whatever happens, nothing else is there than what was asked for, or what was there before.
+    // Each other byte has its expected value or its initial one.
     let mut now = vec![0; ARENA as usize];
     cpu.memory().read(arena, &mut now).unwrap();
     for (at, byte) in now.iter().enumerate() {
@@ -150,9 +151,9 @@ async fn round(cpu: &Cpu, function: FoundFunction, memory: [u64; 3], random: &mu
     pieces.iter().map(|piece| piece.bytes).sum()
 }
 
-/// `RISER_ROUNDS` rounds of each function, 60 unless told.
+/// `RISER_ROUNDS` rounds of each function; the default is 60.
 #[test]
-fn whatever_functions_do_every_byte_is_right() {
+fn every_byte_is_right_after_random_operations() {
     let rounds = std::env::var("RISER_ROUNDS").map_or(60, |rounds| rounds.parse().unwrap());
     for (seed, window_of) in [(1, WindowOf::All), (2, WindowOf::Function)] {
         let mut bench =

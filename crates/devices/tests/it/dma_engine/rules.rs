@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the data sheet says, register by register: errors, chains, aborts, resets, coalescing, loop-backs.
+//! Rules of the data sheet, register by register: errors, chains, aborts, resets, coalescing, loop-backs.
 
 use super::{Bench, FIRST_VECTOR};
 use crate::common::Event;
@@ -10,11 +10,11 @@ use riser_devices::dma_engine::{DESCRIPTOR_BYTES, Settings, Stream};
 use riser_devices::dma_engine::{Directions, Drive};
 use tlp::Duration;
 
-/// Beyond all memory.
+/// An address after all memory.
 const NOWHERE: u64 = 1 << 40;
 const ENTRIES: u32 = 16;
 
-/// One engine, driven by hand.
+/// One engine, controlled by hand.
 pub(super) struct Engine {
     cpu: Cpu,
     function: FoundFunction,
@@ -31,7 +31,7 @@ impl Engine {
         Engine::at_places(cpu, function, number, host_ring.then_some(ring), write_back).await
     }
 
-    /// With a ring in host memory there, or in the device's.
+    /// With a ring in host memory, or in the device.
     pub(super) async fn at_places(
         cpu: &Cpu,
         function: FoundFunction,
@@ -69,7 +69,7 @@ impl Engine {
 
     pub(super) async fn enable(&mut self, logic: LogicKind) {
         self.control(0, logic).await;
-        // What was posted ends.
+        // Posted descriptors end.
         self.cpu.sleep(Duration::from_us(1)).await;
         self.cpu.memory().write(self.write_back, &[0; 8]).unwrap();
         self.control(engine::control::ENABLE, logic).await;
@@ -82,7 +82,7 @@ impl Engine {
         self.ring.unwrap_or(in_device) + u64::from(index % ENTRIES) * DESCRIPTOR_BYTES
     }
 
-    /// Writes descriptors, and posts them.
+    /// Writes descriptors and posts them.
     pub(super) async fn post(&mut self, descriptors: &[(u64, u64, u32)]) {
         for &(address, bytes, flags) in descriptors {
             let (at, words) = (self.place(self.posted), [address, bytes, flags.into()]);
@@ -97,7 +97,7 @@ impl Engine {
         self.set(engine::POSTED, self.posted).await;
     }
 
-    /// Waits until so many are done; then how many have failed.
+    /// Waits until `count` are done, and returns how many have failed.
     pub(super) async fn done(&self, count: u32) -> u32 {
         for _ in 0..100_000 {
             let told = self.cpu.memory().read_u64(self.write_back).unwrap();
@@ -144,10 +144,9 @@ fn one() -> Bench {
 
 const MORE: u32 = d::flags::MORE;
 
-/// Each error where the data sheet has it, in either ring: nothing is written that was not asked for, and the next descriptor is as good as
-/// before.
+/// Each error is reported as in the data sheet, in both kinds of rings. No other bytes are written, and the next descriptor works.
 #[test]
-fn errors_stand_in_their_descriptors() {
+fn errors_are_reported_in_their_descriptors() {
     for host_ring in [true, false] {
         let ended = one().run_program(move |cpu, functions| async move {
             let memory = cpu.memory().alloc(1 << 16, 4096).unwrap();
@@ -188,7 +187,7 @@ fn errors_stand_in_their_descriptors() {
 
             down.enable(LogicKind::Integers).await;
             cpu.memory().write(memory, &[0xaa; 4096]).unwrap();
-            // In host memory a reserved flag can stand.
+            // In host memory, a reserved flag can be set.
             let flags = if host_ring { 8 } else { 0 };
             down.post(&[
                 (memory, 64, flags),
@@ -207,7 +206,7 @@ fn errors_stand_in_their_descriptors() {
             cpu.memory().read(memory, &mut all).unwrap();
             let untouched = if host_ring { 0..512 } else { 64..512 };
             assert!(all[untouched].iter().all(|byte| *byte == 0xaa));
-            // Bytes of those that were aborted are skipped.
+            // The bytes of aborted descriptors are skipped.
             let skipped = if host_ring { 128 } else { 64 + 128 };
             assert!(Stream::new(0).at(skipped).check(&all[512..639]) && all[639] == 0xaa);
             Ok(())
@@ -216,7 +215,7 @@ fn errors_stand_in_their_descriptors() {
     }
 }
 
-/// What fails takes the rest of its chain with it, whatever that is; a function that may not send writes nothing, and says so.
+/// Every failure aborts the rest of its chain. A function without Bus Master Enable writes nothing, and reports that.
 #[test]
 fn a_chain_ends_with_its_first_failure() {
     let ended = one().run_program(|cpu, functions| async move {
@@ -244,12 +243,12 @@ fn a_chain_ends_with_its_first_failure() {
     assert_eq!(ended, Ok(()));
 }
 
-/// Settings that no engine can have name what is legal.
+/// Errors about impossible settings name the legal values.
 #[test]
-fn settings_that_cannot_be_are_refused() {
+fn impossible_settings_are_refused() {
     let refused = |settings: Settings, key: &str| {
         let fault = plug::Model::check(&settings).unwrap_err();
-        assert!(fault.key.iter().any(|part| part == key) && fault.message.contains("legal"), "{fault:?}");
+        assert!(fault.key.iter().any(|part| part == key) && fault.message.contains("expected"), "{fault:?}");
     };
     let settings = Settings::default;
     refused(Settings { weights: vec![1, 0], ..settings() }, "weights");
@@ -259,9 +258,9 @@ fn settings_that_cannot_be_are_refused() {
     refused(Settings { h2d_engines: 9, d2h_engines: 8, ..settings() }, "h2d_engines");
 }
 
-/// Data that are wrong are told where they are, and what comes behind is judged by its own place.
+/// Wrong data are reported with their place, and the data after them are checked by their own place.
 #[test]
-fn wrong_integers_fail_their_descriptor_alone() {
+fn wrong_integers_fail_only_their_descriptor() {
     let ended = one().run_program(|cpu, functions| async move {
         let memory = cpu.memory().alloc(4096, 4096).unwrap();
         let mut bytes = [0; 3000];
@@ -279,9 +278,9 @@ fn wrong_integers_fail_their_descriptor_alone() {
     assert_eq!(ended, Ok(()));
 }
 
-/// A ring that cannot be: the engine stands still, interrupts, and begins anew.
+/// With an invalid ring, the engine stops, interrupts, and can be enabled again.
 #[test]
-fn a_ring_that_is_wrong_stops_its_engine_alone() {
+fn an_invalid_ring_stops_only_its_engine() {
     let mut bench = one();
     let ended = bench.run_program(|cpu, functions| async move {
         let memory = cpu.memory().alloc(4096, 4096).unwrap();
@@ -304,13 +303,13 @@ fn a_ring_that_is_wrong_stops_its_engine_alone() {
             up.post(&[(memory, 64, 0)]).await;
             assert_eq!(up.done(1).await, 0);
         }
-        // What no logic is.
+        // Not a logic.
         up.set(engine::CONTROL, 0).await;
         up.set(engine::CONTROL, 0x503).await;
         up.post(&[(memory, 64, 0)]).await;
         cpu.interrupt(FIRST_VECTOR).await;
         assert_eq!(up.error().await, E::Ring);
-        // More than the ring has; and fewer than before.
+        // More than the ring's size; and fewer than before.
         for wrong in [ENTRIES + 2, 0xffff_ffff] {
             up.enable(LogicKind::Plain).await;
             up.post(&[(memory, 64, 0)]).await;
@@ -318,9 +317,9 @@ fn a_ring_that_is_wrong_stops_its_engine_alone() {
             up.set(engine::POSTED, wrong).await;
             cpu.interrupt(FIRST_VECTOR).await;
             assert_eq!((up.error().await, up.get(engine::DONE).await), (E::Ring, 1));
-            assert_eq!(up.get(engine::STATUS).await & 1, 0, "it is not busy");
+            assert_eq!(up.get(engine::STATUS).await & 1, 0, "must not be busy");
         }
-        // A descriptor that is nowhere cannot be written to either.
+        // A descriptor without memory cannot be written to either.
         up.set64(engine::RING, NOWHERE).await;
         up.enable(LogicKind::Plain).await;
         up.set(engine::POSTED, 3).await;
@@ -332,9 +331,9 @@ fn a_ring_that_is_wrong_stops_its_engine_alone() {
     assert!(!bench.slot.log.iter().any(beyond));
 }
 
-/// What is posted ends with an abort, in order; what is posted behind it does not.
+/// An abort ends what was posted before it, in order, but nothing posted after it.
 #[test]
-fn an_abort_ends_what_is_posted() {
+fn an_abort_ends_posted_descriptors() {
     for (number, host_ring) in [(0, true), (1, true), (0, false), (1, false)] {
         let ended = one().run_program(move |cpu, functions| async move {
             let memory = cpu.memory().alloc(1 << 16, 4096).unwrap();
@@ -355,7 +354,7 @@ fn an_abort_ends_what_is_posted() {
             engine.post(&[(memory, 100, 0)]).await;
             assert_eq!(engine.done(13).await, failed);
             assert_eq!(engine.status(12).await, (E::Ok, 100));
-            // Off: the rest ends, and nothing is taken any more.
+            // Disabling ends the rest, and no more descriptors are taken.
             engine.post(&[(memory, 1 << 14, 0); 3]).await;
             engine.control(0, LogicKind::Plain).await;
             engine.done(16).await;
@@ -371,9 +370,9 @@ fn an_abort_ends_what_is_posted() {
     }
 }
 
-/// RESET: registers as after power-on, and what was under way is forgotten; the other function goes on.
+/// RESET: registers as after power-on, and everything in flight is dropped. The other function continues.
 #[test]
-fn a_reset_by_register_is_of_one_function() {
+fn a_reset_by_register_affects_only_its_function() {
     let mut bench = Bench::new(&Settings { vfs: 1, window: 4, ..Settings::default() });
     let ended = bench.run_program(|cpu, functions| async move {
         let memory = cpu.memory().alloc(1 << 16, 4096).unwrap();
@@ -403,9 +402,9 @@ fn a_reset_by_register_is_of_one_function() {
     assert_eq!(bench.slot.endpoint.counters().unexpected_completions, 0);
 }
 
-/// Interrupts are held back until there are enough, or the time has come.
+/// Interrupts are held back until there are enough, or the time has passed.
 #[test]
-fn interrupts_come_together() {
+fn interrupts_are_coalesced() {
     let mut bench = one();
     let ended = bench.run_program(|cpu, functions| async move {
         let memory = cpu.memory().alloc(4096, 4096).unwrap();
@@ -422,7 +421,7 @@ fn interrupts_come_together() {
         cpu.interrupt(FIRST_VECTOR).await;
         let late = cpu.now().since(begin);
         assert!(late > Duration::from_us(15) && late <= Duration::from_us(20), "{late:?}");
-        // Without the flag there is none, but of a failure.
+        // Without the flag, only failures interrupt.
         up.post(&[(memory, 64, 0); 4]).await;
         up.done(14).await;
         cpu.sleep(Duration::from_us(50)).await;
@@ -435,9 +434,9 @@ fn interrupts_come_together() {
     assert_eq!(interrupts, 4);
 }
 
-/// A loop-back holds what nobody takes, and slows nobody else; what comes out is what went in, however it is cut.
+/// A loop-back holds data until they are taken, without an effect on others. The output is equal to the input, however it is split.
 #[test]
-fn a_loop_back_that_is_full_waits_alone() {
+fn a_full_loop_back_blocks_no_others() {
     let mut bench = Bench::new(&Settings { vfs: 1, window: 4, ..Settings::default() });
     let ended = bench.run_program(|cpu, functions| async move {
         let from = cpu.memory().alloc(1 << 18, 4096).unwrap();
@@ -461,9 +460,9 @@ fn a_loop_back_that_is_full_waits_alone() {
     assert_eq!(ended, Ok(()));
 }
 
-/// The same, to its end: ENABLE of the engine that takes empties the FIFO, so it is first.
+/// The same in full. ENABLE of the engine that takes the data empties the FIFO, so it is first.
 #[test]
-fn a_loop_back_gives_what_it_took() {
+fn a_loop_back_returns_its_input() {
     let ended = one().run_program(|cpu, functions| async move {
         let (from, to) =
             (cpu.memory().alloc(1 << 18, 4096).unwrap(), cpu.memory().alloc(1 << 18, 4096).unwrap());

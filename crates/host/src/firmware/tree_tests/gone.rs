@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices that go while they are enumerated: nothing else is disturbed (`PCIe 5.0 §2.3.2`: what is absent reads as ones).
+//! Devices that are removed during enumeration: other devices are not affected (`PCIe 5.0 §2.3.2`: absent functions read
+//! as ones).
 
 use super::mock::Serve;
 use super::*;
 use crate::{HostInput, HostOutput};
 use tlp::PayloadPool;
 
-/// A host below whose second root port all goes before a given configuration request.
+/// A host where everything below the second root port is removed before a given configuration request.
 struct Leaving {
     host: Host,
     at: u64,
-    /// The request under way then is never answered: it ends by Completion Timeout.
+    /// The outstanding request is never answered: it ends by Completion Timeout.
     times_out: bool,
-    /// It is there again at once, as after a reset.
+    /// It is inserted again at once, which looks like a reset.
     returns: bool,
 }
 
@@ -54,7 +55,7 @@ fn host() -> Host {
 }
 
 #[test]
-fn what_goes_meanwhile_disturbs_nothing_else() {
+fn removal_during_enumeration_does_not_affect_others() {
     let mut calm = host();
     let whole = found(&mut calm, &HostMap::default());
     assert_eq!(whole.len(), 9 - 1, "{:?}", ids(&whole));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A tree of configuration spaces behind `Cpu`: registers with writable bits, bridges that forward by the numbers and
-//! windows in their registers. Written from the specification, apart from `config`.
+//! A mock tree of configuration spaces below `Cpu`: registers with writable bits, and bridges that forward by their
+//! bus numbers and windows. Written from the specification, independent of `config`.
 
 use crate::{AsyncProgram, Cpu, HostMemory};
 use crate::{HostError, HostInput, HostOutput, HostProgram};
@@ -16,7 +16,7 @@ pub(super) const MEMORY_SPACE: u32 = 1 << 1;
 pub(super) const ROOT_PORT: u32 = 4;
 pub(super) const UPSTREAM: u32 = 5;
 pub(super) const DOWNSTREAM: u32 = 6;
-/// Where every PCI Express capability stands here, in DWs.
+/// DW of the PCI Express capability in all nodes.
 pub(super) const PCIE: u16 = 0x40 / 4;
 
 /// Virtual functions of a physical one.
@@ -29,7 +29,7 @@ pub(super) struct Vfs {
     spaces: Vec<Node>,
 }
 
-/// A function, and what is on its secondary bus.
+/// A function, and the functions on its secondary bus.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     value: Vec<u32>,
@@ -39,7 +39,7 @@ pub(super) struct Node {
     last_capability: Option<u16>,
     last_extended: Option<u16>,
     pub(super) below: BTreeMap<u8, Node>,
-    /// How many more times it says CRS.
+    /// Number of further answers with CRS.
     pub(super) retries: u32,
     pub(super) vfs: Option<Vfs>,
 }
@@ -61,7 +61,7 @@ impl Node {
         Node::new(0xabcd_1234, 0x02_0000, 0).pcie(0, 1 | 1 << 5, 1 << 16 | 1 << 17)
     }
 
-    /// A bridge of this port type that supports MPS 512 B and forwards all that a bridge can.
+    /// A bridge of this port type that supports MPS 512 B and all kinds of windows.
     pub(super) fn bridge(port: u32) -> Node {
         let mut node = Node::new(0x0001_1b36, 0x06_0400, 1);
         node.set(6, 0, 0x00ff_ffff);
@@ -128,7 +128,7 @@ impl Node {
         }
     }
 
-    /// Adds a capability; its registers with their writable bits, the first without its head.
+    /// Adds a capability with these registers and their writable bits; the first one without its header.
     pub(super) fn capability(mut self, id: u8, registers: &[(u32, u32)]) -> Node {
         let at = self.next_capability;
         self.next_capability += registers.len() as u16;
@@ -245,7 +245,7 @@ impl Node {
         self.set(at + 5, u32::from(stride) << 16 | u32::from(offset), 0);
     }
 
-    /// The enabled virtual function with this ID, of a function that has `own`.
+    /// The enabled virtual function with this ID of the physical function `own`.
     fn vf(&mut self, own: Bdf, bdf: Bdf) -> Option<&mut Node> {
         let at = self.vfs.as_ref()?.at;
         if self.register(at + 2) & 1 == 0 {
@@ -258,7 +258,7 @@ impl Node {
         spaces.get_mut(index as usize).filter(|_| rest == 0 && index < count)
     }
 
-    /// The ranges of memory or I/O that it decodes or forwards as a bridge: first and last address.
+    /// The range of memory or I/O that the bridge forwards: first and last address.
     pub(super) fn window(&self, is_io: bool, prefetchable: bool) -> Option<(u64, u64)> {
         let enable = if is_io { IO_SPACE } else { MEMORY_SPACE };
         if !self.is_bridge() || self.register(1) & enable == 0 {
@@ -275,7 +275,7 @@ impl Node {
         (first <= last).then_some((first, last))
     }
 
-    /// Its BARs, where it decodes them: number, first and last address.
+    /// Its BARs that are enabled: number, first and last address.
     pub(super) fn decoded(&self, is_io: bool) -> Vec<(u8, u64, u64)> {
         let enable = if is_io { IO_SPACE } else { MEMORY_SPACE };
         let count = if self.is_bridge() { 2 } else { 6 };
@@ -303,12 +303,12 @@ pub(super) struct Host {
     pub(super) functions: BTreeMap<u8, Node>,
     /// Configuration requests so far.
     pub(super) requests: u64,
-    /// Memory writes, and the function and BAR that took them.
+    /// Memory writes, and the functions and BARs that claimed them.
     pub(super) writes: Vec<(u64, Vec<u8>, String)>,
 }
 
 impl Host {
-    /// Root ports at device 1 and on, with what is at device 0 below each.
+    /// Root ports from device 1, with the given nodes as device 0 below them.
     pub(super) fn new(ports: impl IntoIterator<Item = Node>) -> Host {
         Host { functions: (1u8..).map(|n| n << 3).zip(ports).collect(), ..Host::default() }
     }
@@ -328,7 +328,7 @@ impl Host {
         find(&mut self.functions, 0, bdf).unwrap_or_else(|| panic!("{bdf} is not reached"))
     }
 
-    /// The function and BAR that a request for this address reaches, by the registers on the way.
+    /// The functions and BARs that claim this address, according to the registers on the path.
     pub(super) fn claimants(&self, address: u64, is_io: bool) -> Vec<String> {
         let mut all = Vec::new();
         claim(&self.functions, 0, address, is_io, &mut all);
@@ -402,13 +402,13 @@ impl Serve for Host {
     }
 }
 
-/// What answers the requests of a program.
+/// Answers the requests of a program.
 pub(super) trait Serve {
-    /// The answer, if the request has one.
+    /// Returns the answer, if the request has one.
     fn serve(&mut self, pool: &PayloadPool, output: HostOutput) -> Option<HostInput>;
 }
 
-/// Runs a program on this host, to its end; also how long it took.
+/// Runs a program on this host to its end. Also returns the time that it took.
 pub(super) fn run<T: 'static, E: Into<String>, F>(
     host: &mut impl Serve,
     program: impl FnOnce(Cpu) -> F,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Enumeration against trees of configuration spaces, without a fabric.
+//! Tests of enumeration with trees of configuration spaces, without a fabric.
 
 mod gone;
 mod mock;

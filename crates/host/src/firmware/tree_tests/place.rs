@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where BARs and windows stand. Kinds of BARs are their bits 3:0: 8 prefetchable, 4 of 64 bits.
+//! Addresses of BARs and windows. The kind of a BAR is its bits 3:0: 8 prefetchable, 4 of 64 bits.
 
 use super::*;
 
@@ -8,13 +8,13 @@ fn window(base: u64, size: u64) -> Window {
 }
 
 #[test]
-fn windows_hold_what_is_below_and_claim_nothing_else() {
+fn windows_cover_exactly_the_ranges_below() {
     let a = Node::endpoint().bar(0, 0, 0x1000).bar(1, 0, 0x20_0000).bar(2, 0xc, 1 << 30).rom(0x1_0000);
     let b = Node::endpoint().io_bar(0, 0x20).bar(1, 8, 0x1000);
     let mut host = Host::new([one_switch([a, b]), Node::root_port()]);
     let system = found(&mut host, &HostMap::default());
     let bars = |f: &str| system.get(bdf(f)).unwrap().found.bars.map(|b| b.map(|b| b.address));
-    // The larger first, each at a multiple of its size.
+    // The larger BAR first, each at a multiple of its size.
     let a = [Some(0x8021_0000), Some(0x8000_0000), Some(0x40_0000_0000), None, None, None];
     assert_eq!(bars("03:00.0"), a);
     assert_eq!(system.get(bdf("03:00.0")).unwrap().rom.unwrap().address, 0x8020_0000);
@@ -42,7 +42,7 @@ fn windows_hold_what_is_below_and_claim_nothing_else() {
 }
 
 #[test]
-fn what_64_bits_cannot_reach_stays_below_4_gib() {
+fn places_bars_below_4_gib_without_64_bit_windows() {
     let device = || Node::endpoint().bar(0, 4, 0x10_0000).bar(2, 0xc, 0x10_0000).bar(4, 8, 0x10_0000);
     let narrow = {
         let mut port = Node::root_port();
@@ -65,7 +65,7 @@ fn what_64_bits_cannot_reach_stays_below_4_gib() {
 }
 
 #[test]
-fn fixed_bars_stand_where_they_are_told_and_windows_go_with_them() {
+fn fixed_bars_determine_windows() {
     let device = Node::endpoint().bar(0, 0, 0x1000).bar(1, 0, 0x1000);
     let mut host =
         Host::new([one_switch([device.clone(), device.clone()]), Node::root_port().with(0, device)]);
@@ -74,14 +74,14 @@ fn fixed_bars_stand_where_they_are_told_and_windows_go_with_them() {
     let fixed = vec![at(inner, 1, 0x9000_3000)];
     let system = found(&mut host, &HostMap { fixed, ..HostMap::default() });
     let bars = |f: &str| system.get(bdf(f)).unwrap().found.bars.map(|b| b.map(|b| b.address));
-    assert_eq!(bars("04:00.0")[..2], [Some(0x9000_0000), Some(0x9000_3000)], "the other goes beside it");
-    // Its sibling goes behind it, inside the window of the root port; what is elsewhere is where it would be.
+    assert_eq!(bars("04:00.0")[..2], [Some(0x9000_0000), Some(0x9000_3000)], "the other is next to it");
+    // Its sibling follows it inside the root port's window; functions elsewhere have the usual addresses.
     assert_eq!(bars("03:00.0")[..2], [Some(0x9010_0000), Some(0x9010_1000)]);
     assert_eq!(bars("05:00.0")[..2], [Some(0x8000_0000), Some(0x8000_1000)]);
     let b = system.get(bdf("00:01.0")).unwrap().bridge.unwrap();
     assert_eq!(b.memory, window(0x9000_0000, 2 << 20));
 
-    // At the end of the host's addresses the rest goes before it.
+    // At the end of the host's addresses the rest is placed before it.
     let mut host = Host::new([one_switch([Node::endpoint().bar(0, 0, 0x10_0000).bar(1, 0, 0x10_0000)])]);
     let fixed = vec![at("01.0/00.0/00.0/00.0", 1, 0xf7f0_0000)];
     let system = found(&mut host, &HostMap { fixed, ..HostMap::default() });
@@ -89,9 +89,9 @@ fn fixed_bars_stand_where_they_are_told_and_windows_go_with_them() {
     assert_eq!(bars[0].unwrap().address, 0xf7e0_0000);
 }
 
-/// What cannot be placed, and the error for it.
+/// Rows: impossible places, and the error.
 #[test]
-fn impossible_places_are_named() {
+fn reports_impossible_places() {
     let at = |bar, address| FixedPlace { path: path("01.0/00.0"), bar, address };
     let small = || Node::endpoint().bar(0, 0, 0x1000).bar(1, 0, 0x4000);
     let rows: Vec<(Node, Vec<FixedPlace>, &str)> = vec![
@@ -113,12 +113,12 @@ fn impossible_places_are_named() {
         (
             small(),
             vec![at(4, 0x8000_0000)],
-            "path 01.0/00.0, BAR 4: told to stand at 0x80000000, but there is no such BAR",
+            "path 01.0/00.0, BAR 4: fixed address 0x80000000, but there is no such BAR",
         ),
         (
             small(),
             vec![FixedPlace { path: path("03.0"), bar: 0, address: 0x8000_0000 }],
-            "path 03.0, BAR 0: told to stand at 0x80000000, but there is no such function",
+            "path 03.0, BAR 0: fixed address 0x80000000, but there is no such function",
         ),
         (
             Node::endpoint().bar(0, 0, 1 << 31),
@@ -163,11 +163,11 @@ fn virtual_functions_have_their_bars_side_by_side() {
     assert_eq!(seen, rows.map(|(bdf, bar)| (bdf.to_string(), bar)));
     let sriov = system.get(bdf("01:00.0")).unwrap().sriov.unwrap();
     assert_eq!((sriov.total_vfs, sriov.num_vfs, sriov.first_offset, sriov.stride), (8, 3, 4, 2));
-    // Room for all eight is kept, rounded to the window's granule.
+    // Room for all eight is reserved, rounded to the window's granularity.
     let window = system.get(bdf("00:01.0")).unwrap().bridge.unwrap().prefetchable;
     assert_eq!(window, Window { base: 0x40_0000_0000, size: 1 << 20 });
     assert_eq!(host.claimants(0x40_0000_ffff, false), ["01:00.0 VF 1 BAR 0"]);
-    // Each has vectors of its own, written through its own BAR.
+    // Each has its own vectors, written through its own BAR.
     let vectors: Vec<_> = vfs.iter().map(|f| (f.interrupt, f.found.vector_base, f.found.vectors)).collect();
     assert_eq!(vectors, [32, 36, 40].map(|base| (Interrupt::Msix, base, 4)));
     assert_eq!(host.writes[2].2, "01:00.0 VF 2 BAR 0");
@@ -176,11 +176,11 @@ fn virtual_functions_have_their_bars_side_by_side() {
     let listed = VfPolicy::Listed([(path("01.0/00.0"), 9)].into());
     let map = HostMap { policy: Policy { vfs: listed, ..Policy::default() }, ..HostMap::default() };
     let error = enumerate_on(&mut host, &map).0.unwrap_err();
-    assert_eq!(error, "function 01:00.0: 9 virtual functions: legal are 0 to 8");
+    assert_eq!(error, "function 01:00.0: 9 virtual functions, expected 0 to 8");
 }
 
 #[test]
-fn slots_with_hot_plug_keep_room_for_what_comes() {
+fn hot_plug_slots_reserve_room() {
     let slot = Node::downstream().hot_plug();
     let mut host = Host::new([Node::root_port().with(0, Node::switch([slot.clone(), slot]))]);
     let system = found(&mut host, &HostMap::default());
@@ -193,7 +193,7 @@ fn slots_with_hot_plug_keep_room_for_what_comes() {
     assert_eq!(kept("02:01.0"), (5, 6, two(0x8020_0000), two(0x40_0020_0000)));
     assert_eq!(kept("00:01.0").1, 6);
 
-    // A device comes.
+    // A device is inserted.
     let device = Node::endpoint().bar(0, 0, 0x1000).bar(2, 0xc, 0x2000).msi(2);
     host.node(bdf("02:01.0")).below.insert(0, device.clone());
     let (system, change) = rescanned(&mut host, system, "02:01.0").unwrap();
@@ -203,7 +203,7 @@ fn slots_with_hot_plug_keep_room_for_what_comes() {
     assert_eq!((bars, f.vectors), ([0x8020_0000, 0x40_0020_0000], 4));
     assert_eq!(host.claimants(0x8020_0fff, false), ["05:00.0 BAR 0"]);
 
-    // It is still there: nothing changes, and nothing is written. Then it is another one, with a switch of its own.
+    // The device is unchanged and not written. Then another one replaces it, with its own switch.
     let before = host.node(bdf("05:00.0")).register(1);
     let (system, change) = rescanned(&mut host, system, "02:01.0").unwrap();
     assert_eq!((change, host.node(bdf("05:00.0")).register(1)), (Rescan::default(), before));
@@ -211,11 +211,11 @@ fn slots_with_hot_plug_keep_room_for_what_comes() {
     host.node(bdf("02:01.0")).below.insert(0, small);
     let error = rescanned(&mut host, system.clone(), "02:01.0").unwrap_err();
     assert!(
-        error.starts_with("function 06:00.0") && error.ends_with("bus number 7: legal are 0 to 6"),
+        error.starts_with("function 06:00.0") && error.ends_with("bus number 7, expected 0 to 6"),
         "{error}"
     );
 
-    // It goes, and its vectors are free again.
+    // The device is removed, and its vectors are free again.
     host.node(bdf("02:01.0")).below.clear();
     let (system, change) = rescanned(&mut host, system, "02:01.0").unwrap();
     assert_eq!((change.removed.len(), system.under(bdf("02:01.0")).count()), (1, 0));
@@ -228,7 +228,7 @@ fn slots_with_hot_plug_keep_room_for_what_comes() {
     let message = "function 05:00.0, BAR 0 of 0x400000 bytes: no room in 0x80200000 to 0x803fffff of bridge 02:01.0 above it";
     assert_eq!(error, message);
     let error = rescanned(&mut host, system, "01:00.0").unwrap_err();
-    assert_eq!(error, "function 01:00.0 is no root or downstream port");
+    assert_eq!(error, "function 01:00.0 is not a root or downstream port");
 }
 
 pub(super) fn rescanned(

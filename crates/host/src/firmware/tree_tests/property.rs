@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What holds of every tree, read back from its registers.
+//! Properties of every tree, read back from its registers.
 
 use super::mock::Serve;
 use super::*;
@@ -7,15 +7,15 @@ use crate::{HostInput, HostOutput};
 use proptest::prelude::*;
 use tlp::{Data, PayloadPool};
 
-/// A tree, as a few words.
+/// Description of a tree.
 #[derive(Clone, Debug)]
 enum Below {
     Nothing,
-    /// BARs of one function, by kind and the logarithm of their size.
+    /// BARs of one function, by kind and logarithm of the size.
     Device(Vec<(u8, u8)>),
-    /// The same, and functions 1 and on.
+    /// The same for functions 0, 1 and so on.
     Functions(Vec<Vec<(u8, u8)>>),
-    /// Virtual functions: how many, and the logarithm of the size of one's BAR.
+    /// Number of virtual functions, and logarithm of the size of one VF's BAR.
     Virtual(u16, u8),
     Switch(Vec<(bool, Below)>),
 }
@@ -77,7 +77,7 @@ fn plug(port: Node, below: &Below) -> Node {
     }
 }
 
-/// Functions of a tree, virtual ones too.
+/// Number of functions of a tree, including virtual ones.
 fn count(below: &Below) -> usize {
     match below {
         Below::Nothing => 0,
@@ -88,10 +88,10 @@ fn count(below: &Below) -> usize {
     }
 }
 
-/// Bus numbers, I/O, memory and prefetchable memory of a bridge: the first and the last.
+/// Bus numbers, I/O, memory and prefetchable memory of a bridge: first and last.
 type Ranges = [Option<(u64, u64)>; 4];
 
-/// Numbers and windows of each bridge lie inside those of the one above, and apart from its siblings'.
+/// Checks that numbers and windows of each bridge are inside those of the bridge above, and do not overlap its siblings'.
 fn check_bridges(host: &mut Host, system: &System) {
     let mut siblings: Vec<(Option<Bdf>, Bdf, Ranges)> = Vec::new();
     for f in system.functions() {
@@ -109,7 +109,7 @@ fn check_bridges(host: &mut Host, system: &System) {
         if let Some(above) = f.parent {
             let (.., outer) = siblings.iter().find(|s| s.1 == above).unwrap();
             for (inner, outer) in ranges.iter().zip(outer).filter_map(|(i, o)| Some(((*i)?, o))) {
-                let outer = outer.expect("what is below goes through what is above");
+                let outer = outer.expect("the bridge above forwards the inner range");
                 assert!(outer.0 <= inner.0 && inner.1 <= outer.1, "{f:?}");
             }
         }
@@ -122,7 +122,7 @@ fn check_bridges(host: &mut Host, system: &System) {
     }
 }
 
-/// Each BAR is aligned, and the first and the last of its bytes reach it and nothing else.
+/// Checks that each BAR is aligned, and that its first and last byte reach only this BAR.
 fn check_bars(host: &Host, system: &System) {
     for f in system.functions() {
         for (is_io, bars) in [(false, &f.found.bars), (true, &f.found.io_bars)] {
@@ -179,7 +179,7 @@ proptest! {
             match place::rescanned(&mut host, system, &port.to_string()) {
                 Ok((after, _)) => system = after,
                 Err(error) => {
-                    // I/O has no reserve, and memory 2 MiB.
+                    // I/O has no reserve, and memory has 2 MiB.
                     let known = error.contains("no room") || error.contains("has no I/O window");
                     prop_assert!(known, "{}", error);
                     host.node(port).below.clear();
@@ -197,7 +197,7 @@ prop_assert!(vectors.windows(2).all(|v| v[0] + 2 <= v[1]) && vectors.iter().all(
     }
 }
 
-/// A host whose every register reads as anything, and where one of `rarity` functions is there (of two on the first bus).
+/// A host with random register values. One of `rarity` functions exists (on the first bus one of two).
 struct Anything {
     state: u64,
     rarity: u32,
@@ -205,7 +205,7 @@ struct Anything {
 }
 
 impl Anything {
-    /// The next of a sequence (xorshift, Marsaglia 2003).
+    /// Next value of a pseudo-random sequence (xorshift, Marsaglia 2003).
     fn next(&mut self) -> u32 {
         for shift in [13, -7, 17] {
             self.state ^= if shift > 0 { self.state << shift } else { self.state >> -shift };
@@ -213,7 +213,7 @@ impl Anything {
         (self.state >> 16) as u32
     }
 
-    /// Mostly such that more is read: few bridges, lists of capabilities of the known kinds.
+    /// Mostly values that cause further reads: few bridges, lists of known capabilities.
     fn value(&mut self, function: Bdf, register_dw: u16) -> Option<u32> {
         let any = self.next();
         let odds = if function.bus() == 0 { 2 } else { self.rarity };
@@ -258,7 +258,7 @@ impl Serve for Anything {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
     #[test]
-    fn whatever_registers_say_it_ends(state in 1u64.., rarity in 8u32..200) {
+    fn enumeration_ends_with_random_registers(state in 1u64.., rarity in 8u32..200) {
         let mut host = Anything { state, rarity, requests: 0 };
         let vfs = VfPolicy::All;
         let map = HostMap { policy: Policy { vfs, ..Policy::default() }, ..HostMap::default() };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Enumeration against the configuration spaces that devices and bridges are made of, forwarded by what those say.
+//! Tests of enumeration with the configuration spaces of real devices and bridges, forwarded by their registers.
 
 use super::mock::Serve;
 use super::*;
@@ -13,7 +13,7 @@ use config::{PcieLayout, ext};
 use std::collections::BTreeMap;
 use tlp::{Data, PayloadPool, Rcb};
 
-/// A function, and what is on its secondary bus.
+/// A function, and the functions on its secondary bus.
 struct Real {
     space: ConfigSpace,
     below: BTreeMap<u8, Real>,
@@ -38,7 +38,7 @@ impl RealHost {
         get(&mut self.0, 0, bdf)
     }
 
-    /// Who decodes this address.
+    /// The functions that decode this address.
     fn claimants(&self, address: u64) -> Vec<String> {
         let mut all = Vec::new();
         claim(&self.0, 0, address, &mut all);
@@ -166,7 +166,7 @@ fn a_tree_of_configuration_spaces_is_set_up() {
     for f in system.functions() {
         let space = host.get(f.bdf()).unwrap();
         assert!(space.memory_enable() && space.bus_master_enable() && space.serr_enable(), "{f:?}");
-        // A slot that anything may come into is below the first root port.
+        // Below the first root port is a hot-plug slot, which any device may be inserted into.
         assert_eq!(space.mps().bytes(), if f.found.port == 0 { 128 } else { 512 }, "{f:?}");
         if let Some(b) = f.bridge {
             let seen = space.bridge().unwrap();

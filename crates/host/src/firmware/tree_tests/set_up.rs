@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What functions are set to, by which policy.
+//! Settings of functions, for different policies.
 
 use super::*;
 use tlp::{Mps, Mrrs, Rcb};
@@ -10,7 +10,7 @@ fn map(policy: Policy) -> HostMap {
     HostMap { policy, ..HostMap::default() }
 }
 
-/// Max_Payload_Size of a function, as its Device Control has it.
+/// Max_Payload_Size of a function, from its Device Control.
 fn mps(host: &mut Host, function: &str) -> u32 {
     128 << (host.node(bdf(function)).register(PCIE + 2) >> 5 & 0b111)
 }
@@ -38,7 +38,7 @@ fn the_payload_size_is_the_least_on_the_path() {
 }
 
 #[test]
-fn a_slot_of_a_switch_takes_any_payload_size_and_that_of_a_root_port_is_chosen_again() {
+fn switch_slot_keeps_mps_and_root_slot_chooses_again() {
     let slot = Node::downstream().hot_plug();
     let mut host = Host::new([
         Node::root_port().with(0, Node::switch([slot, Node::downstream().with(0, Node::endpoint())])),
@@ -56,7 +56,7 @@ fn a_slot_of_a_switch_takes_any_payload_size_and_that_of_a_root_port_is_chosen_a
     assert_eq!(["00:02.0", "06:00.0"].map(|f| mps(&mut host, f)), [128, 128]);
 }
 
-/// Device Control and Device Control 2 of an endpoint, Link Control's RCB, Command and Bridge Control.
+/// Settings are Device Control and Device Control 2 of an endpoint, Link Control's RCB, Command and Bridge Control.
 #[test]
 fn each_setting_follows_the_policy() {
     let off = Policy {
@@ -99,7 +99,7 @@ fn ten_bit_tags_need_every_port_on_the_path() {
 
 #[test]
 fn access_control_redirects_where_it_is_asked_to() {
-    // A port that has all but P2P Completion Redirect.
+    // A port with all services except P2P Completion Redirect.
     let port = || Node::downstream().extended(0x0d, &[(0, 0), (0b1_0111, 0x7f_0000)]);
     for (acs, control) in [(AcsPolicy::Off, 0), (AcsPolicy::Redirect, 0b1_0101)] {
         let mut host = Host::new([Node::root_port().with(0, Node::switch([port()]))]);
@@ -114,7 +114,7 @@ fn interrupts_are_given_in_the_order_msix_msi_line() {
     let rows = [
         ((true, true), Interrupt::Msix, (32, 3)),
         ((false, true), Interrupt::Msi, (32, 2)),
-        // Pin 2 below device 1: line 3 of the four.
+        // Pin 2 below device 1: the third line of the four.
         ((false, false), Interrupt::Intx { pin: 2, line: 18 }, (18, 0)),
     ];
     for ((msix, msi), interrupt, vectors) in rows {
@@ -125,11 +125,11 @@ fn interrupts_are_given_in_the_order_msix_msi_line() {
     }
     let mut host = Host::new([Node::root_port().with(0, all())]);
     found(&mut host, &HostMap::default());
-    // Address, data, not masked; for vectors 32 to 34. One write for the whole table.
+    // Address, data, not masked, for vectors 32 to 34; one write for the whole table.
     let entry = |vector: u8| [0, 0, 0xe0, 0xfe, 0, 0, 0, 0, vector, 0, 0, 0, 0, 0, 0, 0];
     let table = [entry(32), entry(33), entry(34)].concat();
     assert_eq!(host.writes, [(0x8000_1000, table, "01:00.0 BAR 0".to_owned())]);
-    // Behind PCI Express (15 DWs) and MSI (4): enabled, not masked.
+    // After PCI Express (15 DWs) and MSI (4): enabled, not masked.
     assert_eq!(host.node(bdf("01:00.0")).register(PCIE + 19) >> 30, 0b10);
 
     let rows = [
@@ -149,9 +149,9 @@ fn interrupts_are_given_in_the_order_msix_msi_line() {
     assert_eq!(error, "function 01:00.0: no interrupt vectors are left");
 }
 
-/// INTA to INTD of a device n of a switch are turned by n, and again by the root port's number (`PCIe 5.0 §2.2.8.1`).
+/// INTA to INTD of device n of a switch are rotated by n, and again by the root port's number (`PCIe 5.0 §2.2.8.1`).
 #[test]
-fn lines_turn_at_every_bridge() {
+fn interrupt_lines_rotate_at_every_bridge() {
     let device = |pin| Node::endpoint().pin(pin);
     let ports = [device(1), device(1), device(4)];
     let mut host = Host::new([one_switch(ports.clone()), one_switch(ports)]);
@@ -161,7 +161,7 @@ fn lines_turn_at_every_bridge() {
         _ => None,
     });
     let lines: Vec<_> = lines.collect();
-    // Root port 1 turns by 1: A ends at 17, 18; D of port 2 at 16 + (3 + 2 + 1) mod 4.
+    // Root port 1 rotates by 1: A ends at 17, 18; D of port 2 at 16 + (3 + 2 + 1) mod 4.
     let rows = [
         ("03:00.0", 17),
         ("04:00.0", 18),
@@ -174,7 +174,7 @@ fn lines_turn_at_every_bridge() {
     assert_eq!(host.node(bdf("04:00.0")).register(15) & 0xff, 18, "Interrupt Line");
 }
 
-/// What `lspci -t` makes of the dump is what `tree` draws.
+/// `lspci -t` of the dump equals the output of `tree`.
 #[test]
 fn lspci_reads_the_dump_and_draws_the_same_tree() {
     let vf = Node::endpoint();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which functions are found, and which bus numbers they get.
+//! Functions found by enumeration, and their bus numbers.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn small() -> Node {
     Node::endpoint().bar(0, MEMORY, 0x1000)
 }
 
-/// Two root ports: one above an endpoint, one above a switch with an endpoint, an empty port, and a switch again.
+/// Two root ports: one above an endpoint, one above a switch with an endpoint, an empty port, and another switch.
 fn mixed() -> Host {
     let inner = Node::switch([Node::downstream().with(0, small())]);
     let ports = [Node::downstream().with(0, small()), Node::downstream(), Node::downstream().with(0, inner)];
@@ -27,7 +27,7 @@ fn a_tree_is_found_depth_first() {
                                            \\-02.0-[06-08]----00.0-[07-08]----00.0-[08]----00.0
 ";
     assert_eq!(system.tree(), tree);
-    // Primary, Secondary and Subordinate of each bridge, as they stand in its registers.
+    // Primary, Secondary and Subordinate Bus Number of each bridge, from its registers.
     let rows = [
         ("00:01.0", [0, 1, 1]),
         ("00:02.0", [0, 2, 8]),
@@ -50,21 +50,22 @@ fn a_tree_is_found_depth_first() {
 }
 
 #[test]
-fn a_path_is_read_as_it_is_printed() {
+fn path_round_trips_through_text() {
     for text in ["01.0", "1f.7/00.0", "02.0/00.0/0a.1"] {
         assert_eq!(path(text).to_string(), text);
     }
     for text in ["", "20.0", "01.8", "1", "01.0/", "+1.0"] {
         let error = format!(
-            "path \"{text}\": legal are devices and functions in hexadecimal, 00.0 to 1f.7, joined by /"
+            "path \"{text}\", expected devices and functions in hexadecimal, 00.0 to 1f.7, joined by /"
         );
         assert_eq!(text.parse::<Path>().unwrap_err().to_string(), error);
     }
 }
 
 #[test]
-fn functions_are_looked_for_where_they_may_be() {
-    // Only device 0 answers below a link; 1 to 7 only where Header Type says so; any device inside a switch.
+fn scans_only_possible_functions() {
+    // Below a link only device 0 exists, and functions 1 to 7 only if Header Type has the bit. Inside a switch
+    // any device may exist.
     let slot = Node::root_port()
         .with(0, small().multi_function())
         .with(3, small())
@@ -79,7 +80,7 @@ fn functions_are_looked_for_where_they_may_be() {
 }
 
 #[test]
-fn a_list_of_ari_functions_is_followed_where_the_port_above_forwards_them() {
+fn follows_ari_list_if_port_above_forwards_ari() {
     let last = small().ari(0);
     let device = |port: Node| {
         port.with(0, small().ari(5).multi_function()).with(5, small().ari(0xc8)).with(0xc8, last.clone())
@@ -101,7 +102,7 @@ fn a_list_of_ari_functions_is_followed_where_the_port_above_forwards_them() {
 fn slow_functions_are_waited_for() {
     let mut host = mixed();
     host.functions.get_mut(&8).unwrap().below.get_mut(&0).unwrap().retries = 3;
-    // As a root port with CRS Software Visibility says it.
+    // Like a root port with CRS Software Visibility.
     let (system, took) = enumerate_on(&mut host, &HostMap::default());
     assert_eq!((system.unwrap().len(), took), (11, Time::ZERO + RETRY_PAUSE * 3));
     let enabled = host.node(bdf("00:01.0")).register(mock::PCIE + 7) >> 4 & 1;
@@ -122,7 +123,7 @@ fn chain(levels: usize) -> Node {
 }
 
 #[test]
-fn trees_may_be_deep_and_wide() {
+fn finds_deep_and_wide_trees() {
     let system = found(&mut Host::new([chain(8)]), &HostMap::default());
     let last = system.functions().last().unwrap();
     assert_eq!((system.len(), last.bdf(), last.path.0.len()), (18, bdf("11:00.0"), 18));
@@ -131,7 +132,7 @@ fn trees_may_be_deep_and_wide() {
     assert_eq!((system.len(), system.functions().last().unwrap().bdf()), (66, bdf("22:00.0")));
 }
 
-/// A large tree: 200 functions, here 9 switches, 64 + 72 ports of them, 64 endpoints; and the number of requests.
+/// A large tree: 200 functions (9 switches with 64 + 72 ports, 64 endpoints); also checks the number of requests.
 #[test]
 fn two_hundred_functions_are_found() {
     let leaf = || Node::switch((0..8).map(|_| Node::downstream().with(0, small().msi(0))));
@@ -143,22 +144,22 @@ fn two_hundred_functions_are_found() {
 }
 
 #[test]
-fn trees_beyond_the_bus_numbers_are_refused() {
+fn rejects_tree_beyond_bus_numbers() {
     let error = enumerate_on(&mut Host::new([chain(200)]), &HostMap::default()).0.unwrap_err();
-    let end = "function ff:00.0 (256 levels deep) needs bus number 256: legal are 0 to 255: its chain of bridges is a loop";
+    let end = "function ff:00.0 (256 levels deep) needs bus number 256, expected 0 to 255: its chain of bridges is a loop";
     assert_eq!(error, end);
 
     let map = HostMap { last_bus: 4, ..HostMap::default() };
     let wide = Host::new([one_switch((0..3).map(|_| small()))]);
     let error = enumerate_on(&mut wide.clone(), &map).0.unwrap_err();
-    assert_eq!(error, "function 02:02.0 (path 01.0/00.0/02.0) needs bus number 5: legal are 0 to 4");
+    assert_eq!(error, "function 02:02.0 (path 01.0/00.0/02.0) needs bus number 5, expected 0 to 4");
     let map = HostMap { last_bus: 5, ..HostMap::default() };
     assert_eq!(found(&mut wide.clone(), &map).len(), 8);
 }
 
-/// Lists without an end, and headers of unknown types.
+/// Endless lists, and headers of unknown types.
 #[test]
-fn broken_functions_are_named() {
+fn reports_broken_functions() {
     let mut head_loop = small();
     head_loop.set(mock::PCIE, head_loop.register(mock::PCIE) | 0x40 << 8, 0);
     let mut low = small().extended(0x0b, &[(0, 0), (0, 0)]);
@@ -170,10 +171,10 @@ fn broken_functions_are_named() {
     let backward = small().multi_function().ari(5);
     let rows = [
         (head_loop, "function 01:00.0: its list of capabilities is a loop"),
-        (low, "function 01:00.0: an extended capability at 0x40: legal are 0x100 to 0xffc"),
+        (low, "function 01:00.0: an extended capability at 0x40, expected 0x100 to 0xffc"),
         (extended_loop, "function 01:00.0: its list of extended capabilities is a loop"),
-        (strange, "function 01:00.0 has a header of type 2: legal are 0 and 1"),
-        (backward.clone(), "function 01:00.0: the next of its list of ARI functions, 01:00.5, is absent"),
+        (strange, "function 01:00.0 has a header of type 2, expected 0 and 1"),
+        (backward.clone(), "function 01:00.0: 01:00.5, the next function in its ARI list, is absent"),
     ];
     for (node, message) in rows {
         let error = enumerate_on(&mut Host::new([Node::root_port().with(0, node)]), &HostMap::default());
@@ -181,12 +182,12 @@ fn broken_functions_are_named() {
     }
     let port = Node::root_port().with(0, backward).with(5, small().ari(3));
     let error = enumerate_on(&mut Host::new([port]), &HostMap::default()).0.unwrap_err();
-    assert_eq!(error, "function 01:00.5: its list of ARI functions goes back to 01:00.3");
+    assert_eq!(error, "function 01:00.5: its ARI function list goes back to 01:00.3");
 }
 
 #[test]
 fn virtual_functions_get_the_bus_numbers_that_they_reach() {
-    // 256 VFs from 01:01.0 on, so up to 02:00.7.
+    // 256 VFs from 01:01.0, up to 02:00.7.
     let vf = Node::endpoint();
     let pf = small().ari(0).sriov(256, (8, 8), 1, 0x4000, &vf);
     let ports = [Node::root_port().with(0, pf), Node::root_port().with(0, small())];
@@ -195,7 +196,7 @@ fn virtual_functions_get_the_bus_numbers_that_they_reach() {
     let mut host = Host::new(ports.clone());
     let (system, took) = enumerate_on(&mut host, &map);
     let system = system.unwrap();
-    assert_eq!(took, Time::ZERO + tlp::Duration::from_ms(100), "VFs are left alone for 100 ms");
+    assert_eq!(took, Time::ZERO + tlp::Duration::from_ms(100), "no access to VFs for 100 ms");
     assert_eq!(host.node(bdf("00:01.0")).buses(), [0, 1, 2]);
     assert_eq!(host.node(bdf("00:02.0")).buses(), [0, 3, 3]);
     let vfs: Vec<_> = system.vfs_of(bdf("01:00.0")).map(|f| f.bdf().to_string()).collect();
@@ -205,5 +206,5 @@ fn virtual_functions_get_the_bus_numbers_that_they_reach() {
 
     let few = HostMap { last_bus: 1, ..HostMap::default() };
     let error = enumerate_on(&mut Host::new(ports), &few).0.unwrap_err();
-    assert_eq!(error, "function 01:00.0 (path 01.0/00.0) needs bus number 2: legal are 0 to 1");
+    assert_eq!(error, "function 01:00.0 (path 01.0/00.0) needs bus number 2, expected 0 to 1");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A hierarchy in which errors are made: enumerated by firmware, with error reporting on. Faults are rules on links; never is a
-//! status register written but to be cleared.
+//! A hierarchy for error tests: enumerated by firmware, with error reporting enabled. Faults are rules on links; status
+//! registers are written only to clear them.
 //!
 //! ```text
 //!   00:01.0 root port ══ link 2 ══ 01:00.0 switch ─┬─ 02:00.0 ══ link 0 ══ 03:00.0 endpoint A
@@ -41,15 +41,15 @@ pub(crate) const ALL: [Bdf; 6] = [ROOT, UP, DOWN_A, DOWN_B, A, B];
 pub(crate) const LINK_A: LinkId = LinkId(0);
 pub(crate) const LINK_UP: LinkId = LinkId(2);
 
-/// Firmware is done by then, and faults begin.
+/// Firmware is done by then, and faults start.
 pub(crate) const GO: Time = Time::from_ps(20_000_000_000);
 /// Longer than any timer.
 const SETTLE: Duration = Duration::from_us(400);
-/// Of the endpoints; the root complex waits longer.
+/// Timeout of the endpoints; the root complex waits longer.
 const ENDPOINT_TIMEOUT: Duration = Duration::from_us(60);
 const HOST_TIMEOUT: Duration = Duration::from_us(150);
 
-/// Offsets in BAR 0 of an endpoint. A write of an address to one of these has it do so there.
+/// Offsets in BAR 0 of an endpoint. A write of an address to one of these starts the operation at that address.
 pub(crate) mod at {
     pub(crate) const PLAIN: u64 = 0x40;
     pub(crate) const DMA_READ: u64 = 0x100;
@@ -58,13 +58,13 @@ pub(crate) mod at {
     pub(crate) const READ_WITH_PASID: u64 = 0x118;
     /// Sends a message of this code to the root complex.
     pub(crate) const MESSAGE: u64 = 0x128;
-    /// So many ns without a look at requests.
+    /// Ignores requests for this many ns.
     pub(crate) const BUSY: u64 = 0x120;
     /// A read of it is aborted.
     pub(crate) const ABORTS: u64 = 0x200;
     /// A read of it is never answered.
     pub(crate) const SILENT: u64 = 0x208;
-    /// Beyond the BAR, within the window of the port above.
+    /// An address beyond the BAR, but within the window of the port above.
     pub(crate) const BEYOND: u64 = 0x2000;
 }
 
@@ -171,7 +171,7 @@ fn switch_end() -> PortConfig {
     end
 }
 
-/// Few posted requests, so that more can overflow it; and so few others, that a little more is no error of its own.
+/// Few posted requests, so that more can overflow it. Few others, so that a few more are not an error by themselves.
 fn endpoint_end() -> PortConfig {
     let mut end = port();
     end.rx_buffer[Class::Posted.index()] = CreditLimit::finite(4, 64);
@@ -245,12 +245,12 @@ where
     .unwrap()
 }
 
-/// The hierarchy as the host program has it.
+/// The hierarchy, as the host program uses it.
 #[derive(Clone)]
 pub(crate) struct Lab {
     pub(crate) cpu: Cpu,
     pub(crate) system: Rc<System>,
-    /// What the endpoints' transfers have come to.
+    /// Results of the endpoints' transfers.
     pub(crate) log: Log,
     interrupts: Rc<Cell<u32>>,
 }
@@ -288,13 +288,13 @@ impl Lab {
         self.cpu.config_write(function, dw, enables, value).await.unwrap();
     }
 
-    /// Sets bits of a register that has nothing to be cleared by ones in these bytes.
+    /// Sets bits of a register that has no write-one-to-clear bits in these bytes.
     pub(crate) async fn set(&self, function: Bdf, dw: u16, enables: u8, bits: u32) {
         let old = self.read(function, dw).await;
         self.write(function, dw, enables, old | bits).await;
     }
 
-    /// A read by the host: the value, or the error.
+    /// A read by the host; returns the value or the error.
     pub(crate) async fn host_read(&self, address: u64) -> String {
         match self.cpu.read_u32(address).await {
             Ok(value) => format!("{value:#x}"),
@@ -303,7 +303,7 @@ impl Lab {
         }
     }
 
-    /// A write by the host of register 3 of a function, which has no effect: the error, or nothing.
+    /// A write by the host to register 3 of a function, which has no effect; returns the error, or an empty string.
     pub(crate) async fn host_writes_register(&self, function: Bdf) -> String {
         match self.cpu.config_write(function, 3, 0xf, 0).await {
             Ok(()) => String::new(),
@@ -312,7 +312,7 @@ impl Lab {
         }
     }
 
-    /// What endpoint A does, and what it comes to.
+    /// Starts an operation of endpoint A, and returns its result.
     pub(crate) async fn have_a(&self, what: u64, address: u64) -> String {
         self.cpu.write_u64(self.bar(A, what), address).await.unwrap();
         self.cpu.sleep(ENDPOINT_TIMEOUT * 2).await;
@@ -324,12 +324,12 @@ impl Lab {
         0x1000
     }
 
-    /// Interrupts of the root port since the last question.
+    /// Number of interrupts of the root port since the last call.
     pub(crate) fn interrupts(&self) -> u32 {
         self.interrupts.take()
     }
 
-    /// Clears what enumeration has left: it asked for functions that there are not.
+    /// Clears errors of enumeration, which accesses absent functions.
     pub(crate) async fn clear(&self) {
         for function in ALL {
             self.write(function, self.aer(function, aer::UNCORRECTABLE_STATUS), 0xf, !0).await;
@@ -348,7 +348,7 @@ impl Lab {
         self.cpu.sleep(SETTLE).await;
     }
 
-    /// What a function has logged, and what the root port has heard.
+    /// The errors that a function has logged, and the errors that the root port has received.
     pub(crate) async fn seen(&self, function: Bdf) -> Seen {
         let mut header = [0; 4];
         for (dw, word) in (aer::HEADER_LOG..).zip(&mut header) {
@@ -373,29 +373,29 @@ impl Lab {
     }
 }
 
-/// Registers of the function that has found an error, and of the root port.
+/// Registers of the function that has detected an error, and of the root port.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) uncorrectable: u32,
     pub(crate) correctable: u32,
     pub(crate) first_error: u32,
-    /// The first prefix, where TLP Prefix Log Present is set.
+    /// The first prefix, if TLP Prefix Log Present is set.
     pub(crate) prefix: u32,
     pub(crate) header: [u32; 4],
     /// Device Status, bits 3:0.
     pub(crate) device_status: u32,
-    /// Status; of downstream and root ports Secondary Status. Without System Error.
+    /// Status; for downstream and root ports, Secondary Status. Without System Error.
     pub(crate) status: u32,
     pub(crate) root_status: u32,
     pub(crate) source: u32,
-    /// Of the root port.
+    /// Registers of the root port.
     pub(crate) interrupts: u32,
 }
 
-/// A fault: link, direction, which frames, the first and every how many after it, and what becomes of them.
+/// A fault: link, direction, frames, the first frame, the interval, and the effect.
 pub(crate) type Fault = (LinkId, fabric::Direction, FrameKind, (u64, u64), FaultAction);
 
-/// Runs `program` on the enumerated hierarchy; `faults` begin at [`GO`], which `program` waits for.
+/// Runs `program` on the enumerated hierarchy; `faults` start at [`GO`], which `program` waits for.
 pub(crate) fn run<F, Fut>(faults: &[Fault], program: F)
 where
     F: FnOnce(Lab) -> Fut + 'static,
@@ -416,7 +416,7 @@ where
             }
         });
         let lab = Lab { cpu, system, log: logged, interrupts };
-        // Enumeration asked the internal bus of the switch for devices that there are not, and logged it (`§6.2.3.2.4.1`).
+        // Enumeration accessed absent devices on the internal bus of the switch, and logged it (`§6.2.3.2.4.1`).
         let detected = [UP, A].map(|function| (function, lab.pcie(function, 2)));
         for ((function, at), expected) in detected.into_iter().zip([0b1001, 0]) {
             assert_eq!(lab.read(function, at).await >> 16 & 0xf, expected, "Device Status of {function}");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Builds the library and C programs, and plays their peer. Never skips silently: says so where there is no C compiler.
+//! Builds the library and C programs, and acts as their peer. Prints a message if it skips because there is no C
+//! compiler.
 
 use riser_tlp::{Bdf, Body, Completion, MemoryOp, MemoryRequest, Mps, Rcb, Repr, Status, split};
 use std::io::{BufRead, BufReader, Write};
@@ -19,7 +20,7 @@ pub(crate) fn program(cc: &str, source: &str, flags: &[&str]) -> PathBuf {
 
 pub(crate) const GNU99: &[&str] = &["-std=gnu99"];
 
-/// Byte n of the memory that peers serve.
+/// Returns the byte at an address of the memory that peers serve.
 pub(crate) fn memory(address: u64) -> u8 {
     (address as u8).wrapping_mul(31) ^ (address >> 8) as u8 ^ (address >> 16) as u8
 }
@@ -32,13 +33,13 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// One end of a port: both ends have the same.
+/// One end of a port; both ends use the same number.
 pub(crate) struct Peer {
     pub(crate) socket: UdpSocket,
 }
 
 impl Peer {
-    /// Nothing that a test waits for takes so long.
+    /// Timeout; longer than any wait of a test.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     pub(crate) fn new(own: Ipv4Addr, other: Ipv4Addr, port: u16) -> Peer {
@@ -52,7 +53,7 @@ impl Peer {
         self.socket.send(&[&[0; 6], tlp].concat()).unwrap();
     }
 
-    /// The next TLP, which must be a sound memory request, and its data.
+    /// Receives the next TLP, which must be a legal memory request, and returns it with its data.
     pub(crate) fn request(&self) -> (MemoryRequest, Vec<u8>) {
         let tlp = self.tlp();
         let parsed = Repr::parse(&tlp).unwrap();
@@ -63,12 +64,12 @@ impl Peer {
     pub(crate) fn tlp(&self) -> Vec<u8> {
         let mut buffer = [0; 5000];
         let len = self.socket.recv(&mut buffer).unwrap();
-        assert_eq!(buffer[..6], [0; 6], "software sends no sequence and no time");
+        assert_eq!(buffer[..6], [0; 6], "software sends sequence 0 and timestamp 0");
         buffer[6..len].to_vec()
     }
 }
 
-/// A right completion of `len` bytes from byte `offset` of a read on.
+/// Returns a correct completion of `len` bytes, from byte `offset` of a read.
 pub(crate) fn completion(request: &MemoryRequest, offset: u32, len: u32) -> Completion {
     let address = request.span.first_byte() + u64::from(offset);
     Completion {
@@ -84,7 +85,7 @@ pub(crate) fn completion(request: &MemoryRequest, offset: u32, len: u32) -> Comp
     }
 }
 
-/// A completion as bytes, its whole DWs from `byte` of each address on.
+/// Returns the bytes of a completion with whole DWs of data; `byte` gives the byte at each address.
 pub(crate) fn tlp_of(completion: Completion, address: u64, byte: impl Fn(u64) -> u8) -> Vec<u8> {
     let repr = Repr::new(Body::Completion(completion));
     let mut out = vec![0; repr.tlp_len()];
@@ -94,7 +95,7 @@ pub(crate) fn tlp_of(completion: Completion, address: u64, byte: impl Fn(u64) ->
     out
 }
 
-/// All completions of a read of [`memory`], cut at 128 bytes.
+/// Returns all completions of a read of [`memory`], split at 128 bytes.
 pub(crate) fn completions(request: &MemoryRequest) -> Vec<Vec<u8>> {
     let (mut out, mut offset) = (Vec::new(), 0);
     let total = request.span.byte_count();
@@ -117,7 +118,7 @@ pub(crate) fn is_read(request: &MemoryRequest) -> bool {
     request.op == MemoryOp::Read
 }
 
-/// `tests/c/calls.c`, running.
+/// A running `tests/c/calls.c`.
 pub(crate) struct Calls {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -125,7 +126,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// One context from `own` to `other`, requester 1b:00.0, `tag`.
+    /// Starts it with one context from `own` to `other`, requester 1b:00.0, and `tag`.
     pub(crate) fn start(program: &Path, other: Ipv4Addr, own: Ipv4Addr, tag: u8) -> Calls {
         let mut child = Command::new(program)
             .args([other.to_string(), own.to_string(), "1b00".to_owned(), tag.to_string()])
@@ -154,7 +155,7 @@ impl Calls {
         self.answer().parse().unwrap()
     }
 
-    /// Ends it; its status tells what the sanitizers found.
+    /// Ends it, and checks its status, which includes the sanitizers' findings.
     pub(crate) fn end(mut self) {
         self.stdin = None;
         assert!(self.child.wait().unwrap().success());

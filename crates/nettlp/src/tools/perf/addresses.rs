@@ -6,13 +6,13 @@
 pub enum Pattern {
     /// Always the first address of the region.
     Fixed,
-    /// Ascending, and from the first address again.
+    /// Ascending, then from the first address again.
     Sequential,
     /// Random multiples of the request's length.
     Random,
 }
 
-/// Addresses of requests, without end.
+/// Endless sequence of request addresses.
 pub(super) struct Addresses {
     start: u64,
     /// Number of requests that fit into the region.
@@ -25,7 +25,7 @@ pub(super) struct Addresses {
 
 impl Addresses {
     pub(super) fn new(start: u64, places: u64, pattern: Pattern, len: u64, seed: u64) -> Addresses {
-        // xorshift stays at zero.
+        // A xorshift state of zero would stay zero.
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         Addresses { start, places, pattern, len, next: 0, random }
     }

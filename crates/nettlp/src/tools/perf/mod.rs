@@ -22,21 +22,22 @@ use thiserror::Error;
 use tlp::Bdf;
 use worker::Worker;
 
-/// Bytes of the NetTLP header and of the TLP header of a completion. The headers of a write are as long, or 4 bytes longer.
+/// Bytes of the NetTLP header and of the TLP header of a completion. The headers of a write have the same length, or 4
+/// bytes more.
 const HEADER_BYTES: usize = 6 + 12;
-/// How long each way of sending is measured for the ceiling.
+/// How long each way of sending is measured by [`ceiling`].
 const CEILING_SPAN: tlp::Duration = tlp::Duration::from_ms(500);
 
 /// Requests of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// Writes, or reads.
+    /// True for writes, false for reads.
     pub is_write: bool,
     /// First address of the region.
     pub address: u64,
     /// Size of the region in bytes.
     pub region_bytes: u64,
-    /// Each thread has its own part of the region.
+    /// True if each thread uses its own part of the region.
     pub is_split: bool,
     /// Order of addresses.
     pub pattern: Pattern,
@@ -75,11 +76,11 @@ impl Workload {
     }
 }
 
-/// The reason why a measurement cannot start.
+/// Reason why a measurement cannot start.
 #[derive(Debug, Error)]
 pub enum PerfError {
     /// More threads than tags.
-    #[error("{0} threads share {1} tags: each needs one at least")]
+    #[error("{0} threads share {1} tags; each thread needs at least one")]
     Tags(u64, usize),
     /// A carrier cannot be opened.
     #[error(transparent)]

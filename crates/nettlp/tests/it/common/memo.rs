@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A carrier in memory: it remembers what was sent, and gives what is to arrive. Opens no socket.
+//! A carrier in memory: it records sent TLPs, and delivers prepared ones. Opens no socket.
 
 use riser_capture::encap::Origin;
 use riser_nettlp::carrier::{Arrival, Carrier, SendError, Wait};
@@ -15,12 +15,12 @@ pub(crate) struct Memo {
     /// Issuer of the request, tag, and the TLP.
     pub(crate) sent: Vec<(Origin, u16, Vec<u8>)>,
     pub(crate) arriving: VecDeque<(Origin, Vec<u8>)>,
-    /// TLPs that it still takes; its clones give it more.
+    /// Number of TLPs that it still accepts; shared with its clones.
     pub(crate) room: Rc<Cell<usize>>,
 }
 
 impl Memo {
-    /// It takes `room` TLPs.
+    /// Creates a carrier that accepts `room` TLPs.
     pub(crate) fn with_room(room: usize) -> Memo {
         Memo { room: Rc::new(Cell::new(room)), ..Memo::default() }
     }
@@ -47,7 +47,7 @@ impl Carrier for Memo {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), SendError> {
         self.room.set(self.room.get().checked_sub(1).ok_or(SendError::NoRoom)?);
-        // What is not filled is seen.
+        // Bytes that `fill` leaves out are visible.
         let mut tlp = vec![0xee; len];
         fill(&mut tlp);
         self.sent.push((origin, tag.bits(), tlp));

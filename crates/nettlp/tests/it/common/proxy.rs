@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A UDP proxy that loses, doubles and holds back datagrams both ways, on a thread of its own. Never changes one.
+//! A UDP proxy that loses, duplicates and delays datagrams in both directions, on its own thread. Never changes
+//! their bytes.
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::cmp::Reverse;
@@ -10,24 +11,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A held-back datagram stays at most so long.
+/// Maximum delay of a datagram.
 pub(crate) const HELD_BACK: Duration = Duration::from_millis(2);
 
-/// Where a proxy stands.
+/// Addresses and ports of a proxy.
 pub(crate) struct Between {
-    /// Address that clients talk to.
+    /// Address that clients send to.
     pub(crate) front: IpAddr,
-    /// Address that it talks to the adapter from.
+    /// Address from which it sends to the adapter.
     pub(crate) back: IpAddr,
-    /// The adapter.
+    /// Address of the adapter.
     pub(crate) adapter: IpAddr,
     /// Ports on both sides.
     pub(crate) ports: Vec<u16>,
-    /// Whether it talks to the adapter from the same port, as upstream's clients do.
+    /// True if it sends to the adapter from the same port, as upstream's clients do.
     pub(crate) same_port: bool,
 }
 
-/// What a proxy has done to datagrams.
+/// Counters of a proxy.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Done {
     pub(crate) forwarded: u64,
@@ -58,7 +59,7 @@ impl Proxy {
         Proxy { stop, thread }
     }
 
-    /// Ends it.
+    /// Stops it and returns its counters.
     pub(crate) fn stop(mut self) -> Done {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()
@@ -88,7 +89,7 @@ impl Pair {
     }
 }
 
-/// Until when, in which order, to which socket (pair * 2, + 1 toward the adapter), and the bytes.
+/// Time of delivery, order, socket (pair * 2, + 1 toward the adapter), and the bytes.
 type HeldBack = (Instant, u64, usize, Vec<u8>);
 
 struct Run {
@@ -132,7 +133,7 @@ impl Run {
                     len
                 })
             };
-            // An error of an earlier datagram (nobody there yet) is none of this one.
+            // The error of an earlier datagram (no program listens yet) does not concern this one.
             let Ok(len) = received else { return };
             Run::judge(&mut self.dice, &mut self.done, |delay| match delay {
                 None => forward(pair, !is_back, &bytes[..len]),
@@ -148,7 +149,7 @@ impl Run {
         }
     }
 
-    // 1 % lost, 1 % doubled; of all that go on, 5 % held back.
+    // 1 % lost, 1 % duplicated; of those forwarded, 5 % delayed.
     fn judge(dice: &mut u64, done: &mut Done, mut send: impl FnMut(Option<Duration>)) {
         let copies = match roll(dice, 100) {
             0 => 0,
@@ -175,7 +176,7 @@ impl Run {
     }
 }
 
-// What the kernel does not take is lost: that is what this is for.
+// A datagram that the kernel rejects is lost, which is acceptable here.
 fn forward(pair: &Pair, to_back: bool, bytes: &[u8]) {
     let _ = match (to_back, pair.client) {
         (true, _) => pair.back.send(bytes),

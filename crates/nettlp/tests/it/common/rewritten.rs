@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An adapter whose memory is rewritten throughout: with every turn of its loop the next pages get a new version. Every 8
-//! bytes hold their address and their version.
+//! An adapter whose memory is rewritten all the time: with every turn of its loop the next pages get a new version. Every
+//! 8 bytes hold their address and their version.
 
 use riser_nettlp::adapter::{Adapter, Function, MemoryBackend, Registers, Settings};
 use riser_nettlp::allow::{AllowList, Rule};
@@ -14,10 +14,10 @@ use tlp::{Bdf, Mps};
 
 const PAGE: usize = 4096;
 pub(crate) const PAGES: usize = 256;
-/// Pages that get a new version in one turn.
+/// Pages that get a new version per turn.
 const PAGES_A_TURN: usize = 4;
 
-/// Versions of each page: begun to be written, and wholly written.
+/// Versions of each page: of the last begun write, and of the last finished one.
 struct Versions {
     begun: Vec<AtomicU32>,
     ended: Vec<AtomicU32>,
@@ -62,12 +62,13 @@ impl Rewritten {
         Rewritten { versions, stop, thread: Some(thread) }
     }
 
-    /// The oldest versions that a read which begins now may bring, page by page from `address` on.
+    /// Returns the oldest versions that a read started now may return, for each page from `address`.
     pub(crate) fn oldest(&self, address: u64, len: usize) -> [u32; 2] {
         pages(address, len).map(|page| self.versions.ended[page].load(Ordering::SeqCst))
     }
 
-    /// Whether each word is of its address, in a version from `oldest` up to one that has been begun by now.
+    /// Returns true if each word holds its own address, and a version from `oldest` up to one whose write has begun by
+    /// now.
     pub(crate) fn is_current(&self, address: u64, data: &[u8], oldest: [u32; 2]) -> bool {
         let newest = pages(address, data.len()).map(|page| self.versions.begun[page].load(Ordering::SeqCst));
         let mut done = 0;
@@ -96,7 +97,7 @@ impl Drop for Rewritten {
     }
 }
 
-// A read here touches two pages at most.
+// A read here covers at most two pages.
 fn pages(address: u64, len: usize) -> [usize; 2] {
     [address, address + len as u64 - 1].map(|address| address as usize / PAGE)
 }

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory that is rewritten throughout: every 8 bytes hold their address and the version that is current. What a read brings
-//! says so where it came from and when.
+//! Memory that is rewritten all the time: every 8 bytes hold their address and the current version. So the data of a read shows its
+//! address and its time.
 
 use tlp::Time;
 
-/// How long a version lives.
+/// Lifetime of a version.
 #[derive(Clone, Copy)]
 pub(crate) struct Stamped {
-    /// Picoseconds.
+    /// Lifetime in picoseconds.
     pub(crate) lifetime_ps: u64,
 }
 
 impl Stamped {
-    /// The version of a word. Lines of 64 bytes change at different times.
+    /// Returns the version of a word. Lines of 64 bytes change at different times.
     pub(crate) fn version(self, word: u64, now: Time) -> u32 {
         let phase = (word / 8 % 64) * (self.lifetime_ps / 64);
         ((now.as_ps() + phase) / self.lifetime_ps) as u32
     }
 
-    /// The bytes of a word in a version.
+    /// Returns the bytes of a word in a version.
     pub(crate) fn word(word: u64, version: u32) -> [u8; 8] {
         (u64::from(version) << 32 | word & 0xffff_ffff).to_le_bytes()
     }
 
-    /// What is in memory from `address` on.
+    /// Fills `out` with the memory content from `address`.
     pub(crate) fn fill(self, address: u64, now: Time, out: &mut [u8]) {
         let mut done = 0;
         while done < out.len() {
@@ -36,7 +36,7 @@ impl Stamped {
         }
     }
 
-    /// Whether each word that was read at `address` is of that address, in a version that was current between `from` and `to`.
+    /// Returns true if each word read at `address` holds that address, and a version that was current between `from` and `to`.
     pub(crate) fn is_current(self, address: u64, data: &[u8], from: Time, to: Time) -> bool {
         let mut done = 0;
         while done < data.len() {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A client as upstream's LibTLP behaves, written from its wire: both ends bind and connect the same UDP port, one request is
-//! outstanding, the NetTLP header is zero, and whatever comes within [`WAIT`] is taken for the answer. Never matches tags:
-//! upstream does not.
+//! A client that behaves like upstream's LibTLP, written from its wire format. Both ends bind and connect the same UDP port, one
+//! request is outstanding, the NetTLP header is zero, and any datagram within [`WAIT`] is taken for the answer. Like upstream, it
+//! never compares tags.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// How long a call waits for an answer: four times as long as upstream, since tests run on busy machines.
+/// Timeout of an answer: four times upstream's, since tests run on busy machines.
 pub(crate) const WAIT: Duration = Duration::from_secs(2);
 
 /// LibTLP's `struct nettlp`: one tag, one socket.
@@ -16,10 +16,10 @@ pub(crate) struct Nettlp {
     tag: u8,
 }
 
-/// Why a call failed, as far as upstream can tell.
+/// Reason why a call failed, as far as upstream can tell.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failed {
-    /// Nothing came in time.
+    /// No datagram arrived in time.
     TimedOut,
     /// A completion without data.
     NoData(u8),
@@ -33,13 +33,13 @@ fn connected(local: IpAddr, remote: IpAddr, port: u16) -> UdpSocket {
 }
 
 impl Nettlp {
-    /// `nettlp_init` of a device: port 0x3000 + tag on both ends, or the paper's 0x3000 + (tag & 0xf).
+    /// Opens a client like `nettlp_init` of a device: port 0x3000 + tag on both ends, or the paper's 0x3000 + (tag & 0xf).
     pub(crate) fn init(local: IpAddr, remote: IpAddr, tag: u8, paper: bool) -> Nettlp {
         let port = 0x3000 + u16::from(if paper { tag & 0xf } else { tag });
         Nettlp { socket: connected(local, remote, port), requester: 0x1a00, tag }
     }
 
-    /// The same on a port of one's own choice: the simple NIC sends an interrupt from 0x4003.
+    /// Opens a client on any port: the simple NIC sends an interrupt from 0x4003.
     pub(crate) fn on_port(local: IpAddr, remote: IpAddr, tag: u8, port: u16) -> Nettlp {
         Nettlp { socket: connected(local, remote, port), requester: 0x1a00, tag }
     }
@@ -53,7 +53,7 @@ impl Nettlp {
         // 3 DW of header below 2^32 - 1, as upstream decides.
         let long = address >= u64::from(u32::MAX);
         let fmt = u8::from(long) << 5 | u8::from(is_write) << 6;
-        // 1024 DW set a reserved bit: Length is not cut to its ten bits.
+        // 1024 DW set a reserved bit: Length is not reduced to its ten bits.
         let dw = (dw as u16).to_be_bytes();
         let requester = self.requester.to_be_bytes();
         let mut bytes = vec![0, 0, 0, 0, 0, 0];
@@ -65,7 +65,7 @@ impl Nettlp {
         bytes
     }
 
-    /// `dma_read`: data of completions, one behind the other, until all bytes are there.
+    /// Reads like `dma_read`: concatenates the data of completions until all bytes have arrived.
     pub(crate) fn dma_read(&self, address: u64, out: &mut [u8]) -> Result<usize, Failed> {
         self.socket.send(&self.header(false, address, out.len())).unwrap();
         let mut got = 0;
@@ -76,7 +76,7 @@ impl Nettlp {
             if bytes[6] != 0x4a {
                 return Err(Failed::NoData(bytes[6 + 6] >> 5));
             }
-            // Byte Count and Lower Address: what real hardware gives, and upstream hardly looks at.
+            // Real hardware fills Byte Count and Lower Address; upstream hardly uses them.
             let lead = usize::from(bytes[6 + 11] & 3);
             let data = &bytes[18 + lead..len];
             let take = data.len().min(out.len() - got);
@@ -86,8 +86,8 @@ impl Nettlp {
         Ok(got)
     }
 
-    /// `dma_write`: whole DWs, from the lane of the first byte; within one DW, a byte of padding for each of the first three lanes
-    /// that is not enabled, and then the data: one or two bytes travel in three.
+    /// Writes like `dma_write`: whole DWs, from the lane of the first byte. Within one DW, a byte of padding for each of the first
+    /// three lanes that is not enabled comes before the data, so one or two bytes travel in three.
     pub(crate) fn dma_write(&self, address: u64, data: &[u8]) -> usize {
         let mut bytes = self.header(true, address, data.len());
         let first_be = bytes[13];
@@ -104,19 +104,19 @@ impl Nettlp {
         data.len()
     }
 
-    /// Sends any bytes behind a NetTLP header of zeroes.
+    /// Sends any bytes after a NetTLP header of zeroes.
     pub(crate) fn send_raw(&self, tlp: &[u8]) {
         self.socket.send(&[&[0; 6], tlp].concat()).unwrap();
     }
 
-    /// Receives one datagram, whole.
+    /// Receives one complete datagram.
     pub(crate) fn receive_raw(&self) -> Option<Vec<u8>> {
         let mut bytes = [0; 8192];
         self.socket.recv(&mut bytes).ok().map(|len| bytes[..len].to_vec())
     }
 }
 
-/// A question of messaging: from any port to 0x2fff.
+/// Sends a messaging request from any port to 0x2fff, and returns the answer.
 pub(crate) fn message(local: IpAddr, remote: IpAddr, request: u32) -> Option<Vec<u8>> {
     let socket = UdpSocket::bind(SocketAddr::new(local, 0)).unwrap();
     socket.set_read_timeout(Some(WAIT)).unwrap();
@@ -125,16 +125,16 @@ pub(crate) fn message(local: IpAddr, remote: IpAddr, request: u32) -> Option<Vec
     socket.recv_from(&mut bytes).ok().map(|(len, _)| bytes[..len].to_vec())
 }
 
-/// The configuration client: `port` on both ends, 0x4001 or 0x5001.
+/// Configuration client: `port` on both ends, 0x4001 or 0x5001.
 pub(crate) struct Config(UdpSocket);
 
 impl Config {
-    /// `nettlp_pcie_cfg_init`.
+    /// Opens a client like `nettlp_pcie_cfg_init`.
     pub(crate) fn init(local: IpAddr, remote: IpAddr, port: u16) -> Config {
         Config(connected(local, remote, port))
     }
 
-    /// `nettlp_pcie_cfg_read`: one DW.
+    /// Reads one DW like `nettlp_pcie_cfg_read`.
     pub(crate) fn read(&self, dw: u16) -> u32 {
         self.0.send(&[0x3c | (dw >> 8) as u8, dw as u8, 0, 0, 0, 0]).unwrap();
         let mut reply = [0; 64];
@@ -144,7 +144,7 @@ impl Config {
         u32::from_be_bytes(reply[2..6].try_into().unwrap())
     }
 
-    /// `nettlp_pcie_cfg_write`: bytes of one DW, no answer.
+    /// Writes bytes of one DW like `nettlp_pcie_cfg_write`; there is no answer.
     pub(crate) fn write(&self, dw: u16, byte_enables: u8, data: u32) {
         let mut bytes = vec![0x40 | byte_enables << 2 | (dw >> 8) as u8, dw as u8];
         bytes.extend(data.to_be_bytes());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of a host outside, which it has mapped for DMA. riser does not own it: what DMA reads there is recorded, and
-//! a replay takes it from the record. This module holds no bytes.
+//! Memory of an external host, mapped for DMA. riser does not own it: data that DMA reads there is recorded, and a
+//! replay takes it from the record. This module stores no bytes.
 
 use crate::external::journal::Journal;
 use crate::external::record::Answered;
@@ -14,15 +14,15 @@ use tlp::AtomicOp;
 
 /// Alignment of maps in bytes, at both ends.
 pub const MAP_BYTES: u64 = 4096;
-/// Most maps at a time.
+/// Maximum number of maps at a time.
 pub const MAX_MAPS: usize = 4096;
 
-/// What DMA may do to a map.
+/// DMA access to a map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MapAccess {
-    /// DMA may read it.
+    /// DMA may read the map.
     Read,
-    /// DMA may read and change it.
+    /// DMA may read and write the map.
     ReadWrite,
 }
 
@@ -33,13 +33,13 @@ pub struct Map {
     pub address: u64,
     /// Length in bytes, a multiple of [`MAP_BYTES`].
     pub bytes: u64,
-    /// What DMA may do there.
+    /// DMA access.
     pub access: MapAccess,
 }
 
-/// Holds the bytes of a map; offsets count from its first byte, and each access lies within it.
+/// Storage of a map's bytes. Offsets count from its first byte, and each access is within the map.
 ///
-/// The holder may change them at any time: riser takes each read as it comes.
+/// The owner may change the bytes at any time: riser takes each read as it comes.
 pub trait Backing {
     /// Reads bytes; false if that fails.
     fn read(&self, offset: u64, to: &mut [u8]) -> bool;
@@ -47,23 +47,23 @@ pub trait Backing {
     /// Writes bytes; false if that fails.
     fn write(&self, offset: u64, from: &[u8]) -> bool;
 
-    /// Whether what has just failed was asked for elsewhere, to be tried again.
+    /// True if the access that has just failed was requested elsewhere and must be retried.
     fn awaits(&self) -> bool {
         false
     }
 
-    /// Carries out an AtomicOp, and puts the value before it into `old`; false if that fails.
+    /// Executes an AtomicOp, and stores the value before in `old`; false if that fails.
     fn operate(&self, offset: u64, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
         self.read(offset, old) && write_result(op, operands, old, |new| self.write(offset, new))
     }
 }
 
-/// Why a host may not map or unmap a range.
+/// Reason why a host may not map or unmap a range.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum MapError {
     /// The range cannot be mapped.
     #[error(
-        "{bytes:#x} bytes at {address:#x}: legal are one or more multiples of {MAP_BYTES:#x} at a multiple of it, below 2^64"
+        "{bytes:#x} bytes at {address:#x}, expected one or more multiples of {MAP_BYTES:#x} at a multiple of it, below 2^64"
     )]
     Range {
         /// Address of the first byte.
@@ -86,8 +86,8 @@ pub enum MapError {
     /// The host has too many maps.
     #[error("more than {MAX_MAPS} maps at a time")]
     TooMany,
-    /// The range is no whole map.
-    #[error("{bytes:#x} bytes at {address:#x} are to be unmapped: legal is what is mapped, whole: {mapped}")]
+    /// The range is not a whole map.
+    #[error("cannot unmap {bytes:#x} bytes at {address:#x}, expected a whole map: {mapped}")]
     NotMapped {
         /// Address of the first byte.
         address: u64,
@@ -98,13 +98,13 @@ pub enum MapError {
     },
 }
 
-/// The memory of a host outside; clones are handles on the same.
+/// The memory of an external host. Clones are handles of the same memory.
 #[derive(Clone)]
 pub(crate) struct OutsideMemory {
     maps: Rc<RefCell<Maps>>,
-    /// The first DMA that was refused since somebody asked, and how many were.
+    /// The first rejected DMA since the last query, and the number of rejected DMAs.
     refused: Rc<Cell<Option<(DmaAccess, u64)>>>,
-    /// What was asked for last is to be tried again.
+    /// True if the last access must be retried.
     awaits: Rc<Cell<bool>>,
     journal: Journal,
     /// Number of the host's place.
@@ -114,7 +114,7 @@ pub(crate) struct OutsideMemory {
 #[derive(Default)]
 struct Maps(BTreeMap<u64, Mapped>);
 
-/// A map and the holder of its bytes; `None` in a replay.
+/// A map and its storage; `None` in a replay.
 struct Mapped {
     map: Map,
     backing: Option<Rc<dyn Backing>>,
@@ -159,17 +159,17 @@ impl OutsideMemory {
         OutsideMemory { maps: Rc::default(), refused: Rc::default(), awaits: Rc::default(), journal, place }
     }
 
-    /// Other addresses of the same host: nothing is mapped there.
+    /// Returns a separate address space of the same host, without maps.
     pub(super) fn beside(&self) -> OutsideMemory {
         OutsideMemory { maps: Rc::default(), ..self.clone() }
     }
 
-    /// The next DMA of which nobody was told that it was refused, and how many there were.
+    /// Takes the first unreported rejected DMA, and their number.
     pub(super) fn refused(&self) -> Option<(DmaAccess, u64)> {
         self.refused.take()
     }
 
-    /// Checks whether `map` may be mapped now.
+    /// Checks whether `map` can be mapped now.
     pub(super) fn check(&self, map: &Map) -> Result<(), MapError> {
         self.maps.borrow().check(map)
     }
@@ -185,7 +185,8 @@ impl OutsideMemory {
         self.maps.borrow_mut().unmap(address, bytes)
     }
 
-    /// The holder of these bytes, and their offset in the map; `None` if they are not mapped, or may not be changed.
+    /// Returns the storage of these bytes, and their offset in the map. `None` if they are not mapped, or are not
+    /// writable.
     fn find(&self, address: u64, len: usize, writes: bool) -> Option<(Option<Rc<dyn Backing>>, u64)> {
         let maps = self.maps.borrow();
         let mapped = maps.of(address, len as u64)?;
@@ -193,7 +194,7 @@ impl OutsideMemory {
         lets.then(|| (mapped.backing.clone(), address - mapped.map.address))
     }
 
-    /// Asks the holder, or the record, to fill `to`. `answers` are the answer with bytes and the one without.
+    /// Fills `to` from the storage or the record. `answers` are the answers with and without bytes.
     fn ask(
         &self,
         address: u64,

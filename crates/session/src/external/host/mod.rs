@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The place of a host: somebody outside, such as a kernel or another simulator, stands above a root complex of the lab.
+//! The place of a host: an outside program, such as a kernel or another simulator, is above a root complex of the lab.
 //!
-//! It issues configuration, memory, I/O and message requests, enumerates what it finds, hears how its requests end, takes
+//! It issues configuration, memory, I/O and message requests, enumerates, receives results, takes
+//! interrupts in the form of their TLPs, and maps its own memory for DMA. riser runs no firmware and no drivers there.
 //! interrupts as their TLPs say them, and maps memory of its own for DMA. riser has neither firmware nor drivers there.
 
 mod memory;
@@ -22,51 +23,51 @@ use std::rc::Rc;
 use thiserror::Error;
 use tlp::{Bdf, PayloadPool, Time};
 
-/// What is set over a lab to put somebody outside there.
+/// Override of a lab that puts an outside program there.
 pub const OUTSIDE: &str = "host.outside=true";
-/// Most requests of a host that are under way or waiting.
+/// Maximum number of outstanding and waiting requests of a host.
 pub const MAX_HOST_REQUESTS: usize = 1024;
-/// Most inputs that a host may leave unheard.
+/// Maximum number of inputs that a host may leave untaken.
 pub const MAX_UNHEARD: usize = 1 << 16;
 
-/// Why an output is no request of a host outside.
+/// Reason why an output is not a request of an external host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum HostRequestError {
-    /// A configuration register that there is not.
-    #[error("configuration register {register_dw}, bytes {byte_enables:#x}: legal are 0 to 1023, 0 to 0xf")]
+    /// A configuration register that does not exist.
+    #[error("configuration register {register_dw}, bytes {byte_enables:#x}, expected 0 to 1023, 0 to 0xf")]
     Register {
-        /// Its number, in DWs.
+        /// Register number, in DWs.
         register_dw: u16,
-        /// The bytes that are written.
+        /// Byte Enables.
         byte_enables: u8,
     },
-    /// It passes only between a program and its host's model.
+    /// The output is only for a program and its host's model.
     #[error(
-        "an extension: it is for programs and models of a simulated host, legal are requests of the seam"
+        "an extension is only for programs and models of a simulated host, expected requests of the seam"
     )]
     Extension,
 }
 
-/// An input of a host, and when it came.
+/// An input of a host, with its time.
 pub type Heard = (Time, HostInput);
 
-/// The place of a host outside; clones are handles on the same.
+/// The place of an external host. Clones are handles of the same place.
 #[derive(Clone)]
 pub struct HostPlace(Rc<RefCell<State>>);
 
 struct State {
     pool: PayloadPool,
     memory: OutsideMemory,
-    /// Functions with addresses of their own, and those of which their root complex does not know yet whether they have.
+    /// Functions with their own address space, or that had one: their root complex may not know the change yet.
     spaces: BTreeMap<Bdf, OutsideMemory>,
     changed: Vec<Bdf>,
     requests: VecDeque<HostOutput>,
-    /// Requests under way that need an answer.
+    /// Outstanding requests that need an answer.
     open: BTreeSet<HostReadId>,
-    /// Inputs that the host has not heard; `None`: nobody listens.
+    /// Inputs that the host has not taken; `None` if no program takes them.
     heard: Option<VecDeque<Heard>>,
     outcome: Option<Result<(), String>>,
-    /// All below is to be reset.
+    /// True if everything below must be reset.
     reset: bool,
 }
 
@@ -86,24 +87,24 @@ impl HostPlace {
         })))
     }
 
-    /// Whether there is room for another request; if not, hear and drain first.
+    /// True if there is room for another request. If not, call `hear` and drain the lab first.
     pub fn has_room(&self) -> bool {
         let state = self.0.borrow();
         state.requests.len() + state.open.len() < MAX_HOST_REQUESTS
     }
 
-    /// Checks whether `map` may be mapped now.
+    /// Checks whether `map` can be mapped now.
     ///
     /// # Errors
-    /// The reason why not.
+    /// The reason if it cannot.
     pub fn check_map(&self, map: &Map) -> Result<(), MapError> {
         self.check_map_of(None, map)
     }
 
-    /// The same for the addresses of `requester`, if it has its own.
+    /// Like [`check_map`](Self::check_map), for the address space of `requester`, if it has its own.
     ///
     /// # Errors
-    /// The reason why not.
+    /// The reason if it cannot.
     pub fn check_map_of(&self, requester: Option<Bdf>, map: &Map) -> Result<(), MapError> {
         let state = self.0.borrow();
         let memory = requester.and_then(|requester| state.spaces.get(&requester));
@@ -113,22 +114,23 @@ impl HostPlace {
         }
     }
 
-    /// The first DMA to addresses that are not mapped, or not so, since somebody asked, and how many there were.
+    /// Takes the first DMA that was rejected since the last query because of missing or read-only maps, and the number
+    /// of rejected DMAs.
     pub fn refused_dma(&self) -> Option<(DmaAccess, u64)> {
         self.0.borrow().memory.refused()
     }
 
-    /// Inputs for the host, in the order of time; ask after every drain of the lab.
+    /// Takes the next input for the host, in the order of time. Query it after every drain of the lab.
     pub fn hear(&self) -> Option<Heard> {
         self.0.borrow_mut().heard.as_mut()?.pop_front()
     }
 
-    /// Whether all below is to be reset now; tells it once.
+    /// Takes the request to reset everything below.
     pub(crate) fn takes_reset(&self) -> bool {
         std::mem::take(&mut self.0.borrow_mut().reset)
     }
 
-    /// Functions that have addresses of their own from now on, or, without a memory, no longer; tells each once.
+    /// Reports each function once that now has its own address space or, without a memory, no longer has one.
     pub(crate) fn grants(&self, mut grant: impl FnMut(Bdf, Option<HostMemory>)) {
         let mut state = self.0.borrow_mut();
         for requester in std::mem::take(&mut state.changed) {
@@ -146,7 +148,7 @@ impl HostPlace {
 
 impl State {
     /// # Errors
-    /// The host may not do that: it ends, and the run with it.
+    /// The host's request is illegal: it ends, and the run with it.
     fn take(&mut self, HostRequest(asked): HostRequest) -> Result<(), String> {
         match asked {
             Asked::Issue(mut output) => {
@@ -175,7 +177,7 @@ impl State {
         Ok(())
     }
 
-    /// The memory whose addresses a function asks for; from now on it has its own.
+    /// Returns the memory for a function's addresses. If `requester` is given, it has its own address space from now on.
     fn memory_of(&mut self, requester: Option<Bdf>) -> &OutsideMemory {
         let Some(requester) = requester else { return &self.memory };
         let (memory, changed) = (&self.memory, &mut self.changed);
@@ -186,14 +188,14 @@ impl State {
     }
 
     fn fail(&mut self, why: String) {
-        self.outcome.get_or_insert(Err(format!("the host outside: {why}")));
+        self.outcome.get_or_insert(Err(format!("the external host: {why}")));
     }
 }
 
 impl Place for HostPlace {
     fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
         let request = HostRequest::parse(input, &self.0.borrow().pool);
-        let request = request.ok_or("no request of a host, legal are those of kinds 1 to 18, whole")?;
+        let request = request.ok_or("not a host request, expected a complete request of kind 1 to 18")?;
         Ok(request.join(self, now))
     }
 
@@ -211,7 +213,7 @@ impl Place for HostPlace {
     }
 }
 
-/// The root complex sees the host as a program.
+/// For the root complex, the host is a program.
 impl HostProgram for HostPlace {
     fn handle(&mut self, now: Time, input: HostInput) {
         let mut state = self.0.borrow_mut();
@@ -221,7 +223,7 @@ impl HostProgram for HostPlace {
         let Some(heard) = &mut state.heard else { return };
         heard.push_back((now, input));
         if heard.len() > MAX_UNHEARD {
-            state.fail(format!("{MAX_UNHEARD} interrupts, messages and answers wait to be heard"));
+            state.fail(format!("{MAX_UNHEARD} interrupts, messages and answers are not taken"));
         }
     }
 
@@ -239,6 +241,6 @@ impl HostProgram for HostPlace {
 
     fn waits_for(&self) -> Option<String> {
         let open = self.0.borrow().open.len();
-        (open > 0).then(|| format!("{open} requests of the host outside are under way"))
+        (open > 0).then(|| format!("{open} requests of the external host are under way"))
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests of a host outside: values where they join, bytes in a record.
+//! The requests of an external host: values at the place, bytes in a record.
 //!
 //! ```text
-//! u8 kind, and                                 what is answered: u32 id
+//! u8 kind, then for an answered request its u32 id, and
 //!   1 memory read       id, u64 address, u32 bytes, u8 locked
 //!   2 memory write      u64 address, data
 //!   3 deferrable write  id, u64 address, data
@@ -13,16 +13,16 @@
 //!                       u8 count of prefixes, each u32; data
 //!   8 configuration read   id, u16 function, u16 register (DW)
 //!   9 configuration write  id, u16 function, u16 register (DW), u8 byte enables, u32 value
-//!  10 messages to be taken 256 bits by code
-//!  11 map               u64 address, u64 bytes, u8: 0 to be read, 1 to be changed too
+//!  10 message codes to take  256 bits by code
+//!  11 map               u64 address, u64 bytes, u8: 0 read-only, 1 writable
 //!  12 unmap             u64 address, u64 bytes
-//!  13 the host ends     u8: 0 well, 1 with why: UTF-8
-//!  14 reset of all below
-//!  15 map               as 11, behind u16 function whose addresses they are
-//!  16 unmap             as 12, behind u16 function
-//!  17 grant             u16 function, which has addresses of its own from now on
-//!  18 revoke            u16 function, which has none any more
-//! data: u8 0, u32 bytes that are only counted; or u8 1, u32 length, bytes
+//!  13 end of the host   u8: 0 success, 1 failure with its reason: UTF-8
+//!  14 reset of everything below
+//!  15 map               like 11, after u16 function that owns the address space
+//!  16 unmap             like 12, after u16 function
+//!  17 grant             u16 function, which has its own address space from now on
+//!  18 revoke            u16 function, which no longer has one
+//! data: u8 0, u32 number of counted bytes; or u8 1, u32 length, bytes
 //! ```
 //!
 //! Numbers are little endian.
@@ -40,14 +40,14 @@ use tlp::{
     AtomicOp, Attributes, Bdf, Data, MessageRouting, PayloadPool, Prefix, Prefixes, Time, TrafficClass,
 };
 
-/// A request of a host outside.
+/// A request of an external host.
 pub struct HostRequest(pub(super) Asked);
 
 pub(super) enum Asked {
     Issue(HostOutput),
-    /// In a replay nobody holds the bytes.
+    /// In a replay there is no storage of the bytes.
     Map {
-        /// The function whose addresses they are; `None`: all that have none of their own.
+        /// The function of the address space; `None` for all functions without their own.
         of: Option<Bdf>,
         map: Map,
         backing: Option<Rc<dyn Backing>>,
@@ -66,56 +66,58 @@ pub(super) enum Asked {
 const ATOMICS: [AtomicOp; 3] = [AtomicOp::FetchAdd, AtomicOp::Swap, AtomicOp::CompareSwap];
 
 impl HostRequest {
-    /// A request as a program of a simulated host would issue it.
+    /// Returns a request as a program of a simulated host would issue it.
     ///
     /// # Errors
-    /// Nobody outside can issue `output`.
+    /// An external host cannot issue `output`.
     pub fn issue(output: HostOutput) -> Result<HostRequest, HostRequestError> {
         check(&output)?;
         Ok(HostRequest(Asked::Issue(output)))
     }
 
-    /// Maps memory for DMA; `backing` holds it.
+    /// Returns a request that maps memory for DMA; `backing` stores it.
     pub fn map(map: Map, backing: impl Backing + 'static) -> HostRequest {
         HostRequest::map_of(None, map, backing)
     }
 
-    /// Unmaps a whole map.
+    /// Returns a request that unmaps a whole map.
     pub const fn unmap(address: u64, bytes: u64) -> HostRequest {
         HostRequest::unmap_of(None, address, bytes)
     }
 
-    /// Maps memory for DMA of `requester`, which from now on reaches nothing but what is mapped so, as behind an IOMMU.
+    /// Returns a request that maps memory for DMA of `requester`. From then on, the function reaches only memory
+    /// mapped in this way, as with an IOMMU.
     pub fn map_of(requester: Option<Bdf>, map: Map, backing: impl Backing + 'static) -> HostRequest {
         HostRequest(Asked::Map { of: requester, map, backing: Some(Rc::new(backing)) })
     }
 
-    /// Unmaps a whole map of `requester`.
+    /// Returns a request that unmaps a whole map of `requester`.
     pub const fn unmap_of(requester: Option<Bdf>, address: u64, bytes: u64) -> HostRequest {
         HostRequest(Asked::Unmap { of: requester, address, bytes })
     }
 
-    /// From now on `requester` reaches nothing but what is mapped for it.
+    /// Returns a request after which `requester` reaches only memory that is mapped for it.
     pub const fn grant(requester: Bdf) -> HostRequest {
         HostRequest(Asked::Grant(requester))
     }
 
-    /// From now on `requester` reaches what functions do that have no addresses of their own; its maps are gone.
+    /// Returns a request after which `requester` uses the common address space again. Its own maps are removed.
     pub const fn revoke(requester: Bdf) -> HostRequest {
         HostRequest(Asked::Revoke(requester))
     }
 
-    /// A fundamental reset of all below the host, as when it begins anew: root ports too.
+    /// Returns a request for a fundamental reset of everything below the host, including root ports, as when the
+    /// host restarts.
     pub const fn reset() -> HostRequest {
         HostRequest(Asked::Reset)
     }
 
-    /// The host has ended: well, or with an error.
+    /// Returns the end of the host, successful or with an error.
     pub const fn end(outcome: Result<(), String>) -> HostRequest {
         HostRequest(Asked::End(outcome))
     }
 
-    /// Reads a request from the bytes of a record.
+    /// Parses a request from the bytes of a record.
     pub(super) fn parse(bytes: &[u8], pool: &PayloadPool) -> Option<HostRequest> {
         let mut cursor = Cursor::new(bytes);
         let asked = asked(&mut cursor, pool)?;
@@ -123,7 +125,7 @@ impl HostRequest {
     }
 }
 
-/// Whether somebody outside can issue it.
+/// Checks whether an external host can issue the output.
 fn check(output: &HostOutput) -> Result<(), HostRequestError> {
     let (register_dw, byte_enables) = match output {
         HostOutput::ConfigRead { register_dw, byte_enables, .. }
@@ -223,7 +225,7 @@ fn emit_output(out: &mut Vec<u8>, output: &HostOutput) {
                 |n: u8| (0..8).filter(|bit| codes.contains(n * 8 + bit)).fold(0, |b, bit| b | 1 << bit);
             out.extend((0..32).map(byte));
         }
-        // `HostRequest::issue` never makes these.
+        // `HostRequest::issue` rejects these.
         _ => {}
     }
 }
@@ -233,7 +235,7 @@ fn begin(out: &mut Vec<u8>, kind: u8, id: HostReadId) {
     out.put_u32(id.0);
 }
 
-/// The kind without a function, or with it.
+/// Writes the kind for a request without or with a function.
 fn begin_of(out: &mut Vec<u8>, kinds: [u8; 2], function: Option<Bdf>) {
     out.put_u8(kinds[usize::from(function.is_some())]);
     if let Some(function) = function {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A slot that is a hundred times slower than real time, and a host outside that is not: what a clock makes of it. The wall clock of
-//! these tests goes on with what is simulated.
+//! A slot that is a hundred times slower than real time, and an external host that is not: effects of the clocks. The wall clock of
+//! these tests advances with the simulation.
 
 use crate::external::machine::Machine;
 use config::{Bar, Builder, Identity};
@@ -35,8 +35,8 @@ fn wall() -> Time {
     WALL.get()
 }
 
-/// Works at each edge of its clock, as RTL in a simulator does, and each edge takes the machine that simulates it a hundred times as
-/// long as it would take.
+/// Works at each edge of its clock, like RTL in a simulator. Each edge takes the simulating machine a hundred times as long as in
+/// reality.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Slow {}
@@ -110,7 +110,7 @@ fn start(clock: Clock) -> (Driver, Machine) {
     (lab, machine)
 }
 
-/// The host's requests are answered by and by.
+/// Answers the host's requests over time.
 fn wait(lab: &mut Driver, machine: &mut Machine, name: u32) -> Time {
     loop {
         lab.drain(wall(), |_| {});
@@ -135,7 +135,7 @@ fn set_up(lab: &mut Driver, machine: &mut Machine) {
     }
 }
 
-/// Reads the slot so often, each time `apart` behind the one before; how long each read took by the wall clock.
+/// Reads the slot this many times, `apart` after each other. Returns the duration of each read by the wall clock.
 fn read_often(lab: &mut Driver, machine: &mut Machine, apart: Duration, count: u64) -> Vec<u64> {
     let read = |_| {
         WALL.set(wall() + apart);
@@ -148,7 +148,7 @@ fn read_often(lab: &mut Driver, machine: &mut Machine, apart: Duration, count: u
 }
 
 #[test]
-fn latency_stays_flat_where_the_fabric_may_lag() {
+fn latency_stays_flat_if_fabric_may_lag() {
     let (mut lab, mut machine) = start(Clock::Lagging);
     let (record, capture) = (Bytes::default(), Bytes::default());
     let (path, text) = ("slow.toml".to_owned(), LAB.to_owned());
@@ -159,12 +159,12 @@ fn latency_stays_flat_where_the_fabric_may_lag() {
     let latencies = read_often(&mut lab, &mut machine, Duration::from_ms(1), 50);
     let (least, most) = (latencies.iter().min().unwrap(), latencies.iter().max().unwrap());
     assert!(*most <= 3 * least, "{latencies:?}");
-    // All the rest of the wall's time was dropped, and counted.
+    // The rest of the wall clock's time was dropped, and counted.
     let (lag, behind) = (lab.lag(), wall().since(lab.now()));
     assert!(lag.times > 10 && behind >= lag.dropped, "{lag:?}, {behind} behind");
     assert!(lab.now().as_ps() * (SLOWER - 1) <= wall().as_ps() && lag.dropped.as_ps() > wall().as_ps() / 2);
 
-    // What has joined at the fabric's own times does so again.
+    // Inputs that joined at the fabric's own times do so again.
     lab.finish(wall()).unwrap();
     lab.session_mut().fabric.take_tap();
     handle.finish().unwrap();
@@ -178,9 +178,9 @@ fn latency_stays_flat_where_the_fabric_may_lag() {
     assert!(*capture.0.borrow() == *again.0.borrow(), "the captures differ");
 }
 
-/// The same host where the fabric keeps to the wall clock: what it is late, each read waits for.
+/// The same host with a fabric that follows the wall clock: each read waits for the fabric's delay.
 #[test]
-fn latency_grows_where_the_fabric_keeps_to_the_wall() {
+fn latency_grows_if_fabric_follows_wall_clock() {
     let (mut lab, mut machine) = start(Clock::Wall);
     let mut joined = Vec::new();
     for _ in 0..2 {
@@ -194,9 +194,9 @@ fn latency_grows_where_the_fabric_keeps_to_the_wall() {
     assert_eq!(lab.lag().times, 0);
 }
 
-/// With a fabric that is fast enough, nothing is dropped: it is at the wall's time, but for naps while nothing goes on.
+/// With a fabric that is fast enough, no time is dropped: it follows the wall clock, except for naps while it is idle.
 #[test]
-fn nothing_is_dropped_where_the_fabric_is_fast_enough() {
+fn fast_fabric_drops_no_time() {
     WALL.set(Time::ZERO);
     let text = LAB.replace("\"slow\"", "\"memory\"");
     let file = parse_in(&devices::models(), Path::new("fast.toml"), &text, "".into()).unwrap();
@@ -210,8 +210,7 @@ fn nothing_is_dropped_where_the_fabric_is_fast_enough() {
     assert_eq!((lab.now(), lab.lag().times), (wall(), 0));
 }
 
-/// Nothing goes on in these labs but that their links refresh credits, some ten million times: the fabric seldom has to be looked
-/// at, and then runs few events.
+/// In these labs, links only refresh credits, some ten million times. The fabric is rarely polled, and then runs few events.
 #[test]
 fn an_idle_lab_sleeps() {
     for name in ["clock.toml", "tree.toml", "seven.toml"] {

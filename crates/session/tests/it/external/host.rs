@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hosts outside a lab: each enumerates its own tree, takes interrupts, and has the memory that DMA reaches; what they do runs again
-//! without them, to the byte.
+//! Outside hosts: each enumerates its own tree, takes interrupts, and owns the memory that DMA accesses. Their runs are replayed
+//! without them, byte for byte.
 
 use crate::external::machine::{APART, Card, Found, Machine, STEP};
 use device::CompletionError;
@@ -14,7 +14,7 @@ use std::path::Path;
 use testkit::Bytes;
 use tlp::{Bdf, Duration, Time};
 
-/// Two hosts with a switch and two cards each, at the same places; and nothing on the simulated one.
+/// Two hosts with a switch and two cards each, at the same addresses; the simulated host has none.
 const PAIR: &str = "version = 1\n\
     [[external_host]]\nname = \"left\"\n[[external_host]]\nname = \"right\"\nprofile = \"xeon-e5-2637v3\"\n\
     [[switch]]\nname = \"a\"\nparent = \"left\"\n[[switch]]\nname = \"b\"\nparent = \"right\"\n\
@@ -22,7 +22,7 @@ const PAIR: &str = "version = 1\n\
     [[slot]]\nname = \"b1\"\ndevice = \"card\"\nparent = \"b\"\n\
     [[slot]]\nname = \"a2\"\ndevice = \"card\"\nparent = \"a\"\n\
     [[slot]]\nname = \"b2\"\ndevice = \"card\"\nparent = \"b\"\n";
-/// Where the hosts map their memory.
+/// Address at which the hosts map their memory.
 const RAM: u64 = 0x10_0000;
 
 fn models() -> Models {
@@ -54,7 +54,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Of a run that begins, with a record of `limit` bytes at most.
+    /// Starts a run with a record of at most `limit` bytes.
     fn begin(limit: u64) -> (Driver, Kept) {
         let (mut lab, record, capture) = (driver(PAIR), Bytes::default(), Bytes::default());
         lab.record(Box::new(record.clone()), &recorded(), limit);
@@ -97,7 +97,7 @@ fn run_pair(lab: &mut Driver) -> [Machine; 2] {
 }
 
 #[test]
-fn two_hosts_with_equal_buses_and_addresses_have_nothing_of_each_other() {
+fn two_hosts_with_equal_addresses_are_independent() {
     let mut lab = driver(PAIR);
     let machines = run_pair(&mut lab);
     for ((host, machine), data) in (1..).zip(&machines).zip([0x21, 0x42]) {
@@ -114,9 +114,9 @@ fn two_hosts_with_equal_buses_and_addresses_have_nothing_of_each_other() {
     assert_eq!(lab.failure(), None);
 }
 
-/// What hangs on `root` has somebody outside in place of firmware and drivers.
+/// An outside program replaces firmware and drivers of the slots at `root`.
 #[test]
-fn the_simulated_host_may_stand_outside() {
+fn simulated_host_can_be_outside() {
     let text = "version = 1\n[host]\noutside = true\n\
         [[switch]]\nname = \"a\"\n[[slot]]\nname = \"a1\"\ndevice = \"card\"\nparent = \"a\"\n";
     let refused = file(text).check_runs_alone().unwrap_err();
@@ -132,7 +132,7 @@ fn the_simulated_host_may_stand_outside() {
     assert_eq!(machine.interrupts.len(), 1);
 }
 
-/// Somebody outside cuts the link of a card and lets a frame suffer, by commands that the record holds.
+/// An outside program cuts a card's link and injects a fault, by commands that are recorded.
 #[test]
 fn commands_reach_the_links_and_run_again() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
@@ -172,7 +172,7 @@ fn commands_reach_the_links_and_run_again() {
     assert_eq!((again == capture, end), (true, RecordEnd::Whole));
 }
 
-/// Faults of commands end after `count` frames, after `for_ms`, and by `clear`; so says a record of them.
+/// Faults of commands end after `count` frames, after `for_ms`, and by `clear`; so does their replay.
 #[test]
 fn faults_end() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
@@ -218,9 +218,9 @@ fn faults_end() {
     assert_eq!((again == capture, end), (true, RecordEnd::Whole));
 }
 
-/// A reset leaves nothing of what a host has set up, and touches no other host; it runs again from a record.
+/// A reset clears all settings of a host, and does not affect the other host; it is replayed from a record.
 #[test]
-fn a_host_that_begins_anew_finds_all_as_it_was() {
+fn restarted_host_finds_reset_devices() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
     let mut machines = run_pair(&mut lab);
     let buses = |lab: &mut Driver, machine: &mut Machine| {
@@ -235,7 +235,7 @@ fn a_host_that_begins_anew_finds_all_as_it_was() {
     lab.drain(end, |_| {});
     assert_eq!(buses(&mut lab, &mut machines[0])[..3], [0; 3]);
     assert_eq!(buses(&mut lab, &mut machines[1])[..3], [0, 1, 4], "the other host's");
-    // As the first time.
+    // The same as the first time.
     let mut anew = Machine::new(&lab, "left", 0x21);
     let found = anew.enumerate(&mut lab, 0);
     assert_eq!(found.len(), 2);
@@ -249,41 +249,41 @@ fn a_host_that_begins_anew_finds_all_as_it_was() {
 }
 
 #[test]
-fn commands_that_cannot_be_meant_are_refused() {
+fn rejects_invalid_commands() {
     let lab = driver(PAIR);
     let links: Door<Commands> = lab.door_named("links").unwrap();
     for (text, why) in [
         (
             "",
-            "no command ``: legal are cut NAME [MICROSECONDS]; restore NAME; remove NAME; insert NAME; attention NAME; \
+            "no command ``, expected cut NAME [MICROSECONDS]; restore NAME; remove NAME; insert NAME; attention NAME; \
              speed NAME GEN LANES; fault KEY = VALUE, ...; clear [NAME]",
         ),
         ("clear c", "no slot or switch `c`: there are a1, b1, a2, b2, a, b"),
-        ("cut", "cut: of what? There are a1, b1, a2, b2, a, b"),
+        ("cut", "cut without a name: there are a1, b1, a2, b2, a, b"),
         ("cut c", "no slot or switch `c`: there are a1, b1, a2, b2, a, b"),
-        ("cut a1 soon", "cut a1 soon: legal are microseconds, of `cut` alone, to 10^9"),
-        ("restore a1 5", "restore a1 5: legal are microseconds, of `cut` alone, to 10^9"),
-        ("cut a1 5 us", "cut a1: nothing is known of `us`"),
+        ("cut a1 soon", "cut a1 soon, expected microseconds up to 10^9, only with `cut`"),
+        ("restore a1 5", "restore a1 5, expected microseconds up to 10^9, only with `cut`"),
+        ("cut a1 5 us", "cut a1: unexpected argument `us`"),
         ("remove a1", "remove a1: the port above is not hot-plug capable (hot_plug = true)"),
-        ("speed a1 3", "speed a1 3: legal are a name, a generation and lanes"),
-        ("speed a1 4 8", "speed a1: generation 4: legal are 1 to 3"),
-        ("speed a1 0 8", "speed a1: generation 0: legal are 1 to 3"),
-        ("speed a1 1 3", "speed a1: 3 lanes: legal are those of a link, to 8"),
-        ("speed a1 1 16", "speed a1: 16 lanes: legal are those of a link, to 8"),
-        ("fault slot = 'a1'", "fault: missing field `direction`: legal are `upstream`, `downstream`"),
+        ("speed a1 3", "speed a1 3, expected a name, a generation and lanes"),
+        ("speed a1 4 8", "speed a1: generation 4, expected 1 to 3"),
+        ("speed a1 0 8", "speed a1: generation 0, expected 1 to 3"),
+        ("speed a1 1 3", "speed a1: 3 lanes, expected a link width up to 8"),
+        ("speed a1 1 16", "speed a1: 16 lanes, expected a link width up to 8"),
+        ("fault slot = 'a1'", "fault: missing field `direction`, expected `upstream`, `downstream`"),
         ("fault slot = c", "fault: "),
-        ("fault slot=1", "fault: slot is integer `1`: legal are "),
+        ("fault slot=1", "fault: slot is integer `1`, expected "),
         (
             "fault slot = 'a1', direction = 'upstream', frames = 'tlp', nth = 1, action = 'drop', count = -1",
-            "fault: count is integer `-1`: legal are 1 to ",
+            "fault: count is integer `-1`, expected 1 to ",
         ),
         (
             "fault slot = 'a1', direction = 'upstream', frames = 'tlp', every = 1, action = 'drop'",
-            "fault: missing field `nth`: legal are 1 to ",
+            "fault: missing field `nth`, expected 1 to ",
         ),
         (
             "fault slot = 'a1', direction = 'upstream', frames = 'tlp', nth = 1, action = 'drop', count = 0",
-            "fault: count of 0: legal are 1 to ",
+            "fault: count of 0, expected 1 to ",
         ),
         (
             "fault slot = 'a1', direction = 'upstream', frames = 'tlp', nth = 0, action = 'drop'",
@@ -293,22 +293,22 @@ fn commands_that_cannot_be_meant_are_refused() {
         let refused = links.place.parse(text).err().unwrap();
         assert!(refused.starts_with(why) && (refused == why || why.ends_with(' ')), "{text}: {refused}");
     }
-    // An unknown key has one list, of keys, and the nearest of them.
+    // An unknown key gives one list of keys, and the nearest key.
     let refused = links.place.parse("fault slot = 'a1', directoin = 'upstream'").err().unwrap();
     assert!(refused.starts_with("fault: unknown field `directoin`, expected one of `slot`, "), "{refused}");
     assert!(refused.ends_with("; did you mean `direction`?") && refused.len() < 600, "{refused}");
-    // All keys, those first that a fault must have, with all that each may be.
+    // All keys, required ones first, with their legal values.
     let refused = links.place.parse("fault").err().unwrap();
     for legal in [
         "slot (a1, b1, a2, b2, a, b)",
         "direction (`upstream`, `downstream`)",
         "`corrected-internal`",
-        "and if wanted ",
+        "and optionally ",
         "for_ms (1 to 1000000000)",
     ] {
         assert!(refused.contains(legal), "{legal}: {refused}");
     }
-    assert!(links.place.parse(&"x".repeat(5000)).err().unwrap().contains("legal are 4096"));
+    assert!(links.place.parse(&"x".repeat(5000)).err().unwrap().contains("expected at most 4096"));
 }
 
 fn interrupt_of(interrupt: HostInterrupt) -> (Bdf, u64, u32) {
@@ -322,7 +322,7 @@ fn interrupt_of(interrupt: HostInterrupt) -> (Bdf, u64, u32) {
 fn live(limit: u64) -> (Vec<u8>, Vec<u8>) {
     let (mut lab, kept) = Kept::begin(limit);
     let mut machines = run_pair(&mut lab);
-    // What has changed meanwhile, and what is no longer there.
+    // Differences from the lab, and files that no longer exist.
     machines[0].put_u64(0, 7);
     let card = Found { id: Bdf::new(3, 0, 0).unwrap(), bar: 0xc000_0000 };
     machines[0].ring(&mut lab, card, RAM);
@@ -332,7 +332,7 @@ fn live(limit: u64) -> (Vec<u8>, Vec<u8>) {
     kept.end(&mut lab, Duration::from_us(50))
 }
 
-/// Its capture, how it ends, and how many inputs there were.
+/// The capture, the end, and the number of inputs of a replay.
 fn again(record: &[u8]) -> Result<(Vec<u8>, RecordEnd, u64), ReplayError> {
     let capture = Bytes::default();
     let mut replay = Replay::new(record, &models())?;
@@ -345,16 +345,16 @@ fn again(record: &[u8]) -> Result<(Vec<u8>, RecordEnd, u64), ReplayError> {
 }
 
 #[test]
-fn a_record_runs_again_without_the_hosts_and_their_memory() {
+fn replays_record_without_hosts_and_memory() {
     let (record, capture) = live(u64::MAX);
     let (same, end, inputs) = again(&record).unwrap();
     assert!(inputs > 200 && capture.len() > 10_000);
     assert!((capture == same) && end == RecordEnd::Whole, "the captures differ");
-    // Cut in the middle: as far as it goes, and said.
+    // A record that is cut in the middle is replayed up to the cut, which is reported.
     let (part, end, some) = again(&record[..record.len() - 300]).unwrap();
     assert!(some < inputs && capture.starts_with(&part[..part.len() / 2]));
     assert!(matches!(end, RecordEnd::Cut(_)), "{end:?}");
-    // Whoever replays it may stop.
+    // The caller can stop a replay.
     let mut looks = 0;
     let stopped = Replay::new(&record, &models()).unwrap().run_while(|_| {
         looks += 1;
@@ -364,9 +364,9 @@ fn a_record_runs_again_without_the_hosts_and_their_memory() {
     assert!(stopped.end == RecordEnd::Stopped && !stopped.complete && stopped.inputs < inputs);
 }
 
-/// What was heard in time does not pile up when nobody is there to hear it.
+/// Inputs that are taken in time do not pile up if no program takes more.
 #[test]
-fn a_long_record_runs_again_to_its_end() {
+fn replays_long_record_to_its_end() {
     let (mut lab, record) = (driver(PAIR), Bytes::default());
     lab.record(Box::new(record.clone()), &recorded(), u64::MAX);
     let mut machine = Machine::new(&lab, "left", 0);
@@ -388,9 +388,9 @@ fn a_long_record_runs_again_to_its_end() {
     assert!(replayed.complete && replayed.inputs > MAX_UNHEARD as u64, "{:?}", replayed.failure);
 }
 
-/// Who does not listen at all is told so.
+/// A host that never takes inputs gets an error.
 #[test]
-fn a_host_that_hears_nothing_fails_with_a_message() {
+fn rejects_host_that_takes_no_inputs() {
     let mut lab = driver(PAIR);
     let mut machine = Machine::new(&lab, "left", 0);
     lab.drain(us(20), |_| {});
@@ -400,12 +400,12 @@ fn a_host_that_hears_nothing_fails_with_a_message() {
         lab.drain(lab.now() + Duration::from_us(1), |_| {});
     }
     let why = lab.failure().unwrap_or_default();
-    assert!(why.contains("65536 interrupts, messages and answers wait to be heard"), "{why}");
+    assert!(why.contains("65536 interrupts, messages and answers are not taken"), "{why}");
 }
 
 /// There are 1024 DWs, of four bytes each.
 #[test]
-fn a_register_that_there_is_not_is_refused() {
+fn rejects_missing_register() {
     let (id, function) = (HostReadId(0), Bdf::new(0, 1, 0).unwrap());
     for (register_dw, byte_enables, legal) in
         [(1023, 0xf, true), (1024, 0xf, false), (5000, 1, false), (3, 0x3f, false)]
@@ -415,12 +415,12 @@ fn a_register_that_there_is_not_is_refused() {
         let read = HostRequest::issue(HostOutput::ConfigRead { id, function, register_dw, byte_enables });
         assert_eq!(read.is_ok(), legal);
         let told = read.err().map(|e| e.to_string()).unwrap_or_default();
-        assert!(told.is_empty() || told.contains("legal are 0 to 1023"), "{told}");
+        assert!(told.is_empty() || told.contains("expected 0 to 1023"), "{told}");
     }
 }
 
 #[test]
-fn a_record_that_is_full_runs_as_far_as_it_goes() {
+fn replays_full_record_to_its_limit() {
     let (whole, _) = live(u64::MAX);
     let limit = whole.len() as u64 / 2;
     let (record, capture) = live(limit);
@@ -429,9 +429,9 @@ fn a_record_that_is_full_runs_as_far_as_it_goes() {
     assert!(end == RecordEnd::Full && inputs > 100 && part.len() < capture.len());
 }
 
-/// The same inputs with other answers of memory are another run, which is told with its place.
+/// The same inputs with other answers of memory are another run; the error has the position.
 #[test]
-fn what_differs_from_the_record_is_told() {
+fn reports_differences_from_record() {
     let (record, _) = live(u64::MAX);
     let read = [&[2, 0, 0, 0][..], &RAM.to_le_bytes(), &8_u32.to_le_bytes()].concat();
     let at = record.windows(read.len()).position(|bytes| bytes == read).unwrap();
@@ -442,11 +442,11 @@ fn what_differs_from_the_record_is_told() {
     };
     let other = with(&|record| record[at + 4] ^= 0x40);
     assert!(
-        other.contains("8 bytes at 0x100000 of place 0 are asked for, and the record has bytes read"),
+        other.contains("8 bytes at 0x100000 of place 0 are requested, but the record has bytes read"),
         "{other}"
     );
     let none = with(&|record| drop(record.drain(at..at + 16 + 8)));
-    assert!(none.contains("are asked for, and the record has"), "{none}");
+    assert!(none.contains("are requested, but the record has"), "{none}");
     let more = with(&|record| {
         let twice = record[at..at + 16 + 8].to_vec();
         drop(record.splice(at..at, twice));
@@ -457,17 +457,17 @@ fn what_differs_from_the_record_is_told() {
         let input = [&[1][..], &record[end + 1..], &[0, 0, 1, 0, 0, 0, 99]].concat();
         drop(record.splice(end..end, input));
     });
-    assert!(strange.contains("legal are those of kinds 1 to 18"), "{strange}");
+    assert!(strange.contains("expected a complete request of kind 1 to 18"), "{strange}");
 }
 
 #[test]
-fn a_record_of_another_lab_is_refused() {
+fn rejects_record_of_another_lab() {
     let (record, _) = live(u64::MAX);
     let lab = Replay::new(&record, &models()).unwrap().lab().clone();
     assert_eq!(lab.check_same(&recorded()), Ok(()));
     let other = RecordedLab { seed: 1, path: "other.toml".into(), ..recorded() };
     let why = lab.check_same(&other).unwrap_err().to_string();
-    assert_eq!(why, "the record was made with another lab: its seed is not that of other.toml");
+    assert_eq!(why, "the record was made with another lab: its seed differs from other.toml");
     let at = record.windows(10).position(|bytes| bytes == b"host right").unwrap();
     let mut renamed = record;
     renamed[at + 5..at + 10].copy_from_slice(b"wrong");
@@ -478,9 +478,9 @@ fn a_record_of_another_lab_is_refused() {
     );
 }
 
-/// Rows: what a host does that it may not, and what is said of it. The run ends, and says so.
+/// Rows: illegal requests of a host, and the error. The run ends with this error.
 #[test]
-fn a_host_that_does_what_it_may_not_fails_with_a_message() {
+fn rejects_illegal_host_requests() {
     let map = |address, bytes| {
         let map = Map { address, bytes, access: MapAccess::Read };
         HostRequest::map(map, crate::external::machine::Ram(std::rc::Rc::default()))
@@ -490,10 +490,10 @@ fn a_host_that_does_what_it_may_not_fails_with_a_message() {
         HostRequest::issue(HostOutput::MmioRead { id, address: 0, len: 4, locked: false }).unwrap()
     };
     let rows: [(&dyn Fn() -> HostRequest, &str); 6] = [
-        (&|| map(0x800, 0x1000), "map of 0x1000 bytes at 0x800: legal are one or more multiples of 0x1000"),
-        (&|| map(u64::MAX << 12, 0x2000), "legal are one or more multiples of 0x1000"),
+        (&|| map(0x800, 0x1000), "map of 0x1000 bytes at 0x800, expected one or more multiples of 0x1000"),
+        (&|| map(u64::MAX << 12, 0x2000), "expected one or more multiples of 0x1000"),
         (&|| map(RAM + 0x1000, 0x1000), "0x2000 bytes at 0x100000 are mapped already"),
-        (&|| HostRequest::unmap(RAM, 0x1000), "legal is what is mapped, whole: 0x2000 bytes at 0x100000"),
+        (&|| HostRequest::unmap(RAM, 0x1000), "expected a whole map: 0x2000 bytes at 0x100000"),
         (&read, "request 9 is under way already: ids are unique"),
         (&|| HostRequest::end(Err("out of patience".into())), "host 1: out of patience"),
     ];
@@ -512,15 +512,15 @@ fn a_host_that_does_what_it_may_not_fails_with_a_message() {
 }
 
 #[test]
-fn a_lab_names_its_hosts() {
+fn lists_hosts_of_lab() {
     let picture = draw(&file(PAIR).lab);
     assert!(picture.contains("host right (external), xeon-e5-2637v3\n └─ root port 0"), "{picture}");
     assert!(picture.contains("b2: card   bus 04"), "{picture}");
     let why = enumerate(&file(PAIR)).unwrap_err();
-    assert!(why.starts_with("host `left` is external: somebody outside stands above it"), "{why}");
+    assert!(why.starts_with("host `left` is external, but no program is above it"), "{why}");
     for (from, to, why) in [
         ("parent = \"left\"", "parent = \"middle\"", "no parent `middle`: there are root, a, b, left, right"),
-        ("parent = \"left\"", "", "external host `left`: nothing hangs on it; name it as a parent"),
+        ("parent = \"left\"", "", "external host `left` is unused; name it as a parent"),
         ("name = \"left\"", "name = \"root\"", "a external host named `root`"),
         ("name = \"left\"", "name = \"right\"", "a second external host named `right`"),
         ("xeon-e5-2637v3", "xeon", "xeon"),
@@ -529,16 +529,12 @@ fn a_lab_names_its_hosts() {
             "name = \"b1\"\ndevice = \"traffic\"\ntraffic = { flow = [{ name = \"f\", kind = \"write\", count = 1 }] }",
             "`traffic`, which has no function",
         ),
-        (
-            "parent = \"b\"",
-            "parent = \"b\"\nlink.mrrs_bytes = 512",
-            "mrrs_bytes of slot `b1`: without effect",
-        ),
-        ("parent = \"b\"", "parent = \"b\"\ndriver = \"memory\"", "driver of slot `b1`: without effect"),
+        ("parent = \"b\"", "parent = \"b\"\nlink.mrrs_bytes = 512", "mrrs_bytes of slot `b1`: no effect"),
+        ("parent = \"b\"", "parent = \"b\"\ndriver = \"memory\"", "driver of slot `b1`: no effect"),
         (
             "device = \"card\"\nparent = \"b\"",
             "device = \"memory\"\nparent = \"b\"\nmemory.address = 0x80000000",
-            "address of slot `b1`: without effect, since its host is outside",
+            "address of slot `b1`: no effect, because its host is outside",
         ),
         ("parent = \"left\"", "parent = \"left\"\nport = 2", "port 2 of `left`: root ports are not chosen"),
     ] {
@@ -562,7 +558,7 @@ mod any {
         prop_oneof![carried, (0..9000_u32).prop_map(Data::Counted)]
     }
 
-    /// Mostly where something is.
+    /// Mostly existing addresses.
     fn address() -> impl Strategy<Value = u64> {
         prop_oneof![any::<u64>(), (0..0x30_0000_u64).prop_map(|at| 0xc000_0000 + at), 0..0x20_0000_u64]
     }
@@ -636,9 +632,9 @@ mod any {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// Whatever a host asks for is answered, refused or ends there: nothing breaks; and it runs again to the same bytes.
+        /// Every request of a host is answered, rejected or ends the host, without a panic, and the replay gives the same bytes.
         #[test]
-        fn whatever_a_host_asks_for_is_done_again(outputs in outputs(), is_up in any::<bool>()) {
+        fn replays_any_host_requests(outputs in outputs(), is_up in any::<bool>()) {
             let (mut lab, record, capture) = (driver(PAIR), Bytes::default(), Bytes::default());
             lab.record(Box::new(record.clone()), &recorded(), u64::MAX);
             let handle = lab.session_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
@@ -651,7 +647,7 @@ mod any {
             for output in outputs {
                 machine.post(&mut lab, output);
             }
-            // Beyond the host's own timeout.
+            // Longer than the host's own timeout.
             let end = lab.now() + Duration::from_ms(60);
             lab.finish(end).unwrap();
             while machine.door.place.hear().is_some() {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host outside a lab, as a kernel or another simulator would be, and a card for it. The host knows the lab by its place alone: it
-//! enumerates by configuration requests, has memory of its own, and hears interrupts.
+//! An external host of a lab, like a kernel or another simulator, and a card for it. The host only uses its place in the lab: it
+//! enumerates by configuration requests, has its own memory, and takes interrupts.
 
 use config::{Bar, Builder, Identity, MsiLayout};
 use device::AsyncDevice;
@@ -16,16 +16,16 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::{Bdf, Data, PayloadPool, Time};
 
-/// What the card adds to the counter at the address it was given, by an AtomicOp.
+/// Value that the card adds to the counter at its address, by an AtomicOp.
 pub(crate) const STEP: u64 = 5;
-/// So far behind what it has read the card writes it, and so far again it counts.
+/// Distance between the address that the card reads, the one that it writes, and the counter.
 pub(crate) const APART: u64 = 0x100;
-/// Where hosts take message-signalled interrupts.
+/// Address of message-signalled interrupts.
 const MSI: u32 = 0xfee0_0000;
-/// Where windows of devices begin.
+/// Start of the devices' windows.
 const WINDOWS: u32 = 0xc000_0000;
 
-/// Told an address, reads 8 bytes there, writes them [`APART`] behind, counts there again, and interrupts.
+/// Reads 8 bytes at the address written to it, writes them [`APART`] later, counts there again, and interrupts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Card {}
@@ -65,7 +65,7 @@ async fn card(io: Io) {
     }
 }
 
-/// Memory of a host, which the host may change whenever it likes.
+/// Memory of a host, which the host may change at any time.
 #[derive(Clone)]
 pub(crate) struct Ram(pub(crate) Rc<RefCell<Vec<u8>>>);
 
@@ -93,7 +93,7 @@ pub(crate) struct Machine {
     msi_data: u32,
 }
 
-/// A card as the host has set it up.
+/// A card, as set up by the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) id: Bdf,
@@ -109,19 +109,19 @@ impl Machine {
         Machine { door, ram, interrupts, pool, asked: 0, next_bus: 1, next_address, msi_data }
     }
 
-    /// Does something that is not answered.
+    /// Issues a request without an answer.
     pub(crate) fn post(&self, lab: &mut Driver, output: HostOutput) {
         lab.inject(lab.now(), &self.door, HostRequest::issue(output).unwrap());
     }
 
-    /// Maps all of its memory, from this address on.
+    /// Maps all of its memory from this address.
     pub(crate) fn map(&self, lab: &mut Driver, address: u64) {
         let map = Map { address, bytes: 0x2000, access: MapAccess::ReadWrite };
         self.door.place.check_map(&map).unwrap();
         lab.inject(lab.now(), &self.door, HostRequest::map(map, self.ram.clone()));
     }
 
-    /// Hears what has come; how the request of this name has ended, if it has.
+    /// Takes new inputs. Returns the result of the request with this ID, if it has ended.
     pub(crate) fn hear(&mut self, name: u32) -> Option<(Time, Result<Data, HostError>)> {
         let mut ended = None;
         while let Some((at, heard)) = self.door.place.hear() {
@@ -135,13 +135,13 @@ impl Machine {
         ended
     }
 
-    /// A name that no request has had.
+    /// Returns an unused ID.
     pub(crate) fn name(&mut self) -> HostReadId {
         self.asked += 1;
         HostReadId(self.asked)
     }
 
-    /// Asks, and waits for the answer.
+    /// Issues a request, and waits for the answer.
     pub(crate) fn ask(
         &mut self,
         lab: &mut Driver,
@@ -169,7 +169,7 @@ impl Machine {
         self.ask(lab, write).unwrap();
     }
 
-    /// Finds all below `bus`, depth first, and sets it up: buses, windows, BARs, interrupts (`PCIe 5.0 §7.5.1`).
+    /// Finds everything below `bus`, depth first, and sets it up: buses, windows, BARs, interrupts (`PCIe 5.0 §7.5.1`).
     pub(crate) fn enumerate(&mut self, lab: &mut Driver, bus: u8) -> Vec<Found> {
         let mut found = Vec::new();
         for id in (0..32).filter_map(|device| Bdf::new(bus, device, 0)) {
@@ -229,7 +229,7 @@ impl Machine {
         self.configure(lab, id, at, header | 1 << 16);
     }
 
-    /// Has a card work at `address`, and waits for its interrupt.
+    /// Lets a card work at `address`, and waits for its interrupt.
     pub(crate) fn ring(&mut self, lab: &mut Driver, card: Found, address: u64) {
         let (before, data) = (self.interrupts.len(), self.pool.copy(&address.to_le_bytes()));
         self.post(lab, HostOutput::MmioWrite { address: card.bar.into(), data: Data::Carried(data) });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The outside joins a lab: hosts of their own making, clocks, records.
+//! Outside programs join a lab: hosts, clocks, records.
 
 mod clock;
 mod host;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Raw TLPs outside a lab: memory behind the BAR of a slot, and a DMA engine with a tag of its own, as RTL would be; driven by riser's own
-//! firmware and a driver on the simulated host.
+//! Raw TLPs from outside a lab: memory in the BAR of a slot, and a DMA engine with its own tags, like RTL. riser's firmware and a driver
+//! on the simulated host use them.
 
 use config::{Bar, Builder, Identity, MsiLayout};
 use endpoint::EndpointLimits;
@@ -23,12 +23,12 @@ use tlp::{
 
 const LAB: &str = "version = 1\n[[slot]]\nname = \"rtl\"\ndevice = \"rtl\"\n";
 const BYTES: usize = 4096;
-/// The last eight bytes: a write of an address there reads host memory.
+/// The last eight bytes: an address that is written there starts a read of host memory.
 const DOORBELL: u64 = BYTES as u64 - 8;
 const TAG: u16 = 13;
 const DMA_BYTES: u32 = 256;
 
-/// A hard block whose design is outside.
+/// A hard block with an outside design.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Rtl {}
@@ -50,7 +50,7 @@ impl Model for Rtl {
     }
 }
 
-/// Writes and reads back; has it read host memory, and looks at what it has read.
+/// Writes and reads back, starts a read of host memory, and checks the result.
 async fn drive(cpu: Cpu, found: FoundFunction) -> Result<(), String> {
     let (bar, text) = (found.address(0, 0)?, |e: host::HostError| e.to_string());
     cpu.write(bar + 0x400, [7_u8; 64]).await.map_err(text)?;
@@ -72,7 +72,7 @@ fn models() -> Models {
     Models::default().with::<Rtl>()
 }
 
-/// Who is outside.
+/// The outside design.
 struct Design {
     door: Door<TlpPlace>,
     memory: Vec<u8>,
@@ -89,7 +89,7 @@ impl Design {
         self.give(lab, now, DesignOutput::Tlp { function: 0, tlp: Tlp::new(repr, data) });
     }
 
-    /// Works on all that has come.
+    /// Handles all new inputs.
     fn work(&mut self, lab: &mut Driver, now: Time) {
         while let Some((_, heard)) = self.door.place.hear() {
             match heard {
@@ -153,7 +153,7 @@ fn capture(lab: &mut riser_session::Session) -> (Bytes, riser_session::CaptureHa
 }
 
 #[test]
-fn a_design_outside_serves_a_host_and_masters_its_memory_and_does_so_again() {
+fn outside_design_serves_host_accesses_memory_and_replays() {
     for clock in [Clock::Virtual, Clock::Wall, Clock::Lagging] {
         let ((mut lab, mut design), record) = (start(clock), Bytes::default());
         let (path, text) = ("rtl.toml".to_owned(), LAB.to_owned());
@@ -185,12 +185,12 @@ fn a_design_outside_serves_a_host_and_masters_its_memory_and_does_so_again() {
     }
 }
 
-/// What is not legal comes back with the reason, and so does what has no room.
+/// Illegal outputs come back with the reason, and so do outputs without room.
 #[test]
-fn what_cannot_be_sent_comes_back() {
+fn returns_outputs_that_cannot_be_sent() {
     let (mut lab, mut design) = start(Clock::Wall);
     let address = 0x1000;
-    // Before software has enabled anything.
+    // Before software has enabled the function.
     design.read_host(&mut lab, Time::ZERO, address);
     lab.drain(Time::ZERO + Duration::from_us(30), |_| {});
     design.work(&mut lab, Time::ZERO);

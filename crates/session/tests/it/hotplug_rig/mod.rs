@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What tests of hot-plug share: labs around a slot that nothing happens to, and what a run of one has told.
+//! Shared parts of the hot-plug tests: labs with a steady slot, and the report of a run.
 use fabric::{Limits, Stop};
 use lab::{LabFile, parse};
 use riser_session::Session;
 use std::path::Path;
 use tlp::{Duration, Time};
 
-/// A slot with a benchmark device; every lab has one that nothing happens to, on a root port of its own.
+/// A slot with a benchmark device. Every lab has a steady one, on its own root port.
 pub(crate) const STEADY: &str = "
 [[slot]]
 name = \"steady\"
@@ -26,7 +26,7 @@ pub(crate) fn file(slots: &str, outages: &str) -> LabFile {
     LabFile { lab, base: "".into() }
 }
 
-/// Runs to its end, whatever that is.
+/// Runs to the end, successful or not.
 pub(crate) fn end(file: &LabFile) -> (Session, Stop) {
     let mut session = Session::new(file).unwrap_or_else(|e| panic!("{e}"));
     let until = Time::ZERO + Duration::from_ms(2_000);
@@ -37,7 +37,7 @@ pub(crate) fn end(file: &LabFile) -> (Session, Stop) {
     (session, stop)
 }
 
-/// Runs to the end, which is a good one; every transaction is accounted for.
+/// Runs to a successful end. Every transaction is accounted for.
 pub(crate) fn run(file: &LabFile) -> Session {
     let (session, stop) = end(file);
     assert_eq!(stop, Stop::Finished, "{}", lines(&session).join("\n"));
@@ -49,13 +49,13 @@ pub(crate) fn lines(session: &Session) -> Vec<String> {
     session.hot_plug_events().into_iter().map(|e| format!("{}: {}", e.slot, e.what)).collect()
 }
 
-/// When the line with these words was written.
+/// Time of the line with these words.
 pub(crate) fn at_us(session: &Session, words: &str) -> u64 {
     let event = session.hot_plug_events().into_iter().find(|e| e.what.contains(words));
     event.unwrap_or_else(|| panic!("no line with {words}: {:#?}", lines(session))).at.as_ps() / 1_000_000
 }
 
-/// What the link of the steady slot has carried, and how long its transactions took.
+/// Traffic of the steady slot's link, and latencies of its transactions.
 pub(crate) fn steady(session: &Session) -> String {
     let report = session.report("", &Stop::Finished, 0.0);
     let link = serde_json::to_value(&report.links[0]).unwrap();
@@ -66,7 +66,7 @@ pub(crate) fn steady(session: &Session) -> String {
     format!("{counts:?}\n{}\n{device}", link["transactions"])
 }
 
-/// Of 128 B, the Max_Payload_Size where any card may come into a slot of a switch.
+/// Transfers of 128 B, the Max_Payload_Size if any card may be inserted below a switch.
 pub(crate) const TRAFFIC: &str = "
 [[slot.traffic.flow]]
 name = \"w\"

@@ -4,11 +4,11 @@ use plug::Models;
 use plug::site::NativeCode;
 use riser_sweep::{Run, Sweep, TextFile, results};
 
-/// A BAR of memory that its driver writes and reads back.
+/// A lab with a memory BAR that its driver writes and reads back.
 pub(crate) const LAB: &str =
     "version = 1\n[[slot]]\nname = 'a'\ndevice = 'memory'\n[slot.memory]\nsize_bytes = 65536\n";
 
-/// A grid of 60 points: two links, and how much is written.
+/// A grid of 60 points: generations, payload sizes, and written bytes.
 pub(crate) const GRID: &str = "version = 1\nlab = 'lab.toml'\n
 [over]
 'link.gen' = [1, 3, 5]
@@ -34,7 +34,7 @@ pub(crate) fn sweep(file: &str) -> Result<Sweep, String> {
     sweep_of(&devices::models(), file, LAB)
 }
 
-/// Runs what is left, `most` points at a time, in this process.
+/// Runs the remaining points, `most` at a time, in this process.
 pub(crate) fn finish(run: &mut Run<'_>, most: usize) {
     while !run.is_done() {
         let chunk = run.next_chunk(most);
@@ -44,7 +44,7 @@ pub(crate) fn finish(run: &mut Run<'_>, most: usize) {
     }
 }
 
-/// The Parquet file of a run.
+/// Returns the Parquet file of a run.
 pub(crate) fn parquet(run: &Run<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     results::write_parquet(&results::columns(run), &mut bytes).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A capture as a tap of riser writes it with DLLPs, in memory: writes and reads with data, a request that is damaged,
-//! refused and sent again, Acks, and 100 ms in which only flow control is told.
+//! A capture in memory, as a tap of riser writes it with DLLPs: writes and reads with data, a request that is damaged,
+//! rejected by a Nak and resent, Acks, and 100 ms with only flow control.
 
 use capture::writer::InterfaceId;
 use capture::{Direction, Mark, Origin, Writer};
@@ -9,16 +9,16 @@ use tlp::{
     Tlp,
 };
 
-/// What a read of [`READ_AT`] brings.
+/// Data of a read of [`READ_AT`].
 pub(crate) const READ: &[u8] = b"0123456789";
-/// Six bytes before a boundary of 64: two completions answer it.
+/// Six bytes before a boundary of 64, so that two completions answer it.
 pub(crate) const READ_AT: u64 = 0x103a;
-/// What the first write carries, at an address that is no multiple of four.
+/// Data of the first write, whose address is not a multiple of four.
 pub(crate) const WRITTEN: &[u8] = b"riser";
 pub(crate) const WRITTEN_AT: u64 = 0x1_0000_2003;
-/// How long nothing but flow control is on the link.
+/// Time in which only flow control is on the link.
 pub(crate) const IDLE_PS: u64 = 100_000_000_000;
-/// Between two frames.
+/// Time between two frames.
 const GAP_PS: u64 = 50_000;
 
 const DEVICE: Bdf = Bdf::from_bits(0x0100);
@@ -31,7 +31,7 @@ struct Exchange {
     now: u64,
 }
 
-/// TLPs one by one: writes, or reads and how long each takes, at times in picoseconds.
+/// Returns a capture of single TLPs at times in picoseconds: writes, or reads with their response times.
 pub(crate) fn sparse(at: &[(u64, Option<u64>)]) -> Vec<u8> {
     let mut exchange = Exchange::new();
     for &(start, latency) in at {
@@ -48,7 +48,7 @@ pub(crate) fn sparse(at: &[(u64, Option<u64>)]) -> Vec<u8> {
     exchange.writer.finish().expect("memory")
 }
 
-/// The capture: `bursts` times the same, [`IDLE_PS`] apart.
+/// Returns the capture: `bursts` equal bursts, [`IDLE_PS`] apart.
 pub(crate) fn exchange(bursts: u64) -> Vec<u8> {
     let mut exchange = Exchange::new();
     for burst in 0..bursts {
@@ -81,12 +81,12 @@ impl Exchange {
         self.tlp(false, completion(0x40, 4, 1), &READ[6..], good(down + 1));
         self.dllp(false, Dllp::Ack { sequence: (up + 1) as u16 & 0xfff });
         self.dllp(true, Dllp::Ack { sequence: (down + 1) as u16 & 0xfff });
-        // Nobody answers the last one, nor acknowledges it.
+        // The last request is neither answered nor acknowledged.
         let unanswered = tagged(8 + burst as u16, MemoryOp::Read, READ_AT + 0x1000, 4);
         self.tlp(true, unanswered, &[], good(up + 2));
     }
 
-    /// UpdateFCs every 30 us, as links send them (`PCIe 5.0 §2.6.1.2`); a tenth of them.
+    /// UpdateFCs every 30 us, as links send them (`PCIe 5.0 §2.6.1.2`), reduced to a tenth.
     fn idle(&mut self) {
         let end = self.now + IDLE_PS;
         while self.now + 300_000_000 < end {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A capture of any size, in memory: two devices that read and write, with Acks and flow control. The same for the same
-//! size.
+//! A capture of any size in memory: two devices that read and write, with Acks and flow control. Equal sizes give equal
+//! captures.
 
 use capture::writer::InterfaceId;
 use capture::{Direction, Origin, Writer};
@@ -9,13 +9,13 @@ use tlp::{
     Tlp,
 };
 
-/// What stands out in it: the latency of one read, far above all others.
+/// Latency of one read, far above all others.
 pub(crate) const WORST_PS: u64 = 9_876_543;
-/// Latency of an ordinary read, least.
+/// Smallest latency of an ordinary read.
 const LATENCY_PS: u64 = 1_100_000;
-/// Between two TLPs.
+/// Time between two TLPs.
 const GAP_PS: u64 = 21_333;
-/// Reads of a device that wait at a time.
+/// Outstanding reads of a device.
 const TAGS: u64 = 32;
 
 const INIT_FC1: u8 = 0x40;
@@ -25,7 +25,7 @@ const NON_POSTED: u8 = 1;
 const COMPLETION: u8 = 2;
 
 struct Link {
-    /// Data are chance too, else only counted.
+    /// Data is random if there is a pool, otherwise only counted.
     pool: Option<PayloadPool>,
     writer: Writer<Vec<u8>>,
     up: InterfaceId,
@@ -36,17 +36,17 @@ struct Link {
     chance: u64,
 }
 
-/// A capture of `tlps` TLPs: rounds of 32 reads, their completions of two TLPs each, and writes.
+/// Returns a capture of `tlps` TLPs: rounds of 32 reads, their completions of two TLPs each, and writes.
 pub(crate) fn generated(tlps: u64) -> Vec<u8> {
     capture(tlps, None)
 }
 
-/// The same with data in which nothing can be deflated.
+/// Returns the same with data that cannot be compressed.
 pub(crate) fn noisy(tlps: u64) -> Vec<u8> {
     capture(tlps, Some(PayloadPool::new()))
 }
 
-/// A read of 4 bytes at 0x1004, and a completion whose Lower Address is 0, not 4.
+/// Returns a read of 4 bytes at 0x1004, and a completion whose Lower Address is 0, not 4.
 pub(crate) fn wrong_lower_address() -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).expect("memory");
     let up = writer.tap(0, Direction::Upstream, "device to root port").expect("memory");
@@ -103,7 +103,7 @@ impl Link {
         Data::Carried(pool.copy(&bytes))
     }
 
-    // From bytes, as they are on the wire: type 4 bits, class 2, VC 3, HdrFC 8, DataFC 12 (`PCIe 5.0 §3.5.1`).
+    // Fields from the first byte on: type 4 bits, class 2, VC 3, HdrFC 8, DataFC 12 (`PCIe 5.0 §3.5.1`).
     fn credits(&mut self, kind: u8, class: u8, header: u64, data: u64) {
         let dw = u32::from(kind | class << 4) << 24 | (header as u32 & 0xff) << 14 | data as u32 & 0xfff;
         let [a, b, c, d] = dw.to_be_bytes();
@@ -112,14 +112,14 @@ impl Link {
         self.writer.write_dllp(self.down, Time::from_ps(self.now), &dllp).expect("memory");
     }
 
-    /// The next number of a sequence that looks like chance: a linear congruential generator (Knuth, TAOCP 2, 3.3.4).
+    /// Returns the next pseudo-random number: a linear congruential generator (Knuth, TAOCP 2, 3.3.4).
     fn chance(&mut self, below: u64) -> u64 {
         self.chance =
             self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.chance >> 33) % below
     }
 
-    // 32 reads, 16 writes, then the completions in another order than the reads, of two TLPs each.
+    // 32 reads, 16 writes, then the completions of two TLPs each, in another order than the reads.
     fn round(&mut self, round: u64, most: u64, worst: u64) {
         let requester = Bdf::from_bits(0x0100 + (round % 2) as u16 * 0x100);
         let (begin, before) = (self.now, self.written);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What several tests need: pages of captures, a browser, captures to look at.
+//! Common parts of the tests: pages of captures, a browser, and captures.
 pub(crate) mod exchange;
 pub(crate) mod generate;
 pub(crate) mod report;
@@ -12,7 +12,8 @@ use std::fs::File;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-/// The published NetTLP captures, by path; none, and a line that says so, where they are not there.
+/// Returns the paths of the published NetTLP captures, or none with a message if they are not
+/// available.
 pub(crate) fn nettlp_captures() -> Vec<PathBuf> {
     let Some(data) = testkit::shared_data("nettlp-captures") else { return Vec::new() };
     let mut found = Vec::new();
@@ -34,7 +35,7 @@ pub(crate) fn for_each_record(bytes: &[u8], mut see: impl FnMut(&Record<'_>)) {
     }
 }
 
-/// The page of a capture.
+/// Returns the page of a capture.
 pub(crate) fn page(title: &str, bytes: &[u8]) -> Vec<u8> {
     let mut page = TracePage::new(title);
     for_each_record(bytes, |record| page.record(record));
@@ -43,7 +44,7 @@ pub(crate) fn page(title: &str, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A file of tests with the page of a capture.
+/// Writes the page of a capture to a file for a test.
 pub(crate) fn page_file(name: &str, bytes: &[u8]) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
     let mut page = TracePage::new(name);
@@ -52,7 +53,7 @@ pub(crate) fn page_file(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// How many records a filter lets through, as `riser trace --filter` counts them.
+/// Returns the number of records that pass a filter, as `riser trace --filter` counts them.
 pub(crate) fn count(bytes: &[u8], filter: &str) -> u64 {
     let filter: Filter = filter.parse().unwrap_or_else(|e| panic!("{e}"));
     let (mut tracker, mut count) = (Tracker::new(), 0);
@@ -64,7 +65,7 @@ pub(crate) fn count(bytes: &[u8], filter: &str) -> u64 {
     count
 }
 
-/// All transactions of a capture; of a filter, each knows the terms that hold for it.
+/// Returns all transactions of a capture. With a filter, each has the terms that hold for it.
 pub(crate) fn transactions(bytes: &[u8], filter: Option<&Filter>) -> Vec<Transaction> {
     let (mut tracker, mut all) = (Tracker::new(), Vec::new());
     for_each_record(bytes, |record| {

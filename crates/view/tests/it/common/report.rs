@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A small report with everything that a report can have.
+//! A small report with all features of a report.
 
 use riser_view::report::{Axis, Bars, Figure, Look, Plot, Report, Scale, Series, Table};
 
-/// The page of a report.
+/// Returns the page of a report.
 pub(crate) fn text_of(report: &Report) -> String {
     let mut out = Vec::new();
     report.write(&mut out).unwrap();
@@ -18,7 +18,8 @@ fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
     Axis { label: label.to_owned(), unit: unit.to_owned(), scale }
 }
 
-/// One figure with bars, points and a scale of bytes, one with a long tail, one that lacks all.
+/// Returns a report with three figures: one with bars, points and a scale of bytes, one with a long
+/// tail, one without data.
 pub(crate) fn report() -> Report {
     let cold = Series {
         name: "cold".into(),

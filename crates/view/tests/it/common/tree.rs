@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A capture of two links in memory, to a switch and to a disk below it: a bus probe, reads of the disk under way together, a write,
-//! and a request that fails.
+//! A capture of two links in memory, to a switch and to a disk below it: a bus probe, concurrent reads of the disk, a write, and a
+//! request that fails.
 
 use capture::writer::InterfaceId;
 use capture::{Direction, End, Interface, Origin, Writer};
@@ -9,9 +9,9 @@ use tlp::{
     Span, Status, Tag, Time, Tlp,
 };
 
-/// Reads of the disk that wait at a time.
+/// Outstanding reads of the disk.
 pub(crate) const READS: u16 = 4;
-/// Number of the completion that fails, the last record.
+/// Number of the failed completion, the last record.
 pub(crate) const FAILED: u64 = 6 + 4 * READS as u64;
 const DISK: Bdf = Bdf::from_bits(0x0200);
 const ABSENT: Bdf = Bdf::from_bits(0x0328);
@@ -20,12 +20,12 @@ const DISK_LINK: usize = 1;
 
 struct Tree {
     writer: Writer<Vec<u8>>,
-    /// By link: down and up.
+    /// Interfaces of each link: down and up.
     taps: Vec<[InterfaceId; 2]>,
     ps: u64,
 }
 
-/// The capture; a TLP each 100 ns.
+/// Returns the capture, with a TLP every 100 ns.
 pub(crate) fn tree() -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).expect("memory");
     let mut taps = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn tree() -> Vec<u8> {
 }
 
 impl Tree {
-    /// A read of a configuration register of a function that is not there.
+    /// Adds a configuration read of a function that does not exist.
     fn refused(&mut self, register_dw: u16) {
         let read = ConfigRequest {
             op: Access::Read,

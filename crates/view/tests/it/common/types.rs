@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A capture of every type of TLP, in memory. Holds no traffic that makes sense.
+//! A capture in memory with every type of TLP. The traffic has no meaning.
 
 use capture::{Direction, Origin, Writer};
 use tlp::{Data, Prefix, Prefixes, Repr, Time, Tlp};
 
-/// A capture with a TLP of every format and of every pattern of its header that is legal among some.
+/// Returns a capture with a TLP of every format and of every valid header pattern among some.
 pub(crate) fn every_type() -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).expect("memory");
     let up = writer.tap(0, Direction::Upstream, "").expect("memory");

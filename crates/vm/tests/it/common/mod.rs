@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What tests of machines share: parts, and ears.
+//! Shared helpers of machine tests: parts, and recorded output.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
@@ -13,12 +13,12 @@ use std::time::Duration;
 use vm::machine::Outputs;
 use vm::{Cache, Options, Parts, Progress, Sources};
 
-/// Where parts come from: the user's cache, and the mirror of this machine.
+/// Sources of parts: the user's cache, and the mirror of this machine.
 pub(crate) fn sources() -> Sources {
     Sources { cache: Cache::of_user().unwrap(), mirror: None, keyring: None }
 }
 
-/// A machine with one of Debian's kernels, that ends after two minutes.
+/// Returns options with a Debian kernel and a time limit of two minutes.
 pub(crate) fn options(kernel: &str) -> Options {
     let mut tell = |progress: Progress<'_>| {
         if let Progress::Step(step) = progress {
@@ -35,7 +35,7 @@ pub(crate) fn options(kernel: &str) -> Options {
     options
 }
 
-/// One stream of a guest's words.
+/// One output stream of a guest, recorded.
 #[derive(Clone, Debug, Default)]
 struct Ear(Arc<Mutex<Vec<u8>>>);
 
@@ -49,7 +49,7 @@ impl Write for Ear {
     }
 }
 
-/// All that a guest says.
+/// All output of a guest, recorded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heard {
     log: Ear,
@@ -75,7 +75,7 @@ impl Heard {
     }
 }
 
-/// Outputs that are heard.
+/// Returns outputs that record.
 pub(crate) fn outputs(heard: &Heard) -> Outputs {
     Outputs {
         log: Box::new(heard.log.clone()),
@@ -84,14 +84,14 @@ pub(crate) fn outputs(heard: &Heard) -> Outputs {
     }
 }
 
-/// True where a process is no more.
+/// Returns whether a process has ended.
 pub(crate) fn gone(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // One that is dead but not waited for is gone too.
+    // A zombie counts as ended.
     stat.is_empty() || stat.contains(") Z ")
 }
 
-/// Waits until it is; ten seconds at most.
+/// Waits for the end of a process, ten seconds at most.
 pub(crate) fn ends_soon(pid: u32) -> bool {
     (0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
@@ -99,25 +99,25 @@ pub(crate) fn ends_soon(pid: u32) -> bool {
     })
 }
 
-/// True where a descriptor can be read from.
+/// Returns whether a descriptor is readable.
 pub(crate) fn readable(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
 }
 
-/// This program anew, for one of its tests.
+/// Returns a command that runs one test of this program again.
 pub(crate) fn again(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([test, "--exact", "--ignored", "--nocapture"]);
     command
 }
 
-/// True where a terminal's keys are not gathered to lines.
+/// Returns whether a terminal is in raw mode, that is, without line editing.
 pub(crate) fn is_raw(terminal: &File) -> bool {
     !tcgetattr(terminal).unwrap().local_modes.contains(LocalModes::ICANON)
 }
 
-/// Both ends of a terminal of this size.
+/// Opens both ends of a terminal of this size.
 pub(crate) fn terminal(rows: u16, columns: u16) -> (File, File) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     unlockpt(&ours).unwrap();

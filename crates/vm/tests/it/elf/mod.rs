@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Small ELF files, by hand (System V ABI, chapters 4 and 5).
+//! Small hand-made ELF files (System V ABI, chapters 4 and 5).
 
-/// The header of an x86-64 file of 64 bits, with a table of program headers behind it and one of sections, each where it has entries.
+/// Returns the header of a 64-bit x86-64 file, followed by a table of program headers and one of sections, if they have entries.
 fn header(kind: u16, programs: u16, sections_at: usize, sections: u16) -> Vec<u8> {
     let mut out = b"\x7fELF\x02\x01\x01".to_vec();
     out.resize(16, 0);
@@ -18,7 +18,7 @@ fn header(kind: u16, programs: u16, sections_at: usize, sections: u16) -> Vec<u8
     out
 }
 
-/// A kernel: with the banner, and the note by which QEMU enters it where `pvh` says so.
+/// Builds a kernel with the banner. With `pvh`, it has the note with the entry point for QEMU.
 pub(crate) fn vmlinux(pvh: bool) -> Vec<u8> {
     let mut out = header(2, 1, 0, 0);
     let note_at = 64 + 56;
@@ -40,7 +40,7 @@ pub(crate) fn vmlinux(pvh: bool) -> Vec<u8> {
     out
 }
 
-/// A module with these lines in its section `.modinfo`.
+/// Builds a module with these lines in its section `.modinfo`.
 pub(crate) fn module(name: &str, info: &[(&str, &str)]) -> Vec<u8> {
     let mut text = Vec::new();
     for (key, value) in info {

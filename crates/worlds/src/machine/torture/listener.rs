@@ -48,7 +48,7 @@ impl Listener {
         act(&mut self.state().tally)
     }
 
-    /// Returns the last word of the machine, if it came.
+    /// Returns the last word of the machine, or `None` if it has not sent one.
     pub fn last(&self) -> Option<LastWord> {
         self.state().last.clone()
     }
@@ -79,7 +79,7 @@ impl Write for Listener {
             let whole: Vec<u8> = line.drain(..=end).collect();
             *last = tally.count(String::from_utf8_lossy(&whole).trim_end()).or(last.take());
         }
-        // The script writes no line as long. The rest of such a line counts as another.
+        // No line of the script is that long. The rest of such a line counts as another line.
         if line.len() > MAX_LINE {
             line.clear();
         }

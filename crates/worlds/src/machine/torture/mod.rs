@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults in a lab while a guest's driver works: [`schedule()`] draws them, `torture.sh` goes through them in the guest, and a [`Listener`]
-//! reads its lines into a [`Tally`].
+//! Injects faults in a lab while a guest's driver works. [`schedule()`] draws the faults, `torture.sh` executes them in the guest, and a
+//! [`Listener`] reads its lines into a [`Tally`].
 
 mod listener;
 mod schedule;

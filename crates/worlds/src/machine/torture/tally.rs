@@ -19,7 +19,7 @@ pub struct Tally {
     kinds: BTreeMap<String, u32>,
     rounds_well: u32,
     rounds_failed: u32,
-    /// The faults after which functions were found again, since the driver had given up.
+    /// Faults after which functions were rediscovered because the driver had given up.
     rescues: Vec<String>,
     /// Errors of the kernel or of the driver.
     pub findings: Vec<String>,
@@ -89,12 +89,12 @@ impl fmt::Display for Tally {
         let (faults, kinds) = (counted(self.faults, "fault"), kinds.join(", "));
         write!(f, "seed {}: {faults} in {} s ({kinds})", self.seed, self.seconds)?;
         if self.machines > 1 {
-            write!(f, "\nmachines: {}, each in place of one that did not go on", self.machines)?;
+            write!(f, "\nmachines: {}, each replaces one that stopped", self.machines)?;
         }
         let (well, failed) = (self.rounds_well, self.rounds_failed);
-        write!(f, "\nworkload: {well} rounds ended well, {failed} failed under faults")?;
+        write!(f, "\nworkload: {well} rounds succeeded, {failed} failed under faults")?;
         for (what, lines, before) in [
-            ("found anew, since the driver had given up", &self.rescues, "after fault "),
+            ("rediscovered after the driver gave up", &self.rescues, "after fault "),
             ("findings", &self.findings, ""),
         ] {
             write!(f, "\n{what}: {}", lines.len())?;
@@ -126,15 +126,15 @@ mod tests {
             "who knows",
         ];
         assert!(said.iter().all(|line| tally.count(line).is_none()));
-        assert_eq!(tally.count("gone fault 3, flr 48: it does not end"), Some(LastWord::Gone));
+        assert_eq!(tally.count("gone fault 3, flr 48: the step does not end"), Some(LastWord::Gone));
         assert_eq!(tally.count("unable no function"), Some(LastWord::Unable("no function".to_owned())));
         assert_eq!(tally.count("over"), Some(LastWord::Over));
         let text = "seed 7: 3 faults in 0 s (cut: 1, flr: 2)\n\
-            workload: 1 rounds ended well, 1 failed under faults\n\
-            found anew, since the driver had given up: 1\n  after fault 2 cut\n\
+            workload: 1 rounds succeeded, 1 failed under faults\n\
+            rediscovered after the driver gave up: 1\n  after fault 2 cut\n\
             findings: 3\n  kernel, after fault 3: INFO: task irq/92:115 blocked for more than 61 seconds.\n  \
             kernel, after fault 3: INFO: task torture:115 blocked for more than 122 seconds.\n  \
-            fault 3, flr 48: it does not end";
+            fault 3, flr 48: the step does not end";
         assert_eq!(tally.to_string(), text);
     }
 }

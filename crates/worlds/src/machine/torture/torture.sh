@@ -45,7 +45,7 @@ functions() {
     done | grep : | sort
 }
 
-# Picks one of them by a random number.
+# Prints one of them, selected by the number $1.
 one_of_them() {
     count=$(functions | wc -l)
     [ "$count" -gt 0 ] && functions | sed -n "$(($1 % count + 1))p"
@@ -71,7 +71,7 @@ are_gone() {
     done
 }
 
-# One fault.
+# Injects one fault.
 step() {
     name=$1
     shift
@@ -143,7 +143,7 @@ slabs() {
     awk 'NR > 2 { print $1, $2 }' /proc/slabinfo | sort
 }
 
-# A workload's exit status; 65 says that it has found data lost (EX_DATAERR).
+# Runs the workload. Returns its exit status; 65 (EX_DATAERR) means lost data.
 once() {
     timeout -s KILL "$wait_s" /usr/bin/sh -c "$RISER_WORKLOAD" >$work/said 2>&1
     status=$?
@@ -160,7 +160,7 @@ again_and_again() {
     done
 }
 
-# One fault, and until the driver is through with it.
+# Injects one fault, and waits until the driver has recovered.
 endure() {
     # The mark orders faults and kernel messages in the log.
     echo "torture: fault $*" >/dev/kmsg
@@ -170,13 +170,13 @@ endure() {
     within $step_s step "$@" >$work/step 2>&1
     case $? in
     0) ;;
-    124) gone "fault $number, $*: it does not end" ;;
+    124) gone "fault $number, $*: the step does not end" ;;
     *) found "fault $number, $*: $(tail -n 1 $work/step)" ;;
     esac
     are_back $back_s && return
     say "rescue $number $name"
     within $step_s find_anew >$work/step 2>&1
-    [ $? != 124 ] || gone "fault $number, $*: what is found anew does not go away"
+    [ $? != 124 ] || gone "fault $number, $*: rediscovery does not end"
     are_back $rescued_s || gone "fault $number, $*: no function is back"
 }
 
@@ -210,7 +210,7 @@ while read -r pause step; do
     at=$((at + 1))
     usleep $((pause * 1000))
     echo "$at, $step" >$work/at
-    # shellcheck disable=SC2086 # What a step is done with are words, but for a fault's, which are one text.
+    # shellcheck disable=SC2086 # The arguments of a step are words, those of a fault one text.
     endure $at $step
 done <$work/schedule
 touch $work/stop
@@ -220,9 +220,9 @@ for _ in $(seq $((wait_s + 30))); do
 done
 kill -0 $load 2>/dev/null && gone "the workload does not end"
 are_back $rescued_s
-within $((wait_s + 30)) once || found "the workload fails when all faults are over, with status $status: $(tail -n 1 $work/said)"
-within $step_s slabs >$work/after || gone "when all faults are over, what is written cannot be kept"
-# An object for each fault is more than what comes and goes.
+within $((wait_s + 30)) once || found "the workload fails after all faults, with status $status: $(tail -n 1 $work/said)"
+within $step_s slabs >$work/after || gone "after all faults, sync fails or does not end"
+# One object or more per fault is a leak. Smaller changes are normal.
 faults=$((at - RISER_FIRST + 1))
 join $work/before $work/after 2>/dev/null | awk -v faults=$faults '$3 - $2 >= faults && $3 - $2 >= 100 { print }' >$work/grown
 while read -r name before after; do found "slab $name: $before objects before, $after after $faults faults"; done <$work/grown

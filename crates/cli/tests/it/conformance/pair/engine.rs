@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One engine of a function as the host program drives it, and its memory.
+//! One engine of a function, as the host program controls it, and its memory.
 
 use super::plan::{ARENA, Descriptor, Kind, Lot, MARGIN, MOST_ENTRIES, RingFault, Work};
 use super::program::count;
@@ -11,17 +11,17 @@ use host::firmware::FoundFunction;
 use std::ops::Range;
 use tlp::Duration;
 
-/// Beyond the memory of all labs; each engine has its own.
+/// Address beyond the memory of all labs. Each engine has its own offset to it.
 const NOWHERE: u64 = 1 << 40;
-/// How often it looks at memory, and at registers.
+/// Intervals between two reads of memory, and of registers.
 const LOOK: Duration = Duration::from_ns(100);
 const LOOK_AT_REGISTERS: Duration = Duration::from_ns(500);
-/// Looks until it gives up.
+/// Number of reads before a wait fails.
 const LOOKS: u32 = 20_000;
-/// What a ring that is wrong has time to do.
+/// Time in which an engine with an invalid ring must do nothing.
 const STANDS_STILL: Duration = Duration::from_us(10);
 
-/// An engine's memory of the host.
+/// Host memory of an engine.
 #[derive(Clone)]
 pub(crate) struct Memory {
     cpu: Cpu,
@@ -48,7 +48,7 @@ impl Memory {
         Ok(Memory { cpu: cpu.clone(), who, arena, ring, write_back })
     }
 
-    /// Bytes by lot everywhere, and no descriptors.
+    /// Fills all memory with random bytes, and clears the descriptors.
     pub(crate) fn clear(&self, lot: &mut Lot) -> Result<(), String> {
         let mut state = lot.below(u64::MAX);
         let mut bytes = vec![0; (ARENA + MARGIN) as usize];
@@ -62,7 +62,7 @@ impl Memory {
         self.cpu.memory().write(self.write_back, &[0; 8]).map_err(text)
     }
 
-    /// Of all that data can be in.
+    /// Hash of all memory that data can be in.
     pub(crate) fn sum(&self) -> Result<u64, String> {
         let mut bytes = vec![0; (ARENA + MARGIN) as usize];
         self.cpu.memory().read(self.arena, &mut bytes).map_err(text)?;
@@ -72,7 +72,7 @@ impl Memory {
 
     fn address(&self, descriptor: &Descriptor) -> u64 {
         match descriptor {
-            // Those that cross 2^64 stand where they say.
+            // The address of a descriptor that crosses 2^64 is absolute.
             Descriptor { at, .. } if *at > u64::MAX / 2 => *at,
             Descriptor { at, nowhere: true, .. } => NOWHERE + ((self.who as u64) << 32) + at,
             Descriptor { at, .. } => self.arena + at,
@@ -110,7 +110,7 @@ impl Engine {
         self.set(engine::CONTROL, bits | host | status | logic << 8).await
     }
 
-    /// Up to ENABLE.
+    /// Sets up the engine, up to ENABLE.
     pub(crate) async fn set_up(&mut self, kind: Kind) -> Result<(), String> {
         count(2);
         self.control(0, 0).await?;
@@ -129,7 +129,7 @@ impl Engine {
         self.control(engine::control::ENABLE, logic).await
     }
 
-    /// Puts into memory what an H2D engine is to find.
+    /// Writes the data that an H2D engine expects to memory.
     fn prepare(&self) -> Result<(), String> {
         if self.number == 1 || self.work.logic != LogicKind::Integers {
             return Ok(());
@@ -167,7 +167,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Posts all; with patience, waits until all is done.
+    /// Posts all descriptors. If `patient`, waits until all are done.
     pub(crate) async fn run(&mut self, kind: Kind, patient: bool) -> Result<(), String> {
         let since = self.cpu.now();
         for some in self.work.posts.clone() {
@@ -209,7 +209,7 @@ impl Engine {
         self.cpu.read_u32(self.at(engine::DONE)?).await.map_err(text)
     }
 
-    /// Waits until so many are done.
+    /// Waits until this many descriptors are done.
     pub(crate) async fn wait(&self, kind: Kind, descriptors: u32) -> Result<(), String> {
         for _ in 0..LOOKS {
             if self.done(kind).await? >= descriptors {
@@ -226,15 +226,15 @@ impl Engine {
         Err(format!("engine {number}: {done} done of {posted}, waiting for {descriptors}: {said}"))
     }
 
-    /// By ABORT, or by ENABLE.
+    /// Stops the engine by ABORT, or by clearing ENABLE.
     pub(crate) async fn stop(&self, by_abort: bool) -> Result<(), String> {
         let bits = if by_abort { engine::control::ENABLE | engine::control::ABORT } else { 0 };
         self.control(bits, self.work.logic as u32).await
     }
 
-    // ---- what is there then ----
+    // ---- state after the round ----
 
-    /// All of its registers.
+    /// Reads all of its registers.
     pub(crate) async fn registers(&self) -> Result<Vec<String>, String> {
         let mut said = Vec::new();
         for offset in (0..64).step_by(8) {
@@ -265,7 +265,7 @@ impl Engine {
         Ok(all)
     }
 
-    /// The data of the descriptors that fail.
+    /// Address ranges of the descriptors that fail.
     pub(crate) fn failed(&self) -> Vec<Range<u64>> {
         let range = |descriptor: &Descriptor| {
             let address = self.memory.address(descriptor);
@@ -276,7 +276,7 @@ impl Engine {
     }
 }
 
-/// Whether descriptors ended by a stop as they may: done, and behind the first that is not all with ABORTED.
+/// Checks the statuses after a stop: descriptors are done, and after the first that is not, all have ABORTED.
 pub(crate) fn status_codes(statuses: &[(u32, E, u64)]) -> Result<String, String> {
     let whole = statuses.iter().take_while(|(_, code, _)| matches!(code, E::Ok | E::None)).count();
     match statuses[whole..].iter().all(|(_, code, _)| *code == E::Aborted) {

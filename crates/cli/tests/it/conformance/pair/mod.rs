@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The DMA engine as model and in RTL does the same: the same driver, by lot, on either behind the same simulated host, and what each asks the
-//! host for held side by side, request by request. `RISER_OPERATIONS` says how many operations, descriptors, doorbells and whatever else is
-//! done to an engine; `RISER_SEED` of which lot the first are, `RISER_DESIGN` behind which block alone.
+//! The DMA engine as a model and in RTL behaves the same. The same random driver runs both on the same simulated host, and their
+//! requests to the host are compared one by one. `RISER_OPERATIONS` is the number of operations: descriptors, doorbells and everything else that
+//! is done to an engine. `RISER_SEED` is the seed of the first sequence, and `RISER_DESIGN` selects one block.
 
 mod engine;
 mod plan;
@@ -24,12 +24,12 @@ use std::path::Path;
 use streams::Times;
 use watch::Watcher;
 
-/// Rounds of each function in a lot, and what its operations are about: as many as one short lot has, unless told.
+/// Rounds per function in a sequence (short and long), and the default number of operations, which is that of about one short sequence.
 const ROUNDS: [u32; 2] = [60, 1000];
 const OPERATIONS: u64 = 3000;
-/// The engine in RTL behind each block.
+/// Design files of the RTL engine, one per block.
 const DESIGNS: [&str; 3] = ["pcie3_ultrascale", "pcie3_7x", "pcie4_uscale_plus"];
-/// Hosts and links, of which each lot has one.
+/// Settings of host and link, of which each sequence uses one.
 const PLACES: [&str; 4] = [
     "host.profile = 'ideal'\n",
     "host.profile = 'xeon-e5-2637v3'\n",
@@ -37,11 +37,11 @@ const PLACES: [&str; 4] = [
     "host.profile = 'ideal'\nlink = { mps_bytes = 512, mrrs_bytes = 4096, lanes = 4 }\n",
 ];
 
-/// The engine, with a driver that goes by lot.
+/// Model of the engine with the random driver.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct ByLot {
-    /// Of the design; none for the model.
+    /// Design of the RTL engine; empty for the model.
     design: String,
     vfs: u16,
     tags: u16,
@@ -69,7 +69,7 @@ impl Model for ByLot {
     }
 }
 
-/// A lot, and what it is tried on: the design, and how many virtual functions, tags and rounds.
+/// A random sequence and its setup: the design, and the numbers of virtual functions, tags and rounds.
 #[derive(Clone, Copy)]
 struct Lot<'a> {
     design: &'a str,
@@ -79,7 +79,7 @@ struct Lot<'a> {
     rounds: u32,
 }
 
-/// One side of a lot: of no design, the model's.
+/// Runs a sequence on one side: on the model if there is no design.
 fn run(lot: Lot<'_>) -> Notes {
     let Lot { design, vfs, tags, seed, rounds } = lot;
     let models: Models = riser_cli::models().with::<ByLot>();
@@ -100,7 +100,7 @@ fn run(lot: Lot<'_>) -> Notes {
     NOTES.take()
 }
 
-/// One lot on both; operations that were done.
+/// Runs a sequence on both sides. Returns the number of operations.
 fn pair(lot: Lot<'_>, times: &mut Times) -> u64 {
     let model = run(Lot { design: "", ..lot });
     let (operations, rtl) = (DONE.take(), run(lot));
@@ -118,10 +118,10 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|e| panic!("{name}: {e}")))
 }
 
-/// So many operations; of the RTL behind one block after the other where it is many.
+/// Runs `RISER_OPERATIONS` operations, in turn with each block if there are many.
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn model_and_rtl_ask_for_the_same() {
+fn model_and_rtl_make_same_requests() {
     if !has_verilator() {
         return;
     }

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is done to a function, by lot: engines' settings, descriptors that are right and wrong, and what comes in between. The lot depends on
-//! its seed alone, never on what the device does.
+//! Random operations on a function: settings of engines, valid and invalid descriptors, and interruptions. They depend only on
+//! the seed, never on the device.
 
 use devices::dma_engine::registers::{LogicKind, descriptor as d};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256StarStar;
 
-/// Bytes of memory that an engine works in.
+/// Size of an engine's work memory in bytes.
 pub(crate) const ARENA: u64 = 1 << 16;
-/// Bytes beyond that, for the last piece of a loop-back.
+/// Additional bytes, for the last piece of a loop-back.
 pub(crate) const MARGIN: u64 = 1 << 17;
-/// Bytes of a descriptor at most: of most rounds, of a loop-back, and of those that have to be over soon.
+/// Maximum bytes of a descriptor: in most rounds, in a loop-back, and in rounds that must end soon.
 const MOST: [u64; 3] = [20_000, 5_000, 300];
-/// Descriptors of a ring in host memory at most.
+/// Maximum number of descriptors of a ring in host memory.
 pub(crate) const MOST_ENTRIES: u32 = 64;
-/// Descriptors of an engine in a round at most.
+/// Maximum number of descriptors of an engine in a round.
 pub(crate) const MOST_DESCRIPTORS: u64 = 24;
-/// A transfer's bytes at most (data sheet).
+/// Maximum bytes of a transfer (data sheet).
 const MOST_BYTES: u64 = 1 << 40;
-/// Coalescing by time waits so long: longer than all that a round with it takes.
+/// Delay of coalescing by time. It is longer than any round with coalescing.
 pub(crate) const HELD_US: u32 = 40;
 
-/// Numbers below a limit, near enough to equally likely.
+/// Random numbers below a limit, nearly equally distributed.
 pub(crate) struct Lot(Xoshiro256StarStar);
 
 impl Lot {
@@ -33,7 +33,7 @@ impl Lot {
         self.0.next_u64() % limit
     }
 
-    /// True in so many of a hundred.
+    /// Returns true in `many` percent of calls.
     pub(crate) fn of_100(&mut self, many: u64) -> bool {
         self.below(100) < many
     }
@@ -43,24 +43,24 @@ impl Lot {
     }
 }
 
-/// What a round of a function is about.
+/// Kind of a round of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// Both engines, each for itself.
+    /// Both engines, independently.
     Apart,
-    /// One engine alone.
+    /// Only this engine.
     Alone(usize),
-    /// From the one to the other.
+    /// Data go from one engine to the other.
     Loop,
-    /// Something ends in its midst.
+    /// The round is interrupted.
     Killed(Kill),
-    /// The ring is wrong.
+    /// The ring is invalid.
     Ring(RingFault),
     /// Bus Master Enable is clear.
     NoMaster,
 }
 
-/// How.
+/// Ways to interrupt a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kill {
     Abort,
@@ -69,7 +69,7 @@ pub(crate) enum Kill {
     FunctionLevelReset,
 }
 
-/// What is wrong with a ring.
+/// Errors of a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RingFault {
     Entries,
@@ -78,18 +78,18 @@ pub(crate) enum RingFault {
     Logic,
 }
 
-/// One descriptor, relative to the arena of its engine; `nowhere`: far beyond all memory.
+/// One descriptor, relative to the arena of its engine. `nowhere`: its address is far beyond all memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Descriptor {
     pub(crate) at: u64,
     pub(crate) nowhere: bool,
     pub(crate) bytes: u64,
     pub(crate) flags: u32,
-    /// Where a byte is not that of the stream.
+    /// Position of a byte that differs from the stream.
     pub(crate) wrong_byte: Option<u64>,
 }
 
-/// An engine in a round.
+/// Work of an engine in a round.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
     pub(crate) host_ring: bool,
@@ -100,23 +100,23 @@ pub(crate) struct Work {
     pub(crate) seed: u64,
     pub(crate) logic: LogicKind,
     pub(crate) descriptors: Vec<Descriptor>,
-    /// How many are posted at a time.
+    /// Number of descriptors posted in each step.
     pub(crate) posts: Vec<u32>,
 }
 
-/// A round of a function.
+/// One round of a function.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     pub(crate) kind: Kind,
-    /// Its vectors are masked until the end.
+    /// The vectors are masked until the end.
     pub(crate) masked: bool,
-    /// Nanoseconds before something ends.
+    /// Nanoseconds until the round is interrupted.
     pub(crate) kill_after: u64,
     pub(crate) work: [Option<Work>; 2],
 }
 
 impl Round {
-    /// The next one, of a function that may be reset by itself or not, and has so many descriptors of an engine in the device.
+    /// Draws the next round. `is_virtual`: a virtual function. `device_entries`: number of descriptors of an engine in the device.
     pub(crate) fn draw(lot: &mut Lot, is_virtual: bool, device_entries: u32) -> Round {
         let kind = kind(lot, is_virtual);
         let work = match kind {
@@ -160,7 +160,7 @@ impl Work {
             Kind::Ring(_) => count = 1 + lot.below(3),
             Kind::NoMaster => count = 1 + lot.below(4),
             _ if lot.of_100(5) => {
-                // Held back by time, which is over before the next round.
+                // Delayed by time. The delay ends before the next round.
                 work.coalesce = (2 + lot.below(6) as u32, HELD_US);
                 count = 1 + lot.below(6);
             }
@@ -199,7 +199,7 @@ fn loop_back(lot: &mut Lot, device_entries: u32) -> [Option<Work>; 2] {
     let count = 1 + lot.below(MOST_DESCRIPTORS);
     up.descriptors = descriptors(lot, count, MOST[1]);
     let mut left: u64 = up.descriptors.iter().map(|d| d.bytes).sum();
-    // The same bytes, cut otherwise.
+    // The same bytes, cut differently.
     let count = 1 + lot.below(MOST_DESCRIPTORS);
     for mut piece in descriptors(lot, count, MOST[1]) {
         piece.bytes = piece.bytes.min(left);
@@ -208,7 +208,7 @@ fn loop_back(lot: &mut Lot, device_entries: u32) -> [Option<Work>; 2] {
             down.descriptors.push(piece);
         }
     }
-    // What is left goes behind them all.
+    // A last descriptor takes the remaining bytes.
     let flags = lot.below(2) as u32;
     if left > 0 {
         down.descriptors.push(Descriptor {
@@ -225,7 +225,7 @@ fn loop_back(lot: &mut Lot, device_entries: u32) -> [Option<Work>; 2] {
     [Some(up), Some(down)]
 }
 
-/// Pieces of the arena that do not meet, in any order.
+/// Returns disjoint pieces of the arena in random order.
 fn descriptors(lot: &mut Lot, count: u64, most: u64) -> Vec<Descriptor> {
     let (mut at, mut all) = (0, Vec::new());
     for _ in 0..count {
@@ -233,7 +233,7 @@ fn descriptors(lot: &mut Lot, count: u64, most: u64) -> Vec<Descriptor> {
             0 => 0,
             1 => lot.below(70),
             2 => (64 - at % 64) % 64,
-            // Around a boundary of 4 KiB, which no request crosses.
+            // Near a 4 KiB boundary, which no request crosses.
             _ => (4096 - at % 4096 + 4096 * lot.below(2)).saturating_sub(lot.below(2) * lot.below(40)),
         };
         let of_class = match lot.below(100) {
@@ -259,13 +259,13 @@ fn descriptors(lot: &mut Lot, count: u64, most: u64) -> Vec<Descriptor> {
 }
 
 impl Work {
-    /// Whether a descriptor uses bytes of the stream up.
+    /// True if a descriptor consumes bytes of the stream.
     pub(crate) fn is_right(&self, descriptor: &Descriptor) -> bool {
         let reserved = self.host_ring && descriptor.flags & !(d::flags::INTERRUPT | d::flags::MORE) != 0;
         (1..=MOST_BYTES).contains(&descriptor.bytes) && descriptor.at <= ARENA + MARGIN && !reserved
     }
 
-    /// Which descriptors fail with their data not, or not all, moved, by what the data sheet says of them and of chains.
+    /// Returns which descriptors fail without moving all their data, according to the data sheet's rules for them and for chains.
     pub(crate) fn failing(&self) -> Vec<bool> {
         let mut chain_failed = false;
         let fails = |descriptor: &Descriptor| {
@@ -278,7 +278,7 @@ impl Work {
     }
 }
 
-/// Makes one of some descriptors wrong.
+/// Makes some descriptors invalid.
 fn spoil(lot: &mut Lot, descriptor: &mut Descriptor, engine: usize, host_ring: bool) {
     match lot.below(100) {
         0..2 => descriptor.bytes = 0,

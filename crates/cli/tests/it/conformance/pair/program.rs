@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host program: a driver of each function, all side by side, that does what the lot says and takes down what comes of it.
+//! The host program: one driver per function, all in parallel, which do the random operations and record the results.
 
 use super::engine::{Engine, Memory, status_codes};
 use super::plan::{HELD_US, Kill, Kind, Lot, Round, Work};
@@ -16,40 +16,40 @@ use tlp::Duration;
 const FLR: u32 = 0x8000;
 /// Bus Master Enable and Memory Space Enable.
 const MASTER: u32 = 0b110;
-/// DWs of the capability of MSI-X, which the engine's table says.
+/// DW of the MSI-X capability in which the engine's table is.
 const MSIX: u32 = 0x11;
-/// After the last end, in which what belongs to it comes, behind what others have asked for.
+/// Time after the last end for late requests, which follow those of other engines.
 const QUIET: Duration = Duration::from_us(6);
 
-/// What came of a round, of one engine.
+/// Results of one round of one engine.
 pub(crate) struct Noted {
     pub(crate) kind: Kind,
     pub(crate) work: Work,
-    /// What it asked for.
+    /// Requests of the engine.
     pub(crate) seen: Vec<Seen>,
-    /// What registers, descriptors and memory say then.
+    /// Registers, descriptors and memory after the round.
     pub(crate) said: Vec<String>,
-    /// Data of descriptors that have failed.
+    /// Data of descriptors that failed.
     pub(crate) failed: Vec<Range<u64>>,
-    /// From the first doorbell until software has seen the last end.
+    /// Time from the first doorbell until software has seen the last end.
     pub(crate) took: Duration,
 }
 
-/// Rounds by engine, those of the physical function first.
+/// Rounds by engine, engines of the physical function first.
 pub(crate) type Notes = Vec<Vec<Noted>>;
 
 thread_local! {
     pub(crate) static NOTES: RefCell<Notes> = RefCell::default();
-    /// Descriptors, doorbells, and what else was done.
+    /// Number of descriptors, doorbells, and other operations.
     pub(crate) static DONE: RefCell<u64> = RefCell::default();
 }
 
-/// One more operation.
+/// Counts operations.
 pub(crate) fn count(operations: u64) {
     DONE.with_borrow_mut(|done| *done += operations);
 }
 
-/// Runs the lot of that seed on all functions until there were so many operations.
+/// Runs the sequence of this seed on all functions for this many rounds.
 pub(crate) async fn run(cpu: Cpu, found: Vec<FoundFunction>, seed: u64, rounds: u32) -> Result<(), String> {
     watch::forget();
     DONE.set(0);
@@ -92,7 +92,7 @@ impl Function {
         }
         let engines = cpu.read_u32(found.address(0, r::ENGINES)?).await.map_err(text)?;
         let mut msix = cpu.config_read(found.bdf, 13).await.map_err(text)? as u16 & 0xfc;
-        // The list ends with the capability, where it has one.
+        // The list ends with this capability, if there is one.
         while cpu.config_read(found.bdf, msix / 4).await.map_err(text)? & 0xff != MSIX {
             msix = (cpu.config_read(found.bdf, msix / 4).await.map_err(text)? >> 8) as u16 & 0xfc;
         }
@@ -104,7 +104,7 @@ impl Function {
     async fn run(self, mut lot: Lot, rounds: u32) -> Result<(), String> {
         let this = Rc::new(self);
         for n in 0..rounds {
-            // Of the model, the device has more.
+            // The model's device has more entries.
             let round = Round::draw(&mut lot, this.number > 0, 8);
             let ended = this.round(&mut lot, &round).await;
             ended.map_err(|e| format!("function {}, round {n}: {e}\n{round:?}", this.number))?;
@@ -125,7 +125,7 @@ impl Function {
             self.command(0b010).await?;
         }
         let mut engines = Vec::new();
-        // What is taken out of a loop-back is so before it is put in.
+        // In a loop-back, data are taken out before they are put in.
         for number in [1, 0] {
             let Some(work) = &round.work[number] else { continue };
             let mut engine = self.engine(number, work);
@@ -184,7 +184,7 @@ impl Function {
         let killed = matches!(round.kind, Kind::Killed(_));
         let forgotten = matches!(round.kind, Kind::Killed(Kill::Reset | Kill::FunctionLevelReset));
         if !killed {
-            // How far it was when something ended it, time decides.
+            // The progress at an interruption depends on timing.
             said.push(format!("pending {pending:x}"));
         }
         if !killed || forgotten {
@@ -209,7 +209,7 @@ impl Function {
         self.cpu.config_write(self.found.bdf, 1, 0b0011, bits).await.map_err(text)
     }
 
-    /// Masks both vectors, or not.
+    /// Masks or unmasks both vectors.
     async fn mask(&self, bit: u32) -> Result<(), String> {
         count(2);
         for vector in 0..2 {
@@ -223,7 +223,7 @@ impl Function {
         self.cpu.read_u32(self.found.address(0, r::MSIX_PENDING)?).await.map_err(text)
     }
 
-    // ---- ends in the midst of it ----
+    // ---- interruptions ----
 
     async fn kill(&self, kill: Kill, engines: &mut [Engine]) -> Result<(), String> {
         count(1);
@@ -256,7 +256,7 @@ impl Function {
         let id = self.found.bdf;
         let before = self.cpu.config_read(id, control).await.map_err(text)?;
         self.cpu.config_write(id, control, 0b0011, before & 0xffff | FLR).await.map_err(text)?;
-        // What it had under way has come by then.
+        // By then, outstanding requests have been answered.
         self.cpu.sleep(Duration::from_us(10)).await;
         self.cpu.config_write(id, control, 0b0011, before & 0x7fff).await.map_err(text)?;
         self.cpu.config_write(id, 1, 0b0011, MASTER).await.map_err(text)?;

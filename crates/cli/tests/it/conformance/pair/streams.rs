@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What model and RTL asked for, held side by side. Of each engine there are four streams, each of which has one order: fetches of descriptors,
-//! reads of data, writes of data, and what the host is told (STATUS, write-back, interrupt).
+//! Compares the requests of model and RTL. Each engine has four streams with a fixed order each: fetches of descriptors,
+//! reads of data, writes of data, and reports to the host (STATUS, write-back, interrupt).
 //!
-//! Of a round that ends by itself all four are equal, but for reads of descriptors that fail: an engine may stop asking where it likes. How many
-//! descriptors a request fetches is its own, too. Of one that something ends in its midst, one side has got further: what the other has is
-//! how that begins, and each side's ends are counted up to what was posted.
+//! If a round ends by itself, all four streams are equal, except reads of descriptors that fail: an engine may stop reading at any point. The number of
+//! descriptors per fetch may differ too. If a round is interrupted, one side has got further: the requests of the other side are
+//! a prefix of its requests, and the ends of each side are counted up to the posted descriptors.
 
 use super::plan::{Kill, Kind, MOST_DESCRIPTORS};
 use super::program::Noted;
@@ -12,21 +12,21 @@ use super::watch::{Act, Seen};
 use std::fmt::Debug;
 use tlp::Duration;
 
-/// A round of an engine takes on neither side longer than so many times what it takes on the other, and beside that a time, and one for each of
-/// its descriptors: all engines of the RTL share one sequencer, and wait for each other's turns, where the model takes no time to decide.
+/// A round of an engine may take at most `TIMES` as long on one side as on the other, plus `BESIDE`, plus `TURN` for each of
+/// its descriptors: all engines of the RTL share one sequencer and wait for each other, and the model decides in no time.
 const TIMES: u64 = 2;
 const BESIDE: Duration = Duration::from_us(5);
 const TURN: Duration = Duration::from_us(1);
-/// In a loop-back the RTL begins a descriptor when the one before has ended: each takes a round trip more, and both engines wait for the one.
+/// In a loop-back the RTL starts a descriptor when the previous one has ended. Each takes an additional round trip, and both engines wait for it.
 const ROUND_TRIPS: Duration = Duration::from_us(2 * MOST_DESCRIPTORS);
 
-/// Times of rounds: of the model and of the RTL.
+/// Durations of rounds: of the model and of the RTL.
 pub(crate) type Times = Vec<[Duration; 2]>;
 
-/// Holds the rounds of an engine side by side.
+/// Compares the rounds of an engine.
 ///
 /// # Errors
-/// What differs first.
+/// The first difference.
 pub(crate) fn compare(model: &[Noted], rtl: &[Noted], times: &mut Times) -> Result<(), String> {
     same("rounds", &model.len(), &rtl.len())?;
     for (n, (one, other)) in model.iter().zip(rtl).enumerate() {
@@ -76,7 +76,7 @@ fn round(model: &Noted, rtl: &Noted, times: &mut Times) -> Result<(), String> {
     }
 }
 
-/// By stream, without times.
+/// Requests by stream, without times.
 struct Streams {
     fetches: Vec<Act>,
     reads: Vec<Act>,
@@ -98,7 +98,7 @@ impl Streams {
         }
     }
 
-    /// How far DONE has come: one by one.
+    /// Final value of DONE, which increases by one each time.
     fn counted(&self) -> Result<u32, String> {
         let mut done = 0;
         for act in &self.ends {
@@ -125,7 +125,7 @@ fn begin_alike(what: &str, model: &[Act], rtl: &[Act]) -> Result<(), String> {
     }
 }
 
-/// Whoever has seen DONE finds the data of all these in memory.
+/// Checks that the data of all descriptors counted in DONE are in memory before DONE is.
 fn data_are_before_their_end(noted: &Noted) -> Result<(), String> {
     let (mut written, mut fails) = (0, noted.work.failing());
     if noted.kind == Kind::NoMaster {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a device asks for, by engine: a tap on its link. Never looks at what the host asks it.
+//! Records the requests of a device by engine, with a tap on its link. Ignores requests of the host.
 
 use fabric::{Direction, Side, Tap, TapRecord};
 use host::firmware::MSI_ADDRESS;
@@ -8,26 +8,26 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use tlp::{Body, MemoryOp, Time};
 
-/// One request, or a part of one that says as much.
+/// One request, or a part of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
-    /// A descriptor is fetched: its address.
+    /// Fetch of a descriptor: its address.
     Fetch(u64),
-    /// Data are read: address and bytes.
+    /// Read of data: address and bytes.
     Read(u64, u32),
-    /// Data are written: address, bytes, and a hash of them.
+    /// Write of data: address, bytes, and a hash of the data.
     Write(u64, u32, u64),
-    /// STATUS and MOVED of a descriptor: address, and a hash of what was written.
+    /// Write of STATUS and MOVED of a descriptor: address, and a hash of the written data.
     Status(u64, u64),
-    /// DONE and FAILED.
+    /// Write of DONE and FAILED.
     WriteBack(u32, u32),
     Interrupt,
 }
 
-/// When it left the device, to the end.
+/// A request, and the time at which its end left the device.
 pub(crate) type Seen = (Time, Act);
 
-/// What of an engine is where.
+/// Kinds of an engine's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Data,
@@ -37,7 +37,7 @@ pub(crate) enum Place {
 
 #[derive(Default)]
 struct Watch {
-    /// By its first address: bytes, what it is, and of whom.
+    /// Memory ranges by their first address: bytes, kind, and engine.
     places: BTreeMap<u64, (u64, Place, usize)>,
     vectors: BTreeMap<u32, usize>,
     seen: Vec<Vec<Seen>>,
@@ -45,21 +45,21 @@ struct Watch {
 }
 
 thread_local! {
-    /// What the run on this thread sees.
+    /// Records of the run on this thread.
     static WATCH: RefCell<Watch> = RefCell::default();
 }
 
-/// Begins anew.
+/// Starts again, without records.
 pub(crate) fn forget() {
     WATCH.take();
 }
 
-/// Engine `who` has `bytes` there.
+/// Registers `bytes` at this address as memory of engine `who`.
 pub(crate) fn place(who: usize, place: Place, address: u64, bytes: u64) {
     WATCH.with_borrow_mut(|w| w.places.insert(address, (bytes, place, who)));
 }
 
-/// Engine `who` interrupts by that vector.
+/// Registers this vector as that of engine `who`.
 pub(crate) fn vector(who: usize, vector: u16) {
     WATCH.with_borrow_mut(|w| {
         w.vectors.insert(vector.into(), who);
@@ -67,17 +67,17 @@ pub(crate) fn vector(who: usize, vector: u16) {
     });
 }
 
-/// What engine `who` has asked for since it was last taken.
+/// Takes the requests of engine `who` since the last call.
 pub(crate) fn take(who: usize) -> Vec<Seen> {
     WATCH.with_borrow_mut(|w| std::mem::take(&mut w.seen[who]))
 }
 
-/// Requests that are nobody's.
+/// Requests that belong to no engine.
 pub(crate) fn strays() -> Vec<String> {
     WATCH.with_borrow(|w| w.strays.clone())
 }
 
-/// The tap, to be set on a fabric.
+/// The tap, to be attached to a fabric.
 pub(crate) struct Watcher;
 
 impl Tap for Watcher {
@@ -132,7 +132,7 @@ impl Watch {
     }
 }
 
-/// FNV-1a.
+/// FNV-1a hash.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-/* A process of the random caller: its files, memory and rings, its calls, and what it looks at. */
+/* A process of the random caller: its files, memory, rings and calls, and the checks of their results. */
 #include "random.h"
 #include "riser_dma.h"
 
@@ -20,14 +20,14 @@
 #include <unistd.h>
 
 #define PAGE 4096UL
-/* Of a process: bytes that transfers go to and come from, and a page before and behind that they never do. */
+/* Memory of a process for transfers, with a page before and after it that transfers must not touch. */
 #define ARENA (64 * PAGE)
 #define FILES 4
 #define MEMORIES 8
 
 /* ---- Files, memory, and what a call may answer ---- */
 
-/* What is behind engines: anything, or integers alone, so that what comes is known. By the function's number. */
+/* Engines of functions with odd numbers have only integers as data, so that received data are known. Others have any data. */
 static bool is_integers(unsigned int function)
 {
 	return function % 2;
@@ -42,12 +42,12 @@ static struct file {
 	struct {
 		__u32 handle;
 		__u64 bytes;
-		/* Of registered memory: where; of a dmabuf none. */
+		/* Address of registered memory; 0 for a dmabuf. */
 		__u64 at;
 	} memories[MEMORIES];
 } files[FILES];
 
-/* The arena, what it should hold, and which bytes of it transfers may have written since. */
+/* The arena, its expected contents, and the bytes that transfers may have written since. */
 static unsigned char *arena, *expected, *written;
 static char *holes, *constant, *huge;
 
@@ -67,20 +67,20 @@ static bool is_among(int error, const int *errors)
 	return error == ENOTTY || error == EFAULT || error == EINVAL || error == ENODEV;
 }
 
-/* Lets the nth allocation or copy of what follows fail, where the kernel can; none with zero, which gives back how far it had not come. */
+/* Makes the nth following allocation or copy fail, if the kernel supports it. Zero disables this, and returns how many were left. */
 static int fail_nth(int n)
 {
 	static pid_t of;
 	static int fd = -1;
 	char text[16] = "0", number[16];
 
-	/* It is of the process that has opened it. */
+	/* The file belongs to the process that opened it. */
 	if (of != getpid())
 		fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
 	of = getpid();
 	if (fd < 0)
 		return 0;
-	/* What was to fail may be this. */
+	/* The injected failure may hit this call. */
 	while (!n && pread(fd, text, sizeof(text) - 1, 0) < 0)
 		;
 	while (pwrite(fd, number, (size_t)snprintf(number, sizeof(number), "%d", n), 0) < 0)
@@ -104,7 +104,7 @@ static void block_alarm(bool block)
 	sigprocmask(block ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
 }
 
-/* A call, whose error must be one of these; with an allocation that fails, or a signal, now and then. Zero, or an errno. */
+/* Makes a call, whose error must be in `errors`, sometimes with a failing allocation or a signal. Returns zero, or an errno. */
 static int call(struct file *file, unsigned long command, void *argument, const int *errors)
 {
 	bool fails = one_in(12);
@@ -112,7 +112,7 @@ static int call(struct file *file, unsigned long command, void *argument, const 
 
 	if (one_in(20))
 		alarm_soon();
-	/* A signal, whose frame would not be copied either, would end the process. */
+	/* A signal whose frame cannot be copied would end the process. */
 	block_alarm(fails);
 	if (fails)
 		fail_nth(1 + (int)below(24));
@@ -122,7 +122,7 @@ static int call(struct file *file, unsigned long command, void *argument, const 
 	block_alarm(false);
 	count(&shared->calls);
 	count(&shared->errors[error < 200 ? error : 199]);
-	/* What was to fail fails for want of memory, or of what was to be copied. */
+	/* An injected failure returns ENOMEM, or the error of a failed copy. */
 	if (error && !is_among(error, errors) && !(fails && error == ENOMEM))
 		violation("%s (%d) is not among its errors", strerror(error), error);
 	return error;
@@ -136,7 +136,7 @@ static void fill(void)
 	memset(written, 0, ARENA + 2 * PAGE);
 }
 
-/* Of the arena, what no transfer was to write must be as it was. */
+/* Checks that bytes of the arena which no transfer may write are unchanged. */
 static void look_at_arena(void)
 {
 	size_t n, wrong = 0, first = 0;
@@ -158,7 +158,7 @@ static void shut(struct file *file)
 	file->fd = -1;
 }
 
-/* When all files are closed nothing is under way. */
+/* When all files are closed, no transfer is outstanding. */
 static void settle(void)
 {
 	begin("settle");
@@ -188,7 +188,7 @@ static void open_one(struct file *file)
 
 /* ---- Buffers ---- */
 
-/* A range of the arena, of any length and place; @write: the device may write it. */
+/* Returns a range of the arena with any length and position. `write`: the device may write it. */
 static __u64 range(__u64 *size, bool write)
 {
 	__u64 at = PAGE + below(ARENA - 1), most = ARENA + PAGE - at;
@@ -201,7 +201,7 @@ static __u64 range(__u64 *size, bool write)
 	return (uintptr_t)arena + at;
 }
 
-/* Where a transfer goes: the arena mostly; and what is not there, not to be written, not the program's, or huge. */
+/* Returns a buffer for a transfer: usually in the arena, sometimes unmapped, read-only, outside of the program, or huge. */
 static __u64 buffer(__u64 *size, bool write)
 {
 	switch (below(12)) {
@@ -248,7 +248,7 @@ static int of_heap(__u64 bytes)
 
 /* ---- Calls ---- */
 
-/* What a transfer says that is by a handle; a range that the device may write is noted. */
+/* Sets up a transfer by handle. A range that the device may write is marked. */
 static void by_handle(struct file *file, __u64 *at, __u64 *size, __u32 *handle, bool write)
 {
 	unsigned int n = (unsigned int)below(MEMORIES);
@@ -263,7 +263,7 @@ static void by_handle(struct file *file, __u64 *at, __u64 *size, __u32 *handle, 
 		*at = below(bytes);
 		*size = 1 + below(bytes - *at);
 	}
-	/* Another handle of the file's may be hit by chance: its memory may be written anywhere. */
+	/* The handle may match other memory of the file by chance. This memory may then be written anywhere. */
 	for (n = 0; write && n < MEMORIES; n++)
 		if (file->memories[n].at && file->memories[n].handle == *handle)
 			memset(written + (file->memories[n].at - (uintptr_t)arena), 1, file->memories[n].bytes);
@@ -296,7 +296,7 @@ static void transfer(struct file *file)
 		count(&shared->transfers);
 }
 
-/* Whether the bytes count up in words of eight, from any byte of a word on. */
+/* Returns true if the bytes count up in words of eight bytes, starting at any byte of a word. */
 static bool counts_up(const unsigned char *bytes, size_t size)
 {
 	for (size_t phase = 0; phase < 8; phase++) {
@@ -317,8 +317,8 @@ static bool counts_up(const unsigned char *bytes, size_t size)
 	return false;
 }
 
-/* Waits for a transfer by which the device writes integers, and looks at each page of them: a descriptor is a page at least, and where
- * the engine was begun anew between two, its integers were too. */
+/* Waits for a transfer in which the device writes integers, and checks each page of them. A descriptor has at least a page, and
+* integers may start again between two descriptors if the engine was restarted. */
 static void exact(struct file *file)
 {
 	struct riser_dma_transfer asked = { .irq = 1, .enable = 1 };
@@ -378,7 +378,7 @@ static void configure(struct file *file)
 	call(file, RISER_DMA_CONFIGURE, &asked, engine_errors);
 }
 
-/* Registers that do no harm are written, and all read: others hold addresses, which are root's own affair. */
+/* Writes harmless registers, and reads all. Other registers hold addresses, for which root is responsible. */
 static void cpu(struct file *file)
 {
 	static __u32 value;
@@ -451,7 +451,7 @@ static void setup(struct file *file)
 	file->rings_bytes = asked.bytes;
 }
 
-/* What the rings say is the program's to spoil: the driver believes none of it. */
+/* Corrupts ring contents, which the program may do at any time. The driver must not trust them. */
 static void spoil(struct file *file)
 {
 	__u32 *words = (__u32 *)file->rings;
@@ -462,7 +462,7 @@ static void spoil(struct file *file)
 static void submit(struct file *file)
 {
 	struct riser_dma_rings *rings = file->rings;
-	/* As they were made: what stands there may have been spoilt. */
+	/* Uses the original layout, because the contents may be corrupted. */
 	__u64 at = 64, entries = 1;
 	struct riser_dma_submission *submission;
 
@@ -500,7 +500,7 @@ static void rings(struct file *file)
 	}
 	for (__u64 n = below(16); n; n--)
 		submit(file);
-	/* Without an end somebody must ring: a signal does. */
+	/* A call without a timeout is ended by a signal. */
 	if (!asked.timeout_us || asked.timeout_us > 1000000)
 		alarm_soon();
 	if (one_in(16))
@@ -523,7 +523,7 @@ static void other(struct file *file)
 	switch (below(6)) {
 	case 0:
 		begin("SET_MODE %lu", mode);
-		/* What polls without an end is rung for. */
+		/* Polling without a timeout is ended by a signal. */
 		if (!call(file, RISER_DMA_SET_MODE, (void *)mode, no_errors))
 			file->is_polling = mode == RISER_DMA_POLLING;
 		break;
@@ -535,7 +535,7 @@ static void other(struct file *file)
 		for (size_t n = 0; n < sizeof(junk) / 8; n++)
 			((__u64 *)junk)[n] = one_in(2) ? 0 : odd();
 		begin("ioctl of chance");
-		/* Any call but those that take what is drawn for an address to write to; sizes and directions that none has. */
+		/* Any call except those that use the argument as an address to write to; also invalid sizes and directions. */
 		call(file, _IOC(below(4), RISER_DMA_IOCTL, 0x0d + below(0xf0), below(0x3fff)), junk, no_errors);
 		call(file, _IOC(below(4), RISER_DMA_IOCTL, below(0x0d), 200 + below(0x3f00)), junk, no_errors);
 		break;
@@ -546,7 +546,7 @@ static void other(struct file *file)
 		lseek(file->fd, (off_t)odd(), SEEK_SET);
 		break;
 	case 4:
-		begin("a page goes and comes");
+		begin("unmap and map a page");
 		mmap(holes + below(8) * PAGE, PAGE, protections[below(3)], MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 		break;
 	default:
@@ -555,7 +555,7 @@ static void other(struct file *file)
 	}
 }
 
-/* A child that has the files, and calls on, or ends at once, or is killed. */
+/* Creates a child with the same files that makes calls, exits, or is killed. */
 static void child(void)
 {
 	pid_t pid;
@@ -570,7 +570,7 @@ static void child(void)
 			;
 		return;
 	}
-	/* Of its own copy of the arena nothing is known: it only calls. */
+	/* The state of the child's copy of the arena is unknown, so it only makes calls. */
 	for (unsigned int n = 0; n < 4; n++)
 		if (files[n % FILES].fd >= 0)
 			pending(&files[n % FILES]);
@@ -585,7 +585,7 @@ static void step(void)
 		open_one(file);
 		return;
 	}
-	/* A call that polls for what does not come is ended by a signal, or by the driver's own time-out. */
+	/* A call that polls for data that never arrive is ended by a signal, or by the driver's timeout. */
 	if (file->is_polling && one_in(4))
 		alarm_soon();
 	switch (below(24)) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Calls the driver at random, as a fuzzer that knows its calls would: several processes with files, transfers, registered memory, dmabufs
- * and rings of their own, with arguments that are right, nearly right and wrong, with signals, forks, deaths and (where the kernel does it)
- * allocations that fail; and beside them one that resets functions, makes virtual ones, and changes settings. What must hold is looked at:
- * errors are those that riser_dma.h names, no byte changes that no transfer was to write, integers that a transfer has brought are
- * integers, and every call and every process ends.
+ * Calls the driver at random, like a fuzzer that knows its calls. Several processes have their own files, transfers, registered memory, dmabufs
+ * and rings. They use valid, nearly valid and invalid arguments, signals, forks, kills and (if the kernel supports it)
+ * failing allocations. Another process resets functions, creates virtual ones, and changes settings. The program checks
+ * that errors are those that riser_dma.h names, that only bytes of transfers change, that integers from a transfer are
+ * integers, and that every call and every process ends.
  *
- *	random [-v] [-a] SEED SECONDS PROCESSES	(-v: says each call; -a: without resets and settings)
+ *	random [-v] [-a] SEED SECONDS PROCESSES	(-v: prints each call; -a: without resets and settings)
  *
- * A seed says what each process does; what comes of it depends on the others too. Runs in a guest, as root.
+ * The seed determines the actions of each process; their results depend on the other processes too. Runs in a guest as root.
  */
 #include "random.h"
 
@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Seconds without a call's end after which a process is stuck. */
+/* Seconds without a completed call after which a process counts as stuck. */
 #define STUCK_S 120
 
 struct shared *shared;
@@ -64,7 +64,7 @@ bool one_in(__u64 n)
 	return !below(n);
 }
 
-/* A number as those that break things: small, around powers of two, or any. */
+/* Returns a number that is likely to cause errors: small, near a power of two, or any. */
 __u64 odd(void)
 {
 	switch (below(4)) {
@@ -104,7 +104,7 @@ void violation(const char *format, ...)
 	__atomic_add_fetch(&shared->violations, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- Beside them: resets, virtual functions, settings ---- */
+/* ---- Resets, virtual functions, settings ---- */
 
 static void put(const char *path, const char *format, ...)
 {
@@ -119,7 +119,7 @@ static void put(const char *path, const char *format, ...)
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
-	/* Of what is refused, the driver's own tests tell. */
+	/* Refused writes are checked in the driver's own tests. */
 	if (write(fd, text, strlen(text)) > 0)
 		count(&shared->settings);
 	close(fd);
@@ -214,7 +214,7 @@ static __u64 now(void)
 	return (__u64)time.tv_sec * 1000000 + (__u64)time.tv_nsec / 1000;
 }
 
-/* Says where a process is that makes no step any more. */
+/* Prints where a process is that makes no progress. */
 static void stuck(unsigned int n, pid_t pid)
 {
 	char path[64], line[200];
@@ -248,7 +248,7 @@ static void begin_life(unsigned int n)
 	processes[n].since = now();
 }
 
-/* Kills it by chance, and begins its next life where it has ended. */
+/* Kills the process at random, and restarts it if it has ended. */
 static void look_after(unsigned int n)
 {
 	struct process *process = &processes[n];

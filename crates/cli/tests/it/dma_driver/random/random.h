@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What the parts of the random caller have in common. */
+/* Declarations that the parts of the random caller share. */
 #ifndef RANDOM_H
 #define RANDOM_H
 
@@ -10,7 +10,7 @@
 #define PROCESSES 16
 #define DEVICES 8
 
-/* What processes tell the first one. */
+/* Counters that processes share with the first process. */
 struct shared {
 	__u64 calls, transfers, exact, injected, resets, settings;
 	__u64 errors[200];
@@ -23,22 +23,22 @@ struct shared {
 
 extern struct shared *shared;
 extern bool verbose;
-/* Which process this is, and in which of its lives. */
+/* Number of this process, and of its current life. */
 extern unsigned int self;
 extern __u64 life;
 
 void count(__u64 *what);
-/* Numbers by lot: any; below a limit; whether one of so many; one as those that break things. */
+/* Random numbers: any; below a limit; true in one of n cases; a number that is likely to cause errors. */
 void draw_from(__u64 seed);
 __u64 draw(void);
 __u64 below(__u64 limit);
 bool one_in(__u64 n);
 __u64 odd(void);
-/* Says what is done next, and what must not be. */
+/* begin() reports the next action, violation() an error of the driver. */
 void begin(const char *format, ...);
 __attribute__((format(printf, 1, 2))) void violation(const char *format, ...);
 
-/* calls.c: a life of a process: some steps, then its end with whatever is under way. */
+/* calls.c: one life of a process: some steps, then its end with outstanding transfers. */
 _Noreturn void live(void);
 
 #endif
