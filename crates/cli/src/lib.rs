@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The `riser` command: parses arguments, calls the other crates, and prints their results.
 //!
-//! This crate never computes a result of its own, and overwrites files only on request, as with `--force`.
+//! This crate never computes results itself, and overwrites files only on request, as with `--force`.
 //!
 //! - [`commands`]: one file per command. A new command adds three lines to its `mod.rs`.
 //! - [`mod@interrupt`]: Ctrl-C. - [`open_files`]: the limit of open files.
@@ -44,7 +44,7 @@ Exit status: 0 done; 1 the run failed, or an input file has an error; 2 wrong us
 Commands create missing folders of the files they write. Standard output must be open: if it is closed (>&-), the output is lost and \
 the exit status does not show it. Redirect it to /dev/null to discard it.";
 
-/// Runs the command with these models for the slots of its labs. It can be the whole `main` of a program with devices of its own.
+/// Runs the command with these models for the slots of its labs. It can be the whole `main` of a program with its own devices.
 ///
 /// ```no_run
 /// # use std::process::ExitCode;

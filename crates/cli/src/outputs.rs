@@ -43,7 +43,7 @@ pub(crate) struct Place {
     part: Option<Part>,
 }
 
-/// A file that is being written. If it is dropped before [`finish`](Self::finish), nothing is left of it.
+/// A file that is being written. Dropping it before [`finish`](Self::finish) removes it.
 pub(crate) struct Output {
     path: PathBuf,
     to: To,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Holds a raw-TLP device back until the host has set up its path: earlier TLPs could not be routed.
+//! Holds a raw-TLP device back until the host has set up its path: TLPs sent earlier could not be routed.
 
 use crate::{CreditReturn, TlpPort};
 use device::Ready;
@@ -22,12 +22,12 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Holds `device` back; `again` makes another one each time that its link goes down.
+    /// Holds `device` back; `again` makes a new one each time the link goes down.
     pub fn new(device: Box<dyn TlpPort>, again: MakeRaw) -> Gate {
         Gate { device, again, open: false, credits: VecDeque::new() }
     }
 
-    /// Replaces the device by a new one after its link went down, and returns the credits that the old one held.
+    /// Replaces the device by a new one after the link went down, and returns the credits that the old one held.
     fn replace_device(&mut self, now: Time) {
         self.open = false;
         while self.device.poll_tlp(now, Class::Completion, TcSet::ALL).is_some() {}

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The layer between TLPs and a device.
 //!
-//! - [`port`]: what a fabric drives, as *TLPs*: the [`TlpPort`] trait, which all below implement, and peers.
+//! - [`port`]: the [`TlpPort`] trait, by which a fabric exchanges *TLPs* with all the types below and with peers.
 //! - [`Endpoint`]: turns TLPs into transactions for a [`Device`](device::Device); to the fabric it is a [`TlpPort`].
-//! - [`hard_block`]: the same front with a design of raw TLPs behind it.
-//! - [`raw`]: a raw-TLP device, which takes the endpoint's place; [`Gate`] holds it back until the host starts it.
+//! - [`hard_block`]: the same front with a design of raw TLPs.
+//! - [`raw`]: a raw-TLP device, which replaces the endpoint; [`Gate`] holds it back until the host starts it.
 //!
-//! Both share the *front*, which does what a vendor's hard block does before it hands TLPs to a design: configuration
-//! space, decoding of BARs, gating, errors, interrupts, tracking of completions.
+//! [`Endpoint`] and [`hard_block`] share the *front*, which does the work of a vendor's hard block before it hands TLPs to
+//! a design: configuration space, decoding of BARs, gating, errors, interrupts, tracking of completions.
 //!
-//! This crate never reads a clock and never does I/O; it knows no host and no fabric, and of a link only its notices.
+//! This crate never reads a clock and never does I/O. It knows no host and no fabric, and of a link only its notices.
 
 mod endpoint;
 mod front;

@@ -272,7 +272,7 @@ Offsets are from the start of the structure. A register that is repeated, for ex
 pub fn lab(models: &Models) -> Vec<(String, String)> {
     let schema = models::schema(models);
     let sections = Page::of(&schema).sections("", "");
-    let of = |file: &str| sections.iter().filter(move |section| file_of(section) == file);
+    let of = |file: &'static str| sections.iter().filter(move |section| file_of(section) == file);
     let mut first =
         NOTE.to_owned() + &LAB.replace("{ping}", include_str!("../../../labs/ping.toml").trim_end());
     for part in &PARTS {

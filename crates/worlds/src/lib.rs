@@ -6,7 +6,7 @@
 //! - [`designs`]: repeated runs of a lab with designs;
 //! - [`models()`]: all models that ship.
 //!
-//! This crate opens no sockets and has no clock. `nettlp` and `guest` have the sockets, and callers provide the clock.
+//! This crate never opens a socket and never reads a clock. `nettlp` and `guest` have the sockets, and callers provide the clock.
 
 pub mod adapter;
 pub mod designs;

@@ -141,7 +141,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..=MAX_TRANSFERS))]
     transfers: Option<u64>,
 
-    /// Number of transfers before those that count, in which queues fill
+    /// Number of transfers in the warm-up, in which queues fill
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(0..=MAX_TRANSFERS))]
     warm_up: Option<u64>,
 

@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR")]
     data: PathBuf,
 
-    /// Also score with each of these left out of the fit in turn
+    /// Also score with each of these left out of the fit
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
     leave_out: Vec<LeftOut>,
 
@@ -107,7 +107,7 @@ impl Report {
     }
 }
 
-/// Parts of the data that are left out of the fit in turn.
+/// Parts of the data that are left out of the fit, one after another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum, Serialize)]
 enum LeftOut {
     /// Each configuration of a server; its figures are fitted to the other configurations of that server

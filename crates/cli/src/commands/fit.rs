@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "PROFILE.toml")]
     output: PathBuf,
 
-    /// Shipped host profile to start from [default: that of the configuration, or else by the generation of the
+    /// Shipped host profile to start from [default: from the configuration, or else by the generation of the
     /// results: xeon-e5-2637v3 (up to Gen3), xeon-gold-6342 (Gen4), xeon-platinum-8480 (Gen5)]
     #[arg(long, value_name = "PROFILE")]
     like: Option<String>,

@@ -171,7 +171,7 @@ fn captures_ipv6() {
     let socket = UdpSocket::bind("[::1]:0").unwrap();
     socket.connect("[::1]:13301").unwrap();
     let requester = [0xec, 0x08];
-    // No socket receives these. The error `port unreachable` fails the next send, so each datagram has a socket of its own.
+    // No socket receives these. The error `port unreachable` fails the next send, so each datagram has its own socket.
     socket.send(&mrd(requester, 0xf5)).unwrap();
     let runs = UdpSocket::bind("[::1]:0").unwrap();
     runs.connect("[::1]:13301").unwrap();
@@ -285,7 +285,7 @@ impl Drop for Served {
     }
 }
 
-/// A session of riser's tools over a cable, and datagrams that exceed its MTU.
+/// A session between two riser commands over a cable, and datagrams that exceed its MTU.
 #[test]
 fn captures_sessions_and_fragments_over_cable() {
     let Some(nets) = Nets::new() else { return };

@@ -291,7 +291,7 @@ fn ignored_hangup_stays_ignored() {
     assert_eq!(names(&folder), ["endless.toml", "report", "z"]);
 }
 
-/// Errors name the path that the user gave, not that of the unfinished file.
+/// Errors name the path that the user gave, not the unfinished file.
 #[test]
 fn errors_name_paths_as_given() {
     let folder = folder("names");

@@ -72,7 +72,7 @@ impl Loopback {
     }
 }
 
-/// Checks that a load has no errors: nothing was refused, malformed or lost.
+/// Checks that a load has no refused, malformed or lost packets.
 fn nothing_went_wrong(report: &Value) {
     let peer = &report["peers"][0];
     for name in ["malformed", "no_room", "refused", "refused_reads", "refused_writes", "digest_wrong"] {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The device of a virtual function that has none. Never does anything.
+//! The device of a virtual function without one. Never does anything.
 
 use device::seam::{Device, Input, Output, Ready, Token};
 use device::shared::Notifier;
 use tlp::{Class, Time};
 
-/// Stands in the place of a device that is gone.
+/// Replaces a device that no longer exists.
 pub(super) struct Absent;
 
 impl Device for Absent {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Puts the bytes of a read together. Copies nothing where the pieces are neighbours in one buffer.
+//! Assembles the data of a read. Pieces that are adjacent in one buffer are not copied.
 
 use tlp::{Data, Payload, PayloadPool};
 
-/// The pieces of one read that have come, by offset; pieces that are neighbours in one buffer are joined.
+/// The received pieces of one read, by offset. Pieces that are adjacent in one buffer are joined.
 #[derive(Default)]
 pub(crate) struct Assembly {
     pieces: Vec<(u32, Payload)>,
@@ -42,7 +42,7 @@ impl Assembly {
         }
     }
 
-    /// The bytes of the read, all `len` of them, if all have come; only their number if any piece was only counted.
+    /// Returns the `len` bytes of the read if all have arrived. If any piece was only counted, returns only their number.
     pub(crate) fn finish(&mut self, len: u32, pool: &PayloadPool) -> Data {
         let counted = std::mem::take(&mut self.counted);
         let data = match &mut self.pieces[..] {

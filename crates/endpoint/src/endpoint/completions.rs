@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The completions that a function sends: answers with data, and refusals, whose reason is logged. None passes a
-//! posted TLP that it must stay behind.
+//! Sends the completions of a function: answers with data, and refusals, whose reason is logged. A completion never
+//! passes a posted TLP that it must follow.
 
 use super::function::{Answering, Work};
 use crate::front::answers::{Answer, without_data};
@@ -41,7 +41,7 @@ impl Function<Work> {
         None
     }
 
-    /// Begins to answer a request; false where no such request is under way.
+    /// Begins to answer a request; returns false if no such request is outstanding.
     fn begin_answer(
         &mut self,
         shared: &mut Shared,
@@ -79,7 +79,7 @@ impl Function<Work> {
         self.refusal(shared, question, error, refused)
     }
 
-    /// Gives a request up: no completion will leave for it.
+    /// Gives up a request: no completion will be sent for it.
     fn abandon(&mut self, now: Time, shared: &mut Shared, token: Token) {
         match shared.requests.answer(self.number, token) {
             Some(question) => shared.answer_left(now, question.tc),

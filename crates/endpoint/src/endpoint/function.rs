@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands behind the front of an endpoint's function: its device, and what it has under way, by class. A transfer
-//! of one class never waits for one of another.
+//! The device of an endpoint's function, and its outstanding transfers by class. A transfer of one class never waits
+//! for a transfer of another.
 
 use super::absent::Absent;
 use super::outbox::{MAX_PARKED, Outbox};
@@ -24,13 +24,13 @@ pub(super) enum Posted {
     Tlp(Tlp),
 }
 
-/// What becomes of a write that the device hands over.
+/// Decision about a write that the device hands over.
 enum Begun {
     /// It fits one TLP, which may leave now.
     Whole(Span),
-    /// It is split: from now on, or when its turn has come.
+    /// It is split, starting now or in its turn.
     Split { at_once: bool },
-    /// It was refused or dropped: nothing is sent.
+    /// It is refused or dropped, and nothing is sent.
     Refused,
 }
 
@@ -49,17 +49,17 @@ pub(super) struct WriteCursor {
     options: DmaOptions,
 }
 
-/// A device, and what it has under way.
+/// A device and its outstanding transfers.
 pub(crate) struct Work {
     pub(super) device: Box<dyn Device>,
     /// The device is new, and has not been given its notifier.
     pub(super) wants_notifier: bool,
-    /// The sizes that the device was told; `None` while it is new.
+    /// The sizes last passed to the device; `None` while it is new.
     told: Option<(Mps, Mrrs)>,
     told_bus_master: Option<bool>,
     pub(super) reads: ReadEngine,
     pub(super) posted: Outbox<Posted>,
-    /// Another class was polled while posted TLPs waited that it may not pass, and has to be polled again.
+    /// Another class was polled while posted TLPs waited that it may not pass. It has to be polled again.
     pub(super) held_by_posted: bool,
     pub(super) answers: Outbox<Answering>,
 }
@@ -76,7 +76,7 @@ impl Behind for Work {
             reads: ReadEngine::new(),
             posted: Outbox::new(MAX_PARKED),
             held_by_posted: false,
-            // Bounded by the requests whose last completion has not left.
+            // Bounded by the number of requests whose last completion has not been sent.
             answers: Outbox::new(usize::MAX),
         }
     }
@@ -149,7 +149,7 @@ impl Behind for Work {
 }
 
 impl Work {
-    /// Tells the device how a read or AtomicOp of its own has ended.
+    /// Reports the end of one of its reads or AtomicOps to the device.
     pub(super) fn done(&mut self, now: Time, shared: &mut Shared, (id, result): Done) {
         match result {
             Ok(_) => shared.counters.dma_reads_done += 1,
@@ -160,8 +160,8 @@ impl Work {
 }
 
 impl Function<Work> {
-    /// The polls that may find something under way here, whatever the device says. While posted TLPs wait, the other
-    /// polls count too: they must note that they were held up.
+    /// Returns the polls that may yield something already accepted, without the device's own answer. While posted TLPs
+    /// wait, the other classes count too: their polls must note that they were held up.
     pub(crate) fn ready(&self) -> Ready {
         Ready::when(!self.behind.posted.is_empty(), Ready::ALL)
             .or(Ready::when(self.may_interrupt_late(), Ready::output(Class::Posted)))
@@ -174,14 +174,14 @@ impl Function<Work> {
         !self.behind.posted.is_empty()
     }
 
-    /// As [`ready`](Self::ready), with what the device has, and without what would wait for posted TLPs. With one
-    /// channel all other outputs would, and they are asked for again when the last posted TLP has left.
+    /// Like [`ready`](Self::ready), but includes the device and leaves out outputs that would wait for posted TLPs.
+    /// With one channel these are all other outputs; they are polled again after the last posted TLP has been sent.
     pub(super) fn may_find(&self, several_channels: bool) -> Ready {
         let device = self.behind.device.ready();
         if self.holds_posted() && !several_channels {
             return device.without(Ready::OUTPUTS).or(Ready::output(Class::Posted));
         }
-        // Without a tag the device is not asked for a read. Whether the pool has one is not said here.
+        // A device without a free tag is not asked for a read. Whether the pool has a tag is checked elsewhere.
         let Settings { bus_master, pooled, .. } = self.settings;
         let tagless = bus_master && !pooled && !self.behind.reads.tags.has_free();
         let device = if tagless { device.without(Ready::output(Class::NonPosted)) } else { device };
@@ -190,7 +190,7 @@ impl Function<Work> {
 
     // ---- posted ----
 
-    // A function for each class, so that none saves registers for the others.
+    // One function per class, so that none saves registers for the others.
     #[inline(never)]
     pub(crate) fn poll_posted(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         let mut refused = 0;
@@ -210,7 +210,7 @@ impl Function<Work> {
                 return None;
             }
             match self.behind.device.poll_output(now, Class::Posted) {
-                // The `Option` is matched as it comes: unpacking it first would move the output twice.
+                // The `Option` is matched directly: unpacking it first would move the output twice.
                 Some(Output::Write(write)) => match self.begin_write(shared, &write, room) {
                     Begun::Whole(span) => {
                         let id = self.id(shared);
@@ -230,7 +230,8 @@ impl Function<Work> {
                 Some(other) => match self.begin_other(now, shared, other) {
                     Some(tlp) if self.goes_at_once(tlp.repr.tc, room) => return Some(tlp),
                     Some(tlp) => self.behind.park(shared.stamp(), tlp),
-                    // What the device does next may not pass the message of a pin, which the endpoint sends when polled again.
+                    // The device's next output may not pass the message of an interrupt pin, which the endpoint sends at the next
+                    // poll.
                     None if shared.own.pins.is_due() => return None,
                     None => refused += 1,
                 },
@@ -240,7 +241,7 @@ impl Function<Work> {
         None
     }
 
-    /// Begins an output other than a write; `None` where nothing is to be sent.
+    /// Begins an output other than a write; `None` if nothing is to be sent.
     fn begin_other(&mut self, now: Time, shared: &mut Shared, output: Output) -> Option<Tlp> {
         match output {
             Output::Interrupt { vector } => self.interrupt(shared, vector),
@@ -254,7 +255,7 @@ impl Function<Work> {
         }
     }
 
-    /// Decides what becomes of a write.
+    /// Decides whether a write is sent whole, split or refused.
     fn begin_write(&mut self, shared: &mut Shared, write: &DmaWrite, room: TcSet) -> Begun {
         let len = write.data.len();
         let Some(last) = (len as u64).checked_sub(1) else { return Begun::Refused };
@@ -289,7 +290,7 @@ impl Function<Work> {
         self.behind.posted.accept(shared.stamp(), tc, Posted::Write(cursor), at_once);
     }
 
-    /// The next TLP of the selected entry.
+    /// Returns the next TLP of the selected entry.
     fn next_posted(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
         if matches!(self.behind.posted.current(), Some(Posted::Write(_))) {
             return self.next_write(now, shared);
@@ -380,9 +381,10 @@ impl Function<Work> {
         None
     }
 
-    /// True where new requests have to wait for a write that is being split. What the device does behind a write may not
-    /// pass it (`PCIe 5.0 §2.4.1`, entries B2a and D2a), and only the device knows what is behind: with one channel nothing
-    /// new is taken meanwhile. With several all is taken, and each waits for posted TLPs of its own Traffic Class.
+    /// Returns whether new requests have to wait for posted TLPs. A request that the device issues after a write may
+    /// not pass it (`PCIe 5.0 §2.4.1`, entries B2a and D2a), and only the device knows their order. With one channel,
+    /// no new output is taken while a write is being split. With several channels all outputs are taken, and each waits
+    /// for the posted TLPs of its own Traffic Class.
     pub(super) fn waits_for_posted(&mut self, shared: &Shared) -> bool {
         if self.behind.posted.is_empty() {
             return false;
@@ -391,12 +393,12 @@ impl Function<Work> {
         !shared.several_channels
     }
 
-    /// True where the entry accepted last may leave at once.
+    /// Returns whether the entry accepted last may be sent at once.
     pub(super) fn goes_at_once(&self, tc: TrafficClass, room: TcSet) -> bool {
         room.contains(tc) && !self.behind.posted.holds(tc)
     }
 
-    /// Whether a read may leave at once; `None` where it is refused.
+    /// Returns whether a read may be sent at once; `None` if it is refused.
     fn may_read(&mut self, now: Time, shared: &mut Shared, read: &DmaRead, room: TcSet) -> Option<bool> {
         shared.counters.dma_reads += 1;
         let end = u64::from(read.len.saturating_sub(1)).checked_add(read.address);
@@ -415,7 +417,7 @@ impl Function<Work> {
         None
     }
 
-    /// Takes an AtomicOp; false where it is refused.
+    /// Takes an AtomicOp; returns false if it is refused.
     fn begin_atomic(&mut self, now: Time, shared: &mut Shared, atomic: DmaAtomic, room: TcSet) -> bool {
         shared.counters.dma_atomics += 1;
         let (id, len) = (atomic.id, atomic.operands.len() as u32);
@@ -450,7 +452,7 @@ impl Function<Work> {
         }
     }
 
-    /// Refuses a read. The device is told during its own poll, so the other classes have to be polled again.
+    /// Refuses a read. The device receives the result during its own poll, so the other classes have to be polled again.
     fn refuse_read(&mut self, now: Time, shared: &mut Shared, done: Done) {
         shared.wake_after_refusal(now);
         self.behind.done(now, shared, done);
@@ -480,7 +482,7 @@ impl Function<Work> {
         }
     }
 
-    /// One line on what the function waits for.
+    /// Describes in one line what the function waits for.
     pub(crate) fn waits_for(&self, shared: &Shared) -> Option<String> {
         let tags = &self.behind.reads.tags;
         let (untaken, unanswered) = shared.requests.waiting(self.number);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The agenda of an endpoint with several functions: which of them have something to do, so that the cost of a call
-//! grows with the functions that it reaches, not with all. One alone is simply asked each time.
+//! The agenda of an endpoint with several functions: the functions that have something to do. With it, the cost of a
+//! call depends on the functions that the call reaches, not on their number. An endpoint with one function polls it
+//! each time instead.
 //!
-//! The answer of a function changes only in calls of the function, after which it is [`touched`](Endpoint::touch), and
-//! when its device notifies. So only those are asked again, and those whose devices may change without notice.
+//! The answer of a function changes only in calls of that function, after which it is [`touched`](Endpoint::touch), or
+//! when its device notifies. So only these functions are asked again, and those whose devices may change without a
+//! notification.
 
 use super::Endpoint;
 use super::function::Work;
@@ -16,14 +18,14 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use tlp::{Class, TcSet, Time, Tlp};
 
-/// Questions to a function: output of each class, and requests taken; numbered as the bits of [`Ready`]. Behind them, non-posted
-/// output for which it needs a tag of the pool: as long as that has none, nobody is asked.
+/// Questions to a function, numbered as the bits of [`Ready`]: output of each class, and requests taken. The last
+/// question is non-posted output that needs a tag of the pool: no function is asked it while the pool has none.
 const QUESTIONS: usize = 5;
 const NON_POSTED: usize = Class::NonPosted.index();
 const TAKEN: usize = 3;
 const WITH_A_TAG: usize = 4;
 
-/// A deadline for each function, as a tree: each node is the earlier of the two below it, node 1 the root.
+/// One deadline per function, as a binary tree: each node is the earlier of its two children, node 1 is the root.
 struct Deadlines {
     nodes: Vec<Time>,
     leaves: usize,
@@ -52,7 +54,7 @@ impl Deadlines {
         Some(self.nodes[1]).filter(|t| *t < Time::MAX)
     }
 
-    /// Appends to `found` the functions below node `at` whose deadline has come.
+    /// Appends to `found` the functions below node `at` whose deadline has passed or is now.
     fn due(&self, now: Time, at: usize, found: &mut Vec<usize>) {
         if self.nodes[at] > now || self.nodes[at] == Time::MAX {
             return;
@@ -67,14 +69,14 @@ impl Deadlines {
     }
 }
 
-/// What several functions have to do.
+/// The pending work of several functions.
 pub(super) struct Agenda {
     marks: [Marks; QUESTIONS],
     /// The last answer of each function.
     said: Vec<u8>,
     deadlines: Deadlines,
     notifiers: Notifiers,
-    /// The functions, by index, whose devices may change without notice.
+    /// The functions, by index, whose devices may change without a notification.
     silent: BTreeSet<u16>,
     several_channels: bool,
     /// Scratch space, kept for its allocation.
@@ -82,7 +84,7 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// The agenda of these functions, `None` if there is only one: all devices are given their notifiers and asked.
+    /// Returns the agenda of these functions, or `None` if there is only one. All devices get their notifiers and are asked.
     pub(super) fn of(functions: &mut [Function<Work>], several_channels: bool) -> Option<Box<Agenda>> {
         let count = functions.len();
         if count == 1 {
@@ -105,7 +107,7 @@ impl Agenda {
         Some(Box::new(agenda))
     }
 
-    /// Gives its notifier to the new device of a function.
+    /// Gives the new device of a function its notifier.
     pub(super) fn give_notifier(&mut self, device: &mut dyn Device, index: u16) {
         if device.set_notifier(self.notifiers.notifier(index)) {
             self.silent.remove(&index);
@@ -132,7 +134,7 @@ impl Agenda {
         self.ask_stirred(functions);
     }
 
-    /// Asks the functions whose devices have called their notifier, and those without a notifier.
+    /// Asks the functions whose devices have notified, and those that may change without a notification.
     fn ask_stirred(&mut self, functions: &[Function<Work>]) {
         if !self.silent.is_empty() {
             self.ask_silent(functions);
@@ -152,7 +154,7 @@ impl Agenda {
         self.silent = silent;
     }
 
-    /// The polls that may find something; all of them if a device has notified, which may mean anything.
+    /// Returns the polls that may yield something: all of them if a device has notified, since that may concern any poll.
     pub(super) fn ready(&self, front: &Front<Work>) -> Ready {
         if self.notifiers.any() {
             return Ready::ALL;
@@ -164,12 +166,12 @@ impl Agenda {
         silent.fold(marked, |ready, f| ready.or(f.may_find(self.several_channels)))
     }
 
-    /// True where a function has something to send for which the pool has a tag.
+    /// Returns whether a function has something to send that needs a tag, and the pool has a tag for it.
     fn has_for_tags(&self, shared: &Shared) -> bool {
         self.marks[WITH_A_TAG].count > 0 && shared.tags.as_ref().is_some_and(|pool| pool.has_free())
     }
 
-    /// The first function that is not below `from` and has something to do about `question`.
+    /// Returns the first function from `from` on that has something to do about `question`.
     fn next(&self, question: usize, from: usize, shared: &Shared) -> Option<usize> {
         let found = self.marks[question].next(from);
         if question != NON_POSTED || !self.has_for_tags(shared) {
@@ -178,7 +180,7 @@ impl Agenda {
         [found, self.marks[WITH_A_TAG].next(from)].into_iter().flatten().min()
     }
 
-    /// The earliest time that a function waits for; at once if a device has notified.
+    /// Returns the earliest deadline of all functions; time zero if a device has notified.
     pub(super) fn next_timeout(&self, functions: &[Function<Work>]) -> Option<Time> {
         if self.notifiers.any() {
             return Some(Time::ZERO);
@@ -189,7 +191,7 @@ impl Agenda {
 }
 
 impl Endpoint {
-    /// Follows changes by the front: functions that have come, or have another device or other settings.
+    /// Follows changes made by the front: new functions, and functions with another device or other settings.
     #[cold]
     pub(super) fn follow_changes(&mut self) {
         let functions = &mut self.front.functions;
@@ -210,14 +212,14 @@ impl Endpoint {
         }
     }
 
-    /// Asks a function again; to be called where what it has to do may have changed.
+    /// Asks a function again. To be called if its work may have changed.
     pub(super) fn touch(&mut self, index: usize) {
         if let Some(agenda) = &mut self.agenda {
             agenda.touch(&self.front.functions, index);
         }
     }
 
-    /// Notes that there are several channels from now on, which do not wait for each other.
+    /// Notes that from now on there are several channels, which do not wait for each other.
     #[cold]
     pub(super) fn find_several_channels(&mut self) {
         let Some(agenda) = &mut self.agenda else { return };
@@ -227,8 +229,8 @@ impl Endpoint {
         }
     }
 
-    /// As [`touch`](Self::touch), of a function polled for posted output. Outputs that waited behind its posted TLPs
-    /// were not asked for, and have to be when the last of those has left.
+    /// Like [`touch`](Self::touch), for a function polled for posted output. Outputs that waited for its posted TLPs
+    /// were not polled. They have to be polled when the last posted TLP has been sent.
     pub(super) fn touch_posted(&mut self, now: Time, index: usize, held: bool) {
         self.touch(index);
         let other = 1 << NON_POSTED | 1 << WITH_A_TAG | 1 << Class::Completion.index();
@@ -244,7 +246,7 @@ impl Endpoint {
         agenda.next(question, from, &self.front.shared)
     }
 
-    /// The next TLP of `class`; functions take turns.
+    /// Returns the next TLP of `class`; functions take turns.
     pub(super) fn next_of_many(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         let (count, turn) = (self.front.functions.len(), usize::from(self.turn[class.index()]));
         for part in [turn..count, 0..turn] {
@@ -276,7 +278,7 @@ impl Endpoint {
         None
     }
 
-    /// Asks a function which requests it has taken, up to the first whose credits return.
+    /// Asks a function which requests it has taken, up to the first that returns credits.
     pub(super) fn next_taken(&mut self, index: usize, stale: &mut u32) -> ControlFlow<Option<CreditReturn>> {
         let function = &mut self.front.functions[index];
         while let Some(token) = function.behind.device.poll_taken() {
@@ -293,7 +295,7 @@ impl Endpoint {
         ControlFlow::Continue(())
     }
 
-    /// Calls the functions whose deadline has come.
+    /// Calls the functions whose deadline has passed or is now.
     pub(super) fn handle_timeout_of_many(&mut self, now: Time) {
         let Some(agenda) = &mut self.agenda else { return };
         agenda.ask_stirred(&self.front.functions);
@@ -316,7 +318,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// Against a map of the standard library.
+        /// Compares the tree with a map of the standard library.
         #[test]
         fn deadlines_are_a_map(
             sets in prop::collection::vec((0usize..20, 0u64..50), 0..100),
@@ -324,7 +326,7 @@ mod tests {
         ) {
             let (mut deadlines, mut model) = (Deadlines::new(20), BTreeMap::new());
             for (index, time) in sets {
-                // Zero stands for no deadline.
+                // Zero means no deadline.
                 let time = if time == 0 { Time::MAX } else { Time::from_ps(time) };
                 deadlines.set(index, time);
                 model.insert(index, time);

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The endpoint: turns TLPs into transactions (`PCIe 5.0 §2`). Below it is a link or whatever carries TLPs, above it
-//! is one [`Device`] per function. Never knows what a device does, or what a link is.
+//! The endpoint: turns TLPs into transactions (`PCIe 5.0 §2`). Below it is a link or another carrier of TLPs. Above it
+//! is one [`Device`] per function. The endpoint knows neither what a device does nor what a link is.
 //!
-//! - In: configuration requests are answered here; memory requests are decoded by BAR, checked and handed on; messages
-//!   are handed on where the device says that it takes them ([`Device::messages`]); completions are matched to reads by Requester ID and tag.
+//! - In: the endpoint answers configuration requests itself. It decodes memory requests by BAR, checks them and hands them
+//!   to the device. Messages go to a device that declares their codes ([`Device::messages`]). Completions are matched to
+//!   reads by Requester ID and tag.
 //! - Out: writes are split at Max_Payload_Size and 4 KiB, reads at Max_Read_Request_Size and 4 KiB, answers at
-//!   Max_Payload_Size and the Read Completion Boundary. A transfer that is being split holds up its class and
-//!   function only; but while a write is split, no new read or answer of its function begins, which could pass it, and
-//!   what the endpoint itself sends stays behind the writes of its function and Traffic Class accepted before it.
-//!   Functions take turns, a TLP each, whether their tags are their own or of one pool ([`EndpointLimits::tags_per`]). Where there
-//!   is no room for a Traffic Class, those of others go on.
-//! - Credits of a request return when the device takes it; those of a request that the endpoint answers or drops, and
-//!   those of completions, at once ([`EndpointLimits::max_requests`] has the exception).
+//!   Max_Payload_Size and the Read Completion Boundary. A transfer that is being split holds up only its own class and
+//!   function. But while a write is being split, its function begins no new read or answer, which could pass the write, and
+//!   the endpoint's own TLPs stay behind the writes of the same function and Traffic Class accepted before them.
+//!   Functions take turns, one TLP each, whether their tags are their own or from one pool
+//!   ([`EndpointLimits::tags_per`]). If there is no room for one Traffic Class, the others go on.
+//! - Credits of a request return when the device takes it. Credits of completions, and of requests that the endpoint
+//!   answers or drops, return at once ([`EndpointLimits::max_requests`] has the exception).
 //!
-//! What the specification leaves open, and what is chosen here:
+//! The specification leaves these points open; this endpoint chooses as follows:
 //!
 //! - **Bus Master Enable clear**: reads fail with [`DmaError::BusMasterDisabled`](device::DmaError); writes and
-//!   interrupts are dropped and counted, since what they were meant for may be gone when the bit is set again.
-//!   A transfer that is half split ends there.
-//! - **Completion timeout**: the tag stays out of use until its last completion has come, counted as unexpected, or for
-//!   a second timeout.
-//! - **Function Level Reset**: what is under way is void at once; tags stay out of use until their completions have
-//!   come, which are swallowed, or cannot come any more. Bus and device number stay.
-//! - **Link down**: reads under way end with [`DmaError::LinkDown`](device::DmaError), then all functions are reset.
-//! - **INTx**: a message tells the level of a pin as it is when the message can leave, not each change of the level.
+//!   interrupts are dropped and counted, since their target may be gone when the bit is set again.
+//!   A transfer that is partly sent ends there.
+//! - **Completion timeout**: the tag stays out of use until its last completion has arrived, which counts as unexpected,
+//!   or for a second timeout.
+//! - **Function Level Reset**: outstanding transactions are void at once. Tags stay out of use until their completions have
+//!   arrived, which are swallowed, or cannot arrive any more. Bus and device number stay.
+//! - **Link down**: outstanding reads end with [`DmaError::LinkDown`](device::DmaError), then all functions are reset.
+//! - **INTx**: a message reports the level of a pin at the time when the message can be sent, not each change of the level.
 //! - **Errors of no function** are logged in all physical functions, and reported once for each severity
 //!   (`PCIe 5.0 §6.2.4`). The Header Log of a request that a device aborts has no TD, hint and prefixes.
 //! - **D3hot**: reads fail with [`DmaError::NotInD0`](device::DmaError); writes and interrupts are dropped and counted.
-//!   Reads under way go on. No PME is sent.
-//! - **Virtual functions** come with VF Enable and go with it. A numbering that would give two functions one ID is refused
+//!   Outstanding reads go on. No PME is sent.
+//! - **Virtual functions** exist while VF Enable is set. A numbering that would give two functions one ID is refused
 //!   when the endpoint is made.
 
 mod absent;
@@ -62,55 +63,55 @@ use tlp::{
     Time, Tlp,
 };
 
-/// What an endpoint is made from.
+/// The parts of an endpoint.
 pub struct EndpointConfig {
-    /// Its name in reports.
+    /// Name in reports.
     pub name: String,
-    /// Its functions: 1 to 8, or to 256 with ARI; the first is function 0.
+    /// Functions: 1 to 8, or to 256 with ARI. The first is function 0.
     pub functions: Vec<FunctionConfig>,
-    /// Its limits.
+    /// Limits of the endpoint.
     pub limits: EndpointLimits,
-    /// The pool from which it takes the payloads that it makes.
+    /// Pool that supplies the payloads that the endpoint makes.
     pub pool: PayloadPool,
 }
 
 /// One function of an endpoint.
 pub struct FunctionConfig {
-    /// Its configuration space.
+    /// Configuration space of the function.
     pub config: ConfigSpace,
-    /// Its device.
+    /// Device of the function.
     pub device: Box<dyn Device>,
 }
 
-/// What the virtual functions of a physical function are made from.
+/// The parts of the virtual functions of a physical function.
 pub struct VirtualFunctions {
     /// The configuration space of each virtual function after a reset.
     pub config: ConfigSpace,
-    /// Makes the device of virtual function n, counted from zero; called whenever VF Enable brings it forth.
+    /// Makes the device of virtual function n, counted from zero. Called each time that VF Enable creates the function.
     pub device: Box<dyn FnMut(u16) -> Box<dyn Device>>,
 }
 
-/// An endpoint: functions, each with a [`Device`], behind one link.
+/// An endpoint: functions on one link, each with a [`Device`].
 pub struct Endpoint {
     name: String,
     front: Front<Work>,
     /// The function whose turn it is to send, by class.
     turn: [u16; 3],
-    /// Functions that found no tag that they may use where the pool had others.
+    /// Functions that found no tag that they may use, although the pool had others.
     passed_over: VecDeque<u16>,
-    /// The answer to `status`, until it may have changed. Kept only for a single function whose device notifies of changes.
+    /// The answer of `status`, until it may have changed. Kept only for a single function whose device notifies of changes.
     status: Cell<Option<PortStatus>>,
     /// The notifier of that device.
     notifier: Option<Notifiers>,
-    /// What the functions have to do, if they are several.
+    /// The pending work of the functions if there are several.
     agenda: Option<Box<Agenda>>,
 }
 
 impl Endpoint {
-    /// An endpoint as it is after a fundamental reset.
+    /// Makes an endpoint in its state after a fundamental reset.
     ///
     /// # Errors
-    /// Where the number of functions or a limit is not legal.
+    /// Fails if the number of functions or a limit is out of range.
     pub fn new(config: EndpointConfig) -> Result<Endpoint, EndpointError> {
         let EndpointConfig { name, functions, limits, pool } = config;
         let functions = functions.into_iter().map(|f| (f.config, f.device)).collect();
@@ -131,11 +132,11 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// As [`new`](Self::new), with virtual functions behind function `physical`, whose configuration space must have
-    /// the SR-IOV capability; they appear when software sets VF Enable.
+    /// Like [`new`](Self::new), with virtual functions of function `physical`, whose configuration space must have
+    /// the SR-IOV capability. They appear when software sets VF Enable.
     ///
     /// # Errors
-    /// Where there is no such function, it has no such capability, there would be more than
+    /// Fails if there is no such function, it has no such capability, there would be more than
     /// [`MAX_VIRTUAL_FUNCTIONS`], or one would have the ID of another function.
     pub fn with_virtual_functions(
         mut self,
@@ -146,67 +147,68 @@ impl Endpoint {
         Ok(self)
     }
 
-    /// Its name in reports.
+    /// Returns the name in reports.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its counters.
+    /// Returns the counters.
     pub fn counters(&self) -> &Counters {
         &self.front.shared.counters
     }
 
-    /// The configuration space of a function.
+    /// Returns the configuration space of a function.
     pub fn config(&self, function: u8) -> Option<&ConfigSpace> {
         self.front.function(function).map(|f| &f.config)
     }
 
-    /// The ID of a function: captured bus and device number.
+    /// Returns the ID of a function: the captured bus and device number, and its function number.
     pub fn function_id(&self, function: u8) -> Option<Bdf> {
         self.front.function(function).map(|f| f.id(&self.front.shared))
     }
 
-    /// The ID of virtual function n of a physical one, while it is enabled.
+    /// Returns the ID of virtual function n of a physical function while it is enabled.
     pub fn virtual_function_id(&self, physical: u16, n: u16) -> Option<Bdf> {
         self.front.virtual_function_id(physical, n)
     }
 
-    /// The tags of a function in use, quarantined ones included, and the number that it has, or may have of the pool.
+    /// Returns the tags of a function in use, quarantined ones included, and the number that it has or may have from the pool.
     pub fn tags(&self, function: u8) -> Option<(u16, u16)> {
         self.front.function(function).map(|f| (f.behind.reads.tags.in_use(), f.settings.tags.1))
     }
 
-    /// The tags of the pool in use, quarantined ones included, and the number that it has; `None` where each function has its own.
+    /// Returns the tags of the pool in use, quarantined ones included, and its size; `None` if each function has its own tags.
     pub fn pooled_tags(&self) -> Option<(u16, u16)> {
         self.front.shared.tags.as_ref().map(|pool| (pool.in_use(), pool.limit()))
     }
 
-    /// Address and data of each entry of a function's MSI-X table, in their order; empty where it has none.
+    /// Returns address and data of each entry of a function's MSI-X table, in order; empty if it has no table.
     pub fn msix_table(&self, function: u8) -> Vec<(u64, u32)> {
         let msix = self.front.function(function).and_then(|f| f.msix.as_ref());
         msix.map_or_else(Vec::new, |msix| msix.messages().map(|m| (m.address, m.data)).collect())
     }
 
-    /// The configuration space of the function that has this ID, virtual ones among them.
+    /// Returns the configuration space of the function with this ID, physical or virtual.
     pub fn config_of(&self, id: Bdf) -> Option<&ConfigSpace> {
         self.front.config_of(id)
     }
 
-    /// Writes a register as a configuration write of type 0 with `id` would, without a TLP; `id` is captured likewise.
-    /// Nothing happens where there is no such function.
+    /// Writes a register as a type 0 configuration write with `id` would, without a TLP; `id` is captured too. Does
+    /// nothing if there is no such function.
     pub fn write_config(&mut self, now: Time, id: Bdf, register_dw: u16, byte_enables: u8, value: u32) {
         self.front.write_config(now, id, register_dw, byte_enables, value);
         self.front_was_called();
     }
 
-    /// Resets all functions; Function Level Reset too means every one. After a fundamental or hot reset bus and device
-    /// number are unknown, and what was received or not yet sent is void: the link begins anew with all credits.
+    /// Resets all functions; a Function Level Reset also resets all of them. After a fundamental or hot reset, bus and
+    /// device number are unknown and everything received or not yet sent is void: the link begins again with all
+    /// credits.
     pub fn reset(&mut self, now: Time, kind: ResetKind) {
         self.front.reset(now, kind);
         self.front_was_called();
     }
 
-    /// To be called after each call of the front that may have changed anything.
+    /// Follows changes by the front. To be called after each call of the front that may have changed anything.
     fn front_was_called(&mut self) {
         self.status.set(None);
         if !self.front.changed.is_empty() {
@@ -224,7 +226,7 @@ impl Endpoint {
         }
     }
 
-    // A function of its own, so that requests and completions do not save registers for each other.
+    // A separate function, so that requests and completions do not save registers for each other.
     #[inline(never)]
     fn request(&mut self, now: Time, tlp: &Tlp) {
         match self.front.claim(now, tlp) {
@@ -234,7 +236,7 @@ impl Endpoint {
         }
     }
 
-    /// Hands a request to the device of a function; `bar` and `offset` have no meaning for a request to no BAR.
+    /// Hands a request to the device of a function; `bar` and `offset` have no meaning if the request is not for a BAR.
     fn hand_on(&mut self, now: Time, index: usize, tlp: &Tlp, bar: BarIndex, offset: u64) {
         let (tc, attr) = (tlp.repr.tc, tlp.repr.attr);
         let Some(token) = self.front.take_in(index, tlp) else { return };
@@ -267,7 +269,7 @@ impl Endpoint {
         self.notifier = notifies.then_some(notifiers);
     }
 
-    /// What it may be asked for now, and when to call it next.
+    /// Returns the polls that may yield something now, and the time of the next call.
     #[inline]
     fn status(&self) -> PortStatus {
         match (&self.notifier, self.status.get()) {
@@ -299,7 +301,7 @@ impl Endpoint {
         PortStatus { ready: shared.ready().or(of_functions), timeout: earlier(shared.wake, timeout) }
     }
 
-    // Inlined, so that the TLP is made where the caller wants it.
+    // Inlined, so that the TLP is built in the caller's place.
     #[inline(always)]
     fn poll_next(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         self.front.shared.now = now;
@@ -313,8 +315,8 @@ impl Endpoint {
         self.next_tlp(now, class, room)
     }
 
-    /// The next TLP of `class`, if there is one. (Here and below a TLP is made where it is returned: to move one just
-    /// after its fields were written costs more than to make it.)
+    /// Returns the next TLP of `class`, if there is one. (Here and below, a TLP is built where it is returned: moving a
+    /// TLP just after its fields were written costs more than building it.)
     #[inline(always)]
     fn next_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         if self.front.shared.ready().contains(Ready::output(class)) {
@@ -323,7 +325,7 @@ impl Endpoint {
         self.next_of_devices(now, class, room)
     }
 
-    /// The next TLP of `class` that a device has given.
+    /// Returns the next TLP of `class` from a device.
     #[inline(always)]
     fn next_of_devices(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         if self.agenda.is_none() {
@@ -332,7 +334,8 @@ impl Endpoint {
         self.next_of_functions(now, class, room)
     }
 
-    /// The same where the front has something to send itself: it and the functions take turns.
+    /// Like [`next_of_devices`](Self::next_of_devices) if the front itself has something to send: it and the functions take
+    /// turns.
     #[cold]
     fn next_in_turn(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         let goes_first = self.front.goes_first(class);
@@ -347,7 +350,7 @@ impl Endpoint {
         Some(tlp)
     }
 
-    /// The next TLP of `class`; functions take turns.
+    /// Returns the next TLP of `class`; functions take turns.
     fn next_of_functions(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         if class == Class::NonPosted && !self.passed_over.is_empty() {
             let tlp = self.next_of_passed_over(now, room);
@@ -358,7 +361,7 @@ impl Endpoint {
         self.next_of_many(now, class, room)
     }
 
-    /// The front has handed out a credit: only what it has of those may have changed.
+    /// Notes that the front has handed out a credit. In the cached status, only the part about credits may have changed.
     fn note_credits(&mut self) {
         let Some(PortStatus { ready, timeout }) = self.status.get() else { return };
         let function = &self.front.functions[0];
@@ -410,7 +413,7 @@ impl TlpPort for Endpoint {
     }
 
     fn poll_credits(&mut self) -> Option<CreditReturn> {
-        // A credit that is here is taken at once, which is cheaper than to ask for it first.
+        // A credit that is already here is taken at once, which is cheaper than asking for it first.
         if let Some(credit) = self.front.shared.requests.next_credit() {
             self.note_credits();
             return Some(credit);
@@ -476,7 +479,7 @@ impl TlpPort for Endpoint {
     }
 }
 
-/// The operation that a request asks of a device; `None` for a completion.
+/// Returns the operation that a request asks of a device; `None` for a completion.
 fn operation(tlp: &Tlp, bar: BarIndex, offset: u64) -> Option<RequestOp> {
     let data = tlp.data.clone();
     Some(match tlp.repr.body {
@@ -513,7 +516,7 @@ fn operation(tlp: &Tlp, bar: BarIndex, offset: u64) -> Option<RequestOp> {
     })
 }
 
-/// The bytes of `span`, cut from `data` where a peer's TLP carries the whole DW.
+/// Returns the bytes of `span`, cut from `data` if a peer's TLP carries the whole DW.
 fn enabled(data: Data, span: Span) -> Data {
     let (lead, len) = (span.lead() as usize, span.byte_count() as usize);
     if data.len() == 4 && len < 4 { data.slice(lead, len) } else { data }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a function has accepted from its device of one class and not yet sent. Entries of one Traffic Class keep
-//! their order; those of different Traffic Classes may pass each other, so that one virtual channel without room
+//! The outputs of one class that a function has accepted from its device and not yet sent. Entries of one Traffic Class
+//! keep their order. Entries of different Traffic Classes may pass each other, so that a virtual channel without room
 //! stops no other (`PCIe 5.0 §2.5`).
 
 use std::collections::VecDeque;
 use tlp::{TcSet, TrafficClass};
 
-/// The most entries of one Traffic Class and class that wait here; beyond, no further output of the class is taken
-/// from the device. Completions have no such limit: there are as many as requests.
+/// Maximum number of entries of one Traffic Class and class that wait here. When it is reached, no further output of
+/// the class is taken from the device. Completions have no such limit, since there are only as many as requests.
 pub(super) const MAX_PARKED: usize = 32;
 
 struct Entry<T> {
@@ -16,17 +16,17 @@ struct Entry<T> {
     item: T,
 }
 
-/// One entry is being sent, a TLP at a time; others wait until there is room for their Traffic Class. With one channel
-/// nothing waits here but what is being split.
+/// One entry is being sent, a TLP at a time; the others wait until there is room for their Traffic Class. With one
+/// channel, only the entry being split waits here.
 pub(super) struct Outbox<T> {
     current: Option<Entry<T>>,
     parked: VecDeque<Entry<T>>,
-    /// The most parked entries of one Traffic Class.
+    /// Maximum number of parked entries of one Traffic Class.
     limit: usize,
 }
 
 impl<T> Outbox<T> {
-    /// An empty outbox, for at most `limit` waiting entries of each Traffic Class.
+    /// Makes an empty outbox for at most `limit` waiting entries of each Traffic Class.
     pub(super) fn new(limit: usize) -> Outbox<T> {
         Outbox { current: None, parked: VecDeque::new(), limit }
     }
@@ -35,18 +35,18 @@ impl<T> Outbox<T> {
         self.current.is_none() && self.parked.is_empty()
     }
 
-    /// True where an entry of `tc` is here, behind which a new one has to wait.
+    /// Returns whether an entry of `tc` is here, after which a new one has to wait.
     pub(super) fn holds(&self, tc: TrafficClass) -> bool {
         !self.is_empty() && self.oldest(tc).is_some()
     }
 
-    /// The stamp of the oldest entry of `tc`.
+    /// Returns the stamp of the oldest entry of `tc`.
     pub(super) fn oldest(&self, tc: TrafficClass) -> Option<u64> {
         let of_tc = |e: &&Entry<T>| e.tc == tc;
         self.current.iter().chain(&self.parked).filter(of_tc).map(|e| e.stamp).min()
     }
 
-    /// True while the device may be asked for more.
+    /// Returns whether the device may be asked for more.
     pub(super) fn has_room(&self) -> bool {
         self.parked.len() < self.limit || self.fullest() < self.limit
     }
@@ -59,7 +59,7 @@ impl<T> Outbox<T> {
         counts.into_iter().max().unwrap_or(0)
     }
 
-    /// Takes an entry: to be sent at once if `at_once` says that it may, else to wait.
+    /// Takes an entry, to be sent at once if `at_once` allows it, or else to wait.
     pub(super) fn accept(&mut self, stamp: u64, tc: TrafficClass, item: T, at_once: bool) {
         let entry = Entry { stamp, tc, item };
         if at_once && self.current.is_none() {
@@ -69,8 +69,8 @@ impl<T> Outbox<T> {
         }
     }
 
-    /// Selects what to send next: the entry that is being sent, or the first that waits, for which there is room and
-    /// `may_go` (of its Traffic Class and stamp) is true. True where there is one.
+    /// Selects the next entry to send: the one being sent, or the first waiting one for which there is room and
+    /// `may_go` (of its Traffic Class and stamp) is true. Returns whether there is one.
     pub(super) fn select(&mut self, room: TcSet, may_go: impl Fn(TrafficClass, u64) -> bool) -> bool {
         match &self.current {
             Some(current) if room.contains(current.tc) => true,
@@ -80,7 +80,7 @@ impl<T> Outbox<T> {
     }
 
     /// [Selects](Self::select) among the entries that no older TLP of `posted` holds back. Sets `is_held` if posted TLPs may
-    /// be why there is none.
+    /// be the reason that there is none.
     pub(super) fn select_behind<P>(&mut self, room: TcSet, posted: &Outbox<P>, is_held: &mut bool) -> bool {
         let found = self.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
         *is_held |= !found && !posted.is_empty();
@@ -88,7 +88,7 @@ impl<T> Outbox<T> {
     }
 
     fn select_parked(&mut self, room: TcSet, may_go: impl Fn(TrafficClass, u64) -> bool) -> bool {
-        // The current entry is older than all that wait of its Traffic Class.
+        // The current entry is older than all waiting entries of its Traffic Class.
         if let Some(current) = self.current.take() {
             self.parked.push_front(current);
         }
@@ -102,17 +102,17 @@ impl<T> Outbox<T> {
         self.current.is_some()
     }
 
-    /// The entry that is being sent.
+    /// Returns the entry that is being sent.
     pub(super) fn current(&mut self) -> Option<&mut T> {
         self.current.as_mut().map(|e| &mut e.item)
     }
 
-    /// Removes the entry that was being sent, which is done.
+    /// Removes the entry that was being sent and is complete.
     pub(super) fn finish(&mut self) -> Option<T> {
         self.current.take().map(|e| e.item)
     }
 
-    /// Forgets the entries that `keep` refuses.
+    /// Removes the entries for which `keep` returns false.
     pub(super) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
         if self.current.as_ref().is_some_and(|e| !keep(&e.item)) {
             self.current = None;
@@ -120,7 +120,7 @@ impl<T> Outbox<T> {
         self.parked.retain(|e| keep(&e.item));
     }
 
-    /// Forgets all entries, and calls `forgotten` with the Traffic Class of each.
+    /// Removes all entries, and calls `forgotten` with the Traffic Class of each.
     pub(super) fn clear(&mut self, forgotten: impl FnMut(TrafficClass)) {
         self.current.take().into_iter().chain(self.parked.drain(..)).map(|e| e.tc).for_each(forgotten);
     }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_without_room_is_passed_and_keeps_its_order() {
+    fn class_without_room_is_passed_and_keeps_its_order() {
         let mut outbox = Outbox::new(4);
         outbox.accept(1, tc(0), "a", true);
         outbox.accept(2, tc(0), "b", false);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_one_may_go_where_a_younger_one_may_not() {
+    fn older_entry_may_go_before_posted_tlp_that_holds_younger_one() {
         let mut outbox = Outbox::new(4);
         outbox.accept(5, tc(1), "behind a write", false);
         outbox.accept(6, tc(2), "free", false);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever rooms come: nothing is lost, and each Traffic Class keeps its order.
+        /// With any sequence of rooms, no entry is lost and each Traffic Class keeps its order.
         #[test]
         fn each_traffic_class_keeps_its_order(
             items in prop::collection::vec(0u8..8, 0..40),

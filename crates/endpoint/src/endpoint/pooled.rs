@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Functions that draw on one pool of tags. They take turns as all do, a TLP each, so that each gets a tag in turn. Where software
-//! has enabled fewer tags for some, those that are left may be none of theirs: they are noted, and go first when one comes back, or
-//! others would take it for ever. Never knows which tags are free.
+//! Functions that draw on one pool of tags. They take turns as usual, one TLP each, so that each gets a tag in turn. If
+//! software has enabled fewer tags for some functions, the remaining free tags may all be unusable for them. These
+//! functions are noted and go first when a tag comes back; otherwise the others would take it every time. Never knows
+//! which tags are free.
 
 use super::Endpoint;
 use device::seam::Ready;
 use tlp::{Class, TcSet, Time, Tlp};
 
 impl Endpoint {
-    /// Asks a function for a non-posted TLP, with a tag of the pool, where that has one for it.
+    /// Polls a function for a non-posted TLP, with a tag of the pool if it has one for the function.
     #[inline(never)]
     pub(super) fn poll_with_pool(&mut self, now: Time, room: TcSet, index: usize) -> Option<Tlp> {
         let (function, shared) = (&mut self.front.functions[index], &mut self.front.shared);
@@ -31,14 +32,14 @@ impl Endpoint {
         }
     }
 
-    /// True where a function may have a non-posted TLP to send.
+    /// Returns whether a function may have a non-posted TLP to send.
     fn wants_to_ask(&self, index: usize) -> bool {
         let may_find = self.front.functions[index].may_find(self.front.shared.several_channels);
         may_find.contains(Ready::output(Class::NonPosted))
     }
 
-    /// The next non-posted TLP of a function that was passed over and may have a tag now, the first of them first. One that has
-    /// sent one, or has none left, is a function like others again.
+    /// Returns the next non-posted TLP of a function that was passed over and may have a tag now, longest waiting
+    /// first. A function that has sent one, or has none left, is treated like the others again.
     #[cold]
     pub(super) fn next_of_passed_over(&mut self, now: Time, room: TcSet) -> Option<Tlp> {
         let mut at = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DMA reads of one function: splits them into MRds, matches their completions and puts the data together; also
+//! DMA reads of one function: splits them into MRds, matches their completions and assembles the data. It also handles
 //! AtomicOps, which are answered like reads. Never calls the device.
 //!
-//! Completions of one request come in address order, those of different requests in any (`PCIe 5.0 §2.4.1`). A read
-//! fails as soon as any part of it fails; completions that still come for it are swallowed, and its tags come back as
-//! if it had not failed.
+//! Completions of one request arrive in address order, those of different requests in any order (`PCIe 5.0 §2.4.1`). A
+//! read fails as soon as any part of it fails. Later completions for it are swallowed, and its tags come back as if it
+//! had not failed.
 
 use super::assembly::Assembly;
 use super::outbox::{MAX_PARKED, Outbox};
@@ -18,14 +18,14 @@ use tlp::{
     PayloadPool, Repr, Span, Tag, TagState, TaggedRequests, TcSet, Time, Tlp,
 };
 
-/// How a read ended, for the device.
+/// Result of a read, for the device.
 pub(crate) type Done = (DmaId, Result<Data, DmaError>);
 
-/// A tag whose deadline has come.
+/// A tag whose deadline has passed or is now.
 pub(crate) struct Expired {
-    /// True for a Completion Timeout of its request; false where the tag has rested long enough.
+    /// True for a Completion Timeout of its request; false if the tag has rested long enough.
     pub(crate) timed_out: bool,
-    /// The request, and its tag.
+    /// The request and its tag.
     pub(crate) request: Option<(Sent, Tag)>,
     /// The result of the transfer, if this ended it.
     pub(crate) done: Option<Done>,
@@ -46,7 +46,7 @@ struct Dma {
 enum DmaState {
     Free,
     Running,
-    /// The device knows how it ended; tags may still wait for completions to swallow.
+    /// The device has the result; tags may still wait for completions to swallow.
     Ended,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Cursor {
     carry: bool,
 }
 
-/// What is being sent: a read, which is split, or an AtomicOp. The tag has a word of its own, as that of
+/// The request being sent: a read, which is split, or an AtomicOp. The discriminant is a word of its own, as in
 /// [`Output`](device::seam::Output).
 #[repr(u64)]
 pub(super) enum NonPosted {
@@ -68,7 +68,7 @@ pub(super) enum NonPosted {
     Atomic(DmaAtomic, OperandSize),
 }
 
-/// The DMA reads of one function. There is at most one read more under way than there are tags.
+/// The DMA reads of one function. At most one more read is outstanding than there are tags.
 pub(crate) struct ReadEngine {
     pub(crate) tags: TaggedRequests<Part>,
     dmas: Vec<Dma>,
@@ -86,26 +86,26 @@ impl ReadEngine {
         }
     }
 
-    /// Reads under way, without those that only wait for completions to swallow.
+    /// Returns the number of outstanding reads, without those that only wait for completions to swallow.
     pub(crate) fn under_way(&self) -> usize {
         self.dmas.iter().filter(|d| d.state == DmaState::Running).count()
     }
 
-    /// True while a request is neither completed, nor timed out, nor void.
+    /// Returns whether a request is neither completed, timed out nor void.
     pub(crate) fn is_pending(&self) -> bool {
         let pending = |(state, part): (TagState, &Part)| state == TagState::Waiting && part.owner.is_some();
         self.tags.requests().any(pending)
     }
 
-    /// Begins to split a read when its turn has come, or at once.
+    /// Begins to split a read, in its turn or at once.
     pub(crate) fn begin(&mut self, read: DmaRead, settings: &Settings, stamp: u64, at_once: bool) {
         let tc = read.options.tc;
         let cursor = self.cursor(read, settings);
         self.outbox.accept(stamp, tc, NonPosted::Read(cursor), at_once);
     }
 
-    /// Begins to split a read at once, where nothing else is to be sent. Returns its first TLP, which is most often
-    /// its only one and then never enters the outbox.
+    /// Begins to split a read at once; nothing else may be waiting. Returns its first TLP. This is most often its only
+    /// one, and then the read never enters the outbox.
     #[inline(always)]
     pub(crate) fn begin_now(
         &mut self,
@@ -133,7 +133,7 @@ impl ReadEngine {
         Cursor { dma: self.allocate(id, len, carry), address, remaining: len, offset: 0, options, carry }
     }
 
-    /// Takes an AtomicOp, to be sent at once or when its turn has come.
+    /// Takes an AtomicOp, to be sent at once or in its turn.
     pub(crate) fn begin_atomic(
         &mut self,
         mut atomic: DmaAtomic,
@@ -147,7 +147,7 @@ impl ReadEngine {
         self.outbox.accept(stamp, tc, NonPosted::Atomic(atomic, operand), at_once);
     }
 
-    /// The next TLP of what is [`select`](Self::select)ed, if there is a tag for it.
+    /// Returns the next TLP of the [`select`](Self::select)ed entry if there is a tag for it.
     pub(crate) fn next_request(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
         match self.outbox.current()? {
             NonPosted::Read(_) => self.next_read(now, requester, settings),
@@ -155,7 +155,7 @@ impl ReadEngine {
         }
     }
 
-    /// The request of an AtomicOp. Its completion has Lower Address zero (`PCIe 5.0 §2.2.9`).
+    /// Returns the request of an AtomicOp. Its completion has Lower Address zero (`PCIe 5.0 §2.2.9`).
     fn next_atomic(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
         if !self.tags.has_free() {
             return None;
@@ -205,7 +205,7 @@ impl ReadEngine {
         Some(read_request(requester, span, tag, options, carry))
     }
 
-    /// Takes a completion that has the Requester ID of this function.
+    /// Takes a completion with the Requester ID of this function.
     pub(crate) fn complete(
         &mut self,
         completion: &Completion,
@@ -232,7 +232,7 @@ impl ReadEngine {
         }
     }
 
-    /// Ends a read whose completion is malformed. The rest of the request may still come, or not.
+    /// Ends a read whose completion is malformed. The rest of the request may or may not still arrive.
     fn malformed(&mut self, tag: Tag, owner: Option<u16>, quarantine_until: Time) -> Option<Done> {
         self.quarantine(tag, quarantine_until);
         owner.and_then(|owner| self.lose_tag(owner, DmaError::Malformed))
@@ -261,7 +261,7 @@ impl ReadEngine {
         if last {
             self.tags.release(completion.tag);
         }
-        // Nobody waits for it any longer, but that it was poisoned is reported.
+        // The transfer no longer needs it, but a poisoned completion is still reported.
         let swallowed = if finding == Finding::Poisoned { finding } else { Finding::Swallowed };
         let Some(owner) = owner else { return (swallowed, None) };
         let dma = &mut self.dmas[usize::from(owner)];
@@ -316,7 +316,7 @@ impl ReadEngine {
         done
     }
 
-    /// Forgets a read that has ended, with its last tag.
+    /// Frees a read that has ended when it has no tag left.
     fn free_if_done(&mut self, owner: u16) {
         let dma = &mut self.dmas[usize::from(owner)];
         if dma.state == DmaState::Ended && dma.tags == 0 {
@@ -325,7 +325,7 @@ impl ReadEngine {
         }
     }
 
-    /// Ends the [`select`](Self::select)ed transfer after Bus Master Enable was cleared: no more of it may be requested.
+    /// Ends the [`select`](Self::select)ed transfer after Bus Master Enable was cleared: the rest of it may not be requested.
     pub(crate) fn stop_sending(&mut self, error: DmaError) -> Option<Done> {
         match self.outbox.finish()? {
             NonPosted::Read(cursor) => self.fail(cursor.dma, error),
@@ -333,8 +333,8 @@ impl ReadEngine {
         }
     }
 
-    /// The next tag whose deadline has come: a request that timed out is quarantined for `quarantine` more, a
-    /// quarantined tag is free again.
+    /// Handles the next tag whose deadline has passed or is now: a request that timed out is quarantined for another
+    /// `quarantine`; a quarantined tag becomes free.
     pub(crate) fn expire(&mut self, now: Time, quarantine: Duration) -> Option<Expired> {
         let tag = self.tags.due(now)?;
         let (state, &mut Part { owner, sent, .. }) = self.tags.get(tag)?;
@@ -363,7 +363,7 @@ impl ReadEngine {
         ended
     }
 
-    /// Forgets all reads. Their tags stay out of use until their completions have come or cannot come any more.
+    /// Drops all reads. Their tags stay out of use until their completions have arrived or cannot arrive any more.
     pub(crate) fn void_all(&mut self, until: Time) {
         self.outbox.clear(|_| {});
         self.tags.void(until, |part| part.owner = None);
@@ -378,7 +378,7 @@ impl ReadEngine {
 }
 
 impl ReadEngine {
-    /// Keeps the tag out of use until `until`, or until its last completion has come.
+    /// Keeps the tag out of use until `until`, or until its last completion has arrived.
     fn quarantine(&mut self, tag: Tag, until: Time) {
         if let Some((_, part)) = self.tags.get(tag) {
             part.owner = None;
@@ -388,7 +388,7 @@ impl ReadEngine {
 }
 
 impl Cursor {
-    /// The span of the next request, and the bytes by which the read advances.
+    /// Returns the span of the next request, and the bytes by which the read advances.
     #[inline(always)]
     fn span(&self, settings: &Settings) -> Option<(Span, u32)> {
         if self.remaining == 0 {
@@ -428,12 +428,12 @@ impl Cursor {
     }
 }
 
-/// True where all Byte Enables of the span are ones.
+/// Returns whether all Byte Enables of the span are ones.
 fn is_whole(span: Span) -> bool {
     !span.is_zero_length() && (span.first_byte() | u64::from(span.byte_count())) & 3 == 0
 }
 
-/// The MRd of a span. A hint implies Byte Enables of all ones (`PCIe 5.0 §2.2.7.1`): where they are not, it is left out.
+/// Returns the MRd of a span. A hint implies Byte Enables of all ones (`PCIe 5.0 §2.2.7.1`): otherwise it is left out.
 #[inline]
 fn read_request(requester: Bdf, span: Span, tag: Tag, options: DmaOptions, carry: bool) -> Tlp {
     let request = MemoryRequest { op: MemoryOp::Read, requester, tag, span };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The request that each tag of an endpoint names, and its part of a transfer. Never knows which tags are free.
+//! The request that each tag of an endpoint stands for, and its part of a transfer. Never knows which tags are free.
 
 use crate::front::findings::Expected;
 use tlp::{
@@ -7,10 +7,10 @@ use tlp::{
     Repr, Span, Tag, TrafficClass,
 };
 
-/// The part of a transfer that one request asks for.
+/// The part of a transfer that one request covers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Part {
-    /// The read that gets the bytes; `None` once nobody wants them.
+    /// The read that gets the bytes; `None` once they are no longer needed.
     pub(crate) owner: Option<u16>,
     /// Bytes that no completion has answered yet.
     pub(crate) awaited: Awaited,
@@ -27,7 +27,7 @@ impl Part {
     }
 }
 
-/// The request that a tag names, as the Header Log is to have it should it time out (`PCIe 5.0 §7.8.4.7`).
+/// The request of a tag, as the Header Log shows it after a timeout (`PCIe 5.0 §7.8.4.7`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) span: Span,
@@ -39,7 +39,7 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// The header of the request of `requester` with this tag.
+    /// Returns the header of the request that `requester` sent with this tag.
     pub(crate) fn repr(&self, requester: Bdf, tag: Tag) -> Repr {
         let Sent { span, tc, attr, hint, .. } = *self;
         let body = match self.atomic {

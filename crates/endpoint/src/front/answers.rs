@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Completions of requests: split at Max_Payload_Size and the Read Completion Boundary (`PCIe 5.0 §2.3.1.1`). Never
-//! decides what to answer.
+//! decides the content of an answer.
 
 use super::errors::Refused;
 use super::requests::{Question, Reply};
@@ -9,10 +9,10 @@ use config::Uncorrectable;
 use device::seam::CompletionError;
 use tlp::{Attributes, Bdf, Data, Mps, Rcb, Status, Time, Tlp, TrafficClass};
 
-/// Who completes a request.
+/// The completer of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completer {
-    /// Its Completer ID.
+    /// Completer ID.
     pub(crate) id: Bdf,
     /// Attributes of a request that its completions may repeat.
     pub(crate) attributes: Attributes,
@@ -26,17 +26,18 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// An answer of `data`, which fits the question and is not empty; the whole DW for a [`Reply::Dw`](super::requests::Reply).
+    /// Makes an answer of `data`, which fits the question and is not empty; for a [`Reply::Dw`](super::requests::Reply) it is the
+    /// whole DW.
     pub(crate) fn new(question: Question, data: Data) -> Answer {
         Answer { question, data, sent: 0 }
     }
 
-    /// True once all has been sent.
+    /// Returns whether everything has been sent.
     pub(crate) fn is_done(&self) -> bool {
         self.sent as usize >= self.data.len()
     }
 
-    /// The next completion.
+    /// Returns the next completion.
     pub(crate) fn next(&mut self, completer: Completer, mps: Mps, rcb: Rcb) -> Tlp {
         let asked = self.question.asked(completer);
         let piece = asked.bytes.behind(self.sent).next_piece(mps, rcb);
@@ -47,14 +48,14 @@ impl Answer {
     }
 }
 
-/// A Cpl: no data, Byte Count and Lower Address of the whole request.
+/// Returns a Cpl: no data, Byte Count and Lower Address of the whole request.
 pub(crate) fn without_data(completer: Completer, question: &Question, status: Status) -> Tlp {
     let repr = question.asked(completer).without_data(completer.id, status);
     Tlp { account: question.account, ..Tlp::new(repr, Data::NONE) }
 }
 
 impl<B: Behind> Function<B> {
-    /// A completion without data; its reason is logged.
+    /// Returns a completion without data, and logs the reason.
     pub(crate) fn refusal(
         &mut self,
         shared: &mut Shared,
@@ -86,10 +87,10 @@ impl<B: Behind> Function<B> {
 }
 
 impl Shared {
-    /// Notes that the last completion of a request of `tc` has left.
+    /// Notes that the last completion of a request of `tc` has been sent.
     pub(crate) fn answer_left(&mut self, now: Time, tc: TrafficClass) {
         if self.requests.answered(tc) {
-            self.wake_at(now); // the credits were perhaps polled before
+            self.wake_at(now); // the credits may have been polled before
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs that arrive (`PCIe 5.0 §2.3`): finds the function that each is for, and treats those that are for none as the
-//! specification says. Never hands one on: its caller does.
+//! Arriving TLPs (`PCIe 5.0 §2.3`): finds the function that each is for, and treats those for no function as the
+//! specification says. Never hands a TLP on: the caller does.
 
 use super::answers::{Answer, without_data};
 use super::errors::{LoggedTlp, Refused};
@@ -18,14 +18,14 @@ use tlp::{
     rules,
 };
 
-/// What a request that has arrived is for.
+/// Target of a request that has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Claim {
-    /// Nothing more: it was answered, refused or dropped.
+    /// None: the request was answered, refused or dropped.
     Nothing,
     /// A BAR.
     Bar(Place),
-    /// A register that the device of this function answers for.
+    /// A register that the device of this function implements.
     Register(usize),
     /// A message that this function takes.
     Message(usize),
@@ -43,7 +43,7 @@ pub(crate) struct Place {
 }
 
 impl<B: Behind> Front<B> {
-    /// Whether a TLP is looked at further: it is not malformed, its ECRC is not wrong, and its prefixes are supported.
+    /// Returns whether a TLP is processed further: it is not malformed, its ECRC is not wrong, and its prefixes are supported.
     pub(crate) fn admits(&mut self, tlp: &Tlp) -> bool {
         if !self.shared.own.virtual_errors.is_empty() {
             self.log_virtual_errors();
@@ -59,7 +59,7 @@ impl<B: Behind> Front<B> {
         tlp.prefixes.is_empty() || !self.refuses_prefixes(tlp)
     }
 
-    /// The target of a request that was [admitted](Self::admits).
+    /// Returns the target of a request that was [admitted](Self::admits).
     pub(crate) fn claim(&mut self, now: Time, tlp: &Tlp) -> Claim {
         match &tlp.repr.body {
             Body::Memory(request) => match request.op {
@@ -75,7 +75,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// A token for a request that function `index` gets; `None` where there are too many.
+    /// Returns a token for a request to function `index`; `None` if there are too many.
     pub(crate) fn take_in(&mut self, index: usize, tlp: &Tlp) -> Option<Token> {
         let (credit, question) = (CreditReturn::of(tlp), Question::of_any(tlp));
         let token = self.shared.requests.admit(self.functions[index].number, credit, question);
@@ -98,8 +98,9 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// What an endpoint accepts: no local prefixes, and the most end-to-end prefixes and data that any of its
-    /// functions does (`PCIe 5.0 §2.2.2`, §2.2.10.2). A link hands on no TLP of a Traffic Class that it does not map.
+    /// Returns the limits of the endpoint: no local prefixes, and the most end-to-end prefixes and data that any of its
+    /// functions accepts (`PCIe 5.0 §2.2.2`, §2.2.10.2). A link hands on no TLP of a Traffic Class that it does not
+    /// map.
     fn limits_for(&self, tlp: &Tlp) -> Limits {
         let mut mps = self.functions[0].settings.mps;
         if tlp.repr.data_dw() * 4 > mps.bytes() {
@@ -114,9 +115,9 @@ impl<B: Behind> Front<B> {
         self.functions.iter().map(|f| f.settings.end_end_prefixes).max().unwrap_or(0)
     }
 
-    /// Refuses a TLP with a prefix of a reserved type, or with more prefixes than its function supports where another
-    /// function of the device supports as many: a request is unsupported, a completion unexpected
-    /// (`PCIe 5.0 §2.2.10.2`). A TLP that no function claims is not refused here.
+    /// Refuses a TLP with a prefix of a reserved type. Also refuses a TLP with more prefixes than its function supports
+    /// if another function of the device supports that many. A request is unsupported, a completion unexpected (`PCIe
+    /// 5.0 §2.2.10.2`). A TLP that no function claims is not refused here.
     #[cold]
     fn refuses_prefixes(&mut self, tlp: &Tlp) -> bool {
         let Some(index) = self.addressee(tlp) else { return false };
@@ -138,8 +139,8 @@ impl<B: Behind> Front<B> {
         true
     }
 
-    /// Drops a TLP whose ECRC is wrong, if a function checks it (`PCIe 5.0 §2.7.1`, §6.2.3.2). Nobody can tell for
-    /// whom it was, so the first function that checks logs the error.
+    /// Drops a TLP whose ECRC is wrong, if a function checks it (`PCIe 5.0 §2.7.1`, §6.2.3.2). The target of such a TLP
+    /// is unknown, so the error is logged as one of no function.
     fn drops_wrong_ecrc(&mut self, tlp: &Tlp) -> bool {
         if !self.functions[..self.physical].iter().any(|f| f.settings.ecrc_check) {
             return false;
@@ -150,7 +151,7 @@ impl<B: Behind> Front<B> {
         true
     }
 
-    /// The function whose memory BAR holds all of `span`, which BAR, and the offset there.
+    /// Returns the function whose memory BAR holds all of `span`, the BAR, and the offset in it.
     pub(super) fn decode(&self, span: Span) -> Option<Place> {
         let (first, len) = (span.first_byte(), u64::from(span.byte_count()));
         match &self.functions[..] {
@@ -159,7 +160,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// As [`decode`](Self::decode), of an I/O BAR.
+    /// Like [`decode`](Self::decode), for I/O BARs.
     pub(super) fn decode_io(&self, span: Span) -> Option<Place> {
         let (first, len) = (span.first_byte(), u64::from(span.byte_count()));
         match &self.functions[..] {
@@ -170,7 +171,7 @@ impl<B: Behind> Front<B> {
 
     // ---- memory ----
 
-    /// A memory read. Only legacy endpoints support locked reads (`PCIe 5.0 §6.5.6`, §6.5.7).
+    /// Claims a memory read. Only legacy endpoints support locked reads (`PCIe 5.0 §6.5.6`, §6.5.7).
     fn memory_read(&mut self, tlp: &Tlp, request: &MemoryRequest) -> Claim {
         let locked = request.op == MemoryOp::ReadLocked;
         let Some(at) = self.decode(request.span) else {
@@ -261,14 +262,14 @@ impl<B: Behind> Front<B> {
         Claim::Nothing
     }
 
-    /// A request that no completion answers is dropped, see [`drop_request`](Self::drop_request).
+    /// Drops a request that no completion answers, see [`drop_request`](Self::drop_request).
     #[cold]
     pub(super) fn dropped(&mut self, index: Option<usize>, tlp: &Tlp, why: Drop) -> Claim {
         self.drop_request(index, tlp, why);
         Claim::Nothing
     }
 
-    /// Queues a completion without data for a request that reaches no device; `None` where no function claims it.
+    /// Queues a completion without data for a request that reaches no device; `index` is `None` if no function claims it.
     pub(super) fn refuse(
         &mut self,
         index: Option<usize>,
@@ -290,8 +291,8 @@ impl<B: Behind> Front<B> {
         self.queue_own(index.or(Some(0)), credit, completion);
     }
 
-    /// Answers a poisoned non-posted request with UR; it changes nothing. Registers may stand behind a BAR, so the
-    /// error is never advisory (`PCIe 5.0 §2.7.2.2`).
+    /// Answers a poisoned non-posted request with UR; it changes nothing. A BAR may map registers, so the error is
+    /// never advisory (`PCIe 5.0 §2.7.2.2`).
     #[cold]
     pub(super) fn refuse_poisoned(&mut self, index: usize, tlp: &Tlp) -> Claim {
         let Some(question) = Question::of_any(tlp) else { return Claim::Nothing };
@@ -310,7 +311,7 @@ impl<B: Behind> Front<B> {
         self.shared.queue_completion(index, tlp, true);
     }
 
-    /// Drops a request without a completion: a posted one, or a malformed one; `None` where it belongs to no function.
+    /// Drops a request without a completion: a posted one, or a malformed one; `index` is `None` if it belongs to no function.
     #[cold]
     pub(super) fn drop_request(&mut self, index: Option<usize>, tlp: &Tlp, why: Drop) {
         self.shared.requests.give_back(CreditReturn::of(tlp));
@@ -336,7 +337,7 @@ impl<B: Behind> Front<B> {
     }
 }
 
-/// Why a request is dropped without an answer.
+/// Reason for dropping a request without an answer.
 #[derive(Clone, Copy)]
 pub(super) enum Drop {
     Malformed(Violation),

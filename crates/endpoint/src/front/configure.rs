@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Configuration requests (`PCIe 5.0 §2.3.1`, §7.2.2): reads and writes registers, and follows what software has set.
-//! Never knows what a register means: [`config`] says what a write changes.
+//! Configuration requests (`PCIe 5.0 §2.3.1`, §7.2.2): reads and writes registers, and follows the settings of
+//! software. Never knows what a register means: [`config`] determines what a write changes.
 
 use super::answers::{Answer, Completer, without_data};
 use super::claim::Claim;
@@ -49,7 +49,8 @@ impl<B: Behind> Front<B> {
         Claim::Nothing
     }
 
-    /// Answers UR in the name of a function that is not there (`PCIe 5.0 §2.3.1`): software finds out so, and it is no error.
+    /// Answers UR in the name of an absent function (`PCIe 5.0 §2.3.1`). Software uses this to enumerate functions, so it is not
+    /// an error.
     fn refuse_absent(&mut self, tlp: &Tlp, request: &ConfigRequest, question: &Question) {
         let why = Violation::new(RuleId::UnclaimedId, request.completer.bits().into());
         self.shared.refused(|c| &mut c.unsupported_requests, None, why, Head::of(tlp));
@@ -77,14 +78,14 @@ impl<B: Behind> Front<B> {
         self.queue_own(Some(index), credit, tlp);
     }
 
-    /// Captures bus and device number, which are those of the last write of type 0 (`PCIe 5.0 §2.2.6.2`).
+    /// Captures bus and device number from a write of type 0; the last one counts (`PCIe 5.0 §2.2.6.2`).
     fn capture(&mut self, request: &ConfigRequest) {
         if request.kind == ConfigKind::Type0 {
             self.shared.bus_device = self.first_id(request.completer);
         }
     }
 
-    /// Writes a register as a configuration write of type 0 with `id` would, without a TLP; `id` is captured likewise.
+    /// Writes a register as a type 0 configuration write with `id` would, without a TLP; `id` is captured too.
     pub(crate) fn write_config(
         &mut self,
         now: Time,
@@ -99,7 +100,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// Writes a register of a function, and follows what it sets.
+    /// Writes a register of a function, and follows its effects.
     pub(super) fn configure(
         &mut self,
         now: Time,
@@ -129,7 +130,7 @@ impl<B: Behind> Front<B> {
         self.changed.push(index);
     }
 
-    /// Resets one function, and the virtual functions of a physical one.
+    /// Resets one function, and the virtual functions of a physical function.
     fn reset_function(&mut self, now: Time, index: usize) {
         self.functions[index].reset(now, &mut self.shared, ResetKind::FunctionLevel);
         self.refresh_function(now, index);
@@ -137,7 +138,7 @@ impl<B: Behind> Front<B> {
     }
 }
 
-/// The value that a configuration write carries: its data begin at the first enabled byte, or are the whole DW.
+/// Returns the value that a configuration write carries. Its data begins at the first enabled byte, or is the whole DW.
 pub(crate) fn config_value(first_be: u8, data: &Data) -> Option<u32> {
     let bytes = data.bytes().unwrap_or(&[]);
     let lane = if bytes.len() == 4 { 0 } else { first_be.trailing_zeros().min(4) as usize };

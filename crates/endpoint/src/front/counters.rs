@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an endpoint counts. Never resets by itself, not by any reset of the device either.
+//! The counters of an endpoint. No reset clears them, not even a reset of the device.
 
 device::counters! {
-    /// What an endpoint counts, over all its functions and since the start of the run.
+    /// The counters of an endpoint, over all its functions and since the start of the run.
     pub struct Counters {
         /// Requests handed to a device.
         requests,
@@ -12,9 +12,9 @@ device::counters! {
         dma_reads,
         /// DMA reads whose bytes arrived.
         dma_reads_done,
-        /// DMA reads that ended in an error, for whatever reason.
+        /// DMA reads that ended in an error of any kind.
         dma_reads_failed,
-        /// DMA AtomicOps begun; they end as reads do.
+        /// DMA AtomicOps begun; their ends count as those of reads.
         dma_atomics,
         /// DMA writes begun.
         dma_writes,
@@ -22,14 +22,14 @@ device::counters! {
         interrupts,
         /// Assert_INTx and Deassert_INTx messages sent.
         intx_messages,
-        /// PM_PME messages of its functions.
+        /// PM_PME messages sent.
         pme_messages,
         /// Completions matched to a read of this endpoint.
         completions,
 
         /// Unsupported Requests answered with UR (`PCIe 5.0 §2.3.1`).
         unsupported_requests,
-        /// Posted Unsupported Requests, messages that no function takes among them: dropped and logged (`§2.3.1`).
+        /// Posted Unsupported Requests, including messages that no function takes: dropped and logged (`§2.3.1`).
         unsupported_posted,
         /// Requests that the device, or the endpoint in its place, answered with CA.
         completer_aborts,
@@ -39,13 +39,13 @@ device::counters! {
         poisoned_requests,
         /// Poisoned completions: the read fails.
         poisoned_completions,
-        /// Completions that belong to nothing under way: dropped and logged (`§2.3.2`).
+        /// Completions that match no outstanding request: dropped and logged (`§2.3.2`).
         unexpected_completions,
         /// Unexpected completions whose request had timed out.
         late_completions,
-        /// Completions of a read that had failed, or was voided by a reset: dropped, as announced.
+        /// Completions of a read that had failed, or was voided by a reset: dropped, as expected.
         swallowed_completions,
-        /// Requests whose completion did not come in time (`§2.8`).
+        /// Requests whose completion did not arrive in time (`§2.8`).
         completion_timeouts,
         /// Reads completed with UR.
         received_unsupported,
@@ -57,29 +57,29 @@ device::counters! {
         deferred_writes,
         /// TLPs with a wrong ECRC: dropped and logged (`§2.7.1`).
         ecrc_errors,
-        /// Messages that ended in the endpoint, such as Set_Slot_Power_Limit.
+        /// Messages that the endpoint itself consumed, such as Set_Slot_Power_Limit.
         messages_consumed,
-        /// Messages that no function takes, and that are no error: Vendor_Defined Type 1, Ignored Messages (`§2.2.8.6`,
-        /// `§2.2.8.7`).
+        /// Messages that no function takes and that are not errors: Vendor_Defined Type 1, Ignored Messages
+        /// (`§2.2.8.6`, `§2.2.8.7`).
         messages_ignored,
         /// ERR_COR, ERR_NONFATAL and ERR_FATAL messages sent.
         error_messages,
-        /// Error messages for which there was no room.
+        /// Error messages lost because the queue was full.
         error_messages_lost,
 
         /// Reads, writes and interrupts refused because Bus Master Enable is clear.
         blocked_by_bus_master,
-        /// Interrupts raised while neither MSI nor MSI-X is enabled, and levels of a function without Interrupt Pin.
+        /// Interrupts raised while neither MSI nor MSI-X is enabled, and INTx levels of a function without Interrupt Pin.
         interrupts_not_enabled,
-        /// Interrupts beyond the vectors granted: an MSI one is folded into those, an MSI-X one is dropped.
+        /// Interrupts beyond the vectors granted: an MSI one is folded into the granted vectors, an MSI-X one is dropped.
         interrupts_out_of_range,
-        /// Answers and takes for a token that is unknown, answered or voided by a reset.
+        /// Answers and takes with a token that is unknown, answered or voided by a reset.
         stale_tokens,
         /// Answers of a wrong length: completed with CA.
         bad_answers,
-        /// Outputs that no endpoint can send: of another class than polled, a message of odd length, bytes beyond 2^64.
+        /// Outputs that no endpoint can send: of a class other than the polled one, a message of odd length, bytes beyond 2^64.
         bad_outputs,
-        /// TLPs of a design that are wrong and were sent as they are.
+        /// Wrong TLPs of a design that were sent unchanged.
         wrong_outputs,
         /// Function Level Resets.
         function_level_resets,
@@ -92,7 +92,7 @@ device::counters! {
     }
 }
 
-/// Names of counters that are no errors.
+/// Names of counters that do not count errors.
 const NO_ERRORS: [&str; 16] = [
     "requests",
     "config_requests",
@@ -112,7 +112,7 @@ const NO_ERRORS: [&str; 16] = [
     "swallowed_completions",
 ];
 
-/// Error counters of refused TLPs. [`Shared::refused`](super::Shared::refused) alone adds to them, and names the rule.
+/// Error counters of refused TLPs. Only [`Shared::refused`](super::Shared::refused) increments them, and names the rule.
 const REFUSALS: [&str; 13] = [
     "unsupported_requests",
     "unsupported_posted",
@@ -130,17 +130,17 @@ const REFUSALS: [&str; 13] = [
 ];
 
 impl Counters {
-    /// The number of refused TLPs. Each has a [rule](crate::TlpPort::refusals).
+    /// Returns the number of refused TLPs. Each has a [rule](crate::TlpPort::refusals).
     pub fn refused(&self) -> u64 {
         self.rows().filter(|(name, _)| REFUSALS.contains(name)).map(|(_, n)| n).sum()
     }
 
-    /// Those that are not zero.
+    /// Returns the names and values of counters that are not zero.
     pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
         self.rows().filter(|(_, n)| *n > 0).collect()
     }
 
-    /// Names and values of the error counters that are not zero.
+    /// Returns the names and values of error counters that are not zero.
     pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         self.rows().filter(|(name, n)| *n > 0 && !NO_ERRORS.contains(name))
     }
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_error_is_counted() {
+    fn every_counter_that_is_no_error_exists() {
         let names: Vec<&str> = Counters::default().rows().map(|(name, _)| name).collect();
         assert!(NO_ERRORS.iter().all(|name| names.contains(name)));
         let counted = Counters { requests: 1, malformed: 2, ..Counters::default() };

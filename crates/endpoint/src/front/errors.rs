@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reporting of errors (`PCIe 5.0 §6.2`): which functions log one, with which header, and which message is sent.
-//! Never detects one: the code that looks at a TLP does, and the port of the link.
+//! Error reporting (`PCIe 5.0 §6.2`): the functions that log an error, the header they log, and the message sent. Never
+//! detects an error: the code that examines a TLP does, and the port of the link.
 
 use super::requests::{Question, Reply};
 use super::{Behind, Front, Function, Shared};
@@ -22,7 +22,7 @@ pub(crate) struct LoggedTlp {
 }
 
 impl LoggedTlp {
-    /// The log of a TLP of which only the header is known.
+    /// Returns the log of a TLP of which only the header is known.
     #[cold]
     pub(crate) fn of_header(repr: &Repr) -> LoggedTlp {
         LoggedTlp { header: words(repr), prefixes: [0; 4] }
@@ -33,7 +33,7 @@ impl LoggedTlp {
         LoggedTlp { header: header_log(tlp), prefixes: prefix_words(&tlp.prefixes) }
     }
 
-    /// The bytes of the TLP as far as they are logged.
+    /// Returns the logged bytes of the TLP.
     #[cold]
     pub(crate) fn head(&self) -> Head {
         let header_dw = if self.header[0] >> 29 & 1 == 1 { 4 } else { 3 };
@@ -80,8 +80,8 @@ fn prefix_words(prefixes: &Prefixes) -> [u32; 4] {
 }
 
 impl Question {
-    /// The request to a function of this ID on the captured bus, as far as it is kept until it is answered: without
-    /// TD, hint and prefixes. A request that was handed on is not poisoned.
+    /// Returns the request to a function of this ID on the captured bus, with the fields that are kept until it is
+    /// answered: no TD, hint and prefixes. A request that was handed on is not poisoned.
     #[cold]
     pub(crate) fn refused(&self, id: Bdf, shared: &Shared, why: Violation) -> Refused {
         let on_bus = id.bits() & 0xff00 == shared.bus_device & 0xff00;
@@ -118,7 +118,7 @@ impl Question {
 
 impl<B: Behind> Function<B> {
     /// Logs an error and queues its message; `advisory` in the cases of `PCIe 5.0 §6.2.3.2.4`. An error of a virtual
-    /// function waits for the endpoint's next turn, which looks at the registers of its physical function.
+    /// function waits for the endpoint's next turn, which reads the registers of its physical function.
     #[cold]
     pub(crate) fn log(&mut self, shared: &mut Shared, error: Uncorrectable, advisory: bool, tlp: LoggedTlp) {
         let report = tlp.report(error).advisory(advisory);
@@ -166,8 +166,8 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// Logs what virtual functions have found: masks, severities and enables are those of their physical ones
-    /// (`PCIe 5.0 §9.4.2`).
+    /// Logs the errors that virtual functions have found, with the masks, severities and enables of their physical
+    /// functions (`PCIe 5.0 §9.4.2`).
     #[cold]
     pub(crate) fn log_virtual_errors(&mut self) {
         let (physicals, virtuals) = self.functions.split_at_mut(self.physical);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Completions that arrive (`PCIe 5.0 §2.3.2`): what each is to the request of its tag, and what is counted and
-//! logged. Never knows what becomes of the data.
+//! Arriving completions (`PCIe 5.0 §2.3.2`): how each relates to the request of its tag, and what is counted and
+//! logged. Never knows how the data is used.
 
 use super::errors::LoggedTlp;
 use super::settings::Settings;
@@ -16,7 +16,7 @@ use tlp::{
     Violation,
 };
 
-/// The verdict on a completion.
+/// Result of checking a completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Finding {
     /// It answers a read.
@@ -25,7 +25,7 @@ pub(crate) enum Finding {
     Swallowed,
     /// It answers a request that timed out.
     Late,
-    /// It answers nothing.
+    /// It answers no request.
     Unexpected,
     /// It breaks this rule, and does not fit its request.
     Malformed(Violation),
@@ -39,14 +39,14 @@ pub(crate) enum Finding {
 
 /// The fields that completions of a request must have.
 pub(crate) struct Expected {
-    /// The bytes that are still to come.
+    /// Bytes still to arrive.
     pub(crate) awaited: Awaited,
     /// Traffic Class and attributes of the request; `None` if the transfer no longer needs the answer.
     pub(crate) repeated: Option<(TrafficClass, Attributes)>,
 }
 
-/// Judges a completion against the request of its tag, whose expectation `expected` returns. If that request was given up,
-/// its last completion frees the tag.
+/// Checks a completion against the request of its tag, for which `expected` returns the fields. If that request was
+/// given up, its last completion frees the tag.
 pub(crate) fn judge<T>(
     tags: &mut TaggedRequests<T>,
     expected: impl Fn(&T) -> Expected,
@@ -84,7 +84,7 @@ pub(crate) fn judge<T>(
     }
 }
 
-/// Whether a successful completion fits its request (`PCIe 5.0 §2.3.2`): Byte Count, Lower Address, Length, data.
+/// Returns whether a successful completion fits its request (`PCIe 5.0 §2.3.2`): Byte Count, Lower Address, Length, data.
 #[inline]
 fn fit(completion: &Completion, tlp: &Tlp, awaited: Awaited, mps: u32) -> Finding {
     let placed = awaited.place_next(completion);
@@ -106,7 +106,7 @@ fn misfit(completion: &Completion, tlp: &Tlp, awaited: Awaited, placed: Result<u
 }
 
 impl<B: Behind> Front<B> {
-    /// The function whose request a completion answers; returns the credits of the completion.
+    /// Returns the function whose request a completion answers, and gives back the credits of the completion.
     pub(crate) fn completed(&mut self, tlp: &Tlp, completion: &Completion) -> Option<usize> {
         self.shared.requests.give_back(CreditReturn::of(tlp));
         let index = self.function_of(completion.requester);
@@ -137,7 +137,7 @@ impl<B: Behind> Front<B> {
             }
             Finding::Poisoned => {
                 shared.refused(|c| &mut c.poisoned_completions, index, poisoned(), head);
-                // The error is advisory: as with UR or CA only the transfer fails (`PCIe 5.0 §6.2.3.2.4.3`).
+                // The error is advisory: as with UR or CA, only the transfer fails (`PCIe 5.0 §6.2.3.2.4.3`).
                 self.log_completion(index, Uncorrectable::PoisonedTlp, true, tlp);
             }
             Finding::Malformed(why) => {
@@ -154,7 +154,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// Counts and logs a completion that answers nothing (`PCIe 5.0 §2.3.2`).
+    /// Counts and logs a completion that answers no request (`PCIe 5.0 §2.3.2`).
     #[cold]
     pub(super) fn unexpected(&mut self, index: Option<usize>, why: Violation, tlp: &Tlp) {
         self.shared.refused(|c| &mut c.unexpected_completions, index, why, Head::of(tlp));

@@ -11,13 +11,13 @@ use tlp::{Bdf, Duration, Time, TrafficClass};
 
 /// One function.
 pub(crate) struct Function<B> {
-    /// Its index among the functions.
+    /// Index among the functions.
     pub(crate) number: u16,
-    /// Its ID less that of function 0.
+    /// Its ID minus that of function 0.
     pub(super) distance: u16,
-    /// The physical function, of a virtual one.
+    /// The physical function of a virtual function.
     pub(super) physical: Option<u16>,
-    /// Whether its device asserts its interrupt, and whether that drives the pin.
+    /// Whether the device asserts its interrupt, and whether this drives the pin.
     pub(super) intx: bool,
     pub(super) asserts_intx: bool,
     pub(crate) config: ConfigSpace,
@@ -51,58 +51,58 @@ impl<B: Behind> Function<B> {
         }
     }
 
-    /// Reads the settings from the registers again; a virtual function keeps what it has inherited.
+    /// Reads the settings from the registers again; a virtual function keeps its inherited settings.
     pub(super) fn refresh(&mut self, shared: &Shared) {
         let own = Settings::read(&self.config, &shared.limits);
         let settings = if self.is_physical() { own } else { own.beneath(&self.settings) };
         self.apply(settings);
     }
 
-    /// Takes these settings from now on.
+    /// Applies these settings.
     pub(super) fn apply(&mut self, settings: Settings) {
         self.settings = settings;
         self.behind.follow(&self.settings);
     }
 
-    /// Makes it a virtual function of this physical one.
+    /// Turns it into a virtual function of `physical`.
     pub(super) fn of_physical(self, physical: u16) -> Function<B> {
         Function { physical: Some(physical), ..self }
     }
 
-    /// True for a physical function.
+    /// Returns whether it is a physical function.
     pub(super) fn is_physical(&self) -> bool {
         self.physical.is_none()
     }
 
-    /// Requester ID and Completer ID.
+    /// Returns the Requester ID and Completer ID.
     pub(crate) fn id(&self, shared: &Shared) -> Bdf {
         Bdf::from_bits(shared.bus_device.wrapping_add(self.distance))
     }
 
-    /// The completer of its completions.
+    /// Returns the completer of its completions.
     pub(crate) fn completer(&self, shared: &Shared) -> Completer {
         Completer { id: self.id(shared), attributes: self.settings.completion_attributes }
     }
 
-    /// The time that a request waits for its completions; its tag rests as long after a timeout, even where the
-    /// timeout is disabled.
+    /// Returns how long a request waits for its completions. Its tag rests for the same time after a timeout, even if
+    /// the timeout is disabled.
     pub(crate) fn quarantine(&self, shared: &Shared) -> Duration {
         self.settings.completion_timeout.unwrap_or(shared.limits.completion_timeout)
     }
 
-    /// Gives the pool of tags, where there is one, those that it has released.
+    /// Returns the released tags to the pool, if there is one.
     pub(crate) fn return_tags(&mut self, shared: &mut Shared) {
         if let Some(pool) = &mut shared.tags {
             self.behind.return_tags(pool);
         }
     }
 
-    /// True where what was accepted at `stamp` is older than all posted TLPs of `tc` that wait.
+    /// Returns whether the item accepted at `stamp` is older than all waiting posted TLPs of `tc`.
     pub(super) fn precedes_posted(&self, tc: TrafficClass, stamp: u64) -> bool {
         self.behind.oldest_posted(tc).is_none_or(|posted| stamp < posted)
     }
 
-    /// As [`precedes_posted`](Self::precedes_posted), for a completion, which is polled again where it has to wait.
+    /// Like [`precedes_posted`](Self::precedes_posted), for a completion, which is polled again if it has to wait.
     pub(super) fn may_complete(&mut self, tc: TrafficClass, stamp: u64) -> bool {
         let may = self.precedes_posted(tc, stamp);
         if !may {

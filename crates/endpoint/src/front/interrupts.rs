@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Interrupts and messages of a function as TLPs: MSI, MSI-X, and the messages that its device sends. Never decides
-//! when they leave; [`intx`](super::intx) has the levels of INTx.
+//! Interrupts and messages of a function as TLPs: MSI, MSI-X, and the messages of its device. Never decides when they
+//! are sent; [`intx`](super::intx) has the levels of INTx.
 
 use super::msix::{Msix, Raised};
 use super::settings::unmasked;
@@ -34,7 +34,8 @@ impl<B: Behind> Function<B> {
         }
     }
 
-    /// The data of an MSI: Message Data with the vector in its low bits, upper 16 bits zero (`PCIe 5.0 §6.1.4`).
+    /// Returns the write of an MSI: its data is Message Data with the vector in its low bits, upper 16 bits zero (`PCIe 5.0
+    /// §6.1.4`).
     fn msi(&mut self, shared: &mut Shared, vector: u16) -> Option<Tlp> {
         let Some(msi) = self.settings.msi else {
             shared.counters.interrupts_not_enabled += 1;
@@ -72,23 +73,23 @@ impl<B: Behind> Function<B> {
         Some(self.msi_write(shared, msi, vector as u16))
     }
 
-    /// True where an interrupt, which has TC0, may leave now.
+    /// Returns whether an interrupt, which has TC0, may be sent now.
     fn may_interrupt(&self, room: TcSet) -> bool {
         let tc = TrafficClass::default();
         room.contains(tc) && self.behind.oldest_posted(tc).is_none()
     }
 
-    /// True where an interrupt that was masked may be due.
+    /// Returns whether an interrupt that was masked may be due.
     pub(crate) fn may_interrupt_late(&self) -> bool {
         self.settings.may_unmask && self.has_pending()
     }
 
-    /// The write of an interrupt that was masked and no longer is, if there is one.
+    /// Returns the write of an interrupt that was masked and no longer is, if there is one.
     pub(crate) fn late_interrupt(&mut self, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         if self.settings.may_unmask { self.unmasked_interrupt(shared, room) } else { None }
     }
 
-    /// True where an interrupt may be pending.
+    /// Returns whether an interrupt may be pending.
     fn has_pending(&self) -> bool {
         !self.settings.msix.enabled || self.msix.as_ref().is_none_or(Msix::has_pending)
     }
@@ -132,7 +133,7 @@ impl<B: Behind> Function<B> {
     }
 }
 
-/// The MWr of a span.
+/// Returns the MWr of a span.
 pub(crate) fn memory_write(
     requester: Bdf,
     span: Span,

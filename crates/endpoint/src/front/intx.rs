@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Legacy interrupts: the levels of the four INTx pins of an endpoint, and the messages that report them
-//! (`PCIe 5.0 §6.1.2`, §2.2.8.1). Never sends: says which message is due.
+//! Legacy interrupts: the levels of the four INTx pins of an endpoint, and the messages that report them (`PCIe 5.0
+//! §6.1.2`, §2.2.8.1). Never sends: returns the message that is due.
 //!
-//! Functions with one pin share it: it is asserted while any of them asserts it. Messages report levels: a pin that
-//! changes and changes back before its message could leave is not reported.
+//! Functions with the same pin share it: it is asserted while any of them asserts it. Messages report levels: if a pin
+//! changes and changes back before its message can be sent, nothing is reported.
 
 use super::{Behind, Front, Function, Shared};
 use tlp::message::{ASSERT_INTA, DEASSERT_INTA, plain};
@@ -12,11 +12,11 @@ use tlp::{Bdf, MessageRouting, TcSet, Time, Tlp, TrafficClass};
 /// One pin.
 #[derive(Clone, Copy, Default)]
 struct Pin {
-    /// How many functions assert it.
+    /// Number of functions that assert it.
     asserted_by: u16,
-    /// The level that was reported last.
+    /// The level reported last.
     told: bool,
-    /// The stamp of its last change, and the function that made it.
+    /// The stamp of its last change, and the function that caused it.
     stamp: u64,
     function: u16,
 }
@@ -31,12 +31,12 @@ impl Pin {
 #[derive(Default)]
 pub(crate) struct Pins {
     pins: [Pin; 4],
-    /// True where a message is due.
+    /// Whether a message is due.
     due: bool,
 }
 
 impl Pins {
-    /// True where a message is due.
+    /// Returns whether a message is due.
     pub(crate) fn is_due(&self) -> bool {
         self.due
     }
@@ -53,8 +53,8 @@ impl<B: Behind> Function<B> {
         self.refresh_intx(now, shared);
     }
 
-    /// Follows changes of the level or of what gates it: Interrupt Disable, the enable bits of MSI and MSI-X, the
-    /// power state. Interrupt Status shows the level even where it is gated (`PCIe 5.0 §7.5.1.1.4`).
+    /// Follows changes of the level, or of the settings that gate it: Interrupt Disable, the enable bits of MSI and
+    /// MSI-X, the power state. Interrupt Status shows the level even while it is gated (`PCIe 5.0 §7.5.1.1.4`).
     pub(crate) fn refresh_intx(&mut self, now: Time, shared: &mut Shared) {
         let pin = self.settings.interrupt_pin;
         self.config.set_interrupt_status(self.intx && pin != 0);
@@ -78,7 +78,7 @@ impl<B: Behind> Function<B> {
 }
 
 impl<B: Behind> Front<B> {
-    /// The next message of a pin. Its function number is reserved (`PCIe 5.0 §2.2.8.1`).
+    /// Returns the next message of a pin. Its function number is reserved (`PCIe 5.0 §2.2.8.1`).
     pub(crate) fn next_intx(&mut self, room: TcSet) -> Option<Tlp> {
         let tc = TrafficClass::default();
         let functions = &self.functions;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The limits of an endpoint, and the errors of making one. Never changes once it is made.
+//! The limits of an endpoint, and the errors of making one.
 
 use config::VfNumbering;
 use thiserror::Error;
@@ -8,34 +8,34 @@ use tlp::{Duration, Rcb};
 /// The limits of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EndpointLimits {
-    /// Memory read requests that a function may have outstanding, or all functions together (`tags_per`), 1 to 768; the tags
-    /// that are enabled (32, 256 or 768) are a limit too.
+    /// Maximum number of outstanding memory read requests of a function, or of all functions together (`tags_per`), 1
+    /// to 768. The number of enabled tags (32, 256 or 768) is a limit too.
     pub max_outstanding_reads: u16,
-    /// Whose these tags are.
+    /// Whether each function has its own tags.
     pub tags_per: TagsPer,
-    /// Completion timeout while Device Control 2 names the default range (50 us to 50 ms, `PCIe 5.0 §7.5.3.16`).
+    /// Completion timeout while Device Control 2 selects the default range (50 us to 50 ms, `PCIe 5.0 §7.5.3.16`).
     pub completion_timeout: Duration,
-    /// Non-posted requests of one Traffic Class that may be under way, 1 to 32768: taken by devices, and their last
-    /// completion not yet sent. While there are more, the credits of further ones are withheld, so that at most these and
-    /// the receive buffer wait.
+    /// Maximum number of outstanding non-posted requests of one Traffic Class, 1 to 32768: taken by devices, with the
+    /// last completion not yet sent. While there are more, the credits of further ones are withheld. So at most these
+    /// requests and the receive buffer wait.
     pub max_requests: u16,
-    /// Where completions are cut. Endpoints have 128 B (`PCIe 5.0 §2.3.1.1`).
+    /// Boundary at which completions are split. Endpoints have 128 B (`PCIe 5.0 §2.3.1.1`).
     pub rcb: Rcb,
-    /// The longest DMA read, in bytes; longer ones fail.
+    /// Maximum length of a DMA read, in bytes; longer ones fail.
     pub max_dma_len: u32,
-    /// Cut reads at multiples of Max_Read_Request_Size, so that only the first and last are shorter; else each is as
-    /// long as it may be from where the last one ended.
+    /// Whether reads are split at multiples of Max_Read_Request_Size, so that only the first and last request are
+    /// shorter. Otherwise each request is as long as possible from the end of the last one.
     pub align_reads: bool,
-    /// Completions whose Traffic Class, No Snoop or Relaxed Ordering differ from those of their request are taken; else they are
-    /// malformed, as `PCIe 5.0 §2.3.2` strongly recommends.
+    /// Whether completions are accepted whose Traffic Class, No Snoop or Relaxed Ordering differ from those of their
+    /// request. Otherwise they are malformed, as `PCIe 5.0 §2.3.2` strongly recommends.
     pub lenient_completions: bool,
-    /// MSI-X tables and Pending Bit Arrays are the device's own: accesses to them reach it as any others, and it writes its messages
-    /// itself. Else the front has them.
+    /// Whether the device implements its MSI-X tables and Pending Bit Arrays. If so, accesses to them reach it like any
+    /// others, and it writes its messages itself. Otherwise the front implements them.
     pub msix_in_device: bool,
 }
 
 impl Default for EndpointLimits {
-    /// 256 reads of each function, 50 ms, 256 requests, 128 B, 16 MiB, not aligned, not lenient, MSI-X in the front.
+    /// Returns 256 reads of each function, 50 ms, 256 requests, 128 B, 16 MiB, not aligned, not lenient, MSI-X in the front.
     fn default() -> EndpointLimits {
         EndpointLimits {
             max_outstanding_reads: 256,
@@ -51,36 +51,37 @@ impl Default for EndpointLimits {
     }
 }
 
-/// Whose the tags are by which requests are told apart (`PCIe 5.0 §2.2.6.2`).
+/// Scope of the tags that distinguish requests (`PCIe 5.0 §2.2.6.2`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TagsPer {
-    /// Each function has its own: Requester ID and tag together name a request.
+    /// Each function has its own: Requester ID and tag together identify a request.
     #[default]
     Function,
-    /// All functions, virtual ones among them, draw on one pool: no two requests under way have the same tag, as behind hard
-    /// blocks where the tag alone says whose a completion is. A function uses those of the pool that software has enabled for it.
+    /// All functions, including virtual ones, share one pool: no two outstanding requests have the same tag. Hard
+    /// blocks that identify a completion by its tag alone need this. A function uses the tags of the pool that software
+    /// has enabled for it.
     Endpoint,
 }
 
-/// Why an endpoint cannot be made.
+/// Error in making an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum EndpointError {
-    /// There are no functions, or too many; how many.
-    #[error("{0} functions: legal are 1 to 256")]
+    /// There are no functions, or too many; holds their number.
+    #[error("{0} functions; expected 1 to 256")]
     Functions(usize),
     /// More functions than a device has without Alternative Routing-ID Interpretation.
-    #[error("{0} functions without the ARI capability: legal are 1 to 8")]
+    #[error("{0} functions without the ARI capability; expected 1 to 8")]
     Ari(usize),
     /// This function is to have virtual functions, but has no SR-IOV capability.
-    #[error("function {0} has virtual functions: its configuration space has to have the SR-IOV capability")]
+    #[error("function {0} has virtual functions but no SR-IOV capability in its configuration space")]
     NoSriov(u16),
-    /// The virtual functions of all functions are too many.
-    #[error("{0} virtual functions: legal are 1 to 4096")]
+    /// The total number of virtual functions is out of range.
+    #[error("{0} virtual functions; expected 1 to 4096")]
     VirtualFunctions(u16),
     /// A virtual function would have the ID of another function.
     #[error(
         "virtual function {index} of function {physical}: First VF Offset {} and VF Stride {} give it the ID of another \
-         function: legal are those that give each its own",
+         function; expected a unique ID for each",
         numbering.first_offset, numbering.stride
     )]
     Numbering {
@@ -91,17 +92,17 @@ pub enum EndpointError {
         /// The numbering that gives it this ID.
         numbering: VfNumbering,
     },
-    /// [`EndpointLimits::max_outstanding_reads`] is not legal.
-    #[error("max_outstanding_reads {0}: legal are 1 to 768")]
+    /// [`EndpointLimits::max_outstanding_reads`] is out of range.
+    #[error("max_outstanding_reads {0}; expected 1 to 768")]
     OutstandingReads(u16),
-    /// [`EndpointLimits::max_requests`] is not legal.
-    #[error("max_requests {0}: legal are 1 to 32768")]
+    /// [`EndpointLimits::max_requests`] is out of range.
+    #[error("max_requests {0}; expected 1 to 32768")]
     Requests(u16),
-    /// [`EndpointLimits::max_dma_len`] is not legal.
-    #[error("max_dma_len {0}: legal are 1 B to 1 GiB")]
+    /// [`EndpointLimits::max_dma_len`] is out of range.
+    #[error("max_dma_len {0}; expected 1 B to 1 GiB")]
     DmaLen(u32),
-    /// [`EndpointLimits::completion_timeout`] is not legal.
-    #[error("completion_timeout {0}: legal are 50 us (50000 ns) to 50 ms (50000000 ns)")]
+    /// [`EndpointLimits::completion_timeout`] is out of range.
+    #[error("completion_timeout {0}; expected 50 us (50000 ns) to 50 ms (50000000 ns)")]
     CompletionTimeout(Duration),
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that arrive (`PCIe 5.0 §2.2.8`): the front handles those that every endpoint has to support, devices
-//! those that they say they take. Sends nothing: messages to send are queued.
+//! Arriving messages (`PCIe 5.0 §2.2.8`): the front handles those that every endpoint has to support; devices handle
+//! the codes that they declare. Sends nothing: messages to send are queued.
 
 use super::claim::{Claim, Drop};
 use super::{Behind, Front};
@@ -14,9 +14,9 @@ use tlp::{Bdf, Data, Message, MessageRouting, RuleId, Tlp, Violation};
 /// The receiver of a message.
 enum Taker {
     Function(usize),
-    /// Nobody, which is no error.
+    /// None, and this is not an error.
     Nobody,
-    /// Nobody, which is an error of this function, or of none.
+    /// None, and this is an error of the given function, or of no function.
     Refused(Option<usize>),
 }
 
@@ -52,8 +52,9 @@ impl<B: Behind> Front<B> {
         Claim::Message(index)
     }
 
-    /// The function that a message is for: the one with its ID where it is routed by ID, else the first that takes its code. One
-    /// that nobody takes is an Unsupported Request (`PCIe 5.0 §2.3.1`), of all functions if it named none (§6.2.4).
+    /// Returns the function that a message is for: the one with its ID if it is routed by ID, else the first that takes
+    /// its code. A message that no function takes is an Unsupported Request (`PCIe 5.0 §2.3.1`), of all functions if it
+    /// addressed none (§6.2.4).
     fn taker(&self, message: &Message) -> Taker {
         let takes = |index: &usize| self.takes(*index, message.code);
         let addressed = (message.routing == MessageRouting::ById)
@@ -69,7 +70,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// The function that takes a message, or whose error it is that nobody does.
+    /// Returns the function that takes a message, or to which the error belongs if no function takes it.
     pub(super) fn message_for(&self, message: &Message) -> Option<usize> {
         match self.taker(message) {
             Taker::Function(index) => Some(index),
@@ -78,7 +79,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// Whether a function takes messages of `code`: its device says which it takes beyond those of every endpoint.
+    /// Returns whether a function takes messages of `code`: those of every endpoint, and those that its device declares.
     fn takes(&self, index: usize, code: u8) -> bool {
         MessageCodes::OF_ENDPOINTS.or(self.functions[index].behind.messages()).contains(code)
     }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The front of a slot's functions: what a vendor's hard block does before it hands TLPs to a design. It answers
-//! configuration requests, decodes BARs and IDs, refuses what nobody takes, logs and reports errors, keeps account of
-//! credits and of requests that are to be answered, and turns interrupts into messages and writes. Behind it stands a
-//! [`Behind`] for each function: a device that sees transactions ([`endpoint`](crate::endpoint)) or a design that
-//! sees TLPs ([`hard_block`](crate::hard_block)). Never knows which.
+//! The front of a slot's functions: the work of a vendor's hard block before it hands TLPs to a design. It answers
+//! configuration requests, decodes BARs and IDs, refuses TLPs that no function takes, logs and reports errors, keeps account
+//! of credits and of requests to be answered, and turns interrupts into messages and writes. For each function it drives a
+//! [`Behind`]: a device that sees transactions ([`endpoint`](crate::endpoint)) or a design that sees TLPs
+//! ([`hard_block`](crate::hard_block)). The front never knows which.
 //!
-//! - [`claim`]: whom a TLP that has arrived is for, and what the specification says of those that are for nobody.
-//! - [`configure`]: configuration requests; [`settings`]: what the registers say, as the path of a TLP needs it.
+//! - [`claim`]: the target of an arriving TLP, and the treatment that the specification demands if there is none.
+//! - [`configure`]: configuration requests; [`settings`]: the registers' settings, in the form that the path of a TLP needs.
 //! - [`routing`], [`sriov`]: addresses and IDs, of virtual functions too.
-//! - [`requests`], [`answers`], [`findings`]: requests to be answered, completions that are sent and that arrive.
+//! - [`requests`], [`answers`], [`findings`]: requests to be answered, completions sent and received.
 //! - [`refusals`]: the rule that each refused TLP breaks.
 //! - [`tag_pool`]: tags that functions share.
-//! - [`errors`], [`messages`], [`notices`], [`own`]: errors, messages, and what the front itself sends.
+//! - [`errors`], [`messages`], [`notices`], [`own`]: errors, messages, and TLPs that the front itself sends.
 //! - [`interrupts`], [`intx`], [`msix`].
 
 pub(crate) mod answers;
@@ -55,89 +55,89 @@ use tlp::message::MessageCodes;
 use tlp::rules::Refusals;
 use tlp::{Bdf, Body, Data, Duration, PayloadPool, Span, Time, Tlp, TrafficClass};
 
-/// How long a device whose outputs are all refused is left alone.
+/// Pause after which a device whose outputs were all refused is polled again.
 const PAUSE: Duration = Duration::from_us(1);
 
-/// Outputs that one poll refuses; a device that goes on is asked again [`PAUSE`] later, so that time passes and the
-/// run ends. Accepted outputs do not count: other limits bound how many can wait.
+/// Maximum number of outputs that one poll refuses. A device that offers more is polled again [`PAUSE`] later, so that
+/// time passes and the run ends. Accepted outputs do not count: other limits bound how many can wait.
 pub(crate) const MAX_REFUSED_PER_POLL: u32 = 64;
 
-/// Takes of unknown tokens that one poll tolerates.
+/// Maximum number of takes of unknown tokens that one poll tolerates.
 pub(crate) const MAX_STALE_PER_POLL: u32 = 64;
 
 /// Extended capability ID of Alternative Routing-ID Interpretation (`PCIe 5.0 §7.8.7`).
 const ARI: u16 = 0x000e;
 
-/// What stands behind the front for one function.
+/// The device or design that the front drives for one function.
 pub(crate) trait Behind {
     /// The type of the device or design.
     type Device;
 
-    /// Made with a device; or without one, for a virtual function before it is enabled.
+    /// Makes it with a device, or without one for a virtual function that is not yet enabled.
     fn new(device: Option<Self::Device>) -> Self;
 
-    /// Takes this device, or none, from now on. Transactions under way stay.
+    /// Replaces the device; `None` leaves the function without one. Outstanding transactions stay.
     fn replace(&mut self, device: Option<Self::Device>);
 
-    /// Tells how many interrupt vectors the function has.
+    /// Sets the number of interrupt vectors of the function.
     fn set_vectors(&mut self, vectors: u16);
 
-    /// The Message Codes that it takes.
+    /// Returns the Message Codes that it takes.
     fn messages(&self) -> MessageCodes;
 
-    /// Transactions Pending (`PCIe 5.0 §7.5.3.5`): true while one of its requests is open. A completion, a timeout or a reset
-    /// (§6.6.2) closes a request.
+    /// Returns Transactions Pending (`PCIe 5.0 §7.5.3.5`): true while one of its requests is open. A completion, a
+    /// timeout or a reset (§6.6.2) closes a request.
     fn is_pending(&self) -> bool;
 
-    /// True while late completions may still arrive for it: a tag is in use or rests.
+    /// Returns whether late completions may still arrive for it: a tag is in use or rests.
     fn holds_tags(&self) -> bool;
 
-    /// The stamp of the oldest posted TLP of `tc` that it has accepted and not yet sent.
+    /// Returns the stamp of the oldest posted TLP of `tc` that it has accepted and not yet sent.
     fn oldest_posted(&self, tc: TrafficClass) -> Option<u64>;
 
-    /// Notes that something waits for such a posted TLP: the port is to be polled again when the last of them has left.
+    /// Notes that another TLP waits for such a posted TLP: the port is to be polled again when the last of them has been sent.
     fn hold(&mut self);
 
-    /// Takes a posted TLP of the front itself, to be sent after those that it has accepted.
+    /// Takes a posted TLP of the front itself, to be sent after those already accepted.
     fn park(&mut self, stamp: u64, tlp: Tlp);
 
-    /// Takes these settings of its function from now on.
+    /// Applies the settings of its function.
     fn follow(&mut self, settings: &Settings);
 
-    /// Gives the pool the tags that it has released.
+    /// Returns its released tags to the pool.
     fn return_tags(&mut self, pool: &mut TagPool);
 
-    /// Resets it: all transactions are void. Tags stay out of use until their completions have come, or until `until`.
+    /// Resets it: all transactions are void. Tags stay out of use until their completions have arrived, or until `until`.
     fn reset(&mut self, now: Time, kind: ResetKind, until: Time, shared: &mut Shared);
 
-    /// Ends requests to others, since the link has gone down; a reset follows.
+    /// Ends its own outstanding requests because the link has gone down; a reset follows.
     fn link_down(&mut self, now: Time, shared: &mut Shared);
 }
 
-/// What the functions of a front share.
+/// State that the functions of a front share.
 pub(crate) struct Shared {
     pub(crate) limits: EndpointLimits,
     pub(crate) pool: PayloadPool,
     pub(crate) counters: Counters,
-    /// Why TLPs were refused.
+    /// Reasons for refused TLPs.
     pub(crate) refusals: Refusals,
-    /// Virtual time of the present call.
+    /// Virtual time of the current call.
     pub(crate) now: Time,
     pub(crate) requests: Requests,
-    /// The tags of all functions, where they are not each one's own.
+    /// The tags of all functions; `None` if each function has its own.
     pub(crate) tags: Option<Box<TagPool>>,
     /// The ID of function 0: captured bus and device number (`PCIe 5.0 §2.2.6.2`); zero before the first configuration
     /// write.
     pub(crate) bus_device: u16,
-    /// What the front itself sends.
+    /// TLPs that the front itself sends.
     pub(crate) own: Own,
-    /// When the front has to be polled again though no TLP arrived.
+    /// Time at which the front has to be polled again even if no TLP arrives.
     pub(crate) wake: Option<Time>,
-    /// True where something besides refusals asked for `wake`, so that no pause may postpone it.
+    /// Whether `wake` has a reason other than refusals, so that no pause may postpone it.
     pub(crate) wake_is_firm: bool,
-    /// The number of transactions accepted so far; gives each its place in their order.
+    /// Number of transactions accepted so far; gives each its place in their order.
     pub(crate) stamps: u64,
-    /// True once there was room for some Traffic Classes and not for others: they do not share one channel.
+    /// Whether there has been room for some Traffic Classes and not for others: they do not share one channel.
     pub(crate) several_channels: bool,
 }
 
@@ -160,18 +160,18 @@ impl Shared {
         }
     }
 
-    /// The polls that find something here.
+    /// Returns the polls that yield something from the front itself.
     pub(crate) fn ready(&self) -> Ready {
         self.own.ready().or(Ready::when(self.requests.has_credit(), Ready::TAKEN))
     }
 
-    /// The place of a transaction in the order in which all were accepted.
+    /// Returns the place of a new transaction in the order of acceptance.
     pub(crate) fn stamp(&mut self) -> u64 {
         self.stamps += 1;
         self.stamps
     }
 
-    /// Clears `wake` where that time has come.
+    /// Clears `wake` if its time has passed or is now.
     pub(crate) fn wake_is_over(&mut self, now: Time) {
         if self.wake.is_some_and(|t| t <= now) {
             (self.wake, self.wake_is_firm) = (None, false);
@@ -183,7 +183,7 @@ impl Shared {
         self.wake = earlier(self.wake, Some(time));
     }
 
-    /// Asks for a poll, as the device was told of a refusal and may want something else now; [`pause`](Self::pause) goes first.
+    /// Requests a poll because the device received a refusal and may act on it now; [`pause`](Self::pause) has priority.
     pub(crate) fn wake_after_refusal(&mut self, now: Time) {
         self.wake = earlier(self.wake, Some(now));
     }
@@ -200,7 +200,7 @@ impl Shared {
         None
     }
 
-    /// The DW that answers an I/O read: the bytes of `span` in their lanes.
+    /// Returns the DW that answers an I/O read: the bytes of `span` in their lanes.
     pub(crate) fn whole_dw(&self, span: Span, data: &Data) -> Data {
         let Some(bytes) = data.bytes() else { return Data::Counted(4) };
         let first = span.lead() as usize;
@@ -211,13 +211,13 @@ impl Shared {
         }))
     }
 
-    /// The data that answers a zero-length read: one byte without meaning.
+    /// Returns the data that answers a zero-length read: one byte without meaning.
     pub(crate) fn one_byte(&self, carry: bool) -> Data {
         if carry { Data::Carried(self.pool.copy(&[0])) } else { Data::Counted(1) }
     }
 }
 
-/// The earlier of two times, either of which may be absent.
+/// Returns the earlier of two times, either of which may be absent.
 pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -225,29 +225,29 @@ pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     }
 }
 
-/// The functions of a slot, and what they share.
+/// The functions of a slot, and their shared state.
 pub(crate) struct Front<B: Behind> {
-    /// The physical functions, then the virtual ones that have been made.
+    /// The physical functions, then the virtual ones made so far.
     pub(crate) functions: Vec<Function<B>>,
     /// The number of physical functions.
     pub(crate) physical: usize,
-    /// True where it is an ARI device: each physical function has the ARI capability (`PCIe 5.0 §6.13`).
+    /// Whether it is an ARI device: each physical function has the ARI capability (`PCIe 5.0 §6.13`).
     alternative_routing: bool,
-    /// Virtual functions, by the number of their physical one.
+    /// Virtual functions, by the number of their physical function.
     virtual_functions: BTreeMap<u16, VfSet<B::Device>>,
     routes: Routes,
     pub(crate) shared: Shared,
-    /// True where a function has ECRC Generation Enable set.
+    /// Whether a function has ECRC Generation Enable set.
     pub(crate) ecrc_generation: bool,
-    /// Functions that have changed other than in calls of their devices.
+    /// Functions that have changed outside calls of their devices.
     pub(crate) changed: Vec<usize>,
 }
 
 impl<B: Behind> Front<B> {
-    /// A front as it is after a fundamental reset.
+    /// Makes a front in its state after a fundamental reset.
     ///
     /// # Errors
-    /// Where the number of functions or a limit is not legal.
+    /// Fails if the number of functions or a limit is out of range.
     pub(crate) fn new(
         functions: Vec<(ConfigSpace, B::Device)>,
         limits: EndpointLimits,
@@ -280,18 +280,19 @@ impl<B: Behind> Front<B> {
         Ok(front)
     }
 
-    /// The function with this number, where it is physical or enabled.
+    /// Returns the function with this number if it exists.
     pub(crate) fn function(&self, number: u8) -> Option<&Function<B>> {
         self.functions.get(usize::from(number))
     }
 
-    /// The configuration space of the function that has this ID, virtual ones among them.
+    /// Returns the configuration space of the function with this ID, physical or virtual.
     pub(crate) fn config_of(&self, id: Bdf) -> Option<&ConfigSpace> {
         self.function_of(id).map(|f| &self.functions[f].config)
     }
 
-    /// Resets all functions; Function Level Reset too means every one. After a fundamental or hot reset bus and device
-    /// number are unknown, and what was received or not yet sent is void: the link begins anew with all credits.
+    /// Resets all functions; a Function Level Reset also resets all of them. After a fundamental or hot reset, bus and
+    /// device number are unknown and everything received or not yet sent is void: the link begins again with all
+    /// credits.
     pub(crate) fn reset(&mut self, now: Time, kind: ResetKind) {
         for index in 0..self.functions.len() {
             self.functions[index].reset(now, &mut self.shared, kind);
@@ -307,11 +308,12 @@ impl<B: Behind> Front<B> {
         self.refresh_common();
     }
 
-    /// Looks again at what the registers of all functions say together; to be called whenever they may have changed.
+    /// Updates the settings that follow from the registers of all functions together. To be called whenever they may have
+    /// changed.
     pub(crate) fn refresh_common(&mut self) {
         self.ecrc_generation = self.functions.iter().any(|f| f.settings.ecrc_generation);
         if let Some(pool) = &mut self.shared.tags {
-            // A virtual function has no more than its physical one.
+            // A virtual function has no more tags than its physical function.
             let most = self.functions[..self.physical].iter().map(|f| f.settings.tags.1).max();
             pool.set_limit(most.unwrap_or_default());
         }
@@ -328,7 +330,7 @@ impl<B: Behind> Front<B> {
         tlp.repr.td |= function.is_some_and(|f| self.functions[f].settings.ecrc_generation);
     }
 
-    /// Bytes of the longest non-posted request with data that a function completes.
+    /// Returns the length in bytes of the longest non-posted request with data that a function completes.
     pub(crate) fn longest_non_posted(&self) -> u32 {
         self.functions.iter().map(|f| f.config.longest_non_posted()).max().unwrap_or(4)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The MSI-X table and Pending Bit Array of a function (`PCIe 5.0 §6.1.4`), which lie in its BARs. Never sends: says
-//! which message is due.
+//! The MSI-X table and Pending Bit Array of a function (`PCIe 5.0 §6.1.4`), which lie in its BARs. Never sends: returns
+//! the message that is due.
 //!
 //! ```text
 //! table entry, 16 B:  +0 address  +4 upper address  +8 data  +c vector control: 0 mask
@@ -19,7 +19,7 @@ pub(crate) struct Message {
     pub(crate) data: u32,
 }
 
-/// What became of an interrupt.
+/// Result of raising an interrupt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Raised {
     Send(Message),
@@ -44,7 +44,7 @@ impl Msix {
         msix
     }
 
-    /// All vectors masked, none pending.
+    /// Masks all vectors and clears all pending bits.
     pub(crate) fn reset(&mut self) {
         let vectors = usize::from(self.layout.vectors);
         self.table.clear();
@@ -60,12 +60,12 @@ impl Msix {
         (Message { address, data: e[2] }, e[3] & MASKED != 0)
     }
 
-    /// The messages of all vectors, masked ones included.
+    /// Returns the messages of all vectors, including masked ones.
     pub(crate) fn messages(&self) -> impl Iterator<Item = Message> {
         (0..usize::from(self.layout.vectors)).map(|vector| self.entry(vector).0)
     }
 
-    /// The device raises `vector`.
+    /// Raises `vector` for the device.
     pub(crate) fn raise(&mut self, vector: u16, control: MsixControl) -> Raised {
         if vector >= self.layout.vectors {
             return Raised::OutOfRange;
@@ -81,12 +81,12 @@ impl Msix {
         Raised::Pending
     }
 
-    /// True where a vector is pending, masked or not.
+    /// Returns whether a vector is pending, masked or not.
     pub(crate) fn has_pending(&self) -> bool {
         self.pending_count > 0
     }
 
-    /// A pending message whose vector is no longer masked; it is not pending from then on.
+    /// Returns a pending message whose vector is no longer masked, and clears its pending bit.
     pub(crate) fn next_unmasked(&mut self, control: MsixControl) -> Option<Message> {
         if self.pending_count == 0 || control.function_mask {
             return None;
@@ -99,7 +99,7 @@ impl Msix {
         Some(self.entry(vector).0)
     }
 
-    /// True where these bytes of a BAR are the front's to answer for, not the device's.
+    /// Returns whether the front, not the device, implements these bytes of a BAR.
     pub(crate) fn holds(&self, bar: u8, offset: u64, len: u64) -> bool {
         let within = |(at, start): (u8, u32), size: u64| {
             at == bar && offset + len > u64::from(start) && offset < u64::from(start) + size
@@ -118,7 +118,7 @@ impl Msix {
         table.or_else(|| find(self.layout.pending, &self.pending)).unwrap_or(0)
     }
 
-    /// The `len` bytes from `offset` on; those outside the structures read zero.
+    /// Returns `len` bytes from `offset` on; those outside the structures read zero.
     pub(crate) fn read(&self, bar: u8, offset: u64, len: u32, pool: &PayloadPool) -> Data {
         Data::Carried(pool.fill(len as usize, |out| {
             for (at, byte) in (offset..).zip(out) {

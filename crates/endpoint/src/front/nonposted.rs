@@ -9,7 +9,7 @@ use tlp::rules::reasons::{request_type, unclaimed, wrong_length};
 use tlp::{Access, AtomicRequest, IoRequest, MemoryRequest, Tlp};
 
 impl<B: Behind> Front<B> {
-    /// A DMWr (ECN "Deferrable Memory Write"): UR where the function takes none, or none of this length.
+    /// Claims a DMWr (ECN "Deferrable Memory Write"). Answers UR if the function takes none, or none of this length.
     pub(super) fn deferrable_write(&mut self, tlp: &Tlp, request: &MemoryRequest) -> Claim {
         let span = request.span;
         if tlp.data.len() != span.byte_count() as usize && !span.is_zero_length() {
@@ -28,7 +28,7 @@ impl<B: Behind> Front<B> {
         Claim::Bar(at)
     }
 
-    /// An IORd or IOWr: UR where no I/O BAR with I/O Space Enable holds it.
+    /// Claims an IORd or IOWr. Answers UR if no I/O BAR with I/O Space Enable holds it.
     pub(super) fn io(&mut self, tlp: &Tlp, request: &IoRequest) -> Claim {
         let span = Question::of_io(tlp, request).span;
         let Some(at) = self.decode_io(span) else {
@@ -40,8 +40,8 @@ impl<B: Behind> Front<B> {
         Claim::Bar(at)
     }
 
-    /// A FetchAdd, Swap or CAS: UR where the function completes no AtomicOps of this size, CA where it does but not
-    /// at this address (`PCIe 5.0 §6.15.3`). One that is not naturally aligned is malformed (§2.2.7).
+    /// Claims a FetchAdd, Swap or CAS. Answers UR if the function completes no AtomicOps of this size, CA if it does
+    /// but not at this address (`PCIe 5.0 §6.15.3`). A request that is not naturally aligned is malformed (§2.2.7).
     pub(super) fn atomic(&mut self, tlp: &Tlp, request: &AtomicRequest) -> Claim {
         let span = Question::of_atomic(tlp, request).span;
         let aligned = request.address.is_multiple_of(u64::from(request.operand.bytes()));

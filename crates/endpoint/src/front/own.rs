@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the front itself sends: completions of requests that reach no device, error messages, PME_TO_Ack. None of it
-//! passes a posted TLP of the same function and Traffic Class that was accepted before (`PCIe 5.0 §2.4.1`, entries
+//! TLPs that the front itself sends: completions of requests that reach no device, error messages, PME_TO_Ack. None of
+//! them passes a posted TLP of the same function and Traffic Class that was accepted before (`PCIe 5.0 §2.4.1`, entries
 //! A2a and D2a). Never decides what is sent.
 
 use super::intx::Pins;
@@ -11,49 +11,49 @@ use std::collections::VecDeque;
 use tlp::message::{PME_TO_ACK, plain};
 use tlp::{Bdf, Class, MessageRouting, TcSet, Time, Tlp, TrafficClass};
 
-/// The most error messages that may wait to be sent; further ones are counted as lost.
+/// Maximum number of error messages that wait to be sent; further ones are counted as lost.
 const MAX_ERROR_MESSAGES: usize = 16;
 
-/// What waits to be sent, each with its place in the order of acceptance.
+/// TLPs that wait to be sent, each with its place in the order of acceptance.
 #[derive(Default)]
 pub(crate) struct Own {
-    /// Bounded as requests are, see [`EndpointLimits::max_requests`](super::EndpointLimits::max_requests).
+    /// Bounded like requests, see [`EndpointLimits::max_requests`](super::EndpointLimits::max_requests).
     completions: VecDeque<OwnCompletion>,
     errors: VecDeque<(u64, u16, ErrorMessage)>,
-    /// True where something of class posted waits.
+    /// Whether a posted TLP waits.
     posted: bool,
-    /// By [`Class::index`]: true if the front has sent the last TLP, so that it is the functions' turn; of completions, only if it
-    /// has more. With a REPLAY_TIMER that is too short, each error message causes another error, often before the next poll.
-    /// Without turns, these messages would block the functions.
+    /// By [`Class::index`]: true if the front has sent the last TLP, so that it is the functions' turn; for
+    /// completions, only if it has more. With a REPLAY_TIMER that is too short, each error message causes another
+    /// error, often before the next poll. Without turns, these messages would block the functions.
     yields: [bool; 3],
-    /// Errors of virtual functions that are not logged yet; few, as they are logged before the next TLP is looked at.
+    /// Errors of virtual functions that are not logged yet. They are few, since they are logged before the next TLP is processed.
     pub(crate) virtual_errors: Vec<(u16, ErrorReport)>,
     pub(crate) pins: Pins,
     /// Scratch space of one poll: functions and Traffic Classes whose oldest completion may not go yet.
     held: Vec<(u16, TcSet)>,
-    /// PME_TO_Ack messages that are owed, and the stamp of the last one.
+    /// Number of PME_TO_Ack messages to send, and the stamp of the last one.
     acks: u32,
     ack_stamp: u64,
 }
 
 struct OwnCompletion {
     stamp: u64,
-    /// Index of its function; `None` where it is of none.
+    /// Index of its function; `None` if it belongs to none.
     function: Option<u16>,
     tlp: Tlp,
-    /// True for the last one of its request.
+    /// Whether it is the last completion of its request.
     last: bool,
 }
 
 impl Own {
-    /// The polls that find something here, or that end the functions' turn.
+    /// Returns the polls that yield something here, or that end the functions' turn.
     pub(crate) fn ready(&self) -> Ready {
         let posted = self.posted || self.yields[Class::Posted.index()];
         Ready::when(posted, Ready::output(Class::Posted))
             .or(Ready::when(!self.completions.is_empty(), Ready::output(Class::Completion)))
     }
 
-    /// To be called whenever a posted TLP has come or gone.
+    /// Updates `posted`. To be called after each change of the queued posted TLPs.
     pub(crate) fn refresh(&mut self) {
         let messages = !self.errors.is_empty() || self.acks > 0 || self.pins.is_due();
         self.posted = messages || !self.virtual_errors.is_empty();
@@ -61,7 +61,7 @@ impl Own {
 }
 
 impl Shared {
-    /// Queues a completion of the function with this index, or of none; `last` is true for the last one of its request.
+    /// Queues a completion of the function with this index, or of no function; `last` is true for the last one of its request.
     pub(crate) fn queue_completion(&mut self, function: Option<usize>, tlp: Tlp, last: bool) {
         let (stamp, function) = (self.stamp(), function.map(|index| index as u16));
         self.own.completions.push_back(OwnCompletion { stamp, function, tlp, last });
@@ -98,7 +98,7 @@ impl<B: Behind> Front<B> {
         !yields || class == Class::Posted && own.pins.is_due()
     }
 
-    /// The next TLP of `class` that the front itself sends.
+    /// Returns the next TLP of `class` that the front itself sends.
     #[cold]
     pub(crate) fn next_own(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         let tlp = match class {
@@ -115,7 +115,7 @@ impl<B: Behind> Front<B> {
         tlp
     }
 
-    /// The next message, always of TC0. PME_TO_Ack speaks for all functions (`PCIe 5.0 §5.3.3.2.1`).
+    /// Returns the next message, always of TC0. A PME_TO_Ack is sent for all functions together (`PCIe 5.0 §5.3.3.2.1`).
     fn next_plain(&mut self, room: TcSet) -> Option<Tlp> {
         let tc = TrafficClass::default();
         if !room.contains(tc) {
@@ -142,7 +142,7 @@ impl<B: Behind> Front<B> {
         Some(plain(requester, MessageRouting::ToRootComplex, message as u8))
     }
 
-    /// The first completion that may leave: the oldest of each function and Traffic Class is tried.
+    /// Returns the first completion that may be sent: the oldest of each function and Traffic Class is tried.
     fn next_own_completion(&mut self, now: Time, room: TcSet) -> Option<Tlp> {
         let (functions, own) = (&mut self.functions, &mut self.shared.own);
         let Own { completions, held, .. } = own;

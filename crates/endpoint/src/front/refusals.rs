@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Refused TLPs: the one place that counts them, with the rule that each breaks. Never logs an error.
+//! Refused TLPs: the only code that counts them, with the rule that each breaks. Never logs an error.
 
 use super::{Behind, Counters, Front, Function, Shared};
 use device::seam::CompletionError;
@@ -25,8 +25,8 @@ impl Shared {
 }
 
 impl<B: Behind> Function<B> {
-    /// Counts a request that the function may not issue: Bus Master Enable is clear, or it is not in D0. `request` is its
-    /// first TLP.
+    /// Counts a request that the function may not issue because Bus Master Enable is clear or it is not in D0.
+    /// `request` is its first TLP.
     #[cold]
     pub(crate) fn blocked(&self, shared: &mut Shared, request: Option<Body>) {
         let head = request.map_or_else(Head::default, |body| Head::of_header(&Repr::new(body)));
@@ -34,7 +34,7 @@ impl<B: Behind> Function<B> {
         shared.refused(|c| &mut c.blocked_by_bus_master, function, self.settings.gate(), head);
     }
 
-    /// The first memory request of a transfer that is split at `limit` bytes.
+    /// Returns the first memory request of a transfer that is split at `limit` bytes.
     #[cold]
     pub(crate) fn first_request(
         &self,
@@ -52,7 +52,7 @@ impl<B: Behind> Function<B> {
 }
 
 impl<B: Behind> Front<B> {
-    /// Why TLPs were refused. Places are numbers of functions; a slot with one function has no places.
+    /// Returns the reasons for refused TLPs. Places are numbers of functions; a slot with one function has no places.
     pub(crate) fn refusals(&self) -> Vec<Refusal> {
         let place = |refusal: &Refusal| refusal.place.filter(|_| self.functions.len() > 1);
         self.shared
@@ -64,7 +64,7 @@ impl<B: Behind> Front<B> {
     }
 }
 
-/// The device answered a request with this error; errors other than UR become CA.
+/// Returns the violation for an error with which the device answered a request; errors other than UR become CA.
 #[cold]
 pub(crate) fn of_answer(error: CompletionError) -> Violation {
     if error == CompletionError::UnsupportedRequest { unsupported() } else { aborted() }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests under way to devices, by token, and the credits that go back for them. Never calls a device.
+//! Outstanding requests to devices, by token, and the credits that return for them. Never calls a device.
 //!
-//! A posted request is done when it is taken, a non-posted one when it is taken and answered. Credits return when it is
-//! taken; but while more than `max_requests` non-posted requests of a Traffic Class wait for their last completion to
-//! leave, the credits of further ones are withheld. That bounds what a device may take without answering, and the answers
-//! that cannot leave; and a Traffic Class whose answers cannot leave takes no credits from others (`PCIe 5.0 §2.5`).
+//! A posted request is done when it is taken, a non-posted one when it is taken and answered. Credits return when a
+//! request is taken. But while more than `max_requests` non-posted requests of a Traffic Class wait for their last
+//! completion to be sent, the credits of further ones are withheld. This bounds the requests that a device may take
+//! without answering, and the answers that cannot be sent. A Traffic Class whose answers cannot be sent takes no
+//! credits from others (`PCIe 5.0 §2.5`).
 
 use super::answers::Completer;
 use crate::port::CreditReturn;
@@ -14,14 +15,14 @@ use tlp::{
     IoRequest, MemoryOp, MemoryRequest, Span, Tag, Tlp, TrafficClass,
 };
 
-/// Tokens: an index in bits 15:0, a generation in 31:16, which tells a token from earlier ones of the same index.
+/// Tokens: an index in bits 15:0, a generation in 31:16, which distinguishes a token from earlier ones of the same index.
 const INDEX_BITS: u32 = 16;
-/// Requests under way to the functions of a slot.
+/// Maximum number of outstanding requests to the functions of a slot.
 pub(crate) const MAX_UNDER_WAY: u64 = 1 << INDEX_BITS;
-/// Places of the credit tables: eight Traffic Classes of each class.
+/// Number of entries of the credit tables: eight Traffic Classes of each class.
 const KINDS: usize = 3 * 8;
 
-/// What is needed to answer a request.
+/// The information needed to answer a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
     pub(crate) requester: Bdf,
@@ -34,61 +35,61 @@ pub(crate) struct Question {
     pub(crate) reply: Reply,
 }
 
-/// The completion that a request asks for (`PCIe 5.0 §2.2.9`).
+/// The kind of completion that answers a request (`PCIe 5.0 §2.2.9`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reply {
     /// The bytes of a memory read.
     Bytes,
-    /// As `Bytes`, by CplDLk; by CplLk where there are none.
+    /// Like `Bytes`, by CplDLk; by CplLk if there is no data.
     Locked,
     /// The DW that an I/O read names.
     Dw,
-    /// A register, or nothing where it was written.
+    /// A register; no data if it was written.
     Register(Access),
     /// The value before this AtomicOp.
     Value(AtomicOp),
-    /// None: of an I/O write.
+    /// No data: of an I/O write.
     Nothing,
-    /// None, of a deferrable write; the device may also ask for a retry.
+    /// No data, of a deferrable write; the device may also ask for a retry.
     NothingOrRetry,
 }
 
 impl Reply {
-    /// Whether it is answered with data.
+    /// Returns whether it is answered with data.
     pub(crate) fn has_data(self) -> bool {
         !matches!(self, Reply::Nothing | Reply::NothingOrRetry | Reply::Register(Access::Write))
     }
 }
 
 impl Question {
-    /// The question of `tlp` about the bytes of `span`.
+    /// Returns the question of `tlp` about the bytes of `span`.
     pub(crate) fn of(tlp: &Tlp, span: Span, reply: Reply) -> Question {
         let (requester, tag) = tlp.repr.transaction();
         let (tc, attr) = (tlp.repr.tc, tlp.repr.attr);
         Question { requester, tag, span, tc, attr, carry: tlp.carry, account: tlp.account, reply }
     }
 
-    /// The question of a configuration request; its span names the register and the bytes of it.
+    /// Returns the question of a configuration request; its span covers the enabled bytes of the register.
     pub(crate) fn of_config(tlp: &Tlp, request: &ConfigRequest) -> Question {
         let span = Span::in_dw(u64::from(request.register_dw) * 4, request.first_be);
         let (tc, attr) = (TrafficClass::default(), Attributes::empty());
         Question { tc, attr, carry: true, ..Question::of(tlp, span, Reply::Register(request.op)) }
     }
 
-    /// The question of an I/O request.
+    /// Returns the question of an I/O request.
     pub(crate) fn of_io(tlp: &Tlp, request: &IoRequest) -> Question {
         let span = Span::in_dw(request.address.into(), request.first_be);
         let reply = if request.op == Access::Read { Reply::Dw } else { Reply::Nothing };
         Question::of(tlp, span, reply)
     }
 
-    /// The question of an AtomicOp.
+    /// Returns the question of an AtomicOp.
     pub(crate) fn of_atomic(tlp: &Tlp, request: &AtomicRequest) -> Question {
         let span = Span::covering(request.address, request.operand.bytes());
         Question::of(tlp, span.unwrap_or(Span::zero_length(request.address)), Reply::Value(request.op))
     }
 
-    /// The question of any TLP; `None` where no completion answers it.
+    /// Returns the question of any TLP; `None` if no completion answers it.
     #[cold]
     pub(crate) fn of_any(tlp: &Tlp) -> Option<Question> {
         let memory = |reply, m: &MemoryRequest| Some(Question::of(tlp, m.span, reply));
@@ -106,7 +107,7 @@ impl Question {
         }
     }
 
-    /// Whether a device may answer with `len` bytes; always true where the request names none.
+    /// Returns whether a device may answer with `len` bytes; always true if the request asks for none.
     pub(crate) fn takes(&self, len: usize) -> bool {
         match self.reply {
             Reply::Register(Access::Read) => len == 4,
@@ -115,8 +116,8 @@ impl Question {
         }
     }
 
-    /// What its completions have to say: Lower Address and Byte Count are those of memory reads; of AtomicOps 0 and the operand's
-    /// size, of all else 0 and 4 (`PCIe 5.0 §2.2.9`).
+    /// Returns the fields of its completions: Lower Address and Byte Count are set for memory reads. They are 0 and the
+    /// operand's size for AtomicOps, 0 and 4 for all others (`PCIe 5.0 §2.2.9`).
     pub(crate) fn asked(&self, completer: Completer) -> Asked {
         let (first_byte, byte_count) = match self.reply {
             Reply::Bytes | Reply::Locked => (self.span.first_byte(), self.span.byte_count()),
@@ -141,18 +142,18 @@ struct Entry {
     taken: bool,
     function: u16,
     credit: CreditReturn,
-    /// What is to be answered; `None` of a posted request.
+    /// The question to be answered; `None` for a posted request.
     question: Option<Question>,
 }
 
-/// Requests by token, and credits on their way back.
+/// Requests by token, and credits to return.
 #[derive(Debug)]
 pub(crate) struct Requests {
     entries: Vec<Entry>,
     free: Vec<u16>,
     max: usize,
-    /// Requests that the device or the endpoint itself has taken or answered, and whose last completion has not left; by Traffic
-    /// Class.
+    /// Number of requests, by Traffic Class, that the device or the endpoint itself has taken or answered and whose
+    /// last completion has not been sent.
     unanswered: [usize; 8],
     /// Header and data credits to return, by class and Traffic Class.
     due: [(u32, u32); KINDS],
@@ -176,7 +177,7 @@ impl Requests {
         }
     }
 
-    /// Gives a token to a request to `function`; `None` where all 65536 are in use.
+    /// Returns a token for a request to `function`; `None` if all 65536 are in use.
     pub(crate) fn admit(
         &mut self,
         function: u16,
@@ -206,7 +207,7 @@ impl Requests {
         (ours && u32::from(entry.generation) == token.0 >> INDEX_BITS).then_some(entry)
     }
 
-    /// Notes that the device has taken the request; false where there is no such request, or it was taken before.
+    /// Notes that the device has taken the request. Returns false if there is no such request, or it was taken before.
     pub(crate) fn take(&mut self, function: u16, token: Token) -> bool {
         let Some(entry) = self.find(function, token) else { return false };
         if std::mem::replace(&mut entry.taken, true) {
@@ -226,25 +227,25 @@ impl Requests {
         true
     }
 
-    /// The function that a request is for.
+    /// Returns the function that a request is for.
     pub(crate) fn function_of(&self, token: Token) -> Option<u16> {
         self.entries.get(usize::from(token.0 as u16)).map(|entry| entry.function)
     }
 
-    /// What the request asks; `None` where it is not under way.
+    /// Returns the question of the request; `None` if it is not outstanding.
     pub(crate) fn question(&mut self, function: u16, token: Token) -> Option<Question> {
         self.find(function, token)?.question
     }
 
-    /// Takes the question of a request that the device answers, once; [`answered`](Self::answered) follows when the
-    /// last completion leaves or is void.
+    /// Takes the question of a request that the device answers, once. [`answered`](Self::answered) follows when the
+    /// last completion is sent or void.
     pub(crate) fn answer(&mut self, function: u16, token: Token) -> Option<Question> {
         let entry = self.find(function, token)?;
         let question = entry.question.take()?;
         if entry.taken {
             self.free(token.0 as u16);
         } else {
-            // An answer given early counts from now on, and not again when the request is taken.
+            // An answer before the take counts from now on, and not again when the request is taken.
             self.unanswered[place(question.tc)] += 1;
         }
         Some(question)
@@ -266,7 +267,8 @@ impl Requests {
         }
     }
 
-    /// Forgets credits, as the link begins anew with all of them. Tokens go on, so that old ones are never taken for new.
+    /// Forgets credits, since the link begins again with all of them. Generations of tokens go on, so that an old token is never
+    /// mistaken for a new one.
     pub(crate) fn forget_credits(&mut self) {
         (self.due, self.due_kinds) = ([(0, 0); KINDS], 0);
         (self.withheld, self.unanswered) = ([(0, 0); 8], [0; 8]);
@@ -279,15 +281,16 @@ impl Requests {
         self.free.push(index);
     }
 
-    /// Notes that the endpoint answers a non-posted request itself; [`answered`](Self::answered) follows when the completion
-    /// leaves.
+    /// Notes that the endpoint answers a non-posted request itself; [`answered`](Self::answered) follows when the
+    /// completion is sent.
     pub(crate) fn answering(&mut self, credit: CreditReturn) {
         self.unanswered[place(credit.tc)] += 1;
         self.give_back_when_few(credit);
     }
 
-    /// Notes that the last completion of a request of `tc` has left. True where that releases credits: all that are
-    /// withheld of `tc`, so that never more than `max_requests` and what the receive buffer holds can wait.
+    /// Notes that the last completion of a request of `tc` has been sent. Returns whether this releases credits: all
+    /// that are withheld of `tc`, so that never more than `max_requests` and the content of the receive buffer can
+    /// wait.
     pub(crate) fn answered(&mut self, tc: TrafficClass) -> bool {
         let unanswered = &mut self.unanswered[place(tc)];
         *unanswered = unanswered.saturating_sub(1);
@@ -322,12 +325,12 @@ impl Requests {
         self.due_kinds |= 1 << kind;
     }
 
-    /// True where [`next_credit`](Self::next_credit) finds something.
+    /// Returns whether [`next_credit`](Self::next_credit) finds something.
     pub(crate) fn has_credit(&self) -> bool {
         self.due_kinds != 0
     }
 
-    /// The next credits to return: all data credits go with the first header of their class and Traffic Class.
+    /// Returns the next credits to return: all data credits go with the first header of their class and Traffic Class.
     pub(crate) fn next_credit(&mut self) -> Option<CreditReturn> {
         let kind = self.due_kinds.trailing_zeros();
         let due = self.due.get_mut(kind as usize)?;
@@ -337,14 +340,14 @@ impl Requests {
         Some(CreditReturn { tc, class, data_credits: std::mem::take(&mut due.1) })
     }
 
-    /// The numbers of requests of `function` that wait to be taken, and to be answered.
+    /// Returns the numbers of requests of `function` that wait to be taken, and to be answered.
     pub(crate) fn waiting(&self, function: u16) -> (usize, usize) {
         let ours = || self.entries.iter().filter(|e| e.live && e.function == function);
         (ours().filter(|e| !e.taken).count(), ours().filter(|e| e.taken).count())
     }
 }
 
-/// The index of a Traffic Class in tables.
+/// Returns the index of a Traffic Class in tables.
 fn place(tc: TrafficClass) -> usize {
     usize::from(tc.bits() & 7)
 }
@@ -372,7 +375,7 @@ mod tests {
         CreditReturn { tc: TrafficClass::from_bits(0), class: Class::Posted, data_credits: 4 };
 
     #[test]
-    fn a_token_is_taken_once_and_answered_once() {
+    fn token_is_taken_once_and_answered_once() {
         let mut requests = Requests::new(4);
         let token = requests.admit(0, READ, question()).unwrap();
         assert!(!requests.take(1, token), "another function's");
@@ -391,13 +394,13 @@ mod tests {
         assert!(requests.answer(0, tokens[3]).is_some() && !requests.answered(READ.tc));
         assert_eq!(requests.next_credit(), None, "three are still unanswered");
         assert!(requests.answer(0, tokens[0]).is_some());
-        assert_eq!(requests.next_credit(), None, "the answer has not left");
+        assert_eq!(requests.next_credit(), None, "the answer has not been sent");
         assert!(requests.answered(READ.tc));
         assert_eq!(std::iter::from_fn(|| requests.next_credit()).count(), 2);
     }
 
     #[test]
-    fn void_returns_what_was_not_taken() {
+    fn void_returns_credits_of_requests_not_taken() {
         let mut requests = Requests::new(2);
         let (a, b) = (requests.admit(0, WRITE, None).unwrap(), requests.admit(1, WRITE, None).unwrap());
         requests.void(0);

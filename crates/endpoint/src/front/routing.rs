@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds the function that an address or an ID names. Never outlives a register write that may change it.
+//! Finds the function of an address or an ID. Never outlives a register write that may change it.
 //!
 //! Physical functions have the numbers 0 to n - 1. The ID of a virtual function is that of its physical function plus
-//! First VF Offset and a multiple of VF Stride, and may be on another bus (`PCIe 5.0 §9.2.1.2`). Both are looked up
-//! in sorted tables with one entry for each BAR, not for each virtual function.
+//! First VF Offset and a multiple of VF Stride, and may be on another bus (`PCIe 5.0 §9.2.1.2`). Both are looked up in
+//! sorted tables with one entry for each BAR, not for each virtual function.
 
 use super::claim::Place;
 use super::requests::Question;
@@ -13,14 +13,14 @@ use config::BarKind;
 use device::seam::BarIndex;
 use tlp::{Bdf, Body, ConfigKind, ConfigRequest, Tlp};
 
-/// Addresses that one function claims, or all virtual functions of one, in equal parts.
+/// Addresses claimed by one function, or in equal parts by all virtual functions of one.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     first: u64,
     last: u64,
     /// The highest `last` of all windows up to this one.
     reach: u64,
-    /// The function of the first part, and the bytes of a part.
+    /// The function of the first part, and the size of a part in bytes.
     function: u16,
     part: u64,
     bar: u8,
@@ -31,22 +31,22 @@ struct Window {
 pub(crate) struct Routes {
     memory: Vec<Window>,
     io: Vec<Window>,
-    /// The enabled virtual functions: each one's distance from the first ID of the endpoint, and its index.
+    /// The enabled virtual functions: for each, the distance from the first ID of the endpoint, and its index.
     virtual_functions: Vec<(u16, u16)>,
 }
 
 impl Routes {
-    /// The function and BAR that hold all `len` bytes from `address` on, and the offset there.
+    /// Returns the function and BAR that hold all `len` bytes from `address` on, and the offset in the BAR.
     pub(crate) fn memory(&self, address: u64, len: u64) -> Option<Place> {
         find(&self.memory, address, len)
     }
 
-    /// As [`memory`](Self::memory), in I/O space.
+    /// Like [`memory`](Self::memory), in I/O space.
     pub(crate) fn io(&self, address: u64, len: u64) -> Option<Place> {
         find(&self.io, address, len)
     }
 
-    /// The virtual function at this distance from the first ID.
+    /// Returns the virtual function at this distance from the first ID.
     pub(crate) fn virtual_function(&self, distance: u16) -> Option<usize> {
         let at = self.virtual_functions.binary_search_by_key(&distance, |(d, _)| *d).ok()?;
         Some(usize::from(self.virtual_functions[at].1))
@@ -89,7 +89,7 @@ impl Routes {
     }
 }
 
-/// The parts of a window; `None` where it would end beyond 2^64.
+/// Makes a window of `count` equal parts; `None` if it would end beyond 2^64.
 fn parts(first: u64, part: u64, count: u16, function: u16, bar: u8) -> Option<Window> {
     let last = part.checked_mul(count.into())?.checked_sub(1)?.checked_add(first)?;
     Some(Window { first, last, reach: 0, function, part, bar })
@@ -113,7 +113,8 @@ fn find(windows: &[Window], address: u64, len: u64) -> Option<Place> {
 }
 
 impl<B: Behind> Front<B> {
-    /// To be called where a window, or the IDs of virtual functions, may have changed. A front of one function needs no tables.
+    /// Rebuilds the tables. To be called if a window, or the IDs of virtual functions, may have changed. A front of one function
+    /// needs no tables.
     pub(crate) fn refresh_routes(&mut self) {
         self.routes.clear();
         if self.functions.len() == 1 {
@@ -130,31 +131,32 @@ impl<B: Behind> Front<B> {
         self.routes.finish();
     }
 
-    /// The bits of an ID that name a function of the captured bus (`PCIe 5.0 §6.13`): eight of an ARI device, or one with
-    /// virtual functions, as the function number then takes the place of the device number; else three.
+    /// Returns the mask of the ID bits that select a function on the captured bus (`PCIe 5.0 §6.13`). An ARI device, or
+    /// one with virtual functions, has eight, since the function number takes the place of the device number. Others
+    /// have three.
     fn function_bits(&self) -> u16 {
         let wide = self.alternative_routing || !self.virtual_functions.is_empty();
         if wide { 0xff } else { 0b111 }
     }
 
-    /// The first ID of the endpoint, where `id` is one of a function on the captured bus.
+    /// Returns the first ID of the endpoint, if `id` belongs to a function on the captured bus.
     pub(crate) fn first_id(&self, id: Bdf) -> u16 {
         id.bits() & !self.function_bits()
     }
 
-    /// The function on the captured bus that `id` names; the bus number of `id` is not compared.
+    /// Returns the function on the captured bus with this `id`; the bus number of `id` is not compared.
     pub(crate) fn function_on_bus(&self, id: Bdf) -> Option<usize> {
         self.function_at(id.bits() & self.function_bits())
     }
 
-    /// The virtual function on a bus behind the captured one that `id` names (`PCIe 5.0 §9.2.1.2`).
+    /// Returns the virtual function with this `id` on a bus after the captured one (`PCIe 5.0 §9.2.1.2`).
     pub(crate) fn function_behind_bus(&self, id: Bdf) -> Option<usize> {
         let distance = id.bits().checked_sub(self.shared.bus_device)?;
         if distance > 0xff { self.routes.virtual_function(distance) } else { None }
     }
 
-    /// The function that a configuration request is for. A request of type 1 can only be for a virtual function on
-    /// another bus, as nothing else is behind an endpoint.
+    /// Returns the function that a configuration request is for. A request of type 1 can only be for a virtual function
+    /// on another bus, since an endpoint has nothing else downstream.
     pub(crate) fn configured(&self, request: &ConfigRequest) -> Option<usize> {
         match request.kind {
             ConfigKind::Type0 => self.function_on_bus(request.completer),
@@ -162,7 +164,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// The function to which a TLP is addressed, if it is to one.
+    /// Returns the function to which a TLP is addressed, if any.
     #[cold]
     pub(crate) fn addressee(&self, tlp: &Tlp) -> Option<usize> {
         let claimed = |decoded: Option<Place>| Some(decoded?.index);
@@ -176,12 +178,12 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// The function that `id` names, on any bus.
+    /// Returns the function with this `id`, on any bus.
     pub(crate) fn function_of(&self, id: Bdf) -> Option<usize> {
         self.function_at(id.bits().wrapping_sub(self.shared.bus_device))
     }
 
-    /// A disabled virtual function that had this ID, while completions may still come for it.
+    /// Returns a disabled virtual function that had this ID, while completions may still arrive for it.
     #[cold]
     pub(crate) fn former_function(&self, id: Bdf) -> Option<usize> {
         let distance = id.bits().wrapping_sub(self.shared.bus_device);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the registers of a function say, in the form that the path of a TLP needs. Never outlives a register write.
+//! The register settings of a function, in the form that the path of a TLP needs. Never outlives a register write.
 
 use super::claim::Place;
 use super::{EndpointLimits, TagsPer};
@@ -9,7 +9,7 @@ use config::{
 use device::seam::{BarIndex, DmaError};
 use tlp::{Attributes, Duration, Mps, Mrrs, RuleId, TaggedRequests, Violation};
 
-/// The settings of one function, read from its configuration space whenever a write changed it.
+/// The settings of one function, read from its configuration space after each write that changes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) bus_master: bool,
@@ -22,35 +22,35 @@ pub(crate) struct Settings {
     pub(crate) attributes: Attributes,
     /// Attributes of requests that their completions may have.
     pub(crate) completion_attributes: Attributes,
-    /// `None` where the timeout is disabled.
+    /// `None` if the timeout is disabled.
     pub(crate) completion_timeout: Option<Duration>,
     pub(crate) msi: Option<MsiConfig>,
     pub(crate) msix: MsixControl,
-    /// First tag, and number of tags, which are its own or a part of the pool.
+    /// First tag and number of tags, which are its own or part of the pool.
     pub(crate) tags: (u16, u16),
     pub(crate) pooled: bool,
-    /// `tags` without 10-bit tags.
+    /// `tags` if 10-bit tags are disabled.
     short_tags: (u16, u16),
-    /// It is a Legacy PCI Express Endpoint, which may take locked reads.
+    /// Whether it is a Legacy PCI Express Endpoint, which may take locked reads.
     pub(crate) legacy: bool,
-    /// The AtomicOps that it completes, and whether it may send any.
+    /// The AtomicOps that it completes, and whether it may send AtomicOps.
     pub(crate) atomics: AtomicSupport,
     pub(crate) atomic_requester: bool,
-    /// Bytes of the longest deferrable write that it completes; zero: none.
+    /// Length in bytes of the longest deferrable write that it completes; zero if it completes none.
     pub(crate) deferrable_bytes: u32,
-    /// End-to-end prefixes that it accepts, 0 to 4.
+    /// Number of end-to-end prefixes that it accepts, 0 to 4.
     pub(crate) end_end_prefixes: u8,
     /// ECRC Generation Enable and ECRC Check Enable.
     pub(crate) ecrc_generation: bool,
     pub(crate) ecrc_check: bool,
-    /// An interrupt that was masked may be due: a vector of MSI-X, or a pending one of MSI.
+    /// Whether an interrupt that was masked may be due: a vector of MSI-X, or a pending one of MSI.
     pub(crate) may_unmask: bool,
     /// Interrupt Pin, and whether messages report its level: not while Interrupt Disable is set, or MSI or MSI-X is enabled.
     pub(crate) interrupt_pin: u8,
     pub(crate) intx_allowed: bool,
-    /// The function is in D0.
+    /// Whether the function is in D0.
     pub(crate) in_d0: bool,
-    /// The memory windows that are enabled, and the I/O windows.
+    /// The enabled memory windows and the enabled I/O windows.
     windows: [Option<BarWindow>; 6],
     io_windows: [Option<BarWindow>; 6],
 }
@@ -89,15 +89,16 @@ impl Settings {
         }
     }
 
-    /// These settings of a virtual function, with those that it inherits from its physical function. It has its own
-    /// interrupts, Bus Master Enable and power state; its windows are parts of those of all (`PCIe 5.0 §9.3.5`).
+    /// Returns these settings of a virtual function, combined with those that it inherits from its physical function.
+    /// It has its own interrupts, Bus Master Enable and power state; its windows are parts of the common windows (`PCIe
+    /// 5.0 §9.3.5`).
     pub(crate) fn inherited(self, physical: &Settings, ten_bit_tag: bool) -> Settings {
         let tags = if ten_bit_tag { physical.tags } else { physical.short_tags };
         Settings { tags, ..self.beneath(physical) }
     }
 
-    /// These settings of a virtual function with what `above` has for it: its physical function, or itself before a reset,
-    /// which changes nothing of that.
+    /// Returns these settings of a virtual function, combined with those that `above` determines. `above` is its
+    /// physical function, or itself before a reset, which changes none of those.
     pub(super) fn beneath(self, above: &Settings) -> Settings {
         let (bus_master, in_d0) = (self.bus_master && above.in_d0, self.in_d0);
         let Settings { msi, msix, may_unmask, .. } = self;
@@ -117,12 +118,12 @@ impl Settings {
         }
     }
 
-    /// Why the function may issue no requests, where `bus_master` is false.
+    /// Returns why the function may issue no requests if `bus_master` is false.
     pub(crate) fn not_bus_master(&self) -> DmaError {
         if self.in_d0 { DmaError::BusMasterDisabled } else { DmaError::NotInD0 }
     }
 
-    /// The same as a violation; the states other than D0 are one: D3.
+    /// Returns the same as a violation; all states other than D0 count as D3.
     #[cold]
     pub(crate) fn gate(&self) -> Violation {
         if self.in_d0 {
@@ -132,7 +133,7 @@ impl Settings {
         }
     }
 
-    /// Sets the tags of a function that has these settings.
+    /// Sets the tags of a function with these settings.
     pub(crate) fn give_tags<T: Default>(&self, to: &mut TaggedRequests<T>) {
         let (first, count) = self.tags;
         if self.pooled {
@@ -142,17 +143,17 @@ impl Settings {
         }
     }
 
-    /// The windows that are enabled, by BAR.
+    /// Returns the enabled windows, by BAR.
     pub(crate) fn enabled_windows(&self) -> [Option<BarWindow>; 6] {
         std::array::from_fn(|i| self.windows[i].or(self.io_windows[i]))
     }
 
-    /// Where a BAR holds all `len` bytes from `address` on, of the only function.
+    /// Returns the place of the BAR that holds all `len` bytes from `address` on, for the only function.
     pub(crate) fn decode(&self, address: u64, len: u64) -> Option<Place> {
         find(&self.windows, address, len)
     }
 
-    /// As [`decode`](Self::decode), in I/O space.
+    /// Like [`decode`](Self::decode), in I/O space.
     pub(crate) fn decode_io(&self, address: u64, len: u64) -> Option<Place> {
         find(&self.io_windows, address, len)
     }
@@ -166,14 +167,14 @@ fn find(windows: &[Option<BarWindow>; 6], address: u64, len: u64) -> Option<Plac
     (0..).zip(windows).find_map(place)
 }
 
-/// The window of a BAR, if Memory Space Enable or I/O Space Enable lets it decode (`PCIe 5.0 §7.5.1.1.3`).
+/// Returns the window of a BAR if Memory Space Enable or I/O Space Enable lets it decode (`PCIe 5.0 §7.5.1.1.3`).
 fn enabled_window(config: &ConfigSpace, index: u8, io: bool) -> Option<BarWindow> {
     let enabled = if io { config.io_enable() } else { config.memory_enable() };
     config.bar(index).filter(|w| enabled && in_d0(config) && (w.kind == BarKind::Io) == io)
 }
 
-/// The tags that the enable bits allow (`PCIe 5.0 §2.2.6.2`): 32, 256, or with 10 bits the 768 whose bits 9:8 are not
-/// 00b, which tells them from 8-bit tags.
+/// Returns the tags that the enable bits allow (`PCIe 5.0 §2.2.6.2`): 32, 256, or with 10 bits the 768 whose bits 9:8
+/// are not 00b, which distinguishes them from 8-bit tags.
 fn tag_range(config: &ConfigSpace, ten_bit: bool, max: u16) -> (u16, u16) {
     let (first, count) = match (ten_bit, config.extended_tag_enable()) {
         (true, _) => (256, 768),
@@ -183,13 +184,13 @@ fn tag_range(config: &ConfigSpace, ten_bit: bool, max: u16) -> (u16, u16) {
     (first, count.min(max))
 }
 
-/// Pending vectors of MSI whose mask is clear, of those that are granted.
+/// Returns the pending vectors of MSI, among those granted, whose mask bit is clear.
 pub(crate) fn unmasked(config: &ConfigSpace, msi: Option<MsiConfig>) -> u32 {
     let granted = msi.map_or(0, |m| (1u64 << m.vectors) - 1) as u32;
     config.msi_pending() & !config.msi_mask() & granted
 }
 
-/// True in D0, the only state in which a function claims addresses and issues requests (`PCIe 5.0 §5.3.1`).
+/// Returns true in D0, the only state in which a function claims addresses and issues requests (`PCIe 5.0 §5.3.1`).
 fn in_d0(config: &ConfigSpace) -> bool {
     config.power_state() == PowerState::D0
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual functions (`PCIe 5.0 §9`): made when VF Enable is set, void when it is cleared. Never decides what one
-//! does: its device does, which a factory makes.
+//! Virtual functions (`PCIe 5.0 §9`): made when VF Enable is set, void when it is cleared. Their behaviour is that of
+//! their devices, which a factory makes.
 //!
 //! A virtual function that is no longer enabled remains as a shell, so that late completions of its reads are
-//! swallowed, and its tags rest in case it is enabled again.
+//! swallowed. Its tags rest in case it is enabled again.
 
 use super::settings::Settings;
 use super::{Behind, EndpointError, Front, Function};
@@ -13,10 +13,10 @@ use device::seam::ResetKind;
 use std::collections::BTreeSet;
 use tlp::{Bdf, Time};
 
-/// The most virtual functions of one endpoint.
+/// Maximum number of virtual functions of one endpoint.
 pub const MAX_VIRTUAL_FUNCTIONS: u16 = 4096;
 
-/// Makes the device of virtual function n, counted from zero; called whenever VF Enable creates it.
+/// Makes the device of virtual function n, counted from zero. Called each time that VF Enable creates the function.
 pub(crate) type MakeDevice<D> = Box<dyn FnMut(u16) -> D>;
 
 /// The virtual functions of one physical function.
@@ -24,17 +24,17 @@ pub(super) struct VfSet<D> {
     /// The configuration space of each virtual function after a reset.
     config: ConfigSpace,
     make: MakeDevice<D>,
-    /// TotalVFs: the most that there may be.
+    /// TotalVFs: the maximum number of virtual functions.
     total: u16,
-    /// Their numbering without and with ARI Capable Hierarchy.
+    /// Numbering without and with ARI Capable Hierarchy.
     numberings: [VfNumbering; 2],
-    /// Index of the first, once they have been made.
+    /// Index of the first virtual function once they have been made.
     pub(super) first: Option<u16>,
     /// The registers as last read; `None` while VF Enable is clear.
     pub(super) state: Option<VfState>,
 }
 
-/// What the SR-IOV capability says while VF Enable is set (`PCIe 5.0 §9.3.3`).
+/// The state of the SR-IOV capability while VF Enable is set (`PCIe 5.0 §9.3.3`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct VfState {
     /// NumVFs.
@@ -45,12 +45,13 @@ pub(super) struct VfState {
     pub(super) numbering: VfNumbering,
     /// VF 10-Bit Tag Requester Enable.
     pub(super) ten_bit_tag: bool,
-    /// The windows of the first virtual function; the others follow, each as long.
+    /// The windows of the first virtual function; those of the others follow, each of the same size.
     pub(super) bars: [Option<VfBarWindow>; 6],
 }
 
 impl VfState {
-    /// The ID of virtual function n less the first ID of the endpoint, where that of its physical function is `physical`.
+    /// Returns the ID of virtual function n minus the first ID of the endpoint; `physical` is the same distance of its physical
+    /// function.
     pub(super) fn distance(&self, physical: u16, n: u16) -> u16 {
         distance(physical, self.numbering, n)
     }
@@ -60,7 +61,7 @@ fn distance(physical: u16, numbering: VfNumbering, n: u16) -> u16 {
     physical.wrapping_add(numbering.first_offset).wrapping_add(numbering.stride.wrapping_mul(n))
 }
 
-/// The state that the registers of a physical function describe; `None` while VF Enable is clear.
+/// Returns the state in the registers of a physical function; `None` while VF Enable is clear.
 fn state(config: &ConfigSpace, total: u16) -> Option<VfState> {
     let state = config.sriov().filter(|s| s.enabled)?;
     Some(VfState {
@@ -73,11 +74,11 @@ fn state(config: &ConfigSpace, total: u16) -> Option<VfState> {
 }
 
 impl<B: Behind> Front<B> {
-    /// Adds virtual functions behind function `physical`, whose configuration space has to have the SR-IOV capability; they
+    /// Adds virtual functions to function `physical`, whose configuration space must have the SR-IOV capability. They
     /// appear when software sets VF Enable.
     ///
     /// # Errors
-    /// Where there is no such function, it has no such capability, there would be more than
+    /// Fails if there is no such function, it has no such capability, there would be more than
     /// [`MAX_VIRTUAL_FUNCTIONS`], or one would have the ID of another function.
     pub(crate) fn add_virtual_functions(
         &mut self,
@@ -98,7 +99,7 @@ impl<B: Behind> Front<B> {
         Ok(())
     }
 
-    /// Checks that each function has an ID of its own, with either numbering.
+    /// Checks that each function has its own ID, with either numbering.
     fn check_ids(
         &self,
         physical: u16,
@@ -117,14 +118,14 @@ impl<B: Behind> Front<B> {
         Ok(())
     }
 
-    /// The ID of virtual function n of a physical one, while it is enabled.
+    /// Returns the ID of virtual function n of a physical function while it is enabled.
     pub(crate) fn virtual_function_id(&self, physical: u16, n: u16) -> Option<Bdf> {
         let vfs = self.virtual_functions.get(&physical)?;
         let state = vfs.state.filter(|s| n < s.count)?;
         Some(Bdf::from_bits(self.shared.bus_device.wrapping_add(state.distance(physical, n))))
     }
 
-    /// Follows the SR-IOV registers of a physical function; to be called where they may have changed.
+    /// Follows the SR-IOV registers of a physical function. To be called if they may have changed.
     pub(super) fn refresh_virtual_functions(&mut self, now: Time, physical: u16) {
         let Some(function) = self.functions.get(usize::from(physical)) else { return };
         let Some(vfs) = self.virtual_functions.get_mut(&physical) else { return };
@@ -145,7 +146,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// Makes the entries of the virtual functions of a physical one.
+    /// Makes the entries of the virtual functions of a physical function.
     fn make_room(&mut self, physical: u16) {
         let Some(vfs) = self.virtual_functions.get_mut(&physical).filter(|v| v.first.is_none()) else {
             return;
@@ -176,8 +177,8 @@ impl<B: Behind> Front<B> {
         self.changed.push(usize::from(first + n));
     }
 
-    /// Gives a virtual function what it inherits: it has no registers for what its physical function sets for all
-    /// (`PCIe 5.0 §9.3.5`), and its ID follows from theirs.
+    /// Gives a virtual function its inherited settings. It has no registers for the settings that its physical function
+    /// makes for all (`PCIe 5.0 §9.3.5`), and its ID follows from those of the physical function.
     fn inherit(&mut self, physical: u16, n: u16) {
         let Some(vfs) = self.virtual_functions.get(&physical) else { return };
         let (Some(first), Some(state)) = (vfs.first, vfs.state) else { return };
@@ -209,7 +210,7 @@ impl<B: Behind> Front<B> {
     }
 }
 
-/// The numbering without and with ARI Capable Hierarchy, found as software finds it.
+/// Returns the numbering without and with ARI Capable Hierarchy, found as software finds it.
 fn numberings(config: &ConfigSpace) -> [VfNumbering; 2] {
     let mut config = config.clone();
     [0, sriov::control::ARI_HIERARCHY].map(|control| {
@@ -220,7 +221,7 @@ fn numberings(config: &ConfigSpace) -> [VfNumbering; 2] {
     })
 }
 
-/// TotalVFs, where there is an SR-IOV capability.
+/// Returns TotalVFs if there is an SR-IOV capability.
 fn total(config: &ConfigSpace) -> Option<u16> {
     config.sriov().map(|s| s.total_vfs)
 }

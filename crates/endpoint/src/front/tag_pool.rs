@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One pool of tags for all functions of an endpoint. The tag alone then tells whose a completion is, as hard blocks with
-//! virtual functions have it. Each function keeps its requests itself, under tags that are lent to it: what it has in use or at rest
-//! stays lent, and comes back when it is free. Never knows what a request is.
+//! One pool of tags for all functions of an endpoint. The tag alone then identifies the function of a completion, as in
+//! hard blocks with virtual functions. Each function keeps its own requests, under tags that are lent to it. A tag in
+//! use or at rest stays lent, and returns to the pool when it is free. Never knows what a request is.
 
 use crate::marks::Marks;
 use tlp::{Tag, TaggedRequests};
@@ -9,14 +9,14 @@ use tlp::{Tag, TaggedRequests};
 /// See the [module](self).
 pub(crate) struct TagPool {
     free: Marks,
-    /// The most that are out at a time: as many as the function has that may have most of them.
+    /// Maximum number of tags lent at a time: the largest number that any function may have.
     limit: u16,
-    /// Where the search for the next one begins: behind the one that was given out last, so that each rests for longest.
+    /// Start of the search for the next tag: after the last one lent, so that each tag rests as long as possible.
     next: u16,
 }
 
 impl Default for TagPool {
-    /// All tags are free; none may be out.
+    /// Makes a pool with all tags free and a limit of zero.
     fn default() -> TagPool {
         let mut free = Marks::new(usize::from(Tag::COUNT));
         (0..usize::from(Tag::COUNT)).for_each(|tag| free.flip(tag));
@@ -25,27 +25,27 @@ impl Default for TagPool {
 }
 
 impl TagPool {
-    /// Sets the most that may be out at a time; if more are, they come back when they are free.
+    /// Sets the maximum number of tags lent at a time. If more are lent, they return when they are free.
     pub(crate) fn set_limit(&mut self, limit: u16) {
         self.limit = limit;
     }
 
-    /// The most that may be out at a time.
+    /// Returns the maximum number of tags lent at a time.
     pub(crate) fn limit(&self) -> u16 {
         self.limit
     }
 
-    /// The number of tags that are out: in use, or at rest.
+    /// Returns the number of lent tags: in use or at rest.
     pub(crate) fn in_use(&self) -> u16 {
         Tag::COUNT - self.free.count
     }
 
-    /// True where a function may get a tag, if there is one that software lets it use.
+    /// Returns whether a function may get a tag, provided that one is free that software lets it use.
     pub(crate) fn has_free(&self) -> bool {
         self.in_use() < self.limit
     }
 
-    /// The tag that a function with these tags (the first, and their number) would get.
+    /// Returns the tag that a function with these tags (the first, and their number) would get.
     pub(crate) fn offer(&self, (first, count): (u16, u16)) -> Option<Tag> {
         let end = first + count;
         let start = if (first..end).contains(&self.next) { self.next } else { first };
@@ -54,7 +54,7 @@ impl TagPool {
         self.has_free().then(|| Tag::from_bits(tag as u16))
     }
 
-    /// Lends `tags`, which are those of a function with this range, one more: `wanted`, or any. `None` where it may not have it.
+    /// Lends one more tag to `tags`, the tags of a function with this range: `wanted`, or any. `None` if the function may not have it.
     /// [`settle`](Self::settle) follows.
     pub(crate) fn lend<T>(
         &mut self,
@@ -74,7 +74,7 @@ impl TagPool {
         Some(tag)
     }
 
-    /// Takes back what a function has left of `lent`, and what it has released.
+    /// Takes back `lent` if the function has not used it, and the tags that it has released.
     pub(crate) fn settle<T>(&mut self, tags: &mut TaggedRequests<T>, lent: Option<Tag>) {
         self.reclaim(tags);
         if let Some(tag) = lent.filter(|tag| !self.is_free(*tag)) {

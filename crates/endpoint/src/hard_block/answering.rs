@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests that a design has to answer, by Requester ID and tag, and how much of each is answered. Never decides what to
-//! answer.
+//! The requests that a design has to answer, by Requester ID and tag, and how much of each is answered. Never decides
+//! the content of an answer.
 
 use super::requester::Requester;
 use super::{RefusedTlp, no_request};
@@ -30,8 +30,8 @@ fn key((requester, tag): (Bdf, Tag)) -> (u16, u16) {
 }
 
 impl Answering {
-    /// Notes a request to be answered. It replaces an earlier one of the same Requester ID and tag, which its requester has given
-    /// up.
+    /// Notes a request to be answered. It replaces an earlier request with the same Requester ID and tag, which its
+    /// requester has given up.
     pub(super) fn asked(&mut self, function: u16, token: Token, transaction: (Bdf, Tag)) {
         self.0.insert(key(transaction), Open { function, token, begun: None, sent: 0 });
     }
@@ -41,7 +41,7 @@ impl Answering {
         self.0.retain(|_, open| open.function != function);
     }
 
-    /// Sets the fields of a completion that are not the design's to choose; its last one ends the request.
+    /// Sets the fields of a completion that the design may not choose; the last completion ends the request.
     pub(super) fn complete(
         &mut self,
         now: Time,
@@ -91,7 +91,7 @@ impl Answering {
     }
 }
 
-/// The bytes of its request that a completion answers; zero where it has no data.
+/// Returns the bytes of its request that a completion answers; zero if it has no data.
 fn fit(c: &Completion, tlp: &Tlp, question: &Question, asked: &Asked, sent: u32) -> Result<u32, RefusedTlp> {
     let broken = |why| Err(RefusedTlp::Completion(why));
     match c.status {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The seam between a front and a design that speaks TLPs. Knows no front.
+//! The interface between a front and a design that sends and receives TLPs. Knows no front.
 
 use crate::port::Clocked;
 use config::ConfigSpace;
@@ -8,29 +8,29 @@ use std::fmt;
 use tlp::message::MessageCodes;
 use tlp::{Bdf, Class, RuleId, Tag, Time, Tlp, Violation};
 
-/// A design behind a front. Sans-IO like a [`Device`](device::Device), but it sees TLPs: requests that hit a BAR of
-/// one of its functions come as they are, and what it sends has tags of its own choosing.
+/// A design driven by a front. Sans-IO like a [`Device`](device::Device), but it sees TLPs: requests that hit a BAR of
+/// one of its functions arrive unchanged, and the design chooses the tags of its own requests.
 pub trait TlpDesign {
-    /// Takes an input. Never blocks; what it leads to is polled.
+    /// Takes an input. Never blocks; resulting outputs are polled.
     fn handle(&mut self, now: Time, input: DesignInput);
 
-    /// The next output of `class`, if there is one; interrupts and PME are of class posted. What is polled is sent, or comes
-    /// back as [`DesignInput::Refused`].
+    /// Returns the next output of `class`, if there is one; interrupts and PME are posted. A polled output is sent, or
+    /// comes back as [`DesignInput::Refused`].
     fn poll_output(&mut self, now: Time, class: Class) -> Option<DesignOutput>;
 
-    /// As [`Device::ready`](device::Device::ready).
+    /// Like [`Device::ready`](device::Device::ready).
     fn ready(&self) -> Ready {
         Ready::ALL
     }
 
-    /// The next request that it has taken: its receive-buffer space returns to the sender.
+    /// Returns the next request that the design has taken: its receive-buffer space returns to the sender.
     fn poll_taken(&mut self) -> Option<Token>;
 
-    /// When to hand it [`DesignInput::Timer`] next; a time that has passed means at once.
+    /// Returns the time of the next [`DesignInput::Timer`]; a past time means at once.
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// True where [`poll_timeout`](Self::poll_timeout) names the next edge of a clock that always runs, and there is
-    /// nothing to do at it: see [`TlpPort::is_ticking`](crate::TlpPort::is_ticking).
+    /// Returns whether [`poll_timeout`](Self::poll_timeout) is only the next edge of a free-running clock, with nothing
+    /// to do then: see [`TlpPort::is_ticking`](crate::TlpPort::is_ticking).
     fn is_ticking(&self) -> bool {
         false
     }
@@ -40,25 +40,25 @@ pub trait TlpDesign {
         None
     }
 
-    /// The registers of a function, as software or a reset has left them, and its ID.
+    /// Takes the registers of a function, as set by software or a reset, and its ID.
     fn configured(&mut self, now: Time, function: u16, id: Bdf, config: &ConfigSpace) {
         let _ = (now, function, id, config);
     }
 
-    /// The Message Codes that a function takes, as [`Device::messages`](device::Device::messages). Asked once.
+    /// Returns the Message Codes that a function takes, like [`Device::messages`](device::Device::messages). Called once.
     fn messages(&self, function: u16) -> MessageCodes {
         let _ = function;
         MessageCodes::NONE
     }
 
-    /// Whether a TLP of its own that is wrong for this reason is sent as it is, as by a block without a checker, and comes back as
-    /// [`DesignInput::SentWrong`]. Asked where the link can carry it: [`RefusedTlp::may_be_sent`].
+    /// Returns whether a TLP of the design that is wrong for reason `why` is sent unchanged, as by a block without a checker. It then
+    /// comes back as [`DesignInput::SentWrong`]. Called only if the link can carry it: [`RefusedTlp::may_be_sent`].
     fn sends_wrong(&self, why: &RefusedTlp) -> bool {
         let _ = why;
         false
     }
 
-    /// One line on what it waits for, where it waits for anything.
+    /// Describes in one line what the design waits for, if anything.
     fn waits_for(&self) -> Option<String> {
         None
     }
@@ -71,17 +71,17 @@ pub enum DesignInput {
     /// A request to a function, or a message that it takes.
     Request(DesignRequest),
     /// A completion of a request of the design, with the Requester ID and tag that the design gave it. Completions of
-    /// one request come in order, the last of them marked ([`tlp::Completion::is_last`]).
+    /// one request arrive in order, and the last one is marked ([`tlp::Completion::is_last`]).
     Completion {
-        /// The function that had asked.
+        /// The function that issued the request.
         function: u16,
         /// The completion.
         tlp: Tlp,
     },
     /// A request of the design gets no further completion: [`DmaError::CompletionTimeout`], [`DmaError::Malformed`].
-    /// Its tag is out of use until late completions have come, or for a second timeout.
+    /// Its tag is out of use until late completions have arrived, or for a second timeout.
     Lost {
-        /// The function that had asked.
+        /// The function that issued the request.
         function: u16,
         /// Requester ID of the request, as the design gave it.
         requester: Bdf,
@@ -97,17 +97,17 @@ pub enum DesignInput {
         /// The reason.
         why: RefusedTlp,
     },
-    /// A TLP of the design is wrong, and was sent as it is ([`TlpDesign::sends_wrong`]): its receiver does what the specification says. A
-    /// request may get completions, or end as [`Lost`](DesignInput::Lost).
+    /// A TLP of the design is wrong and was sent unchanged ([`TlpDesign::sends_wrong`]). Its receiver reacts as the
+    /// specification says. A request may get completions, or end as [`Lost`](DesignInput::Lost).
     SentWrong {
         /// The TLP, with Requester or Completer ID.
         tlp: Tlp,
-        /// What is wrong with it.
+        /// The rule that it breaks.
         why: RefusedTlp,
     },
-    /// The time that `poll_timeout` named has come.
+    /// The time returned by `poll_timeout` has come.
     Timer,
-    /// A function was reset: all its transactions are void, and none will be heard of again.
+    /// A function was reset: all its transactions are void, and no further input concerns them.
     Reset {
         /// The function.
         function: u16,
@@ -120,7 +120,7 @@ pub enum DesignInput {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct DesignRequest {
-    /// The token by which it is taken. Completions answer it by Requester ID and tag.
+    /// The token for taking the request. Completions answer it by Requester ID and tag.
     pub token: Token,
     /// The function that it is for.
     pub function: u16,
@@ -141,7 +141,8 @@ pub enum Target {
         /// Offset in the BAR of the first enabled byte.
         offset: u64,
     },
-    /// A register that the function declares as its own ([`config::register::Register::of_device`]): a configuration request.
+    /// A register that the function declares as implemented by the design ([`config::register::Register::of_device`]): a
+    /// configuration request.
     Register,
     /// The function itself: a message.
     Function,
@@ -151,52 +152,52 @@ pub enum Target {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DesignOutput {
-    /// Sends a TLP in the name of a function: Requester ID, Completer ID and attributes that the function may not set
-    /// are corrected. The tag of a request is the design's choice, among those that software enabled and that are
-    /// free. A completion has Requester ID and tag of the request that it answers. A [malformed](tlp::Flaw::Malformed) one is
-    /// sent or comes back, as the design has it ([`TlpDesign::sends_wrong`]).
+    /// Sends a TLP in the name of a function. Requester ID, Completer ID and attributes that the function may not set
+    /// are corrected. The design chooses the tag of a request, among those that software enabled and that are free. A
+    /// completion has Requester ID and tag of the request that it answers. A [malformed](tlp::Flaw::Malformed) TLP is
+    /// sent or comes back, as the design chooses ([`TlpDesign::sends_wrong`]).
     Tlp {
         /// The function that sends it.
         function: u16,
         /// The TLP.
         tlp: Tlp,
     },
-    /// Sends a request of a requester behind the design, with a Requester ID and a tag of its own, in the name of a
-    /// function: it leaves with a free tag, and its completions come back with its own Requester ID and tag.
+    /// Sends a request of a requester downstream of the design, which has its own Requester ID and tag, in the name of
+    /// a function. It is sent with a free tag, and its completions come back with its own Requester ID and tag.
     Relayed {
         /// The function in whose name it is sent.
         function: u16,
         /// The request.
         tlp: Tlp,
     },
-    /// Raises an interrupt vector, as [`Output::Interrupt`](device::Output::Interrupt).
+    /// Raises an interrupt vector, like [`Output::Interrupt`](device::Output::Interrupt).
     Interrupt {
         /// The function.
         function: u16,
         /// Vector number, from zero.
         vector: u16,
     },
-    /// Sets the level of a function's INTx, as [`Output::Intx`](device::Output::Intx).
+    /// Sets the level of a function's INTx, like [`Output::Intx`](device::Output::Intx).
     Intx {
         /// The function.
         function: u16,
-        /// True where it asks for service.
+        /// Whether the function requests service.
         asserted: bool,
     },
-    /// Asks for attention, as [`Output::Pme`](device::Output::Pme).
+    /// Signals a power management event, like [`Output::Pme`](device::Output::Pme).
     Pme {
         /// The function.
         function: u16,
     },
 }
 
-/// Why a TLP of a design was not sent, or should not have been.
+/// Reason why a TLP of a design was not sent, or should not have been.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RefusedTlp {
     /// There is no such function.
     NoFunction(u16),
-    /// It is of another class than was polled.
+    /// Its class is not the polled one.
     Class {
         /// The class of the TLP.
         is: Class,
@@ -209,22 +210,23 @@ pub enum RefusedTlp {
     Malformed(Violation),
     /// A read asks for more than Max_Read_Request_Size.
     TooLong {
-        /// Bytes asked for, in whole DWs.
+        /// Number of bytes requested, in whole DWs.
         bytes: u32,
         /// Max_Read_Request_Size.
         mrrs: u32,
     },
-    /// No function behind a slot sends such a request: configuration, I/O, locked reads, deferrable writes.
+    /// No function of a slot sends such a request: configuration, I/O, locked reads, deferrable writes.
     Kind(Violation),
     /// The tag is in use, or at rest after a timeout.
     Tag(u16),
-    /// The tag is none of the function's: as many as it may have requests outstanding, of those that software has enabled.
+    /// The tag is not among those of the function: as many as it may have requests outstanding, of those that software has
+    /// enabled.
     TagRange {
         /// The tag.
         tag: u16,
-        /// The first that is legal.
+        /// The first allowed tag.
         first: u16,
-        /// The last.
+        /// The last allowed tag.
         last: u16,
     },
     /// A completion matches no request that is to be answered.
@@ -233,7 +235,7 @@ pub enum RefusedTlp {
     Completion(Violation),
 }
 
-/// Names rule, field, value and legal values, and the limit of the function.
+/// Gives rule, field, value and allowed values, and the limit of the function.
 impl fmt::Display for RefusedTlp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self, self.violation()) {
@@ -245,7 +247,9 @@ impl fmt::Display for RefusedTlp {
             }
             (_, Some(why)) => write!(f, "{why}"),
             (RefusedTlp::NoFunction(function), _) => write!(f, "there is no function {function}"),
-            (RefusedTlp::Class { is, polled }, _) => write!(f, "a {is:?} TLP where {polled:?} was polled"),
+            (RefusedTlp::Class { is, polled }, _) => {
+                write!(f, "{is:?} TLP; expected {polled:?}, the polled class")
+            }
             (RefusedTlp::Gated(error), _) => write!(f, "{error}"),
             _ => Ok(()),
         }
@@ -255,7 +259,7 @@ impl fmt::Display for RefusedTlp {
 impl std::error::Error for RefusedTlp {}
 
 impl RefusedTlp {
-    /// The rule that the TLP breaks; `None` if it is refused for how it was handed over.
+    /// Returns the rule that the TLP breaks; `None` if it is refused for the way in which it was handed over.
     #[must_use]
     pub fn violation(&self) -> Option<Violation> {
         Some(match *self {
@@ -276,8 +280,9 @@ impl RefusedTlp {
         })
     }
 
-    /// Whether a link can carry such a TLP, and somebody answers it as the specification says: not where a register forbids to send, where
-    /// nobody is there who sends, and where nobody could follow it by its tag.
+    /// Returns whether a link can carry such a TLP and its receiver reacts as the specification says. False if a
+    /// register forbids sending, if the sending function does not exist, or if the request could not be tracked by its
+    /// tag.
     pub fn may_be_sent(&self) -> bool {
         match self {
             RefusedTlp::NoFunction(_)

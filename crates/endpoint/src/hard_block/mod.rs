@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A front with a design of raw TLPs behind it, as a vendor's hard block has: RTL, or a peer that speaks TLPs. Below
-//! it is a link or whatever carries TLPs. Never knows what the design does, and never splits or joins transfers.
+//! A front with a design of raw TLPs, as in a vendor's hard block: RTL, or a peer that exchanges TLPs. Below
+//! it is a link or another carrier of TLPs. Never knows what the design does, and never splits or joins transfers.
 //!
-//! - In: what an [`Endpoint`](crate::Endpoint) answers or refuses itself never reaches the design. Requests that hit a BAR
-//!   and messages that a function takes reach it as TLPs, each with a token: its credits return when the design takes it.
-//! - Out: requests are gated by Bus Master Enable, checked against what the specification and software allow, and followed until
-//!   their last completion, or their timeout; completions are checked against the request that they answer. What is refused goes back
+//! - In: TLPs that an [`Endpoint`](crate::Endpoint) answers or refuses itself never reach the design. Requests that hit a BAR,
+//!   and messages that a function takes, reach it as TLPs. Each has a token: its credits return when the design takes it.
+//! - Out: requests are gated by Bus Master Enable, checked against the specification and the settings of software, and tracked until
+//!   their last completion or timeout. Completions are checked against the request that they answer. A refused TLP goes back
 //!   to the design with the reason.
-//! - What is wrong may be sent as it is, where the design behind it is one without a checker: [`TlpDesign::sends_wrong`].
+//! - A wrong TLP may be sent unchanged if the design is one without a checker: [`TlpDesign::sends_wrong`].
 //! - Unexpected and late completions, and those that do not fit, are dropped and logged, as by an endpoint.
 
 mod answering;
@@ -43,16 +43,16 @@ pub struct HardBlock<D> {
     front: Front<Requester>,
     design: D,
     answering: Answering,
-    /// A relayed request that waits for a tag; no other non-posted one is taken meanwhile.
+    /// A relayed request that waits for a tag; until it has one, no other non-posted request is taken.
     held: Option<(u16, Tlp)>,
 }
 
 impl<D: TlpDesign> HardBlock<D> {
-    /// A hard block as it is after a fundamental reset, with a function for each configuration space. Of the limits, those of
-    /// DMA (`max_dma_len`, `align_reads`) say nothing here, nor does `rcb`, but where the front itself answers a read.
+    /// Makes a hard block in its state after a fundamental reset, with one function per configuration space. The DMA limits
+    /// (`max_dma_len`, `align_reads`) have no effect here; `rcb` matters only if the front itself answers a read.
     ///
     /// # Errors
-    /// Where the number of functions or a limit is not legal.
+    /// Fails if the number of functions or a limit is out of range.
     pub fn new(
         name: &str,
         functions: Vec<ConfigSpace>,
@@ -66,8 +66,8 @@ impl<D: TlpDesign> HardBlock<D> {
         Ok(HardBlock { name: name.to_owned(), front, design, answering: Answering::default(), held: None })
     }
 
-    /// The same with virtual functions behind function `physical`, whose configuration space has to have the SR-IOV capability. They
-    /// appear when software sets VF Enable; the design knows each by its index among all functions, and by its ID
+    /// Like [`new`](Self::new), with virtual functions of function `physical`, whose configuration space must have the SR-IOV capability.
+    /// They appear when software sets VF Enable. The design knows each by its index among all functions, and by its ID
     /// ([`TlpDesign::configured`]).
     ///
     /// # Errors
@@ -81,18 +81,18 @@ impl<D: TlpDesign> HardBlock<D> {
         Ok(self)
     }
 
-    /// Its counters; those of what only an endpoint does stay zero.
+    /// Returns the counters; those of operations that only an endpoint performs stay zero.
     pub fn counters(&self) -> &Counters {
         &self.front.shared.counters
     }
 
-    /// The configuration space of a function.
+    /// Returns the configuration space of a function.
     pub fn config(&self, function: u8) -> Option<&ConfigSpace> {
         self.front.function(function).map(|f| &f.config)
     }
 
-    /// Writes a register as a configuration write of type 0 with `id` would, without a TLP; `id` is captured likewise.
-    /// Nothing happens where there is no such function.
+    /// Writes a register as a type 0 configuration write with `id` would, without a TLP; `id` is captured too. Does
+    /// nothing if there is no such function.
     pub fn write_config(&mut self, now: Time, id: Bdf, register_dw: u16, byte_enables: u8, value: u32) {
         self.front.write_config(now, id, register_dw, byte_enables, value);
         self.tell_changes(now);
@@ -169,7 +169,8 @@ impl<D: TlpDesign> HardBlock<D> {
         self.design.handle(now, DesignInput::Completion { function, tlp });
     }
 
-    /// Tells the design of resets, and of what software has set; to be called after each call of the front that may do either.
+    /// Reports resets and new settings of software to the design. To be called after each call of the front that may cause
+    /// either.
     fn tell_changes(&mut self, now: Time) {
         while let Some(index) = self.front.changed.pop() {
             let function = &self.front.functions[index];
@@ -184,7 +185,7 @@ impl<D: TlpDesign> HardBlock<D> {
 
     // ---- out ----
 
-    /// The next TLP that the front itself sends for a function: interrupts whose mask was cleared, PMEs.
+    /// Returns the next TLP that the front itself sends for a function: interrupts whose mask was cleared, PMEs.
     fn next_of_front(&mut self, room: TcSet) -> Option<Tlp> {
         let shared = &mut self.front.shared;
         self.front.functions.iter_mut().find_map(|function| {
@@ -203,7 +204,7 @@ impl<D: TlpDesign> HardBlock<D> {
                 DesignOutput::Relayed { function, tlp } => self.send(now, class, function, tlp, true),
                 other => self.signal(now, class, other),
             };
-            // The message of a pin, or a request that waits for a tag, goes before the design's next output.
+            // The message of a pin, or a request that waits for a tag, is sent before the design's next output.
             if sent.is_some() || self.front.shared.own.pins.is_due() || self.held.is_some() {
                 return sent;
             }
@@ -237,7 +238,7 @@ impl<D: TlpDesign> HardBlock<D> {
         }
     }
 
-    /// Sends a TLP of the design, or tells it why not.
+    /// Sends a TLP of the design, or hands it back with the reason.
     fn send(&mut self, now: Time, class: Class, function: u16, mut tlp: Tlp, relayed: bool) -> Option<Tlp> {
         let checked = match &tlp.repr.body {
             _ if tlp.is_malformed() => self.check_form(function, &tlp),
@@ -258,7 +259,7 @@ impl<D: TlpDesign> HardBlock<D> {
         None
     }
 
-    /// Gives a TLP of a function back to the design, which is not sent.
+    /// Hands back to the design a TLP of a function that is not sent.
     #[cold]
     fn refuse(&mut self, now: Time, function: u16, tlp: Tlp, why: RefusedTlp) {
         let shared = &mut self.front.shared;
@@ -275,7 +276,7 @@ impl<D: TlpDesign> HardBlock<D> {
         self.send(now, Class::NonPosted, function, tlp, true)
     }
 
-    /// Completes the header of a request and records it. False where it has to wait for a tag.
+    /// Completes the header of a request and records it. Returns false if the request has to wait for a tag.
     fn check_request(
         &mut self,
         now: Time,
@@ -359,7 +360,7 @@ impl<D: TlpDesign> HardBlock<D> {
     }
 }
 
-/// Why a request may not have this tag, of a function with these tags: the first, and their number.
+/// Returns why a request may not have this tag, for a function with these tags: the first, and their number.
 fn refused_tag(tag: Tag, (first, count): (u16, u16)) -> RefusedTlp {
     let (tag, last) = (tag.bits(), first + count - 1);
     match (first..=last).contains(&tag) {
@@ -474,7 +475,7 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
         self.tell_changes(now);
     }
 
-    /// False while a completion timer runs, as the run waits for its end.
+    /// Returns false while a completion timer runs, since the run waits for it.
     fn is_ticking(&self) -> bool {
         self.design.is_ticking() && self.next_deadline().is_none()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a hard block keeps for each function: the requests that the design has issued, by tag. Never calls the design.
+//! The state that a hard block keeps for each function: the requests that the design has issued, by tag. Never calls the design.
 
 use crate::front::findings::Expected;
 use crate::front::settings::Settings;
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use tlp::message::MessageCodes;
 use tlp::{Asked, Awaited, Bdf, Repr, Tag, TagState, TaggedRequests, Time, Tlp, TrafficClass};
 
-/// Requests with tags in use that are followed at most; completions of those beyond are unexpected.
+/// Maximum number of tracked requests whose tag was already in use; completions of further ones are unexpected.
 const MOST_AGAIN: usize = 256;
 
 /// A request of the design.
@@ -18,9 +18,9 @@ const MOST_AGAIN: usize = 256;
 pub(super) struct Issued {
     /// Bytes that no completion has answered yet.
     pub(super) awaited: Awaited,
-    /// Its header as it was sent; `None` once nobody wants the answer.
+    /// Its header as it was sent; `None` once the answer is no longer needed.
     pub(super) sent: Option<Repr>,
-    /// Requester ID and tag that the design knows it by.
+    /// Requester ID and tag under which the design knows it.
     pub(super) known_as: (Bdf, Tag),
 }
 
@@ -39,13 +39,13 @@ pub(crate) struct Requester {
     again: VecDeque<(Repr, Bdf, Time)>,
     /// PM_PME messages to be sent.
     pub(super) parked: VecDeque<Tlp>,
-    /// A reset of which the design has not been told yet.
+    /// A reset that has not been reported to the design yet.
     pub(super) was_reset: Option<ResetKind>,
 }
 
 impl Requester {
-    /// Records a request of function `id`, which leaves with this tag, or with a free one. Does nothing and returns
-    /// false where the tag is not free.
+    /// Records a request of function `id`, which is sent with this tag or with a free one. Does nothing and returns
+    /// false if the tag is not free.
     pub(super) fn issue(&mut self, id: Bdf, tag: Option<Tag>, deadline: Time, request: &mut Repr) -> bool {
         let known_as = request.transaction();
         let free = match tag {
@@ -59,8 +59,8 @@ impl Requester {
         true
     }
 
-    /// Records a request that is sent though its tag is in use, or at rest: completions are of the older one until that has all of its
-    /// own. False where the tag is none that software enabled.
+    /// Records a request that is sent although its tag is in use or at rest. Completions belong to the older request
+    /// until it has all of its own. Returns false if software has not enabled the tag.
     pub(super) fn issue_again(&mut self, id: Bdf, deadline: Time, request: &mut Repr) -> bool {
         let (_, tag) = request.transaction();
         match self.tags.get(tag).map(|(state, _)| state) {
@@ -79,7 +79,7 @@ impl Requester {
         }
     }
 
-    /// Frees a tag, or follows the next request that was sent with it.
+    /// Frees a tag, or tracks the next request that was sent with it.
     pub(super) fn release(&mut self, tag: Tag) {
         self.tags.release(tag);
         let next = self.again.iter().position(|(request, ..)| request.transaction().1 == tag);
@@ -88,7 +88,7 @@ impl Requester {
         }
     }
 
-    /// Lets the tag of a request that was given up rest, but where another was sent with it.
+    /// Lets the tag of an abandoned request rest, unless another request was sent with it.
     pub(super) fn rest(&mut self, tag: Tag, until: Time) {
         match self.again.iter().any(|(request, ..)| request.transaction().1 == tag) {
             true => self.release(tag),
@@ -150,7 +150,7 @@ impl Behind for Requester {
         pool.reclaim(&mut self.tags);
     }
 
-    /// Behind a reset of the link no completion is under way, and the design begins with the tags that it likes.
+    /// After a reset of the link no completion is outstanding, and the design may choose any enabled tag.
     fn reset(&mut self, _now: Time, kind: ResetKind, until: Time, _shared: &mut Shared) {
         self.parked.clear();
         self.again.clear();
@@ -161,6 +161,6 @@ impl Behind for Requester {
         self.was_reset = Some(kind);
     }
 
-    /// Does nothing: the reset that follows does it all.
+    /// Does nothing: the reset that follows does all the work.
     fn link_down(&mut self, _now: Time, _shared: &mut Shared) {}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs of a design that are wrong and leave as they are, as from a vendor's block without a checker. Never decides which: the design
-//! does, by [`TlpDesign::sends_wrong`].
+//! Wrong TLPs of a design that are sent unchanged, as by a vendor's block without a checker. The design decides which,
+//! by [`TlpDesign::sends_wrong`].
 
 use super::{DesignInput, HardBlock, RefusedTlp, TlpDesign, refused_tag};
 use tlp::{Body, Class, Limits, Mps, Repr, TcSet, Time, Tlp, rules};
@@ -12,15 +12,15 @@ pub(super) fn check(tlp: &Tlp, mps: Mps) -> Result<(), RefusedTlp> {
 }
 
 impl<D: TlpDesign> HardBlock<D> {
-    /// What is wrong with bytes that break a rule of their form.
+    /// Checks bytes that break a rule of their form, and returns what is wrong with them.
     pub(super) fn check_form(&self, function: u16, tlp: &Tlp) -> Result<bool, RefusedTlp> {
         let at = self.front.functions.get(usize::from(function));
         let at = at.ok_or(RefusedTlp::NoFunction(function))?;
         check(tlp, at.settings.mps).map(|()| true)
     }
 
-    /// Sends a TLP as it is, but for the ID of its function, and follows a request; gives it back where the function may not issue
-    /// requests.
+    /// Sends a TLP unchanged except for the ID of its function, and tracks a request. Hands it back if the function may
+    /// not issue requests.
     pub(super) fn send_wrong(
         &mut self,
         now: Time,
@@ -70,7 +70,7 @@ impl<D: TlpDesign> HardBlock<D> {
         if let Some(pool) = &mut shared.tags {
             pool.settle(&mut at.behind.tags, lent);
         }
-        // A request whose tag is none of the function's has nobody to follow it.
+        // A request with a tag that is not the function's cannot be tracked.
         if is_followed { Ok(()) } else { Err(refused_tag(tag, tags)) }
     }
 }

@@ -236,7 +236,7 @@ fn one(flag: &str, values: &[i64]) -> Result<Option<i64>, Failure> {
     }
 }
 
-/// Experiments of the suites, restricted to those that `--only` names, in the suite's order.
+/// Experiments of the suites, restricted by `--only`, in the suite's order.
 fn experiments(args: &Args) -> Result<Vec<&'static Experiment>, Failure> {
     let unknown = |name: &str, more: &str| {
         let names = EXPERIMENTS.map(|e| e.name).join(", ");

@@ -3,18 +3,18 @@
 # lab COMMAND: controls the links of the lab below this guest. `lab help` lists the commands.
 
 if [ "$1" = help ] || [ $# = 0 ]; then
-        echo "lab cut NAME [MICROSECONDS]   take the link above a slot or switch down; up again after that time"
-        echo "lab restore NAME              bring the link up again"
-        echo "lab remove NAME, insert NAME  pull the card out of a hot-plug capable slot, put it back"
-        echo "lab attention NAME            press the slot's attention button"
-        echo "lab speed NAME GEN LANES      retrain the link to this generation and number of lanes"
-        echo "lab fault KEY = VALUE, ...    add a fault, as [[fault]] of a lab file; frames are counted from now on"
-        echo "lab clear [NAME]              end the faults of one link or of all, including those of the lab file"
-        echo "lab cable NAME down|up        pull the cable of a NIC (cable = outside), put it back"
-        echo "lab time                      print the fabric's time in picoseconds"
-        echo "lab start NAME, kill NAME     start or kill a guest that has virtual functions (--assign)"
-        echo "lab wait NAME                 wait until such a guest ends; exit with its status"
-        echo "lab state NAME                print its state: waits, runs, exited STATUS, or ended: WHY"
+    echo "lab cut NAME [MICROSECONDS]   take the link above a slot or switch down; up again after that time"
+    echo "lab restore NAME              bring the link up again"
+    echo "lab remove NAME, insert NAME  pull the card out of a hot-plug capable slot, put it back"
+    echo "lab attention NAME            press the slot's attention button"
+    echo "lab speed NAME GEN LANES      retrain the link to this generation and number of lanes"
+    echo "lab fault KEY = VALUE, ...    add a fault, as [[fault]] of a lab file; frames are counted from now on"
+    echo "lab clear [NAME]              end the faults of one link or of all, including those of the lab file"
+    echo "lab cable NAME down|up        pull the cable of a NIC (cable = outside), put it back"
+    echo "lab time                      print the fabric's time in picoseconds"
+    echo "lab start NAME, kill NAME     start or kill a guest that has virtual functions (--assign)"
+    echo "lab wait NAME                 wait until such a guest ends; exit with its status"
+    echo "lab state NAME                print its state: waits, runs, exited STATUS, or ended: WHY"
     exit
 fi
 for port in /sys/class/virtio-ports/*; do

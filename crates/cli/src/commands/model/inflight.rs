@@ -48,7 +48,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "PROFILE", num_args = 1..)]
     host: Vec<String>,
 
-    /// Device profile of the card in --host [default: nfp6000]. `ideal` adds no time, so the latency is that of the host alone
+    /// Device profile of the card in --host [default: nfp6000]. `ideal` adds no time, so only the host causes latency
     #[arg(long, value_name = "PROFILE", requires = "host")]
     device: Option<String>,
 

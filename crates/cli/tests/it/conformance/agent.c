@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Runs a script of accesses to a device as a user space program. Maps the BARs of a function from sysfs. DMA uses its own pages,
-// whose addresses come from /proc/self/pagemap. Interrupts are MSI-X or one MSI, and write into a page of its own. `script.rs` describes scripts.
+// whose addresses come from /proc/self/pagemap. Interrupts are MSI-X or one MSI, and write into a separate page. `script.rs` describes scripts.
 //
 //   agent FUNCTION SCRIPT
 

@@ -201,7 +201,7 @@ const NON_FATAL: &[Case] = &[
         counts: &["00:01.0 nonfatal UnsupReq +1"],
     },
     Case {
-        name: "completion for nobody",
+        name: "unexpected completion at a device",
         act: "fault dma downstream completion \"'set-tag', new_tag = 200\"; dma_reads $dma $((free + 0x8000)) 64",
         says: &[
             "10000:04:00.0:    [14] CmpltTO",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Measures the cost of a BAR access in the guest by its own clock, for a bare vfio-user server's device and a clock function on the fabric, in
-// turns. Prints medians over the rounds: of a read, and of a write among many before one read.
+// Measures the cost of a BAR access in the guest by its own clock, for a bare vfio-user server's device and a clock function on the fabric,
+// alternately. Prints medians over the rounds: of a read, and of a write among many before one read.
 //
 //   mmio ROUNDS ACCESSES
 

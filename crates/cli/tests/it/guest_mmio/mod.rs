@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Cost of an access over the fabric, compared with a bare vfio-user server. Both devices are in one guest and are measured in turns, with QEMU
+//! Cost of an access over the fabric, compared with a bare vfio-user server. Both devices are in one guest and are measured alternately, with QEMU
 //! and both servers on one processor. Prints the figures without checking them.
 
 use crate::common::command;

@@ -88,8 +88,8 @@ fn driver_works_below_vmd() {
     );
 }
 
-/// Compares two of riser's NICs, connected by a cable, with two of QEMU's e1000e. Each pair is in two network namespaces. TCP runs in both
-/// directions in turn, with segmentation and checksums by the NIC. `--nocapture` in a release build prints the rates.
+/// Compares two NICs of riser, connected by a cable, with two e1000e of QEMU. Each pair is in two network namespaces. TCP runs first in one
+/// direction, then in the other, with segmentation and checksums by the NIC. `--nocapture` in a release build prints the rates.
 fn iperf(mode: &[&str]) {
     let seconds = std::env::var("RISER_IPERF_SECONDS").unwrap_or("5".to_owned());
     let script = format!(
@@ -259,7 +259,7 @@ fn simple_nic_driver_loses_none_of_ten_thousand() {
     simple(&["--direct", "--iommu"], 10_000);
 }
 
-/// Script that sends TCP to the NIC in the other namespace, and back, in turn.
+/// Script that sends TCP to the NIC in the other namespace, and then back.
 fn iperf_both_ways() -> String {
     let seconds = std::env::var("RISER_IPERF_SECONDS").unwrap_or("5".to_owned());
     format!(

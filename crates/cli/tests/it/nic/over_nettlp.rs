@@ -177,7 +177,7 @@ fn nothing_is_lost(name: &str, scheme: &'static str, mode: &[&str], parameters: 
 
 /// With upstream's behavior (one buffer, one outstanding frame), in direct mode, so that the vectors are the function's own.
 const DIRECT: &[&str] = &["--direct"];
-/// With the extensions of riser's NIC, below a VMD, where vectors are shared.
+/// With the extensions that riser's NIC has, below a VMD, where vectors are shared.
 const MANY: &str = "tx_done=1 tx_frames=64 rx_buffers=64";
 
 #[test]

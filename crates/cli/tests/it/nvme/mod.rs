@@ -98,7 +98,7 @@ fn file_system_and_nvme_cli_work_below_vmd() {
 }
 
 /// Acknowledged blocks are kept when the controller is pulled out, cut off, or reset by its registers or by its function. Without a
-/// volatile cache all of them are kept; with one, those that were forced (FUA). The virtual functions are controllers of
+/// volatile cache all of them are kept; with one, only forced writes (FUA). The virtual functions are controllers of
 /// the same subsystem.
 #[test]
 #[ignore = "of .ci/long nvme"]
@@ -189,7 +189,7 @@ fn fio_sees_no_errors_after_lost_completions() {
     assert!((1..=5).contains(&errors.parse().unwrap()), "{errors} data transfer errors");
 }
 
-/// Measures reads and writes of 4 KiB at depth 32, on riser's controller and QEMU's own in the same guest, in turns; and the cost of a capture.
+/// Measures reads and writes of 4 KiB at depth 32, alternately on riser's controller and QEMU's own in the same guest; and the cost of a capture.
 /// Prints the medians: `--ignored --nocapture` in a release build.
 #[test]
 #[ignore = "a measurement"]

@@ -60,7 +60,7 @@ impl Rig {
     }
 }
 
-/// The link repairs every fault of this schedule, or the kernel is told of it. Without a module there is no driver to test.
+/// The link repairs every fault of this schedule, or the kernel gets a report of it. Without a module there is no driver to test.
 #[test]
 #[ignore = "of .ci/long torture"]
 fn acknowledged_data_are_kept() {
@@ -113,7 +113,7 @@ fn e1000e_survives_thousand_faults() {
     long(&Rig::nics("torture-e1000e-long"), &[&packages[..], &driver].concat());
 }
 
-/// Kernels have bugs of their own, which the report lists. But no data are lost, and the schedule completes.
+/// Kernels have their own bugs, which the report lists. But no data are lost, and the schedule completes.
 fn long(rig: &Rig, arguments: &[&str]) {
     let of = |name: &str, otherwise: &str| std::env::var(name).unwrap_or(otherwise.to_owned());
     let (kernel, faults, seed) =

@@ -244,11 +244,11 @@ fn impossible_endpoints_are_refused() {
         Endpoint::new(config).err().map(|e| e.to_string())
     };
     let limits = EndpointLimits::default();
-    assert_eq!(make(limits, 0).unwrap(), "0 functions: legal are 1 to 256");
-    assert_eq!(make(limits, 9).unwrap(), "9 functions without the ARI capability: legal are 1 to 8");
-    assert_eq!(make(limits, 257).unwrap(), "257 functions: legal are 1 to 256");
+    assert_eq!(make(limits, 0).unwrap(), "0 functions; expected 1 to 256");
+    assert_eq!(make(limits, 9).unwrap(), "9 functions without the ARI capability; expected 1 to 8");
+    assert_eq!(make(limits, 257).unwrap(), "257 functions; expected 1 to 256");
     let none = EndpointLimits { max_outstanding_reads: 0, ..limits };
-    assert_eq!(make(none, 1).unwrap(), "max_outstanding_reads 0: legal are 1 to 768");
+    assert_eq!(make(none, 1).unwrap(), "max_outstanding_reads 0; expected 1 to 768");
     let slow = EndpointLimits { completion_timeout: Duration::from_ms(51), ..limits };
     assert!(make(slow, 1).unwrap().starts_with("completion_timeout 51000000.000 ns"));
     assert_eq!(make(limits, 8), None);

@@ -594,7 +594,7 @@ fn a_function_without_sriov_has_none() {
     let error = endpoint.with_virtual_functions(0, made_of).err().unwrap();
     assert_eq!(
         error.to_string(),
-        "function 0 has virtual functions: its configuration space has to have the SR-IOV capability"
+        "function 0 has virtual functions but no SR-IOV capability in its configuration space"
     );
 }
 

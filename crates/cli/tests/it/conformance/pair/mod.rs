@@ -24,7 +24,7 @@ use std::path::Path;
 use streams::Times;
 use watch::Watcher;
 
-/// Rounds per function in a sequence (short and long), and the default number of operations, which is that of about one short sequence.
+/// Rounds per function in a sequence (short and long), and the default number of operations, about one short sequence.
 const ROUNDS: [u32; 2] = [60, 1000];
 const OPERATIONS: u64 = 3000;
 /// Design files of the RTL engine, one per block.
@@ -118,7 +118,7 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|e| panic!("{name}: {e}")))
 }
 
-/// Runs `RISER_OPERATIONS` operations, in turn with each block if there are many.
+/// Runs `RISER_OPERATIONS` operations; if there are many, with one block after another.
 #[test]
 #[ignore = "of .ci/long rtl"]
 fn model_and_rtl_make_same_requests() {

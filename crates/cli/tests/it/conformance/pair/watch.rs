@@ -59,7 +59,7 @@ pub(crate) fn place(who: usize, place: Place, address: u64, bytes: u64) {
     WATCH.with_borrow_mut(|w| w.places.insert(address, (bytes, place, who)));
 }
 
-/// Registers this vector as that of engine `who`.
+/// Registers this vector for engine `who`.
 pub(crate) fn vector(who: usize, vector: u16) {
     WATCH.with_borrow_mut(|w| {
         w.vectors.insert(vector.into(), who);

@@ -535,7 +535,7 @@ static void other(struct file *file)
 		for (size_t n = 0; n < sizeof(junk) / 8; n++)
 			((__u64 *)junk)[n] = one_in(2) ? 0 : odd();
 		begin("ioctl of chance");
-		/* Any call except those that use the argument as an address to write to; also invalid sizes and directions. */
+		/* Any call that does not use the argument as an address to write to; also invalid sizes and directions. */
 		call(file, _IOC(below(4), RISER_DMA_IOCTL, 0x0d + below(0xf0), below(0x3fff)), junk, no_errors);
 		call(file, _IOC(below(4), RISER_DMA_IOCTL, below(0x0d), 200 + below(0x3f00)), junk, no_errors);
 		break;

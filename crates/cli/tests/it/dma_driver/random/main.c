@@ -3,7 +3,7 @@
  * Calls the driver at random, like a fuzzer that knows its calls. Several processes have their own files, transfers, registered memory, dmabufs
  * and rings. They use valid, nearly valid and invalid arguments, signals, forks, kills and (if the kernel supports it)
  * failing allocations. Another process resets functions, creates virtual ones, and changes settings. The program checks
- * that errors are those that riser_dma.h names, that only bytes of transfers change, that integers from a transfer are
+ * that riser_dma.h names every error, that only bytes of transfers change, that integers from a transfer are
  * integers, and that every call and every process ends.
  *
  *	random [-v] [-a] SEED SECONDS PROCESSES	(-v: prints each call; -a: without resets and settings)
