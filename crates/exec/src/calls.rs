@@ -10,7 +10,9 @@ use tlp::Data;
 pub const MAX_CALLS: usize = 4096;
 
 const INDEX_BITS: u32 = MAX_CALLS.trailing_zeros();
-const GENERATIONS: u32 = 1 << (32 - INDEX_BITS);
+/// Bits of the ID of an operation. The highest bit of a DMA ID belongs to generated requests.
+pub const ID_BITS: u32 = 31;
+const GENERATIONS: u32 = 1 << (ID_BITS - INDEX_BITS);
 
 enum State<E> {
     Free,
@@ -125,5 +127,25 @@ impl<E> Calls<E> {
         slot.state = State::Free;
         slot.generation = (slot.generation + 1) % GENERATIONS;
         self.free.push(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bit above the IDs belongs to generated requests, so a place that is used often must not reach it.
+    #[test]
+    fn ids_stay_below_their_highest_bit() {
+        let mut calls = Calls::<()> { first_generation: GENERATIONS - 2, ..Calls::default() };
+        let ids: Vec<u32> = (0..4)
+            .map(|_| {
+                let id = calls.begin(Sleeper::Task(0));
+                calls.abandon(id, false);
+                id
+            })
+            .collect();
+        assert!(ids.iter().all(|id| id >> ID_BITS == 0), "{ids:x?}");
+        assert_eq!(ids[2..], [0, 1 << INDEX_BITS], "generations start again");
     }
 }

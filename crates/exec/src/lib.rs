@@ -22,7 +22,7 @@ mod queue;
 mod timers;
 mod wait;
 
-pub use calls::MAX_CALLS;
+pub use calls::{ID_BITS, MAX_CALLS};
 pub use combine::{Either, YieldNow, join, join_array, select, yield_now};
 pub use core::{Call, Core, Outgoing, Post, Sleep};
 pub use notifier::{Notifier, Notifiers};

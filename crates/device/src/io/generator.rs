@@ -51,7 +51,7 @@ use tlp::{Class, Data, Time};
 /// }
 /// ```
 pub trait Generator {
-    /// The classes of which it has requests, bits by [`Class::index`].
+    /// The classes of which it has requests: bits by [`Class::index`]. The bit of completions has no effect.
     fn outputs(&self) -> u8;
 
     /// The next request of `class`, which the endpoint accepts. Reads and AtomicOps have IDs made by [`generated_id`].
@@ -65,7 +65,9 @@ pub trait Generator {
 }
 
 /// Set in the IDs of generated reads and AtomicOps, and in no others.
-const GENERATED: u32 = 1 << 31;
+const GENERATED: u32 = 1 << exec::ID_BITS;
+/// The classes of which a device has requests, bits by [`Class::index`].
+const REQUESTS: u8 = 1 << Class::Posted.index() | 1 << Class::NonPosted.index();
 
 /// The ID of read or AtomicOp `number`, below 2^31, of a [`Generator`].
 pub const fn generated_id(number: u32) -> DmaId {
@@ -171,7 +173,7 @@ impl Shared {
     /// Notes what the generator has now.
     #[inline]
     fn note_generated(&self, generator: &dyn Generator) {
-        let now = generator.outputs();
+        let now = generator.outputs() & REQUESTS;
         let mut new = now & !self.generated.outputs.replace(now);
         while new != 0 {
             self.core.tell(new.trailing_zeros() as usize);

@@ -3,7 +3,7 @@
 
 use crate::rig::{Event, Rig};
 use riser_device::io::{Generator, generated_id};
-use riser_device::{AsyncDevice, DmaError, DmaRead, DmaWrite, Io, Output};
+use riser_device::{AsyncDevice, Device, DmaError, DmaRead, DmaWrite, Io, Output};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::{Class, Data, Time};
@@ -109,4 +109,29 @@ fn reset_drops_generator_with_tasks() {
     let log = rig.take_log();
     assert!(log.contains(&Event::Write(0x1000, Data::Counted(8))), "the program began anew: {log:?}");
     assert_eq!(*ended.borrow(), []);
+}
+
+/// A generator that claims completions, which devices do not request, has none.
+#[test]
+fn ignores_completions_of_a_generator() {
+    struct Odd;
+    impl Generator for Odd {
+        fn outputs(&self) -> u8 {
+            1 << Class::Completion.index()
+        }
+        fn poll_output(&mut self, _: Time, _: Class) -> Option<Output> {
+            None
+        }
+        fn handle_done(&mut self, _: Time, _: u32, _: Result<Data, DmaError>) {}
+        fn is_done(&self) -> bool {
+            true
+        }
+    }
+    let mut device = AsyncDevice::new(|io: Io| async move {
+        io.generate(Box::new(Odd)).await;
+        Ok::<(), DmaError>(())
+    });
+    for class in Class::ALL {
+        assert!(device.poll_output(Time::ZERO, class).is_none());
+    }
 }

@@ -171,12 +171,12 @@ impl PortOwner for SlotOwner<'_> {
     }
 
     fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
-        while self.ready.contains(Ready::TAKEN)
-            && let Some(credit) = self.slot.device.poll_credits()
-        {
+        while self.ready.contains(Ready::TAKEN) {
+            // Even a call without a result may change when the device is to be called next.
+            self.timeout = None;
+            let Some(credit) = self.slot.device.poll_credits() else { break };
             return_credit(port, now, credit);
             self.ready = self.slot.device.ready();
-            self.timeout = None;
         }
         true
     }

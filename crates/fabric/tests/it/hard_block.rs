@@ -123,11 +123,23 @@ impl TlpDesign for Clocked {
         self.work.is_empty()
     }
 
+    fn clock(&mut self) -> Option<&mut dyn endpoint::Clocked> {
+        Some(self)
+    }
+}
+
+impl endpoint::Clocked for Clocked {
     fn run_ahead(&mut self, until: Time) {
         while self.runs_ahead && self.work.is_empty() && self.edge < until {
             self.edge += PERIOD;
         }
     }
+
+    fn shows_credits(&mut self) -> bool {
+        false
+    }
+
+    fn handle_credits(&mut self, _: &endpoint::LinkCredits) {}
 }
 
 fn system(link: LinkConfig, dead: bool) -> System {
