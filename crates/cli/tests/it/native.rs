@@ -134,7 +134,7 @@ fn reports_library_errors_without_crash() {
         ("class", "output RISER_READ polled in class RISER_POSTED"),
         ("kind", "an output of kind 77, expected 1 to 9"),
         ("vector", "interrupt vector 9, expected one of the function's 1, counted from 0"),
-        ("null", "a message of 4 B without data"),
+        ("null", "a message of 4 B with data of NULL, expected a pointer to them"),
         ("long", "a message of 8192 B, expected a multiple of 4 up to 4096"),
         ("route", "a message with routing 255, expected 0 to 5"),
         ("end", "a write of 8 B at 0xfffffffffffffffc, expected an end below 2^64"),
@@ -217,7 +217,7 @@ fn rejects_invalid_devices_with_location() {
             "step.0={do=\"interrupt\",vector=7}",
             "step 0: vector of 7, expected one of the device's 1, counted from 0",
         ),
-        (&lab, "step.0.offset=4094", "step 0: 4 B at offset 4094: BAR 0 has 4096 B"),
+        (&lab, "step.0.offset=4094", "step 0: 4 B at offset 4094, but BAR 0 has 4096 B"),
         (
             &lab,
             "step.1.value=1000000000001",

@@ -12,7 +12,7 @@ use std::path::Path;
 use tlp::{Duration, Time};
 
 /// Keys of the common link, the host and faults: any subset is legal.
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 10] = [
     "[host]\nprofile = \"xeon-e5-2637v3\"\n",
     "[[fault]]\nslot = \"s0\"\ndirection = \"upstream\"\nframes = \"tlp\"\nnth = 9\nevery = 17\naction = \"drop\"\n",
     "[[fault]]\nslot = \"s0\"\ndirection = \"downstream\"\nframes = \"ack\"\nnth = 3\nevery = 2\naction = \"drop\"\n",
@@ -20,21 +20,26 @@ const KEYS: [&str; 7] = [
     "[[outage]]\nslot = \"s0\"\nat_us = 4\nuntil_us = 7\n",
     "[[link_event]]\nat_us = 3\nslot = \"s0\"\ngen = 2\n",
     "[[fault]]\nslot = \"s0\"\ndirection = \"upstream\"\nframes = \"tlp\"\nnth = 40\naction = \"delay\"\ndelay_ns = 900\n",
+    "[[fault]]\nslot = \"s0\"\ndirection = \"upstream\"\nframes = \"tlp\"\nnth = 7\nevery = 11\naction = \"poison\"\n",
+    "[[fault]]\nslot = \"s0\"\ndirection = \"upstream\"\nframes = \"tlp\"\nnth = 11\nevery = 23\naction = \"flip-header\"\nheader_dw = 0\nheader_bits = 0x3000\n",
+    "[[fault]]\nslot = \"s0\"\ndirection = \"downstream\"\nframes = \"tlp\"\nnth = 6\nevery = 13\naction = \"double\"\n",
 ];
 
 /// A slot: its device, and whether it is below the switch.
-fn slot(n: usize, (device, size, on_switch): (u8, u32, bool)) -> String {
+fn slot(n: usize, (device, size, on_switch, carry): (u8, u32, bool, bool)) -> String {
     let parent = if on_switch { "parent = \"switch\"\n" } else { "" };
     let test = ["BW_WR", "BW_RD", "BW_RDWR", "LAT_RD", "LAT_WRRD"].get(usize::from(device));
+    let tc = if device == 6 { 1 } else { 0 };
     let table = match test {
         Some(test) => {
             format!(
-                "device = \"pcie-bench\"\n{parent}[slot.pcie-bench]\ntest = \"{test}\"\nsize_bytes = {size}\ntransfers = 200\n"
+                "device = \"pcie-bench\"\n{parent}[slot.pcie-bench]\ntest = \"{test}\"\nsize_bytes = {size}\ncarry = {carry}\ntransfers = 200\n"
             )
         }
+        // One flow in another Traffic Class, which travels on VC0 unless the link has a second channel.
         None => format!(
             "device = \"traffic\"\n{parent}[[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\nsize_bytes = 128\ncount = 200\n\
-             [[slot.traffic.flow]]\nname = \"r\"\nkind = \"read\"\nsize_bytes = 256\ncount = 100\n"
+             [[slot.traffic.flow]]\nname = \"r\"\nkind = \"read\"\nsize_bytes = 256\ncount = 100\ntc = {tc}\nrelaxed_ordering = {carry}\n"
         ),
     };
     format!("[[slot]]\nname = \"s{n}\"\n{table}")
@@ -50,10 +55,11 @@ prop_compose! {
             "device_credits = { non_posted_header = 1 }\nreplay_buffer_tlps = 2\n",
             "replay_timer = \"rev3\"\npropagation_ps = 200_000\n",
             "flow_control = \"none\"\n",
+            "scaled_flow_control = true\n",
             "vc_arbitration = \"round-robin\"\nvc = [{ id = 0 }, { id = 1 }]\n",
         ]),
         keys in prop::sample::subsequence(KEYS.to_vec(), 0..=2),
-        slots in prop::collection::vec((0u8..6, prop::sample::select(vec![8u32, 64, 300, 2048]), any::<bool>()), 1..4),
+        slots in prop::collection::vec((0u8..7, prop::sample::select(vec![8u32, 64, 300, 2048]), any::<bool>(), any::<bool>()), 1..4),
         cut_through in any::<bool>(),
         seed in 0u32..1000,
     ) -> String {
@@ -95,7 +101,7 @@ fn run(file: &LabFile, general: bool, seen: Seen) -> (Value, Vec<u8>, Vec<u8>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn both_paths_have_the_same_effect(text in labs()) {
         // Two keys are not legal at every generation.

@@ -157,7 +157,7 @@ fn rejects_invalid_assignments() {
     let lab = folder.path().join("lab.toml");
     fs::write(&lab, LAB).unwrap();
     for (assigned, says) in [
-        (&["a"][..], "`a`: expected NAME=FUNCTION[,FUNCTION]"),
+        (&["a"][..], "`a`, expected NAME=FUNCTION[,FUNCTION]"),
         (&["=card.virtfn0"], "expected NAME=FUNCTION[,FUNCTION]"),
         (&["a/b=card.virtfn0"], "with a NAME of letters, digits, `-` and `_`"),
         (&["a=card.virtfn0,"], "expected NAME=FUNCTION[,FUNCTION]"),

@@ -300,7 +300,7 @@ fn build_errors_have_location() {
             "scratch.v:30: Output port connection 'm_axis_rx_tdata' expects 128 bits",
         ),
         (SCRATCH.to_owned(), format!("ties.sys_clk_n = \"no_such\"\n{DESIGN}"), "riser_design.no_such"),
-        (twice, DESIGN.to_owned(), "a second `pcie_7x`: the first is at"),
+        (twice, DESIGN.to_owned(), "second instance of `pcie_7x`; the first is at"),
         (SCRATCH.replace("wire clk,", "wire clk;;, "), DESIGN.to_owned(), "verilator failed:"),
         (SCRATCH.to_owned(), DESIGN.replace("\"reset_n\"", "\"no_such\""), "no_such"),
         (SCRATCH.to_owned(), DESIGN.replace("scratch.v", "none.v"), "none.v: No such file"),
