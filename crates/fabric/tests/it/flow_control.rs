@@ -72,7 +72,7 @@ fn a_device_that_takes_nothing_stops_its_host_after_the_credits_and_the_run_says
     let all = lines.join("\n");
     for part in [
         "host program: its write to 0x80000",
-        "root port 0: 16 posted host requests waiting to leave",
+        "root port 0: 16 posted host requests waiting to be sent",
         "slot 0: device 0: 8 requests not taken by the device",
         "link 0 (root side): no posted header credits",
     ] {
@@ -228,7 +228,7 @@ fn a_tlp_that_no_credits_admit_ends_the_run() {
         (fabric.run(riser_fabric::Limits::default()), fabric.now())
     };
     let (stop, at) = run(1);
-    let line = "link 0 (device side): a NonPosted TLP on VC0 needs 2 data credits (units of 16 B) where the other end \
+    let line = "link 0 (device side): a NonPosted TLP on VC0 needs 2 data credits (units of 16 B), but the other end \
                 has advertised 1: it can never be sent";
     assert_eq!(stop, Stop::NoProgress(vec![line.into()]));
     assert!(at < Time::ZERO + Duration::from_us(50), "{at}");

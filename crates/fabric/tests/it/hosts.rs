@@ -332,7 +332,7 @@ fn what_goes_wrong_names_the_host() {
     assert_eq!(pair.fabric.host_outcome(), Some(&Ok(())), "that of the first");
 
     let no_host = NoHost { host: HostId(2), last: 1 };
-    assert_eq!(no_host.to_string(), "host 2: legal are 0 to 1");
+    assert_eq!(no_host.to_string(), "host 2; expected 0 to 1");
     assert_eq!(pair.fabric.root_of(HostId(2)).err(), Some(no_host));
     assert_eq!(pair.fabric.wake_host(HostId(2)), Err(no_host));
     assert_eq!(pair.fabric.grant_dma(HOSTS[0], below(0), HostId(2)), Err(no_host));
@@ -354,7 +354,7 @@ fn what_goes_wrong_names_the_host() {
     };
     let said = |config| Fabric::new(config).err().map(|error: TopologyError| error.to_string());
     let none = said(config(Vec::new(), Above::RootPort(HostId::FIRST)));
-    assert_eq!(none.as_deref(), Some("0 hosts: legal are 1 to 64"));
+    assert_eq!(none.as_deref(), Some("0 hosts; expected 1 to 64"));
     let other = said(config(vec![host()], Above::RootPort(HostId(1))));
-    assert_eq!(other.as_deref(), Some("the link of slot 0 hangs on host 1: there are 1 hosts"));
+    assert_eq!(other.as_deref(), Some("the link of slot 0 connects to host 1, but there are 1 hosts"));
 }

@@ -303,7 +303,7 @@ fn answers_that_cannot_leave_hold_up_only_who_asked() {
         assert_eq!(raw.0.borrow().unsent(), 2_000 - 3 - 8 - 16 - 127 - 8, "{request}");
         let all = lines.join("\n");
         for part in [
-            "read completions waiting to leave",
+            "read completions waiting to be sent",
             "127 device requests waiting for memory",
             "no completion header credits",
         ] {

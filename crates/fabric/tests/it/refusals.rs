@@ -150,7 +150,7 @@ fn a_root_complex_names_host_requests_that_no_root_port_claims() {
     assert_eq!(
         refusals[0].note.as_deref(),
         Some(
-            "no root port claims it, a processor reads all ones; windows of root port 0: 0x90000000-0x9fffffff; root port 1: \
+            "no root port claims it, so a processor reads all ones; windows of root port 0: 0x90000000-0x9fffffff; root port 1: \
              0xa0000000-0xafffffff"
         )
     );

@@ -447,15 +447,15 @@ fn switches_that_cannot_be() {
     let mut empty = base(1);
     empty.upstream.buffer_tlps[1] = 0;
     let rows = [
-        (ports(0), "0 downstream ports: legal are 1 to 31"),
-        (ports(32), "32 downstream ports: legal are 1 to 31"),
-        (no_bridge, "port 2 of the switch has a type 0 header: every port is a type 1 function"),
-        (empty, "port 0 of the switch holds no NonPosted TLPs: legal is 1 or more of each class"),
+        (ports(0), "0 downstream ports; expected 1 to 31"),
+        (ports(32), "32 downstream ports; expected 1 to 31"),
+        (no_bridge, "port 2 of the switch has a type 0 header; expected type 1"),
+        (empty, "port 0 of the switch holds no NonPosted TLPs; expected 1 or more of each class"),
         (
             weights(vec![1, 1]),
-            "2 weights for a switch of 3 ports: legal is one for each port, the upstream port first",
+            "2 weights for a switch of 3 ports; expected one for each port, the upstream port first",
         ),
-        (weights(vec![1, 0, 1]), "weight 0 of port 1: legal are 1 to 65535 TLPs of a round"),
+        (weights(vec![1, 0, 1]), "weight 0 of port 1; expected 1 to 65535 TLPs of a round"),
     ];
     for (config, text) in rows {
         assert_eq!(of(config).as_deref(), Some(text));
