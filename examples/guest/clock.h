@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The fabric's time, read from the clock function of the lab. Programs in a guest measure with it, because the guest's own clock shows the time of the
-// emulation.
+// The fabric's time, read from the clock function of the lab. Programs in a guest measure with it, because the guest's own clock shows the
+// time of the emulation.
 
 #ifndef CLOCK_H
 #define CLOCK_H
