@@ -301,7 +301,7 @@ def test_labs_run_within_devices() -> None:
         run(again)
 
     run(driver)
-    assert "labs are run within one another" in str(cause_of(again))
+    assert "labs run within one another" in str(cause_of(again))
 
 
 def test_labs_run_in_parallel_threads() -> None:

@@ -39,7 +39,7 @@ pub(crate) struct Settings {
     class: Option<String>,
     /// Keyword arguments for the class.
     settings: serde_json::Map<String, serde_json::Value>,
-    /// Virtual functions that the host enables (SR-IOV), at most those of the class.
+    /// Virtual functions that the host enables (SR-IOV), at most as many as the class has.
     #[schemars(range(min = 0, max = 256))]
     virtual_functions: u16,
     /// Number of the object, in a lab that was built in code.
