@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The fabric's time, by the clock function of the lab: what programs in a guest measure by, whose own clock is the emulation's.
+// The fabric's time, read from the clock function of the lab. Programs in a guest measure with it, because the guest's own clock shows the
+// time of the emulation.
 
 #ifndef CLOCK_H
 #define CLOCK_H
@@ -18,8 +19,8 @@ static inline volatile uint64_t *open_clock(void)
 	return (volatile uint64_t *)f.bar[0];
 }
 
-// The fabric's time that a device takes from a start, by writing 1 to `control`, to its end, when `status` is no longer 1: the shortest of several,
-// since the fabric's time goes on while the machine is kept waiting by others between this and that.
+// The fabric's time that a device takes from its start (a write of 1 to `control`) to its end (`status` is no longer 1). It is the shortest of
+// several runs, because the fabric's time goes on while other programs keep the machine busy between the accesses.
 static inline uint64_t shortest_ps(volatile uint64_t *clock, volatile uint32_t *control, volatile uint32_t *status)
 {
 	uint64_t shortest = UINT64_MAX;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Reads sectors from the disk of gem5's PCI Express study (IISWC'18, section VI) into a buffer of 64 KiB, as its `dd` does with direct I/O, and
-// says how fast that was by the fabric's time. For a lab with a `disk` and a `clock`.
+// prints the rate in the fabric's time. For a lab with a `disk` and a `clock`.
 //
 //   cc -static -O2 -o dd dd.c
 //   dd SECTORS
@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 	long sectors = argc == 2 ? atol(argv[1]) : 0;
 
 	if (sectors < 1 || sectors > MOST) {
-		fprintf(stderr, "dd SECTORS: legal are 1 to %d\n", MOST);
+		fprintf(stderr, "dd SECTORS: expected 1 to %d\n", MOST);
 		return 2;
 	}
 	find_function(&disk, CLOCK_VENDOR, DISK_DEVICE);

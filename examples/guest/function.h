@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A PCI function as a program of user space has it: BARs and configuration space by sysfs, pages whose bus addresses /proc/self/pagemap
-// tells, interrupts that write into such a page. Needs root, and no IOMMU between the function and memory.
+// Access to a PCI function from a program in user space: BARs and configuration space through sysfs, pages whose bus addresses come from
+// /proc/self/pagemap, and interrupts that write into such a page. Needs root, and no IOMMU between the function and memory.
 
 #ifndef FUNCTION_H
 #define FUNCTION_H
@@ -19,7 +19,7 @@
 #define BARS 6
 #define PAGE 4096
 #define HUGE_PAGE (2 << 20)
-// Number of the page frame in an entry of pagemap.
+// The number of the page frame in an entry of pagemap.
 #define FRAME ((1ull << 55) - 1)
 
 struct function {
@@ -49,7 +49,7 @@ static void set(const struct function *f, int at, int bytes, uint32_t value)
 		fail("writing configuration space");
 }
 
-// Where the capability stands; 0: there is none.
+// The offset of the capability, or 0 if there is none.
 static inline int capability(const struct function *f, int id)
 {
 	for (int at = get(f, 0x34, 1); at; at = get(f, at + 1, 1))
@@ -58,7 +58,7 @@ static inline int capability(const struct function *f, int id)
 	return 0;
 }
 
-// The function by its name, as 10000:01:00.0.
+// Opens the function with this name, such as 10000:01:00.0.
 static void open_function(struct function *f, const char *name)
 {
 	char path[512];
@@ -82,7 +82,7 @@ static void open_function(struct function *f, const char *name)
 	}
 }
 
-// The first function with these IDs.
+// Opens the first function with these IDs.
 static inline void find_function(struct function *f, uint16_t vendor, uint16_t device)
 {
 	DIR *all = opendir(DEVICES);
@@ -106,7 +106,7 @@ static inline void find_function(struct function *f, uint16_t vendor, uint16_t d
 	exit(1);
 }
 
-// The address at which devices reach this, which stays where it is.
+// The address at which devices reach this memory. The memory must be locked, so that it stays where it is.
 static inline uint64_t bus_address(const void *at)
 {
 	int pagemap = open("/proc/self/pagemap", O_RDONLY);
@@ -129,7 +129,7 @@ static inline uint8_t *map_memory(size_t bytes, int flags)
 	return at;
 }
 
-// 2 MiB that are one piece to devices too.
+// 2 MiB that are contiguous for devices too.
 static inline uint8_t *huge_page(void)
 {
 	int pages = open("/proc/sys/vm/nr_hugepages", O_WRONLY);
@@ -166,7 +166,7 @@ static inline void set_up_msix(const struct function *f, int at, uint64_t to)
 	}
 }
 
-// Turns memory space and DMA on, and has each vector of MSI-X, or the one of MSI, write 1 to its u32 at `to`, a bus address.
+// Turns memory space and DMA on, and sets each vector of MSI-X, or the only one of MSI, to write 1 to its u32 at the bus address `to`.
 static inline void set_up(const struct function *f, uint64_t to)
 {
 	int msi = capability(f, 0x05), msix = capability(f, 0x11);

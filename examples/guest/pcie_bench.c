@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Runs the test that a `pcie-bench` device of the lab is set to (SIGCOMM'18) on a window of 2 MiB at most in this program's memory, and says how
-// long it took by the fabric's time. For a lab with a `clock` too. How many transfers there are, and how long, is the lab's to say.
+// Runs the test that a `pcie-bench` device of the lab is set to (SIGCOMM'18) on a window of 2 MiB at most in this program's memory, and
+// prints how long it took in the fabric's time. The lab needs a `clock` too. The lab file sets the number of transfers and their length.
 //
 //   cc -static -O2 -o pcie_bench pcie_bench.c
 //   pcie_bench TRANSFERS BYTES
@@ -20,7 +20,7 @@ int main(int argc, char **argv)
 	double transfers = argc == 3 ? atof(argv[1]) : 0, bytes = argc == 3 ? atof(argv[2]) : 0;
 
 	if (transfers < 1 || bytes < 1) {
-		fprintf(stderr, "pcie_bench TRANSFERS BYTES: of the lab's slot\n");
+		fprintf(stderr, "pcie_bench TRANSFERS BYTES: as in the lab's slot\n");
 		return 2;
 	}
 	find_function(&bench, CLOCK_VENDOR, BENCH_DEVICE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the endpoint costs: nanoseconds for each DMA write of 256 B, each DMA read of 256 B with one completion (32
+//! The cost of the endpoint: nanoseconds for each DMA write of 256 B, each DMA read of 256 B with one completion (32
 //! outstanding), and each register read, with a device that costs next to nothing; alone, and as one of many virtual
 //! functions.
 

@@ -18,7 +18,7 @@ fn cpu_seconds() -> f64 {
     testkit::cpu_ns() / 1e9
 }
 
-/// Runs `fabric` if the command line asks for `name` or for nothing.
+/// Runs `fabric` if the command line selects `name` or nothing.
 fn run(name: &str, mut fabric: Fabric) {
     let asked = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     if asked.is_some_and(|asked| !name.contains(&asked)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! CPU time per event while 10,000 timers wait, against the same run without them: a tree that is busy, and one that mostly
-//! refreshes credits and passes over idle time.
+//! CPU time per event with 10,000 pending timers, compared with the same run without them: a busy tree, and one that
+//! mostly refreshes credits and passes over idle time.
 
 #[path = "../tests/it/common/mod.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the tests use the rest")]
@@ -38,7 +38,7 @@ fn idle() -> Fabric {
     })
 }
 
-/// CPU time of a run in nanoseconds per event, `timers` waiting.
+/// Returns the CPU time of a run in nanoseconds per event, with `timers` pending.
 fn ns_per_event(mut fabric: Fabric, timers: u64) -> f64 {
     for n in 0..timers {
         let at = Time::ZERO + Duration::from_ms(1_000_000 + n);
@@ -54,7 +54,7 @@ fn main() {
     type Case = (&'static str, fn() -> Fabric);
     let cases: [Case; 2] = [("busy, 64 devices", busy), ("idle, 8 devices", idle)];
     for (name, make) in cases {
-        // In turns, so that a change of the machine's speed meets both.
+        // Alternately, so that a change of the machine's speed affects both.
         let rounds: Vec<[f64; 2]> = (0..5).map(|_| [0, TIMERS].map(|n| ns_per_event(make(), n))).collect();
         let median = |values: &mut Vec<f64>| {
             values.sort_by(f64::total_cmp);

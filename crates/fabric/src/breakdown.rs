@@ -8,7 +8,7 @@
 use crate::stages::{Parts, Stage, Transaction};
 use tlp::Duration;
 
-/// Each power of two has `1 << SUB_BITS` buckets.
+/// Each power of two has `1 << SUB_BITS` bucket_bounds.
 const SUB_BITS: u32 = 9;
 /// Latencies from 2^44 ps (17 s) share the last bucket.
 const MAX_BITS: u32 = 44;
@@ -24,7 +24,7 @@ pub struct Breakdown {
     greatest: Transaction,
     /// Number of transactions in each bucket.
     counts: Box<[u64]>,
-    /// The first transaction of each bucket that has any, in the order of buckets.
+    /// The first transaction of each bucket that has any, in the order of bucket_bounds.
     examples: Vec<Transaction>,
     places: Box<[u16]>,
 }
@@ -50,7 +50,8 @@ impl Breakdown {
         breakdown
     }
 
-    /// Adds a transaction that took `latency` if it does not stand out; otherwise returns false and changes nothing.
+    /// Adds a transaction that took `latency` if it is neither the first of its bucket, the least nor the greatest; otherwise
+    /// returns false and changes nothing.
     #[inline(always)]
     pub(crate) fn add_usual(&mut self, latency: Duration, spent: &[(Stage, Duration)]) -> bool {
         let ps = latency.as_ps();
@@ -64,8 +65,8 @@ impl Breakdown {
         true
     }
 
-    /// Adds a transaction that took `latency`: `parts` and `spent` together. The rest of it is only asked for if it
-    /// stands out.
+    /// Adds a transaction that took `latency`: `parts` and `spent` together. `whole` is called only if the transaction
+    /// has to be kept.
     pub(crate) fn add(
         &mut self,
         latency: Duration,
@@ -86,7 +87,7 @@ impl Breakdown {
         }
     }
 
-    /// Keeps a transaction that stands out, as few do: the first of its bucket, the least or the greatest.
+    /// Keeps a transaction that stands out: the first of its bucket, the least or the greatest. Few do.
     #[cold]
     fn remember(&mut self, bucket: usize, ps: u64, whole: &Transaction) {
         if self.counts[bucket] == 1 {
@@ -196,7 +197,7 @@ mod tests {
 
     /// Rows: picoseconds, bucket: where an octave begins and ends, and the clamp.
     #[test]
-    fn buckets() {
+    fn bucket_bounds() {
         let last = BUCKETS - 1;
         let rows = [
             (0, 0),
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_is_within_a_512th() {
+    fn quantile_is_within_a_512th() {
         let b = all((0..10_000).map(|n| 1_000_000 + n * 997 % 9_973 * 331));
         let mut sorted: Vec<u64> = (0..10_000).map(|n| 1_000_000 + n * 997 % 9_973 * 331).collect();
         sorted.sort_unstable();
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn cleared_it_begins_anew() {
+    fn breakdown_is_empty_after_clear() {
         let mut b = all([5, 900, 3]);
         b.clear();
         add(&mut b, 8);

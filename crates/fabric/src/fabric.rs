@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The event loop, and what it moves between ports and their owners: [`arrive`] from the wires, [`pump`] onto them from [`owners`],
-//! and both by a [`fast`] path where nothing rare is in use;
-//! [`build`] puts a fabric together, [`hosts`] stand above it, [`links`] come and go, [`ends`] says when a run is over,
-//! [`quiet`] passes over time in which nothing happens.
+//! The event loop, and what it moves between ports and their owners. [`arrive`] moves frames from the wires to owners, and [`pump`] moves
+//! TLPs from [`owners`] onto the wires. A [`fast`] path does both if no rare feature is in use.
+//! [`build`] puts a fabric together, [`hosts`] drive it, [`links`] go up and down, [`ends`] determines when a run is over,
+//! [`quiet`] skips time in which nothing happens.
 
 mod arrive;
 mod build;
@@ -38,15 +38,15 @@ use link::{Counters, Frame, Port, Rare};
 use std::collections::VecDeque;
 use tlp::{Class, Duration, TcSet, Time, Tlp};
 
-/// How far a device runs ahead at most: a lab in which nothing goes on is still looked at.
+/// Maximum time by which a device runs ahead, so that a lab without progress is still checked.
 const MOST_AHEAD: Duration = Duration::from_us(30);
 
 /// Sums over a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RunTotals {
-    /// Events handled, and those passed over.
+    /// Events handled or passed over.
     pub events: u64,
-    /// Of these, those passed over while links did nothing but refresh credits: their effect was reckoned.
+    /// Events passed over while links did nothing but refresh credits; their effect was computed.
     pub passed_over: u64,
     /// TLPs that have crossed a link: one TLP over one link is one hop; replays do not count again.
     pub tlp_hops: u64,
@@ -56,26 +56,26 @@ struct Slot {
     /// Index of the slot's port.
     port: usize,
     device: Box<dyn TlpPort>,
-    /// It has a clock that always runs, and may run ahead.
+    /// Whether it has a free-running clock, and may run ahead.
     is_clocked: bool,
-    /// It shows the credits of its link.
+    /// Whether it shows the credits of its link.
     shows_credits: bool,
     timer: TimerEvents,
-    /// One TLP per class that the device has given but whose virtual channel has no room.
+    /// One TLP per class that the device has handed over but whose virtual channel has no room.
     held: [Option<Tlp>; 3],
     /// The classes of the held TLPs, bits by [`Class::index`].
     holds: u8,
-    /// Its link leads to a root port: most writes end there.
+    /// Whether its link leads to a root port: most writes end there.
     is_below_root: bool,
 }
 
 impl Slot {
-    /// True if the device will act by itself, beyond ticking.
+    /// Returns whether the device will act by itself, other than at clock edges.
     fn is_to_act(&self) -> bool {
         self.device.poll_timeout().is_some_and(|at| at < Time::MAX) && !self.device.is_ticking()
     }
 
-    /// The Traffic Classes of `class` that the device may be asked for, or that a held TLP may go with.
+    /// Returns the Traffic Classes of `class` that may be polled from the device, or for which a held TLP may be sent.
     fn room(&self, class: Class, port: &Port) -> TcSet {
         let room = port.room(class);
         if self.holds == 0 { room } else { self.room_beside_held(class, room, port) }
@@ -92,7 +92,7 @@ impl Slot {
         self.holds |= 1 << class.index();
     }
 
-    /// The part of `room` whose channels have no held posted TLP: what was issued after one may not pass it.
+    /// Returns the part of `room` whose channels have no held posted TLP: later TLPs may not pass it.
     #[cold]
     fn room_beside_held(&self, class: Class, room: TcSet, port: &Port) -> TcSet {
         match &self.held[Class::Posted.index()] {
@@ -134,28 +134,28 @@ pub struct Fabric {
     ports: Vec<PortState>,
     slots: Vec<Slot>,
     switches: Vec<SwitchState>,
-    /// What keeps each link down, by link.
+    /// Reasons that keep each link down, by link.
     held: Vec<links::Held>,
     /// At least one.
     hosts: Hosts,
-    /// What root complexes have asked of links, each with the index of the root port's port.
+    /// Requests of root complexes to links, each with the index of the root port's port.
     actions: VecDeque<(usize, Action)>,
     /// The accounts of where transactions spend their time.
     ledger: Ledger,
     tap: Option<Box<dyn Tap>>,
     totals: RunTotals,
     last_progress: Time,
-    /// Until when nobody outside gives the fabric anything.
+    /// Time until which the fabric gets no input from outside.
     known_until: Time,
     silence: Silence,
-    /// When to look again whether time may be passed over.
+    /// When to check again whether time may be passed over.
     look: quiet::Look,
     host_started: bool,
-    /// When the last host program has ended.
+    /// End time of the last host program.
     ended_at: Time,
-    /// The line on a TLP that no credits will ever let go, which ends the run.
+    /// The report of a TLP that can never get enough credits, which ends the run.
     never_sent: Option<String>,
-    /// True if there is such a TLP, or all host programs have ended.
+    /// Whether there is such a TLP, or all host programs have ended.
     ends: bool,
     /// Changes of links, scheduled or past.
     link_events: Vec<LinkEvent>,
@@ -165,12 +165,12 @@ pub struct Fabric {
     touched: Vec<usize>,
     /// Events handled at the time `now`.
     at_this_instant: u32,
-    /// Names of slots, then of switches, for output to people.
+    /// Names of slots, then of switches, for reports.
     names: Vec<String>,
 }
 
 impl Fabric {
-    /// Sets the names of slots and switches, in order, for reports on who waits; without them reports use numbers.
+    /// Sets the names of slots and switches, in order, for reports on waiting parts; without them reports use numbers.
     pub fn set_names(&mut self, slots: Vec<String>, switches: Vec<String>) {
         self.names = slots;
         self.names.resize(self.slots.len(), String::new());
@@ -204,7 +204,7 @@ impl Fabric {
         self.ports[port.index()].port.counters()
     }
 
-    /// The data that `port` has sent, and for how long.
+    /// Returns the data that `port` has sent, and the duration.
     pub fn flow(&self, port: PortId) -> Flow {
         self.ports[port.index()].flow
     }
@@ -214,7 +214,7 @@ impl Fabric {
         self.slots[n].device.counts()
     }
 
-    /// Where the finished transactions of `kind` on link `n` have spent their time; `None` if there are none.
+    /// Returns the time that finished transactions of `kind` on link `n` have spent in each stage; `None` if there are none.
     pub fn breakdown(&self, n: u32, kind: TransactionKind) -> Option<&Breakdown> {
         self.ledger.breakdown(n as usize, kind)
     }
@@ -224,8 +224,9 @@ impl Fabric {
         self.ledger.clear_breakdowns();
     }
 
-    /// Whether accounts of transactions are kept, as they are at first. Without them there are no breakdowns, no totals and
-    /// nothing for a transaction tap to see, of what begins from now on; all else is the same, and a hop costs less.
+    /// Sets whether accounts of transactions are kept; by default they are. Without accounts, transactions that begin
+    /// from now on have no breakdowns and no totals, and a transaction tap does not see them. Nothing else changes, and
+    /// a hop costs less.
     pub fn keep_accounts(&mut self, keep: bool) {
         self.ledger.is_kept = keep;
     }
@@ -240,13 +241,13 @@ impl Fabric {
         self.ledger.set_tap(tap);
     }
 
-    /// Whether a device has a clock that always runs: it has much to compute, however little it is asked for.
+    /// Returns whether a device has a free-running clock: it needs much computation even when it is idle.
     pub fn is_clocked(&self) -> bool {
         self.slots.iter().any(|slot| slot.is_clocked)
     }
 
-    /// The device in slot `n` was given something from outside the fabric: calls it now if it wants to be called
-    /// ([`TlpPort::poll_timeout`]), and asks it for TLPs to send.
+    /// Signals that the device in slot `n` got an input from outside the fabric. Calls the device now if it wants to be
+    /// called ([`TlpPort::poll_timeout`]), and polls it for TLPs to send.
     pub fn wake_slot(&mut self, n: usize) {
         self.queue.push(self.now, Event::SlotTimer(n as u32));
     }
@@ -256,10 +257,10 @@ impl Fabric {
         self.ports.len() / 2
     }
 
-    /// Runs until everything is done, nothing can go on, or a limit is reached.
+    /// Runs until everything is done, no progress is possible, or a limit is reached.
     pub fn run(&mut self, limits: Limits) -> Stop {
         let pause_at = self.totals.events.saturating_add(limits.events);
-        // At a pause, somebody outside may give it something.
+        // During a pause, an input from outside may arrive.
         let may_pause = limits.open_ended && limits.events < u64::MAX;
         self.known_until = if may_pause { Time::ZERO } else { limits.until };
         if !self.started {
@@ -310,7 +311,7 @@ impl Fabric {
         self.try_start_host();
     }
 
-    // Inlined, being the most frequent event: otherwise each event would save the registers of the largest.
+    // Inlined, since it is the most frequent event: otherwise each event would save the registers of the largest.
     #[inline(always)]
     fn handle(&mut self, event: Event) {
         match event {
@@ -384,7 +385,7 @@ impl Fabric {
     /// Pumps the port of a device with a clock, which then runs ahead to the next event.
     fn pump_ahead(&mut self, n: usize, port: usize) {
         let slot = &mut self.slots[n];
-        // Its next edge is none to run to until it has run ahead.
+        // Its next edge does not limit how far it runs ahead.
         let timer = std::mem::replace(&mut slot.timer, TimerEvents::closed());
         self.pump(port);
         let slot = &mut self.slots[n];
@@ -411,12 +412,12 @@ impl Fabric {
         }
     }
 
-    /// Requests the timer of a slot's device, where that is earlier than the one requested.
+    /// Requests the timer of a slot's device if it is earlier than the one requested.
     fn arm_slot(&mut self, n: usize) {
         self.arm_slot_at(n, self.slots[n].device.poll_timeout());
     }
 
-    /// The same if the device has just named `timeout`.
+    /// Like [`arm_slot`](Self::arm_slot), with the `timeout` that the device has just returned.
     fn arm_slot_at(&mut self, n: usize, timeout: Option<Time>) {
         if let Some(at) = timeout.map(|at| at.max(self.now))
             && self.slots[n].timer.request(at)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults by rule: a rule matches frames on a link and says what happens to them. It never touches a register: the
-//! parts that meet the fault find the consequences.
+//! Faults by rule: a rule matches frames on a link and determines what happens to them. It never touches a register:
+//! the parts that meet the fault handle the consequences.
 
 mod alter;
 
@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tlp::{Access, Bdf, Body, Class, Dllp, Duration, FlowControlKind, MemoryOp, Tag, Time, Tlp};
 
-/// Which frames a rule matches.
+/// The frames that a rule matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameKind {
     /// Any frame.
@@ -88,13 +88,13 @@ pub enum FaultAction {
     Drop,
     /// The framing is broken: the receiver sees a Receiver Error (`PCIe 5.0 §4.2.1.4`, §4.2.2.3.3).
     BreakFraming,
-    /// The frame arrives twice, one copy right behind the other.
+    /// The frame arrives twice, one copy directly after the other.
     Double,
-    /// The frame arrives this much later, and no frame behind it arrives before it.
+    /// The frame arrives this much later, and no later frame arrives before it.
     Delay(Duration),
     /// The content changes before the CRC is made, so that the layers above see it.
     Alter(Alteration),
-    /// The frame arrives whole, into a buffer of the receiver's that has an error (`PCIe 5.0 §6.2.9`).
+    /// The frame arrives whole, in a buffer of the receiver that has an error (`PCIe 5.0 §6.2.9`).
     InternalError(InternalError),
     /// The link is cut: this frame and all others on their way are lost.
     Cut {
@@ -103,7 +103,7 @@ pub enum FaultAction {
     },
 }
 
-/// An error within whoever receives a frame, of no matter to the link.
+/// An internal error of the receiver of a frame, without effect on the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InternalError {
     /// It is corrected, and the frame goes on.
@@ -112,7 +112,7 @@ pub enum InternalError {
     Uncorrectable,
 }
 
-/// A rule: the `nth` matching frame on `link` in `direction`, and then every `every`th, suffers `action`.
+/// A rule: the `nth` matching frame on `link` in `direction`, and then every `every`th, is subject to `action`.
 #[derive(Clone, Debug)]
 pub struct FaultRule {
     /// The link that the rule watches.
@@ -121,11 +121,11 @@ pub struct FaultRule {
     pub direction: Direction,
     /// The frames that match.
     pub kind: FrameKind,
-    /// Number of the first matching frame to suffer, from 1.
+    /// Number of the first matching frame that is affected, from 1.
     pub nth: u64,
-    /// Interval from there to the next, in matching frames; zero: no other.
+    /// Interval from there to the next affected frame, in matching frames; zero: no other.
     pub every: u64,
-    /// Chance that such a frame suffers, as a multiple of 2^-64, drawn from the seed; `None`: always.
+    /// Probability that such a frame is affected, as a multiple of 2^-64, drawn from the seed; `None`: always.
     pub chance: Option<u64>,
     /// What happens to the frame.
     pub action: FaultAction,
@@ -136,14 +136,14 @@ pub struct FaultRule {
 /// When a rule ends; by default it never does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FaultLimit {
-    /// Number of frames that suffer at most.
+    /// Maximum number of affected frames.
     pub count: Option<u64>,
-    /// Time from the start of the rule in which frames that arrive suffer.
+    /// Time from the start of the rule during which arriving frames are affected.
     pub duration: Option<Duration>,
 }
 
 impl FaultRule {
-    /// The `nth` matching frame alone suffers `action`, always; the rule never ends.
+    /// Returns a rule that applies `action` to the `nth` matching frame only, always, and never ends.
     pub fn new(
         link: LinkId,
         direction: Direction,
@@ -217,7 +217,7 @@ fn touches(tlp: &Tlp, (first, last): (u64, u64)) -> bool {
     address <= last && address + (u64::from(dw) * 4 - 1) >= first
 }
 
-/// What is wrong with a frame that arrives; boxed, since it is rare.
+/// The damage of a frame that arrives; boxed, since it is rare.
 #[derive(Debug, Default)]
 pub(crate) struct Harm {
     damage: Damage,
@@ -240,7 +240,7 @@ impl Harm {
         self.malformed
     }
 
-    /// What arrives where `sent` was sent.
+    /// Returns the frame that arrives instead of `sent`.
     pub(crate) fn alter<'a>(&'a self, sent: Frame<&'a Tlp>) -> Frame<&'a Tlp> {
         match (sent, &self.tlp) {
             (Frame::Tlp { sequence, .. }, Some(tlp)) => Frame::Tlp { sequence, tlp },
@@ -273,7 +273,7 @@ impl Harm {
     }
 }
 
-/// What a direction of a link does to one frame.
+/// The effect of one direction of a link on one frame.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) dropped: bool,
@@ -295,7 +295,7 @@ struct RuleState {
     rule: FaultRule,
     seen: u64,
     suffered: u64,
-    /// Frames that arrive later do not suffer.
+    /// Frames that arrive later are not affected.
     until: Time,
 }
 
@@ -308,7 +308,7 @@ pub(crate) struct Faults {
     pub(crate) not_before: Time,
 }
 
-/// Most flips in one frame: beyond it a frame is noise anyway, and a limit bounds the draw.
+/// Maximum number of flips in one frame: beyond it a frame is noise anyway, and a limit bounds the draw.
 const MAX_FLIPS: u32 = 16;
 
 impl Faults {
@@ -328,13 +328,13 @@ impl Faults {
         self.rules.clear();
     }
 
-    /// True if no frame can suffer unless a rule is added, which keeps the hot path short.
+    /// Returns whether no frame can be affected unless a rule is added, which keeps the hot path short.
     pub(crate) fn none(&self) -> bool {
         self.rules.is_empty() && self.bit_error_rate == 0 && self.not_before == Time::ZERO
     }
 
-    /// The verdict on `frame`, which arrives at `arrival` if no rule delays it. All rules see it as it was sent; their alterations
-    /// then follow each other.
+    /// Returns the verdict on `frame`, which arrives at `arrival` if no rule delays it. All rules match it as it was
+    /// sent; their alterations are then applied one after the other.
     #[cold]
     pub(crate) fn judge(&mut self, frame: Frame<&Tlp>, arrival: Time) -> Verdict {
         let mut verdict = Verdict::default();

@@ -3,8 +3,8 @@
 
 use tlp::{Duration, Time};
 
-/// Data that one end of a link has sent: of memory requests, AtomicOps and their completions, without replays. Those of
-/// configuration and I/O requests are not in it, so that enumeration is no part of a flow.
+/// Data that one end of a link has sent: of memory requests, AtomicOps and their completions, without replays. Data of
+/// configuration and I/O requests does not count, so that enumeration is not part of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flow {
     bytes: u64,
@@ -19,12 +19,12 @@ impl Flow {
         self.end = end;
     }
 
-    /// Bytes, as on the wire: whole DWs.
+    /// Returns the number of bytes, as on the wire: whole DWs.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// From the first symbol of the first TLP with data to the last symbol of the last one.
+    /// Returns the time from the first symbol of the first TLP with data to the last symbol of the last one.
     pub fn active(&self) -> Duration {
         self.start.map_or(Duration::ZERO, |start| self.end.since(start))
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The CPU side of the simulated host: one host program in front of the root complex.
+//! The CPU side of the simulated host: one host program that drives the root complex.
 
 use crate::root::RootComplex;
 use crate::timer::TimerEvents;
 use host::{HostInput, HostOutput, HostProgram};
 use tlp::Time;
 
-/// Most requests that the program issues in one step; then it gets another step at the same instant, so that a program
-/// that never waits is seen to hold time still.
+/// Maximum number of requests that the program issues in one step. Then it gets another step at the same time, so that
+/// a program that never waits is detected.
 const MAX_OUTPUTS_PER_STEP: u32 = 64;
 
 /// The host program, with the request that it could not issue yet.
@@ -15,9 +15,9 @@ pub(crate) struct HostSlot {
     program: Box<dyn HostProgram>,
     pending: Option<HostOutput>,
     timer: TimerEvents,
-    /// When the program last issued as many requests as a step takes.
+    /// When the program last issued the maximum number of requests in a step.
     busy_at: Option<Time>,
-    /// True if the program has more to issue.
+    /// Whether the program has more to issue.
     goes_on: bool,
 }
 
@@ -91,7 +91,7 @@ impl HostSlot {
         self.goes_on = true;
     }
 
-    /// True if the program goes on at this instant, whatever it has done there.
+    /// Returns whether the program goes on at this time, whatever it has done before at the same time.
     pub(crate) fn stands_still(&self, now: Time) -> bool {
         self.busy_at == Some(now) || self.wakes_at().is_some_and(|at| at <= now)
     }

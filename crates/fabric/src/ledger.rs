@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The accounts of transactions under way: opened with a request, charged when it moves to the next stage, closed when
-//! it ends. They decide nothing: no event depends on them.
+//! The accounts of outstanding transactions: opened with a request, charged when it moves to the next stage, closed
+//! when it ends. They decide nothing: no event depends on them.
 //!
-//! An account holds the time up to which it is charged. Whoever knows when the transaction leaves a stage charges the
-//! time until then; so nothing is counted twice or left out, and the parts add up to the whole. That time may lie
-//! ahead: the arrival of a frame on the wire is known, and so is the time when memory answers a read.
+//! An account holds the time up to which it is charged. The part that knows when the transaction leaves a stage charges
+//! the time until then. So no time is counted twice or left out, and the parts add up to the whole. That time may be in
+//! the future: the arrival of a frame on the wire is known in advance, and so is the time when memory answers a read.
 //!
-//! A TLP carries the name of its account ([`tlp::Account`]); completions carry that of their request. A name is an
-//! index and a generation, so that a late TLP finds no other's account. There are at most [`MAX_ACCOUNTS`]: if all are
-//! open, the oldest quarter is given up and counted, since their transactions have most likely been lost.
+//! A TLP carries the name of its account ([`tlp::Account`]); completions carry the name of their request's account. A
+//! name is an index and a generation, so that a late TLP does not find another transaction's account. There are at most
+//! [`MAX_ACCOUNTS`]. If all are open, the oldest quarter is given up and counted, since their transactions have most
+//! likely been lost.
 
 use crate::breakdown::Breakdown;
 use crate::stages::{Parts, Stage, Transaction, TransactionKind, TransactionTap};
@@ -16,22 +17,22 @@ use crate::topology::{LinkId, Side};
 use link::{Frame, Port, SentFrame, TransmitTimes};
 use tlp::{Account, Bdf, Body, Class, Duration, MemoryOp, Span, Status, Tag, Time, Tlp};
 
-/// Most accounts that are open at a time.
+/// Maximum number of accounts that are open at a time.
 pub const MAX_ACCOUNTS: usize = 1 << INDEX_BITS;
 
 const INDEX_BITS: u32 = 14;
-/// One less than the bits hold: no name is that of a [deferred](Account::DEFERRED) account.
+/// One less than the bits hold, so that no name equals that of a [deferred](Account::DEFERRED) account.
 const GENERATIONS: u32 = (1 << (32 - INDEX_BITS)) - 1;
 
 /// The turn that memory gives to a request of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
     pub(crate) account: Account,
-    /// The request's job.
+    /// The job of the request.
     pub(crate) job: u32,
     /// The request waited for a place in the memory system until now.
     pub(crate) now: Time,
-    /// Memory gets to the request.
+    /// Memory begins to serve the request.
     pub(crate) asked: Time,
     /// Memory answers.
     pub(crate) answered: Time,
@@ -46,8 +47,8 @@ pub struct AccountTotals {
     pub opened: u64,
     /// Closed accounts: the transaction has ended.
     pub closed: u64,
-    /// Dropped accounts: the posted request had no effect, such as a poisoned one or one to nowhere; or the receiver
-    /// discarded a TLP of the transaction, for want of credits or of a channel for its Traffic Class.
+    /// Dropped accounts: the posted request had no effect, for example because it was poisoned or no target claimed it;
+    /// or the receiver discarded a TLP of the transaction for lack of credits or of a channel for its Traffic Class.
     pub dropped: u64,
     /// Open accounts that were given up to make room.
     pub given_up: u64,
@@ -55,7 +56,7 @@ pub struct AccountTotals {
     pub open: u64,
 }
 
-/// The account of a transaction under way.
+/// The account of an outstanding transaction.
 #[derive(Clone, Copy)]
 struct Entry {
     parts: Parts,
@@ -87,7 +88,7 @@ pub(crate) enum Note {
     Drop { account: Account },
 }
 
-/// A request of the host: when it was issued, and when it was at the root port.
+/// A request of the host: when it was issued, and when it reached the root port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) at: Time,
@@ -199,7 +200,7 @@ impl Ledger {
         self.entries.len() as u32 - 1
     }
 
-    /// Gives up the oldest quarter, so that the search costs little for each.
+    /// Gives up the oldest quarter at once, so that the cost of the search is shared.
     fn give_up_oldest(&mut self) {
         let mut by_age: Vec<u32> = (0..self.entries.len() as u32).collect();
         by_age.sort_by_key(|&index| self.entries[index as usize].start);
@@ -242,8 +243,8 @@ impl Ledger {
         entry.charge(Stage::Wire, arrival);
     }
 
-    /// Whether the `data_bytes` of `tlp` are part of a [`Flow`](crate::Flow). Only the account of a completion of one DW tells whether
-    /// it answers a configuration request.
+    /// Returns whether the `data_bytes` of `tlp` are part of a [`Flow`](crate::Flow). For a completion of one DW, only
+    /// its account shows whether it answers a configuration request.
     #[inline(always)]
     pub(crate) fn is_flow(&mut self, tlp: &Tlp, data_bytes: u32) -> bool {
         match &tlp.repr.body {
@@ -307,7 +308,7 @@ impl Ledger {
         }
     }
 
-    /// Opens the account of a write that was counted as opened, and has arrived, or will arrive, at `arrival`.
+    /// Opens the account of a write that was already counted as opened, and arrives at `arrival`, in the past or future.
     #[cold]
     fn open_sent(&mut self, link: LinkId, tlp: &Tlp, times: &TransmitTimes, arrival: Time) -> Account {
         self.totals.opened -= 1;
@@ -349,7 +350,8 @@ impl Ledger {
         }
     }
 
-    /// A device hands on `tlp` at `now`: a request, whose account it opens, or a completion.
+    /// Opens the account of a request `tlp` that a device hands over at `now`, or notes that the device answers if it is a
+    /// completion.
     pub(crate) fn leaving(&mut self, now: Time, link: usize, class: Class, tlp: &Tlp) -> Account {
         match class {
             Class::Completion => self.answering(now, tlp),
@@ -375,7 +377,7 @@ impl Ledger {
         }
     }
 
-    /// A request has reached the device in slot `slot`: only now is it known which device the host asks.
+    /// Notes that a request has reached the device in slot `slot`: only now is the device known that the host addresses.
     pub(crate) fn reached(&mut self, account: Account, slot: u32) {
         if let Some(entry) = self.entry(account).filter(|e| e.asking == Side::Root) {
             entry.link = slot as u16;
@@ -407,7 +409,8 @@ impl Ledger {
         self.totals.dropped += 1;
     }
 
-    /// The last two stages go to the sums directly: reading parts that were just written one by one is slow.
+    /// Ends a transaction. The last two stages are added to the sums directly: reading parts one by one that were just written is
+    /// slow.
     fn end(&mut self, account: Account, status: Status, last: [(Stage, Time); 2]) {
         let index = account.0 % MAX_ACCOUNTS as u32;
         let Some(entry) = self.entry(account) else { return };
@@ -444,7 +447,7 @@ impl Entry {
         answering: false,
     };
 
-    /// Time charged ahead stays charged: a time before `last` adds nothing.
+    /// Charges `stage` until `until`. Time charged ahead stays charged: a time before `last` adds nothing.
     fn charge(&mut self, stage: Stage, until: Time) {
         self.parts.add(stage, until.since(self.last));
         self.last = self.last.max(until);
@@ -468,7 +471,7 @@ impl Entry {
     }
 }
 
-/// How `tlp` ends its transaction.
+/// Returns the status with which `tlp` ends its transaction.
 pub(crate) fn ended_with(tlp: &Tlp) -> Status {
     match &tlp.repr.body {
         Body::Completion(c) => c.status,
@@ -476,7 +479,7 @@ pub(crate) fn ended_with(tlp: &Tlp) -> Status {
     }
 }
 
-/// The account of `tlp`; none for a completion that is not the last of its request.
+/// Returns the account of `tlp`; none for a completion that is not the last of its request.
 fn only_last(tlp: &Tlp) -> Account {
     match &tlp.repr.body {
         Body::Completion(c) if !c.is_last() => Account::NONE,
@@ -485,7 +488,7 @@ fn only_last(tlp: &Tlp) -> Account {
 }
 
 impl Request {
-    /// The kind of transaction that `tlp` begins; interrupts cannot be told from other writes yet.
+    /// Returns the kind of transaction that `tlp` begins; interrupts cannot be distinguished from other writes yet.
     fn of(asking: Side, tlp: &Tlp) -> Request {
         use TransactionKind as K;
         let len = tlp.data.len() as u32;
@@ -536,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_makes_room_for_what_comes() {
+    fn oldest_accounts_are_given_up_when_all_are_open() {
         let mut ledger = Ledger::new(1);
         let first = opened(&mut ledger, at(0));
         (1..MAX_ACCOUNTS as u64).for_each(|n| drop(opened(&mut ledger, at(n))));
@@ -558,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_good_once() {
+    fn account_name_is_valid_only_once() {
         let mut ledger = Ledger::new(1);
         let tlp = opened(&mut ledger, at(5));
         ledger.close(&tlp, Stage::Memory, at(9));
@@ -577,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_round_without_meaning_nobody() {
+    fn account_names_wrap_without_meaning_no_account() {
         let mut ledger = Ledger::new(1);
         for n in 0..u64::from(GENERATIONS) + 2 {
             let tlp = opened(&mut ledger, at(n));

@@ -2,7 +2,7 @@
 //! The timed fabric: an event loop in integer picoseconds, a root complex with its root ports, links, and the ports
 //! at their far ends.
 //!
-//! A [`Fabric`] joins three kinds of sans-IO parts and knows what none of them does: when each must act.
+//! A [`Fabric`] joins three kinds of sans-IO parts. It knows only when each must act, not what it does.
 //!
 //! ```text
 //!   host program ── root complex ──┬── root port 0 ══ link 0 ══ slot 0 (an endpoint, or any other TlpPort)
@@ -10,12 +10,12 @@
 //!                  memory          └── ...
 //! ```
 //!
-//! There may be several hosts, each with all of these parts, and no way from one to another.
+//! There may be several hosts, each with all of these parts and without a path to any other.
 //!
 //! - [`Fabric`]: the event loop and what it moves;
-//! - [`root`]: the root complex: routing, completions, host memory behind its timing ([`profile`]);
+//! - [`root`]: the root complex: routing, completions, host memory with its timing ([`profile`]);
 //! - [`fault`]: rules that damage or drop frames; [`tap`]: observers of frames;
-//! - [`stages`], [`breakdown`]: where transactions spend their time, one by one and by kind;
+//! - [`stages`], [`breakdown`]: time that transactions spend in each stage, one by one and by kind;
 //! - [`queue`]: events ordered by `(time, sequence)`.
 //!
 //! This crate never reads a wall clock, never does I/O, and draws random numbers only from its seed.

@@ -10,18 +10,18 @@ pub use parts::{
 
 use tlp::{Duration, Rcb};
 
-/// The timing of a host. All costs are physical: a latency is a delay that requests share, a service time is one that
-/// they take turns at.
+/// The timing of a host. All costs are physical: a latency is a delay that requests share, a service time is one for
+/// which they take turns.
 #[derive(Clone, Debug)]
 pub struct HostProfile {
     /// Name of the profile.
     pub name: String,
-    /// From the last symbol of a request to the memory system, and again from the memory system to the transmit
-    /// queue; also between CPU and root port, each way.
+    /// From the last symbol of a request to the memory system, and again from the memory system to the transmit queue;
+    /// also between CPU and root port, each way.
     pub root_complex_latency: Duration,
     /// From the memory system's acceptance of a read to its data.
     pub memory_read_latency: Duration,
-    /// From the memory system's acceptance of a write until a read behind it may be served.
+    /// From the memory system's acceptance of a write until a later read may be served.
     pub memory_write_latency: Duration,
     /// Service time of a read request.
     pub read_request_service: Duration,
@@ -33,26 +33,28 @@ pub struct HostProfile {
     pub write_line_service: Duration,
     /// From the arrival of an interrupt message to the program that waits for it.
     pub interrupt_latency: Duration,
-    /// How long the host waits for a completion (`PCIe 5.0 §2.8`), unless Device Control 2 of a root port says otherwise.
+    /// How long the host waits for a completion (`PCIe 5.0 §2.8`), unless Device Control 2 of a root port has another value.
     pub completion_timeout: Duration,
     /// Read Completion Boundary, at which completions may be cut.
     pub rcb: Rcb,
-    /// Reads of one Traffic Class that a root port has under way in the memory system at most; further ones wait in the
-    /// receive buffer and hold their credits. Each Traffic Class has as many, so that none waits for another.
+    /// Maximum number of reads of one Traffic Class that a root port has outstanding in the memory system. Further ones
+    /// wait in the receive buffer and hold their credits. Each Traffic Class has as many, so that none waits for
+    /// another.
     pub max_reads_per_port: u32,
-    /// Non-posted requests of the host that one root port has under way at most: 5-bit tags give 32, 8-bit tags 256.
+    /// Maximum number of non-posted requests of the host that are outstanding at one root port: 5-bit tags give 32, 8-bit tags
+    /// 256.
     pub max_host_requests_per_port: u16,
     /// The last-level cache; `None`: every line costs the same.
     pub llc: Option<LlcProfile>,
-    /// Memory behind the cache.
+    /// Memory below the cache.
     pub dram: Option<DramProfile>,
     /// The other socket; `None`: there is only one.
     pub numa: Option<NumaProfile>,
     /// The IOMMU; [`HostSettings::iommu`] turns it on.
     pub iommu: Option<IommuProfile>,
-    /// How read completions leave.
+    /// How read completions are sent.
     pub completions: CompletionProfile,
-    /// Latencies that some reads meet in addition; their parts sum to at most a billion.
+    /// Additional latencies of some reads; their parts sum to at most a billion.
     pub noise: Vec<WeightedLatency>,
     /// Power states of the root complex.
     pub power: Vec<PowerProfile>,
@@ -92,10 +94,11 @@ impl HostProfile {
         self.read_request_service + self.read_line_service * lines(address, len)
     }
 
-    /// How much of a read's service goes on while its first completions leave over a link that takes `line_time` for a line of
-    /// data: that of the lines behind the first [`LONG_READ_LINES`]. Completions wait for those, and so none leaves before its
-    /// lines are there. LAT_DMA_RD shows it on a host with a Max_Read_Request_Size of 4096 (Broadwell, lat_dma_sizes.csv): 178 ns
-    /// more for 512 B than for 64 B, and as everywhere 167 to 176 ns more, little beyond the wire's time, for each further 512 B.
+    /// Returns how much of a read's service overlaps with sending its first completions over a link that takes
+    /// `line_time` for a line of data: the service of the lines after the first [`LONG_READ_LINES`]. Completions wait
+    /// for those lines, so none is sent before its lines are there. LAT_DMA_RD shows this on a host with a
+    /// Max_Read_Request_Size of 4096 (Broadwell, lat_dma_sizes.csv): 178 ns more for 512 B than for 64 B, and as
+    /// everywhere 167 to 176 ns more, little beyond the wire's time, for each further 512 B.
     pub(crate) fn hidden_service(&self, address: u64, len: u32, line_time: Duration) -> Duration {
         self.read_line_service.min(line_time) * lines(address, len).saturating_sub(LONG_READ_LINES)
     }
@@ -108,10 +111,10 @@ impl HostProfile {
 /// Bytes of a cache line.
 pub(crate) const LINE_BYTES: u64 = 64;
 
-/// A read of so many lines is a long one: as many as 512 B hold, the Max_Read_Request_Size of most measured hosts.
+/// Minimum number of lines of a long read: as many as 512 B hold, the Max_Read_Request_Size of most measured hosts.
 pub(crate) const LONG_READ_LINES: u64 = 8;
 
-/// The 64 B lines that `len` bytes from `address` on touch.
+/// Returns the number of 64 B lines touched by `len` bytes from `address` on.
 pub(crate) const fn lines(address: u64, len: u32) -> u64 {
     ((address & 63) + len as u64).div_ceil(64)
 }
@@ -121,7 +124,7 @@ mod tests {
     use super::lines;
 
     #[test]
-    fn an_offset_touches_one_more_line() {
+    fn offset_touches_one_more_line() {
         assert_eq!([lines(0, 64), lines(1, 64), lines(63, 1), lines(63, 2), lines(0, 65)], [1, 2, 1, 2, 2]);
     }
 }

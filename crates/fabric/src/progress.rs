@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When a run ends, and its report if it cannot go on.
+//! The end of a run, and its report if it cannot go on.
 
 use std::fmt;
 use tlp::{Duration, Time};
@@ -25,7 +25,7 @@ impl Default for Limits {
 /// Why a run has returned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// The host program has ended well, or there is none, and nothing is under way.
+    /// The host program has succeeded, or there is none, and nothing is outstanding.
     Finished,
     /// The host program has ended with this error.
     Failed(String),
@@ -33,7 +33,7 @@ pub enum Stop {
     TimeLimit,
     /// The events of this call are used up; call again to go on.
     Paused,
-    /// Nothing more can happen, but somebody still waits: one line for each.
+    /// Nothing more can happen, but parts still wait: one line for each.
     NoProgress(Vec<String>),
 }
 
@@ -52,24 +52,23 @@ impl fmt::Display for Stop {
     }
 }
 
-/// Virtual time without a TLP delivered, a timer of a device or of the host, or data from memory, after which nothing
-/// will come any more. By then the flow-control refresh (every 30 us, `PCIe 5.0 §2.6.1.2`) has told the credits thirty
-/// times over, and the slowest REPLAY_TIMER (24,000 symbols of 4 ns, §3.6.2.1) has sent a lost TLP again ten times. Without the
-/// time in which links retrained: see [`Silence`].
+/// Virtual time without a TLP delivered, a timer of a device or of the host, or data from memory, after which no
+/// progress is expected. By then the flow-control refresh (every 30 us, `PCIe 5.0 §2.6.1.2`) has sent the credits
+/// thirty times over, and the slowest REPLAY_TIMER (24,000 symbols of 4 ns, §3.6.2.1) has replayed a lost TLP ten
+/// times. The time in which links retrained does not count: see [`Silence`].
 pub(crate) const STALL_LIMIT: Duration = Duration::from_ms(1);
 
-/// Virtual time without progress after which the fabric looks whether it may pass over what follows: some refreshes of
+/// Virtual time without progress after which the fabric checks whether it may pass over time: some refreshes of
 /// credits.
 pub(crate) const LULL: Duration = Duration::from_us(90);
 
-/// How long links have been silent while they retrained, since there was progress. That time is not the fault of those who
-/// wait, and does not count against [`STALL_LIMIT`]; the time between retrains does, so that a link that retrains for ever
-/// comes to its end.
+/// How long links have been silent while they retrained, since the last progress. That time does not count against
+/// [`STALL_LIMIT`]. The time between retrains does, so that a link that retrains for ever ends the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Silence {
-    /// End of the latest silence, which may lie ahead.
+    /// End of the latest silence, which may be in the future.
     until: Time,
-    /// Total silence since `progress`; time when several links are silent counts once.
+    /// Total silence since `progress`; time in which several links are silent counts once.
     total: Duration,
     /// Time of the last progress when a silence was noted.
     progress: Time,
@@ -92,12 +91,12 @@ impl Silence {
     }
 }
 
-/// Most events at one instant; beyond it, time stands still: a device or program asks to be called again at once,
-/// without end. A fabric itself needs some tens of events per port at one instant.
+/// Maximum number of events at one time. If it is exceeded, time stands still: a device or program asks to be called
+/// again at once, without end. A fabric itself needs some tens of events per port at one time.
 pub(crate) const MAX_EVENTS_PER_INSTANT: u32 = 1 << 17;
 
-/// Virtual time in which what a program left behind when it ended may still arrive: many round trips of any link, and
-/// little enough for a device that goes on by itself for ever.
+/// Virtual time in which TLPs of an ended program may still arrive: many round trips of any link, but short enough for
+/// a device that goes on by itself for ever.
 pub(crate) const DRAIN_LIMIT: Duration = Duration::from_us(10);
 
 #[cfg(test)]
@@ -116,7 +115,7 @@ mod tests {
             (12, 20, 9, 10),
             (13, 14, 9, 10),
             (30, 34, 9, 14),
-            // Progress during the silence: the rest of it counts, and what is new.
+            // Progress during the silence: the rest of it counts, and any new silence.
             (32, 40, 31, 8),
             (50, 53, 45, 3),
         ];

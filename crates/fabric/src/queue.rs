@@ -8,12 +8,12 @@ use crate::topology::{HostId, LinkId, OfHost, PortId};
 use tlp::{Duration, Time};
 use wheel::Wheel;
 
-/// An event to come. It is small on purpose: its data waits at its owner, in order.
+/// A pending event. It is small on purpose: its data waits at its owner, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
-    /// The oldest frame under way to this port arrives.
+    /// The oldest frame in flight to this port arrives.
     Arrive(PortId),
-    /// The header of the oldest frame under way to this port, of a cut-through switch, arrives.
+    /// The header of the oldest frame in flight to this port, of a cut-through switch, arrives.
     Head(PortId),
     /// The wire out of this port is free again.
     Transmit(PortId),
@@ -42,7 +42,7 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// Whether it is of a port or of a frame on its way there. All others do something outside the links.
+    /// Returns whether it belongs to a port or to a frame on its way there. All other events do something outside the links.
     pub(crate) fn is_of_port(self) -> bool {
         matches!(self, Event::Arrive(_) | Event::Head(_) | Event::Transmit(_) | Event::PortTimer(_))
     }
@@ -60,12 +60,12 @@ impl Event {
 
 /// The queue of a fabric: a list sorted by time, the next event last; a [`wheel`] takes later events if it grows long.
 ///
-/// With the 8 to 32 events that are pending in a lab of one slot, most of them due soon, a short walk from the end finds the
-/// place of a new one sooner than a binary heap does its sifting: `cargo bench -p riser-fabric` was a tenth faster with it.
-/// Trees of switches have hundreds pending, most of them timers of links: then the list holds what is due in the next
-/// nanoseconds, and the wheel all else. Which of the two holds an event changes nothing about the order.
+/// A lab with one slot has 8 to 32 pending events, most of them due soon. A short walk from the end then finds the
+/// place of a new event faster than a binary heap: `cargo bench -p riser-fabric` was a tenth faster with it. Trees of
+/// switches have hundreds pending, most of them timers of links: then the list holds the events of the next
+/// nanoseconds, and the wheel all others. Which of the two holds an event does not affect the order.
 pub(crate) struct SortedQueue {
-    /// Events, the latest first. Empty only if no event waits.
+    /// Events, the latest first. Empty only if no event is pending.
     near: Vec<Entry>,
     /// Events from this time on are in the wheel; [`Time::MAX`]: none is.
     later_from: Time,
@@ -80,9 +80,10 @@ struct Entry {
 
 /// Number of events that the list holds before it is spread over the wheel.
 const NEAR_MAX: usize = 128;
-/// Number of events in the wheel from which on the list takes all of them back.
+/// Number of events in the wheel below which the list takes all of them back.
 const FEW: usize = 48;
-/// Number of events that the empty list takes from the wheel at least: of a wheel of few busy links among many at rest each slot has one.
+/// Minimum number of events that the empty list takes from the wheel: with few busy links among many idle ones, each slot of the
+/// wheel has one.
 const BATCH: usize = 32;
 
 impl SortedQueue {
@@ -99,17 +100,17 @@ impl SortedQueue {
         SortedQueue::insert(&mut self.near, entry);
     }
 
-    /// True where no event waits.
+    /// Returns whether no event is pending.
     pub(crate) fn is_empty(&self) -> bool {
         self.near.is_empty()
     }
 
-    /// When the first event is due; [`Time::MAX`]: none waits.
+    /// Returns when the first event is due; [`Time::MAX`] if none is pending.
     pub(crate) fn next_time(&self) -> Time {
         self.near.last().map_or(Time::MAX, |entry| entry.time)
     }
 
-    /// Takes the first event if it is due by `until`: putting it back would move it behind others of its time.
+    /// Takes the first event if it is due by `until`: putting it back would move it after others at the same time.
     pub(crate) fn pop_until(&mut self, until: Time) -> Option<(Time, Event)> {
         let Entry { time, event } = *self.near.last()?;
         if time > until {
@@ -122,14 +123,14 @@ impl SortedQueue {
         Some((time, event))
     }
 
-    /// Returns waiting events, in no order: all [of ports](Event::is_of_port); of the others at least the first and those that
-    /// are due soon. The cost does not grow with the number of waiting timers.
+    /// Returns pending events, in no order: all [of ports](Event::is_of_port); of the others at least the first and
+    /// those that are due soon. The cost does not grow with the number of pending timers.
     pub(crate) fn next_of_each(&self) -> impl Iterator<Item = (Time, Event)> {
         let later = self.wheel.iter().flat_map(|wheel| wheel.next_of_each());
         self.near.iter().chain(later).map(|entry| (entry.time, entry.event))
     }
 
-    /// Postpones by `span` the events of ports for which `moves` is true. Events that wait now for the same time come first.
+    /// Postpones by `span` the events of ports for which `moves` is true. Events already pending for the same time come first.
     #[cold]
     pub(crate) fn put_off(&mut self, span: Duration, moves: impl Fn(Time, Event) -> bool) {
         let mut moved = Vec::new();
@@ -176,12 +177,12 @@ impl SortedQueue {
         }
         let wheel = self.wheel.get_or_insert_with(|| Box::new(Wheel::new()));
         wheel.begin(first);
-        // In ascending order, so that events of one time keep theirs.
+        // In ascending order, so that events at one time keep their order.
         self.near.drain(..later).rev().for_each(|entry| wheel.push(entry));
         self.later_from = later_from;
     }
 
-    /// Refills the empty list with the events of the next slot, or with all where they have become few.
+    /// Refills the empty list with the events of the next slot, or with all if few are left.
     #[cold]
     fn advance(&mut self) {
         let (Some(wheel), near) = (&mut self.wheel, &mut self.near) else { return };
@@ -196,8 +197,8 @@ impl SortedQueue {
         SortedQueue::sort(near);
     }
 
-    /// Sorts what stands in the order of its insertion. Thousands may be due at one time, as frames behind one that was delayed are: of
-    /// those none is moved past another.
+    /// Sorts events from the order of their insertion. Thousands may be due at one time, such as frames after a delayed
+    /// one: none of those is moved past another.
     fn sort(near: &mut [Entry]) {
         near.reverse();
         for end in 1..near.len() {
@@ -211,7 +212,7 @@ impl SortedQueue {
         }
     }
 
-    /// Inserts an event for the wheel, or one too many for the list.
+    /// Inserts an event for the wheel, or one that exceeds the list.
     #[inline(never)]
     fn push_later(&mut self, entry: Entry) {
         if self.later_from == Time::MAX {
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_one_time_keep_their_order() {
+    fn events_at_one_time_keep_their_order() {
         let mut queue = SortedQueue::default();
         for (ps, n) in [(5, 0), (3, 1), (5, 2), (3, 3), (1, 4)] {
             queue.push(Time::from_ps(ps), Event::SlotTimer(n));
@@ -261,7 +262,7 @@ mod tests {
 
     /// An event later than the limit stays in place, before those inserted after it.
     #[test]
-    fn nothing_later_is_taken() {
+    fn pop_until_takes_no_later_event() {
         let mut queue = SortedQueue::default();
         let at = Time::from_ps;
         queue.push(at(5), Event::SlotTimer(0));
@@ -285,10 +286,10 @@ mod tests {
         if is_of_port(n) { Event::PortTimer(port) } else { Event::SlotTimer(n) }
     }
 
-    /// Ten thousand timers wait, as a hundred links do: what is looked at, for how long nothing but links has something to
-    /// do, does not grow with them, nor is any of them moved.
+    /// With ten thousand pending timers, as of a hundred links, the events visited to find idle time do not grow with
+    /// the timers, and no timer is moved.
     #[test]
-    fn a_look_visits_ports_and_not_timers() {
+    fn next_of_each_visits_ports_and_not_timers() {
         let count = |timers: u32| {
             let mut queue = SortedQueue::default();
             for port in (0..300).filter(|&n| is_of_port(n)) {
@@ -314,9 +315,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Events come out sorted by time and sequence, however many wait.
+        /// Events come out sorted by time and sequence, however many are pending.
         #[test]
-        fn order_is_that_of_time_and_sequence(
+        fn events_come_out_by_time_and_sequence(
             steps in prop::collection::vec((delay(), 0..4u32), 1..600), waiting in 1..400usize,
         ) {
             let (mut queue, mut model) = (SortedQueue::default(), BTreeMap::new());
@@ -338,9 +339,9 @@ mod tests {
             prop_assert_eq!(left, expected);
         }
 
-        /// Events that are put off come behind the others of their new time; all else keeps its order.
+        /// Postponed events come after the others at their new time; all others keep their order.
         #[test]
-        fn some_are_put_off_and_keep_their_order(
+        fn postponed_events_keep_their_order(
             delays in prop::collection::vec(delay(), 1..300), span in delay(), every in 1..4u32,
         ) {
             let (mut queue, mut expected) = (SortedQueue::default(), Vec::new());
@@ -350,7 +351,7 @@ mod tests {
                 expected.push((delay + if moved { span } else { 0 }, moved, n));
             }
             queue.put_off(Duration::from_ps(span), |_, moves| (0..300).any(|n| n % every == 0 && moves == event(n)));
-            // Of those that moved, the order is by the time before.
+            // Moved events keep the order of their former times.
             expected.sort_unstable();
             let expected: Vec<_> = expected.into_iter().map(|(ps, _, n)| (Time::from_ps(ps), event(n))).collect();
             let next = |of_ports| move |(_, event): &(Time, Event)| event.is_of_port() == of_ports;

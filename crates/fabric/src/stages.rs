@@ -2,26 +2,26 @@
 //! The stages of a transaction, the kinds of transactions, and one transaction with its parts. These are names only:
 //! [`ledger`](crate::ledger) charges the stages, [`breakdown`](crate::breakdown) sums them up.
 //!
-//! A transaction is a request TLP with the completions that answer it. Its time is cut whenever it moves from one stage
+//! A transaction is a request TLP with the completions that answer it. Its time is divided whenever it moves from one stage
 //! to the next, so that the parts add up to the whole, to the picosecond:
 //!
 //! | from | to | stage |
 //! |---|---|---|
-//! | handed to a port's transmit queue, or to a root port's | its first symbol leaves | `queue`; less: |
-//! | at the head of its queue, short of credits | credits have come | `credit_wait` |
-//! | its first symbol leaves | its last symbol has left | `serialization` |
-//! | its last symbol has left | it would have arrived | `wire` |
-//! | it would have arrived | it is accepted, having been sent again | `replay` |
-//! | accepted by the root complex, or handed on by memory or program | one root complex latency later | `root_complex` |
+//! | handed to a port's transmit queue, or to a root port's | its first symbol is sent | `queue`; less: |
+//! | at the head of its queue, short of credits | credits have arrived | `credit_wait` |
+//! | its first symbol is sent | its last symbol has been sent | `serialization` |
+//! | its last symbol has been sent | it would have arrived | `wire` |
+//! | it would have arrived | it is accepted after a replay | `replay` |
+//! | accepted by the root complex, or handed over by memory or program | one root complex latency later | `root_complex` |
 //! | at the memory system | its data is there, or the write visible to reads | `memory` |
-//! | accepted by a switch | handed to the transmit queue of the port it leaves through | `switch` |
-//! | accepted by a device | that hands on the first completion | `completer` |
+//! | accepted by a switch | handed to the transmit queue of its egress port | `switch` |
+//! | accepted by a device | the device hands over the first completion | `completer` |
 //!
 //! A request of a device begins when the port takes it from the device, one of the host when the root complex takes it
 //! from the host program. A posted write ends when it is visible in memory or is delivered to the device; a message when it
-//! is delivered; an interrupt when the host program may hear it; what completions answer when the last of them has arrived
-//! (at the host program, where the host asked). Of several completions the path of the last one counts, so that the time
-//! which those before it take on the wire is `queue` of the last.
+//! is delivered; an interrupt when it reaches the host program. A transaction with completions ends when the last of them has
+//! arrived (at the host program for requests of the host). Of several completions, the path of the last one counts. So the time
+//! that earlier ones take on the wire is `queue` of the last.
 
 use std::fmt;
 use tlp::{Bdf, Duration, Status, Tag, Time};
@@ -29,7 +29,7 @@ use tlp::{Bdf, Duration, Status, Tag, Time};
 /// A stage of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
-    /// In transmit queues of ports and root ports: for the TLPs before it, SKP ordered sets and DLLPs, room in the
+    /// In transmit queues of ports and root ports: waiting for earlier TLPs, SKP ordered sets and DLLPs, room in the
     /// replay buffer, a link that retrains.
     Queue,
     /// At the head of a transmit queue, short of credits, while the wire was free.
@@ -38,16 +38,16 @@ pub enum Stage {
     Serialization,
     /// Time of flight of the last symbol.
     Wire,
-    /// From the time at which it would have arrived until it was accepted: it, or a TLP before it, was lost or damaged
-    /// and sent again.
+    /// From the time at which it would have arrived until it was accepted: it, or an earlier TLP, was lost or damaged
+    /// and replayed.
     Replay,
     /// Latency of the root complex, each way; for an interrupt also the way to the program.
     RootComplex,
     /// The memory system: wait for a place or for earlier requests, service, and latency.
     Memory,
-    /// Switches: their latency, and the wait for their other TLPs and for room at the egress port.
+    /// Switches: their latency, and the wait for other TLPs and for room at the egress port.
     Switch,
-    /// The device that answers: from arrival of the request until it hands on the first completion.
+    /// The device that answers: from arrival of the request until it hands over the first completion.
     Completer,
 }
 
@@ -141,7 +141,7 @@ pub enum TransactionKind {
     DmaOther,
     /// The host writes the device's memory space.
     HostWrite,
-    /// The host reads the device's memory space, locked reads among them.
+    /// The host reads the device's memory space, including locked reads.
     HostRead,
     /// The host writes the device's memory space by a deferrable write (DMWr).
     HostDeferrableWrite,
@@ -215,7 +215,7 @@ pub struct Transaction {
     pub start: Time,
     /// When the transaction ended.
     pub end: Time,
-    /// Time by stage; the sum is `end` less `start`.
+    /// Time by stage; the sum is `end` minus `start`.
     pub parts: Parts,
 }
 
@@ -228,7 +228,7 @@ impl Transaction {
 
 /// An observer of transactions.
 pub trait TransactionTap {
-    /// Sees a transaction whose end is known. A write's end is known when it reaches the memory system, ahead of time;
-    /// so transactions do not come in the order of their ends.
+    /// Sees a transaction whose end is known. The end of a write is known when it reaches the memory system, ahead of
+    /// time; so transactions are not reported in the order of their ends.
     fn transaction(&mut self, transaction: &Transaction);
 }

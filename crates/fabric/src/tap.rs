@@ -59,13 +59,13 @@ pub trait Tap {
     /// Sees a frame.
     fn frame(&mut self, record: &TapRecord<'_>);
 
-    /// Whether it looks at this end of links: frames at the other one are kept from it.
+    /// Returns whether the tap observes this end of links: frames at the other end are not passed to it.
     fn looks_at(&self, _end: Side) -> bool {
         true
     }
 
-    /// Whether it wants to see UpdateFCs that repeat what the other end knows. If not, the fabric may keep them from it, and
-    /// passes over the time in which links do nothing else.
+    /// Returns whether the tap wants to see UpdateFCs that repeat values known to the other end. If not, the fabric may
+    /// withhold them, and passes over the time in which links do nothing else.
     fn sees_refreshes(&self) -> bool {
         true
     }

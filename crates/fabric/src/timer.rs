@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The events of one timer in the queue, which cannot remove them. Remembers which still wait, so that no event is requested
-//! twice. Never reads a clock.
+//! The events of one timer in the queue, which cannot remove them. Tracks which are still pending, so that no event is
+//! requested twice. Never reads a clock.
 
 use tlp::Time;
 
 /// Due times of one timer's events in the queue.
 ///
-/// A timer that moves later needs no new event: the waiting one comes too early and requests the next. If a short timeout
-/// expires many times while a long one runs, the queue therefore holds one event of the long one, not one for each time. A
-/// new event is needed only if the timer moves earlier than all that wait, so their number does not grow with the run.
+/// A timer that moves later needs no new event: the pending one fires too early and requests the next. If a short
+/// timeout expires many times while a long one runs, the queue therefore holds one event of the long one, not one for
+/// each time. A new event is needed only if the timer moves earlier than all pending ones, so their number does not
+/// grow with the run.
 pub(crate) struct TimerEvents {
-    /// The earliest; [`Time::MAX`] if no event waits.
+    /// The earliest; [`Time::MAX`] if no event is pending.
     first: Time,
     /// The others, the earliest last.
     later: Vec<Time>,
 }
 
-/// Events beyond the first for which there is room without allocation.
+/// Number of events beyond the first for which there is room without allocation.
 const LATER: usize = 4;
 
 impl TimerEvents {
-    /// No event waits.
+    /// Makes a timer without pending events.
     pub(crate) fn none() -> TimerEvents {
         TimerEvents { first: Time::MAX, later: Vec::with_capacity(LATER) }
     }
 
-    /// A timer for which no event is requested.
+    /// Makes a timer for which no event is requested.
     pub(crate) fn closed() -> TimerEvents {
         TimerEvents { first: Time::ZERO, later: Vec::new() }
     }
 
-    /// Whether an event must be put into the queue for a timer that is due at `at`; if so, it counts as waiting.
+    /// Returns whether an event must be put into the queue for a timer that is due at `at`; if so, it counts as pending.
     #[inline]
     pub(crate) fn request(&mut self, at: Time) -> bool {
         let is_new = at < self.first;
@@ -43,7 +44,7 @@ impl TimerEvents {
         is_new
     }
 
-    /// Forgets the events due by `now`: they have come, or come at this instant.
+    /// Forgets the events due by `now`: they have fired, or fire at this time.
     #[inline]
     pub(crate) fn come(&mut self, now: Time) {
         while self.first <= now {
@@ -51,13 +52,13 @@ impl TimerEvents {
         }
     }
 
-    /// Returns the time of the first event; [`Time::MAX`] if none waits.
+    /// Returns the time of the first event; [`Time::MAX`] if none is pending.
     #[inline]
     pub(crate) fn first(&self) -> Time {
         self.first
     }
 
-    /// The first event is put off to `at`, perhaps beyond others.
+    /// Postpones the first event to `at`, perhaps beyond others.
     pub(crate) fn put_off_first(&mut self, at: Time) {
         self.first = at;
     }

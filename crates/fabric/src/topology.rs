@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which parts are joined, and which addresses lead where.
+//! The topology: which parts are joined, and where addresses lead.
 //!
 //! A link has two ports; each port has an owner. The owner at the root side is a root port of the root complex or a
-//! downstream port of a switch, the one at the device side a slot or the upstream port of a switch.
+//! downstream port of a switch. The owner at the device side is a slot or the upstream port of a switch.
 
 use link::PortConfig;
 use std::fmt;
 use tlp::{Bdf, Duration, Rate, Rcb, Time, Width};
 
-/// A link. Link `n` leads to slot `n`; behind those of all slots come those of the switches, in their order.
+/// A link. Link `n` leads to slot `n`; after the links of all slots come the links of the switches, in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LinkId(pub u32);
 
@@ -78,14 +78,14 @@ impl HostId {
     }
 }
 
-/// A host and a number of its own, such as that of a root port, in one word: with two, events would not fit in registers.
+/// A host and another number, such as that of a root port, in one word: with two, events would not fit in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OfHost(u32);
 
 impl OfHost {
-    /// Bits of the number, which bounds the jobs under way.
+    /// Bits of the number, which bounds the outstanding jobs.
     const BITS: u32 = 26;
-    /// Most hosts.
+    /// Maximum number of hosts.
     pub(crate) const HOSTS: usize = 1 << (u32::BITS - OfHost::BITS);
 
     pub(crate) const fn new(host: HostId, number: u32) -> OfHost {
@@ -101,7 +101,7 @@ impl OfHost {
     }
 }
 
-/// The owner of a port takes what arrives at it, and gives what it sends.
+/// The owner of a port: it takes arriving TLPs, and supplies TLPs to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     /// A root port of a host.
@@ -159,15 +159,15 @@ pub enum LinkChange {
         /// Width after the change.
         width: Width,
     },
-    /// The link is cut, which surprises both ends.
+    /// The link is cut, unexpectedly for both ends.
     Cut,
-    /// A cut link is whole again.
+    /// A cut link is restored.
     Restore,
     /// The device at the far end is pulled out of its slot while it runs.
     Remove,
     /// The device is put back, as it is after power-on.
     Insert,
-    /// Somebody presses the attention button of the slot.
+    /// A user presses the attention button of the slot.
     PressAttention,
 }
 
@@ -181,7 +181,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// True where all `len` bytes from `address` on lie inside.
+    /// Returns whether all `len` bytes from `address` on lie inside.
     pub const fn contains(&self, address: u64, len: u64) -> bool {
         address >= self.base && len <= self.size && address - self.base <= self.size - len
     }
@@ -195,21 +195,22 @@ impl Window {
 /// The addresses of message-signalled interrupts on x86 hosts (Intel SDM volume 3, §11.11.1).
 pub const MSI_WINDOW: Window = Window { base: 0xfee0_0000, size: 0x10_0000 };
 
-/// Which addresses lead to which root port.
+/// The addresses of each root port.
 ///
-/// The map of bare root ports is fixed: bus `n + 1` and the windows of index `n` lie behind root port `n`. For a root port
-/// with a configuration space ([`RootPortConfig::space`](crate::RootPortConfig::space)) its registers say what lies behind it.
+/// The map of bare root ports is fixed: bus `n + 1` and the windows of index `n` lie below root port `n`. For a root
+/// port with a configuration space ([`RootPortConfig::space`](crate::RootPortConfig::space)), its registers determine
+/// the addresses below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AddressMap;
 
 impl AddressMap {
-    /// The most root ports that the map has windows for.
+    /// Maximum number of root ports for which the map has windows.
     pub const MAX_ROOT_PORTS: usize = 8;
     /// End of low host memory, and start of the 32-bit windows.
     pub const MMIO32_BASE: u64 = 0x8000_0000;
     /// From one 32-bit window to the next, and bytes of each but the last: 256 MiB.
     pub const MMIO32_SIZE: u64 = 0x1000_0000;
-    /// Bytes of the 32-bit window of the last root port: the addresses of interrupts and firmware lie behind it.
+    /// Bytes of the 32-bit window of the last root port: the addresses of interrupts and firmware follow it.
     pub const MMIO32_LAST_SIZE: u64 = 0x0800_0000;
     /// Start of the I/O windows, after the fixed addresses of x86 boards: 4 KiB.
     pub const IO_BASE: u32 = 0x1000;
@@ -220,13 +221,13 @@ impl AddressMap {
     /// Bytes of 64-bit window per root port: 32 GiB.
     pub const MMIO64_SIZE: u64 = 0x8_0000_0000;
 
-    /// The bus behind root port `port`.
+    /// Returns the bus below root port `port`.
     #[must_use]
     pub const fn bus(self, port: usize) -> u8 {
         port as u8 + 1
     }
 
-    /// The function at device 0 behind root port `port`.
+    /// Returns the function at device 0 below root port `port`.
     #[must_use]
     pub const fn function(self, port: usize, function: u8) -> Bdf {
         Bdf::from_bits((self.bus(port) as u16) << 8 | (function & 7) as u16)
@@ -247,7 +248,7 @@ impl AddressMap {
         Window { base, size: Self::IO_SIZE as u64 }
     }
 
-    /// The root port of `ports` behind whose I/O window `address` lies.
+    /// Returns the root port, of `ports`, whose I/O window holds `address`.
     #[must_use]
     pub const fn port_of_io(self, address: u32, ports: usize) -> Option<usize> {
         if address < Self::IO_BASE {
@@ -263,7 +264,7 @@ impl AddressMap {
         Window { base: Self::MMIO64_BASE + port as u64 * Self::MMIO64_SIZE, size: Self::MMIO64_SIZE }
     }
 
-    /// The root port of `ports` behind which `address` lies.
+    /// Returns the root port, of `ports`, whose windows hold `address`.
     #[must_use]
     pub const fn port_of_address(self, address: u64, ports: usize) -> Option<usize> {
         let port = if address >= Self::MMIO64_BASE {
@@ -278,7 +279,7 @@ impl AddressMap {
         if port < ports as u64 && !beyond { Some(port as usize) } else { None }
     }
 
-    /// The root port of `ports` behind which `bus` lies.
+    /// Returns the root port, of `ports`, that leads to `bus`.
     #[must_use]
     pub const fn port_of_bus(self, bus: u8, ports: usize) -> Option<usize> {
         if bus >= 1 && bus as usize <= ports { Some(bus as usize - 1) } else { None }

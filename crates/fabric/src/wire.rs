@@ -10,7 +10,7 @@ use link::{Frame, Port, Rare, SentFrame, TLP_FRAMING_BYTES};
 use std::collections::VecDeque;
 use tlp::{Duration, Time, Tlp};
 
-/// A frame on its way to a port. Its TLP stays at the port that sent it, which keeps it at least until it is accepted.
+/// A frame in flight to a port. Its TLP stays at the port that sent it, which keeps it at least until it is accepted.
 pub(crate) struct InFlight {
     pub(crate) frame: SentFrame,
     /// State that most frames do not have.
@@ -24,9 +24,9 @@ pub(crate) struct InFlight {
 /// The state of an unusual frame.
 #[derive(Default)]
 pub(crate) struct Odd {
-    /// The TLP, if this is a replay: its sender may forget it while this copy is on its way.
+    /// The TLP, if this is a replay: its sender may forget it while this copy is in flight.
     pub(crate) again: Option<Tlp>,
-    /// What is wrong with the frame.
+    /// The damage of the frame.
     pub(crate) harm: Option<Box<Harm>>,
     /// True if the frame never arrives.
     pub(crate) dropped: bool,
@@ -61,18 +61,18 @@ pub(crate) struct PortState {
     pub(crate) propagation: Duration,
     /// Faults of frames on their way here.
     pub(crate) faults: Faults,
-    /// True if the owner may have more TLPs than it was last asked for.
+    /// Whether the owner may have more TLPs than at the last poll.
     pub(crate) asks_again: bool,
     /// The data that it has sent.
     pub(crate) flow: Flow,
     transmit_at: Time,
-    /// An event of its timer has come, so the next must be requested.
+    /// Whether an event of its timer has fired, so that the next must be requested.
     timer_came: bool,
     /// The pending events of its timer.
     timers: TimerEvents,
 }
 
-/// Frames in flight for which a direction has room without growing: more than any board of a few nanoseconds holds.
+/// Number of frames in flight for which a direction has room without growing: more than any board of a few nanoseconds holds.
 const IN_FLIGHT: usize = 64;
 
 impl PortState {
@@ -100,8 +100,8 @@ impl PortState {
         state
     }
 
-    /// Sends a frame, which is `frame` with its TLP, to arrive here at `arrival` unless a fault prevents it. Returns whether the
-    /// link is cut.
+    /// Sends `sent`, which is `frame` without its TLP, to arrive here at `arrival` unless a fault prevents it. Returns
+    /// whether the link is cut.
     #[cold]
     pub(crate) fn send_by_rules(
         &mut self,
@@ -179,7 +179,11 @@ impl PortState {
             self.request_timer(now, queue);
         }
         let due = self.port.poll_timeout().unwrap_or(Time::MAX).max(now);
-        debug_assert!(due >= self.timers.first(), "{}: no event waits for the timer due at {due}", self.id);
+        debug_assert!(
+            due >= self.timers.first(),
+            "{}: no event is pending for the timer due at {due}",
+            self.id
+        );
     }
 
     #[inline(never)]
@@ -192,19 +196,19 @@ impl PortState {
         }
     }
 
-    /// True if nothing but refreshes of credits goes on at this end, `peer` being the other, and the event for the next one
-    /// waits. Frames on their way, and what their faults and the owner add to that, are seen elsewhere.
+    /// Returns whether only refreshes of credits go on at this end, with `peer` at the other end, and the event for the
+    /// next one is pending. Frames in flight, and the effects of their faults and of the owner, are checked elsewhere.
     pub(crate) fn only_refreshes(&self, peer: &PortState) -> bool {
         let due = self.port.poll_timeout().unwrap_or(Time::MAX);
         due == self.timers.first() && self.port.only_refreshes(&peer.port)
     }
 
-    /// When the event of its timer comes; [`Time::MAX`]: none waits.
+    /// Returns when the event of its timer fires; [`Time::MAX`] if none is pending.
     pub(crate) fn timer_at(&self) -> Time {
         self.timers.first()
     }
 
-    /// Lets `intervals` of refreshes pass, whose event is put off by `span`; returns the number of frames.
+    /// Skips `intervals` of refreshes, whose event is postponed by `span`; returns the number of frames.
     pub(crate) fn skip_refreshes(&mut self, intervals: u64, span: Duration) -> u64 {
         let first = self.timers.first();
         if first < Time::MAX {
@@ -213,12 +217,12 @@ impl PortState {
         self.port.skip_refreshes(intervals)
     }
 
-    /// The owner has been asked, and may still have TLPs of the classes in `outputs`.
+    /// Notes that the owner has been polled, and may still have TLPs of the classes in `outputs`.
     pub(crate) fn note_outputs(&mut self, outputs: u8) {
         self.asks_again = outputs & self.port.open_classes() != 0;
     }
 
-    /// A `Transmit` event has come; false if a newer one has replaced it.
+    /// Handles a `Transmit` event; returns false if a newer one has replaced it.
     pub(crate) fn transmit_due(&mut self, now: Time) -> bool {
         let due = self.transmit_at == now;
         if due {
@@ -227,7 +231,7 @@ impl PortState {
         due
     }
 
-    /// A `PortTimer` event has come; true if the port's timer is really due.
+    /// Handles a `PortTimer` event; returns whether the port's timer is really due.
     pub(crate) fn timer_due(&mut self, now: Time) -> bool {
         self.timers.come(now);
         self.timer_came = true;
@@ -235,7 +239,7 @@ impl PortState {
     }
 }
 
-/// The part of a frame's time on the wire after its header. The 4 B of framing before the header count with the header.
+/// Returns the part of a frame's time on the wire after its header. The 4 B of framing before the header count with the header.
 fn tail(start: Time, end: Time, tlp: &Tlp) -> Duration {
     let header = 4 + (tlp.wire_len() - tlp.repr.data_dw() as usize * 4) as u64;
     let all = u64::from(TLP_FRAMING_BYTES) + tlp.wire_len() as u64;

@@ -5,17 +5,17 @@
 use thiserror::Error;
 use tlp::Vc;
 
-/// VC arbitration: channels above `low_priority` go first, the highest of them before the others; VC0 to `low_priority`,
-/// the low-priority group, share what is left.
+/// VC arbitration: channels above `low_priority` go first, the highest of them before the others. VC0 to
+/// `low_priority`, the low-priority group, share the rest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VcArbitration {
     /// Low Priority Extended VC Count (`PCIe 5.0 §7.9.1.2`): the last channel of the group. VC0 makes all strict.
     pub low_priority: Vc,
-    /// How the low-priority channels share what is left.
+    /// How the low-priority channels share the rest.
     pub scheme: VcScheme,
 }
 
-/// How the low-priority group shares what the others leave (`PCIe 5.0 §7.9.1.2`, VC Arbitration Capability).
+/// How the low-priority group shares the rest of the wire (`PCIe 5.0 §7.9.1.2`, VC Arbitration Capability).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum VcScheme {
     /// Each channel sends one TLP in turn.
@@ -29,19 +29,19 @@ pub enum VcScheme {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PhaseTable(Box<[Vc]>);
 
-/// The number of phases, which is not one that a VC arbitration table may have.
+/// The number of phases, which a VC arbitration table may not have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("a VC arbitration table of {0} phases: legal are 32, 64 and 128")]
+#[error("a VC arbitration table of {0} phases; expected 32, 64 or 128")]
 pub struct PhaseError(pub usize);
 
 /// Legal numbers of phases (`PCIe 5.0 §7.9.1.2`).
 const PHASES: [usize; 3] = [32, 64, 128];
 
 impl PhaseTable {
-    /// The table with these phases.
+    /// Makes a table with these phases.
     ///
     /// # Errors
-    /// There are not 32, 64 or 128 phases.
+    /// Fails if there are not 32, 64 or 128 phases.
     pub fn new(phases: &[Vc]) -> Result<PhaseTable, PhaseError> {
         if PHASES.contains(&phases.len()) {
             Ok(PhaseTable(phases.into()))
@@ -50,10 +50,10 @@ impl PhaseTable {
         }
     }
 
-    /// The table that gives each channel its weight in phases, by [`Vc::index`], spaced as evenly as possible.
+    /// Makes a table that gives each channel its weight in phases, by [`Vc::index`], spaced as evenly as possible.
     ///
     /// # Errors
-    /// The weights do not add up to 32, 64 or 128.
+    /// Fails if the weights do not add up to 32, 64 or 128.
     pub fn spread(weights: [u8; Vc::COUNT]) -> Result<PhaseTable, PhaseError> {
         let total: i32 = weights.iter().copied().map(i32::from).sum();
         // Each phase goes to the channel that is furthest behind its share.
@@ -84,12 +84,12 @@ impl Default for VcArbitration {
 }
 
 impl VcArbitration {
-    /// An arbitration of all channels in turn.
+    /// Returns a round-robin arbitration of all channels.
     pub fn round_robin() -> VcArbitration {
         VcArbitration { low_priority: Vc::from_bits(7), scheme: VcScheme::RoundRobin }
     }
 
-    /// An arbitration of all channels by their phases.
+    /// Returns an arbitration of all channels by their phases.
     pub fn weighted(table: PhaseTable) -> VcArbitration {
         VcArbitration { low_priority: Vc::from_bits(7), scheme: VcScheme::Weighted(table) }
     }
@@ -132,7 +132,7 @@ impl Arbiter {
         Arbiter { strict, distance: (0..phases.len()).map(row).collect(), phase: 0 }
     }
 
-    /// True if VC0 alone is served, without a look at phases.
+    /// Returns whether only VC0 is served, and phases do not matter.
     pub(crate) fn serves_only_vc0(&self) -> bool {
         self.strict & 1 == 0 && self.distance.len() == 1
     }
@@ -175,12 +175,12 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_goes_first() {
+    fn highest_strict_channel_goes_first() {
         assert_eq!(picks(&VcArbitration::default(), &[0xff, 0x0f, 0x05, 1, 0x81]), [7, 3, 2, 0, 7]);
     }
 
     #[test]
-    fn each_in_turn_and_those_with_nothing_are_left_out() {
+    fn channels_send_in_turn_and_empty_ones_are_skipped() {
         let all = VcArbitration::round_robin();
         assert_eq!(picks(&all, &[0xff; 9]), [0, 1, 2, 3, 4, 5, 6, 7, 0]);
         assert_eq!(picks(&all, &[0b1010; 5]), [1, 3, 1, 3, 1]);
@@ -189,14 +189,14 @@ mod tests {
 
     /// VC0 to VC2 take turns; the channels above them go first.
     #[test]
-    fn a_group_below_strict_channels() {
+    fn strict_channels_go_before_the_group() {
         let group = VcArbitration { low_priority: Vc::from_bits(2), scheme: VcScheme::RoundRobin };
         assert_eq!(picks(&group, &[0b111, 0b111, 0b1111, 0b11_0111, 0b111, 0b111]), [0, 1, 3, 5, 2, 0]);
     }
 
     /// Each channel gets its phases, even when another has nothing to send.
     #[test]
-    fn shares_are_phases() {
+    fn channels_get_their_phases() {
         let table = PhaseTable::spread([16, 8, 0, 4, 0, 0, 0, 4]).unwrap();
         assert_eq!(table.phases().len(), 32);
         let weighted = VcArbitration::weighted(table);
@@ -210,7 +210,7 @@ mod tests {
 
     /// No channel waits more than one phase longer than its share allows.
     #[test]
-    fn phases_are_spread() {
+    fn phases_are_spread_evenly() {
         let table = PhaseTable::spread([32, 16, 8, 4, 2, 1, 1, 0]).unwrap();
         for (vc, weight) in [(0, 32), (1, 16), (2, 8), (3, 4), (4, 2)] {
             let at: Vec<usize> = (0..64).filter(|n| table.phases()[*n] == Vc::from_bits(vc)).collect();
@@ -221,11 +221,11 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_other_lengths_are_refused() {
+    fn rejects_tables_of_other_lengths() {
         assert_eq!(PhaseTable::spread([16, 16, 1, 0, 0, 0, 0, 0]), Err(PhaseError(33)));
         assert_eq!(
             PhaseTable::new(&[Vc::VC0; 16]).unwrap_err().to_string(),
-            "a VC arbitration table of 16 phases: legal are 32, 64 and 128"
+            "a VC arbitration table of 16 phases; expected 32, 64 or 128"
         );
     }
 }

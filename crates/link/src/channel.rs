@@ -9,15 +9,15 @@ use crate::store::TlpStore;
 use crate::tx::{Lengths, TransmitQueue};
 use tlp::{Class, FlowControl, TcSet, Vc};
 
-/// What a port keeps for one channel.
+/// The state of one channel of a port.
 pub(crate) struct Channel {
-    /// The Traffic Classes that travel here; those that are not mapped travel on VC0.
+    /// The Traffic Classes that use this channel; classes that are not mapped use VC0.
     pub(crate) classes: TcSet,
     pub(crate) init: Init,
     pub(crate) queue: TransmitQueue,
     pub(crate) tx: [TxCredits; 3],
     pub(crate) rx: [RxCredits; 3],
-    /// The most data credits the other end can have, as its InitFCs said; `None`: infinite, or not known yet.
+    /// Maximum number of data credits that the other end can have, from its InitFCs; `None`: infinite, or not known yet.
     pub(crate) advertised: [Option<u16>; 3],
     /// The TLP to send next, which has its credits.
     pub(crate) head: Option<(Class, Lengths)>,
@@ -76,7 +76,7 @@ impl Channel {
         self.advertised.iter().flatten().map(|credits| bytes(*credits)).min().unwrap_or(u16::MAX)
     }
 
-    /// The most credits of `class` the other end can have, if a TLP of these lengths needs more.
+    /// Returns the maximum number of credits of `class` that the other end can have, if a TLP of these lengths needs more.
     pub(crate) fn never_admits(&self, class: Class, lengths: Lengths) -> Option<u16> {
         self.advertised[class.index()].filter(|most| lengths.data_credits() > u32::from(*most))
     }
@@ -87,7 +87,7 @@ impl Channel {
         std::array::from_fn(|class| self.rx[class].held(&fresh[class]))
     }
 
-    /// True if a Traffic Class travels here.
+    /// Returns whether a Traffic Class uses this channel.
     pub(crate) fn is_in_use(&self) -> bool {
         !self.classes.is_empty()
     }
@@ -108,7 +108,7 @@ impl Channel {
         choice.blocked
     }
 
-    /// What the heads of the queues wait for. `ready`: the next TLP waits only for the wire and the replay buffer.
+    /// Describes what the heads of the queues wait for. `ready`: the next TLP waits only for the wire and the replay buffer.
     pub(crate) fn waits(&self) -> impl Iterator<Item = String> + '_ {
         Class::ALL.into_iter().filter_map(|class| self.wait_of(class))
     }

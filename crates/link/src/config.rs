@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The settings of a port, as plain data; [`PortConfig::validate`] alone judges them.
+//! The settings of a port, as plain data; only [`PortConfig::validate`] checks them.
 
 use crate::arbiter::VcArbitration;
 use crate::sequence::MAX_UNACKNOWLEDGED;
@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 use tlp::{Class, Duration, Mps, Rate, Scale, TcVcMap, Vc, Width};
 
-/// Most header credits that may be unused without scaling (`PCIe 5.0 §2.6.1`): half of the field's 256, less one.
+/// Maximum number of header credits that may be unused without scaling (`PCIe 5.0 §2.6.1`): half of the field's 256, minus one.
 pub(crate) const MAX_HEADER_CREDITS: u16 = 127;
-/// Most data credits, of 16 B, that may be unused without scaling (`PCIe 5.0 §2.6.1`).
+/// Maximum number of data credits, of 16 B, that may be unused without scaling (`PCIe 5.0 §2.6.1`).
 pub(crate) const MAX_DATA_CREDITS: u16 = 2047;
 /// The largest scale: the factor by which scaled flow control raises both limits (`PCIe 5.0 §3.4.2`, Table 3-2).
 const MAX_SCALE: Scale = Scale::X16;
@@ -17,9 +17,9 @@ const MAX_SCALE: Scale = Scale::X16;
 pub(crate) const CREDIT_BYTES: u32 = 16;
 /// Data credits of the longest non-posted request: a DMWr of 128 B (ECN "Deferrable Memory Write").
 const MAX_NON_POSTED_CREDITS: u16 = 8;
-/// Most bytes that a TLP can have besides its data: header, digest, sequence number, LCRC.
+/// Maximum number of bytes of a TLP in addition to its data: header, digest, sequence number, LCRC.
 const MAX_TLP_OVERHEAD: u32 = 16 + 4 + 2 + 4;
-/// Most TLPs in the transmit queue of a class.
+/// Maximum number of TLPs in the transmit queue of a class.
 const MAX_TX_QUEUE: usize = 4096;
 
 /// Credits that a receiver advertises for one class; `None`: infinite.
@@ -48,7 +48,7 @@ impl CreditLimit {
 /// How long a sender waits for an Ack before it replays (`PCIe 5.0 §3.6.2.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplayTimerRule {
-    /// Revisions up to 3.x: three times the Ack latency limit of the table (not of an override). Legal up to 8 GT/s,
+    /// Revisions up to 3.x: three times the Ack latency limit of the table (not of an override). Allowed up to 8 GT/s,
     /// the highest rate of these revisions.
     Rev3,
     /// From revision 4.0: 24,000 to 31,000 symbol times at every rate.
@@ -58,18 +58,18 @@ pub enum ReplayTimerRule {
     },
 }
 
-/// What keeps a sender from sending more than the receiver can hold.
+/// The mechanism that keeps a sender from sending more than the receiver can hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowControlMode {
     /// Credits (`PCIe 5.0 §2.6`).
     Credits,
     /// No flow control, as in gem5's model of a link (IISWC'18, §IV): there is no flow-control initialization. A
-    /// receiver whose buffer is full silently drops TLPs, and those behind them, until the sender's REPLAY_TIMER has
-    /// them all sent again. REPLAY_TIMER is three times the Ack latency limit, or of its override; REPLAY_NUM does not
-    /// exist. The Ack timer runs from the last Ack: a TLP that arrives after it has expired is acknowledged at once
-    /// (§V-C). The specification has no such mode.
+    /// receiver whose buffer is full silently drops TLPs, and those after them, until the sender's REPLAY_TIMER replays
+    /// them all. REPLAY_TIMER is three times the Ack latency limit, or of its override; REPLAY_NUM does not exist. The
+    /// Ack timer runs from the last Ack: a TLP that arrives after it has expired is acknowledged at once (§V-C). The
+    /// specification has no such mode.
     None {
-        /// TLPs of all classes that the receive buffer holds, at least 1.
+        /// Number of TLPs of all classes that the receive buffer holds, at least 1.
         buffer_tlps: u16,
     },
 }
@@ -87,7 +87,7 @@ pub struct PortConfig {
     pub rx_buffer: [CreditLimit; 3],
     /// Credits that it advertises for other channels; a channel that is not listed gets those of VC0.
     pub vc_buffers: BTreeMap<Vc, [CreditLimit; 3]>,
-    /// The virtual channel of each Traffic Class; the channels that it names are in use.
+    /// The virtual channel of each Traffic Class; the channels in this map are in use.
     pub tc_vc: TcVcMap,
     /// The rule by which the channels share the wire.
     pub arbitration: VcArbitration,
@@ -102,9 +102,9 @@ pub struct PortConfig {
     pub replay_buffer_tlps: u16,
     /// Room of the replay buffer in bytes; a TLP counts with its sequence number and LCRC.
     pub replay_buffer_bytes: u32,
-    /// Ack latency limit in symbol times; `None`: that of the specification's table ([`tlp::ack_latency_limit`]).
+    /// Ack latency limit in symbol times; `None`: the limit in the specification's table ([`tlp::ack_latency_limit`]).
     pub ack_latency_symbols: Option<u32>,
-    /// UpdateFC latency in symbol times; `None`: that of the specification's table, which is the same.
+    /// UpdateFC latency in symbol times; `None`: the latency in the specification's table, which is the same.
     pub update_fc_symbols: Option<u32>,
     /// How REPLAY_TIMER is set.
     pub replay_timer: ReplayTimerRule,
@@ -119,7 +119,7 @@ pub struct PortConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum ConfigError {
     /// Too few or too many header credits.
-    #[error("{}{class:?} header credits {value}: legal are 1 to {max}, or infinite", of(*vc))]
+    #[error("{}{class:?} header credits {value}; expected 1 to {max}, or infinite", of(*vc))]
     HeaderCredits {
         /// The channel.
         vc: Vc,
@@ -127,11 +127,11 @@ pub enum ConfigError {
         class: Class,
         /// Header credits that were set.
         value: u16,
-        /// Most header credits (`PCIe 5.0 §2.6.1`, Table 3-2).
+        /// Maximum number of header credits (`PCIe 5.0 §2.6.1`, Table 3-2).
         max: u16,
     },
     /// Too few or too many data credits.
-    #[error("{}{class:?} data credits {value}: legal are {min} to {max} (units of 16 B), or infinite{}", of(*vc), why(*class))]
+    #[error("{}{class:?} data credits {value}; expected {min} to {max} (units of 16 B), or infinite{}", of(*vc), why(*class))]
     DataCredits {
         /// The channel.
         vc: Vc,
@@ -139,45 +139,46 @@ pub enum ConfigError {
         class: Class,
         /// Data credits that were set, in units of 16 B.
         value: u16,
-        /// Fewest data credits (`PCIe 5.0 Table 2-45`): Max_Payload_Size; for non-posted ones, what the receiver takes.
+        /// Minimum number of data credits (`PCIe 5.0 Table 2-45`): Max_Payload_Size; for non-posted ones, the longest request
+        /// that the receiver takes.
         min: u16,
-        /// Most data credits (`PCIe 5.0 §2.6.1`, Table 3-2).
+        /// Maximum number of data credits (`PCIe 5.0 §2.6.1`, Table 3-2).
         max: u16,
     },
-    /// Credits were set for a channel that no Traffic Class travels on.
-    #[error("credits for {0}, on which no Traffic Class travels")]
+    /// Credits were set for a channel without a Traffic Class.
+    #[error("credits for {0}, which no Traffic Class uses")]
     UnusedVc(Vc),
     /// A channel in the low-priority group has no phase in the table of weighted round robin.
-    #[error("{0} has no phase in the VC arbitration table: it would never send")]
+    #[error("{0} has no phase in the VC arbitration table, so it would never send")]
     NoPhase(Vc),
     /// Several channels were set up without flow control.
-    #[error("{0} channels without flow control: legal is VC0 alone")]
+    #[error("{0} channels without flow control; expected only VC0")]
     UncreditedVcs(usize),
     /// A receiver without flow control has no room.
-    #[error("receive buffer of 0 TLPs: at least 1")]
+    #[error("receive buffer of 0 TLPs; expected at least 1")]
     NoBuffer,
-    /// The transmit queue has an illegal number of TLPs.
-    #[error("transmit queue of {0} TLPs: legal are 1 to 4096")]
+    /// The number of TLPs of the transmit queue is out of range.
+    #[error("transmit queue of {0} TLPs; expected 1 to 4096")]
     TxQueue(usize),
-    /// The replay buffer has an illegal number of TLPs.
-    #[error("replay buffer of {0} TLPs: legal are 1 to 2047")]
+    /// The number of TLPs of the replay buffer is out of range.
+    #[error("replay buffer of {0} TLPs; expected 1 to 2047")]
     ReplayTlps(u16),
     /// The replay buffer has too few bytes.
-    #[error("replay buffer of {value} bytes: at least {min}, one TLP of Max_Payload_Size")]
+    #[error("replay buffer of {value} bytes; expected at least {min}, one TLP of Max_Payload_Size")]
     ReplayBytes {
         /// Bytes that were set.
         value: u32,
-        /// Fewest bytes.
+        /// Minimum number of bytes.
         min: u32,
     },
-    /// REPLAY_TIMER has an illegal number of symbol times.
-    #[error("REPLAY_TIMER of {0} symbol times: legal are 24000 to 31000")]
+    /// The number of symbol times of REPLAY_TIMER is out of range.
+    #[error("REPLAY_TIMER of {0} symbol times; expected 24000 to 31000")]
     ReplayTimer(u32),
-    /// REPLAY_TIMER is that of a revision without this rate.
-    #[error("REPLAY_TIMER of revision 3 at {0}: legal are 2.5, 5 and 8 GT/s, the rates of that revision")]
+    /// REPLAY_TIMER follows a revision without this rate.
+    #[error("REPLAY_TIMER of revision 3 at {0}; expected 2.5, 5 or 8 GT/s, the rates of that revision")]
     ReplayTimerRate(Rate),
     /// An override of the Ack or UpdateFC latency is out of range.
-    #[error("{what} latency of {value} symbol times: legal are 1 to 23999, less than REPLAY_TIMER")]
+    #[error("{what} latency of {value} symbol times; expected 1 to 23999, less than REPLAY_TIMER")]
     Latency {
         /// `Ack` or `UpdateFC`.
         what: &'static str,
@@ -185,7 +186,7 @@ pub enum ConfigError {
         value: u32,
     },
     /// The SKP interval is out of range.
-    #[error("SKP interval of {value} {unit}: legal are {min} to {max}")]
+    #[error("SKP interval of {value} {unit}; expected {min} to {max}")]
     Skp {
         /// The interval that was set.
         value: u32,
@@ -203,10 +204,12 @@ fn of(vc: Vc) -> String {
     if vc == Vc::VC0 { String::new() } else { format!("{vc} ") }
 }
 
-/// The reason for the least credits, unless it is Max_Payload_Size.
+/// Returns the reason for the minimum of credits, unless it is Max_Payload_Size.
 const fn why(class: Class) -> &'static str {
     match class {
-        Class::NonPosted => "; a receiver of AtomicOps has 2 at least, one of DMWr of 64 or 128 B 4 or 8",
+        Class::NonPosted => {
+            "; receivers of AtomicOps need at least 2, of DMWr of 64 or 128 B at least 4 or 8"
+        }
         Class::Posted | Class::Completion => "",
     }
 }
@@ -220,9 +223,9 @@ pub(crate) const fn most_data_credits(class: Class, mps: Mps) -> u16 {
 }
 
 impl PortConfig {
-    /// The defaults for a link: the most credits without scaling for requests, infinite credits for completions (as
-    /// endpoints and root ports must, `PCIe 5.0 §2.6.1`), all Traffic Classes on VC0, the specification's own
-    /// intervals, and the longest interval between SKPs.
+    /// Returns the defaults for a link: the maximum of credits without scaling for requests, infinite credits for
+    /// completions (as endpoints and root ports must, `PCIe 5.0 §2.6.1`), all Traffic Classes on VC0, the
+    /// specification's intervals, and the longest interval between SKPs.
     pub fn new(rate: Rate, width: Width, mps: Mps) -> PortConfig {
         let request = CreditLimit::finite(MAX_HEADER_CREDITS, MAX_DATA_CREDITS);
         PortConfig {
@@ -249,7 +252,7 @@ impl PortConfig {
     /// Checks that the specification allows these settings.
     ///
     /// # Errors
-    /// The first setting that it forbids.
+    /// Returns the first setting that it forbids.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_channels()?;
         if self.tx_queue_tlps == 0 || self.tx_queue_tlps > MAX_TX_QUEUE {
@@ -305,10 +308,10 @@ impl PortConfig {
     }
 
     /// Checks that each channel in use has room for the non-posted requests that the receiver takes. A port does not
-    /// know them: `bytes` is the most data they have (`PCIe 5.0 §2.6.1`, Table 2-45: minimum initial advertisements).
+    /// know them: `bytes` is the maximum length of their data (`PCIe 5.0 §2.6.1`, Table 2-45: minimum initial advertisements).
     ///
     /// # Errors
-    /// The first channel without enough room.
+    /// Returns the first channel without enough room.
     pub fn validate_non_posted(&self, bytes: u32) -> Result<(), ConfigError> {
         if self.flow_control != FlowControlMode::Credits {
             return Ok(());
@@ -370,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_legal_for_every_link() {
+    fn defaults_are_valid_for_every_link() {
         for rate in Rate::ALL {
             for width in Width::ALL {
                 for code in 0..6 {
@@ -381,19 +384,21 @@ mod tests {
         }
     }
 
-    /// Rows: bytes of the longest non-posted request that is taken, and the least credits (`PCIe 5.0 Table 2-45`; ECN
-    /// "Deferrable Memory Write").
+    /// Rows: bytes of the longest non-posted request that is taken, and the minimum of credits (`PCIe 5.0 Table 2-45`;
+    /// ECN "Deferrable Memory Write").
     #[test]
-    fn non_posted_data_is_as_long_as_what_the_receiver_takes() {
+    fn non_posted_credits_cover_the_longest_request_taken() {
         let mut config = config();
         config.tc_vc = TcVcMap::one_to_one();
         for (bytes, least) in [(0, 1), (4, 1), (32, 2), (64, 4), (128, 8)] {
             for data in 1..=9 {
                 config.rx_buffer[1].data = Some(data);
-                assert_eq!(config.validate(), Ok(()), "what is taken, a port does not know");
+                assert_eq!(config.validate(), Ok(()), "the port does not know the requests taken");
                 let refused = config.validate_non_posted(bytes).err().map(|error| error.to_string());
                 let expected = (data < least).then(|| {
-                    format!("NonPosted data credits {data}: legal are {least} to 2047 (units of 16 B), or infinite")
+                    format!(
+                        "NonPosted data credits {data}; expected {least} to 2047 (units of 16 B), or infinite"
+                    )
                 });
                 assert_eq!(refused.is_some(), expected.is_some(), "{bytes} B, {data} credits");
                 if let (Some(refused), Some(expected)) = (refused, expected) {
@@ -414,74 +419,73 @@ mod tests {
         );
     }
 
-    /// Rows: the change, and the whole text of the refusal. Limits: `PCIe 5.0 §2.6.1`, §3.6.2, §4.2.7.
+    /// Rows: the change, and the whole text of the error. Limits: `PCIe 5.0 §2.6.1`, §3.6.2, §4.2.7.
     #[test]
-    fn refusals_name_the_value_and_the_legal_ones() {
+    fn errors_name_the_value_and_the_allowed_range() {
         type Change = fn(&mut PortConfig);
         let rows: [(Change, &str); 17] = [
-            (|c| c.rx_buffer[0].header = Some(0), "Posted header credits 0: legal are 1 to 127, or infinite"),
+            (|c| c.rx_buffer[0].header = Some(0), "Posted header credits 0; expected 1 to 127, or infinite"),
             (
                 |c| c.rx_buffer[1].header = Some(128),
-                "NonPosted header credits 128: legal are 1 to 127, or infinite",
+                "NonPosted header credits 128; expected 1 to 127, or infinite",
             ),
             (
                 |c| c.rx_buffer[0].data = Some(15),
-                "Posted data credits 15: legal are 16 to 2047 (units of 16 B), or infinite",
+                "Posted data credits 15; expected 16 to 2047 (units of 16 B), or infinite",
             ),
             (
                 |c| c.rx_buffer[1].data = Some(0),
-                "NonPosted data credits 0: legal are 1 to 2047 (units of 16 B), or infinite; a receiver of AtomicOps \
-                 has 2 at least, one of DMWr of 64 or 128 B 4 or 8",
+                "NonPosted data credits 0; expected 1 to 2047 (units of 16 B), or infinite; receivers of AtomicOps need at least 2, of DMWr of 64 or 128 B at least 4 or 8",
             ),
             (
                 |c| c.rx_buffer[2] = CreditLimit::finite(1, 2048),
-                "Completion data credits 2048: legal are 16 to 2047 (units of 16 B), or infinite",
+                "Completion data credits 2048; expected 16 to 2047 (units of 16 B), or infinite",
             ),
-            (|c| c.tx_queue_tlps = 0, "transmit queue of 0 TLPs: legal are 1 to 4096"),
-            (|c| c.replay_buffer_tlps = 2048, "replay buffer of 2048 TLPs: legal are 1 to 2047"),
+            (|c| c.tx_queue_tlps = 0, "transmit queue of 0 TLPs; expected 1 to 4096"),
+            (|c| c.replay_buffer_tlps = 2048, "replay buffer of 2048 TLPs; expected 1 to 2047"),
             (
                 |c| c.replay_buffer_bytes = 281,
-                "replay buffer of 281 bytes: at least 282, one TLP of Max_Payload_Size",
+                "replay buffer of 281 bytes; expected at least 282, one TLP of Max_Payload_Size",
             ),
             (
                 |c| c.replay_timer = ReplayTimerRule::Rev4 { symbols: 31_001 },
-                "REPLAY_TIMER of 31001 symbol times: legal are 24000 to 31000",
+                "REPLAY_TIMER of 31001 symbol times; expected 24000 to 31000",
             ),
             (
                 |c| (c.rate, c.replay_timer, c.skp_interval) = (Rate::Gt16, ReplayTimerRule::Rev3, 375),
-                "REPLAY_TIMER of revision 3 at 16 GT/s: legal are 2.5, 5 and 8 GT/s, the rates of that revision",
+                "REPLAY_TIMER of revision 3 at 16 GT/s; expected 2.5, 5 or 8 GT/s, the rates of that revision",
             ),
             (
                 |c| c.ack_latency_symbols = Some(0),
-                "Ack latency of 0 symbol times: legal are 1 to 23999, less than REPLAY_TIMER",
+                "Ack latency of 0 symbol times; expected 1 to 23999, less than REPLAY_TIMER",
             ),
             (
                 |c| (c.scaled_flow_control, c.rx_buffer[0].header) = (true, Some(2033)),
-                "Posted header credits 2033: legal are 1 to 2032, or infinite",
+                "Posted header credits 2033; expected 1 to 2032, or infinite",
             ),
             (
                 |c| {
                     c.tc_vc = TcVcMap::one_to_one();
                     c.vc_buffers.insert(Vc::from_bits(3), [CreditLimit::finite(1, 15); 3]);
                 },
-                "VC3 Posted data credits 15: legal are 16 to 2047 (units of 16 B), or infinite",
+                "VC3 Posted data credits 15; expected 16 to 2047 (units of 16 B), or infinite",
             ),
             (
                 |c| c.vc_buffers = BTreeMap::from([(Vc::from_bits(3), [CreditLimit::INFINITE; 3])]),
-                "credits for VC3, on which no Traffic Class travels",
+                "credits for VC3, which no Traffic Class uses",
             ),
             (
                 |c| {
                     c.tc_vc = TcVcMap::one_to_one();
                     c.flow_control = FlowControlMode::None { buffer_tlps: 16 };
                 },
-                "8 channels without flow control: legal is VC0 alone",
+                "8 channels without flow control; expected only VC0",
             ),
             (
                 |c| c.flow_control = FlowControlMode::None { buffer_tlps: 0 },
-                "receive buffer of 0 TLPs: at least 1",
+                "receive buffer of 0 TLPs; expected at least 1",
             ),
-            (|c| c.skp_interval = 1538, "SKP interval of 1538 blocks: legal are 370 to 375"),
+            (|c| c.skp_interval = 1538, "SKP interval of 1538 blocks; expected 370 to 375"),
         ];
         for (change, text) in rows {
             let mut config = config();

@@ -25,14 +25,14 @@ impl DllpCounters {
     }
 }
 
-/// What a port has sent on one virtual channel: its share of the counters of the same names.
+/// Counters of one virtual channel: its share of the port's counters with the same names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VcCounters {
     /// TLPs sent for the first time.
     pub tlps: u64,
     /// Data of first transmissions in bytes.
     pub payload_bytes: u64,
-    /// How often a TLP of any class had to wait for credits.
+    /// Number of times that a TLP of any class had to wait for credits.
     pub credit_stalls: u64,
     /// Total time of these waits in picoseconds; classes that wait at the same time each count.
     pub credit_stall_ps: u64,
@@ -46,7 +46,7 @@ pub struct VcCounters {
 pub struct Counters {
     /// TLPs sent for the first time.
     pub tlps: u64,
-    /// TLPs sent again.
+    /// TLPs replayed.
     pub replayed_tlps: u64,
     /// DLLPs sent.
     pub dllps: DllpCounters,
@@ -70,14 +70,14 @@ pub struct Counters {
     pub wire_bytes: u64,
     /// Time during which the wire carried symbols, in picoseconds, rounded down.
     pub busy_ps: u64,
-    /// How often a TLP at the head of its queue had to wait for credits while the wire was free, by
+    /// Number of times that a TLP at the head of its queue had to wait for credits while the wire was free, by
     /// [`Class::index`](tlp::Class::index).
     pub credit_stalls: [u64; 3],
     /// Total time of these waits in picoseconds, by class.
     pub credit_stall_ps: [u64; 3],
-    /// What was sent on each channel, by [`Vc::index`].
+    /// Counters of each channel, by [`Vc::index`].
     pub vcs: [VcCounters; Vc::COUNT],
-    /// How often a TLP with credits had to wait for room in the replay buffer.
+    /// Number of times that a TLP with credits had to wait for room in the replay buffer.
     pub replay_buffer_stalls: u64,
     /// Total time of these waits in picoseconds.
     pub replay_buffer_stall_ps: u64,
@@ -87,7 +87,7 @@ pub struct Counters {
     pub bad_dllp_crc: u64,
     /// Receiver: TLPs that had arrived before.
     pub duplicate_tlps: u64,
-    /// Receiver: TLPs that arrived behind a missing one.
+    /// Receiver: TLPs that arrived after a missing one.
     pub out_of_sequence: u64,
     /// Receiver: damaged frames whose CRC still matched; they were taken as intact.
     pub undetected_errors: u64,
@@ -105,21 +105,21 @@ pub struct Counters {
     pub malformed_tlps: u64,
     /// Receiver: UpdateFCs that break the rules of flow control, ignored (`PCIe 5.0 §2.6.1`).
     pub flow_control_protocol_errors: u64,
-    /// How often the link went down.
+    /// Number of times that the link went down.
     pub link_downs: u64,
     /// Receiver without flow control: TLPs dropped because its buffer was full.
     pub full_buffer_drops: u64,
-    /// How often REPLAY_TIMER expired.
+    /// Number of times that REPLAY_TIMER expired.
     pub replay_timeouts: u64,
-    /// How often REPLAY_NUM rolled over and the link retrained.
+    /// Number of times that REPLAY_NUM rolled over and the link retrained.
     pub replay_num_rollovers: u64,
-    /// How often the rate or the width of the link was changed.
+    /// Number of times that the rate or the width of the link was changed.
     pub link_changes: u64,
 }
 
 impl Counters {
-    /// Errors at the receiver: names and counts that are not zero. Those that the Data Link Layer repairs routinely,
-    /// such as damaged frames, are not among them.
+    /// Returns the errors at the receiver: names and counts that are not zero. Errors that the Data Link Layer repairs
+    /// routinely, such as damaged frames, are left out.
     pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         let counts = [
             ("unmapped_tcs", self.unmapped_tcs),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Credits of both directions (`PCIe 5.0 §2.6.1`), as the specification counts them: modulo 2^8 for headers and 2^12
-//! for data, with two or four more bits if scaled (§3.4.2). This module sends nothing; the port asks it what to report.
+//! for data, with two or four more bits if scaled (§3.4.2). This module sends nothing; the port asks it for the values
+//! to report.
 
 use crate::config::{CreditLimit, MAX_DATA_CREDITS, MAX_HEADER_CREDITS, most_data_credits};
 use tlp::{Class, FlowControl, FlowControlKind, Mps, Scale, Vc};
@@ -9,12 +10,13 @@ use tlp::{Class, FlowControl, FlowControlKind, Mps, Scale, Vc};
 const HEADER_BITS: u32 = 8;
 const DATA_BITS: u32 = 12;
 
-/// The modulus of a kind of credits, less one.
+/// Returns the modulus of a kind of credits, minus one.
 const fn mask(field_bits: u32, scale: Scale) -> u16 {
     (u16::MAX as u32 >> (16 - field_bits - scale.shift())) as u16
 }
 
-/// What a sender has of one class and has not used: CREDIT_LIMIT less CREDITS_CONSUMED (`PCIe 6.0 §2.6.1.1`). `None`: infinite.
+/// Credits of one class that a sender has and has not used: CREDIT_LIMIT minus CREDITS_CONSUMED (`PCIe 6.0 §2.6.1.1`). `None`:
+/// infinite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnusedCredits {
     /// Headers.
@@ -34,14 +36,14 @@ struct TxCredit {
 }
 
 impl TxCredit {
-    /// Credits as an InitFC advertised them: zero is infinite.
+    /// Returns the credits that an InitFC advertised: zero is infinite.
     const fn init(advertised: u16, mask: u16) -> Self {
         TxCredit { consumed: 0, limit: advertised & mask, mask, infinite: advertised == 0 }
     }
 
     const UNLIMITED: TxCredit = TxCredit::init(0, u16::MAX);
 
-    /// Whether `amount` may go: `(CREDIT_LIMIT - CUMULATIVE_CREDITS_REQUIRED) mod 2^n <= 2^n / 2`.
+    /// Returns whether `amount` may be sent: `(CREDIT_LIMIT - CUMULATIVE_CREDITS_REQUIRED) mod 2^n <= 2^n / 2`.
     const fn covers(self, amount: u32) -> bool {
         let required = self.consumed.wrapping_add(amount as u16);
         self.infinite || self.limit.wrapping_sub(required) & self.mask <= self.mask / 2 + 1
@@ -51,8 +53,8 @@ impl TxCredit {
         self.consumed = self.consumed.wrapping_add(amount as u16);
     }
 
-    /// Whether an UpdateFC may say `limit`: at most half the modulus ahead of what is consumed, and zero for infinite
-    /// credits.
+    /// Returns whether an UpdateFC may report `limit`: at most half the modulus ahead of the consumed credits, and zero
+    /// for infinite credits.
     const fn allows(self, limit: u16) -> bool {
         if self.infinite {
             limit == 0
@@ -74,7 +76,7 @@ pub(crate) struct TxCredits {
 }
 
 impl TxCredits {
-    /// No flow control: any TLP may go.
+    /// No flow control: any TLP may be sent.
     pub(crate) const UNLIMITED: TxCredits =
         TxCredits { header: TxCredit::UNLIMITED, data: TxCredit::UNLIMITED };
 
@@ -85,7 +87,7 @@ impl TxCredits {
         }
     }
 
-    /// Whether a TLP with `data` credits of data may go.
+    /// Returns whether a TLP with `data` data credits may be sent.
     #[inline(always)]
     pub(crate) const fn covers(&self, data: u32) -> bool {
         self.header.covers(1) && self.data.covers(data)
@@ -96,8 +98,8 @@ impl TxCredits {
         self.data.consume(data);
     }
 
-    /// An UpdateFC has arrived. False, and ignored, if it breaks the rules: it leaves more credits unused than allowed,
-    /// as a limit taken back also seems to, or it changes infinite ones (`PCIe 5.0 §2.6.1`).
+    /// Handles an UpdateFC. Returns false and ignores it if it breaks the rules (`PCIe 5.0 §2.6.1`): it leaves more
+    /// credits unused than allowed, as a reduced limit also seems to, or it changes infinite ones.
     pub(crate) const fn update(&mut self, fc: &FlowControl) -> bool {
         let header = fc.header_credits() & self.header.mask;
         let data = fc.data_credits() & self.data.mask;
@@ -109,7 +111,7 @@ impl TxCredits {
         true
     }
 
-    /// True if an UpdateFC of `rx`, the receiver's side, would change neither side.
+    /// Returns whether an UpdateFC of `rx`, the receiver's side, would change neither side.
     pub(crate) fn agrees(&self, rx: &RxCredits) -> bool {
         let (mut tx, mut rx, news) = (*self, *rx, rx.has_news());
         !news && tx.update(&rx.report(FlowControlKind::UpdateFc)) && tx == *self
@@ -120,7 +122,7 @@ impl TxCredits {
         (self.header.available(), self.data.available())
     }
 
-    /// The same by name.
+    /// Returns the same by name.
     pub(crate) const fn unused(&self) -> UnusedCredits {
         UnusedCredits { header: self.header.available(), data: self.data.available() }
     }
@@ -132,7 +134,7 @@ struct RxCredit {
     // Both count modulo 2^16, a multiple of the field's modulus; comparisons and DLLPs mask them.
     allocated: u16,
     received: u16,
-    /// CREDITS_ALLOCATED as InitFC1 or the last UpdateFC said it, which the sender goes by.
+    /// CREDITS_ALLOCATED as reported by InitFC1 or the last UpdateFC, which the sender uses.
     told: u16,
     mask: u16,
     scale: Scale,
@@ -140,7 +142,7 @@ struct RxCredit {
 }
 
 impl RxCredit {
-    /// Credits of `limit`, or as many as a DLLP can say: `most` without scaling.
+    /// Makes credits of `limit`, or the maximum that a DLLP can report: `most` without scaling.
     const fn new(limit: Option<u16>, most: u16, field_bits: u32, scaled: bool) -> Self {
         let (value, infinite) = match limit {
             Some(value) => (value, false),
@@ -154,7 +156,7 @@ impl RxCredit {
         RxCredit { allocated, received: 0, told: allocated, mask, scale, infinite }
     }
 
-    /// False is a Receiver Overflow: `(CREDITS_ALLOCATED - CREDITS_RECEIVED) mod 2^n >= 2^n / 2` after this TLP.
+    /// Returns false for a Receiver Overflow: `(CREDITS_ALLOCATED - CREDITS_RECEIVED) mod 2^n >= 2^n / 2` after this TLP.
     const fn covers(self, amount: u32) -> bool {
         let received = self.received.wrapping_add(amount as u16);
         self.infinite || self.allocated.wrapping_sub(received) & self.mask <= self.mask / 2
@@ -168,17 +170,17 @@ impl RxCredit {
         self.allocated = self.allocated.wrapping_add(amount as u16);
     }
 
-    /// The limit that a DLLP would say now; scaling drops the low bits.
+    /// Returns the limit that a DLLP would report now; scaling drops the low bits.
     const fn tellable(self) -> u16 {
         self.allocated >> self.scale.shift() << self.scale.shift()
     }
 
-    /// The sender has less than `amount` left, as far as it knows.
+    /// Returns whether the sender has less than `amount` left, as far as it knows.
     const fn is_short_of(self, amount: u16) -> bool {
         !self.infinite && self.told.wrapping_sub(self.received) & self.mask < amount
     }
 
-    /// The sender is short of `amount`, and a DLLP could tell it of more.
+    /// Returns whether the sender has less than `amount`, and a DLLP could report more.
     const fn is_starved(self, amount: u16) -> bool {
         self.is_short_of(amount) && self.has_news()
     }
@@ -187,8 +189,8 @@ impl RxCredit {
         !self.infinite && self.told != self.tellable()
     }
 
-    /// The field of the DLLP that is sent now. An InitFC says the same whenever it is sent: a sender that has heard one
-    /// before learns nothing from it.
+    /// Returns the field of the DLLP that is sent now. All InitFCs report the same value: a sender that has received
+    /// one before learns nothing new.
     const fn tell(&mut self, kind: FlowControlKind) -> u16 {
         if matches!(kind, FlowControlKind::UpdateFc) {
             self.told = self.tellable();
@@ -197,7 +199,7 @@ impl RxCredit {
     }
 }
 
-/// The least scale with which `credits` fit a field that holds `most`.
+/// Returns the smallest scale with which `credits` fit a field that holds `most`.
 const fn least_scale(credits: u16, most: u16) -> Scale {
     if credits <= most {
         Scale::X1
@@ -220,7 +222,7 @@ pub(crate) struct RxCredits {
 }
 
 impl RxCredits {
-    /// Credits of `limit`. `scaled`: both ends have agreed on scaled flow control.
+    /// Makes credits of `limit`. `scaled`: both ends have agreed on scaled flow control.
     pub(crate) const fn new(vc: Vc, class: Class, limit: CreditLimit, mps: Mps, scaled: bool) -> RxCredits {
         let header = RxCredit::new(limit.header, MAX_HEADER_CREDITS, HEADER_BITS, scaled);
         let data = RxCredit::new(limit.data, MAX_DATA_CREDITS, DATA_BITS, scaled);
@@ -229,7 +231,7 @@ impl RxCredits {
         RxCredits { vc, class, header, data, least_data }
     }
 
-    /// A TLP with `data` credits of data has arrived; false, and not counted, if it had no credits.
+    /// Counts a TLP with `data` data credits that has arrived; returns false and does not count it if it had no credits.
     #[inline(always)]
     pub(crate) const fn receive(&mut self, data: u32) -> bool {
         if !self.header.covers(1) || !self.data.covers(data) {
@@ -240,8 +242,8 @@ impl RxCredits {
         true
     }
 
-    /// A TLP with `data` credits of data has left the buffer. True if the sender may be blocked for want of credits, so
-    /// that an UpdateFC must be scheduled at once (`PCIe 5.0 §2.6.1.2`).
+    /// Frees the space of a TLP with `data` data credits that has left the buffer. Returns true if the sender may be
+    /// blocked by lack of credits, so that an UpdateFC must be scheduled at once (`PCIe 5.0 §2.6.1.2`).
     #[inline(always)]
     pub(crate) const fn free(&mut self, data: u32) -> bool {
         self.header.free(1);
@@ -249,8 +251,8 @@ impl RxCredits {
         self.starves_sender()
     }
 
-    /// True if the sender, as far as it knows, has no header credit left or too few data credits for the largest TLP,
-    /// and an UpdateFC could tell it of more.
+    /// Returns whether the sender, as far as it knows, has no header credit left or too few data credits for the
+    /// largest TLP, and an UpdateFC could report more.
     #[inline(always)]
     pub(crate) const fn starves_sender(&self) -> bool {
         self.header.is_starved(1) || self.data.is_starved(self.least_data)
@@ -262,7 +264,7 @@ impl RxCredits {
         fresh.header.allocated.wrapping_sub(left) & self.header.mask
     }
 
-    /// True if an UpdateFC would tell the sender something new.
+    /// Returns whether an UpdateFC would report something new to the sender.
     pub(crate) const fn has_news(&self) -> bool {
         self.header.has_news() || self.data.has_news()
     }
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_credit_can_be_used_and_no_more() {
+    fn last_credit_can_be_used_but_no_more() {
         let mut tx = TxCredits::init(&fc(FlowControlKind::InitFc1, 2, 5));
         assert!(tx.covers(5) && !tx.covers(6));
         tx.consume(5);
@@ -328,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn overflow_is_seen_and_not_counted() {
+    fn overflow_is_detected_and_not_counted() {
         let mut rx = receiver(CreditLimit::finite(1, 16), 128);
         assert!(!rx.receive(17));
         assert!(rx.receive(16));
@@ -354,21 +356,21 @@ mod tests {
         assert_eq!(tx.available(), (None, None));
     }
 
-    /// An update is urgent when the sender knows of no header credit, or of less data than Max_Payload_Size.
+    /// An update is urgent if the sender knows of no header credit, or of less data than Max_Payload_Size.
     #[test]
-    fn a_starved_sender_is_told_at_once() {
+    fn starved_sender_gets_an_update_at_once() {
         let mut rx = receiver(CreditLimit::finite(10, 40), 256);
         assert!(rx.receive(16));
         assert!(!rx.free(16), "24 of 16 left");
         assert!(rx.receive(16));
-        assert!(rx.free(16), "8 of 16 left: what is free again was not told");
+        assert!(rx.free(16), "8 of 16 left: freed credits were not reported");
         rx.report(FlowControlKind::UpdateFc);
         assert!(rx.receive(16) && !rx.free(16), "24 of 16 left again");
     }
 
     /// Rows: the credits to advertise; scales and fields with scaling, and without (`PCIe 5.0 §3.4.2`, Table 3-2).
     #[test]
-    fn the_least_scale_that_holds_the_credits() {
+    fn smallest_scale_that_holds_the_credits_is_used() {
         use Scale::{Unscaled, X1, X4, X16};
         let rows = [
             ((127, 2047), (X1, 127, X1, 2047), (127, 2047)),
@@ -390,7 +392,7 @@ mod tests {
         }
     }
 
-    /// Exactly the advertised credits can be used, and freed ones come back as far as the scale can say them.
+    /// Exactly the advertised credits can be used, and freed ones come back as far as the scale can represent them.
     #[test]
     fn scaled_counters_wrap_in_step() {
         for (headers, data) in [(508, 8188), (2032, 32_752), (300, 5000)] {
@@ -418,9 +420,9 @@ mod tests {
         }
     }
 
-    /// With four credits to a bit, a starved sender is told once a whole bit is free.
+    /// With four credits per bit, a starved sender gets an update once a whole bit is free.
     #[test]
-    fn a_scaled_receiver_does_not_repeat_itself() {
+    fn scaled_receiver_does_not_repeat_itself() {
         let limit = CreditLimit::finite(128, 8000);
         let mut rx = RxCredits::new(Vc::VC0, Class::NonPosted, limit, Mps::new(128).unwrap(), true);
         rx.report(FlowControlKind::InitFc1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes over the wire between two ports, and what errors on the way do to it.
+//! The frames on the wire between two ports, and the effect of errors on them.
 //!
-//! A frame travels as a value; only one that was damaged is turned into bytes, so that its real CRC finds the damage.
+//! A frame travels as a value. Only a damaged one is turned into bytes, so that its real CRC detects the damage.
 
 use tlp::{Dllp, Duration, Time, Tlp, crc};
 
@@ -15,7 +15,7 @@ const SEQUENCE_BYTES: usize = 2;
 const LCRC_BYTES: usize = 4;
 const DLLP_BYTES: usize = 6;
 
-/// A TLP with its sequence number, or a DLLP. `T` is the TLP itself, one that is lent, or nothing where it stays at its
+/// A TLP with its sequence number, or a DLLP. `T` is the TLP itself, a borrowed one, or nothing if it stays at its
 /// sender ([`SentFrame`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame<T = Tlp> {
@@ -34,7 +34,7 @@ pub enum Frame<T = Tlp> {
 pub type SentFrame = Frame<()>;
 
 impl<T> Frame<T> {
-    /// The TLP, or what stands for it; `None` of a DLLP.
+    /// Returns the TLP, or its stand-in; `None` for a DLLP.
     #[must_use]
     pub fn tlp(self) -> Option<T> {
         match self {
@@ -45,7 +45,7 @@ impl<T> Frame<T> {
 }
 
 impl SentFrame {
-    /// The frame with its TLP; `None` if it is a TLP and that is missing.
+    /// Returns the frame with its TLP; `None` if it is a TLP frame and `tlp` is missing.
     #[must_use]
     pub fn with<T>(self, tlp: Option<T>) -> Option<Frame<T>> {
         match self {
@@ -56,7 +56,7 @@ impl SentFrame {
 }
 
 impl Frame {
-    /// The frame, its TLP lent.
+    /// Returns the frame with its TLP borrowed.
     #[must_use]
     pub fn as_ref(&self) -> Frame<&Tlp> {
         match self {
@@ -76,8 +76,8 @@ impl Frame<&Tlp> {
         }
     }
 
-    /// Bits that can be damaged: those of sequence number, TLP and LCRC, or of the DLLP with its CRC. Damage to framing
-    /// symbols is not modelled; it would lose the frame as well.
+    /// Returns the number of bits that can be damaged: those of sequence number, TLP and LCRC, or of the DLLP with its
+    /// CRC. Damage to framing symbols is not modelled; it would lose the frame as well.
     pub fn bit_len(self) -> u32 {
         8 * match self {
             Frame::Tlp { tlp, .. } => (SEQUENCE_BYTES + tlp.wire_len() + LCRC_BYTES) as u32,
@@ -114,7 +114,7 @@ fn tlp_survives(sequence: u16, tlp: &Tlp, damage: &Damage) -> bool {
     let sequence = u16::from_be_bytes([bytes[0], bytes[1]]);
     let (tlp, lcrc) = bytes[SEQUENCE_BYTES..].split_at(len);
     // The four bits before the sequence number are reserved at 8b/10b; at 128b/130b they belong to the STP token's
-    // length, which has its own check. A receiver sees any change of them.
+    // length, which has its own check. A receiver detects any change of them.
     sequence < 4096 && crc::lcrc(sequence, tlp).to_be_bytes() == lcrc
 }
 
@@ -130,15 +130,15 @@ fn dllp_survives(dllp: Dllp, damage: &Damage) -> bool {
 pub struct Sent {
     /// The frame.
     pub frame: SentFrame,
-    /// When its first symbol leaves: at the time of the call, or after an SKP ordered set.
+    /// When its first symbol is sent: at the time of the call, or after an SKP ordered set.
     pub start: Time,
-    /// When its last symbol has left.
+    /// When its last symbol has been sent.
     pub end: Time,
-    /// How the TLP has waited, if this is its first transmission; replays and DLLPs have no wait.
+    /// Wait of the TLP if this is its first transmission; replays and DLLPs have no wait.
     pub wait: Option<QueueWait>,
 }
 
-/// How a TLP has waited in the transmit queue, from [`enqueue`](crate::Port::enqueue) until its first symbol left.
+/// Wait of a TLP in the transmit queue, from [`enqueue`](crate::Port::enqueue) until its first symbol was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueWait {
     /// When it was queued.
@@ -148,8 +148,8 @@ pub struct QueueWait {
     pub credit_wait: Duration,
 }
 
-/// Bits of a frame that flipped on the way, numbered from 0 to [`Frame::bit_len`] less one: byte by byte as sent, from
-/// bit 0 of each. A bit named twice flips back, and one beyond the frame has no effect.
+/// Bits of a frame that flipped on the way, numbered from 0 to [`Frame::bit_len`] minus one: byte by byte as sent, from
+/// bit 0 of each. A bit listed twice flips back, and one beyond the frame has no effect.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Damage(Vec<u32>);
 
@@ -164,7 +164,7 @@ impl Damage {
         self.0.is_empty()
     }
 
-    /// The bits that flipped, in the order they were named.
+    /// Returns the bits that flipped, in the order in which they were listed.
     pub fn bits(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().copied()
     }
@@ -216,9 +216,9 @@ mod tests {
         ]
     }
 
-    /// Every single flip and every pair in a burst is found, as CRC-32 and CRC-16 promise.
+    /// Every single flip and every pair in a burst is detected, as CRC-32 and CRC-16 guarantee.
     #[test]
-    fn the_crc_finds_single_flips_and_bursts() {
+    fn crc_detects_single_flips_and_bursts() {
         for frame in frames() {
             let frame = frame.as_ref();
             for bit in 0..frame.bit_len() {
@@ -230,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn two_flips_of_one_bit_are_none() {
+    fn two_flips_of_one_bit_cancel() {
         for frame in frames() {
             assert!(frame.as_ref().survives(&[9, 9].into_iter().collect()));
         }
     }
 
     #[test]
-    fn lengths() {
+    fn frame_lengths() {
         let [write, ..] = frames();
         // The header has 16 B; 61 B of data are padded to 64.
         assert_eq!((write.as_ref().wire_bytes(), write.as_ref().bit_len()), (88, 8 * 86));

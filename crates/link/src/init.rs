@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a link comes up: the Data Link Feature exchange (`PCIe 5.0 §3.3`), then flow-control initialization (§3.4) of
-//! VC0, FC_INIT1 and FC_INIT2, which leads to DL_Active, and then of the other channels. This module chooses the next
-//! DLLP; it never sends one.
+//! Initialization of a link: the Data Link Feature exchange (`PCIe 5.0 §3.3`), then flow-control initialization (§3.4)
+//! of VC0, FC_INIT1 and FC_INIT2, which leads to DL_Active, and then of the other channels. This module selects the
+//! next DLLP; it never sends one.
 
 use tlp::{Class, DataLinkFeature, Duration, FlowControlKind, Time};
 
-/// How often InitFC DLLPs are repeated while the other end does not answer; the specification requires it at least
-/// every 34 us (`PCIe 5.0 §3.4.1`).
+/// Interval at which InitFC DLLPs are repeated while the other end does not answer; the specification requires at most
+/// 34 us (`PCIe 5.0 §3.4.1`).
 const REPEAT: Duration = Duration::from_us(2);
 const ALL_CLASSES: u8 = 0b111;
 
@@ -17,7 +17,7 @@ pub(crate) enum State {
     Inactive,
     /// DL_Init, FC_INIT1: this end advertises its credits and learns those of the other end.
     FcInit1,
-    /// DL_Init, FC_INIT2: this end knows the other's credits, and says so.
+    /// DL_Init, FC_INIT2: this end knows the other's credits, and reports that.
     FcInit2,
     /// DL_Active.
     Active,
@@ -61,8 +61,8 @@ impl Init {
         self.state = State::Active;
     }
 
-    /// Takes credits of `class`; true if they are new and must be recorded. They may come before this end begins, since
-    /// the other end may reach DL_Active, and begin with its other channels, first.
+    /// Takes credits of `class`; returns true if they are new and must be recorded. They may arrive before this end
+    /// begins, since the other end may reach DL_Active, and begin with its other channels, first.
     pub(crate) fn receive(&mut self, kind: FlowControlKind, class: Class) -> bool {
         let bit = 1 << class.index();
         let new = self.state <= State::FcInit1 && kind != FlowControlKind::UpdateFc && self.known & bit == 0;
@@ -75,7 +75,7 @@ impl Init {
         new
     }
 
-    /// A TLP has arrived, so the other end is in DL_Active.
+    /// Notes that a TLP has arrived, so the other end is in DL_Active.
     pub(crate) fn receive_tlp(&mut self) {
         self.fi2 = true;
     }
@@ -103,7 +103,8 @@ impl Init {
         Some((kind, class))
     }
 
-    /// Advances if it can: a state ends when a whole triple is sent and its flag set. True if the state has changed.
+    /// Advances if it can: a state ends when a whole triple has been sent and its flag is set. Returns true if the state has
+    /// changed.
     pub(crate) fn advance(&mut self, now: Time) -> bool {
         if self.wants_to_send() {
             return false;
@@ -167,8 +168,8 @@ impl FeatureExchange {
         DataLinkFeature { ack: self.remote.is_some(), supported: self.local }
     }
 
-    /// A DLLP has arrived; true if one must answer it: the first time, and until the other end knows that this one has
-    /// heard it.
+    /// Handles a DLLP; returns true if one must be sent in answer: the first time, and until the other end knows that
+    /// this one has received it.
     pub(crate) fn receive(&mut self, feature: DataLinkFeature) -> bool {
         let first = self.remote.is_none();
         if self.local == 0 || !self.under_way {
@@ -179,8 +180,8 @@ impl FeatureExchange {
         first || !feature.ack
     }
 
-    /// The other end has gone on to flow-control initialization: it has heard enough, or takes no part. True if this
-    /// end goes on now.
+    /// Notes that the other end has gone on to flow-control initialization: it has received enough, or takes no part.
+    /// Returns true if this end goes on now.
     pub(crate) fn other_end_goes_on(&mut self) -> bool {
         std::mem::take(&mut self.under_way)
     }

@@ -18,11 +18,11 @@
 //!       poll_transmit -> Frame                               Frame
 //! ```
 //!
-//! The driver of a [`Port`] tells it the time, carries its [`Frame`]s to the port at the other end, and asks again
-//! after every call what may be sent ([`Port::transmit_ready_at`]) and when the next timer is due
+//! The driver of a [`Port`] passes it the time and carries its [`Frame`]s to the port at the other end. After every
+//! call it polls the time of the next transmission ([`Port::transmit_ready_at`]) and of the next timer
 //! ([`Port::poll_timeout`]).
 //!
-//! The crate never reads a clock, never uses floats or randomness, never panics on what the other end sends, and
+//! The crate never reads a clock, never uses floats or randomness, never panics on input from the other end, and
 //! never allocates for an intact frame once it runs. It leaves out: link training (a port starts in L0, and a change
 //! of rate or width is a silent wire), power states, equalization, Extended Synch, lane-to-lane skew, EDS tokens, and
 //! FLIT mode.

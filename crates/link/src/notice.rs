@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a port tells its owner besides TLPs: errors that the layers below have seen, and whether the link is up. Owners
-//! log the errors and decide what follows (`PCIe 5.0 §6.2`).
+//! Notices of a port to its owner in addition to TLPs: errors that the layers below have detected, and whether the link
+//! is up. Owners log the errors and decide what follows (`PCIe 5.0 §6.2`).
 
 use std::collections::VecDeque;
 use tlp::{Class, Rate, Tlp, Vc, Width};
@@ -28,20 +28,21 @@ pub enum Notice {
         /// Header DW 0 to 3, as in the Header Log: byte 0 in bits 31:24.
         header: [u32; 4],
     },
-    /// A TLP arrived whose form is illegal, or whose Traffic Class no enabled channel carries (`PCIe 5.0 §2.3`, §2.5.2;
+    /// A TLP arrived whose form is invalid, or whose Traffic Class no enabled channel carries (`PCIe 5.0 §2.3`, §2.5.2;
     /// uncorrectable). The owner checks the rules that depend on the receiver's registers.
     MalformedTlp {
         /// Header DW 0 to 3, as in the Header Log: byte 0 in bits 31:24.
         header: [u32; 4],
     },
-    /// The port has found an error in a buffer of its own, and corrected it (Corrected Internal Error, `PCIe 5.0 §6.2.9`; correctable).
+    /// The port has detected an error in one of its buffers, and corrected it (Corrected Internal Error, `PCIe 5.0 §6.2.9`;
+    /// correctable).
     CorrectedInternal,
-    /// The port has found an error in a buffer of its own, and what was in it is lost (Uncorrectable Internal Error,
-    /// `PCIe 5.0 §6.2.9`; uncorrectable).
+    /// The port has detected an error in one of its buffers, and lost the content (Uncorrectable Internal Error, `PCIe
+    /// 5.0 §6.2.9`; uncorrectable).
     UncorrectableInternal,
     /// The link went down: DL_Down (`PCIe 5.0 §3.2.1`).
     Down {
-        /// Nobody asked for it: Surprise Down (`PCIe 5.0 §3.2.1`; uncorrectable).
+        /// Whether it was not requested: Surprise Down (`PCIe 5.0 §3.2.1`; uncorrectable).
         surprise: bool,
     },
     /// The link is up: VC0 is in DL_Active.
@@ -58,8 +59,8 @@ pub enum Notice {
         /// Width of both directions.
         width: Width,
     },
-    /// A TLP in the port needs more data credits than the other end has room for: neither it nor those behind it can
-    /// ever be sent. This is no error of the link: its owner gave it a TLP that nobody can take.
+    /// A TLP in the port needs more data credits than the other end has room for: neither it nor those after it can
+    /// ever be sent. This is not an error of the link: its owner queued a TLP that the other end cannot take.
     NeverAdmitted {
         /// The channel.
         vc: Vc,
@@ -72,8 +73,8 @@ pub enum Notice {
     },
 }
 
-/// The header of `tlp` as the Header Log has it (`PCIe 5.0 §7.8.4.8`): DW 0 to 3, byte 0 in bits 31:24. DW 3 of a
-/// header of three DW is zero.
+/// Returns the header of `tlp` in the form of the Header Log (`PCIe 5.0 §7.8.4.8`): DW 0 to 3, byte 0 in bits 31:24. DW
+/// 3 of a header of three DW is zero.
 pub fn header_log(tlp: &Tlp) -> [u32; 4] {
     let mut bytes = [0; 16];
     match tlp.data.bytes() {
@@ -91,7 +92,7 @@ pub(crate) fn header_words(bytes: &[u8]) -> [u32; 4] {
     })
 }
 
-/// Most errors that wait for the owner.
+/// Maximum number of errors that wait for the owner.
 const MAX_ERRORS: usize = 16;
 
 /// Notices that wait for the owner. A notice that already waits is not kept twice: it would set its register bit only
@@ -116,7 +117,7 @@ impl Notices {
         }
     }
 
-    /// Keeps a change of the link's state. It replaces an older one of its kind; a surprise stays one.
+    /// Keeps a change of the link's state. It replaces an older one of its kind; a surprise remains a surprise.
     #[cold]
     pub(crate) fn link(&mut self, notice: Notice) {
         let surprised = self.waiting.contains(&Notice::Down { surprise: true });
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_not_told_twice_and_the_link_is_never_lost() {
+    fn waiting_notice_is_not_kept_twice_and_link_state_is_never_lost() {
         let mut notices = Notices::default();
         notices.error(Notice::BadTlp);
         notices.error(Notice::BadDllp);
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_on_the_link_counts_and_a_surprise_stays_one() {
+    fn latest_link_state_counts_and_a_surprise_remains_one() {
         let mut notices = Notices::default();
         for notice in [UP, SURPRISE, UP, DOWN] {
             notices.link(notice);
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_stands_in_the_log_as_on_the_wire() {
+    fn header_log_has_the_byte_order_of_the_wire() {
         assert_eq!(header_words(&[0x40, 0, 0, 1, 0x12, 0x34, 0x56]), [0x4000_0001, 0x1234_5600, 0, 0]);
     }
 }

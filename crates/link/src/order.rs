@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ordering rules between TLPs of one virtual channel, as a table (`PCIe 5.0 §2.4.1`, Table 2-40). It says which
-//! TLP may pass which; it chooses none.
+//! The ordering rules between TLPs of one virtual channel, as a table (`PCIe 5.0 §2.4.1`, Table 2-40): which TLP may
+//! pass which. It selects none.
 
 use tlp::{Access, Attributes, Bdf, Body, ConfigRequest, IoRequest, MemoryOp, Tlp};
 
@@ -40,7 +40,7 @@ use Passing::{May, Must};
 use Rule::{Always, UnlessOtherId, UnlessRelaxed, UnlessSameTransaction};
 
 /// `PCIe 5.0 Table 2-40`: row passes column, in the order of [`Kind`]. A5 is Y/N except for bridges to PCI. Row D's
-/// exception for I/O and configuration write completions is unused: a completion does not say what it answers.
+/// exception for I/O and configuration write completions is unused: a completion does not show what it answers.
 const TABLE: [[Rule; 4]; 4] = [
     // A  Posted
     [UnlessRelaxed, Always(Must), Always(Must), Always(May)],
@@ -69,7 +69,7 @@ fn kind(tlp: &Tlp) -> Kind {
     }
 }
 
-/// The ID of the issuer: Completer ID of a completion, Requester ID of a request.
+/// Returns the ID of the issuer: Completer ID of a completion, Requester ID of a request.
 fn issuer(tlp: &Tlp) -> Bdf {
     match &tlp.repr.body {
         Body::Completion(c) => c.completer,
@@ -144,9 +144,9 @@ mod tests {
         Tlp::new(Repr { attr, ..Repr::new(body) }, Data::NONE)
     }
 
-    /// Every cell: `PCIe 5.0 Table 2-40`, with the entries A2a to D5b named as there. The earlier TLP is of ID 1.
+    /// Every cell: `PCIe 5.0 Table 2-40`, with the names A2a to D5b of its entries. The earlier TLP is of ID 1.
     #[test]
-    fn every_cell() {
+    fn every_cell_of_the_ordering_table() {
         let posted = memory(MemoryOp::Write);
         let read = memory(MemoryOp::Read);
         let earlier = [posted(1, NONE), read(1, NONE), config_write(1, NONE), completion(1, NONE)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A port: it joins the parts of this crate and decides what goes onto the wire next. Of a TLP, it looks only at the
+//! A port: it joins the parts of this crate and selects the next frame for the wire. Of a TLP, it reads only the
 //! header's lengths, Traffic Class and ordering attributes.
 
 mod down;
@@ -33,7 +33,7 @@ use tlp::{Account, Class, Duration, Rate, TcSet, Time, Tlp, TrafficClass, Vc, Wi
 /// All classes, bits by [`Class::index`].
 const ALL_CLASSES: u8 = (1 << Class::ALL.len()) - 1;
 
-/// What waits to be sent besides new TLPs, lowest bit first: the order that `PCIe 5.0 §3.6.2.1` recommends.
+/// Frames waiting to be sent in addition to new TLPs, lowest bit first: the order that `PCIe 5.0 §3.6.2.1` recommends.
 mod pending {
     pub(super) const NAK: u64 = 1 << 0;
     pub(super) const ACK: u64 = 1 << 1;
@@ -48,11 +48,11 @@ mod pending {
 /// One port of a link.
 ///
 /// After every call of `start`, `enqueue`, `handle_frame`, `return_credits`, `handle_timeout`, `retrain` and of
-/// `poll_transmit` itself, ask [`transmit_ready_at`](Port::transmit_ready_at) and [`poll_timeout`](Port::poll_timeout)
+/// `poll_transmit` itself, poll [`transmit_ready_at`](Port::transmit_ready_at) and [`poll_timeout`](Port::poll_timeout)
 /// again.
 pub struct Port {
     rare: Rare,
-    /// A deadline may be earlier than when the driver asked last.
+    /// Whether a deadline may be earlier than at the driver's last poll.
     deadline_moved: bool,
     pending: u64,
     /// Channels that have a TLP to send and credits for it, by [`Vc::index`].
@@ -82,19 +82,19 @@ pub struct Port {
     buffer: Option<PortBuffer>,
     updates: UpdateSchedule,
     feature: FeatureExchange,
-    /// When the DLLPs of an initialization are repeated; [`Time::MAX`]: none is.
+    /// When the DLLPs of an initialization are repeated; [`Time::MAX`]: never.
     init_at: Time,
-    /// Set when REPLAY_NUM has rolled over, until the other end is told.
+    /// Set when REPLAY_NUM has rolled over, until the other end is notified.
     retrains_until: Option<Time>,
-    /// A TLP in order was discarded; the driver has not been told yet.
+    /// Whether a TLP in order was discarded and not yet reported to the driver.
     refused: bool,
     notices: Notices,
-    /// The link was taken down and not brought up again.
+    /// Whether the link was taken down and not brought up again.
     down: bool,
     /// TLPs from before the link last went down whose credits their receiver still has to return.
     stale: u32,
     stale_by_kind: Box<[[u16; 3]]>,
-    /// Present rate and width.
+    /// Current rate and width.
     speed: (Rate, Width),
     counters: Counters,
     refusals: Refusals,
@@ -108,8 +108,8 @@ struct PortBuffer {
 }
 
 impl Port {
-    /// A port that is not started. `config` must pass [`PortConfig::validate`]; with another, the port works but
-    /// departs from the specification.
+    /// Makes a port that is not started. `config` must pass [`PortConfig::validate`]; with another one, the port works
+    /// but departs from the specification.
     pub fn new(config: PortConfig) -> Port {
         let timers = Timers::new(&config, config.rate, config.width);
         let map = config.tc_vc;
@@ -157,8 +157,8 @@ impl Port {
         }
     }
 
-    /// The physical layer is up: the exchange of features begins, then flow-control initialization of VC0, then of the
-    /// other channels. Call it once.
+    /// Starts the port when the physical layer is up: the exchange of features begins, then flow-control initialization
+    /// of VC0, then of the other channels. Call it once.
     pub fn start(&mut self, now: Time) {
         self.deadline_moved = true;
         self.wire.start(now);
@@ -180,7 +180,7 @@ impl Port {
         self.pending |= 1 << (pending::INIT_FC_SHIFT + channel);
     }
 
-    /// DL_Active: the credits of VC0 are known, and its TLPs may flow.
+    /// Returns whether the port is in DL_Active: the credits of VC0 are known, and its TLPs may flow.
     pub fn is_active(&self) -> bool {
         self.channels[0].is_active()
     }
@@ -190,8 +190,8 @@ impl Port {
         self.channels.iter().all(|channel| channel.is_active() || !channel.is_in_use())
     }
 
-    /// The Traffic Classes whose transmit queue has room for a TLP of `class`. A TLP may be queued before DL_Active; it
-    /// then waits. A Traffic Class that is not mapped travels on VC0, for the other end to judge.
+    /// Returns the Traffic Classes whose transmit queue has room for a TLP of `class`. A TLP may be queued before
+    /// DL_Active; it then waits. A Traffic Class that is not mapped uses VC0, and the other end checks it.
     pub fn room(&self, class: Class) -> TcSet {
         self.room[class.index()]
     }
@@ -232,9 +232,9 @@ impl Port {
         usize::from(self.channel_of[usize::from(tc.bits())])
     }
 
-    /// Takes a TLP to send, whose Traffic Class is in [`room`](Self::room), with `account` in place of its own: it is
-    /// written here, where the TLP stays. Writing it just before the TLP moves here would make the move wait for the write.
-    /// Without room the port still keeps the TLP, at the cost of an allocation.
+    /// Takes a TLP to send, whose Traffic Class is in [`room`](Self::room), and sets its account to `account`. The
+    /// account is written here, where the TLP stays: writing it just before the TLP moves here would make the move wait
+    /// for the write. Without room the port still keeps the TLP, at the cost of an allocation.
     pub fn enqueue(&mut self, now: Time, tlp: Tlp, account: Account) {
         if self.rare.is_empty() && tlp.repr.tc == TrafficClass::default() {
             return self.enqueue_fast(now, tlp, account);
@@ -264,7 +264,7 @@ impl Port {
         }
     }
 
-    /// Tells the owner of a TLP that the other end can never have the credits for.
+    /// Notifies the owner of a TLP for which the other end can never have the credits.
     #[cold]
     fn check_admitted(&mut self, index: usize, class: Class, lengths: Lengths) {
         if let Some(advertised) = self.channels[index].never_admits(class, lengths) {
@@ -290,9 +290,9 @@ impl Port {
         (self.pending != 0 || self.sendable != 0).then(|| self.wire.free_at())
     }
 
-    /// The next frame onto the wire, if the wire is free at `now` and something may go
-    /// ([`transmit_ready_at`](Self::transmit_ready_at)). A due SKP ordered set goes before it, so `start` may be later than
-    /// `now`.
+    /// Returns the next frame for the wire, if the wire is free at `now` and a frame may be sent
+    /// ([`transmit_ready_at`](Self::transmit_ready_at)). A due SKP ordered set goes before it, so `start` may be later
+    /// than `now`.
     #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Sent> {
         if now < self.wire.free_at() {
@@ -301,8 +301,9 @@ impl Port {
         if self.pending != 0 { self.transmit_pending(now) } else { self.transmit_new(now) }
     }
 
-    /// A frame that was sent, with its TLP; `None` where that was acknowledged. One that was sent once is thus still here
-    /// when it arrives; a replayed one may be gone, since an earlier copy may have arrived and been acknowledged.
+    /// Returns a frame that was sent, with its TLP; `None` if the TLP was acknowledged. A frame that was sent once is
+    /// thus still here when it arrives. A replayed one may be gone, since an earlier copy may have arrived and been
+    /// acknowledged.
     pub fn lend(&self, frame: SentFrame) -> Option<Frame<&Tlp>> {
         match frame {
             Frame::Tlp { sequence, .. } => Some(Frame::Tlp { sequence, tlp: self.lend_tlp(sequence)? }),
@@ -310,8 +311,8 @@ impl Port {
         }
     }
 
-    /// A frame has arrived, its last symbol at `now`. True if it is a TLP to hand up: a new one in order. The receiver then
-    /// holds its credits until [`return_credits`](Self::return_credits).
+    /// Handles a frame that has arrived, with its last symbol at `now`. Returns true if it is a TLP to hand up: a new
+    /// one in order. The receiver then holds its credits until [`return_credits`](Self::return_credits).
     #[inline(always)]
     pub fn handle_frame(&mut self, now: Time, frame: Frame<&Tlp>) -> bool {
         match frame {
@@ -330,13 +331,13 @@ impl Port {
         (damage.is_empty() || self.survives(now, frame, damage)) && self.handle_frame(now, frame)
     }
 
-    /// Whether the TLP that was just not handed up was new and in order, but had no credits or no Traffic Class in use,
-    /// so that it is acknowledged and will not come again. True once.
+    /// Returns whether the TLP that was just not handed up was new and in order, but had no credits or no Traffic Class
+    /// in use. Such a TLP is acknowledged and will not be replayed. True once.
     pub fn poll_refused(&mut self) -> bool {
         std::mem::take(&mut self.refused)
     }
 
-    /// The next notice for the port's owner, oldest first. Ask after every call except [`enqueue`](Self::enqueue),
+    /// Returns the next notice for the port's owner, oldest first. Poll it after every call except [`enqueue`](Self::enqueue),
     /// [`return_credits`](Self::return_credits) and those that change nothing.
     pub fn poll_notice(&mut self) -> Option<Notice> {
         if self.notices.is_empty() { None } else { self.notices.next() }
@@ -347,12 +348,13 @@ impl Port {
         !self.notices.is_empty()
     }
 
-    /// Errors without a notice because sixteen already waited; the counters include them.
+    /// Returns the number of errors without a notice because sixteen already waited; the counters include them.
     pub fn notices_lost(&self) -> u64 {
         self.notices.lost()
     }
 
-    /// The receiver has taken a TLP of `tc` and `class` with `data_credits` units of 16 B out of its buffer.
+    /// Returns credits for a TLP of `tc` and `class` with `data_credits` units of 16 B that the receiver has taken out of its
+    /// buffer.
     #[inline]
     pub fn return_credits(&mut self, now: Time, tc: TrafficClass, class: Class, data_credits: u32) {
         if self.rare.is_empty() && tc == TrafficClass::default() {
@@ -377,13 +379,13 @@ impl Port {
         self.pending |= u64::from(tell) << pending::UPDATE_FC_SHIFT;
     }
 
-    /// Whether [`poll_timeout`](Self::poll_timeout) may name an earlier time than when this was asked last.
+    /// Returns whether [`poll_timeout`](Self::poll_timeout) may be earlier than at the last call of this function.
     #[inline(always)]
     pub fn take_deadline_moved(&mut self) -> bool {
         std::mem::take(&mut self.deadline_moved)
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) next.
+    /// Returns the time of the next call of [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Option<Time> {
         let data_link = self.receiver.deadline().min(self.replay.deadline());
         let updates = self.updates.news_deadline().min(self.updates.refresh_deadline());
@@ -427,14 +429,14 @@ impl Port {
         self.init_at = self.feature.deadline().min(channels.unwrap_or(Time::MAX));
     }
 
-    /// When this port could send again if it retrained now: [`PortConfig::retrain`] after the frame on the wire.
+    /// Returns when this port could send again if it retrained now: [`PortConfig::retrain`] after the frame on the wire.
     pub fn retrained_at(&self, now: Time) -> Time {
         self.wire.free_at().max(now) + self.config.retrain
     }
 
-    /// The link retrains, and comes back at `until` with `rate` and `width` (`PCIe 5.0 §4.2.6.4`). Call it at both ends
-    /// with the later of their [`retrained_at`](Self::retrained_at). The frame on the wire still goes out; then the
-    /// wire is silent. Sequence numbers, credits and unacknowledged TLPs stay; REPLAY_TIMER is held meanwhile.
+    /// Retrains the link, which comes back at `until` with `rate` and `width` (`PCIe 5.0 §4.2.6.4`). Call it at both
+    /// ends with the later of their [`retrained_at`](Self::retrained_at). The frame on the wire is still sent; then the
+    /// wire is silent. Sequence numbers, credits and unacknowledged TLPs stay; REPLAY_TIMER is held until then.
     pub fn retrain(&mut self, now: Time, until: Time, rate: Rate, width: Width) {
         self.deadline_moved = true;
         if self.down {
@@ -452,15 +454,15 @@ impl Port {
         self.notices.link(Notice::Retrained { rate, width });
     }
 
-    /// Whether this port has sent the link into retraining because REPLAY_NUM rolled over, and until when. Ask after
-    /// [`handle_timeout`](Self::handle_timeout) and after a frame that was no TLP to hand up; then tell the other end
+    /// Returns the end of a retraining that this port has started because REPLAY_NUM rolled over. Poll it after
+    /// [`handle_timeout`](Self::handle_timeout) and after a frame that was no TLP to hand up; then notify the other end
     /// by [`hold`](Self::hold). Returned once.
     pub fn poll_retrain(&mut self) -> Option<Time> {
         self.retrains_until.take()
     }
 
-    /// The other end has sent the link into retraining: this port sends nothing from the end of the frame on the wire
-    /// until `until`, and holds REPLAY_TIMER.
+    /// Notes that the other end has sent the link into retraining: this port sends nothing from the end of the frame on
+    /// the wire until `until`, and holds REPLAY_TIMER.
     pub fn hold(&mut self, now: Time, until: Time) {
         self.deadline_moved = true;
         if self.down {
@@ -470,7 +472,7 @@ impl Port {
         self.replay.hold(now, until.max(now));
     }
 
-    /// The unused credits of VC0, by [`Class::index`]: zero before an InitFC has said how many there are.
+    /// Returns the unused credits of VC0, by [`Class::index`]: zero before an InitFC has advertised them.
     pub fn unused_credits(&self) -> [UnusedCredits; 3] {
         self.channels[0].tx.map(|credits| credits.unused())
     }
@@ -480,7 +482,7 @@ impl Port {
         &self.counters
     }
 
-    /// Why the receiver refused TLPs: the first TLP of each rule. Those that the sender repeats are among them.
+    /// Returns why the receiver refused TLPs: the first TLP of each rule. TLPs that the sender repeats are included.
     pub fn refusals(&self) -> &[Refusal] {
         self.refusals.kinds()
     }
@@ -491,7 +493,7 @@ impl Port {
         self.stalls.finish(now, &mut self.counters);
     }
 
-    /// True if the link is up and nothing waits to be sent or acknowledged: [`state_line`](Self::state_line) says `idle`.
+    /// Returns whether the link is up and nothing waits to be sent or acknowledged: [`state_line`](Self::state_line) is `idle`.
     pub fn is_idle(&self) -> bool {
         !self.down
             && !self.feature.is_under_way()
@@ -501,7 +503,7 @@ impl Port {
             && self.replay.is_empty()
     }
 
-    /// One line on what the port waits for.
+    /// Describes in one line what the port waits for.
     pub fn state_line(&self) -> String {
         if self.down {
             return "link down".to_owned();

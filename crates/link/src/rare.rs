@@ -21,7 +21,7 @@ bitflags! {
         const FAULTS = 1 << 5;
         /// The port belongs to a switch that forwards TLPs before their last symbol has arrived.
         const CUT_THROUGH = 1 << 6;
-        /// The general path is asked for, to compare both.
+        /// The general path is requested, to compare both.
         const GENERAL_PATH = 1 << 7;
     }
 }

@@ -17,7 +17,7 @@ const _: () = assert!(TLP_FRAMING_BYTES > UNSTORED_FRAMING);
 /// The effect of an Ack or Nak.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Acknowledged {
-    /// It names a TLP that was never sent.
+    /// It refers to a TLP that was never sent.
     ProtocolError,
     /// It acknowledges nothing new.
     Nothing,
@@ -38,9 +38,9 @@ pub struct TransmitTimes {
     pub queued_at: Time,
     /// How long it waited for credits at the head of its queue.
     pub credit_wait: Duration,
-    /// When its first symbol left.
+    /// When its first symbol was sent.
     pub start: Time,
-    /// When its last symbol had left.
+    /// When its last symbol had been sent.
     pub end: Time,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct ReplayBuffer {
     bytes: u32,
     next_transmit_seq: Sequence,
     ackd_seq: Sequence,
-    /// The next TLP to replay; `next_transmit_seq` if no replay is under way.
+    /// The next TLP to replay; `next_transmit_seq` if no replay is in progress.
     replay_next: Sequence,
     replay_num: u8,
     /// Whether REPLAY_NUM counts.
@@ -68,7 +68,7 @@ pub(crate) struct ReplayBuffer {
 }
 
 impl ReplayBuffer {
-    /// An empty buffer. `counts`: after four replays without progress the link retrains.
+    /// Makes an empty buffer. `counts`: after four replays without progress the link retrains.
     pub(crate) fn new(max_tlps: u16, max_bytes: u32, timeout: Duration, counts: bool) -> ReplayBuffer {
         let max_tlps = max_tlps.clamp(1, MAX_UNACKNOWLEDGED);
         let slots = max_tlps.next_power_of_two();
@@ -125,7 +125,7 @@ impl ReplayBuffer {
         usize::from(sequence.bits() & self.mask)
     }
 
-    /// A TLP's last symbol leaves at `end`: starts REPLAY_TIMER if it does not run. True if the timer starts.
+    /// Notes that a TLP's last symbol is sent at `end`: starts REPLAY_TIMER if it does not run. Returns true if the timer starts.
     #[inline(always)]
     pub(crate) fn sent(&mut self, end: Time) -> bool {
         let starts = self.restart_timer || self.deadline == Time::MAX;
@@ -159,7 +159,7 @@ impl ReplayBuffer {
         Acknowledged::Progress
     }
 
-    /// Starts a replay of all unacknowledged TLPs. True if REPLAY_NUM rolls over: the link must retrain first.
+    /// Starts a replay of all unacknowledged TLPs. Returns true if REPLAY_NUM rolls over: the link must retrain first.
     pub(crate) fn start_replay(&mut self) -> bool {
         if self.is_empty() {
             return false;
@@ -171,8 +171,8 @@ impl ReplayBuffer {
         self.counts && self.replay_num == 0
     }
 
-    /// The link retrains from `now` until `until`: REPLAY_TIMER is held (`PCIe 5.0 §3.6.2.1`), then runs on for the
-    /// time it had left.
+    /// Holds REPLAY_TIMER while the link retrains from `now` until `until` (`PCIe 5.0 §3.6.2.1`); then it runs on for
+    /// the time it had left.
     pub(crate) fn hold(&mut self, now: Time, until: Time) {
         if self.deadline != Time::MAX {
             self.deadline += until.since(now);
@@ -241,9 +241,9 @@ mod tests {
     use super::*;
 
     /// `PCIe 5.0 §3.6.2.1`, Equation 3-1: no TLP is sent while `(NEXT_TRANSMIT_SEQ - ACKD_SEQ) mod 4096 >= 2048`. An
-    /// Ack of any TLP sent before, up to 2048 back, is no error (§3.6.2.2).
+    /// Ack of any TLP sent before, up to 2048 back, is not an error (§3.6.2.2).
     #[test]
-    fn as_many_are_unacknowledged_as_sequence_numbers_tell_apart() {
+    fn unacknowledged_tlps_are_limited_by_sequence_numbers() {
         let mut store = TlpStore::new(1);
         let lengths = Lengths::default();
         for acknowledged in [None, Some(0), Some(1000)] {

@@ -35,8 +35,8 @@ impl Receiver {
         Receiver { next_rcv_seq, nak_scheduled: false, ack_limit, ack_at, ack_free_at: None }
     }
 
-    /// This receiver with a timer that runs from the last Ack: a TLP that comes after it has expired is acknowledged at
-    /// once (IISWC'18, §V-C: "either immediately or after the ACK timer expires").
+    /// Returns this receiver with a timer that runs from the last Ack: a TLP that arrives after it has expired is
+    /// acknowledged at once (IISWC'18, §V-C: "either immediately or after the ACK timer expires").
     pub(crate) fn acks_at_once(self) -> Receiver {
         Receiver { ack_free_at: Some(Time::ZERO), ..self }
     }
@@ -61,7 +61,7 @@ impl Receiver {
         !self.expects(sequence) && self.next_rcv_seq.since(sequence) <= PAST
     }
 
-    /// The next TLP in order has arrived; the timer does not run from the last Ack. True if it starts.
+    /// Accepts the next TLP in order; the timer does not run from the last Ack. Returns true if the timer starts.
     #[inline(always)]
     pub(crate) fn accept_next(&mut self, now: Time) -> bool {
         self.next_rcv_seq = self.next_rcv_seq.next();
@@ -89,7 +89,7 @@ impl Receiver {
         Verdict::Gap { nak: self.want_nak() }
     }
 
-    /// A TLP is bad or missing. True if a Nak must be sent: only one until a good TLP has arrived.
+    /// Notes a bad or missing TLP. Returns true if a Nak must be sent: only one until a good TLP has arrived.
     pub(crate) fn want_nak(&mut self) -> bool {
         !std::mem::replace(&mut self.nak_scheduled, true)
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn one_nak_until_a_good_tlp_arrives() {
+    fn one_nak_is_sent_until_a_good_tlp_arrives() {
         let mut rx = Receiver::new(Duration::from_ps(100));
         let s = Sequence::from_bits;
         assert_eq!(rx.receive(at(0), s(1)), Verdict::Gap { nak: true });
@@ -137,7 +137,7 @@ mod tests {
 
     /// `PCIe 5.0 §3.6.3.1`: `(NEXT_RCV_SEQ - sequence) mod 4096 <= 2048` is a duplicate.
     #[test]
-    fn duplicates_end_half_way_round() {
+    fn sequence_numbers_up_to_2048_back_are_duplicates() {
         let mut rx = Receiver::new(Duration::from_ps(100));
         for n in 0..100 {
             assert_eq!(rx.receive(at(0), Sequence::from_bits(n)), Verdict::Accept);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ack_timer_runs_from_the_first_unacknowledged_tlp() {
+    fn ack_timer_runs_from_the_first_unacknowledged_tlp() {
         let mut rx = Receiver::new(Duration::from_ps(100));
         assert_eq!(rx.deadline(), Time::MAX);
         rx.receive(at(10), Sequence::from_bits(0));
@@ -160,7 +160,7 @@ mod tests {
 
     /// IISWC'18, §V-C.
     #[test]
-    fn an_ack_timer_that_has_expired_lets_an_ack_go_at_once() {
+    fn tlp_after_expired_ack_timer_is_acknowledged_at_once() {
         let mut rx = Receiver::new(Duration::from_ps(100)).acks_at_once();
         rx.receive(at(10), Sequence::from_bits(0));
         assert_eq!(rx.deadline(), at(10));

@@ -11,15 +11,15 @@ const CLASSES: usize = Class::ALL.len();
 const REPLAY: usize = HEADS;
 const ALL_CLASSES: u32 = (1 << CLASSES) - 1;
 
-/// The blocked heads and the replay buffer, and since when each is blocked. The bits of heads are ordered by channel,
-/// then by [`Class::index`].
+/// The blocked heads and the replay buffer, with the time from which each is blocked. The bits of heads are ordered by
+/// channel, then by [`Class::index`].
 pub(crate) struct Stalls {
-    /// The bits of what is blocked now.
+    /// The bits that are blocked now.
     blocked: u32,
     /// The bits for which `since` is set.
     noted: u32,
     since: [Time; HEADS + 1],
-    /// How long the present head of each queue has waited for credits.
+    /// How long the current head of each queue has waited for credits.
     waited: [Duration; HEADS],
 }
 
@@ -53,13 +53,13 @@ impl Stalls {
         self.blocked == 0 && self.noted == 0
     }
 
-    /// How long the head of `class` on `channel`, which leaves now, has waited for credits.
+    /// Returns how long the head of `class` on `channel`, which is sent now, has waited for credits.
     pub(crate) fn take_wait(&mut self, channel: usize, class: Class) -> Duration {
         std::mem::take(&mut self.waited[channel * CLASSES + class.index()])
     }
 
-    /// Starts and ends stalls by what is blocked at `now`, when the wire is or will be free. A stall that ends when it
-    /// begins does not count.
+    /// Starts and ends stalls according to `blocked` at `now`, when the wire is or will be free. A stall that ends when
+    /// it begins does not count.
     pub(crate) fn note(&mut self, now: Time, counters: &mut Counters) {
         let changed = self.blocked ^ self.noted;
         if changed != 0 {

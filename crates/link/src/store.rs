@@ -4,7 +4,7 @@
 
 use tlp::{Account, Tlp};
 
-/// Names a TLP of a [`TlpStore`].
+/// Handle of a TLP in a [`TlpStore`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Handle(u32);
 
@@ -15,7 +15,7 @@ pub(crate) struct TlpStore {
 }
 
 impl TlpStore {
-    /// Room for `capacity` TLPs without allocation.
+    /// Makes a store with room for `capacity` TLPs without allocation.
     pub(crate) fn new(capacity: usize) -> TlpStore {
         TlpStore {
             slots: (0..capacity).map(|_| None).collect(),
@@ -23,7 +23,7 @@ impl TlpStore {
         }
     }
 
-    /// Keeps a TLP with `account` in place of its own.
+    /// Keeps a TLP, and sets its account to `account`.
     #[inline(always)]
     pub(crate) fn insert(&mut self, tlp: Tlp, account: Account) -> Handle {
         let handle = self.free.pop().unwrap_or_else(|| self.grow());
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_used_again_and_grow_beyond_the_first_ones() {
+    fn places_are_reused_and_grow_beyond_the_first_ones() {
         let mut store = TlpStore::new(2);
         let [a, b, c] = [1, 2, 3].map(|code| store.insert(message(code), Account::NONE));
         assert_eq!(store.get(c), Some(&message(3)));

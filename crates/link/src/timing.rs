@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Durations on the wire: the Ack latency table, the serializer's exact time, SKP ordered sets.
 //!
-//! All arithmetic is in whole ticks of 1/3072 ps. A byte time is a whole number of them at every rate and width, so no
-//! rounding accumulates. Nothing here looks into the bytes.
+//! All arithmetic is in whole ticks of 1/3072 ps. A byte time is a whole number of ticks at every rate and width, so no
+//! rounding accumulates. This module does not read the bytes.
 
 use crate::config::{FlowControlMode, PortConfig, ReplayTimerRule};
 use crate::counters::Counters;
@@ -56,9 +56,10 @@ impl PortConfig {
         Timers::new(self, self.rate, self.width).replay
     }
 
-    /// Returns the longest time from the last symbol of a TLP to the last symbol of its Ack, on an otherwise idle link. `other`
-    /// is the other end. The time consists of the `propagation` both ways, the Ack latency limit (`PCIe 5.0 §3.6.3.1`) and the
-    /// Ack itself. With a shorter [`replay_timeout`](Self::replay_timeout), TLPs that have arrived are sent again.
+    /// Returns the longest time from the last symbol of a TLP to the last symbol of its Ack, on an otherwise idle link.
+    /// `other` is the other end. The time consists of the `propagation` both ways, the Ack latency limit (`PCIe 5.0
+    /// §3.6.3.1`) and the Ack itself. With a shorter [`replay_timeout`](Self::replay_timeout), TLPs that have arrived
+    /// are replayed.
     pub fn ack_round_trip(&self, other: &PortConfig, propagation: Duration) -> Duration {
         let limit = Timers::new(other, other.rate, other.width).ack;
         propagation + limit + wire_time(DLLP_WIRE_BYTES.into(), other.rate, other.width) + propagation
@@ -159,19 +160,20 @@ impl Serializer {
         self.skp_due = self.free.after(self.skp_period_ticks);
     }
 
-    /// The lanes are down: counts what has left by `now`; no SKP is due until they [start](Self::start) again.
+    /// Stops the lanes: counts the symbols sent by `now`; no SKP is due until they [start](Self::start) again.
     pub(crate) fn stop(&mut self, now: Time, counters: &mut Counters) {
         self.catch_up(now, counters);
         self.skp_due = WireTime::at(Time::MAX);
     }
 
-    /// When the last symbol of the last frame has left, rounded down.
+    /// Returns when the last symbol of the last frame has been sent, rounded down.
     pub(crate) fn free_at(&self) -> Time {
         Time::from_ps(self.free.ps)
     }
 
-    /// The lanes retrain at the same speed until `until`, or until the last frame has left if that is later. Nothing is
-    /// sent before; the next SKP is due one interval afterwards. SKPs that would fall due meanwhile are skipped.
+    /// Retrains the lanes at the same speed until `until`, or until the last frame has been sent if that is later.
+    /// Nothing is sent before; the next SKP is due one interval afterwards. SKPs that would fall due in between are
+    /// skipped.
     pub(crate) fn hold(&mut self, now: Time, until: Time, counters: &mut Counters) {
         self.catch_up(now, counters);
         self.silence(until);
@@ -203,7 +205,7 @@ impl Serializer {
         self.free.ps = self.free.ps.saturating_add(gap.as_ps());
     }
 
-    /// Sends `bytes` from `now`, or once the wire is free and due SKPs are out; returns the first and last instant.
+    /// Sends `bytes` from `now`, or once the wire is free and due SKPs are sent; returns the first and last instant.
     #[inline(always)]
     pub(crate) fn send(&mut self, now: Time, bytes: u32, counters: &mut Counters) -> (Time, Time) {
         let mut start = self.free;
@@ -221,13 +223,13 @@ impl Serializer {
         (Time::from_ps(start.ps), Time::from_ps(end.ps))
     }
 
-    /// Sends `bytes` at each of `times`, again `interval` later, and so on: `rounds` times. Returns how many rounds came before
-    /// one in which the wire is not free at its time, `rounds` if none; if there is one, what it leaves is of no use.
-    /// Times ascend, and no round begins before the one before has ended.
+    /// Sends `bytes` at each of `times`, again `interval` later, and so on: `rounds` times. Returns how many rounds
+    /// precede the first one in which the wire is not free at its time, or `rounds` if there is none. If there is one,
+    /// the resulting state is of no use. Times ascend, and no round begins before the previous one has ended.
     ///
-    /// A round depends on the one before by the state of the wire alone, and intervals and SKPs meet again in the same way
-    /// after a while. If the state is then the same but later, so is everything until the same time has passed again, and so
-    /// on: this is counted, and not sent.
+    /// A round depends on the previous one only through the state of the wire, and intervals and SKPs coincide again in
+    /// the same way after a while. If the state is then the same but later, everything repeats until the same time has
+    /// passed again, and so on. These repetitions are counted, not sent.
     pub(crate) fn repeat(
         &mut self,
         times: &[Time],
@@ -261,13 +263,13 @@ impl Serializer {
         done
     }
 
-    /// Whether frames and SKPs go on from here as they did from the state `then`, `span` later.
+    /// Returns whether frames and SKPs go on from here as they did from the state `then`, `span` later.
     fn is_later(&self, then: &Serializer, span: Duration) -> bool {
         let later = |time: WireTime| WireTime { ps: time.ps.saturating_add(span.as_ps()), ..time };
         (self.free, self.skp_due) == (later(then.free), later(then.skp_due))
     }
 
-    /// What was sent since the state `then` with its `counted` is sent again, `times` times, each `span` later.
+    /// Repeats everything sent since the state `then`, with its counters `counted`, `times` times, each `span` later.
     fn skip(
         &mut self,
         then: &Serializer,
@@ -286,7 +288,7 @@ impl Serializer {
         self.skp_due.ps += times * span.as_ps();
     }
 
-    /// Counts the SKPs of idle time that have left by `now`. It does not change when later frames are sent.
+    /// Counts the SKPs of idle time that have been sent by `now`. It does not change when later frames are sent.
     pub(crate) fn catch_up(&mut self, now: Time, counters: &mut Counters) {
         let skp_ps = self.skp_ticks.div_ceil(TICKS_PER_PS);
         let last_start = WireTime { ps: now.as_ps().saturating_sub(skp_ps), ticks: 0 };
@@ -306,7 +308,7 @@ impl Serializer {
             self.free = self.free.after(self.skp_ticks);
             self.skp_due = self.skp_due.after(self.skp_period_ticks);
         }
-        // SKPs that fell due on the idle wire left at their own times.
+        // SKPs that fell due on the idle wire were sent at their own times.
         if self.skp_due <= start {
             sets = start.multiples_since(self.skp_due, self.skp_period_ticks) + 1;
             let last = self.skp_due.after_many(sets - 1, self.skp_period_ticks);
@@ -370,7 +372,7 @@ mod tests {
         }
     }
 
-    /// The SKPs do not depend on how often the wire is looked at.
+    /// The SKPs do not depend on how often the wire is polled.
     #[test]
     fn idle_time_costs_one_step() {
         for rate in Rate::ALL {
@@ -385,7 +387,7 @@ mod tests {
         }
     }
 
-    /// An SKP under way delays the frame; one that falls due during the frame waits for it.
+    /// A running SKP delays the frame; one that falls due during the frame waits for it.
     #[test]
     fn frames_and_skps_do_not_overlap() {
         let (mut wire, mut counters) = serializer(Rate::Gt2_5, 1);
@@ -393,7 +395,7 @@ mod tests {
         assert_eq!(wire.send(Time::from_ps(due + 1), 2, &mut counters).0.as_ps(), due + 16_000);
         let (start, end) = wire.send(Time::from_ps(2 * due - 1), 4120, &mut counters);
         assert_eq!((start.as_ps(), end.as_ps()), (2 * due - 1, 2 * due - 1 + 4120 * 4000));
-        // Three SKPs fell due meanwhile.
+        // Three SKPs fell due in between.
         assert_eq!(wire.send(end, 1, &mut counters).0, end + Duration::from_ps(3 * 16_000));
         assert_eq!(counters.skp_sets, 4);
     }
@@ -401,7 +403,7 @@ mod tests {
     /// Two intervals of idle wire, a silence of a thousand, then a frame: two SKPs before, none in the silence, and the
     /// third one interval after it.
     #[test]
-    fn no_skps_are_made_up_for_behind_a_silence() {
+    fn silence_is_not_made_up_for_by_skps() {
         for rate in Rate::ALL {
             let (mut wire, mut counters) = serializer(rate, 4);
             let period = wire.skp_period_ticks / TICKS_PER_PS;

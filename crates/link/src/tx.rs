@@ -57,9 +57,9 @@ pub(crate) struct Queued {
     pub(crate) handle: Handle,
 }
 
-/// What [`TransmitQueue::oldest_sendable`] found.
+/// Result of [`TransmitQueue::oldest_sendable`].
 pub(crate) struct Choice {
-    /// Class and lengths of the TLP that goes next.
+    /// Class and lengths of the next TLP.
     pub(crate) head: Option<(Class, Lengths)>,
     /// Classes whose heads lack credits, bits by [`Class::index`].
     pub(crate) blocked: u8,
@@ -117,7 +117,7 @@ impl TransmitQueue {
         self.fifos[class.index()].front()
     }
 
-    /// The oldest head that credits and ordering rules let go, and the heads that lack credits.
+    /// Returns the oldest head that credits and ordering rules permit, and the heads that lack credits.
     pub(crate) fn oldest_sendable(&self, credits: &[TxCredits; 3], store: &TlpStore) -> Choice {
         if self.waiting & self.waiting.wrapping_sub(1) == 0 {
             self.only_sendable(credits)
@@ -145,7 +145,7 @@ impl TransmitQueue {
         choice
     }
 
-    /// The only head, if it has its credits; `Some(None)` if nothing waits, `None` if the general choice must be made.
+    /// Returns the only head, if it has its credits; `Some(None)` if nothing waits, `None` if the general selection is needed.
     #[inline(always)]
     pub(crate) fn only_head(&self, credits: &[TxCredits; 3]) -> Option<Option<(Class, Lengths)>> {
         if self.waiting & self.waiting.wrapping_sub(1) != 0 {
@@ -156,7 +156,7 @@ impl TransmitQueue {
         credits[class.index()].covers(lengths.data_credits()).then_some(Some((*class, lengths)))
     }
 
-    /// `oldest_sendable` when TLPs of at most one class wait, so that the ordering rules hold back none.
+    /// Does the work of `oldest_sendable` when TLPs of at most one class wait, so that the ordering rules hold back none.
     fn only_sendable(&self, credits: &[TxCredits; 3]) -> Choice {
         let index = self.waiting.trailing_zeros() as usize;
         let Some(head) = self.fifos.get(index).and_then(VecDeque::front) else {
@@ -169,8 +169,8 @@ impl TransmitQueue {
         }
     }
 
-    /// Whether `head` may pass all older posted requests. Within a class TLPs keep their order; the other columns of
-    /// the ordering table never forbid passing.
+    /// Returns whether `head` may pass all older posted requests. Within a class TLPs keep their order; the other
+    /// columns of the ordering table never forbid passing.
     fn may_leave(&self, class: Class, head: &Queued, store: &TlpStore) -> bool {
         let first = self.fifos[Class::Posted.index()].front();
         class == Class::Posted
@@ -231,7 +231,7 @@ mod tests {
         Tlp::new(repr, Data::NONE)
     }
 
-    /// Credits for one TLP with 64 B of each class named in `classes`, and for none of the others.
+    /// Returns credits for one TLP with 64 B of each class in `classes`, and for none of the others.
     fn credits(classes: &[Class]) -> [TxCredits; 3] {
         Class::ALL.map(|class| {
             let kind = FlowControlKind::InitFc1;
@@ -245,7 +245,7 @@ mod tests {
 
     /// Rows: the waiting TLPs, oldest first; the classes with credits; the one that goes first (`PCIe 5.0 Table 2-40`).
     #[test]
-    fn the_oldest_that_may_go() {
+    fn oldest_permitted_tlp_is_sent_first() {
         use Class::{Completion as C, NonPosted as N, Posted as P};
         let all = [P, N, C];
         type Row<'a> = (&'a str, Vec<Tlp>, &'a [Class], Option<Class>);

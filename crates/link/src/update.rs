@@ -87,13 +87,13 @@ impl UpdateSchedule {
         0
     }
 
-    /// The sender of `class` on `channel` has used the credits it knows of; returns the kinds to report at once: this
-    /// one, if it has news.
+    /// Notes that the sender of `class` on `channel` has used the credits it knows of; returns the kinds to report at
+    /// once: this one, if it has news.
     pub(crate) fn used_up(&self, channel: usize, class: Class) -> u32 {
         self.news & bit(channel, class)
     }
 
-    /// An UpdateFC of `kind`, given by its bit number, is sent.
+    /// Notes that an UpdateFC of `kind`, given by its bit number, is sent.
     pub(crate) fn told(&mut self, now: Time, kind: usize) {
         self.told_at[kind] = now;
         self.news &= !(1 << kind);
@@ -130,7 +130,7 @@ impl UpdateSchedule {
         due
     }
 
-    /// True if nothing is to be told but what was told before, each kind [`REFRESH`] after it was told last.
+    /// Returns whether only known values are to be reported, each kind [`REFRESH`] after its last report.
     pub(crate) fn only_refreshes(&self) -> bool {
         let first = self.refreshes().iter().copied().min().unwrap_or(Time::MAX);
         self.news == 0 && self.news_at == Time::MAX && self.refresh_at == first
@@ -142,7 +142,7 @@ impl UpdateSchedule {
         (0..KINDS).filter(move |kind| running >> kind & 1 != 0)
     }
 
-    /// When the kinds are refreshed next if nothing else is told, the first of them first.
+    /// Returns when the kinds are refreshed next if nothing else is reported, earliest first.
     pub(crate) fn refreshes(&self) -> Refreshes {
         let mut refreshes = Refreshes { at: [Time::MAX; KINDS], count: 0 };
         for kind in self.refreshed() {

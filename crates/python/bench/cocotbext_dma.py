@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The work of `dma.py` by cocotbext-pcie: a test of cocotb, with its number of operations in OPERATIONS."""
+"""The workload of `dma.py` with cocotbext-pcie: a cocotb test with its number of operations in OPERATIONS."""
 
 # mypy: ignore-errors
 
@@ -26,5 +26,5 @@ async def dma(dut):
         data = await endpoint.mem_read(base, 256)
         await endpoint.mem_write(base + 256 * (1 + n % 255), data)
     if operations:
-        # Posted: what reads behind it sees it.
+        # Posted: a later read sees it.
         assert await endpoint.mem_read(base + 256 * (1 + (operations // 2 - 1) % 255), 256) == pattern

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""DMA operations per CPU-second of a device in Python, beside cocotbext-pcie on the same work.
+"""DMA operations per CPU second of a device in Python, compared with cocotbext-pcie.
 
     pip install . -r crates/python/bench/requirements.txt
     python crates/python/bench/dma.py
 
-Both read 256 B of host memory and write 256 B, one after the other, from one coroutine, and check what the last has written. CPU
-seconds, user and system, are those of the processes (getrusage), less those of the same processes with no operations: starting,
-enumeration and, of cocotb, the build. Rounds alternate; medians are printed.
+Both read 256 B of host memory and write 256 B, one after the other, from one coroutine, and check the last write. CPU seconds, user
+and system, are those of the processes (getrusage) minus those of the same processes with no operations: start, enumeration and, for
+cocotb, the build. Rounds alternate; medians are printed.
 """
 
 import argparse
@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 
 
 def cpu_seconds(command: list[str]) -> float:
-    """CPU seconds of a command with all that it starts."""
+    """CPU seconds of a command and its child processes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -30,7 +30,7 @@ def cpu_seconds(command: list[str]) -> float:
 
 
 def rate(operations: int, script: str, *args: str) -> float:
-    """Operations per CPU-second of a script that takes their number."""
+    """Operations per CPU second of a script whose argument is their number."""
 
     def run(n: int) -> float:
         return cpu_seconds([sys.executable, os.fspath(HERE / script), str(n), *args])

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What Python adds to a lab without Python: CPU seconds of the command in Rust, of the same command from the package, and of
+"""Overhead of Python for a lab without Python devices: CPU seconds of the command in Rust, of the same command from the package, and of
 `riser.Lab.run`; and the CPU time of `import riser`.
 
     cargo build --release -p riser-cli
     python crates/python/bench/lab.py target/release/riser
 
-Less those of a run of a single transfer, which are mostly the start of Python. Rounds alternate; medians are printed.
+The CPU seconds of a run of a single transfer, mostly the start of Python, are subtracted. Rounds alternate; medians are printed.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The work of `dma.py` by riser: `riser_dma.py OPERATIONS`."""
+"""The workload of `dma.py` with riser: `riser_dma.py OPERATIONS`."""
 
 import sys
 

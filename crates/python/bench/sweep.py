@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a sweep costs beside its simulations: ten thousand points of a small lab, by processes and on Ray.
+"""Overhead of a sweep: ten thousand points of a small lab, with processes and on Ray.
 
     python crates/python/bench/sweep.py [POINTS [TRANSFERS]]
 
-Each point is TRANSFERS reads of 256 B; with 12,000, which it is unless told, about 9 ms of simulation.
-Busy is CPU time of all processes over wall time and cores, on a machine that has nothing else to do; simulation is its share of that.
+Each point is TRANSFERS reads of 256 B; the default of 12,000 takes about 9 ms of simulation. Busy is the CPU time of all processes
+divided by wall time and cores, on an otherwise idle machine; simulation is the simulation's share of that.
 """
 
 import os
@@ -21,7 +21,7 @@ METRICS: dict[str, Any] = {"gbps": "links.card.downstream.payload_gbps", "hops":
 
 
 def over(points: int, transfers: int) -> dict[str, Any]:
-    """Two rates, five widths, up to 250 windows, and as many seeds as it takes."""
+    """Two rates, five widths, up to 250 windows, and as many seeds as necessary."""
     seeds = -(-points // 2500)
     return {
         "link.gen": [3, 4],
@@ -33,7 +33,7 @@ def over(points: int, transfers: int) -> dict[str, Any]:
 
 
 def cpu_seconds() -> float:
-    """CPU seconds of the whole machine: workers of Ray are no children of this process."""
+    """CPU seconds of the whole machine, since workers of Ray are not children of this process."""
     fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
     ticks = [int(field) for field in fields]
     return (ticks[0] + ticks[1] + ticks[2]) / os.sysconf("SC_CLK_TCK")
@@ -55,7 +55,7 @@ def measure(name: str, points: int, transfers: int, **how: Any) -> None:
 
 
 def main() -> None:
-    """Measure each way."""
+    """Measure processes and Ray."""
     points, transfers = (int(n) for n in (sys.argv[1:] + ["10000", "12000"][len(sys.argv) - 1 :]))
     for workers in (1, 2):
         measure("processes", points, transfers, workers=workers)

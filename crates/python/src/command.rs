@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The `riser` command that the wheel carries, with devices in Python among its models.
+//! The `riser` command of the wheel, whose models include devices in Python.
 
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
-/// Runs the command with these arguments, the first of which is its name; returns its exit status. `itself` is how other processes run it.
+/// Runs the command with these arguments, the first of which is its name. Returns its exit status. `itself` is the command line that
+/// starts it in other processes.
 #[pyfunction]
 #[pyo3(signature = (itself, args, /))]
 pub(crate) fn main(py: Python<'_>, itself: Vec<OsString>, args: Vec<OsString>) -> u8 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A coroutine of Python as a future: riser's executor drives it, and nothing of asyncio is involved.
+//! A Python coroutine as a future, driven by riser's executor without asyncio.
 //!
-//! What it awaits is in the end an [`Operation`], which polls a future of riser's with the waker of the task that is being polled,
-//! and yields itself while that has not ended. Whatever else a coroutine yields is foreign: nobody would ever wake it.
+//! A coroutine finally awaits an [`Operation`]. The operation polls a future of riser with the waker of the current task, and
+//! yields itself until the future ends. Any other yielded object is foreign: riser could never wake it.
 
 use crate::current;
 use crate::error::RiserError;
@@ -15,23 +15,22 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// The future of what a coroutine returns or raises. Dropped before its end it closes the coroutine.
+/// The future of a coroutine's return value or exception. If it is dropped early, it closes the coroutine.
 pub(crate) struct Coroutine {
     run: Rc<RunState>,
-    /// None once it has ended.
+    /// The coroutine; `None` after its end.
     coroutine: Option<Py<PyAny>>,
 }
 
 impl Coroutine {
-    /// The future of `coroutine`, which was made by an `async def`, in this run.
+    /// Returns the future of `coroutine`, the result of an `async def`, in this run.
     ///
-    /// # Errors
-    /// Where it is something else.
+    /// # Errors `coroutine` is something else.
     pub(crate) fn new(run: &Rc<RunState>, coroutine: Bound<'_, PyAny>, what: &str) -> PyResult<Coroutine> {
         if !coroutine.hasattr(intern!(coroutine.py(), "send"))? {
             let kind = coroutine.get_type().name()?.to_string();
             return Err(PyTypeError::new_err(format!(
-                "{what} is of type {kind}: legal are coroutines, as an `async def` gives when it is called"
+                "{what} is of type {kind}: expected a coroutine, which a call of an `async def` returns"
             )));
         }
         Ok(Coroutine { run: Rc::clone(run), coroutine: Some(coroutine.unbind()) })
@@ -59,13 +58,13 @@ impl Coroutine {
     }
 }
 
-/// What comes of throwing into `coroutine` what it has done: an exception with the place of the `await`.
+/// Throws an exception into `coroutine`, so that the error has the place of the `await`. Returns the resulting error.
 fn refused(coroutine: &Bound<'_, PyAny>, foreign: &Bound<'_, PyAny>) -> PyErr {
     let py = coroutine.py();
     let shown = foreign.repr().map_or_else(|_| "something".to_owned(), |text| text.to_string());
     let error = RiserError::new_err(format!(
-        "awaited {shown}, which riser cannot wake: legal are operations of riser (`io.dma_read(...)`, `cpu.sleep(ns=...)`) and \
-         coroutines that await these; asyncio, trio and cocotb have loops of their own"
+        "awaited {shown}, which riser cannot wake: expected an operation of riser (`io.dma_read(...)`, `cpu.sleep(ns=...)`) or \
+         a coroutine that awaits one; asyncio, trio and cocotb have their own event loops"
     ));
     let thrown = coroutine.call_method1(intern!(py, "throw"), (error.clone_ref(py).into_value(py),));
     let _closed = coroutine.call_method0(intern!(py, "close"));
@@ -86,7 +85,7 @@ impl Drop for Coroutine {
     fn drop(&mut self) {
         let Some(coroutine) = self.coroutine.take() else { return };
         Python::try_attach(|py| {
-            // It is left where it awaits: what it does on its way out is its own, and what that raises has nobody to go to.
+            // The coroutine is closed at its `await`. No caller is left to receive an exception of its cleanup.
             if let Err(error) = coroutine.bind(py).call_method0(intern!(py, "close")) {
                 error.write_unraisable(py, Some(coroutine.bind(py)));
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The task that is being polled on this thread. Python calls `__next__` of an operation without a context, so the operation finds
-//! here which task awaits it, as an executor's wakers do. Never holds state of a run: that is in [`RunState`].
+//! The current task of this thread. Python calls `__next__` of an operation without a context, so the operation looks up its task
+//! here. State of a run is in [`RunState`].
 
 use crate::error::RiserError;
 use crate::run_state::RunState;
@@ -10,18 +10,17 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
 
-/// Coroutines that are polled within one another, each through an operation of the one around it: no stack is deep enough for any
-/// number of them.
+/// Deepest nesting of coroutines that poll each other through operations, limited by the stack.
 const MAX_DEPTH: usize = 100;
 
-/// Labs that are run within one another, by devices in Python: no stack is deep enough for any number of them.
+/// Deepest nesting of labs that devices in Python run, limited by the stack.
 const MAX_LABS: usize = 8;
 
 /// A task with its run.
 type Task = (Rc<RunState>, Waker);
 
 thread_local! {
-    /// The tasks that are being polled, the innermost last.
+    /// The tasks that are being polled, innermost last.
     static POLLED: RefCell<Vec<Task>> = const { RefCell::new(Vec::new()) };
     /// Number of labs on the stack.
     static LABS: Cell<usize> = const { Cell::new(0) };
@@ -34,7 +33,7 @@ thread_local! {
 pub(crate) fn task() -> PyResult<Task> {
     POLLED.with_borrow(|tasks| tasks.last().cloned()).ok_or_else(|| {
         RiserError::new_err(
-            "awaited outside of a run: what riser hands out is awaited in coroutines that riser runs, those of a device or a driver",
+            "awaited outside of a run: operations of riser can be awaited only in coroutines of a device or a driver",
         )
     })
 }
@@ -50,8 +49,7 @@ pub(crate) fn with_task<T>(run: &Rc<RunState>, waker: &Waker, poll: impl FnOnce(
     });
     if depth > MAX_DEPTH {
         POLLED.with_borrow_mut(Vec::pop);
-        let text =
-            format!("more than {MAX_DEPTH} coroutines within one another, each in `within(...)` of the last");
+        let text = format!("more than {MAX_DEPTH} nested coroutines, each in `within(...)` of the last");
         return Err(PyRecursionError::new_err(text));
     }
     let is_outermost = depth == 1;
@@ -66,7 +64,7 @@ pub(crate) fn with_task<T>(run: &Rc<RunState>, waker: &Waker, poll: impl FnOnce(
     Ok(result)
 }
 
-/// The tasks of the run around another one; they are current again when this is dropped.
+/// The tasks of the outer run. They become current again when this is dropped.
 struct Around(Vec<Task>);
 
 impl Drop for Around {
@@ -104,7 +102,7 @@ pub(crate) fn with_lab<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     LABS.set(LABS.get() + 1);
     let _counted = Counted;
     if LABS.get() > MAX_LABS {
-        return Err(RiserError::new_err(format!("more than {MAX_LABS} labs are run within one another")));
+        return Err(RiserError::new_err(format!("more than {MAX_LABS} labs run within one another")));
     }
     work()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! riser's exceptions. Each is a `RiserError`, and what Python itself has for such an error too.
+//! riser's exceptions. Each is a `RiserError`, and some also derive from Python's own class for such an error.
 
 use ::lab::FileErrors;
 use capture::{Fault, FilterError as Unmeant, OpenError};
@@ -12,68 +12,63 @@ use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
-create_exception!(riser, RiserError, PyException, "An error of riser: the base of all of them.");
+create_exception!(riser, RiserError, PyException, "Base class of riser's errors.");
 create_exception!(
     riser,
     LabError,
     RiserError,
-    "A lab or another file says what is not legal. The text names the place and the legal values; `errors` has each error by \
-     itself, as a tuple of path, line, column (both from 1; None where it has no place) and message."
+    "A lab or another file is invalid. The text names the place and the expected values; `errors` has each error \
+     as a tuple of path, line, column (both from 1; None without a place) and message."
 );
 create_exception!(
     riser,
     RunFailed,
     RiserError,
-    "A run has failed or made no progress, or every point of a sweep was refused. `result` is what it has shown up to there."
+    "A run failed or made no progress, or every point of a sweep was refused. `result` has the results so far."
 );
 create_exception!(
     riser,
     CaptureError,
     RiserError,
-    "A capture cannot be read. The text names the file and the place; `offset` is that place, in bytes from the start of the file \
-     (None where it has none)."
+    "A capture cannot be read. The text names the file and the place; `offset` is the place in bytes from the start of the file \
+     (None without a place)."
 );
 create_exception!(
     riser,
     FilterError,
     RiserError,
-    "A filter means nothing. The text shows the place and names what is legal; `column` is the place, in characters from 1."
+    "A filter is invalid. The text shows the place and what was expected; `column` is the place, in characters from 1."
 );
 create_exception!(
     riser,
     Interrupted,
     PyKeyboardInterrupt,
-    "A run was interrupted by Ctrl-C. `result` is what it has shown up to there."
+    "Ctrl-C interrupted a run. `result` has the results so far."
 );
 
 create_exception!(
     riser,
     DmaError,
     RiserError,
-    "A DMA read, write or atomic of a device has failed. `reason` says how."
+    "A DMA read, write or atomic of a device failed. `reason` is the cause."
 );
 create_exception!(
     riser,
     HostError,
     RiserError,
-    "An access of a host program to a device has failed. `reason` says how."
+    "An access of a host program to a device failed. `reason` is the cause."
 );
-create_exception!(
-    riser,
-    TimedOut,
-    RiserError,
-    "What was awaited `within` a span of time has not ended in it."
-);
+create_exception!(riser, TimedOut, RiserError, "An awaitable did not end `within` its time.");
 
-create_exception!(riser, Stuck, RiserError, "A coroutine has not yielded for a long time of the wall clock.");
+create_exception!(riser, Stuck, RiserError, "A coroutine did not yield for a long time of the wall clock.");
 
-/// The exception of a transfer that has failed, with the name of the reason: `unsupported-request`, `completer-abort`, `poisoned`,
+/// Returns the exception for a failed transfer, with the name of the reason: `unsupported-request`, `completer-abort`, `poisoned`,
 /// `completion-timeout` and so on.
 pub(crate) fn dma(error: ::device::DmaError) -> PyErr {
     reasoned(DmaError::new_err(error.to_string()), &format!("{error:?}"))
 }
 
-/// The exception of an access that has failed.
+/// Returns the exception for a failed access.
 pub(crate) fn host(error: ::host::HostError) -> PyErr {
     let reason = match error {
         ::host::HostError::Completion(error) => format!("{error:?}"),
@@ -82,7 +77,7 @@ pub(crate) fn host(error: ::host::HostError) -> PyErr {
     reasoned(HostError::new_err(error.to_string()), &reason)
 }
 
-/// `error` with the name of a variant as its reason, in small letters with hyphens.
+/// Adds the name of a variant to `error` as its reason, in lower case with hyphens.
 fn reasoned(error: PyErr, variant: &str) -> PyErr {
     let letter = |(at, letter): (usize, char)| {
         let hyphen = (at > 0 && letter.is_uppercase()).then_some('-');
@@ -92,7 +87,7 @@ fn reasoned(error: PyErr, variant: &str) -> PyErr {
     Python::attach(|py| with_attribute(py, error, "reason", reason))
 }
 
-/// Made once: of what `create_exception` cannot, since it is a ValueError too.
+/// Created once, by hand: `create_exception` cannot add ValueError as a second base.
 static ARGUMENT_ERROR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
 fn argument_error(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
@@ -100,7 +95,7 @@ fn argument_error(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
         let bases = PyTuple::new(py, [py.get_type::<RiserError>(), py.get_type::<PyValueError>()])?;
         let of = PyDict::new(py);
         of.set_item("__module__", "riser")?;
-        of.set_item("__doc__", "An argument is not legal. The text names it and the legal values.")?;
+        of.set_item("__doc__", "An argument is invalid. The text names it and the expected values.")?;
         let made = py.get_type::<PyType>().call1(("ArgumentError", bases, of))?;
         Ok::<_, PyErr>(made.cast_into::<PyType>()?.unbind())
     };
@@ -110,7 +105,7 @@ fn argument_error(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 /// Options of the command that are `True` in Python.
 const FLAGS: [&str; 3] = ["allow_native", "force", "resume"];
 
-/// Replaces the options of the command in a text (`--allow-native`) by the arguments of Python.
+/// Replaces the options of the command in a text (`--allow-native`) by Python arguments.
 pub(crate) fn in_python(text: impl Display) -> String {
     let text = text.to_string();
     let mut parts = text.split("--");
@@ -132,12 +127,12 @@ pub(crate) fn in_python(text: impl Display) -> String {
     out
 }
 
-/// The exception for a lab or another file that is not legal.
+/// Returns the exception for an invalid lab or another invalid file.
 pub(crate) fn lab(why: impl Display) -> PyErr {
     LabError::new_err(in_python(why))
 }
 
-/// The exception for an argument that is not legal.
+/// Returns the exception for an invalid argument.
 pub(crate) fn argument(why: String) -> PyErr {
     Python::attach(|py| match argument_error(py) {
         Ok(kind) => PyErr::from_type(kind.clone(), in_python(why)),
@@ -145,7 +140,7 @@ pub(crate) fn argument(why: String) -> PyErr {
     })
 }
 
-/// What is wrong with a value that is to be a `T`, and could not be made one.
+/// Describes why a value could not be converted to `T`.
 pub(crate) fn unfit<T>(py: Python<'_>, why: &PyErr) -> String {
     let legal = match std::any::type_name::<T>() {
         "u8" => Some("0 to 255"),
@@ -174,7 +169,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Interrupted", py.get_type::<Interrupted>())
 }
 
-/// The exception for what is wrong with files.
+/// Returns the exception for errors in files.
 pub(crate) fn of_files(py: Python<'_>, errors: &FileErrors) -> PyErr {
     let each = errors.all().iter().map(|error| {
         let place = error.place.map_or((None, None), |(line, column)| (Some(line), Some(column)));
@@ -184,10 +179,10 @@ pub(crate) fn of_files(py: Python<'_>, errors: &FileErrors) -> PyErr {
     with_attribute(py, lab(errors), "errors", each)
 }
 
-/// The exception for a file that the system refuses.
+/// Returns the exception for a file that the system refuses.
 pub(crate) fn in_file(path: &Path, error: &io::Error) -> PyErr {
     match error.raw_os_error() {
-        // Python says the code and the path itself.
+        // Python adds the code and the path.
         Some(code) => {
             let why = error.to_string();
             let why = why.split(" (os error").next().unwrap_or_default().to_owned();
@@ -197,7 +192,7 @@ pub(crate) fn in_file(path: &Path, error: &io::Error) -> PyErr {
     }
 }
 
-/// The exception for a file that is no capture, or that the system refuses.
+/// Returns the exception for a file that is not a capture, or that the system refuses.
 pub(crate) fn of_opening(error: OpenError) -> PyErr {
     match error {
         OpenError::Io { path, error } => in_file(Path::new(&path), &error),
@@ -205,7 +200,7 @@ pub(crate) fn of_opening(error: OpenError) -> PyErr {
     }
 }
 
-/// The exception for a part of a capture that cannot be read.
+/// Returns the exception for an unreadable part of a capture.
 pub(crate) fn of_fault(path: &Path, fault: &Fault) -> PyErr {
     of_capture(format!("{}: {fault}", path.display()), Some(fault.offset()))
 }
@@ -214,17 +209,17 @@ fn of_capture(text: String, offset: Option<u64>) -> PyErr {
     Python::attach(|py| with_attribute(py, CaptureError::new_err(text), "offset", offset))
 }
 
-/// The exception for a filter that means nothing.
+/// Returns the exception for an invalid filter.
 pub(crate) fn of_filter(error: Unmeant) -> PyErr {
     Python::attach(|py| with_attribute(py, FilterError::new_err(error.to_string()), "column", error.column))
 }
 
-/// The exception for what cannot happen unless riser is wrong.
+/// Returns the exception for a bug in riser.
 pub(crate) fn internal(error: impl std::fmt::Display) -> PyErr {
-    RiserError::new_err(format!("an error of riser itself, please report it: {error}"))
+    RiserError::new_err(format!("a bug in riser, please report it: {error}"))
 }
 
-/// `error` with an attribute.
+/// Returns `error` with an attribute.
 pub(crate) fn with_attribute<'py>(
     py: Python<'py>,
     error: PyErr,

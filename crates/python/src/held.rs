@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What belongs to one thread, in the hands of Python, which may carry it to any.
+//! Values of one thread that Python may carry to other threads.
 //!
-//! A fabric and all that is plugged into it live on one thread and share by `Rc`. A [`Held`] is a key to such a value in a table
-//! of its thread: elsewhere the key opens nothing, which is an exception.
+//! A fabric and everything plugged into it live on one thread and share data by `Rc`. A [`Held`] is a key to such a value in a
+//! table of its thread. On another thread the key raises an exception.
 
 use crate::error::RiserError;
 use pyo3::prelude::*;
@@ -26,23 +26,23 @@ thread_local! {
 }
 
 struct Table {
-    /// Never that of another thread, not even of one that has ended.
+    /// Unique number of the thread. Numbers of ended threads are not reused.
     thread: u64,
     values: RefCell<Slab<Rc<dyn Any>>>,
-    /// What is to be dropped, while something is: a value may hold the key to the next, and that to another, deeper than a stack.
+    /// Values to drop, collected during a drop: a value may hold the key to the next one, and recursion could exceed the stack.
     dropped: RefCell<Vec<Rc<dyn Any>>>,
     is_dropping: Cell<bool>,
 }
 
 impl Table {
-    /// Drops a value, and what its drop takes out of the table.
+    /// Drops a value, and values that its drop removes from the table.
     fn drop_value(&self, value: Rc<dyn Any>) {
         self.dropped.borrow_mut().push(value);
         if self.is_dropping.replace(true) {
             return;
         }
         loop {
-            // The list is free again before Python runs in a drop.
+            // Release the list before a drop runs Python code.
             let next = self.dropped.borrow_mut().pop();
             if next.is_none() {
                 break;
@@ -53,7 +53,7 @@ impl Table {
 }
 
 impl Drop for Table {
-    /// The thread ends, and Python code that runs in a drop finds no table any more. It is not let run: what is left is forgotten.
+    /// The thread ends. Python code in a drop would find no table, so the remaining values are leaked.
     fn drop(&mut self) {
         std::mem::forget(self.values.take());
         std::mem::forget(self.dropped.take());
@@ -61,10 +61,10 @@ impl Drop for Table {
 }
 
 fn ended(_: AccessError) -> PyErr {
-    RiserError::new_err("this thread ends: nothing can be made of what belonged to its runs")
+    RiserError::new_err("this thread ends: objects of its runs cannot be used any more")
 }
 
-/// The key to a value of one thread. Dropped there it drops the value; dropped elsewhere it leaves it for good.
+/// The key to a value of one thread. Dropped on that thread, it drops the value; dropped on another, it leaks it.
 pub(crate) struct Held<T: 'static> {
     thread: u64,
     key: usize,
@@ -72,7 +72,7 @@ pub(crate) struct Held<T: 'static> {
 }
 
 impl<T> Held<T> {
-    /// The key to `value`, which belongs to this thread from now on.
+    /// Stores `value` in this thread's table, and returns its key.
     pub(crate) fn new(value: T) -> Held<T> {
         TABLE.with(|table| Held {
             thread: table.thread,
@@ -81,10 +81,9 @@ impl<T> Held<T> {
         })
     }
 
-    /// The value.
+    /// Returns the value.
     ///
-    /// # Errors
-    /// On another thread.
+    /// # Errors It belongs to another thread.
     pub(crate) fn get(&self) -> PyResult<Rc<T>> {
         let found = TABLE.try_with(|table| {
             if table.thread != self.thread {
@@ -93,14 +92,14 @@ impl<T> Held<T> {
             table.values.borrow().get(self.key).cloned()
         });
         found.map_err(ended)?.and_then(|value| value.downcast().ok()).ok_or_else(|| {
-            RiserError::new_err("this belongs to the thread that runs its lab, and was used on another")
+            RiserError::new_err("this belongs to the thread that runs its lab, but was used on another")
         })
     }
 }
 
 impl<T> Drop for Held<T> {
     fn drop(&mut self) {
-        // Where the table is gone, so is the value.
+        // If the table is gone, so is the value.
         let _gone = TABLE.try_with(|table| {
             if table.thread != self.thread {
                 return;

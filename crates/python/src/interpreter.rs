@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! riser belongs to one interpreter of a process, that which has imported it first: its classes and exceptions are objects of that one.
+//! riser belongs to the interpreter of a process that imports it first, since its classes and exceptions are objects of that
+//! interpreter.
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use std::sync::OnceLock;
 
-/// Address of the module `sys` of the interpreter, which is there once in each and for as long.
+/// Address of the module `sys` of the owner. Each interpreter has one during its whole life.
 static OWNER: OnceLock<usize> = OnceLock::new();
 
-/// Refuses to be imported in an interpreter that is not the first to do so. Python hands out the compiled half without asking it.
+/// Rejects an import in any interpreter except the first. Python shares the compiled half between interpreters.
 #[pyfunction]
 pub(crate) fn refuse_others(py: Python<'_>) -> PyResult<()> {
     let own = py.import("sys")?.as_ptr() as usize;

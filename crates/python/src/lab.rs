@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab as text, checked and run. The half in Python makes the text of what it is given; what is legal is said here, at its
-//! place.
+//! A lab as text, checked and run. The Python half makes the text; this half checks it and reports errors with their place.
 
 use crate::current;
 use crate::error;
@@ -16,27 +15,27 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// A lab: the text of a lab file, and what is set over it.
+/// A lab: the text of a lab file, and settings over it.
 #[pyclass(frozen, module = "riser._riser")]
 pub(crate) struct Lab {
-    /// What errors and reports call it.
+    /// Name in errors and reports.
     name: PathBuf,
     text: String,
     set: Vec<String>,
-    /// The objects that its text names by their numbers.
+    /// Objects to which the text refers by number.
     objects: Vec<Py<PyAny>>,
 }
 
 #[pymethods]
 impl Lab {
-    /// A lab of this text, which errors call `name`; relative paths in it start from the folder of `name`.
+    /// Returns a lab with this text. Errors call it `name`; relative paths in it start from the folder of `name`.
     #[new]
     #[pyo3(signature = (text, name, set, objects, /))]
     fn new(text: String, name: PathBuf, set: Vec<String>, objects: Vec<Py<PyAny>>) -> Lab {
         Lab { name, text, set, objects }
     }
 
-    /// Checks the lab and puts it together; returns its drawing.
+    /// Checks and builds the lab. Returns its drawing.
     fn check(&self, py: Python<'_>) -> PyResult<String> {
         self.detached(py, |objects| {
             let state = Rc::new(RunState::new(objects));
@@ -46,7 +45,8 @@ impl Lab {
         })
     }
 
-    /// What enumeration finds: the JSON of `riser lspci`, and the configuration space of each function, in the same order.
+    /// Returns the result of enumeration: the JSON of `riser lspci`, and the configuration space of each function, in the
+    /// same order.
     fn enumerate(&self, py: Python<'_>) -> PyResult<(String, Vec<Cow<'static, [u8]>>)> {
         self.detached(py, |objects| {
             let state = Rc::new(RunState::new(objects));
@@ -62,7 +62,7 @@ impl Lab {
         })
     }
 
-    /// Runs the lab to its end. `progress` is called now and then with what is done, and a share of it where that is known.
+    /// Runs the lab to its end. Calls `progress` from time to time with the current step, and its share if known.
     #[pyo3(signature = (*, seed, capture, force, tap, dllps, transactions, allow_native, progress, polls))]
     #[expect(clippy::too_many_arguments, reason = "names in Python")]
     fn run(
@@ -92,7 +92,7 @@ impl Lab {
 }
 
 impl Lab {
-    /// Calls `work` with the objects of this lab and without the interpreter.
+    /// Calls `work` with the objects of this lab, without the interpreter.
     fn detached<T: Send>(
         &self,
         py: Python<'_>,
@@ -111,14 +111,14 @@ impl Lab {
     }
 }
 
-/// Puts the lab together for a run with this state.
+/// Builds the lab for a run with this state.
 fn build(file: &LabFile, state: &Rc<RunState>, native: NativeCode) -> PyResult<Session> {
     let context = RunContext::with(Rc::clone(state));
     let options = BuildOptions { native, context, ..BuildOptions::default() };
     Session::with(file, options).map_err(error::lab)
 }
 
-/// `value`, a dict of what TOML can say, as a file of TOML.
+/// Converts `value`, a dict of TOML values, to a TOML file.
 #[pyfunction]
 #[pyo3(signature = (value, /))]
 pub(crate) fn to_toml(value: &Bound<'_, PyAny>) -> PyResult<String> {
@@ -126,7 +126,7 @@ pub(crate) fn to_toml(value: &Bound<'_, PyAny>) -> PyResult<String> {
     toml::to_string(&table).map_err(not_toml)
 }
 
-/// `value` as a value within a line of TOML.
+/// Converts `value` to a TOML value on one line.
 #[pyfunction]
 #[pyo3(signature = (value, /))]
 pub(crate) fn to_toml_value(value: &Bound<'_, PyAny>) -> PyResult<String> {
@@ -135,5 +135,5 @@ pub(crate) fn to_toml_value(value: &Bound<'_, PyAny>) -> PyResult<String> {
 }
 
 fn not_toml(why: impl std::fmt::Display) -> PyErr {
-    error::lab(format!("TOML cannot say this: {why}"))
+    error::lab(format!("TOML cannot represent this: {why}"))
 }

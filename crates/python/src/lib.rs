@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! riser for Python: the compiled half of the package `riser`, as module `riser._riser`.
 //!
-//! - [`device`], [`driver`]: devices and drivers in Python; [`coroutine`], [`operation`] and [`task`] are what they run by,
-//!   [`held`] what belongs to a thread, [`run_state`] to a run, [`current`] is the task that is being polled, [`sight`] shows TLPs that are waited for.
-//! - [`command`]: the `riser` command that the wheel carries.
-//! - [`mod@lab`], [`run`]: labs, checked and run; [`progress`] is what is seen of one meanwhile.
+//! - [`device`], [`driver`]: devices and drivers in Python. [`coroutine`], [`operation`] and [`task`] run them. [`held`] has values of a thread,
+//!   [`run_state`] of a run; [`current`] is the current task; [`sight`] finds TLPs that are awaited.
+//! - [`command`]: the `riser` command of the wheel.
+//! - [`mod@lab`], [`run`]: labs, checked and run; [`progress`] reports how far a run is.
 //! - [`mod@sweep`]: sweeps, driven from Python.
 //! - [`captures`]: captures as tables.
-//! - [`table`], [`tables`]: what a run has shown, as Arrow.
+//! - [`table`], [`tables`]: results of a run, as Arrow.
 //! - [`functions`]: bench, compare, fit, the closed forms; [`rows`]: tables of dicts.
-//! - [`packet`]: TLPs as bytes. [`plain`]: values that JSON and TOML can say.
+//! - [`packet`]: TLPs as bytes. [`plain`]: values that JSON and TOML can represent.
 //! - [`error`]: riser's exceptions. [`interpreter`]: riser belongs to one interpreter.
 //!
-//! It converts and calls; what Python can say as well, the half in Python says. It never computes a result of its own, and
-//! never holds the interpreter while the fabric runs.
+//! This half converts values and calls other crates. Code that can be Python is in the Python half. It calculates no results, and never holds the
+//! interpreter while the fabric runs.
 
 mod captures;
 mod command;
@@ -41,7 +41,7 @@ mod task;
 
 use pyo3::prelude::*;
 
-/// The models of labs: those of the command, and devices in Python.
+/// Returns the models of labs: those of the command, and devices in Python.
 fn models() -> plug::Models {
     worlds::models().with::<device::Settings>()
 }

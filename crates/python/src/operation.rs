@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What Python awaits: a future of riser's, and what it ends with.
+//! Awaitable operations: a future of riser, and its result.
 
 use crate::current;
 use crate::device::request;
@@ -17,7 +17,7 @@ use std::ptr;
 use std::task::{Context, Poll};
 use tlp::Payload;
 
-/// What an operation ends with.
+/// Result of an operation.
 pub(crate) enum Value {
     Nothing,
     Bytes(Payload),
@@ -41,24 +41,25 @@ impl Value {
 
 pub(crate) type Future = Pin<Box<dyn std::future::Future<Output = PyResult<Value>>>>;
 
-/// Operations within one another, as `within(within(...))` makes them: no stack is deep enough for any number of them.
+/// Deepest nesting of operations, as in `within(within(...))`, limited by the stack.
 const MAX_NESTED: u8 = 32;
 
-/// Something that takes virtual time: `await` it, once. It is begun when it is first awaited; one that never is warns.
+/// An operation that takes virtual time. `await` it once: it starts when it is first awaited, and an operation that is
+/// never awaited causes a warning.
 #[pyclass(frozen, module = "riser")]
 pub(crate) struct Operation {
     state: Held<State>,
     origin: Option<Origin>,
 }
 
-/// Code and instruction where a program made an operation. The line is looked up only for a warning.
+/// Code and instruction that made an operation. The line is looked up only for a warning.
 struct Origin {
     code: Py<PyAny>,
     instruction: i32,
 }
 
 impl Origin {
-    /// The current instruction; `None` if Python runs no code.
+    /// Returns the current instruction; `None` if Python runs no code.
     fn here() -> Option<Origin> {
         static GET_FRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         Python::attach(|py| {
@@ -68,7 +69,7 @@ impl Origin {
         })
     }
 
-    /// Warns that the operation was never awaited. An exception of which Python is in the middle stays.
+    /// Warns that the operation was never awaited. A pending exception is preserved.
     fn warn(&self, py: Python<'_>) {
         let raised = PyErr::take(py);
         let warned = py
@@ -94,16 +95,16 @@ impl Drop for Operation {
 
 struct State {
     future: RefCell<Option<Future>>,
-    /// The task that awaits it, by the data of its waker.
+    /// The task that awaits it, identified by the data of its waker.
     awaited_by: Cell<*const ()>,
-    /// Whether it has been awaited, even without success.
+    /// Whether it was awaited, even without success.
     is_awaited: Cell<bool>,
-    /// Operations within it, one in another.
+    /// Nesting depth of the operations within it.
     nested: u8,
 }
 
 fn twice() -> PyErr {
-    RiserError::new_err("an operation was awaited twice: it can be awaited once")
+    RiserError::new_err("an operation was awaited twice")
 }
 
 impl Operation {
@@ -111,10 +112,9 @@ impl Operation {
         Operation::around(0, future).unwrap_or_else(|_| unreachable!("no operation is within it"))
     }
 
-    /// An operation with so many within it.
+    /// Returns an operation with a nesting depth.
     ///
-    /// # Errors
-    /// Where these are too many.
+    /// # Errors The nesting is too deep.
     pub(crate) fn around(
         nested: u8,
         future: impl std::future::Future<Output = PyResult<Value>> + 'static,
@@ -133,10 +133,9 @@ impl Operation {
         Ok(Operation { state: Held::new(state), origin: Origin::here() })
     }
 
-    /// The future within, for another to poll it, and how many operations are in that one then.
+    /// Returns the inner future, for another future to poll, and the new nesting depth.
     ///
-    /// # Errors
-    /// Where it has ended, or is being awaited.
+    /// # Errors It has ended, or is being awaited.
     pub(crate) fn take(&self) -> PyResult<(Future, u8)> {
         let state = self.state.get()?;
         if !state.awaited_by.get().is_null() {
@@ -147,7 +146,7 @@ impl Operation {
 }
 
 impl State {
-    /// Whether it has been neither awaited nor taken.
+    /// Returns whether it was neither awaited nor taken.
     fn is_unused(&self) -> bool {
         !self.is_awaited.get() && self.future.try_borrow().is_ok_and(|future| future.is_some())
     }
@@ -167,7 +166,7 @@ impl Operation {
         slf
     }
 
-    /// Polls it: yields itself while it has not ended.
+    /// Polls it. Yields itself until it ends.
     fn __next__(slf: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
         let state = slf.state.get();
         if let Ok(state) = &state {
@@ -176,7 +175,7 @@ impl Operation {
         let (run, waker) = current::task()?;
         run.count()?;
         let state = state?;
-        // Of two tasks that await it, one would never hear of its end.
+        // Only one task may await it: a second one would not be woken at its end.
         let owner = state.awaited_by.replace(waker.data());
         if !owner.is_null() && owner != waker.data() {
             state.awaited_by.set(owner);

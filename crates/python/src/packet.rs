@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs as bytes, for tools that have TLPs of their own. Bytes are as on the link (`PCIe 5.0 §2.2.1`): prefixes, header, data, and the digest
-//! where TD is set.
+//! TLPs as bytes, for tools with their own TLP classes. Bytes are as on the link (`PCIe 5.0 §2.2.1`): prefixes, header, data, and the digest
+//! if TD is set.
 
 use crate::device::bytes::Bytes;
 use crate::error::{self, RiserError};
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tlp::{Parsed, Repr, crc};
 
-/// What `shown` gives of the record of the TLP `bytes`, as of a capture that has nothing but it.
+/// Calls `shown` with the record of the TLP `bytes`, as in a capture of only this TLP.
 fn with_record<T>(bytes: &[u8], shown: impl FnOnce(&Record<'_>) -> T) -> PyResult<T> {
     let parsed = parse(bytes)?;
     let ecrc = parsed.ecrc_fits(bytes).map(|fits| if fits { Ecrc::Good } else { Ecrc::Bad });
@@ -43,19 +43,19 @@ fn with_record<T>(bytes: &[u8], shown: impl FnOnce(&Record<'_>) -> T) -> PyResul
 
 fn parse(bytes: &[u8]) -> PyResult<Parsed> {
     Repr::parse(bytes)
-        .map_err(|error| RiserError::new_err(format!("these {} B are no TLP: {error}", bytes.len())))
+        .map_err(|error| RiserError::new_err(format!("these {} B are not a TLP: {error}", bytes.len())))
 }
 
-/// The fields of the TLP in `data`, by the names of `riser trace --json`, with its `data` as bytes.
+/// Return the fields of the TLP in `data`, by the names of `riser trace --json`, with its `data` as bytes.
 ///
-/// Raises `RiserError`: it is cut short, of no type that there is, or malformed; the text says which rule it breaks.
+/// Raises `RiserError`: it is truncated, of an unknown type, or malformed; the text names the broken rule.
 #[pyfunction]
 #[pyo3(signature = (data, /))]
 pub(crate) fn parse_tlp<'py>(py: Python<'py>, data: Bytes<'_>) -> PyResult<Bound<'py, PyAny>> {
     with_record(&data.to_vec()?, |record| {
         let fields = pythonize::pythonize(py, &JsonRecord::new(record)).map_err(error::internal)?;
         let dict = fields.cast::<PyDict>()?;
-        // A TLP by itself does not say where it goes, and nothing of it is missing.
+        // A single TLP has no origin, and is complete.
         for name in ["origin", "captured_bytes"] {
             if dict.contains(name)? {
                 dict.del_item(name)?;
@@ -66,7 +66,7 @@ pub(crate) fn parse_tlp<'py>(py: Python<'py>, data: Bytes<'_>) -> PyResult<Bound
     })?
 }
 
-/// The TLP in `data` as a line, as `riser trace --verbose` prints it.
+/// Return the TLP in `data` as a line of `riser trace --verbose`.
 #[pyfunction]
 #[pyo3(signature = (data, /))]
 pub(crate) fn tlp_text(data: Bytes<'_>) -> PyResult<String> {
@@ -77,14 +77,14 @@ pub(crate) fn tlp_text(data: Bytes<'_>) -> PyResult<String> {
     })
 }
 
-/// The TLP in `data`, without a digest, as riser writes it: reserved bits are zero, an address below 4 GiB has a header of three DWs, and
-/// the digest follows where TD is set.
+/// Return the TLP in `data`, given without a digest, in riser's form: reserved bits are zero, an address below 4 GiB has a header of three
+/// DWs, and the digest follows if TD is set.
 #[pyfunction]
 #[pyo3(signature = (data, /))]
 pub(crate) fn emit_tlp<'py>(py: Python<'py>, data: Bytes<'_>) -> PyResult<Bound<'py, PyBytes>> {
     let mut bytes = data.to_vec()?;
     if bytes.first().is_some_and(|first| first >> 5 == 0b100) {
-        return Err(RiserError::new_err("a TLP with prefixes: none are taken here"));
+        return Err(RiserError::new_err("a TLP with prefixes: not supported here"));
     }
     let has_digest = bytes.get(2).is_some_and(|byte| byte >> 7 == 1);
     if has_digest {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Values of Python that JSON and TOML can say, as Rust has them.
+//! Conversion of Python values that JSON and TOML can represent.
 
 use crate::error::RiserError;
 use pyo3::intern;
@@ -7,27 +7,25 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyRange, PyString, PyTuple, PyType};
 use serde::de::DeserializeOwned;
 
-/// Lists and dicts within one another: one that holds itself would never end.
+/// Deepest nesting of lists and dicts. One that contains itself would never end.
 const MAX_DEPTH: u32 = 64;
 
-/// Values of a range: one that is much longer is a mistake, and would take all memory.
+/// Most values of a range. A much longer one is a mistake, and would use all memory.
 const MAX_RANGE: usize = 1 << 20;
 
-/// `value` as Rust has it. A range is the list of its values; so is what has `tolist()`, as the arrays and scalars of numpy have.
+/// Converts `value`. A range becomes the list of its values, as does an object with `tolist()`, such as arrays and scalars of
+/// numpy.
 ///
-/// # Errors
-/// Where it, or something in it, is nothing that JSON can say, or lies too deep.
+/// # Errors A part that JSON cannot represent, or a nesting that is too deep.
 pub(crate) fn read<T: DeserializeOwned>(value: &Bound<'_, PyAny>) -> PyResult<T> {
     pythonize::depythonize(&plain(value, MAX_DEPTH)?).map_err(|error| RiserError::new_err(error.to_string()))
 }
 
-/// `value` of Python's own types alone.
+/// Converts `value` to Python's own types.
 fn plain<'py>(value: &Bound<'py, PyAny>, depth: u32) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();
     let Some(depth) = depth.checked_sub(1) else {
-        return Err(RiserError::new_err(format!(
-            "lists and dicts more than {MAX_DEPTH} deep within one another"
-        )));
+        return Err(RiserError::new_err(format!("lists and dicts nested more than {MAX_DEPTH} deep")));
     };
     if let Ok(dict) = value.cast::<PyDict>() {
         let made = PyDict::new(py);
@@ -37,7 +35,7 @@ fn plain<'py>(value: &Bound<'py, PyAny>, depth: u32) -> PyResult<Bound<'py, PyAn
     if let Ok(range) = value.cast::<PyRange>()
         && !range.len().is_ok_and(|len| len <= MAX_RANGE)
     {
-        return Err(RiserError::new_err(format!("{range}: legal are ranges of up to {MAX_RANGE} values")));
+        return Err(RiserError::new_err(format!("{range}: expected ranges of up to {MAX_RANGE} values")));
     }
     if value.is_instance_of::<PyList>()
         || value.is_instance_of::<PyTuple>()
@@ -59,6 +57,6 @@ fn plain<'py>(value: &Bound<'py, PyAny>, depth: u32) -> PyResult<Bound<'py, PyAn
         return plain(&value.call_method0(intern!(py, "tolist"))?, depth);
     }
     Err(RiserError::new_err(format!(
-        "a value of type {kind}: legal are dict, list, tuple, range, str, int, float, bool, None, and arrays and scalars of numpy"
+        "a value of type {kind}: expected dict, list, tuple, range, str, int, float, bool, None, or arrays and scalars of numpy"
     )))
 }

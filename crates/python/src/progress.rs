@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Looks up from a run now and then: at Ctrl-C, and to say how far it is. Never holds the interpreter in between.
+//! Interrupts a run from time to time to check for Ctrl-C and to report progress. The interpreter is not held in
+//! between.
 
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
 
-/// How often.
+/// Interval between checks.
 const EVERY: Duration = Duration::from_millis(100);
 
 pub(crate) struct Watch<'a> {
@@ -17,10 +18,9 @@ impl<'a> Watch<'a> {
         Watch { callback, looked: Instant::now() }
     }
 
-    /// Looks up where it is time to: `how_far` gives a text, and a share from 0 to 1 where it is known.
+    /// Checks if the interval has passed. `how_far` returns a text, and a share from 0 to 1 if known.
     ///
-    /// # Errors
-    /// What a signal has led to, such as KeyboardInterrupt, and what the callback raises.
+    /// # Errors The exception of a signal, such as KeyboardInterrupt, or of the callback.
     pub(crate) fn look(&mut self, how_far: impl FnOnce() -> (String, Option<f64>)) -> PyResult<()> {
         if self.looked.elapsed() < EVERY {
             return Ok(());

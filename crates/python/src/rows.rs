@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A table of dicts: the columns are their keys, in the order in which they come.
+//! Converts dicts to a table. The columns are their keys, in order of appearance.
 
 use crate::error;
 use crate::table::Table;
@@ -17,7 +17,7 @@ enum Cell {
     Text(String),
 }
 
-/// A table of rows, whose values are bools, ints of 64 bits, floats, texts and None; a key that a row has not is None there.
+/// Converts rows to a table. Values are bools, 64-bit ints, floats, strings and None. A missing key is None.
 #[pyfunction]
 #[pyo3(signature = (rows, /))]
 pub(crate) fn table(rows: Vec<Bound<'_, PyDict>>) -> PyResult<Table> {
@@ -41,7 +41,7 @@ fn column(name: &str, rows: &[Bound<'_, PyDict>]) -> PyResult<ArrayRef> {
     });
     let cells: Vec<Option<Cell>> = cells.collect::<PyResult<_>>()?;
     let is = |kind: fn(&Cell) -> bool| cells.iter().flatten().all(kind);
-    // The narrowest that holds all: of nothing at all, counts.
+    // The narrowest type that fits all values; UInt64 if there are none.
     Ok(if is(|cell| matches!(cell, Cell::Count(_))) {
         Arc::new(UInt64Array::from_iter(cells.iter().map(|cell| match cell {
             Some(Cell::Count(count)) => Some(*count),
@@ -77,7 +77,7 @@ fn cell(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Cell> {
     if value.is_instance_of::<PyInt>() {
         let count = value.extract::<u64>().map(Cell::Count);
         let number = count.or_else(|_| value.extract::<i64>().map(Cell::Signed));
-        return number.map_err(|_| error::argument(format!("{name} {value}: legal are integers of 64 bits")));
+        return number.map_err(|_| error::argument(format!("{name} {value}: expected integers of 64 bits")));
     }
     if value.is_instance_of::<PyFloat>() {
         return Ok(Cell::Real(value.extract()?));
@@ -85,7 +85,7 @@ fn cell(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Cell> {
     if value.is_instance_of::<PyString>() {
         return Ok(Cell::Text(value.extract()?));
     }
-    Err(error::argument(format!("{name} {value}: legal are bool, int, float, str and None")))
+    Err(error::argument(format!("{name} {value}: expected bool, int, float, str or None")))
 }
 
 fn text(cell: &Cell) -> String {

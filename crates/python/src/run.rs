@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A run of a lab, and what it has shown.
+//! A run of a lab, and its result.
 
 use crate::error::{self, Interrupted, RunFailed, in_file, with_attribute};
 use crate::progress::Watch;
@@ -21,12 +21,12 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Events between two looks at what goes on outside.
+/// Events between two checks of the outside world.
 const SLICE: u64 = 20_000;
-/// As [`SLICE`], where there are devices in Python: an exception of theirs ends the run so soon.
+/// As [`SLICE`] if there are devices in Python, so that their exceptions end the run quickly.
 const PYTHON_SLICE: u64 = 256;
 
-/// What a run is to write down beside its report.
+/// Output files and logs of a run in addition to its report.
 pub(crate) struct Wanted {
     capture: Option<PathBuf>,
     force: bool,
@@ -45,7 +45,7 @@ impl Wanted {
         let at = match tap {
             "device" => Side::Device,
             "root" => Side::Root,
-            _ => return Err(error::argument(format!("tap `{tap}`: legal are `device` and `root`"))),
+            _ => return Err(error::argument(format!("tap `{tap}`: expected `device` or `root`"))),
         };
         Ok(Wanted { capture, force, options: CaptureOptions { at, dllps }, transactions })
     }
@@ -63,7 +63,7 @@ fn create(path: &Path, force: bool) -> io::Result<File> {
     }
 }
 
-/// What a run writes down.
+/// Outputs of a run.
 struct Taps {
     capture: Option<(PathBuf, CaptureHandle<BufWriter<File>>)>,
     transactions: Option<TransactionLogHandle<Vec<u8>>>,
@@ -81,7 +81,7 @@ impl Taps {
         Ok(Taps { capture, transactions })
     }
 
-    /// The lines of transactions; the capture is whole.
+    /// Returns the lines of transactions, and completes the capture.
     fn finish(self, session: &mut Session) -> PyResult<Option<Vec<u8>>> {
         if let Some((path, handle)) = self.capture {
             session.fabric.take_tap();
@@ -129,17 +129,18 @@ pub(crate) fn run(
     }
 }
 
-/// Whether what a device has raised is no error of it, but ends more than the run: Ctrl-C, `sys.exit()`.
+/// Returns whether a device's exception is not its failure but ends the whole program: Ctrl-C, `sys.exit()`.
 fn goes_on(error: &PyErr) -> bool {
     Python::attach(|py| {
         error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py)
     })
 }
 
-/// Where the run has stopped, and what has interrupted it. If there are devices in Python, TLPs are shown to coroutines that wait.
+/// Returns where the run stopped, and the exception that interrupted it. If there are devices in Python, TLPs are shown to waiting
+/// coroutines.
 fn drive(session: &mut Session, state: &Rc<RunState>, mut watch: Watch<'_>) -> (Stop, Option<PyErr>) {
     let reports = state.reports();
-    // The report of a slot does not have the failure of a driver whose slot has another device.
+    // The report of a slot does not contain the failure of a driver if the slot has another device.
     let failure = || reports.iter().find_map(|report| report.get().failure());
     let before = |session: &mut Session| match failure() {
         Some(why) => ControlFlow::Break((Stop::Failed(why), None)),
@@ -153,10 +154,10 @@ fn drive(session: &mut Session, state: &Rc<RunState>, mut watch: Watch<'_>) -> (
     } else {
         let (links, behind) = (session.tapped_links(), session.fabric.take_tap());
         session.fabric.set_tap(Box::new(Sight::new(state, &links, crate::models().registers(), behind)));
-        // The fabric calls a host program for what concerns it alone, so it is woken after a TLP that a coroutine waits for.
+        // The fabric calls a host program only for its own events, so wake it after an awaited TLP.
         let wake = |fabric: &mut Fabric| {
             if state.waiting.take_news() {
-                // There is a first host wherever there is a device.
+                // If there is a device, there is a first host.
                 let _known = fabric.wake_host(HostId::FIRST);
             }
         };
@@ -169,13 +170,13 @@ fn drive(session: &mut Session, state: &Rc<RunState>, mut watch: Watch<'_>) -> (
     }
 }
 
-/// Virtual time, and the share of transfers or of the limit where they are known.
+/// Returns virtual time, and the share of transfers or of the limit if known.
 fn how_far(progress: Progress) -> (String, Option<f64>) {
     let of_transfers = progress.transfers.map(|(done, of)| ::session::share(done, of));
     (format!("{:.3} us simulated", progress.now.as_ps() as f64 / 1e6), of_transfers.or(progress.of_limit))
 }
 
-/// What a run has shown.
+/// Result of a run.
 #[pyclass(frozen, module = "riser._riser")]
 #[derive(Clone)]
 pub(crate) struct RunResult {
@@ -184,7 +185,7 @@ pub(crate) struct RunResult {
 }
 
 impl RunResult {
-    /// `error` with this result.
+    /// Returns `error` with this result.
     fn into_error(self, py: Python<'_>, error: PyErr) -> PyErr {
         match Py::new(py, self) {
             Ok(result) => with_attribute(py, error, "result", result),
@@ -192,7 +193,7 @@ impl RunResult {
         }
     }
 
-    /// Ctrl-C has riser's exception, which carries what was done; what else has come in between goes on as it is.
+    /// Converts Ctrl-C to riser's exception with the results so far. Any other exception stays as it is.
     fn of_interruption(self, py: Python<'_>, error: PyErr) -> PyErr {
         if !error.is_instance_of::<PyKeyboardInterrupt>(py) {
             return error;
@@ -204,27 +205,27 @@ impl RunResult {
 
 #[pymethods]
 impl RunResult {
-    /// The report as `riser run --json` prints it, as a dict.
+    /// Return the report of `riser run --json` as a dict.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(pythonize::pythonize(py, &*self.report)?)
     }
 
-    /// The report as `riser run` prints it.
+    /// Return the report in the form of `riser run`.
     fn text(&self) -> String {
         self.report.to_string()
     }
 
-    /// The directions of each link.
+    /// Return the directions of each link.
     fn links(&self) -> PyResult<Table> {
         tables::links(&self.report)
     }
 
-    /// How long transactions of each kind took, and where.
+    /// Return latencies and their parts for each kind of transaction.
     fn latencies(&self) -> PyResult<Table> {
         tables::latencies(&self.report)
     }
 
-    /// Every transaction, where they were asked for.
+    /// Return every transaction, if they were requested.
     fn transactions(&self) -> PyResult<Option<Table>> {
         self.transactions.as_ref().map(|lines| tables::transactions(lines)).transpose()
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! State of one run in which devices or drivers are Python code. Models find it in the context of the run; coroutines hold it.
-//! Never knows how a run ends.
+//! State of one run with devices or drivers in Python. Models find it in the context of the run; coroutines keep a reference.
 
 use crate::device::report::Report;
 use crate::error::{RiserError, Stuck};
@@ -14,26 +13,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-/// Operations of a coroutine that may end at once, one after the other, before it waits for something: one that never waits lets no
-/// time pass, and its run would never end.
+/// Most operations of a coroutine that may end at once, one after the other, before it waits. A coroutine that never waits would
+/// keep time, and the run, from advancing.
 const MAX_AT_ONCE: u32 = 1 << 16;
 
 static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Stands for no poll.
+/// Value that means no poll.
 const NONE: u64 = u64::MAX;
 
-/// See the [module](self). The default belongs to runs that the command line or a suite starts.
+/// See the [module](self). The default is for runs that the command line or a suite starts.
 #[derive(Default)]
 pub(crate) struct RunState {
-    /// Objects of the lab, which its text names by their numbers.
+    /// Objects of the lab, to which its text refers by number.
     objects: Vec<Py<PyAny>>,
     /// Reports of the devices and drivers in Python, in the order of their slots.
     reports: RefCell<Vec<Shared<Report>>>,
     /// Coroutines that wait for a TLP.
     pub(crate) waiting: Waiting,
     clock: Polls,
-    /// Operations that have ended since the poll began.
+    /// Operations that ended since the poll began.
     at_once: Cell<u32>,
     /// Address of the operation that was polled last and has not ended.
     pending: Cell<Option<ptr::NonNull<Operation>>>,
@@ -45,19 +44,18 @@ impl RunState {
         RunState { objects, ..RunState::default() }
     }
 
-    /// As [`new`](Self::new); `clock` shows how long a coroutine of the run has been polled.
+    /// Like [`new`](Self::new); `clock` shows how long a coroutine of the run has been polled.
     pub(crate) fn with_clock(objects: Vec<Py<PyAny>>, clock: &Polls) -> RunState {
         RunState { objects, clock: Polls(Arc::clone(&clock.0)), ..RunState::default() }
     }
 
     /// Returns the object with this number.
     ///
-    /// # Errors
-    /// If the lab has none, as one of a file.
+    /// # Errors The lab has no such object, as is the case for a lab from a file.
     pub(crate) fn object<'py>(&self, py: Python<'py>, number: u32) -> PyResult<Bound<'py, PyAny>> {
         let object = self.objects.get(number as usize).map(|object| object.bind(py).clone());
         object.ok_or_else(|| {
-            RiserError::new_err(format!("object {number}: there is none; labs in files name a class"))
+            RiserError::new_err(format!("object {number} does not exist; labs in files name a class"))
         })
     }
 
@@ -89,19 +87,18 @@ impl RunState {
 
     /// Counts an operation of the task that is being polled.
     ///
-    /// # Errors
-    /// If too many have ended at once.
+    /// # Errors Too many operations ended at once.
     pub(crate) fn count(&self) -> PyResult<()> {
         self.at_once.set(self.at_once.get() + 1);
         match self.at_once.get() {
             0..=MAX_AT_ONCE => Ok(()),
             _ => Err(Stuck::new_err(format!(
-                "{MAX_AT_ONCE} operations in a row have taken no time: a loop that waits for nothing"
+                "{MAX_AT_ONCE} consecutive operations took no time: a loop that waits for nothing"
             ))),
         }
     }
 
-    /// Notes that `operation` was polled and has not ended: it may be yielded now.
+    /// Records that `operation` was polled and has not ended. It may be yielded now.
     pub(crate) fn note_pending(&self, operation: &Operation) {
         self.pending.set(Some(ptr::NonNull::from(operation)));
     }
@@ -112,7 +109,7 @@ impl RunState {
     }
 }
 
-/// The clock of the coroutines of a run. Another thread finds by it a coroutine that never yields.
+/// The clock of a run's coroutines. Another thread uses it to find a coroutine that never yields.
 #[pyclass(frozen, module = "riser._riser")]
 pub(crate) struct Polls(Arc<AtomicU64>);
 
@@ -129,7 +126,7 @@ impl Polls {
         Polls::default()
     }
 
-    /// Seconds since a coroutine was polled that has not yielded; None if no coroutine is being polled.
+    /// Seconds since the start of a poll that has not ended; None if no coroutine is being polled.
     fn seconds(&self) -> Option<f64> {
         match self.0.load(Ordering::Relaxed) {
             NONE => None,

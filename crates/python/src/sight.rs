@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs as they pass, for whoever waits for one: `await cpu.tlp("type=MWr and dir=up")`. Sees them at the device's end of each link, as
-//! captures do by default. Never slows a run in which nobody waits.
+//! Waiting for TLPs: `await cpu.tlp("type=MWr and dir=up")`. TLPs are seen at the device's end of each link, as in captures by default.
+//! A run without waiting coroutines is not slowed down.
 
 use crate::error::{self, RiserError};
 use crate::operation::{Operation, Value};
@@ -26,31 +26,31 @@ use tlp::{Body, Tlp};
 /// Bytes of the data of a configuration read.
 const DW_BYTES: usize = 4;
 
-/// Those who wait in a run.
+/// Waiting coroutines of a run.
 #[derive(Default)]
 pub(crate) struct Waiting {
     all: RefCell<Vec<Rc<Wait>>>,
-    /// True where one of them was shown what it waits for, since last asked.
+    /// True if one of them got its TLP since the last check.
     has_news: Cell<bool>,
     /// Whether a [`Sight`] shows the TLPs of the run.
     is_shown: Cell<bool>,
 }
 
 impl Waiting {
-    /// Whether one of them was shown what it waits for, since this was asked last.
+    /// Returns whether one of them got its TLP since the last call.
     pub(crate) fn take_news(&self) -> bool {
         self.has_news.take()
     }
 }
 
-/// Somebody who waits for a TLP.
+/// A coroutine that waits for a TLP.
 struct Wait {
     filter: Filter,
     seen: RefCell<Option<(Json, Vec<u8>)>>,
     waker: RefCell<Option<Waker>>,
 }
 
-/// Takes one who waits away, as it is dropped: it may have waited for long enough.
+/// Removes a waiting coroutine when dropped, for example after its timeout.
 struct Gone {
     run: Rc<RunState>,
     wait: Rc<Wait>,
@@ -62,21 +62,22 @@ impl Drop for Gone {
     }
 }
 
-/// A tap that shows TLPs to those who wait, and all frames to another tap.
+/// A tap that shows TLPs to waiting coroutines, and passes all frames to another tap.
 pub(crate) struct Sight {
     run: Rc<RunState>,
-    /// By link and direction.
+    /// Interfaces by link and direction.
     interfaces: Vec<[Interface; 2]>,
     names: Names,
-    /// TLPs that have passed, as a capture at the device's end would number them.
+    /// Number of TLPs so far, counted as in a capture at the device's end.
     number: u64,
-    /// Those of the TLP that is shown.
+    /// Bytes of the current TLP.
     bytes: Vec<u8>,
     behind: Option<Box<dyn Tap>>,
 }
 
 impl Sight {
-    /// A sight of links for those who wait in `run`, before another tap; `devices` knows the registers of devices.
+    /// Returns a sight of links for the coroutines that wait in `run`, in front of another tap; `devices` knows the registers of
+    /// devices.
     pub(crate) fn new(
         run: &Rc<RunState>,
         links: &[TappedLink],
@@ -122,7 +123,7 @@ impl Sight {
     }
 }
 
-/// Whether [`Names`] may learn from a TLP: of configuration, or a write to an MSI-X table. DMA, most of the traffic, teaches nothing.
+/// Returns whether [`Names`] may learn from a TLP: configuration, or a write to an MSI-X table. DMA, most of the traffic, is skipped.
 fn teaches(way: Way, tlp: &Tlp) -> bool {
     match &tlp.repr.body {
         Body::Config(_) => true,
@@ -154,16 +155,16 @@ impl Tap for Sight {
     }
 }
 
-/// Ends with the next TLP of `run` that `filter` holds for, as a dict.
+/// Waits for the next TLP of `run` that passes `filter`, and returns it as a dict.
 pub(crate) fn next(run: &Rc<RunState>, filter: &str) -> PyResult<Operation> {
     let filter: Filter = filter.parse().map_err(|e: FilterError| PyValueError::new_err(e.to_string()))?;
     if filter.asks_for_outcome() {
         return Err(PyValueError::new_err(
-            "the filter asks for what is known of whole captures alone: time, latency, error, replay",
+            "the filter uses terms that are known only for whole captures: time, latency, error, replay",
         ));
     }
     if !run.waiting.is_shown.get() {
-        return Err(RiserError::new_err("no run shows its TLPs here"));
+        return Err(RiserError::new_err("no run provides TLPs here"));
     }
     let run = Rc::clone(run);
     let wait = Rc::new(Wait { filter, seen: RefCell::default(), waker: RefCell::default() });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sweeps, as the half in Python drives them: on this machine by processes, or by any scheduler, chunk by chunk.
+//! Sweeps, driven by the Python half: on this machine with processes, or by any scheduler, chunk by chunk.
 //!
-//! Points and records pass through Python as JSON: whoever schedules looks at neither.
+//! Points and records pass through Python as JSON, which the scheduler need not parse.
 
 use crate::error::{self, RiserError};
 use crate::held::Held;
@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The work of a task of a scheduler other than the pool: its own cost is some milliseconds.
+/// Work of a task for a scheduler other than the pool, whose own overhead is some milliseconds.
 const TASK: Duration = Duration::from_millis(500);
 
-/// A sweep that was read and found good.
+/// A checked sweep.
 #[pyclass(frozen, module = "riser._riser")]
 pub(crate) struct Sweep(::sweep::Sweep);
 
@@ -35,12 +35,12 @@ fn failed(error: RunError) -> PyErr {
 
 fn json<T: serde::de::DeserializeOwned>(text: &str) -> PyResult<T> {
     serde_json::from_str(text)
-        .map_err(|e| PyValueError::new_err(format!("what another part of riser said is lost: {e}")))
+        .map_err(|e| PyValueError::new_err(format!("invalid data from another part of riser: {e}")))
 }
 
 #[pymethods]
 impl Sweep {
-    /// A sweep of the text of a sweep file, which errors call `name`, over the lab with this text and name.
+    /// Returns a sweep from the text of a sweep file, which errors call `name`, and the lab with this text and name.
     #[new]
     #[pyo3(signature = (text, name, lab, allow_native, /))]
     fn new(
@@ -57,13 +57,13 @@ impl Sweep {
         read.map(Sweep).map_err(|errors| error::of_files(py, &errors))
     }
 
-    /// All that a worker needs, on this machine or another.
+    /// Return everything that a worker needs, on this machine or another.
     fn pack(&self) -> String {
         self.0.pack()
     }
 }
 
-/// The sweep as a worker of any scheduler has it.
+/// The sweep in a worker of any scheduler.
 #[pyclass(frozen, module = "riser._riser")]
 pub(crate) struct SweepWorker(::sweep::Sweep);
 
@@ -76,7 +76,7 @@ impl SweepWorker {
         unpacked.map(SweepWorker).map_err(|errors| error::of_files(py, &errors))
     }
 
-    /// Runs points; returns their records and the CPU seconds that they have taken, of which those in the simulation itself.
+    /// Run points. Returns their records, their CPU seconds, and the part of these in the simulation itself.
     fn run(&self, py: Python<'_>, points: &str) -> PyResult<(String, f64, f64)> {
         let points: Vec<Point> = json(points)?;
         py.detach(|| {
@@ -90,19 +90,19 @@ impl SweepWorker {
     }
 }
 
-/// A sweep under way, and how many points make a chunk.
+/// A running sweep, and its chunk size.
 struct Course {
     run: Run<'static>,
     pace: Pace,
 }
 
-/// A sweep under way.
+/// A running sweep.
 #[pyclass(frozen, module = "riser._riser")]
 pub(crate) struct SweepRun(Held<RefCell<Course>>);
 
 #[pymethods]
 impl SweepRun {
-    /// Begins `sweep`, with its records added to the file `journal`; `start` is `new`, `resume` or `force`.
+    /// Begin `sweep`, with its records appended to the file `journal`; `start` is `new`, `resume` or `force`.
     #[new]
     #[pyo3(signature = (sweep, journal, start, /))]
     fn new(sweep: &Sweep, journal: Option<PathBuf>, start: &str) -> PyResult<SweepRun> {
@@ -111,9 +111,7 @@ impl SweepRun {
             "resume" => Start::Resume,
             "force" => Start::Force,
             _ => {
-                return Err(PyValueError::new_err(format!(
-                    "start `{start}`: legal are new, resume and force"
-                )));
+                return Err(PyValueError::new_err(format!("start `{start}`: expected new, resume or force")));
             }
         };
         let journal = journal.as_deref().map(|path| (path, start));
@@ -121,7 +119,7 @@ impl SweepRun {
         Ok(SweepRun(Held::new(RefCell::new(Course { run, pace: Pace::of(TASK) }))))
     }
 
-    /// Points that nobody has, as many as one of `workers` is to have at a time; None where none are left, or where records have to come
+    /// Return unassigned points, as many as one of `workers` should get at a time; None if there are none, or if records must arrive
     /// first.
     fn next_chunk(&self, workers: usize) -> PyResult<Option<String>> {
         let course = self.0.get()?;
@@ -132,13 +130,13 @@ impl SweepRun {
         (!points.is_empty()).then(|| serde_json::to_string(&points).map_err(error::internal)).transpose()
     }
 
-    /// The points one by one: for a chunk that a worker has died with.
+    /// Return the points one by one, for a chunk whose worker died.
     fn singly(&self, points: &str) -> PyResult<Vec<String>> {
         let points: Vec<Point> = json(points)?;
         points.iter().map(|point| serde_json::to_string(&[point]).map_err(error::internal)).collect()
     }
 
-    /// Takes in records, which have taken so many CPU seconds together.
+    /// Accept records, which took this many CPU seconds in total.
     fn accept(&self, records: &str, cpu_seconds: f64) -> PyResult<()> {
         let records: Vec<Record> = json(records)?;
         let course = self.0.get()?;
@@ -148,7 +146,7 @@ impl SweepRun {
         run.accept(records).map(drop).map_err(failed)
     }
 
-    /// Gives each of the points the record that every process that ran it has died.
+    /// Record that every process that ran these points died.
     fn crashed(&self, points: &str, why: &str) -> PyResult<()> {
         let points: Vec<Point> = json(points)?;
         let records =
@@ -162,7 +160,8 @@ impl SweepRun {
         Ok(self.0.get()?.borrow().run.is_done())
     }
 
-    /// Points in all, recorded, recorded before this run, not finished, the round from 0 and how many there are.
+    /// Return the number of points: total, recorded, recorded before this run, not finished; then the round from 0, and the number of
+    /// rounds.
     fn progress(&self) -> PyResult<(u64, u64, u64, u64, usize, usize)> {
         let course = self.0.get()?;
         let course = course.borrow();
@@ -170,8 +169,8 @@ impl SweepRun {
         Ok((at.points, at.recorded, at.resumed, at.failed, at.round, at.rounds))
     }
 
-    /// Has `count` processes of `command` run what is left. Returns CPU seconds of points, of these in the simulation itself, and the
-    /// workers that were started and that died.
+    /// Run the remaining points with `count` processes of `command`. Returns CPU seconds of points, the part of these in the simulation
+    /// itself, and the number of workers that were started and that died.
     fn by_processes(
         &self,
         py: Python<'_>,
@@ -203,41 +202,41 @@ impl SweepRun {
         Ok((cpu.as_secs_f64(), simulation.as_secs_f64(), started, died))
     }
 
-    /// What is in the journal is on the disk.
+    /// Wait until the journal is on the disk.
     fn sync(&self) -> PyResult<()> {
         self.0.get()?.borrow().run.sync().map_err(failed)
     }
 
-    /// A row for each point that has a record, in their order.
+    /// Return a row for each point with a record, in order.
     fn table(&self) -> PyResult<Table> {
         table(&results::columns(&self.0.get()?.borrow().run))
     }
 
-    /// The numbers of the points that none is better than by all aims.
+    /// Return the point numbers of the Pareto front.
     fn front(&self) -> PyResult<Vec<u64>> {
         let course = self.0.get()?;
         let run = &course.borrow().run;
         Ok(::sweep::front(run.sweep(), run.records()))
     }
 
-    /// The first error, if every point was refused.
+    /// Return the first error, if every point was refused.
     fn refusal(&self) -> PyResult<Option<String>> {
         Ok(self.0.get()?.borrow().run.refusal().map(error::in_python))
     }
 
-    /// Warnings of `Lab.run` for the labs of points, one per line.
+    /// Return warnings of `Lab.run` for the labs of points, one per line.
     fn warnings(&self) -> PyResult<Vec<String>> {
         Ok(self.0.get()?.borrow().run.warnings())
     }
 
-    /// Writes the Parquet file to `path`.
+    /// Write the Parquet file to `path`.
     fn write_parquet(&self, path: PathBuf) -> PyResult<()> {
         let columns = results::columns(&self.0.get()?.borrow().run);
         results::write_parquet(&columns, File::create(path)?)?;
         Ok(())
     }
 
-    /// Writes the page to `path`.
+    /// Write the page to `path`.
     fn write_page(&self, path: PathBuf) -> PyResult<()> {
         let page = page::report(&self.0.get()?.borrow().run);
         let mut out = BufWriter::new(File::create(path)?);
@@ -246,7 +245,7 @@ impl SweepRun {
     }
 }
 
-/// The columns of a sweep's results.
+/// Converts the columns of a sweep's results.
 fn table(columns: &[Column]) -> PyResult<Table> {
     let array = |column: &Column| -> ArrayRef {
         match &column.values {

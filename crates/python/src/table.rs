@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A table as Python sees it: Arrow data, handed on by the Arrow PyCapsule interface without a copy.
+//! A table for Python: Arrow data, passed by the Arrow PyCapsule interface without a copy.
 
 use crate::progress::Watch;
 use arrow_array::ffi::FFI_ArrowSchema;
@@ -11,23 +11,23 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 use std::sync::{Arc, OnceLock};
 
-/// Batches, one after the other.
+/// Consecutive batches.
 pub(crate) type Batches = Box<dyn RecordBatchReader + Send>;
 
 /// A table of Arrow columns.
 ///
 /// `polars.DataFrame(table)`, `pyarrow.table(table)`, `pandas.DataFrame.from_arrow(table)` and DuckDB read it through
-/// `__arrow_c_stream__`, without a copy on our side. A table of a capture is read from the file meanwhile, batch by batch, each time anew.
+/// `__arrow_c_stream__`, without a copy by riser. A table of a capture reads the file batch by batch, again for each use.
 #[pyclass(frozen, module = "riser")]
 pub(crate) struct Table {
     schema: SchemaRef,
     rows: Rows,
 }
 
-/// Where rows come from.
+/// Source of the rows.
 enum Rows {
     Held(Vec<RecordBatch>),
-    /// Made when they are asked for; how many they are is known once they were.
+    /// Made on request. Their number is known after the first complete read.
     Made {
         make: Box<dyn Fn() -> PyResult<Batches> + Send + Sync>,
         count: OnceLock<usize>,
@@ -39,12 +39,12 @@ pub(crate) fn arrow_error(error: ArrowError) -> PyErr {
 }
 
 impl Table {
-    /// A table of these batches, all of this schema.
+    /// Returns a table of these batches, all with this schema.
     pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Table {
         Table { schema, rows: Rows::Held(batches) }
     }
 
-    /// A table of these columns, each with its name.
+    /// Returns a table of these named columns.
     pub(crate) fn of_columns(columns: Vec<(String, ArrayRef)>) -> PyResult<Table> {
         let field = |(name, array): &(String, ArrayRef)| Field::new(name, array.data_type().clone(), true);
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
@@ -56,7 +56,7 @@ impl Table {
         Ok(Table::new(schema, vec![batch]))
     }
 
-    /// A table that `make` makes whenever it is read.
+    /// Returns a table whose rows `make` makes for each read.
     pub(crate) fn lazy(
         schema: SchemaRef,
         make: impl Fn() -> PyResult<Batches> + Send + Sync + 'static,
@@ -74,7 +74,7 @@ impl Table {
         }
     }
 
-    /// Reads all, without the interpreter, and looks up from it now and then.
+    /// Counts all rows, without the interpreter, and checks for signals from time to time.
     fn count(&self) -> PyResult<usize> {
         let (mut rows, mut watch) = (0, Watch::new(None));
         for batch in self.batches()? {
@@ -87,13 +87,13 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// The names of the columns, in order; units stand in them.
+    /// The names of the columns, in order. They contain the units.
     #[getter]
     fn column_names(&self) -> Vec<&str> {
         self.schema.fields().iter().map(|field| field.name().as_str()).collect()
     }
 
-    /// The number of rows; of a table of a capture, all is read to count them.
+    /// The number of rows. For a table of a capture, all rows are read to count them.
     #[getter]
     fn num_rows(&self, py: Python<'_>) -> PyResult<usize> {
         match &self.rows {
@@ -119,7 +119,7 @@ impl Table {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The interface lets a producer hand out its own schema where it cannot have the one that is asked for.
+        // The interface allows a producer to ignore the requested schema.
         drop(requested_schema);
         let stream = FFI_ArrowArrayStream::new(self.batches()?);
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
@@ -131,7 +131,7 @@ impl Table {
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// The rows as a list of dicts: for small tables, without any library.
+    /// Return the rows as a list of dicts: for small tables, without any library.
     fn to_dicts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let rows = PyList::empty(py);
         let mut batches = self.batches()?;

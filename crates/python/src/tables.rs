@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables of what reports say: their objects become rows, and the names of JSON those of columns.
+//! Tables from reports: objects become rows, and JSON names become columns.
 
 use crate::table::Table;
 use ::session::Report;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 type Row = Map<String, Value>;
 
-/// A column: its name, and the type of its values, any of which may be missing.
+/// A column: its name, and the type of its values. All values may be missing.
 type Column = (&'static str, DataType);
 
 const TEXT: DataType = DataType::Utf8;
@@ -85,7 +85,7 @@ const LATENCIES: &[Column] = &[
     ("completer_ns", REAL),
 ];
 
-/// Every transaction, as `riser run --transactions-json` writes it.
+/// Every transaction, as in `riser run --transactions-json`.
 const TRANSACTIONS: &[Column] = &[
     ("slot", TEXT),
     ("kind", TEXT),
@@ -107,7 +107,7 @@ const TRANSACTIONS: &[Column] = &[
     ("completer_ps", COUNT),
 ];
 
-/// The directions of each link of a run.
+/// Returns the directions of each link of a run.
 pub(crate) fn links(report: &Report) -> PyResult<Table> {
     let of_link = |link: &::session::report::LinkReport| {
         let head = [
@@ -122,7 +122,7 @@ pub(crate) fn links(report: &Report) -> PyResult<Table> {
     table(LINKS, &report.links.iter().flat_map(of_link).collect::<Vec<_>>())
 }
 
-/// How long transactions of each kind took, and where.
+/// Returns latencies and their parts for each kind of transaction.
 pub(crate) fn latencies(report: &Report) -> PyResult<Table> {
     let rows = report.links.iter().flat_map(|link| {
         link.transactions.iter().map(|kind| with(&[("slot", link.slot.as_str().into())], row(kind)))
@@ -130,14 +130,14 @@ pub(crate) fn latencies(report: &Report) -> PyResult<Table> {
     table(LATENCIES, &rows.collect::<Vec<_>>())
 }
 
-/// Every transaction, of lines of JSON.
+/// Returns every transaction, from lines of JSON.
 pub(crate) fn transactions(lines: &[u8]) -> PyResult<Table> {
     let lines = serde_json::Deserializer::from_slice(lines).into_iter::<Row>();
     let rows: Vec<Row> = lines.collect::<Result<_, _>>().map_err(crate::error::internal)?;
     table(TRANSACTIONS, &rows)
 }
 
-/// A row of what serializes as an object.
+/// Returns a row from a value that serializes as an object.
 fn row(value: &impl serde::Serialize) -> Row {
     match serde_json::to_value(value) {
         Ok(Value::Object(row)) => row,
@@ -150,7 +150,7 @@ fn with(head: &[(&str, Value)], mut row: Row) -> Row {
     row
 }
 
-/// A table with these columns; a value that a row has not is missing there.
+/// Returns a table with these columns. A value that a row lacks is missing.
 fn table(columns: &[Column], rows: &[Row]) -> PyResult<Table> {
     let of = |(name, kind): &Column| ((*name).to_owned(), column(name, kind, rows));
     Table::of_columns(columns.iter().map(of).collect())
@@ -195,7 +195,7 @@ pub(crate) fn rows_of<'py>(py: Python<'py>, batch: &RecordBatch, rows: &Bound<'p
     Ok(())
 }
 
-/// Integers of a type become those of Python.
+/// Converts integers of a type to Python's.
 macro_rules! cells {
     ($py:expr, $array:expr, $at:expr, $($kind:ident => $type:ty,)*) => {
         match $array.data_type() {

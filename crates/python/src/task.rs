@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tasks beside each other: what devices and drivers in Python may start, join, and end.
+//! Concurrent tasks of devices and drivers in Python: spawn, join and cancel.
 
 use crate::coroutine::Coroutine;
 use crate::device::Author;
@@ -20,28 +20,26 @@ use tlp::{Duration, Time};
 /// A future without a result.
 pub(crate) type Job = Pin<Box<dyn Future<Output = ()>>>;
 
-/// An executor, and whose tasks it runs.
+/// An executor with the object whose tasks it runs.
 pub(crate) trait Executor {
     fn now(&self) -> Time;
     fn sleep(&self, duration: Duration) -> Sleep;
-    /// Starts a task. False where there is no room.
+    /// Starts a task. Returns false if there is no space.
     fn start(&self, job: Job) -> bool;
-    /// The object whose coroutines these are. It takes the error of a failed task that is not awaited.
+    /// The object that the coroutines belong to. It receives the error of a failed task that is not awaited.
     fn author(&self) -> &Author;
 }
 
-/// Picoseconds that nobody sleeps for: a hundred days and some.
+/// Longest sleep in picoseconds: more than a hundred days.
 const MOST_PS: u64 = 9_000_000_000_000_000_000;
 
-/// The span of `ps`, `ns` and `us`, of which one is given.
+/// Returns the duration from `ps`, `ns` or `us`, exactly one of which must be given.
 fn span(ps: Option<u64>, ns: Option<f64>, us: Option<f64>) -> PyResult<Duration> {
     let of = |value: f64, in_ps: f64| {
         let ps = value * in_ps;
         let is_legal = ps.is_finite() && (0.0..MOST_PS as f64).contains(&ps);
         is_legal.then(|| Duration::from_ps(ps.round() as u64)).ok_or_else(|| {
-            PyValueError::new_err(format!(
-                "a time of {value}: legal are finite numbers from 0 on, to 100 days"
-            ))
+            PyValueError::new_err(format!("a time of {value}: expected a finite number from 0 to 100 days"))
         })
     };
     match (ps, ns, us) {
@@ -49,11 +47,11 @@ fn span(ps: Option<u64>, ns: Option<f64>, us: Option<f64>) -> PyResult<Duration>
         (Some(ps), None, None) => of(ps as f64, 1.0),
         (None, Some(ns), None) => of(ns, 1e3),
         (None, None, Some(us)) => of(us, 1e6),
-        _ => Err(PyValueError::new_err("legal is one of `ps`, `ns` and `us`")),
+        _ => Err(PyValueError::new_err("expected one of `ps`, `ns` and `us`")),
     }
 }
 
-/// The future of anything of riser's that can be awaited, or of a coroutine; and how many operations are within one another then.
+/// Returns the future of any awaitable of riser, or of a coroutine, and its nesting depth.
 fn future_of(executor: &dyn Executor, awaitable: &Bound<'_, PyAny>) -> PyResult<(operation::Future, u8)> {
     if let Ok(operation) = awaitable.cast::<Operation>() {
         return operation.get().take();
@@ -61,7 +59,7 @@ fn future_of(executor: &dyn Executor, awaitable: &Bound<'_, PyAny>) -> PyResult<
     if let Ok(task) = awaitable.cast::<Task>() {
         return Ok((Box::pin(joined(task.get().0.get()?)), 0));
     }
-    let coroutine = Coroutine::new(&executor.author().run, awaitable.clone(), "what is to be awaited")?;
+    let coroutine = Coroutine::new(&executor.author().run, awaitable.clone(), "the awaitable")?;
     Ok((Box::pin(async move { coroutine.await.map(Value::Any) }), 0))
 }
 
@@ -70,32 +68,31 @@ struct State {
     result: Option<PyResult<Value>>,
     is_cancelled: bool,
     is_taken: bool,
-    /// True where somebody will take the result.
+    /// True if a task will take the result.
     is_awaited: bool,
-    /// True while somebody waits for the result.
+    /// True while a task waits for the result.
     is_joined: bool,
-    /// Whoever awaits it, and the task itself.
+    /// Wakers of the awaiting task, and of the task itself.
     awaiting: Option<Waker>,
     own: Option<Waker>,
 }
 
-/// A task that was started by `spawn`: `await` it for what it returns.
+/// A task started by `spawn`. `await` it for its result.
 ///
-/// An exception in it goes to whoever awaits it. If nobody does at that moment, it ends the run.
+/// An exception in it is raised where it is awaited. If no task awaits it at that time, it ends the run.
 #[pyclass(frozen, module = "riser")]
 pub(crate) struct Task(Held<RefCell<State>>);
 
-/// Somebody who waits for the result of a task, until it is dropped.
+/// Marks a task as awaited until this is dropped.
 struct Joined(Rc<RefCell<State>>);
 
 impl Joined {
-    /// # Errors
-    /// Where somebody else waits, or has the result.
+    /// # Errors Another task awaits it, or has its result.
     fn new(state: Rc<RefCell<State>>) -> PyResult<Joined> {
         {
             let mut state = state.borrow_mut();
             if state.is_joined || state.is_taken {
-                return Err(RiserError::new_err("a task was awaited twice: it can be awaited once"));
+                return Err(RiserError::new_err("a task was awaited twice"));
             }
             (state.is_joined, state.is_awaited) = (true, true);
         }
@@ -109,7 +106,7 @@ impl Drop for Joined {
     }
 }
 
-/// Ends with the result of a task.
+/// Waits for the result of a task.
 async fn joined(state: Rc<RefCell<State>>) -> PyResult<Value> {
     let joined = Joined::new(state)?;
     poll_fn(|cx| {
@@ -161,7 +158,7 @@ impl Task {
         let job = run(held.get()?, Rc::clone(executor), future);
         if !executor.start(Box::pin(job)) {
             let text = format!(
-                "no task begins any more: there are {}, or what it belongs to has ended",
+                "the task cannot start: there are {} already, or its owner has ended",
                 exec::MAX_TASKS
             );
             return Err(RiserError::new_err(text));
@@ -188,20 +185,20 @@ impl Task {
         Ok(Operation::new(joined(self.0.get()?)))
     }
 
-    /// Whether it has ended, and its result was not taken yet.
+    /// Whether it has ended and its result was not taken yet.
     #[getter]
     fn done(&self) -> PyResult<bool> {
         Ok(self.0.get()?.borrow().result.is_some())
     }
 
-    /// End it where it awaits; whoever awaits the task gets an error.
+    /// Cancel it at its `await`. Tasks that await it get an error.
     fn cancel(&self) -> PyResult<()> {
         cancel(&*self.0.get()?);
         Ok(())
     }
 }
 
-/// Cancels what has not ended, as it is dropped.
+/// Cancels unfinished tasks when dropped.
 struct Group(Vec<Rc<RefCell<State>>>);
 
 impl Drop for Group {
@@ -210,7 +207,7 @@ impl Drop for Group {
     }
 }
 
-/// The results of all of `awaitables`, which run beside each other, as a list; the first error cancels the others.
+/// Returns the results of all `awaitables`, which run concurrently, as a list. The first error cancels the others.
 fn gather(executor: &Rc<dyn Executor>, awaitables: &Bound<'_, PyTuple>) -> PyResult<Operation> {
     let mut group = Group(Vec::with_capacity(awaitables.len()));
     for awaitable in awaitables {
@@ -229,7 +226,7 @@ fn gather(executor: &Rc<dyn Executor>, awaitables: &Bound<'_, PyTuple>) -> PyRes
     }))
 }
 
-/// The result of `awaitable`, if it ends within `duration`.
+/// Returns the result of `awaitable` if it ends within `duration`.
 fn within(
     executor: &Rc<dyn Executor>,
     awaitable: &Bound<'_, PyAny>,
@@ -241,13 +238,13 @@ fn within(
             Either::Left(result) => result,
             Either::Right(()) => {
                 let ns = duration.as_ps() as f64 / 1e3;
-                Err(TimedOut::new_err(format!("it has not ended within {ns} ns")))
+                Err(TimedOut::new_err(format!("it did not end within {ns} ns")))
             }
         }
     })
 }
 
-/// Time, and tasks beside each other: what devices and drivers have in common.
+/// Time and concurrent tasks, for devices and drivers.
 #[pyclass(frozen, subclass, module = "riser")]
 pub(crate) struct Tasks(Held<Rc<dyn Executor>>);
 
@@ -271,7 +268,7 @@ impl Tasks {
         Ok(self.now_ps()? as f64 / 1e3)
     }
 
-    /// Wait for a span of virtual time: one of `ps`, `ns` and `us`.
+    /// Wait for a duration of virtual time: one of `ps`, `ns` and `us`.
     #[pyo3(signature = (*, ps = None, ns = None, us = None))]
     fn sleep(&self, ps: Option<u64>, ns: Option<f64>, us: Option<f64>) -> PyResult<Operation> {
         let sleep = self.0.get()?.sleep(span(ps, ns, us)?);
@@ -281,18 +278,18 @@ impl Tasks {
         }))
     }
 
-    /// Start a coroutine or an operation beside this one; `await` the task for its result.
+    /// Start a coroutine or an operation concurrently. `await` the task for its result.
     fn spawn(&self, awaitable: &Bound<'_, PyAny>) -> PyResult<Task> {
         Task::spawn(&*self.0.get()?, awaitable, false)
     }
 
-    /// The results of all of these, which run beside each other, as a list. The first error cancels the others.
+    /// Run these concurrently, and return their results as a list. The first error cancels the others.
     #[pyo3(signature = (*awaitables))]
     fn gather(&self, awaitables: &Bound<'_, PyTuple>) -> PyResult<Operation> {
         gather(&*self.0.get()?, awaitables)
     }
 
-    /// The result of `awaitable`, if it ends within a span of virtual time; `TimedOut` else, and it is cancelled.
+    /// Return the result of `awaitable` if it ends within a duration of virtual time. Otherwise raise `TimedOut` and cancel it.
     #[pyo3(signature = (awaitable, *, ps = None, ns = None, us = None))]
     fn within(
         &self,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What tests of devices share."""
+"""Common functions for tests of devices."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -24,7 +24,7 @@ async def nap(cpu: Any) -> int:
 
 
 async def attempt(handle: Any, target: Any, function: Any, some: list[Call]) -> None:
-    """Makes these calls of `target`, and awaits by `handle` what can be."""
+    """Makes these calls of `target`, and awaits the awaitable results with `handle`."""
     for name, arguments, keywords in some:
         if name.startswith("config"):
             arguments = [function, *arguments]
@@ -32,6 +32,6 @@ async def attempt(handle: Any, target: Any, function: Any, some: list[Call]) -> 
             made = getattr(target, name)(*arguments, **keywords)
             if isinstance(made, riser.Operation | riser.Task):
                 await handle.within(made, us=2)
-        # What is raised is an error, and not the exception of a panic.
+        # Only errors are caught, not the exception of a panic.
         except Exception:
             pass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What nobody should write, and what comes of it: exceptions. Never a panic, which ends the interpreter in a release build, nor a hang."""
+"""Invalid programs cause exceptions, never a hang or a panic, which ends the interpreter in a release build."""
 
 import asyncio
 import gc
@@ -24,10 +24,10 @@ def cause_of(driver: Program, device: riser.Device | None = None) -> BaseExcepti
     return caught.value.__cause__
 
 
-# Handles and operations in the wrong hands.
+# Wrong use of handles and operations.
 
 
-def test_an_operation_has_one_task() -> None:
+def test_operation_is_awaited_by_one_task() -> None:
     async def waits(operation: Awaitable[Any]) -> None:
         await operation
 
@@ -44,7 +44,7 @@ def test_an_operation_has_one_task() -> None:
     run(driver)
 
 
-def test_a_task_is_awaited_once() -> None:
+def test_task_is_awaited_once() -> None:
     async def driver(cpu: Any, function: Any) -> None:
         box: list[Any] = []
 
@@ -67,7 +67,7 @@ def test_a_task_is_awaited_once() -> None:
     run(driver)
 
 
-def test_what_is_yielded_and_not_awaited_is_foreign() -> None:
+def test_yield_without_await_is_foreign() -> None:
     @types.coroutine
     def only_yields(cpu: Any) -> Generator[Any, Any, None]:
         yield cpu.sleep(ns=1)
@@ -78,7 +78,7 @@ def test_what_is_yielded_and_not_awaited_is_foreign() -> None:
     assert "riser cannot wake" in str(cause_of(driver))
 
 
-def test_a_generator_is_a_coroutine_and_an_async_generator_is_none() -> None:
+def test_accepts_generators_but_not_async_generators() -> None:
     class Old(riser.Device):
         def run(self, io: riser.Io) -> Any:
             yield from io.sleep(ns=3)  # type: ignore[misc]
@@ -95,7 +95,7 @@ def test_a_generator_is_a_coroutine_and_an_async_generator_is_none() -> None:
     assert "async_generator" in str(cause_of(driver, Asynchronous()))
 
 
-def test_handles_that_were_kept_are_of_no_use() -> None:
+def test_handles_are_useless_after_the_run() -> None:
     kept: dict[str, Any] = {}
 
     class Keeps(riser.Device):
@@ -131,7 +131,7 @@ def test_handles_that_were_kept_are_of_no_use() -> None:
     gc.collect()
 
 
-def test_objects_that_call_back_as_they_die() -> None:
+def test_finalizers_may_call_riser() -> None:
     tasks: list[Any] = []
 
     class Bomb(Exception):
@@ -176,11 +176,11 @@ def test_objects_that_call_back_as_they_die() -> None:
     gc.collect()
 
 
-# Coroutines that do not end as they should.
+# Coroutines that do not end properly.
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_coroutines_that_do_not_let_go() -> None:
+def test_coroutines_may_ignore_close() -> None:
     seen: list[str] = []
 
     class Stays(riser.Device):
@@ -216,7 +216,7 @@ def test_coroutines_that_do_not_let_go() -> None:
     assert seen == ["exit"]
 
 
-def test_nothing_is_nested_without_end() -> None:
+def test_nesting_is_limited() -> None:
     async def deeper(cpu: Any, levels: int) -> None:
         if levels:
             await cpu.within(deeper(cpu, levels - 1), us=1)
@@ -261,7 +261,7 @@ def test_exceptions_of_all_kinds_end_the_run(raised: BaseException) -> None:
     assert type(cause_of(driver)) in (type(raised), RuntimeError)
 
 
-def test_sys_exit_and_ctrl_c_go_on() -> None:
+def test_sys_exit_and_ctrl_c_propagate() -> None:
     class Hook(riser.Device):
         register = riser.Register(0)
 
@@ -285,7 +285,7 @@ def test_sys_exit_and_ctrl_c_go_on() -> None:
     assert stopped.value.result.outcome == "interrupted"
 
 
-# Runs within and beside runs.
+# Nested and concurrent runs.
 
 
 def test_labs_run_within_devices() -> None:
@@ -301,10 +301,10 @@ def test_labs_run_within_devices() -> None:
         run(again)
 
     run(driver)
-    assert "labs are run within one another" in str(cause_of(again))
+    assert "labs run within one another" in str(cause_of(again))
 
 
-def test_a_lab_runs_in_threads_at_once() -> None:
+def test_labs_run_in_parallel_threads() -> None:
     class Writes(riser.Device):
         go = riser.Register(0)
 
@@ -329,7 +329,7 @@ def test_a_lab_runs_in_threads_at_once() -> None:
 
 
 def in_a_process(program: str) -> str:
-    """What a program prints that ends well, without a word on standard error."""
+    """Return the output of a program that succeeds without text on standard error."""
     head = "import os, sys, threading, riser\n"
     done = subprocess.run([sys.executable, "-c", head + program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
@@ -361,7 +361,7 @@ def run():
 """
 
 
-def test_what_a_thread_leaves_behind() -> None:
+def test_objects_outlive_their_thread() -> None:
     ends = "thread = threading.Thread(target=run)\nthread.start()\nthread.join()\nkept.clear()\nprint('end')"
     assert in_a_process(KEPT + ends) == "end\n"
     assert in_a_process(KEPT + "sys.kept = kept\nrun()\nprint('end')") == "end\n"
@@ -383,7 +383,7 @@ print(os.waitpid(device.child, 0)[1] >> 8)
 """
 
 
-def test_a_fork_goes_on_in_both() -> None:
+def test_run_continues_in_both_processes_of_a_fork() -> None:
     assert in_a_process(FORK) == "7\n"
 
 
@@ -398,5 +398,5 @@ interpreters.run_string(second, code)
 """
 
 
-def test_sub_interpreters_are_refused() -> None:
+def test_sub_interpreters_are_rejected() -> None:
     assert "interpreter" in in_a_process(SECOND)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Calls, attributes, answers, tasks and labs by lot: what is wrong in them are exceptions, never a panic or a hang."""
+"""Random calls, attributes, answers, tasks and labs: faults cause exceptions, never a panic or a hang."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def calls(names: list[str]) -> st.SearchStrategy[list[tuple[str, list[Any], dict
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(of_device=calls(OPERATIONS), of_driver=calls(ACCESSES), of_memory=calls(MEMORY))
-def test_calls_by_lot_raise_errors(of_device: Any, of_driver: Any, of_memory: Any) -> None:
+def test_random_calls_raise_errors(of_device: Any, of_driver: Any, of_memory: Any) -> None:
     class Device(riser.Device):
         async def run(self, io: riser.Io) -> None:
             await io.sleep(us=2)
@@ -51,7 +51,7 @@ def test_calls_by_lot_raise_errors(of_device: Any, of_driver: Any, of_memory: An
     try:
         run(driver, Device())
     except riser.RunFailed:
-        # A task that nobody awaits has failed.
+        # A task without an awaiting task failed.
         pass
 
 
@@ -64,7 +64,7 @@ ATTRIBUTES += ["msi_vectors", "virtual_functions", "vf_device_id", "vf_bars", "c
 
 @settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.sampled_from(ATTRIBUTES), st.one_of(VALUES, BARS, MSIX), min_size=1, max_size=3))
-def test_attributes_by_lot_raise_errors(attributes: dict[str, Any]) -> None:
+def test_random_attributes_raise_errors(attributes: dict[str, Any]) -> None:
     device = riser.Device()
     vars(device).update(attributes)
     try:
@@ -78,7 +78,7 @@ def test_attributes_by_lot_raise_errors(attributes: dict[str, Any]) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=2), st.dictionaries(st.sampled_from(["bits", "bar", "reset", "writable"]), VALUES, max_size=2))
-def test_registers_by_lot_raise_errors(places: list[Any], keywords: dict[str, Any]) -> None:
+def test_random_registers_raise_errors(places: list[Any], keywords: dict[str, Any]) -> None:
     try:
         registers = {f"r{n}": riser.Register(place, **keywords) for n, place in enumerate(places)}
         device = type("Some", (riser.Device,), registers)()
@@ -89,7 +89,7 @@ def test_registers_by_lot_raise_errors(places: list[Any], keywords: dict[str, An
 
 @settings(max_examples=25, deadline=None)
 @given(calls(["complete", "complete_counted", "fail", "apply"]), calls(["address", "io_address", "vector"]))
-def test_answers_by_lot_raise_errors(answers: Any, places: Any) -> None:
+def test_random_answers_raise_errors(answers: Any, places: Any) -> None:
     class Answers(riser.Device):
         async def run(self, io: riser.Io) -> None:
             while request := await io.next_request():
@@ -117,7 +117,7 @@ TABLES = st.dictionaries(st.sampled_from(["gen", "lanes", "name", "device", "pro
 
 @settings(max_examples=50, deadline=None)
 @given(st.dictionaries(KEYS, st.one_of(VALUES, TABLES, st.lists(TABLES, max_size=2)), max_size=3), st.dictionaries(KEYS, VALUES, max_size=2))
-def test_labs_by_lot_raise_errors(keys: dict[str, Any], over: dict[str, Any]) -> None:
+def test_random_labs_raise_errors(keys: dict[str, Any], over: dict[str, Any]) -> None:
     try:
         riser.Lab(**keys).with_settings(over).check()
     except riser.RiserError:
@@ -126,7 +126,7 @@ def test_labs_by_lot_raise_errors(keys: dict[str, Any], over: dict[str, Any]) ->
 
 @settings(max_examples=75, deadline=None)
 @given(st.binary(max_size=80))
-def test_bytes_by_lot_are_tlps_or_errors(data: bytes) -> None:
+def test_random_bytes_are_tlps_or_errors(data: bytes) -> None:
     try:
         fields, text = riser.parse_tlp(data), riser.tlp_text(data)
     except riser.RiserError:
@@ -141,8 +141,8 @@ PROGRAMS = st.lists(st.lists(st.tuples(STEPS, st.integers(0, 9)), max_size=15), 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @settings(max_examples=50, deadline=None)
 @given(PROGRAMS)
-def test_tasks_by_lot_end(programs: list[list[tuple[str, int]]]) -> None:
-    """Some tasks make, await, cancel and drop what they all share."""
+def test_random_tasks_end(programs: list[list[tuple[str, int]]]) -> None:
+    """Some tasks make, await, cancel and drop shared objects."""
     ended: list[int] = []
 
     async def driver(cpu: Any, function: Any) -> None:
@@ -192,7 +192,7 @@ def test_tasks_by_lot_end(programs: list[list[tuple[str, int]]]) -> None:
     try:
         run(driver, type("Registers", (riser.Device,), {f"r{n}": riser.Register(4 * n) for n in range(16)})())
     except riser.RunFailed as failed:
-        # A task that nobody awaits has failed.
+        # A task without an awaiting task failed.
         assert failed.__cause__ is not None
         return
     assert sorted(ended) == list(range(len(programs)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Captures as tables, against the command, other readers of Arrow, and damaged files."""
+"""Captures as tables, compared with the command and other readers of Arrow; damaged files."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def ping(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def trace(path: Path, *args: str) -> list[dict[str, Any]]:
-    """The objects of `riser trace --json`, one after the other."""
+    """The objects of `riser trace --json`, in order."""
     command = [sys.executable, "-m", "riser", "trace", "--json", *args, os.fspath(path)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     decoder, objects, at = json.JSONDecoder(), [], 0
@@ -48,7 +48,7 @@ def trace(path: Path, *args: str) -> list[dict[str, Any]]:
 
 
 def known(row: dict[str, Any]) -> dict[str, Any]:
-    """A row without what is missing, and without flags that are false, which objects of the command leave out."""
+    """A row without missing values and false flags, which objects of the command leave out."""
     flags = ("damaged", "dropped", "truncated", "probe")
     return {
         name: value for name, value in row.items() if value is not None and not (name in flags and not value)
@@ -56,7 +56,7 @@ def known(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def of_command(record: dict[str, Any], epoch_ps: int) -> dict[str, Any]:
-    """An object of the command as a row: what tables do not have is left out, and time begins at the epoch."""
+    """An object of the command as a row: without fields that tables lack, and with time since the epoch."""
     row = {
         name: value
         for name, value in record.items()
@@ -77,7 +77,7 @@ def compare_tlps(path: Path, *args: str, filter: str | None = None) -> int:
     return len(rows)
 
 
-def test_tlps_are_those_of_the_command(ping: Path) -> None:
+def test_tlps_equal_those_of_the_command(ping: Path) -> None:
     assert compare_tlps(ping) > 100
     assert 0 < compare_tlps(ping, filter="type=MRd or status=SC") < compare_tlps(ping)
     assert compare_tlps(ping, filter="time>1ps and dir=up") > 0
@@ -97,12 +97,12 @@ def compare_transactions(path: Path, filter: str | None = None) -> int:
     return len(rows)
 
 
-def test_transactions_are_those_of_the_command(ping: Path) -> None:
+def test_transactions_equal_those_of_the_command(ping: Path) -> None:
     assert compare_transactions(ping) > 50
     assert 0 < compare_transactions(ping, "type=MRd") < compare_transactions(ping)
 
 
-def test_credits_are_those_of_the_command(ping: Path) -> None:
+def test_credits_equal_those_of_the_command(ping: Path) -> None:
     def row_of(record: dict[str, Any]) -> dict[str, Any]:
         credits = record["credits"] or {}
         infinite = {
@@ -133,7 +133,7 @@ WIRESHARK = {
     "register": "tlp.register",
     "message_name": "tlp.message_name",
 }
-"""Columns, and the fields of the dissector of tools/wireshark."""
+"""Columns, and the fields of the dissector in tools/wireshark."""
 
 
 def compare_with_wireshark(path: Path) -> int:
@@ -165,18 +165,18 @@ def compare_with_wireshark(path: Path) -> int:
     return len(rows)
 
 
-@pytest.mark.skipif(shutil.which("tshark") is None, reason="Wireshark is not there")
-def test_tlps_are_those_of_wireshark(ping: Path) -> None:
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="Wireshark is not installed")
+def test_tlps_equal_those_of_wireshark(ping: Path) -> None:
     assert compare_with_wireshark(ping) > 100
 
 
-def test_stats_are_those_of_the_command(ping: Path) -> None:
+def test_stats_equal_those_of_the_command(ping: Path) -> None:
     for filter in (None, "dir=up"):
         (stats,) = trace(ping, "--stats", *(() if filter is None else ("--filter", filter)))
         assert riser.read_capture(ping, filter).stats == stats
 
 
-def test_series_are_those_of_the_command(ping: Path) -> None:
+def test_series_equal_those_of_the_command(ping: Path) -> None:
     (report,) = trace(ping, "--stats", "--interval", "2us")
     series = riser.read_capture(ping).series(2)
     assert series.interval_ps == report["interval_ps"] == 2_000_000
@@ -202,7 +202,7 @@ def test_series_are_those_of_the_command(ping: Path) -> None:
         assert rows
 
 
-def test_series_refuse_what_is_no_length(ping: Path) -> None:
+def test_series_rejects_invalid_lengths(ping: Path) -> None:
     capture = riser.read_capture(ping)
     for length in (0, -1, float("nan"), float("inf"), 1e-9):
         with pytest.raises(ValueError, match="window_us"):
@@ -231,14 +231,14 @@ def test_every_library_reads_the_same(ping: Path) -> None:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> riser.RunResult:
-    """A run with a capture of more TLPs than a batch holds."""
+    """A run with a capture of more TLPs than a batch contains."""
     path = tmp_path_factory.mktemp("many") / "many.pcapng"
     lab = riser.Lab.from_toml("labs/speed/write.toml", set={"slot.card.pcie-bench.transfers": 50_000})
     return lab.run(capture=path)
 
 
 def test_many_batches_are_one_table(many: riser.RunResult) -> None:
-    """The oracle counts what the fabric counted."""
+    """The table has as many TLPs as the fabric counted."""
     tlps = many.capture.tlps
     arrow = pyarrow.table(tlps)
     assert arrow["type"].num_chunks > 1
@@ -249,8 +249,8 @@ def test_many_batches_are_one_table(many: riser.RunResult) -> None:
 @pytest.mark.parametrize(
     "read", [lambda c: c.stats, lambda c: pyarrow.table(c.tlps), lambda c: polars.DataFrame(c.tlps)]
 )
-def test_other_threads_run_meanwhile(many: riser.RunResult, read: Callable[[riser.Capture], object]) -> None:
-    """Were the interpreter held, this thread could not look in three times while one read is under way."""
+def test_other_threads_run_during_reads(many: riser.RunResult, read: Callable[[riser.Capture], object]) -> None:
+    """If the interpreter were held, this thread could not run three times during one read."""
     for _ in range(20):
         looked = 0
         with ThreadPoolExecutor(1) as pool:
@@ -261,17 +261,17 @@ def test_other_threads_run_meanwhile(many: riser.RunResult, read: Callable[[rise
         assert reading.result() is not None
         if looked >= 3:
             return
-    pytest.fail("no other thread had its turn in 20 reads")
+    pytest.fail("no other thread ran in 20 reads")
 
 
-def test_filters_that_mean_nothing_are_errors(ping: Path) -> None:
+def test_invalid_filters_are_errors(ping: Path) -> None:
     with pytest.raises(riser.FilterError, match="column 6") as caught:
         riser.read_capture(ping, "type=XYZ")
     assert caught.value.column == 6
     assert "legal is a type of TLP" in str(caught.value)
 
 
-def test_texts_with_tlps_are_captures() -> None:
+def test_reads_texts_with_tlps() -> None:
     cases = Path(__file__).parents[2] / "capture/tests/cases"
     log = riser.read_capture(cases / "kernel-new.log")
     assert log.read_as == "a log with TLP headers: 1 of the kernel"
@@ -282,7 +282,7 @@ def test_texts_with_tlps_are_captures() -> None:
 
 
 def compare_texts(path: Path, *args: str, **options: Any) -> riser.Capture:
-    """A table with options and the command with the same options have the same TLPs."""
+    """Check that a table and the command have the same TLPs with the same options."""
     capture = riser.read_capture(path, **options)
     objects = trace(path, *args)
     rows = [known(row) for row in capture.tlps.to_dicts()]
@@ -296,7 +296,7 @@ def compare_texts(path: Path, *args: str, **options: Any) -> riser.Capture:
     return capture
 
 
-def test_the_reader_takes_the_options_of_the_command(tmp_path: Path) -> None:
+def test_reader_accepts_the_options_of_the_command(tmp_path: Path) -> None:
     cases = Path(__file__).parents[2] / "capture/tests/cases"
     compare_texts(cases / "lspci.txt")
     compare_texts(cases / "kernel-old.log", "--read-as", "log", read_as="log")
@@ -332,17 +332,17 @@ def test_the_reader_takes_the_options_of_the_command(tmp_path: Path) -> None:
         ({"dlt": [16]}, "dlt 16: expected numbers of user link types, 0 to 15"),
     ],
 )
-def test_illegal_options_of_the_reader_name_the_legal_ones(ping: Path, options: dict[str, Any], said: str) -> None:
+def test_invalid_reader_options_name_the_valid_ones(ping: Path, options: dict[str, Any], said: str) -> None:
     with pytest.raises(riser.ArgumentError, match=re.escape(said)):
         riser.read_capture(ping, **options)
 
 
-def test_options_that_do_not_fit_the_file_are_refused(ping: Path) -> None:
+def test_rejects_options_that_do_not_fit_the_file(ping: Path) -> None:
     with pytest.raises(riser.CaptureError, match="columns are"):
         riser.read_capture(ping, columns={"tlp": 1})
 
 
-def test_what_is_no_capture_is_an_error(tmp_path: Path) -> None:
+def test_rejects_files_that_are_not_captures(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         riser.read_capture(tmp_path / "none.pcap")
     path = tmp_path / "x.pcap"
@@ -350,13 +350,13 @@ def test_what_is_no_capture_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(riser.CaptureError, match="x.pcap: no capture") as caught:
         riser.read_capture(path)
     assert caught.value.offset is None
-    with pytest.raises(ValueError, match="legal are"):
+    with pytest.raises(ValueError, match="expected"):
         riser.read_capture(path, errors="ignore")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="legal are 8"):
+    with pytest.raises(ValueError, match="expected 8"):
         riser.read_capture(path, vc_of_tc=[1] * 8)
 
 
-def test_a_capture_that_was_cut_short_says_where(ping: Path, tmp_path: Path) -> None:
+def test_truncated_capture_error_has_the_place(ping: Path, tmp_path: Path) -> None:
     whole = ping.read_bytes()
     path = tmp_path / "cut.pcapng"
     path.write_bytes(whole[:-10])
@@ -367,11 +367,11 @@ def test_a_capture_that_was_cut_short_says_where(ping: Path, tmp_path: Path) -> 
     capture = riser.read_capture(path, errors="skip")
     (error,) = capture.errors.to_dicts()
     assert (error["layer"], error["offset"], error["number"]) == ("file", offset, None)
-    # The last record of the whole file is what is lost.
+    # The last record of the whole file is lost.
     assert capture.frames == riser.read_capture(ping).frames - 1
 
 
-def test_a_file_that_changes_meanwhile_is_an_error(ping: Path, tmp_path: Path) -> None:
+def test_file_changed_during_reads_is_an_error(ping: Path, tmp_path: Path) -> None:
     path = tmp_path / "changes.pcapng"
     path.write_bytes(ping.read_bytes())
     tlps = riser.read_capture(path).tlps
@@ -387,7 +387,7 @@ def test_a_file_that_changes_meanwhile_is_an_error(ping: Path, tmp_path: Path) -
     text=st.text(max_size=40)
     | st.from_regex(r"(not )?(type|tag|time|status|len)[<>=!]+\w{1,4}( (and|or) \w+=\w+)?", fullmatch=True)
 )
-def test_filters_of_any_text_are_taken_or_refused(ping: Path, text: str) -> None:
+def test_random_filters_are_accepted_or_rejected(ping: Path, text: str) -> None:
     try:
         capture = riser.read_capture(ping, text)
     except riser.FilterError as error:
@@ -398,7 +398,7 @@ def test_filters_of_any_text_are_taken_or_refused(ping: Path, text: str) -> None
 
 @FEW
 @given(data=st.data())
-def test_damaged_captures_are_read_or_refused(ping: Path, data: st.DataObject) -> None:
+def test_damaged_captures_are_read_or_rejected(ping: Path, data: st.DataObject) -> None:
     damaged = bytearray(ping.read_bytes())
     for _ in range(data.draw(st.integers(0, 8))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
@@ -419,8 +419,8 @@ def test_damaged_captures_are_read_or_refused(ping: Path, data: st.DataObject) -
 
 
 @pytest.mark.parametrize("keep", ["type=MRd or type=CplD", "dir=up", "requester=01:00.0", "type=MWr"])
-def test_dllps_change_nothing_of_what_a_filter_keeps(keep: str) -> None:
-    """Their captures tell the places of TLPs, which a filter leaves gaps in."""
+def test_dllps_do_not_affect_filtered_results(keep: str) -> None:
+    """Captures with DLLPs contain the places of TLPs. A filter leaves gaps in them."""
     runs = [riser.Lab.from_toml("labs/ping.toml").run(capture=True, dllps=dllps) for dllps in (True, False)]
     found, expected = (riser.read_capture(run.capture.path, f"({keep}) and not type=dllp") for run in runs)
     names = ("tlps", "types", "transactions", "waiting", "requesters", "out_of_order")
@@ -428,7 +428,7 @@ def test_dllps_change_nothing_of_what_a_filter_keeps(keep: str) -> None:
     assert found.series(1).outstanding.to_dicts() == expected.series(1).outstanding.to_dicts()
 
 
-def test_check_judges_as_the_command_does(ping: Path) -> None:
+def test_check_equals_that_of_the_command(ping: Path) -> None:
     checked = riser.read_capture(ping).check()
     assert checked["violations"] == []
     assert checked["summary"] == trace(ping, "--check")[-1]["summary"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""TLPs of cocotbext-pcie to and from riser's bytes: two codecs that know nothing of each other."""
+"""Conversion of cocotbext-pcie TLPs to and from riser's bytes: two independent codecs."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ import riser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-core = pytest.importorskip("cocotbext.pcie.core.tlp", reason="there is no cocotbext-pcie")
+core = pytest.importorskip("cocotbext.pcie.core.tlp", reason="cocotbext-pcie is not installed")
 utils = pytest.importorskip("cocotbext.pcie.core.utils")
 
 from riser.cocotb import from_bytes, to_bytes  # noqa: E402
@@ -26,14 +26,14 @@ COMPLETIONS = [T.CPL, T.CPL_DATA, T.CPL_LOCKED, T.CPL_LOCKED_DATA]
 CONFIG = set(SHORT[2:])
 STATUSES = {0: "success", 1: "unsupported request", 2: "configuration request retry", 4: "completer abort"}
 COUNT = int(os.environ.get("RISER_TLPS", "500"))
-"""Random TLPs of each test."""
+"""Number of random TLPs in each test."""
 
 IDS = st.integers(0, 0xFFFF).map(utils.PcieId.from_int)
 
 
 @st.composite
 def tlps(draw: st.DrawFn) -> Any:
-    """A TLP of any type that cocotbext-pcie packs, by the rules of the specification."""
+    """A TLP of any type that cocotbext-pcie can pack, following the rules of the specification."""
     tlp = core.Tlp()
     tlp.fmt_type = kind = draw(st.sampled_from([*READS, *WRITES, *SHORT, *ATOMICS, *COMPLETIONS]))
     tlp.requester_id, tlp.tag = draw(IDS), draw(st.integers(0, 1023))
@@ -76,7 +76,7 @@ def complete(draw: st.DrawFn, tlp: Any) -> None:
 
 @settings(max_examples=COUNT, deadline=None)
 @given(tlps())
-def test_there_and_back(tlp: Any) -> None:
+def test_tlps_survive_a_round_trip(tlp: Any) -> None:
     data = to_bytes(tlp)
     digest = 4 if tlp.td else 0
     assert data[: len(data) - digest] == tlp.pack()
@@ -86,7 +86,7 @@ def test_there_and_back(tlp: Any) -> None:
 
 @settings(max_examples=COUNT, deadline=None)
 @given(tlps())
-def test_riser_reads_what_is_in_it(tlp: Any) -> None:
+def test_riser_reads_all_fields(tlp: Any) -> None:
     fields = riser.parse_tlp(to_bytes(tlp))
     assert fields["data"] == bytes(tlp.data)
     assert (fields["tag"], fields["tc"], fields["attr"]) == (tlp.tag, tlp.tc, tlp.attr)
@@ -108,7 +108,7 @@ def test_riser_reads_what_is_in_it(tlp: Any) -> None:
 
 @settings(max_examples=COUNT, deadline=None)
 @given(st.binary(min_size=12, max_size=48))
-def test_bytes_by_lot(data: bytes) -> None:
+def test_random_bytes_are_tlps_or_errors(data: bytes) -> None:
     try:
         tlp = from_bytes(data)
     except riser.RiserError:
@@ -120,15 +120,15 @@ def test_bytes_by_lot(data: bytes) -> None:
     assert written == read
 
 
-def test_the_page_does_what_it_says() -> None:
+def test_example_of_the_page_runs() -> None:
     page = (Path(__file__).parents[3] / "docs/cocotbext-pcie.md").read_text()
     program = page.partition("# tlps.py\n")[2].partition("```")[0]
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert f"prints `{done.stdout.strip()}`" in page
 
 
-def test_what_cannot_be_said_is_an_error() -> None:
-    with pytest.raises(riser.RiserError, match="legal are objects of"):
+def test_unsupported_tlps_are_errors() -> None:
+    with pytest.raises(riser.RiserError, match="expected an object of"):
         to_bytes(b"x")
     message = core.Tlp()
     message.fmt_type = T.MSG_TO_RC

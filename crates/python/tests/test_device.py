@@ -70,7 +70,7 @@ def cause(error: riser.RunFailed) -> BaseException:
     return error.__cause__
 
 
-def test_a_copier_copies() -> None:
+def test_copier_copies() -> None:
     async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
         for length in (1, 4, 4097, 65536):
             await copy(cpu, function, length)
@@ -81,7 +81,7 @@ def test_a_copier_copies() -> None:
     assert result.device("dut")["dma_reads"] == 4
 
 
-def test_enumeration_finds_an_object_and_runs_have_its_registers() -> None:
+def test_enumeration_finds_objects_and_their_registers() -> None:
     lab = riser.Lab()
     lab.slot("dut", Copier())
     (bdf,) = [bdf for bdf in lab.enumerate().spaces if bdf.startswith("01:")]
@@ -103,7 +103,7 @@ def test_runs_are_deterministic() -> None:
     assert first == second
 
 
-def test_virtual_functions_have_registers_of_their_own() -> None:
+def test_virtual_functions_have_separate_registers() -> None:
     class Several(Copier):
         virtual_functions = 3
 
@@ -119,7 +119,7 @@ def test_virtual_functions_have_registers_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("where", ["run", "task", "hook", "driver", "report"])
-def test_an_exception_ends_the_run_with_its_traceback(where: str) -> None:
+def test_exception_ends_the_run_with_its_traceback(where: str) -> None:
     class Faulty(riser.Device):
         register = riser.Register(0)
 
@@ -160,13 +160,13 @@ def test_an_exception_ends_the_run_with_its_traceback(where: str) -> None:
     assert isinstance(cause(caught.value), ValueError)
     if where in ("run", "task"):
         assert "at 700 ns of virtual time" in str(caught.value)
-    # With the time and the place.
+    # The text has the time and the place.
     assert " ns of virtual time: ValueError: a fault in " in str(caught.value)
     assert "test_device.py" in str(caught.value)
     assert caught.value.result.outcome == "failed"
 
 
-def test_what_is_foreign_is_named_at_its_await() -> None:
+def test_foreign_awaitables_raise_at_their_await() -> None:
     class Awaits(riser.Device):
         async def run(self, io: riser.Io) -> None:
             loop = asyncio.new_event_loop()
@@ -184,16 +184,16 @@ async def sleeping(cpu: riser.Cpu) -> None:
     await cpu.sleep(us=1)
 
 
-def test_a_run_that_is_no_coroutine_is_named() -> None:
+def test_run_must_be_a_coroutine() -> None:
     class Plain(riser.Device):
         def run(self, io: riser.Io) -> Any:
             return 42
 
-    with pytest.raises(riser.RunFailed, match=r"what run\(\) gives is of type int"):
+    with pytest.raises(riser.RunFailed, match=r"the result of run\(\) is of type int"):
         run(Plain(), lambda cpu, function: sleeping(cpu))
 
 
-def test_a_coroutine_that_returns_early_is_in_the_report() -> None:
+def test_report_has_early_returns() -> None:
     class Returns(riser.Device):
         async def run(self, io: riser.Io) -> None:
             await io.sleep(ns=5)
@@ -202,7 +202,7 @@ def test_a_coroutine_that_returns_early_is_in_the_report() -> None:
     assert result.device("dut")["returned_ns"] == 5
 
 
-def test_operations_are_awaited_once_and_in_runs_alone() -> None:
+def test_operations_are_awaited_once_and_only_in_runs() -> None:
     kept: list[Any] = []
 
     async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
@@ -266,7 +266,7 @@ def test_gather_within_and_cancel() -> None:
     run(riser.Device(), driver)
 
 
-def test_what_a_device_refuses_its_driver_sees() -> None:
+def test_driver_sees_refused_requests() -> None:
     class Refuses(riser.Device):
         async def run(self, io: riser.Io) -> None:
             while request := await io.next_request():
@@ -285,7 +285,7 @@ def test_what_a_device_refuses_its_driver_sees() -> None:
     run(Refuses(), driver)
 
 
-def test_dma_to_nowhere_is_an_error_of_the_device() -> None:
+def test_dma_to_unmapped_memory_raises_in_the_device() -> None:
     reasons: list[str] = []
 
     class Lost(riser.Device):
@@ -331,7 +331,7 @@ def test_atomics_on_host_memory() -> None:
     assert olds == [37, 42, 7]
 
 
-def test_a_reset_begins_the_device_anew() -> None:
+def test_reset_restarts_the_device() -> None:
     lives: list[str] = []
 
     class Lives(riser.Device):
@@ -375,7 +375,7 @@ async def find(cpu: riser.Cpu, function: riser.Function, wanted: int) -> int:
     raise AssertionError(f"no capability {wanted:#x}")
 
 
-def test_a_class_of_a_file_runs_by_the_command(tmp_path: Path) -> None:
+def test_command_runs_class_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "adder.py").write_text(
         "import riser\n"
         "class Adder(riser.Device):\n"
@@ -418,17 +418,17 @@ def test_a_class_of_a_file_runs_by_the_command(tmp_path: Path) -> None:
         ("class_code", -1, "class_code"),
     ],
 )
-def test_attributes_that_are_not_legal_are_named(name: str, value: Any, match: str) -> None:
+def test_errors_name_invalid_attributes(name: str, value: Any, match: str) -> None:
     device = riser.Device()
     setattr(device, name, value)
     with pytest.raises(riser.RiserError, match=match):
         run(device)
 
 
-def test_registers_that_are_not_legal_are_named() -> None:
+def test_errors_name_invalid_registers() -> None:
     with pytest.raises(riser.RiserError, match="multiples of its 4 B"):
         riser.Register(2)
-    with pytest.raises(riser.RiserError, match="legal are 8, 16, 32 and 64"):
+    with pytest.raises(riser.RiserError, match="expected 8, 16, 32 or 64"):
         riser.Register(0, bits=24)
     with pytest.raises(riser.RiserError, match="method of that name"):
 
@@ -445,7 +445,7 @@ def test_registers_that_are_not_legal_are_named() -> None:
         type("Overlapping", (riser.Device,), {"a": riser.Register(0, bits=64), "b": riser.Register(4)})
 
 
-def test_registers_do_not_lie_where_msix_is() -> None:
+def test_registers_must_not_overlap_msix() -> None:
     three, many = riser.Msix(3), riser.Msix(65, table_offset=0x400)
     # MSI-X, offset of a register, what it overlaps.
     rows = [
@@ -463,7 +463,7 @@ def test_registers_do_not_lie_where_msix_is() -> None:
             continue
         with pytest.raises(riser.RiserError, match=f"register register at {offset:#x} overlaps the MSI-X {overlapped}"):
             type("Overlapping", (riser.Device,), of_class)
-    # In another BAR it lies apart; of an object alone it is seen when that is plugged in.
+    # Another BAR causes no overlap. A class without MSI-X is checked again when an object is plugged in.
     other = {"register": riser.Register(0x800), "bars": {0: riser.Bar(4096), 2: riser.Bar(4096)}}
     type("Apart", (riser.Device,), other | {"msix": riser.Msix(3, bar=2)})
     device = type("Late", (riser.Device,), other)()
@@ -472,7 +472,7 @@ def test_registers_do_not_lie_where_msix_is() -> None:
         run(device)
 
 
-def test_an_operation_that_is_not_awaited_warns_with_its_place() -> None:
+def test_unawaited_operation_warns_with_its_place() -> None:
     async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
         base = function.address()
         for _ in range(3):
@@ -515,7 +515,7 @@ print(lab.run().outcome)
 """
 
 
-def test_data_and_numbers_of_numpy() -> None:
+def test_accepts_data_and_numbers_of_numpy() -> None:
     class Reads(riser.Device):
         sum = riser.Register(np.int64(8), bits=np.uint8(32), reset=np.uint16(7), writable=np.uint32(0xFFFF))
         messages = np.array([0x7F])
@@ -543,8 +543,8 @@ def test_data_and_numbers_of_numpy() -> None:
     writes=st.lists(st.tuples(st.integers(0, 60), st.binary(min_size=1, max_size=64)), max_size=12),
     masks=st.lists(st.integers(0, 2**32 - 1), min_size=16, max_size=16),
 )
-def test_registers_hold_what_a_byte_array_would(writes: list[tuple[int, bytes]], masks: list[int]) -> None:
-    """Against a byte array with a bit mask, which knows nothing of registers."""
+def test_registers_behave_like_a_byte_array(writes: list[tuple[int, bytes]], masks: list[int]) -> None:
+    """Compare with a byte array and a bit mask."""
     names: dict[str, Any] = {f"r{n}": riser.Register(4 * n, writable=mask) for n, mask in enumerate(masks)}
     device = type("Bank", (riser.Device,), names)()
     model = bytearray(64)
@@ -569,7 +569,7 @@ def test_examples_of_the_docs_run() -> None:
 
 
 def test_captures_name_the_registers_of_each_device(tmp_path: Path) -> None:
-    """Two devices of the same Vendor and Device ID: the slot that a link leads to says whose registers they are."""
+    """Two devices have the same Vendor and Device ID. The slot of the link identifies their registers."""
 
     class Motor(riser.Device):
         speed = riser.Register(0x10)

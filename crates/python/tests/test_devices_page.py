@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""docs/python-devices.md and docs/cocotbext-pcie.md do what they say: their files are written down, run, and tested."""
+"""Extracts the files of docs/python-devices.md and docs/cocotbext-pcie.md, runs and tests them."""
 
 import json
 import re
@@ -17,7 +17,7 @@ BLOCK = re.compile(r"^```(?:python|toml)\n# (\S+)\n(.*?)^```$", re.DOTALL | re.M
 
 
 def write_files(page: str, folder: Path) -> list[str]:
-    """Writes the files of a page: blocks whose first line names the same one follow one another."""
+    """Writes the files of a page. Blocks whose first line names the same file are concatenated."""
     files: dict[str, list[str]] = {}
     for name, text in BLOCK.findall((ROOT / "docs" / page).read_text()):
         files.setdefault(name, []).append(text)
@@ -42,16 +42,16 @@ def page(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_tests_of_the_page_pass(page: Path) -> None:
+def test_tests_of_the_page_pass(page: Path) -> None:
     assert "6 passed" in pytest_in(page, "test_copier.py", "test_mailbox.py")
 
 
-def test_the_page_for_users_of_cocotbext_pcie(tmp_path: Path) -> None:
+def test_cocotbext_pcie_page_passes(tmp_path: Path) -> None:
     write_files("cocotbext-pcie.md", tmp_path)
     assert "1 passed" in pytest_in(tmp_path, "test_mover.py")
 
 
-def test_the_device_runs_in_python_and_by_the_command(page: Path) -> None:
+def test_device_runs_in_python_and_by_the_command(page: Path) -> None:
     assert "copies 1" in run(page, sys.executable, "run_copier.py")
     report = json.loads(run(page, *RISER, "run", "copier.toml", "--allow-native", "--json", "--capture", "copier.pcapng"))
     assert report["devices"][0]["counters"]["copies"] == 1
@@ -59,7 +59,7 @@ def test_the_device_runs_in_python_and_by_the_command(page: Path) -> None:
     assert len(trace.splitlines()) == 65536 // 512
 
 
-def test_the_device_works_over_nettlp(page: Path) -> None:
+def test_device_works_over_nettlp(page: Path) -> None:
     here, there = "127.65.0.1", "127.65.0.2"
     adapter = [*RISER, "nettlp", "adapter", "host.toml", "--allow-native", "--listen", here]
     adapter += ["--allow", f"{there},all,rw", "--until-done", "--json"]
@@ -77,16 +77,16 @@ def test_the_device_works_over_nettlp(page: Path) -> None:
     assert counters["peer_reads"] >= 65536 // 512 and counters["peer_writes"] >= 65536 // 256
 
 
-def test_a_design_in_verilog_takes_a_driver(page: Path) -> None:
+def test_verilog_design_has_a_python_driver(page: Path) -> None:
     if shutil.which("verilator") is None:
-        pytest.skip("there is no verilator")
+        pytest.skip("verilator is not installed")
     for name in ("scratch.v", "scratch.toml"):
         shutil.copy(ROOT / "crates/rtl/examples" / name, page)
     run(page, *RISER, "rtl", "build", "scratch.toml", timeout=600)
     assert "1 passed" in pytest_in(page, "test_scratch.py")
 
 
-def test_the_device_works_under_a_guest(page: Path, request: pytest.FixtureRequest) -> None:
+def test_device_works_under_a_guest(page: Path, request: pytest.FixtureRequest) -> None:
     if not request.config.getoption("--guest"):
         pytest.skip("boots a kernel: --guest")
     text = (ROOT / "docs/python-devices.md").read_text()

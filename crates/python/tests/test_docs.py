@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What docs/python.md says runs, from its first line to its last."""
+"""The code of docs/python.md runs, from its first line to its last."""
 
 import re
 from pathlib import Path

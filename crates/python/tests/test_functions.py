@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Functions say what the command says, and refuse what it refuses."""
+"""Functions return the results of the command, and reject the same arguments."""
 
 import doctest
 import json
@@ -24,7 +24,7 @@ def command(*args: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_bench_measures_what_the_command_measures(tmp_path: Path) -> None:
+def test_bench_equals_the_command(tmp_path: Path) -> None:
     args = [
         "--size",
         "64",
@@ -63,28 +63,28 @@ def test_bench_measures_what_the_command_measures(tmp_path: Path) -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"suite": "LAT_XX"}, "no test `LAT_XX`: there are LAT_RD"),
+    ({"suite": "LAT_XX"}, "no test `LAT_XX`; known tests: LAT_RD"),
     ({"size": 4097}, "size 4097: expected 1 to 4096"),
     ({"size": "many"}, "size 'many'"),
     ({"size": [-1]}, "size -1: not within 0 to 4294967295"),
     ({"gen": 9}, "expected 1, 2, 3"),
     ({"lanes": 3}, "expected 1, 2, 4"),
     ({"mps": 100}, "legal are"),
-    ({"addr": 48}, "addr 48: legal are 32, 64"),
-    ({"window": 1}, "window 1: legal are 4096"),
-    ({"pattern": "zigzag"}, "pattern zigzag: legal are sequential, random"),
-    ({"credits": "1"}, "credits 1: legal are `default`"),
+    ({"addr": 48}, "addr 48: expected 32, 64"),
+    ({"window": 1}, "window 1: expected 4096"),
+    ({"pattern": "zigzag"}, "pattern zigzag: expected sequential, random"),
+    ({"credits": "1"}, "credits 1: expected `default`"),
     ({"host": "nowhere"}, "nowhere"),
     ({"outstanding": 0}, "outstanding 0: expected 1 to 1024"),
     ({"seed": -1}, "seed -1"),
     ({"model": "memory"}, "legal models are"),
-    ({"iommu": "8k"}, "iommu 8k: legal are off, 4k, 2m, 1g"),
-    ({"cache": "warm"}, "cache warm: legal are cold, host-warm, device-warm, device-thrash"),
+    ({"iommu": "8k"}, "iommu 8k: expected off, 4k, 2m, 1g"),
+    ({"cache": "warm"}, "cache warm: expected cold, host-warm, device-warm, device-thrash"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "says"), WRONG)
-def test_bench_refuses_what_is_not_legal(arguments: dict[str, Any], says: str) -> None:
+def test_bench_rejects_invalid_arguments(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(riser.ArgumentError) as caught:
         riser.bench(**arguments)
     assert says in str(caught.value)
@@ -111,7 +111,7 @@ def test_ctrl_c_ends_a_measurement_with_the_rows_so_far() -> None:
     assert (out, run.returncode) == ("True\n", 0)
 
 
-def test_closed_forms_are_those_of_the_command() -> None:
+def test_closed_forms_equal_those_of_the_command() -> None:
     forms: list[Literal["exact", "published"]] = ["exact", "published"]
     for form in forms:
         sizes = [64, 256, 1000]
@@ -130,14 +130,14 @@ def test_closed_forms_are_those_of_the_command() -> None:
     assert {row["name"] for row in own.rows.to_dicts()} == {"effective", "ethernet", "simple"}
 
 
-def test_closed_forms_take_counted_dllps() -> None:
+def test_closed_forms_accept_counted_dllps() -> None:
     by_command = command("model", "bw", "--size", "256", "--dllps", "write=0,0.17")
     assert riser.model_bandwidth(256, dllps={"write": (0, 0.17)}).report["rows"] == [by_command]
     with pytest.raises(riser.ArgumentError, match="only form exact"):
         riser.model_bandwidth(256, form="published", dllps={"write": (0, 0.17)})
 
 
-def test_what_closed_forms_refuse(tmp_path: Path) -> None:
+def test_closed_forms_reject_invalid_arguments(tmp_path: Path) -> None:
     with pytest.raises(riser.ArgumentError):
         riser.model_bandwidth(0)
     with pytest.raises(riser.ArgumentError, match="ethernet"):
@@ -155,24 +155,24 @@ def test_what_closed_forms_refuse(tmp_path: Path) -> None:
     mps=st.integers(-1, 2**33) | st.floats(),
     offset=st.integers(-1, 2**33),
 )
-def test_closed_forms_answer_or_refuse(size: Any, gen: int, mps: Any, offset: int) -> None:
+def test_closed_forms_answer_or_reject(size: Any, gen: int, mps: Any, offset: int) -> None:
     try:
         riser.model_bandwidth(size, gen=gen, mps=mps, offset=offset)
     except riser.ArgumentError:
         pass
 
 
-def test_profiles_are_those_of_the_command() -> None:
+def test_profiles_equal_those_of_the_command() -> None:
     listed = riser.profiles().to_dicts()
     by_command = command("profiles")["profiles"]
     assert [{name: value for name, value in row.items() if value is not None} for row in listed] == by_command
     (shown,) = command("profiles", "show", "xeon-e5-2637v3")["profiles"]
     assert riser.profile("xeon-e5-2637v3") == shown["profile"]
-    with pytest.raises(riser.ArgumentError, match="there are ideal"):
+    with pytest.raises(riser.ArgumentError, match="known profiles: ideal"):
         riser.profile("none")
 
 
-def test_fit_fits_what_the_command_fits(tmp_path: Path) -> None:
+def test_fit_equals_the_command(tmp_path: Path) -> None:
     host, device = "xeon-e5-2637v3", "nfp6000"
     riser.bench(["LAT_RD", "LAT_WRRD"], size=[8, 64], host=host, device=device, transfers=200, warm_up=50).save(
         tmp_path / "results"
@@ -189,16 +189,16 @@ def test_fit_fits_what_the_command_fits(tmp_path: Path) -> None:
         riser.fit(tmp_path / "results", tmp_path / "own.toml")
 
 
-def test_fit_says_what_it_lacks(tmp_path: Path) -> None:
+def test_fit_names_missing_inputs(tmp_path: Path) -> None:
     with pytest.raises(riser.LabError, match="no-such"):
         riser.fit(tmp_path / "no-such")
-    with pytest.raises(riser.ArgumentError, match="legal are off, 4k, 2m"):
+    with pytest.raises(riser.ArgumentError, match="expected off, 4k, 2m"):
         (tmp_path / "x").mkdir()
         riser.bench("LAT_RD", size=64, transfers=100, device="nfp6000").save(tmp_path / "x" / "y")
         riser.fit(tmp_path / "x" / "y", iommu="8k")  # type: ignore[arg-type]
 
 
-def test_enumeration_is_that_of_the_command() -> None:
+def test_enumeration_equals_that_of_the_command() -> None:
     lab = "labs/ping.toml"
     found = riser.Lab.from_toml(lab).enumerate()
     assert found.report == command("lspci", lab)
@@ -221,7 +221,7 @@ def test_enumeration_is_that_of_the_command() -> None:
     assert shown == b"".join(found.spaces.values())
 
 
-def test_a_run_keeps_its_capture_while_it_is_there() -> None:
+def test_capture_lives_as_long_as_its_run() -> None:
     result = riser.Lab.from_toml("labs/ping.toml").run(capture=True, dllps=True)
     path = result.capture.path
     assert len(result.capture.tlps) == sum(row["tlps"] for row in result.links.to_dicts())

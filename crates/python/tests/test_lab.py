@@ -24,7 +24,7 @@ np: Any = numpy
 PING = "labs/ping.toml"
 
 
-def test_the_report_is_that_of_the_command() -> None:
+def test_report_equals_that_of_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "riser", "run", PING, "--json"], check=True, capture_output=True
     )
@@ -71,26 +71,26 @@ def test_tables_go_to_every_library() -> None:
     assert pandas.DataFrame.from_arrow(links).to_dict("records") == by_hand
 
 
-def test_transactions_that_were_not_asked_for_are_an_error() -> None:
+def test_unrequested_transactions_are_an_error() -> None:
     result = riser.Lab.from_toml(PING).run()
     with pytest.raises(riser.LabError, match="transactions=True"):
         result.transactions  # noqa: B018
 
 
-def test_a_lab_in_code_is_that_of_its_file() -> None:
+def test_lab_in_code_equals_its_file() -> None:
     lab = riser.Lab(link={"gen": 3, "lanes": 8})
     lab.slot("nic", "simple-nic")
     again = riser.Lab.from_text(lab.to_toml())
     assert lab.run().links.to_dicts() == again.run().links.to_dicts()
 
 
-def test_settings_come_over_a_lab() -> None:
+def test_settings_override_a_lab() -> None:
     lab = riser.Lab.from_toml(PING, set={"slot.nic.link.gen": 5}).with_settings({"link": {"lanes": 4}})
     row = lab.run().links.to_dicts()[0]
     assert (row["gen"], row["lanes"]) == (5, 4)
 
 
-def test_errors_have_places_and_legal_values() -> None:
+def test_errors_have_places_and_expected_values() -> None:
     text = 'version = 1\n[[slot]]\nname = "a"\ndevice = "simpel"\n'
     with pytest.raises(riser.LabError, match="simple-nic") as caught:
         riser.Lab.from_text(text, name="x.toml").check()
@@ -99,18 +99,18 @@ def test_errors_have_places_and_legal_values() -> None:
     assert "simpel" in message
 
 
-def test_what_never_ends_is_no_lab() -> None:
+def test_rejects_endless_files() -> None:
     with pytest.raises(riser.LabError, match="16 MiB"):
         riser.Lab.from_toml("/dev/zero")
 
 
-def test_what_toml_cannot_say_is_an_error() -> None:
+def test_rejects_values_without_toml_form() -> None:
     lab = riser.Lab(link={"gen": None})
     with pytest.raises(riser.LabError):
         lab.run()
 
 
-def test_captures_are_those_of_the_command(tmp_path: Path) -> None:
+def test_captures_equal_those_of_the_command(tmp_path: Path) -> None:
     own, by_command = tmp_path / "own.pcapng", tmp_path / "command.pcapng"
     riser.Lab.from_toml(PING).run(capture=own, dllps=True)
     command = [sys.executable, "-m", "riser", "run", PING, "--capture", os.fspath(by_command), "--dllps"]
@@ -137,7 +137,7 @@ def test_forced_capture_replaces_the_file(tmp_path: Path) -> None:
         lab.run(capture=tmp_path, force=True)
 
 
-def test_numbers_and_lists_of_numpy_are_those_of_python() -> None:
+def test_accepts_numbers_and_lists_of_numpy() -> None:
     rows = [
         (np.int64(-4), "-4"),
         (np.uint8(8), "8"),
@@ -172,7 +172,7 @@ except riser.Interrupted as stop:
 """
 
 
-def test_ctrl_c_ends_a_run_with_what_was_done() -> None:
+def test_ctrl_c_ends_a_run_with_partial_results() -> None:
     run = subprocess.Popen([sys.executable, "-c", LONG], stdout=subprocess.PIPE, text=True)
     assert run.stdout is not None
     assert run.stdout.readline() == "running\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What results show of themselves, and the notebook of the docs."""
+"""Notebook output of results, and the notebook of the docs."""
 
 import os
 import subprocess
@@ -24,27 +24,27 @@ def svg_of(html: str) -> ElementTree.Element:
     return ElementTree.fromstring(html[html.index("<svg") : html.index("</svg>") + len("</svg>")])
 
 
-def test_a_lab_draws_itself() -> None:
+def test_lab_is_drawn_as_svg() -> None:
     lab = riser.Lab.from_toml("labs/ping.toml")
     texts = [text.text or "" for text in svg_of(lab._repr_html_()).iter("text")]
     assert "host" in texts[0]
     assert any("nic" in text for text in texts)
 
 
-def test_a_run_shows_links_and_parts_of_latencies(result: riser.RunResult) -> None:
+def test_run_shows_links_and_parts_of_latencies(result: riser.RunResult) -> None:
     html = result._repr_html_()
     svg = svg_of(html)
     for row in result.latencies.to_dicts():
         assert any(f"{row['slot']} {row['kind']}" == text.text for text in svg.iter("text"))
     widths = [float(bar.get("width") or 0) for bar in svg.iter("rect") if bar.find("title") is not None]
-    # The longest kind takes all the width, up to a tenth of a point for each of its parts.
+    # The longest kind fills the width, within a tenth of a point for each of its parts.
     rows = len(result.latencies.to_dicts())
     longest = max(sum(widths[at * 9 : at * 9 + 9]) for at in range(rows))
     assert abs(longest - 420) < 1
     assert "payload_gbps" in html
 
 
-def test_a_capture_shows_its_page_in_a_frame(result: riser.RunResult) -> None:
+def test_capture_shows_its_page_in_a_frame(result: riser.RunResult) -> None:
     html = result.capture._repr_html_()
     assert html.startswith('<iframe sandbox="allow-scripts"') and html.endswith("</iframe>")
     page = result.capture.page()
@@ -52,7 +52,7 @@ def test_a_capture_shows_its_page_in_a_frame(result: riser.RunResult) -> None:
     assert result.registers._repr_html_().count("<tr>") == 1 + len(result.registers.spaces)
 
 
-def test_figures_hold_what_tables_hold(result: riser.RunResult) -> None:
+def test_figures_have_the_data_of_tables(result: riser.RunResult) -> None:
     figure = result.plot_latencies()
     rows = result.latencies.to_dicts()
     assert [sum(bar.y[at] for bar in figure.data) for at in range(len(rows))] == pytest.approx(
@@ -83,12 +83,12 @@ riser.model_bandwidth(64).plot()
 """
 
 
-def test_a_figure_without_plotly_says_what_is_missing() -> None:
+def test_figure_without_plotly_names_the_package() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
     assert "ImportError: figures need plotly: pip install 'riser[notebook]'" in done.stderr
 
 
-def test_nothing_heavy_is_imported() -> None:
+def test_import_loads_no_heavy_modules() -> None:
     script = "import sys, riser; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert not {"plotly", "asyncio", "pandas", "polars", "pyarrow", "numpy", "IPython"} & set(
@@ -107,7 +107,7 @@ def test_the_tour_runs(tmp_path: Path) -> None:
     shown = [output for cell in done.cells if cell.cell_type == "code" for output in cell.outputs]
     assert not any(output.output_type == "error" for output in shown)
     assert any("text/html" in output.get("data", {}) for output in shown)
-    # nbconvert takes HTML into a page: plotly.js once, before the first figure, and each figure.
+    # nbconvert includes HTML in a page: plotly.js once, before the first figure, and each figure.
     pages = [output.get("data", {}).get("text/html", "") for output in shown]
     figures = [at for at, output in enumerate(shown) if "application/vnd.plotly.v1+json" in output.get("data", {})]
     assert len(figures) == 3

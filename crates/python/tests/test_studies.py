@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The notebooks of docs/studies.md: their short form runs, and what they assert holds."""
+"""The notebooks of docs/studies.md: their short form runs, and their assertions hold."""
 
 import ast
 import importlib
@@ -26,7 +26,7 @@ def code(name: str) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The short form, with the module that notebooks share read anew."""
+    """The short form, with the shared module of the notebooks imported again."""
     monkeypatch.setenv("RISER_STUDY", "short")
     monkeypatch.syspath_prepend(str(NOTEBOOKS))
     sys.modules.pop("studies", None)
@@ -35,7 +35,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_every_notebook_is_a_study() -> None:
-    """But for the tour, and what `jupyter execute` has made beside them."""
+    """Except the tour, and the outputs of `jupyter execute`."""
     found = {path.stem for path in NOTEBOOKS.glob("*.ipynb") if not path.stem.endswith("-run")}
     assert found - {"tour"} == set(STUDIES)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Sweeps from Python, by processes of this machine."""
+"""Sweeps from Python, with processes on this machine."""
 
 import doctest
 import os
@@ -25,8 +25,8 @@ METRICS: dict[str, Any] = {
 }
 
 
-def test_points_are_what_runs_give() -> None:
-    """Against runs of the same labs, one by one."""
+def test_points_equal_single_runs() -> None:
+    """Compare with single runs of the same labs."""
     found = riser.sweep(LAB, OVER, METRICS, workers=2)
     rows = found.table.to_dicts()
     assert len(rows) == 9 and [row["point"] for row in rows] == list(range(9))
@@ -52,7 +52,7 @@ def test_points_are_what_runs_give() -> None:
     assert found.best == [row for row in rows if row not in dominated]
 
 
-def test_files_are_the_same_whatever_the_number_of_workers(tmp_path: Path) -> None:
+def test_files_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
     for workers in (1, 3):
         riser.sweep(LAB, OVER, METRICS, workers=workers, output=tmp_path / str(workers))
     one, three = ((tmp_path / name / "results.parquet").read_bytes() for name in ("1", "3"))
@@ -63,7 +63,7 @@ def test_files_are_the_same_whatever_the_number_of_workers(tmp_path: Path) -> No
 
 
 def test_the_command_of_the_package_sweeps(tmp_path: Path) -> None:
-    """Its workers run the same Python: the program of the process is the interpreter."""
+    """Its workers run the same Python, since the program of the process is the interpreter."""
     (tmp_path / "read.toml").write_text(Path(LAB).read_text())
     (tmp_path / "s.toml").write_text(
         'version = 1\nlab = "read.toml"\n[over]\n"link.gen" = [3, 4]\n[metrics]\nhops = "tlp_hops"\n'
@@ -74,14 +74,14 @@ def test_the_command_of_the_package_sweeps(tmp_path: Path) -> None:
     assert polars.read_parquet(tmp_path / "out" / "results.parquet")["link.gen"].to_list() == [3, 4]
 
 
-def test_a_lab_in_code_and_what_was_set_over_it() -> None:
+def test_sweeps_a_lab_in_code_with_settings() -> None:
     lab = riser.Lab(link={"gen": 3, "lanes": 8}).with_settings({"link.lanes": 16})
     lab.slot("nic", "simple-nic")
     found = riser.sweep(lab, {"link.gen": [3, 4]}, {"hops": "tlp_hops"})
     assert [(row["link.gen"], row["link.lanes"]) for row in found.table.to_dicts()] == [(3, 16), (4, 16)]
 
 
-def test_a_sweep_is_resumed_without_running_a_point_twice(tmp_path: Path) -> None:
+def test_resumed_sweep_runs_no_point_twice(tmp_path: Path) -> None:
     first = riser.sweep(LAB, OVER, METRICS, output=tmp_path)
     journal = (tmp_path / "journal.jsonl").read_bytes()
     with pytest.raises(riser.RiserError, match="journal"):
@@ -94,7 +94,7 @@ def test_a_sweep_is_resumed_without_running_a_point_twice(tmp_path: Path) -> Non
         riser.sweep(LAB, {"link.gen": [3]}, METRICS, output=tmp_path, resume=True)
 
 
-def test_what_is_not_legal_is_named() -> None:
+def test_errors_name_invalid_arguments() -> None:
     with pytest.raises(riser.LabError, match="link.gem"):
         riser.sweep(LAB, {"link.gem": [3]}, METRICS)
     with pytest.raises(riser.RiserError, match="payload_gbit"):
@@ -103,15 +103,15 @@ def test_what_is_not_legal_is_named() -> None:
         lab = riser.Lab()
         lab.slot("dut", riser.Device())
         riser.sweep(lab, {"link.gen": [3]}, {"hops": "tlp_hops"})
-    with pytest.raises(ValueError, match="legal are"):
+    with pytest.raises(ValueError, match="expected"):
         riser.sweep(LAB, OVER, METRICS, on="rey")
     with pytest.raises(riser.ArgumentError, match="no journal without output"):
         riser.sweep(LAB, OVER, METRICS, resume=True)
-    with pytest.raises(riser.ArgumentError, match="legal are 1 to 1024"):
+    with pytest.raises(riser.ArgumentError, match="expected 1 to 1024"):
         riser.sweep(LAB, OVER, METRICS, workers=0)
 
 
-def test_devices_in_python_are_swept_by_their_class(tmp_path: Path) -> None:
+def test_sweeps_devices_in_python_by_their_class(tmp_path: Path) -> None:
     (tmp_path / "adder.py").write_text(
         "import riser\n"
         "class Adder(riser.Device):\n"
@@ -139,7 +139,7 @@ def test_files_have_the_mode_of_any_new_file(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_a_sweep_of_refused_points_fails_and_names_arguments(tmp_path: Path) -> None:
+def test_sweep_of_refused_points_fails_and_names_arguments(tmp_path: Path) -> None:
     lab = riser.Lab()
     lab.slot("a", "python", python={"class": "nic.py:Nic"})
     with pytest.raises(riser.RunFailed, match="all 2 were refused.*allow_native=True") as caught:
@@ -171,7 +171,7 @@ except riser.Interrupted as stop:
 """
 
 
-def test_ctrl_c_leaves_what_was_done(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_recorded_points(tmp_path: Path) -> None:
     run = subprocess.Popen([sys.executable, "-c", INTERRUPTED, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert run.stdout is not None and run.stdout.readline() == "running\n"
     deadline = time.monotonic() + 30

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Tests of devices by the fixture `slot`, as a user writes them."""
+"""Tests of devices with the fixture `slot`, as a user writes them."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from riser import testing
 
 
 class Reader(riser.Device):
-    """Reads 64 B where it is told to, and says by an interrupt how it went."""
+    """Reads 64 B at a given address, and reports the result with an interrupt."""
 
     address = riser.Register(0, bits=64)
     result = riser.Register(8, writable=0)
@@ -35,7 +35,7 @@ async def ask(cpu: riser.Cpu, function: riser.Function) -> int:
     return await cpu.read_u32(function.address(0, 8))
 
 
-def test_a_fault_reaches_the_device(slot: testing.Slot) -> None:
+def test_fault_reaches_the_device(slot: testing.Slot) -> None:
     slot.fault(action="set-status", status="completer-abort", direction="downstream", frames="completion", nth=1)
 
     async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
@@ -45,7 +45,7 @@ def test_a_fault_reaches_the_device(slot: testing.Slot) -> None:
     slot.run(Reader(), driver)
 
 
-def test_an_assertion_waits_for_a_tlp(slot: testing.Slot) -> None:
+def test_assertion_can_wait_for_a_tlp(slot: testing.Slot) -> None:
     slot.configure(link={"gen": 5, "lanes": 4})
 
     async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
@@ -63,7 +63,7 @@ def test_an_assertion_waits_for_a_tlp(slot: testing.Slot) -> None:
     slot.run(Reader(), driver)
 
 
-def test_a_filter_that_means_nothing_is_named(slot: testing.Slot) -> None:
+def test_invalid_filter_is_an_error(slot: testing.Slot) -> None:
     async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
         with pytest.raises(ValueError, match="column 1"):
             cpu.tlp("tipe=MRd")
@@ -73,7 +73,7 @@ def test_a_filter_that_means_nothing_is_named(slot: testing.Slot) -> None:
     slot.run(riser.Device(), driver)
 
 
-def test_an_assertion_fails_the_test_as_it_is(slot: testing.Slot) -> None:
+def test_failed_assertion_is_raised_unchanged(slot: testing.Slot) -> None:
     async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
         await cpu.sleep(ns=10)
         assert await cpu.read_u32(function.address()) == 1
@@ -83,7 +83,7 @@ def test_an_assertion_fails_the_test_as_it_is(slot: testing.Slot) -> None:
     assert "slot `dut`" in caught.value.__notes__[0]
 
 
-def test_a_driver_that_waits_for_ever_is_told_so(slot: testing.Slot) -> None:
+def test_driver_that_waits_forever_fails_the_run(slot: testing.Slot) -> None:
     async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
         await cpu.interrupt(function.vector())
 
@@ -92,7 +92,7 @@ def test_a_driver_that_waits_for_ever_is_told_so(slot: testing.Slot) -> None:
     assert caught.value.result.outcome == "no-progress"
 
 
-def test_captures_are_taken_beside(slot: testing.Slot, tmp_path: Any) -> None:
+def test_run_can_write_a_capture(slot: testing.Slot, tmp_path: Any) -> None:
     async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
         assert await ask(cpu, function) == 128
 
@@ -116,7 +116,7 @@ def test_fixture_replaces_its_own_capture_and_no_other_file(slot: testing.Slot, 
     assert path.read_bytes() == first
 
 
-# Fields of the packets of a capture, which nothing has that was never in a file.
+# Fields for packets of a file, which TLPs of a run do not have.
 OF_PACKETS = {"source", "destination", "source_port", "destination_port", "nettlp_sequence", "nettlp_timestamp"}
 
 
@@ -175,12 +175,12 @@ except riser.RunFailed as failed:
 """
 
 
-def test_a_coroutine_that_never_yields_is_named() -> None:
+def test_coroutine_that_never_yields_is_reported() -> None:
     done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=60)
     assert done.stdout == "Stuck True True\n", done.stderr
 
 
-def test_a_loop_that_lets_no_time_pass_is_ended(slot: testing.Slot) -> None:
+def test_loop_without_virtual_time_is_ended(slot: testing.Slot) -> None:
     class Spins(riser.Device):
         async def run(self, io: riser.Io) -> None:
             while True:

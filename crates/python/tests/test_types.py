@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Types: the package and its tests, by mypy, and by pyright where there is node."""
+"""Type checks of the package and its tests with mypy, and with pyright if node is available."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ PACKAGE = Path(riser.__file__).parent
 TESTS = Path("crates/python/tests")
 
 
-def test_mypy_is_content() -> None:
+def test_mypy_passes() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--cache-dir=/dev/null", PACKAGE, TESTS],
         capture_output=True,
@@ -23,12 +23,12 @@ def test_mypy_is_content() -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="pyright needs node")
-def test_pyright_is_content() -> None:
+def test_pyright_passes() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, PACKAGE],
         capture_output=True,
         text=True,
     )
     if "0 errors" not in done.stdout and ("npm" in done.stderr or "network" in done.stderr.lower()):
-        pytest.skip("pyright itself cannot be had here")
+        pytest.skip("pyright is not available")
     assert done.returncode == 0, done.stdout + done.stderr

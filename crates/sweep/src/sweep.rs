@@ -297,7 +297,8 @@ impl Sweep {
 fn named_lab(file: &TextFile, parsed: &Parsed) -> Result<TextFile, FileErrors> {
     let path = file.path.parent().unwrap_or(Path::new("")).join(&parsed.lab);
     let text = std::fs::read_to_string(&path).map_err(|e| {
-        let why = format!("lab `{}`: {e}: expected the path of a lab file, relative to this file", parsed.lab);
+        let why =
+            format!("lab `{}`: {e}: expected the path of a lab file, relative to this file", parsed.lab);
         FileError::at(&file.path, &file.text, parsed.lab_place.clone(), why)
     })?;
     Ok(TextFile { path, text })

@@ -47,7 +47,8 @@ pub(crate) enum Reply {
 /// # Errors Errors of either stream, or a line that is not an order.
 pub fn serve(models: &Models, input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let mut orders = input.lines().map(|line| {
-        let bad = |e: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, format!("not an order: {e}"));
+        let bad =
+            |e: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, format!("not an order: {e}"));
         serde_json::from_str::<Order>(&line?).map_err(bad)
     });
     let Some(first) = orders.next() else { return Ok(()) };

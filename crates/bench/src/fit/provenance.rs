@@ -264,7 +264,7 @@ gen = { value = 4, source = "the links of the results" }
 lanes = { value = 16, source = "the links of the results" }
 
 # Fitted by `riser fit` to the results one, two, with device profile
-# nfp6000. Figures whose source begins with "fit:" are this server's own; the others are those of its-own, and say so.
+# nfp6000. Figures whose source begins with "fit:" are this server's own; the sources of the others name its-own.
 # Warning: dram.latency_ps: not determined
 root_complex_latency_ps = { value = 6, source = "fit: 2 rows" }
 memory_read_latency_ps = { value = 9, source = "fit: with root_complex_latency_ps, since rows show only its sum with twice that; split as its-own" }

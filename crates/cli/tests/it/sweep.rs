@@ -196,7 +196,7 @@ fn reports_invalid_sweeps() {
         (
             SWEEP.replace("'simulated_ns'", "'simulated'"),
             1,
-            "riser: point 0: metric `ns`: no `simulated` in the report: there are basis, cpu_seconds, devices, events, ",
+            "riser: point 0: metric `ns`: no `simulated` in the report; known names: basis, cpu_seconds, devices, events, ",
         ),
         (
             SWEEP.replace("link.gen", "link.generation"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DMA requests that a state machine generates, in place of tasks. A task costs several hundred instructions for each transfer,
+//! DMA requests that a state machine generates instead of tasks. A task costs several hundred instructions for each transfer,
 //! which matters to devices that do nothing but transfer.
 
 use super::{Io, Shared};
@@ -51,16 +51,16 @@ use tlp::{Class, Data, Time};
 /// }
 /// ```
 pub trait Generator {
-    /// The classes of which it has requests: bits by [`Class::index`]. The bit of completions has no effect.
+    /// Returns the classes in which it has requests, bits by [`Class::index`]. The bit of completions has no effect.
     fn outputs(&self) -> u8;
 
-    /// The next request of `class`, which the endpoint accepts. Reads and AtomicOps have IDs made by [`generated_id`].
+    /// Returns the next request of `class`, which the endpoint accepts. Reads and AtomicOps have IDs made by [`generated_id`].
     fn poll_output(&mut self, now: Time, class: Class) -> Option<Output>;
 
-    /// Read or AtomicOp `number` has ended.
+    /// Handles the end of read or AtomicOp `number`.
     fn handle_done(&mut self, now: Time, number: u32, result: Result<Data, DmaError>);
 
-    /// True if it will have no requests any more.
+    /// Returns whether it will have no further requests.
     fn is_done(&self) -> bool;
 }
 
@@ -69,12 +69,12 @@ const GENERATED: u32 = 1 << exec::ID_BITS;
 /// The classes of which a device has requests, bits by [`Class::index`].
 const REQUESTS: u8 = 1 << Class::Posted.index() | 1 << Class::NonPosted.index();
 
-/// The ID of read or AtomicOp `number`, below 2^31, of a [`Generator`].
+/// Returns the ID of read or AtomicOp `number`, below 2^31, of a [`Generator`].
 pub const fn generated_id(number: u32) -> DmaId {
     DmaId(GENERATED | number)
 }
 
-/// The number of a generated read or AtomicOp; `None` for one of a task.
+/// Returns the number of a generated read or AtomicOp; `None` for one of a task.
 pub(super) const fn generated_number(id: DmaId) -> Option<u32> {
     if id.0 & GENERATED == 0 { None } else { Some(id.0 & !GENERATED) }
 }
@@ -88,13 +88,13 @@ pub(super) struct Generated {
 }
 
 impl Generated {
-    /// Whether it has a request of `class`.
+    /// Returns whether it has a request of `class`.
     #[inline(always)]
     pub(super) fn has(&self, class: Class) -> bool {
         self.outputs.get() & 1 << class.index() != 0
     }
 
-    /// The end of a line that names the classes of generated requests that were not accepted; empty if all were accepted.
+    /// Returns the classes of generated requests that were not accepted, as the end of a line; empty if there are none.
     pub(super) fn waits_for(&self) -> &'static str {
         match (self.has(Class::Posted), self.has(Class::NonPosted)) {
             (false, false) => "",
@@ -111,7 +111,7 @@ impl Generated {
     }
 }
 
-/// Ends when a generator is done.
+/// Future that ends when a generator is done.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Generating {
     shared: Rc<Shared>,
@@ -131,7 +131,7 @@ impl Future for Generating {
 }
 
 impl Io {
-    /// Lets `generator` make requests from now on; it takes the place of an earlier one. Ends when it is done.
+    /// Makes `generator` generate requests from now on, instead of an earlier one. The future ends when it is done.
     pub fn generate(&self, generator: Box<dyn Generator>) -> Generating {
         let shared = Rc::clone(&self.shared);
         shared.note_generated(&*generator);
@@ -141,7 +141,7 @@ impl Io {
 }
 
 impl Shared {
-    /// The next request of the generator, which has one of `class`.
+    /// Returns the next request of the generator, which has one of `class`.
     #[inline(always)]
     pub(super) fn poll_generated(&self, now: Time, class: Class) -> Option<Output> {
         let output = self.with_generator(|generator| generator.poll_output(now, class));
@@ -170,7 +170,7 @@ impl Shared {
         result
     }
 
-    /// Notes what the generator has now.
+    /// Records the classes in which the generator has requests now.
     #[inline]
     fn note_generated(&self, generator: &dyn Generator) {
         let now = generator.outputs() & REQUESTS;

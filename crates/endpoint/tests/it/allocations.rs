@@ -5,7 +5,7 @@ use crate::load::Load;
 use riser_endpoint::{EndpointLimits, TagsPer};
 
 #[test]
-fn a_warm_endpoint_allocates_nothing() {
+fn warm_endpoint_allocates_nothing() {
     for carry in [false, true] {
         let mut load = Load::new(carry);
         let mut round = || {
@@ -21,7 +21,7 @@ fn a_warm_endpoint_allocates_nothing() {
 
 /// Many functions that wait for the tags of one pool.
 #[test]
-fn a_pool_of_tags_allocates_nothing() {
+fn tag_pool_allocates_nothing() {
     let limits = EndpointLimits {
         max_outstanding_reads: 32,
         tags_per: TagsPer::Endpoint,

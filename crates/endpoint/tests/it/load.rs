@@ -184,7 +184,7 @@ impl Load {
         }
     }
 
-    /// A round of DMA reads, each answered behind 31 others.
+    /// A round of DMA reads, each answered after 31 others.
     pub(crate) fn reads(&mut self) {
         for _ in 0..ROUND {
             while let Some(tlp) = self.endpoint.poll_tlp(Time::ZERO, Class::NonPosted, tlp::TcSet::ALL) {

@@ -31,9 +31,9 @@ impl Bridge {
         self.report(ErrorReport::new(error).advisory(advisory).header(header).prefixes(prefixes).on(side))
     }
 
-    /// A TLP came in on `side` for the link on the other side, which is down (`PCIe 5.0 §2.9.1`). A request is
-    /// unsupported, and an error of the bridge even if nobody awaits an answer; one that containment holds up is no
-    /// error (§2.9.3). Completions, and messages that name no function, are silently discarded.
+    /// Decides about a TLP that came in on `side` for the link on the other side, which is down (`PCIe 5.0 §2.9.1`). A
+    /// request is unsupported, and an error of the bridge even if it needs no completion. A request that containment
+    /// blocks is no error (§2.9.3). Completions, and messages that name no function, are silently discarded.
     #[cold]
     pub(crate) fn dead_end(&mut self, side: Side, tlp: &Tlp) -> DeadEnd {
         if self.is_contained() {
@@ -57,7 +57,7 @@ impl Bridge {
         self.error_message(message)
     }
 
-    /// The next message that the last error has led to.
+    /// Returns the next message that the last error has caused.
     pub(crate) fn poll_error_message(&mut self) -> Option<Tlp> {
         let message = self.space.poll_error_message();
         self.error_message(message)
@@ -100,13 +100,13 @@ impl Bridge {
         }
     }
 
-    /// The ERR_COR that a trigger asks for; the interrupt that it asks for is polled with the others.
+    /// Returns the ERR_COR that a trigger requests. The interrupt that it requests is polled with the others.
     pub(crate) fn poll_containment_message(&mut self) -> Option<Tlp> {
         let signal = self.space.poll_dpc()?;
         self.error_message(signal.correctable.then_some(ErrorMessage::Correctable))
     }
 
-    /// The ERR_COR that a link asks for when it has come up (DL_Active ERR_COR Enable, `PCIe 5.0 §6.2.10.5`).
+    /// Returns the ERR_COR for a link that has come up (DL_Active ERR_COR Enable, `PCIe 5.0 §6.2.10.5`).
     pub(crate) fn link_active_message(&self) -> Option<Tlp> {
         self.error_message(self.space.dpc_link_active().then_some(ErrorMessage::Correctable))
     }

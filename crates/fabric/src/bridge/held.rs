@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a bridge asks of the link at its port, and what keeps that link down. It never touches a link.
+//! Requests of a bridge to the link at its port, and the reasons that keep that link down. It never touches a link.
 
 use bitflags::bitflags;
 
-/// What the owner of a port asks of its link.
+/// A request of the owner of a port to its link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Hot reset begins: the link goes down, and stays down until [`Action::ReleaseReset`].
@@ -40,7 +40,7 @@ bitflags! {
     }
 }
 
-/// Reasons that share an action; the action when the first of them comes, and when the last goes.
+/// Reasons that share an action, with the actions when the first of them is set and when the last is cleared.
 const ROWS: [(Held, Action, Action); 3] = [
     (Held::RESET.union(Held::RESET_ABOVE), Action::HoldReset, Action::ReleaseReset),
     (Held::DISABLE.union(Held::CONTAINED), Action::Disable, Action::Enable),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A bridge: the type 1 function of every port of a switch and every root port (`PCIe 5.0 §7.3`, §7.5.1.3). It owns a
-//! configuration space, answers requests to it, logs errors in it, says what it claims, and raises its interrupts. Its
+//! configuration space, answers requests to it, logs errors in it, determines what it claims, and raises its interrupts. Its
 //! owner queues, sends and routes.
 //!
-//! - [`routes`]: what the bridge claims, and what Access Control Services say;
+//! - [`routes`]: the claims of the bridge, and the checks of Access Control Services;
 //! - [`answers`]: the TLPs that the bridge makes;
 //! - [`errors`]: errors, their messages, and containment;
 //! - [`refusals`]: the rules that refused TLPs break;
@@ -33,9 +33,9 @@ mod source {
     pub(super) const SLOT: u8 = 1 << 0;
     /// Downstream Port Containment.
     pub(super) const CONTAINMENT: u8 = 1 << 1;
-    /// Error messages that a root port has heard.
+    /// Error messages that a root port has received.
     pub(super) const ROOT_ERROR: u8 = 1 << 2;
-    /// PMEs that a root port has heard.
+    /// PMEs that a root port has received.
     pub(super) const PME: u8 = 1 << 3;
     /// The link below has retrained.
     pub(super) const BANDWIDTH: u8 = 1 << 4;
@@ -60,7 +60,7 @@ impl Bridge {
         &self.space
     }
 
-    /// The registers, to set what no request writes.
+    /// Returns the registers, to set those that no request writes.
     pub(crate) fn space_mut(&mut self) -> &mut ConfigSpace {
         &mut self.space
     }
@@ -75,7 +75,7 @@ impl Bridge {
         self.routes.id = id;
     }
 
-    /// What the bridge claims, valid until the next configuration request, reset or change of its ID.
+    /// Returns the claims of the bridge, valid until the next configuration request, reset or change of its ID.
     pub(crate) fn routes(&self) -> Routes {
         self.routes
     }
@@ -125,7 +125,7 @@ impl Bridge {
         self.space.set_link_status(rate, width, up, up && self.space.link_training());
     }
 
-    /// The message that tells the link below the slot's power limit; `None` if there is no slot.
+    /// Returns the message that carries the slot's power limit down the link; `None` if there is no slot.
     pub(crate) fn slot_power_limit_message(&self, payloads: &PayloadPool) -> Option<Tlp> {
         let (value, scale) = self.space.slot_power_limit()?;
         Some(answers::slot_power_limit(self.id(), value, scale, payloads))
@@ -152,9 +152,9 @@ impl Bridge {
         !self.space.has_slot() || capabilities & HOT_PLUG_SURPRISE != HOT_PLUG_SURPRISE
     }
 
-    /// Records an event at the slot below. Then ask for interrupts.
+    /// Records an event at the slot below. The caller polls interrupts afterwards.
     pub(crate) fn slot_event(&mut self, event: SlotEvent) {
-        // The interrupt level says whether the event interrupts.
+        // The interrupt level shows whether the event interrupts.
         let _ = self.space.set_slot_event(event);
     }
 
@@ -235,7 +235,7 @@ mod tests {
 
     /// `PCIe 5.0 §3.2.1`: with Hot-Plug Capable and Hot-Plug Surprise both set, no transition to DL_Inactive is an error.
     #[test]
-    fn a_surprise_that_was_announced_is_no_error() {
+    fn surprise_down_below_hot_plug_surprise_slot_is_no_error() {
         let rows = [
             (None, true),
             (Some((false, false)), true),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rules that TLPs break which a bridge refuses. Never decides what is refused.
+//! The rules broken by TLPs that a bridge refuses. Never decides which TLPs are refused.
 
 use super::{Bridge, Routes};
 use config::Uncorrectable;
@@ -9,7 +9,7 @@ use tlp::rules::reasons::{
 use tlp::{Body, RuleId, Tlp, Violation};
 
 impl Bridge {
-    /// The rule that a TLP for the link of the bridge breaks, which is down.
+    /// Returns the rule broken by a TLP for the bridge's link, which is down.
     #[cold]
     pub(crate) fn closed(&self) -> Violation {
         match self.is_contained() {

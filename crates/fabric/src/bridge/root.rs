@@ -13,7 +13,7 @@ use config::{ErrorMessage, RpPioFailure, RpPioRequest, Side};
 use tlp::{Bdf, Body, Mps, Tlp};
 
 impl Bridge {
-    /// Sets the registers as firmware leaves them, for devices that nobody enumerates: Memory Space, I/O Space and Bus
+    /// Sets the registers as firmware leaves them, for devices that are not enumerated: Memory Space, I/O Space and Bus
     /// Master Enable, AtomicOp Requester Enable, and this Max_Payload_Size if the port supports it.
     pub(crate) fn preset(&mut self, mps: Mps) {
         let enables = command::IO_SPACE | command::MEMORY_SPACE | command::BUS_MASTER;
@@ -29,18 +29,18 @@ impl Bridge {
         self.refresh();
     }
 
-    /// An error message has reached the root port, or it has sent one to itself (`PCIe 5.0 §6.2.4.1.2`). Then ask for
-    /// interrupts.
+    /// Handles an error message that has reached the root port, or that it has sent to itself (`PCIe 5.0 §6.2.4.1.2`).
+    /// The caller polls interrupts afterwards.
     pub(crate) fn root_error(&mut self, code: u8, source: Bdf) {
         if let Some(message) = ErrorMessage::from_code(code) {
-            // The interrupt level says whether the error interrupts.
+            // The interrupt level shows whether the error interrupts.
             let _ = self.space.root_error(message, source);
         }
     }
 
-    /// A PM_PME message has reached the root port (`PCIe 5.0 §6.1.6`). Then ask for interrupts.
+    /// Handles a PM_PME message that has reached the root port (`PCIe 5.0 §6.1.6`). The caller polls interrupts afterwards.
     pub(crate) fn root_pme(&mut self, requester: Bdf) {
-        // The interrupt level says whether the PME interrupts.
+        // The interrupt level shows whether the PME interrupts.
         let _ = self.space.root_pme(requester.bits());
     }
 
@@ -56,8 +56,8 @@ impl Bridge {
         self.space.root_pme_interrupt().then(|| self.space.message_number())
     }
 
-    /// A request of the root complex through this port failed: sets Secondary Status, and logs an RP PIO error. Then
-    /// ask for containment, messages and interrupts.
+    /// Handles a failed request of the root complex through this port: sets Secondary Status, and logs an RP PIO error.
+    /// The caller polls containment, messages and interrupts afterwards.
     pub(crate) fn request_failed(&mut self, request: &Tlp, failure: RpPioFailure) {
         let kind = match request.repr.body {
             Body::Config(_) => RpPioRequest::Configuration,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers of a bridge that decide where a TLP goes: read once after each write that changes them, asked for each
-//! TLP. They do not route by themselves.
+//! The registers of a bridge that determine where a TLP goes. They are read once after each write that changes them,
+//! and consulted for each TLP. They do not route by themselves.
 
 use config::ext::acs::EGRESS_VECTOR;
 use config::{Acs, BridgeWindows, ConfigSpace, Effects, PowerState};
@@ -25,7 +25,7 @@ pub(crate) struct Routes {
     pub(crate) id: Bdf,
     /// Max_Payload_Size of the port.
     pub(crate) mps: Mps,
-    /// Most End-End TLP Prefixes that the port takes.
+    /// Maximum number of End-End TLP Prefixes that the port takes.
     pub(crate) end_end_prefixes: u8,
     /// ARI Forwarding Enable: configuration requests to any device number of the secondary bus go down as type 0.
     pub(crate) ari_forwarding: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Routes {
 pub(crate) enum PeerToPeer {
     /// The TLP goes to the other port.
     Direct,
-    /// The TLP goes up, for the root complex to judge.
+    /// The TLP goes up, for the root complex to decide.
     Redirected,
     /// The TLP is refused: an ACS Violation.
     Blocked,
@@ -76,7 +76,8 @@ impl Routes {
         })
     }
 
-    /// True if every request from the secondary side may go up: Bus Master Enable is set, and no Access Control Service.
+    /// Returns whether every request from the secondary side may go up: Bus Master Enable is set, and no Access Control Service
+    /// is enabled.
     pub(crate) fn lets_all_up(&self) -> bool {
         self.windows.bus_master_enable && self.acs.is_empty()
     }

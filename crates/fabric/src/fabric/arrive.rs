@@ -43,7 +43,7 @@ impl Fabric {
             None => (None, None, false),
             Some(Odd { again, harm, dropped }) => (again.as_ref(), harm.as_deref(), *dropped),
         };
-        // Only after an Ack that a fault has altered is the TLP gone before it arrives.
+        // The TLP can be gone before it arrives only after an Ack that a fault has altered.
         let lent = match again {
             Some(_) => frame.with(again),
             None => self.ledger.lend(&mut sender.port, frame, id.link(), state.propagation),
@@ -60,7 +60,7 @@ impl Fabric {
             Some(harm) => harm.arrive(&mut state.port, now, frame),
         };
         let Some(tlp) = frame.tlp().filter(|_| accepted) else {
-            // The TLP is acknowledged, but has no effect. A duplicate may be of a TLP that had one.
+            // The TLP is acknowledged but has no effect. If it is a duplicate, the original TLP may have had an effect.
             if let Some(tlp) = frame.tlp()
                 && state.port.poll_refused()
             {
@@ -83,13 +83,13 @@ impl Fabric {
                 match tlp.class() {
                     Class::Posted => self.ledger.close_at(tlp, n, Stage::Replay, now),
                     Class::NonPosted => self.ledger.reached(tlp.account, n),
-                    // The device asked for what this completion answers.
+                    // The device issued the request that this completion answers.
                     Class::Completion => self.ledger.close(tlp, Stage::Replay, now),
                 }
                 self.slots[n as usize].device.handle_tlp(now, tlp);
                 self.pump(id.index());
             }
-            // The TLP has gone on already.
+            // The TLP has already been passed on.
             Owner::Switch { .. } if passed => self.pump_link(id.index()),
             Owner::Switch { switch, port } => {
                 self.switches[switch as usize].switch.handle_tlp(port as usize, now, now, tlp);
@@ -99,15 +99,15 @@ impl Fabric {
         }
     }
 
-    /// The header of the oldest frame on its way to `id`, a port of a cut-through switch, arrives. If the rest will be
-    /// accepted when it comes, the TLP goes on now; otherwise the switch waits for the whole TLP.
+    /// Handles the arrival of the header of the oldest frame on its way to `id`, a port of a cut-through switch. If the
+    /// rest will be accepted when it arrives, the TLP goes on now; otherwise the switch waits for the whole TLP.
     pub(super) fn head_arrives(&mut self, id: PortId) {
         let ends = [id.index(), id.peer().index()];
         let Ok([state, sender]) = self.ports.get_disjoint_mut(ends) else { return };
         let Owner::Switch { switch, port } = state.owner else { return };
         let Some(coming) = state.inbound.front_mut() else { return };
-        // If frames were held up behind one another, several heads may arrive before the first frame is whole: only
-        // that TLP goes on, and the others after it.
+        // If frames were delayed and queued up, several heads may arrive before the first frame is whole: only that TLP
+        // goes on, and the others after it.
         let Some(tlp) = sender.port.lend(coming.frame).and_then(Frame::tlp) else { return };
         let intact = coming.odd.is_none() && !coming.passed && !tlp.is_malformed();
         if !intact || !state.port.expects(coming.frame) {
@@ -120,7 +120,8 @@ impl Fabric {
         self.pump_touched_ports(switch as usize);
     }
 
-    /// Root port `n` of `host`, whose port is at `index`, has taken a TLP: of a write, only the credits are left.
+    /// Finishes a TLP that root port `n` of `host`, whose port is at `index`, has taken. For a write, only the credits are left
+    /// to return.
     pub(super) fn finish_root_tlp(&mut self, host: HostId, n: usize, index: usize) {
         let side = &mut self.hosts[host];
         side.apply_effects(host, &mut self.queue, &mut self.ledger, &mut self.actions);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a fabric is made of, and how it is put together. Nothing runs here.
+//! The parts of a fabric, and how they are put together. Nothing runs here.
 
 use super::hosts::{HostSide, Hosts};
 use super::links::{Held, Recovery};
@@ -25,12 +25,12 @@ use std::collections::VecDeque;
 use thiserror::Error;
 use tlp::{PayloadPool, Rcb, Time};
 
-/// Most hosts of a fabric.
+/// Maximum number of hosts of a fabric.
 pub const MAX_HOSTS: usize = OfHost::HOSTS;
 
-/// What a fabric is made of.
+/// The parts of a fabric.
 pub struct FabricConfig {
-    /// The hosts, at least one. No routes lead from one to another: each has bus numbers and addresses of its own.
+    /// The hosts, at least one. No routes lead from one to another: each has its own bus numbers and addresses.
     pub hosts: Vec<HostConfig>,
     /// The slots; link `n` leads to slot `n`.
     pub slots: Vec<SlotConfig>,
@@ -42,7 +42,7 @@ pub struct FabricConfig {
     pub seed: u64,
 }
 
-/// A host: a root complex, the memory behind it, and the program above it.
+/// A host: a root complex, its memory, and its program.
 pub struct HostConfig {
     /// Timing of the root complex and memory.
     pub profile: HostProfile,
@@ -53,15 +53,15 @@ pub struct HostConfig {
     /// The functions of the root ports, each with a type 1 header, in the order of the ports; if empty, root ports are
     /// bare: see [`RootPortConfig::space`].
     pub root_ports: Vec<ConfigSpace>,
-    /// The program above the root complex, if any. It starts when all links are up.
+    /// The host program, if any. It starts when all links are up.
     pub program: Option<Box<dyn HostProgram>>,
 }
 
-/// A slot, its link, and the port above.
+/// A slot, its link, and the port above it.
 pub struct SlotConfig {
     /// The link between the port above and the device.
     pub link: LinkConfig,
-    /// The port that the link hangs on.
+    /// The port to which the link connects.
     pub above: Above,
     /// The device at the far end.
     pub device: Box<dyn TlpPort>,
@@ -71,13 +71,13 @@ pub struct SlotConfig {
 pub struct SwitchSlot {
     /// The link between the port above and the upstream port.
     pub link: LinkConfig,
-    /// The port that the link hangs on.
+    /// The port to which the link connects.
     pub above: Above,
     /// The switch at the far end.
     pub switch: Switch,
 }
 
-/// The port that a link hangs on.
+/// The port to which a link connects on its upper end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Above {
     /// The next root port of this host: the links of slots come first, then those of switches, each in their order.
@@ -92,20 +92,20 @@ pub enum Above {
 }
 
 impl SlotConfig {
-    /// A slot on a root port of its own, of the first host.
+    /// Returns a slot on its own root port of the first host.
     pub fn on_root_port(link: LinkConfig, device: Box<dyn TlpPort>) -> SlotConfig {
         SlotConfig { link, above: Above::RootPort(HostId::FIRST), device }
     }
 }
 
-/// Why the parts make no legal tree.
+/// Reason why the parts do not form a valid tree.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum TopologyError {
     /// The number of hosts is out of range.
-    #[error("{0} hosts: legal are 1 to {MAX_HOSTS}")]
+    #[error("{0} hosts; expected 1 to {MAX_HOSTS}")]
     Hosts(usize),
-    /// A link hangs on a host that does not exist.
-    #[error("{link} hangs on host {host}: there are {count} hosts", host = .host.0)]
+    /// A link connects to a host that does not exist.
+    #[error("{link} connects to host {host}, but there are {count} hosts", host = .host.0)]
     NoHost {
         /// The link.
         link: LinkName,
@@ -115,16 +115,16 @@ pub enum TopologyError {
         count: usize,
     },
     /// A root complex has too many links.
-    #[error("{0} root ports: legal are 1 to {most}", most = AddressMap::MAX_ROOT_PORTS)]
+    #[error("{0} root ports; expected 1 to {most}", most = AddressMap::MAX_ROOT_PORTS)]
     RootPorts(usize),
     /// A root complex has too many root ports that are functions.
-    #[error("{0} root ports with configuration spaces: legal are 1 to {MAX_ROOT_FUNCTIONS}")]
+    #[error("{0} root ports with configuration spaces; expected 1 to {MAX_ROOT_FUNCTIONS}")]
     RootFunctions(usize),
-    /// The function of a root port is no bridge.
-    #[error("root port {0} has a type 0 header: every root port is a type 1 function")]
+    /// The function of a root port is not a bridge.
+    #[error("root port {0} has a type 0 header; expected type 1")]
     NoBridge(usize),
-    /// A link hangs on a switch that does not exist.
-    #[error("{link} hangs on switch {switch}: there are {count} switches")]
+    /// A link connects to a switch that does not exist.
+    #[error("{link} connects to switch {switch}, but there are {count} switches")]
     NoSwitch {
         /// The link.
         link: LinkName,
@@ -133,8 +133,8 @@ pub enum TopologyError {
         /// Number of switches.
         count: usize,
     },
-    /// A link hangs on a port that the switch does not have.
-    #[error("{link} hangs on port {port} of switch {switch}: its downstream ports are 1 to {last}")]
+    /// A link connects to a port that the switch does not have.
+    #[error("{link} connects to port {port} of switch {switch}; expected 1 to {last}")]
     NoPort {
         /// The link.
         link: LinkName,
@@ -145,8 +145,8 @@ pub enum TopologyError {
         /// The last downstream port of the switch.
         last: usize,
     },
-    /// Two links hang on one port.
-    #[error("{link} hangs on port {port} of switch {switch}, as another link does")]
+    /// Two links connect to one port.
+    #[error("{link} connects to port {port} of switch {switch}, which already has a link")]
     PortTaken {
         /// The later link.
         link: LinkName,
@@ -165,8 +165,8 @@ pub enum TopologyError {
         /// The error of the port's settings.
         error: ConfigError,
     },
-    /// A switch hangs below itself.
-    #[error("switch {0} hangs below itself: nothing leads from it to a root port")]
+    /// A switch is connected below itself.
+    #[error("switch {0} is connected below itself; expected a path to a root port")]
     Loop(usize),
 }
 
@@ -190,7 +190,7 @@ impl std::fmt::Display for LinkName {
 
 /// The tree of a fabric while it is checked and numbered.
 struct Tree {
-    /// The port that each link hangs on, by link.
+    /// The port to which each link connects, by link.
     above: Vec<Above>,
     slots: usize,
     /// The links on the ports of each switch, the upstream port first.
@@ -285,10 +285,10 @@ impl Tree {
 }
 
 impl Fabric {
-    /// A fabric at time zero, its links about to come up.
+    /// Makes a fabric at time zero, with its links about to come up.
     ///
     /// # Errors
-    /// The links do not make a tree below each root complex.
+    /// Fails if the links do not form a tree below each root complex.
     pub fn new(config: FabricConfig) -> Result<Fabric, TopologyError> {
         if config.hosts.is_empty() || config.hosts.len() > MAX_HOSTS {
             return Err(TopologyError::Hosts(config.hosts.len()));
@@ -363,7 +363,7 @@ fn check_root_ports(count: usize, spaces: &[ConfigSpace]) -> Result<(), Topology
     no_bridge.map_or(Ok(()), |port| Err(TopologyError::NoBridge(port)))
 }
 
-/// Checks that each receiver has room for the longest non-posted request that its owner takes. Bare root ports say nothing.
+/// Checks that each receiver has room for the longest non-posted request that its owner takes. Bare root ports declare none.
 fn check_credits(tree: &Tree, config: &FabricConfig) -> Result<(), TopologyError> {
     let mut spaces: Vec<_> = config.hosts.iter().map(|host| host.root_ports.iter()).collect();
     for n in 0..tree.above.len() {
@@ -437,7 +437,7 @@ fn ports(tree: &Tree, links: &[LinkConfig], faults: &[FaultRule], seed: u64) -> 
     ports
 }
 
-/// The faults of the direction into `port`, with random draws of their own.
+/// Returns the faults of the direction into `port`, with their own random draws.
 fn faults_into(rules: &[FaultRule], port: PortId, bit_error_rate: u64, seed: u64) -> Faults {
     let (link, direction) = (port.link(), Direction::of_sender(port.peer().side()));
     let own = rules.iter().filter(|r| r.link == link && r.direction == direction).cloned().collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When a run is over, and who waits for what if it cannot go on.
+//! The end of a run, and the report of what each part waits for if the run cannot go on.
 
 use super::{Fabric, Slot};
 use crate::host_slot::HostSlot;
@@ -21,14 +21,14 @@ pub struct PlacedRefusal {
 }
 
 impl Fabric {
-    /// True if something other than the upkeep of links is still to come.
+    /// Returns whether anything other than the upkeep of links is still to come.
     fn is_live(&self) -> bool {
         self.now < self.stalls_at()
             || self.has_timers()
             || self.hosts.iter().any(|host| host.root.is_waiting(self.now))
     }
 
-    /// When the time without progress becomes too long, if links are not silent for longer.
+    /// Returns the time at which the run has been without progress for too long, if links are not silent for longer.
     pub(super) fn stalls_at(&self) -> Time {
         self.last_progress + STALL_LIMIT + self.silence.since(self.last_progress)
     }
@@ -79,13 +79,13 @@ impl Fabric {
         self.hosts.iter().enumerate().filter_map(|(n, host)| Some((n, host.program.as_ref()?)))
     }
 
-    /// True if nothing that the program left behind is on its way, or it has had enough time.
+    /// Returns whether nothing of the ended program is on its way any more, or it has had enough time.
     fn has_drained(&self) -> bool {
         let quiet = |state: &PortState| state.inbound.is_empty() && state.port.transmit_ready_at().is_none();
         self.now.since(self.ended_at) >= DRAIN_LIMIT || self.ports.iter().all(quiet)
     }
 
-    /// The outcome when no event is left: finished, if nobody waits.
+    /// Returns the outcome when no event is left: finished, if no part waits.
     pub(super) fn stalled(&self) -> Stop {
         let mut lines = self.waiting();
         if lines.is_empty() && self.programs().next().is_none() {
@@ -122,13 +122,13 @@ impl Fabric {
         format!("link of {lower} ({} side)", id.side().name())
     }
 
-    /// A line on one that waits; a device may put its own name first.
+    /// Returns the report line of one waiting part; a device may put its own name first.
     fn waits(&self, who: String, what: &str) -> String {
         let own = what.split_once(": ").filter(|(name, _)| who.contains(&format!("`{name}`")));
         format!("{who}: {}", own.map_or(what, |(_, rest)| rest))
     }
 
-    /// A line for each that waits for something.
+    /// Returns one report line per part that waits for something.
     fn waiting(&self) -> Vec<String> {
         let waits = |(n, program): (usize, &HostSlot)| Some(self.of_host(n, &program.waits_for()?));
         let mut lines: Vec<String> = self.programs().filter_map(waits).collect();
@@ -151,7 +151,7 @@ impl Fabric {
         lines
     }
 
-    /// A line for each with counted errors, which are often the reason for a wait.
+    /// Returns one report line per part with counted errors, which are often the reason for a wait.
     fn errors(&self) -> Vec<String> {
         let line = |who: String, counts: Vec<(&str, u64)>| {
             let counts: Vec<String> = counts.into_iter().map(|(name, n)| format!("{name} {n}")).collect();
@@ -195,7 +195,7 @@ impl Fabric {
         hosts.chain(switches).chain(slots).chain(links).collect()
     }
 
-    /// The outcome when somebody asks to be called at once, without end.
+    /// Returns the outcome when a part asks to be called at once, without end.
     fn standing_still(&self) -> Stop {
         let mut lines =
             vec![format!("time stands still at {}: {MAX_EVENTS_PER_INSTANT} events there", self.now)];
@@ -207,7 +207,7 @@ impl Fabric {
         }
         for (n, program) in self.programs().filter(|(_, program)| program.stands_still(self.now)) {
             let what = self.of_host(n, &program.waits_for().unwrap_or_else(|| "host program".into()));
-            lines.push(format!("{what}; it hands on requests, or wants to be called, without waiting"));
+            lines.push(format!("{what}; it hands over requests, or asks to be called, without waiting"));
         }
         lines.extend(self.errors());
         Stop::NoProgress(lines)

@@ -20,7 +20,7 @@ impl Fabric {
         self.ports.iter_mut().for_each(|state| state.port.set_rare(features, on));
     }
 
-    /// Sends the next new TLP of the port at `index`, if neither end of the link has rare features.
+    /// Sends the next new TLP of the port at `index` if neither end of the link has rare features.
     #[inline(always)]
     pub(super) fn send_fast(&mut self, index: usize) -> Option<Put> {
         let now = self.now;
@@ -41,7 +41,7 @@ impl Fabric {
         Some(Put::NewTlp)
     }
 
-    /// A write arrives at a root port; false if it must take the general path.
+    /// Handles a write that arrives at a root port; returns false if it must take the general path.
     #[inline(always)]
     pub(super) fn arrive_fast(&mut self, id: PortId, sequence: u16) -> bool {
         let now = self.now;

@@ -27,7 +27,7 @@ pub(super) struct HostSide {
 
 /// The hosts of a fabric.
 pub(super) struct Hosts {
-    // The first host, which most fabrics alone have: events of its root complex need no look at the list.
+    // The first host; most fabrics have only this one. Events of its root complex do not search the list.
     first: HostSide,
     others: Vec<HostSide>,
 }
@@ -63,9 +63,9 @@ impl IndexMut<HostId> for Hosts {
 
 /// No host has this number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("host {host}: legal are 0 to {last}", host = .host.0)]
+#[error("host {host}; expected 0 to {last}", host = .host.0)]
 pub struct NoHost {
-    /// The host that was named.
+    /// The requested host.
     pub host: HostId,
     /// The last host that exists.
     pub last: usize,
@@ -124,7 +124,7 @@ impl HostSide {
     }
 }
 
-/// Accounts for a turn and waits for its end.
+/// Accounts for a turn, and schedules its end.
 fn apply_turn(id: HostId, turn: &Turn, queue: &mut SortedQueue, ledger: &mut Ledger) {
     ledger.served(turn);
     if turn.ready > turn.now {
@@ -132,7 +132,7 @@ fn apply_turn(id: HostId, turn: &Turn, queue: &mut SortedQueue, ledger: &mut Led
     }
 }
 
-/// Access to the hosts; methods that name no host use the first.
+/// Access to the hosts; methods without a host argument use the first.
 impl Fabric {
     /// The root complex of the first host.
     pub fn root(&self) -> &RootComplex {
@@ -144,8 +144,8 @@ impl Fabric {
         &mut self.hosts[HostId::FIRST].root
     }
 
-    /// Sets whether the root complexes take completions whose Traffic Class, No Snoop or Relaxed Ordering differ from those of
-    /// their request from now on; else they are malformed, as `PCIe 5.0 §2.3.2` strongly recommends.
+    /// Sets whether the root complexes accept completions whose Traffic Class, No Snoop or Relaxed Ordering differ from
+    /// those of their request, from now on. Otherwise they are malformed, as `PCIe 5.0 §2.3.2` strongly recommends.
     pub fn set_lenient_completions(&mut self, lenient: bool) {
         let Hosts { first, others } = &mut self.hosts;
         std::iter::once(first).chain(others).for_each(|host| host.root.set_lenient_completions(lenient));
@@ -174,30 +174,30 @@ impl Fabric {
         if host.index() <= last { Ok(()) } else { Err(NoHost { host, last }) }
     }
 
-    /// From now on DMA of `requester`, a function below `below`, reaches the memory of `of` instead of its own host's, like a
-    /// function given to a guest; what is no memory there is refused, and no peer's. It takes the time of its own host's memory; its
+    /// Directs DMA of `requester`, a function below `below`, to the memory of `of` instead of its own host's, from now on, like a
+    /// function given to a guest. An access outside that memory is refused, even to a peer. It takes the time of its own host's memory; its
     /// interrupts stay with its own host.
     ///
     /// # Errors
-    /// There is no such host.
+    /// Fails if there is no such host.
     pub fn grant_dma(&mut self, below: HostId, requester: Bdf, of: HostId) -> Result<(), NoHost> {
         let memory = self.root_of(of)?.memory().clone();
         self.grant_memory(below, requester, memory)
     }
 
-    /// The same with memory that is no host's, as where each function has addresses of its own.
+    /// Like [`grant_dma`](Self::grant_dma), with memory that belongs to no host, for functions with their own addresses.
     ///
     /// # Errors
-    /// There is no such host.
+    /// Fails if there is no such host.
     pub fn grant_memory(&mut self, below: HostId, requester: Bdf, memory: HostMemory) -> Result<(), NoHost> {
         self.root_of_mut(below)?.grant_dma(requester, memory);
         Ok(())
     }
 
-    /// From now on DMA of `requester`, a function below `below`, reaches its own host's memory again.
+    /// Directs DMA of `requester`, a function below `below`, to its own host's memory again.
     ///
     /// # Errors
-    /// There is no such host.
+    /// Fails if there is no such host.
     pub fn revoke_dma(&mut self, below: HostId, requester: Bdf) -> Result<(), NoHost> {
         self.root_of_mut(below)?.revoke_dma(requester);
         Ok(())
@@ -208,11 +208,11 @@ impl Fabric {
         self.hosts[HostId::FIRST].outcome.as_ref()
     }
 
-    /// The program of `host` was given something from outside the fabric: calls it now if it wants to be called
-    /// ([`HostProgram::poll_timeout`](host::HostProgram::poll_timeout)), and asks it for requests.
+    /// Signals that the program of `host` got an input from outside the fabric. Calls it now if it wants to be called
+    /// ([`HostProgram::poll_timeout`](host::HostProgram::poll_timeout)), and polls it for requests.
     ///
     /// # Errors
-    /// There is no such host.
+    /// Fails if there is no such host.
     pub fn wake_host(&mut self, host: HostId) -> Result<(), NoHost> {
         self.check_host(host)?;
         self.queue.push(self.now, Event::Host(host));

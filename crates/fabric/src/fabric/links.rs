@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links that go down, come up and change their speed, and what ports tell their owners. Faults, scheduled events and
-//! the owners of ports decide; this module acts.
+//! Links that go down, come up and change their speed, and the notices of ports to their owners. Faults, scheduled
+//! events and the owners of ports decide; this module acts.
 
 use super::{Fabric, NoHost};
 use crate::bridge::Action;
@@ -16,11 +16,11 @@ use std::collections::BTreeSet;
 use tlp::{Class, Duration, Rate, Time, Width};
 
 /// Time from the release of a link until flow-control initialization begins. Training from Detect takes some ten
-/// milliseconds (`PCIe 5.0 §4.2.6`) and is not modelled; this is riser's own figure, long enough to be seen.
+/// milliseconds (`PCIe 5.0 §4.2.6`) and is not modelled. This figure is riser's own, long enough to be visible.
 const TRAINING: Duration = Duration::from_us(10);
 
-/// How long after power-on a host waits for devices: a thousandth of the 100 ms of `PCIe 5.0 §6.6.1`, since training is
-/// as much shorter here.
+/// Time after power-on for which a host waits for devices: a thousandth of the 100 ms of `PCIe 5.0 §6.6.1`, since
+/// training is shorter by the same factor here.
 const START_PATIENCE: Duration = Duration::from_us(100);
 
 /// Number of sequence numbers, of 12 bits (`PCIe 5.0 §3.5.1`).
@@ -43,17 +43,17 @@ bitflags! {
     }
 }
 
-/// What a link is to be when it has gone through Recovery.
+/// The state of a link after Recovery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
     /// The highest rate, and the width, at which it can work.
     pub(super) best: (Rate, Width),
-    /// When the last one that was asked for ends.
+    /// End of the last Recovery requested.
     pub(super) until: Time,
 }
 
 impl Recovery {
-    /// None yet.
+    /// No Recovery has happened yet.
     pub(super) fn of(link: &LinkConfig) -> Recovery {
         Recovery { best: (link.root.rate, link.root.width), until: Time::ZERO }
     }
@@ -88,11 +88,11 @@ impl Fabric {
         }
     }
 
-    /// A fundamental reset of all below a host (`PCIe 5.0 §6.6.1`): its root ports, and as after power-on what hangs on them. What is
-    /// cut or out of its slot stays so.
+    /// Performs a fundamental reset of everything below a host (`PCIe 5.0 §6.6.1`): its root ports, and the devices and switches below them, which
+    /// are as after power-on. Links that are cut and empty slots stay so.
     ///
     /// # Errors
-    /// There is no such host.
+    /// Fails if there is no such host.
     pub fn reset_host(&mut self, host: HostId) -> Result<(), NoHost> {
         self.root_of(host)?;
         for n in 0..self.hosts[host].root_ports.len() {
@@ -119,7 +119,7 @@ impl Fabric {
             }
             LinkChange::Cut => self.hold(link, Held::CUT, true, true),
             LinkChange::Restore => self.hold(link, Held::CUT, false, false),
-            // An empty slot cannot lose its device, nor a full one get another.
+            // An empty slot cannot lose its device, and an occupied one cannot get another.
             LinkChange::Remove if self.is_empty_slot(link) => {}
             LinkChange::Insert if !self.is_empty_slot(link) => {}
             LinkChange::Remove => {
@@ -135,8 +135,8 @@ impl Fabric {
         }
     }
 
-    /// The link goes through Recovery (`PCIe 5.0 §4.2.6.4`). It comes back as wide as it can be, and at the highest rate that both
-    /// it and Target Link Speed of the port above allow.
+    /// Sends the link through Recovery (`PCIe 5.0 §4.2.6.4`). It comes back with the greatest possible width, and the
+    /// highest rate that both it and Target Link Speed of the port above allow.
     fn retrain(&mut self, link: LinkId) {
         let ends = self.ends(link);
         let (best, width) = self.recoveries[link.0 as usize].best;
@@ -164,7 +164,7 @@ impl Fabric {
         }
     }
 
-    /// Target Link Speed of the port at `above`, where that is a bridge.
+    /// Returns Target Link Speed of the port at `above` if that is a bridge.
     fn target_speed(&self, above: usize) -> Option<Rate> {
         let space = match self.ports[above].owner {
             Owner::Switch { switch, port } => self.switches[switch as usize].switch.space(port as usize),
@@ -196,7 +196,7 @@ impl Fabric {
         }
     }
 
-    /// The device or switch at the far end of `link` has power again, and all below a switch with it.
+    /// Restores power to the device or switch at the far end of `link`, and to everything below a switch.
     fn power_on(&mut self, link: LinkId) {
         let mut links = vec![link];
         while let Some(link) = links.pop() {
@@ -283,8 +283,8 @@ impl Fabric {
         ends.into_iter().for_each(|index| self.pump(index));
     }
 
-    /// The sequence numbers of TLPs that have arrived at the port at `index`, whether or not their Acks have come back:
-    /// they live on there. So do those whose header a switch has already sent on.
+    /// Returns the sequence numbers of TLPs that have arrived at the port at `index`, whether or not their Acks have
+    /// come back: those TLPs live on there. The same holds for TLPs whose header a switch has already sent on.
     fn received(&self, index: usize) -> BTreeSet<u16> {
         let state = &self.ports[index];
         let passed = state.inbound.iter().filter(|coming| coming.passed && !coming.is_lost());
@@ -349,15 +349,14 @@ impl Fabric {
         }
     }
 
-    /// Notes a TLP too long for all the credits that exist: it stays in its queue with all of its class behind it, and
-    /// the run ends, whatever else goes on.
+    /// Notes a TLP that needs more data credits than the receiver has advertised. It stays in its queue and blocks its
+    /// class, and the run ends whatever else goes on.
     fn note_never_sent(&mut self, index: usize, notice: Notice) {
         let Notice::NeverAdmitted { vc, class, needed, advertised } = notice else { return };
         let port = self.port_name(self.ports[index].id);
         self.never_sent.get_or_insert_with(|| {
             format!(
-                "{port}: a {class:?} TLP on {vc} needs {needed} data credits (units of 16 B) where the other end has \
-                 advertised {advertised}: it can never be sent"
+                "{port}: a {class:?} TLP on {vc} needs {needed} data credits (units of 16 B), but the other end has advertised {advertised}: it can never be sent"
             )
         });
         self.ends = true;
@@ -372,7 +371,7 @@ impl Fabric {
         }
     }
 
-    /// Carries out what root complexes ask of the links at their root ports.
+    /// Carries out the requests of root complexes to the links at their root ports.
     pub(super) fn apply_link_actions(&mut self) {
         if !self.actions.is_empty() {
             self.apply_root_actions();
@@ -386,7 +385,7 @@ impl Fabric {
         }
     }
 
-    /// Carries out what a switch asks of the links at its ports.
+    /// Carries out the requests of a switch to the links at its ports.
     pub(super) fn apply_switch_actions(&mut self, n: usize) {
         while let Some(account) = self.switches[n].switch.poll_dropped() {
             self.ledger.drop(account);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The owners of ports, as the pump sees them: root ports, devices in slots and ports of switches give TLPs and return credits.
+//! The owners of ports, as the pump sees them: root ports, devices in slots and ports of switches supply TLPs and return credits.
 
 use super::Slot;
 use crate::ledger::Ledger;
@@ -13,12 +13,12 @@ use endpoint::{CreditReturn, PortStatus};
 use link::Port;
 use tlp::{Account, Body, Class, MemoryOp, TcSet, Time, Tlp};
 
-/// The owner of a port: it gives TLPs to send and returns credits.
+/// The owner of a port: it supplies TLPs to send and returns credits.
 pub(super) trait PortOwner {
     /// The classes of the TLPs that it has to send, bits by [`Class::index`].
     fn outputs(&self) -> u8;
 
-    /// The Traffic Classes of `class` that it may be asked for.
+    /// Returns the Traffic Classes of `class` that may be polled.
     fn room(&self, class: Class, port: &Port) -> TcSet {
         port.room(class)
     }
@@ -26,19 +26,19 @@ pub(super) trait PortOwner {
     /// Its next TLP of `class`, of one of the Traffic Classes in `room`.
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp>;
 
-    /// Follows `poll_tlp`: returns the account that the TLP has from here on.
+    /// Follows `poll_tlp`: returns the account of the TLP from here on.
     fn account(&mut self, ledger: &mut Ledger, now: Time, class: Class, tlp: &Tlp) -> Account;
 
-    /// Returns the credits that are due. True if that may have changed what it has to send.
+    /// Returns the credits that are due. The result is true if that may have changed what it has to send.
     fn return_credits(&mut self, port: &mut Port, now: Time) -> bool;
 
-    /// Moves its TLPs to `port` as far as there is room, and returns its credits. False if it has nothing more.
+    /// Moves its TLPs to `port` as far as there is room, and returns its credits. Returns false if it has nothing more.
     // Inlined into its callers, which know the owner.
     #[inline(always)]
     fn refill(&mut self, port: &mut PortState, now: Time, ledger: &mut Ledger) -> bool {
         let (mut outputs, mut done) = (self.outputs(), 0);
-        // Usually most classes have nothing. A posted TLP that leaves may let go those behind it; no class lets go one
-        // before it.
+        // Usually most classes are empty. Sending a posted TLP may unblock the classes after it; no class unblocks an
+        // earlier one.
         while let Some(class) = first_class(outputs & port.port.open_classes() & !done) {
             let bit = 1 << class.index();
             done |= bit - 1;
@@ -84,7 +84,7 @@ pub(super) struct RootPortOwner<'a> {
     root: &'a mut RootComplex,
     port: usize,
     link: usize,
-    /// True once it has given a TLP.
+    /// Whether it has handed over a TLP.
     pub(super) moved: bool,
 }
 
@@ -120,15 +120,15 @@ impl PortOwner for RootPortOwner<'_> {
     }
 }
 
-/// The device in slot `number`. It is asked what it is ready for whenever that may have changed: a TLP that was
-/// accepted or refused may let it go on.
+/// The device in slot `number`. Its readiness is polled whenever it may have changed: after a TLP was accepted or
+/// refused, the device may go on.
 pub(super) struct SlotOwner<'a> {
     slot: &'a mut Slot,
     number: usize,
     ready: Ready,
-    /// Accounts of its writes are opened only if they leave the fast path.
+    /// Whether accounts of its writes are opened only if they leave the fast path.
     defers_accounts: bool,
-    /// When it is to be called next, if it has said so since it was called last.
+    /// Time of its next call, if it has returned one since the last call.
     pub(super) timeout: Option<Option<Time>>,
 }
 

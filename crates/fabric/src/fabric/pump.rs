@@ -9,11 +9,11 @@ use crate::topology::{HostId, Owner};
 use crate::wire::InFlight;
 use link::Sent;
 
-/// What has gone onto a wire.
+/// The frame that has gone onto a wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
     Nothing,
-    /// A new TLP, which alone leaves room in the transmit queue.
+    /// A new TLP; only this leaves room in the transmit queue.
     NewTlp,
     /// A DLLP, or a replayed TLP.
     Other,
@@ -24,7 +24,7 @@ impl Fabric {
         self.pump(self.hosts[host].root_ports[n]);
     }
 
-    /// Fills the wire from a port's queues, and the queues from its owner; then pumps the ports that this lets go on.
+    /// Fills the wire from a port's queues, and the queues from its owner; then pumps the ports that can go on as a result.
     pub(super) fn pump(&mut self, index: usize) {
         self.pump_port(index);
         if let Owner::Switch { switch, .. } = self.ports[index].owner {
@@ -32,8 +32,8 @@ impl Fabric {
         }
     }
 
-    /// Pumps this port only. One frame makes the wire busy, so a port sends at most one; the room that it leaves is
-    /// filled at once.
+    /// Pumps this port only. One frame makes the wire busy, so a port sends at most one frame. The room that it leaves
+    /// is filled at once.
     fn pump_port(&mut self, index: usize) {
         let sent = self.transmit(index);
         let more = self.refill(index);
@@ -56,8 +56,8 @@ impl Fabric {
         }
     }
 
-    /// Pumps a port of which only the link has changed: asks the owner only if there is new room, or if it may have
-    /// more than it was last asked for.
+    /// Pumps a port of which only the link has changed. Polls the owner only if there is new room, or if the owner may
+    /// have more than at the last poll.
     #[inline(always)]
     pub(super) fn pump_link(&mut self, index: usize) {
         let Some(state) = self.ports.get_mut(index) else { return };
@@ -74,7 +74,8 @@ impl Fabric {
         self.ports[index].arm(self.now, &mut self.queue);
     }
 
-    /// A TLP that a switch took or gave at one port may let its other ports send, or return credits.
+    /// Pumps the other ports of a switch that took or sent a TLP at one port: they may be able to send, or have credits to
+    /// return.
     pub(super) fn pump_touched_ports(&mut self, n: usize) {
         while let Some(state) = self.switches.get_mut(n)
             && let Some(port) = state.switch.poll_touched()
@@ -92,7 +93,7 @@ impl Fabric {
         }
     }
 
-    /// Sends a frame if one may go. It is called far more often than one may.
+    /// Sends a frame if one may be sent. It is called far more often than that.
     #[inline(always)]
     fn transmit(&mut self, index: usize) -> Put {
         let ready = self.ports[index].port.transmit_ready_at();
@@ -139,8 +140,8 @@ impl Fabric {
         put
     }
 
-    /// Refills the queues from the owner. False if it has nothing more, however much room there is.
-    // What it calls is not inlined, so that no owner pays for the registers of another.
+    /// Refills the queues from the owner. Returns false if the owner has nothing more, however much room there is.
+    // The functions that it calls are not inlined, so that no owner pays for the registers of another.
     #[inline(always)]
     fn refill(&mut self, index: usize) -> bool {
         match self.ports[index].owner {
@@ -157,7 +158,8 @@ impl Fabric {
         }
     }
 
-    /// A TLP that leaves lets its ingress port return credits, which the switch reports (`pump_touched_ports`).
+    /// Refills the queues from a switch port. A TLP that is sent lets its ingress port return credits, which the switch reports
+    /// (`pump_touched_ports`).
     #[inline(never)]
     fn refill_switch(&mut self, index: usize, n: usize, port: usize) -> bool {
         let (Some(state), Some(at)) = (self.switches.get_mut(n), self.ports.get_mut(index)) else {
@@ -167,7 +169,8 @@ impl Fabric {
         owner.refill(at, self.now, &mut self.ledger)
     }
 
-    /// A device asked for output may also take a request or set a timer, so it is asked for that as well.
+    /// Refills the queues from a device. A poll for output may also make the device take a request or set a timer, so these are
+    /// polled as well.
     #[inline(never)]
     fn refill_slot(&mut self, index: usize, n: usize) -> bool {
         let (Some(slot), Some(at)) = (self.slots.get_mut(n), self.ports.get_mut(index)) else { return false };
@@ -180,8 +183,9 @@ impl Fabric {
         more
     }
 
-    /// A posted request that leaves may let go those behind it, and a read lets in one that waited with its credits;
-    /// then the host program, which may have waited for room, may go on.
+    /// Refills the queues from a root port. Sending a posted request may unblock those after it, and sending a
+    /// completion lets in a read that waited with its credits. Then the host program, which may have waited for room,
+    /// may go on.
     #[inline(never)]
     fn refill_root(&mut self, index: usize, host: HostId, n: usize) -> bool {
         let Some(at) = self.ports.get_mut(index) else { return false };

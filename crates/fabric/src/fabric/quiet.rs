@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Time in which links do nothing but refresh credits. What that changes is reckoned link by link, and the time passed
-//! over, so that a fabric without work costs next to nothing.
+//! Time in which links do nothing but refresh credits. Its effect is computed link by link and the time is passed over,
+//! so that an idle fabric costs next to nothing.
 //!
-//! Refreshes come every 30 us at every port ([`Port::REFRESH`]). Between two frames, the state of all ports and the events
-//! that wait for them are therefore the same as 30 us before, but later, except for SKP ordered sets, whose interval is
-//! another: they delay a frame, and change what follows only if another frame has to wait for that one. So N intervals are
-//! passed over if no frame has to wait in any, and nothing but refreshes is due; the ports count what they have sent. Nobody
-//! can tell the result from that of running the events: what is sent tells nobody anything new, and taps that want to see it
-//! are asked.
+//! Every port refreshes its credits every 30 us ([`Port::REFRESH`]). Between two frames, the state of all ports and
+//! their pending events are therefore the same as 30 us before, but later. SKP ordered sets are the exception, since
+//! their interval is different: they delay a frame, but change later events only if another frame has to wait for that
+//! one. So N intervals are passed over if no frame has to wait in any of them, and only refreshes are due. The ports
+//! count the frames they have sent. The result cannot be distinguished from running the events: the frames carry no new
+//! information, and taps that want to see them are asked.
 
 use super::Fabric;
 use crate::progress::Limits;
@@ -16,14 +16,14 @@ use crate::wire::PortState;
 use link::Port;
 use tlp::{Duration, Time};
 
-/// Least intervals to pass over. With fewer, an event might come behind another of its time that would have been requested
-/// after it.
+/// Minimum number of intervals to pass over. With fewer, an event might be ordered after another one at the same time
+/// that would have been requested later.
 const LEAST: u64 = 2;
 
-/// When to look again where time may not be passed over at all.
+/// Time until the next check if time may not be passed over at all.
 const SELDOM: Duration = Duration::from_us(300);
 
-/// When to look again whether time may be passed over: not before this time, nor before so many events.
+/// Earliest next check whether time may be passed over: not before this time, and not before this number of events.
 #[derive(Default)]
 pub(super) struct Look {
     from: Time,
@@ -31,11 +31,11 @@ pub(super) struct Look {
 }
 
 impl Fabric {
-    /// When the next event other than credit refreshes of links is due; [`Time::MAX`]: none is. `None` if TLPs are under
-    /// way or a link is about to come up.
+    /// Returns the time of the next event other than credit refreshes of links; [`Time::MAX`] if there is none. `None`
+    /// if TLPs are in flight or a link is about to come up.
     ///
-    /// Callers that run a fabric beside the wall clock use this: until then nothing shows outside, whether the time is
-    /// run at once or in small steps.
+    /// Callers that run a fabric in step with the wall clock use this: until that time nothing is visible outside,
+    /// whether the time is run at once or in small steps.
     pub fn quiet_until(&self) -> Option<Time> {
         let rests = |port: &Port| port.is_idle() || port.is_down();
         if !self.host_started || !self.ports.iter().all(|state| rests(&state.port)) {
@@ -45,8 +45,8 @@ impl Fabric {
         Some(others.map(|(time, _)| time).min().unwrap_or(Time::MAX))
     }
 
-    /// Passes over as many whole intervals as nothing happens in, if there are any. It does so between two events: all of
-    /// those that wait now come after.
+    /// Passes over as many whole intervals as contain only refreshes, if there are any. It does so between two events:
+    /// all pending events come after the intervals.
     pub(super) fn pass_quiet_time(&mut self, limits: &Limits) {
         if self.now < self.look.from || self.totals.events < self.look.events {
             return;
@@ -55,7 +55,7 @@ impl Fabric {
             self.look.from = self.now + SELDOM;
             return;
         }
-        // Each frame has two events, and is under way between them: a step of odd length meets all other moments.
+        // Each frame has two events, and is in flight between them: an odd step also hits the other moments.
         self.look.events = self.totals.events + ((self.ports.len() as u64 / 4) | 1);
         let Some(most) = self.quiet_intervals(limits) else { return };
         let intervals = self.ports.iter().fold(most, |most, state| state.port.refreshes_ahead(most));
@@ -66,14 +66,16 @@ impl Fabric {
         self.look.from = self.now + Port::REFRESH;
     }
 
-    /// Whether time may be passed over at all: nobody wants to see each frame, or is asked for more whenever one arrives.
+    /// Returns whether time may be passed over at all: no tap wants to see each frame, and no device is polled whenever a frame
+    /// arrives.
     fn may_pass(&self) -> bool {
         self.host_started
             && self.tap.as_ref().is_none_or(|tap| !tap.sees_refreshes())
             && self.ports.iter().all(|state| state.faults.none() && !state.asks_again)
     }
 
-    /// How many intervals end before anything but refreshes is due; `None` if too few do, or something is under way.
+    /// Returns how many intervals end before an event other than a refresh is due; `None` if they are too few, or TLPs are in
+    /// flight.
     fn quiet_intervals(&self, limits: &Limits) -> Option<u64> {
         let (mut refreshes, mut limit) = (0, self.quiet_limit(limits));
         for (time, event) in self.queue.next_of_each() {
@@ -84,14 +86,14 @@ impl Fabric {
             }
         }
         let intervals = limit.since(self.now).as_ps().checked_sub(1)? / Port::REFRESH.as_ps();
-        // None of them waits twice.
+        // None of them is queued twice.
         let due = self.ports.iter().filter(|state| state.timer_at() < Time::MAX).count();
         let at_rest = |n: usize| self.ports[n].only_refreshes(&self.ports[self.ports[n].id.peer().index()]);
         let quiet = intervals >= LEAST && refreshes == due && (0..self.ports.len()).all(at_rest);
         quiet.then_some(intervals)
     }
 
-    /// The time that may not be passed: the end of the run, or the moment when a run without progress ends.
+    /// Returns the time that may not be passed: the end of the run, or the moment when a run without progress ends.
     fn quiet_limit(&self, limits: &Limits) -> Time {
         match limits.open_ended {
             true => limits.until,
@@ -113,7 +115,7 @@ impl Fabric {
     }
 }
 
-/// Whether `event` is the next timer of a port, which [only refreshes](PortState::only_refreshes).
+/// Returns whether `event` is the next timer of a port that [only refreshes](PortState::only_refreshes).
 fn is_refresh(ports: &[PortState], time: Time, event: Event) -> bool {
     matches!(event, Event::PortTimer(id) if ports[id.index()].timer_at() == time)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a fault writes into a frame before its CRC is made, as a defect in a sender or in a switch on the way would. It
-//! ignores who sends or receives the frame.
+//! Content that a fault changes in a frame before its CRC is made, as a defect in a sender or in a switch on the path
+//! would. It is independent of the sender and receiver of the frame.
 
 use tlp::{Bdf, Body, Data, Dllp, Flaw, FlowControlKind, PayloadPool, Status, Tag, Tlp};
 
@@ -20,7 +20,7 @@ pub enum Alteration {
     Requester(Bdf),
     /// Byte Count of a completion, 1 to 4096.
     ByteCount(u16),
-    /// Length of the header in DW, 1 to 1024; the data behind it stays as long as it is.
+    /// Length of the header in DW, 1 to 1024; the data keeps its real length.
     Length(u16),
     /// These bits of a DW of the header change; DW 0 has Fmt in bits 31:29 and Type in 28:24.
     HeaderBits {

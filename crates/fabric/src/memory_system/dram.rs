@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory behind the caches: a latency, and banks whose lines take turns. It holds no data.
+//! Memory below the caches: a latency, and banks whose lines take turns. It holds no data.
 
 use super::draw::Power;
 use crate::profile::{DramBanks, DramProfile};
@@ -41,8 +41,8 @@ impl Dram {
         }
     }
 
-    /// Extra time for the line at `address` over one from the cache, requested at `asked`. Requests of one bank take
-    /// turns in the order in which they came to the host, whatever held them up there.
+    /// Returns the extra time for the line at `address`, requested at `asked`, over one from the cache. Requests of one
+    /// bank take turns in the order in which they arrived at the host, whatever delayed them there.
     pub(super) fn read_line(&mut self, address: u64, asked: Time) -> Duration {
         match &mut self.banks {
             Some(banks) => banks.turn(address, asked) + self.latency,
@@ -50,7 +50,7 @@ impl Dram {
         }
     }
 
-    /// Extra time for a line that comes from the cache of a core while memory is asked for it as well.
+    /// Returns the extra time for a line that comes from the cache of a core while memory is read for it as well.
     pub(super) fn snooped_line(&mut self, address: u64, asked: Time) -> Duration {
         match &mut self.banks {
             Some(banks) if banks.speculative_reads => banks.turn(address, asked),

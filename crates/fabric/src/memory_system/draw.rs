@@ -10,9 +10,9 @@ use tlp::{Duration, Time};
 /// Parts of a whole in [`WeightedLatency`].
 const BILLION: u64 = 1_000_000_000;
 
-/// Draws from a table; the remainder to a billion parts is zero latency.
+/// Draws from a table; if its parts sum to less than a billion, the rest is zero latency.
 pub(super) fn draw(table: &[WeightedLatency], rng: &mut Xoshiro256PlusPlus) -> Duration {
-    // As even as 32 bits over a billion allow.
+    // As uniform as 32 bits over a billion allow.
     let mut drawn = (u64::from(rng.next_u32()) * BILLION) >> 32;
     for row in table {
         let parts = u64::from(row.parts_per_billion);
@@ -48,7 +48,7 @@ impl Power {
         Power { depths: depths.to_vec(), busy_until: Time::ZERO, awake_at: Time::ZERO }
     }
 
-    /// When a request that comes at `at` finds the root complex awake, and how deeply it slept.
+    /// Returns when a request that arrives at `at` finds the root complex awake, and how deeply it slept.
     pub(super) fn wake(&mut self, at: Time, rng: &mut Xoshiro256PlusPlus) -> (Time, Slept) {
         let busy_until = self.busy_until.max(self.awake_at);
         let depth = self.depths.iter().rposition(|depth| at >= busy_until + depth.idle);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_met_in_its_proportions() {
+    fn draws_follow_the_proportions_of_the_table() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
         let table = [row(100_000_000, 7), row(300_000_000, 9)];
         let mut counts = [0u32; 10];
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn it_sleeps_when_it_was_idle_for_long_enough() {
+    fn sleeps_after_a_long_enough_idle_time() {
         let at = |ns| Time::ZERO + Duration::from_ns(ns);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
         let wake = vec![row(1_000_000_000, 600)];

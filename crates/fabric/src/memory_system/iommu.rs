@@ -7,14 +7,14 @@
 //!                                    IOTLB ── miss ──▶ walkers, a batch at a time
 //! ```
 //!
-//! A request is looked up after those before it at its root port. It waits for a walk of its page that is under way, or
-//! takes a walker. If all are taken, it waits, with all requests behind it, until every walk under way has ended and
+//! A request is looked up after the earlier ones of its root port. It waits for a running walk of its page, or
+//! takes a walker. If all are taken, it waits, with all later requests, until every running walk has ended and
 //! every request looked up by then has been served: walks go in batches. It leaves when its translation is there and
-//! all before it have left. A page has its entry from the start of its walk, so that it is walked only once.
+//! all earlier requests have left. A page has its entry from the start of its walk, so that it is walked only once.
 //!
 //! Batches follow the measured IOMMUs (pcie-bench data, `bw_dma_win_sweep_*` with 4 KiB pages): if every request
 //! misses, six writes of any size take one walk; six reads take one walk and the time of their lines, one after
-//! another. So reads of 256 B cost 9 ns more than those of 64 B, though neither is bound by the wire.
+//! another. So reads of 256 B cost 9 ns more than reads of 64 B, although neither is bound by the wire.
 //!
 //! Everything is mapped one to one, except for requesters with a window: a request outside it is a fault.
 //! Interrupts are not translated (VT-d excludes 0xfee0_0000 to 0xfeef_ffff).
@@ -48,7 +48,7 @@ struct InOrder {
     left_at: Time,
 }
 
-/// Walks that go together.
+/// Walks that run as one batch.
 struct Batch {
     /// Number of walkers.
     most: u32,
@@ -87,7 +87,7 @@ impl Iommu {
         }
     }
 
-    /// From now on `requester` reaches only these addresses.
+    /// Restricts `requester` to these addresses from now on.
     pub(super) fn restrict(&mut self, requester: Bdf, first: u64, bytes: u64) {
         self.windows.insert(requester.bits(), (first, bytes));
     }
@@ -102,7 +102,7 @@ impl Iommu {
         offset < bytes && u64::from(len) <= bytes - offset
     }
 
-    /// When a request that comes through root port `port` at `at` is translated. It must lie within one page.
+    /// Returns when a request that arrives through root port `port` at `at` is translated. It must lie within one page.
     pub(super) fn translate(
         &mut self,
         access: &Access,
@@ -134,12 +134,12 @@ impl Iommu {
         left_at
     }
 
-    /// The latest translated request has its turn at memory until `at`: the batch of walks ends no earlier.
+    /// Notes that the latest translated request has its turn at memory until `at`: the batch of walks ends no earlier.
     pub(super) fn served(&mut self, at: Time) {
         self.walks.ends_at = self.walks.ends_at.max(at);
     }
 
-    /// Uses the page of `address`, in no time.
+    /// Uses the page of `address`, in no simulated time.
     pub(super) fn touch(&mut self, port: usize, requester: Bdf, address: u64, rng: &mut Xoshiro256PlusPlus) {
         let (page, key) = self.page(requester, address);
         let table = if self.tables.len() == 1 { 0 } else { port };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A table of translations, looked up by page: the IOTLB, and the page walk cache. It knows no page tables; a key tells
-//! requesters apart.
+//! A table of translations, looked up by page: the IOTLB, and the page walk cache. It knows no page tables; a key
+//! distinguishes requesters.
 
 use crate::profile::Replacement;
 use rand_core::RngCore;
@@ -10,7 +10,7 @@ use tlp::Time;
 /// The key of an empty entry.
 const EMPTY: u64 = u64::MAX;
 
-/// Most entries of a table: each set is searched one by one.
+/// Maximum number of entries of a table: each set is searched one by one.
 const MAX_ENTRIES: u32 = 4096;
 
 pub(super) struct Iotlb {
@@ -26,7 +26,7 @@ pub(super) struct Iotlb {
 }
 
 impl Iotlb {
-    /// An empty table. `ways` of 0: any entry holds any page.
+    /// Makes an empty table. If `ways` is 0, any entry holds any page.
     pub(super) fn new(entries: u32, ways: u32, replacement: Replacement) -> Iotlb {
         let entries = entries.clamp(1, MAX_ENTRIES) as usize;
         let ways = if ways == 0 { entries } else { (ways as usize).min(entries) };
@@ -42,7 +42,7 @@ impl Iotlb {
         }
     }
 
-    /// When `page` of the requester in `key` is or will be there; `None` if it is neither there nor on its way.
+    /// Returns when `page` of the requester in `key` is or will be there; `None` if it is neither there nor being walked.
     pub(super) fn look(&mut self, key: u64, page: u64) -> Option<Time> {
         let set = self.set(page);
         let way = self.keys[set..set + self.ways].iter().position(|k| *k == key)?;
@@ -51,7 +51,7 @@ impl Iotlb {
         Some(self.valid_at[set + way])
     }
 
-    /// Inserts what [`look`](Self::look) has not found.
+    /// Inserts a page that [`look`](Self::look) has not found.
     pub(super) fn insert(&mut self, key: u64, page: u64, valid_at: Time, rng: &mut Xoshiro256PlusPlus) {
         let set = self.set(page);
         let at = set + self.victim(set, rng);
@@ -102,10 +102,10 @@ mod tests {
         found
     }
 
-    /// Hits of ten rounds over this many pages in order, without the first round: the least recently used page is
-    /// exactly the next one, which is the worst case for LRU but not for random replacement.
+    /// Counts hits of ten rounds over this many pages in order, without the first round. The least recently used page
+    /// is always the next one, which is the worst case for LRU but not for random replacement.
     #[test]
-    fn replacement_shows_in_a_circle() {
+    fn replacement_policy_shows_in_a_cyclic_access_pattern() {
         let rows = [
             (128, 0, Replacement::Lru, 128, 1280..=1280),
             (128, 0, Replacement::Lru, 129, 0..=0),
@@ -127,7 +127,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn it_is_bounded_and_finds_only_what_was_put_in(
+        fn table_is_bounded_and_finds_only_inserted_pages(
             pages in prop::collection::vec(0..200u64, 1..400),
             entries in 1..64u32,
             ways in 0..9u32,
@@ -139,7 +139,7 @@ mod tests {
             for page in pages {
                 prop_assert!(!use_page(&mut table, &mut rng, page) || seen.contains(&page));
                 seen.insert(page);
-                prop_assert!(table.look(page, page).is_some(), "the latest is there");
+                prop_assert!(table.look(page, page).is_some(), "the latest page is there");
                 prop_assert!(table.len() <= (entries as usize).min(seen.len()));
             }
         }

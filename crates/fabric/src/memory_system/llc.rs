@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A last-level cache: which lines it holds, and who wrote them last. It holds no data and knows no time.
 //!
-//! A set is a run of entries: first the ways of cores, then those of devices (DDIO), each in the order of use, the
-//! latest first. The data ask for LRU: a window as large as its ways still hits as a whole (pcie-bench data, DWarm at
-//! 1.5 MB of 15 MB with 2 of 20 ways), which random replacement would not give. Sets are numbered by line number modulo
-//! their count, which spreads a contiguous window evenly, as in those data.
+//! A set is a run of entries: first the ways of cores, then those of devices (DDIO), each in the order of use, latest
+//! first. The measurements demand LRU: a window as large as its ways still hits as a whole (pcie-bench data, DWarm at
+//! 1.5 MB of 15 MB with 2 of 20 ways), which random replacement would not give. The set is the line number modulo the
+//! number of sets, which spreads a contiguous window evenly, as in those data.
 
 use crate::profile::{LINE_BYTES, LlcProfile};
 
-/// Fewest sets of a cache: a tag then fits 30 bits at any address.
+/// Minimum number of sets of a cache: a tag then fits 30 bits at any address.
 const MIN_SETS: u64 = 64;
 
 /// The entry of a foreign line, which never hits.
@@ -148,7 +148,7 @@ mod tests {
     /// the window, KiB that hit. A cache of 15 MiB and 20 ways, 2 of them for devices, as in `hosts.json` and the data
     /// (DWarm hits fall from 1.5 MB on as 1.5 MB / window; HWarm from 13.5 MB on).
     #[test]
-    fn a_window_hits_as_far_as_its_ways_hold_it() {
+    fn window_hits_up_to_the_size_of_its_ways() {
         let rows = [
             (Writer::Device, 1024, 1024),
             (Writer::Device, 1536, 1536),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_hits_stays_where_the_line_is() {
+    fn write_hit_keeps_the_way_of_the_line() {
         let mut llc = cache(64 * 64 * 4, 4, 1);
         assert_eq!((llc.sets, llc.write(0, Writer::Core), llc.look(0)), (64, false, Some(Writer::Core)));
         assert!(llc.write(0, Writer::Device));
@@ -187,7 +187,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
         /// There are never more lines than ways; a hit needs an earlier write, and names the last writer.
         #[test]
-        fn it_holds_only_what_was_written(
+        fn cache_holds_only_written_lines(
             accesses in prop::collection::vec((0..4096u64, 0..3u8), 1..600),
             (ways, ddio) in (2..9u32).prop_flat_map(|ways| (Just(ways), 1..ways)),
         ) {

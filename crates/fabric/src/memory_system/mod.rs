@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The memory system of a host whose profile goes beyond fixed latencies: caches, memory, the other socket, the IOMMU,
-//! noise, power states. Sans-IO: it is told the time of an access and returns times; it never holds or reads data. It
+//! noise, power states. Sans-IO: given the time of an access, it returns times; it never holds or reads data. It
 //! allocates only on creation.
 //!
 //! - [`llc`]: which lines a last-level cache holds, and who wrote them; [`dram`]: banks;
@@ -9,7 +9,7 @@
 //!
 //! A read needs the host awake and its address translated, follows the earlier writes of its root port, and is then served
 //! for the time of its slowest line. A write needs the same, is taken (which frees its room), and is visible when its
-//! slowest line is. A request that waits for translation holds up no other: shared turns go in the order of arrival.
+//! slowest line is. A request that waits for translation delays no other: shared turns go in the order of arrival.
 
 mod dram;
 mod draw;
@@ -28,7 +28,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 use tlp::{Bdf, Duration, Time};
 
-/// What the caches and the IOMMU of a host have seen of its devices. Lines are of 64 B.
+/// Counters of the caches and the IOMMU of a host, for accesses of its devices. Lines have 64 B.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct MemoryCounters {
     /// Lines read from the cache next to the root ports.
@@ -47,7 +47,7 @@ pub struct MemoryCounters {
     pub iotlb_misses: u64,
     /// Requests to unmapped addresses, answered with UR.
     pub translation_faults: u64,
-    /// How often the root complex was woken.
+    /// Number of wake-ups of the root complex.
     pub wake_ups: u64,
 }
 
@@ -94,12 +94,12 @@ struct Caches {
     eviction_latency: Duration,
 }
 
-/// The random numbers of a seed, apart from those that others draw with it.
+/// Returns the random numbers of a seed, independent of others drawn with the same seed.
 fn random(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x6d65_6d6f_7279)
 }
 
-/// The other socket: what is there, and what it costs.
+/// The other socket: the parts on it, and their costs.
 struct Numa {
     figures: NumaProfile,
     memory: bool,
@@ -107,7 +107,7 @@ struct Numa {
 }
 
 impl MemorySystem {
-    /// The memory system of `profile` for this many root ports; `None` if the profile describes none.
+    /// Returns the memory system of `profile` for this many root ports; `None` if the profile describes none.
     pub(crate) fn new(profile: &HostProfile, ports: usize) -> Option<Box<MemorySystem>> {
         let settings = &profile.settings;
         let iommu = profile.iommu.as_ref().zip(settings.iommu);
@@ -133,7 +133,7 @@ impl MemorySystem {
         system.does_anything().then(|| Box::new(system))
     }
 
-    /// From now on it draws with `seed`.
+    /// Draws with `seed` from now on.
     pub(crate) fn seed(&mut self, seed: u64) {
         self.rng = random(seed);
     }
@@ -147,7 +147,7 @@ impl MemorySystem {
         &self.counters
     }
 
-    /// From now on `requester` reaches only these addresses, if an IOMMU is in use.
+    /// Restricts `requester` to these addresses from now on, if an IOMMU is in use.
     pub(crate) fn restrict(&mut self, requester: Bdf, first: u64, bytes: u64) {
         if let Some(iommu) = &mut self.iommu {
             iommu.restrict(requester, first, bytes);
@@ -190,7 +190,7 @@ impl MemorySystem {
         self.turns[port].visible_at
     }
 
-    /// Serves a read through `port` from `at` on, after those before it; returns when it has been served.
+    /// Serves a read through `port` from `at` on, after the earlier ones; returns when it has been served.
     pub(crate) fn take_read(&mut self, port: usize, at: Time, service: Duration) -> Time {
         let free_at = &mut self.turns[port].read_free_at;
         *free_at = at.max(*free_at) + service;
@@ -206,7 +206,7 @@ impl MemorySystem {
         self.served(served)
     }
 
-    /// The latest request will have been served by then, which the IOMMU needs to know.
+    /// Notes when the latest request will have been served, which the IOMMU needs.
     fn served(&mut self, at: Time) -> Time {
         if let Some(iommu) = &mut self.iommu {
             iommu.served(at);
@@ -260,7 +260,8 @@ impl MemorySystem {
         }
     }
 
-    /// A line outside the local cache. Remote memory costs the same whether or not the remote cache holds the line.
+    /// Returns the time of a line outside the local cache. Remote memory costs the same whether or not the remote cache holds the
+    /// line.
     fn read_elsewhere(&mut self, line: u64, asked: Time) -> Duration {
         if self.is_remote(line) {
             self.counters.read_lines_remote += 1;
@@ -278,7 +279,7 @@ impl MemorySystem {
         here && remote.is_some_and(|remote| remote.look(line).is_some())
     }
 
-    /// A line that no cache held is read: some caches keep it.
+    /// Handles a read of a line that no cache held: some caches keep it.
     fn allocate_read(&mut self, line: u64) {
         if let Some(caches) = &mut self.caches
             && caches.read_allocate
@@ -296,8 +297,9 @@ impl MemorySystem {
         }
     }
 
-    /// A missing line is allocated here, wherever its memory is. If it is written as a whole, it waits for the line
-    /// that it evicts; if not, it must be fetched, which takes longer than the eviction.
+    /// Returns the time of a write of one line. A missing line is allocated here, wherever its memory is. If it is
+    /// written as a whole, it waits for the line that it evicts; if not, it must be fetched, which takes longer than
+    /// the eviction.
     fn write_line(&mut self, line: u64, whole: bool, asked: Time) -> Duration {
         let Some(caches) = &mut self.caches else { return Duration::ZERO };
         let from_remote = caches.remote.as_mut().is_some_and(|remote| remote.forget(line));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Puts caches into a known state in no simulated time, as benchmark programs ask. It counts nothing.
+//! Puts caches into a known state in no simulated time, for benchmark programs. It counts nothing.
 
 use super::MemorySystem;
 use super::llc::Writer;
@@ -9,10 +9,10 @@ use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tlp::Bdf;
 
-/// Most bytes that one preparation covers; the rest is left alone.
+/// Maximum number of bytes that one preparation covers; the rest is left alone.
 const MAX_BYTES: u64 = 1 << 32;
 
-/// Most passes over them: a further one changes nothing.
+/// Maximum number of passes over them: a further one changes nothing.
 const MAX_PASSES: u32 = 4;
 
 impl MemorySystem {

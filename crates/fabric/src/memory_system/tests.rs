@@ -74,7 +74,7 @@ fn access(address: u64, len: u32) -> Access {
 /// Rows: sockets of device, memory and program; how the window was prepared; then the latencies of a read of a line, of
 /// a write of a line, of a write of 8 B to another line, and of a second read of the line.
 #[test]
-fn every_line_costs_what_its_place_says() {
+fn line_latency_depends_on_its_place() {
     use CachePreparation::{ThrashByHost, WriteByDevice, WriteByHost};
     let (address, bytes) = (WINDOW, 8192);
     let by_host = || WriteByHost { address, bytes };
@@ -105,7 +105,7 @@ fn every_line_costs_what_its_place_says() {
 }
 
 #[test]
-fn the_slowest_line_counts() {
+fn slowest_line_determines_the_latency() {
     let mut system = system(sockets(0, 0, 0));
     system.prepare(&CachePreparation::WriteByHost { address: WINDOW, bytes: 128 }, 0);
     // Rows: address, bytes, cost; lines 0 and 1 are warm, 2 is not.
@@ -122,7 +122,7 @@ fn the_slowest_line_counts() {
 }
 
 #[test]
-fn a_window_that_a_device_thrashes_is_hit_as_far_as_ddio_goes() {
+fn window_thrashed_by_device_hits_up_to_the_ddio_ways() {
     let mut system = system(sockets(0, 0, 0));
     let (address, bytes) = (WINDOW, 64 * 64 * 64);
     system.prepare(&CachePreparation::ThrashByDevice { requester: device(), address, bytes, seed: 3 }, 0);
@@ -134,9 +134,9 @@ fn a_window_that_a_device_thrashes_is_hit_as_far_as_ddio_goes() {
     assert_eq!(system.counters().read_lines_hit, 128);
 }
 
-/// Transfers that are said to have been leave the caches as transfers do.
+/// Prepared transfers leave the caches in the same state as real transfers.
 #[test]
-fn transfers_that_were_leave_what_transfers_leave() {
+fn prepared_transfers_leave_the_same_state_as_real_ones() {
     for (read_allocate, program) in [(false, 0), (true, 0), (true, 1)] {
         let mut profile = profile(sockets(0, 0, program));
         profile.llc.as_mut().unwrap().read_allocate = read_allocate;
@@ -187,7 +187,7 @@ fn preparation_fills_the_iotlb_too() {
 }
 
 #[test]
-fn a_sleeping_root_complex_is_woken_once() {
+fn sleeping_root_complex_is_woken_once() {
     let wake = vec![WeightedLatency { parts_per_billion: 1_000_000_000, latency: ns(650) }];
     let power = vec![PowerProfile { idle: ns(100), wake }];
     let profile = HostProfile { power, ..HostProfile::ideal() };
@@ -200,7 +200,7 @@ fn a_sleeping_root_complex_is_woken_once() {
 }
 
 #[test]
-fn a_host_without_such_parts_has_no_memory_system() {
+fn host_without_such_parts_has_no_memory_system() {
     assert!(MemorySystem::new(&HostProfile::ideal(), 4).is_none());
     // An IOMMU that is off, and another socket with nothing on it.
     let bare = HostProfile { llc: None, dram: None, ..profile(sockets(0, 0, 0)) };
@@ -211,7 +211,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     /// The same accesses with the same seed cost the same; a hit needs an earlier write.
     #[test]
-    fn it_is_deterministic_and_hits_only_what_was_written(
+    fn accesses_are_deterministic_and_hit_only_written_lines(
         accesses in prop::collection::vec((0..512u64, any::<bool>()), 1..300),
         seed in any::<u64>(),
     ) {
@@ -240,7 +240,7 @@ proptest! {
 
 /// A client chip: what devices read stays in the cache, and memory sleeps unless the root complex has just been woken.
 #[test]
-fn memory_sleeps_and_lines_that_were_read_stay() {
+fn memory_sleeps_and_read_lines_stay_in_the_cache() {
     let always = |ns_| vec![WeightedLatency { parts_per_billion: 1_000_000_000, latency: ns(ns_) }];
     let mut profile = profile(sockets(0, 0, 0));
     profile.llc.as_mut().unwrap().read_allocate = true;
@@ -250,7 +250,7 @@ fn memory_sleeps_and_lines_that_were_read_stay() {
     assert_eq!(
         system.read(&access(0, 64), at(5000)),
         Duration::ZERO,
-        "the line has stayed, as one that a device wrote"
+        "the line has stayed, as one written by a device"
     );
     assert_eq!(system.read(&access(64, 64), at(5050)), ns(80 + 650));
     assert_eq!(system.read(&access(128, 64), at(5780)), ns(80), "it has just been woken");
@@ -258,8 +258,8 @@ fn memory_sleeps_and_lines_that_were_read_stay() {
     let depth = |idle: u64, wake: u64| PowerProfile { idle: ns(idle), wake: always(wake) };
     profile.power = vec![depth(100, 60), depth(600, 640)];
     let mut system = seeded(&profile, 1, 1);
-    assert_eq!(system.translate(&access(0, 64), at(1000)), at(1640), "the deepest that it came to");
-    assert_eq!(system.read(&access(0, 64), at(1640)), ns(80), "which wakes memory too");
+    assert_eq!(system.translate(&access(0, 64), at(1000)), at(1640), "the deepest sleep that it reached");
+    assert_eq!(system.read(&access(0, 64), at(1640)), ns(80), "this wakes memory too");
     assert_eq!(system.translate(&access(0, 64), at(1800)), at(1860), "lightly");
     assert_eq!(system.read(&access(640, 64), at(5000)), ns(80 + 650), "which does not");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Optional parts of a host's profile besides the root complex: caches, DRAM, sockets, IOMMU, cutting of completions,
+//! Optional parts of a host's profile besides the root complex: caches, DRAM, sockets, IOMMU, splitting of completions,
 //! noise, power states. These are figures; `memory_system` uses them.
 
 use super::LINE_BYTES;
@@ -8,32 +8,33 @@ use serde::Deserialize;
 use tlp::split::completion_piece;
 use tlp::{Duration, Mps, Rcb};
 
-/// The last-level cache of a socket. Lines are of 64 B; each was last written by a core or by a device.
+/// The last-level cache of a socket. Lines have 64 B; each was last written by a core or by a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LlcProfile {
     /// Capacity in bytes. With `ways` of 64 B lines it makes at least 64 sets.
     pub capacity_bytes: u64,
     /// Ways of a set, 2 to 64.
     pub ways: u32,
-    /// The ways in which writes of devices allocate (DDIO), 1 to `ways - 1`. Lines of cores take the others:
+    /// Number of ways in which writes of devices allocate (DDIO), 1 to `ways - 1`. Lines of cores take the others:
     /// host-warmed windows of 16 to 64 MB hit as 18 of 20 ways hold (pcie-bench data, `lat_dma_sweep_rd_rnd_64`).
     pub ddio_ways: u32,
     /// Extra time to read a line that a core wrote, over one that a device wrote.
     pub core_snoop_latency: Duration,
-    /// Lines that devices read from memory stay in the cache, as those of client chips do.
+    /// Lines that devices read from memory stay in the cache, as in client chips.
     pub read_allocate: bool,
     /// Extra time until a write that allocates a line is visible: the line that it evicts goes to memory first.
     pub eviction_latency: Duration,
 }
 
-/// Memory behind the caches.
+/// Memory below the caches.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DramProfile {
     /// Extra time for a line from memory, over one from the cache.
     pub latency: Duration,
     /// Banks, if they are modelled: lines of one bank take turns.
     pub banks: Option<DramBanks>,
-    /// Sleep of memory by itself (self-refresh), while the root complex is awake: waking that from its deepest sleep wakes this.
+    /// Sleep of memory by itself (self-refresh), while the root complex is awake. Waking the root complex from its deepest sleep
+    /// wakes memory too.
     pub sleep: Option<PowerProfile>,
 }
 
@@ -50,7 +51,7 @@ pub struct DramBanks {
     pub speculative_reads: bool,
 }
 
-/// The other socket. Both caches are alike; [`HostSettings`] says who is on which socket.
+/// The other socket. Both caches are alike; [`HostSettings`] assigns parts to sockets.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct NumaProfile {
     /// Extra time to read local memory whose line is in the cache of the other socket.
@@ -69,18 +70,18 @@ pub struct IommuProfile {
     pub entries: u32,
     /// Ways of its sets; 0: any entry holds any page.
     pub ways: u32,
-    /// Which entry a new one replaces.
+    /// The entry that a new one replaces.
     pub replacement: Replacement,
-    /// One IOTLB for all root ports; otherwise each has its own, of `entries` entries.
+    /// One IOTLB for all root ports; otherwise each has its own, with `entries` entries.
     pub shared: bool,
-    /// Supports pages of 2 MiB and 1 GiB; otherwise all are of 4 KiB, whatever [`HostSettings::iommu`] says.
+    /// Supports pages of 2 MiB and 1 GiB; otherwise all pages have 4 KiB, whatever [`HostSettings::iommu`] is.
     pub superpages: bool,
     /// Latency of a translation that is in the IOTLB.
     pub hit_latency: Duration,
     /// Latency of a page walk.
     pub page_walk_latency: Duration,
-    /// Walks that go together, 1 to 64. If all are under way, a further one and all requests behind it at their root
-    /// port wait until these have ended, and all requests translated by then have been served.
+    /// Maximum number of walks in a batch, 1 to 64. If all are running, a further one, and all later requests of its
+    /// root port, wait until these have ended and all requests translated by then have been served.
     pub walkers: u32,
     /// A cache of upper levels of page tables.
     pub page_walk_cache: Option<PageWalkCache>,
@@ -97,11 +98,11 @@ pub struct PageWalkCache {
     pub saves: Duration,
 }
 
-/// Which entry of a full set is given up.
+/// The entry of a full set that is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
-    /// The one that was not used for longest.
+    /// The least recently used one.
     #[default]
     Lru,
     /// Any, drawn with the seed of the lab.
@@ -131,36 +132,38 @@ impl PageSize {
     }
 }
 
-/// How read completions are cut and spaced.
+/// How read completions are split and spaced.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct CompletionProfile {
-    /// Most bytes of a completion, if that is less than Max_Payload_Size.
+    /// Maximum number of bytes of a completion, if that is less than Max_Payload_Size.
     pub unit_bytes: Option<Mps>,
     /// Reads of eight or more lines that follow another such read at a root port get completions of Max_Payload_Size.
     pub streaming: bool,
     /// Reads of at least this many bytes always get completions of Max_Payload_Size.
     pub whole_from_bytes: Option<u32>,
-    /// A read that begins within a line gets that part in a completion of its own. Lines are of 64 B, or as long as the
+    /// A read that begins within a line gets that part in its own completion. Lines have 64 B, or the length of the
     /// Read Completion Boundary if that is longer: completions of a read end nowhere else (`PCIe 5.0 §2.3.1.1`).
     pub first_line_alone: bool,
-    /// A read that ends within a line gets that line's part in a completion of its own, where more than a line is left for the
+    /// A read that ends within a line gets that line's part in its own completion if more than a line is left for the
     /// last one. Lines as above.
     pub last_line_alone: bool,
-    /// How long the wire is idle after each completion with a line of data or more.
+    /// Idle time of the wire after each completion with a line of data or more.
     pub gap: Duration,
-    /// How much longer it is idle after the last completion of a request whose completions are cut to `unit_bytes`.
+    /// Additional idle time after the last completion of a request whose completions are split to `unit_bytes`.
     pub request_gap: Duration,
-    /// For how much longer behind each completion of a read whose lines took a microsecond longer than a hit in the cache, in
-    /// proportion, where completions are cut to `unit_bytes`: the shorter they are, the sooner the next one is waited for.
+    /// Additional idle time after each completion of a read whose lines took a microsecond longer than a hit in the
+    /// cache, in proportion, if completions are split to `unit_bytes`. The shorter completions are, the sooner the next
+    /// one is waited for.
     pub late_gap: Duration,
 }
 
 impl CompletionProfile {
-    /// For how many picoseconds nothing follows a completion of `bytes` from `address` on, the `last` of its read or not, of a
-    /// read that is `cut` to `unit_bytes` or not and whose lines took `late` beyond a hit.
+    /// Returns the idle time, in picoseconds, after a completion of `bytes` from `address` on. `last` is true for the
+    /// last completion of its read, `cut` if the read is split to `unit_bytes`. Its lines took `late` longer than a
+    /// hit.
     pub(crate) fn rest_ps(&self, address: u64, bytes: u32, last: bool, cut: bool, late: Duration) -> u16 {
         let dws = ((address % 4) as u32 + bytes).div_ceil(4);
-        // What a shorter one leaves behind goes while the next is gathered.
+        // The idle time of a shorter one passes while the next is gathered.
         let mut ps = if u64::from(dws * 4) < LINE_BYTES { 0 } else { self.gap.as_ps() };
         if cut {
             ps += late.as_ps() * self.late_gap.as_ps() / 1_000_000;
@@ -169,7 +172,8 @@ impl CompletionProfile {
         u16::try_from(ps).unwrap_or(u16::MAX)
     }
 
-    /// Bytes of the next completion of a read of which `sent` bytes have left and `left` remain, from `address` on.
+    /// Returns the bytes of the next completion of a read, from `address` on, after `sent` bytes have been sent and `left`
+    /// remain.
     pub(crate) fn piece(&self, address: u64, sent: u32, left: u32, mps: Mps, rcb: Rcb) -> u32 {
         let usual = completion_piece(address, left, mps, rcb);
         let line = rcb.bytes();
@@ -185,7 +189,7 @@ impl CompletionProfile {
     }
 }
 
-/// A latency, and how often requests meet it.
+/// A latency, and how often it applies to requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeightedLatency {
     /// How often, in parts per billion.
@@ -199,7 +203,7 @@ pub struct WeightedLatency {
 pub struct PowerProfile {
     /// Idle time after which it sleeps.
     pub idle: Duration,
-    /// Time to wake; the remainder to a billion parts wakes at once.
+    /// Time to wake; if the parts sum to less than a billion, the rest wakes at once.
     pub wake: Vec<WeightedLatency>,
 }
 
@@ -220,7 +224,7 @@ pub struct HostSettings {
 mod tests {
     use super::*;
 
-    /// Bytes of all completions of a read of `left` bytes from `address` on.
+    /// Returns the sizes of all completions of a read of `left` bytes from `address` on.
     fn pieces(profile: &CompletionProfile, address: u64, mut left: u32, rcb: Rcb) -> Vec<u32> {
         let (mps, mut sent, mut out) = (Mps::new(128).unwrap(), 0, Vec::new());
         while left > 0 {
@@ -231,9 +235,9 @@ mod tests {
         out
     }
 
-    /// 128 B at offset 1, as bw_dma_off_rd.csv tells Haswell and Ivy Bridge apart; aligned reads are as they were.
+    /// 128 B at offset 1, by which bw_dma_off_rd.csv distinguishes Haswell and Ivy Bridge; aligned reads do not change.
     #[test]
-    fn lines_that_are_cut_into_come_alone() {
+    fn partial_lines_get_their_own_completion() {
         let usual = CompletionProfile::default();
         let first = CompletionProfile { first_line_alone: true, ..usual.clone() };
         let both = CompletionProfile { last_line_alone: true, ..first.clone() };
@@ -252,8 +256,8 @@ mod tests {
         }
     }
 
-    /// Whatever the profile says of lines, and however long these are: all completions of a read but the last end at a Read
-    /// Completion Boundary, as Link Control says it (`PCIe 5.0 §2.3.1.1`).
+    /// For any settings and length of lines, all completions of a read except the last end at a Read Completion
+    /// Boundary, the one in Link Control (`PCIe 5.0 §2.3.1.1`).
     #[test]
     fn completions_end_at_the_read_completion_boundary() {
         for (boundary, first_line_alone, last_line_alone) in

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Events that are not due soon: a wheel of slots, each a list in the order of arrival, and a heap for events beyond.
-//! The wheel never sorts a slot: whoever takes it does.
+//! The wheel never sorts a slot: the caller that takes it does.
 
 use super::Entry;
 use std::cmp::{Ordering, Reverse};
@@ -12,7 +12,7 @@ const SLOTS: u64 = 256;
 /// Binary logarithm of a slot's picoseconds. With a hundred links busy, some ten events share a slot of 4 ns.
 /// Acknowledgement timers lie within the microsecond that the wheel spans; replay timers, which seldom expire, beyond.
 const WIDTH_LOG2: u32 = 12;
-/// The index that names no node.
+/// The index of no node.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
@@ -38,7 +38,7 @@ pub(super) struct Wheel {
     /// Head of the list of free nodes.
     free: u32,
     in_slots: usize,
-    /// Events beyond the reach of the slots: those of ports, of which there are few for each port, and all others.
+    /// Events beyond the reach of the slots: events of ports, of which there are few for each port, and all others.
     far_of_ports: FarEvents,
     far: FarEvents,
     next_sequence: u64,

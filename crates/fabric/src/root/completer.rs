@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests of devices that need an answer: under way in the memory system, and the completions they become.
+//! Non-posted requests of devices: those outstanding in the memory system, and their completions.
 
 use super::effects::Effect;
 use super::memory::{Request, Served, Service};
@@ -15,14 +15,14 @@ use tlp::{
     MemoryRequest, Mps, OperandSize, Repr, RuleId, Span, Status, TcSet, Time, Tlp, TrafficClass, Violation,
 };
 
-/// How long until memory that lies elsewhere is asked again.
+/// Interval between polls of memory that is elsewhere.
 const ASK_AGAIN: Duration = Duration::from_us(1);
 
-/// A request of a device, until its last completion has left.
+/// A request of a device, until its last completion has been sent.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) port: usize,
-    /// What the completions must say; attributes as received.
+    /// The fields of the completions; attributes as received.
     asked: Asked,
     status: Status,
     /// Address in memory.
@@ -34,15 +34,15 @@ pub(super) struct Job {
     pub(super) action: Action,
     data: Data,
     account: Account,
-    /// Most bytes of a completion, if less than Max_Payload_Size.
+    /// Maximum number of bytes of a completion, if less than Max_Payload_Size.
     pub(super) unit: Option<Mps>,
     /// Extra time that the lines took over a hit in the cache.
     pub(super) late: Duration,
-    /// True if the link that the request came over has gone down.
+    /// Whether the link of the request has gone down.
     stale: bool,
 }
 
-/// What a request does to memory in its turn.
+/// The effect of a request on memory in its turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
     /// Reads.
@@ -179,8 +179,8 @@ impl Completer {
 }
 
 impl Base {
-    /// Counts a request that memory does not take. One that the IOMMU has blocked is its fault alone, and no error of the root port, which
-    /// others share (Intel VT-d, "Translation Faults").
+    /// Counts a request that memory does not take. A request blocked by the IOMMU is only a fault of the IOMMU, and no
+    /// error of the root port, which others share (Intel VT-d, "Translation Faults").
     #[cold]
     pub(super) fn note_refused(&mut self, access: &Access, now: Time, tlp: &Tlp) {
         let is_blocked = self.memory.is_blocked(access);
@@ -208,7 +208,7 @@ impl Base {
         } += 1;
     }
 
-    /// Most bytes of the completions of the next read at `port`, if less than Max_Payload_Size.
+    /// Returns the maximum number of bytes of the completions of the next read at `port`, if less than Max_Payload_Size.
     pub(super) fn completion_unit(&mut self, port: usize, address: u64, len: u32) -> Option<Mps> {
         let completions = &self.profile.completions;
         let unit = completions.unit_bytes?;
@@ -251,7 +251,8 @@ impl Completer {
         self.push_ready(base, job)
     }
 
-    /// Memory did not answer: it was there when the job was taken, but has gone since; or it lies elsewhere and was asked.
+    /// Handles memory that did not answer: it existed when the job was taken, but has gone since; or it is elsewhere and was
+    /// polled.
     #[cold]
     fn fails(&mut self, base: &mut Base, job: u32, now: Time) -> (usize, TrafficClass) {
         let Job { port, asked: Asked { tc, requester, .. }, .. } = self.jobs[job as usize];
@@ -267,7 +268,7 @@ impl Completer {
         self.push_ready(base, job)
     }
 
-    /// The requester's link is gone: what it was to write is still written, but nobody is answered.
+    /// Handles a job whose requester's link is gone: its data is still written, but no completion is sent.
     #[cold]
     fn read_is_stale(&mut self, base: &mut Base, job: u32) -> (usize, TrafficClass) {
         let at = &mut self.jobs[job as usize];
@@ -298,7 +299,7 @@ impl Completer {
         self.free.push(job);
     }
 
-    /// Carries out an AtomicOp; false where memory does not.
+    /// Carries out an AtomicOp; returns false if memory does not accept it.
     fn operate(&mut self, base: &mut Base, job: u32, op: AtomicOp) -> bool {
         let at = &mut self.jobs[job as usize];
         let old =
@@ -362,7 +363,7 @@ impl Completer {
         Some(Tlp { account, rest_ps, ..Tlp::new(repr, data) })
     }
     /// Handles requests other than plain reads.
-    // A function of its own, so that reads, the most frequent, do not pay for its registers.
+    // A separate function, so that reads, the most frequent, do not pay for its registers.
     #[inline(never)]
     pub(super) fn start_other(&mut self, base: &mut Base, port: usize, now: Time, tlp: &Tlp) {
         let p = &base.profile;
@@ -376,8 +377,8 @@ impl Completer {
                 let (read, write) = (p.read_service(address, len), p.write_service(address, len));
                 (Job::atomic(port, tlp, &a), Some(read), Some(write))
             }
-            // Configuration requests only go down (`PCIe 5.0 §2.2.7`); only hosts ask for locked reads, and I/O space
-            // is not for devices (§6.5.2, §2.2.4.2).
+            // Configuration requests only go down (`PCIe 5.0 §2.2.7`); only hosts issue locked reads, and devices may
+            // not use I/O space (§6.5.2, §2.2.4.2).
             Body::Memory(_) | Body::Io(_) | Body::Config(_) | Body::Completion(_) | Body::Message(_) => {
                 return self.refuse(base, port, now, tlp, request_type(&tlp.repr));
             }
@@ -386,7 +387,7 @@ impl Completer {
     }
 
     /// Takes a turn of the memory system for a job that reads and writes as given, if there is memory for it.
-    // Compiled once for reads and once for the rest: each omits what it does not do.
+    // Compiled once for reads and once for the rest: each omits what it does not need.
     #[inline(always)]
     pub(super) fn begin(&mut self, base: &mut Base, now: Time, mut job: Job, tlp: &Tlp, service: Service) {
         let port = job.port;
@@ -397,7 +398,7 @@ impl Completer {
             return self.answer_refused(base, port, now, tlp, Status::UnsupportedRequest);
         }
         if tlp.repr.ep && service.write.is_some() {
-            // This is never advisory, though the requester learns of it (`PCIe 5.0 §2.7.2.2`).
+            // This is never advisory, although the requester receives the status (`PCIe 5.0 §2.7.2.2`).
             base.refused(|b| &mut b.counters.poisoned, port, now, poisoned(), tlp);
             base.log(port, now, Uncorrectable::PoisonedTlp, false, Side::Secondary, tlp);
             return self.answer_refused(base, port, now, tlp, Status::UnsupportedRequest);

@@ -7,12 +7,12 @@ use crate::ledger::{Note, Turn, ended_with};
 use crate::stages::Stage;
 use tlp::{Account, Time, Tlp};
 
-/// Why the root complex must be called at a certain time.
+/// Reason for a call of the root complex at a certain time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Due {
     /// Memory has drained posted data of this root port: see `drained`.
     Drained(u32),
-    /// A TLP may leave through this root port.
+    /// A TLP may be sent through this root port.
     Port(u32),
     /// A completion timer: see `handle_timeout`.
     Timer,
@@ -54,7 +54,7 @@ impl Effects {
         self.all.push(Effect::Act(port as u32, action));
     }
 
-    /// A TLP may leave through `port` at `at`.
+    /// A TLP may be sent through `port` at `at`.
     pub(super) fn wake_port(&mut self, port: usize, at: Time) {
         self.wake(at, Due::Port(port as u32));
     }
@@ -82,7 +82,7 @@ impl Effects {
         self.note(Note::Interrupt { account, end });
     }
 
-    /// The transaction has no effect.
+    /// Notes that the transaction has no effect.
     pub(super) fn drop(&mut self, account: Account) {
         self.note(Note::Drop { account });
     }

@@ -14,7 +14,7 @@ use tlp::{
     Access, Bdf, Body, ConfigKind, ConfigRequest, Data, Duration, Mps, Rate, Repr, Tag, Time, Tlp, Width,
 };
 
-/// Most root ports that are functions: device 0 of bus 0 is the host itself.
+/// Maximum number of root ports that are functions: device 0 of bus 0 is the host itself.
 pub const MAX_ROOT_FUNCTIONS: usize = 31;
 
 /// Tags of the host's requests with Extended Tag Field Enable, and without it (`PCIe 5.0 §2.2.6.2`).
@@ -30,7 +30,7 @@ pub struct RootFunctionCounters {
     pub peer_to_peer: u64,
     /// Reads between root ports that were split.
     pub split_reads: u64,
-    /// Reads that they were split into.
+    /// Reads that resulted from the splitting.
     pub split_parts: u64,
     /// Requests that Access Control Services have blocked.
     pub acs_violations: u64,
@@ -43,13 +43,13 @@ pub struct RootFunctionCounters {
 /// The function of one root port.
 pub(super) struct Function {
     pub(super) bridge: Bridge,
-    /// The registers that decide where TLPs go, kept up to date with the configuration space.
+    /// The registers that determine where TLPs go, kept up to date with the configuration space.
     pub(super) routes: Routes,
     pub(super) up: bool,
     /// Rate and width of the link, once it was up.
     pub(super) speed: Option<(Rate, Width)>,
     pub(super) held: Held,
-    /// INTA (bit 0) to INTD (bit 3) as the link says, and as the host was told.
+    /// INTA (bit 0) to INTD (bit 3) as received from the link, and as reported to the host.
     pub(super) wires: u8,
     pub(super) told: u8,
     /// Port Number of Link Capabilities: its bit in the Egress Control Vectors of others.
@@ -57,7 +57,7 @@ pub(super) struct Function {
 }
 
 impl Function {
-    /// The function of root port `port`; `None` where `space` has a type 0 header.
+    /// Returns the function of root port `port`; `None` if `space` has a type 0 header.
     pub(super) fn new(space: ConfigSpace, port: usize, preset: Option<Mps>) -> Option<Function> {
         let at = space.pcie_capability();
         let number = at.map_or(port, |at| (space.read(at + LINK_CAPABILITIES) >> 24) as usize);
@@ -81,7 +81,7 @@ impl Function {
         self.held.contains(Held::CONTAINED)
     }
 
-    /// Receives the error messages that the function's own errors have led to.
+    /// Receives the error messages that the function's own errors have caused.
     pub(super) fn hear_own_errors(&mut self, first: Option<Tlp>) {
         let further = [first, self.bridge.poll_error_message(), self.bridge.poll_containment_message()];
         for tlp in further.into_iter().flatten() {
@@ -108,7 +108,7 @@ impl RootPort {
         !matches!(body, Body::Atomic(_)) || self.function.as_deref().is_none_or(enabled)
     }
 
-    /// How long a tag rests whose request was given up: as long as requests wait, or as they would by default.
+    /// Returns how long the tag of an abandoned request rests: as long as requests wait, or as they would by default.
     pub(super) fn rest(&self) -> Duration {
         self.config.completion_timeout.or(self.bare.completion_timeout).unwrap_or_default()
     }
@@ -149,7 +149,7 @@ impl RootComplex {
 }
 
 impl Base {
-    /// A configuration request of the host to a function of bus 0; the answer takes the way there and back.
+    /// Carries out a configuration request of the host to a function of bus 0; the answer takes the way there and back.
     pub(super) fn configure(
         &mut self,
         now: Time,
@@ -280,12 +280,12 @@ impl Base {
         self.tell_host(now + self.profile.root_complex_latency * 2, input);
     }
 
-    /// The root port that leads to `bus`, and the type of configuration request to send there for `function`; `None`:
-    /// nobody is there (`PCIe 5.0 §7.3.3`).
+    /// Returns the root port that leads to the bus of `function`, and the type of configuration request to send there;
+    /// `None` if no device is there (`PCIe 5.0 §7.3.3`).
     pub(super) fn way_to_function(&self, function: Bdf) -> Option<(usize, ConfigKind)> {
         let port = self.port_of_bus(function.bus())?;
         let Some(f) = &self.ports[port].function else {
-            // Only device 0 is on the bus right behind a root port (`PCIe 5.0 §7.3.1`).
+            // Only device 0 exists on the bus directly below a root port (`PCIe 5.0 §7.3.1`).
             return (function.device() == 0).then_some((port, ConfigKind::Type0));
         };
         if function.bus() != f.routes.windows.secondary {
@@ -310,7 +310,7 @@ impl Base {
         self.port_where(bare, |routes| routes.windows.claims_io(u64::from(address)))
     }
 
-    /// The root port behind which `bus` lies.
+    /// Returns the root port that leads to `bus`.
     pub(super) fn port_of_bus(&self, bus: u8) -> Option<usize> {
         let bare = self.map.port_of_bus(bus, self.ports.len());
         self.port_where(bare, |routes| routes.windows.claims_bus(bus))

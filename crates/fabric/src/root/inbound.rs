@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs that arrive at root ports: which part takes them, and which have no effect.
+//! Arriving TLPs at root ports: the part that takes each, or none if it has no effect.
 
 use super::completer::Job;
 use super::effects::Due;
@@ -47,7 +47,7 @@ impl RootComplex {
         function.bridge.space().ecrc_check() && !matches!(self.judge(port, tlp), Verdict::Peer(_))
     }
 
-    /// Judges a posted request. True if it is for memory, or for nobody.
+    /// Judges a posted request. Returns true if it is for memory, or for no target.
     #[cold]
     fn lets_post(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         match self.judge(port, tlp) {
@@ -76,8 +76,8 @@ impl RootComplex {
         if !is_interrupt && !self.base.memory.lets(&access, true) {
             self.base.note_refused(&access, now, tlp);
         } else if tlp.repr.ep {
-            // Memory does not get the poison along: what was there before is wrong, and nobody can tell (`PCIe 5.0
-            // §6.2.3.2.4.3`). Nor may an interrupt be made of it (§2.7.2.2).
+            // Memory does not store the poison: its old content is wrong, and this cannot be detected (`PCIe 5.0
+            // §6.2.3.2.4.3`). No interrupt may be made of the TLP either (§2.7.2.2).
             self.base.refused(|b| &mut b.counters.poisoned, port, now, poisoned(), tlp);
             self.base.log(port, now, Uncorrectable::PoisonedTlp, false, Side::Secondary, tlp);
         } else if is_interrupt && !m.span.is_zero_length() {
@@ -92,8 +92,8 @@ impl RootComplex {
         self.base.return_credits(port, tlp);
     }
 
-    /// A request that needs an answer takes a place in the memory system, or waits for one and keeps its credits: so
-    /// answers that cannot leave hold up their requester, whatever they say.
+    /// Gives a request that needs an answer a place in the memory system, or lets it wait and keep its credits. So
+    /// answers that cannot be sent hold up their requester, whatever their content.
     fn queue_request(&mut self, port: usize, now: Time, tlp: &Tlp) {
         let p = &mut self.base.ports[port];
         let tc = tlp.repr.tc;
@@ -115,7 +115,7 @@ impl RootComplex {
             return self.completer.refuse(&mut self.base, port, now, tlp, why);
         }
         let p = &self.base.profile;
-        // Reads have a path of their own, on which the compiler knows that nothing is written.
+        // Reads have a separate path, on which the compiler knows that nothing is written.
         if let Body::Memory(m) = &tlp.repr.body
             && m.op == MemoryOp::Read
         {
@@ -131,7 +131,7 @@ impl RootComplex {
         self.completer.start_other(&mut self.base, port, now, tlp);
     }
 
-    /// Judges a request that needs an answer. True if it is for memory, or for nobody.
+    /// Judges a request that needs an answer. Returns true if it is for memory, or for no target.
     #[cold]
     fn lets_start(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         let verdict = match self.judge(port, tlp) {
@@ -159,7 +159,7 @@ impl RootComplex {
         port
     }
 
-    /// A job may have left and freed its place in the memory system. TLPs for another root port take no place.
+    /// Notes that a job may have ended and freed its place in the memory system. TLPs for another root port take no place.
     #[inline]
     pub(super) fn job_left(&mut self, port: usize, tc: TrafficClass, now: Time) {
         if !self.base.ports[port].waiting.is_empty() {
@@ -185,8 +185,8 @@ pub(crate) struct PlannedWrite {
 }
 
 impl RootComplex {
-    /// The turn of a write at root port `port`. `None` unless memory has fixed latencies and takes it at once, the port has nothing to
-    /// send, and the write has no rare feature.
+    /// Plans the turn of a write at root port `port`. `None` unless memory has fixed latencies and takes it at once, the port
+    /// has nothing to send, and the write has no rare feature.
     #[inline(always)]
     pub(crate) fn plan_write(&self, port: usize, now: Time, tlp: &Tlp) -> Option<PlannedWrite> {
         let base = &self.base;
@@ -229,7 +229,7 @@ impl RootComplex {
 }
 
 impl Base {
-    /// Whether it is open where a request goes, and whether it may.
+    /// Returns whether a request must be judged: it may be for another root port, or may be refused.
     #[inline]
     fn must_judge(&self, port: usize, tlp: &Tlp) -> bool {
         match (self.ports[port].watch, &tlp.repr.body) {
@@ -241,8 +241,8 @@ impl Base {
         }
     }
 
-    /// What a root port accepts: no local prefixes, and as many End-End prefixes as its function says, or four without
-    /// a function. A link hands on no TLP of a Traffic Class that it does not map.
+    /// Returns the limits of a root port: no local prefixes, and as many End-End prefixes as its function supports, or
+    /// four without a function. A link hands on no TLP of a Traffic Class that it does not map.
     fn limits(&self, port: usize, tlp: &Tlp) -> Limits {
         let port = &self.ports[port];
         let end_to_end_prefixes = match &port.function {
@@ -263,7 +263,7 @@ impl Base {
         }
     }
 
-    /// The bytes are there at once; freeing the receive buffer, and serving a later read, take time.
+    /// Writes data to memory. The bytes are there at once; freeing the receive buffer, and serving a later read, take time.
     fn drain(&mut self, access: &Access, now: Time, tlp: &Tlp) {
         let Base { memory, profile, effects, .. } = self;
         let taken = memory.take_write(profile, access, now, tlp.account, effects);

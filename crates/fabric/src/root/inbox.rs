@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Inputs on their way from the root complex to the host. They need no limit: completions answer requests, and
-//! interrupts and messages come no faster than links carry them.
+//! interrupts and messages arrive no faster than links carry them.
 
 use super::effects::{Due, Effects};
 use host::HostInput;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Queues by Traffic Class: items of one class keep their order, those of another may pass, so that one virtual channel
-//! without room stops no other (`PCIe 5.0 §2.5`). They allocate nothing once they have grown.
+//! Queues by Traffic Class: items of one class keep their order, items of different classes may pass each other, so
+//! that one virtual channel without room stops no other (`PCIe 5.0 §2.5`). They allocate nothing once they have grown.
 
 use std::collections::VecDeque;
 use tlp::{TcSet, TrafficClass};
 
-/// An item with a place in the order of everything that leaves.
+/// An item with a place in the order of everything that is sent.
 pub(super) trait Stamped {
     /// Its place in that order.
     fn stamp(&self) -> u64;
@@ -74,7 +74,7 @@ impl<T> Lanes<T> {
 }
 
 impl<T: Stamped> Lanes<T> {
-    /// Of the classes in `room`, the one whose first item is the oldest for which `may_go` is true.
+    /// Returns the class in `room` whose first item is the oldest for which `may_go` is true.
     pub(super) fn oldest(
         &self,
         room: TcSet,
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_with_room_leaves_first() {
+    fn oldest_with_room_is_sent_first() {
         let tc = TrafficClass::from_bits;
         let mut lanes = Lanes::with_capacity(4);
         for (of, stamp) in [(3, 1), (0, 2), (3, 3), (7, 4), (0, 5)] {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_go_is_passed() {
+    fn blocked_item_is_passed() {
         let mut lanes = Lanes::with_capacity(0);
         lanes.push(TrafficClass::from_bits(1), 1);
         lanes.push(TrafficClass::from_bits(2), 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events at the links of root ports: errors of the layers below, links that go down and come up, resets. It never
-//! touches a link: it leaves [`Action`](crate::bridge::Action)s behind.
+//! Events at the links of root ports: errors of the layers below, link down and up, resets. It never touches a link:
+//! its effects include [`Action`](crate::bridge::Action)s.
 
 use super::{Base, RootComplex};
 use crate::bridge::{DeadEnd, Held};
@@ -42,7 +42,7 @@ impl RootComplex {
         self.base.settle(port, now);
     }
 
-    /// The link starts again with all its credits; no request that was sent below is answered.
+    /// Handles a link that went down. It starts again with all its credits; no request that was sent below is answered.
     fn link_down(&mut self, port: usize, now: Time, surprise: bool) {
         let Some(function) = &mut self.base.ports[port].function else { return };
         let was_up = std::mem::replace(&mut function.up, false);
@@ -143,7 +143,7 @@ impl Base {
         self.settle(port, now);
     }
 
-    /// TLPs that came in over the link of `port` return no credits to it.
+    /// Drops the credits that are due to the link of `port`, for TLPs that came in over it.
     fn forget_credits(&mut self, port: usize) {
         self.ports[port].credits.clear();
         self.ports[port].draining.clear();

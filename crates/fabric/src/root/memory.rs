@@ -4,7 +4,7 @@
 //!
 //! With a memory system, requests of one root port take their turns in order, and reads wait for the earlier writes of
 //! their own port only. Root ports share service times in the order of arrival, so a request that waits for a page walk
-//! at one port does not hold up those of another.
+//! at one port does not delay requests of another.
 
 use super::effects::{Effect, Effects};
 use crate::memory_system::{Access, MemoryCounters, MemorySystem};
@@ -12,7 +12,7 @@ use crate::profile::HostProfile;
 use host::memory::{DmaAccess, HostMemory};
 use tlp::{Account, AtomicOp, Bdf, Data, Duration, Payload, PayloadPool, Span, Time};
 
-/// Host memory behind its timing.
+/// Host memory with its timing.
 pub(super) struct Memory {
     contents: HostMemory,
     /// Functions that reach another host's memory instead.
@@ -73,7 +73,7 @@ impl Memory {
         }
     }
 
-    /// The memory system, where the profile describes one.
+    /// Returns the memory system if the profile describes one.
     pub(super) fn system(&mut self) -> Option<&mut MemorySystem> {
         self.system.as_deref_mut()
     }
@@ -86,18 +86,18 @@ impl Memory {
         &self.contents
     }
 
-    /// From now on `requester` reaches `memory` instead of this host's own.
+    /// Directs `requester` to `memory` instead of this host's own, from now on.
     pub(super) fn grant(&mut self, requester: Bdf, memory: HostMemory) {
         self.revoke(requester);
         self.granted.push((requester, memory));
     }
 
-    /// From now on `requester` reaches this host's own again.
+    /// Directs `requester` to this host's own memory again.
     pub(super) fn revoke(&mut self, requester: Bdf) {
         self.granted.retain(|(other, _)| *other != requester);
     }
 
-    /// True if `requester` has addresses of its own.
+    /// Returns whether `requester` has its own addresses.
     pub(super) fn is_granted(&self, requester: Bdf) -> bool {
         self.granted.iter().any(|(to, _)| *to == requester)
     }
@@ -127,15 +127,15 @@ impl Memory {
             && self.system.as_mut().is_none_or(|system| system.maps(requester, address, len))
     }
 
-    /// Whether the IOMMU has refused `access`, and not the memory that it would have reached.
+    /// Returns whether the IOMMU has refused `access`, not the memory that it would have reached.
     #[cold]
     pub(super) fn is_blocked(&self, access: &Access) -> bool {
         let Access { requester, address, len, .. } = *access;
         self.is_granted(requester) || self.contents.contains(address, len as usize)
     }
 
-    /// Takes the next turn for a write that comes at `now`. Returns when its room is free again; it is visible later,
-    /// which holds up only reads.
+    /// Takes the next turn for a write that arrives at `now`. Returns when its room is free again; it is visible later,
+    /// which delays only reads.
     pub(super) fn take_write(
         &mut self,
         p: &HostProfile,
@@ -197,9 +197,9 @@ impl Memory {
         taken
     }
 
-    /// Takes the next turn of the memory system for a request that comes at `now`: a turn for reads, one for writes, or
-    /// both for an AtomicOp.
-    // Inlined into its callers, each of which omits what it does not do.
+    /// Takes the next turn of the memory system for a request that arrives at `now`: a turn for reads, one for writes,
+    /// or both for an AtomicOp.
+    // Inlined into its callers, each of which omits the parts that it does not need.
     #[inline(always)]
     pub(super) fn serve(
         &mut self,
@@ -283,7 +283,7 @@ impl Memory {
         self.of(requester).payload(pool, address, len as usize).ok()
     }
 
-    /// Whether what has just failed for `requester` is to be tried again.
+    /// Returns whether an access that has just failed for `requester` is to be tried again.
     pub(super) fn awaits(&self, requester: Bdf) -> bool {
         self.of(requester).awaits()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that reach a root port: for its function, for the host program, or for nobody (`PCIe 5.0 §2.2.8`). None
+//! Messages that reach a root port: for its function, for the host program, or for neither (`PCIe 5.0 §2.2.8`). None
 //! passes between root ports (§2.2.8.6 leaves it open).
 
 use super::peer::Verdict;
@@ -66,7 +66,7 @@ impl Base {
         function.is_some_and(|function| function.bridge.takes_message(Side::Secondary, code))
     }
 
-    /// Nobody takes the message: an Unsupported Request, unless everybody may ignore it (`PCIe 5.0 §2.3.1`).
+    /// Refuses a message without a receiver: an Unsupported Request, unless every receiver may ignore it (`PCIe 5.0 §2.3.1`).
     fn refuse_message(&mut self, port: usize, now: Time, m: &Message, tlp: &Tlp) {
         let error = (!is_ignored(m.code)).then_some(Uncorrectable::UnsupportedRequest);
         if let Some(error) = error {
@@ -92,7 +92,8 @@ impl Base {
         false
     }
 
-    /// Errors, PMEs and interrupt wires are for the root port's function; the host learns of them by its interrupts and wires.
+    /// Handles messages for the root port's function: errors, PMEs and interrupt wires. The host learns of them by the function's
+    /// interrupts and wires.
     fn hears(&mut self, port: usize, now: Time, m: &Message) -> bool {
         let Some(function) = &mut self.ports[port].function else { return false };
         match m.code {

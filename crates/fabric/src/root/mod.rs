@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The root complex: one root port per link, host memory behind its timing, and the host's own requests.
+//! The root complex: one root port per link, host memory with its timing, and the host's own requests.
 //!
-//! Each root port behaves like any other owner of a port: TLPs come in, TLPs and credits are polled out. Sans-IO: a
-//! call leaves its effects elsewhere behind ([`effects`]) for the driver to take.
+//! Each root port behaves like any other owner of a port: TLPs come in, TLPs and credits are polled out. Sans-IO: the
+//! driver takes the effects of each call outside the root complex ([`effects`]).
 //!
-//! - [`inbound`]: TLPs that arrive, and the part that takes them;
-//! - [`completer`]: requests of devices that need an answer: jobs, and the completions they become;
+//! - [`inbound`]: arriving TLPs, and the part that takes each;
+//! - [`completer`]: requests of devices that need an answer: jobs, and their completions;
 //! - [`requester`]: requests of the host to devices: tags, matching, completion timeout;
 //! - [`peer`]: TLPs from one root port to another.
 //!
-//! All these stand on one base:
+//! All these share one base:
 //!
-//! - root ports with their queues ([`lanes`]), as [`function`]s with configuration spaces, errors and interrupts; what happens at
-//!   their [`links`], and the [`messages`] that they hear;
+//! - root ports with their queues ([`lanes`]), as [`function`]s with configuration spaces, errors and interrupts; the events at
+//!   their [`links`], and the [`messages`] that they receive;
 //! - [`refusals`]: why TLPs are refused;
-//! - [`memory`]: host memory behind its timing; [`inbox`]: inputs on their way to the host.
+//! - [`memory`]: host memory with its timing; [`inbox`]: inputs on their way to the host.
 //!
-//! A root port without a configuration space is **bare**: it lets every request up, [`AddressMap`] says what lies
-//! behind it, and its link always counts as up. That is enough for studies of links alone.
+//! A root port without a configuration space is **bare**: it lets every request up, [`AddressMap`] determines the addresses
+//! below it, and its link always counts as up. That is enough for studies of links alone.
 
 mod completer;
 mod effects;
@@ -72,11 +72,11 @@ pub struct RootPortConfig {
     pub mps: Mps,
     /// Read Completion Boundary; the registers of a function replace it.
     pub rcb: Rcb,
-    /// Its configuration space, with a type 1 header: the root port is 00:(n+1).0, up to [`MAX_ROOT_FUNCTIONS`] of them.
-    /// `None`: a bare root port, behind the windows of [`AddressMap`], which software cannot see.
+    /// Its configuration space, with a type 1 header: the root port is 00:(n+1).0, up to [`MAX_ROOT_FUNCTIONS`] of
+    /// them. `None`: a bare root port with the windows of [`AddressMap`], which software cannot see.
     pub space: Option<ConfigSpace>,
-    /// The port starts as firmware leaves it, with Memory Space, I/O Space and Bus Master Enable, and Max_Payload_Size
-    /// set: for devices that nobody enumerates.
+    /// Whether the port starts as firmware leaves it, with Memory Space, I/O Space and Bus Master Enable, and
+    /// Max_Payload_Size set: for devices that are not enumerated.
     pub preset: bool,
 }
 
@@ -84,12 +84,12 @@ pub struct RootPortConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PeerToPeer {
-    /// As they are.
+    /// Unchanged.
     #[default]
     Forward,
-    /// Reads as reads of 64 B of the root complex's own, whose completions it puts together again: what
-    /// a capture of a real one shows (NetTLP, `root-complex/mrd-512byte-rc.pcap`). Writes beyond Max_Payload_Size of the other root
-    /// port are cut to it.
+    /// Reads are split into the root complex's own reads of 64 B, whose completions it puts together again, as in a
+    /// capture of a real one (NetTLP, `root-complex/mrd-512byte-rc.pcap`). Writes beyond Max_Payload_Size of the other
+    /// root port are split to it.
     Split,
     /// Not at all: UR.
     Refuse,
@@ -100,7 +100,7 @@ pub enum PeerToPeer {
 pub struct RootCounters {
     /// Memory reads served.
     pub memory_reads: u64,
-    /// Memory writes served, deferrable ones among them.
+    /// Memory writes served, including deferrable ones.
     pub memory_writes: u64,
     /// AtomicOps carried out on memory.
     pub atomics: u64,
@@ -116,14 +116,14 @@ pub struct RootCounters {
     pub legacy_interrupts: u64,
     /// Of these: Vendor_Defined (§2.2.8.6).
     pub vendor_messages: u64,
-    /// Requests that no memory answers, and messages that nobody takes: UR.
+    /// Requests that no memory answers, and messages without a receiver: UR.
     pub unsupported_requests: u64,
-    /// TLPs that break a rule of their format, such as more data than Max_Payload_Size: dropped, as
-    /// `PCIe 5.0 §2.2.9` and §6.2.3.4 say; and completions that do not fit their request (§2.3.2), which fail it.
+    /// TLPs that break a rule of their format, such as more data than Max_Payload_Size: dropped (`PCIe 5.0 §2.2.9`,
+    /// §6.2.3.4). Also completions that do not fit their request (§2.3.2), which fail it.
     pub malformed: u64,
     /// TLPs with a wrong ECRC: dropped (`PCIe 5.0 §2.7.1`). Root ports that are functions check it with ECRC Check Enable.
     pub ecrc_errors: u64,
-    /// Poisoned writes, AtomicOps, messages and interrupts: ignored, as `PCIe 5.0 §2.7.2.2` asks of memory. Poisoned
+    /// Poisoned writes, AtomicOps, messages and interrupts: ignored, as `PCIe 5.0 §2.7.2.2` demands of memory. Poisoned
     /// completions: their requests fail.
     pub poisoned: u64,
     /// Completions that answer no open request (`PCIe 5.0 §2.3.2`).
@@ -164,7 +164,7 @@ struct Base {
     memory: Memory,
     payloads: PayloadPool,
     ports: Vec<RootPort>,
-    /// Messages that the host program takes besides those that every root complex takes.
+    /// Messages that the host program takes in addition to those that every root complex takes.
     program_messages: MessageCodes,
     inbox: Inbox,
     counters: RootCounters,
@@ -181,7 +181,7 @@ struct Base {
     stamps: u64,
 }
 
-/// Most posted TLPs of the host of one Traffic Class that wait at a root port; further ones wait in the program.
+/// Maximum number of posted TLPs of the host of one Traffic Class that wait at a root port; further ones wait in the program.
 const MAX_POSTED_OUT: usize = 16;
 
 /// The longest memory read (`PCIe 5.0 §2.2.7`).
@@ -190,11 +190,11 @@ const MAX_READ_BYTES: u32 = 4096;
 /// The requests from below that must be judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Watch {
-    /// None: all are for memory, or for nobody.
+    /// None: all are for memory, or for no target.
     Nothing,
-    /// Those that memory does not answer: they may be for another root port.
+    /// Requests that memory does not answer: they may be for another root port.
     BesideMemory,
-    /// Each.
+    /// All.
     Everything,
 }
 
@@ -206,9 +206,9 @@ struct RootPort {
     function: Option<Box<Function>>,
     /// Tags of the host's requests.
     tags: TaggedRequests<Pending>,
-    /// Most requests of the host under way.
+    /// Maximum number of outstanding requests of the host.
     max_requests: u16,
-    /// Requests of the host on their way out, each with its place in the program's order.
+    /// Requests of the host to be sent, each with its place in the program's order.
     posted_out: Lanes<Outbound>,
     non_posted_out: Lanes<Outbound>,
     /// Read jobs whose data is there, in order.
@@ -222,9 +222,9 @@ struct RootPort {
     /// Credits to return now, and those to return when memory has drained the data.
     credits: Vec<CreditReturn>,
     draining: VecDeque<(Time, CreditReturn)>,
-    /// The latest read touched eight lines or more.
+    /// Whether the latest read touched eight lines or more.
     streams: bool,
-    /// Time that the link takes for a cache line of data; zero until the link has said its speed.
+    /// Time that the link takes for a cache line of data; zero until the link has reported its speed.
     line_time: Duration,
 }
 
@@ -237,11 +237,11 @@ struct PortSettings {
     completion_attributes: Attributes,
     /// Attributes that messages of the host may have.
     request_attributes: Attributes,
-    /// Max_Read_Request_Size of the host's reads, in bytes; the most that there is for a bare port.
+    /// Max_Read_Request_Size of the host's reads, in bytes; the maximum for a bare port.
     mrrs: u32,
     /// How long a request of the host waits; `None`: without end.
     completion_timeout: Option<Duration>,
-    /// TLPs of the root complex have an ECRC.
+    /// Whether TLPs of the root complex have an ECRC.
     ecrc: bool,
 }
 
@@ -252,7 +252,7 @@ struct Outbound {
     /// When the host issued it, if its transaction begins here.
     asked: Option<Time>,
     tlp: Tlp,
-    /// Credits to return when it leaves, and the root port that it came in through.
+    /// Credits to return when it is sent, and the root port that it came in through.
     credit: Option<(u32, CreditReturn)>,
 }
 
@@ -281,8 +281,8 @@ impl Stamped for Ready {
 }
 
 impl RootComplex {
-    /// A root complex with these root ports in front of `memory`. A root port whose space has a
-    /// type 0 header is a bare one.
+    /// Makes a root complex with these root ports, which reaches `memory`. A root port whose space has a type 0 header
+    /// is a bare one.
     pub fn new(
         profile: HostProfile,
         memory: HostMemory,
@@ -323,7 +323,7 @@ impl RootComplex {
         self.base.ports.iter_mut().for_each(|port| port.follow_registers(passes));
     }
 
-    /// From now on root port `port` is as firmware leaves it: see [`RootPortConfig::preset`].
+    /// Puts root port `port` into the state in which firmware leaves it: see [`RootPortConfig::preset`].
     pub fn preset(&mut self, port: usize) {
         let passes = self.base.passes_peers;
         if let Some(port) = self.base.ports.get_mut(port) {
@@ -333,7 +333,7 @@ impl RootComplex {
         }
     }
 
-    /// From now on memory draws with `seed`.
+    /// Draws memory latencies with `seed` from now on.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> RootComplex {
         if let Some(system) = self.base.memory.system() {
@@ -342,8 +342,8 @@ impl RootComplex {
         self
     }
 
-    /// From now on DMA of `requester` reaches only the `bytes` from `first` on: a request outside them is answered with
-    /// UR and counted as a translation fault, as an Intel IOMMU does. It has no effect if no IOMMU is in use.
+    /// Restricts DMA of `requester` to the `bytes` from `first` on, from now on. A request outside them is answered
+    /// with UR and counted as a translation fault, as an Intel IOMMU does. It has no effect if no IOMMU is in use.
     pub fn restrict_dma(&mut self, requester: Bdf, first: u64, bytes: u64) {
         if let Some(system) = self.base.memory.system() {
             system.restrict(requester, first, bytes);
@@ -355,12 +355,12 @@ impl RootComplex {
         self.base.memory.contents()
     }
 
-    /// From now on DMA of `requester` reaches `memory` instead of this host's own.
+    /// Directs DMA of `requester` to `memory` instead of this host's own, from now on.
     pub(crate) fn grant_dma(&mut self, requester: Bdf, memory: HostMemory) {
         self.base.memory.grant(requester, memory);
     }
 
-    /// From now on DMA of `requester` reaches this host's own memory again.
+    /// Directs DMA of `requester` to this host's own memory again.
     pub(crate) fn revoke_dma(&mut self, requester: Bdf) {
         self.base.memory.revoke(requester);
     }
@@ -402,7 +402,7 @@ impl RootComplex {
             }
             Class::Completion => {
                 let tlp = self.completer.next_completion(&mut self.base, port, now, room);
-                // The TLP is looked at in its place, so that it is not moved once more.
+                // The TLP is read in its place, so that it is not moved once more.
                 tlp.iter().for_each(|tlp| self.job_left(port, tlp.repr.tc, now));
                 tlp
             }
@@ -435,7 +435,7 @@ impl RootComplex {
         &mut self.base.ports[port].credits
     }
 
-    /// Memory has drained the data that was due at `port` by `now`.
+    /// Handles data that was due at `port` by `now` and that memory has drained.
     pub(crate) fn drained(&mut self, port: usize, now: Time) {
         let port_state = &mut self.base.ports[port];
         while port_state.draining.front().is_some_and(|(at, _)| *at <= now) {
@@ -457,9 +457,9 @@ impl RootComplex {
         let open = p.open_requests();
         let parts = [
             (open, "completions of host requests"),
-            (p.posted_out.len(), "posted host requests waiting to leave"),
-            (p.passing.len(), "completions of other root ports' devices waiting to leave"),
-            (p.ready.len(), "read completions waiting to leave"),
+            (p.posted_out.len(), "posted host requests waiting to be sent"),
+            (p.passing.len(), "completions of other root ports' devices waiting to be sent"),
+            (p.ready.len(), "read completions waiting to be sent"),
             (p.waiting.len(), "device requests waiting for memory"),
         ];
         let text: Vec<String> =
@@ -467,7 +467,7 @@ impl RootComplex {
         (!text.is_empty()).then(|| text.join(", "))
     }
 
-    /// True if something is on its way through the host, memory owes data or room, or a completion timer runs.
+    /// Returns whether a TLP or input is on its way through the host, memory owes data or room, or a completion timer runs.
     pub(crate) fn is_waiting(&self, now: Time) -> bool {
         let leaving = |lanes: &Lanes<Outbound>| lanes.backs().any(|out| out.at > now);
         self.base.inbox.is_coming(now)
@@ -498,7 +498,7 @@ impl RootComplex {
     }
 }
 
-/// What the root complex shows of its root ports, and hears of their slots.
+/// The state of root ports that the root complex shows.
 impl RootComplex {
     /// Configuration space of root port `port`; `None` for a bare one.
     pub fn space(&self, port: usize) -> Option<&ConfigSpace> {
@@ -517,7 +517,7 @@ impl RootComplex {
 }
 
 impl Base {
-    /// The next place in the order of everything that leaves towards devices.
+    /// Returns the next place in the order of everything sent towards devices.
     fn stamp(&mut self) -> u64 {
         self.stamps += 1;
         self.stamps
@@ -590,20 +590,21 @@ impl RootPort {
         self.posted_out.pop(tc)
     }
 
-    /// A read does not pass an older posted request (`PCIe 5.0 §2.4.1`, entry B2a).
+    /// Takes the next read to send. A read does not pass an older posted request (`PCIe 5.0 §2.4.1`, entry B2a).
     fn pop_non_posted(&mut self, now: Time, room: TcSet) -> Option<Outbound> {
         let tc = self.non_posted_out.oldest(room, |tc, out| out.at <= now && self.passes(tc, out.stamp))?;
         self.non_posted_out.pop(tc)
     }
 
-    /// Nor does a completion pass one (entry D2a).
+    /// Returns the next ready completion. It does not pass an older posted request either (entry D2a).
     #[inline(always)]
     fn front_ready(&self, room: TcSet) -> Option<(TrafficClass, Ready)> {
         let tc = self.ready.oldest(room, |tc, ready| self.passes(tc, ready.stamp))?;
         self.ready.front(tc).map(|ready| (tc, *ready))
     }
 
-    /// Nor does a completion from another root port, if it is older than `before`.
+    /// Takes the next completion from another root port if it is older than `before`. It does not pass an older posted request
+    /// either.
     fn pop_passing(&mut self, now: Time, room: TcSet, before: u64) -> Option<Outbound> {
         let may_go = |tc, out: &Outbound| out.at <= now && out.stamp < before && self.passes(tc, out.stamp);
         let tc = self.passing.oldest(room, may_go)?;

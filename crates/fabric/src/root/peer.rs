@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs from one root port to another: who may send them (`PCIe 5.0 §6.12`, §2.2.4), and how they get there. This
-//! module leaves requests to memory alone.
+//! TLPs from one root port to another: the permission checks (`PCIe 5.0 §6.12`, §2.2.4), and the path. This module does
+//! not handle requests to memory.
 //!
-//! A TLP that is passed on keeps its credits until it leaves, so that nothing waits here without bound. A split read
-//! ([`PeerToPeer::Split`]) takes a place in the memory system instead, and returns its credits. Reads of the host beyond
-//! Max_Read_Request_Size are split in the same way.
+//! A TLP that is passed on keeps its credits until it is sent, so that the number of waiting TLPs is bounded. A split
+//! read ([`PeerToPeer::Split`]) takes a place in the memory system instead, and returns its credits. Reads of the host
+//! beyond Max_Read_Request_Size are split in the same way.
 
 use super::completer::Job;
 use super::effects::Effect;
@@ -25,14 +25,14 @@ use tlp::{
     Violation,
 };
 
-/// Bytes of the reads that a split read becomes, and their alignment: one cache line, as the root complex of the
-/// capture `root-complex/mrd-512byte-rc.pcap` of NetTLP has it.
+/// Size and alignment in bytes of the parts of a split read: one cache line, as in the root complex of NetTLP's capture
+/// `root-complex/mrd-512byte-rc.pcap`.
 pub const SPLIT_BYTES: u32 = 64;
 
 /// The verdict on a request from below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// Memory, or nobody, answers it.
+    /// Memory answers it, or it has no target.
     Here,
     /// It goes on through this root port.
     Peer(usize),
@@ -49,9 +49,9 @@ use Verdict::{Closed, Dropped, Here, Peer, Refused};
 /// The read that was split, and the size of its parts.
 #[derive(Clone, Copy)]
 enum Whole {
-    /// The job of a device's read, into lines.
+    /// The job of a device's read, split into lines.
     Device(u32),
-    /// A read of the host, into requests of `mrrs` bytes; when it was issued.
+    /// A read of the host, split into requests of `mrrs` bytes; when it was issued.
     Host { id: HostReadId, mrrs: u32, asked: Time },
 }
 
@@ -61,7 +61,7 @@ struct Split {
     egress: usize,
     /// When its first part is at the root port.
     at: Time,
-    /// Header and prefixes of its parts, but for the span and the transaction ID.
+    /// Header and prefixes of its parts, except for the span and the transaction ID.
     part: Tlp,
     address: u64,
     byte_count: u32,
@@ -82,9 +82,10 @@ impl Split {
     }
 }
 
-/// Returns the header and prefixes for the parts of `read`. They keep its Traffic Class (`PCIe 5.0 §2.2.6.6`), so that they
-/// push the writes before it (§2.4.1). They also keep No Snoop, Relaxed Ordering, hint and prefixes. They lose ID-based
-/// Ordering: their Requester ID differs from that of the writes, so with it they could pass them.
+/// Returns the header and prefixes for the parts of `read`. They keep its Traffic Class (`PCIe 5.0 §2.2.6.6`), so that
+/// they push the earlier writes (§2.4.1). They also keep No Snoop, Relaxed Ordering, hint and prefixes. They lose
+/// ID-based Ordering: their Requester ID differs from the Requester ID of the writes, so with it they could pass the
+/// writes.
 fn part_of(read: &Tlp) -> Tlp {
     let attr = read.repr.attr & Attributes::COMPLETED;
     let repr = Repr { attr, td: false, ..read.repr };
@@ -108,7 +109,7 @@ const fn part_len(address: u64, left: u32) -> u32 {
 }
 
 impl Base {
-    /// Counts and logs a request or completion that goes no further; returns how a non-posted one is completed.
+    /// Counts and logs a request or completion that goes no further; returns the status that completes a non-posted one.
     #[cold]
     pub(super) fn turn_away(
         &mut self,
@@ -148,7 +149,7 @@ impl Base {
         }
     }
 
-    /// Queues a TLP after everything that already leaves through `egress`.
+    /// Queues a TLP after everything already queued for `egress`.
     fn pass(&mut self, egress: usize, now: Time, tlp: Tlp, credit: Option<(u32, CreditReturn)>) {
         let at = now + self.profile.root_complex_latency * 2;
         self.effects.charge(tlp.account, Stage::RootComplex, at);
@@ -170,7 +171,7 @@ impl Base {
         self.effects.wake_port(egress, at);
     }
 
-    /// Cuts a write that exceeds Max_Payload_Size of `egress` into pieces that do not (`PCIe 5.0 §1.3.1`). The last
+    /// Splits a write that exceeds Max_Payload_Size of `egress` into pieces that do not (`PCIe 5.0 §1.3.1`). The last
     /// piece has the account and the credits.
     fn cut(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp) {
         let Body::Memory(m) = tlp.repr.body else { return };
@@ -214,7 +215,7 @@ impl RootComplex {
         {
             return Here;
         }
-        // Addresses of a function that has its own mean nothing to the windows of root ports.
+        // Addresses of a function with its own memory have no meaning for the windows of root ports.
         if self.peers.mode == PeerToPeer::Refuse || self.base.memory.is_granted(requester) {
             return Here;
         }
@@ -282,7 +283,8 @@ impl RootComplex {
         self.base.pass(egress, now, tlp.clone(), credit);
     }
 
-    /// Passes on a completion for a function behind another root port. False if there is none, or it may not get there.
+    /// Passes on a completion for a function downstream of another root port. Returns false if there is none, or it may not get
+    /// there.
     pub(super) fn pass_completion(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         let Body::Completion(c) = tlp.repr.body else { return false };
         let Some(from) = &self.base.ports[port].function else { return false };
@@ -327,8 +329,8 @@ impl RootComplex {
         self.issue_parts(number, now);
     }
 
-    /// Splits a read of the host into requests of at most Max_Read_Request_Size (`PCIe 5.0 §7.5.3.4`). Returns `None` if no
-    /// tag is free, so that each split read begins with a part under way.
+    /// Splits a read of the host into requests of at most Max_Read_Request_Size (`PCIe 5.0 §7.5.3.4`). Returns `None`
+    /// if no tag is free, so that each split read begins with an outstanding part.
     pub(super) fn split_of_host(
         &mut self,
         now: Time,
@@ -408,7 +410,7 @@ impl RootComplex {
         }
     }
 
-    /// The part at `offset` has ended. True if it was the last.
+    /// Handles the end of the part at `offset`. Returns true if it was the last.
     pub(super) fn part_done(
         &mut self,
         number: u32,
@@ -435,7 +437,7 @@ impl RootComplex {
         over
     }
 
-    /// All parts are there: the root complex completes the read, or hands the host its data.
+    /// Ends a read with all its parts: the root complex completes it, or hands the host its data.
     fn rebuild(&mut self, number: u32, now: Time) {
         let split = &mut self.peers.splits[number as usize];
         let (failed, whole) = (split.failed, split.whole);

@@ -22,7 +22,7 @@ impl Base {
         self.refusals.record(now, Some(port as u16), why, Head::of(tlp));
     }
 
-    /// Counts a request of the host that leads to no root port.
+    /// Counts a request of the host that no root port claims.
     #[cold]
     pub(super) fn nowhere(&mut self, now: Time, repr: Repr, why: Violation) {
         self.counters.unsupported_requests += 1;
@@ -62,7 +62,10 @@ impl RootComplex {
             format!("root port {number}: {windows}")
         });
         let ports: Vec<String> = ports.collect();
-        Some(format!("no root port claims it, a processor reads all ones; windows of {}", ports.join("; ")))
+        Some(format!(
+            "no root port claims it, so a processor reads all ones; windows of {}",
+            ports.join("; ")
+        ))
     }
 
     /// Why TLPs were refused; places are numbers of root ports.

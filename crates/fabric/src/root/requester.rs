@@ -20,9 +20,9 @@ use tlp::{
 
 /// Issues requests for the host; the tags in use belong to [root ports](super::RootPort).
 pub(super) struct Requester {
-    /// Completions may have another Traffic Class and other attributes than their request.
+    /// Whether completions may have another Traffic Class and other attributes than their request.
     lenient_completions: bool,
-    /// Calls at the earliest deadline of all tags.
+    /// Timer for the earliest deadline of all tags.
     timer: TimerEvents,
 }
 
@@ -32,18 +32,18 @@ impl Default for Requester {
     }
 }
 
-/// A request that a tag of a root port names. The tag of one that has failed rests until the last completion has come, or
-/// for one more period.
+/// The request of a tag of a root port. The tag of a failed request rests until the last completion has arrived, or for
+/// one more period.
 pub(super) struct Pending {
     asker: Asker,
     /// The request's header, and the data of a configuration request in case it must be repeated.
     request: Repr,
     data: Data,
-    /// CRS has answered the request, which is repeated at its deadline.
+    /// Whether CRS has answered the request, which is repeated at its deadline.
     retrying: bool,
-    /// Until when the request is repeated because of CRS, once it is.
+    /// Time until which the request is repeated because of CRS, once it is.
     retry_until: Option<Time>,
-    /// The bytes of the answer that have not come yet.
+    /// The bytes of the answer that have not arrived yet.
     awaited: Awaited,
     /// Data of an answer in several parts; keeps its allocation.
     bytes: Vec<u8>,
@@ -66,7 +66,7 @@ pub(super) enum Asker {
 /// The longest deferrable write (ECN "Deferrable Memory Write").
 const MAX_DEFERRABLE_BYTES: usize = 128;
 
-/// `count` tags, all free.
+/// Makes `count` free tags.
 pub(super) fn tags(count: u16) -> TaggedRequests<Pending> {
     let mut tags = TaggedRequests::default();
     tags.set_range(0, count);
@@ -81,7 +81,7 @@ impl RootPort {
         self.tags.requests().filter(is_open).count()
     }
 
-    /// When a request that is issued `now` has waited too long; [`Time::MAX`]: never.
+    /// Returns when a request issued at `now` times out; [`Time::MAX`]: never.
     fn deadline(&self, now: Time) -> Time {
         self.config.completion_timeout.map_or(Time::MAX, |timeout| now + timeout)
     }
@@ -139,7 +139,7 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// The request is issued, or repeated: nothing of the answer has come.
+    /// Resets the answer of a request that is issued or repeated.
     fn begin(&mut self) {
         self.bytes.clear();
         self.awaited = Asked::of_non_posted(&self.request).bytes;
@@ -152,8 +152,8 @@ impl RootComplex {
         self.requester.lenient_completions = lenient;
     }
 
-    /// Takes a request of the host program; gives it back if there is no room for it yet. Returns the root port that it
-    /// left through, if any, which must be pumped.
+    /// Takes a request of the host program; hands it back if there is no room for it yet. Returns the root port through
+    /// which it goes, if any, which must be pumped.
     pub(crate) fn accept(&mut self, now: Time, output: HostOutput) -> Result<Option<usize>, HostOutput> {
         let (id, body, data) = match &output {
             HostOutput::MmioWrite { .. } => {
@@ -226,7 +226,7 @@ impl RootComplex {
         self.ask(now, id, port, Some(Body::Config(header)), data)
     }
 
-    /// A write that no root port claims ends here and is counted, like a posted write to nowhere on real hosts.
+    /// Sends a write of the host. A write that no root port claims ends here and is counted, as on real hosts.
     fn mmio_write(&mut self, now: Time, address: u64, data: Data) -> Result<Option<usize>, HostOutput> {
         let Some(port) = self.base.port_of_address(address) else {
             let piece = request_piece(address, data.len() as u32, MAX_READ_BYTES);
@@ -281,8 +281,8 @@ fn io(op: Access, address: u32, len: u32) -> Option<Body> {
 }
 
 impl RootComplex {
-    /// Sends a message as its routing says; `None` if there is no room for it yet. A message that leads nowhere ends here
-    /// and is counted.
+    /// Sends a message according to its routing; `None` if there is no room for it yet. A message without a route ends
+    /// here and is counted.
     fn message_out(&mut self, now: Time, toward: Bdf, message: &OutMessage) -> Option<Option<usize>> {
         let OutMessage { routing, code, header, data, options, .. } = message;
         let ports = match (self.base.port_of_message(toward, message), routing) {
@@ -324,8 +324,8 @@ impl RootComplex {
 }
 
 impl RootComplex {
-    /// Gives a request a tag and sends it. Returns the root port that it leaves through; the outer `None` means that no
-    /// tag is free. A request that cannot be made, or leads nowhere, ends at once.
+    /// Gives a request a tag and sends it. Returns the root port through which it goes; the outer `None` means that no
+    /// tag is free. A request that cannot be made, or has no route, ends at once.
     fn ask(
         &mut self,
         now: Time,
@@ -335,7 +335,7 @@ impl RootComplex {
         data: Data,
     ) -> Option<Option<usize>> {
         let (Some(port), Some(body)) = (port, body) else {
-            // Software finds out by a configuration request whether a function exists.
+            // A configuration request is the way in which software finds out whether a function exists.
             if let Some(body) = body.filter(|body| !matches!(body, Body::Config(_))) {
                 let repr = Repr::new(body);
                 self.base.nowhere(now, repr, unrouted(&repr));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Port arbitration (`PCIe 5.0 §6.3.3.2`): which input of a switch sends next through one egress port. It counts TLPs
-//! and never looks at them.
+//! Port arbitration (`PCIe 5.0 §6.3.3.2`): the input of a switch that sends next through one egress port. It counts
+//! TLPs and never examines them.
 
 use super::MAX_INPUTS;
 
@@ -10,8 +10,8 @@ pub enum PortArbitration {
     /// Each input sends one TLP in turn.
     #[default]
     RoundRobin,
-    /// As many TLPs of each in a round as it has weight, by ingress port, the upstream port first. What the switch itself
-    /// sends has the weight 1. The turn of an input that has nothing to send goes to the others.
+    /// Each input sends as many TLPs per round as its weight, by ingress port, the upstream port first. TLPs of the
+    /// switch itself have the weight 1. The turn of an input that has nothing to send goes to the others.
     Weighted(Vec<u16>),
 }
 
@@ -33,7 +33,7 @@ struct Weights {
 }
 
 impl Arbiter {
-    /// An arbiter whose first turn is that of input 0.
+    /// Makes an arbiter whose first turn is that of input 0.
     pub(super) fn new(arbitration: &PortArbitration) -> Arbiter {
         let weights = match arbitration {
             PortArbitration::RoundRobin => None,
@@ -42,7 +42,7 @@ impl Arbiter {
         Arbiter { last: MAX_INPUTS as u32 - 1, weights }
     }
 
-    /// The input of `waiting` whose turn it is; `None` if it is empty. Changes nothing.
+    /// Returns the input of `waiting` whose turn it is; `None` if it is empty. Changes nothing.
     pub(super) fn next(&self, waiting: Inputs) -> Option<usize> {
         let with_turns = self.weights.as_ref().map_or(Inputs::MAX, |w| w.with_turns);
         // If no waiting input has turns left, a new round begins.
@@ -52,7 +52,7 @@ impl Arbiter {
         (from != 0).then(|| from.trailing_zeros() as usize)
     }
 
-    /// `input` has sent a TLP.
+    /// Notes that `input` has sent a TLP.
     pub(super) fn took(&mut self, input: usize) {
         self.last = input as u32;
         if let Some(weights) = &mut self.weights {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn each_in_turn() {
+    fn inputs_send_in_turn() {
         let mut arbiter = Arbiter::new(&PortArbitration::RoundRobin);
         assert_eq!(turns(&mut arbiter, 0b1011, 7), [0, 1, 3, 0, 1, 3, 0]);
         assert_eq!(turns(&mut arbiter, 0b1010, 3), [1, 3, 1]);
@@ -105,7 +105,7 @@ mod tests {
 
     /// Each input gets its weight in every round; unused turns go to the others.
     #[test]
-    fn as_many_as_it_has_weight() {
+    fn input_sends_as_many_as_its_weight() {
         let mut arbiter = Arbiter::new(&PortArbitration::Weighted(vec![1, 3, 2]));
         assert_eq!(turns(&mut arbiter, 0b111, 12), [0, 1, 2, 1, 2, 1, 2, 0, 1, 2, 1, 1]);
         assert_eq!(turns(&mut arbiter, 0b101, 6), [2, 0, 2, 0, 2, 2]);

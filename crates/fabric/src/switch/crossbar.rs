@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The queues of a switch: each input has a FIFO for each class and Traffic Class; and the choice of what may leave
-//! next. It does not decide where a TLP goes.
+//! The queues of a switch: each input has a FIFO for each class and Traffic Class. This module also selects the TLP that may be
+//! sent next. It does not decide where a TLP goes.
 //!
 //! ```text
 //!   input (a port, or what the switch itself sends to one)   egress port
@@ -8,18 +8,18 @@
 //!   class x TC: [   z y x ] head ──┴──> arbiter of (egress, class) ──> poll
 //! ```
 //!
-//! **Order** (`PCIe 5.0 §2.4.1`, Table 2-40) holds between TLPs of one input, one egress port and one Traffic Class: what is
-//! in one queue keeps its order; a non-posted request or completion remembers how many posted TLPs of its pair have
+//! **Order** (`PCIe 5.0 §2.4.1`, Table 2-40) holds between TLPs of one input, one egress port and one Traffic Class. TLPs
+//! in one queue keep their order. A non-posted request or completion remembers how many posted TLPs of its pair have
 //! entered before it, and waits until as many have left, unless Relaxed Ordering or ID-based Ordering lets it go
-//! first (entries B2b, C2b, D2b). Posted TLPs and completions never wait for non-posted requests, nor posted ones
-//! for completions (A3, A4, A5, D3, D4): they have queues of their own.
+//! first (entries B2b, C2b, D2b). Posted TLPs and completions never wait for non-posted requests, and posted ones never wait
+//! for completions (A3, A4, A5, D3, D4): they have separate queues.
 //!
-//! **Head of line.** The first TLP of a queue holds up those behind it, to whatever egress port they go; never those of another
-//! class, Traffic Class or input. So an egress port that takes nothing stops, of each input that has something for it, one
-//! class: what the specification permits everywhere, and what a buffer that is read in order does.
+//! **Head of line.** The first TLP of a queue blocks those after it, whatever their egress port; it never blocks TLPs of another
+//! class, Traffic Class or input. So an egress port that takes nothing stops one class of each input that has something for
+//! it: the specification permits this everywhere, and a buffer that is read in order behaves like this.
 //!
 //! Nothing is allocated for a TLP once queues have grown. The queues are bounded by the credits of the link before them;
-//! [`Crossbar::has_room`] is asked nevertheless.
+//! [`Crossbar::has_room`] is checked nevertheless.
 
 use super::MAX_INPUTS;
 use super::arbiter::{Arbiter, Inputs, PortArbitration};
@@ -33,14 +33,15 @@ pub(super) const GONE: u8 = u8::MAX;
 /// A TLP on its way through the switch.
 pub(super) struct Entry {
     pub(super) tlp: Tlp,
-    /// The TLP does not leave before this time.
+    /// Earliest time at which the TLP is sent.
     pub(super) leave_at: Time,
-    /// Of a posted TLP its number among those of its pair and Traffic Class; of others how many of these go before it.
+    /// For a posted TLP, its number among the posted TLPs of its pair and Traffic Class; for others, how many of these go before
+    /// it.
     place: u64,
     pub(super) egress: u8,
-    /// The port that it came from, or speaks for.
+    /// The port from which it came, or for which it was sent.
     pub(super) source: u8,
-    /// The credits to return when it leaves, and the port for them.
+    /// The credits to return when it is sent, and the port for them.
     pub(super) credit: Option<(u8, CreditReturn)>,
 }
 
@@ -104,24 +105,24 @@ struct Timer {
     tc: u8,
 }
 
-/// All queues, and the arbiters behind them.
+/// All queues, and their arbiters.
 pub(super) struct Crossbar {
     inputs: Vec<Input>,
     egresses: usize,
     /// Order of posted TLPs, by input, egress port and Traffic Class.
     pairs: Vec<Pair>,
-    /// By egress port and class: the inputs with a queue whose head goes there, and may go now.
+    /// By egress port and class: the inputs with a queue whose head goes there and may be sent now.
     due: Vec<[Inputs; 3]>,
     arbiters: Vec<[Arbiter; 3]>,
     /// Sorted by time.
     timers: VecDeque<Timer>,
-    /// The egress ports that may have something to send since they were last named.
+    /// The egress ports that may have something to send and that `poll_touched` has not returned yet.
     touched: Inputs,
 }
 
 impl Crossbar {
-    /// Empty queues: an input for each of `limits` (TLPs of each class that it holds), of which the first `egresses` are ports
-    /// and send as well; the others hold what the switch itself sends.
+    /// Makes empty queues, with one input for each of `limits` (the number of TLPs of each class that it holds). The
+    /// first `egresses` inputs are ports and send as well; the others hold the TLPs of the switch itself.
     pub(super) fn new(limits: &[[u32; 3]], egresses: usize, arbitration: &PortArbitration) -> Crossbar {
         debug_assert!(limits.len() <= MAX_INPUTS);
         let input = |limit: &[u32; 3]| Input { limit: *limit, ..Input::default() };
@@ -147,7 +148,7 @@ impl Crossbar {
         self.inputs[input].held[class.index()]
     }
 
-    /// Whether `entry` takes room of its input: while its credits are owed, or because the switch itself sends it.
+    /// Returns whether `entry` takes room of its input: while its credits are owed, or because the switch itself sends it.
     fn counts(&self, input: usize, entry: &Entry) -> bool {
         entry.credit.is_some() || input >= self.egresses
     }
@@ -188,7 +189,7 @@ impl Crossbar {
         self.relaxed_place(input, entry, tc, index)
     }
 
-    /// The place of a TLP whose attributes may let it pass posted ones: behind the last of those that it may not pass.
+    /// Returns the place of a TLP whose attributes may let it pass posted ones: after the last of those that it may not pass.
     #[cold]
     fn relaxed_place(&self, input: usize, entry: &Entry, tc: usize, pair: usize) -> u64 {
         let has = |attribute| entry.tlp.repr.attr.contains(attribute);
@@ -204,7 +205,7 @@ impl Crossbar {
         last.map_or(0, |p| p.place)
     }
 
-    /// Times mostly come in order, except for cut-through.
+    /// Inserts a timer. Times mostly arrive in order, except for cut-through.
     fn set_timer(&mut self, timer: Timer) {
         let later = self.timers.iter().rev().take_while(|other| other.at > timer.at).count();
         if later == 0 {
@@ -219,7 +220,7 @@ impl Crossbar {
         self.timers.front().map(|timer| timer.at)
     }
 
-    /// Lets go the TLPs that are due by `now`.
+    /// Releases the TLPs that are due by `now`.
     pub(super) fn expire(&mut self, now: Time) {
         while let Some(timer) = self.timers.front().copied().filter(|timer| timer.at <= now) {
             self.timers.pop_front();
@@ -249,14 +250,14 @@ impl Crossbar {
         u8::from(*posted != 0) | u8::from(*non_posted != 0) << 1 | u8::from(*completion != 0) << 2
     }
 
-    /// An egress port that may have something new to send; each is named once until it may again.
+    /// Returns an egress port that may have something new to send; each is returned once until it may again.
     pub(super) fn poll_touched(&mut self) -> Option<usize> {
         let egress = self.touched.trailing_zeros();
         self.touched &= self.touched.wrapping_sub(1);
         (egress < Inputs::BITS).then_some(egress as usize)
     }
 
-    /// Has `egress` named by [`poll_touched`](Self::poll_touched).
+    /// Makes [`poll_touched`](Self::poll_touched) return `egress`.
     pub(super) fn touch(&mut self, egress: usize) {
         self.touched |= 1 << egress;
     }
@@ -295,12 +296,12 @@ impl Crossbar {
         best.map(|(_, tc)| tc)
     }
 
-    /// Looks at the TLP that [`next`](Self::next) has named.
+    /// Returns the TLP selected by [`next`](Self::next), without taking it.
     pub(super) fn head(&self, next: Next) -> Option<&Entry> {
         self.inputs[next.input].front(next.class, next.tc)
     }
 
-    /// Takes the TLP that [`next`](Self::next) has named.
+    /// Takes the TLP selected by [`next`](Self::next).
     pub(super) fn take(&mut self, now: Time, next: Next) -> Option<Entry> {
         let Next { input, class, tc } = next;
         let head = self.inputs[input].front(class, tc)?;
@@ -317,8 +318,8 @@ impl Crossbar {
         entry
     }
 
-    /// A posted TLP has left: those behind it may go. Nobody needs to be told, since whoever takes posted TLPs asks for
-    /// the others next.
+    /// Notes that a posted TLP has been sent: those after it may go. No notification is needed, since the caller that
+    /// takes posted TLPs polls the others next.
     fn posted_left(&mut self, now: Time, input: usize, egress: usize, tc: usize) {
         let pair = self.pair(input, egress, tc);
         self.pairs[pair].left += 1;
@@ -330,7 +331,7 @@ impl Crossbar {
         }
     }
 
-    /// A queue of `input` has a new head: whether `egress` has one due, and where the new one goes.
+    /// Updates the state for a new head of a queue of `input`: whether `egress` still has one due, and where the new one goes.
     fn refresh(&mut self, now: Time, input: usize, egress: usize, class: Class, tc: usize) {
         let state = &self.inputs[input];
         let mut left = state.filled[class.index()].bits();
@@ -391,7 +392,7 @@ impl Crossbar {
         }
     }
 
-    /// The link of `port` starts again: TLPs that came through it owe it no credits, and no longer speak for it.
+    /// Handles a restart of the link of `port`: TLPs that came through it owe it no credits, and no longer count as its own.
     pub(super) fn disown(&mut self, port: usize) {
         for (n, input) in self.inputs.iter_mut().enumerate() {
             for entry in input.queues.iter_mut().flatten().flatten() {
@@ -418,7 +419,7 @@ impl Crossbar {
     }
 }
 
-/// True for TLPs that Relaxed Ordering does not help: read requests (entry B2).
+/// Returns whether Relaxed Ordering does not help the TLP: it is a read request (entry B2).
 fn is_read(tlp: &Tlp) -> bool {
     use tlp::Access::Read;
     match &tlp.repr.body {
@@ -429,7 +430,7 @@ fn is_read(tlp: &Tlp) -> bool {
     }
 }
 
-/// The issuer's ID: Completer ID of a completion, Requester ID of a request.
+/// Returns the issuer's ID: Completer ID of a completion, Requester ID of a request.
 fn issuer(tlp: &Tlp) -> Bdf {
     match &tlp.repr.body {
         Body::Completion(c) => c.completer,

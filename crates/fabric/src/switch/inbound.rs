@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The handling of a TLP that has arrived at a port of a switch: checked, routed, queued, answered or refused. Every
-//! TLP returns its credits once: when it leaves, when its answer leaves, or when it ends here.
+//! TLP returns its credits once: when it is sent, when its answer is sent, or when it ends here.
 
 use super::crossbar::Entry;
 use super::route::{Destination, Refusal, inner_side, link_side};
@@ -13,7 +13,8 @@ use tlp::message::{SET_SLOT_POWER_LIMIT, is_ignored};
 use tlp::rules::reasons::poisoned;
 use tlp::{Body, Class, ConfigKind, ConfigRequest, Limits, Status, TcSet, Time, Tlp, Violation, rules};
 
-/// Where a TLP has arrived; when it did, whole or only its header; and when its last symbol does.
+/// The port at which a TLP has arrived; the time at which it did, whole or only its header; and the arrival time of its last
+/// symbol.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) port: usize,
@@ -22,14 +23,14 @@ pub(super) struct Arrival {
 }
 
 impl Switch {
-    /// A TLP has arrived at `port`: all of it with [`Forwarding::StoreAndForward`](super::Forwarding), at `tail_at`, which
-    /// is `now`; its header at `now` with [`Forwarding::CutThrough`](super::Forwarding), its last symbol at
-    /// `tail_at`. Then ask [`poll_touched`](Self::poll_touched), [`poll_action`](Self::poll_action) and
+    /// Handles a TLP that has arrived at `port`. With [`Forwarding::StoreAndForward`](super::Forwarding) the whole TLP has arrived at `tail_at`, which
+    /// is `now`. With [`Forwarding::CutThrough`](super::Forwarding) its header arrives at `now` and its last symbol at
+    /// `tail_at`. The caller then polls [`poll_touched`](Self::poll_touched), [`poll_action`](Self::poll_action) and
     /// [`poll_dropped`](Self::poll_dropped).
     pub fn handle_tlp(&mut self, port: usize, now: Time, tail_at: Time, tlp: &Tlp) {
         let arrival = Arrival { port, now, tail_at: tail_at.max(now) };
         if self.links[port].held.contains(Held::CONTAINED) {
-            // The port is contained: TLPs that still come are dropped (`PCIe 5.0 §2.9.3`).
+            // The port is contained: TLPs that still arrive are dropped (`PCIe 5.0 §2.9.3`).
             let why = self.bridges[port].closed();
             self.refused(|c| &mut c.link_down, port, now, why, tlp);
             return self.end(port, tlp);
@@ -63,9 +64,9 @@ impl Switch {
         }
     }
 
-    /// A TLP with a wrong ECRC that goes no further than this switch is dropped by the function with ECRC Check Enable
-    /// at which it ends, since its content and sender cannot be trusted (`PCIe 5.0 §2.7.1`, §6.2.3.2.3). The receiver
-    /// of a TLP that is passed on judges it.
+    /// Drops a TLP with a wrong ECRC that goes no further than this switch, since its content and sender cannot be
+    /// trusted (`PCIe 5.0 §2.7.1`, §6.2.3.2.3). The function at which it ends does so if it has ECRC Check Enable. If
+    /// the TLP is passed on, its receiver checks it.
     #[cold]
     fn drops_wrong_ecrc(&mut self, arrival: Arrival, destination: Destination, tlp: &Tlp) -> bool {
         let Some(by) = destination.ends_at(arrival.port).filter(|by| self.bridges[*by].space().ecrc_check())
@@ -87,14 +88,14 @@ impl Switch {
         }
         let credit = CreditReturn::of(&tlp);
         let leave_at = self.leave_at(arrival.now, arrival.tail_at, &tlp, egress);
-        // What its root port kept behind it, it has kept.
+        // Its root port has already kept the idle time after it.
         let tlp = Tlp { rest_ps: 0, ..tlp };
         let entry = Entry::new(tlp, leave_at, port, egress).returning(port, credit);
         self.crossbar.push(arrival.now, port, entry);
     }
 
-    /// Sends an error message up if SERR# Enable of the bridges between lets it (`PCIe 5.0 §6.2.6`), unless it triggers
-    /// containment of the port that it came through (§6.2.10).
+    /// Sends an error message up if SERR# Enable of the bridges on the path permits it (`PCIe 5.0 §6.2.6`), unless it
+    /// triggers containment of the port that it came through (§6.2.10).
     fn forward_error(&mut self, arrival: Arrival, port: usize, tlp: &Tlp) {
         let Body::Message(m) = tlp.repr.body else { return self.end(port, tlp) };
         let contains = self.bridges[port].contains_for(m.code, m.requester);
@@ -113,8 +114,8 @@ impl Switch {
         self.return_credit(port, CreditReturn::of(tlp));
     }
 
-    /// A message for the switch itself: if the port does not take it, it is refused (`PCIe 5.0 §2.3.1`), unless
-    /// everybody may ignore it.
+    /// Handles a message for the switch itself. If the port does not take it, it is refused (`PCIe 5.0 §2.3.1`), unless
+    /// every receiver may ignore it.
     fn receive(&mut self, arrival: Arrival, port: usize, tlp: &Tlp) {
         let Body::Message(m) = tlp.repr.body else { return self.end(port, tlp) };
         let taken = self.bridges[port].takes_message(link_side(port), m.code) && !tlp.prefixes.has_reserved();
@@ -149,9 +150,9 @@ impl Switch {
         self.apply_register_effects(arrival.now, of, effects);
     }
 
-    /// A poisoned write is completed with UR, but its only error is that of a poisoned TLP (`PCIe 5.0 §2.7.2.2`).
+    /// Completes a poisoned write with UR; the only error is that of a poisoned TLP (`PCIe 5.0 §2.7.2.2`).
     ///
-    /// For the port that it came through on its way to another, it is a TLP that goes on.
+    /// For the port that it came through on its way to another, it is a forwarded TLP.
     #[cold]
     fn poisoned_configuration(&mut self, arrival: Arrival, of: usize, tlp: &Tlp) {
         self.poisoned(arrival, 0, tlp, of != 0);
@@ -258,8 +259,8 @@ impl Switch {
         self.end(port, tlp);
     }
 
-    /// Reports a poisoned TLP. If `goes_on`, it is not for this function and is reported as advisory
-    /// (`PCIe 5.0 §6.2.3.2.4.2`); if it ends here, it never is (§2.7.2.2).
+    /// Reports a poisoned TLP. If `goes_on`, it is not for this function and is reported as advisory (`PCIe 5.0
+    /// §6.2.3.2.4.2`); if it ends here, it never is (§2.7.2.2).
     #[cold]
     fn poisoned(&mut self, arrival: Arrival, port: usize, tlp: &Tlp, goes_on: bool) {
         self.refused(|c| &mut c.poisoned, port, arrival.now, poisoned(), tlp);
@@ -285,7 +286,7 @@ impl Switch {
         self.settle(now, port);
     }
 
-    /// An error message of a downstream port passes the upstream bridge as well.
+    /// Sends an error message of the function of `port`. A message of a downstream port passes the upstream bridge as well.
     fn send_error(&mut self, now: Time, leave_at: Time, port: usize, message: Option<Tlp>) {
         let Some(message) = message else { return };
         let Body::Message(m) = message.repr.body else { return };
@@ -300,7 +301,7 @@ impl Switch {
     }
 }
 
-/// A configuration request as it stands on the bus that it names (`PCIe 5.0 §7.3.3`).
+/// Returns a configuration request in the form that it has on its target bus (`PCIe 5.0 §7.3.3`).
 fn as_type_0(tlp: &Tlp) -> Tlp {
     let mut tlp = tlp.clone();
     if let Body::Config(c) = &mut tlp.repr.body {
@@ -309,7 +310,7 @@ fn as_type_0(tlp: &Tlp) -> Tlp {
     tlp
 }
 
-/// What a port accepts, without local prefixes. A link hands on no TLP of a Traffic Class that it does not map.
+/// Returns the limits of a port, without local prefixes. A link hands on no TLP of a Traffic Class that it does not map.
 const fn limits(of: &Routes) -> Limits {
     let (mps, end_to_end_prefixes) = (of.mps, of.end_end_prefixes);
     Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes }

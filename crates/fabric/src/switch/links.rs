@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events at the links of a switch: they come up and go down, see errors, are reset and disabled. It never touches a
-//! link: it asks for [`Action`]s.
+//! Events at the links of a switch: link up and down, errors, reset and disable. It never touches a link: it requests
+//! [`Action`]s.
 
 use super::crossbar::Entry;
 use super::route::{Destination, inner_side, link_side};
@@ -12,7 +12,7 @@ use link::Notice;
 use tlp::{Bdf, Rate, RuleId, Time, Tlp, Violation, Width};
 
 impl Switch {
-    /// Handles a notice of the link at `port`. Then ask [`poll_touched`](Self::poll_touched),
+    /// Handles a notice of the link at `port`. The caller then polls [`poll_touched`](Self::poll_touched),
     /// [`poll_action`](Self::poll_action) and [`poll_dropped`](Self::poll_dropped).
     pub fn handle_notice(&mut self, port: usize, now: Time, notice: Notice) {
         match notice {
@@ -33,7 +33,8 @@ impl Switch {
         self.settle(now, port);
     }
 
-    /// The link below `port` goes through Recovery, or has come out of it: Link Status says so, and interrupts if that is enabled.
+    /// Notes that the link below `port` goes through Recovery, or has come out of it: sets Link Status, and interrupts if that is
+    /// enabled.
     pub fn handle_training(&mut self, port: usize, now: Time, trains: bool) {
         self.bridges[port].space_mut().set_link_training(trains);
         self.settle(now, port);
@@ -67,7 +68,7 @@ impl Switch {
         self.crossbar.touch(port);
     }
 
-    /// A port with a slot tells the device that comes up below its power limit (`PCIe 5.0 §6.9`).
+    /// Sends the device that comes up below a port with a slot its power limit (`PCIe 5.0 §6.9`).
     fn tell_slot_power_limit(&mut self, port: usize, now: Time) {
         if let Some(tlp) = self.bridges[port].slot_power_limit_message(&self.payloads) {
             self.send_own(now, Entry::new(tlp, now + self.timing.latency, port, port));
@@ -107,7 +108,7 @@ impl Switch {
         answers::completion(tlp, self.bridges[port].id(), status)
     }
 
-    /// Handles the TLPs that wait for a link that is down like new ones for it (`PCIe 5.0 §2.9.1`).
+    /// Handles TLPs that wait for a link that is down like new ones for it (`PCIe 5.0 §2.9.1`).
     fn refuse_waiting(&mut self, port: usize, now: Time) {
         for entry in self.crossbar.flush(now, Some(port)) {
             let leave_at = entry.leave_at.max(now);
@@ -123,8 +124,8 @@ impl Switch {
         }
     }
 
-    /// A TLP that was given to the link of `port` had not left when the link went down: a request is refused as if it
-    /// were still here (`PCIe 5.0 §2.9.1`). Then ask [`poll_touched`](Self::poll_touched) and
+    /// Handles a TLP that was handed to the link of `port` and not sent before the link went down: a request is refused as if it
+    /// were still here (`PCIe 5.0 §2.9.1`). The caller then polls [`poll_touched`](Self::poll_touched) and
     /// [`poll_dropped`](Self::poll_dropped).
     pub fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp) {
         if port == 0 {
@@ -174,8 +175,8 @@ impl Switch {
         self.hold_all(Held::RESET_ABOVE, true);
     }
 
-    /// The switch is in its slot and has power again: all registers are as after a fundamental reset
-    /// (`PCIe 5.0 §6.6.1`). State that depends on the link above was lost when that went down.
+    /// Puts the switch into its slot and restores power: all registers are as after a fundamental reset (`PCIe 5.0
+    /// §6.6.1`). State that depends on the link above was lost when that went down.
     pub fn power_on(&mut self) {
         for port in 0..self.ports() {
             self.reset_bridge(port, ResetScope::Fundamental);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages that a switch does not simply forward (`PCIe 5.0 §2.2.8`): it joins the interrupt wires from below, gathers
-//! PME_TO_Ack, and broadcasts. A wire never changes before the message that says so leaves: so an interrupt pushes the
-//! writes before it, as an MSI does.
+//! PME_TO_Ack, and broadcasts. A wire never changes before its message is sent: so an interrupt pushes the earlier
+//! writes, as an MSI does.
 
 use super::crossbar::{Entry, GONE};
 use super::{Switch, inbound::Arrival};
@@ -41,8 +41,8 @@ impl Wires {
         self.told = 0;
     }
 
-    /// The wires that the upstream port must show: those of device `d` of the internal bus are rotated by `d`
-    /// (`PCIe 5.0 §2.2.8.1`, Table 2-22); those of the upstream port's own function are not.
+    /// Returns the wires that the upstream port must show: wires of device `d` of the internal bus are rotated by `d`
+    /// (`PCIe 5.0 §2.2.8.1`, Table 2-22); wires of the upstream port's own function are not.
     fn joined(&self) -> u8 {
         let ports = self.ports();
         self.of.iter().enumerate().fold(0, |all, (source, wires)| {
@@ -68,7 +68,7 @@ const fn turned(wires: u8, by: usize) -> u8 {
 }
 
 impl Switch {
-    /// A posted TLP leaves upstream: gathers it if needed; returns what the upstream port sends, if anything.
+    /// Gathers a posted TLP that leaves upstream if needed; returns the TLP that the upstream port sends, if any.
     pub(super) fn gather(&mut self, entry: Entry) -> Option<Tlp> {
         match &entry.tlp.repr.body {
             Body::Message(Message { routing: MessageRouting::Local | MessageRouting::Gathered, .. })

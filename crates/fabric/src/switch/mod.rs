@@ -13,15 +13,15 @@
 //!        port 1      port 2 (downstream)
 //! ```
 //!
-//! - [`route`]: where a TLP goes: by address, by ID, by the routing of a message, through Access Control Services;
-//! - [`crossbar`]: the queues, their order, and who is next; [`arbiter`]: port arbitration;
-//! - [`inbound`]: what becomes of a TLP that has arrived; [`messages`]: interrupts, broadcasts, gathered messages;
-//! - [`links`]: what happens below: links that go down and come up, errors, resets.
+//! - [`route`]: the destination of a TLP: by address, by ID, by the routing of a message, through Access Control Services;
+//! - [`crossbar`]: the queues, their order, and the next TLP to send; [`arbiter`]: port arbitration;
+//! - [`inbound`]: the handling of an arriving TLP; [`messages`]: interrupts, broadcasts, gathered messages;
+//! - [`links`]: events below: links that go down and come up, errors, resets.
 //!
-//! Whoever drives it calls [`Switch::handle_tlp`] when a TLP arrives, then asks each port that
-//! [`Switch::poll_touched`] names for credits ([`Switch::poll_credits`]) and, class by class, for TLPs
-//! ([`Switch::poll_tlp`]) as long as the link of the port has room for one; and again for TLPs whenever the link gets
-//! room. The receive buffers are those of the links: a TLP keeps its credits until it leaves.
+//! The driver calls [`Switch::handle_tlp`] when a TLP arrives. It then polls each port returned by
+//! [`Switch::poll_touched`] for credits ([`Switch::poll_credits`]) and, class by class, for TLPs
+//! ([`Switch::poll_tlp`]) as long as the link of the port has room for one. It polls for TLPs again whenever the link gets
+//! room. The receive buffers are those of the links: a TLP keeps its credits until it is sent.
 
 mod arbiter;
 mod crossbar;
@@ -49,26 +49,26 @@ use thiserror::Error;
 use tlp::rules::Refusals;
 use tlp::{Account, Bdf, Body, Class, Duration, PayloadPool, Rate, TcSet, Time, Tlp, Width};
 
-/// Most downstream ports: with the upstream port there are 32, each an input of the crossbar. With another input for
-/// what the switch itself sends to each port, they fill a word of bits.
+/// Maximum number of downstream ports: with the upstream port there are 32, each an input of the crossbar. With a
+/// second input per port for the TLPs of the switch itself, they fill a word of bits.
 pub const MAX_DOWNSTREAM_PORTS: usize = 31;
-/// Most inputs of the crossbar, a word of bits: one per port, and one for what the switch itself sends to each.
+/// Maximum number of inputs of the crossbar, a word of bits: one per port, and one for the switch's own TLPs to each.
 const MAX_INPUTS: usize = 64;
-/// Most messages of the switch itself that wait to be sent; further error messages are counted as lost.
+/// Maximum number of messages of the switch itself that wait to be sent; further error messages are counted as lost.
 const MAX_OWN_MESSAGES: u32 = 64;
 
-/// When a switch sends on what comes in.
+/// When a switch forwards an arriving TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Forwarding {
-    /// When the whole TLP is there and its LCRC found right.
+    /// When the whole TLP is there and its LCRC is correct.
     #[default]
     StoreAndForward,
-    /// When its header is there, but so that the egress never waits for the rest.
+    /// When its header is there, but not so early that the egress would have to wait for the rest.
     CutThrough,
 }
 
-/// The time that a TLP spends in a switch when nothing holds it up.
+/// The time that a TLP spends in a switch when it is not delayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwitchTiming {
     /// From the end of reception (of the whole TLP, or of its header with [`Forwarding::CutThrough`]) to the first
@@ -83,8 +83,8 @@ pub struct SwitchTiming {
 pub struct SwitchPortConfig {
     /// Its configuration space, with a type 1 header.
     pub space: ConfigSpace,
-    /// TLPs of each class ([`Class::index`]) that its receive buffer holds, of all virtual channels together: no less than
-    /// the header credits that its link advertises.
+    /// Number of TLPs of each class ([`Class::index`]) that its receive buffer holds, of all virtual channels together:
+    /// no less than the header credits that its link advertises.
     pub buffer_tlps: [u32; 3],
     /// Rate of its link until the link reports another ([`link::Notice::Up`]).
     pub rate: Rate,
@@ -106,26 +106,26 @@ pub struct SwitchConfig {
     pub payloads: PayloadPool,
 }
 
-/// Why the settings make no switch.
+/// Reason why a switch cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SwitchError {
     /// The number of downstream ports is out of range.
-    #[error("{0} downstream ports: legal are 1 to {MAX_DOWNSTREAM_PORTS}")]
+    #[error("{0} downstream ports; expected 1 to {MAX_DOWNSTREAM_PORTS}")]
     DownstreamPorts(usize),
     /// A port's function has no type 1 header.
-    #[error("port {0} of the switch has a type 0 header: every port is a type 1 function")]
+    #[error("port {0} of the switch has a type 0 header; expected type 1")]
     NoBridge(usize),
     /// A receive buffer has no room for a class.
-    #[error("port {port} of the switch holds no {class:?} TLPs: legal is 1 or more of each class")]
+    #[error("port {port} of the switch holds no {class:?} TLPs; expected 1 or more of each class")]
     Buffer {
         /// Number of the port.
         port: usize,
         /// The class without room.
         class: Class,
     },
-    /// The number of weights is not that of ports.
+    /// The number of weights differs from the number of ports.
     #[error(
-        "{weights} weights for a switch of {ports} ports: legal is one for each port, the upstream port first"
+        "{weights} weights for a switch of {ports} ports; expected one for each port, the upstream port first"
     )]
     Weights {
         /// Number of weights.
@@ -134,7 +134,7 @@ pub enum SwitchError {
         ports: usize,
     },
     /// A port has the weight zero.
-    #[error("weight 0 of port {0}: legal are 1 to 65535 TLPs of a round")]
+    #[error("weight 0 of port {0}; expected 1 to 65535 TLPs of a round")]
     Weight(usize),
 }
 
@@ -157,13 +157,13 @@ pub struct SwitchCounters {
     pub malformed: u64,
     /// TLPs with a wrong ECRC that end here.
     pub ecrc_errors: u64,
-    /// Poisoned TLPs, forwarded as they are except by Poisoned TLP Egress Blocking.
+    /// Poisoned TLPs, forwarded unchanged except by Poisoned TLP Egress Blocking.
     pub poisoned: u64,
     /// TLPs dropped because the link of their egress port was down.
     pub link_down: u64,
     /// Messages that end here.
     pub messages: u64,
-    /// TLPs without room, though the link let them in.
+    /// TLPs without room, although the link let them in.
     pub overflows: u64,
     /// Error messages of the switch itself that had no room.
     pub error_messages_lost: u64,
@@ -175,7 +175,7 @@ struct PortLink {
     up: bool,
     rate: Rate,
     width: Width,
-    /// What holds it down.
+    /// Reasons that hold it down.
     held: Held,
 }
 
@@ -189,7 +189,7 @@ impl PortLink {
 /// A switch as the driver sees it.
 pub struct Switch {
     bridges: Vec<Bridge>,
-    /// Copies of the registers that decide where TLPs go, one for each bridge.
+    /// Copies of the registers that determine where TLPs go, one for each bridge.
     routes: Vec<Routes>,
     links: Vec<PortLink>,
     crossbar: Crossbar,
@@ -207,11 +207,11 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A switch as it is after a fundamental reset, its links down until [`handle_notice`](Self::handle_notice) says
+    /// Makes a switch in its state after a fundamental reset, with its links down until [`handle_notice`](Self::handle_notice) reports
     /// otherwise.
     ///
     /// # Errors
-    /// There are too few or too many ports, a function is no bridge, or buffers or weights are illegal.
+    /// Fails if there are too few or too many ports, a function is not a bridge, or buffers or weights are invalid.
     pub fn new(config: SwitchConfig) -> Result<Switch, SwitchError> {
         config.validate()?;
         let SwitchConfig { upstream, downstream, timing, arbitration, payloads } = config;
@@ -247,10 +247,10 @@ impl Switch {
         Ok(switch)
     }
 
-    /// From now on a non-posted request keeps its place in the receive buffer, and its credits, until its last completion
-    /// is in the switch, as in bridges with room for the response to every request they let in (IISWC'18, §V-A). If there is
-    /// no completion, the place is free when the link that the request left through goes down, or after `timeout`: at
-    /// least the requester's completion timeout (`PCIe 5.0 §2.8`).
+    /// Makes a non-posted request keep its place in the receive buffer, and its credits, until its last completion is
+    /// in the switch, from now on. Bridges with room for the response to every request they let in behave like this
+    /// (IISWC'18, §V-A). If there is no completion, the place is free when the link through which the request was sent
+    /// goes down, or after `timeout`: at least the requester's completion timeout (`PCIe 5.0 §2.8`).
     pub fn keep_places(&mut self, timeout: Duration) {
         self.places.keep_all(timeout);
     }
@@ -275,7 +275,8 @@ impl Switch {
         self.bridges[port].id()
     }
 
-    /// Which polls of `port` may find something now. `false` is certain; `true` may find nothing.
+    /// Returns the polls of `port` that may find something now. A poll that is left out finds nothing; one that is included may
+    /// find nothing either.
     pub fn ready(&self, port: usize) -> Ready {
         let taken = if self.credits[port].is_empty() { Ready::NONE } else { Ready::TAKEN };
         let outputs = self.outputs(port);
@@ -288,8 +289,8 @@ impl Switch {
         self.crossbar.outputs(port)
     }
 
-    /// The next TLP of `class` to send at `port`, of one of the Traffic Classes in `room`. Ask for posted TLPs first:
-    /// one that leaves may let go a read or a completion behind it.
+    /// Returns the next TLP of `class` to send at `port`, of one of the Traffic Classes in `room`. Poll posted TLPs
+    /// first: sending one may unblock a later read or completion.
     pub fn poll_tlp(&mut self, port: usize, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         loop {
             let next = self.crossbar.next(port, now, class, room)?;
@@ -305,7 +306,7 @@ impl Switch {
                 self.count(next.input, port);
                 return entry.map(|entry| entry.tlp);
             }
-            // Interrupts and acknowledgements are gathered as they leave, so that they push the writes before them.
+            // Interrupts and acknowledgements are gathered as they are sent, so that they push the earlier writes.
             if let Some(tlp) = self.gather(entry?) {
                 self.count(next.input, port);
                 return Some(tlp);
@@ -320,17 +321,17 @@ impl Switch {
         }
     }
 
-    /// The credits of the next TLP received at `port` that has left the receive buffer.
+    /// Returns the credits of the next TLP received at `port` that has left the receive buffer.
     pub fn poll_credits(&mut self, port: usize) -> Option<CreditReturn> {
         self.credits[port].pop_front()
     }
 
-    /// The next port that may now be able to send or to return credits; each is named once until it may again.
+    /// Returns the next port that may now be able to send or to return credits; each is returned once until it may again.
     pub fn poll_touched(&mut self) -> Option<usize> {
         self.crossbar.poll_touched()
     }
 
-    /// The next action that the link at a port is asked for.
+    /// Returns the next action requested of the link at a port.
     pub fn poll_action(&mut self) -> Option<(usize, Action)> {
         self.actions.pop_front()
     }
@@ -348,7 +349,7 @@ impl Switch {
         }
     }
 
-    /// Handles the time that `poll_timeout` named: ports may be touched.
+    /// Handles the time returned by `poll_timeout`: ports may be touched.
     pub fn handle_timeout(&mut self, now: Time) {
         self.crossbar.expire(now);
         while let Some(place) = self.places.timed_out(now) {
@@ -361,12 +362,12 @@ impl Switch {
         self.crossbar.held(port, class)
     }
 
-    /// Whether the switch must be told of a TLP when its header has arrived ([`Forwarding::CutThrough`]).
+    /// Returns whether the switch must be called when the header of a TLP has arrived ([`Forwarding::CutThrough`]).
     pub fn cuts_through(&self) -> bool {
         self.timing.mode == Forwarding::CutThrough
     }
 
-    /// What the TLPs in the switch wait for, if there are any: for the report of a lab that makes no progress.
+    /// Describes what the TLPs in the switch wait for, if there are any, for the report of a lab that makes no progress.
     pub fn waits_for(&self) -> Option<String> {
         let waiting = (0..self.ports()).map(|port| (port, self.crossbar.waiting_for(port)));
         let text: Vec<String> = waiting
@@ -392,7 +393,7 @@ impl Switch {
         self.crossbar.touch(port);
     }
 
-    /// The input for the switch's own TLPs to `egress`: each egress has one, so that none holds up another.
+    /// Returns the input for the switch's own TLPs to `egress`: each egress has one, so that none delays another.
     fn own_input(&self, egress: usize) -> usize {
         self.bridges.len() + egress
     }
@@ -404,7 +405,7 @@ impl Switch {
         self.crossbar.push(now, input, entry);
     }
 
-    /// A TLP of the switch itself, with an ECRC if ECRC Generation Enable of the function that sends it is set
+    /// Returns a TLP of the switch itself, with an ECRC if ECRC Generation Enable of the function that sends it is set
     /// (`PCIe 5.0 §2.7.1`).
     fn protected(&self, mut tlp: Tlp) -> Tlp {
         let sender = match tlp.repr.body {
@@ -416,7 +417,7 @@ impl Switch {
         tlp
     }
 
-    /// When a TLP may leave through `egress` if its header arrives at `now` and its last symbol at `tail_at`.
+    /// Returns when a TLP may be sent through `egress` if its header arrives at `now` and its last symbol at `tail_at`.
     fn leave_at(&self, now: Time, tail_at: Time, tlp: &Tlp, egress: usize) -> Time {
         let SwitchTiming { latency, mode } = self.timing;
         match mode {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Places in receive buffers that requests keep until they are answered, as in bridges with room for the response to
-//! every request they let in (gem5's, IISWC'18, §V-A). By default a place is free as soon as its TLP has left, as the
-//! specification has it. The paper does not say when places are free. Here the place is free when the completion is in the
-//! switch, when the link that the request left through goes down, or after a completion timeout. This module never decides
-//! where a TLP goes.
+//! every request they let in (gem5's, IISWC'18, §V-A). By default a place is free as soon as its TLP has been sent, as
+//! in the specification. The paper does not state when places are free. Here the place is free when the completion is
+//! in the switch, when the link through which the request was sent goes down, or after a completion timeout. This
+//! module never decides where a TLP goes.
 
 use endpoint::CreditReturn;
 use std::collections::{BTreeMap, BTreeSet};
 use tlp::{Bdf, Body, Class, Duration, Tag, Time, Tlp};
 
-/// Requester ID and tag, which name a request.
+/// Requester ID and tag, which identify a request.
 type Key = (Bdf, Tag);
 
 /// A place in the receive buffer of a port.
@@ -21,13 +21,13 @@ pub(super) struct Place {
 
 struct Kept {
     place: Place,
-    /// The port that its request left through.
+    /// The port through which its request was sent.
     egress: usize,
     /// When it is free without an answer.
     until: Time,
 }
 
-/// The places of requests that have left and await an answer. Bounded by the receive buffers.
+/// The places of requests that were sent and await an answer. Bounded by the receive buffers.
 #[derive(Default)]
 pub(super) struct Places {
     /// How long a request keeps its place; `None` if it keeps none.
@@ -38,7 +38,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// From now on requests keep their places, for `timeout` at most.
+    /// Makes requests keep their places from now on, for `timeout` at most.
     pub(super) fn keep_all(&mut self, timeout: Duration) {
         self.timeout = Some(timeout);
     }
@@ -76,8 +76,8 @@ impl Places {
         if until <= now { self.free(key) } else { None }
     }
 
-    /// The link of `port` is down and starts again with all places free: returns those of other ports that no answer
-    /// through it will free.
+    /// Handles a link of `port` that is down and starts again with all places free: returns the places of other ports
+    /// that no answer through it will free.
     pub(super) fn link_down(&mut self, port: usize) -> Vec<Place> {
         let gone = |kept: &Kept| kept.place.port == port || kept.egress == port;
         let keys: Vec<Key> = self.kept.iter().filter(|(_, kept)| gone(kept)).map(|(key, _)| *key).collect();
@@ -130,9 +130,9 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_free_at_once_or_with_the_answer() {
+    fn place_is_free_at_once_or_with_the_answer() {
         let mut places = Places::default();
-        assert_eq!(places.left(&read(1), place(2), 0, at(0)), Some(place(2)), "as the specification has it");
+        assert_eq!(places.left(&read(1), place(2), 0, at(0)), Some(place(2)), "as in the specification");
         assert_eq!(places.answered(&answer(1)), None);
         places.keep_all(TIMEOUT);
         assert_eq!(places.left(&read(1), place(2), 0, at(0)), None);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_without_an_answer_is_free_after_the_timeout() {
+    fn place_without_an_answer_is_free_after_the_timeout() {
         let mut places = Places::default();
         places.keep_all(TIMEOUT);
         places.left(&read(1), place(2), 0, at(0));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_goes_down_frees_the_places_of_requests_that_left_through_it() {
+    fn link_down_frees_the_places_of_requests_sent_through_it() {
         let mut places = Places::default();
         places.keep_all(TIMEOUT);
         places.left(&read(1), place(0), 4, at(0));
@@ -171,7 +171,7 @@ mod tests {
         places.left(&read(3), place(4), 0, at(0));
         assert_eq!(places.link_down(4), [place(0)]);
         assert_eq!(places.answered(&answer(1)), None, "free already");
-        assert_eq!(places.answered(&answer(3)), None, "its link has begun anew");
+        assert_eq!(places.answered(&answer(3)), None, "its link has restarted");
         assert_eq!((places.answered(&answer(2)), places.next_timeout()), (Some(place(0)), None));
     }
 }

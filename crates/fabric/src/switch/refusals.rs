@@ -22,7 +22,7 @@ impl Switch {
         self.refusals.record(now, Some(port as u16), why, Head::of(tlp));
     }
 
-    /// The rule that a TLP breaks which came in at port `ingress`, and which a port reports as `error`.
+    /// Returns the rule broken by a TLP that came in at port `ingress` and that a port reports as `error`.
     #[cold]
     pub(super) fn violation(&self, ingress: usize, error: Uncorrectable, tlp: &Tlp) -> Violation {
         violation(error, tlp, (ingress != 0).then_some(&self.routes[ingress]))

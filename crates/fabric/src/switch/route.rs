@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a TLP goes that has arrived at a port of a switch (`PCIe 5.0 §2.2.4`, §2.3.1, §7.3.3): by address, by ID, or
-//! by the routing of a message. It reads registers and link states, and changes nothing.
+//! The destination of a TLP that has arrived at a port of a switch (`PCIe 5.0 §2.2.4`, §2.3.1, §7.3.3): by address, by
+//! ID, or by the routing of a message. It reads registers and link states, and changes nothing.
 //!
 //! A TLP from above must be claimed by the upstream bridge and then by one of the downstream bridges. A TLP from below
 //! goes to a peer that claims it, unless that is the bridge it came through, and otherwise up. If windows overlap, the
@@ -25,7 +25,7 @@ pub(super) enum Destination {
     Broadcast,
     /// Nowhere: it ends at the port that received it.
     Receiver,
-    /// Upstream, as an error message, if the bridges between let it.
+    /// Upstream, as an error message, if the bridges on the path permit it.
     ErrorMessage,
     /// To the interrupt wires of the switch, or to the messages that it gathers.
     Gathered,
@@ -33,10 +33,10 @@ pub(super) enum Destination {
     Refused(usize, Refusal),
 }
 
-/// Why a TLP is refused.
+/// Reason why a TLP is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refusal {
-    /// No port claims it, or none that may take it.
+    /// No port claims it, or no port that may take it.
     Unsupported,
     /// An ACS Violation (`PCIe 5.0 §6.12`).
     AcsViolation,
@@ -48,15 +48,15 @@ pub(super) enum Refusal {
     PoisonedBlocked,
     /// Its data exceeds Max_Payload_Size of the egress port (`PCIe 5.0 §2.2.2`).
     TooLong,
-    /// It is a completion that nobody waits for.
+    /// It is a completion without an outstanding request.
     Unexpected,
     /// Its link is down (`PCIe 5.0 §2.9.1`), or contained (§2.9.3).
     LinkDown,
 }
 
 impl Destination {
-    /// Whether the function of `port` passes on what `port` got, or another function refuses it: false if it refuses
-    /// the TLP itself, or if a function or port takes it.
+    /// Returns whether the TLP that `port` received leaves its function: the function passes it on, or another function
+    /// refuses it. False if the function refuses it itself, or if a function or port takes it.
     pub(super) fn leaves(self, port: usize) -> bool {
         match self {
             Function(_) | Receiver => false,
@@ -65,8 +65,9 @@ impl Destination {
         }
     }
 
-    /// The port whose function is the last to see what `port` got: it takes it, joins it with others or refuses it.
-    /// `None` if it goes on, or is malformed: that error precedes all others (`PCIe 5.0 §6.2.3.2.3`).
+    /// Returns the port whose function is the last to see the TLP that `port` received: it takes it, joins it with
+    /// others or refuses it. `None` if the TLP goes on, or is malformed: that error precedes all others (`PCIe 5.0
+    /// §6.2.3.2.3`).
     pub(super) fn ends_at(self, port: usize) -> Option<usize> {
         match self {
             Function(of) => Some(of),
@@ -95,7 +96,8 @@ impl Target {
         }
     }
 
-    /// The target lies behind the bridge, even if the bridge lets no requests down: then none from below goes up.
+    /// Returns whether the target lies below the bridge, even if the bridge lets no requests down: then no request for it goes
+    /// up.
     fn is_behind(self, routes: &Routes) -> bool {
         match self {
             Target::Memory(address) => routes.windows.holds_memory(address),
@@ -221,7 +223,7 @@ impl Switch {
                 PeerToPeer::Redirected => Port(0),
                 PeerToPeer::Blocked => Refused(ingress, Refusal::AcsViolation),
             },
-            // Nobody has this bus, above or within the switch's own range.
+            // No function has this bus, above or within the switch's own range.
             _ if ingress == 0 || up.windows.claims_bus(bus) => Refused(ingress, Refusal::Unsupported),
             _ => Port(0),
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the time of transactions goes: by hand on an idle link, and summing up to the whole whatever the traffic.
+//! Time that transactions spend in each stage: computed by hand on an idle link, and adding up to the whole for any traffic.
 
 use crate::common::link;
 use crate::common::system::{HIGH, Raw, System, bar, bytes, credits, read, text};
@@ -139,7 +139,7 @@ fn dma_by_hand() {
     }
 }
 
-/// What the device does with what the host asks: it answers a read 5 us later.
+/// The device's reaction to requests of the host: it answers a read 5 us later.
 async fn late(io: Io) {
     while let Some(request) = io.next_request().await {
         if let Request::Read(read) = request {
@@ -181,10 +181,10 @@ fn mmio_by_hand() {
     assert_eq!(of(TransactionKind::HostConfig), Some((4, config.into())));
 }
 
-/// A frame is lost: all time after its expected arrival is `replay`, and also for the TLP behind it, which is intact
-/// but out of sequence.
+/// A frame is lost: all time after its expected arrival is `replay`, also for the next TLP, which is intact but out of
+/// sequence.
 #[test]
-fn what_is_sent_again() {
+fn replay_time_is_charged_to_replayed_tlps() {
     let raw = Raw::new();
     raw.send(50_000, write(0x1000, 64));
     raw.send(50_000, write(0x2000, 64));
@@ -203,13 +203,13 @@ fn what_is_sent_again() {
         assert!(t.parts.of(Stage::Replay) > Duration::from_ns(84), "{}", t.parts);
         assert_eq!(t.latency(), t.parts.total());
     }
-    // Both are sent again one behind the other, as they were before.
+    // Both are replayed one after the other, in the same distance as before.
     assert_eq!(first.parts.of(Stage::Replay), second.parts.of(Stage::Replay));
 }
 
-/// A header credit for one write, which the memory system gives back 17 ns after it has come to it.
+/// A header credit for one write, which the memory system gives back 17 ns after the write has reached it.
 #[test]
-fn what_waits_for_credits() {
+fn credit_wait_is_charged_by_tlp() {
     let raw = Raw::new();
     for n in 0..3 {
         raw.send(50_000, write(0x1000 * (n + 1), 64));
@@ -224,17 +224,17 @@ fn what_waits_for_credits() {
     let counters = fabric.port_counters(PortId::new(LinkId(0), Side::Device));
     let waits: Vec<u64> = all.0.borrow().iter().map(|t| t.parts.of(Stage::CreditWait).as_ps()).collect();
     assert_eq!(waits[0], 0);
-    // Its credit comes back no sooner than flight, root complex, service and the UpdateFC's 8 B allow.
+    // Its credit returns no sooner than flight, root complex, service and the UpdateFC's 8 B permit.
     assert!(waits[1] >= 2_000 + 100_000 + 17_000 + 8_000, "{waits:?}");
     assert_eq!(waits.iter().sum::<u64>(), counters.credit_stall_ps[Class::Posted.index()]);
     let queues: Vec<u64> = all.0.borrow().iter().map(|t| t.parts.of(Stage::Queue).as_ps()).collect();
-    // The third waits behind the second while that waits for its credit.
+    // The third waits for the second while that waits for its credit.
     assert!(queues[2] > waits[1], "{queues:?}");
 }
 
 /// Writes without effect have no end: a poisoned one, one to nowhere, one of no bytes.
 #[test]
-fn what_comes_to_nothing_is_dropped() {
+fn transactions_without_effect_are_dropped() {
     let raw = Raw::new();
     let mut poisoned = write(0x1000, 64);
     poisoned.repr.ep = true;
@@ -255,7 +255,7 @@ fn what_comes_to_nothing_is_dropped() {
 
 /// A host reads from a device that never answers: the account stays open, and no other request gets it.
 #[test]
-fn what_never_ends_stays_open() {
+fn transactions_without_end_stay_open() {
     let mut system = System::new();
     system.host.completion_timeout = Duration::from_us(60);
     let silent = |io: Io| async move {
@@ -353,7 +353,7 @@ impl Traffic {
     }
 }
 
-/// All transfers at once; registers answer meanwhile.
+/// Runs all transfers at once; registers answer in parallel.
 async fn card(io: Io, transfers: Vec<(u64, u32, u8, bool)>, vcs: u8) {
     while let Some(request) = io.next_request().await {
         match request {
@@ -392,7 +392,7 @@ async fn program(cpu: Cpu, found: Vec<FoundFunction>, registers: Vec<u32>) -> Re
         cpu.read_u32(bar(&found[0], u64::from(n) * 4)).await.map_err(text)?;
     }
     cpu.interrupt(found[0].vector(0)).await;
-    // TLPs still under way then have time to arrive.
+    // TLPs still in flight then have time to arrive.
     cpu.sleep(Duration::from_us(10_000)).await;
     Ok(())
 }
@@ -400,10 +400,10 @@ async fn program(cpu: Cpu, found: Vec<FoundFunction>, registers: Vec<u32>) -> Re
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Several channels, few credits, small replay buffers, bit errors and lost TLPs: the parts of every transaction are
-    /// its whole, none is lost, and what a kind is said to have spent is what its transactions have.
+    /// Several channels, few credits, small replay buffers, bit errors and lost TLPs: the parts of every transaction
+    /// add up to the whole, no transaction is lost, and the sums of a kind are those of its transactions.
     #[test]
-    fn the_parts_are_the_whole(traffic in traffic()) {
+    fn parts_add_up_to_the_whole(traffic in traffic()) {
         let mut fabric = traffic.fabric();
         let all = watch(&mut fabric);
         prop_assert_eq!(fabric.run(Limits::default()), Stop::Finished);
@@ -447,7 +447,7 @@ proptest! {
     }
 }
 
-/// Without accounts nobody is told of transactions, and all else is as with them.
+/// Without accounts no transactions are reported, and everything else is the same.
 #[test]
 fn without_accounts_only_the_accounts_are_missing() {
     let outcome = |keep: bool| {

@@ -66,7 +66,7 @@ fn streams_through_switches() {
     }
 }
 
-/// Bytes carried: DMA reads and writes by an `async` device behind an endpoint, register reads and writes, a flag and an
+/// Carried bytes: DMA reads and writes by an `async` device of an endpoint, register reads and writes, a flag and an
 /// interrupt for each round, by a host program.
 #[test]
 fn a_host_program_and_a_device() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! CRS: which requests it may answer (`PCIe 5.0 §2.3.1`), told by the request and not by its length.
+//! CRS: the requests that it may answer (`PCIe 5.0 §2.3.1`), determined by the request and not by its length.
 
 use crate::common::link;
 use crate::common::system::{Raw, System, text};
@@ -27,7 +27,7 @@ fn answer(status: Status, data: Option<&[u8; 4]>) -> Tlp {
 
 /// A 4-byte read of a BAR and a read of a register, each answered with CRS, and with data.
 #[test]
-fn crs_answers_configuration_requests_alone() {
+fn crs_answers_only_configuration_requests() {
     let (retry, good) = (answer(Status::ConfigRetry, None), answer(Status::Success, Some(&[1, 2, 3, 4])));
     let rows: [(bool, Tlp, Result<u32, HostError>); 4] = [
         (false, retry.clone(), Err(HostError::BadCompletion)),

@@ -31,7 +31,7 @@ fn no_progress(stop: Stop, parts: &[&str]) {
 }
 
 #[test]
-fn a_fabric_without_program_ends_when_all_is_done_even_with_interrupts_that_nobody_hears() {
+fn fabric_without_program_ends_when_all_is_done_despite_unheard_interrupts() {
     let raw = Raw::new();
     for n in 0..200 {
         raw.send(5_000, write(0xfee0_0000, 4));
@@ -43,9 +43,9 @@ fn a_fabric_without_program_ends_when_all_is_done_even_with_interrupts_that_nobo
     assert_eq!(fabric.run(Limits::default()), Stop::Finished, "again");
 }
 
-/// A link whose InitFCs never arrive never comes up; the host program has not even started.
+/// A link whose InitFCs never arrive never comes up; the host program does not even start.
 #[test]
-fn a_link_that_never_comes_up() {
+fn run_ends_if_a_link_never_comes_up() {
     let raw = Raw::new();
     raw.send(0, write(0x1000, 64));
     let mut fabric = System::new()
@@ -62,9 +62,9 @@ fn a_link_that_never_comes_up() {
     );
 }
 
-/// The last InitFC2 is lost, or the first TLP comes before it: the host starts all the same.
+/// The last InitFC2 is lost, or the first TLP arrives before it: the host starts nevertheless.
 #[test]
-fn the_host_starts_as_soon_as_all_links_are_up() {
+fn host_starts_as_soon_as_all_links_are_up() {
     for lost in 1..=8 {
         let raw = Raw::new();
         raw.send(0, write(0x1000, 64));
@@ -118,7 +118,7 @@ fn slow_recovery_is_progress() {
 
 /// Every frame that goes down is lost, however often it is sent again.
 #[test]
-fn a_link_that_loses_every_tlp() {
+fn run_ends_if_a_link_loses_every_tlp() {
     let mut fabric = System::new()
         .device(link(Rate::Gt8, 8, 256), |io: Io| async move { while io.next_request().await.is_some() {} })
         .fault(Direction::Downstream, FrameKind::Class(Class::Posted), 1, 1, FaultAction::Drop)
@@ -131,10 +131,10 @@ fn a_link_that_loses_every_tlp() {
     no_progress(stop, &["waiting for interrupts of vector 33", "link 0 (root side): 1 TLPs unacknowledged"]);
 }
 
-/// A retrain of 24 ms, the time limit of Recovery.RcvrLock (`PCIe 5.0 §4.2.6.4.1`), and a device and a program
-/// that have no timers: nobody is stuck.
+/// A retrain of 24 ms, the time limit of Recovery.RcvrLock (`PCIe 5.0 §4.2.6.4.1`), and a device and a program without
+/// timers: the run does not stall.
 #[test]
-fn a_long_retrain_is_not_the_end() {
+fn long_retrain_does_not_end_the_run() {
     let mut slow = link(Rate::Gt8, 8, 256);
     (slow.root.retrain, slow.device.retrain) = (Duration::from_ms(24), Duration::from_ms(24));
     let mut fabric = System::new()
@@ -169,7 +169,7 @@ fn a_long_retrain_is_not_the_end() {
 /// Without end: each write that goes up is lost, and after four replays the link retrains for 900 us. REPLAY_TIMER, 24,000
 /// symbol times of 8 GT/s or 24 us, expires four times between two retrains: so there are ten or eleven until 1 ms is over.
 #[test]
-fn a_link_that_retrains_for_ever_comes_to_its_end() {
+fn link_that_retrains_for_ever_ends_the_run() {
     let mut slow = link(Rate::Gt8, 1, 256);
     (slow.root.retrain, slow.device.retrain) = (Duration::from_us(900), Duration::from_us(900));
     let raw = Raw::new();
@@ -238,7 +238,7 @@ fn bare(device: impl TlpPort + 'static, program: Option<Box<dyn HostProgram>>) -
 }
 
 #[test]
-fn a_device_that_wants_to_be_called_at_once_for_ever_is_named() {
+fn device_that_asks_to_be_called_at_once_for_ever_is_named() {
     no_progress(
         bare(Restless, None).run(Limits::default()),
         &["time stands still", "slot 0: wants to be called again at once: restless"],
@@ -246,14 +246,15 @@ fn a_device_that_wants_to_be_called_at_once_for_ever_is_named() {
 }
 
 #[test]
-fn so_is_a_program_that_never_waits() {
+fn program_that_never_waits_is_named() {
     let mut fabric = bare(Raw::new(), Some(Box::new(Babbler)));
     no_progress(fabric.run(Limits::default()), &["time stands still", "host program"]);
 }
 
-/// What looks at memory and yields lets no time pass, so that what it looks for never comes: it is stopped, and named.
+/// A part that polls memory and yields lets no time pass, so that the awaited value never arrives: the run stops and names the
+/// part.
 #[test]
-fn who_yields_for_ever_is_named() {
+fn part_that_yields_for_ever_is_named() {
     let polls = format!("spins: {MAX_POLLS_PER_INSTANT} polls at one instant");
     let idle = |io: Io| async move { while io.next_request().await.is_some() {} };
     let mut fabric = System::new().device(link(Rate::Gt8, 8, 256), idle).with_program(|cpu, _| async move {
@@ -280,9 +281,9 @@ fn who_yields_for_ever_is_named() {
     );
 }
 
-/// The limit is on one instant: who yields often, and lets time pass, goes on.
+/// The limit is for one point in time: a part that yields often, but lets time pass, goes on.
 #[test]
-fn who_yields_and_sleeps_goes_on() {
+fn part_that_yields_and_sleeps_goes_on() {
     let idle = |io: Io| async move { while io.next_request().await.is_some() {} };
     let mut fabric =
         System::new().device(link(Rate::Gt8, 8, 256), idle).with_bare_program(|cpu| async move {
@@ -298,7 +299,7 @@ fn who_yields_and_sleeps_goes_on() {
 }
 
 #[test]
-fn an_interrupted_run_is_the_same_run() {
+fn interrupted_run_equals_uninterrupted_run() {
     let frames = |slices: &[Limits]| {
         let mut system = System::new();
         system.seed = 5;

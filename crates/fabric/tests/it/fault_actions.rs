@@ -18,8 +18,8 @@ const LEN: u32 = 1024;
 
 type Ended = Told<Result<(), DmaError>>;
 
-/// A system whose device, when told to, reads 1 KiB at 0x4000 and writes it to 0x8000; what that ended with. The host ends
-/// well when it finds a copy.
+/// Returns a system whose device, when triggered, reads 1 KiB at 0x4000 and writes it to 0x8000; and the result. The
+/// host succeeds when it finds a copy.
 fn copy(rate: Rate, rules: &[FaultRule]) -> (Fabric, Ended) {
     let mut system = System::new();
     system.memory.write(0x4000, &bytes(9, LEN.into())).unwrap();
@@ -76,9 +76,9 @@ struct Seen {
     totals_open: u64,
 }
 
-/// Rows: what happens; what must be seen; whether the copy is made all the same.
+/// Rows: the event; the expected counters; whether the copy is made nevertheless.
 #[test]
-fn what_each_action_leads_to() {
+fn each_fault_action_has_its_effect() {
     use FaultAction::{Alter, BreakFraming, Delay, Double, Drop};
     type Row = (&'static str, FaultRule, fn(&Seen) -> bool, bool);
     let completions = of_type(TlpType::CompletionWithData);
@@ -90,7 +90,7 @@ fn what_each_action_leads_to() {
             true,
         ),
         (
-            "broken framing of an Ack: a later one says the same",
+            "broken framing of an Ack: a later one has the same effect",
             rule(Downstream, FrameKind::Ack, 2, BreakFraming),
             |s| s.device.receiver_errors == 1,
             true,
@@ -120,20 +120,20 @@ fn what_each_action_leads_to() {
             false,
         ),
         (
-            "a write whose Length is not that of its data is malformed (§2.2.2)",
+            "a write whose Length differs from its data is malformed (§2.2.2)",
             rule(Upstream, copied_writes(), 2, Alter(Alteration::Length(3))),
             |s| s.root.malformed_tlps == 1 && s.complex.memory_writes == u64::from(LEN) / 256 - 1,
             false,
         ),
-        // MWr of three DW: Fmt 010b, Type 00000b. Type 11111b is nobody's.
+        // MWr of three DW: Fmt 010b, Type 00000b. Type 11111b is undefined.
         (
-            "a TLP of a type that is none is malformed (§2.3)",
+            "a TLP of an undefined type is malformed (§2.3)",
             rule(Upstream, copied_writes(), 1, Alter(Alteration::HeaderBits { dw: 0, bits: 0x1f00_0000 })),
             |s| s.root.malformed_tlps == 1,
             false,
         ),
         (
-            "an Ack of what was never sent (§3.6.2.2)",
+            "an Ack of a TLP that was never sent (§3.6.2.2)",
             rule(Downstream, FrameKind::Ack, 2, Alter(Alteration::Sequence(1000))),
             |s| s.device.data_link_protocol_errors == 1 && s.root.data_link_protocol_errors == 0,
             true,
@@ -173,15 +173,15 @@ fn what_each_action_leads_to() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Rows: what a completion of the device's read becomes; how the read ends.
+/// Rows: the change of a completion of the device's read; how the read ends.
 #[test]
-fn completions_that_are_altered_end_reads() {
+fn altered_completions_end_reads() {
     let other = Bdf::from_bits(0x0155);
     let rows: [(&str, Alteration, Option<DmaError>); 5] = [
         ("UR", Alteration::Status(Status::UnsupportedRequest), Some(DmaError::UnsupportedRequest)),
         ("CA", Alteration::Status(Status::CompleterAbort), Some(DmaError::CompleterAbort)),
         ("poisoned", Alteration::Poison, Some(DmaError::Poisoned)),
-        // Nobody waits for it, and who does, waits in vain.
+        // No request waits for it, and the one that waits gets no answer.
         ("another tag", Alteration::Tag(Tag::from_bits(0x55)), Some(DmaError::CompletionTimeout)),
         ("another requester", Alteration::Requester(other), Some(DmaError::CompletionTimeout)),
     ];
@@ -195,9 +195,9 @@ fn completions_that_are_altered_end_reads() {
     }
 }
 
-/// A cut at the second write, and a link that is whole again 20 us later: both ends come up anew.
+/// A cut at the second write, and a link that is restored 20 us later: both ends initialize again.
 #[test]
-fn a_link_that_is_cut_comes_back() {
+fn cut_link_comes_back() {
     let cut = FaultAction::Cut { restore_after: Some(Duration::from_us(20)) };
     let (mut fabric, _) = copy(Rate::Gt8, &[rule(Upstream, copied_writes(), 2, cut)]);
     let stop = fabric.run(Limits::default());
@@ -212,7 +212,7 @@ fn a_link_that_is_cut_comes_back() {
 
 /// A chance of a half, of every frame: between a quarter and three quarters of them suffer, the same with each run.
 #[test]
-fn a_chance_is_drawn_from_the_seed() {
+fn fault_probability_is_drawn_from_the_seed() {
     let run = || {
         let half = FaultRule {
             every: 1,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults by rule: what the protocol heals, heals; what it cannot, ends in the error that the specification names.
+//! Faults by rule: the protocol repairs the faults that it can; each other fault ends in the error that the specification names.
 
 use crate::common::link;
 use crate::common::system::{System, Told, bar, bytes, text};
@@ -14,7 +14,7 @@ use tlp::{Class, Duration, Rate, Time};
 
 const LEN: u32 = 4096;
 
-/// A system whose device, when told to, reads 4 KiB at 0x4000 and writes them to 0x8000; what the read ended with.
+/// Returns a system whose device, when triggered, reads 4 KiB at 0x4000 and writes them to 0x8000; and the result of the read.
 fn copy(rules: &[(Direction, FrameKind, u64, u64, FaultAction)]) -> (Fabric, Told<Result<(), DmaError>>) {
     let mut system = System::new();
     system.memory.write(0x4000, &bytes(9, LEN.into())).unwrap();
@@ -53,9 +53,9 @@ fn counters(fabric: &Fabric, side: Side) -> Counters {
     *fabric.port_counters(PortId::new(LinkId(0), side))
 }
 
-/// Rows: what goes wrong, and what must be seen at the root's port and the device's, beside a copy that is right.
+/// Rows: the fault, and the expected counters at the root's port and the device's; the copy must be right.
 #[test]
-fn what_the_link_heals() {
+fn link_layer_repairs_faults() {
     use FrameKind::{Ack, Any, Class as Of, Config, Dllp, Tlp, UpdateFc};
     type Seen = fn(&Counters, &Counters) -> bool;
     type Rules = &'static [(Direction, FrameKind, u64, u64, FaultAction)];
@@ -75,7 +75,7 @@ fn what_the_link_heals() {
         }),
         ("a configuration request is lost", &[(Downstream, Config, 5, 0, Drop)], |r, _| r.replayed_tlps == 1),
         ("every second Ack is lost", &[(Downstream, Ack, 2, 2, Drop)], |_, d| d.replayed_tlps < 50),
-        // The device sends again what had arrived.
+        // The device replays a TLP that had arrived.
         ("the last Ack is lost", &[(Downstream, Ack, 5, 0, Drop)], |r, d| {
             d.replay_timeouts == 1 && r.duplicate_tlps > 0
         }),
@@ -107,10 +107,10 @@ fn what_the_link_heals() {
     }
 }
 
-/// The completions never come through, whatever is sent again: the device's own timer ends the read. What goes up still
-/// goes, so the host hears of it.
+/// The completions never arrive, however often they are replayed: the device's own timer ends the read. The upstream
+/// direction still works, so the host learns of it.
 #[test]
-fn completions_that_never_arrive_end_in_the_devices_timeout() {
+fn lost_completions_end_in_the_devices_timeout() {
     let (mut fabric, ended) = copy(&[(Downstream, FrameKind::Class(Class::Completion), 5, 1, Drop)]);
     assert_eq!(fabric.run(Limits::default()), Stop::Failed("not copied".into()));
     assert_eq!(ended.get(), Some(Err(DmaError::CompletionTimeout)));
@@ -123,7 +123,7 @@ fn completions_that_never_arrive_end_in_the_devices_timeout() {
 
 /// A rule counts only the frames that it names, on its link and in its direction.
 #[test]
-fn rules_keep_to_their_link_and_direction() {
+fn fault_rules_affect_only_their_link_and_direction() {
     let (mut fabric, _) = copy(&[(Downstream, FrameKind::Class(Class::Posted), 2, 0, Drop)]);
     // There is only one posted TLP down.
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);

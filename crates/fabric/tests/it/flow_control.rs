@@ -17,8 +17,8 @@ use tlp::{
 
 /// Header credits of the device for posted requests.
 const CREDITS: u16 = 8;
-/// What waits before the wire: the transmit queue of a port (8 TLPs of a class), the root port (16), and the request
-/// that the host holds until there is room.
+/// TLPs that wait before the wire: in the transmit queue of a port (8 TLPs of a class), at the root port (16), and the
+/// request that the host holds until there is room.
 const QUEUED: u64 = 8 + 16 + 1;
 
 fn starved_link() -> LinkConfig {
@@ -37,8 +37,8 @@ fn writes_down() -> Arrivals<Time> {
     })
 }
 
-/// A system whose device takes its first request at `takes_at`, and whose host writes `count` times; how many of the
-/// writes were accepted, and those that arrived.
+/// Runs a system whose device takes its first request at `takes_at`, and whose host writes `count` times. Returns how
+/// many of the writes were accepted, and those that arrived.
 fn run_writes(takes_at: Time, count: u64) -> (Stop, u64, Vec<Time>) {
     let accepted = Rc::new(Cell::new(0));
     let counter = accepted.clone();
@@ -52,7 +52,7 @@ fn run_writes(takes_at: Time, count: u64) -> (Stop, u64, Vec<Time>) {
                 cpu.write(bar(&found[0], 64 * (n % 64)), bytes(n, 64)).await.map_err(text)?;
                 counter.set(n + 1);
             }
-            // Behind all writes, as no read passes them.
+            // After all writes, since no read passes them.
             cpu.read_u32(bar(&found[0], 0)).await.map_err(text)?;
             Ok(())
         });
@@ -64,7 +64,7 @@ fn run_writes(takes_at: Time, count: u64) -> (Stop, u64, Vec<Time>) {
 }
 
 #[test]
-fn a_device_that_takes_nothing_stops_its_host_after_the_credits_and_the_run_says_who_waits() {
+fn device_that_takes_nothing_stops_its_host_after_the_credits() {
     let (stop, accepted, arrived) = run_writes(Time::MAX, 100);
     assert_eq!(arrived.len(), usize::from(CREDITS));
     assert_eq!(accepted, u64::from(CREDITS) + QUEUED);
@@ -72,7 +72,7 @@ fn a_device_that_takes_nothing_stops_its_host_after_the_credits_and_the_run_says
     let all = lines.join("\n");
     for part in [
         "host program: its write to 0x80000",
-        "root port 0: 16 posted host requests waiting to leave",
+        "root port 0: 16 posted host requests waiting to be sent",
         "slot 0: device 0: 8 requests not taken by the device",
         "link 0 (root side): no posted header credits",
     ] {
@@ -81,17 +81,17 @@ fn a_device_that_takes_nothing_stops_its_host_after_the_credits_and_the_run_says
 }
 
 #[test]
-fn its_host_goes_on_when_it_takes() {
+fn host_goes_on_when_the_device_takes() {
     let takes_at = Time::ZERO + Duration::from_us(300);
     let (stop, accepted, arrived) = run_writes(takes_at, 100);
-    // The device never answers the read behind the writes.
+    // The device never answers the read after the writes.
     assert_eq!(stop, Stop::Failed("no completion came in time".into()));
     assert_eq!((accepted, arrived.len()), (100, 100));
     assert_eq!(arrived.iter().filter(|at| **at < takes_at).count(), usize::from(CREDITS));
 }
 
-/// The host's memory system takes four reads at a time; those behind them wait in the receive buffer with their credits,
-/// which must return as each gets its turn though no further TLP arrives.
+/// The host's memory system takes four reads at a time. Later ones wait in the receive buffer with their credits, which
+/// must return as each gets its turn, although no further TLP arrives.
 #[test]
 fn reads_that_wait_for_memory_return_their_credits_one_by_one() {
     let done = Told::new();
@@ -129,7 +129,7 @@ fn reads_that_wait_for_memory_return_their_credits_one_by_one() {
 /// The least data credits that a root port may advertise (`PCIe 5.0 Table 2-45`, 2 for AtomicOps; ECN "Deferrable Memory
 /// Write", 8) carry the longest AtomicOps, CAS of 128 bits with 32 B, and the longest deferrable writes, of 128 B.
 #[test]
-fn the_least_credits_carry_the_longest_non_posted_requests() {
+fn minimum_credits_carry_the_longest_non_posted_requests() {
     let mut link = link(Rate::Gt8, 8, 256);
     credits(&mut link, true, Class::NonPosted, 1, 8);
     assert_eq!(link.root.validate(), Ok(()));
@@ -202,10 +202,10 @@ fn a_register_read_is_answered_while_a_dma_of_the_same_device_waits() {
     );
 }
 
-/// A TLP that needs more credits than its receiver has in all ends the run, whatever else goes on: here of a device whose reads
-/// are served all the while.
+/// A TLP that needs more credits than its receiver has in total ends the run, whatever else goes on: here the reads of
+/// a device are served all the time.
 #[test]
-fn a_tlp_that_no_credits_admit_ends_the_run() {
+fn tlp_beyond_all_credits_ends_the_run() {
     let raw = Raw::new();
     let body = |address| AtomicRequest {
         op: AtomicOp::CompareSwap,
@@ -228,7 +228,7 @@ fn a_tlp_that_no_credits_admit_ends_the_run() {
         (fabric.run(riser_fabric::Limits::default()), fabric.now())
     };
     let (stop, at) = run(1);
-    let line = "link 0 (device side): a NonPosted TLP on VC0 needs 2 data credits (units of 16 B) where the other end \
+    let line = "link 0 (device side): a NonPosted TLP on VC0 needs 2 data credits (units of 16 B), but the other end \
                 has advertised 1: it can never be sent";
     assert_eq!(stop, Stop::NoProgress(vec![line.into()]));
     assert!(at < Time::ZERO + Duration::from_us(50), "{at}");

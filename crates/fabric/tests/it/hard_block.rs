@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A design of raw TLPs in a whole system, driven by a clock: memory behind its BAR, and a DMA engine with a tag of its own. Its
-//! clock is no progress, and keeps no run from ending.
+//! A design of raw TLPs in a whole system, driven by a clock: memory at its BAR, and a DMA engine with one tag. Its
+//! clock is no progress, and does not keep a run from ending.
 
 use crate::common::link;
 use crate::common::system::{BAR_BYTES, System, bar, byte, bytes, text};
@@ -17,7 +17,7 @@ use tlp::{
 
 /// 250 MHz.
 const PERIOD: Duration = Duration::from_ps(4000);
-/// Where the last eight bytes of the memory are: a write of an address there reads host memory.
+/// Place of the last eight bytes of the memory: a write of an address there reads host memory.
 const DOORBELL: u64 = BAR_BYTES - 8;
 const DMA_TAG: u16 = 13;
 const DMA_BYTES: u32 = 256;
@@ -32,7 +32,7 @@ struct Clocked {
     pool: PayloadPool,
     /// It answers nothing, and only ticks.
     dead: bool,
-    /// It passes edges in one go where nothing can reach it.
+    /// Whether it passes edges in one go if nothing can reach it.
     runs_ahead: bool,
 }
 
@@ -171,7 +171,7 @@ fn a_clocked_design_serves_a_host_and_reads_its_memory() {
     let fabric = run_dma(false);
     let counts = fabric.slot_counts(0);
     assert!(counts.contains(&("dma_reads", 1)) && counts.contains(&("interrupts", 1)), "{counts:?}");
-    // All is at the same times where it runs ahead, with fewer events.
+    // Everything happens at the same times if it runs ahead, with fewer events.
     let ahead = run_dma(true);
     assert_eq!((ahead.now(), ahead.slot_counts(0)), (fabric.now(), counts));
     let [few, many] = [ahead.totals(), fabric.totals()];
@@ -197,10 +197,10 @@ fn run_dma(runs_ahead: bool) -> Fabric {
     fabric
 }
 
-/// Who waits for a design that does nothing but tick is told so, after 1 ms as with any other; and where nobody waits, the run
-/// is over.
+/// A program that waits for a design that does nothing but tick is reported after 1 ms, as with any other device. If
+/// nothing waits, the run is over.
 #[test]
-fn a_clock_is_no_progress_and_keeps_no_run_from_ending() {
+fn clock_is_no_progress_and_keeps_no_run_from_ending() {
     let mut fabric = system(link(Rate::Gt8, 4, 256), true).with_program(|cpu, found| async move {
         cpu.interrupt(found[0].vector_base).await;
         Ok(())

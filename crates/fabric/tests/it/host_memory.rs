@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host memory that somebody else holds: DMA reaches it, is refused by it, and finds it gone. It lies above 2 GiB, where the windows
-//! of a simulated host lie.
+//! Host memory of another owner: DMA reaches it, is refused by it, and finds it gone. It lies above 2 GiB, where the
+//! windows of a simulated host lie.
 
 use crate::common::link;
 use crate::common::system::{Raw, System};
@@ -18,7 +18,7 @@ const READ_ONLY: u64 = BASE + PAGE;
 const FRIEND: Bdf = Bdf::from_bits(0x100);
 const STRANGER: Bdf = Bdf::from_bits(0x101);
 
-/// Two pages, as somebody else maps them.
+/// Two pages, as another owner maps them.
 #[derive(Clone)]
 struct Mapped {
     bytes: Rc<RefCell<Vec<u8>>>,
@@ -109,7 +109,7 @@ fn fetch_add(address: u64) -> Tlp {
     Tlp::new(Repr::new(Body::Atomic(body)), one).with_carry(true)
 }
 
-/// What has come of each request that is answered: the bytes, or the status.
+/// Returns the result of each answered request: the bytes, or the status.
 fn answers(device: &Raw) -> Vec<Result<Vec<u8>, Status>> {
     let answer = |tlp: &Tlp| match tlp.repr.body {
         Body::Completion(c) if c.status == Status::Success => Ok(tlp.data.bytes().unwrap().to_vec()),
@@ -131,7 +131,7 @@ fn fabric(mapped: &Mapped, requests: Vec<Tlp>) -> (Fabric, Raw) {
 }
 
 #[test]
-fn dma_reaches_it_and_is_refused_by_it() {
+fn dma_reaches_foreign_memory_and_is_refused_by_it() {
     let mapped = Mapped::new();
     let before: Vec<u8> = mapped.bytes.borrow()[..8].to_vec();
     let page = mapped.bytes.borrow()[PAGE as usize..][..8].to_vec();
@@ -158,7 +158,11 @@ fn dma_reaches_it_and_is_refused_by_it() {
         [Ok(before), Ok(vec![0xaa; 8]), Ok(page.clone()), ur.clone(), Ok(second), ur.clone(), ur]
     );
     assert_eq!(mapped.bytes.borrow()[8..16], [9, 9, 10, 11, 12, 13, 14, 15]);
-    assert_eq!(mapped.bytes.borrow()[PAGE as usize..][..8], page, "what may not be written is as it was");
+    assert_eq!(
+        mapped.bytes.borrow()[PAGE as usize..][..8],
+        page,
+        "bytes that may not be written are unchanged"
+    );
     let refused: Vec<(u64, bool)> =
         mapped.refused.borrow().iter().map(|dma| (dma.address, dma.writes)).collect();
     let beyond = BASE + 2 * PAGE;
@@ -169,14 +173,14 @@ fn dma_reaches_it_and_is_refused_by_it() {
     assert_eq!(fabric.root().counters().unsupported_requests, 5);
 }
 
-/// A read that memory has let, and whose memory is gone when its turn comes, is refused too.
+/// A read that memory has permitted is refused too if its memory is gone when its turn comes.
 #[test]
-fn what_is_gone_at_its_turn_is_refused() {
+fn read_is_refused_if_memory_is_gone_at_its_turn() {
     for gone in [false, true] {
         let mapped = Mapped::new();
         let (mut fabric, device) = fabric(&mapped, vec![mrd(FRIEND, BASE), fetch_add(BASE)]);
         fabric.run(Limits { until: Time::ZERO + Duration::from_ns(10_300), ..Limits::default() });
-        assert_eq!(fabric.root().counters().memory_reads, 1, "it is under way");
+        assert_eq!(fabric.root().counters().memory_reads, 1, "the request is outstanding");
         mapped.gone.set(gone);
         fabric.run(Limits::default());
         let ur = |answer: &Result<_, Status>| *answer == Err(Status::UnsupportedRequest);
@@ -185,9 +189,9 @@ fn what_is_gone_at_its_turn_is_refused() {
     }
 }
 
-/// What lies elsewhere is asked for again each microsecond, in the order of turns of others; what it holds up is its requester alone.
+/// Memory that is elsewhere is polled each microsecond, in order with the turns of others; it delays only its requester.
 #[test]
-fn what_is_not_here_yet_is_waited_for() {
+fn dma_waits_for_memory_that_is_elsewhere() {
     for (away, gone) in [(0, false), (7, false), (7, true)] {
         let mapped = Mapped::new();
         let (mut fabric, device) = fabric(&mapped, vec![mrd(FRIEND, BASE), fetch_add(BASE + 8)]);
@@ -210,7 +214,7 @@ fn what_is_not_here_yet_is_waited_for() {
 }
 
 #[test]
-fn its_handle_says_what_it_is() {
+fn memory_handle_describes_itself() {
     let memory = HostMemory::of(Mapped::new());
     assert_eq!((memory.size(), memory.contains(BASE, 1), memory.contains(0, 1)), (2 * PAGE, true, false));
     assert_eq!(memory.read_u32(BASE), Ok(0x0302_0100));

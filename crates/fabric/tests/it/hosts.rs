@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Several hosts on one fabric, each with the same bus numbers and addresses: none affects another. The hosts are
-//! written against the trait alone, as a kernel or another simulator would be.
+//! Several hosts on one fabric, each with the same bus numbers and addresses: none affects another. The hosts use only
+//! the trait, as a kernel or another simulator would.
 
 use crate::common;
 use crate::root_rig::{End, bdf, below, message, root_port, space, window};
@@ -22,7 +22,7 @@ const HOSTS: [HostId; 2] = [HostId(0), HostId(1)];
 /// Registers of a type 0 header, in DW.
 const COMMAND: u16 = 1;
 const BAR0: u16 = 4;
-/// Where the cards read; they write [`ANSWER`] bytes behind it.
+/// Address that the cards read; they write [`ANSWER`] bytes after it.
 const QUESTION: u64 = 0x1000;
 const ANSWER: u64 = 0x100;
 const MSI: u64 = 0xfee0_3000;
@@ -34,13 +34,13 @@ enum Step {
     ConfigRead(Bdf, u16),
     Write(u64, Vec<u8>),
     Sleep(Duration),
-    /// Waits until the host has heard this many interrupts in all.
+    /// Waits until the host has received this many interrupts in total.
     Interrupts(usize),
     Fail(&'static str),
     End,
 }
 
-/// The inputs that a host has heard.
+/// The inputs that a host has received.
 #[derive(Default)]
 struct Heard {
     interrupts: Vec<HostInterrupt>,
@@ -57,7 +57,7 @@ struct State {
     heard: Heard,
     now: Time,
     asked: u32,
-    /// A request is under way.
+    /// Whether a request is outstanding.
     waits: bool,
     wakes_at: Option<Time>,
     outcome: Option<Result<(), String>>,
@@ -135,8 +135,8 @@ impl HostProgram for Machine {
     }
 }
 
-/// A card that, told an address, reads 8 bytes there, writes them further behind, and interrupts: by its MSI, and by a DMA write of
-/// 32 bits to where interrupts go.
+/// A card that reads 8 bytes at a given address, writes them further on, and interrupts: by its MSI, and by a DMA write
+/// of 32 bits to the interrupt address.
 async fn card(io: Io) {
     while let Some(request) = io.next_request().await {
         if let Request::Write(write) = request {
@@ -165,7 +165,7 @@ fn endpoint() -> Box<dyn TlpPort> {
     Box::new(Endpoint::new(EndpointConfig { name: "card".into(), functions, limits, pool }).unwrap())
 }
 
-/// Sets the root port and the card up, at the same places on every host; with `data` as that of the card's MSI.
+/// Sets the root port and the card up, at the same places on every host; with `data` as the data of the card's MSI.
 fn set_up(data: u32) -> Vec<Step> {
     let (port, card) = (root_port(0), below(0));
     let (bus, base) = (u32::from(card.bus()), (window(0) >> 16) as u32);
@@ -185,7 +185,7 @@ fn set_up(data: u32) -> Vec<Step> {
     ]
 }
 
-/// Has the card read at `address`, write behind it and interrupt.
+/// Makes the card read at `address`, write after it and interrupt.
 fn ring(address: u64) -> Vec<Step> {
     vec![Step::Write(window(0), address.to_le_bytes().to_vec()), Step::Interrupts(2)]
 }
@@ -196,7 +196,7 @@ struct Pair {
     memories: [HostMemory; 2],
 }
 
-/// Two hosts with a root port each, and what is behind it.
+/// Returns two hosts with a root port and a device each.
 fn pair(steps: [Vec<Step>; 2], devices: [Box<dyn TlpPort>; 2]) -> Pair {
     let machines: [Machine; 2] = Default::default();
     let memories = [0, 1].map(|_| HostMemory::new(1 << 20, 0).unwrap());
@@ -265,7 +265,7 @@ fn dma_and_interrupts_stay_with_their_host() {
     check_interrupts(&pair);
 }
 
-/// Host 0's card is host 1's guest's, so to say: its DMA reaches the memory of host 1, its interrupts stay host 0's.
+/// Host 0's card is assigned to host 1, as to a guest: its DMA reaches the memory of host 1, its interrupts stay with host 0.
 #[test]
 fn a_granted_function_reaches_the_memory_of_another() {
     let mut pair = cards([2 * QUESTION, QUESTION]);
@@ -282,7 +282,7 @@ fn a_granted_function_reaches_the_memory_of_another() {
 
 /// A grant to one function is nothing to another.
 #[test]
-fn a_grant_is_one_functions() {
+fn grant_applies_to_one_function() {
     let mut pair = cards([QUESTION; 2]);
     pair.fabric.grant_dma(HOSTS[0], bdf(0x11, 0, 0), HOSTS[1]).unwrap();
     assert_eq!(pair.fabric.run(Limits::default()), Stop::Finished);
@@ -307,7 +307,7 @@ fn wires_reach_a_host_as_levels() {
     assert_eq!(pair.machines[0].0.borrow().heard.interrupts, []);
 }
 
-/// The program above may request something at any time, and says itself when to call it.
+/// The host program may issue a request at any time, and determines when it is called.
 #[test]
 fn a_host_is_woken_from_outside() {
     let mut pair = pair([set_up(0), Vec::new()], [endpoint(), endpoint()]);
@@ -317,7 +317,7 @@ fn a_host_is_woken_from_outside() {
     let machine = &pair.machines[0];
     machine.0.borrow_mut().steps.push_back(Step::ConfigRead(below(0), 0));
     assert_eq!(pair.fabric.run(until(60)), Stop::TimeLimit);
-    assert_eq!(machine.0.borrow().heard.answers.len(), set_up(0).len(), "nobody has called it");
+    assert_eq!(machine.0.borrow().heard.answers.len(), set_up(0).len(), "it was not called");
     pair.fabric.wake_host(HOSTS[0]).unwrap();
     assert_eq!(pair.fabric.run(until(61)), Stop::TimeLimit);
     let answers = machine.0.borrow().heard.answers[set_up(0).len()..].to_vec();
@@ -325,14 +325,14 @@ fn a_host_is_woken_from_outside() {
 }
 
 #[test]
-fn what_goes_wrong_names_the_host() {
+fn errors_name_the_host() {
     let failing = vec![Step::Sleep(Duration::from_us(30)), Step::Fail("out of patience")];
     let mut pair = pair([vec![Step::End], failing], [endpoint(), endpoint()]);
     assert_eq!(pair.fabric.run(Limits::default()), Stop::Failed("host 1: out of patience".into()));
-    assert_eq!(pair.fabric.host_outcome(), Some(&Ok(())), "that of the first");
+    assert_eq!(pair.fabric.host_outcome(), Some(&Ok(())), "the memory of the first");
 
     let no_host = NoHost { host: HostId(2), last: 1 };
-    assert_eq!(no_host.to_string(), "host 2: legal are 0 to 1");
+    assert_eq!(no_host.to_string(), "host 2; expected 0 to 1");
     assert_eq!(pair.fabric.root_of(HostId(2)).err(), Some(no_host));
     assert_eq!(pair.fabric.wake_host(HostId(2)), Err(no_host));
     assert_eq!(pair.fabric.grant_dma(HOSTS[0], below(0), HostId(2)), Err(no_host));
@@ -354,7 +354,7 @@ fn what_goes_wrong_names_the_host() {
     };
     let said = |config| Fabric::new(config).err().map(|error: TopologyError| error.to_string());
     let none = said(config(Vec::new(), Above::RootPort(HostId::FIRST)));
-    assert_eq!(none.as_deref(), Some("0 hosts: legal are 1 to 64"));
+    assert_eq!(none.as_deref(), Some("0 hosts; expected 1 to 64"));
     let other = said(config(vec![host()], Above::RootPort(HostId(1))));
-    assert_eq!(other.as_deref(), Some("the link of slot 0 hangs on host 1: there are 1 hosts"));
+    assert_eq!(other.as_deref(), Some("the link of slot 0 connects to host 1, but there are 1 hosts"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links that change while they run, links that retrain, links with scaled flow control and links without any: what
-//! arrives, how fast, and what it costs.
+//! Links that change while they run, links that retrain, links with scaled flow control and links without flow control:
+//! the TLPs that arrive, the rate, and the cost.
 
 use crate::common;
 use crate::common::link;
@@ -51,8 +51,8 @@ fn byte_ps(rate: Rate, lanes: u8) -> f64 {
     symbol.num as f64 / symbol.den as f64 / f64::from(lanes)
 }
 
-/// A saturated link changes its speed four times; before and after each, its wire bytes are those of its speed, and
-/// nothing is lost or comes twice.
+/// A saturated link changes its speed four times; before and after each change, its wire bytes match its speed, and no
+/// TLP is lost or duplicated.
 #[test]
 fn bandwidth_follows_rate_and_width() {
     let steps = [
@@ -83,10 +83,10 @@ fn bandwidth_follows_rate_and_width() {
     }
     let (device, root) = (counters(&fabric, Side::Device), counters(&fabric, Side::Root));
     assert_eq!((device.replayed_tlps, root.duplicate_tlps, root.out_of_sequence), (0, 0, 0));
-    assert!(fabric.root().counters().memory_writes + 300 > device.tlps, "all but what is under way");
+    assert!(fabric.root().counters().memory_writes + 300 > device.tlps, "all except those in flight");
 }
 
-/// The wire is silent for the time of a retrain, in both directions; what was on it arrives.
+/// The wire is silent for the time of a retrain, in both directions; frames already on it arrive.
 #[test]
 fn the_wire_is_silent_while_the_link_retrains() {
     let mut fabric = system(link(Rate::Gt8, 8, 256), vec![Source::flood(0, 256)]).without_program();
@@ -99,7 +99,7 @@ fn the_wire_is_silent_while_the_link_retrains() {
     let leaves = Arrivals::new(|r| Some((r.time, r.direction, r.frame.wire_bytes())));
     fabric.set_tap(Box::new(leaves.clone()));
     run_until(&mut fabric, 60);
-    // Arrivals: two nanoseconds behind the last symbol.
+    // Arrivals: two nanoseconds after the last symbol.
     let [up, down] = [Direction::Upstream, Direction::Downstream].map(|direction| {
         let seen = leaves.seen.borrow();
         let times: Vec<_> = seen.iter().filter(|f| f.1 == direction).map(|f| (f.0, f.2)).collect();
@@ -109,7 +109,7 @@ fn the_wire_is_silent_while_the_link_retrains() {
     for frames in [up, down] {
         let back = frames.iter().position(|f| f.0 > at_us(50) + retrain).unwrap();
         let (last, (first, bytes)) = (frames[back - 1].0, frames[back]);
-        assert!(last <= at_us(50) + Duration::from_ns(2 + 37), "the frame under way goes out: {last}");
+        assert!(last <= at_us(50) + Duration::from_ns(2 + 37), "the frame in flight is still sent: {last}");
         let begins = first.as_ps() - (f64::from(bytes) * byte_ps(Rate::Gt8, 4)) as u64 - 2_000;
         assert!(begins + 1 >= at_us(50).as_ps() + retrain.as_ps(), "{begins}");
     }
@@ -199,16 +199,16 @@ fn retraining_after_replay_num_rolls_over_recovers() {
     assert_eq!(device.replay_num_rollovers, 0);
 }
 
-/// As long as every TLP is lost: a retrain for every four timeouts, none of them sooner than the timer lets them, and both
-/// directions silent meanwhile.
+/// As long as every TLP is lost: one retrain for every four timeouts, none of them before the timer expires, and both
+/// directions silent during it.
 #[test]
-fn a_dead_direction_retrains_again_and_again_at_the_timers_pace() {
+fn dead_direction_retrains_at_the_timers_pace() {
     let source = Source { left: 1, from: at_us(10), ..Source::flood(0, 64) };
     let mut fabric = system(link(Rate::Gt8, 8, 256), vec![source])
         .fault(Direction::Upstream, FrameKind::Tlp, 1, 1, FaultAction::Drop)
         .without_program();
     let device = run_until(&mut fabric, 800);
-    // 24,000 symbol times at 8 GT/s are 24.4 us; each fourth with 4 us of silence behind it.
+    // 24,000 symbol times at 8 GT/s are 24.4 us; each fourth is followed by 4 us of silence.
     let period = 4.0 * 24.375 + 4.0;
     let rollovers = (790.0 / period) as u64;
     assert!(device.replay_num_rollovers.abs_diff(rollovers) <= 1, "{}", device.replay_num_rollovers);
@@ -216,8 +216,8 @@ fn a_dead_direction_retrains_again_and_again_at_the_timers_pace() {
     assert_eq!(fabric.root().counters().memory_writes, 0);
 }
 
-/// REPLAY_TIMER by the rule of revision 3, three times the table's Ack latency, and by that of revision 4, 24,000 to
-/// 31,000 symbol times: when a lost TLP is sent again (`PCIe 5.0 §3.6.2.1`).
+/// REPLAY_TIMER by the rule of revision 3, three times the table's Ack latency, and by the rule of revision 4, 24,000
+/// to 31,000 symbol times: the time at which a lost TLP is replayed (`PCIe 5.0 §3.6.2.1`).
 #[test]
 fn replay_timer_by_both_rules() {
     // Gen3 x8, MPS 256: (256 + 28) * 2.5 / 8 + 115 = 203 symbol times of 16.25 / 16 ns.
@@ -244,8 +244,8 @@ fn replay_timer_by_both_rules() {
     }
 }
 
-/// A long link, 20 us there and back: unscaled, no more than 2047 data credits are under way; scaled by 16, all the wire
-/// holds (`PCIe 5.0 §3.4.2`). The exchange of features and the scales are on the wire.
+/// A long link, 20 us there and back: unscaled, no more than 2047 data credits are in flight; scaled by 16, as many as
+/// the wire holds (`PCIe 5.0 §3.4.2`). The exchange of features and the scales are on the wire.
 #[test]
 fn scaled_flow_control_fills_a_long_link() {
     let mut rates = Vec::new();
@@ -308,7 +308,7 @@ fn without_flow_control_a_full_receiver_drops_and_the_timer_replays() {
             (device.dllps.init_fc, root.dllps.init_fc, root.dllps.update_fc, root.dllps.nak),
             (0, 0, 0, 0)
         );
-        // Only the timer replays, and only what was dropped, or came behind it.
+        // Only the timer replays, and only TLPs that were dropped or came after a dropped one.
         assert_eq!(device.replayed_tlps, root.full_buffer_drops + root.out_of_sequence);
         assert_eq!(device.replay_timeouts > 0, device.replayed_tlps > 0);
         assert_eq!(device.replay_num_rollovers, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Odd TLPs from a device below the seam: each gets what the specification says, is counted, and gives its credits
-//! back. Whatever comes, the run ends and the links still work.
+//! Odd TLPs from a device: each is handled as the specification says, is counted, and returns its credits. For any
+//! TLPs, the run ends and the links still work.
 
 use crate::common::link;
 use crate::common::system::{BAR_BYTES, HIGH, HIGH_BYTES, LOW_BYTES, Raw, System, Told, bar, credits, text};
@@ -15,7 +15,7 @@ use tlp::{
     TrafficClass, rules,
 };
 
-/// The raw device speaks as 01:00.0.
+/// The raw device sends as 01:00.0.
 const DEVICE: Bdf = Bdf::from_bits(0x0100);
 /// More of a kind than there are header credits, 127.
 const MANY: u64 = 300;
@@ -83,7 +83,7 @@ fn with_data(mut tlp: Tlp, data: Data) -> Tlp {
     tlp
 }
 
-/// A root port whose device sends `tlps`, MPS 256.
+/// Runs a root port whose device sends `tlps`, MPS 256.
 fn send(tlps: impl IntoIterator<Item = Tlp>) -> (Fabric, Raw, host::HostMemory) {
     let raw = Raw::new();
     tlps.into_iter().for_each(|tlp| raw.send(1_000, tlp));
@@ -93,12 +93,12 @@ fn send(tlps: impl IntoIterator<Item = Tlp>) -> (Fabric, Raw, host::HostMemory) 
     (system.raw(link(Rate::Gt8, 8, 256), &raw).without_program(), raw, memory)
 }
 
-/// What comes back: status, Byte Count, Lower Address and data of a completion.
+/// Expected answer: status, Byte Count, Lower Address and data of a completion.
 type Answer = Option<(Status, u16, u8, Option<u16>)>;
 
-/// Rows: a TLP, the answer (`PCIe 5.0 §2.2.9`, §2.3.1), what is counted, and whether the byte at 0x1000 changes.
+/// Rows: a TLP, the answer (`PCIe 5.0 §2.2.9`, §2.3.1), the counters, and whether the byte at 0x1000 changes.
 #[test]
-fn each_gets_what_the_specification_says_and_is_counted() {
+fn odd_tlps_are_handled_as_specified_and_counted() {
     use Status::{Success, UnsupportedRequest};
     let one = |count: fn(&mut RootCounters) -> &mut u64, n| {
         let mut counters = RootCounters::default();
@@ -142,7 +142,7 @@ fn each_gets_what_the_specification_says_and_is_counted() {
             malformed,
             same,
         ),
-        // §2.3.1: what nobody claims is Unsupported.
+        // §2.3.1: an unclaimed request is Unsupported.
         ("a write to nowhere", write(LOW_BYTES, &[1; 4]), None, ur, same),
         ("a write to another device", write(0x8000_0000, &[1; 4]), None, ur, same),
         ("a write beyond all memory", write(u64::MAX - 3, &[1; 4]), None, ur, same),
@@ -179,7 +179,7 @@ fn each_gets_what_the_specification_says_and_is_counted() {
         ),
         // §2.3.2.
         ("a completion of nothing", completion(3, 0, Some(1)), None, unexpected, same),
-        ("of a tag that nobody has", completion(999, 0, None), None, unexpected, same),
+        ("with a tag without a request", completion(999, 0, None), None, unexpected, same),
         ("for somebody else", completion(0, 0x0200, Some(64)), None, unexpected, same),
         // §2.7.2.2: poisoned data is not written.
         ("a poisoned write", poisoned(write(0x1000, &[1; 4])), None, one(|c| &mut c.poisoned, MANY), same),
@@ -202,7 +202,7 @@ fn each_gets_what_the_specification_says_and_is_counted() {
         ("a write of nothing", zero(MemoryOp::Write, 0x1000, Data::Counted(1)), None, none, same),
         ("an interrupt of nothing", zero(MemoryOp::Write, 0xfee0_0000, Data::Counted(1)), None, none, same),
         ("a message", message(0x7f, None), None, from_vendor, same),
-        // §2.3.1: what nobody takes is Unsupported, but for Vendor_Defined Type 1 and the Ignored Messages (§2.2.8.7).
+        // §2.3.1: a message without a receiver is Unsupported, except Vendor_Defined Type 1 and the Ignored Messages (§2.2.8.7).
         ("Vendor_Defined Type 0", message(0x7e, None), None, RootCounters { messages: MANY, ..ur }, same),
         ("an unknown message", message(0x60, None), None, RootCounters { messages: MANY, ..ur }, same),
         ("an Ignored Message", message(0x41, None), None, one(|c| &mut c.messages, MANY), same),
@@ -239,7 +239,7 @@ fn a_dma_read_that_runs_into_unmapped_memory_fails() {
                 let over = io.dma_read(LOW_BYTES - 64, 128).await.map(|_| ());
                 let within = io.dma_read(LOW_BYTES - 64, 64).await.map(|_| ());
                 told.set((over, within));
-                // As on a real host, a write that runs over loses what is beyond.
+                // As on a real host, a write beyond the end of memory loses that part.
                 io.dma_write(LOW_BYTES - 4, [0x11; 8]).await?;
                 io.interrupt(0).await
             }
@@ -264,7 +264,7 @@ fn a_dma_read_that_runs_into_unmapped_memory_fails() {
 /// A device that never takes completions, and has credits for three: its requests wait in the root port's receive buffer,
 /// whatever they ask, and its writes go on all the same.
 #[test]
-fn answers_that_cannot_leave_hold_up_only_who_asked() {
+fn answers_that_cannot_be_sent_block_only_their_requester() {
     struct Deaf(Raw);
     impl endpoint::TlpPort for Deaf {
         fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
@@ -303,7 +303,7 @@ fn answers_that_cannot_leave_hold_up_only_who_asked() {
         assert_eq!(raw.0.borrow().unsent(), 2_000 - 3 - 8 - 16 - 127 - 8, "{request}");
         let all = lines.join("\n");
         for part in [
-            "read completions waiting to leave",
+            "read completions waiting to be sent",
             "127 device requests waiting for memory",
             "no completion header credits",
         ] {
@@ -330,7 +330,7 @@ fn any_body() -> impl Strategy<Value = Body> {
         prop::sample::select(vec![Read, Read, Write, Write, ReadLocked, WriteDeferrable])
     };
     let access = || prop::sample::select(vec![Access::Read, Access::Write]);
-    // Most are legal; FetchAdd and Swap of 128 bits are not, nor an address that is no multiple of the operand.
+    // Most are valid; FetchAdd and Swap of 128 bits are not, nor an address that is not a multiple of the operand.
     let atomic = (
         prop::sample::select(vec![AtomicOp::FetchAdd, AtomicOp::Swap, AtomicOp::CompareSwap]),
         prop::sample::select(vec![OperandSize::Bits32, OperandSize::Bits64, OperandSize::Bits128]),
@@ -367,9 +367,9 @@ fn any_body() -> impl Strategy<Value = Body> {
 }
 
 fn any_tlp() -> impl Strategy<Value = Tlp> {
-    // Whole: with the data that the header says. Else with any.
+    // Whole: with the data that the header announces. Otherwise with any data.
     let data = prop_oneof![8 => Just(None), 1 => (0usize..5000, any::<bool>()).prop_map(Some)];
-    // Of a wrong digest, and one of some prefixes.
+    // With a wrong digest, or with some prefixes.
     let odd = (prop::bool::weighted(0.1), prop::collection::vec(0x80u32..0xa0, 0..3));
     let prefixed = prop_oneof![8 => Just((false, Vec::new())), 1 => odd];
     (
@@ -399,16 +399,16 @@ fn any_tlp() -> impl Strategy<Value = Tlp> {
         })
 }
 
-/// TLPs sent by a port, and those that the other end's owner has got.
+/// Number of TLPs sent by a port, and received by the other end's owner.
 fn sent(fabric: &Fabric, side: Side) -> u64 {
     fabric.port_counters(PortId::new(LinkId(0), side)).tlps
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// A raw device sends anything, beside a host that reads from it, on a link with few credits and bit errors. Nothing
-    /// panics, the run ends, everything sent has arrived, each request but those of a bad form was answered, and no
-    /// credit is lost: what comes last gets through.
+    /// A raw device sends anything while a host reads from it, on a link with few credits and bit errors. Nothing
+    /// panics, the run ends, everything sent has arrived, each well-formed request was answered, and no credit is lost:
+    /// the last TLP arrives.
     #[test]
     fn random_tlps_to_the_root_complex(
         tlps in prop::collection::vec(any_tlp(), 1..120),
@@ -416,7 +416,7 @@ proptest! {
         errors in prop_oneof![Just(0u64), Just(500_000)],
     ) {
         let (raw, count) = (Raw::new(), tlps.len() as u64);
-        // What is malformed, or has a wrong digest, is not answered.
+        // A malformed TLP, or one with a wrong digest, is not answered.
         let limits = rules::Limits { mps: Mps::default(), tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes: 4 };
         let is_question = |t: &&Tlp| {
             let is_good = rules::check_received(t, &limits).is_ok() && !t.has_wrong_ecrc();
@@ -428,7 +428,7 @@ proptest! {
         raw.send(1_000_000, read(0x3000, 4));
         let mut link = link(Rate::Gt16, 4, 128);
         link.bit_error_rate = u64::MAX.checked_div(errors).unwrap_or(0);
-        // A TLP of 4 KiB takes 256 data credits; nothing here says that a device keeps to Max_Payload_Size, or to 128 B in a DMWr.
+        // A TLP of 4 KiB takes 256 data credits; here a device need not respect Max_Payload_Size, or 128 B in a DMWr.
         credits(&mut link, true, Class::Posted, few, 256 * few);
         credits(&mut link, true, Class::NonPosted, few, 256 * few);
         let mut system = System::new();
@@ -458,10 +458,10 @@ proptest! {
     }
 }
 
-/// Bytes that break a rule of their form cross the link, are dropped by its other end, and give their credits back: as many as there are
-/// credits for many times over, and a good write behind each.
+/// Bytes that break a rule of their form cross the link, are dropped by its other end, and return their credits. There
+/// are many times as many as credits, and a good write after each.
 #[test]
-fn bytes_that_are_no_tlp_are_dropped_where_they_arrive() {
+fn malformed_bytes_are_dropped_by_their_receiver() {
     let pool = PayloadPool::new();
     let of = |words: &[u32]| {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();

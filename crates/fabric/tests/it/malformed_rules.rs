@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every rule of `tlp::rules` that a TLP without bytes can break, through a link: to the root complex, and to an endpoint. Each
-//! malformed TLP is dropped, counted, and logged by an endpoint; nobody answers it, its credits come back, and what comes next is served
-//! (`PCIe 5.0 §6.2.3`, §2.3). What only bytes can break never becomes a TLP; `crates/tlp/tests` tries it on the parser.
+//! Every rule of `tlp::rules` that a TLP without bytes can break, through a link: to the root complex, and to an
+//! endpoint. Each malformed TLP is dropped, counted, and logged by an endpoint. It gets no answer, its credits return,
+//! and the next TLP is served (`PCIe 5.0 §6.2.3`, §2.3). Rules that only bytes can break never reach a TLP;
+//! `crates/tlp/tests` tests them on the parser.
 
 use crate::common::link;
 use crate::common::system::{Raw, System};
@@ -19,9 +20,9 @@ use tlp::{
     OperandSize, PayloadPool, Prefix, Prefixes, Rate, Repr, Span, Status, Tag, Time, Tlp, TrafficClass,
 };
 
-/// Who sends them.
+/// Requester ID of the sender.
 const SENDER: Bdf = Bdf::from_bits(0x0100);
-/// The endpoint under test, where it is the receiver.
+/// The endpoint under test, if it is the receiver.
 const ENDPOINT: Bdf = Bdf::from_bits(0x0200);
 const TAG: Tag = Tag::from_bits(5);
 /// More than there are header credits, 127.
@@ -30,7 +31,7 @@ const MPS: u32 = 256;
 
 // ---- the table ----
 
-/// A TLP, and what breaks a rule of it.
+/// A TLP, and the rule that it breaks.
 struct Row {
     rule: RuleId,
     right: Tlp,
@@ -171,7 +172,7 @@ fn messages() -> Vec<Row> {
     ]
 }
 
-/// Too much data, and not as much as the header says.
+/// Too much data, and less than the header announces.
 fn sizes(address: u64) -> Vec<Row> {
     let vendor = |dw| message(0x7f, MessageRouting::Local, [0; 8], dw);
     let write = |len| memory(MemoryOp::Write, address, len);
@@ -191,7 +192,7 @@ fn sizes(address: u64) -> Vec<Row> {
     ]
 }
 
-/// What only bytes can break, since a `Repr` holds nothing else, or no port of riser lets through: by name.
+/// Rules that only bytes can break, since a `Repr` cannot represent it, or no port of riser lets it through: by name.
 const OF_BYTES: [RuleId; 14] = [
     RuleId::ReservedFmt,
     RuleId::ReservedType,
@@ -206,9 +207,9 @@ const OF_BYTES: [RuleId; 14] = [
     RuleId::ConfigLastBe,
     // A link has no virtual channel to send it on.
     RuleId::TcMapped,
-    // What a port takes is in its registers: `prefixes_are_taken_as_the_port_supports_them`.
+    // A port's limits are in its registers: `prefixes_are_taken_as_the_port_supports_them`.
     RuleId::EndToEndSupported,
-    // A parser's name for what a TLP of its own length cannot be; see `RuleId::Length`.
+    // A parser's rule for bytes that do not have the length of their TLP; see `RuleId::Length`.
     RuleId::AddressFormat,
 ];
 
@@ -239,7 +240,7 @@ fn kinds(refusals: &[Refusal]) -> Vec<(RuleId, u64)> {
 
 // ---- to the root complex ----
 
-/// What a root complex has counted and answered, and the first bytes of its memory, after `MANY` of a TLP.
+/// Returns the counters and answers of a root complex, and the first bytes of its memory, after `MANY` of a TLP.
 fn at_the_root_complex(tlp: &Tlp) -> (RootCounters, Vec<Refusal>, Vec<Tlp>, [u8; 4]) {
     let raw = Raw::new();
     (0..MANY).for_each(|_| raw.send(1_000, tlp.clone()));
@@ -300,7 +301,7 @@ fn endpoint() -> Endpoint {
     endpoint
 }
 
-/// Two ports and the wires between them: side 0 sends what it is given, side 1 is an endpoint.
+/// Two ports and the wires between them: side 0 sends the given TLPs, side 1 is an endpoint.
 struct Wire {
     ports: [Port; 2],
     flight: [VecDeque<(Time, Frame)>; 2],
@@ -392,7 +393,7 @@ impl Wire {
     }
 }
 
-/// An endpoint after `MANY` of a TLP and a read of its first register, and what it has sent.
+/// Returns an endpoint after `MANY` of a TLP and a read of its first register, and the TLPs that it has sent.
 fn at_an_endpoint(tlp: &Tlp) -> (Endpoint, Vec<Tlp>) {
     let (mut endpoint, mut wire) = (endpoint(), Wire::new());
     let mut tlps: VecDeque<Tlp> = (0..MANY).map(|_| tlp.clone()).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host model seen from a device: what single requests cost with caches, sockets, IOMMU, power states, and how their
-//! completions leave. Latencies are told as what they exceed those of a host without any of that by.
+//! The host model seen from a device: the cost of single requests with caches, sockets, IOMMU and power states, and how
+//! their completions are sent. Latencies are given as the excess over a host without these parts.
 
 use crate::common::link;
 use crate::common::system::{Raw, System};
@@ -96,7 +96,7 @@ impl TransactionTap for All {
     }
 }
 
-/// What a device at a root port asks for, and when in nanoseconds.
+/// Requests of a device at a root port, with their times in nanoseconds.
 type Ask = (u16, u64, MemoryOp, u64, u32);
 
 /// Runs a host with two devices behind slow links (2.5 GT/s x4: a byte takes a nanosecond).
@@ -129,15 +129,16 @@ fn latencies(host: HostProfile, preparations: &[CachePreparation], asks: &[Ask])
     run(host, preparations, asks).0.iter().map(|t| t.latency().as_ps()).collect()
 }
 
-/// What requests take longer than on a plain host, in nanoseconds.
+/// Returns how much longer requests take than on a plain host, in nanoseconds.
 fn excess(host: HostProfile, preparations: &[CachePreparation], asks: &[Ask]) -> Vec<u64> {
     let base = latencies(plain(), &[], asks);
     let with = latencies(host, preparations, asks);
     with.iter().zip(base).map(|(with, base)| (with - base) / 1000).collect()
 }
 
-/// Each row: sockets of device, memory and program, a preparation, and what a read of 64 B then takes longer.
-/// A line takes 64 ns on the wire. Completions wait for 512 B; further lines are waited for only as far as the wire is faster.
+/// Each row: sockets of device, memory and program, a preparation, and how much longer a read of 64 B then takes. A
+/// line takes 64 ns on the wire. Completions wait for 512 B; they wait for further lines only as far as the wire is
+/// faster.
 #[test]
 fn lines_behind_the_eighth_are_fetched_while_completions_leave() {
     let host = |line_ns| HostProfile { read_line_service: ns(line_ns), ..modelled(local()) };
@@ -154,7 +155,7 @@ fn lines_behind_the_eighth_are_fetched_while_completions_leave() {
 }
 
 #[test]
-fn a_read_takes_longer_by_the_figure_of_its_line() {
+fn read_latency_follows_the_figure_of_its_line() {
     use CachePreparation::{ThrashByHost, WriteByDevice, WriteByHost};
     let by_host = || WriteByHost { address: BUFFER, bytes: 4096 };
     let by_device = || WriteByDevice { requester: requester(0), address: BUFFER, bytes: 4096, passes: 2 };
@@ -175,9 +176,9 @@ fn a_read_takes_longer_by_the_figure_of_its_line() {
     }
 }
 
-/// Reading allocates nothing; writing does, and a preparation goes over what was there before.
+/// Reading allocates nothing; writing does, and a preparation overwrites the earlier state.
 #[test]
-fn states_follow_one_another() {
+fn cache_states_follow_one_another() {
     let warm = || CachePreparation::WriteByHost { address: BUFFER, bytes: 4096 };
     let read = |at, address| (0, at, MemoryOp::Read, address, 64);
     let write = |at, address| (0, at, MemoryOp::Write, address, 64);
@@ -193,8 +194,8 @@ fn states_follow_one_another() {
     assert_eq!(excess(modelled(local()), &[warm()], &asks), [40, 40, 0, 0, 40]);
 }
 
-/// A read right behind a write of the same root port waits until it is visible, which an eviction or a fetch puts off; one
-/// at another root port does not. A line and its request take 84 and 20 ns on the wire.
+/// A read directly after a write of the same root port waits until it is visible, which an eviction or a fetch delays;
+/// a read at another root port does not wait. A line and its request take 84 and 20 ns on the wire.
 #[test]
 fn a_read_waits_for_the_writes_of_its_port() {
     let asks = |write_bytes, read_port| {
@@ -215,7 +216,7 @@ fn a_read_waits_for_the_writes_of_its_port() {
     let base_8 = behind(8, true);
     for (bytes, warm, expected) in rows {
         let base = if bytes == 64 { base_64 } else { base_8 };
-        // The read misses too, where nothing is there.
+        // The read misses too if nothing is there.
         let missed = if warm { 0 } else { 80 };
         assert_eq!((behind(bytes, warm) - base) / 1000, expected + missed, "{bytes} {warm}");
     }
@@ -223,7 +224,7 @@ fn a_read_waits_for_the_writes_of_its_port() {
     assert_eq!(latencies(modelled(local()), &[device], &asks(64, 1))[1], alone);
     assert!(
         base_64 > alone + 600_000,
-        "700 ns until it is visible, less what lies between them: {base_64} {alone}"
+        "700 ns until it is visible, minus the time between them: {base_64} {alone}"
     );
 }
 
@@ -240,7 +241,7 @@ fn slow_visibility_does_not_slow_writes() {
 }
 
 #[test]
-fn a_walk_delays_the_first_of_a_page_and_whoever_is_behind_it() {
+fn page_walk_delays_its_request_and_later_ones() {
     let host = modelled(HostSettings { iommu: Some(PageSize::Kib4), ..local() });
     let warm = CachePreparation::WriteByDevice {
         requester: requester(1),
@@ -251,7 +252,7 @@ fn a_walk_delays_the_first_of_a_page_and_whoever_is_behind_it() {
     let read = |port, at, page: u64| (port, at, MemoryOp::Read, BUFFER + page * 4096, 64);
     let asks =
         [read(0, 50_000, 0), read(0, 60_000, 0), read(0, 70_000, 1), read(1, 70_001, 1), read(0, 80_000, 1)];
-    // The cache holds two ways of 64 sets: the last pages of those that were written.
+    // The cache holds two ways of 64 sets: the last of the written pages.
     let (_, fabric) = run(host.clone(), &[warm], &asks);
     let counters = *fabric.root().memory_counters().unwrap();
     assert_eq!((counters.iotlb_hits, counters.iotlb_misses), (2, 3), "each requester has its own context");
@@ -260,9 +261,9 @@ fn a_walk_delays_the_first_of_a_page_and_whoever_is_behind_it() {
     assert_eq!(excess(hidden, &[], &asks), [260, 0, 260, 519, 0]);
 }
 
-/// Only as much is mapped as was said; what is beside it is refused and counted, as VT-d does.
+/// Only the given range is mapped; a request outside it is refused and counted, as by VT-d.
 #[test]
-fn what_is_not_mapped_is_refused() {
+fn unmapped_requests_are_refused() {
     let host = modelled(HostSettings { iommu: Some(PageSize::Kib4), ..local() });
     let devices = [Raw::new()];
     let asks = [
@@ -295,8 +296,8 @@ fn what_is_not_mapped_is_refused() {
     assert_eq!((fabric.root().counters().memory_reads, fabric.root().counters().memory_writes), (1, 1));
 }
 
-/// The open question of pcie-bench (SIGCOMM'18, section 8): two devices, each with a window that the IOTLB holds, together
-/// more than it holds. Where entries are shared, each drives out what the other needs.
+/// The open question of pcie-bench (SIGCOMM'18, section 8): two devices, each with a window that the IOTLB holds, but
+/// together more than it holds. If entries are shared, each evicts entries that the other needs.
 #[test]
 fn two_devices_contend_for_a_shared_iotlb() {
     let asks: Vec<Ask> = (0..200)
@@ -320,7 +321,7 @@ fn unit(bytes: Option<u32>) -> Option<tlp::Mps> {
     bytes.map(|bytes| tlp::Mps::new(bytes).unwrap())
 }
 
-/// Bytes of the completions of reads one behind another.
+/// Returns the sizes of the completions of consecutive reads.
 fn completions(host: HostProfile, reads: &[(u64, u32)]) -> Vec<usize> {
     let device = Raw::new();
     reads.iter().for_each(|(address, len)| device.send(50_000, request(0, MemoryOp::Read, *address, *len)));
@@ -332,7 +333,7 @@ fn completions(host: HostProfile, reads: &[(u64, u32)]) -> Vec<usize> {
 }
 
 #[test]
-fn completions_are_cut_as_the_profile_says() {
+fn completions_are_split_as_the_profile_says() {
     let host = |unit_bytes, streaming| HostProfile {
         completions: CompletionProfile {
             unit_bytes: unit(unit_bytes),
@@ -342,7 +343,7 @@ fn completions_are_cut_as_the_profile_says() {
         ..plain()
     };
     let long = (BUFFER, 512);
-    // Unit, streaming, reads, and what they become where Max_Payload_Size is 256.
+    // Unit, streaming, reads, and their completions with a Max_Payload_Size of 256.
     type Row<'a> = (Option<u32>, bool, &'a [(u64, u32)], &'a [usize]);
     let rows: [Row<'_>; 7] = [
         (None, false, &[long], &[256, 256]),
@@ -358,10 +359,10 @@ fn completions_are_cut_as_the_profile_says() {
     }
 }
 
-/// The gap shows as a wire that is idle: the same bytes and busy time, 4 x 20 ns later at the end of the last but the gap
-/// behind it, which nobody waits for.
+/// The gap shows as an idle wire: the same bytes and busy time, 4 x 20 ns later at the end of the last, without the gap
+/// after it, for which nothing waits.
 #[test]
-fn a_gap_behind_completions_leaves_the_wire_idle() {
+fn gap_after_completions_leaves_the_wire_idle() {
     let host = |gap| HostProfile {
         completions: CompletionProfile { unit_bytes: unit(Some(128)), gap, ..CompletionProfile::default() },
         ..plain()
@@ -376,9 +377,9 @@ fn a_gap_behind_completions_leaves_the_wire_idle() {
     assert_eq!(with, (without.0 + 60, without.1, without.2));
 }
 
-/// Behind the last completion of a request there is more of it, where completions are shorter than Max_Payload_Size.
+/// After the last completion of a request the gap is longer, if completions are shorter than Max_Payload_Size.
 #[test]
-fn requests_are_apart_by_a_gap_of_their_own() {
+fn requests_are_followed_by_their_own_gap() {
     let second = |unit_bytes, request_gap| {
         let completions =
             CompletionProfile { unit_bytes: unit(unit_bytes), request_gap, ..CompletionProfile::default() };
@@ -408,8 +409,9 @@ fn long_reads_are_answered_in_whole_completions() {
     assert_eq!(completions_of(512), [256, 256]);
 }
 
-/// Cold lines take 80 ns longer; of each microsecond of that, half a microsecond is left behind each completion of 128 B: four,
-/// of which nobody waits for what is behind the last. Lines that the device wrote are not late, nor are whole completions.
+/// Cold lines take 80 ns longer. For each microsecond of that, half a microsecond of idle time follows each completion
+/// of 128 B: four, and nothing waits for the idle time after the last. Lines that the device wrote are not late, nor
+/// are whole completions.
 #[test]
 fn completions_of_late_lines_are_further_apart() {
     let extra = |unit_bytes, preparations: &[CachePreparation]| {
@@ -429,16 +431,16 @@ fn completions_of_late_lines_are_further_apart() {
 }
 
 #[test]
-fn a_root_complex_that_sleeps_is_woken_by_the_first() {
+fn sleeping_root_complex_is_woken_by_the_first_request() {
     let wake = vec![WeightedLatency { parts_per_billion: 1_000_000_000, latency: ns(650) }];
     let host = HostProfile { power: vec![PowerProfile { idle: ns(1000), wake }], ..plain() };
     let read = |at| (0, at, MemoryOp::Read, BUFFER, 64);
     let asks = [read(50_000), read(50_100), read(51_500), read(54_000)];
-    // The completion of the second, of 84 B, is behind that of the first.
+    // The completion of the second, of 84 B, follows that of the first.
     assert_eq!(excess(host, &[], &asks), [650, 550 + 84, 0, 650]);
 }
 
-/// A table of noise is met as often as it says, by each read for itself, and as the seed has it.
+/// Noise occurs as often as its table says, independently for each read, and depends on the seed.
 #[test]
 fn noise_comes_from_its_table() {
     let noise = vec![WeightedLatency { parts_per_billion: 250_000_000, latency: ns(3000) }];
@@ -453,7 +455,7 @@ fn noise_comes_from_its_table() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
-    /// Parts whose figures are all nothing change nothing, to the picosecond.
+    /// Parts with zero costs change nothing, to the picosecond.
     #[test]
     fn parts_that_cost_nothing_change_nothing(
         asks in prop::collection::vec((0..3u64, 0..60u64, 1..256u32, 0..2000u64), 1..40),
@@ -481,7 +483,7 @@ proptest! {
     }
 }
 
-/// Nothing is left of a counter that nobody moved.
+/// Counters without accesses are not reported.
 #[test]
 fn a_plain_host_counts_nothing() {
     let (_, fabric) =

@@ -14,15 +14,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::{Class, Duration, Rate};
 
-/// Where the device writes its data and, behind it, its flag.
+/// Addresses to which the device writes its data and, after it, its flag.
 const DATA: u64 = HIGH + 0x1_0000;
 const FLAG: u64 = 0x8000;
 /// The register that starts round n.
 const DOORBELL: u64 = 0x2000;
-/// What the device says once it has seen something wrong.
+/// The device's value after it has seen an error.
 const WRONG: u32 = 0xdead;
 
-/// In round n, the device checks what the host has written before the doorbell, writes `lengths[n]` bytes at odd
+/// In round n, the device checks the data that the host wrote before the doorbell, writes `lengths[n]` bytes at odd
 /// places, then the flag, then raises an interrupt.
 async fn producer(io: Io, lengths: Vec<u32>) {
     let registers = Rc::new(RefCell::new(RegisterFile::new(0x4000)));
@@ -53,8 +53,7 @@ async fn round(io: &Io, n: u32, len: u32, seen: bool) -> Result<(), device::DmaE
     io.interrupt(0).await
 }
 
-/// Each round: data and doorbell down; at every look the flag must not be ahead of the data; a read behind the doorbell
-/// must see it.
+/// Each round: data and doorbell down; the flag must never be ahead of the data; a read after the doorbell must see it.
 async fn consumer(cpu: Cpu, f: FoundFunction, lengths: Vec<u32>, poll: bool) -> Result<(), String> {
     for (n, len) in (0u32..).zip(lengths) {
         cpu.write(bar(&f, 0), bytes(n.into(), 0x1000)).await.map_err(text)?;
@@ -111,7 +110,7 @@ fn any_link() -> impl Strategy<Value = LinkConfig> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn who_sees_the_flag_sees_the_data(
+    fn reader_that_sees_the_flag_sees_the_data(
         link in any_link(),
         lengths in prop::collection::vec(1u32..3000, 1..8),
         poll in any::<bool>(),
@@ -138,7 +137,7 @@ proptest! {
     }
 }
 
-/// Copies by DMA, 16 reads under way: from `HIGH + slot * 1 MiB` to 512 KiB behind it, in pieces at odd places.
+/// Copies by DMA, with 16 outstanding reads: from `HIGH + slot * 1 MiB` to 512 KiB after it, in pieces at odd places.
 async fn copier(io: Io, slot: u64, pieces: u64) -> Result<(), device::DmaError> {
     let Some(Request::Write(_)) = io.next_request().await else { return Ok(()) };
     let from = HIGH + (slot << 20);
@@ -203,7 +202,7 @@ fn a_completion_does_not_pass_the_writes_before_it() {
     credits(&mut slow, false, Class::Posted, 2, 32);
     let mut fabric = System::new()
         .device(slow, |io: Io| async move {
-            // Bus Master Enable is set by the time that the first write comes.
+            // Bus Master Enable is set by the time of the first write.
             let Some(Request::Write(_)) = io.next_request().await else { return };
             let count = Rc::new(RefCell::new(1));
             let (looks, counted) = (io.clone(), count.clone());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ordering table, cell by cell (`PCIe 5.0 §2.4.1`, Table 2-40): a lab for each, in which a TLP of the column stands still
-//! for want of credits and one of the row is sent behind it; what passes is seen at the other end. Where the table leaves
-//! a choice ("Y/N"), riser's is here: between classes what waits is passed; within one, none passes.
+//! The ordering table, cell by cell (`PCIe 5.0 §2.4.1`, Table 2-40): for each cell, a lab in which a TLP of the column
+//! is blocked by lack of credits and one of the row is sent after it. The other end shows which passes. If the table
+//! leaves a choice ("Y/N"), riser's choice is tested: between classes a waiting TLP is passed; within one class, none
+//! passes.
 
 use crate::common::link;
 use crate::common::system::{Arrivals, Raw, System};
@@ -88,7 +89,7 @@ fn passes(row: &Tlp, column: &Tlp) -> bool {
     place(row) < place(column)
 }
 
-/// A cell: what the table asks, and where it asks nothing, what riser does.
+/// A cell: the demand of the table, or riser's choice if it demands nothing.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Cell {
     /// "No".
@@ -97,13 +98,13 @@ enum Cell {
     Yes,
     /// "Y/N", and passes.
     Passes,
-    /// "Y/N", and stays behind: of one class.
+    /// "Y/N", and stays behind: of the same class.
     Stays,
 }
 
-/// Columns 2 to 5 for each row, with the letters of the table's entries. What waits was issued by function 1, tag 5.
+/// Columns 2 to 5 for each row, with the letters of the table's entries. The waiting TLP was issued by function 1, tag 5.
 #[test]
-fn each_cell_is_seen() {
+fn each_cell_of_the_ordering_table_holds() {
     use Cell::{No, Passes, Stays, Yes};
     let completion = Kind::Completion;
     let rows = [
@@ -130,7 +131,7 @@ fn each_cell_is_seen() {
             // D5: completions of one transaction have its requester and tag.
             let tag = if id == 1 { 5 } else { 6 };
             let (later, earlier) = (tlp(kind, attr, id, tag, 2), tlp(column, NONE, 1, 5, 1));
-            let what = format!("{entry}: {kind:?} behind {column:?}");
+            let what = format!("{entry}: {kind:?} after {column:?}");
             let (rule, passed) = match cell {
                 No => (Passing::MustNot, false),
                 Yes => (Passing::Must, true),
@@ -143,8 +144,9 @@ fn each_cell_is_seen() {
     }
 }
 
-/// Relaxed Ordering, ID-based Ordering and No Snoop arrive as they were sent, and come back with the completion, with the Traffic Class;
-/// but for ID-based Ordering, which needs IDO Completion Enable (`PCIe 5.0 §2.2.9`, §2.2.6.4).
+/// Relaxed Ordering, ID-based Ordering and No Snoop arrive as they were sent, and return with the completion, as does
+/// the Traffic Class. The exception is ID-based Ordering, which needs IDO Completion Enable (`PCIe 5.0 §2.2.9`,
+/// §2.2.6.4).
 #[test]
 fn attributes_are_carried_from_end_to_end() {
     for bits in 0..8 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A switch with one place, kept by a request that is never answered: the switch lets the next request in all the same.
+//! A switch with one place, kept by a request that is never answered: the switch lets the next request in nevertheless.
 
 use crate::common::link;
 use crate::common::system::{credits, text};
@@ -15,7 +15,7 @@ use tlp::{Class, Duration, PayloadPool, Rate, Time};
 
 const TIMEOUT: Duration = Duration::from_us(300);
 
-/// A switch that lets its upstream port's memory window through, and keeps places.
+/// Returns a switch that opens its upstream port's memory window, and keeps places.
 fn switch() -> Switch {
     let window = AddressMap.mmio32(0);
     let (first, last) = (window.base as u32, (window.base + window.size - 1) as u32);

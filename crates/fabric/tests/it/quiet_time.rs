@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Time in which links only refresh credits is passed over, and nobody can tell: against the same run with a tap that wants
-//! to see each refresh, so that all of them are events.
+//! Time in which links only refresh credits is passed over without a visible difference: compared with the same run
+//! with a tap that wants to see each refresh, so that all of them are events.
 
 use crate::common;
 use crate::common::system::System;
@@ -74,7 +74,7 @@ impl Tap for Watch {
     }
 }
 
-/// What the plan of a link leaves to chance.
+/// The random properties of a link.
 #[derive(Clone, Debug)]
 struct LinkPlan {
     rate: Rate,
@@ -141,7 +141,7 @@ struct Plan {
     bit_errors: bool,
 }
 
-/// All that anybody sees of a run.
+/// All visible results of a run.
 #[derive(PartialEq, Debug)]
 struct Outcome {
     seen: Vec<Seen>,
@@ -238,7 +238,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn nobody_can_tell_that_time_was_passed_over(plan in plan()) {
+    fn passing_over_time_is_not_visible(plan in plan()) {
         let ((all, none), (short, passed)) = (plan.run(true), plan.run(false));
         prop_assert_eq!(none, 0);
         prop_assert_eq!(all, short);
@@ -248,7 +248,7 @@ proptest! {
 
 /// Rows: generation, lanes, and the share of the events of ten seconds that is left, in parts per million.
 #[test]
-fn an_idle_link_costs_next_to_nothing() {
+fn idle_link_costs_next_to_nothing() {
     for (generation, lanes, most) in [(1, 1, 20_000), (2, 4, 20_000), (3, 8, 500), (4, 1, 500), (5, 16, 500)]
     {
         let link = common::link(Rate::from_generation(generation).unwrap(), lanes, 256);

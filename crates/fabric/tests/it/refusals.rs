@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why switches and root complexes refuse TLPs: the rule, the value found and the legal value, a row each.
+//! Reasons why switches and root complexes refuse TLPs: the rule, the value found and the expected value, one row each.
 
 use crate::{root_rig, switch_rig};
 use config::ext::{acs, dpc};
@@ -49,8 +49,8 @@ fn a_switch_names_the_rule() {
         ("no Bus Master Enable", 1, Set::Command(0x2), read(function(3), 0x8000_0000, 4), 1, new(RuleId::BusMasterEnable, 0)),
         ("configuration from below", 1, Set::Nothing, config_read(ConfigKind::Type1, function(4)), 1, new(RuleId::RequestType, 0x05)),
         ("no such function", 0, Set::Nothing, config_read(ConfigKind::Type1, switch_rig::bdf(4, 3, 0)), 2, new(RuleId::UnclaimedId, bdf(4) | 3 << 3)),
-        ("message by ID to nobody", 0, Set::Nothing, message_to(function(0x77), function(HOST)), 0, new(RuleId::UnclaimedId, bdf(0x77))),
-        ("message that nobody takes", 1, Set::Nothing, message(MessageRouting::Local, function(3), 0x14), 1, new(RuleId::MessageSupported, 0x14)),
+        ("message by ID to no function", 0, Set::Nothing, message_to(function(0x77), function(HOST)), 0, new(RuleId::UnclaimedId, bdf(0x77))),
+        ("message without a receiver", 1, Set::Nothing, message(MessageRouting::Local, function(3), 0x14), 1, new(RuleId::MessageSupported, 0x14)),
         ("completion for nobody", 0, Set::Nothing, completion(function(HOST), function(0x77), 4), 0, new(RuleId::UnexpectedCompletion, bdf(0x77) << 16 | 7)),
         ("foreign Requester ID", 1, Set::Acs(1), write(function(9), 0x2000_0000, 4), 1, new(RuleId::AcsSourceValidation, bdf(9))),
         ("AtomicOp to a port that blocks them", 1, Set::DeviceControl2(1 << 7), fetch_add(function(3), 0x2000_0000), 2, new(RuleId::AtomicEgressBlocking, 0x4c)),
@@ -84,7 +84,7 @@ fn a_switch_names_the_rule() {
     assert_eq!(found, [(new(RuleId::Poisoned, 1), Some(1), 1), (new(RuleId::PoisonedEgressBlocking, 1), Some(2), 1)]);
 }
 
-/// Rows: what the device below root port 0 sends or answers, and the rule that it breaks.
+/// Rows: the TLP or answer of the device below root port 0, and the rule that it breaks.
 #[test]
 #[rustfmt::skip]
 fn a_root_complex_names_the_rule() {
@@ -106,7 +106,7 @@ fn a_root_complex_names_the_rule() {
         ("locked read", locked, new(RuleId::RequestType, 0x01)),
         ("poisoned write", poisoned(mwr(below(0), 0x1000, 4)), new(RuleId::Poisoned, 1)),
         ("completion without request", stray, new(RuleId::UnexpectedCompletion, 9)),
-        ("message that nobody takes", message(MessageRouting::ToRootComplex, below(0), 0x14), new(RuleId::MessageSupported, 0x14)),
+        ("message without a receiver", message(MessageRouting::ToRootComplex, below(0), 0x14), new(RuleId::MessageSupported, 0x14)),
     ];
     for (what, tlp, why) in rows {
         let rig = root_rig::Rig::new();
@@ -150,7 +150,7 @@ fn a_root_complex_names_host_requests_that_no_root_port_claims() {
     assert_eq!(
         refusals[0].note.as_deref(),
         Some(
-            "no root port claims it, a processor reads all ones; windows of root port 0: 0x90000000-0x9fffffff; root port 1: \
+            "no root port claims it, so a processor reads all ones; windows of root port 0: 0x90000000-0x9fffffff; root port 1: \
              0xa0000000-0xafffffff"
         )
     );

@@ -96,15 +96,15 @@ const MSI_REGISTERS: &[(&str, &str)] = &[
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    (E, TYPE_0, COMMAND, &["I/O Space Enable"], KINDS, "io_that_is_nobodys_is_refused"),
+    (E, TYPE_0, COMMAND, &["I/O Space Enable"], KINDS, "unclaimed_io_is_refused"),
     (E, TYPE_0, COMMAND, &["Memory Space Enable"], INBOUND, "memory_enable_gates_and_posted_ones_are_counted"),
     (E, TYPE_0, COMMAND, &["Bus Master Enable"], OUTBOUND, "bus_master_enable_gates_every_request"),
     (E, TYPE_0, COMMAND, &["Parity Error Response", "Master Data Parity Error", "Signaled Target Abort",
         "Received Target Abort", "Received Master Abort", "Signaled System Error", "Detected Parity Error"],
         REGISTERS, "events_of_status_are_set_and_cleared"),
-    (E, TYPE_0, COMMAND, &["SERR# Enable"], REGISTERS, "each_message_has_its_enables"),
+    (E, TYPE_0, COMMAND, &["SERR# Enable"], REGISTERS, "each_error_message_has_its_enables"),
     (E, TYPE_0, COMMAND, &["Interrupt Disable"], INTERRUPTS, "interrupt_disable_gates_the_level_and_not_the_status"),
-    (E, TYPE_0, "Base Address Registers (six)", &["Base Address"], REGISTERS, "a_bar_that_moves_takes_its_window_along"),
+    (E, TYPE_0, "Base Address Registers (six)", &["Base Address"], REGISTERS, "moved_bar_takes_its_window_along"),
 
     (S, TYPE_1, COMMAND, &["I/O Space Enable", "Memory Space Enable", "Bus Master Enable"], ROUTING, "command_bits"),
     (S, TYPE_1, COMMAND, &["Parity Error Response", "Master Data Parity Error"],
@@ -123,10 +123,10 @@ const ROWS: &[Row] = &[
     (S, TYPE_1, BRIDGE_CONTROL, &["ISA Enable", "VGA Enable", "VGA 16-bit Decode"], BRIDGES, "isa_and_vga"),
     (S, TYPE_1, BRIDGE_CONTROL, &["Secondary Bus Reset"], LINKS, "software_resets_disables_and_retrains_links"),
 
-    (R, TYPE_1, COMMAND, &["I/O Space Enable", "Memory Space Enable"], ROOT, "windows_decide"),
+    (R, TYPE_1, COMMAND, &["I/O Space Enable", "Memory Space Enable"], ROOT, "windows_and_enables_route_requests"),
     (R, TYPE_1, COMMAND, &["Bus Master Enable"], ROOT, "bus_master_enable_gates_requests"),
     (R, TYPE_1, COMMAND, &["SERR# Enable", "Signaled System Error"], ROOT_BRIDGES, "own_errors_have_their_enables"),
-    (R, TYPE_1, COMMAND, &["Interrupt Disable"], ROOT_BRIDGES, "interrupt_disable_takes_the_wire"),
+    (R, TYPE_1, COMMAND, &["Interrupt Disable"], ROOT_BRIDGES, "interrupt_disable_deasserts_the_wire"),
     (R, TYPE_1, COMMAND, &["Detected Parity Error"], ROOT_BRIDGES, "events_of_both_statuses_are_set_and_cleared"),
     (R, TYPE_1, IO, &["Secondary: Master Data Parity Error"], PEERS, "a_poisoned_request_that_leaves_is_noted"),
     (R, TYPE_1, IO, &["Secondary: Received Target Abort", "Secondary: Received Master Abort"],
@@ -138,25 +138,25 @@ const ROWS: &[Row] = &[
     (R, TYPE_1, BRIDGE_CONTROL, &["ISA Enable", "VGA Enable", "VGA 16-bit Decode"], ROOT_BRIDGES, "isa_and_vga"),
     (R, TYPE_1, BRIDGE_CONTROL, &["Secondary Bus Reset"], ROOT, "resets_and_disabled_links"),
 
-    (V, VF, COMMAND, &["Bus Master Enable"], VFS, "bus_master_enable_is_each_ones_own"),
+    (V, VF, COMMAND, &["Bus Master Enable"], VFS, "each_virtual_function_has_its_own_bus_master_enable"),
     (V, VF, COMMAND, &["Signaled Target Abort", "Received Target Abort", "Received Master Abort", "Signaled System Error",
         "Detected Parity Error"], VFS, "events_of_status_are_each_ones_own"),
 
     (E, PM, PM_CONTROL, &["PowerState"], POWER, "memory_is_refused_and_configuration_answered"),
-    (E, PM, PM_CONTROL, &["PME_En", "PME_Status"], POWER, "a_pme_is_sent_where_it_is_enabled"),
+    (E, PM, PM_CONTROL, &["PME_En", "PME_Status"], POWER, "pme_is_sent_if_enabled"),
     (S, PM, PM_CONTROL, &["PowerState"], BRIDGES, "a_port_in_d3hot_claims_and_forwards_no_memory"),
     (R, PM, PM_CONTROL, &["PowerState"], ROOT_BRIDGES, "a_port_in_d3hot_claims_no_memory"),
 
     (E, MSI, "Message Control", &["MSI Enable", "Multiple Message Enable"],
-        REGISTERS, "an_msi_is_written_where_and_what_its_registers_say"),
+        REGISTERS, "msi_address_and_data_follow_its_registers"),
     (E, MSI, "Mask Bits (per-vector masking only)", &["Mask Bits"], INTERRUPTS, "masked_vectors_wait"),
     (S, MSI, "Message Control", MSI_ENABLE, LINKS, "slot_events_interrupt"),
     (R, MSI, "Message Control", MSI_ENABLE, ROOT, "own_interrupts_may_be_a_wire"),
     (E, MSIX, "Message Control", &["Function Mask", "MSI-X Enable"],
         OUTBOUND, "msix_table_is_the_endpoints_and_masked_vectors_pend"),
-    (V, MSIX, "Message Control", &["Function Mask", "MSI-X Enable"], VFS, "msix_is_each_ones_own"),
+    (V, MSIX, "Message Control", &["Function Mask", "MSI-X Enable"], VFS, "each_virtual_function_has_its_own_msix"),
 
-    (E, PCIE, DEVICE_CONTROL, REPORTING, REGISTERS, "each_message_has_its_enables"),
+    (E, PCIE, DEVICE_CONTROL, REPORTING, REGISTERS, "each_error_message_has_its_enables"),
     (S, PCIE, DEVICE_CONTROL, REPORTING, BRIDGES, "own_errors_have_their_enables"),
     (R, PCIE, DEVICE_CONTROL, REPORTING, ROOT_BRIDGES, "own_errors_have_their_enables"),
     (E, PCIE, DEVICE_CONTROL, DETECTED, REGISTERS, "events_of_device_status_are_set_and_cleared"),
@@ -169,22 +169,22 @@ const ROWS: &[Row] = &[
     (E, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], INBOUND, "answers_are_split_at_mps_and_rcb"),
     (S, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], ROUTING, "egress_blocking"),
     (R, PCIE, DEVICE_CONTROL, &["Max_Payload_Size"], PEERS, "long_writes_to_a_port_of_smaller_payloads"),
-    (E, PCIE, DEVICE_CONTROL, &["Extended Tag Field Enable"], KINDS, "tags_are_those_that_are_enabled"),
+    (E, PCIE, DEVICE_CONTROL, &["Extended Tag Field Enable"], KINDS, "only_enabled_tags_are_used"),
     (R, PCIE, DEVICE_CONTROL, &["Extended Tag Field Enable"], ROOT_REGISTERS, "without_extended_tags_there_are_32"),
     (E, PCIE, DEVICE_CONTROL, &["Max_Read_Request_Size"], VFS, "sizes_follow_the_physical_function"),
     (R, PCIE, DEVICE_CONTROL, &["Max_Read_Request_Size"],
         ROOT_REGISTERS, "reads_of_the_host_are_cut_at_max_read_request_size"),
     (E, PCIE, DEVICE_CONTROL, &["Initiate Function Level Reset"],
-        RESET, "flr_voids_all_under_way_and_keeps_tags_out_of_use"),
+        RESET, "flr_voids_outstanding_requests_and_keeps_tags_out_of_use"),
     (V, PCIE, DEVICE_CONTROL, &["Initiate Function Level Reset"], VFS, "flr_of_one_during_reads_of_all"),
 
     (S, PCIE, LINK_CONTROL, &["Link Disable", "Retrain Link"], LINKS, "software_resets_disables_and_retrains_links"),
     (R, PCIE, LINK_CONTROL, &["Link Disable"], ROOT, "resets_and_disabled_links"),
     (R, PCIE, LINK_CONTROL, &["Retrain Link"], ROOT, "a_link_retrains_at_the_target_link_speed"),
     (S, PCIE, LINK_CONTROL, &["Link Bandwidth Management Interrupt Enable", "Link Bandwidth Management Status"],
-        BRIDGES, "a_link_that_has_retrained_interrupts_where_that_is_enabled"),
+        BRIDGES, "retrained_link_interrupts_if_enabled"),
     (R, PCIE, LINK_CONTROL, &["Link Bandwidth Management Interrupt Enable", "Link Bandwidth Management Status"],
-        ROOT_BRIDGES, "a_link_that_has_retrained_interrupts_where_that_is_enabled"),
+        ROOT_BRIDGES, "retrained_link_interrupts_if_enabled"),
     (S, PCIE, LINK_CONTROL_2, &["Target Link Speed"],
         LAB_LINKS, "a_link_below_a_switch_retrains_at_the_target_link_speed"),
     (R, PCIE, LINK_CONTROL_2, &["Target Link Speed"], ROOT, "a_link_retrains_at_the_target_link_speed"),
@@ -193,24 +193,24 @@ const ROWS: &[Row] = &[
         "Presence Detect Changed Enable", "Command Completed Interrupt Enable", "Hot-Plug Interrupt Enable",
         "Data Link Layer State Changed Enable", "Attention Button Pressed", "Power Fault Detected", "MRL Sensor Changed",
         "Presence Detect Changed", "Command Completed", "Data Link Layer State Changed"],
-        BRIDGES, "each_event_of_a_slot_has_its_enable"),
+        BRIDGES, "each_slot_event_has_its_enable"),
     (S, PCIE, SLOT_CONTROL, &["Power Controller Control"], LINKS, "software_takes_and_gives_the_power_of_slots"),
     (R, PCIE, SLOT_CONTROL, &["Attention Button Pressed Enable", "Presence Detect Changed Enable",
         "Hot-Plug Interrupt Enable", "Data Link Layer State Changed Enable", "Attention Button Pressed",
         "Presence Detect Changed", "Data Link Layer State Changed"],
-        ROOT_BRIDGES, "each_event_of_a_slot_has_its_enable"),
+        ROOT_BRIDGES, "each_slot_event_has_its_enable"),
     (R, PCIE, SLOT_CONTROL, &["Command Completed Interrupt Enable", "Command Completed", "Power Controller Control"],
         ROOT_BRIDGES, "commands_to_a_slot_end_and_take_its_power"),
     (R, PCIE, "Root Control, Root Capabilities", &["PME Interrupt Enable"],
         ROOT_REGISTERS, "pmes_are_shown_one_after_the_other"),
-    (R, PCIE, "Root Control, Root Capabilities", &["CRS Software Visibility Enable"], ROOT, "crs_is_shown_or_asked_again"),
+    (R, PCIE, "Root Control, Root Capabilities", &["CRS Software Visibility Enable"], ROOT, "crs_is_shown_or_retried"),
     (R, PCIE, "Root Status", &["PME Status"], ROOT_REGISTERS, "pmes_are_shown_one_after_the_other"),
 
-    (E, PCIE, DEVICE_CONTROL_2, TIMEOUT, REGISTERS, "a_read_waits_as_long_as_device_control_2_says"),
+    (E, PCIE, DEVICE_CONTROL_2, TIMEOUT, REGISTERS, "read_timeout_follows_device_control_2"),
     (R, PCIE, DEVICE_CONTROL_2, TIMEOUT, ROOT_REGISTERS, "a_request_waits_as_long_as_device_control_2_says"),
     (S, PCIE, DEVICE_CONTROL_2, &["ARI Forwarding Enable"], ROUTING, "any_device_number_with_ari_forwarding"),
     (R, PCIE, DEVICE_CONTROL_2, &["ARI Forwarding Enable"], ROOT, "ari_forwarding_opens_the_secondary_bus"),
-    (E, PCIE, DEVICE_CONTROL_2, &["AtomicOp Requester Enable"], KINDS, "atomics_that_may_not_be_sent_fail"),
+    (E, PCIE, DEVICE_CONTROL_2, &["AtomicOp Requester Enable"], KINDS, "disabled_atomics_fail"),
     (R, PCIE, DEVICE_CONTROL_2, &["AtomicOp Requester Enable"],
         ROOT_REGISTERS, "atomics_of_the_host_need_their_enable"),
     (S, PCIE, DEVICE_CONTROL_2, EGRESS, ROUTING, "egress_blocking"),
@@ -218,20 +218,20 @@ const ROWS: &[Row] = &[
     (E, PCIE, DEVICE_CONTROL_2, &["IDO Request Enable"], REGISTERS, "each_attribute_has_its_enable"),
     (R, PCIE, DEVICE_CONTROL_2, &["IDO Request Enable"],
         ROOT_REGISTERS, "messages_of_the_host_have_the_attributes_that_are_enabled"),
-    (E, PCIE, DEVICE_CONTROL_2, &["IDO Completion Enable"], REGISTERS, "completions_have_ido_where_that_is_enabled"),
-    (R, PCIE, DEVICE_CONTROL_2, &["IDO Completion Enable"], ROOT_REGISTERS, "completions_have_ido_where_that_is_enabled"),
+    (E, PCIE, DEVICE_CONTROL_2, &["IDO Completion Enable"], REGISTERS, "completions_have_ido_if_enabled"),
+    (R, PCIE, DEVICE_CONTROL_2, &["IDO Completion Enable"], ROOT_REGISTERS, "completions_have_ido_if_enabled"),
     (S, PCIE, DEVICE_CONTROL_2, &["LTR Mechanism Enable"], BRIDGES, "ltr_is_taken_where_it_is_enabled"),
     (R, PCIE, DEVICE_CONTROL_2, &["LTR Mechanism Enable"], ROOT, "ltr_is_taken_where_it_is_enabled"),
-    (E, PCIE, DEVICE_CONTROL_2, &["10-Bit Tag Requester Enable"], KINDS, "tags_are_those_that_are_enabled"),
+    (E, PCIE, DEVICE_CONTROL_2, &["10-Bit Tag Requester Enable"], KINDS, "only_enabled_tags_are_used"),
 
     (E, AER, AER_CONTROL, &["ECRC Generation Enable"], KINDS, "ecrc_is_generated_where_enabled"),
     (S, AER, AER_CONTROL, &["ECRC Generation Enable"], BRIDGES, "ecrc_is_generated_where_enabled"),
     (R, AER, AER_CONTROL, &["ECRC Generation Enable"], ROOT_REGISTERS, "ecrc_is_generated_where_enabled"),
     (E, AER, AER_CONTROL, &["ECRC Check Enable"], KINDS, "ecrc_is_checked_where_enabled"),
-    (S, AER, AER_CONTROL, &["ECRC Check Enable"], SWITCH_ERRORS, "what_ends_in_the_switch_has_its_ecrc_checked"),
+    (S, AER, AER_CONTROL, &["ECRC Check Enable"], SWITCH_ERRORS, "tlps_that_end_in_the_switch_have_their_ecrc_checked"),
     (R, AER, AER_CONTROL, &["ECRC Check Enable"], ROOT_BRIDGES, "ecrc_is_checked_where_enabled"),
     (E, AER, AER_CONTROL, &["Multiple Header Recording Enable"],
-        REGISTERS, "further_headers_are_recorded_where_that_is_enabled"),
+        REGISTERS, "further_headers_are_recorded_if_enabled"),
     (R, AER, "Root Error Command", &["Correctable Error Reporting Enable", "Non-Fatal Error Reporting Enable",
         "Fatal Error Reporting Enable"], ROOT, "error_messages_reach_the_root_registers"),
     (R, AER, "Root Error Status", &["ERR_COR Received", "Multiple ERR_COR Received", "ERR_FATAL/NONFATAL Received",
@@ -248,17 +248,17 @@ const ROWS: &[Row] = &[
     (R, ACS, ACS_CONTROL, &["ACS Upstream Forwarding Enable"], PEERS, "upstream_forwarding_sends_back_down"),
     (R, ACS, "Egress Control Vector", &["Egress Control Vector"], PEERS, "access_control_services"),
 
-    (E, SRIOV, SRIOV_CONTROL, &["VF Enable"], VFS, "clearing_vf_enable_ends_them_and_late_completions_are_swallowed"),
+    (E, SRIOV, SRIOV_CONTROL, &["VF Enable"], VFS, "clearing_vf_enable_ends_them_and_swallows_late_completions"),
     (E, SRIOV, SRIOV_CONTROL, &["VF MSE"], VFS, "vf_mse_gates_the_memory_of_all"),
     (E, SRIOV, SRIOV_CONTROL, &["ARI Capable Hierarchy"],
-        VFS, "virtual_functions_are_numbered_and_placed_as_the_capability_says"),
+        VFS, "virtual_functions_are_numbered_and_placed_by_the_capability"),
     (E, SRIOV, SRIOV_CONTROL, &["VF 10-Bit Tag Requester Enable"],
-        VFS, "virtual_functions_use_long_tags_where_that_is_enabled"),
+        VFS, "virtual_functions_use_long_tags_if_enabled"),
     (E, SRIOV, "NumVFs, Function Dependency Link", &["NumVFs"],
-        VFS, "virtual_functions_are_numbered_and_placed_as_the_capability_says"),
+        VFS, "virtual_functions_are_numbered_and_placed_by_the_capability"),
     (E, SRIOV, "System Page Size", &["System Page Size"], VFS, "the_memory_of_each_is_whole_system_pages"),
     (E, SRIOV, "VF BAR0 to VF BAR5", &["VF BAR"],
-        VFS, "virtual_functions_are_numbered_and_placed_as_the_capability_says"),
+        VFS, "virtual_functions_are_numbered_and_placed_by_the_capability"),
     (E, RESIZABLE, "Resizable BAR Control", &["BAR Size"], REGISTERS, "a_bar_is_as_long_as_its_size_says"),
 
     (S, DPC, DPC_CONTROL, &["DPC Trigger Enable"], ERRORS, "dpc_by_non_fatal_message"),
@@ -268,7 +268,7 @@ const ROWS: &[Row] = &[
     (S, DPC, DPC_CONTROL, &["Poisoned TLP Egress Blocking Enable"],
         SWITCH_ERRORS, "a_function_logs_one_error_of_a_poisoned_tlp"),
     (S, DPC, DPC_CONTROL, &["DL_Active ERR_COR Enable"],
-        BRIDGES, "a_link_that_comes_up_is_told_of_where_that_is_enabled"),
+        BRIDGES, "link_up_is_reported_if_enabled"),
     (S, DPC, DPC_STATUS, &["DPC Trigger Status", "DPC Interrupt Status"],
         BRIDGES, "each_status_of_containment_ends_its_own"),
     (R, DPC, DPC_CONTROL, &["DPC Trigger Enable", "DPC Completion Control", "DPC Interrupt Enable", "DPC ERR_COR Enable",
@@ -319,27 +319,27 @@ const ERROR_ROWS: &[(FunctionKind, &[&str], &str, &str)] = &[
     (S, &["AtomicOp Egress Blocked"], ERRORS, "atomic_egress_blocked"),
     (S, &["TLP Prefix Blocked Error"], ERRORS, "prefix_blocked"),
     (S, &["Poisoned TLP Egress Blocked"], ERRORS, "poisoned_egress_blocked"),
-    (S, &["Header Log Overflow"], BRIDGES, "a_header_that_finds_the_log_taken_is_told_of"),
+    (S, &["Header Log Overflow"], BRIDGES, "error_without_room_in_the_header_log_is_reported"),
 
     (R, LINK_ERRORS, ROOT_BRIDGES, "errors_are_masked_and_have_their_severity"),
     (R, &["Surprise Down Error", "ACS Violation", "AtomicOp Egress Blocked", "TLP Prefix Blocked Error",
         "Poisoned TLP Egress Blocked"], ROOT_BRIDGES, "errors_are_masked_and_have_their_severity"),
-    (R, &["Receiver Overflow"], ROOT_BRIDGES, "what_exceeds_the_credits_overflows"),
+    (R, &["Receiver Overflow"], ROOT_BRIDGES, "tlp_beyond_the_credits_overflows"),
     (R, &["Poisoned TLP Received"], ERRORS, "poisoned_root"),
     (R, &["Completion Timeout"], ERRORS, "completion_timeout_root"),
     (R, &["Unexpected Completion"], ERRORS, "unexpected_completion_root"),
     (R, &["Malformed TLP"], ERRORS, "malformed_root"),
     (R, &["ECRC Error"], ERRORS, "ecrc"),
     (R, REFUSED, ERRORS, "unsupported_request_root"),
-    (R, &["Header Log Overflow"], ROOT_BRIDGES, "a_header_that_finds_the_log_taken_is_told_of"),
+    (R, &["Header Log Overflow"], ROOT_BRIDGES, "error_without_room_in_the_header_log_is_reported"),
 ];
 
 /// The same of endpoints: registers, and the tests that see all errors in them.
 const ENDPOINT_ERROR_ROWS: &[(&str, &str)] = &[
-    ("Uncorrectable Error Status", "each_error_is_logged_and_told"),
-    ("Correctable Error Status", "each_error_is_logged_and_told"),
-    ("Uncorrectable Error Mask", "masked_errors_are_not_told_of"),
-    ("Correctable Error Mask", "masked_errors_are_not_told_of"),
+    ("Uncorrectable Error Status", "each_error_is_logged_and_reported"),
+    ("Correctable Error Status", "each_error_is_logged_and_reported"),
+    ("Uncorrectable Error Mask", "masked_errors_are_not_reported"),
+    ("Correctable Error Mask", "masked_errors_are_not_reported"),
     ("Uncorrectable Error Severity", "severity_makes_any_uncorrectable_error_fatal"),
 ];
 
@@ -361,7 +361,7 @@ fn error_fields() -> Vec<Key> {
 
 type Witnesses = Vec<(Key, (&'static str, &'static str))>;
 
-/// Every row, spread out: what is seen, and the file and name of the test.
+/// Returns every row, expanded: the observed effect, and the file and name of the test.
 fn witnesses() -> Witnesses {
     let mut all = Vec::new();
     for (kind, structure, register, fields, file, test) in ROWS {
@@ -370,13 +370,13 @@ fn witnesses() -> Witnesses {
     }
     for (kind, file) in [(S, BRIDGES), (R, ROOT_BRIDGES)] {
         let windows = WINDOWS.iter().flat_map(|(register, fields)| fields.iter().map(move |f| (register, f)));
-        let test = (file, "each_register_moves_its_end_of_a_window");
+        let test = (file, "each_register_moves_one_end_of_a_window");
         all.extend(windows.map(|(register, field)| (key(kind, TYPE_1, register, field), test)));
     }
     let msi = [
-        (E, REGISTERS, "an_msi_is_written_where_and_what_its_registers_say"),
-        (S, BRIDGES, "an_msi_is_what_its_registers_say"),
-        (R, ROOT_BRIDGES, "an_msi_is_what_its_registers_say"),
+        (E, REGISTERS, "msi_address_and_data_follow_its_registers"),
+        (S, BRIDGES, "port_msi_follows_its_registers"),
+        (R, ROOT_BRIDGES, "port_msi_follows_its_registers"),
     ];
     for (kind, file, test) in msi {
         let fields = MSI_REGISTERS.iter();
@@ -397,7 +397,7 @@ fn error_witnesses() -> Witnesses {
         let row = match key.3.as_str() {
             "Corrected Internal Error" => (ERRORS, "corrected_internal"),
             "Uncorrectable Internal Error" => (ERRORS, "uncorrectable_internal"),
-            "Header Log Overflow" => (REGISTERS, "a_header_that_finds_the_log_taken_is_told_of"),
+            "Header Log Overflow" => (REGISTERS, "error_without_room_in_the_header_log_is_reported"),
             _ => {
                 let row = ENDPOINT_ERROR_ROWS.iter().find(|row| row.0 == key.2);
                 (ENDPOINT_ERRORS, row.unwrap_or_else(|| panic!("{key:?}")).1)
@@ -436,7 +436,7 @@ fn every_live_field_has_one_witness() {
     assert!(wrong.is_empty(), "fields with no row, or several: {wrong:#?}");
 }
 
-/// A function of this name behind `#[test]`, or a row of a macro that makes such functions.
+/// Returns whether there is a function of this name after `#[test]`, or a row of a macro that makes such functions.
 fn has_test(text: &str, name: &str) -> bool {
     let (function, row) = (format!("fn {name}("), format!("{name} => "));
     let mut attributes = Vec::new();

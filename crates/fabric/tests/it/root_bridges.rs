@@ -41,7 +41,7 @@ async fn ask(cpu: &Cpu, what: Asks) {
     };
 }
 
-/// Whether `what` reaches the device behind root port 0, after the writes of `setting` to its registers.
+/// Returns whether `what` reaches the device below root port 0, after the writes of `setting` to its registers.
 fn reaches(setting: &[(u16, u8, u32)], what: Asks) -> bool {
     let rig = Rig::new();
     (0..2).for_each(|n| rig.ends[usize::from(n)].serve(below(n)));
@@ -56,10 +56,11 @@ fn reaches(setting: &[(u16, u8, u32)], what: Asks) -> bool {
     !rig.ends[0].lines().is_empty()
 }
 
-/// `PCIe 5.0 §7.5.1.3`: each register of bus numbers and windows moves one end of what the root port claims. The register, what
-/// is written to it; a request at that end, and whether the port has it before and after the write.
+/// `PCIe 5.0 §7.5.1.3`: each register of bus numbers and windows moves one end of the range that the root port claims.
+/// Rows: the register, the value written to it; a request at that end, and whether the port claims it before and after
+/// the write.
 #[test]
-fn each_register_moves_its_end_of_a_window() {
+fn each_register_moves_one_end_of_a_window() {
     // The prefetchable window: 10_0000_0000 to 10_0fff_ffff.
     const PREFETCHABLE: [(u16, u8, u32); 3] = [(9, 0xf, 0x0ff0_0000), (10, 0xf, 0x10), (11, 0xf, 0x10)];
     use Asks::{Bus, Io, Memory};
@@ -125,7 +126,7 @@ fn a_port_in_d3hot_claims_no_memory() {
     }
 }
 
-/// A write to an address that nobody claims. The port itself reports it as non-fatal.
+/// A write to an unclaimed address. The port itself reports it as non-fatal.
 fn unclaimed() -> Tlp {
     mwr(below(0), 0xf000_0000, 4)
 }
@@ -143,9 +144,9 @@ fn after(tlp: Tlp, control: u32, command: u32, program: impl AsyncFnOnce(Cpu) + 
     })
 }
 
-/// `PCIe 5.0 §6.2.5`, `§7.5.3.4`: errors of the port itself reach its root registers where Device Control or SERR# Enable of
-/// Command reports them; the latter is Signaled System Error, bit 30 of the DW. Their bits of Device Status, which ones
-/// clear, are set in any case.
+/// `PCIe 5.0 §6.2.5`, `§7.5.3.4`: errors of the port itself reach its root registers if Device Control or SERR# Enable
+/// of Command reports them; the latter is Signaled System Error, bit 30 of the DW. Their bits of Device Status, which
+/// ones clear, are set in any case.
 #[test]
 fn own_errors_have_their_enables() {
     let (cor, non_fatal, fatal, unsupported) = (1 << 0, 1 << 1, 1 << 2, 1 << 3);
@@ -180,8 +181,8 @@ fn own_errors_have_their_enables() {
     }
 }
 
-/// Secondary Status, bits 27, 30 and 31 of the DW (`PCIe 5.0 §7.5.1.3.7`), and Detected Parity Error of Status, bit 31: what a TLP
-/// from below sets, and ones clear.
+/// Secondary Status, bits 27, 30 and 31 of the DW (`PCIe 5.0 §7.5.1.3.7`), and Detected Parity Error of Status, bit 31:
+/// set by a TLP from below, cleared by ones.
 #[test]
 fn events_of_both_statuses_are_set_and_cleared() {
     let rows = [
@@ -198,7 +199,7 @@ fn events_of_both_statuses_are_set_and_cleared() {
             let events = async |cpu: &Cpu| read(cpu, 0, SECONDARY_STATUS).await & 0xf900_0000;
             assert_eq!(events(&cpu).await, bit, "{what}");
             write(&cpu, 0, SECONDARY_STATUS, 0xc, 0xf900_0000).await;
-            assert_eq!(events(&cpu).await, 0, "{what}: ones clear it");
+            assert_eq!(events(&cpu).await, 0, "{what}: writing ones clears it");
             Ok(())
         });
     }
@@ -215,10 +216,10 @@ fn events_of_both_statuses_are_set_and_cleared() {
     });
 }
 
-/// Interrupt Disable, bit 10 of Command (`PCIe 5.0 §7.5.1.1.3`): the wire of the port goes, and Interrupt Status (bit 19 of the
-/// DW) says all the same that it would be there.
+/// Interrupt Disable, bit 10 of Command (`PCIe 5.0 §7.5.1.1.3`): the wire of the port is deasserted, but Interrupt
+/// Status (bit 19 of the DW) still shows the interrupt.
 #[test]
-fn interrupt_disable_takes_the_wire() {
+fn interrupt_disable_deasserts_the_wire() {
     let rig = Rig::new();
     rig.ends[0].send(50_000, error(below(0), 0x33));
     let fabric = rig.run(|cpu| async move {
@@ -253,10 +254,10 @@ fn with_change(
     fabric
 }
 
-/// `PCIe 5.0 §6.7.3.4`: each event of a slot interrupts where its own enable and Hot-Plug Interrupt Enable (bit 5 of Slot
+/// `PCIe 5.0 §6.7.3.4`: each event of a slot interrupts if its own enable and Hot-Plug Interrupt Enable (bit 5 of Slot
 /// Control) are set; a one clears its bit. The event, its enable, its bit of the DW.
 #[test]
-fn each_event_of_a_slot_has_its_enable() {
+fn each_slot_event_has_its_enable() {
     const HOT_PLUG_INTERRUPT: u32 = 1 << 5;
     const ALL: u32 = 0x1029;
     let rows = [
@@ -320,10 +321,10 @@ fn commands_to_a_slot_end_and_take_its_power() {
     });
 }
 
-/// Link Bandwidth Management Status (bit 30 of the DW) interrupts where bit 10 of Link Control enables it (`PCIe 5.0 §7.5.3.7`,
-/// `§7.5.3.8`).
+/// Link Bandwidth Management Status (bit 30 of the DW) interrupts if bit 10 of Link Control enables it (`PCIe 5.0
+/// §7.5.3.7`, `§7.5.3.8`).
 #[test]
-fn a_link_that_has_retrained_interrupts_where_that_is_enabled() {
+fn retrained_link_interrupts_if_enabled() {
     for enabled in [false, true] {
         let rig = Rig::new();
         let fabric = rig.run(move |cpu| async move {
@@ -493,7 +494,7 @@ fn root_status(error: Found, masked: bool, turned: bool) -> u32 {
         cpu.sleep(Duration::from_us(100)).await;
         assert_eq!(aer(&cpu, at, status).await >> bit & 1, 1, "{what}: status");
         set_aer(&cpu, at, status, 1 << bit).await;
-        assert_eq!(aer(&cpu, at, status).await >> bit & 1, 0, "{what}: a one clears it");
+        assert_eq!(aer(&cpu, at, status).await >> bit & 1, 0, "{what}: writing a one clears it");
         told.set(aer(&cpu, at, aer::ROOT_STATUS).await & 0x7f);
         Ok(())
     });
@@ -531,7 +532,7 @@ fn errors_are_masked_and_have_their_severity() {
 
 /// A TLP for which root port 0 has no room: Receiver Overflow, bit 17. The other end believes that it has more credits.
 #[test]
-fn what_exceeds_the_credits_overflows() {
+fn tlp_beyond_the_credits_overflows() {
     for (masked, turned, expected) in [(false, false, 0x54), (true, false, 0), (false, true, 0x24)] {
         let credits = FaultAction::Alter(Alteration::Credits { header: 8, data: 100 });
         let rule = fault(Direction::Downstream, FrameKind::UpdateFc, 1, credits);
@@ -562,8 +563,9 @@ fn what_exceeds_the_credits_overflows() {
     }
 }
 
-/// Downstream Port Containment of a root port (`PCIe 5.0 §7.9.15.3`): bits 17:16 of the DW say what triggers, 18 how requests are
-/// completed, 19 and 20 whether an interrupt and ERR_COR tell of it; bit 23 has a link that comes up send ERR_COR.
+/// Downstream Port Containment of a root port (`PCIe 5.0 §7.9.15.3`): bits 17:16 of the DW select the trigger, 18 how
+/// requests are completed, 19 and 20 whether an interrupt and ERR_COR report it; with bit 23, a link that comes up
+/// sends ERR_COR.
 #[test]
 fn containment_has_its_enables() {
     let refused = |status| Some(HostError::Completion(status));
@@ -612,10 +614,10 @@ fn containment_has_its_enables() {
     }
 }
 
-/// Message Address, Message Upper Address and Message Data (`PCIe 5.0 §7.7.1`): where the port's own interrupt is written, and what.
-/// Addresses below that of interrupts are memory.
+/// Message Address, Message Upper Address and Message Data (`PCIe 5.0 §7.7.1`): the address and data of the port's own
+/// interrupt. Addresses below those of interrupts are memory.
 #[test]
-fn an_msi_is_what_its_registers_say() {
+fn port_msi_follows_its_registers() {
     for (low, high, data) in [(0x2000, 0, 0x41), (0x3004, 0, 0x41), (0x2000, 1, 0x41), (0x2000, 0, 0x1234)] {
         let rig = Rig::new();
         rig.ends[0].send(50_000, error(below(0), 0x33));
@@ -636,7 +638,7 @@ fn an_msi_is_what_its_registers_say() {
 /// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): a second header finds the log taken; a one clears
 /// the bit, and the mask of that name keeps ERR_COR back.
 #[test]
-fn a_header_that_finds_the_log_taken_is_told_of() {
+fn error_without_room_in_the_header_log_is_reported() {
     for (mask, told) in [(0, 1), (1 << 15, 0)] {
         let rig = Rig::new();
         for at in [50_000, 51_000] {

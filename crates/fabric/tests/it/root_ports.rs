@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Root ports as functions: configuration requests, windows, errors, interrupts, links. Expected values are from the specification
-//! where a row names it.
+//! Root ports as functions: configuration requests, windows, errors, interrupts, links. Expected values are from the
+//! specification if a row names it.
 
 use crate::root_rig::*;
 use config::ext::{aer, dpc};
@@ -14,22 +14,22 @@ use tlp::*;
 
 const UR: HostError = HostError::Completion(CompletionError::UnsupportedRequest);
 
-/// What a program leaves behind.
+/// Notes of a program.
 type Notes = Rc<RefCell<Vec<String>>>;
 
 async fn aer(cpu: &Cpu, n: u8, dw: u16) -> u32 {
     read(cpu, n, extended(n, aer::ID, dw)).await
 }
 
-/// Nothing was lost sight of.
+/// Checks that every transaction is accounted for.
 fn check_accounts(fabric: &Fabric) {
     let totals = fabric.account_totals();
     assert_eq!(totals.opened, totals.closed + totals.dropped + totals.given_up + totals.open);
     assert_eq!(totals.given_up, 0);
 }
 
-/// `PCIe 5.0 §7.3.3`: bus 0 is answered by the root complex; the bus right behind a root port gets type 0, those further
-/// below type 1; what is not there is UR.
+/// `PCIe 5.0 §7.3.3`: the root complex answers for bus 0; the bus directly below a root port gets type 0, those further
+/// below type 1; absent functions are UR.
 #[test]
 fn configuration_requests_find_their_way() {
     let rows = [
@@ -89,9 +89,9 @@ fn functions_of_bus_0_answer_after_two_latencies() {
     assert_eq!(rig.ends[0].lines(), [""; 0]);
 }
 
-/// Windows and the enables of Command decide where memory and I/O requests go (`PCIe 5.0 §7.5.1.3`).
+/// Windows and the enables of Command determine where memory and I/O requests go (`PCIe 5.0 §7.5.1.3`).
 #[test]
-fn windows_decide() {
+fn windows_and_enables_route_requests() {
     let rig = Rig::new();
     (0..2).for_each(|n| rig.ends[usize::from(n)].serve(below(n)));
     let fabric = rig.run(|cpu| async move {
@@ -154,8 +154,8 @@ fn bus_master_enable_gates_requests() {
     }
 }
 
-/// Which bit of Uncorrectable Error Status an error sets (`PCIe 5.0 Figure 7-123`), whether its header is logged, and what
-/// comes back to the device.
+/// The bit of Uncorrectable Error Status that an error sets (`PCIe 5.0 Figure 7-123`), whether its header is logged,
+/// and the device's answer.
 #[test]
 fn errors_from_below_are_logged() {
     let unknown = Tag::from_bits(0x1f);
@@ -169,7 +169,7 @@ fn errors_from_below_are_logged() {
     // Root Error Status of the message that it leads to (`PCIe 5.0 §7.8.4.10`).
     let (cor, non_fatal, fatal) = (0x01, 0x24, 0x54);
     let rows: [(&str, Tlp, u32, u32, Option<&str>); 22] = [
-        // What poisoned data was for, nobody gets, and nobody is told but by this error (§6.2.3.2.4.3, §2.7.2.2).
+        // The target of poisoned data never gets it, and only this error reports it (§6.2.3.2.4.3, §2.7.2.2).
         ("poisoned write", poisoned(mwr(below(0), 0x1000, 64)), 12, non_fatal, None),
         ("poisoned interrupt", poisoned(mwr(below(0), 0xfee0_0000, 4)), 12, non_fatal, None),
         ("poisoned AtomicOp", poisoned(fetch_add(below(0), 0x1000)), 12, non_fatal, refused),
@@ -205,7 +205,7 @@ fn errors_from_below_are_logged() {
                 assert_eq!(aer(&cpu, 0, aer::HEADER_LOG + dw as u16).await, word, "{what}: header DW {dw}");
             }
             assert_eq!(aer(&cpu, 1, aer::UNCORRECTABLE_STATUS).await, 0, "{what}: the other port");
-            // It has told itself of it: Root Error Status, with its own ID as the source.
+            // It has reported the error to itself: Root Error Status, with its own ID as the source.
             assert_eq!(aer(&cpu, 0, aer::ROOT_STATUS).await & 0x7f, told, "{what}");
             let source = aer(&cpu, 0, aer::ERROR_SOURCE).await;
             assert!([0x0008, 0x0008 << 16].contains(&source), "{what}: {source:#x}");
@@ -271,7 +271,7 @@ fn power_limit() -> Tlp {
     Tlp { data: Data::Counted(4), ..tlp }
 }
 
-/// Messages that are dropped without a word (`PCIe 5.0 §2.2.8.6`, §2.2.8.7), and those that the host program asks for.
+/// Messages that are silently dropped (`PCIe 5.0 §2.2.8.6`, §2.2.8.7), and those that the host program subscribes to.
 #[test]
 fn messages_may_be_ignored_and_asked_for() {
     let rig = Rig::new();
@@ -307,7 +307,7 @@ fn ltr_is_taken_where_it_is_enabled() {
     }
 }
 
-/// Completion Timeout is bit 14; a completion that comes too late is unexpected, bit 16.
+/// Completion Timeout is bit 14; a completion that arrives too late is unexpected, bit 16.
 #[test]
 fn a_completion_timeout_is_logged() {
     let rig = Rig::new();
@@ -318,7 +318,8 @@ fn a_completion_timeout_is_logged() {
     });
 }
 
-/// What the other end refuses shows in Secondary Status (`PCIe 5.0 §7.5.1.3.7`): bit 29 of the DW for UR, bit 28 for CA.
+/// A request that the other end refuses shows in Secondary Status (`PCIe 5.0 §7.5.1.3.7`): bit 29 of the DW for UR, bit 28 for
+/// CA.
 #[test]
 fn refused_requests_show_in_secondary_status() {
     for (status, bit) in [(Status::UnsupportedRequest, 29), (Status::CompleterAbort, 28)] {
@@ -332,8 +333,8 @@ fn refused_requests_show_in_secondary_status() {
     }
 }
 
-/// ERR_* messages: Root Error Status, Error Source Identification, an interrupt where Root Error Command has it
-/// (`PCIe 5.0 §6.2.4.1.2`, §7.8.4.9 to .11).
+/// ERR_* messages: Root Error Status, Error Source Identification, an interrupt if Root Error Command enables it (`PCIe
+/// 5.0 §6.2.4.1.2`, §7.8.4.9 to .11).
 #[test]
 fn error_messages_reach_the_root_registers() {
     // Code, Root Error Status, shift of the source, enable in Root Error Command.
@@ -385,11 +386,11 @@ fn a_pme_interrupts() {
     });
 }
 
-/// CRS (`PCIe 5.0 §2.3.2`): with CRS Software Visibility a read of Vendor ID gives ffff0001h; else the root complex asks
-/// again by itself until the function is ready, or it has had enough.
+/// CRS (`PCIe 5.0 §2.3.2`): with CRS Software Visibility a read of Vendor ID gives ffff0001h; otherwise the root
+/// complex repeats the request by itself until the function is ready, or the retry time is over.
 #[test]
-fn crs_is_shown_or_asked_again() {
-    // Visible, register, CRS completions before the answer, what the program reads, how often it was asked.
+fn crs_is_shown_or_retried() {
+    // Visible, register, CRS completions before the answer, the value that the program reads, number of requests.
     let rows: [(bool, u16, u32, u32, usize); 5] = [
         (true, 0, 3, 0xffff_0001, 1),
         (true, 1, 3, 0x0605_0403, 4),
@@ -422,9 +423,9 @@ fn crs_is_shown_or_asked_again() {
     }
 }
 
-/// A write is asked again with its data.
+/// A write is repeated with its data.
 #[test]
-fn a_configuration_write_comes_again() {
+fn configuration_write_is_retried() {
     let rig = Rig::new();
     let mut first = true;
     rig.ends[0].answer(move |request| {
@@ -443,7 +444,7 @@ fn a_configuration_write_comes_again() {
     assert_eq!(written, [Some(vec![0xef, 0xbe, 0xad, 0xde]), Some(vec![0xef, 0xbe, 0xad, 0xde])]);
 }
 
-/// INTx messages are levels: the host is told of changes, and a link that is gone asserts nothing (`PCIe 5.0 §2.2.8.1`).
+/// INTx messages are levels: the host receives changes, and a link that is gone asserts nothing (`PCIe 5.0 §2.2.8.1`).
 #[test]
 fn interrupt_wires_are_levels() {
     let rig = Rig::new();
@@ -468,7 +469,7 @@ fn interrupt_wires_are_levels() {
     assert_eq!(fabric.root().wires(0), 0);
 }
 
-/// Without MSI the root port's own interrupts are a wire of its own, INTA by its Interrupt Pin (`PCIe 5.0 §6.1.2`).
+/// Without MSI the root port's own interrupts use its own wire, INTA by its Interrupt Pin (`PCIe 5.0 §6.1.2`).
 #[test]
 fn own_interrupts_may_be_a_wire() {
     let rig = Rig::new();
@@ -487,8 +488,8 @@ fn own_interrupts_may_be_a_wire() {
     });
 }
 
-/// Downstream Port Containment (`PCIe 5.0 §6.2.10`): ERR_FATAL from below triggers it and goes no further, the link goes
-/// down, requests end at once, an interrupt tells; cleared, the link comes up.
+/// Downstream Port Containment (`PCIe 5.0 §6.2.10`): ERR_FATAL from below triggers it and goes no further, the link
+/// goes down, requests end at once, an interrupt reports it; when it is cleared, the link comes up.
 #[test]
 fn containment_holds_and_is_released() {
     let rig = Rig::new();
@@ -514,8 +515,8 @@ fn containment_holds_and_is_released() {
     check_accounts(&fabric);
 }
 
-/// DPC RP Busy (`PCIe 5.0 §7.9.15.4`, bit 4 of DPC Status), from the trigger on until the request that was under way has ended: here by its
-/// completion timeout, of 500 us. Without one, it is never set.
+/// DPC RP Busy (`PCIe 5.0 §7.9.15.4`, bit 4 of DPC Status), from the trigger on until the outstanding request has
+/// ended: here by its completion timeout, of 500 us. Without one, it is never set.
 #[test]
 fn containment_is_busy_while_a_request_is_open() {
     for asks in [true, false] {
@@ -540,8 +541,8 @@ fn containment_is_busy_while_a_request_is_open() {
     }
 }
 
-/// A posted write that has not left when its link is cut is unsupported, as one that comes later is (`PCIe 5.0 §2.9.1`): bit 20,
-/// not advisory, so Non-Fatal Error Detected (bit 17 of Device Status).
+/// A posted write that was not sent before its link is cut is unsupported, like a later one (`PCIe 5.0 §2.9.1`): bit
+/// 20, not advisory, so Non-Fatal Error Detected (bit 17 of Device Status).
 #[test]
 fn a_posted_write_to_a_cut_link_is_an_error() {
     let at_ns = 80_000;
@@ -567,8 +568,8 @@ fn a_posted_write_to_a_cut_link_is_an_error() {
     }
 }
 
-/// Secondary Bus Reset and Link Disable take the link down for as long as they are set; the device is told
-/// (`PCIe 5.0 §6.6.1`, §7.5.3.7).
+/// Secondary Bus Reset and Link Disable take the link down for as long as they are set; the device is notified (`PCIe
+/// 5.0 §6.6.1`, §7.5.3.7).
 #[test]
 fn resets_and_disabled_links() {
     // Register, enables, set, cleared.
@@ -596,9 +597,9 @@ fn resets_and_disabled_links() {
     }
 }
 
-/// Retrain Link (bit 5 of Link Control) sends the link through Recovery: Link Training (bit 27) meanwhile, Link Bandwidth Management
-/// Status (bit 30) behind it. It comes back at the rate that Target Link Speed allows, and that both ends are capable of
-/// (`PCIe 5.0 §7.5.3.7`, `§7.5.3.8`, `§7.5.3.19`). Each row: Target Link Speed, Current Link Speed.
+/// Retrain Link (bit 5 of Link Control) sends the link through Recovery: Link Training (bit 27) during it, Link
+/// Bandwidth Management Status (bit 30) after it. It comes back at the rate that Target Link Speed allows and that both
+/// ends support (`PCIe 5.0 §7.5.3.7`, `§7.5.3.8`, `§7.5.3.19`). Each row: Target Link Speed, Current Link Speed.
 #[test]
 fn a_link_retrains_at_the_target_link_speed() {
     let rig = Rig::new();
@@ -627,11 +628,11 @@ fn a_link_retrains_at_the_target_link_speed() {
     });
 }
 
-/// What is in a slot cannot be put there, and what is not cannot be taken out: neither is an event, nor does it touch the link.
-/// Each row: when, what is done, Presence Detect Changed (bit 19 of the DW of Slot Control), Presence Detect State (bit 22), and
-/// whether the link is up 20 us later; the event is cleared then.
+/// A card cannot be put into an occupied slot, or taken out of an empty one: neither is an event, nor does it affect
+/// the link. Each row: when, the action, Presence Detect Changed (bit 19 of the DW of Slot Control), Presence Detect
+/// State (bit 22), and whether the link is up 20 us later; the event is cleared then.
 #[test]
-fn cards_come_where_none_is_and_go_where_one_is() {
+fn cards_go_only_into_empty_slots_and_out_of_occupied_ones() {
     use LinkChange::{Insert, Remove};
     let rows = [
         (100, Insert, 0, 1, 1),
@@ -661,10 +662,11 @@ fn cards_come_where_none_is_and_go_where_one_is() {
     check_accounts(&fabric);
 }
 
-/// A link that is cut while requests of both sides are under way: those that were not sent are refused, those that were time
-/// out, and Surprise Down (bit 5) is logged; the slot's interrupt tells (`PCIe 5.0 §2.9.1`, §6.7.3).
+/// A link that is cut while requests of both sides are outstanding: those that were not sent are refused, those that
+/// were sent time out, and Surprise Down (bit 5) is logged; the slot's interrupt reports it (`PCIe 5.0 §2.9.1`,
+/// §6.7.3).
 #[test]
-fn a_link_that_is_cut() {
+fn cut_link_refuses_unsent_and_times_out_sent_requests() {
     let rig = Rig::new();
     rig.ends[0].send(80_000, mrd(below(0), 0x1000, 4096));
     let mut fabric = rig.fabric(|cpu| async move {

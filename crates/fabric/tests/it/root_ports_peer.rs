@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From one root port to another: forwarded, split or refused; Access Control Services; what waits for a link that goes down.
+//! TLPs from one root port to another: forwarded, split or refused; Access Control Services; TLPs that wait for a link that goes
+//! down.
 
 use crate::root_rig::*;
 use config::ext::aer;
@@ -36,12 +37,12 @@ fn all_kinds() -> Vec<Tlp> {
         mwr(below(0), at, 128),
         mrd(below(0), at + 0x40, 128),
         fetch_add(below(0), at),
-        // Host memory: nobody's business.
+        // Host memory: not peer-to-peer.
         mwr(below(0), 0x1000, 64),
     ]
 }
 
-/// Requests keep requester and tag; so do the completions that come back.
+/// Requests keep requester and tag; so do the completions that return.
 #[test]
 fn requests_are_forwarded() {
     let rig = Rig::new();
@@ -81,10 +82,11 @@ fn a_host_may_refuse() {
     check_accounts(&fabric, 0);
 }
 
-/// What a function with addresses of its own asks for is translated first: the window of a peer is as good as nothing there, what is not
-/// mapped is refused, and no error of the root port that others share. Without them, it is as before.
+/// Requests of a function with its own addresses are translated first: they do not see the window of a peer. An
+/// unmapped address is refused, and is no error of the root port that others share. Without own addresses, requests
+/// behave as before.
 #[test]
-fn a_function_with_addresses_of_its_own_has_no_peers() {
+fn function_with_its_own_addresses_has_no_peers() {
     for (granted, passed, refused, logged) in [(true, 0, 5, 0), (false, 3, 1, 1 << 20)] {
         let rig = Rig::new();
         rig.ends[1].serve(below(1));
@@ -114,9 +116,9 @@ fn a_function_with_addresses_of_its_own_has_no_peers() {
     }
 }
 
-/// The capture `root-complex/mrd-512byte-rc.pcap` of NetTLP, line by line: the device 1a:00.0 reads 512 B at c0000000h, with tag
-/// 0; the root complex asks as one requester of its own, 64 B a time, in order, with its tags 0 to 7; is answered in the
-/// order 0 4 6 3 1 5 2 7; and answers as 00:00.0 when all are there.
+/// The capture `root-complex/mrd-512byte-rc.pcap` of NetTLP, line by line: the device 1a:00.0 reads 512 B at c0000000h,
+/// with tag 0. The root complex reads as one requester of its own, 64 B at a time, in order, with its tags 0 to 7; gets
+/// answers in the order 0 4 6 3 1 5 2 7; and answers as 00:00.0 when all have arrived.
 #[test]
 fn a_split_read_looks_as_it_does_in_the_capture() {
     /// Of each part: address - c0000000h, tag, lower address of its completion.
@@ -131,7 +133,7 @@ fn a_split_read_looks_as_it_does_in_the_capture() {
         (0x1c0, 7, 0x40),
     ];
     const ANSWERED: [usize; 8] = [0, 4, 6, 3, 1, 5, 2, 7];
-    /// Bytes, Byte Count, Lower Address of what the device got.
+    /// Bytes, Byte Count, Lower Address of the device's completions.
     const REBUILT: [(u32, u16, u8); 2] = [(256, 512, 0), (256, 256, 0)];
 
     let rig = Rig { mode: PeerToPeer::Split, ..Rig::new() };
@@ -170,8 +172,8 @@ fn a_split_read_looks_as_it_does_in_the_capture() {
     check_accounts(&fabric, 0);
 }
 
-/// Offset and length of a read, and the parts that it becomes: each ends at a multiple of 64 B, or where the read does. 4 KiB
-/// are 64 parts, more than the 32 tags: the others wait.
+/// Offset and length of a read, and its parts: each ends at a multiple of 64 B, or where the read does. 4 KiB are 64
+/// parts, more than the 32 tags: the others wait.
 #[test]
 fn split_reads_of_any_length() {
     let rows: [(u64, u32, &[u32]); 5] = [
@@ -227,7 +229,7 @@ fn far_and_tight(mps: u32) -> LinkConfig {
     config
 }
 
-/// A read on TC1 stays behind the writes on TC1 before it (`PCIe 5.0 §2.4.1`, entry B2a), also where these wait for credits.
+/// A read on TC1 stays behind the earlier writes on TC1 (`PCIe 5.0 §2.4.1`, entry B2a), even if these wait for credits.
 #[test]
 fn a_read_on_another_traffic_class_pushes_writes() {
     for mode in [PeerToPeer::Forward, PeerToPeer::Split] {
@@ -277,7 +279,7 @@ fn a_split_read_that_fails() {
     }
 }
 
-/// Writes longer than Max_Payload_Size of the other root port: cut where the host splits, else malformed there.
+/// Writes longer than Max_Payload_Size of the other root port: split if the host splits, otherwise malformed there.
 #[test]
 fn long_writes_to_a_port_of_smaller_payloads() {
     for (mode, expected, malformed) in [
@@ -302,8 +304,8 @@ fn long_writes_to_a_port_of_smaller_payloads() {
     }
 }
 
-/// Access Control Services of the root port that a request comes in through (`PCIe 5.0 §6.12.1.1`): bits of ACS Control, who
-/// asks, and what comes of a read of 64 B. What is redirected is validated, and goes on.
+/// Access Control Services of the root port that a request comes in through (`PCIe 5.0 §6.12.1.1`): bits of ACS
+/// Control, the requester, and the result of a read of 64 B. A redirected request is validated, and goes on.
 #[test]
 fn access_control_services() {
     let (own, foreign) = (below(0), bdf(0x30, 0, 0));
@@ -360,7 +362,7 @@ fn a_blocked_read_aborts() {
     check_accounts(&fabric, 0);
 }
 
-/// With ACS Upstream Forwarding what is for the same root port goes back down; else it is refused.
+/// With ACS Upstream Forwarding a request for the same root port goes back down; otherwise it is refused.
 #[test]
 fn upstream_forwarding_sends_back_down() {
     for (services, expected) in
@@ -399,7 +401,7 @@ fn egress_blocking() {
     }
 }
 
-/// The link of the other root port goes down: reads that come later are refused, as are parts; writes come to nothing.
+/// The link of the other root port goes down: later reads are refused, as are parts; writes have no effect.
 #[test]
 fn peers_of_a_link_that_is_down() {
     for mode in [PeerToPeer::Forward, PeerToPeer::Split] {
@@ -421,11 +423,11 @@ fn peers_of_a_link_that_is_down() {
     }
 }
 
-/// A part waits for the only tag, which comes free when its link has been cut, or when its request has timed out and the tag has
-/// rested for as long again: the read ends, once. Whether the link is cut; parts that get there; how the read is completed:
-/// by the first of its parts that fails.
+/// A part waits for the only tag, which is freed when its link has been cut, or when its request has timed out and the
+/// tag has rested for the same time again: the read ends, once. Rows: whether the link is cut; parts that arrive; how
+/// the read is completed: by the first of its parts that fails.
 #[test]
-fn a_part_that_waits_for_a_tag_goes_on() {
+fn part_that_waits_for_a_tag_goes_on() {
     for (cut, parts, status) in [(true, 1, "UR"), (false, 4, "CA")] {
         let mut rig = Rig { mode: PeerToPeer::Split, ..Rig::new() };
         rig.host.max_host_requests_per_port = 1;
@@ -471,7 +473,7 @@ fn a_poisoned_request_that_leaves_is_noted() {
 
 /// Writes of one device to the other stay in order, and a read does not pass them.
 #[test]
-fn order_is_kept() {
+fn posted_order_is_kept_between_root_ports() {
     let rig = Rig::new();
     let tlps: Vec<Tlp> = (0..40)
         .map(|n| match n % 4 {
@@ -490,7 +492,7 @@ fn order_is_kept() {
         .collect();
     let writes: Vec<u64> = addresses.iter().copied().filter(|n| n % 4 != 3).collect();
     assert!(writes.is_sorted() && addresses.len() == 40, "{addresses:?}");
-    // Each read comes behind the writes that were sent before it.
+    // Each read arrives after the writes that were sent before it.
     for read in (3..40).step_by(4) {
         let at = addresses.iter().position(|n| *n == read);
         let before = addresses.iter().take(at.unwrap_or(0)).filter(|n| **n < read && **n % 4 != 3).count();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What writable registers of root ports change, where no other test here is about it: seen by the host program and by the
-//! device behind. Which test sees which register: `register_witnesses.rs`. Never looks inside.
+//! Effects of root ports' writable registers that no other test here covers, seen by the host program and by the device
+//! below. `register_witnesses.rs` names the test of each register. Uses no internals.
 
 use crate::root_rig::*;
 use config::ext::{aer, dpc};
@@ -18,8 +18,8 @@ const PME_PENDING: u32 = 1 << 17;
 /// Message Code of PM_PME (`PCIe 5.0 §2.2.8.2`).
 const PM_PME: u8 = 0x18;
 
-/// PME Interrupt Enable, bit 3 of Root Control, and PME Status (`PCIe 5.0 §6.1.6`, §7.5.3.14): one PME is shown and one waits;
-/// when software clears the first, the other takes its place, and interrupts anew.
+/// PME Interrupt Enable, bit 3 of Root Control, and PME Status (`PCIe 5.0 §6.1.6`, §7.5.3.14): one PME is shown and one
+/// waits; when software clears the first, the other replaces it, and interrupts again.
 #[test]
 fn pmes_are_shown_one_after_the_other() {
     for enable in [1 << 3, 0] {
@@ -48,9 +48,9 @@ fn pmes_are_shown_one_after_the_other() {
     }
 }
 
-/// Root Error Status (`PCIe 5.0 §7.8.4.10`), bit by bit: what messages from below set. Bits: 0 ERR_COR, 1 Multiple ERR_COR,
-/// 2 ERR_FATAL/NONFATAL, 3 Multiple of these, 4 First Uncorrectable Fatal, 5 Non-Fatal, 6 Fatal. Ones clear all of them; the next
-/// message is a first one again, and leaves its source.
+/// Root Error Status (`PCIe 5.0 §7.8.4.10`), bit by bit, as set by messages from below. Bits: 0 ERR_COR, 1 Multiple
+/// ERR_COR, 2 ERR_FATAL/NONFATAL, 3 Multiple of these, 4 First Uncorrectable Fatal, 5 Non-Fatal, 6 Fatal. Ones clear
+/// all of them; the next message is a first one again, and its source is recorded.
 #[test]
 fn root_error_status_tells_first_and_further_messages() {
     const COR: u8 = 0x30;
@@ -149,10 +149,10 @@ fn check_rp_pio(asks: Asks, answer: Option<Status>, bit: u32, masked: bool, seve
     });
 }
 
-/// IDO Completion Enable, bit 9 of Device Control 2 (`PCIe 5.0 §2.2.6.4`): without it completions have of their requests'
-/// attributes those that they must have.
+/// IDO Completion Enable, bit 9 of Device Control 2 (`PCIe 5.0 §2.2.6.4`): without it, completions copy only the
+/// mandatory attributes of their requests.
 #[test]
-fn completions_have_ido_where_that_is_enabled() {
+fn completions_have_ido_if_enabled() {
     let must = Attributes::NO_SNOOP | Attributes::RELAXED_ORDERING;
     for (control_2, expected) in [(0, must), (1 << 9, Attributes::all())] {
         let rig = Rig::new();
@@ -224,12 +224,12 @@ fn a_request_without_timeout_that_is_lost_stops_the_run() {
         write(&cpu, 0, pcie(0, 10), 0x1, 1 << 4).await;
         cpu.read_u32(window(0)).await.map(|_| ()).map_err(|e| e.to_string())
     });
-    let Stop::NoProgress(lines) = fabric.run(Limits::default()) else { panic!("nothing happens any more") };
+    let Stop::NoProgress(lines) = fabric.run(Limits::default()) else { panic!("nothing more can happen") };
     assert!(lines.iter().any(|line| line.contains("1 completions of host requests")), "{lines:?}");
 }
 
-/// Max_Read_Request_Size, bits 14:12 of Device Control (`PCIe 5.0 §7.5.3.4`): where a read of the host is cut. All parts
-/// together are its answer; one that is refused fails it.
+/// Max_Read_Request_Size, bits 14:12 of Device Control (`PCIe 5.0 §7.5.3.4`): the size at which a read of the host is
+/// split. All parts together are its answer; one that is refused fails it.
 #[test]
 fn reads_of_the_host_are_cut_at_max_read_request_size() {
     type Row = (u32, u64, u32, &'static [(u64, u32)]);

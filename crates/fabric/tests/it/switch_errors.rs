@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which error a switch makes of a TLP, and whose: poisoned TLPs, refusals, links that are down. Never looks inside.
+//! The error that a switch reports for a TLP, and the function that reports it: poisoned TLPs, refusals, links that are down.
+//! Uses no internals.
 
 use crate::switch_rig::*;
 use config::PortType;
@@ -29,7 +30,7 @@ fn poisoned(tlp: Tlp) -> Tlp {
     Tlp { repr: Repr { ep: true, ..tlp.repr }, ..tlp }
 }
 
-/// Advisory errors are logged as others are, and all are told of.
+/// Advisory errors are logged like others, and all are reported.
 fn rig() -> Rig {
     let mut rig = Rig::new();
     for port in 0..4 {
@@ -38,7 +39,7 @@ fn rig() -> Rig {
         let control = rig.switch.space(usize::from(port)).pcie_capability().unwrap() + 2;
         rig.set(port, control, 0x1, 0xf);
     }
-    // Behind the upstream bridge, uncorrectable errors pass with SERR# Enable of its Command.
+    // At the upstream bridge, uncorrectable errors pass with SERR# Enable of its Command.
     rig.set(0, 1, 0x3, 0x0107);
     rig
 }
@@ -65,12 +66,12 @@ fn config_write(port: u8) -> Tlp {
     Tlp::new(Repr::new(Body::Config(body)), data)
 }
 
-/// `PCIe 5.0 §6.2.3.2.3`: of the errors that one function finds in a TLP, Unsupported Request, Completer Abort and ACS
-/// Violation come before Poisoned TLP Received; a function that another one passes it on to finds its own.
+/// `PCIe 5.0 §6.2.3.2.3`: of the errors that one function detects in a TLP, Unsupported Request, Completer Abort and
+/// ACS Violation come before Poisoned TLP Received; a function to which another one forwards it detects its own.
 #[test]
 fn a_function_logs_one_error_of_a_poisoned_tlp() {
     const VALIDATION: u32 = 1 << 0;
-    // What arrives, where, ACS Control of port 1; what ports 0 to 2 log.
+    // The TLP, its port, ACS Control of port 1; the logs of ports 0 to 2.
     let rows = [
         ("goes on", 1, poisoned(write(function(3), 0x2000_0000, 4)), 0, [0, POISONED, 0]),
         ("back to its own link", 1, poisoned(write(function(3), 0x1000_0000, 4)), 0, [0, UNSUPPORTED, 0]),
@@ -88,7 +89,7 @@ fn a_function_logs_one_error_of_a_poisoned_tlp() {
         assert_eq!(logged(&rig), [up, one, two, 0], "{what}");
         let error = [up, one, two, 0][port];
         assert_eq!(1 << first_error(&rig, port), error, "{what}");
-        // Of those who log it, the last: it goes on, or it has come to its end (`PCIe 5.0 §6.2.3.2.4.2`, §2.7.2.2).
+        // The last function that logs it: the TLP goes on, or ends there (`PCIe 5.0 §6.2.3.2.4.2`, §2.7.2.2).
         let by = if two != 0 { 2 } else { port };
         let advisory = what == "goes on";
         assert_eq!(detected(&rig, by) & 0b111, if advisory { 0b001 } else { 0b010 }, "{what}");
@@ -96,7 +97,7 @@ fn a_function_logs_one_error_of_a_poisoned_tlp() {
             assert_eq!(detected(&rig, 0) & 0b111, 0b001, "{what}: the port that passed it on");
         }
     }
-    // Poisoned TLP Egress Blocking Enable of port 2: it refuses what port 1 has received.
+    // Poisoned TLP Egress Blocking Enable of port 2: it refuses a TLP that port 1 has received.
     let mut rig = rig();
     rig.set_extended(2, dpc::ID, dpc::CONTROL, dpc::control::POISONED_EGRESS);
     rig.arrive(1, &poisoned(write(function(3), 0x2000_0000, 4)));
@@ -171,7 +172,7 @@ fn a_poisoned_request_that_leaves_is_noted() {
     }
 }
 
-/// `PCIe 5.0 §6.12.4`: Signaled Target Abort of the side that a blocked request came from, where it is completed with CA.
+/// `PCIe 5.0 §6.12.4`: Signaled Target Abort of the side from which a blocked request came, if it is completed with CA.
 #[test]
 fn a_blocked_request_signals_target_abort() {
     for (tlp, expected) in [
@@ -188,7 +189,7 @@ fn a_blocked_request_signals_target_abort() {
     }
 }
 
-/// How a TLP comes to a link that is down.
+/// How a TLP meets a link that is down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Comes {
     /// It arrives when the link is down.
@@ -199,11 +200,11 @@ enum Comes {
     Lost,
 }
 
-/// `PCIe 5.0 §2.9.1`: one rule, however a TLP comes to the link that is down: requests are unsupported, an advisory error where
-/// their requester is told; completions, and messages to whoever is there, come to nothing. §2.9.3: of a contained port
-/// nothing is an error, and completions have the status that DPC Completion Control says.
+/// `PCIe 5.0 §2.9.1`: one rule, however a TLP meets the link that is down: requests are unsupported, an advisory error
+/// if their requester gets a completion; completions, and messages to an implied receiver, are dropped. §2.9.3: for a
+/// contained port nothing is an error, and completions have the status of DPC Completion Control.
 #[test]
-fn one_rule_for_all_that_meets_a_link_that_is_down() {
+fn all_tlps_for_a_link_that_is_down_follow_one_rule() {
     let (cor, nonfatal) = ("0: ERR_COR of 02:01.0", "0: ERR_NONFATAL of 02:01.0");
     let (ur, ca) = ("0: Cpl UR of 02:01.0", "0: Cpl CA of 02:01.0");
     let ask = || read(function(HOST), 0x2000_0000, 64);
@@ -227,7 +228,7 @@ fn one_rule_for_all_that_meets_a_link_that_is_down() {
                 rig.put(0, &tlp);
             }
             if contained {
-                // Trigger Enable, Completion Control CA, Software Trigger. Nothing leaves in between.
+                // Trigger Enable, Completion Control CA, Software Trigger. Nothing is sent in between.
                 let at = rig.switch.space(2).extended_capability(dpc::ID).unwrap() + dpc::CONTROL;
                 let body = ConfigRequest { op: Access::Write, ..config_to(Rig::id(2), at, 0xf) };
                 let value = dpc::control::SOFTWARE_TRIGGER | put(dpc::control::TRIGGER, 1);
@@ -255,10 +256,10 @@ fn one_rule_for_all_that_meets_a_link_that_is_down() {
     }
 }
 
-/// `PCIe 5.0 §7.5.1.1.3`, §7.5.1.3: what lies within a window of a bridge does not go up, whether or not Memory Space Enable and I/O
-/// Space Enable (bits 1 and 0 of Command) let requests down.
+/// `PCIe 5.0 §7.5.1.1.3`, §7.5.1.3: a request within a window of a bridge does not go up, whether or not Memory Space
+/// Enable and I/O Space Enable (bits 1 and 0 of Command) let requests down.
 #[test]
-fn what_lies_behind_a_bridge_does_not_go_up() {
+fn requests_within_a_bridge_window_do_not_go_up() {
     let memory = |address| read(function(3), address, 4);
     let rows = [
         ("window of port 0", 0, 0b101, memory(0x3800_0000), "1: Cpl UR of 02:00.0"),
@@ -283,12 +284,12 @@ fn to_the_switch(code: u8, length_dw: Option<u16>) -> Tlp {
     tlp
 }
 
-/// `PCIe 5.0 §2.7.1`, §6.2.3.2.3: with ECRC Check Enable, what has a wrong ECRC and goes no further than the switch is dropped before
-/// it is anything else, by the port at which it ends; what goes on stays as it is.
+/// `PCIe 5.0 §2.7.1`, §6.2.3.2.3: with ECRC Check Enable, a TLP with a wrong ECRC that goes no further than the switch
+/// is dropped before any other check, by the port at which it ends; a forwarded TLP stays unchanged.
 #[test]
-fn what_ends_in_the_switch_has_its_ecrc_checked() {
+fn tlps_that_end_in_the_switch_have_their_ecrc_checked() {
     let turn_off_ack = || message(MessageRouting::Gathered, function(3), 0x1b);
-    // What arrives, where, and the port that logs it, unless it goes on.
+    // The TLP, its port, and the port that logs it, unless it goes on.
     let rows = [
         ("Set_Slot_Power_Limit", 0, to_the_switch(0x50, Some(1)), Some(0)),
         ("PM_Active_State_Nak", 0, to_the_switch(0x14, None), Some(0)),
@@ -344,7 +345,7 @@ fn prefixed(prefixes: &[u32], tlp: Tlp) -> Tlp {
     Tlp { prefixes: Prefixes::new(&prefixes).unwrap(), ..tlp }
 }
 
-/// `PCIe 5.0 §2.2.10.2`: prefixes of types that nobody knows go on, as others do; what is for the switch itself is unsupported.
+/// `PCIe 5.0 §2.2.10.2`: prefixes of reserved types go on, like others; a TLP for the switch itself is unsupported.
 #[test]
 fn prefixes_of_reserved_types_are_for_the_addressee() {
     const RESERVED: u32 = 0x9500_0000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a switch does when links come and go, when errors are seen, and with the messages that it gathers.
+//! Behaviour of a switch when links go down and come up, when errors are detected, and for the messages that it gathers.
 
 use crate::switch_rig::*;
 use config::SlotEvent;
@@ -80,9 +80,9 @@ fn wires_of_a_link_that_is_gone_are_deasserted() {
     assert_eq!(notice(&mut rig, 2, down(false)), ["0: Deassert_INTB of 01:00.0"]);
 }
 
-/// An Assert that has not left when its link goes down comes to nothing, and leaves no wire behind.
+/// An Assert that was not sent before its link goes down has no effect, and leaves no wire asserted.
 #[test]
-fn an_interrupt_whose_link_is_gone_comes_to_nothing() {
+fn interrupt_of_a_lost_link_has_no_effect() {
     let mut rig = Rig::new();
     rig.put(2, &message(MessageRouting::Local, function(4), 0x20));
     assert_eq!(notice(&mut rig, 2, down(false)), [""; 0]);
@@ -110,7 +110,7 @@ fn slot_power_limits() {
     assert_eq!(rig.get(0, at) >> 18 & 0x3ff, 1 << 8 | 75, "Device Capabilities 27:18");
 }
 
-/// `PCIe 5.0 §5.3.3.2.1`: PME_Turn_Off goes to all, PME_TO_Ack comes from all as one.
+/// `PCIe 5.0 §5.3.3.2.1`: PME_Turn_Off goes to all ports, and one PME_TO_Ack is sent for all.
 #[test]
 fn acknowledgements_are_gathered() {
     let turn_off = message(MessageRouting::Broadcast, function(HOST), 0x19);
@@ -132,7 +132,7 @@ fn acknowledgements_are_gathered() {
     assert_eq!(lines(&rig.arrive(0, &turn_off)), ["0: PME_TO_Ack of 01:00.0"], "nobody is left");
 }
 
-/// `PCIe 5.0 §2.9.1`: what waits for a link that goes down, what comes for it later, and what the link had not sent.
+/// `PCIe 5.0 §2.9.1`: TLPs that wait for a link that goes down, later ones for it, and those that the link had not sent.
 #[test]
 fn requests_to_a_link_that_is_down_are_refused() {
     let mut rig = Rig::new();
@@ -165,7 +165,7 @@ fn requests_to_a_link_that_is_down_are_refused() {
     assert_eq!(lines(&rig.arrive(0, &read(function(HOST), 0x2000_0000, 64))), ["2: MRd"]);
 }
 
-/// A link that begins anew has all its credits: what came before owes it none. What it carried goes on.
+/// A restarted link has all its credits: TLPs from before owe it none. TLPs that it carried go on.
 #[test]
 fn a_link_that_was_down_gets_no_old_credits() {
     let mut rig = Rig::new();
@@ -200,8 +200,8 @@ fn the_upstream_link_resets_all() {
     assert_eq!(rig.actions(), [1, 2, 3].map(|port| (port, Action::ReleaseReset)));
 }
 
-/// Power Controller Control, bit 10 of Slot Control (`PCIe 5.0 §7.5.3.10`): off and on again, once for each; a hot reset of the
-/// port gives its default back, which is on.
+/// Power Controller Control, bit 10 of Slot Control (`PCIe 5.0 §7.5.3.10`): off and on again, once for each; a hot
+/// reset of the port restores its default, which is on.
 #[test]
 fn software_takes_and_gives_the_power_of_slots() {
     let mut rig = Rig::new();
@@ -223,7 +223,7 @@ fn software_resets_disables_and_retrains_links() {
     rig.set(2, 15, 0x4, 1 << 22);
     assert_eq!(rig.actions(), [(2, Action::HoldReset)]);
     let refused = rig.arrive(0, &read(function(HOST), 0x2000_0000, 4));
-    assert_eq!(lines(&refused), ["0: Cpl UR of 02:01.0"], "at once, before the link says that it is down");
+    assert_eq!(lines(&refused), ["0: Cpl UR of 02:01.0"], "at once, before the link reports that it is down");
     rig.set(2, 15, 0x4, 0);
     assert_eq!(rig.actions(), [(2, Action::ReleaseReset)]);
     let link_control = pcie(&rig, 3, 4);
@@ -231,7 +231,7 @@ fn software_resets_disables_and_retrains_links() {
     rig.set(3, link_control, 0x1, 0);
     rig.set(3, link_control, 0x1, 1 << 5);
     assert_eq!(rig.actions(), [(3, Action::Disable), (3, Action::Enable), (3, Action::Retrain)]);
-    // Secondary Bus Reset of the upstream port: the downstream ports are what it resets.
+    // Secondary Bus Reset of the upstream port resets the downstream ports.
     rig.set(0, 15, 0x4, 1 << 22);
     assert_eq!(rig.actions(), [1, 2, 3].map(|port| (port, Action::HoldReset)));
     assert_eq!(rig.switch.space(1).read(6), 0, "bus numbers of port 1 are reset");
@@ -242,7 +242,7 @@ fn software_resets_disables_and_retrains_links() {
 
 /// Link errors, `PCIe 5.0 Tables 6-3 to 6-5`: the bit of AER's status, and the message.
 #[test]
-fn link_errors_are_logged_and_told() {
+fn link_errors_are_logged_and_reported() {
     let header = [0x6000_0001, 0x0300_000f, 0, 0];
     let rows = [
         (Notice::ReceiverError, aer::CORRECTABLE_STATUS, 0, "ERR_COR"),
@@ -260,7 +260,7 @@ fn link_errors_are_logged_and_told() {
         for (what, status, bit, text) in rows {
             let mut rig = Rig::new();
             report_errors(&mut rig, port);
-            // Behind the upstream bridge, uncorrectable errors pass with SERR# Enable of its Command.
+            // At the upstream bridge, uncorrectable errors pass with SERR# Enable of its Command.
             rig.set(0, 1, 0x3, 0x0107);
             let told = notice(&mut rig, usize::from(port), what);
             assert_eq!(told, [format!("0: {text} of {id}")], "{what:?} at port {port}");
@@ -290,7 +290,7 @@ fn refused_requests_are_logged_with_their_header() {
     }
 }
 
-/// A poisoned TLP goes on, and is told of as advisory (`PCIe 5.0 §6.2.3.2.4.3`); a poisoned configuration write does
+/// A poisoned TLP is forwarded, and reported as advisory (`PCIe 5.0 §6.2.3.2.4.3`); a poisoned configuration write does
 /// nothing (§2.7.2.2).
 #[test]
 fn poisoned_tlps() {
@@ -333,7 +333,7 @@ fn bridges_forward_error_messages() {
 }
 
 /// `PCIe 5.0 §6.2.10`: ERR_FATAL from below triggers containment; the link goes down and stays down until the status is
-/// cleared; requests are completed as DPC Completion Control says. Control: 01b is ERR_FATAL, bit 18 is UR.
+/// cleared; requests are completed according to DPC Completion Control. Control: 01b is ERR_FATAL, bit 18 is UR.
 #[test]
 fn containment() {
     for (control, completion_status) in [(1 << 16, "CA"), (1 << 16 | 1 << 18, "UR")] {
@@ -386,7 +386,7 @@ fn containment_by_the_port_itself() {
     assert_eq!(rig.actions(), [(3, Action::Disable)]);
 }
 
-/// `PCIe 5.0 §6.7.3.4`: hot-plug events interrupt by wire, and by MSI where that is enabled. Slot Control: bit 3 presence,
+/// `PCIe 5.0 §6.7.3.4`: hot-plug events interrupt by wire, or by MSI if that is enabled. Slot Control: bit 3 presence,
 /// 5 hot-plug interrupts, 12 link state.
 #[test]
 fn slot_events_interrupt() {
@@ -436,7 +436,7 @@ fn link_status_follows_the_link() {
 }
 
 #[test]
-fn switches_that_cannot_be() {
+fn rejects_invalid_switches() {
     let base = |ports| config(ports, Forwarding::StoreAndForward, PortArbitration::RoundRobin);
     let of = |config: SwitchConfig| Switch::new(config).err().map(|error| error.to_string());
     let ports = |n| SwitchConfig { downstream: vec![base(1).downstream.remove(0); n], ..base(1) };
@@ -447,15 +447,15 @@ fn switches_that_cannot_be() {
     let mut empty = base(1);
     empty.upstream.buffer_tlps[1] = 0;
     let rows = [
-        (ports(0), "0 downstream ports: legal are 1 to 31"),
-        (ports(32), "32 downstream ports: legal are 1 to 31"),
-        (no_bridge, "port 2 of the switch has a type 0 header: every port is a type 1 function"),
-        (empty, "port 0 of the switch holds no NonPosted TLPs: legal is 1 or more of each class"),
+        (ports(0), "0 downstream ports; expected 1 to 31"),
+        (ports(32), "32 downstream ports; expected 1 to 31"),
+        (no_bridge, "port 2 of the switch has a type 0 header; expected type 1"),
+        (empty, "port 0 of the switch holds no NonPosted TLPs; expected 1 or more of each class"),
         (
             weights(vec![1, 1]),
-            "2 weights for a switch of 3 ports: legal is one for each port, the upstream port first",
+            "2 weights for a switch of 3 ports; expected one for each port, the upstream port first",
         ),
-        (weights(vec![1, 0, 1]), "weight 0 of port 1: legal are 1 to 65535 TLPs of a round"),
+        (weights(vec![1, 0, 1]), "weight 0 of port 1; expected 1 to 65535 TLPs of a round"),
     ];
     for (config, text) in rows {
         assert_eq!(of(config).as_deref(), Some(text));

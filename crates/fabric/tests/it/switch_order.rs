@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What leaves a switch when: latencies to the picosecond, the ordering table, arbitration, credits, no deadlock.
+//! Order and time of the TLPs that a switch sends: latencies to the picosecond, the ordering table, arbitration, credits, no
+//! deadlock.
 
 use crate::switch_rig::*;
 use link::{Notice, Passing, may_pass};
@@ -19,8 +20,8 @@ fn leaves_at(rig: &Rig) -> u64 {
     rig.switch.poll_timeout().expect("something is on its way").as_ps()
 }
 
-/// Store and forward: behind the last symbol. Cut through: behind the header, but so that the egress port has its last
-/// symbol not before it is there.
+/// Store and forward: after the last symbol. Cut through: after the header, but not so early that the egress port needs
+/// the last symbol before it has arrived.
 #[test]
 fn latency_of_both_modes() {
     use Forwarding::{CutThrough, StoreAndForward};
@@ -44,7 +45,7 @@ fn latency_of_both_modes() {
         }
         let start = rig.now.as_ps();
         let tail_at = Time::from_ps(start + tail);
-        // Store and forward is told when all is there, cut through with the header.
+        // Store and forward gets the TLP when all has arrived, cut through with the header.
         let now = if mode == StoreAndForward { tail_at } else { rig.now };
         rig.switch.handle_tlp(1, now, tail_at, &tlp);
         assert_eq!(leaves_at(&rig) - start, expected, "{what}");
@@ -53,12 +54,12 @@ fn latency_of_both_modes() {
         rig.switch.handle_timeout(before);
         assert!(rig.switch.poll_tlp(0, before, tlp.class(), TcSet::ALL).is_none(), "{what}: no sooner");
         rig.switch.handle_timeout(at);
-        assert_eq!(rig.switch.poll_touched(), Some(0), "{what}: the egress port is named");
+        assert_eq!(rig.switch.poll_touched(), Some(0), "{what}: the egress port is returned");
         assert_eq!(rig.switch.poll_tlp(0, at, tlp.class(), TcSet::ALL).as_ref(), Some(&tlp), "{what}");
     }
 }
 
-/// Every cell of `PCIe 5.0 Table 2-40`: `later` behind `earlier`, which its egress port has no room for.
+/// Every cell of `PCIe 5.0 Table 2-40`: `later` after `earlier`, for which its egress port has no room.
 #[test]
 fn the_ordering_table() {
     const RO: Attributes = Attributes::RELAXED_ORDERING;
@@ -113,16 +114,16 @@ fn head_of_line() {
     let mut rig = Rig::new();
     rig.put(1, &write(function(3), 0x8000_0000, 64)); // up
     rig.put(1, &read(function(3), 0x2000_0000, 64)); // to port 2: no posted TLP of its pair is before it
-    rig.put(1, &write(function(3), 0x2000_0000, 64)); // to port 2: behind the first write
+    rig.put(1, &write(function(3), 0x2000_0000, 64)); // to port 2: after the first write
     rig.put(2, &write(function(4), 0x1000_0000, 64)); // of another input
     rig.now += LATENCY;
     rig.switch.handle_timeout(rig.now);
     let now = rig.now;
     let mut poll = |port, class| rig.switch.poll_tlp(port, now, class, TcSet::ALL).is_some();
     assert!(poll(2, Class::NonPosted), "a read to another port passes");
-    assert!(!poll(2, Class::Posted), "a write behind one that waits does not");
+    assert!(!poll(2, Class::Posted), "a write after one that waits does not");
     assert!(poll(1, Class::Posted), "another input goes its way");
-    assert!(poll(0, Class::Posted) && poll(2, Class::Posted), "with the head go those behind it");
+    assert!(poll(0, Class::Posted) && poll(2, Class::Posted), "those after the head go with it");
 }
 
 /// `PCIe 5.0 §2.5`: a Traffic Class whose channel has no room holds up no other.
@@ -173,7 +174,7 @@ fn ports_get_their_shares() {
     assert_eq!(shares(PortArbitration::Weighted(vec![1, 1, 1, 98])), [0, 100, 100, 9800]);
 }
 
-/// What one port may send, by function of the port: TLPs that go somewhere, and some that nobody takes.
+/// TLPs that a port may send, by function of the port: some with a destination, and some that no port takes.
 fn any_tlp(port: usize) -> impl Strategy<Value = Tlp> {
     let own = [0, 3, 4, 6][port];
     let address = prop_oneof![
@@ -223,7 +224,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Checks of what a switch does with random traffic.
+/// Checks of a switch under random traffic.
 struct Ledger {
     /// Credits that ports owe, by port and class.
     owed: BTreeMap<(usize, usize), i64>,
@@ -275,7 +276,7 @@ impl Ledger {
             while let Some(credit) = switch.poll_credits(port) {
                 let owed = self.owed.entry((port, credit.class.index())).or_default();
                 *owed -= 1;
-                assert!(*owed >= 0, "port {port} gives back no more than it has taken");
+                assert!(*owed >= 0, "port {port} returns no more than it has taken");
             }
         }
     }
@@ -284,8 +285,8 @@ impl Ledger {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever comes, and whatever has room: writes keep their order, nothing is stuck once there is room, and every
-    /// credit comes back once.
+    /// For any TLPs and any room: writes keep their order, nothing is stuck once there is room, and every credit
+    /// returns once.
     #[test]
     fn nothing_is_lost_or_stuck(steps in prop::collection::vec(any_step(), 1..300)) {
         let mut rig = Rig::new();
@@ -341,8 +342,8 @@ fn any_event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Links go down and come up while TLPs wait: each TLP leaves, is answered, or is told of as dropped; once. The switch's own
-    /// messages have no account.
+    /// Links go down and come up while TLPs wait: each TLP is sent, is answered, or is reported as dropped; once. The
+    /// switch's own messages have no account.
     #[test]
     fn every_tlp_is_accounted_for(events in prop::collection::vec(any_event(), 1..200)) {
         let mut rig = Rig::new();
@@ -375,9 +376,9 @@ proptest! {
     }
 }
 
-/// Asked to send whenever a port is named, a switch forgets nobody: being named is enough.
+/// If each returned port is polled, the switch forgets no port: being returned is enough.
 #[test]
-fn every_port_that_may_send_is_named() {
+fn every_port_that_may_send_is_polled() {
     let mut rig = Rig::new();
     while rig.switch.poll_touched().is_some() {}
     let tlps = [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What writable registers of bridges change, where no other test here is about it: seen in the TLPs that a switch takes and
-//! sends. Which test sees which register: `register_witnesses.rs`. Never looks inside.
+//! Effects of bridges' writable registers that no other test here covers, seen in the TLPs that a switch takes and
+//! sends. `register_witnesses.rs` names the test of each register. Uses no internals.
 
 use crate::switch_rig::*;
 use config::ext::{aer, dpc};
@@ -23,7 +23,7 @@ fn pcie(rig: &Rig, port: u8, dw: u16) -> u16 {
     rig.switch.space(usize::from(port)).pcie_capability().unwrap() + dw
 }
 
-/// What leaves with a write to a register beside its completion.
+/// Returns the TLPs sent because of a write to a register, other than its completion.
 fn told_by_write(rig: &mut Rig, port: u8, dw: u16, first_be: u8, value: u32) -> Vec<String> {
     let kind = if port == 0 { ConfigKind::Type0 } else { ConfigKind::Type1 };
     let body = ConfigRequest { op: Access::Write, kind, ..config_to(Rig::id(port), dw, first_be) };
@@ -48,7 +48,7 @@ fn wide() -> Rig {
     rig
 }
 
-/// Where a read of memory goes that the host makes.
+/// A read of memory by the host, to find its egress port.
 fn to_memory(address: u64) -> Tlp {
     read(function(HOST), address, 4)
 }
@@ -61,10 +61,11 @@ fn to_bus(bus: u8) -> Tlp {
     config_read(ConfigKind::Type1, function(bus))
 }
 
-/// `PCIe 5.0 §7.5.1.3`: each register of bus numbers and windows of port 1 moves one end of what it claims. The register, what
-/// is written to it; a request just at that end, and whether port 1 has it before and behind the write.
+/// `PCIe 5.0 §7.5.1.3`: each register of bus numbers and windows of port 1 moves one end of the range that it claims.
+/// Rows: the register, the value written to it; a request just at that end, and whether port 1 claims it before and
+/// after the write.
 #[test]
-fn each_register_moves_its_end_of_a_window() {
+fn each_register_moves_one_end_of_a_window() {
     let rows: [(&str, u16, u8, u32, Tlp, bool, bool); 20] = [
         ("Secondary Bus Number", 6, 0b0010, 0x0700, to_bus(3), true, false),
         ("Subordinate Bus Number", 6, 0b0100, 0x0006_0000, to_bus(6), false, true),
@@ -119,7 +120,7 @@ fn isa_and_vga() {
     ];
     for (control, tlp, claimed) in rows {
         let mut rig = Rig::new();
-        // The upstream port claims what VGA has, and its aliases, in any case.
+        // The upstream port claims the VGA addresses, and their aliases, in any case.
         rig.set(0, 15, 0x4, vga);
         rig.set(1, 15, 0x4, control);
         let out = lines(&rig.arrive(0, &tlp));
@@ -157,7 +158,7 @@ fn events_of_both_statuses_are_set_and_cleared() {
     }
 }
 
-/// A switch whose port 1 has a slot with all that slots may have.
+/// Returns a switch whose port 1 has a slot with all optional parts.
 fn with_full_slot() -> Rig {
     let slot = SlotLayout {
         number: 1,
@@ -187,11 +188,11 @@ fn pcie_of(rig: &Rig) -> u16 {
     pcie(rig, 1, 6)
 }
 
-/// `PCIe 5.0 §6.7.3.4`, §7.5.3.10, §7.5.3.11: each event of a slot interrupts where its own enable and Hot-Plug Interrupt Enable
-/// (bit 5 of Slot Control) are set; its bit of Slot Status, cleared by a one, ends the interrupt. The event, its enable in Slot
-/// Control, its bit of the DW.
+/// `PCIe 5.0 §6.7.3.4`, §7.5.3.10, §7.5.3.11: each event of a slot interrupts if its own enable and Hot-Plug Interrupt
+/// Enable (bit 5 of Slot Control) are set; its bit of Slot Status, cleared by a one, ends the interrupt. The event, its
+/// enable in Slot Control, its bit of the DW.
 #[test]
-fn each_event_of_a_slot_has_its_enable() {
+fn each_slot_event_has_its_enable() {
     let rows = [
         (Some(SlotEvent::AttentionButton), 1 << 0, 16),
         (Some(SlotEvent::PowerFault), 1 << 1, 17),
@@ -229,10 +230,10 @@ fn each_event_of_a_slot_has_its_enable() {
     }
 }
 
-/// Link Training (bit 27 of the DW) while the link below goes through Recovery; then Link Bandwidth Management Status (bit 30),
-/// which interrupts where bit 10 of Link Control enables it (`PCIe 5.0 §7.5.3.7`, `§7.5.3.8`).
+/// Link Training (bit 27 of the DW) while the link below goes through Recovery; then Link Bandwidth Management Status
+/// (bit 30), which interrupts if bit 10 of Link Control enables it (`PCIe 5.0 §7.5.3.7`, `§7.5.3.8`).
 #[test]
-fn a_link_that_has_retrained_interrupts_where_that_is_enabled() {
+fn retrained_link_interrupts_if_enabled() {
     for enabled in [false, true] {
         let mut rig = with_full_slot();
         let link = pcie_of(&rig) - 2;
@@ -248,8 +249,8 @@ fn a_link_that_has_retrained_interrupts_where_that_is_enabled() {
     }
 }
 
-/// Interrupt Disable, bit 10 of Command (`PCIe 5.0 §7.5.1.1.3`): the wire of a bridge goes, and Interrupt Status (bit 19 of the
-/// DW) says all the same that it would be there.
+/// Interrupt Disable, bit 10 of Command (`PCIe 5.0 §7.5.1.1.3`): the wire of a bridge is deasserted, but Interrupt
+/// Status (bit 19 of the DW) still shows the interrupt.
 #[test]
 fn interrupt_disable_takes_the_wire_of_a_bridge() {
     let mut rig = with_full_slot();
@@ -262,10 +263,10 @@ fn interrupt_disable_takes_the_wire_of_a_bridge() {
     assert_eq!(told_by_write(&mut rig, 1, 1, 0x3, 0), ["0: Assert_INTA of 01:00.0"]);
 }
 
-/// DL_Active ERR_COR Enable, bit 23 of the DW of DPC Control (`PCIe 5.0 §6.2.10.5`): a link that comes up sends ERR_COR, where
-/// Device Control reports such.
+/// DL_Active ERR_COR Enable, bit 23 of the DW of DPC Control (`PCIe 5.0 §6.2.10.5`): a link that comes up sends ERR_COR
+/// if Device Control reports correctable errors.
 #[test]
-fn a_link_that_comes_up_is_told_of_where_that_is_enabled() {
+fn link_up_is_reported_if_enabled() {
     for (control, reporting, expected) in
         [(1 << 23, 1, vec!["0: ERR_COR of 02:01.0"]), (0, 1, vec![]), (1 << 23, 0, vec![])]
     {
@@ -302,8 +303,8 @@ fn each_status_of_containment_ends_its_own() {
     );
 }
 
-/// ECRC Generation Enable, bit 6 of Advanced Error Capabilities and Control (`PCIe 5.0 §2.7.1`): what the function of a port sends
-/// has an ECRC: completions, error messages, interrupts. Forwarded TLPs stay as they are.
+/// ECRC Generation Enable, bit 6 of Advanced Error Capabilities and Control (`PCIe 5.0 §2.7.1`): TLPs of the function
+/// of a port have an ECRC: completions, error messages, interrupts. Forwarded TLPs stay unchanged.
 #[test]
 fn ecrc_is_generated_where_enabled() {
     for (generating, td) in [(None, [false; 2]), (Some(0), [true, false]), (Some(1), [false, true])] {
@@ -347,7 +348,7 @@ fn td_of(sent: &[(usize, Tlp)]) -> Vec<bool> {
 /// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): a second header finds the log taken; a one clears
 /// the bit, and the mask of that name keeps ERR_COR back.
 #[test]
-fn a_header_that_finds_the_log_taken_is_told_of() {
+fn error_without_room_in_the_header_log_is_reported() {
     for (mask, told) in [(0, 1), (1 << 15, 0)] {
         let mut rig = Rig::new();
         let control = pcie(&rig, 0, 2);
@@ -404,8 +405,8 @@ fn ltr_is_taken_where_it_is_enabled() {
     }
 }
 
-/// `PCIe 5.0 §6.2.5`, `§7.5.3.4`: a port sends messages about its own errors if Device Control or SERR# Enable of Command says so.
-/// Their bits of Device Status are set in any case, and ones clear them.
+/// `PCIe 5.0 §6.2.5`, `§7.5.3.4`: a port sends messages about its own errors if Device Control or SERR# Enable of
+/// Command enables them. Their bits of Device Status are set in any case, and ones clear them.
 #[test]
 fn own_errors_have_their_enables() {
     let (cor, non_fatal, fatal, unsupported) = (1 << 0, 1 << 1, 1 << 2, 1 << 3);
@@ -493,14 +494,14 @@ fn errors_are_masked_and_have_their_severity() {
             assert_eq!(out, Vec::from_iter(expected.map(|told| format!("0: {told} of 01:00.0"))), "{what}");
             assert_eq!(rig.extended(0, aer::ID, status) >> bit & 1, 1, "{what}: status");
             rig.set_extended(0, aer::ID, status, 1 << bit);
-            assert_eq!(rig.extended(0, aer::ID, status) >> bit & 1, 0, "{what}: a one clears it");
+            assert_eq!(rig.extended(0, aer::ID, status) >> bit & 1, 0, "{what}: writing a one clears it");
         }
     }
 }
 
-/// Message Address, Message Upper Address and Message Data (`PCIe 5.0 §7.7.1`): where a port's own interrupt is written, and what.
+/// Message Address, Message Upper Address and Message Data (`PCIe 5.0 §7.7.1`): the address and data of a port's own interrupt.
 #[test]
-fn an_msi_is_what_its_registers_say() {
+fn port_msi_follows_its_registers() {
     for (low, high, data) in
         [(0xfee0_0000, 0, 0x41), (0xfee1_0004, 0, 0x41), (0xfee0_0000, 1, 0x41), (0xfee0_0000, 0, 2)]
     {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a switch sends what: by address, by ID, by the routing of messages, and through Access Control Services.
+//! The destinations of TLPs in a switch: by address, by ID, by the routing of messages, and through Access Control Services.
 
 use crate::switch_rig::*;
 use config::ext::acs;
@@ -23,18 +23,18 @@ fn check(rows: Vec<(&str, usize, Tlp, &[&str])>) {
         assert_eq!(lines(&out), expected, "{source}: {tlp} into port {port}");
         let mut credit = [0; 3];
         credit[tlp.class().index()] = 1;
-        assert_eq!(rig.credits(port), credit, "{source}: {tlp} gives back its credits once");
+        assert_eq!(rig.credits(port), credit, "{source}: {tlp} returns its credits once");
         assert!(rig.switch.is_empty(), "{source}: nothing stays behind");
     }
 }
 
-/// `PCIe 5.0 §7.5.1.3.8` (windows), §7.5.1.1.3 (who answers what nobody claims), §6.12 off.
+/// `PCIe 5.0 §7.5.1.3.8` (windows), §7.5.1.1.3 (the port that answers unclaimed requests), §6.12 off.
 #[test]
 fn by_address() {
     check(vec![
         ("window of port 1", 0, write(id(HOST), 0x1000_0000, 64), &["1: MWr"]),
         ("last byte of it", 0, write(id(HOST), 0x1fff_fffc, 4), &["1: MWr"]),
-        ("first byte behind it", 0, read(id(HOST), 0x2000_0000, 4), &["2: MRd"]),
+        ("first byte after it", 0, read(id(HOST), 0x2000_0000, 4), &["2: MRd"]),
         ("window of port 0, of no port", 0, read(id(HOST), 0x3800_0000, 4), &["0: Cpl UR of 01:00.0"]),
         ("posted: no answer", 0, write(id(HOST), 0x3800_0000, 4), &[]),
         ("outside of port 0", 0, read(id(HOST), 0x4000_0000, 4), &["0: Cpl UR of 01:00.0"]),
@@ -62,7 +62,7 @@ fn configuration() {
         ("a downstream port", 0, config_read(Type1, bdf(2, 2, 0)), &["0: CplD"]),
         ("no such port", 0, config_read(Type1, bdf(2, 3, 0)), &["0: Cpl UR of 01:00.0"]),
         ("no such function", 0, config_read(Type1, bdf(2, 0, 1)), &["0: Cpl UR of 01:00.0"]),
-        ("the bus behind port 1", 0, config_read(Type1, bdf(3, 0, 3)), &["1: CfgRd0"]),
+        ("the bus below port 1", 0, config_read(Type1, bdf(3, 0, 3)), &["1: CfgRd0"]),
         ("no device but 0 there", 0, config_read(Type1, bdf(3, 1, 0)), &["0: Cpl UR of 02:00.0"]),
         ("a bus further down", 0, config_read(Type1, bdf(5, 1, 0)), &["2: CfgRd1"]),
         ("no bus of the switch", 0, config_read(Type1, bdf(7, 0, 0)), &["0: Cpl UR of 01:00.0"]),
@@ -85,7 +85,7 @@ fn any_device_number_with_ari_forwarding() {
 fn completions() {
     check(vec![
         ("down", 0, completion(id(HOST), id(B), 64), &["2: CplD"]),
-        ("down, a bus behind another bridge", 0, completion(id(HOST), bdf(5, 3, 1), 64), &["2: CplD"]),
+        ("down, a bus below another bridge", 0, completion(id(HOST), bdf(5, 3, 1), 64), &["2: CplD"]),
         ("up", 2, completion(id(B), id(HOST), 64), &["0: CplD"]),
         ("to a peer", 2, completion(id(B), id(A), 64), &["1: CplD"]),
         ("to the switch itself", 0, completion(id(HOST), bdf(2, 0, 0), 64), &[]),
@@ -95,7 +95,7 @@ fn completions() {
     ]);
 }
 
-/// `PCIe 5.0 §2.2.8`: messages go as their routing says.
+/// `PCIe 5.0 §2.2.8`: messages follow their routing.
 #[test]
 fn messages() {
     use MessageRouting::*;
@@ -116,11 +116,11 @@ fn messages() {
         ("by ID to a peer", 1, message_to(id(C), id(A)), &["3: Vendor_Defined_Type_1 of 03:00.0"]),
         ("by ID up", 1, message_to(id(HOST), id(A)), &["0: Vendor_Defined_Type_1 of 03:00.0"]),
         ("by ID to the switch", 0, message_to(bdf(2, 1, 0), id(HOST)), &[]),
-        ("INTx from above is nobody's", 0, message(Local, id(HOST), 0x20), &[]),
+        ("INTx from above has no receiver", 0, message(Local, id(HOST), 0x20), &[]),
     ]);
 }
 
-/// `PCIe 5.0 §7.5.1.1.3`: what Command's bits let through; bits 0 to 2 are I/O, memory, Bus Master.
+/// `PCIe 5.0 §7.5.1.1.3`: the TLPs that bits of Command let through; bits 0 to 2 are I/O, memory, Bus Master.
 #[test]
 fn command_bits() {
     let rows = [
@@ -148,7 +148,7 @@ fn command_bits() {
     }
 }
 
-/// `PCIe 5.0 §6.15.2`, §2.2.10.2, §2.2.2: what an egress port holds back. DW 10 of the capability is Device Control 2.
+/// `PCIe 5.0 §6.15.2`, §2.2.10.2, §2.2.2: the TLPs that an egress port blocks. DW 10 of the capability is Device Control 2.
 #[test]
 fn egress_blocking() {
     let pasid = Prefixes::new(&[Prefix::pasid(5, false, false)]).unwrap();
@@ -160,7 +160,7 @@ fn egress_blocking() {
         let mut rig = Rig::new();
         let at = rig.switch.space(2).pcie_capability().unwrap() + register;
         assert_eq!(lines(&rig.arrive(0, &tlp)), [format!("2: {}", tlp.repr.name())], "{what} passes");
-        // Advisory errors are logged where they are not masked: bit 13 of the correctable mask.
+        // Advisory errors are logged if they are not masked: bit 13 of the correctable mask.
         rig.set_extended(2, 1, 5, 0);
         rig.set(2, at, 0xf, bit);
         assert_eq!(lines(&rig.arrive(0, &tlp)), ["0: Cpl UR of 02:01.0"], "{what} is blocked");

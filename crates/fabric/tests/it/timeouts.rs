@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Completions that never come, come late, or come wrong: the host's completion timer and its tags.
+//! Completions that never arrive, arrive late, or are wrong: the host's completion timer and its tags.
 
 use crate::common::link;
 use crate::common::system::{Raw, System, bar, text};
@@ -27,7 +27,7 @@ fn system() -> System {
     system
 }
 
-/// A device that answers the n-th read after `delays[n]`; never, where that is `Duration::MAX`; at once beyond.
+/// Returns a device that answers the n-th read after `delays[n]`; never if that is `Duration::MAX`; at once beyond the list.
 fn late(delays: &'static [Duration]) -> impl Fn(Io) -> std::pin::Pin<Box<dyn Future<Output = ()>>> + 'static {
     move |io: Io| {
         Box::pin(async move {
@@ -51,7 +51,7 @@ fn late(delays: &'static [Duration]) -> impl Fn(Io) -> std::pin::Pin<Box<dyn Fut
 
 type Ends = Rc<RefCell<Vec<(Result<u32, HostError>, Duration)>>>;
 
-/// Reads the register `count` times, one behind the other, and notes how and when each ends.
+/// Reads the register `count` times, one after the other, and notes how and when each ends.
 fn read_on(system: System, delays: &'static [Duration], count: usize) -> (riser_fabric::Fabric, Ends) {
     let ends = Ends::default();
     let told = ends.clone();
@@ -86,7 +86,7 @@ fn tags_rest_for_a_second_period_and_the_host_goes_on() {
     assert_eq!(results, [Err(HostError::CompletionTimeout), Err(HostError::CompletionTimeout), Ok(0xa002)]);
 }
 
-/// With one tag, the second read waits until the late completion of the first has come, at 250 us and not at 400 us.
+/// With one tag, the second read waits until the late completion of the first has arrived, at 250 us and not at 400 us.
 #[test]
 fn a_late_completion_is_unexpected_and_frees_its_tag() {
     let mut system = system();
@@ -121,8 +121,8 @@ fn slow_memory_and_slow_root_complexes_are_progress() {
     assert!(fabric.now() > Time::ZERO + Duration::from_ms(3 * 5 + 5));
 }
 
-/// What a raw device answers to the host's first read, of 64 bytes, and what the host makes of it. The second read is
-/// answered rightly, and is never hit by what was still to come of the first.
+/// The raw device's answer to the host's first read, of 64 bytes, and the host's reaction. The second read gets the
+/// right answer, and the rest of the first answer never affects it.
 #[test]
 fn answers_that_do_not_fit() {
     let pool = PayloadPool::new();
@@ -186,7 +186,7 @@ fn answers_that_do_not_fit() {
             Err(HostError::Completion(CompletionError::CompleterAbort)),
             (0, 0),
         ),
-        // Legal for configuration requests alone (`PCIe 5.0 §2.3.2`).
+        // Allowed only for configuration requests (`PCIe 5.0 §2.3.2`).
         ("CRS", vec![answer(0, Status::ConfigRetry, 64, None)], bad, (0, 1)),
         ("no data", vec![answer(0, Status::Success, 64, None)], bad, (0, 1)),
         ("wrong count", vec![answer(0, Status::Success, 60, Some(&whole))], bad, (0, 1)),
@@ -222,7 +222,7 @@ fn answers_that_do_not_fit() {
         for (n, tlp) in answers.into_iter().enumerate() {
             raw.send(20_000 + n as u64, tlp);
         }
-        // The second read has the other tag where the first did not rest, else too.
+        // The second read has the other tag if the first tag does not rest; answering both covers both cases.
         for tag in [1, 0] {
             raw.send(70_000, answer(tag, Status::Success, 64, Some(&[3; 64])));
         }
@@ -252,10 +252,10 @@ fn answers_that_do_not_fit() {
     }
 }
 
-/// The host has one tag. The first half of an answer is poisoned, which fails the read; the second half comes after the
-/// host has asked again, which it may only do with the same tag when that half has come.
+/// The host has one tag. The first half of an answer is poisoned, which fails the read. The second half arrives after
+/// the host has issued the next read, which may use the same tag only when that half has arrived.
 #[test]
-fn the_rest_of_a_failed_answer_hits_no_later_read() {
+fn rest_of_a_failed_answer_affects_no_later_read() {
     let pool = PayloadPool::new();
     let base = AddressMap.mmio32(0).base;
     let half = |byte_count: u16, byte: u8, len: usize| {
@@ -295,7 +295,7 @@ fn the_rest_of_a_failed_answer_hits_no_later_read() {
 }
 
 #[test]
-fn what_needs_no_device_does_not_wait_for_what_does() {
+fn requests_without_a_device_do_not_wait_for_others() {
     let mut system = system();
     system.host.root_complex_latency = Duration::from_us(1);
     let mut fabric = system.device(gen3(), late(&[])).with_program(|cpu, found| async move {
@@ -303,7 +303,7 @@ fn what_needs_no_device_does_not_wait_for_what_does() {
         let slow = cpu.clone();
         let read = cpu.spawn(async move { slow.read_u32(address).await });
         let start = cpu.now();
-        // A microsecond down, and one up through the root complex: the completion is there, but not yet heard of.
+        // A microsecond down, and one up through the root complex: the completion has arrived, but not yet reached the host.
         cpu.sleep(Duration::from_ns(1_500)).await;
         let start = start + Duration::from_ns(1_500);
         let nowhere = cpu.read_u32(0x7fff_0000).await;

@@ -61,7 +61,7 @@ fn short_sleeps_of_a_program_leave_no_events_of_a_long_one() {
     assert!(after - before < SHORT / 10, "{} events in an idle fabric", after - before);
 }
 
-/// Ten thousand timers that wait change neither what happens nor how many events that takes.
+/// Ten thousand pending timers change neither the events nor their number.
 #[test]
 fn waiting_timers_change_nothing() {
     let run = |timers: u64| {

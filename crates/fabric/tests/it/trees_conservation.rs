@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random trees of switches, random traffic, random trouble: nothing is lost or doubled without an account of it, order holds,
-//! every credit comes back, every run ends. `RISER_TREES=n` runs n cases of each kind instead of a few.
+//! Random trees of switches, random traffic, random trouble: nothing is lost or duplicated without an account of it,
+//! order holds, every credit returns, every run ends. `RISER_TREES=n` runs n cases of each kind instead of a few.
 
 use crate::common::tree::checks::{Case, Trouble, run};
 use crate::common::tree::node::{Kind, NodePlan, Op};
@@ -96,7 +96,7 @@ fn leaf_0(kinds: &[Kind], count: usize) -> Vec<NodePlan> {
     vec![node(kinds.iter().cycle().take(count).map(op).collect()), node(Vec::new())]
 }
 
-/// Frames that a delayed one holds up come all at once, and with them their headers: each goes through a switch once.
+/// Frames that a delayed one holds up arrive all at once, together with their headers: each goes through a switch once.
 #[test]
 fn headers_that_come_together_go_through_once() {
     for nth in [1, 5, 30] {
@@ -109,8 +109,8 @@ fn headers_that_come_together_go_through_once() {
     }
 }
 
-/// A link that comes up again has all its credits, whatever its switch held when it went; what had arrived there without an
-/// Ack goes on. Rows: leaf's own link, and that above the switch.
+/// A restarted link has all its credits, whatever its switch held when it went down; TLPs that had arrived there
+/// without an Ack go on. Rows: leaf's own link, and the link above the switch.
 #[test]
 fn a_link_that_comes_again_has_all_its_credits() {
     for link in [0, 2].map(LinkId) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The classics of deadlock, with the least credits that are legal: peers that read each other, peers that write to each other
-//! with all buffers full, completions behind posted requests, loads in all directions at once (`PCIe 5.0 §2.4.1`,
+//! The classic deadlocks, with the minimum of credits: peers that read each other, peers that write to each other with
+//! all buffers full, completions behind posted requests, loads in all directions at once (`PCIe 5.0 §2.4.1`,
 //! implementation notes on deadlock). Every run ends with every request answered.
 
 use crate::common::tree::node::{Kind, Node, NodePlan, Op, SharedBook};
@@ -76,7 +76,7 @@ fn two_that_write_to_each_other_with_full_buffers() {
     }
 }
 
-/// Completions stand behind posted requests that go to the same peer, and may not pass them.
+/// Completions wait behind posted requests to the same peer, and may not pass them.
 #[test]
 fn completions_behind_posted() {
     for tree in trees(2) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the leaves of a tree share the link above it, when all send or ask as fast as they may: by equal turns of the ports,
-//! or by turns with weights, at every switch (`PCIe 5.0 §6.3.3.2`). What each is due is filled up by a small function of
-//! its own, which knows capacities and weights and no TLP.
+//! Shares of the leaves of a tree in the link above it, when all send or request as fast as possible: by equal turns of
+//! the ports, or by turns with weights, at every switch (`PCIe 5.0 §6.3.3.2`). A small separate function computes the
+//! share of each, from capacities and weights only.
 
 use crate::common::tree;
 use crate::common::tree::watch::Watch;
@@ -16,7 +16,7 @@ use tlp::*;
 const FROM: Time = Time::from_ps(60_000_000);
 /// until here.
 const UNTIL: Time = Time::from_ps(460_000_000);
-/// Data of a write, or of what a read asks for.
+/// Data of a write, or data requested by a read.
 const BYTES: u32 = 128;
 
 /// Writes to host memory, or reads of it, as fast as its link takes them.
@@ -68,7 +68,7 @@ impl TlpPort for Flood {
     fn handle_timeout(&mut self, _now: Time) {}
 }
 
-/// TLPs of each leaf that have come over the link on the root port.
+/// Returns the number of TLPs of each leaf that have crossed the link on the root port.
 fn shares(plan: &TreePlan, op: MemoryOp) -> Vec<u64> {
     let places = plan.places();
     let devices = places.iter().map(|place| Box::new(Flood::new(place.id, op)) as Box<dyn TlpPort>);
@@ -80,8 +80,8 @@ fn shares(plan: &TreePlan, op: MemoryOp) -> Vec<u64> {
     places.iter().map(|place| watch.share(top, place.id.bits())).collect()
 }
 
-/// What the leaves below `link` are due of `offered` units: every switch fills its ports up at the pace of their weights,
-/// until each has what it can use or the link above is full. `can` is what a leaf can send.
+/// Computes the shares of the leaves below `link` in `offered` units: every switch fills its ports up at the pace of
+/// their weights, until each has all it can use or the link above is full. `can` is what a leaf can send.
 fn fill(plan: &TreePlan, link: usize, offered: u64, due: &mut [u64]) {
     let Some(switch) = link.checked_sub(plan.leaves.len()) else {
         due[link] = offered;
@@ -89,7 +89,7 @@ fn fill(plan: &TreePlan, link: usize, offered: u64, due: &mut [u64]) {
     };
     let ports = 1..=plan.switches[switch].ports;
     let below = |port| (0..plan.links()).find(|&l| plan.above(l) == Above::Switch { switch, port });
-    // Of each port: link, weight, what it can use, and what it has.
+    // Of each port: link, weight, the units it can use, and the units it has.
     let weight = |port: usize| plan.switches[switch].weights.get(port).map_or(1, |w| u64::from(*w));
     let mut open: Vec<(usize, u64, u64)> =
         ports.filter_map(|port| below(port).map(|link| (link, weight(port), can_send(plan, link)))).collect();
@@ -111,7 +111,7 @@ fn fill(plan: &TreePlan, link: usize, offered: u64, due: &mut [u64]) {
     }
 }
 
-/// A million units for each lane at 8 GT/s, and no more than what comes from below.
+/// A million units for each lane at 8 GT/s, and no more than arrives from below.
 fn can_send(plan: &TreePlan, link: usize) -> u64 {
     let own = |link: &LinkPlan| u64::from(link.lanes) * 1_000_000;
     let Some(switch) = link.checked_sub(plan.leaves.len()) else { return own(&plan.leaves[link].link) };
@@ -171,7 +171,7 @@ fn symmetric() -> [TreePlan; 2] {
 }
 
 #[test]
-fn equal_demand_on_a_symmetric_tree_is_equal_shares() {
+fn equal_demand_on_a_symmetric_tree_gives_equal_shares() {
     for plan in symmetric() {
         for op in [MemoryOp::Write, MemoryOp::Read] {
             assert_shares("symmetric", &plan, op);
@@ -179,7 +179,7 @@ fn equal_demand_on_a_symmetric_tree_is_equal_shares() {
     }
 }
 
-/// Cut-through changes when a TLP goes, not whose turn it is.
+/// Cut-through changes when a TLP is sent, not the order of turns.
 #[test]
 fn the_same_with_cut_through() {
     let [_, mut plan] = symmetric();
@@ -187,7 +187,7 @@ fn the_same_with_cut_through() {
     assert_shares("cut-through", &plan, MemoryOp::Write);
 }
 
-/// Two leaves beside a switch of three beside a switch of one: the ports take turns, not the leaves.
+/// Two leaves, a switch of three and a switch of one on one switch: the ports take turns, not the leaves.
 #[test]
 fn an_asymmetric_tree_shares_by_ports() {
     let mut plan = TreePlan::new();
@@ -205,9 +205,9 @@ fn an_asymmetric_tree_shares_by_ports() {
     assert_shares("asymmetric", &plan, MemoryOp::Write);
 }
 
-/// What a narrow link cannot use goes to the others.
+/// Capacity that a narrow link cannot use goes to the others.
 #[test]
-fn what_a_port_cannot_use_the_others_share() {
+fn capacity_a_port_cannot_use_is_shared_by_the_others() {
     let mut plan = TreePlan::new();
     let top = switch(&mut plan, Above::RootPort(HostId::FIRST), 8);
     leaves(&mut plan, top, &[1, 8, 8]);

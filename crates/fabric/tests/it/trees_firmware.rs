@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random trees that the host's firmware enumerates over TLPs; endpoints that work for themselves and with their peers; and
-//! software that resets or disables a link in the midst of it (`PCIe 5.0 §7.5.1.3.13`, §7.5.3.7). What is not below that link
-//! ends its work, and every credit comes back.
+//! Random trees that the host's firmware enumerates over TLPs; endpoints that access host memory and their peers; and
+//! software that resets or disables a link during this (`PCIe 5.0 §7.5.1.3.13`, §7.5.3.7). Devices that are not below
+//! that link finish their work, and every credit returns.
 
 use crate::common::tree;
 use crate::common::tree::checks::{Case, Trouble};
@@ -20,7 +20,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::{Bdf, Duration, PayloadPool};
 
-/// Registers of the device: where its peer and its memory are, how often to work, how often it has.
+/// Registers of the device: addresses of its peer and its memory, the number of rounds to do, and of rounds done.
 const PEER: u64 = 0;
 const MEMORY: u64 = 8;
 const ROUNDS: u64 = 16;
@@ -30,7 +30,7 @@ const BAR_BYTES: u64 = 4096;
 const COUNT: u32 = 40;
 const MIDST: Duration = Duration::from_us(8);
 
-/// Works as often as it is told: writes and reads host memory and its peer.
+/// Does the requested number of rounds: writes and reads host memory and its peer.
 async fn worker(io: Io) {
     let registers = Rc::new(RefCell::new(RegisterFile::new(BAR_BYTES as usize)));
     while let Some(request) = io.next_request().await {
@@ -56,7 +56,7 @@ async fn rounds(io: Io, registers: Rc<RefCell<RegisterFile>>) {
     let read = |at: u64| registers.borrow().u64(at);
     let (peer, memory, count) = (read(PEER), read(MEMORY), read(ROUNDS) as u32);
     for round in 0..count {
-        // What cannot be done, since the peer is gone, is left.
+        // Accesses that fail because the peer is gone are skipped.
         let _ = io.dma_write(memory, u64::from(round)).await;
         let _ = io.dma_write(peer + 0x100, u64::from(round)).await;
         let _ = io.dma_read(peer + 0x100, 256).await;
@@ -80,7 +80,7 @@ fn endpoint(plan: &TreePlan, pool: &PayloadPool, n: usize) -> Box<dyn TlpPort> {
     Box::new(Endpoint::new(EndpointConfig { name, functions, limits, pool: pool.clone() }).unwrap())
 }
 
-/// What software does to the link below a bridge, by configuration writes.
+/// Actions of software on the link below a bridge, by configuration writes.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     /// Secondary Bus Reset: Bridge Control bit 6.
@@ -145,14 +145,14 @@ async fn program(cpu: Cpu, leaves: usize, blow: Option<(Blow, usize)>) -> Result
             return Err(format!("{} still answers", end.found.bdf));
         }
     }
-    // Until every port has told all its credits, which it does every 30 us (`PCIe 5.0 §2.6.1.2`).
+    // Until every port has reported all its credits, which it does every 30 us (`PCIe 5.0 §2.6.1.2`).
     cpu.sleep(Duration::from_us(200)).await;
     Ok(())
 }
 
 async fn wait_for(cpu: &Cpu, address: u64) -> Result<(), String> {
     let mut done = 0;
-    // What was asked of a device that is gone ends with a Completion Timeout of 50 ms at most (`PCIe 5.0 §2.8`).
+    // A request to a device that is gone ends with a Completion Timeout of 50 ms at most (`PCIe 5.0 §2.8`).
     for _ in 0..1000 {
         done = cpu.read_u64(address).await.map_err(text)?;
         if done == u64::from(COUNT) {
@@ -196,17 +196,17 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn all_end_their_work(bytes in prop::collection::vec(any::<u8>(), 20..200)) {
+    fn all_devices_finish_their_work(bytes in prop::collection::vec(any::<u8>(), 20..200)) {
         check(&bytes, None)?;
     }
 
     #[test]
-    fn a_reset_disturbs_nobody_else(bytes in prop::collection::vec(any::<u8>(), 20..200), which in any::<u8>()) {
+    fn reset_disturbs_no_other_device(bytes in prop::collection::vec(any::<u8>(), 20..200), which in any::<u8>()) {
         check(&bytes, Some((Blow::Reset, usize::from(which))))?;
     }
 
     #[test]
-    fn a_disabled_link_disturbs_nobody_else(bytes in prop::collection::vec(any::<u8>(), 20..200), which in any::<u8>()) {
+    fn disabled_link_disturbs_no_other_device(bytes in prop::collection::vec(any::<u8>(), 20..200), which in any::<u8>()) {
         check(&bytes, Some((Blow::Disable, usize::from(which))))?;
     }
 }

@@ -9,8 +9,9 @@ use endpoint::{RawDevice, TlpPort};
 use riser_fabric::{Above, Direction, Forwarding, HostId, Limits, Stop};
 use tlp::*;
 
-/// When it is sent: all links are up, and no SKP ordered set is in its way. With 375 blocks of 16 symbols between them
-/// (`PCIe 5.0 §4.2.7`), they come at 1.52 and 3.05 us with 32 GT/s, at 3.05 us with 16 GT/s, and later at other rates.
+/// Time at which it is sent: all links are up, and no SKP ordered set is in its way. With 375 blocks of 16 symbols
+/// between them (`PCIe 5.0 §4.2.7`), they come at 1.52 and 3.05 us with 32 GT/s, at 3.05 us with 16 GT/s, and later at
+/// other rates.
 const SENT_NS: u64 = 1600;
 const PROPAGATION_PS: u64 = 1700;
 /// STP, sequence number, LCRC and END of a TLP: `PCIe 5.0 §4.2.1.2`, §3.6.2; the first four bytes come before the header.
@@ -36,7 +37,7 @@ fn on_the_wire(bytes: u64, (generation, lanes): Link) -> u64 {
     all / (den * u64::from(lanes))
 }
 
-/// When a write with `data` bytes arrives at the end of each link, beginning with that of the leaf.
+/// Returns when a write with `data` bytes arrives at the end of each link, beginning with the leaf's link.
 fn expected(data: u64, links: &[Link], latency_ps: u64, cuts_through: bool) -> Vec<u64> {
     let bytes = HEADER + data + FRAMING;
     let mut start = SENT_NS * 1000;
@@ -49,7 +50,7 @@ fn expected(data: u64, links: &[Link], latency_ps: u64, cuts_through: bool) -> V
         start = if cuts_through {
             // Rounded down, as all times of the wire.
             let head = start + PROPAGATION_PS + wire * (HEADER + 4) / bytes;
-            // No symbol may be due before it has come.
+            // No symbol may be due before it has arrived.
             (head + latency_ps).max(arrival - on_the_wire(bytes, *next))
         } else {
             arrival + latency_ps
@@ -87,7 +88,7 @@ fn measured(data: u32, links: &[Link], latency_ps: u64, mode: Forwarding) -> Vec
 
 /// Rows: the links from the leaf upwards. 40, 104 and 232 bytes of data make 64, 128 and 256 on the wire.
 #[test]
-fn a_tlp_takes_what_arithmetic_says() {
+fn tlp_latency_matches_arithmetic() {
     let rows: [&[Link]; 12] = [
         &[(1, 1)],
         &[(1, 1), (1, 1)],

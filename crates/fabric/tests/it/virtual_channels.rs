@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual channels through the whole fabric: who gets how much of a link, who waits for whom, and what a Traffic Class
-//! without a channel leads to.
+//! Virtual channels through the whole fabric: the shares of a link, the waiting between channels, and the effect of a
+//! Traffic Class without a channel.
 
 use crate::common;
 use crate::common::link;
@@ -75,19 +75,19 @@ fn weights_share_the_link() {
 }
 
 #[test]
-fn round_robin_shares_alike_and_strict_priority_not_at_all() {
+fn round_robin_shares_equally_and_strict_priority_does_not() {
     for share in shares(&VcArbitration::round_robin()) {
         assert!((share * 8.0 - 1.0).abs() < 0.01, "{share}");
     }
     assert_eq!(shares(&VcArbitration::default()), [0., 0., 0., 0., 0., 0., 0., 1.]);
-    // VC0 to VC3 share what VC4 to VC7 leave: nothing.
+    // VC0 to VC3 share the rest of VC4 to VC7: nothing.
     let group = VcArbitration { low_priority: Vc::from_bits(3), scheme: VcScheme::RoundRobin };
     assert_eq!(shares(&group)[7], 1.0);
 }
 
-/// What the strict channels leave, the group shares.
+/// The group shares the rest of the strict channels.
 #[test]
-fn a_low_priority_group_shares_what_is_left() {
+fn low_priority_group_shares_the_rest() {
     let arbitration = VcArbitration { low_priority: Vc::from_bits(1), scheme: VcScheme::RoundRobin };
     let mut sources: Vec<Source> = [0, 1].map(|tc| Source::flood(tc, 256)).into();
     // A write each 100 ns.
@@ -100,7 +100,7 @@ fn a_low_priority_group_shares_what_is_left() {
     assert!(sent.vcs[0].tlps > 2_000);
 }
 
-/// Time on its way of each write of TC7, one every 1,013 ns, beside floods of the other Traffic Classes.
+/// Time in flight of each write of TC7, one every 1,013 ns, with floods of the other Traffic Classes.
 fn latencies(floods: &[u8]) -> Vec<Duration> {
     let every = Duration::from_ps(1_013_000);
     let from = Time::ZERO + Duration::from_us(20);
@@ -150,7 +150,7 @@ fn strict_priority_waits_for_one_tlp_at_most() {
 
 /// One header credit on VC1, and two microseconds until it is back: VC1 stands still, VC0 and VC2 do not.
 #[test]
-fn credits_are_each_channels_own() {
+fn each_channel_has_its_own_credits() {
     let mut slow = eight_channels(&VcArbitration::round_robin());
     slow.propagation = Duration::from_us(1);
     let scarce = [CreditLimit::finite(1, 16), CreditLimit::finite(1, 8), CreditLimit::INFINITE];
@@ -205,8 +205,8 @@ fn channels_do_not_wait_for_each_other() {
     }
 }
 
-/// TC4 to TC7 are not mapped (`PCIe 5.0 §2.5.2`): the receiver discards such TLPs as malformed and counts them, the credits
-/// come back, and the others arrive.
+/// TC4 to TC7 are not mapped (`PCIe 5.0 §2.5.2`): the receiver discards such TLPs as malformed and counts them, the
+/// credits return, and the others arrive.
 #[test]
 fn an_unmapped_traffic_class_is_malformed() {
     let mut link = link(Rate::Gt8, 8, 256);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simulation agrees with its own wire, credits bound what they should, and errors lose nothing.
+//! The simulation agrees with its own wire, credits bound the rate, and errors lose nothing.
 
 use crate::common;
 use crate::common::{Stream, fabric, link};
@@ -16,7 +16,7 @@ fn run_until(fabric: &mut Fabric, us: u64) -> link::Counters {
     *fabric.port_counters(PortId::new(LinkId(0), Side::Device))
 }
 
-/// Gb/s of the raw link behind its encoding.
+/// Gb/s of the raw link after its encoding.
 fn raw_gbps(rate: Rate, lanes: u8) -> f64 {
     let symbol = rate.symbol_time_ps();
     8_000.0 * f64::from(lanes) * symbol.den as f64 / symbol.num as f64
@@ -57,8 +57,8 @@ fn writes_reach_what_the_wire_allows_within_a_thousandth() {
     }
 }
 
-/// Less posted data than the bandwidth-delay product: each round trip moves what the credits cover. UpdateFCs leave at
-/// once here, so that a round trip is the write, its flight, a symbol time, the DLLP and its flight.
+/// Less posted data than the bandwidth-delay product: each round trip moves the data that the credits cover. UpdateFCs
+/// are sent at once here, so that a round trip is the write, its flight, a symbol time, the DLLP and its flight.
 #[test]
 fn credits_below_the_bandwidth_delay_product_bound_the_rate() {
     let flight = Duration::from_ns(500);

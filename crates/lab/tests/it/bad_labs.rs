@@ -143,7 +143,7 @@ fn reports_errors_with_place_and_legal_values() {
         (
             memory("[link]\ngen = 4\nreplay_timer = \"rev3\"\n"),
             (7, 16),
-            &["link of slot `a`, root side", "REPLAY_TIMER of revision 3 at 16 GT/s", "2.5, 5 and 8 GT/s"],
+            &["link of slot `a`, root side", "REPLAY_TIMER of revision 3 at 16 GT/s", "2.5, 5 or 8 GT/s"],
         ),
         (memory("[link]\nreplay_buffer_tlps = 2048\n"), (6, 22), &["replay buffer of 2048 TLPs", "1 to 2047"]),
         (memory("[link]\nretrain_ns = 24_000_001\n"), (6, 14), &["retrain_ns of 24000001", "0 to 24000000"]),
@@ -403,8 +403,8 @@ fn reports_all_errors_of_file_together() {
         &[
             ((5, 8), "tags of 0, expected 1 to 768"),
             ((7, 14), "retrain_ns of 24000001"),
-            ((8, 34), "Posted header credits 128: legal are 1 to 127, or infinite; infinite is written 0"),
-            ((9, 38), "Completion data credits 3: legal are 16 to 2047"),
+            ((8, 34), "Posted header credits 128; expected 1 to 127, or infinite; infinite is written 0"),
+            ((9, 38), "Completion data credits 3; expected 16 to 2047"),
             ((11, 14), "size_bytes of 3"),
             ((13, 8), "no slot `b`"),
             ((16, 7), "nth of 0"),
@@ -598,7 +598,7 @@ fn non_posted_credits_are_as_many_as_the_receiver_takes() {
         (
             "memory",
             "root_credits = { non_posted_data = 1 }",
-            Some("link of slot `a`, root side: NonPosted data credits 1: legal are 2 to 2047"),
+            Some("link of slot `a`, root side: NonPosted data credits 1; expected 2 to 2047"),
         ),
         ("memory", "flow_control = \"none\"", None),
     ];

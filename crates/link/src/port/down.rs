@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A link that goes down and comes up again (`PCIe 5.0 §2.9.1`, §3.2.1): what both layers forget, and the TLPs that
-//! they hand back. The owner decides what becomes of those.
+//! A link that goes down and comes up again (`PCIe 5.0 §2.9.1`, §3.2.1): the state that both layers drop, and the TLPs
+//! that they hand back. The owner decides what happens to those.
 
 use super::Port;
 use crate::config::FlowControlMode;
@@ -24,18 +24,19 @@ pub struct Lost {
     /// The TLP.
     pub tlp: Tlp,
     /// Sequence number of a TLP that was sent and not acknowledged; [`has_received`](Port::has_received) of the other
-    /// end says whether it arrived. `None`: the TLP was never sent.
+    /// end returns whether it arrived. `None`: the TLP was never sent.
     pub sequence: Option<u16>,
 }
 
 impl Port {
-    /// The link goes down (DL_Down): everything that both ends agreed on is forgotten, from sequence numbers to
+    /// Takes the link down (DL_Down): everything that both ends agreed on is forgotten, from sequence numbers to
     /// credits, and all timers stop. Until [`bring_up`](Self::bring_up) nothing is sent, nothing is received, and there
     /// is [no room](Self::room). Call it at both ends, and drop the frames between them.
     ///
-    /// Hands back what was queued or not acknowledged, oldest first: first what was sent, then the rest, channel by
-    /// channel. TLPs handed up before stay with their owner; their credits may still be returned, and are then not
-    /// counted. `surprise`: nobody asked for it. On a link that is already down, the call has no effect.
+    /// Hands back the TLPs that were queued or not acknowledged, oldest first: first those that were sent, then the
+    /// rest, channel by channel. TLPs handed up before stay with their owner; their credits may still be returned, and
+    /// are then not counted. `surprise`: the change was not requested. On a link that is already down, the call has no
+    /// effect.
     #[cold]
     pub fn take_down(&mut self, now: Time, surprise: bool) -> Vec<Lost> {
         if self.down {
@@ -54,7 +55,7 @@ impl Port {
         lost
     }
 
-    /// The link is up again, at the rate and width of its configuration: initialization begins as with
+    /// Brings the link up again, at the rate and width of its configuration: initialization begins as with
     /// [`start`](Self::start). On a link that is not down, the call has no effect.
     #[cold]
     pub fn bring_up(&mut self, now: Time) {
@@ -79,7 +80,7 @@ impl Port {
         self.receiver.is_duplicate(Sequence::from_bits(sequence))
     }
 
-    /// The owner has dropped all TLPs handed up before the link went down, and will return no credits for them.
+    /// Notes that the owner has dropped all TLPs handed up before the link went down, and will return no credits for them.
     pub fn forget_received(&mut self) {
         self.stale = 0;
         self.stale_by_kind = Box::default();
@@ -132,7 +133,7 @@ impl Port {
         held.into_iter().filter_map(lost).collect()
     }
 
-    /// Resets everything but the counters, the wire and waiting notices.
+    /// Resets everything except the counters, the wire and waiting notices.
     fn forget(&mut self) {
         let config = &*self.config;
         let timers = Timers::new(config, config.rate, config.width);

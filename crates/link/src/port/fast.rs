@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fast path of a port without [`Rare`] features: one channel, which is up, and all credits from this life of the link. Each
-//! step either does what the general path would do, or changes nothing and returns false.
+//! The fast path of a port without [`Rare`] features: one channel, which is up, and all credits since the link last
+//! came up. Each step either does what the general path would do, or changes nothing and returns false.
 
 use super::{Port, pending};
 use crate::rare::Rare;
@@ -14,9 +14,9 @@ use tlp::{Account, Class, Duration, Flaw, Time, Tlp, TrafficClass};
 pub struct SentTlp<'a> {
     /// Its sequence number.
     pub sequence: u16,
-    /// When its first symbol leaves.
+    /// When its first symbol is sent.
     pub start: Time,
-    /// When its last symbol has left.
+    /// When its last symbol has been sent.
     pub end: Time,
     /// How long it has waited for credits at the head of its queue.
     pub credit_wait: Duration,
@@ -33,14 +33,14 @@ impl Port {
         self.rare
     }
 
-    /// Sets or clears features that the driver knows of: [`Rare::TAPPED`], [`Rare::FAULTS`], [`Rare::CUT_THROUGH`] and
+    /// Sets or clears features that the driver knows: [`Rare::TAPPED`], [`Rare::FAULTS`], [`Rare::CUT_THROUGH`] and
     /// [`Rare::GENERAL_PATH`]. The port sets the others itself.
     #[cold]
     pub fn set_rare(&mut self, features: Rare, on: bool) {
         self.rare.set(features, on);
     }
 
-    /// Finds the features that the port knows of again. Called whenever one may have changed.
+    /// Updates the features that the port itself knows. Called whenever one may have changed.
     #[cold]
     pub(super) fn note_rare(&mut self) {
         let several = self.channels.len() != 1 || !self.arbiter.serves_only_vc0();
@@ -56,7 +56,7 @@ impl Port {
         self.store.get(self.replay.get(Sequence::from_bits(sequence))?)
     }
 
-    /// The same, to change its account, with the times of its first transmission, which are kept if the account is
+    /// Like [`lend_tlp`](Self::lend_tlp), to change the TLP's account. Also returns the times of its first transmission, which are kept if the account is
     /// [deferred](Account::DEFERRED).
     #[inline(always)]
     pub fn lend_sent(&mut self, sequence: u16) -> Option<(&mut Tlp, &TransmitTimes)> {
@@ -86,7 +86,8 @@ impl Port {
             && self.accept_fast(now, sequence, tlp.class(), tlp.data_credits())
     }
 
-    /// The same for a TLP that the caller knows to be well-formed and of TC0, at a port without rare features.
+    /// Like [`receive_fast`](Self::receive_fast), for a TLP that the caller knows to be well-formed and of TC0, at a port without
+    /// rare features.
     #[inline(always)]
     pub fn accept_fast(&mut self, now: Time, sequence: u16, class: Class, data_credits: u32) -> bool {
         if !self.receiver.expects(Sequence::from_bits(sequence)) {
@@ -106,7 +107,7 @@ impl Port {
         true
     }
 
-    /// As [`return_credits`](Self::return_credits), for a TLP of TC0 at a port without rare features.
+    /// Like [`return_credits`](Self::return_credits), for a TLP of TC0 at a port without rare features.
     #[inline(always)]
     pub fn return_credits_fast(&mut self, now: Time, class: Class, data_credits: u32) {
         let [channel] = &mut self.channels[..] else { return };
@@ -117,7 +118,7 @@ impl Port {
         self.pending |= u64::from(tell) << pending::UPDATE_FC_SHIFT;
     }
 
-    /// Chooses what is sent next if TLPs of at most one class wait, the first has its credits, and nothing stalls.
+    /// Selects the next TLP to send if TLPs of at most one class wait, the first has its credits, and nothing stalls.
     #[inline(always)]
     fn select_fast(&mut self) -> bool {
         let [channel] = &mut self.channels[..] else { return false };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The receive half of a port: how it handles a frame that arrives. It never panics on what the other end sends.
+//! The receive half of a port: how it handles a frame that arrives. It never panics on input from the other end.
 
 use super::{Counters, Port, pending};
 use crate::frame::{Damage, Frame, SentFrame};
@@ -14,7 +14,7 @@ use tlp::{
     Time, Tlp, Vc, Violation,
 };
 
-/// The rule that the bytes of a malformed TLP break; their form does not depend on the limits.
+/// Returns the rule that the bytes of a malformed TLP break; their form does not depend on the limits.
 #[cold]
 fn form(tlp: &Tlp) -> Violation {
     let limits =
@@ -24,7 +24,7 @@ fn form(tlp: &Tlp) -> Violation {
 }
 
 impl Port {
-    /// Whether a damaged frame passes its CRC; otherwise handles the error.
+    /// Returns whether a damaged frame passes its CRC; otherwise handles the error.
     #[cold]
     pub(super) fn survives(&mut self, now: Time, frame: Frame<&Tlp>, damage: &Damage) -> bool {
         if frame.survives(damage) {
@@ -47,15 +47,15 @@ impl Port {
         false
     }
 
-    /// A TLP was lost on arrival: schedules one Nak until a good TLP comes.
+    /// Handles a TLP that was lost on arrival: schedules one Nak until a good TLP arrives.
     fn nak_lost_tlp(&mut self) {
         if self.channels[0].init.state() >= State::FcInit2 && self.receiver.want_nak() {
             self.pending |= pending::NAK;
         }
     }
 
-    /// A frame has arrived with broken framing, so that only its kind, TLP or DLLP, is known: a Receiver Error. A Nak
-    /// asks for a TLP again (`PCIe 5.0 §3.6.3.1`); with 128b/130b encoding the link retrains as well (§4.2.2.3.3),
+    /// Handles a frame with broken framing, of which only the kind, TLP or DLLP, is known: a Receiver Error. A Nak
+    /// requests a TLP again (`PCIe 5.0 §3.6.3.1`). With 128b/130b encoding the link retrains as well (§4.2.2.3.3),
     /// which [`poll_retrain`](Self::poll_retrain) reports.
     #[cold]
     pub fn receive_broken_frame(&mut self, now: Time, of_tlp: bool) {
@@ -73,9 +73,9 @@ impl Port {
         }
     }
 
-    /// A TLP has arrived with a good LCRC, but its bytes form no TLP; `header` is what the Header Log shows of them.
-    /// The sender used the credits of `sent`, the TLP that it meant. True if it was new and in order: it is dropped,
-    /// acknowledged, and its credits go back.
+    /// Handles a TLP with a good LCRC whose bytes form no TLP; `header` is the part of them for the Header Log. The
+    /// sender used the credits of `sent`, the TLP that it intended. Returns true if it was new and in order: it is
+    /// dropped, acknowledged, and its credits are returned.
     #[cold]
     pub fn receive_malformed(&mut self, now: Time, sequence: u16, sent: &Tlp, header: [u32; 4]) -> bool {
         let accepted = self.receive_tlp(now, sequence, sent);
@@ -92,7 +92,7 @@ impl Port {
         accepted
     }
 
-    /// A TLP whose bytes break a rule was sent so: true, as it goes no further.
+    /// Refuses a TLP whose bytes were sent with a broken rule. Returns true, as it goes no further.
     #[cold]
     fn lose_malformed(&mut self, now: Time, tlp: &Tlp) -> bool {
         self.refuse(|c| &mut c.malformed_tlps, now, form(tlp), Head::of(tlp));
@@ -100,8 +100,8 @@ impl Port {
         true
     }
 
-    /// A frame has arrived whole, and was lost in a buffer of the port's: an Uncorrectable Internal Error. A TLP is acknowledged, and
-    /// its credits go back.
+    /// Handles a frame that has arrived whole and was lost in a buffer of the port: an Uncorrectable Internal Error. A
+    /// TLP is acknowledged, and its credits are returned.
     #[cold]
     pub fn receive_into_broken_buffer(&mut self, now: Time, frame: Frame<&Tlp>) {
         match frame {
@@ -115,7 +115,7 @@ impl Port {
         }
     }
 
-    /// The port has corrected an error in a buffer of its own: a Corrected Internal Error.
+    /// Notes that the port has corrected an error in one of its buffers: a Corrected Internal Error.
     #[cold]
     pub fn note_corrected_buffer(&mut self) {
         if !self.down {
@@ -130,8 +130,8 @@ impl Port {
         self.return_credits(now, tlp.repr.tc, tlp.class(), tlp.data_credits());
     }
 
-    /// Whether a TLP with this sequence number, of which only the header has come, will be accepted if the rest arrives
-    /// intact and the sender keeps to its credits. Without flow control that is unknown.
+    /// Returns whether a TLP with this sequence number, of which only the header has arrived, will be accepted if the
+    /// rest arrives intact and the sender stays within its credits. Without flow control that is unknown.
     pub fn expects(&self, frame: SentFrame) -> bool {
         let Frame::Tlp { sequence, .. } = frame else { return false };
         let active = self.channels[0].init.state() == State::Active;
@@ -166,7 +166,7 @@ impl Port {
         }
     }
 
-    /// A TLP came behind a missing one: a Bad TLP, reported once for the gap (`PCIe 5.0 §3.6.3.1`).
+    /// Handles a TLP that arrived after a missing one: a Bad TLP, reported once for the gap (`PCIe 5.0 §3.6.3.1`).
     #[cold]
     fn miss(&mut self, nak: bool, now: Time, sequence: Sequence, tlp: &Tlp) {
         self.refuse_out_of_sequence(now, sequence, tlp);
@@ -176,8 +176,8 @@ impl Port {
         }
     }
 
-    /// Without flow control: whether there is room for the TLP. One without room is silently dropped, and so are those
-    /// behind it.
+    /// Returns whether there is room for the TLP on a link without flow control. A TLP without room is silently
+    /// dropped, and so are those after it.
     #[cold]
     fn has_buffer_for(&mut self, now: Time, sequence: Sequence, tlp: &Tlp) -> bool {
         let Some(buffer) = &mut self.buffer else { return true };
@@ -211,7 +211,7 @@ impl Port {
         self.refusals.record(now, None, why, tlp);
     }
 
-    /// A TLP says what an InitFC2 would: the other end uses the channel.
+    /// Takes a TLP as an InitFC2: it shows that the other end uses the channel.
     #[cold]
     fn hear_tlp(&mut self, now: Time, channel: usize) {
         self.channels[channel].init.receive_tlp();
@@ -220,7 +220,7 @@ impl Port {
     }
 
     fn accept(&mut self, now: Time, tlp: &Tlp) -> bool {
-        // A Nak that has not left yet would ask for the TLP that has just come.
+        // A Nak that has not been sent yet would request the TLP that has just arrived.
         self.pending &= !pending::NAK;
         if self.buffer.is_some() {
             return true;
@@ -241,7 +241,7 @@ impl Port {
         true
     }
 
-    /// Receiver Overflow: the TLP is discarded, and returns no credits since it had none (`PCIe 5.0 §2.6.1.2`).
+    /// Handles a Receiver Overflow: the TLP is discarded, and returns no credits since it had none (`PCIe 5.0 §2.6.1.2`).
     #[cold]
     fn overflow(&mut self, now: Time, tlp: &Tlp) {
         let why = Violation::new(RuleId::Credits, tlp.data_credits().into());
@@ -250,7 +250,7 @@ impl Port {
         self.notices.error(Notice::ReceiverOverflow { header: header_log(tlp) });
     }
 
-    /// Whether the channel of `tlp` takes TLPs though its initialization has not ended.
+    /// Returns whether the channel of `tlp` takes TLPs although its initialization has not ended.
     #[cold]
     fn admits(&mut self, now: Time, tlp: &Tlp) -> bool {
         let index = self.channel_of(tlp.repr.tc);
@@ -261,8 +261,8 @@ impl Port {
         true
     }
 
-    /// A TLP whose Traffic Class no channel in use carries is malformed (`PCIe 5.0 §2.5.2`). If the class is not mapped
-    /// at all, the sender used credits of VC0; they go back, since the TLP was never in the buffer.
+    /// Refuses a TLP whose Traffic Class no channel in use carries: it is malformed (`PCIe 5.0 §2.5.2`). If the class
+    /// is not mapped at all, the sender used credits of VC0; they are returned, since the TLP was never in the buffer.
     #[cold]
     fn refuse_unmapped(&mut self, now: Time, tlp: &Tlp) -> bool {
         let why = Violation::new(RuleId::TcMapped, tlp.repr.tc.bits().into());
@@ -341,7 +341,7 @@ impl Port {
                 self.note_init();
             }
             State::Active if fc.kind != FlowControlKind::UpdateFc => {
-                // The other end has missed our InitFC2s; an UpdateFC tells it the same (`PCIe 5.0 §3.4.1`).
+                // The other end has missed our InitFC2s; an UpdateFC has the same effect (`PCIe 5.0 §3.4.1`).
                 if channel.init.is_late(now) {
                     let kind = index * 3 + fc.class.index();
                     self.pending |= 1 << (pending::UPDATE_FC_SHIFT + kind);
@@ -383,8 +383,8 @@ impl Port {
         }
     }
 
-    /// TLPs accepted during FC_INIT2 may have returned credits that no UpdateFC could report; the other end no longer
-    /// listens to the InitFC2s.
+    /// Reports returned credits after FC_INIT2. TLPs accepted during FC_INIT2 may have returned credits that no
+    /// UpdateFC could report; the other end no longer uses the InitFC2s.
     #[cold]
     fn tell_early_returns(&mut self, index: usize) {
         for (class, credits) in Class::ALL.into_iter().zip(&self.channels[index].rx) {

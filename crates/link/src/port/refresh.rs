@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The upkeep of a link on which nothing happens: UpdateFCs that repeat, in every [`REFRESH`] interval, what the other end
-//! knows (`PCIe 5.0 §2.6.1.2`). A driver may let the port reckon many intervals at once, to the same end.
+//! The upkeep of an idle link: UpdateFCs that repeat, in every [`REFRESH`] interval, values that the other end knows
+//! (`PCIe 5.0 §2.6.1.2`). A driver may let the port compute many intervals at once, with the same result.
 
 use super::Port;
 use crate::counters::Counters;
@@ -9,11 +9,12 @@ use crate::update::REFRESH;
 use tlp::{Class, Duration, Time};
 
 impl Port {
-    /// The interval in which credits are told again (`PCIe 5.0 §2.6.1.2`).
+    /// The interval in which credits are reported again (`PCIe 5.0 §2.6.1.2`).
     pub const REFRESH: Duration = REFRESH;
 
-    /// True if this port does nothing but repeat what `other`, the other end of its link, knows, while nobody calls it but
-    /// for its timer, and no frame is on its way to either. So does a port whose link is down: it does nothing at all.
+    /// Returns whether this port only repeats values known to `other`, the other end of its link, while it is called
+    /// only for its timer and no frame is in flight to either. True also for a port whose link is down, which does
+    /// nothing at all.
     pub fn only_refreshes(&self, other: &Port) -> bool {
         let timers = self.receiver.deadline().min(self.replay.deadline()).min(self.init_at);
         let at_rest = self.pending == 0 && self.notices.is_empty() && self.retrains_until.is_none();
@@ -32,15 +33,16 @@ impl Port {
         })
     }
 
-    /// How many intervals pass from now, `most` at most, in which each UpdateFC goes onto the wire when it is due: none
-    /// waits for an SKP ordered set or another UpdateFC. Ask a port that [only refreshes](Self::only_refreshes).
+    /// Returns how many intervals pass from now, `most` at most, in which each UpdateFC goes onto the wire when it is
+    /// due: none waits for an SKP ordered set or another UpdateFC. Call it only for a port that [only
+    /// refreshes](Self::only_refreshes).
     pub fn refreshes_ahead(&self, most: u64) -> u64 {
         let (mut wire, mut counters) = (self.wire.clone(), Counters::default());
         wire.repeat(&self.updates.refreshes(), REFRESH, most, DLLP_WIRE_BYTES, &mut counters)
     }
 
-    /// Has the effect of `intervals` to come, of which [`refreshes_ahead`](Self::refreshes_ahead) has told: afterwards the port
-    /// is as it will be then. Returns the number of UpdateFCs that are thus sent; they change nothing at the other end.
+    /// Skips `intervals`, a number returned by [`refreshes_ahead`](Self::refreshes_ahead): afterwards the port is in
+    /// its state at their end. Returns the number of UpdateFCs sent in them; they change nothing at the other end.
     pub fn skip_refreshes(&mut self, intervals: u64) -> u64 {
         self.deadline_moved = true;
         let times = self.updates.refreshes();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The transmit half of a port: what goes onto the wire. Never waits.
+//! The transmit half of a port: the frames that go onto the wire. Never waits.
 
 use super::{Port, pending};
 use crate::frame::{DLLP_WIRE_BYTES, Frame, QueueWait, Sent, TLP_FRAMING_BYTES};
@@ -8,7 +8,7 @@ use crate::tx::Lengths;
 use tlp::{Class, Dllp, Duration, FlowControlKind, Time};
 
 impl Port {
-    /// Chooses what `channel` sends next. Called whenever its queues' heads, its credits or its state have changed.
+    /// Selects the next TLP of `channel`. Called whenever its queues' heads, its credits or its state have changed.
     // Compiled once for both crates that call it.
     #[inline(never)]
     pub(super) fn select(&mut self, index: usize) {
@@ -63,7 +63,7 @@ impl Port {
         self.replay.sent(end);
         self.count_new(index, lengths);
         self.select(index);
-        // The TLP that just left takes room in the replay buffer, which all channels share.
+        // The TLP that was just sent takes room in the replay buffer, which all channels share.
         if self.ready & !(1 << index) != 0 {
             self.fit();
         }
@@ -170,7 +170,7 @@ impl Port {
         self.note_replay();
     }
 
-    /// Sends the link into retraining; the other end must be told.
+    /// Sends the link into retraining; the other end must be notified.
     pub(super) fn retrain_now(&mut self, now: Time) {
         let until = self.retrained_at(now);
         self.wire.hold(now, until, &mut self.counters);

@@ -69,7 +69,7 @@ fn is_tlp(frame: &Frame, number: u16) -> bool {
     matches!(frame, Frame::Tlp { sequence, .. } if *sequence == number)
 }
 
-/// `PCIe 5.0 §3.6.3.1`: one Nak; all unacknowledged TLPs come again.
+/// `PCIe 5.0 §3.6.3.1`: one Nak; all unacknowledged TLPs are replayed.
 #[test]
 fn a_damaged_tlp_is_replayed_after_a_nak() {
     let mut hit = false;
@@ -214,7 +214,7 @@ fn an_undisturbed_start_takes_two_triples() {
     }
 }
 
-/// An idle link: one UpdateFC of each finite class every 30 us, SKPs by the clock, and a timer that says it is idle.
+/// An idle link: one UpdateFC of each finite class every 30 us, SKPs by the clock, and a state line that reports idle.
 #[test]
 fn idle_costs_only_the_refresh() {
     let link = run(config(), &mut script(0, |_, _, _: &Frame| Fate::Intact), at(1000));
@@ -273,10 +273,11 @@ fn active_port(config: PortConfig) -> Port {
     port
 }
 
-/// In FC_INIT2 a TLP comes before this end's InitFC2s are out, and leaves the buffer at once. The InitFC2s say what InitFC1
-/// said, for they are not listened to; the news go with an UpdateFC, as soon as there may be one and not 30 us later.
+/// In FC_INIT2 a TLP arrives before this end's InitFC2s are sent, and leaves the buffer at once. The InitFC2s repeat
+/// the values of InitFC1, since the other end ignores them. The returned credits go with an UpdateFC, as soon as one is
+/// permitted and not 30 us later.
 #[test]
-fn credits_returned_before_dl_active_are_told() {
+fn credits_returned_before_dl_active_are_reported() {
     let mut port = Port::new(config());
     port.start(Time::ZERO);
     let mut said = Vec::new();
@@ -329,14 +330,14 @@ fn a_sender_beyond_its_credits_is_counted() {
     assert_eq!((port.poll_refused(), port.poll_refused()), (true, false), "once");
     port.return_credits(now, tlp::TrafficClass::default(), Class::Posted, 16);
     assert!(port.handle_frame(now, frame(3).as_ref()));
-    // A duplicate is no loss, and a TLP that comes too early will come again.
+    // A duplicate is no loss, and a TLP that arrives too early will be replayed.
     for sequence in [3, 9] {
         assert!(!port.handle_frame(now, frame(sequence).as_ref()));
         assert!(!port.poll_refused());
     }
 }
 
-/// An Ack of what was never sent (`PCIe 5.0 §3.6.2.2`), and credits of channels that do not exist.
+/// An Ack of a TLP that was never sent (`PCIe 5.0 §3.6.2.2`), and credits of channels that do not exist.
 #[test]
 fn foreign_dllps_do_no_harm() {
     let mut port = active_port(config());

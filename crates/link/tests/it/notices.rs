@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a port tells its owner: one row for each kind of error, and the changes of the link.
+//! Notices of a port to its owner: one row for each kind of error, and the changes of the link.
 
 use crate::common::{Fate, Joined, World, id_of, write};
 use riser_link::{CreditLimit, Damage, Frame, Notice, Port, PortConfig, header_log};
@@ -91,9 +91,9 @@ fn time_out(port: &mut Port, times: u32) {
     }
 }
 
-/// Rows: what happens; what the owner is told, once (paragraphs of `PCIe 5.0`).
+/// Rows: the event; the notice to the owner, once (paragraphs of `PCIe 5.0`).
 #[test]
-fn each_error_is_told_as_the_specification_names_it() {
+fn each_error_is_reported_under_its_specification_name() {
     type Row = (&'static str, fn(&mut Port), &'static [Notice]);
     let rows: [Row; 21] = [
         ("§3.6.3.1: a good TLP", |p| assert!(p.handle_frame(at(1), tlp(0).as_ref())), &[]),
@@ -108,7 +108,7 @@ fn each_error_is_told_as_the_specification_names_it() {
             &[Notice::BadTlp],
         ),
         (
-            "§3.6.3.1: behind a gap nothing is reported again",
+            "§3.6.3.1: after a gap nothing is reported again",
             |p| {
                 for n in 1..5 {
                     assert!(!p.handle_frame(at(1), tlp(n).as_ref()));
@@ -136,12 +136,12 @@ fn each_error_is_told_as_the_specification_names_it() {
         ("§6.2.9: corrected", |p| p.note_corrected_buffer(), &[Notice::CorrectedInternal]),
         ("§4.2.2.3.3: framing of a TLP", |p| p.receive_broken_frame(at(1), true), &[Notice::ReceiverError]),
         (
-            "§3.6.2.2: Ack of what was never sent",
+            "§3.6.2.2: Ack of a TLP that was never sent",
             |p| hear(p, at(1), Dllp::Ack { sequence: 5 }),
             &[Notice::DataLinkProtocol],
         ),
         (
-            "§3.6.2.2: Nak of what was never sent",
+            "§3.6.2.2: Nak of a TLP that was never sent",
             |p| hear(p, at(1), Dllp::Nak { sequence: 5 }),
             &[Notice::DataLinkProtocol],
         ),
@@ -162,7 +162,7 @@ fn each_error_is_told_as_the_specification_names_it() {
             },
             &[Notice::ReplayTimeout, Notice::ReplayRollover],
         ),
-        // Two were advertised and none is used: 129 would leave 129 unused, 127 are legal.
+        // Two were advertised and none is used: 129 would leave 129 unused, 127 are allowed.
         (
             "§2.6.1: too many headers",
             |p| hear(p, at(1), update(Class::Posted, 129, 32)),
@@ -219,7 +219,7 @@ fn each_error_is_told_as_the_specification_names_it() {
     }
 }
 
-/// A Traffic Class that nobody carries (`PCIe 5.0 §2.5.2`).
+/// A Traffic Class that no channel carries (`PCIe 5.0 §2.5.2`).
 #[test]
 fn an_unmapped_traffic_class_is_malformed() {
     let mut classes = [TcSet::NONE; 8];
@@ -257,10 +257,10 @@ fn infinite_credits_do_not_change() {
     assert_eq!(drain(&mut port), [Notice::FlowControlProtocol]);
 }
 
-/// A framing error sends a link with 128b/130b encoding into Recovery (`PCIe 5.0 §4.2.2.3.3`); one with 8b/10b goes on. Either
-/// way the TLP comes again.
+/// A framing error sends a link with 128b/130b encoding into Recovery (`PCIe 5.0 §4.2.2.3.3`); one with 8b/10b goes on.
+/// Either way the TLP is replayed.
 #[test]
-fn broken_framing_retrains_where_blocks_are_framed_by_tokens() {
+fn broken_framing_retrains_links_with_128b130b() {
     for (rate, retrains) in [(Rate::Gt5, false), (Rate::Gt8, true)] {
         let mut port = Port::new(config(rate));
         port.start(Time::ZERO);
@@ -298,8 +298,8 @@ impl World for Writes {
     }
 }
 
-/// `PCIe 5.0 §2.9.1`, §3.2.1: what was queued or on its way is handed back; nothing moves while the link is down; it comes up
-/// with sequence number 0 and all credits, at the rate of its configuration.
+/// `PCIe 5.0 §2.9.1`, §3.2.1: TLPs that were queued or in flight are handed back; nothing moves while the link is down;
+/// it comes up with sequence number 0 and all credits, at the rate of its configuration.
 #[test]
 fn a_link_goes_down_and_comes_up() {
     let mut world = Writes::default();
@@ -341,7 +341,7 @@ fn a_link_goes_down_and_comes_up() {
 
 /// Frames that arrive while the link is down are ignored, and cause no errors.
 #[test]
-fn a_link_that_is_down_hears_nothing() {
+fn port_of_a_link_that_is_down_receives_nothing() {
     let mut port = active();
     assert_eq!(port.take_down(at(1), false), []);
     hear(&mut port, at(1), Dllp::Ack { sequence: 5 });
@@ -354,12 +354,12 @@ fn a_link_that_is_down_hears_nothing() {
     port.bring_up(at(2));
     initialize(&mut port, at(2));
     assert_eq!(drain(&mut port), [up(Rate::Gt8)]);
-    assert!(port.handle_frame(at(3), tlp(0).as_ref()), "sequence numbers begin anew");
+    assert!(port.handle_frame(at(3), tlp(0).as_ref()), "sequence numbers restart");
 }
 
 /// Credits of TLPs from before the link went down no longer count; those of later ones do.
 #[test]
-fn credits_of_before_are_not_counted_again() {
+fn credits_from_before_link_down_are_not_counted_again() {
     let mut port = active();
     for n in 0..2 {
         assert!(port.handle_frame(at(1), tlp(n).as_ref()));
@@ -388,7 +388,7 @@ fn credits_of_before_are_not_counted_again() {
 
 /// A change of speed is reported; a link that comes up again has its configured speed.
 #[test]
-fn a_change_of_speed_is_told() {
+fn speed_change_is_reported() {
     let mut port = active();
     let x4 = Width::new(4).unwrap();
     let until = port.retrained_at(at(1));
@@ -400,10 +400,10 @@ fn a_change_of_speed_is_told() {
     assert_eq!(drain(&mut port), [Notice::Down { surprise: false }, up(Rate::Gt8)]);
 }
 
-/// A TLP with more data than the other end ever has credits for: told of when it is given to the port, or when the credits
-/// become known, and in either case all that can be sent before it is.
+/// A TLP with more data than the other end ever has credits for: reported when it is queued, or when the credits become
+/// known. In either case, earlier TLPs that can be sent are sent.
 #[test]
-fn what_no_credits_admit_is_told_of() {
+fn tlp_beyond_all_credits_is_reported() {
     let needs = |needed| Notice::NeverAdmitted { vc: Vc::VC0, class: Class::Posted, needed, advertised: 32 };
     // 512 B are all of the 32 credits.
     for (bytes, told) in [(512, None), (528, Some(needs(33)))] {
@@ -426,10 +426,10 @@ fn what_no_credits_admit_is_told_of() {
     }
 }
 
-/// A TLP without credits waits from when the wire is free for it: whether it came before the credits were known or after,
-/// and though nobody asks the port for a frame meanwhile.
+/// A TLP without credits waits from the time when the wire is free for it. This holds whether it was queued before the
+/// credits were known or after, and even if the port is not polled for a frame in between.
 #[test]
-fn a_stall_begins_when_the_wire_is_free() {
+fn stall_begins_when_the_wire_is_free() {
     let needs_more = || write(0, 0x100, 528, Attributes::empty());
     let update = FlowControl::new(FlowControlKind::UpdateFc, Class::Posted, Vc::VC0, 2, 33);
     let stalled = |port: &mut Port| {

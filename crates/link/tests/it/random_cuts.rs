@@ -33,7 +33,7 @@ impl Traffic {
         assert_eq!(self.ends[from].insert(id, end), None, "{id} ends twice: {end:?}");
     }
 
-    /// Notes what each side handed back; TLPs that the other end has are not lost.
+    /// Notes the TLPs that each side handed back; TLPs that the other end has are not lost.
     fn hand_back(&mut self, lost: &[Vec<(Tlp, Option<u16>, bool)>; 2]) {
         for (from, lost) in lost.iter().enumerate() {
             for (tlp, sequence, received) in lost {

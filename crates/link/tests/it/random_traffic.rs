@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random traffic over random links with random errors: nothing lost, nothing doubled, nothing out of order.
+//! Random traffic over random links with random errors: no TLP is lost, duplicated or out of order.
 
 use crate::common::{Fate, Joined, Rng, World, assert_counters_add_up, id_of, random_tlp};
 use proptest::prelude::*;
@@ -142,7 +142,7 @@ fn with_channels() -> impl Strategy<Value = [PortConfig; 2]> {
         for (config, scaled) in configs.iter_mut().zip(scaled) {
             (config.tc_vc, config.arbitration) = (map, arbitration.clone());
             config.scaled_flow_control = scaled;
-            // The last channel has more than fits unscaled, where that is legal.
+            // The last channel has more than fits unscaled, if that is allowed.
             if let (Some(vc), true) = (map.channels().last().filter(|vc| *vc != Vc::VC0), scaled) {
                 config.vc_buffers.insert(vc, [CreditLimit::finite(600, 9000); 3]);
             }

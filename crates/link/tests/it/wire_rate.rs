@@ -28,8 +28,8 @@ fn config(rate: Rate, lanes: u8, mps: u32) -> PortConfig {
     PortConfig::new(rate, Width::new(lanes).unwrap(), Mps::new(mps).unwrap())
 }
 
-/// Payload rate of side 0 in Gb/s, over at least `sets` SKP intervals; measured from end to end of a frame. And what its
-/// counters say that it must be.
+/// Returns the payload rate of side 0 in Gb/s, over at least `sets` SKP intervals, measured from end to end of a frame;
+/// and the rate that follows from its counters.
 fn rates(config: &PortConfig, len: u32, sides: usize, sets: u64) -> (f64, f64) {
     let mut link = Joined::new([config.clone(), config.clone()], Duration::from_ns(5));
     let mut writes = writes(len, sides);
@@ -54,7 +54,7 @@ fn rates(config: &PortConfig, len: u32, sides: usize, sets: u64) -> (f64, f64) {
 /// Within 0.1 % of raw x (1 - SKP share) x payload / wire bytes, in both directions loaded, so that Acks and UpdateFCs
 /// share the wire.
 #[test]
-fn a_saturated_link_carries_what_its_wire_bytes_say() {
+fn saturated_link_rate_follows_from_its_wire_bytes() {
     for rate in Rate::ALL {
         for lanes in [1, 2, 4, 8, 12, 16] {
             for (len, mps) in [(64, 128), (256, 256), (512, 512)] {
@@ -72,7 +72,7 @@ fn a_saturated_link_carries_what_its_wire_bytes_say() {
 /// 256 B writes with 64-bit addresses one way at Gen3 x8: 64 x 128/130 x 374/375 x 256/280 Gb/s. At Gen1 x1 with 128 B: 2 x
 /// 1534/1538 x 128/152, less the only DLLPs of this direction, two refreshing UpdateFCs (16 B) every 30 us (7500 B).
 #[test]
-fn literal_rates() {
+fn saturated_rates_match_literal_values() {
     let rows = [((Rate::Gt8, 8, 256), 57.461_315), ((Rate::Gt2_5, 1, 128), 1.676_248)];
     for ((rate, lanes, mps), gbps) in rows {
         let (measured, _) = rates(&config(rate, lanes, mps), mps, 1, 100);
@@ -96,9 +96,10 @@ fn starved(credits: u16) -> (f64, [u64; 3]) {
     ((after.payload_bytes - before) as f64 * 8.0 / 200_000.0, after.credit_stalls)
 }
 
-/// A credit's round trip: the TLP, its flight, the wait for the UpdateFC, the DLLP, its flight. Below the bandwidth-delay
-/// product (559 credits) the rate is credits x 16 B a round trip. The wait is the UpdateFC interval of Gen3 x8 MPS 256
-/// (203 symbol times), but no longer than until the last TLP of all credits has come: then the sender is told at once.
+/// A credit's round trip: the TLP, its flight, the wait for the UpdateFC, the DLLP, its flight. Below the
+/// bandwidth-delay product (559 credits) the rate is credits x 16 B per round trip. The wait is the UpdateFC interval
+/// of Gen3 x8 MPS 256 (203 symbol times), but it ends when the last TLP of all credits has arrived: then the sender
+/// gets an update at once.
 #[test]
 fn starvation_is_credits_per_round_trip() {
     let symbols = ack_latency_limit(Rate::Gt8, Width::new(8).unwrap(), Mps::new(256).unwrap());

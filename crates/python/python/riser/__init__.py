@@ -7,8 +7,8 @@
     >>> lab.run().device("card")["transfers"]
     1000
 
-A `Lab` is a lab file, read or built in code; `Lab.run` gives a `RunResult`, whose tables any library that speaks Arrow reads.
-Time is in integer picoseconds where a name ends with `_ps`, in nanoseconds with `_ns`; bandwidth in Gb/s of 10^9; sizes in bytes.
+A `Lab` is a lab file, read or built in code. `Lab.run` returns a `RunResult`, whose tables any library with Arrow support can read.
+Time is in integer picoseconds if a name ends with `_ps`, in nanoseconds with `_ns`; bandwidth is in Gb/s of 10^9, sizes in bytes.
 """
 
 from riser._capture import Capture, Series, read_capture

@@ -15,41 +15,41 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 _PAGE_RECORDS = 20_000
-"""Records of the page in a cell."""
+"""Records of the page in a notebook cell."""
 _DETECT: dict[str, Any] = {"read_as": None, "byte_order": None, "flit": False, "columns": None, "dlt": []}
-"""Options of the reader that leave all to the file."""
+"""Options of the reader for automatic detection."""
 
 
 class Series(NamedTuple):
-    """A capture over time, in intervals: what `riser trace --stats --interval` shows.
+    """A capture over time, in intervals, as in `riser trace --stats --interval`.
 
-    `start_ps` of each table is the start of an interval, in picoseconds from `Capture.epoch_ps` on.
+    `start_ps` of each table is the start of an interval, in picoseconds since `Capture.epoch_ps`.
     """
 
     interval_ps: int
-    """Length of an interval, picoseconds."""
+    """Length of an interval in picoseconds."""
     links: Table
     """For each interval and direction of a link: TLPs and bytes by class, Gb/s and utilization (0 to 1) of the wire."""
     outstanding: Table
-    """For each interval and requester: requests outstanding, at most and in the mean."""
+    """For each interval and requester: maximum and mean of outstanding requests."""
     credits: Table
-    """For each interval, direction and class: the fewest credits left behind a TLP; none where DLLPs were not captured."""
+    """For each interval, direction and class: the fewest credits left after a TLP; empty if DLLPs were not captured."""
 
     def plot(self) -> Figure:
-        """Gb/s on the wire over time, a line for each direction of each link: a plotly figure.
+        """Plot Gb/s on the wire over time, with a line for each direction of each link, as a plotly figure.
 
         Raises:
-            ImportError: plotly is not there: `pip install 'riser[notebook]'`.
+            ImportError: plotly is not installed: `pip install 'riser[notebook]'`.
         """
         from riser import _plots
 
         return _plots.series(self)
 
     def plot_credits(self) -> Figure:
-        """The fewest credits left over time, a line for each ledger: a plotly figure.
+        """Plot the fewest credits left over time, with a line for each pool of credits, as a plotly figure.
 
         Raises:
-            ImportError: plotly is not there: `pip install 'riser[notebook]'`.
+            ImportError: plotly is not installed: `pip install 'riser[notebook]'`.
         """
         from riser import _plots
 
@@ -57,11 +57,11 @@ class Series(NamedTuple):
 
 
 class Capture:
-    """A capture, and what a filter keeps of it; `read_capture` makes one.
+    """A capture with an optional filter; `read_capture` makes one.
 
-    Its tables are read from the file when they are read, batch by batch: a capture may be larger than memory. Columns have the names and
-    values of `riser trace --json` (docs/reference/trace.md); what a row has not is missing. Only the time is another: `time_ps` counts
-    from `epoch_ps` on, so that it fits 64 bits.
+    Its tables read the file batch by batch on each use, so a capture may be larger than memory. Columns have the names and values of
+    `riser trace --json` (docs/reference/trace.md); values that a row lacks are missing. Only the time differs: `time_ps` counts from
+    `epoch_ps`, so that it fits 64 bits.
     """
 
     def __init__(self, inner: _riser.Capture, path: str, filter: str | None, keep: object = None) -> None:
@@ -70,21 +70,21 @@ class Capture:
         self.path = path
         """The file."""
         self.filter = filter
-        """The filter; None keeps all."""
+        """The filter; None for all."""
 
     @property
     def frames(self) -> int:
-        """Frames of the file, those of no TLP included, whatever the filter."""
+        """Number of frames in the file, including those without a TLP, regardless of the filter."""
         return self._inner.frames
 
     @property
     def read_as(self) -> str:
-        """Format of the file: `pcap`, `pcapng`, or the format of a text and its TLPs (docs/formats.md)."""
+        """Format of the file: `pcap`, `pcapng`, or the format of a text with TLPs (docs/formats.md)."""
         return self._inner.read_as
 
     @property
     def epoch_ps(self) -> int:
-        """When `time_ps` begins: 0 where times are virtual, as in captures of riser; else when the first frame was seen, in ps since 1970."""
+        """Origin of `time_ps`: 0 for virtual time, as in captures of riser; otherwise the time of the first frame in ps since 1970."""
         return self._inner.epoch_ps
 
     @property
@@ -94,73 +94,73 @@ class Capture:
 
     @property
     def transactions(self) -> Table:
-        """A row for each request with its completions, in the order in which they end, as `riser trace --transactions --json`.
+        """A row for each request with its completions, in order of completion, as in `riser trace --transactions --json`.
 
-        `errors` is a text, of names with commas between.
+        `errors` is a text of comma-separated names.
         """
         return self._inner.transactions()
 
     @property
     def credits(self) -> Table:
-        """A row for each TLP: the credits before and behind it, as `riser trace --credits --json`.
+        """A row for each TLP with the credits before and after it, as in `riser trace --credits --json`.
 
-        `class` is missing where the capture does not tell; counts are missing where they are infinite, and then `header_infinite` or
-        `data_infinite` says so.
+        `class` is missing if the capture does not contain it. Counts are missing if they are infinite; `header_infinite` or
+        `data_infinite` is then true.
         """
         return self._inner.credits()
 
     @property
     def errors(self) -> Table:
-        """A row for each frame, or part of the file, that cannot be read: layer, kind, reason; `offset` in bytes, of the file itself."""
+        """A row for each unreadable frame or part of the file: layer, kind, reason; `offset` in bytes for parts of the file."""
         return self._inner.errors()
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What the capture holds, counted: the object of `riser trace --stats --json`."""
+        """Statistics of the capture: the object of `riser trace --stats --json`."""
         stats: dict[str, Any] = json.loads(self._inner.stats())
         return stats
 
     def check(
         self, *, rcb: int | None = None, mps: int | None = None, mrrs: int | None = None, tags: int | None = None
     ) -> dict[str, Any]:
-        """The rules of the specification that TLPs break: `violations`, a list, and `summary`.
+        """Check TLPs against the rules of the specification; return `violations`, a list, and `summary`.
 
-        Their fields are those of `riser trace --check --json`. All TLPs are judged, whatever the filter keeps.
+        Their fields are those of `riser trace --check --json`. All TLPs are checked, regardless of the filter.
 
         Args:
             rcb: Read Completion Boundary of root complexes in bytes, 64 or 128.
-            mps: Max_Payload_Size in bytes; None: what the capture configures.
-            mrrs: Max_Read_Request_Size in bytes; None: what the capture configures.
-            tags: number of tags of a requester, 32, 256 or 1024; None: what the capture configures.
+            mps: Max_Payload_Size in bytes; None: as configured in the capture.
+            mrrs: Max_Read_Request_Size in bytes; None: as configured in the capture.
+            tags: number of tags of a requester, 32, 256 or 1024; None: as configured in the capture.
 
         Raises:
-            ArgumentError: an illegal value.
+            ArgumentError: an invalid value.
         """
         given = [("rcb", rcb), ("mps", mps), ("mrrs", mrrs), ("tags", tags)]
         checked: dict[str, Any] = json.loads(self._inner.check([(name, value) for name, value in given if value is not None]))
         return checked
 
     def series(self, window_us: float | None = None, *, speed_gbps: float | None = None) -> Series:
-        """The capture over time.
+        """Return the capture over time.
 
         Args:
-            window_us: length of an interval in microseconds, to a picosecond; None: one that gives about 20.
-            speed_gbps: data rate of links whose speed the capture does not tell, for utilization.
+            window_us: length of an interval in microseconds, with picosecond resolution; None: about 20 intervals.
+            speed_gbps: data rate of links whose speed the capture does not contain, for utilization.
 
         Raises:
             ArgumentError: a length or rate that is not above 0.
-            CaptureError: so short an interval that there were more than 100,000.
+            CaptureError: the interval is so short that there would be more than 100,000.
         """
         interval_ps = None if window_us is None else _above_zero("window_us", window_us, 1e6)
         speed_bps = None if speed_gbps is None else _above_zero("speed_gbps", speed_gbps, 1e9)
         return Series(*self._inner.series(interval_ps, speed_bps))
 
     def page(self, records: int = _PAGE_RECORDS) -> str:
-        """The page of `riser trace --html` as text, of the first `records` records that the filter keeps."""
+        """Return the page of `riser trace --html` as text, with the first `records` records that pass the filter."""
         return self._inner.page(records)[0]
 
     def plot_credits(self, window_us: float | None = None) -> Figure:
-        """The fewest credits left over time: `series(window_us).plot_credits()`."""
+        """Plot the fewest credits left over time: `series(window_us).plot_credits()`."""
         return self.series(window_us).plot_credits()
 
     def _repr_html_(self) -> str:
@@ -182,7 +182,7 @@ class Capture:
 def _above_zero(name: str, value: float, factor: float) -> int:
     scaled = round(value * factor) if 0 < value < 2**64 / factor else 0
     if scaled < 1:
-        raise _riser.ArgumentError(f"{name} {value}: legal are 1/{factor:g} to {2**64 / factor:g}")
+        raise _riser.ArgumentError(f"{name} {value}: expected 1/{factor:g} to {2**64 / factor:g}")
     return scaled
 
 
@@ -200,26 +200,26 @@ def read_capture(
 ) -> Capture:
     """Open a capture: pcap or pcapng with TLPs, of riser or of NetTLP, or a text with TLPs such as a kernel log (docs/formats.md).
 
-    The file is looked through once, frame by frame; what it holds is decoded when a table is read.
+    The file is scanned once, frame by frame. TLPs are decoded when a table is read.
 
     Args:
         path: the file.
-        filter: keep only TLPs and transactions for which this holds, such as `"type=MRd and time>1us"`; the language of
+        filter: keep only TLPs and transactions for which this holds, such as `"type=MRd and time>1us"`, in the language of
             `riser trace --filter` (docs/reference/trace.md).
-        errors: what becomes of parts of the file that cannot be read, such as a last record that was cut short: an exception, or
-            they are skipped as by `riser trace`, and stand in `Capture.errors`. Frames that cannot be decoded always stand there.
-        vc_of_tc: the virtual channel of each traffic class, eight numbers; captures do not tell.
+        errors: `raise` an exception for unreadable parts of the file, such as a truncated last record, or `skip` them as
+            `riser trace` does. Skipped parts are listed in `Capture.errors`, and so are frames that cannot be decoded.
+        vc_of_tc: the virtual channel of each traffic class, eight numbers; captures do not contain it.
         read_as: format of the file: `pcap`, `pcapng`, `hex`, `log`, `pcileech`, `mmiotrace` or `csv`. None: riser detects it.
-        byte_order: byte order of hexadecimal dwords. None: the order in which more headers are legal.
+        byte_order: byte order of hexadecimal dwords. None: the order in which more headers are valid.
         flit: True if hexadecimal TLPs are headers of flit mode.
         columns: columns of a CSV file, by number from 1 or by name in the first row, such as `{"time_ns": 1, "tlp": "data"}`.
-        dlt: numbers of the user link types of a pcap, 0 to 15, that hold TLPs.
+        dlt: numbers of the user link types of a pcap, 0 to 15, that contain TLPs.
 
     Raises:
         OSError: the file cannot be opened.
-        ArgumentError: `errors`, `vc_of_tc` or an option of the format is not legal.
-        CaptureError: it is no capture, or a part of it cannot be read; with the place, in bytes.
-        FilterError: the filter means nothing; with the place, and what is legal.
+        ArgumentError: `errors`, `vc_of_tc` or an option of the format is invalid.
+        CaptureError: it is not a capture, or a part of it cannot be read; with the place in bytes.
+        FilterError: the filter is invalid; with the place, and what was expected.
     """
     reading: dict[str, Any] = {
         "read_as": read_as,
@@ -240,12 +240,12 @@ def _open(
     keep: object = None,
 ) -> Capture:
     if errors not in ("raise", "skip"):
-        raise _riser.ArgumentError(f"errors {errors!r}: legal are 'raise' and 'skip'")
+        raise _riser.ArgumentError(f"errors {errors!r}: expected 'raise' or 'skip'")
     if vc_of_tc is not None and not (
         len(vc_of_tc) == 8 and vc_of_tc[0] == 0 and all(0 <= vc < 8 for vc in vc_of_tc)
     ):
         raise _riser.ArgumentError(
-            f"vc_of_tc {list(vc_of_tc)}: legal are 8 numbers from 0 to 7, the first of them 0"
+            f"vc_of_tc {list(vc_of_tc)}: expected 8 numbers from 0 to 7, the first of them 0"
         )
     inner = _riser.Capture(
         fspath(path), filter, errors == "raise", None if vc_of_tc is None else list(vc_of_tc), reading

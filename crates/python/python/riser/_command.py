@@ -7,11 +7,11 @@ import sys
 from riser import _riser
 
 ITSELF = [sys.executable, "-m", "riser"]
-"""How other processes run the command."""
+"""Command line that runs the command in other processes."""
 
 
 def main() -> int:
     """Run the command with the arguments of this process; return its exit status."""
-    # The command has its own way with Ctrl-C.
+    # The command handles Ctrl-C itself.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _riser.main(ITSELF, ["riser", *sys.argv[1:]])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Devices in Python: what they say of themselves, and their registers."""
+"""Devices in Python: their attributes and registers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Bar(NamedTuple):
 
     Args:
         size: bytes, a power of two: at least 128 of memory, 4 to 256 of I/O space.
-        kind: `memory32`, `memory64` (which takes two numbers) or `io`.
-        prefetchable: reads have no side effects there.
+        kind: `memory32`, `memory64` (which occupies two BARs) or `io`.
+        prefetchable: reads have no side effects.
     """
 
     size: int
@@ -31,7 +31,7 @@ class Bar(NamedTuple):
 
 
 class Msix(NamedTuple):
-    """MSI-X: its table and pending bits lie in a BAR of the function.
+    """MSI-X, with its table and pending bits in a BAR of the function.
 
     Args:
         vectors: 1 to 2048.
@@ -50,17 +50,17 @@ def _integer(what: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise RiserError(f"{what}, {value!r}: legal are integers") from None
+        raise RiserError(f"{what}, {value!r}: expected an integer") from None
 
 
 _REGISTERS_END = 1 << 24
-"""Offset below which registers lie. A file of registers has all bytes up to the last of them."""
+"""Offset limit of registers. A register file has all bytes up to its last register."""
 
 
 class Register:
     """A register of a device: a little-endian integer in a BAR.
 
-    As an attribute of a class it is declared; of an instance it is the value:
+    An attribute of the class declares it. The attribute of an instance is its value:
 
         >>> class Counter(Device):
         ...     count = Register(0x10)
@@ -82,10 +82,10 @@ class Register:
     ) -> None:
         offset, bits = _integer("offset of a register", offset), _integer("bits of a register", bits)
         if bits not in (8, 16, 32, 64):
-            raise RiserError(f"register at {offset:#x}: bits of {bits}: legal are 8, 16, 32 and 64")
+            raise RiserError(f"register at {offset:#x}: bits of {bits}: expected 8, 16, 32 or 64")
         if offset % (bits // 8) or not 0 <= offset < _REGISTERS_END:
             place = f"multiples of its {bits // 8} B, below {_REGISTERS_END:#x}"
-            raise RiserError(f"register at {offset:#x}: legal are {place}")
+            raise RiserError(f"register at {offset:#x}: expected {place}")
         self.offset, self.bits, self.size = offset, bits, bits // 8
         self.bar, self.reset = _integer("bar of a register", bar), _integer("reset of a register", reset)
         self.writable = (1 << bits) - 1 if writable is None else _integer("writable of a register", writable)
@@ -109,21 +109,21 @@ class Register:
         device._file.set(self, value)
 
     def on_write(self, function: _F) -> _F:
-        """Decorate what is called as `(self, io, value)` when the host has written the register.
+        """Decorate a function that is called as `(self, io, value)` after the host writes the register.
 
-        A coroutine runs as a task of its own, so that the device goes on to take requests.
+        A coroutine runs as a separate task, so that the device continues to take requests.
         """
         self._on_write = function
         return function
 
     def on_read(self, function: _F) -> _F:
-        """Decorate what is called as `(self, io)` before the host reads the register, and returns its value."""
+        """Decorate a function that is called as `(self, io)` before the host reads the register, and returns its value."""
         self._on_read = function
         return function
 
 
 def _check_msix(owner: type, msix: Msix | None, registers: list[Register]) -> None:
-    """No register lies in the MSI-X table or its pending bits: a write there would never come to the device."""
+    """Check that no register overlaps the MSI-X table or pending bits, where writes never reach the device."""
     if msix is None:
         return
     vectors = _integer("vectors of Msix", msix.vectors)
@@ -161,12 +161,12 @@ class _RegisterFile:
     def set(self, register: Register, value: int) -> None:
         value = _integer(f"register {register.name}", value)
         if not 0 <= value < 1 << register.bits:
-            raise RiserError(f"register {register.name}: {value!r}: legal are integers of {register.bits} bits")
+            raise RiserError(f"register {register.name}: {value!r}: expected an integer of {register.bits} bits")
         end = register.offset + register.size
         self._bars[register.bar][register.offset : end] = value.to_bytes(register.size, "little")
 
     def touched(self, bar: int, offset: int, length: int) -> list[Register]:
-        """The registers of which an access has a byte."""
+        """The registers that an access touches."""
         return [
             register
             for register in self.registers
@@ -188,19 +188,19 @@ class _RegisterFile:
 
 
 class Device:
-    """A device and its driver: derive from it, say what it is by attributes, and write `run` or registers.
+    """A device and its driver: derive from it, set its attributes, and define `run` or registers.
 
-    One object is the physical function, and a copy of it each virtual function (see `for_vf`). `run` begins anew with every reset.
+    The object is the physical function; each virtual function is a copy of it (see `for_vf`). Every reset restarts `run`.
     """
 
     vendor_id: int = 0x7269
-    """Vendor ID, 16 bits. The one that stands here is nobody's."""
+    """Vendor ID, 16 bits. The default is not assigned."""
     device_id: int = 0x5059
     """Device ID, 16 bits."""
     revision_id: int = 0
     """Revision ID, 8 bits."""
     class_code: int = 0xFF0000
-    """Class Code, 24 bits: here, of no class."""
+    """Class Code, 24 bits. The default means no class."""
     subsystem_vendor_id: int = 0
     """Subsystem Vendor ID, 16 bits."""
     subsystem_id: int = 0
@@ -208,22 +208,22 @@ class Device:
     bars: Mapping[int, Bar] = {0: Bar(4096)}
     """Its BARs by number, 0 to 5."""
     msi_vectors: int = 1
-    """Vectors of MSI: 1, 2, 4, 8, 16 or 32; 0: it has no MSI."""
+    """MSI vectors: 1, 2, 4, 8, 16 or 32; 0 for no MSI."""
     msix: Msix | None = None
-    """MSI-X, where it has it."""
+    """MSI-X, or None."""
     virtual_functions: int = 0
-    """Virtual functions that it has (SR-IOV), 0 to 256. A lab enables them all unless its slot says otherwise."""
+    """Number of virtual functions (SR-IOV), 0 to 256. A lab enables all of them by default."""
     vf_device_id: int = 0x505A
     """Device ID of its virtual functions."""
     vf_bars: Mapping[int, Bar] = {0: Bar(4096)}
     """BARs of each virtual function."""
     completes_atomics: bool = False
-    """Whether it completes AtomicOps: `AtomicRequest` comes then."""
+    """Whether it completes AtomicOps. They arrive as `AtomicRequest`."""
     messages: list[int] = []  # noqa: RUF012
-    """Message Codes that it takes: `Message` comes then."""
+    """Message Codes that it accepts. They arrive as `Message`."""
 
     driver: Callable[[Cpu, Function], Coroutine[Any, Any, None]] | None = None
-    """`async def driver(self, cpu, function)`: what the simulated host does with it; the run ends as it ends."""
+    """`async def driver(self, cpu, function)`: the driver on the simulated host. The run ends when it ends."""
 
     _registers: ClassVar[list[Register]] = []
 
@@ -251,12 +251,12 @@ class Device:
         return file
 
     async def run(self, io: Io) -> None:
-        """What the function does, from a reset on: here, it serves its registers."""
+        """Run the function from a reset on. The default serves its registers."""
         while (request := await io.next_request()) is not None:
             self.serve(io, request)
 
     def serve(self, io: Io, request: object) -> None:
-        """Serve a request from the registers, and call what is to be called then. For `run` of a class that has more to do."""
+        """Serve a request from the registers, and call their decorated functions. For classes with their own `run`."""
         match request:
             case ReadRequest():
                 self._serve_read(io, request)
@@ -277,20 +277,20 @@ class Device:
         request.complete(self._file.read(request.bar, request.offset, request.length))
 
     def reset(self, io: Io) -> None:
-        """Called before `run` at every reset; the registers have their reset values by then."""
+        """Called before `run` at every reset, after the registers are set to their reset values."""
 
     def for_vf(self, index: int) -> Device:
-        """The object that is virtual function `index`, from 0: here, a copy of this one with registers of its own."""
+        """Return the object for virtual function `index`, from 0. The default is a copy of this one with separate registers."""
         vf = copy.copy(self)
         vf.__dict__.pop("_register_file", None)
         return vf
 
     def report(self) -> dict[str, Any]:
-        """Counters for the run's report: names and what JSON can say."""
+        """Return counters for the run's report: names, and values that JSON can represent."""
         return {}
 
     def _check(self) -> None:
-        """Each register lies in a BAR, and not where MSI-X is."""
+        """Check that each register is in a BAR, and not in the MSI-X structures."""
         _check_msix(type(self), self.msix, type(self)._registers)
         for register in type(self)._registers:
             bar = self.bars.get(register.bar)
@@ -301,7 +301,7 @@ class Device:
                 )
 
     def _live(self, io: Io) -> Coroutine[Any, Any, None]:
-        """Begin a life of the function that `io` belongs to."""
+        """Begin a life of the function of `io`."""
         target = self
         if io.vf is not None:
             vfs: dict[int, Device] = self.__dict__.setdefault("_vfs", {})
@@ -312,8 +312,8 @@ class Device:
 
 
 def load(name: str, folder: Path, settings: Mapping[str, Any]) -> Device:
-    """An instance of the class `FILE.py:CLASS`, from `folder` on, or `MODULE:CLASS`."""
-    # What only this needs is not imported by all who import riser.
+    """Return an instance of the class `FILE.py:CLASS`, relative to `folder`, or `MODULE:CLASS`."""
+    # Imported here to keep `import riser` fast.
     import importlib
 
     place, _, attribute = name.rpartition(":")
@@ -324,7 +324,7 @@ def load(name: str, folder: Path, settings: Mapping[str, Any]) -> Device:
         raise RiserError(f"{place} has no `{attribute}`") from None
     device = made(**settings)
     if not isinstance(device, Device):
-        raise RiserError(f"{name} gives a {type(device).__name__}: legal are classes derived from riser.Device")
+        raise RiserError(f"{name} gives a {type(device).__name__}: expected a class derived from riser.Device")
     return device
 
 
@@ -335,7 +335,7 @@ def _from_file(path: Path) -> Any:
     if spec is None or spec.loader is None:
         raise RiserError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses and pickle look for it there.
+    # Dataclasses and pickle look it up there.
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What commands do beside running a lab: measure, compare, fit, and ask closed forms."""
+"""The commands that do not run a lab: bench, compare, fit, and closed forms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Form = Literal["exact", "published"]
 
 
 def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A row of what JSON has: objects within it become columns, lists stay out."""
+    """Flatten a JSON object to a row: nested objects become columns, lists are left out."""
     flat: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
@@ -37,7 +37,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 class BenchResult:
-    """What `bench` has measured: a row for each test, size and combination of what was given as lists."""
+    """Results of `bench`: a row for each test, size and combination of list arguments."""
 
     def __init__(self, report: dict[str, Any], csv: str) -> None:
         self.report = report
@@ -46,13 +46,13 @@ class BenchResult:
 
     @property
     def rows(self) -> Table:
-        """A row for each measurement: its settings, `latency_ns_*` or `bandwidth_gbps` (payload of one direction, 10^9 bit/s), what the
-        closed forms say, and `upstream_*` and `downstream_*` of the link meanwhile."""
+        """A row for each measurement: its settings, `latency_ns_*` or `bandwidth_gbps` (payload of one direction, 10^9 bit/s), the values
+        of the closed forms, and `upstream_*` and `downstream_*` of the link during the measurement."""
         return _table(self.report["tests"])
 
     @property
     def transactions(self) -> Table:
-        """A row for each kind of transaction of each measurement: how long they took, and the mean of each part, in ns."""
+        """A row for each kind of transaction of each measurement: latencies, and the mean of each part, in ns."""
         head = ("test", "size_bytes", "mps_bytes", "mrrs_bytes", "outstanding")
         rows = self.report["tests"]
         return _table(
@@ -61,11 +61,11 @@ class BenchResult:
 
     @property
     def warnings(self) -> list[str]:
-        """What of the profiles is extrapolated on the link."""
+        """Warnings about profile figures that are extrapolated on the link."""
         return list(self.report["warnings"])
 
     def save(self, folder: _Path) -> None:
-        """Write results.csv and results.json to a folder, as `riser bench -o`; `compare` and `fit` read it.
+        """Write results.csv and results.json to a folder, as `riser bench -o` does; `compare` and `fit` can read it.
 
         Raises:
             FileExistsError: they exist.
@@ -80,10 +80,10 @@ class BenchResult:
                 file.write(text)
 
     def plot(self) -> Figure:
-        """Bandwidths over size, or latencies where there is none: a plotly figure.
+        """Plot bandwidths over size, or latencies if there are no bandwidths, as a plotly figure.
 
         Raises:
-            ImportError: plotly is not there: `pip install 'riser[notebook]'`.
+            ImportError: plotly is not installed: `pip install 'riser[notebook]'`.
         """
         from riser import _plots
 
@@ -125,14 +125,14 @@ def bench(
 ) -> BenchResult:
     """Measure latency and bandwidth with the method of pcie-bench (SIGCOMM'18, section 4), as `riser bench` does.
 
-    What is None is as the profiles have it. `mps`, `mrrs`, `credits` and `outstanding` take lists: every row is measured with each
+    For None, the profiles decide. `mps`, `mrrs`, `credits` and `outstanding` accept lists: every row is measured with each
     combination.
 
     Args:
         suite: tests (LAT_RD, LAT_WRRD, BW_RD, BW_WR, BW_RDWR), or the suites `full` and `short`.
         size: transfer sizes in bytes, 1 to 4096.
-        model: the model that is measured; None: the card of the paper.
-        host: host profile: one that ships (`profiles`), or a file; None: ideal.
+        model: the measured model; None: the card of the paper.
+        host: host profile: a shipped one (`profiles`), or a file; None: ideal.
         device: device profile, likewise.
         gen: generation of the link, 1 to 5.
         lanes: 1, 2, 4, 8, 12, 16 or 32.
@@ -141,22 +141,22 @@ def bench(
         credits: of the root port, `default`, `PH:PD` or `PH:PD:NPH:NPD`, data in units of 16 B; 0 is infinite.
         rcb: Read Completion Boundary in bytes, 64 or 128.
         addr: address width of requests in bits.
-        window: bytes of host memory that transfers go to.
-        offset: of each transfer from a cache line in bytes, 0 to 63.
+        window: size in bytes of the host memory that transfers access.
+        offset: offset of each transfer from a cache line in bytes, 0 to 63.
         pattern: order of the units in the window.
         iommu: the host's IOMMU and its pages, if the host profile has one.
-        cache: state of the host's caches at the start; None: that of the model.
-        transfers: transfers that count, of each row.
-        warm_up: transfers before them.
-        outstanding: transfers under way in bandwidth tests.
+        cache: state of the host's caches at the start; None: the model's.
+        transfers: counted transfers of each row.
+        warm_up: transfers before them, which do not count.
+        outstanding: outstanding transfers in bandwidth tests.
         seed: seed of the addresses.
-        progress: show how far it is; None: where it takes over two seconds and there is a terminal or a notebook.
+        progress: show the progress; None: if it takes over two seconds in a terminal or a notebook.
 
     Raises:
-        ArgumentError: an argument is not legal; the text says what is.
+        ArgumentError: an argument is invalid; the text says what was expected.
         LabError: a profile cannot be read.
-        RunFailed: a row has failed; `result` has those before it, or is None.
-        Interrupted: Ctrl-C; `result` has the rows that were measured.
+        RunFailed: a row failed; `result` has the rows before it, or is None.
+        Interrupted: Ctrl-C; `result` has the measured rows.
 
     >>> result = bench("BW_WR", size=256, transfers=2000, gen=3, lanes=8)
     >>> [row["test"] for row in result.rows.to_dicts()]
@@ -194,7 +194,7 @@ def _raise_where_ended(ended: tuple[str, str, Any], result: object) -> None:
 
 
 class Comparison:
-    """Two sets of results side by side."""
+    """Comparison of two sets of results."""
 
     def __init__(self, report: dict[str, Any]) -> None:
         self.report = report
@@ -212,7 +212,7 @@ class Comparison:
 
     @property
     def score(self) -> Table:
-        """A row for each group: how well the other set predicts the reference, in percent."""
+        """A row for each group: the agreement of the other set with the reference, in percent."""
         return _table(self.report["score"])
 
     def __repr__(self) -> str:
@@ -221,16 +221,16 @@ class Comparison:
 
 
 def compare(reference: _Path, other: _Path, *, skip: _Path | None = None, whole: bool = False) -> Comparison:
-    """Compare two sets of results row by row, as `riser compare`: folders in pcie-bench's public form, or of `BenchResult.save`.
+    """Compare two sets of results row by row, as `riser compare` does: folders in pcie-bench's public form, or of `BenchResult.save`.
 
     Args:
-        reference: the folder of which errors are shares.
-        other: the folder that is compared with it.
-        skip: leave experiments that this folder has out of the score.
-        whole: score all of the reference; what the other lacks counts as an error of 100 %.
+        reference: the reference folder. Errors are relative to its values.
+        other: the folder to compare with it.
+        skip: leave experiments in this folder out of the score.
+        whole: score all rows of the reference; a missing row counts as an error of 100 %.
 
     Raises:
-        LabError: a folder cannot be read, with the place; or they have no row in common.
+        LabError: a folder cannot be read, with the place; or there is no common row.
     """
     return Comparison(json.loads(_riser.compare(fspath(reference), fspath(other), _text(skip), whole)))
 
@@ -246,12 +246,12 @@ class FitResult:
 
     @property
     def figures(self) -> Table:
-        """A row for each figure: its value in ps, the rows that it was fitted on, its last step in ns."""
+        """A row for each figure: its value in ps, the number of fitted rows, its last step in ns."""
         return _table(self.report["figures"])
 
     @property
     def residuals(self) -> Table:
-        """A row for each experiment: how far the profile is off; none where residuals were not asked for."""
+        """A row for each experiment: the error of the profile; empty without `residuals`."""
         return _table((self.report.get("residuals") or {"experiments": []})["experiments"])
 
     def __repr__(self) -> str:
@@ -273,26 +273,25 @@ def fit(
     residuals: bool = True,
     progress: bool | None = None,
 ) -> FitResult:
-    """Fit a host profile to results of a server, as `riser fit`.
+    """Fit a host profile to results of a server, as `riser fit` does.
 
     Args:
         data: folders of results of one server.
         output: write the profile to this file, which must not exist.
-        like: the host profile that ships and is begun with.
-        server: what the server is, for the profile's description.
-        device: device profile of the card that measured.
-        iommu: the IOMMU's mode, of configurations that are not known and do not say it themselves.
-        sockets: of device, memory and program, of such configurations.
-        mps: Max_Payload_Size in bytes, of such configurations.
-        mrrs: Max_Read_Request_Size in bytes, of such configurations.
-        jobs: rows that are simulated at the same time for the residuals, 1 to 256.
+        like: the shipped host profile to start from.
+        server: description of the server, for the profile.
+        device: device profile of the measuring card.
+        iommu: mode of the IOMMU, for unknown configurations whose results do not give it.
+        sockets: sockets of device, memory and program, for such configurations.
+        mps: Max_Payload_Size in bytes, for such configurations.
+        mrrs: Max_Read_Request_Size in bytes, for such configurations.
+        jobs: rows simulated in parallel for the residuals, 1 to 256.
         residuals: compare every row with the fitted profile, which takes most of the time.
-        progress: as of `bench`.
+        progress: as in `bench`.
 
     Raises:
-        ArgumentError: an argument is not legal.
-        LabError: results cannot be read, or show no figure.
-        Interrupted: Ctrl-C; `result` has the figures that were fitted by then.
+        ArgumentError: an argument is invalid.        LabError: results cannot be read, or show no figure.
+        Interrupted: Ctrl-C; `result` has the figures fitted so far.
         FileExistsError: the output exists.
     """
     paths = [data] if isinstance(data, str | PathLike) else list(data)
@@ -316,7 +315,7 @@ def fit(
 
 
 class ModelResult:
-    """What a closed form answers, by size."""
+    """Results of a closed form by size."""
 
     def __init__(self, report: dict[str, Any], rows: list[dict[str, Any]]) -> None:
         self.report = report
@@ -325,14 +324,14 @@ class ModelResult:
 
     @property
     def rows(self) -> Table:
-        """A row for each size, and of `model_nic` for each curve."""
+        """A row for each size; for `model_nic`, for each size and curve."""
         return _table(self._rows)
 
     def plot(self) -> Figure:
-        """Gb/s over size: a plotly figure.
+        """Plot Gb/s over size as a plotly figure.
 
         Raises:
-            ImportError: plotly is not there: `pip install 'riser[notebook]'`.
+            ImportError: plotly is not installed: `pip install 'riser[notebook]'`.
         """
         from riser import _plots
 
@@ -356,23 +355,23 @@ def model_bandwidth(
     offset: int = 0,
     dllps: Mapping[Literal["write", "read", "read_write"], tuple[float, float]] | None = None,
 ) -> ModelResult:
-    """Payload bandwidth of reads and writes by transfer size, by formula alone, as `riser model bw`.
+    """Calculate the payload bandwidth of reads and writes by transfer size with a formula, as `riser model bw` does.
 
     Args:
         size: transfer sizes in bytes.
-        form: `exact` counts the bytes of each direction of the wire; `published` is as pcie-bench (SIGCOMM'18, section 3) prints it.
-        gen: generation of the link, 1 to 5; of the exact form also 6 and 7.
+        form: `exact` counts the bytes of each direction of the wire; `published` is the form of pcie-bench (SIGCOMM'18, section 3).
+        gen: generation of the link, 1 to 5; in the exact form also 6 and 7.
         lanes: 1, 2, 4, 8, 12, 16 or 32.
         mps: Max_Payload_Size in bytes.
         mrrs: Max_Read_Request_Size in bytes.
         rcb: Read Completion Boundary in bytes, 64 or 128.
         addr: address width of requests in bits.
         ecrc: TLPs carry an ECRC.
-        offset: start of each transfer behind a 4 KiB boundary in bytes.
-        dllps: counted DLLPs per transfer in place of the model's rule, device to host and host to device.
+        offset: start of each transfer after a 4 KiB boundary, in bytes.
+        dllps: counted DLLPs per transfer instead of the model's rule, device to host and host to device.
 
     Raises:
-        ArgumentError: an argument is not legal; the text says what is.
+        ArgumentError: an argument is invalid; the text says what was expected.
 
     >>> model_bandwidth(256, form="published").rows.to_dicts()[0]["write_gbps"] > 52.9
     True
@@ -400,17 +399,17 @@ def model_nic(
     addr: _Bits = 64,
     ecrc: bool = False,
 ) -> ModelResult:
-    """Throughput of NICs with their drivers by packet size, by formula alone, as `riser model nic`: Figure 1 of pcie-bench.
+    """Calculate the throughput of NICs with their drivers by packet size, as `riser model nic` does: Figure 1 of pcie-bench.
 
     Args:
-        device: names of those that ship, or files that describe others; None: all that ship.
+        device: names of shipped devices, or files that describe others; None: all shipped ones.
         size: packet sizes in bytes, FCS included; None: eleven from 64 to 1500.
-        traffic: which packets are under way.
+        traffic: direction of the packets.
         ethernet: rate to compare with in Gb/s, 0.001 to 100000.
-        form: as of `model_bandwidth`, as are the arguments of the link.
+        form: as in `model_bandwidth`, and so are the arguments of the link.
 
     Raises:
-        ArgumentError: an argument is not legal; the text says what is.
+        ArgumentError: an argument is invalid; the text says what was expected.
         LabError: a file cannot be read, with the place.
     """
     given = [] if device is None else [device] if isinstance(device, str | PathLike) else list(device)
@@ -428,15 +427,15 @@ def model_nic(
 
 
 def profiles() -> Table:
-    """The profiles that ship: name, kind (host, device), description, and what they do not predict."""
+    """Return the shipped profiles: name, kind (host, device), description, and effects that they do not predict."""
     return _table(json.loads(_riser.profiles()))
 
 
 def profile(name: str) -> dict[str, Any]:
-    """All of a profile that ships: each figure with its value and its source.
+    """Return a shipped profile: each figure with its value and its source.
 
     Raises:
-        ArgumentError: there is none of this name; names those that there are.
+        ArgumentError: the name is unknown; the text lists the known names.
 
     >>> profile("ideal")["kind"]
     'host'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What results show of themselves in a notebook: markup without scripts, but for the trace page in its own frame."""
+"""Markup of results in a notebook, without scripts except for the trace page in its own frame."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PARTS = (
     "switch",
     "completer",
 )
-"""The parts of a latency, in their order."""
+"""The parts of a latency, in order."""
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Rows as a table of these columns."""
+    """Return rows as a table of these columns."""
 
     def cell(value: Any) -> str:
         text = (
@@ -43,13 +43,13 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
 
 
 def page(text: str, note: str = "") -> str:
-    """A page in a frame, which may run its own scripts and reach nothing of the notebook."""
+    """Return a page in a frame, which can run its own scripts but cannot access the notebook."""
     below = f"<p>{escape(note)}</p>" if note else ""
     return f'<iframe sandbox="allow-scripts" style="width:100%;height:600px;border:1px solid #ccc" srcdoc="{escape(text)}"></iframe>{below}'
 
 
 def bars(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Mean latencies as stacked bars: SVG."""
+    """Return mean latencies as stacked bars in SVG."""
     longest = max((row["latency_ns_mean"] for row in rows), default=0.0) or 1.0
     drawn = []
     for at, row in enumerate(rows):
@@ -90,7 +90,7 @@ def run(result: Any) -> str:
 
 
 def bench(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Bandwidths and latencies by size, with a bar for each bandwidth beside what the exact form says."""
+    """Bandwidths and latencies by size, with a bar for each bandwidth and a mark for the exact form."""
     columns = (
         "test",
         "size_bytes",
@@ -117,7 +117,7 @@ def bench(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def topology(drawing: str) -> str:
-    """A lab as `riser check` draws it, as SVG: a box for each line, and lines to what it hangs on."""
+    """Return a lab's drawing by `riser check` as SVG: a box for each line, connected to its parent."""
     nodes: list[tuple[int, str]] = []
     for line in drawing.splitlines():
         text = line.lstrip(" │├└─|`-")

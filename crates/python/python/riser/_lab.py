@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Labs, and what their runs show."""
+"""Labs and the results of their runs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _Settings = Mapping[str, Any]
 
 _MAX_CHARACTERS = 16 << 20
-"""Of a lab file: what never ends is not read."""
+"""Size limit of a lab file, which may be an endless device."""
 
 
 class Enumerated(NamedTuple):
-    """What the enumeration of a lab's host has found."""
+    """Result of the enumeration by a lab's host."""
 
     report: dict[str, Any]
     """The object of `riser lspci --json`."""
@@ -35,7 +35,7 @@ class Enumerated(NamedTuple):
 
     @property
     def functions(self) -> Table:
-        """A row for each function: IDs, place in the lab, class, link, interrupts; lists, as those of BARs, are in `report`."""
+        """A row for each function: IDs, place in the lab, class, link, interrupts. Lists, such as BARs, are only in `report`."""
         return _functions._table(self.report["functions"])
 
     def _repr_html_(self) -> str:
@@ -45,10 +45,10 @@ class Enumerated(NamedTuple):
 
 
 class RunResult:
-    """What a run has shown.
+    """Result of a run.
 
-    `print(result)` gives the report of `riser run`; `report` is that of `riser run --json`. Tables go to polars, pandas, pyarrow
-    or DuckDB by the Arrow PyCapsule interface.
+    `print(result)` prints the report of `riser run`; `report` is the one of `riser run --json`. polars, pandas, pyarrow and DuckDB
+    read its tables by the Arrow PyCapsule interface.
     """
 
     def __init__(self, inner: _riser.RunResult, lab: Lab, capture: str | None = None, keep: object = None) -> None:
@@ -77,55 +77,55 @@ class RunResult:
 
     @property
     def latencies(self) -> Table:
-        """A row for each kind of transaction on each link: how long they took in ns, and the mean of each part of it."""
+        """A row for each kind of transaction on each link: latencies in ns, and the mean of each part."""
         return self._inner.latencies()
 
     @property
     def transactions(self) -> Table:
-        """A row for each transaction, in the order in which they ended: its parts in ps add up to `latency_ps`.
+        """A row for each transaction, in order of completion. Its parts in ps add up to `latency_ps`.
 
         Raises:
-            LabError: they were not asked for, by `Lab.run(transactions=True)`.
+            LabError: they were not requested with `Lab.run(transactions=True)`.
         """
         table = self._inner.transactions()
         if table is None:
-            raise LabError("transactions were not asked for: Lab.run(transactions=True)")
+            raise LabError("transactions were not requested: use Lab.run(transactions=True)")
         return table
 
     @property
     def capture(self) -> Capture:
-        """The capture of the run; one of `Lab.run(capture=True)` is gone with the last of its objects.
+        """The capture of the run. The file of `Lab.run(capture=True)` is deleted with the last of its objects.
 
         Raises:
-            LabError: it was not asked for, by `Lab.run(capture=True)` or with a path.
+            LabError: it was not requested with `Lab.run(capture=True)` or a path.
         """
         if self._capture_path is None:
-            raise LabError("a capture was not asked for: Lab.run(capture=True)")
+            raise LabError("a capture was not requested: use Lab.run(capture=True)")
         if self._capture is None:
             self._capture = _capture._open(self._capture_path, keep=self._keep)
         return self._capture
 
     def series(self, window_us: float | None = None) -> Series:
-        """The run over time: `Capture.series` of its capture."""
+        """Return the run over time: `Capture.series` of its capture."""
         return self.capture.series(window_us)
 
     @property
     def credits(self) -> Table:
-        """A row for each TLP with the credits before and behind it: `Capture.credits`; known with `Lab.run(capture=True, dllps=True)`."""
+        """A row for each TLP with the credits before and after it: `Capture.credits`; needs `Lab.run(capture=True, dllps=True)`."""
         return self.capture.credits
 
     @property
     def registers(self) -> Enumerated:
-        """What enumeration finds in the lab: `Lab.enumerate`, done when it is first asked for."""
+        """The result of `Lab.enumerate`, which runs on first use."""
         if self._registers is None:
             self._registers = self._lab.enumerate()
         return self._registers
 
     def plot_latencies(self) -> Figure:
-        """Mean latencies by their parts, a stacked bar for each kind of transaction: a plotly figure.
+        """Plot mean latencies by their parts, with a stacked bar for each kind of transaction, as a plotly figure.
 
         Raises:
-            ImportError: plotly is not there: `pip install 'riser[notebook]'`.
+            ImportError: plotly is not installed: `pip install 'riser[notebook]'`.
         """
         from riser import _plots
 
@@ -137,14 +137,14 @@ class RunResult:
         return _html.run(self)
 
     def device(self, slot: str) -> dict[str, Any]:
-        """The counters of the device in this slot.
+        """Return the counters of the device in this slot.
 
         Raises:
-            KeyError: there is no such slot; names those that there are.
+            KeyError: the slot is unknown; the text lists the known slots.
         """
         counters = {device["slot"]: device["counters"] for device in self.report["devices"]}
         if slot not in counters:
-            raise KeyError(f"no slot `{slot}`: there are {', '.join(counters)}")
+            raise KeyError(f"no slot `{slot}`; known slots: {', '.join(counters)}")
         return dict(counters[slot])
 
     def __str__(self) -> str:
@@ -157,8 +157,8 @@ class RunResult:
 class Lab:
     """A lab: hosts, links, switches and slots.
 
-    Keyword arguments, and those of the methods that add to a lab, are the keys of a lab file (docs/reference/lab.md), with dicts
-    for its tables:
+    Keyword arguments of this class, and of the methods that add to a lab, are the keys of a lab file (docs/reference/lab.md).
+    Tables are dicts:
 
         >>> lab = Lab(link={"gen": 4, "lanes": 8}, host={"profile": "xeon-e5-2637v3"})
         >>> lab.slot("nic", "simple-nic")
@@ -175,27 +175,27 @@ class Lab:
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str], *, set: _Settings | None = None) -> Lab:
-        """Read the lab file at `path`; `set` gives keys over it, as `{"slot.nic.link.gen": 4}`.
+        """Read the lab file at `path`; `set` overrides keys, such as `{"slot.nic.link.gen": 4}`.
 
         Raises:
             OSError: the file cannot be read.
-            LabError: it is longer than any lab.
+            LabError: the file is too large.
         """
         with open(path, encoding="utf-8") as file:
             text = file.read(_MAX_CHARACTERS + 1)
         if len(text) > _MAX_CHARACTERS:
-            raise LabError(f"{fspath(path)}: longer than {_MAX_CHARACTERS >> 20} MiB: it is no lab")
+            raise LabError(f"{fspath(path)}: longer than {_MAX_CHARACTERS >> 20} MiB: not a lab file")
         return cls.from_text(text, name=fspath(path), set=set)
 
     @classmethod
     def from_text(cls, text: str, *, name: str = "lab", set: _Settings | None = None) -> Lab:
-        """A lab of the text of a lab file; relative paths in it start from the folder of `name`, which errors show."""
+        """Return a lab from the text of a lab file. Relative paths in it start from the folder of `name`; errors show `name`."""
         lab = cls()
         lab._text, lab._name = text, name
         return lab.with_settings(set) if set else lab
 
     def with_settings(self, settings: _Settings) -> Lab:
-        """This lab with keys set over it: keys of a lab file with dots between, an element of a list by its name or place."""
+        """Return this lab with other values for keys: dotted keys of a lab file, with list elements by name or index."""
         lab = Lab()
         lab._keys, lab._text, lab._name = self._keys, self._text, self._name
         lab._objects = self._objects
@@ -205,9 +205,9 @@ class Lab:
     def slot(self, name: str, device: str | Device, **keys: Any) -> None:
         """Add a slot with this device: the name of a model, or an object.
 
-        A dict under the name of the model holds its settings: `traffic={"flow": [...]}`. Of an object, `virtual_functions` says how
-        many the host is to enable, where not all that it has. `driver` of a slot with a design in Verilog (`device="rtl"`) is the name
-        of a model or an object, whose `driver` drives the design.
+        A dict under the name of the model has its settings: `traffic={"flow": [...]}`. For an object, `virtual_functions` is the
+        number that the host enables, by default all. For a slot with a Verilog design (`device="rtl"`), `driver` is the name of a
+        model, or an object whose `driver` drives the design.
         """
         if isinstance(device, Device):
             count = keys.pop("virtual_functions", device.virtual_functions)
@@ -222,7 +222,7 @@ class Lab:
         return len(self._objects) - 1
 
     def switch(self, name: str, **keys: Any) -> None:
-        """Add a switch; what hangs on it names it by `parent`."""
+        """Add a switch. Slots and switches below it name it in `parent`."""
         self._add("switch", {"name": name, **keys})
 
     def fault(self, **keys: Any) -> None:
@@ -231,11 +231,11 @@ class Lab:
 
     def _add(self, table: str, keys: dict[str, Any]) -> None:
         if self._text is not None:
-            raise LabError("a lab that was read from a file is changed by with_settings(), not added to")
+            raise LabError("a lab from a file cannot be extended: use with_settings()")
         self._keys.setdefault(table, []).append(keys)
 
     def to_toml(self) -> str:
-        """The lab as the text of a lab file, without what was set over it."""
+        """Return the lab as the text of a lab file, without the settings over it."""
         return self._text if self._text is not None else _riser.to_toml(self._keys)
 
     def _inner(self) -> _riser.Lab:
@@ -243,7 +243,7 @@ class Lab:
         return _riser.Lab(self.to_toml(), self._name, given, self._objects)
 
     def _whole(self) -> tuple[str, str]:
-        """Its text, without what was set over it, and its name: for other processes."""
+        """Its text, without the settings over it, and its name, for other processes."""
         if self._objects:
             raise LabError(
                 "a lab with objects cannot be run in other processes: name the class of the device, as "
@@ -255,15 +255,15 @@ class Lab:
         """Check the lab and return its drawing.
 
         Raises:
-            LabError: what is wrong, with its place and the legal values.
+            LabError: faults, with their places and the expected values.
         """
         return self._inner().check()
 
     def enumerate(self) -> Enumerated:
-        """Run the enumeration of the lab's host and nothing else, and read every configuration space, as `riser lspci`.
+        """Run only the enumeration by the lab's host, and read every configuration space, as `riser lspci` does.
 
         Raises:
-            LabError: the lab is not legal.
+            LabError: the lab is invalid.
             RunFailed: enumeration fails.
         """
         text, spaces = self._inner().enumerate()
@@ -286,19 +286,19 @@ class Lab:
         """Run the lab to its end, its `limit_us` or Ctrl-C.
 
         Args:
-            seed: seed of all that is drawn, in place of the lab's.
-            capture: write every TLP to this pcapng file; True: to one that is gone with the result.
+            seed: seed of all random numbers, instead of the lab's.
+            capture: write every TLP to this pcapng file; True: to one that is deleted with the result.
             force: replace the file of `capture` if it exists.
             tap: the end of each link at which the capture is taken.
             dllps: write DLLPs too.
             transactions: keep every transaction, for `RunResult.transactions`.
-            allow_native: let native code run that the lab names.
-            progress: show how far it is; None: where it takes over two seconds and there is a terminal or a notebook.
+            allow_native: allow native code that the lab names.
+            progress: show the progress; None: if it takes over two seconds in a terminal or a notebook.
 
         Raises:
-            LabError: the lab is not legal.
-            RunFailed: it failed or made no progress; `result` is what it has shown.
-            Interrupted: Ctrl-C; `result` is what it has shown.
+            LabError: the lab is invalid.
+            RunFailed: it failed or made no progress; `result` has the results so far.
+            Interrupted: Ctrl-C; `result` has the results so far.
             FileExistsError: the file of `capture` exists, and `force` is not given.
             OSError: the capture cannot be written.
         """
@@ -333,7 +333,7 @@ class Lab:
 
 
 def _temporary() -> tempfile.TemporaryDirectory[str]:
-    # Imported where it is needed: it takes a tenth of the time that riser does.
+    # Imported only when needed: it takes a tenth of the import time of riser.
     import tempfile
 
     return tempfile.TemporaryDirectory(prefix="riser-")

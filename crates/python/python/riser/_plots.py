@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Figures of plotly, which is imported here and nowhere else."""
+"""Figures of plotly, which only this module imports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _figure(traces: Sequence[Any], title: str, x: str, y: str, **layout: Any) ->
 def _lines(
     rows: Sequence[Mapping[str, Any]], of: Sequence[str], x: str, y: str, step: bool = False
 ) -> list[Any]:
-    """A line for each value of the columns `of`."""
+    """Return a line for each value of the columns `of`."""
     lines: dict[str, tuple[list[Any], list[Any]]] = {}
     for row in rows:
         if row[y] is not None:
@@ -65,7 +65,7 @@ def credits(series: Series) -> go.Figure:
         for what in ("header", "data")
         for line in _lines(rows, of, "us", f"{what}_min", True)
     ]
-    return _figure(lines, "Fewest credits left behind a TLP", "us", "credits (data: of 16 B)")
+    return _figure(lines, "Fewest credits left after a TLP", "us", "credits (data: 16 B each)")
 
 
 def bench(rows: Sequence[Mapping[str, Any]]) -> go.Figure:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What is seen of a long run meanwhile: a line in a terminal, or one in a notebook's cell."""
+"""Progress of a long run: a line in a terminal or in a notebook's cell."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from typing import Any
 
 _PATIENCE_S = 2.0
-"""Seconds before anything is shown."""
+"""Seconds before progress is shown."""
 
 Show = Callable[[str, float | None], None]
 
 
 @contextmanager
 def shown(wanted: bool | None) -> Iterator[Show | None]:
-    """What to call with a text and a share from 0 to 1; None where nobody would see it."""
+    """Yield a function of a text and a share from 0 to 1; None if progress is not shown."""
     notebook = _notebook()
     if wanted is False or (wanted is None and notebook is None and not sys.stderr.isatty()):
         yield None
@@ -60,7 +60,7 @@ class _Line:
 
 
 def _notebook() -> Any:
-    """What shows in the cell of a notebook; None where there is none."""
+    """Return a function that displays in a notebook's cell; None outside of notebooks."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if shell is None or not hasattr(shell, "kernel"):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Sweeps on Ray: tasks of many points each, with as many under way as the cluster has cores for.
+"""Sweeps on Ray: tasks of many points each, with enough tasks for all cores of the cluster.
 
-A task that dies with its worker is begun again by Ray; one that dies each time comes apart into its points, so that the one that
-kills is found. What has a record is never run again.
+Ray restarts a task whose worker died. If it dies every time, the task is split into single points, to find the one that crashes.
+A point with a record is never run again.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from riser import _progress, _riser
 from riser._riser import ArgumentError, RiserError
 
 _RETRIES = 3
-"""How often a task is begun again whose worker has died."""
+"""Number of restarts of a task whose worker died."""
 _LOOK_S = 0.5
-"""Seconds between two looks at Ctrl-C and at how far it is."""
+"""Seconds between checks for Ctrl-C and progress reports."""
 
 _workers: dict[int, _riser.SweepWorker] = {}
-"""In a process of Ray's: the sweep that it has unpacked, by the hash of its text."""
+"""In a process of Ray: its unpacked sweep, by the hash of the text."""
 
 
 def _points(packed: str, points: str) -> tuple[str, float, float]:
-    """Run points in a process of Ray's."""
+    """Run points in a process of Ray."""
     key = hash(packed)
     worker = _workers.get(key)
     if worker is None:
@@ -34,11 +34,11 @@ def _points(packed: str, points: str) -> tuple[str, float, float]:
 
 def _joined(address: str) -> Any:
     if address != "ray" and address != "auto" and not address.startswith("ray://"):
-        raise ArgumentError(f"on `{address}`: legal are None, `ray`, `auto` and `ray://HOST:PORT`")
+        raise ArgumentError(f"on `{address}`: expected None, `ray`, `auto` or `ray://HOST:PORT`")
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError:
-        raise RiserError("on Ray: there is no `ray` here; `pip install riser[ray]` brings it") from None
+        raise RiserError("on Ray: `ray` is not installed: `pip install riser[ray]`") from None
     if not ray.is_initialized():
         where: dict[str, Any] = {"include_dashboard": False} if address == "ray" else {"address": address}
         ray.init(log_to_driver=False, **where)
@@ -48,7 +48,7 @@ def _joined(address: str) -> Any:
 def drive(
     sweep: _riser.Sweep, run: _riser.SweepRun, address: str, workers: int | None, show: _progress.Show | None
 ) -> dict[str, float]:
-    """Have a cluster run what is left of a sweep."""
+    """Run the remaining points of a sweep on a cluster."""
     ray = _joined(address)
     count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
     task = ray.remote(num_cpus=1, max_retries=_RETRIES, retry_exceptions=False)(_points)
@@ -77,7 +77,7 @@ class _Driver:
         return self._costs
 
     def _give_out(self) -> None:
-        # One task for each worker, and one that waits for it: back-pressure.
+        # One running and one waiting task for each worker, which limits the queue.
         while len(self._under_way) < 2 * self._count:
             points = self._singly.pop() if self._singly else self._run.next_chunk(self._count)
             if points is None:
@@ -87,7 +87,7 @@ class _Driver:
 
     def _take_in(self) -> None:
         ready, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=_LOOK_S)
-        # What else has come meanwhile is one look.
+        # Take all other finished tasks too.
         more, _ = self._ray.wait(list(self._under_way), num_returns=len(self._under_way), timeout=0)
         for reference in {*ready, *more}:
             self._one(reference, self._under_way.pop(reference))
@@ -104,7 +104,7 @@ class _Driver:
             self._costs["tasks_died"] += 1
             singly = self._run.singly(points)
             if len(singly) == 1:
-                why = f"the process that ran it has died {_RETRIES + 1} times: {type(died).__name__}"
+                why = f"the process that ran it died {_RETRIES + 1} times: {type(died).__name__}"
                 self._run.crashed(points, why)
             else:
                 self._singly += singly

@@ -7,86 +7,89 @@ from typing import Any, Generic, Literal, TypeVar, final
 __version__: str
 
 class RiserError(Exception):
-    """An error of riser: the base of all of them but `Interrupted`."""
+    """Base class of riser's errors, except `Interrupted`."""
 
 class LabError(RiserError):
-    """A lab or another file says what is not legal; the text names the place and the legal values."""
+    """A lab or another file is invalid; the text names the place and the expected values."""
 
     errors: list[tuple[str, int | None, int | None, str]]
-    """Each error: path, line and column (from 1; None where it has no place), message."""
+    """Each error: path, line and column (from 1; None without a place), message."""
 
 class ArgumentError(RiserError, ValueError):
-    """An argument is not legal; the text names it and the legal values."""
+    """An argument is invalid; the text names it and the expected values."""
 
 class CaptureError(RiserError):
     """A capture cannot be read; the text names the file and the place."""
 
     offset: int | None
-    """The place, in bytes from the start of the file; None where it has none."""
+    """The place in bytes from the start of the file; None without a place."""
 
 class FilterError(RiserError):
-    """A filter means nothing; the text shows the place and names what is legal."""
+    """A filter is invalid; the text shows the place and what was expected."""
 
     column: int
     """The place, in characters from 1."""
 
 class RunFailed(RiserError):
-    """A run has failed or made no progress, or every point of a sweep was refused."""
+    """A run failed or made no progress, or every point of a sweep was refused."""
 
     result: Any
-    """What it has shown up to there."""
+    """Results so far."""
 
 class Interrupted(KeyboardInterrupt):
-    """A run was interrupted by Ctrl-C."""
+    """Ctrl-C interrupted a run."""
 
     result: Any
-    """What it has shown up to there."""
+    """Results so far."""
 
 class DmaError(RiserError):
-    """A DMA read, write or atomic of a device has failed."""
+    """A DMA read, write or atomic of a device failed."""
 
     reason: str
     """`unsupported-request`, `completer-abort`, `poisoned`, `completion-timeout`, `malformed`, `bus-master-disabled`, `too-long`,
     `bad-atomic`, `atomics-disabled`, `link-down`, `not-in-d0` or `no-such-vector`."""
 
 class HostError(RiserError):
-    """An access of a driver to a device or to memory has failed."""
+    """An access of a driver to a device or to memory failed."""
 
     reason: str
     """`unsupported-request`, `completer-abort`, `retry`, `config-retry`, `completion-timeout`, `bad-completion`, `no-device` or
-    `atomics-disabled`; of memory it has none."""
+    `atomics-disabled`; absent for errors of memory."""
 
 class TimedOut(RiserError):
-    """What was awaited `within` a span of virtual time has not ended in it."""
+    """An awaitable did not end `within` its duration of virtual time."""
 
 class Stuck(RiserError):
-    """A coroutine has not yielded for a long time of the wall clock."""
+    """A coroutine did not yield for a long time of the wall clock."""
 
 _T = TypeVar("_T")
 _Buffer = bytes | bytearray | memoryview
 
 @final
 class Operation(Generic[_T]):
-    """Something that takes virtual time: `await` it, once. It is begun when it is first awaited; one that never is warns."""
+    """An operation that takes virtual time.
+
+    `await` it once: it starts when it is first awaited, and an operation that is never awaited causes a warning.
+    """
 
     def __await__(self) -> Generator[Any, Any, _T]: ...
 
 @final
 class Task(Generic[_T]):
-    """A task that was started by `spawn`: `await` it for what it returns.
+    """A task started by `spawn`. `await` it for its result.
 
-    An exception in it goes to whoever awaits it. If nobody does at that moment, it ends the run.
+    An exception in it is raised where it is awaited. If no task awaits it at that time, it ends the run.
     """
 
     def __await__(self) -> Generator[Any, Any, _T]: ...
     @property
     def done(self) -> bool:
-        """Whether it has ended, and its result was not taken yet."""
+        """Whether it has ended and its result was not taken yet."""
     def cancel(self) -> None:
-        """End it where it awaits; whoever awaits the task gets an error."""
+        """Cancel it at its `await`. Tasks that await it get an error."""
 
 class Tasks:
-    """Time, and tasks beside each other: what devices and drivers have in common."""
+    """Time and concurrent tasks, for devices and drivers."""
 
     @property
     def now_ps(self) -> int:
@@ -97,11 +100,11 @@ class Tasks:
     def sleep(
         self, *, ps: int | None = None, ns: float | None = None, us: float | None = None
     ) -> Operation[None]:
-        """Wait for a span of virtual time: one of `ps`, `ns` and `us`."""
+        """Wait for a duration of virtual time: one of `ps`, `ns` and `us`."""
     def spawn(self, awaitable: Awaitable[_T]) -> Task[_T]:
-        """Start a coroutine or an operation beside this one; `await` the task for its result."""
+        """Start a coroutine or an operation concurrently. `await` the task for its result."""
     def gather(self, *awaitables: Awaitable[_T]) -> Operation[list[_T]]:
-        """The results of all of these, which run beside each other, as a list. The first error cancels the others."""
+        """Run these concurrently, and return their results as a list. The first error cancels the others."""
     def within(
         self,
         awaitable: Awaitable[_T],
@@ -110,34 +113,37 @@ class Tasks:
         ns: float | None = None,
         us: float | None = None,
     ) -> Operation[_T]:
-        """The result of `awaitable`, if it ends within a span of virtual time; `TimedOut` else, and it is cancelled."""
+        """Return the result of `awaitable` if it ends within a duration of virtual time.
+
+        Otherwise raise `TimedOut` and cancel it.
+        """
 
 @final
 class Io(Tasks):
-    """What a device may do: DMA, interrupts, messages, time, tasks of its own. Its operations raise `DmaError`."""
+    """Operations of a device: DMA, interrupts, messages, time, and tasks. They raise `DmaError`."""
 
     @property
     def vf(self) -> int | None:
-        """Number of the virtual function from 0; None of the physical one."""
+        """Number of the virtual function, from 0; None for the physical function."""
     @property
     def mps_bytes(self) -> int:
-        """Max_Payload_Size, at which writes are cut (PCIe 5.0 §7.5.3.4)."""
+        """Max_Payload_Size in bytes, the most data of a write TLP (PCIe 5.0 §7.5.3.4)."""
     @property
     def mrrs_bytes(self) -> int:
-        """Max_Read_Request_Size, at which reads are cut (PCIe 5.0 §7.5.3.4)."""
+        """Max_Read_Request_Size in bytes, the most data of a read request (PCIe 5.0 §7.5.3.4)."""
     @property
     def vectors(self) -> int | None:
-        """Interrupt vectors of the function: those of MSI or MSI-X, whichever has more; None before they are known."""
+        """Interrupt vectors of the function: those of MSI or MSI-X, whichever has more; None until they are known."""
     @property
     def is_bus_master(self) -> bool:
         """Whether it may send requests: Bus Master Enable is set, and it is in D0."""
     @property
     def begun_by(self) -> str:
-        """The reset by which this life has begun: `fundamental`, `hot` or `function-level` (PCIe 5.0 §6.6)."""
+        """The reset that began this life: `fundamental`, `hot` or `function-level` (PCIe 5.0 §6.6)."""
     def next_request(
         self,
     ) -> Operation[ReadRequest | WriteRequest | AtomicRequest | ConfigRead | ConfigWrite | Message | None]:
-        """The next request to the function; None when its life has ended."""
+        """Wait for the next request to the function; None when its life has ended."""
     def dma_read(
         self,
         address: int,
@@ -149,9 +155,12 @@ class Io(Tasks):
         id_based_ordering: bool = False,
         pasid: int | None = None,
     ) -> Operation[bytes]:
-        """Read `length` bytes of host memory at `address`. The endpoint cuts it and puts it together."""
+        """Read `length` bytes of host memory at `address`.
+
+        The endpoint splits the read into TLPs and reassembles the data.
+        """
     def dma_read_counted(self, address: int, length: int) -> Operation[None]:
-        """As `dma_read`, for runs that measure time and not content: no bytes are carried."""
+        """Like `dma_read`, but without data, for runs that measure only time."""
     def dma_write(
         self,
         address: int,
@@ -165,7 +174,7 @@ class Io(Tasks):
     ) -> Operation[None]:
         """Write `data` to host memory at `address`. Posted: ends when the endpoint has accepted it."""
     def dma_write_counted(self, address: int, length: int) -> Operation[None]:
-        """As `dma_write`, of so many bytes that are counted and not carried."""
+        """Like `dma_write`, for this many bytes without data."""
     def interrupt(self, vector: int = 0) -> Operation[None]:
         """Raise interrupt `vector`, counted from 0, by MSI or MSI-X."""
     def intx(self, asserted: bool) -> Operation[None]:
@@ -173,17 +182,17 @@ class Io(Tasks):
     def message(self, code: int, data: _Buffer | None = None) -> Operation[None]:
         """Send a message with this Message Code to the root complex; `data` in multiples of 4 B."""
     def fetch_add(self, address: int, value: int, *, bits: Literal[32, 64] = 64) -> Operation[int]:
-        """Add to an integer in host memory; ends with the value before."""
+        """Add to an integer in host memory. Returns the old value."""
     def swap(self, address: int, value: int, *, bits: Literal[32, 64] = 64) -> Operation[int]:
-        """Store an integer in host memory; ends with the value before."""
+        """Store an integer in host memory. Returns the old value."""
     def compare_swap(self, address: int, compare: int, value: int, *, bits: Literal[32, 64] = 64) -> Operation[int]:
-        """Store `value` in host memory if `compare` is there; ends with the value before."""
+        """Store `value` in host memory if the old value equals `compare`. Returns the old value."""
 
 @final
 class ReadRequest:
-    """A read of a BAR, to be answered by `complete` or `fail`, at any later time and from any task.
+    """A read of a BAR. Answer it with `complete` or `fail`, at any later time and from any task.
 
-    Dropped without an answer it is lost: its requester sees a completion timeout.
+    If it is dropped without an answer, its requester gets a completion timeout.
     """
 
     __match_args__ = ("bar", "offset", "length")
@@ -194,20 +203,23 @@ class ReadRequest:
         """Offset in the BAR of the first byte."""
     @property
     def length(self) -> int:
-        """Bytes that are asked for, 1 to 4096."""
+        """Requested bytes, 1 to 4096."""
     @property
     def is_zero_length(self) -> bool:
-        """Whether no byte is enabled: a flush."""
+        """Whether no byte is enabled, as for a flush."""
     def complete(self, answer: _Buffer | int) -> None:
-        """Answer it: with bytes, cut or filled up with zeros; or with the value of the register that holds the first byte."""
+        """Answer it: with bytes, cut or padded with zeros; or with the value of the register that contains the first byte."""
     def complete_counted(self) -> None:
-        """Answer it with its length only, for runs that measure time and not content."""
+        """Answer it without data, for runs that measure only time."""
     def fail(self, why: Literal["unsupported-request", "completer-abort"] = "unsupported-request") -> None:
         """Refuse it."""
 
 @final
 class WriteRequest:
-    """A write of a BAR. One that is answered (of I/O space, or deferrable) is answered by success when it is dropped."""
+    """A write of a BAR.
+
+    A non-posted one (to I/O space, or deferrable) is completed successfully when it is dropped.
+    """
 
     __match_args__ = ("bar", "offset", "value")
     @property
@@ -217,7 +229,7 @@ class WriteRequest:
         """Offset in the BAR of the first byte."""
     @property
     def length(self) -> int:
-        """Bytes that are written, 1 to 4096."""
+        """Written bytes, 1 to 4096."""
     @property
     def data(self) -> bytes:
         """The bytes from the first enabled one to the last."""
@@ -229,15 +241,15 @@ class WriteRequest:
         """One bit for each of the first 128 bytes of `data`, from bit 0 on: whether it is enabled."""
     @property
     def is_answered(self) -> bool:
-        """Whether a completion answers it."""
+        """Whether it has a completion."""
     def apply(self, bar: bytearray) -> bool:
-        """Write the enabled bytes to `bar`, the BAR's bytes from offset 0 on; whether all lay within."""
+        """Write the enabled bytes to `bar`, the BAR's bytes from offset 0. Returns whether all were in range."""
     def fail(self, why: Literal["unsupported-request", "completer-abort", "retry"] = "unsupported-request") -> None:
-        """Refuse it, or defer it by `retry`; one that nothing answers is only dropped."""
+        """Refuse it, or defer it with `retry`. A posted write is only dropped."""
 
 @final
 class AtomicRequest:
-    """An AtomicOp on a BAR, to be answered with the bytes before."""
+    """An AtomicOp on a BAR. Answer it with `complete` and the old bytes."""
 
     @property
     def bar(self) -> int: ...
@@ -247,12 +259,12 @@ class AtomicRequest:
     def op(self) -> Literal["fetch-add", "swap", "compare-swap"]: ...
     @property
     def operands(self) -> bytes:
-        """The operands one after the other, little-endian."""
+        """The operands, concatenated, little-endian."""
     @property
     def length(self) -> int:
         """Bytes of one operand: 4, 8 or 16."""
     def complete(self, old: _Buffer) -> None:
-        """Answer it with the bytes that were there before."""
+        """Answer it with the old bytes."""
     def fail(self, why: Literal["unsupported-request", "completer-abort"] = "unsupported-request") -> None:
         """Refuse it."""
 
@@ -291,7 +303,7 @@ class Function:
 
     @property
     def bdf(self) -> str:
-        """Bus, device and function, as `01:00.0`."""
+        """Bus, device and function, such as `01:00.0`."""
     @property
     def vendor_id(self) -> int: ...
     @property
@@ -300,23 +312,23 @@ class Function:
     def class_code(self) -> int: ...
     @property
     def vectors(self) -> int:
-        """Interrupt vectors that it was given."""
+        """Interrupt vectors that the host assigned to it."""
     @property
     def virtual_functions(self) -> list[Function]:
         """Its virtual functions, in order."""
     def address(self, bar: int = 0, offset: int = 0) -> int:
-        """Host address of the byte `offset` of memory BAR `bar`."""
+        """Host address of byte `offset` in memory BAR `bar`."""
     def io_address(self, bar: int = 0, offset: int = 0) -> int:
-        """I/O address of the byte `offset` of I/O BAR `bar`."""
+        """I/O address of byte `offset` in I/O BAR `bar`."""
     def vector(self, vector: int = 0) -> int:
         """The host's number of interrupt vector `vector` of this function, for `Cpu.interrupt`."""
 
 @final
 class Memory:
-    """The host's memory, which devices reach by DMA. No time passes for what a driver does there."""
+    """The host's memory, which devices reach by DMA. Accesses by a driver take no time."""
 
     def alloc(self, length: int, align: int = 4096, *, low: bool = False) -> int:
-        """Take `length` bytes, at a multiple of `align`, below 4 GiB where `low`; returns their address. They are zero."""
+        """Allocate `length` zeroed bytes at a multiple of `align`, with `low` below 4 GiB. Returns their address."""
     def free(self, address: int) -> None: ...
     def read(self, address: int, length: int) -> bytes: ...
     def write(self, address: int, data: _Buffer) -> None: ...
@@ -327,20 +339,20 @@ class Memory:
 
 @final
 class Cpu(Tasks):
-    """What a driver may do on the simulated host. Its operations raise `HostError`."""
+    """Operations of a driver on the simulated host. They raise `HostError`."""
 
     @property
     def memory(self) -> Memory: ...
     def read(self, address: int, length: int) -> Operation[bytes]:
-        """Read device memory, one access for each 4 KiB of addresses."""
+        """Read device memory, with one access for each 4 KiB of addresses."""
     def read_u32(self, address: int) -> Operation[int]: ...
     def read_u64(self, address: int) -> Operation[int]: ...
     def write(self, address: int, data: _Buffer) -> Operation[None]:
-        """Write device memory. Posted: ends when the host has accepted it, which is before it arrives."""
+        """Write device memory. Posted: ends when the host has accepted it, before it arrives."""
     def write_u32(self, address: int, value: int) -> Operation[None]: ...
     def write_u64(self, address: int, value: int) -> Operation[None]: ...
     def write_deferrable(self, address: int, data: _Buffer) -> Operation[None]:
-        """Write 1 to 128 bytes that do not cross 4 KiB by a deferrable write, and wait for its completion."""
+        """Write 1 to 128 bytes that do not cross 4 KiB with a deferrable write, and wait for its completion."""
     def config_read(self, function: Function, register_dw: int) -> Operation[int]:
         """Read configuration register `register_dw`, a DW number from 0 to 1023."""
     def config_write(
@@ -352,21 +364,21 @@ class Cpu(Tasks):
     def io_write(self, address: int, data: _Buffer) -> Operation[None]:
         """Write 1 to 4 bytes of I/O space within one DW, and wait for the completion."""
     def interrupt(self, vector: int) -> Operation[None]:
-        """Wait for an interrupt of this vector, a number of the host's. One that came before is not lost."""
+        """Wait for an interrupt with this vector number of the host. Earlier interrupts are not lost."""
     def take_messages(self, codes: Sequence[int]) -> Operation[None]:
-        """Let messages of these codes come to `next_message` from now on."""
+        """Receive messages with these codes in `next_message` from now on."""
     def next_message(self) -> Operation[Message]:
-        """The next message that a device has sent to the root complex."""
+        """Wait for the next message that a device sends to the root complex."""
     def tlp(self, filter: str) -> Operation[dict[str, Any]]:
-        """The next TLP that passes the device's end of a link and that `filter` holds for (`riser trace --filter`).
+        """Wait for the next TLP at the device's end of a link that passes `filter` (`riser trace --filter`).
 
-        Ends with its object of `riser trace --json`, and its `data` as bytes. Fields of the packets of a file, `source` to
-        `nettlp_timestamp`, are not there.
+        Returns its object of `riser trace --json`, with its `data` as bytes. The fields for packets of a file, `source` to
+        `nettlp_timestamp`, are absent.
         """
 
 @final
 class Polls:
-    """The clock of the coroutines of a run."""
+    """The clock of a run's coroutines."""
 
     def __new__(cls) -> Polls: ...
     def seconds(self) -> float | None: ...
@@ -477,14 +489,14 @@ def table(rows: list[dict[str, Any]], /) -> Table: ...
 def to_toml(value: dict[str, Any], /) -> str: ...
 def to_toml_value(value: object, /) -> str: ...
 def parse_tlp(data: _Buffer, /) -> dict[str, Any]:
-    """The fields of a TLP by the names of `riser trace --json`, with its `data` as bytes.
+    """Return the fields of a TLP by the names of `riser trace --json`, with its `data` as bytes.
 
     Raises:
-        RiserError: it is cut short, of no type that there is, or malformed.
+        RiserError: it is truncated, of an unknown type, or malformed.
     """
 
 def tlp_text(data: _Buffer, /) -> str:
-    """A TLP as a line, as `riser trace --verbose` prints it."""
+    """Return a TLP as a line of `riser trace --verbose`."""
 
 def emit_tlp(data: _Buffer, /) -> bytes: ...
 def refuse_others() -> None: ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Sweeps: a lab over ranges of its settings."""
+"""Sweeps: simulations of a lab over ranges of its settings."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _JOURNAL, _PARQUET, _PAGE = "journal.jsonl", "results.parquet", "report.html"
 
 
 class SweepResult:
-    """What a sweep has found: `table` goes to polars, pandas, pyarrow or DuckDB by the Arrow PyCapsule interface."""
+    """Result of a sweep. polars, pandas, pyarrow and DuckDB read `table` by the Arrow PyCapsule interface."""
 
     def __init__(self, run: _riser.SweepRun, folder: Path | None, costs: dict[str, float]) -> None:
         self.table: Table = run.table()
-        """A row for each point that has a record, in the order of points: settings, metrics, `basis`, `outcome`, `error`."""
+        """A row for each point with a record, in order: settings, metrics, `basis`, `outcome`, `error`."""
         self.folder = folder
-        """The folder with `journal.jsonl`, `results.parquet` and `report.html`, if one was asked for."""
+        """The folder with `journal.jsonl`, `results.parquet` and `report.html`, if one was given."""
         self.costs = costs
-        """Where CPU seconds have gone: `cpu_seconds` of points, of these `simulation_cpu_seconds`; workers started and died."""
+        """Costs: `cpu_seconds` of points, `simulation_cpu_seconds` as a part of these, and the workers that started and died."""
         self.warnings: list[str] = run.warnings()
         """Warnings of `Lab.run` for the labs of points, such as extrapolated figures."""
         self._best = run.front()
 
     @property
     def best(self) -> list[dict[str, Any]]:
-        """The rows of the points that none is better than by all aims, or by the aim of successive halving."""
+        """The rows of the Pareto front of all aims, or the best by the aim of successive halving."""
         rows = {row["point"]: row for row in self.table.to_dicts()}
         return [rows[point] for point in self._best]
 
@@ -74,30 +74,30 @@ def sweep(
     Args:
         lab: the lab, or the path of its file.
         over: keys of the lab, each with a list of values or a range: `{"from": 1, "to": 64, "points": 7, "scale": "log"}`.
-        metrics: a name for each figure of the run's report, as the `[metrics]` of a sweep file have it: a path, or a dict with `aim`,
+        metrics: names of figures of the run's report, as in `[metrics]` of a sweep file: each a path, or a dict with `aim`,
             `at_least` and so on.
-        together: keys that move as one.
-        sample: `{"method": "grid" | "random" | "sobol", "points": ..., "seed": ...}`; all combinations where it is not given.
+        together: keys that change together.
+        sample: `{"method": "grid" | "random" | "sobol", "points": ..., "seed": ...}`; by default all combinations.
         halving: successive halving: `{"budget": KEY, "least": ..., "most": ..., "eta": ...}`.
         max_events: events after which the run of a point ends.
         on: None for processes of this machine; `ray` for the cluster that this process has joined, or a new one; `ray://...` or
             `auto` for a cluster at an address.
-        workers: processes, or tasks under way on the cluster; as many as there are cores where it is not given.
+        workers: number of processes, or of tasks on the cluster; by default the number of cores.
         output: folder for the journal, the Parquet file and the page.
-        resume: go on with the journal in `output`: no point is run again that has a record.
-        force: begin anew, over what is in `output`.
-        allow_native: let native code run that the lab names.
-        progress: show how far it is; None: where it takes over two seconds and there is a terminal or a notebook.
+        resume: continue the journal in `output`: points with a record are not run again.
+        force: start again, and replace the files in `output`.
+        allow_native: allow native code that the lab names.
+        progress: show the progress; None: if it takes over two seconds in a terminal or a notebook.
 
     Raises:
-        ArgumentError: an argument is not legal.
-        LabError: the lab, a key, a range or a metric is not legal; names the place and the legal values.
-        RiserError: the journal is of another sweep, or is there already.
+        ArgumentError: an argument is invalid.
+        LabError: the lab, a key, a range or a metric is invalid; the text names the place and the expected values.
+        RiserError: the journal is of another sweep, or exists already.
         RunFailed: every point was refused; `result` has them.
-        Interrupted: Ctrl-C; `result` is what was found, and `resume=True` goes on.
+        Interrupted: Ctrl-C; `result` has the points so far, and `resume=True` continues.
     """
     lab = lab if isinstance(lab, Lab) else Lab.from_toml(lab)
-    # What was set over the lab is an axis of one value.
+    # Settings over the lab become axes with one value.
     fixed = {key: [value] for key, value in lab._settings.items() if key not in over}
     keys: dict[str, Any] = {"version": 1, "lab": lab._name, "over": fixed | dict(over), "metrics": dict(metrics)}
     optional = {"sample": sample, "halving": halving, "max_events": max_events}
@@ -109,7 +109,7 @@ def sweep(
 
 
 def _text(keys: Mapping[str, Any]) -> str:
-    """The text of a sweep file, with its keys in their order: the last range changes first."""
+    """Return the text of a sweep file, with its keys in order: the last range changes first."""
 
     def lines(table: Mapping[str, Any]) -> list[str]:
         return [f"{json.dumps(key, ensure_ascii=False)} = {_riser.to_toml_value(value)}" for key, value in table.items()]
@@ -124,7 +124,7 @@ def _text(keys: Mapping[str, Any]) -> str:
 
 def _start(resume: bool, force: bool) -> str:
     if resume and force:
-        raise ArgumentError("resume and force: legal is one of both")
+        raise ArgumentError("resume and force: expected one of the two")
     return "resume" if resume else "force" if force else "new"
 
 
@@ -138,11 +138,11 @@ def _run(
 ) -> SweepResult:
     folder = None if output is None else Path(fspath(output))
     if folder is None and start == "resume":
-        raise ArgumentError("resume: there is no journal without output, the folder of the sweep that it goes on with")
+        raise ArgumentError("resume: no journal without output, the folder of the sweep to continue")
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     if workers is not None and not 1 <= workers <= 1024:
-        raise ArgumentError(f"workers of {workers}: legal are 1 to 1024")
+        raise ArgumentError(f"workers of {workers}: expected 1 to 1024")
     run = _riser.SweepRun(inner, None if folder is None else fspath(folder / _JOURNAL), start)
     costs: dict[str, float] = {}
     try:
@@ -156,7 +156,7 @@ def _run(
     except KeyboardInterrupt:
         run.sync()
         points, recorded, *_ = run.progress()
-        how = "no folder was given to go on from" if folder is None else "resume=True goes on"
+        how = "without an output folder it cannot be resumed" if folder is None else "resume=True continues"
         stopped = Interrupted(f"interrupted: {recorded} of {points} points are recorded; {how}")
         stopped.result = SweepResult(run, folder, costs)
         raise stopped from None
@@ -165,7 +165,7 @@ def _run(
         _written(folder / _PAGE, run.write_page)
     found = SweepResult(run, folder, costs)
     if (why := run.refusal()) is not None:
-        failed = RunFailed(f"no point was run: all {len(found)} were refused, the first for this: {why}")
+        failed = RunFailed(f"no point was run: all {len(found)} were refused, the first with: {why}")
         failed.result = found
         raise failed
     return found

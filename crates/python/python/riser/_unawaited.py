@@ -6,11 +6,11 @@ from itertools import islice
 from types import CodeType
 
 _seen: dict[str, dict[str | tuple[str, type[Warning], int], int]] = {}
-"""By file, what `warnings` remembers: it shows each place once."""
+"""Registries of `warnings` by file, so that each place is shown once."""
 
 
 def warn(code: CodeType, instruction: int) -> None:
-    """Warn about an operation that the instruction at this byte of `code` has made."""
+    """Warn about an operation that the instruction at this byte of `code` made."""
     positions = next(islice(code.co_positions(), instruction // 2, None), (None,))
     warnings.warn_explicit(
         f"an operation was never awaited in {code.co_qualname}(), so it did nothing",

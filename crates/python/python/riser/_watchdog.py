@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Finds a coroutine that never yields: a run would wait for it for ever."""
+"""Detects a coroutine that never yields, for which a run would wait forever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from riser._riser import Polls, Stuck
 
 PATIENCE_S = 10.0
-"""Seconds of the wall clock after which a coroutine that has not yielded gets a `Stuck`, where it is."""
+"""Seconds of the wall clock after which a coroutine that has not yielded gets a `Stuck` at its current line."""
 
 
 class _Late(Stuck):
@@ -23,7 +23,7 @@ _Late.__name__ = _Late.__qualname__ = Stuck.__name__
 
 @contextmanager
 def watching(polls: Polls, wanted: bool) -> Iterator[None]:
-    """Watch the coroutines that this thread runs, if they are in Python."""
+    """Watch the coroutines of this thread, if there are devices in Python."""
     if not wanted:
         yield
         return
@@ -46,6 +46,6 @@ def _watch(polls: Polls, thread: int, done: threading.Event) -> None:
         if seconds is None:
             waited = 0.0
         elif seconds > waited + PATIENCE_S:
-            # It may catch the first.
+            # The coroutine may have caught an earlier one.
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Late))
             waited = seconds

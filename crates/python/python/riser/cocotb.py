@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""TLPs of cocotbext-pcie to and from riser's bytes.
+"""Conversion of cocotbext-pcie TLPs to and from riser's bytes.
 
     from cocotbext.pcie.core.tlp import Tlp
     from riser.cocotb import from_bytes, to_bytes
 
     riser.tlp_text(to_bytes(tlp))
 
-cocotbext-pcie (`pip install cocotbext-pcie`) is imported where it is first needed; riser itself does not need it.
+cocotbext-pcie (`pip install cocotbext-pcie`) is imported on first use; riser itself does not need it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _DIGEST_BYTES = 4
 
 
 def to_bytes(tlp: Any) -> bytes:
-    """The bytes of a `cocotbext.pcie.core.tlp.Tlp` as riser sends it: header, data, and the ECRC where `tlp.td` says that there is one.
+    """Return the bytes of a `cocotbext.pcie.core.tlp.Tlp` as riser sends it: header, data, and the ECRC if `tlp.td` is set.
 
     A header of four DWs with an address below 4 GiB becomes one of three (PCIe 5.0 §2.2.4.1); reserved bits are zero.
 
     Raises:
-        RiserError: it breaks a rule of the specification, which the text names; or is of a type without a codec there: messages
-            and prefixes.
+        RiserError: it breaks a rule of the specification, which the text names; or its type has no codec in cocotbext-pcie:
+            messages and prefixes.
     """
     if not isinstance(tlp, _tlp_class()):
-        raise RiserError(f"a {type(tlp).__name__}: legal are objects of cocotbext.pcie.core.tlp.Tlp")
+        raise RiserError(f"a {type(tlp).__name__}: expected an object of cocotbext.pcie.core.tlp.Tlp")
     try:
         packed = bytes(tlp.pack())
     except Exception as error:
@@ -40,10 +40,10 @@ def to_bytes(tlp: Any) -> bytes:
 
 
 def from_bytes(data: bytes | bytearray | memoryview) -> Any:
-    """The `cocotbext.pcie.core.tlp.Tlp` in these bytes; an ECRC is not looked at.
+    """Return the `cocotbext.pcie.core.tlp.Tlp` in these bytes; an ECRC is ignored.
 
     Raises:
-        RiserError: the bytes are no TLP, or one that their class has no fields for: messages, and those with prefixes.
+        RiserError: the bytes are not a TLP, or the class has no fields for it: messages, and TLPs with prefixes.
     """
     fields = parse_tlp(data)
     if "message_code" in fields or "prefixes" in fields:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Tests of devices and drivers, with pytest.
 
-The fixture `slot` is there wherever riser is installed (or by `pytest -p riser.testing`):
+The fixture `slot` is available if riser is installed (or with `pytest -p riser.testing`):
 
     def test_an_aborted_read_is_survived(slot):
         slot.fault(action="set-status", status="completer-abort", direction="downstream", frames="completion", nth=1)
@@ -32,7 +32,7 @@ Driver = Callable[[Cpu, Function], Coroutine[Any, Any, None]]
 
 
 class Slot:
-    """One slot of a host, for a test. Time in it is virtual, and nothing is left of it when the test ends.
+    """One slot of a host, for a test. Its time is virtual, and it disappears when the test ends.
 
     Args:
         lab: keys of the lab: `link={"gen": 4}`, `host={...}`, `limit_us=1000`, `seed=1`.
@@ -47,7 +47,7 @@ class Slot:
         self._keys.update(lab)
 
     def fault(self, **keys: Any) -> None:
-        """Add a fault on the link of the slot, by the keys of `[[fault]]` (docs/reference/lab.md)."""
+        """Add a fault on the link of the slot, by the keys of `[[fault]]` (docs/reference/lab-faults.md)."""
         self._faults.append({"slot": "dut", **keys})
 
     def run(
@@ -58,16 +58,16 @@ class Slot:
         slot: dict[str, Any] | None = None,
         **run: Any,
     ) -> RunResult:
-        """Plug the device in, and run the driver to its end: what it asserts fails the test.
+        """Plug the device in, and run the driver to its end. A failed assertion in it fails the test.
 
         Args:
             device: an object, or the name of a model.
-            driver: a coroutine function of `cpu` and `function`, in place of the device's own.
+            driver: a coroutine function of `cpu` and `function`, instead of the device's own.
             slot: further keys of the slot, such as the settings of a model.
-            run: what `Lab.run` takes. The file of `capture` is replaced if it is a capture of riser, as of the last time.
+            run: arguments of `Lab.run`. The file of `capture` is replaced if riser wrote it, as in an earlier test run.
 
         Raises:
-            What the driver or the device raises, as it is.
+            Exceptions of the driver or the device, unchanged.
             RunFailed: the run failed otherwise.
         """
         lab = Lab(**self._keys)
@@ -93,7 +93,7 @@ class Slot:
 
 
 def _is_own(path: object) -> bool:
-    """Whether riser has written the capture at this path: its first block says so."""
+    """Whether riser wrote the capture at this path, according to its first block."""
     if not isinstance(path, str | PathLike) or not Path(path).is_file():
         return False
     with open(path, "rb") as file:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bytes of any kind of Python's, on their way into payloads.
+//! Bytes of Python objects, for payloads.
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView};
 use tlp::{Payload, PayloadPool};
 
-/// `bytes`, or the bytes of anything that has a buffer: `bytearray`, `memoryview`, arrays of numpy of any type.
+/// `bytes`, or any object with a buffer: `bytearray`, `memoryview`, numpy arrays of any type.
 pub(crate) enum Bytes<'py> {
     Plain(Bound<'py, PyBytes>),
     Buffer(Python<'py>, PyBuffer<u8>),
@@ -25,7 +25,7 @@ impl<'py> FromPyObject<'_, 'py> for Bytes<'py> {
         let buffer = PyBuffer::get(&any).or_else(|_: PyErr| PyBuffer::get(&as_bytes()?)).map_err(|_| {
             let kind = any.get_type();
             PyTypeError::new_err(format!(
-                "data of type {kind}: legal are bytes, bytearray, memoryview and contiguous arrays of numpy"
+                "data of type {kind}: expected bytes, bytearray, memoryview or contiguous arrays of numpy"
             ))
         })?;
         Ok(Bytes::Buffer(any.py(), buffer))
@@ -33,7 +33,7 @@ impl<'py> FromPyObject<'_, 'py> for Bytes<'py> {
 }
 
 impl Bytes<'_> {
-    /// A payload of these bytes: they are copied once.
+    /// Returns a payload with a copy of these bytes.
     pub(crate) fn payload(&self, pool: &PayloadPool) -> PyResult<Payload> {
         match self {
             Bytes::Plain(bytes) => Ok(pool.copy(bytes.as_bytes())),
@@ -41,12 +41,12 @@ impl Bytes<'_> {
         }
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub(crate) fn to_vec(&self) -> PyResult<Vec<u8>> {
         match self {
             Bytes::Plain(bytes) => Ok(bytes.as_bytes().to_vec()),
             Bytes::Buffer(py, buffer) if buffer.is_c_contiguous() => buffer.to_vec(*py),
-            Bytes::Buffer(..) => Err(PyBufferError::new_err("the bytes do not lie one behind the other")),
+            Bytes::Buffer(..) => Err(PyBufferError::new_err("the bytes are not contiguous")),
         }
     }
 }

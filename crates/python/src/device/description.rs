@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a device in Python says of itself by its attributes, as configuration spaces. Never says what it does.
+//! Attributes of a device in Python, converted to configuration spaces.
 
 use crate::error::{self, RiserError};
 use ::capture::registers::MAX_OWN;
@@ -26,10 +26,9 @@ pub(crate) struct Description {
 }
 
 impl Description {
-    /// The description of `device`, an instance of `riser.Device`.
+    /// Reads the attributes of `device`, an instance of `riser.Device`.
     ///
-    /// # Errors
-    /// An attribute that is missing or not legal.
+    /// # Errors A missing or invalid attribute.
     pub(crate) fn of(device: &Bound<'_, PyAny>) -> PyResult<Description> {
         let vendor = number(device, "vendor_id")?;
         Ok(Description {
@@ -53,17 +52,17 @@ impl Description {
         })
     }
 
-    /// Virtual functions that it has.
+    /// Returns the number of its virtual functions.
     pub(crate) fn vfs(&self) -> u16 {
         self.vfs
     }
 
-    /// Message Codes that it takes.
+    /// Returns the Message Codes that it accepts.
     pub(crate) fn messages(&self) -> MessageCodes {
         MessageCodes::of(&self.messages)
     }
 
-    /// Its registers, for captures.
+    /// Returns its registers, for captures.
     pub(crate) fn registers(&self) -> OwnRegisters {
         self.registers.named.clone()
     }
@@ -74,7 +73,7 @@ impl Description {
         (count > MAX_OWN).then(|| format!("{count} registers: captures name the first {MAX_OWN}"))
     }
 
-    /// The configuration space of its physical function.
+    /// Returns the configuration space of the physical function.
     pub(crate) fn physical(&self, site: &Site<'_>) -> Result<ConfigSpace, Fault> {
         let builder = self.bars.iter().fold(Builder::type0(self.identity), |b, (n, bar)| b.bar(*n, *bar));
         let builder = self.interrupts(builder).pcie(self.pcie(site)).usual();
@@ -86,7 +85,8 @@ impl Description {
         Ok(builder.alternative_routing(0).single_root_virtualization(layout).build()?)
     }
 
-    /// The configuration space of each virtual function; its BARs are among those of the physical one.
+    /// Returns the configuration space of each virtual function. Its BARs are in the physical function's
+    /// SR-IOV capability.
     pub(crate) fn virtual_space(&self, site: &Site<'_>) -> Result<ConfigSpace, Fault> {
         let identity = Identity { device: self.vf_device, ..self.identity };
         let builder = self.interrupts(Builder::virtual_function(identity));
@@ -113,7 +113,7 @@ impl Description {
     }
 }
 
-/// The attribute `name`, of its type.
+/// Returns the attribute `name`, converted to its type.
 fn number<'py, T>(device: &Bound<'py, PyAny>, name: &str) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
@@ -126,7 +126,7 @@ fn class_code(device: &Bound<'_, PyAny>) -> PyResult<u32> {
     match number(device, "class_code")? {
         code @ 0..=0xff_ffff => Ok(code),
         code => Err(RiserError::new_err(format!(
-            "{}.class_code = {code:#x}: legal are 24 bits",
+            "{}.class_code = {code:#x}: expected at most 24 bits",
             device.get_type()
         ))),
     }
@@ -137,7 +137,7 @@ fn named(device: &Bound<'_, PyAny>, name: &str, value: &Bound<'_, PyAny>, why: i
     RiserError::new_err(format!("{class}.{name} = {value}: {why}"))
 }
 
-/// The instances of `riser.Register` that a class has.
+/// The `riser.Register` instances of a class.
 struct Registers {
     named: OwnRegisters,
     count: usize,
@@ -160,7 +160,7 @@ fn registers(device: &Bound<'_, PyAny>) -> PyResult<Registers> {
     Ok(Registers { named: OwnRegisters::new(named), count: all.len() })
 }
 
-/// BARs by their numbers.
+/// Returns BARs with their numbers.
 fn bars(device: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<(u8, Bar)>> {
     let value = device.getattr(name)?;
     let each =
@@ -175,7 +175,7 @@ fn one_bar(bar: &Bound<'_, PyAny>) -> PyResult<Bar> {
         "memory32" => Bar::memory32(size),
         "memory64" => Bar::memory64(size),
         "io" => Bar::io(size),
-        _ => return Err(RiserError::new_err(format!("kind `{kind}`: legal are memory32, memory64 and io"))),
+        _ => return Err(RiserError::new_err(format!("kind `{kind}`: expected memory32, memory64 or io"))),
     };
     Ok(if bar.getattr("prefetchable")?.extract()? { made.prefetchable() } else { made })
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a device in Python may do: [`::device::Io`] for `await`.
+//! Interface of a device in Python: [`::device::Io`] with awaitable operations.
 
 use crate::device::Author;
 use crate::device::bytes::Bytes;
@@ -15,10 +15,10 @@ use pyo3::prelude::*;
 use std::rc::Rc;
 use tlp::{Attributes, Duration, MessageRouting, Time, TrafficClass};
 
-/// One life of a function, from reset to reset: what its coroutine is given.
+/// One life of a function, from reset to reset.
 pub(crate) struct Life {
     io: ::device::Io,
-    /// Number of the virtual function, from 0; `None` of the physical one.
+    /// Number of the virtual function, from 0; `None` for the physical function.
     vf: Option<u16>,
     author: Author,
 }
@@ -33,7 +33,7 @@ impl Executor for Life {
     }
 
     fn start(&self, job: Job) -> bool {
-        // A task that was refused has ended at once, by an error.
+        // A rejected task ends at once with an error.
         !self.io.spawn(job).is_finished()
     }
 
@@ -42,7 +42,7 @@ impl Executor for Life {
     }
 }
 
-/// What a device may do: DMA, interrupts, messages, time, tasks of its own.
+/// Operations of a device: DMA, interrupts, messages, time, and tasks.
 #[pyclass(frozen, module = "riser", extends = Tasks)]
 pub(crate) struct Io(Held<Rc<Life>>);
 
@@ -61,7 +61,7 @@ impl Io {
     }
 }
 
-/// The options of a transfer.
+/// Returns the options of a transfer.
 fn options(
     tc: u8,
     no_snoop: bool,
@@ -69,8 +69,8 @@ fn options(
     id_based_ordering: bool,
     pasid: Option<u32>,
 ) -> PyResult<DmaOptions> {
-    let tc = TrafficClass::new(tc)
-        .ok_or_else(|| PyValueError::new_err(format!("tc of {tc}: legal are 0 to 7")))?;
+    let tc =
+        TrafficClass::new(tc).ok_or_else(|| PyValueError::new_err(format!("tc of {tc}: expected 0 to 7")))?;
     let mut attr = Attributes::empty();
     attr.set(Attributes::NO_SNOOP, no_snoop);
     attr.set(Attributes::RELAXED_ORDERING, relaxed_ordering);
@@ -79,31 +79,31 @@ fn options(
     match pasid {
         None => Ok(options),
         Some(pasid) if pasid < 1 << 20 => Ok(options.with_pasid(pasid)),
-        Some(pasid) => Err(PyValueError::new_err(format!("pasid of {pasid}: legal are 20 bits"))),
+        Some(pasid) => Err(PyValueError::new_err(format!("pasid of {pasid}: expected at most 20 bits"))),
     }
 }
 
 #[pymethods]
 impl Io {
-    /// Number of the virtual function from 0; None of the physical one.
+    /// Number of the virtual function, from 0; None for the physical function.
     #[getter]
     fn vf(&self) -> PyResult<Option<u16>> {
         Ok(self.life()?.vf)
     }
 
-    /// Max_Payload_Size in bytes, at which writes are cut (`PCIe 5.0 §7.5.3.4`).
+    /// Max_Payload_Size in bytes, the most data of a write TLP (`PCIe 5.0 §7.5.3.4`).
     #[getter]
     fn mps_bytes(&self) -> PyResult<u32> {
         Ok(self.life()?.io.mps().bytes())
     }
 
-    /// Max_Read_Request_Size in bytes, at which reads are cut (`PCIe 5.0 §7.5.3.4`).
+    /// Max_Read_Request_Size in bytes, the most data of a read request (`PCIe 5.0 §7.5.3.4`).
     #[getter]
     fn mrrs_bytes(&self) -> PyResult<u32> {
         Ok(self.life()?.io.mrrs().bytes())
     }
 
-    /// Interrupt vectors of the function: those of MSI or MSI-X, whichever has more; None before they are known.
+    /// Interrupt vectors of the function: those of MSI or MSI-X, whichever has more; None until they are known.
     #[getter]
     fn vectors(&self) -> PyResult<Option<u16>> {
         Ok(self.life()?.io.vectors())
@@ -115,7 +115,7 @@ impl Io {
         Ok(self.life()?.io.is_bus_master())
     }
 
-    /// The reset by which this life has begun: `fundamental`, `hot` or `function-level` (`PCIe 5.0 §6.6`).
+    /// The reset that began this life: `fundamental`, `hot` or `function-level` (`PCIe 5.0 §6.6`).
     #[getter]
     fn begun_by(&self) -> PyResult<&'static str> {
         use ::device::ResetKind;
@@ -127,14 +127,14 @@ impl Io {
         })
     }
 
-    /// The next request to the function: a `ReadRequest`, `WriteRequest`, `AtomicRequest`, `ConfigRead`, `ConfigWrite` or
+    /// Wait for the next request to the function: a `ReadRequest`, `WriteRequest`, `AtomicRequest`, `ConfigRead`, `ConfigWrite` or
     /// `Message`.
     fn next_request(&self) -> PyResult<Operation> {
         let next = self.life()?.io.next_request();
         Ok(Operation::new(async move { Ok(Value::Request(next.await)) }))
     }
 
-    /// Read `length` bytes of host memory at `address`; ends with them. The endpoint cuts it and puts it together.
+    /// Read `length` bytes of host memory at `address`, and return them. The endpoint splits the read into TLPs and reassembles the data.
     #[pyo3(signature = (address, length, *, tc = 0, no_snoop = false, relaxed_ordering = false, id_based_ordering = false, pasid = None))]
     #[expect(clippy::too_many_arguments, reason = "names in Python")]
     fn dma_read(
@@ -152,13 +152,13 @@ impl Io {
         Ok(Operation::new(async move { read.await.map(Value::Bytes).map_err(dma) }))
     }
 
-    /// As `dma_read`, for runs that measure time and not content: no bytes are carried.
+    /// Like `dma_read`, but without data, for runs that measure only time.
     fn dma_read_counted(&self, address: u64, length: u32) -> PyResult<Operation> {
         let read = self.life()?.io.dma_read_counted(address, length);
         Ok(Operation::new(async move { read.await.map(|()| Value::Nothing).map_err(dma) }))
     }
 
-    /// Write `data`, anything with bytes, to host memory at `address`. Posted: ends when the endpoint has accepted it.
+    /// Write `data`, any bytes-like object, to host memory at `address`. Posted: ends when the endpoint has accepted it.
     #[pyo3(signature = (address, data, *, tc = 0, no_snoop = false, relaxed_ordering = false, id_based_ordering = false, pasid = None))]
     #[expect(clippy::too_many_arguments, reason = "names in Python")]
     fn dma_write(
@@ -177,7 +177,7 @@ impl Io {
         Ok(self.posted(life.io.dma_write_with(address, payload, options)))
     }
 
-    /// As `dma_write`, of so many bytes that are counted and not carried.
+    /// Like `dma_write`, for this many bytes without data.
     fn dma_write_counted(&self, address: u64, length: u32) -> PyResult<Operation> {
         Ok(self.posted(self.life()?.io.dma_write_counted(address, length)))
     }
@@ -204,7 +204,7 @@ impl Io {
         Ok(self.posted(life.io.send_message(message)))
     }
 
-    /// Add `value` to an integer of 32 or 64 `bits` in host memory; ends with the value before.
+    /// Add `value` to an integer of 32 or 64 `bits` in host memory. Returns the old value.
     #[pyo3(signature = (address, value, *, bits = 64))]
     fn fetch_add(&self, address: u64, value: u64, bits: u8) -> PyResult<Operation> {
         let io = &self.life()?.io;
@@ -215,7 +215,7 @@ impl Io {
         }
     }
 
-    /// Store `value` as an integer of 32 or 64 `bits` in host memory; ends with the value before.
+    /// Store `value` as an integer of 32 or 64 `bits` in host memory. Returns the old value.
     #[pyo3(signature = (address, value, *, bits = 64))]
     fn swap(&self, address: u64, value: u64, bits: u8) -> PyResult<Operation> {
         let io = &self.life()?.io;
@@ -226,7 +226,7 @@ impl Io {
         }
     }
 
-    /// Store `value` in host memory if `compare` is there, of 32 or 64 `bits`; ends with the value before.
+    /// Store `value`, of 32 or 64 `bits`, in host memory if the old value equals `compare`. Returns the old value.
     #[pyo3(signature = (address, compare, value, *, bits = 64))]
     fn compare_swap(&self, address: u64, compare: u64, value: u64, bits: u8) -> PyResult<Operation> {
         let io = &self.life()?.io;
@@ -239,11 +239,11 @@ impl Io {
 }
 
 fn narrow(value: u64) -> PyResult<u32> {
-    u32::try_from(value).map_err(|_| PyValueError::new_err(format!("{value}: legal are 32 bits")))
+    u32::try_from(value).map_err(|_| PyValueError::new_err(format!("{value}: expected at most 32 bits")))
 }
 
 fn bad_bits(bits: u8) -> PyErr {
-    PyValueError::new_err(format!("bits of {bits}: legal are 32 and 64"))
+    PyValueError::new_err(format!("bits of {bits}: expected 32 or 64"))
 }
 
 fn atomic<V: Into<u64> + 'static>(future: impl Future<Output = Result<V, DmaError>> + 'static) -> Operation {

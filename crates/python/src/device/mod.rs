@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices in Python as a model of labs: `device = "python"`, with the class in a file or a module, or an object that the lab in
-//! code was given.
+//! Devices in Python as a model of labs. `device = "python"` names a class in a file or a module. A lab that is built in code can
+//! use an object instead.
 //!
-//! - [`description`]: what such a device says of itself. - [`io`], [`request`], [`bytes`]: what its coroutine deals with.
-//! - [`report`]: what it counts, and the exception by which it has failed.
+//! - [`description`]: attributes of a device.
+//! - [`io`], [`request`], [`bytes`]: objects for its coroutine.
+//! - [`report`]: its counters, and the exception that ended it.
 
 pub(crate) mod bytes;
 mod description;
@@ -29,19 +30,19 @@ use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use tlp::{PayloadPool, Time};
 
-/// A device in Python: an instance of a class derived from `riser.Device`, which holds its driver too.
+/// A device in Python: an instance of a class derived from `riser.Device`, which can include its driver.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Settings {
-    /// Its class, as `FILE.py:CLASS`, or as `MODULE:CLASS` of a module that Python finds. Code from outside: it runs where that was
-    /// allowed.
+    /// Its class, as `FILE.py:CLASS`, or as `MODULE:CLASS` of a module that Python finds. The code is native and runs only if this
+    /// is allowed.
     class: Option<String>,
-    /// What the class is called with, by name.
+    /// Keyword arguments for the class.
     settings: serde_json::Map<String, serde_json::Value>,
-    /// Virtual functions that the host enables (SR-IOV): no more than the class has.
+    /// Virtual functions that the host enables (SR-IOV), at most as many as the class has.
     #[schemars(range(min = 0, max = 256))]
     virtual_functions: u16,
-    /// Number of the object, of a lab that was built in code.
+    /// Number of the object, in a lab that was built in code.
     object: Option<u32>,
 }
 
@@ -54,12 +55,12 @@ impl Model for Settings {
 
     fn check_together(&self) -> Result<(), Fault> {
         match (&self.class, self.object) {
-            (None, None) => Err(Fault::at("class", "no class: legal are `FILE.py:CLASS` and `MODULE:CLASS`")),
+            (None, None) => Err(Fault::at("class", "no class: expected `FILE.py:CLASS` or `MODULE:CLASS`")),
             (Some(class), None) if !class.contains(':') => Err(Fault::at(
                 "class",
-                format!("class `{class}`: legal are `FILE.py:CLASS` and `MODULE:CLASS`"),
+                format!("class `{class}`: expected `FILE.py:CLASS` or `MODULE:CLASS`"),
             )),
-            (Some(_), Some(_)) => Err(Fault::at("object", "an object has its class: legal is one of both")),
+            (Some(_), Some(_)) => Err(Fault::at("object", "object with a class: expected one of the two")),
             _ => Ok(()),
         }
     }
@@ -81,13 +82,13 @@ fn at(py: Python<'_>, key: &str, error: &PyErr) -> Fault {
 }
 
 impl Settings {
-    /// An instance of the class.
+    /// Returns an instance of the class.
     fn load<'py>(&self, py: Python<'py>, site: &Site<'_>) -> Result<Bound<'py, PyAny>, Fault> {
         let class = self.class.as_deref().unwrap_or_default();
         let load = || -> PyResult<Bound<'py, PyAny>> {
             let module = py.import("riser._device")?;
             if site.native == NativeCode::NotLoaded {
-                // It is only looked at, and code from outside has no leave yet: a device like any other.
+                // Foreign code is not allowed yet, and the lab is only checked: return a default device.
                 return module.getattr("Device")?.call0();
             }
             let settings = pythonize::pythonize(py, &self.settings)?;
@@ -96,7 +97,7 @@ impl Settings {
         if site.native == NativeCode::Refused {
             return Err(Fault::at(
                 "class",
-                format!("`{class}` is code from outside: --allow-native lets it run"),
+                format!("`{class}` is foreign code: use --allow-native to run it"),
             ));
         }
         load().map_err(|e| at(py, "class", &e))
@@ -113,7 +114,7 @@ impl Settings {
         let description = described.map_err(|e| at(py, "class", &e))?;
         if self.virtual_functions > description.vfs() && site.native != NativeCode::NotLoaded {
             let (asked, has) = (self.virtual_functions, description.vfs());
-            let text = format!("virtual_functions of {asked}: legal are 0 to {has}, those of the class");
+            let text = format!("virtual_functions of {asked}: expected 0 to {has}, as in the class");
             return Err(Fault::at("virtual_functions", text));
         }
         let (registers, unnamed) = (description.registers(), description.unnamed());
@@ -141,7 +142,7 @@ impl Settings {
     }
 }
 
-/// An object in Python that is a device and its driver, and what becomes of it.
+/// A Python object that is a device and its driver, with its report.
 #[derive(Clone)]
 pub(crate) struct Author {
     pub(crate) device: Rc<Py<PyAny>>,
@@ -150,25 +151,25 @@ pub(crate) struct Author {
 }
 
 impl Author {
-    /// Takes an exception that nobody has caught, and when it was raised.
+    /// Records an exception that was not caught, and its time.
     pub(crate) fn fail(&self, error: PyErr, now: Time) {
         drop(self.report.change(|report| report.fail(error, now)));
     }
 
-    /// The device of a function, whose coroutine begins anew with each reset.
+    /// Returns the device of a function. Its coroutine starts again after each reset.
     fn device(&self, vf: Option<u16>, pool: &PayloadPool) -> AsyncDevice {
         let author = self.clone();
         AsyncDevice::with_pool(pool.clone(), move |io: ::device::Io| author.clone().live(io, vf))
     }
 
-    /// One life of a function.
+    /// Runs one life of a function.
     async fn live(self, io: ::device::Io, vf: Option<u16>) {
         let begun = Python::attach(|py| {
             let handle = Io::new(py, io.clone(), vf, self.clone())?;
             Coroutine::new(
                 &self.run,
                 self.device.bind(py).call_method1("_live", (handle,))?,
-                "what run() gives",
+                "the result of run()",
             )
         });
         let ended = match begun {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a device in Python has done, and the exception by which it or its driver has failed.
+//! The report of a device in Python, with the exception that ended it or its driver.
 
 use crate::plain;
 use plug::Shown;
@@ -10,9 +10,9 @@ use tlp::Time;
 /// The report of a device.
 pub(crate) struct Report {
     device: Py<PyAny>,
-    /// The first exception that nobody has caught, and when.
+    /// The first exception that was not caught, and its time.
     failure: Option<(PyErr, Time)>,
-    /// When its coroutine has returned, if it did.
+    /// Time at which its coroutine returned, if it did.
     returned: Option<Time>,
 }
 
@@ -21,7 +21,8 @@ impl Report {
         Report { device, failure: None, returned: None }
     }
 
-    /// Notes an exception that nobody has caught; the first one counts, and any other is given back: what it drops may run Python.
+    /// Records an exception that was not caught. The first one counts. Any other is returned, since dropping it may run Python
+    /// code.
     pub(crate) fn fail(&mut self, error: PyErr, now: Time) -> Option<PyErr> {
         if self.failure.is_some() {
             return Some(error);
@@ -30,12 +31,12 @@ impl Report {
         None
     }
 
-    /// Notes that its coroutine has returned.
+    /// Records that its coroutine returned.
     pub(crate) fn returned(&mut self, now: Time) {
         self.returned = Some(now);
     }
 
-    /// The exception, if there was one.
+    /// Returns the exception, if there was one.
     pub(crate) fn error(&self, py: Python<'_>) -> Option<PyErr> {
         self.failure.as_ref().map(|(error, _)| error.clone_ref(py))
     }
@@ -65,14 +66,14 @@ impl plug::Report for Report {
     }
 }
 
-/// `ValueError: text`.
+/// Returns the exception as `ValueError: text`.
 pub(crate) fn text(py: Python<'_>, error: &PyErr) -> String {
     let kind: Bound<'_, PyType> = error.get_type(py);
     let name = kind.name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
     format!("{name}: {}", error.value(py))
 }
 
-/// The text, with the lines of the traceback below it.
+/// Returns the exception with the lines of its traceback below it.
 fn with_traceback(py: Python<'_>, error: &PyErr) -> String {
     let trace = error.traceback(py).and_then(|trace| trace.format().ok());
     match trace {

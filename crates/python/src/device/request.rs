@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests as a device in Python takes them: what they say is there to be read and matched; answers go back once.
+//! Requests to a device in Python. Their fields can be read and matched; each is answered once.
 
 use crate::device::bytes::Bytes;
 use crate::error::RiserError;
@@ -12,7 +12,7 @@ use pyo3::types::PyBytes;
 use std::cell::RefCell;
 use tlp::Data;
 
-/// The request as an object of its class.
+/// Returns the request as an object of its class.
 pub(crate) fn into_any(py: Python<'_>, request: Request) -> PyResult<Py<PyAny>> {
     match request {
         Request::Read(read) => Ok(Py::new(py, ReadRequest::new(read))?.into_any()),
@@ -21,18 +21,18 @@ pub(crate) fn into_any(py: Python<'_>, request: Request) -> PyResult<Py<PyAny>> 
         Request::ConfigRead(read) => Ok(Py::new(py, ConfigRead::new(read))?.into_any()),
         Request::ConfigWrite(write) => Ok(Py::new(py, ConfigWrite::new(write))?.into_any()),
         Request::Message(message) => Ok(Py::new(py, Message::new(py, message))?.into_any()),
-        _ => Err(RiserError::new_err("a kind of request that riser for Python does not know")),
+        _ => Err(RiserError::new_err("a kind of request that riser for Python does not support")),
     }
 }
 
-/// Why a request is refused, by its name.
+/// Converts the name of a refusal.
 fn refusal(name: &str) -> PyResult<CompletionError> {
     match name {
         "unsupported-request" => Ok(CompletionError::UnsupportedRequest),
         "completer-abort" => Ok(CompletionError::CompleterAbort),
         "retry" => Ok(CompletionError::Retry),
         _ => Err(PyValueError::new_err(format!(
-            "`{name}`: legal are `unsupported-request`, `completer-abort` and `retry`"
+            "`{name}`: expected `unsupported-request`, `completer-abort` or `retry`"
         ))),
     }
 }
@@ -44,7 +44,7 @@ fn carried<'py>(py: Python<'py>, data: &Data) -> Bound<'py, PyBytes> {
     }
 }
 
-/// What is answered once.
+/// A value that is consumed by the answer.
 struct Answer<T: 'static>(Held<RefCell<Option<T>>>);
 
 impl<T> Answer<T> {
@@ -54,12 +54,12 @@ impl<T> Answer<T> {
 
     fn take(&self) -> PyResult<T> {
         let taken = self.0.get()?.borrow_mut().take();
-        taken.ok_or_else(|| RiserError::new_err("a request was answered twice: it is answered once"))
+        taken.ok_or_else(|| RiserError::new_err("a request was answered twice"))
     }
 }
 
-/// A read of a BAR, to be answered by `complete` or `fail`, at any later time and from any task. Dropped without an answer it
-/// is lost: its requester sees a completion timeout.
+/// A read of a BAR. Answer it with `complete` or `fail`, at any later time and from any task. If it is dropped without an
+/// answer, its requester gets a completion timeout.
 #[pyclass(frozen, module = "riser")]
 pub(crate) struct ReadRequest {
     owed: Answer<io::ReadRequest>,
@@ -69,10 +69,10 @@ pub(crate) struct ReadRequest {
     /// Offset in the BAR of the first byte, in bytes.
     #[pyo3(get)]
     offset: u64,
-    /// Bytes that are asked for, 1 to 4096.
+    /// Requested bytes, 1 to 4096.
     #[pyo3(get)]
     length: usize,
-    /// Whether no byte is enabled: a flush.
+    /// Whether no byte is enabled, as for a flush.
     #[pyo3(get)]
     is_zero_length: bool,
 }
@@ -92,8 +92,8 @@ impl ReadRequest {
         ("bar", "offset", "length")
     }
 
-    /// Answer it: with bytes, which are cut or filled up with zeros at the end; or with the value of the register of 32 bits
-    /// that holds the first byte asked for, or of 64 bits where that is larger.
+    /// Answer it: with bytes, which are cut or padded with zeros at the end; or with an integer, the value of the 32-bit
+    /// register that contains the first requested byte, or of a 64-bit register for larger values.
     fn complete(&self, answer: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(value) = answer.extract::<u64>() {
             let read = self.owed.take()?;
@@ -106,7 +106,7 @@ impl ReadRequest {
         let bytes = answer.extract::<Bytes<'_>>().map_err(|_| {
             let kind = answer.get_type();
             PyTypeError::new_err(format!(
-                "an answer of type {kind}: legal are bytes, and integers of at most 64 bits"
+                "an answer of type {kind}: expected bytes, or an integer of at most 64 bits"
             ))
         })?;
         let bytes = bytes.to_vec()?;
@@ -114,7 +114,7 @@ impl ReadRequest {
         Ok(())
     }
 
-    /// Answer it with its length only, for runs that measure time and not content.
+    /// Answer it without data, for runs that measure only time.
     fn complete_counted(&self) -> PyResult<()> {
         self.owed.take()?.complete_counted();
         Ok(())
@@ -133,7 +133,7 @@ impl ReadRequest {
     }
 }
 
-/// A write of a BAR. One that is answered (of I/O space, or deferrable) is answered by success when it is dropped.
+/// A write of a BAR. A non-posted one (to I/O space, or deferrable) is completed successfully when it is dropped.
 #[pyclass(frozen, module = "riser")]
 pub(crate) struct WriteRequest {
     owed: Answer<io::WriteRequest>,
@@ -152,7 +152,7 @@ pub(crate) struct WriteRequest {
     /// One bit for each byte of `data`, from bit 0 on: whether it is enabled.
     #[pyo3(get)]
     enables: u128,
-    /// Whether a completion answers it.
+    /// Whether it has a completion.
     #[pyo3(get)]
     is_answered: bool,
 }
@@ -180,13 +180,13 @@ impl WriteRequest {
         ("bar", "offset", "value")
     }
 
-    /// Bytes that are written, 1 to 4096.
+    /// Written bytes, 1 to 4096.
     #[getter]
     fn length(&self, py: Python<'_>) -> usize {
         self.data.as_bytes(py).len()
     }
 
-    /// Write the enabled bytes to `bar`, a bytearray with the BAR's bytes from offset 0 on; whether all lay within.
+    /// Write the enabled bytes to `bar`, a bytearray with the BAR's bytes from offset 0. Returns whether all were in range.
     fn apply(&self, bar: &Bound<'_, pyo3::types::PyByteArray>) -> PyResult<bool> {
         let mut bytes = bar.to_vec();
         let held = self.owed.0.get()?;
@@ -200,7 +200,7 @@ impl WriteRequest {
         Ok(all)
     }
 
-    /// Refuse it, or defer it by `retry`; one that nothing answers is only dropped.
+    /// Refuse it, or defer it with `retry`. A posted write is only dropped.
     #[pyo3(signature = (why = "unsupported-request"))]
     fn fail(&self, why: &str) -> PyResult<()> {
         let why = refusal(why)?;
@@ -217,7 +217,7 @@ impl WriteRequest {
     }
 }
 
-/// An AtomicOp on a BAR, to be answered with the bytes before by `complete`.
+/// An AtomicOp on a BAR. Answer it with `complete` and the old bytes.
 #[pyclass(frozen, module = "riser")]
 pub(crate) struct AtomicRequest {
     owed: Answer<io::AtomicRequest>,
@@ -230,7 +230,7 @@ pub(crate) struct AtomicRequest {
     /// `fetch-add`, `swap` or `compare-swap`.
     #[pyo3(get)]
     op: &'static str,
-    /// The operands one after the other, little-endian.
+    /// The operands, concatenated, little-endian.
     #[pyo3(get)]
     operands: Py<PyBytes>,
     /// Bytes of one operand.
@@ -258,12 +258,11 @@ impl AtomicRequest {
 
 #[pymethods]
 impl AtomicRequest {
-    /// Answer it with the bytes that were there before.
+    /// Answer it with the old bytes.
     fn complete(&self, old: Bytes<'_>) -> PyResult<()> {
         let old = old.to_vec()?;
         if old.len() != self.length {
-            let text =
-                format!("an answer of {} B: legal are the {} B of the operand", old.len(), self.length);
+            let text = format!("an answer of {} B: expected the {} B of the operand", old.len(), self.length);
             return Err(PyValueError::new_err(text));
         }
         self.owed.take()?.complete(&old);
@@ -320,7 +319,7 @@ impl ConfigWrite {
 
 #[pymethods]
 impl ConfigWrite {
-    /// The value of the register after the write, where `old` was there before.
+    /// Returns the value of the register after the write, if it was `old` before.
     fn apply(&self, old: u32) -> PyResult<u32> {
         let held = self.owed.0.get()?;
         let write = held.borrow();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a driver in Python may do: [`::host::Cpu`] for `await`.
+//! Interface of a driver in Python: [`::host::Cpu`] with awaitable operations.
 
 use crate::device::Author;
 use crate::device::bytes::Bytes;
@@ -35,7 +35,7 @@ impl Executor for Program {
     }
 
     fn start(&self, job: Job) -> bool {
-        // A task that was refused has ended at once, by an error.
+        // A rejected task ends at once with an error.
         !self.cpu.spawn(job).is_finished()
     }
 
@@ -44,7 +44,7 @@ impl Executor for Program {
     }
 }
 
-/// What a host program may do: reach devices, memory, wait for interrupts, time, tasks of its own.
+/// Operations of a host program: access to devices and memory, interrupts, time, and tasks.
 #[pyclass(frozen, module = "riser", extends = Tasks)]
 pub(crate) struct Cpu(Held<Rc<Program>>);
 
@@ -58,7 +58,7 @@ impl Cpu {
         Ok(Rc::clone(&*self.0.get()?))
     }
 
-    /// The operation of what `access` does with the processor.
+    /// Returns the operation of `access`.
     fn operation<T, F>(
         &self,
         access: impl FnOnce(::host::Cpu) -> F,
@@ -80,7 +80,7 @@ impl Cpu {
 fn check_register(register_dw: u16) -> PyResult<()> {
     match register_dw {
         0..=1023 => Ok(()),
-        _ => Err(PyValueError::new_err(format!("register_dw of {register_dw}: legal are 0 to 1023"))),
+        _ => Err(PyValueError::new_err(format!("register_dw of {register_dw}: expected 0 to 1023"))),
     }
 }
 
@@ -96,38 +96,38 @@ impl Cpu {
         Ok(Memory::new(self.program()?.cpu.memory().clone()))
     }
 
-    /// Read `length` bytes of device memory, one access for each 4 KiB of addresses; ends with them.
+    /// Read `length` bytes of device memory, with one access for each 4 KiB of addresses, and return them.
     fn read(&self, address: u64, length: u32) -> PyResult<Operation> {
         self.operation(move |cpu| async move { cpu.read(address, length).await }, Value::Bytes)
     }
 
-    /// Read an integer of 32 bits of device memory, little-endian.
+    /// Read a little-endian integer of 32 bits from device memory.
     fn read_u32(&self, address: u64) -> PyResult<Operation> {
         self.operation(move |cpu| async move { cpu.read_u32(address).await.map(u64::from) }, Value::Integer)
     }
 
-    /// Read an integer of 64 bits of device memory, little-endian.
+    /// Read a little-endian integer of 64 bits from device memory.
     fn read_u64(&self, address: u64) -> PyResult<Operation> {
         self.operation(move |cpu| async move { cpu.read_u64(address).await }, Value::Integer)
     }
 
-    /// Write `data` to device memory. Posted: ends when the host has accepted it, which is before it arrives.
+    /// Write `data` to device memory. Posted: ends when the host has accepted it, before it arrives.
     fn write(&self, address: u64, data: Bytes<'_>) -> PyResult<Operation> {
         let data = self.payload(&data)?;
         self.operation(move |cpu| async move { cpu.write(address, data).await }, nothing)
     }
 
-    /// Write an integer of 32 bits to device memory, little-endian; posted.
+    /// Write a little-endian integer of 32 bits to device memory. Posted.
     fn write_u32(&self, address: u64, value: u32) -> PyResult<Operation> {
         self.operation(move |cpu| async move { cpu.write_u32(address, value).await }, nothing)
     }
 
-    /// Write an integer of 64 bits to device memory, little-endian; posted.
+    /// Write a little-endian integer of 64 bits to device memory. Posted.
     fn write_u64(&self, address: u64, value: u64) -> PyResult<Operation> {
         self.operation(move |cpu| async move { cpu.write_u64(address, value).await }, nothing)
     }
 
-    /// Write 1 to 128 bytes that do not cross 4 KiB by a deferrable write, and wait for its completion.
+    /// Write 1 to 128 bytes that do not cross 4 KiB with a deferrable write, and wait for its completion.
     fn write_deferrable(&self, address: u64, data: Bytes<'_>) -> PyResult<Operation> {
         let data = self.payload(&data)?;
         self.operation(move |cpu| async move { cpu.write_deferrable(address, data).await }, nothing)
@@ -143,7 +143,7 @@ impl Cpu {
         )
     }
 
-    /// Write configuration register `register_dw` where `byte_enables` (bits 3:0) say so, and wait for the completion.
+    /// Write the bytes of configuration register `register_dw` that `byte_enables` (bits 3:0) selects, and wait for the completion.
     #[pyo3(signature = (function, register_dw, value, byte_enables = 0xf))]
     fn config_write(
         &self,
@@ -156,7 +156,7 @@ impl Cpu {
         let id = function.id();
         if byte_enables > 0xf {
             return Err(PyValueError::new_err(format!(
-                "byte_enables of {byte_enables:#x}: legal are four bits"
+                "byte_enables of {byte_enables:#x}: expected four bits"
             )));
         }
         self.operation(
@@ -179,8 +179,8 @@ impl Cpu {
         self.operation(move |cpu| async move { cpu.io_write(address, data).await }, nothing)
     }
 
-    /// Wait for an interrupt of this vector, a number of the host's: `cpu.interrupt(function.vector(0))`. One that came before is
-    /// not lost.
+    /// Wait for an interrupt with this vector number of the host: `cpu.interrupt(function.vector(0))`. Earlier interrupts are not
+    /// lost.
     fn interrupt(&self, vector: u16) -> PyResult<Operation> {
         let arrival = self.program()?.cpu.interrupt(vector);
         Ok(Operation::new(async move {
@@ -189,7 +189,7 @@ impl Cpu {
         }))
     }
 
-    /// Let messages of these codes come to `next_message` from now on.
+    /// Receive messages with these codes in `next_message` from now on.
     fn take_messages(&self, codes: Vec<u8>) -> PyResult<Operation> {
         let codes = MessageCodes::of(&codes);
         self.operation(
@@ -201,7 +201,7 @@ impl Cpu {
         )
     }
 
-    /// The next message that a device has sent to the root complex.
+    /// Wait for the next message that a device sends to the root complex.
     fn next_message(&self) -> PyResult<Operation> {
         let arrival = self.program()?.cpu.next_message();
         Ok(Operation::new(async move {
@@ -210,9 +210,9 @@ impl Cpu {
         }))
     }
 
-    /// The next TLP that passes the device's end of a link and that `filter` holds for, in the language of `riser trace --filter`: its
-    /// object of `riser trace --json` as a dict, with its `data` as bytes. Fields of the packets of a file, `source` to
-    /// `nettlp_timestamp`, are not there.
+    /// Wait for the next TLP at the device's end of a link that passes `filter`, in the language of `riser trace --filter`. Returns
+    /// its object of `riser trace --json` as a dict, with its `data` as bytes. The fields for packets of a file, `source` to
+    /// `nettlp_timestamp`, are absent.
     fn tlp(&self, filter: &str) -> PyResult<Operation> {
         sight::next(&self.program()?.author.run, filter)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A function as enumeration has found it.
+//! A function found by enumeration.
 
 use crate::error::LabError;
 use ::host::firmware::FoundFunction;
@@ -17,10 +17,10 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// The first of `found`, with the others as its virtual functions.
+    /// Returns the first of `found`, with the others as its virtual functions.
     pub(crate) fn all(py: Python<'_>, found: &[FoundFunction]) -> PyResult<Function> {
         let (first, others) =
-            found.split_first().ok_or_else(|| LabError::new_err("enumeration has found no function"))?;
+            found.split_first().ok_or_else(|| LabError::new_err("enumeration found no function"))?;
         let of =
             |found: &FoundFunction| Py::new(py, Function { found: *found, virtual_functions: Vec::new() });
         Ok(Function { found: *first, virtual_functions: others.iter().map(of).collect::<PyResult<_>>()? })
@@ -33,7 +33,7 @@ impl Function {
 
 #[pymethods]
 impl Function {
-    /// Bus, device and function, as `01:00.0`.
+    /// Bus, device and function, such as `01:00.0`.
     #[getter]
     fn bdf(&self) -> String {
         self.found.bdf.to_string()
@@ -57,19 +57,19 @@ impl Function {
         self.found.class
     }
 
-    /// Interrupt vectors that it was given.
+    /// Interrupt vectors that the host assigned to it.
     #[getter]
     fn vectors(&self) -> u16 {
         self.found.vectors
     }
 
-    /// Host address of the byte `offset` of memory BAR `bar`.
+    /// Host address of byte `offset` in memory BAR `bar`.
     #[pyo3(signature = (bar = 0, offset = 0))]
     fn address(&self, bar: u8, offset: u64) -> PyResult<u64> {
         self.found.address(bar, offset).map_err(|e| LabError::new_err(e.to_string()))
     }
 
-    /// I/O address of the byte `offset` of I/O BAR `bar`.
+    /// I/O address of byte `offset` in I/O BAR `bar`.
     #[pyo3(signature = (bar = 0, offset = 0))]
     fn io_address(&self, bar: u8, offset: u32) -> PyResult<u32> {
         self.found.io_address(bar, offset).map_err(|e| LabError::new_err(e.to_string()))
@@ -83,7 +83,7 @@ impl Function {
         }
         let legal = self.found.vectors;
         Err(PyIndexError::new_err(format!(
-            "vector {vector} of {}: it was given {legal}, from 0 on",
+            "vector {vector} of {}: it has {legal}, numbered from 0",
             self.found.bdf
         )))
     }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Drivers in Python: a coroutine on the simulated host, beside its device.
+//! Drivers in Python: a coroutine on the simulated host.
 //!
-//! - [`cpu`]: what it may do. - [`function`]: what enumeration has found. - [`memory`]: the host's.
+//! - [`cpu`]: its operations.
+//! - [`function`]: functions found by enumeration.
+//! - [`memory`]: host memory.
 
 pub(crate) mod cpu;
 pub(crate) mod function;
@@ -16,7 +18,8 @@ use function::Function;
 use plug::Report as _;
 use pyo3::prelude::*;
 
-/// Drives the functions of a device, the physical one first, by the coroutine of its object; an object without one has none to run.
+/// Drives the functions of a device, the physical one first, with the coroutine of its object. An object without a driver runs
+/// none.
 pub(crate) async fn drive(author: Author, cpu: ::host::Cpu, found: Vec<FoundFunction>) -> Result<(), String> {
     let begun = Python::attach(|py| {
         let driver = author.device.bind(py).getattr("driver")?;
@@ -25,7 +28,7 @@ pub(crate) async fn drive(author: Author, cpu: ::host::Cpu, found: Vec<FoundFunc
         }
         let handle = Cpu::new(py, cpu.clone(), author.clone())?;
         let function = Function::all(py, &found)?;
-        Coroutine::new(&author.run, driver.call1((handle, function))?, "what driver() gives").map(Some)
+        Coroutine::new(&author.run, driver.call1((handle, function))?, "the result of driver()").map(Some)
     });
     let ended = match begun {
         Ok(None) => return Ok(()),
@@ -35,7 +38,7 @@ pub(crate) async fn drive(author: Author, cpu: ::host::Cpu, found: Vec<FoundFunc
     ended.map_err(|error| {
         let text = Python::attach(|py| report::text(py, &error));
         author.fail(error, cpu.now());
-        // With its place and the time, and what has failed before it.
+        // With its place and time, and an earlier failure if there was one.
         author.report.get().failure().unwrap_or(text)
     })
 }

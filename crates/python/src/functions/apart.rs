@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Long work on a thread of its own, while this one looks up at Ctrl-C and says how far it is.
+//! Runs long work on a separate thread, while this one checks for Ctrl-C and reports progress.
 
 use crate::progress::Watch;
 use pyo3::prelude::*;
@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Between two looks.
+/// Interval between checks.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// How far the work is: what it does, and a share from 0 to 1 where it is known.
+/// Progress of the work: the current step, and a share from 0 to 1 if known.
 #[derive(Default)]
 pub(super) struct Far(Mutex<(String, Option<f64>)>);
 
@@ -25,7 +25,7 @@ impl Far {
     }
 }
 
-/// Does `work`, which ends soon once its flag is set: an exception, such as that of Ctrl-C, sets it. Called without the interpreter.
+/// Runs `work`. An exception, such as that of Ctrl-C, sets its flag, and it ends soon. Called without the interpreter.
 pub(super) fn apart<T: Send>(
     progress: Option<&Py<PyAny>>,
     work: impl FnOnce(&AtomicBool, &Far) -> T + Send,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arguments of a function, by their names. Never knows which there are: the signatures in Python say that.
+//! The arguments of a function, by name. The signatures in Python define them.
 
 use crate::error;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-/// A dict of arguments; those that are None are not given.
+/// A dict of arguments. None means not given.
 pub(super) struct Arguments<'a, 'py>(pub(super) &'a Bound<'py, PyDict>);
 
 impl<'py> Arguments<'_, 'py> {
@@ -14,20 +14,19 @@ impl<'py> Arguments<'_, 'py> {
         Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
     }
 
-    /// The argument, where it is given.
+    /// Returns the argument, if it is given.
     ///
-    /// # Errors
-    /// Where it is of another type, or beyond what the type holds.
+    /// # Errors It is of another type, or out of the type's range.
     pub(super) fn get<T: FromPyObjectOwned<'py>>(&self, name: &str) -> PyResult<Option<T>> {
         self.value(name)?.map(|value| of(name, &value)).transpose()
     }
 
-    /// The argument, or `default`.
+    /// Returns the argument, or `default`.
     pub(super) fn or<T: FromPyObjectOwned<'py>>(&self, name: &str, default: T) -> PyResult<T> {
         Ok(self.get(name)?.unwrap_or(default))
     }
 
-    /// The argument, or all of those that it has, where it is a list.
+    /// Returns the argument, or its elements if it is a list.
     pub(super) fn list<T: FromPyObjectOwned<'py>>(&self, name: &str) -> PyResult<Vec<T>> {
         let Some(value) = self.value(name)? else { return Ok(Vec::new()) };
         if value.is_instance_of::<PyString>() {
@@ -39,14 +38,14 @@ impl<'py> Arguments<'_, 'py> {
         }
     }
 
-    /// One of a few words, by what it means.
+    /// Converts a word to its value.
     pub(super) fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> PyResult<Option<T>> {
         let Some(value) = self.value(name)? else { return Ok(None) };
         let given = value.str()?.to_string();
         let meant = words.iter().find(|(word, _)| *word == given);
         meant.map(|(_, meaning)| Some(*meaning)).ok_or_else(|| {
             let legal = words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-            error::argument(format!("{name} {given}: legal are {legal}"))
+            error::argument(format!("{name} {given}: expected {legal}"))
         })
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! bench, compare and fit, from `riser-bench`.
+//! bench, compare and fit, by `riser-bench`.
 
 use super::apart::apart;
 use super::arguments::Arguments;
@@ -22,7 +22,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What `riser bench --json` prints.
+/// The output of `riser bench --json`.
 #[derive(Serialize)]
 struct Results<'a> {
     warnings: Vec<String>,
@@ -31,7 +31,7 @@ struct Results<'a> {
     tests: &'a [Entry],
 }
 
-/// How work has ended: `done`, `failed`, with why, or the exception that has come in between.
+/// How work ended: `done`, or `failed` with the reason, or the exception that interrupted it.
 type End = (&'static str, String, Option<Py<PyAny>>);
 
 fn end(ended: &'static str, why: Option<String>, raised: Option<PyErr>) -> End {
@@ -39,7 +39,7 @@ fn end(ended: &'static str, why: Option<String>, raised: Option<PyErr>) -> End {
     (ended, why.unwrap_or_default(), raised)
 }
 
-/// Measures; returns the JSON of the results, the CSV of `riser bench -o`, and how it has ended.
+/// Measures. Returns the JSON of the results, the CSV of `riser bench -o`, and how it ended.
 #[pyfunction(name = "bench")]
 #[pyo3(signature = (arguments, progress, /))]
 pub(crate) fn bench_of(
@@ -72,7 +72,7 @@ pub(crate) fn bench_of(
     })
 }
 
-/// The exception of a question that is not legal.
+/// Returns the exception for an invalid request.
 pub(super) fn refused(error: AskError) -> PyErr {
     match error {
         AskError::Wrong(why) => error::argument(why),
@@ -124,7 +124,7 @@ fn of_arguments(given: &Arguments<'_, '_>) -> PyResult<Ask> {
     })
 }
 
-/// Compares two folders of results; returns what `riser compare --json` prints.
+/// Compares two folders of results. Returns the output of `riser compare --json`.
 #[pyfunction(name = "compare")]
 #[pyo3(signature = (reference, other, skip, whole, /))]
 pub(crate) fn compare_of(
@@ -140,7 +140,7 @@ pub(crate) fn compare_of(
     })
 }
 
-/// Fits a profile; returns its text, what `riser fit --json` prints, and how it has ended. `work` is a file for copies.
+/// Fits a profile. Returns its text, the output of `riser fit --json`, and how it ended. `work` is a file for copies.
 #[pyfunction(name = "fit")]
 #[pyo3(signature = (arguments, output, work, progress, /))]
 pub(crate) fn fit_of(
@@ -163,7 +163,7 @@ pub(crate) fn fit_of(
     };
     let residuals = given.or("residuals", true)?.then_some(given.or("jobs", 2_usize)?);
     if let Some(jobs) = residuals.filter(|jobs| !(1..=256).contains(jobs)) {
-        return Err(error::argument(format!("jobs {jobs}: legal are 1 to 256")));
+        return Err(error::argument(format!("jobs {jobs}: expected 1 to 256")));
     }
     py.detach(|| {
         let mut prepared = task.prepare().map_err(refused)?;
@@ -206,7 +206,7 @@ fn go_on(cancel: &AtomicBool) -> Result<(), BenchError> {
     if cancel.load(Ordering::Relaxed) { Err("interrupted".into()) } else { Ok(()) }
 }
 
-/// The figures that were fitted, and why there are no more.
+/// Fits on a separate thread. Returns the fitted figures, and why there are no more.
 fn fit_apart(
     prepared: &mut Prepared,
     work: &Path,

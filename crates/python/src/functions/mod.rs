@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What commands do beside running a lab: each a function of a dict of arguments, as the half in Python hands them on. What they find goes
-//! up as the JSON that the command prints; tables are made of that.
+//! The commands that do not run a lab. Each is a function of a dict of arguments from the Python half. Results are returned as the JSON
+//! that the command prints, from which tables are made.
 //!
-//! - [`arguments`]: what such a dict holds. - [`apart`]: long work on a thread of its own.
-//! - [`measure`]: bench, compare, fit. - [`model`]: closed forms, profiles.
+//! - [`arguments`]: the contents of such a dict.
+//! - [`apart`]: long work on a separate thread.
+//! - [`measure`]: bench, compare, fit.
+//! - [`model`]: closed forms, profiles.
 
 mod apart;
 mod arguments;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Closed forms, from `riser-model`, and the profiles that ship.
+//! Closed forms, by `riser-model`, and the shipped profiles.
 
 use super::arguments::Arguments;
 use super::json;
@@ -13,12 +13,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::Serialize;
 
-/// Rates of the Ethernet that are legal, Gb/s.
+/// Valid rates of the Ethernet in Gb/s.
 const ETHERNET_GBPS: std::ops::RangeInclusive<f64> = 0.001..=100_000.0;
-/// Curves of devices that one picture holds, beside those of the bare link and the Ethernet.
+/// Most devices in one chart, in addition to the curves of the bare link and the Ethernet.
 const MAX_DEVICES: usize = view::figure::MAX_SERIES - 2;
 
-/// Bandwidth by transfer size; returns a list of what `riser model bw --json` prints.
+/// Returns bandwidth by transfer size: a list of the output of `riser model bw --json`.
 #[pyfunction]
 #[pyo3(signature = (arguments, /))]
 pub(crate) fn model_bandwidth(arguments: &Bound<'_, PyDict>) -> PyResult<String> {
@@ -26,7 +26,7 @@ pub(crate) fn model_bandwidth(arguments: &Bound<'_, PyDict>) -> PyResult<String>
     let (params, form) = (params(&given)?, form(&given)?);
     let dllps = given.get::<Bound<'_, PyDict>>("dllps")?;
     if form == Form::Published && dllps.is_some() {
-        return Err(error::argument("dllps: only form exact takes counts".to_owned()));
+        return Err(error::argument("dllps: only form exact accepts counts".to_owned()));
     }
     let dllps = dllps.map_or(Ok(Dllps::default()), |counts| of_kinds(&Arguments(&counts)))?;
     let offset_bytes = given.or("offset", 0)?;
@@ -50,14 +50,14 @@ fn of_kinds(counts: &Arguments<'_, '_>) -> PyResult<Dllps> {
     Ok(Dllps { write: kind("write")?, read: kind("read")?, read_write: kind("read_write")? })
 }
 
-/// Throughput of NICs by packet size; returns what `riser model nic --json` prints.
+/// Returns the throughput of NICs by packet size, as the output of `riser model nic --json`.
 #[pyfunction]
 #[pyo3(signature = (arguments, /))]
 pub(crate) fn model_nic(arguments: &Bound<'_, PyDict>) -> PyResult<String> {
     let given = Arguments(arguments);
     let ethernet_gbps = given.or("ethernet", 40.0)?;
     if !ETHERNET_GBPS.contains(&ethernet_gbps) {
-        return Err(error::argument(format!("ethernet {ethernet_gbps}: legal are 0.001 to 100000")));
+        return Err(error::argument(format!("ethernet {ethernet_gbps}: expected 0.001 to 100000")));
     }
     let traffic = [("both", Packeting::Both), ("tx", Packeting::Tx), ("rx", Packeting::Rx)];
     let devices = bench::packet_devices::devices(&given.list("device")?, MAX_DEVICES);
@@ -91,7 +91,7 @@ fn params(given: &Arguments<'_, '_>) -> PyResult<Params> {
     })
 }
 
-/// A profile that ships.
+/// A shipped profile.
 #[derive(Serialize)]
 struct Profile {
     name: &'static str,
@@ -105,7 +105,7 @@ fn shipped() -> impl Iterator<Item = (&'static str, &'static Shipped)> {
     of(&HOSTS).chain(of(&CARDS))
 }
 
-/// Those that ship, a list of what `riser profiles --json` prints.
+/// Returns the shipped profiles, as in the output of `riser profiles --json`.
 #[pyfunction]
 pub(crate) fn profiles() -> PyResult<String> {
     let profile = |(kind, s): (&'static str, &Shipped)| Profile {
@@ -117,13 +117,13 @@ pub(crate) fn profiles() -> PyResult<String> {
     json(&shipped().map(profile).collect::<Vec<_>>())
 }
 
-/// All of a profile, as of TOML.
+/// Returns a whole profile, converted from TOML.
 #[pyfunction]
 #[pyo3(signature = (name, /))]
 pub(crate) fn profile(name: &str) -> PyResult<String> {
     let Some((_, found)) = shipped().find(|(_, shipped)| shipped.name == name) else {
         let names = shipped().map(|(_, shipped)| shipped.name).collect::<Vec<_>>().join(", ");
-        return Err(error::argument(format!("no profile `{name}`: there are {names}")));
+        return Err(error::argument(format!("no profile `{name}`; known profiles: {names}")));
     };
     let table: toml::Table = found.text.parse().map_err(error::internal)?;
     json(&table)

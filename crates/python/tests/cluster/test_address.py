@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A sweep on a cluster that somebody else has started, reached by its address: two nodes, and a client that is neither."""
+"""A sweep on a foreign cluster, reached by its address: two nodes and a separate client."""
 
 import os
 import secrets
@@ -30,7 +30,7 @@ def free_port() -> int:
 
 
 def ray(*arguments: str) -> None:
-    """The command of Ray, for a cluster of this machine that only who has its token may join."""
+    """Run the command of Ray, for a cluster of this machine that requires a token."""
     command = [sys.executable, "-m", "ray.scripts.scripts", *arguments]
     subprocess.run(command, check=True, timeout=120, stdout=subprocess.DEVNULL)
 
@@ -50,7 +50,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         ray("stop", "--force")
 
 
-def test_a_cluster_is_reached_by_its_address(address: str, tmp_path: Path) -> None:
+def test_sweep_reaches_a_cluster_by_address(address: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", CLIENT, address, str(tmp_path)]
     ran = subprocess.run(command, check=True, timeout=300, capture_output=True, text=True, env=os.environ)
     assert "'tasks'" in ran.stdout

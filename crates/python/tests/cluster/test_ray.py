@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Sweeps on Ray: the same results as by processes, whatever dies. `.ci/long python` runs this, with a cluster of its own."""
+"""Sweeps on Ray: the same results as with processes, even if workers die. `.ci/long python` runs this with its own cluster."""
 
 import json
 import os
@@ -31,12 +31,12 @@ def cluster() -> Iterator[None]:
 
 
 def recorded(folder: Path) -> Counter[int]:
-    """How often each point has a record in the journal: a line for each, behind its checksum."""
+    """Count the records of each point in the journal: one line each, after its checksum."""
     lines = (folder / "journal.jsonl").read_text().splitlines()[1:]
     return Counter(json.loads(line.split(" ", 1)[1])["point"] for line in lines)
 
 
-def test_the_file_is_that_of_processes(tmp_path: Path) -> None:
+def test_results_equal_those_of_processes(tmp_path: Path) -> None:
     riser.sweep(LAB, over(100), METRICS, output=tmp_path / "processes")
     for workers in (1, 4):
         riser.sweep(LAB, over(100), METRICS, on="ray", workers=workers, output=tmp_path / f"ray{workers}")
@@ -47,7 +47,7 @@ def test_the_file_is_that_of_processes(tmp_path: Path) -> None:
 
 
 def kill_workers(done: threading.Event, every_s: float, killed: list[int]) -> None:
-    """Kill a process of Ray's that runs points, again and again."""
+    """Repeatedly kill a process of Ray that runs points."""
     while not done.wait(every_s):
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -60,7 +60,7 @@ def kill_workers(done: threading.Event, every_s: float, killed: list[int]) -> No
                 break
 
 
-def test_workers_that_are_killed_lose_and_repeat_nothing(tmp_path: Path) -> None:
+def test_killed_workers_lose_and_repeat_no_point(tmp_path: Path) -> None:
     points = int(os.environ.get("RISER_RAY_POINTS", "600"))
     riser.sweep(LAB, over(points), METRICS, output=tmp_path / "processes")
     done, killed = threading.Event(), list[int]()

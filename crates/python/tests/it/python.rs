@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tests of the Python package, which are in Python: pytest runs them on the library that this build has made. A machine
-//! that has no Python or cannot get the wheels skips them and says so.
+//! Runs the tests of the Python package, which are in Python, with pytest on the library of this build. They are skipped
+//! with a message if Python or its wheels are not available.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Exit status of scripts/python.sh where the wheels cannot be had.
+/// Exit status of scripts/python.sh if the wheels are not available.
 const NO_WHEELS: i32 = 77;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The folder where the package `riser` is put together from its two halves; what was there is replaced.
+/// Assembles the package `riser` from its two halves, and returns its folder. An earlier one is replaced.
 fn package() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let built = test.with_file_name("lib_riser.so");
@@ -25,7 +25,7 @@ fn package() -> PathBuf {
     site
 }
 
-/// Copies a folder with what is below it, but for what Python has compiled.
+/// Copies a folder with its contents, except files compiled by Python.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
@@ -56,7 +56,7 @@ fn python(wheels: &str, args: &[&str]) {
         .status()
         .unwrap();
     match run.code() {
-        Some(NO_WHEELS) => eprintln!("skipped: Python or its wheels cannot be had here"),
+        Some(NO_WHEELS) => eprintln!("skipped: Python or its wheels are not available"),
         _ => assert!(run.success(), "python {args:?}: {run}"),
     }
 }
@@ -66,14 +66,14 @@ const STUDIES: &str = "crates/python/tests/test_studies.py";
 const PYTEST: [&str; 7] = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "riser.testing"];
 
 #[test]
-fn the_package_passes_its_tests() {
+fn package_passes_its_tests() {
     let others = ["--ignore=crates/python/tests/cluster", "--ignore", STUDIES];
     python(OF_TESTS, &[&PYTEST[..], &others, &["crates/python/tests"]].concat());
 }
 
 #[test]
 #[ignore = "of .ci/long python"]
-fn the_notebooks_of_studies_run() {
+fn study_notebooks_run() {
     python(OF_TESTS, &[&PYTEST[..], &[STUDIES]].concat());
 }
 
@@ -83,16 +83,16 @@ fn sweeps_run_on_ray() {
     python(OF_CLUSTERS, &[&PYTEST[..], &["-s", "crates/python/tests/cluster"]].concat());
 }
 
-/// Many TLPs through both codecs: with `RISER_TLPS`, as many of each test.
+/// Passes many random TLPs through both codecs. `RISER_TLPS` sets their number per test.
 #[test]
 #[ignore = "wants cocotb and cocotbext-pcie"]
-fn cocotbext_pcie_has_the_same_tlps() {
+fn tlps_agree_with_cocotbext_pcie() {
     python(OF_BENCHES, &[&PYTEST[..], &["crates/python/tests/test_cocotbext.py"]].concat());
 }
 
 #[test]
 #[ignore = "boots a kernel"]
-fn a_device_in_python_lies_below_a_kernel() {
+fn python_device_works_below_a_guest_kernel() {
     let page = ["crates/python/tests/test_devices_page.py", "-k", "guest", "--guest"];
     python(OF_TESTS, &[&PYTEST[..], &page].concat());
 }

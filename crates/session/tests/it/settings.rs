@@ -97,7 +97,7 @@ fn errors_name_the_override() {
         ("slot.nic.tags=0", "tags of 0, expected 1 to 768"),
         ("slot.nic.colour=3", "unknown field `colour`"),
         ("colour.of.the=3", "unknown field `colour`"),
-        ("link.root_credits.posted_header=128", "Posted header credits 128: legal are 1 to 127"),
+        ("link.root_credits.posted_header=128", "Posted header credits 128; expected 1 to 127"),
         ("host.profile=cray-1", "no host profile `cray-1`"),
         (
             "slot.gpu.tags=4",

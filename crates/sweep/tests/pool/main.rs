@@ -128,10 +128,7 @@ fn points_that_crash_workers_have_records() {
             match n % 5 {
                 0 | 4 => assert_eq!((record.outcome, why), (Outcome::Finished, None)),
                 1 => assert_eq!(why, Some("the process was ended by signal 6, 3 times")),
-                2 => assert_eq!(
-                    why,
-                    Some("riser panicked, which is a bug in riser: a device that panics")
-                ),
+                2 => assert_eq!(why, Some("riser panicked, which is a bug in riser: a device that panics")),
                 _ => assert_eq!(why, Some("the process ended with status 7, 3 times")),
             }
             assert_eq!(record.outcome == Outcome::Crashed, ![0, 4].contains(&(n % 5)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traffic Classes on virtual channels of which some have no room: the others go on, and what may not be passed is not.
+//! Traffic Classes on virtual channels of which some have no room: the others go on, and no TLP passes one that it may not pass.
 
 use crate::endpoint::harness::*;
 use device::*;
@@ -30,7 +30,7 @@ fn poll(bench: &mut Bench, class: Class, room: TcSet) -> Option<(u8, u64)> {
 }
 
 #[test]
-fn a_write_without_room_does_not_stop_those_of_other_classes() {
+fn write_without_room_does_not_stop_other_classes() {
     let mut bench = Bench::new(EndpointLimits::default());
     for (n, address, len) in [(1, 0x1000, 512), (0, 0x2000, 300), (1, 0x3000, 4), (0, 0x4000, 4)] {
         bench.probe().push(Class::Posted, write_of(n, address, len));
@@ -41,9 +41,9 @@ fn a_write_without_room_does_not_stop_those_of_other_classes() {
     assert_eq!(order, [(1, 0x1000), (1, 0x1100), (1, 0x3000)]);
 }
 
-/// A write that is half sent when its channel fills up goes on where it stopped.
+/// A write that is partly sent when its channel fills up continues from there.
 #[test]
-fn a_write_goes_on_where_its_channel_had_filled_up() {
+fn write_continues_where_its_channel_filled_up() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.probe().push(Class::Posted, write_of(3, 0x1000, 768));
     bench.probe().push(Class::Posted, write_of(5, 0x8000, 512));
@@ -57,7 +57,7 @@ fn a_write_goes_on_where_its_channel_had_filled_up() {
 
 /// `PCIe 5.0 §2.4.1`, entry B2a: of one Traffic Class; there is no order between two (`§2.5`).
 #[test]
-fn a_read_waits_for_earlier_writes_of_its_class_alone() {
+fn read_waits_only_for_earlier_writes_of_its_class() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.probe().push(Class::Posted, write_of(1, 0x1000, 4));
     assert_eq!(poll(&mut bench, Class::Posted, only(0)), None, "accepted, and parked");
@@ -73,7 +73,7 @@ fn a_read_waits_for_earlier_writes_of_its_class_alone() {
 
 /// A read that was there before a write does not wait for it (entry A3: posted requests pass, they are not waited for).
 #[test]
-fn a_read_does_not_wait_for_later_writes() {
+fn read_does_not_wait_for_later_writes() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.probe().push(Class::NonPosted, read_of(1, 1));
     assert_eq!(poll(&mut bench, Class::NonPosted, only(0)), None, "accepted, and parked");
@@ -83,7 +83,7 @@ fn a_read_does_not_wait_for_later_writes() {
 }
 
 #[test]
-fn an_answer_without_room_does_not_stop_those_of_other_classes() {
+fn answer_without_room_does_not_stop_other_classes() {
     let mut bench = Bench::new(EndpointLimits::default());
     for (n, tag) in [(2, 1), (0, 2), (2, 3)] {
         let mut tlp = mrd(tag, BAR0, 8);
@@ -102,7 +102,7 @@ fn an_answer_without_room_does_not_stop_those_of_other_classes() {
     assert_eq!([tag(only(2)), tag(TcSet::ALL), tag(TcSet::ALL)], [Some((2, 1)), Some((2, 3)), None]);
 }
 
-/// Refusals are the endpoint's own, and have the Traffic Class of what they refuse.
+/// Refusals come from the endpoint itself, and have the Traffic Class of the request that they refuse.
 #[test]
 fn refusals_take_the_class_of_the_request() {
     let mut bench = Bench::new(EndpointLimits::default());
@@ -116,9 +116,9 @@ fn refusals_take_the_class_of_the_request() {
     assert_eq!([of(only(0)), of(only(0)), of(only(4))], [Some(0), None, Some(4)]);
 }
 
-/// What is parked is bounded: then the device is asked for no more of the class, and goes on when there is room.
+/// The number of parked outputs is bounded: then the device is polled for no more of the class, and goes on when there is room.
 #[test]
-fn what_waits_is_bounded() {
+fn parked_outputs_are_bounded() {
     let mut bench = Bench::new(EndpointLimits::default());
     for n in 0..100 {
         bench.probe().push(Class::Posted, write_of(6, 0x1000 * n, 4));

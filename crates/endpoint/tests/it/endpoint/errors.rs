@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors that an endpoint finds, a row each: what arrives, and what registers and messages report of it
-//! (`PCIe 5.0 §6.2`, Table 6-3 to Table 6-5).
+//! Errors that an endpoint detects, one row each: the TLP that arrives, and the registers and messages that report the
+//! error (`PCIe 5.0 §6.2`, Table 6-3 to Table 6-5).
 
 use crate::endpoint::harness::*;
 use config::{AerLayout, AerRole, Builder, Identity, PcieLayout};
@@ -45,10 +45,10 @@ fn poisoned(tlp: Tlp) -> Tlp {
     Tlp { repr: Repr { ep: true, ..tlp.repr }, ..tlp }
 }
 
-/// What causes an error.
+/// Cause of an error.
 enum Cause {
     Arrives(Tlp),
-    /// A read of 4 B at 1000h with tag 0, and what answers it.
+    /// A read of 4 B at 1000h with tag 0, and its answer.
     Answered(fn(&Tlp) -> Tlp),
     /// The same read, without an answer for a second.
     Unanswered,
@@ -140,11 +140,11 @@ fn stray_completion() -> Tlp {
 fn rows() -> Vec<Row> {
     const UR: u32 = 1 << 20;
     vec![
-        Row { name: "read that nobody claims: UR, advisory (6.2.3.2.4.1)", cause: Cause::Arrives(mrd(5, 0x1000, 4)),
+        Row { name: "unclaimed read: UR, advisory (6.2.3.2.4.1)", cause: Cause::Arrives(mrd(5, 0x1000, 4)),
             uncorrectable: UR, correctable: ADVISORY, device_status: 0b1001,
             header: [0x0000_0001, 0x0000_050f, 0x0000_1000, 0], message: COR,
             refusal: why(RuleId::UnclaimedAddress, 0x1000) },
-        Row { name: "write that nobody claims: UR", cause: Cause::Arrives(mwr(0x1000, &[1, 2, 3, 4])),
+        Row { name: "unclaimed write: UR", cause: Cause::Arrives(mwr(0x1000, &[1, 2, 3, 4])),
             uncorrectable: UR, correctable: 0, device_status: 0b1010,
             header: [0x4000_0001, 0x0000_000f, 0x0000_1000, 0], message: NONFATAL,
             refusal: why(RuleId::UnclaimedAddress, 0x1000) },
@@ -181,7 +181,7 @@ fn rows() -> Vec<Row> {
             uncorrectable: UR, correctable: 0, device_status: 0b1010,
             header: [0x4c00_4001, 0x0000_0200, 0xf000_0400, 0], message: NONFATAL,
             refusal: why(RuleId::RequestType, 0x4c) },
-        Row { name: "poisoned AtomicOp that nobody claims: UR, never advisory (2.7.2.2)",
+        Row { name: "unclaimed poisoned AtomicOp: UR, never advisory (2.7.2.2)",
             cause: Cause::Arrives(poisoned(fetch_add(0x1000))),
             uncorrectable: UR, correctable: 0, device_status: 0b1010,
             header: [0x4c00_4001, 0x0000_0200, 0x0000_1000, 0], message: NONFATAL,
@@ -205,7 +205,7 @@ fn rows() -> Vec<Row> {
             uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100,
             header: [0x4a10_0001, 0x0000_0004, 0x0300_0000, 0], message: FATAL,
             refusal: against(RuleId::CompletionTc, 1, 0) },
-        Row { name: "malformed completion: Relaxed Ordering that was not asked for (2.3.2)", cause: Cause::Answered(|asked| {
+        Row { name: "malformed completion: Relaxed Ordering that was not requested (2.3.2)", cause: Cause::Answered(|asked| {
                 let tlp = answer(asked).remove(0);
                 Tlp { repr: Repr { attr: Attributes::RELAXED_ORDERING, ..tlp.repr }, ..tlp }
             }),
@@ -280,7 +280,7 @@ fn logged(bench: &Bench, function: u8) -> (u32, u32, [u32; 4]) {
 }
 
 #[test]
-fn each_error_is_logged_and_told() {
+fn each_error_is_logged_and_reported() {
     for row in rows() {
         let mut bench = bench();
         cause(&mut bench, row.cause);
@@ -307,7 +307,7 @@ fn each_error_is_logged_and_told() {
 }
 
 #[test]
-fn masked_errors_are_not_told_of() {
+fn masked_errors_are_not_reported() {
     for row in rows() {
         let mut bench = bench();
         bench.write_extended(0, AER, UNCORRECTABLE_MASK, row.uncorrectable);
@@ -371,7 +371,7 @@ fn end_to_end_prefixes_are_logged() {
 
 /// `PCIe 5.0 §2.9.1`.
 #[test]
-fn a_link_that_goes_down_ends_what_is_under_way_and_resets() {
+fn link_down_ends_outstanding_requests_and_resets() {
     let mut bench = bench();
     bench.probe().push(Class::NonPosted, read(1, 0x1000, 4096));
     let asked = bench.poll(Class::NonPosted).unwrap();
@@ -394,10 +394,10 @@ fn a_link_that_goes_down_ends_what_is_under_way_and_resets() {
     assert!(bench.probe().done().is_empty());
 }
 
-/// `PCIe 5.0 §7.5.1.1.4`: a poisoned completion is told of though its transfer has failed before, whether or not its tag waits for
-/// more.
+/// `PCIe 5.0 §7.5.1.1.4`: a poisoned completion is reported even if its transfer has failed before, whether or not its
+/// tag waits for more.
 #[test]
-fn poison_behind_a_failed_transfer_is_logged() {
+fn poison_after_a_failed_transfer_is_logged() {
     const POISONED: u32 = 1 << 12;
     const PARITY: u32 = 1 << 31;
     for poison in [true, false] {
@@ -419,7 +419,7 @@ fn poison_behind_a_failed_transfer_is_logged() {
 
 /// A poisoned request that is unsupported as well is an Unsupported Request; Detected Parity Error shows that it was poisoned.
 #[test]
-fn poison_of_what_is_refused_shows_in_status() {
+fn poison_of_a_refused_tlp_shows_in_status() {
     for (tlp, parity) in [(mwr(0x1000, &[0; 4]), 0), (poisoned(mwr(0x1000, &[0; 4])), 1 << 31)] {
         let mut bench = bench();
         bench.handle(tlp);
@@ -441,7 +441,7 @@ fn kind(tlp: &Tlp) -> char {
 /// TLPs that may not pass DMA.
 #[test]
 fn error_messages_and_dma_take_turns() {
-    // Errors that wait at first: the next one comes before or after the last message has left.
+    // Number of errors that wait at first: the next one arrives before or after the last message has been sent.
     for (functions, waiting) in [(1, 1), (2, 1), (1, 0), (2, 0)] {
         let mut bench = bench_of(functions);
         (0..3).for_each(|n| bench.probe().push(Class::Posted, write(0x1000 * n, Data::Counted(64))));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A design of raw TLPs behind a front: what reaches it, which of its TLPs leave, and what the front answers itself.
+//! A design of raw TLPs with its front: the TLPs that reach it, the TLPs of its own that are sent, and the answers of the front
+//! itself.
 
 use crate::endpoint::harness::*;
 use config::{Builder, ConfigSpace, Identity, PcieLayout};
@@ -23,7 +24,7 @@ struct Moves {
     sends_wrong: bool,
 }
 
-/// A design whose every move a test makes; it takes requests by itself.
+/// A design that a test controls completely; it takes requests by itself.
 #[derive(Clone, Default)]
 struct Scripted(Rc<RefCell<Moves>>);
 
@@ -127,14 +128,14 @@ impl Block {
     }
 }
 
-/// A read of host memory with a tag and a Requester ID as the design says.
+/// A read of host memory with the design's choice of tag and Requester ID.
 fn dma(requester: u16, tag: u16, address: u64, len: u32) -> Tlp {
     let mut tlp = mrd(tag, address, len);
     tlp.repr.set_transaction(Bdf::from_bits(requester), Tag::from_bits(tag));
     tlp
 }
 
-/// Completions of a read that the design has got, with bytes of its own, cut at `piece` bytes.
+/// Completions of a read that the design has received, with its own bytes, split at `piece` bytes.
 fn answers(request: &DesignRequest, piece: u32) -> Vec<Tlp> {
     let asked = Asked::of(&request.tlp.repr).unwrap();
     let bytes: Vec<u8> = (0..asked.bytes.byte_count).map(|n| byte_at(u64::from(n))).collect();
@@ -174,9 +175,9 @@ fn requests_to_bars_come_out_as_tlps_and_are_answered_by_them() {
 }
 
 #[test]
-fn what_the_front_knows_itself_never_reaches_the_design() {
+fn requests_the_front_handles_never_reach_the_design() {
     let mut block = Block::new();
-    // A register, an address of nobody, the MSI-X table, a message that function 0 does not take, a function that is not there.
+    // A register, an unclaimed address, the MSI-X table, a message that function 0 does not take, a function that does not exist.
     block.handle(cfg(Access::Read, EP, 0, 0xf, &[]));
     block.handle(mrd(1, 0x5000, 4));
     block.handle(mrd(2, BAR2, 4));
@@ -199,9 +200,9 @@ fn what_the_front_knows_itself_never_reaches_the_design() {
 }
 
 #[test]
-fn a_design_reads_with_tags_of_its_own() {
+fn design_reads_with_its_own_tags() {
     let mut block = Block::new();
-    // Tag 21 of either function; what stands for the Requester ID is the design's own business.
+    // Tag 21 of either function; the design may put anything in the Requester ID.
     for (function, requester) in [(0, 0x1234), (1, 0)] {
         block.sends(function, dma(requester, 21, 0x7_0040, 256));
         let read = block.poll(Class::NonPosted).unwrap();
@@ -220,16 +221,17 @@ fn a_design_reads_with_tags_of_its_own() {
         assert!(completion(back.last().unwrap()).is_last());
     }
     assert_eq!(block.port.counters().completions, 2);
-    // The tag is free again, and taken while it is under way.
+    // The tag is free again, and in use while the read is outstanding.
     block.sends(0, dma(0, 21, 0x1000, 4));
     assert!(block.poll(Class::NonPosted).is_some());
     block.sends(0, dma(0, 21, 0x1000, 4));
     assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::Tag(21)]);
 }
 
-/// Requesters behind the design, with the same tags: each hears of its own, and one that finds no tag waits for it.
+/// Requesters downstream of the design, with the same tags: each gets its own completions, and one that finds no tag waits for
+/// it.
 #[test]
-fn requesters_behind_a_design_borrow_tags() {
+fn requesters_downstream_of_a_design_borrow_tags() {
     let mut block = Block::new();
     for n in 0..33u16 {
         block.push(DesignOutput::Relayed { function: 0, tlp: dma(0x4000 + n, 5, 0x1000 * u64::from(n), 8) });
@@ -259,10 +261,10 @@ fn requesters_behind_a_design_borrow_tags() {
     assert_eq!(heard, expected.collect::<Vec<_>>());
 }
 
-/// Where functions share their tags, one that another function has is not free, for a request of the design's own tag or for one
-/// that borrows; and it comes back with its last completion, or when its rest is over.
+/// If functions share their tags, a tag that another function has is not free, neither for a request with the design's
+/// tag nor for one that borrows. It is free again after its last completion, or when its rest is over.
 #[test]
-fn functions_of_one_pool_have_no_tag_in_common() {
+fn functions_of_one_pool_never_share_a_tag() {
     let limits = EndpointLimits {
         max_outstanding_reads: 4,
         tags_per: TagsPer::Endpoint,
@@ -292,7 +294,7 @@ fn functions_of_one_pool_have_no_tag_in_common() {
     }
     let sent: Vec<Tlp> = std::iter::from_fn(|| block.poll(Class::NonPosted)).collect();
     let tags = |sent: &[Tlp]| sent.iter().map(|t| t.repr.transaction().1.bits()).collect::<Vec<_>>();
-    assert_eq!(tags(&sent), [3, 0, 1], "behind the last, around the one in use");
+    assert_eq!(tags(&sent), [3, 0, 1], "after the last, wrapping around the one in use");
     block.handle(answer(&second).remove(0));
     assert_eq!(tags(&[block.poll(Class::NonPosted).unwrap()]), [2], "to the one that waited");
     assert!(block.poll(Class::NonPosted).is_none());
@@ -305,9 +307,9 @@ fn functions_of_one_pool_have_no_tag_in_common() {
     assert!(block.poll(Class::NonPosted).is_some(), "the rest of the others is over");
 }
 
-/// What the specification or software does not allow is not sent, and the design hears why.
+/// A TLP that the specification or software does not allow is not sent, and the design gets the reason.
 #[test]
-fn what_may_not_leave_comes_back() {
+fn refused_tlps_come_back_to_the_design() {
     let mut block = Block::new();
     let mut long = mwr(0x1000, &[0; 512]);
     long.repr.ep = true;
@@ -402,7 +404,7 @@ fn completions_that_do_not_fit_their_request_come_back() {
     assert_eq!(block.port.counters().completer_aborts, 1);
 }
 
-/// A read without an answer ends after the completion timeout, is logged, and its tag rests until the late answer has come.
+/// A read without an answer ends after the completion timeout, is logged, and its tag rests until the late answer has arrived.
 #[test]
 fn reads_time_out() {
     let limits = EndpointLimits { completion_timeout: Duration::from_us(60), ..EndpointLimits::default() };
@@ -422,15 +424,15 @@ fn reads_time_out() {
     block.sends(0, dma(0x77, 3, 0x1000, 4));
     assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::Tag(3)]);
     block.handle(answer(&read)[0].clone());
-    assert!(block.inputs().is_empty(), "nobody hears of late ones");
+    assert!(block.inputs().is_empty(), "late ones are not reported");
     assert_eq!(block.port.counters().late_completions, 1);
     block.sends(0, dma(0x77, 3, 0x1000, 4));
     assert!(block.poll(Class::NonPosted).is_some());
 }
 
-/// A Function Level Reset voids what one function has under way; that of the other goes on.
+/// A Function Level Reset voids the outstanding requests of one function; those of the other go on.
 #[test]
-fn a_reset_is_told_and_voids() {
+fn reset_is_reported_and_voids_requests() {
     let mut block = Block::of(vec![resettable(), resettable()], EndpointLimits::default());
     for function in 0..2 {
         block.sends(function, dma(0, 9, 0x1000, 4));
@@ -450,9 +452,9 @@ fn a_reset_is_told_and_voids() {
     assert_eq!(block.port.counters().swallowed_completions, 1);
 }
 
-/// Behind a reset of the link nothing is under way: the design reads with the tag whose completion never came.
+/// After a reset of the link no request is outstanding: the design reads with the tag whose completion never arrived.
 #[test]
-fn a_link_that_went_down_frees_all_tags() {
+fn link_down_frees_all_tags() {
     let mut block = Block::new();
     block.sends(0, dma(0, 9, 0x1000, 4));
     assert!(block.poll(Class::NonPosted).is_some());
@@ -469,9 +471,9 @@ fn resettable() -> ConfigSpace {
     Builder::type0(Identity { vendor: 0x1234, device: 1, ..Identity::default() }).pcie(pcie).build().unwrap()
 }
 
-/// Vectors become what software has set up: MSI here (`PCIe 5.0 §6.1.4`); masked ones wait.
+/// Vectors become what software has configured: MSI here (`PCIe 5.0 §6.1.4`); masked ones wait.
 #[test]
-fn interrupts_are_the_fronts() {
+fn front_sends_interrupts_as_configured() {
     let mut block = Block::new();
     for (dw, value) in [(MSI + 1, 0xfee0_0000u32), (MSI + 3, 0x40), (MSI, 0x0021_0000)] {
         block.port.write_config(Time::ZERO, EP, dw, 0xf, value);
@@ -487,7 +489,7 @@ fn interrupts_are_the_fronts() {
 
 /// A table of MSI-X that is the design's: accesses to it reach the design. Else the front answers.
 #[test]
-fn msix_tables_are_the_designs_where_that_is_said() {
+fn design_implements_msix_tables_if_configured() {
     for msix_in_device in [false, true] {
         let space = Builder::type0(Identity::default())
             .bar(0, config::Bar::memory64(0x1_0000))
@@ -503,9 +505,9 @@ fn msix_tables_are_the_designs_where_that_is_said() {
     }
 }
 
-/// Virtual functions of a design come with VF Enable, each known by its index and ID.
+/// Virtual functions of a design appear with VF Enable, each known by its index and ID.
 #[test]
-fn a_design_has_virtual_functions() {
+fn design_has_virtual_functions() {
     use crate::endpoint::virtual_functions::{CONTROL, SRIOV, VF_ENABLE, VF_MSE, physical, virtual_space};
     let design = Scripted::default();
     let limits = EndpointLimits { msix_in_device: true, ..EndpointLimits::default() };
@@ -543,9 +545,9 @@ fn a_design_has_virtual_functions() {
     assert!(matches!(refused.map(|_| ()), Err(EndpointError::NoSriov(0))));
 }
 
-/// A block without a checker sends what is wrong as it is, with its own ID, and says what is wrong with it.
+/// A block without a checker sends a wrong TLP unchanged, with its own ID, and reports what is wrong with it.
 #[test]
-fn what_is_wrong_leaves_from_a_block_without_a_checker() {
+fn block_without_checker_sends_wrong_tlps_unchanged() {
     let mut block = Block::new();
     block.design.0.borrow_mut().sends_wrong = true;
     let pool = PayloadPool::new();
@@ -587,16 +589,16 @@ fn what_is_wrong_leaves_from_a_block_without_a_checker() {
         assert!(is_told(why), "{tlp}: {why}");
     }
     assert_eq!(block.port.counters().wrong_outputs, 6);
-    // Its requests are followed: nobody answers a malformed one, which ends by timeout.
+    // Its requests are tracked: a malformed one is never answered, and ends by timeout.
     block.port.handle_timeout(us(60_000));
     let lost = |i| if let DesignInput::Lost { tag, why, .. } = i { Some((tag.bits(), why)) } else { None };
     let mut lost: Vec<_> = block.inputs().into_iter().filter_map(lost).collect();
     lost.sort_by_key(|(tag, _)| *tag);
     assert_eq!(lost, [1, 2, 5].map(|tag| (tag, DmaError::CompletionTimeout)));
-    // Nothing leaves while software forbids it, and no tag that software did not enable.
+    // Nothing is sent while software forbids it, and no tag that software did not enable.
     block.sends(0, dma(0, 32, 0x1000, 4));
     assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::TagRange { tag: 32, first: 0, last: 31 }]);
-    // Nor is a malformed read of such a tag: two double-words across 4 KiB.
+    // The same for a malformed read with such a tag: two double-words across 4 KiB.
     block.sends(0, of(&[0x0000_0002, 0xffff_20ff, 0x0000_0ffc]));
     assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::TagRange { tag: 32, first: 0, last: 31 }]);
     block.port.write_config(Time::ZERO, EP, COMMAND, 0xf, 0x2);
@@ -606,7 +608,7 @@ fn what_is_wrong_leaves_from_a_block_without_a_checker() {
 
 /// A tag that is used twice: both are sent, and completions go to the older request first.
 #[test]
-fn a_tag_that_is_used_twice_leaves_twice() {
+fn tag_used_twice_is_sent_twice() {
     let mut block = Block::new();
     block.design.0.borrow_mut().sends_wrong = true;
     for address in [0x1000, 0x2000] {
@@ -628,7 +630,7 @@ fn a_tag_that_is_used_twice_leaves_twice() {
 }
 
 #[test]
-fn error_messages_and_what_a_design_posts_take_turns() {
+fn error_messages_and_posted_tlps_of_a_design_take_turns() {
     for waiting in [1, 0] {
         let mut block = Block::new();
         block.port.write_config(Time::ZERO, EP, DEVICE_CONTROL, 0xf, 0x2831);
@@ -691,7 +693,7 @@ fn completions_with_another_traffic_class_are_malformed_unless_lenient() {
     }
 }
 
-/// The text names the rule with its section, the value and the legal values, and the limit of the function.
+/// The text gives the rule with its section, the value and the allowed values, and the limit of the function.
 #[test]
 fn texts_of_refused_outputs_name_their_rule() {
     let rows = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An endpoint with devices whose every move a test makes, and a host made by hand.
+//! An endpoint with devices that a test controls completely, and a host made by hand.
 
 use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout, PcieLayout};
 use device::shared::Notifier;
@@ -24,7 +24,7 @@ pub(crate) const DEVICE_CONTROL_2: u16 = PCIE + 10;
 pub(crate) const MSIX: u16 = 0x8c / 4;
 pub(crate) const AER_STATUS: u16 = 0x104 / 4;
 
-/// What a test sees of a device, and makes it do.
+/// The state of a device that a test sees and controls.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) inputs: Vec<Input>,
@@ -36,9 +36,9 @@ pub(crate) struct State {
     /// Begins a read as soon as one has ended, for ever.
     pub(crate) rereads: bool,
     pub(crate) notifier: Option<Notifier>,
-    /// What it takes of messages.
+    /// The messages that it takes.
     pub(crate) messages: MessageCodes,
-    /// The sizes that it was told, each with the number of inputs before it.
+    /// The sizes that it received, each with the number of inputs before it.
     pub(crate) sizes: Vec<(u32, u32, usize)>,
 }
 
@@ -92,7 +92,7 @@ impl Device for Probe {
 }
 
 impl Probe {
-    /// From outside, so that it has to say so.
+    /// Pushes an output from outside, so that the device has to notify.
     pub(crate) fn push(&self, class: Class, output: Output) {
         let state = &mut *self.0.borrow_mut();
         state.outputs[class.index()].push_back(output);
@@ -163,7 +163,7 @@ impl Bench {
         bench
     }
 
-    /// As after reset: nothing enabled.
+    /// As after reset, with nothing enabled.
     pub(crate) fn raw(limits: EndpointLimits, count: u8) -> Bench {
         Bench::of(limits, (0..count).map(|_| space()).collect())
     }
@@ -200,7 +200,7 @@ impl Bench {
         assert_eq!(explained, self.endpoint.counters().refused(), "{:?}", self.endpoint.counters());
     }
 
-    /// Whatever a poll finds, `ready` has announced.
+    /// Polls an output, and checks that `ready` has announced it.
     pub(crate) fn poll(&mut self, class: Class) -> Option<Tlp> {
         let announced = self.endpoint.ready().contains(Ready::output(class));
         let tlp = self.endpoint.poll_tlp(Time::ZERO, class, tlp::TcSet::ALL);
@@ -326,7 +326,7 @@ pub(crate) fn byte_at(address: u64) -> u8 {
     (address ^ address >> 8).wrapping_mul(37) as u8
 }
 
-/// The completions of a read by a host that cuts as `cut(address, remaining)` says.
+/// Returns the completions of a read by a host that splits at `cut(address, remaining)`.
 pub(crate) fn answer_with(pool: &PayloadPool, tlp: &Tlp, mut cut: impl FnMut(u64, u32) -> u32) -> Vec<Tlp> {
     let m = request(tlp);
     let (mut address, mut remaining) = (m.span.first_byte(), m.span.byte_count());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the endpoint itself sends, between the writes of its functions (`PCIe 5.0 §2.4.1`, entries A2a and D2a); and what
-//! waits for channels without room: bounded, and each Traffic Class for itself (`§2.5`).
+//! TLPs of the endpoint itself, between the writes of its functions (`PCIe 5.0 §2.4.1`, entries A2a and D2a). TLPs that
+//! wait for channels without room: bounded, and independent for each Traffic Class (`§2.5`).
 
 use crate::endpoint::harness::*;
 use device::*;
@@ -47,7 +47,7 @@ fn all(bench: &mut Bench, class: Class, room: TcSet) -> Vec<String> {
     std::iter::from_fn(|| Some(next(bench, class, room)).filter(|what| what != "-")).collect()
 }
 
-/// The device answers all it has been asked.
+/// Makes the device answer all its requests.
 fn answer_all(bench: &Bench) {
     for token in bench.probe().tokens() {
         bench.probe().push(Class::Completion, Output::Complete { token, result: Ok(Data::Counted(4)) });
@@ -93,7 +93,7 @@ fn own_completions_pass_all_other_writes() {
 
 /// A write that ends because Bus Master Enable was cleared, or by a reset, holds up nothing any more.
 #[test]
-fn a_write_that_ends_early_lets_completions_go() {
+fn write_that_ends_early_releases_completions() {
     for flr in [false, true] {
         let mut bench = Bench::new(EndpointLimits::default());
         bench.probe().push(Class::Posted, write_of(0, 0x1000, 512));
@@ -111,7 +111,7 @@ fn a_write_that_ends_early_lets_completions_go() {
     }
 }
 
-/// Entry A2a: after PME_TO_Ack nothing is to come that was before it (`PCIe 5.0 §5.3.3.2.1`); of any function.
+/// Entry A2a: after PME_TO_Ack, no TLP of any function may follow that was accepted before it (`PCIe 5.0 §5.3.3.2.1`).
 #[test]
 fn own_messages_stay_behind_earlier_writes() {
     let mut bench = Bench::with_functions(EndpointLimits::default(), 2);
@@ -128,7 +128,7 @@ fn own_messages_stay_behind_earlier_writes() {
 }
 
 #[test]
-fn own_messages_go_before_later_writes_and_those_of_other_classes() {
+fn own_messages_go_before_later_writes_and_other_classes() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.probe().push(Class::Posted, write_of(5, 0x1000, 512));
     assert_eq!(next(&mut bench, Class::Posted, TcSet::ALL), "MWr 1000");
@@ -138,9 +138,9 @@ fn own_messages_go_before_later_writes_and_those_of_other_classes() {
     assert_eq!(order, ["Msg 1b", "MWr 1100", "MWr 2000", "MWr 2100"]);
 }
 
-/// Answers whose channel has no room are bounded by max_requests: no credits return until they leave.
+/// Answers whose channel has no room are bounded by max_requests: no credits return until they are sent.
 #[test]
-fn answers_that_cannot_leave_are_bounded() {
+fn answers_that_cannot_be_sent_are_bounded() {
     let mut bench = few(4);
     let mut back = 0;
     for tag in 0..64 {
@@ -155,7 +155,7 @@ fn answers_that_cannot_leave_are_bounded() {
     assert_eq!(non_posted_credits(&mut bench), 60);
 }
 
-/// A device that answers before it says that it has taken a request wins nothing by that.
+/// A device that answers before it reports that it has taken a request gains nothing.
 #[test]
 fn answers_before_the_take_are_bounded() {
     let mut bench = few(4);
@@ -212,9 +212,9 @@ fn requests_are_counted_by_traffic_class() {
     }
 }
 
-/// What is parked is no refusal: 90 writes without room, then one that has.
+/// A parked output is not a refusal: 90 writes without room, then one that has room.
 #[test]
-fn parking_is_not_refusing() {
+fn parked_outputs_are_not_refusals() {
     let mut bench = Bench::new(EndpointLimits::default());
     for n in 0..90u8 {
         bench.probe().push(Class::Posted, write_of(1 + n % 3, 0x1000 * u64::from(n), 4));
@@ -238,9 +238,9 @@ fn parking_is_not_refusing() {
     }
 }
 
-/// A pause for refusals puts off no wake that something else has asked for.
+/// A pause for refusals delays no wake-up that has another reason.
 #[test]
-fn a_pause_delays_no_other_wake() {
+fn pause_delays_no_other_wake() {
     let bad = |bench: &Bench| {
         (0..100).for_each(|_| bench.probe().push(Class::Completion, Output::Interrupt { vector: 0 }));
     };
@@ -260,15 +260,15 @@ fn a_pause_delays_no_other_wake() {
     assert_eq!(bench.endpoint.poll_timeout(), Some(Time::ZERO), "the completion may go now");
 }
 
-/// A request that nobody will answer gives its place back, and no completion leaves for it.
+/// A request that will not be answered gives its place back, and no completion is sent for it.
 #[test]
-fn abandoned_requests_release_what_they_hold() {
+fn abandoned_requests_release_their_resources() {
     let mut bench = few(1);
     for tag in 0..3 {
         bench.handle(mrd(tag, BAR0, 4));
     }
     let tokens = bench.probe().tokens();
-    assert_eq!(non_posted_credits(&mut bench), 1, "two more than may be under way");
+    assert_eq!(non_posted_credits(&mut bench), 1, "two more than may be outstanding");
     for token in tokens {
         bench.probe().push(Class::Completion, Output::Abandon { token });
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests that come in: configuration, BAR decode, gating, what nobody claims, answers and their splitting.
+//! Arriving requests: configuration, BAR decode, gating, unclaimed requests, answers and their splitting.
 
 use crate::endpoint::harness::*;
 use device::*;
@@ -32,7 +32,7 @@ fn configuration_by_tlps_enumerates_and_captures_the_id() {
 
 /// Requests that reach no device: TLP, status of the completion.
 #[test]
-fn requests_for_nobody_are_unsupported() {
+fn unclaimed_requests_are_unsupported() {
     let other = Bdf::from_bits(EP.bits() | 5);
     let type1 = |mut tlp: Tlp| {
         if let Body::Config(c) = &mut tlp.repr.body {
@@ -175,7 +175,7 @@ fn answers_are_split_at_mps_and_rcb() {
 }
 
 #[test]
-fn a_zero_length_read_is_answered_with_one_byte_of_no_meaning() {
+fn zero_length_read_gets_one_meaningless_byte() {
     let mut bench = Bench::new(EndpointLimits::default());
     let mut tlp = mrd(1, BAR0 + 8, 4);
     if let Body::Memory(m) = &mut tlp.repr.body {
@@ -189,7 +189,7 @@ fn a_zero_length_read_is_answered_with_one_byte_of_no_meaning() {
 }
 
 #[test]
-fn a_token_is_answered_once_and_rightly() {
+fn token_is_answered_once_with_the_right_length() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.handle(mrd(1, BAR0, 4));
     bench.handle(mrd(2, BAR0, 4));
@@ -229,7 +229,7 @@ fn credits_return_only_when_the_device_takes() {
     assert_eq!(bench.endpoint.counters().stale_tokens, 1, "one was taken twice");
 }
 
-/// What a device may take and not answer is bounded: the credits of further reads are withheld.
+/// The number of requests that a device may take without answering is bounded: the credits of further reads are withheld.
 #[test]
 fn reads_taken_but_not_answered_are_bounded() {
     let mut bench = Bench::new(EndpointLimits { max_requests: 8, ..EndpointLimits::default() });
@@ -243,7 +243,7 @@ fn reads_taken_but_not_answered_are_bounded() {
     }
     assert_eq!(bench.poll_all(Class::Completion).len(), 20);
     assert_eq!(bench.credits()[NON_POSTED].0, 12);
-    // The same where the endpoint answers itself and the completions cannot leave.
+    // The same if the endpoint answers itself and the completions cannot be sent.
     for _ in 0..20 {
         bench.handle(mrd(0, 0x1000, 4));
     }
@@ -254,7 +254,7 @@ fn reads_taken_but_not_answered_are_bounded() {
 
 /// Property 3 of the seam: a token that is never answered stays silent; its requester times out.
 #[test]
-fn a_lost_token_is_never_answered() {
+fn lost_token_is_never_answered() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.handle(mrd(1, BAR0, 4));
     assert_eq!((bench.probe().tokens().len(), bench.credits()[NON_POSTED].0), (1, 1));
@@ -292,10 +292,11 @@ fn messages_reach_the_function_they_are_for() {
     assert_eq!((ack.code, ack.routing, ack.requester), (0x1b, MessageRouting::Gathered, EP));
 }
 
-/// What no function takes is an Unsupported Request and ERR_NONFATAL (`PCIe 5.0 §2.3.1`), but for what everybody may ignore
-/// (§2.2.8.6, §2.2.8.7) and what every endpoint knows. A function that takes a code is handed it, whichever it is.
+/// A message that no function takes is an Unsupported Request and ERR_NONFATAL (`PCIe 5.0 §2.3.1`), except those that
+/// every receiver may ignore (§2.2.8.6, §2.2.8.7) and those that every endpoint knows. A function that takes a code
+/// gets every such message.
 #[test]
-fn messages_that_nobody_takes_are_unsupported() {
+fn messages_no_function_takes_are_unsupported() {
     use MessageRouting::{Broadcast, ById, Local, ToRootComplex};
     let unsupported = [
         (0x60, Local, "an unknown code"),

@@ -35,7 +35,7 @@ fn level(bench: &mut Bench, function: usize, asserted: bool) -> Vec<u8> {
 }
 
 fn sent(bench: &mut Bench) -> Vec<u8> {
-    // The endpoint asks to be polled again for what became due while it was polled.
+    // The endpoint requests another poll for work that became due during the last one.
     let mut all = bench.messages();
     if let Some(at) = bench.endpoint.poll_timeout() {
         bench.endpoint.handle_timeout(at);
@@ -50,7 +50,7 @@ fn status(bench: &Bench) -> bool {
 }
 
 #[test]
-fn the_level_is_told_when_it_changes() {
+fn level_is_reported_when_it_changes() {
     for pin in 1..=4 {
         let mut bench = pins(&[pin]);
         assert_eq!(level(&mut bench, 0, true), [ASSERT + pin - 1]);
@@ -79,14 +79,14 @@ fn interrupt_disable_gates_the_level_and_not_the_status() {
 
 /// Messages are no memory requests: Bus Master Enable does not gate them (`PCIe 5.0 §7.5.1.1.3`).
 #[test]
-fn bus_master_enable_does_not_matter() {
+fn intx_does_not_need_bus_master_enable() {
     let mut bench = pins(&[1]);
     bench.write_config(0, COMMAND, 0x2);
     assert_eq!(level(&mut bench, 0, true), [ASSERT]);
 }
 
 #[test]
-fn msi_takes_the_place_of_the_level() {
+fn msi_replaces_the_level() {
     let mut bench = pins(&[1]);
     assert_eq!(level(&mut bench, 0, true), [ASSERT]);
     bench.write_capability(0, MSI_ID, 0, 1 << 16);
@@ -133,11 +133,11 @@ fn the_level_stays_behind_writes() {
         let Some(at) = bench.endpoint.poll_timeout() else { break };
         bench.endpoint.handle_timeout(at);
     }
-    assert_eq!(kinds, "wwwwIw", "four pieces at a Max_Payload_Size of 128, the level, and what came behind");
+    assert_eq!(kinds, "wwwwIw", "four pieces at a Max_Payload_Size of 128, the level, and the later output");
 }
 
 #[test]
-fn without_a_pin_nothing_is_told() {
+fn without_a_pin_no_level_is_reported() {
     let mut bench = pins(&[0]);
     assert_eq!(level(&mut bench, 0, true), []);
     assert!(!status(&bench));

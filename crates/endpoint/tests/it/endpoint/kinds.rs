@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests beside plain reads and writes, both ways: I/O, AtomicOps, locked reads, deferrable writes; ECRC, tags, hints
-//! and prefixes.
+//! Requests other than plain reads and writes, in both directions: I/O, AtomicOps, locked reads, deferrable writes;
+//! ECRC, tags, hints and prefixes.
 
 use crate::endpoint::harness::*;
 use config::{AtomicSupport, Bar, Builder, DeferrableLength, Identity, MsiLayout, PcieLayout};
@@ -121,10 +121,10 @@ fn io_writes_are_answered_without_data() {
     assert_eq!(bench.credits()[1], (1, 1), "one header, one DW of data");
 }
 
-/// What no enabled I/O BAR holds is an Unsupported Request, and so is memory at the address of an I/O BAR, and the other
-/// way round (`PCIe 5.0 §7.5.1.1.3`).
+/// A request that no enabled I/O BAR holds is an Unsupported Request, and so is a memory request at the address of an
+/// I/O BAR, and vice versa (`PCIe 5.0 §7.5.1.1.3`).
 #[test]
-fn io_that_is_nobodys_is_refused() {
+fn unclaimed_io_is_refused() {
     let rows = [
         (0x7, io(Access::Read, IO + 16, 0xf, Data::NONE)),
         (0x6, io(Access::Read, IO, 0xf, Data::NONE)),
@@ -143,9 +143,9 @@ fn io_that_is_nobodys_is_refused() {
     }
 }
 
-/// Operation, bytes of the operand, what the function completes; whether the device sees it (`PCIe 5.0 §6.15.3`).
+/// Operation, bytes of the operand, sizes that the function completes; whether the device sees it (`PCIe 5.0 §6.15.3`).
 #[test]
-fn atomics_reach_only_who_completes_their_size() {
+fn atomics_reach_only_functions_that_complete_their_size() {
     use AtomicOp::{CompareSwap, FetchAdd, Swap};
     let rows = [
         (FetchAdd, 4, AtomicSupport::BITS_32, true),
@@ -263,7 +263,7 @@ fn locked_reads_are_for_legacy_endpoints() {
     );
 }
 
-/// What the function takes, bytes of the write, the device's answer; status (ECN "Deferrable Memory Write").
+/// Lengths that the function takes, bytes of the write, the device's answer; status (ECN "Deferrable Memory Write").
 #[test]
 fn deferrable_writes() {
     use DeferrableLength::{Bytes64, Bytes128};
@@ -293,7 +293,7 @@ fn deferrable_writes() {
 }
 
 #[test]
-fn only_a_deferrable_write_may_be_told_to_come_again() {
+fn only_a_deferrable_write_may_be_retried() {
     let mut bench = plain();
     bench.handle(mrd(1, BAR0, 4));
     let (token, _) = op(&bench);
@@ -306,9 +306,9 @@ fn dma_atomic(id: u32, address: u64, op: AtomicOp, operands: &[u8]) -> Output {
     Output::Atomic(DmaAtomic::new(id, address, op, operands).with_options(options))
 }
 
-/// Operation, operands, Length; the value that comes back (`PCIe 5.0 Table 2-14`).
+/// Operation, operands, Length; the value that is returned (`PCIe 5.0 Table 2-14`).
 #[test]
-fn a_device_sends_atomics_and_gets_the_value_before() {
+fn device_sends_atomics_and_gets_the_old_value() {
     let rows: [(AtomicOp, usize, u32, usize); 7] = [
         (AtomicOp::FetchAdd, 4, 1, 4),
         (AtomicOp::FetchAdd, 8, 2, 8),
@@ -345,7 +345,7 @@ fn a_device_sends_atomics_and_gets_the_value_before() {
 }
 
 #[test]
-fn atomics_that_may_not_be_sent_fail() {
+fn disabled_atomics_fail() {
     let rows = [
         (0x7, 0, 0x1000, &[0u8; 4][..], DmaError::AtomicsDisabled),
         (0x3, ATOMIC_REQUESTER, 0x1000, &[0; 4], DmaError::BusMasterDisabled),
@@ -364,10 +364,10 @@ fn atomics_that_may_not_be_sent_fail() {
     }
 }
 
-/// Device Control, Device Control 2; the first tag and how many there are (`PCIe 5.0 §2.2.6.2`): 5, 8 and 10 bits, of
-/// which those whose bits 9:8 are 00b are left to completers that know 8.
+/// Device Control, Device Control 2; the first tag and the number of tags (`PCIe 5.0 §2.2.6.2`): 5, 8 and 10 bits.
+/// 10-bit tags with bits 9:8 of 00b are left to completers that know 8 bits.
 #[test]
-fn tags_are_those_that_are_enabled() {
+fn only_enabled_tags_are_used() {
     let rows =
         [(0x2830, 0, 0, 32), (0x2930, 0, 0, 256), (0x2830, 1 << 12, 256, 768), (0x2930, 1 << 12, 256, 768)];
     for (control, control_2, first, count) in rows {
@@ -386,7 +386,7 @@ fn tags_are_those_that_are_enabled() {
             bench.handle(tlp);
         }
         let again = bench.poll(Class::NonPosted).unwrap();
-        assert_eq!(request(&again).tag.bits(), first, "the tag whose last completion has come");
+        assert_eq!(request(&again).tag.bits(), first, "the tag whose last completion has arrived");
     }
 }
 
@@ -404,7 +404,7 @@ fn ecrc_is_generated_where_enabled() {
     }
 }
 
-/// TD and a wrong digest: dropped and logged as ECRC Error where it is checked (`PCIe 5.0 §2.7.1`), else taken.
+/// TD and a wrong digest: dropped and logged as ECRC Error if it is checked (`PCIe 5.0 §2.7.1`), else taken.
 #[test]
 fn ecrc_is_checked_where_enabled() {
     let wrong = |td: bool| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Endpoints with more functions than are asked each time: what they do is what a few do, engines that they share and channels
-//! between them are heard of, and turns are kept.
+//! Endpoints with many functions: they behave like a few functions, shared engines and channels between functions are
+//! followed, and turns are kept.
 
 use crate::endpoint::harness::*;
 use config::{Bar, Builder, ConfigSpace, Identity, PcieLayout, SriovLayout};
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tlp::*;
 
-/// More than are asked each time, which are 8.
+/// More than are polled each time, which are 8.
 const MANY: u16 = 12;
 
 fn space(n: u16) -> ConfigSpace {
@@ -61,13 +61,13 @@ fn all(endpoint: &mut Endpoint, now: Time, class: Class) -> Vec<Tlp> {
     .collect()
 }
 
-/// Reads for whoever's doorbell was first, one at a time; the next one most often is another function's.
+/// Reads for the function whose doorbell was first, one at a time; the next one is most often another function's.
 #[derive(Default)]
 struct OneByOne {
     waiting: VecDeque<u16>,
     busy: bool,
     taken: Vec<(u16, Token)>,
-    /// Says whom a call concerns, or leaves it at everyone.
+    /// Whether it notifies for the function that a call concerns, or for all.
     says: bool,
     stirred: Vec<u16>,
 }
@@ -127,7 +127,7 @@ impl Engine for OneByOne {
 }
 
 #[test]
-fn a_shared_engine_is_heard_of_whoever_was_called() {
+fn shared_engine_is_polled_after_a_call_of_any_function() {
     for (count, says) in [(4, false), (MANY, false), (MANY, true), (200, true)] {
         let engine = SharedEngine::new(OneByOne { says, ..OneByOne::default() });
         let mut endpoint = endpoint((0..count).map(|n| engine.function(n)).collect());
@@ -141,16 +141,16 @@ fn a_shared_engine_is_heard_of_whoever_was_called() {
             served.push(request(asked).requester.bits() - EP.bits());
             answer(asked).into_iter().for_each(|c| endpoint.handle_tlp(Time::ZERO, &c));
         }
-        assert_eq!(served, order, "{count} functions, says: {says}");
+        assert_eq!(served, order, "{count} functions, notifies for one: {says}");
         assert_eq!(endpoint.ready(), Ready::TAKEN, "the credits of completions");
     }
 }
 
-/// What a write to any of several functions makes another one send; they share it, and nobody notifies.
+/// A TLP that a write to any of several functions makes another one send; they share it, and none notifies.
 #[derive(Default)]
 struct Mail {
     taken: Vec<(u16, Token)>,
-    /// Who writes, and when.
+    /// The functions that write, and when.
     writes: Vec<(u16, Time)>,
 }
 
@@ -203,10 +203,10 @@ impl Device for Silent {
     }
 }
 
-/// Whatever their number, functions that share something and never notify are asked: at once, and when a time has come that
-/// another one's call has set.
+/// Functions that share something and never notify are polled, whatever their number: at once, and at a time that
+/// another function's call has set.
 #[test]
-fn functions_that_share_without_a_bell_do_not_stall() {
+fn functions_that_share_without_notifying_do_not_stall() {
     for (count, delay_us) in [(8, 0), (9, 0), (200, 0), (8, 3), (9, 3), (200, 3)] {
         let mail: Rc<RefCell<Mail>> = Rc::default();
         let function = |number| -> Box<dyn Device> {
@@ -228,9 +228,9 @@ fn functions_that_share_without_a_bell_do_not_stall() {
     }
 }
 
-/// Function 0 sends what function 1 asks of it, by its `Io`.
+/// Function 0 sends at the request of function 1, by its `Io`.
 #[test]
-fn a_function_that_uses_the_io_of_another_is_heard_of() {
+fn use_of_another_functions_io_is_followed() {
     for count in [3, MANY] {
         let lent: Rc<RefCell<Option<Io>>> = Rc::default();
         let mut devices: Vec<Box<dyn Device>> = vec![{
@@ -265,9 +265,9 @@ fn a_function_that_uses_the_io_of_another_is_heard_of() {
     }
 }
 
-/// Function 0 works on what the others send it: its task is woken in calls of theirs.
+/// Function 0 works on messages from the others: its task is woken in their calls.
 #[test]
-fn a_channel_wakes_a_function_that_nobody_called() {
+fn channel_wakes_a_function_that_was_not_called() {
     for count in [3, MANY] {
         let work: Channel<u64> = Channel::new(2);
         let receiver = work.clone();
@@ -298,7 +298,7 @@ fn a_channel_wakes_a_function_that_nobody_called() {
             endpoint.handle_tlp(Time::ZERO, &mwr(page(n), &(0x1000 * u64::from(n)).to_le_bytes()));
         }
         let mut written = Vec::new();
-        // As a link does: polls, and comes back when it is told to.
+        // As a link does: polls, and returns at the requested time.
         while endpoint.poll_timeout() == Some(Time::ZERO) || endpoint.ready() != Ready::NONE {
             endpoint.handle_timeout(Time::ZERO);
             while endpoint.poll_credits().is_some() {}
@@ -325,19 +325,19 @@ fn many_functions_take_turns_and_reads_wait_for_split_writes() {
     for n in 0..2 * MANY {
         let tlp = endpoint.poll_tlp(Time::ZERO, Class::Posted, TcSet::ALL).unwrap();
         senders.push(request(&tlp).requester.bits() - EP.bits());
-        // Half of each write is under way: a read of the same function may not pass it (`PCIe 5.0 §2.4.1`).
+        // Half of each write is sent: a read of the same function may not pass it (`PCIe 5.0 §2.4.1`).
         if n == MANY - 1 {
             assert!(endpoint.poll_tlp(Time::ZERO, Class::NonPosted, TcSet::ALL).is_none());
         }
     }
     assert_eq!(senders, (0..MANY).chain(0..MANY).collect::<Vec<u16>>());
-    assert_eq!(endpoint.poll_timeout(), Some(Time::ZERO), "what was held asks to be polled");
+    assert_eq!(endpoint.poll_timeout(), Some(Time::ZERO), "the held output asks to be polled");
     endpoint.handle_timeout(Time::ZERO);
     assert_eq!(all(&mut endpoint, Time::ZERO, Class::NonPosted).len(), usize::from(MANY));
 }
 
 #[test]
-fn the_first_deadline_of_many_counts() {
+fn first_deadline_of_many_functions_counts() {
     let probes: Vec<Probe> = (0..MANY).map(|_| Probe::default()).collect();
     for (n, probe) in (1..).zip(&probes) {
         probe.0.borrow_mut().timeout = Some(us(100 - n));
@@ -406,7 +406,7 @@ fn all_functions_capture_the_slot_power_limit() {
 
 /// No two functions have one ID, with or without ARI Capable Hierarchy (`PCIe 5.0 §9.2.1.2`).
 #[test]
-fn a_numbering_that_gives_two_functions_one_id_is_refused() {
+fn rejects_numbering_that_gives_two_functions_one_id() {
     use config::VfNumbering;
     use riser_endpoint::VirtualFunctions;
     let made = |ari: (u16, u16), without: (u16, u16), physical: u16| {

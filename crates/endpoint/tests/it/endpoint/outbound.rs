@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What devices send beside reads: writes, interrupts, messages, and how classes and functions share the way out.
+//! Outputs of devices other than reads: writes, interrupts, messages, and how classes and functions share the way out.
 
 use crate::endpoint::harness::*;
 use device::*;
@@ -144,9 +144,9 @@ fn a_transfer_ends_where_bus_master_enable_is_cleared() {
     );
 }
 
-/// A device that retries for ever while it is not allowed to: time passes, nothing hangs.
+/// A device that retries for ever without permission: time passes, nothing hangs.
 #[test]
-fn a_stubborn_device_does_not_hang_the_run() {
+fn stubborn_device_does_not_hang_the_run() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.write_config(0, COMMAND, 0x2);
     bench.probe().0.borrow_mut().rereads = true;
@@ -180,7 +180,7 @@ fn a_device_starved_of_tags_still_answers_and_interrupts() {
     assert!(bench.poll(Class::NonPosted).is_none());
 }
 
-/// What a device does behind a write may not pass it (`PCIe 5.0 Table 2-40`, B2a and D2a).
+/// An output after a write may not pass it (`PCIe 5.0 Table 2-40`, B2a and D2a).
 #[test]
 fn a_read_and_an_answer_wait_for_the_write_before_them() {
     let mut bench = Bench::new(EndpointLimits::default());
@@ -209,7 +209,7 @@ fn functions_take_turns() {
 }
 
 #[test]
-fn attributes_are_those_that_are_enabled() {
+fn only_enabled_attributes_are_sent() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.write_config(0, DEVICE_CONTROL, 0x2930 & !0x800); // Enable No Snoop off
     let attr = Attributes::all();
@@ -236,7 +236,7 @@ fn outputs_that_cannot_be_sent_are_counted() {
 }
 
 #[test]
-fn impossible_endpoints_are_refused() {
+fn rejects_impossible_endpoints() {
     let make = |limits, count: usize| {
         let function = || FunctionConfig { config: space(), device: Box::new(Probe::default()) };
         let functions = (0..count).map(|_| function()).collect();

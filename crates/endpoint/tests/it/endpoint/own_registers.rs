@@ -9,7 +9,7 @@ use device::*;
 use riser_endpoint::*;
 use tlp::*;
 
-/// Data Object Exchange (`PCIe 6.0 §7.9.24`): behind its header Capabilities, Control, Status, and two mailboxes.
+/// Data Object Exchange (`PCIe 6.0 §7.9.24`): after its header Capabilities, Control, Status, and two mailboxes.
 const DOE: u16 = 0x002e;
 /// A vendor-specific capability's ID.
 const VENDOR: u8 = 0x09;
@@ -38,11 +38,11 @@ fn read_of(dw: u16) -> Tlp {
 }
 
 #[test]
-fn headers_are_the_fronts_and_what_is_behind_them_the_devices() {
+fn front_implements_capability_headers_and_device_the_rest() {
     let mut bench = bench();
     let vendor = space().capability(VENDOR).unwrap();
     let doe = space().extended_capability(DOE).unwrap();
-    // Length 12: three bytes before it and one behind, and two registers (`PCIe 5.0 §7.9.4`). No capability follows.
+    // Length 12: three bytes before it and one after, and two registers (`PCIe 5.0 §7.9.4`). No capability follows.
     for (dw, value) in [(vendor, 0x000c_0009), (doe, 0x0001_002e)] {
         bench.handle(read_of(dw));
         let answer = bench.poll(Class::Completion).unwrap();
@@ -67,7 +67,7 @@ fn headers_are_the_fronts_and_what_is_behind_them_the_devices() {
         assert_eq!((c.completer, c.byte_count, c.lower_address, c.length_dw), (EP, 4, 0, Some(1)));
         assert_eq!(answer.data.bytes(), Some(&u32::from(dw).to_le_bytes()[..]));
     }
-    // Behind the last of them there is nothing.
+    // After the last register there is nothing.
     bench.handle(read_of(doe + 6));
     assert!(bench.poll(Class::Completion).is_some());
 }
@@ -95,9 +95,9 @@ fn writes_reach_the_device_with_their_byte_enables_and_capture_the_id() {
     assert!(bench.probe().take_inputs().is_empty());
 }
 
-/// The Header Log of a request that the device aborts is that of the configuration request (`PCIe 5.0 §7.8.4.8`).
+/// For a request that the device aborts, the Header Log holds the header of the configuration request (`PCIe 5.0 §7.8.4.8`).
 #[test]
-fn what_the_device_refuses_is_logged_as_it_came() {
+fn request_refused_by_device_is_logged_with_its_header() {
     let mut bench = bench();
     let doe = space().extended_capability(DOE).unwrap();
     let request = read_of(doe + 1);
@@ -115,7 +115,7 @@ fn what_the_device_refuses_is_logged_as_it_came() {
     }
 }
 
-/// A mailbox as `async` code: what is written to one register is read back turned round; the others take no write.
+/// A mailbox as `async` code: a value written to one register is read back with its bytes swapped; the others ignore writes.
 #[test]
 fn a_mailbox_in_async_code() {
     let mailbox = space().extended_capability(DOE).unwrap() + 4;
@@ -145,7 +145,7 @@ fn a_mailbox_in_async_code() {
 }
 
 #[test]
-fn a_header_is_nobodys_own() {
+fn capability_header_cannot_be_device_owned() {
     let built = Builder::type0(Identity { vendor: 0x1234, ..Identity::default() })
         .add_extended(DOE, 1, vec![Register::of_device(); 2])
         .build();

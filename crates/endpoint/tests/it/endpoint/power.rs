@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! D3hot: configuration requests and messages alone are taken, nothing is asked of others, and what comes of the way back
-//! (`PCIe 5.0 §5.3.1.4`); and PMEs, which may be sent from there (§5.3.3).
+//! D3hot: only configuration requests and messages are taken, no requests are issued, and the effects of the return to
+//! D0 (`PCIe 5.0 §5.3.1.4`); and PMEs, which may be sent from D3hot (§5.3.3).
 
 use crate::endpoint::harness::*;
 use config::{Bar, Builder, ConfigSpace, Identity, PcieLayout, PmLayout};
@@ -43,7 +43,7 @@ fn memory_is_refused_and_configuration_answered() {
 }
 
 #[test]
-fn nothing_is_asked_of_others() {
+fn no_requests_are_issued_in_d3hot() {
     let mut bench = asleep(true);
     bench.probe().push(Class::NonPosted, read(1, 0x1000, 64));
     bench.probe().push(Class::Posted, write(0x1000, Data::Counted(64)));
@@ -52,11 +52,11 @@ fn nothing_is_asked_of_others() {
     let done = bench.probe().done();
     assert!(matches!(done[..], [(1, Err(DmaError::NotInD0))]), "{done:?}");
     bench.write_capability(0, PM, 1, 0);
-    assert_eq!(bench.messages(), [(0x20, EP)], "the level is told of in D0");
+    assert_eq!(bench.messages(), [(0x20, EP)], "the level is reported in D0");
 }
 
 #[test]
-fn the_way_back_keeps_the_state_or_resets() {
+fn return_to_d0_keeps_state_or_resets() {
     for (no_soft_reset, command) in [(true, 0x6), (false, 0)] {
         let mut bench = asleep(no_soft_reset);
         bench.write_capability(0, PM, 1, 0);
@@ -93,9 +93,9 @@ fn wants_attention(bench: &mut Bench) -> Vec<(u8, Bdf)> {
     bench.messages()
 }
 
-/// PME_Status is set whether or not PME_En lets the message out, in D0 and in D3hot; once, until software has cleared it.
+/// PME_Status is set whether or not PME_En permits the message, in D0 and in D3hot; once, until software has cleared it.
 #[test]
-fn a_pme_is_sent_where_it_is_enabled() {
+fn pme_is_sent_if_enabled() {
     for (control, sent) in [(PME_EN, true), (0, false), (PME_EN | D3HOT, true), (D3HOT, false)] {
         let mut bench = wakeful(true, control);
         let expected = if sent { vec![(PM_PME, EP)] } else { vec![] };
@@ -109,9 +109,9 @@ fn a_pme_is_sent_where_it_is_enabled() {
     }
 }
 
-/// Software that sets PME_En behind PME_Status is told at once; it leaves behind what was posted before.
+/// If software sets PME_En after PME_Status, the message is sent at once, but after earlier posted TLPs.
 #[test]
-fn a_pme_is_sent_when_it_comes_to_be_enabled() {
+fn pme_is_sent_when_it_becomes_enabled() {
     let mut bench = wakeful(true, 0);
     assert_eq!(wants_attention(&mut bench), []);
     let pm = bench.endpoint.config(0).unwrap().capability(PM).unwrap();

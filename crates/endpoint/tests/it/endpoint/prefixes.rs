@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! End-to-end TLP prefixes that arrive (`PCIe 5.0 §2.2.10.2`): as many as Device Capabilities 2 says, and of which types.
+//! Arriving end-to-end TLP prefixes (`PCIe 5.0 §2.2.10.2`): the number in Device Capabilities 2, and the known types.
 
 use crate::endpoint::harness::*;
 use config::{AtomicSupport, Bar, Builder, ConfigSpace, Identity, PcieLayout};
@@ -51,9 +51,9 @@ fn codes(bench: &mut Bench) -> Vec<u8> {
     bench.messages().into_iter().map(|(code, _)| code).collect()
 }
 
-/// More than Max End-End TLP Prefixes, or any where there is no End-End TLP Prefix Supported (`PCIe 5.0 §7.5.3.15`).
+/// More than Max End-End TLP Prefixes, or any without End-End TLP Prefix Supported (`PCIe 5.0 §7.5.3.15`).
 #[test]
-fn more_than_are_supported_are_malformed() {
+fn more_prefixes_than_supported_are_malformed() {
     for supported in 0..=4u8 {
         for count in 0..=4u8 {
             for tlp in [mrd(1, BAR0, 4), mwr(BAR0, &[1, 2, 3, 4])] {
@@ -75,7 +75,8 @@ fn fetch_add() -> Tlp {
     Tlp::new(Repr::new(Body::Atomic(request)), Data::Counted(4))
 }
 
-/// A request with a prefix of a type that its addressee does not know is unsupported: whoever asked is told, and else ERR_NONFATAL.
+/// A request with a prefix of a type that its target does not know is unsupported: the requester gets UR, or ERR_NONFATAL is
+/// sent.
 #[test]
 fn a_reserved_type_is_an_unsupported_request() {
     let config = cfg(Access::Read, EP, 0, 0xf, &[]);
@@ -116,9 +117,9 @@ fn a_completion_with_a_reserved_type_is_unexpected() {
     assert_eq!(bench.probe().done().len(), 1);
 }
 
-/// What one function of a device takes is not malformed for another; that one does not support it.
+/// A prefix that one function of a device takes is not malformed for another; that one does not support it.
 #[test]
-fn functions_of_one_device_refuse_what_only_others_support() {
+fn function_refuses_prefixes_only_others_support() {
     let mut bench = bench(&[0, 1]);
     bench.handle(with(&[PASID], mrd(1, BAR0, 4)));
     assert_eq!((status(&bench, 0), status(&bench, 1)), (UNSUPPORTED, 0));

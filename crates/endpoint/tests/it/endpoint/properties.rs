@@ -16,7 +16,7 @@ fn set_sizes(bench: &mut Bench, (mps, mrrs): (u32, u32)) -> (u32, u32) {
     (128 << mps, 128 << mrrs)
 }
 
-/// The pieces cover `address`..`address + len` in order, none crosses 4 KiB or has more than `limit` bytes of DWs.
+/// The pieces cover `address`..`address + len` in order; no piece crosses 4 KiB or has more than `limit` bytes of DWs.
 fn check_pieces(tlps: &[Tlp], address: u64, len: u32, limit: u32) -> Result<(), TestCaseError> {
     let mut at = address;
     for tlp in tlps {
@@ -238,9 +238,9 @@ pub(crate) fn tlp() -> impl Strategy<Value = Tlp> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Any TLPs at all, while reads are under way: no panic, no hang, no credit lost or invented.
+    /// Any TLPs while reads are outstanding: no panic, no hang, no credit lost or invented.
     #[test]
-    fn any_tlp_is_taken(tlps in prop::collection::vec(tlp(), 1..60), drain in any::<bool>()) {
+    fn any_tlp_is_handled(tlps in prop::collection::vec(tlp(), 1..60), drain in any::<bool>()) {
         let mut bench = Bench::with_functions(EndpointLimits { max_requests: 4, ..EndpointLimits::default() }, 2);
         bench.probe().push(Class::NonPosted, read(1, 0x1001, 3000));
         let _ = bench.poll_all(Class::NonPosted);

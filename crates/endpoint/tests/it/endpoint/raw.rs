@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The raw-TLP device: sends what it was told, records what comes, and tells an endpoint nothing it would not see
-//! from a host.
+//! The raw-TLP device: sends its script, records arriving TLPs, and looks to an endpoint like a host.
 
 use crate::endpoint::harness::*;
 use riser_endpoint::*;
 use tlp::*;
 
 #[test]
-fn it_plays_its_script_by_time_and_class() {
+fn raw_device_plays_its_script_by_time_and_class() {
     let mut raw = RawDevice::new(1);
     raw.send(us(5), mrd(1, 0x1000, 4));
     raw.send(us(2), mwr(0x2000, &[1]));
@@ -21,7 +20,7 @@ fn it_plays_its_script_by_time_and_class() {
     assert_eq!((sent, raw.poll_timeout(), raw.unsent()), (vec![0x2000, 0x3000], Some(us(5)), 1));
 }
 
-/// A trace that asks an endpoint, with its own tags: the endpoint's answers are what it records.
+/// A trace with its own tags requests from an endpoint: the device records the endpoint's answers.
 #[test]
 fn a_script_against_an_endpoint() {
     let mut bench = Bench::new(EndpointLimits::default());

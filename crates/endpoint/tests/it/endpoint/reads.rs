@@ -106,7 +106,7 @@ fn a_zero_length_read_flushes() {
 
 /// Tags by the enable bits (`PCIe 5.0 §2.2.6.2`): extended, 10-bit, limit: how many, the first.
 #[test]
-fn tags_are_as_many_as_enabled() {
+fn read_uses_as_many_tags_as_are_enabled() {
     let rows = [
         (false, false, 768, 32, 0),
         (true, false, 768, 256, 0),
@@ -125,7 +125,7 @@ fn tags_are_as_many_as_enabled() {
 }
 
 #[test]
-fn a_released_tag_goes_on_with_the_read() {
+fn released_tag_continues_the_read() {
     let mut bench = Bench::new(EndpointLimits { max_outstanding_reads: 1, ..EndpointLimits::default() });
     bench.probe().push(Class::NonPosted, read(1, 0x4000, 4096));
     let mut requests = 0;
@@ -139,7 +139,7 @@ fn a_released_tag_goes_on_with_the_read() {
     );
 }
 
-/// What the host does to the first of two requests of a read: how the read ends, tags then in use.
+/// The host's answer to the first of two requests of a read: how the read ends, and the tags then in use.
 #[test]
 fn errors_end_the_read_once_and_the_rest_is_swallowed() {
     type Spoil = fn(&Tlp) -> Vec<Tlp>;
@@ -207,7 +207,7 @@ fn unexpected_completions_are_dropped_and_logged() {
 }
 
 #[test]
-fn a_timeout_quarantines_the_tag_until_nothing_can_come() {
+fn timeout_quarantines_the_tag_until_no_completion_can_arrive() {
     let timeout = Duration::from_us(50);
     let limits =
         EndpointLimits { max_outstanding_reads: 1, completion_timeout: timeout, ..EndpointLimits::default() };
@@ -236,7 +236,7 @@ fn a_timeout_quarantines_the_tag_until_nothing_can_come() {
 }
 
 #[test]
-fn reads_that_no_endpoint_takes_fail_at_once() {
+fn reads_beyond_the_limits_fail_at_once() {
     let mut bench = Bench::new(EndpointLimits { max_dma_len: 4096, ..EndpointLimits::default() });
     bench.probe().push(Class::NonPosted, read(1, 0x1000, 4097));
     bench.probe().push(Class::NonPosted, read(2, u64::MAX - 3, 5));

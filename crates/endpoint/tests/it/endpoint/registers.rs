@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What writable registers of a function change, where no other test here is about it: seen in the TLPs that the endpoint
-//! takes and sends. Which test sees which register: `crates/fabric/tests/it/register_witnesses.rs`.
+//! Effects of a function's writable registers that no other test here covers, seen in the TLPs that the endpoint takes
+//! and sends. `crates/fabric/tests/it/register_witnesses.rs` names the test of each register.
 
 use crate::endpoint::harness::*;
 use config::ext::resizable::ResizableBar;
@@ -24,7 +24,7 @@ fn poisoned(tlp: Tlp) -> Tlp {
     Tlp { repr: Repr { ep: true, ..tlp.repr }, ..tlp }
 }
 
-/// The device reads 4 B, and this is what comes back.
+/// The device reads 4 B, and gets this answer.
 fn read_answered(bench: &mut Bench, answer: impl Fn(&Tlp) -> Tlp) {
     bench.probe().push(Class::NonPosted, read(1, 0x1000, 4));
     let asked = bench.poll(Class::NonPosted).unwrap();
@@ -41,7 +41,7 @@ fn abort(bench: &mut Bench) {
     assert_eq!(completion(&bench.poll(Class::Completion).unwrap()).status, Status::CompleterAbort);
 }
 
-/// What brings an event about.
+/// Cause of an event.
 type Event = fn(&mut Bench);
 
 fn unsupported(bench: &mut Bench) {
@@ -86,10 +86,11 @@ fn events_of_status_are_set_and_cleared() {
     }
 }
 
-/// `PCIe 5.0 §6.2.6`, Figure 6-3: SERR# Enable lets ERR_NONFATAL and ERR_FATAL out, as their own enables in Device Control do
-/// (bits 0 to 3: correctable, non-fatal, fatal, Unsupported Requests); of an Unsupported Request both its enables are needed.
+/// `PCIe 5.0 §6.2.6`, Figure 6-3: SERR# Enable permits ERR_NONFATAL and ERR_FATAL, as do their own enables in Device
+/// Control (bits 0 to 3: correctable, non-fatal, fatal, Unsupported Requests). An Unsupported Request needs both its
+/// enables.
 #[test]
-fn each_message_has_its_enables() {
+fn each_error_message_has_its_enables() {
     let malformed: Event = |b| b.handle(mwr(BAR0, &[0; 512]));
     let poisoned: Event = |b| b.handle(poisoned(mwr(BAR0, &[0; 4])));
     let receiver_error: Event = |b| b.endpoint.handle_notice(Time::ZERO, link::Notice::ReceiverError);
@@ -140,9 +141,9 @@ fn events_of_device_status_are_set_and_cleared() {
     assert_eq!(bench.config(DEVICE_CONTROL) & 0xffff, control);
 }
 
-/// The window goes where its BAR says, both DWs of it, and leaves where it was (`PCIe 5.0 §7.5.1.2.1`).
+/// The window moves to the address in its BAR, both DWs of it, and leaves its old place (`PCIe 5.0 §7.5.1.2.1`).
 #[test]
-fn a_bar_that_moves_takes_its_window_along() {
+fn moved_bar_takes_its_window_along() {
     for (register, value, address) in
         [(4, 0x2000_0000, 0x10_2000_0000), (5, 0x20, 0x20_0000_0000), (6, 0xe000_0000, 0xe000_0000)]
     {
@@ -214,10 +215,10 @@ fn each_attribute_has_its_enable() {
     }
 }
 
-/// IDO Completion Enable, bit 9 of Device Control 2 (`PCIe 5.0 §2.2.6.4`, §7.5.3.16): without it completions have of their
-/// requests' attributes those that they must have.
+/// IDO Completion Enable, bit 9 of Device Control 2 (`PCIe 5.0 §2.2.6.4`, §7.5.3.16): without it, completions copy only
+/// the mandatory attributes of their requests.
 #[test]
-fn completions_have_ido_where_that_is_enabled() {
+fn completions_have_ido_if_enabled() {
     let must = Attributes::NO_SNOOP | Attributes::RELAXED_ORDERING;
     for (control_2, allowed) in [(0, must), (1 << 9, Attributes::all()), (1 << 8, must)] {
         for attr in [Attributes::all(), Attributes::ID_BASED_ORDERING, must] {
@@ -240,9 +241,9 @@ fn completions_have_ido_where_that_is_enabled() {
 }
 
 /// Completion Timeout Value (`PCIe 5.0 Table 7-27`): the longest time of its range; zero is the default, here 50 us.
-/// Completion Timeout Disable, bit 4: none.
+/// Completion Timeout Disable, bit 4: no timeout.
 #[test]
-fn a_read_waits_as_long_as_device_control_2_says() {
+fn read_timeout_follows_device_control_2() {
     let rows: [(u32, Option<u64>); 7] = [
         (0b0000, Some(50)),
         (0b0001, Some(100)),
@@ -261,10 +262,10 @@ fn a_read_waits_as_long_as_device_control_2_says() {
     }
 }
 
-/// Message Address, Message Upper Address, Message Data and Multiple Message Enable (`PCIe 5.0 §7.7.1`): where an MSI is
-/// written, what, and how many of its low bits are the vector.
+/// Message Address, Message Upper Address, Message Data and Multiple Message Enable (`PCIe 5.0 §7.7.1`): the address
+/// and data of an MSI, and how many of its low bits are the vector.
 #[test]
-fn an_msi_is_written_where_and_what_its_registers_say() {
+fn msi_address_and_data_follow_its_registers() {
     let rows = [
         (0xfee0_0000, 0, 0x4140, 0, 0xfee0_0000, 0x4140),
         (0xfee1_2344, 0, 0x0001, 0, 0xfee1_2344, 0x0001),
@@ -289,10 +290,10 @@ fn an_msi_is_written_where_and_what_its_registers_say() {
     }
 }
 
-/// Multiple Header Recording Enable, bit 10 of Advanced Error Capabilities and Control (`PCIe 5.0 §6.2.4.2`): with it the
-/// headers of three errors are shown one after the other, as software clears each; without, the first alone.
+/// Multiple Header Recording Enable, bit 10 of Advanced Error Capabilities and Control (`PCIe 5.0 §6.2.4.2`): with it,
+/// the headers of three errors are shown one after the other, as software clears each; without it, only the first.
 #[test]
-fn further_headers_are_recorded_where_that_is_enabled() {
+fn further_headers_are_recorded_if_enabled() {
     let layout = AerLayout { headers: 4, ..AerLayout::new(AerRole::Endpoint) };
     let space = Builder::type0(Identity::default())
         .pcie(PcieLayout::default())
@@ -316,7 +317,7 @@ fn further_headers_are_recorded_where_that_is_enabled() {
 /// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): a second header finds the log taken; a one clears
 /// the bit, and the mask of that name keeps ERR_COR back.
 #[test]
-fn a_header_that_finds_the_log_taken_is_told_of() {
+fn error_without_room_in_the_header_log_is_reported() {
     for (mask, told) in [(0, &[0x30][..]), (1 << 15, &[][..])] {
         let mut bench = bench();
         bench.write_capability(0, PCI_EXPRESS, 2, 0x1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Resets: what was under way is void, stale completions never arrive, tags stay out of use.
+//! Resets: outstanding transactions are void, stale completions never arrive, tags stay out of use.
 
 use crate::endpoint::harness::*;
 use device::*;
@@ -21,7 +21,7 @@ fn was_reset(bench: &Bench) -> bool {
 }
 
 #[test]
-fn flr_voids_all_under_way_and_keeps_tags_out_of_use() {
+fn flr_voids_outstanding_requests_and_keeps_tags_out_of_use() {
     let mut bench = Bench::new(EndpointLimits { max_outstanding_reads: 4, ..EndpointLimits::default() });
     bench.probe().push(Class::NonPosted, read(1, 0x1000, 4096));
     bench.probe().push(Class::Posted, write(0x2000, Data::Counted(512)));
@@ -75,11 +75,11 @@ fn tags_of_lost_completions_come_back_in_time() {
     bench.advance(us(100));
     assert_eq!(bench.endpoint.tags(0), Some((0, 256)));
     assert!(bench.probe().done().is_empty());
-    assert_eq!(bench.endpoint.counters().completion_timeouts, 0, "nobody waited for them");
+    assert_eq!(bench.endpoint.counters().completion_timeouts, 0, "none waited for them");
 }
 
 #[test]
-fn flr_returns_the_credits_of_what_was_not_taken() {
+fn flr_returns_the_credits_of_requests_not_taken() {
     let mut bench = Bench::with_functions(EndpointLimits::default(), 2);
     bench.probes.iter().for_each(|p| p.0.borrow_mut().takes = false);
     bench.handle(mwr(BAR0, &[0; 64]));
@@ -101,7 +101,7 @@ fn pending(bench: &mut Bench) -> u8 {
 }
 
 #[test]
-fn transactions_pending_shows_until_all_have_come() {
+fn transactions_pending_is_set_until_all_completions_arrive() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.probe().push(Class::NonPosted, read(1, 0x1000, 64));
     bench.probe().push(Class::NonPosted, read(2, 0x2000, 1024));
@@ -115,8 +115,8 @@ fn transactions_pending_shows_until_all_have_come() {
     assert_eq!(pending(&mut bench), 0);
 }
 
-/// `PCIe 5.0 §7.5.3.5`: requests that the completion timeout has terminated are not pending, though their tags rest; §6.6.2: a Function
-/// Level Reset clears the bit, though completions may still come.
+/// `PCIe 5.0 §7.5.3.5`: requests that the completion timeout has terminated are not pending, although their tags rest;
+/// §6.6.2: a Function Level Reset clears the bit, although completions may still arrive.
 #[test]
 fn transactions_pending_ends_with_a_timeout_and_with_flr() {
     let limits = EndpointLimits { completion_timeout: Duration::from_us(50), ..EndpointLimits::default() };
@@ -132,12 +132,12 @@ fn transactions_pending_ends_with_a_timeout_and_with_flr() {
             bench.advance(us(50));
         }
         assert_eq!(pending(&mut bench), 0, "reset: {reset}");
-        assert_eq!(bench.endpoint.tags(0), Some((8, 256)), "reset: {reset}: no completion has come");
+        assert_eq!(bench.endpoint.tags(0), Some((8, 256)), "reset: {reset}: no completion has arrived");
     }
 }
 
 #[test]
-fn a_hot_reset_forgets_the_id_and_begins_anew() {
+fn hot_reset_forgets_the_id_and_restarts() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.probe().0.borrow_mut().takes = false;
     bench.handle(mwr(BAR0, &[0; 64]));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What devices hear of Max_Payload_Size and Max_Read_Request_Size (`PCIe 5.0 §7.5.3.4`): before anything else, then each
-//! change, of their physical function where they are virtual.
+//! Max_Payload_Size and Max_Read_Request_Size as devices receive them (`PCIe 5.0 §7.5.3.4`): before anything else, then
+//! each change; virtual functions get those of their physical function.
 
 use crate::endpoint::harness::*;
 use crate::endpoint::virtual_functions::*;
@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::*;
 
-/// The sizes that a device was told since the last look.
+/// The sizes that a device has received since the last call.
 fn told(probe: &Probe) -> Vec<(u32, u32)> {
     let told = std::mem::take(&mut probe.0.borrow_mut().sizes);
     told.into_iter().map(|(mps, mrrs, _)| (mps, mrrs)).collect()
@@ -21,7 +21,7 @@ fn sizes(mps: u32, mrrs: u32) -> u32 {
 }
 
 #[test]
-fn a_function_hears_of_each_change_once() {
+fn function_receives_each_size_change_once() {
     let mut bench = Bench::raw(EndpointLimits::default(), 2);
     let [first, second] = [0, 1].map(|n| bench.probes[n].clone());
     assert_eq!(first.0.borrow().sizes, [(128, 512, 0)], "before anything else");
@@ -41,7 +41,7 @@ fn a_function_hears_of_each_change_once() {
 
 /// A Function Level Reset keeps Max_Payload_Size and no other setting (`PCIe 5.0 §6.6.2`); a hot reset keeps neither.
 #[test]
-fn a_reset_is_heard_of_behind_the_sizes_after_it() {
+fn reset_is_delivered_after_the_new_sizes() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.write_config(0, DEVICE_CONTROL, sizes(2, 4));
     let probe = bench.probe().clone();
@@ -58,7 +58,7 @@ fn a_reset_is_heard_of_behind_the_sizes_after_it() {
 }
 
 #[test]
-fn virtual_functions_have_those_of_their_physical_one() {
+fn virtual_functions_have_the_sizes_of_their_physical_function() {
     let mut vfs = with_vfs(EndpointLimits::default(), 3);
     vfs.enable(3);
     let probes = [0, 1, 2].map(|n| vfs.probe(n));
@@ -75,7 +75,7 @@ fn virtual_functions_have_those_of_their_physical_one() {
     assert!(matches!(probes[1].take_inputs()[..], [Input::Reset(ResetKind::FunctionLevel)]));
     assert!(probes.iter().all(|probe| told(probe).is_empty()));
     assert!(!vfs.bench.probe().0.borrow().sizes.is_empty());
-    // One that comes forth again is a new device.
+    // A virtual function that is enabled again has a new device.
     vfs.bench.write_extended(0, SRIOV, CONTROL, ARI | VF_MSE);
     vfs.bench.write_extended(0, SRIOV, CONTROL, ARI | VF_MSE | VF_ENABLE);
     assert_eq!(vfs.probe(1).0.borrow().sizes, [(128, 128, 0)]);
@@ -84,7 +84,7 @@ fn virtual_functions_have_those_of_their_physical_one() {
 
 /// Code that looks as it starts, in each of its lives, and with each doorbell.
 #[test]
-fn async_code_sees_them_from_its_first_line_on() {
+fn async_code_sees_the_sizes_from_its_first_line() {
     type Log = Rc<RefCell<Vec<(u32, u32)>>>;
     let looks = |log: &Log| {
         let log = Rc::clone(log);

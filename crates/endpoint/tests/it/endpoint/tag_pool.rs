@@ -10,7 +10,7 @@ use riser_endpoint::*;
 use std::collections::{BTreeSet, VecDeque};
 use tlp::*;
 
-/// Of completions, and of a tag's rest.
+/// Completion timeout, and rest time of a tag.
 const TIMEOUT: Duration = Duration::from_us(50);
 /// Bytes of a request, which has two completions.
 const PIECE: u32 = 128;
@@ -37,7 +37,7 @@ fn id(function: usize) -> Bdf {
     Bdf::from_bits(EP.bits() + function as u16)
 }
 
-/// What software enables (`PCIe 5.0 §7.5.3.4`, §7.5.3.16).
+/// Tag bits that software enables (`PCIe 5.0 §7.5.3.4`, §7.5.3.16).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Bits {
     Five,
@@ -55,7 +55,7 @@ impl Bits {
     }
 }
 
-/// A request whose tag is not free, as the model has it.
+/// A request whose tag is not free in the model.
 struct Out {
     function: usize,
     read: u32,
@@ -66,13 +66,13 @@ struct Out {
     resting: bool,
 }
 
-/// What a function still has to ask for: reads with the requests that are left of each.
+/// Requests that a function has still to issue: reads, with the number of requests left of each.
 #[derive(Default)]
 struct Wants {
     reads: VecDeque<(u32, u32)>,
-    /// Requests that are left of its writes, behind which its reads may have to wait.
+    /// Number of requests left of its writes, for which its reads may have to wait.
     writes: u32,
-    /// The requests of others since it began to wait, of those whose tags it might have had.
+    /// The requests of others since it began to wait, counting only those with tags that it might have had.
     passed: usize,
 }
 
@@ -96,15 +96,15 @@ enum Step {
     Poll(usize),
     /// So many writes leave.
     PollPosted(usize),
-    /// The next completion of a request comes.
+    /// The next completion of a request arrives.
     Answer(usize),
     /// A request is refused.
     Refuse(usize),
-    /// The next completion of a request comes with the ID of another function.
+    /// The next completion of a request arrives with the ID of another function.
     Stray(usize, usize),
     /// A function is reset, and set up again.
     Reset(usize),
-    /// Bus Master Enable is cleared while all are asked, and set again.
+    /// Bus Master Enable is cleared while all are polled, and set again.
     Gate(usize),
     /// Microseconds pass.
     Pass(u64),
@@ -216,7 +216,7 @@ impl Rig {
         self.check()
     }
 
-    /// A read has failed: nothing more is asked for it.
+    /// A read has failed: no more of it is requested.
     fn failed(&mut self, f: usize, read: u32) {
         self.wants[f].reads.retain(|(id, _)| *id != read);
     }
@@ -252,7 +252,7 @@ impl Rig {
         Ok(true)
     }
 
-    /// Nobody waits while others take more than their turn of the tags that it might have.
+    /// No function waits while others take more than their turn of the tags that it might have.
     fn take_turns(&mut self, sender: usize, tag: u16) -> Result<(), TestCaseError> {
         let n = self.bits.len();
         let all_alike = self.bits.iter().all(|bits| *bits == self.bits[0]);
@@ -338,7 +338,7 @@ impl Rig {
         Ok(())
     }
 
-    /// All is answered, all that waits is asked for, and each function may have all of its tags again.
+    /// All requests are answered, all waiting ones are issued, and each function may have all of its tags again.
     fn end(&mut self) -> Result<(), TestCaseError> {
         self.go(&Step::PollPosted(usize::MAX))?;
         while self.poll()? || !self.out.is_empty() {
@@ -373,10 +373,11 @@ fn bits() -> impl Strategy<Value = Vec<Bits>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Reads of several functions, few and many, completions in any order and of nobody, resets, timeouts: no tag names two
-    /// requests, none is lost, none lies idle while a function waits for it, and each waits no longer than its turn.
+    /// Reads of several functions, few and many; completions in any order, also unexpected ones; resets and timeouts.
+    /// No tag belongs to two requests, none is lost, none lies idle while a function waits for it, and each function
+    /// waits no longer than its turn.
     #[test]
-    fn a_pool_is_as_the_model(
+    fn tag_pool_matches_the_model(
         limit in prop::sample::select(vec![1u16, 2, 3, 7, 40]),
         bits in bits(),
         steps in prop::collection::vec(step(), 1..160),
@@ -389,9 +390,9 @@ proptest! {
     }
 }
 
-/// Those with fewer tags than others get some that come back, though these come back only when it is the turn of the others.
+/// Functions with fewer tags get some of the returned tags, even if these return only when it is the turn of the others.
 #[test]
-fn fewer_tags_are_no_fewer_turns() {
+fn functions_with_fewer_tags_get_equal_turns() {
     for (few, more) in [(1, 2), (3, 8)] {
         let bits = [vec![Bits::Five; few], vec![Bits::Eight; more]].concat();
         let mut rig = Rig::new(64, bits);
@@ -416,10 +417,10 @@ fn fewer_tags_are_no_fewer_turns() {
     }
 }
 
-/// A function that nobody answers keeps what it has; the others share the rest. Its reset gives nothing back before its time,
-/// and takes nothing of theirs.
+/// A function whose requests are never answered keeps its tags; the others share the rest. Its reset gives nothing back
+/// before its time, and takes nothing of theirs.
 #[test]
-fn a_reset_leaves_the_tags_of_others() {
+fn reset_leaves_the_tags_of_other_functions() {
     let mut vfs = enabled(limits(8), 3);
     for n in 0..3 {
         vfs.probe(n).push(Class::NonPosted, read(n.into(), 0x1000, 2 * 512));
@@ -433,8 +434,8 @@ fn a_reset_leaves_the_tags_of_others() {
     vfs.write(1, COMMAND, 0x4);
     assert_eq!(vfs.bench.endpoint.pooled_tags(), Some((6, 8)), "they rest");
     vfs.probe(1).push(Class::NonPosted, read(9, 0x2000, 4 * 512));
-    assert_eq!(vfs.bench.poll_all(Class::NonPosted).len(), 2, "those that are free");
-    // Tags whose completions have come are given out again, of whomever they were.
+    assert_eq!(vfs.bench.poll_all(Class::NonPosted).len(), 2, "the free ones");
+    // Tags whose completions have arrived are given out again, whatever function had them.
     let sent = asked.iter().map(|tlp| {
         answer(tlp).into_iter().for_each(|c| vfs.bench.handle(c));
         vfs.bench.poll_all(Class::NonPosted).len()
@@ -442,15 +443,15 @@ fn a_reset_leaves_the_tags_of_others() {
     assert_eq!(sent.collect::<Vec<_>>(), [1, 1, 0, 0, 0, 0]);
     assert_eq!(vfs.bench.endpoint.pooled_tags(), Some((4, 8)));
     assert_eq!(vfs.bench.endpoint.counters().swallowed_completions, 4);
-    assert!(vfs.probe(1).done().is_empty(), "nothing of its former life");
+    assert!(vfs.probe(1).done().is_empty(), "nothing of its former state");
     for n in [0, 2] {
         assert!(matches!(vfs.probe(n).done()[..], [(_, Ok(_))]), "VF {n}");
     }
 }
 
-/// Virtual functions that go with their reads under way leave tags that rest, and come back to whoever asks next.
+/// Virtual functions that are disabled with outstanding reads leave tags that rest, and then go to any function.
 #[test]
-fn tags_of_functions_that_are_gone_come_back() {
+fn tags_of_disabled_functions_come_back() {
     let mut vfs = enabled(limits(4), 2);
     vfs.probe(0).push(Class::NonPosted, read(1, 0x1000, 3 * 512));
     let asked = vfs.bench.poll_all(Class::NonPosted);
@@ -461,7 +462,7 @@ fn tags_of_functions_that_are_gone_come_back() {
     assert_eq!(first.len(), 1);
     answer(&asked[1]).into_iter().for_each(|c| vfs.bench.handle(c));
     let second = vfs.bench.poll_all(Class::NonPosted);
-    assert_eq!(request(&second[0]).tag, request(&asked[1]).tag, "its completions have come");
+    assert_eq!(request(&second[0]).tag, request(&asked[1]).tag, "its completions have arrived");
     vfs.bench.advance(us(49));
     assert_eq!(vfs.bench.endpoint.pooled_tags(), Some((4, 4)));
     assert!(vfs.bench.poll(Class::NonPosted).is_none());

@@ -49,7 +49,7 @@ pub(crate) fn virtual_space() -> ConfigSpace {
         .unwrap()
 }
 
-/// A bench with virtual functions and their devices, each made whenever it comes forth.
+/// A bench with virtual functions and their devices, each made whenever the function is enabled.
 pub(crate) struct Vfs {
     pub(crate) bench: Bench,
     probes: Probes,
@@ -103,7 +103,7 @@ impl Vfs {
         Bdf::from_bits(EP.bits() + 1 + n)
     }
 
-    /// A configuration request as it comes to the endpoint: of type 1 for another bus than the captured one.
+    /// Returns a configuration request as it arrives at the endpoint: of type 1 for a bus other than the captured one.
     fn config(&mut self, op: Access, id: Bdf, dw: u16, data: &[u8]) -> Tlp {
         let mut tlp = cfg(op, id, dw, 0xf, data);
         if let Body::Config(c) = &mut tlp.repr.body
@@ -138,7 +138,7 @@ impl Vfs {
 }
 
 #[test]
-fn all_256_have_ids_registers_and_windows_of_their_own() {
+fn all_256_have_their_own_ids_registers_and_windows() {
     let mut vfs = enabled(EndpointLimits::default(), 256);
     assert_eq!(
         vfs.bench.endpoint.virtual_function_id(0, 255),
@@ -165,9 +165,9 @@ fn all_256_have_ids_registers_and_windows_of_their_own() {
     assert_eq!(requesters, (0x0301..=0x0400).collect::<Vec<u16>>());
 }
 
-/// A window ends with the last function; what spans two belongs to none.
+/// A window ends with the last function; a request that spans two belongs to none.
 #[test]
-fn what_is_no_functions_is_refused() {
+fn requests_to_no_function_are_refused() {
     let mut vfs = enabled(EndpointLimits::default(), 3);
     let beyond = [VF_BASE + 3 * VF_SIZE, VF_BASE - 4];
     for address in beyond {
@@ -184,7 +184,7 @@ fn what_is_no_functions_is_refused() {
 }
 
 #[test]
-fn bus_master_enable_is_each_ones_own() {
+fn each_virtual_function_has_its_own_bus_master_enable() {
     let mut vfs = enabled(EndpointLimits::default(), 2);
     vfs.write(0, COMMAND, 0);
     vfs.probe(0).push(Class::NonPosted, read(1, 0x1000, 4));
@@ -224,7 +224,7 @@ fn flr_of_one_during_reads_of_all() {
 }
 
 #[test]
-fn clearing_vf_enable_ends_them_and_late_completions_are_swallowed() {
+fn clearing_vf_enable_ends_them_and_swallows_late_completions() {
     let mut vfs = enabled(EndpointLimits::default(), 2);
     vfs.probe(1).push(Class::NonPosted, read(1, 0x1000, 64));
     vfs.probe(1).push(Class::NonPosted, read(2, 0x2000, 64));
@@ -297,10 +297,10 @@ fn vf_mse_gates_the_memory_of_all() {
     }
 }
 
-/// ARI Capable Hierarchy, bit 4 of SR-IOV Control (`PCIe 5.0 §9.3.3.3.5`), chooses First VF Offset and VF Stride: here 1 with it
-/// and 100h, the next bus, without. VF BAR0 is where the memory of VF 0 begins. NumVFs says how many there are.
+/// ARI Capable Hierarchy, bit 4 of SR-IOV Control (`PCIe 5.0 §9.3.3.3.5`), selects First VF Offset and VF Stride: here
+/// 1 with it and 100h, the next bus, without. VF BAR0 is the start of the memory of VF 0. NumVFs is their number.
 #[test]
-fn virtual_functions_are_numbered_and_placed_as_the_capability_says() {
+fn virtual_functions_are_numbered_and_placed_by_the_capability() {
     let next_bus = Bdf::from_bits(EP.bits() + 0x100);
     let rows = [(ARI, VF_BASE, 2, Vfs::id(1)), (0, VF_BASE, 2, Bdf::from_bits(next_bus.bits() + 1))];
     for (control, base, count, second) in rows {
@@ -345,7 +345,7 @@ fn the_memory_of_each_is_whole_system_pages() {
 
 /// VF 10-Bit Tag Requester Enable, bit 5 of SR-IOV Control (`PCIe 5.0 §9.3.3.3.6`): the first tag of a read.
 #[test]
-fn virtual_functions_use_long_tags_where_that_is_enabled() {
+fn virtual_functions_use_long_tags_if_enabled() {
     const TEN_BIT_TAG: u32 = 1 << 5;
     let sriov = SriovLayout { ten_bit_tag: true, ..SriovLayout::new(1, 0x1001) };
     let space = Builder::type0(Identity { vendor: 0x1234, device: 1, ..Identity::default() })
@@ -393,11 +393,7 @@ fn events_of_status_are_each_ones_own() {
         ("CA of the function", abort, 1 << 27),
         ("CA of another", |vfs| answered(vfs, Status::CompleterAbort), 1 << 28),
         ("UR of another", |vfs| answered(vfs, Status::UnsupportedRequest), 1 << 29),
-        (
-            "a poisoned write, of which SERR# Enable of the physical function tells",
-            poisoned,
-            1 << 31 | 1 << 30,
-        ),
+        ("a poisoned write, reported by SERR# Enable of the physical function", poisoned, 1 << 31 | 1 << 30),
     ];
     for (what, event, bits) in rows {
         let mut vfs = enabled(EndpointLimits::default(), 2);
@@ -410,12 +406,12 @@ fn events_of_status_are_each_ones_own() {
             "{what}"
         );
         vfs.write(0, COMMAND, 0xf900_0004);
-        assert_eq!(vfs.read(0, COMMAND) & 0xf900_0000, 0, "{what}: ones clear it");
+        assert_eq!(vfs.read(0, COMMAND) & 0xf900_0000, 0, "{what}: writing ones clears it");
     }
 }
 
 #[test]
-fn msix_is_each_ones_own() {
+fn each_virtual_function_has_its_own_msix() {
     let mut vfs = enabled(EndpointLimits::default(), 2);
     for n in 0..2u64 {
         let entry = VF_BASE + n * VF_SIZE + TABLE + 16;
@@ -447,7 +443,7 @@ fn msix_is_each_ones_own() {
 
 /// The virtual function's error: its own registers, its own ID, and the physical function's enables (`PCIe 5.0 §9.4.2`).
 #[test]
-fn errors_of_one_are_its_own() {
+fn errors_of_one_virtual_function_are_its_own() {
     const AER: u16 = 0x0001;
     let mut vfs = enabled(EndpointLimits::default(), 2);
     let at = vfs.bench.endpoint.config(0).unwrap().pcie_capability().unwrap() + 2;
@@ -587,7 +583,7 @@ fn up_to_256_physical_functions_with_ari() {
 }
 
 #[test]
-fn a_function_without_sriov_has_none() {
+fn function_without_sriov_has_no_virtual_functions() {
     let endpoint = Bench::new(EndpointLimits::default()).endpoint;
     let made_of =
         VirtualFunctions { config: virtual_space(), device: Box::new(|_| Box::new(Probe::default())) };
@@ -652,10 +648,10 @@ fn take(vfs: &mut Vfs, step: Step) -> [(u32, u32); 3] {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is written and whatever comes: no panic, no credit lost or invented, each function answers as long as it
-    /// is there, and what it holds ends with a reset.
+    /// With any writes and any TLPs: no panic, no credit lost or invented, each function answers as long as it exists,
+    /// and its outstanding work ends with a reset.
     #[test]
-    fn anything_leaves_it_consistent(steps in prop::collection::vec(step(), 1..80)) {
+    fn random_input_leaves_it_consistent(steps in prop::collection::vec(step(), 1..80)) {
         let limits = EndpointLimits { max_requests: 4, ..EndpointLimits::default() };
         let mut vfs = enabled(limits, 4);
         let _ = vfs.bench.credits();

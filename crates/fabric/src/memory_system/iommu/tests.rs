@@ -34,7 +34,7 @@ impl Rig {
         Rig { iommu: Iommu::new(profile, pages, 2), rng, counters: MemoryCounters::default() }
     }
 
-    /// A request of the device behind a port that is served at once; returns when it is translated, in nanoseconds.
+    /// Translates a request of the device of a port, which is served at once; returns when it is translated, in nanoseconds.
     fn ask(&mut self, port: usize, page: u64, at_ns: u64) -> u64 {
         let done = self.translate(port, page, Time::ZERO + Duration::from_ns(at_ns));
         self.iommu.served(done);
@@ -47,24 +47,24 @@ impl Rig {
     }
 }
 
-/// Rows: port, page, when it comes, when it is translated, and why.
+/// Rows: port, page, arrival time, translation time, and the reason.
 #[test]
 fn requests_are_translated_in_order_and_walked_for_in_batches() {
     let rows = [
         (0, 1, 0, 260, "a walk"),
-        (0, 1, 10, 260, "the walk for its page is under way"),
+        (0, 1, 10, 260, "the walk for its page is running"),
         (0, 2, 20, 280, "the second walker"),
         (0, 3, 30, 540, "a batch is two: the next begins when all of this has been served"),
         (0, 1, 600, 600, "it is there"),
-        (1, 1, 600, 860, "another requester, another context"),
+        (1, 1, 600, 860, "another requester has another context"),
         (0, 4, 610, 870, "the other walker"),
         (0, 1, 611, 870, "in order"),
-        (1, 1, 612, 860, "but another root port has an order of its own"),
+        (1, 1, 612, 860, "but another root port has its own order"),
         (0, 5, 613, 1130, "the next batch"),
         (0, 4, 614, 1130, "its page is there by then, but not its turn"),
-        (1, 1, 615, 860, "another root port is not held up where it misses nothing"),
-        (1, 2, 616, 1130, "where it does, it is of the next batch as well"),
-        (0, 6, 2000, 2260, "a new batch: nothing is under way"),
+        (1, 1, 615, 860, "another root port is not delayed if it misses nothing"),
+        (1, 2, 616, 1130, "if it misses, it joins the next batch as well"),
+        (0, 6, 2000, 2260, "a new batch: no walk is running"),
         (0, 7, 2010, 2270, "of two"),
     ];
     let mut rig = Rig::new(&profile(), PageSize::Kib4);
@@ -76,7 +76,7 @@ fn requests_are_translated_in_order_and_walked_for_in_batches() {
 
 /// A batch lasts until its requests have had their turn at memory.
 #[test]
-fn a_batch_ends_when_its_requests_have_been_served() {
+fn batch_ends_when_its_requests_have_been_served() {
     let ns = |n| Time::ZERO + Duration::from_ns(n);
     for (served, third) in [(260, 520), (300, 560)] {
         let mut rig = Rig::new(&profile(), PageSize::Kib4);
@@ -86,9 +86,9 @@ fn a_batch_ends_when_its_requests_have_been_served() {
     }
 }
 
-/// Larger pages reach further if the IOMMU supports them.
+/// Larger pages cover more if the IOMMU supports them.
 #[test]
-fn pages_are_as_large_as_hardware_and_lab_say() {
+fn page_size_is_bounded_by_hardware_and_lab() {
     // Rows: pages, superpages, misses of 1024 pages of 4 KiB in order.
     let rows = [
         (PageSize::Kib4, true, 1024),
@@ -104,7 +104,7 @@ fn pages_are_as_large_as_hardware_and_lab_say() {
 }
 
 #[test]
-fn a_cache_of_tables_makes_walks_shorter() {
+fn page_walk_cache_shortens_walks() {
     let cache = PageWalkCache { entries: 2, pages_per_entry: 8, saves: Duration::from_ns(100) };
     let mut rig = Rig::new(&IommuProfile { page_walk_cache: Some(cache), ..profile() }, PageSize::Kib4);
     let at = |n: u64| n * 10_000;
@@ -115,7 +115,7 @@ fn a_cache_of_tables_makes_walks_shorter() {
 }
 
 #[test]
-fn a_window_is_all_that_a_function_reaches() {
+fn function_reaches_only_its_window() {
     let mut iommu = Iommu::new(&profile(), PageSize::Kib4, 1);
     iommu.restrict(function(1), 0x1000, 0x2000);
     let rows =
@@ -126,7 +126,7 @@ fn a_window_is_all_that_a_function_reaches() {
     }
 }
 
-/// A kind of transfer that a card makes to random pages: number under way; time of memory's turn and of the wire for
+/// A kind of transfer that a card makes to random pages: number outstanding; time of memory's turn and of the wire for
 /// each, and the rest of its time besides translation, in picoseconds.
 struct Load {
     under_way: u64,
@@ -157,12 +157,12 @@ impl Load {
     }
 }
 
-/// Nanoseconds a transfer, against what was measured (pcie-bench data,
-/// nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro-iommu-nosp, `bw_dma_win_sweep_{rd_rnd_64,rd_rnd_256,wr_rnd_256}`, Cold), by KiB
-/// of the window: reads of 64 B and 256 B, 20 at a time, and writes of 256 B, which have no turns. One set of figures for
-/// all; that reads of 512 B lose nothing is the paper's word (SIGCOMM'18, §6.5).
+/// Nanoseconds per transfer, compared with measurements (pcie-bench data,
+/// nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro-iommu-nosp, `bw_dma_win_sweep_{rd_rnd_64,rd_rnd_256,wr_rnd_256}`,
+/// Cold), by KiB of the window: reads of 64 B and 256 B, 20 at a time, and writes of 256 B, which have no turns. All
+/// rows use one set of figures; the paper states that reads of 512 B lose nothing (SIGCOMM'18, §6.5).
 #[test]
-fn under_load_it_is_as_slow_as_the_measured_one() {
+fn translation_under_load_is_as_slow_as_measured() {
     let profile = IommuProfile {
         entries: 116,
         replacement: Replacement::Random,

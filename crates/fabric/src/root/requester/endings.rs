@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How requests of the root complex end: with a completion, refused before they leave, repeated after CRS, or timed
-//! out. It never begins one.
+//! The end of requests of the root complex: completed, refused before they are sent, repeated after CRS, or timed out.
+//! It never begins one.
 
 use super::{Asker, Pending};
 use crate::bridge::refusals::violation;
@@ -25,7 +25,7 @@ const CRS_RETRY_INTERVAL: Duration = Duration::from_us(10);
 /// The data of a configuration read after the root complex has given up.
 const ALL_ONES: u32 = u32::MAX;
 
-/// Why a completion does not serve its request.
+/// Reason why a completion does not serve its request.
 #[derive(Clone, Copy)]
 enum Failure {
     /// The completer refused the request.
@@ -49,8 +49,9 @@ impl From<Failure> for HostError {
 }
 
 impl RootComplex {
-    /// CRS has answered the request with `tag`. True if it is repeated, or has ended by CRS Software Visibility or
-    /// patience (`PCIe 5.0 §2.3.2`); false if the host must be told, as behind a bare root port.
+    /// Handles CRS for the request with `tag`. Returns true if the request is repeated, or has ended by CRS Software
+    /// Visibility or after the retry time (`PCIe 5.0 §2.3.2`). Returns false if the host gets the error, as at a bare
+    /// root port.
     #[cold]
     fn come_again(&mut self, port: usize, tag: Tag, now: Time) -> bool {
         let Some(function) = &self.base.ports[port].function else { return false };
@@ -79,7 +80,7 @@ impl RootComplex {
         true
     }
 
-    /// A tag is free: parts of split reads that wait for one go on.
+    /// Frees a tag; parts of split reads that wait for one go on.
     fn release(&mut self, port: usize, tag: Tag, now: Time) {
         let tags = &mut self.base.ports[port].tags;
         if let Some((_, pending)) = tags.get(tag) {
@@ -125,7 +126,7 @@ impl RootComplex {
 }
 
 impl Base {
-    /// A request of the host cannot leave: its link is down, or it is an AtomicOp that is blocked there.
+    /// Refuses a request of the host that cannot be sent: its link is down, or it is an AtomicOp that is blocked there.
     #[cold]
     pub(super) fn refuse_unsent(&mut self, port: usize, now: Time, tlp: &Tlp) -> Status {
         if self.ports[port].is_open() {
@@ -151,7 +152,7 @@ impl Base {
         self.report(port, now, None);
     }
 
-    /// A request through `port` is no longer open.
+    /// Notes that a request through `port` is no longer open.
     fn no_longer_open(&mut self, port: usize) {
         if self.ports[port].function.as_ref().is_some_and(|function| function.is_contained()) {
             self.follow_busy(port);
@@ -160,7 +161,7 @@ impl Base {
 }
 
 impl RootComplex {
-    /// A completion for the root complex has come in: it belongs to an open request, or is unexpected.
+    /// Handles a completion for the root complex: it belongs to an open request, or is unexpected.
     pub(in crate::root) fn complete(&mut self, port: usize, now: Time, tlp: &Tlp) {
         let Body::Completion(c) = tlp.repr.body else { return };
         self.base.effects.close(tlp, Stage::RootComplex, now + self.base.profile.root_complex_latency);
@@ -188,7 +189,7 @@ impl RootComplex {
         }
     }
 
-    /// An open request has its answer.
+    /// Ends an open request with its result.
     fn end(&mut self, port: usize, now: Time, c: &Completion, tlp: &Tlp, result: Result<Data, Failure>) {
         let Some(&mut Pending { asker, request, .. }) = self.base.ports[port].open_request(c.tag) else {
             return;
@@ -211,7 +212,7 @@ impl RootComplex {
         self.tell_asker(now + self.base.profile.root_complex_latency, asker, result, now);
     }
 
-    /// An open request has failed, by `tlp`. True if it goes on nevertheless.
+    /// Handles the failure of an open request by `tlp`. Returns true if the request goes on nevertheless.
     #[cold]
     fn fail(&mut self, port: usize, now: Time, request: Repr, tlp: &Tlp, failure: Failure) -> bool {
         match failure {
@@ -222,7 +223,7 @@ impl RootComplex {
             Failure::Refused(_) => {
                 self.base.request_failed(port, now, request, RpPioFailure::CompleterAbort);
             }
-            // Advisory, since the requester learns of it (`PCIe 5.0 §6.2.3.2.4.3`).
+            // Advisory, since the requester handles it (`PCIe 5.0 §6.2.3.2.4.3`).
             Failure::Poisoned => {
                 self.base.refused(|b| &mut b.counters.poisoned, port, now, poisoned(), tlp);
                 self.base.log(port, now, Uncorrectable::PoisonedTlp, true, Side::Secondary, tlp);
@@ -235,7 +236,7 @@ impl RootComplex {
         false
     }
 
-    /// Advisory if it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
+    /// Reports an unexpected completion. Advisory if it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
     #[cold]
     fn unexpected(&mut self, port: usize, now: Time, tlp: &Tlp, why: Violation) {
         self.base.refused(|b| &mut b.counters.unexpected_completions, port, now, why, tlp);
@@ -251,7 +252,7 @@ const fn failure_of(status: Status) -> RpPioFailure {
 }
 
 impl RootComplex {
-    /// A request of the root complex was never sent: it ends as if the other end had completed it with `status`.
+    /// Ends a request of the root complex that was never sent, as if the other end had completed it with `status`.
     pub(in crate::root) fn refuse(&mut self, port: usize, now: Time, tlp: &Tlp, status: Status) {
         let (requester, tag) = tlp.repr.transaction();
         self.base.effects.drop(tlp.account);
@@ -263,8 +264,8 @@ impl RootComplex {
 }
 
 impl Pending {
-    /// Takes a completion; returns the result once the request is served or has failed. Traffic Class and attributes need
-    /// not be those of the request if it is `lenient`.
+    /// Takes a completion; returns the result once the request is served or has failed. If `lenient`, Traffic Class and
+    /// attributes may differ from those of the request.
     fn take(
         &mut self,
         c: &Completion,
@@ -310,7 +311,8 @@ impl Pending {
         }
     }
 
-    /// A completion has data that the request does not ask for, or none, or not of one DW as for I/O.
+    /// Returns the rule broken by a completion with the wrong data: present but not requested, missing, or not of one DW as for
+    /// I/O.
     #[cold]
     fn wrong_data(&self, c: &Completion, tlp: &Tlp) -> Violation {
         let (has, asks) = (c.length_dw.is_some(), asks_for_data(&self.request.body));
@@ -353,7 +355,7 @@ impl Pending {
     }
 }
 
-/// Whether a Successful Completion of this request has data.
+/// Returns whether a Successful Completion of this request has data.
 const fn asks_for_data(body: &Body) -> bool {
     match body {
         Body::Memory(m) => m.op.is_read(),

@@ -15,7 +15,7 @@ use tlp::{
     Tlp, Width,
 };
 
-/// Sends `left` requests of `size` bytes; reads with at most `tags` under way.
+/// Sends `left` requests of `size` bytes, with at most `tags` outstanding reads.
 pub(crate) struct Stream {
     pub(crate) op: MemoryOp,
     pub(crate) size: u32,

@@ -122,7 +122,7 @@ impl System {
         .unwrap()
     }
 
-    /// The fabric, with a host program that enumerates and goes on with `program`.
+    /// Returns the fabric, with a host program that enumerates and continues with `program`.
     pub(crate) fn with_program<F, Fut>(self, program: F) -> Fabric
     where
         F: FnOnce(Cpu, Vec<FoundFunction>) -> Fut + 'static,
@@ -163,7 +163,7 @@ impl System {
     }
 }
 
-/// What lies behind root port `n`, which is a bare one: firmware is told of it as of a root complex's own bus.
+/// Returns the addresses below root port `n`, a bare one: firmware handles it like a root complex's own bus.
 pub(crate) fn window(n: usize, mps: u32) -> HostMap {
     let window = |w: riser_fabric::Window| Window { base: w.base, size: w.size };
     let mps = MpsPolicy::Fixed(Mps::new(mps).unwrap());
@@ -178,7 +178,7 @@ pub(crate) fn window(n: usize, mps: u32) -> HostMap {
     }
 }
 
-/// Enumerates what is behind bare root ports, one after the other; vectors are given on from one to the next.
+/// Enumerates the functions below bare root ports, one port after the other; vectors are passed on from one to the next.
 pub(crate) async fn enumerate(cpu: &Cpu, ports: &[HostMap]) -> Result<Vec<FoundFunction>, String> {
     let (mut found, mut first) = (Vec::new(), FIRST_VECTOR);
     for (port, map) in ports.iter().enumerate() {
@@ -272,7 +272,7 @@ impl<T: Copy> Told<T> {
     }
 }
 
-/// Keeps what a closure makes of the frames that arrive (not those that leave, not those that are lost).
+/// Keeps the result of a closure for each frame that arrives (not for frames sent or lost).
 #[derive(Clone)]
 pub(crate) struct Arrivals<T> {
     pub(crate) seen: Rc<RefCell<Vec<T>>>,

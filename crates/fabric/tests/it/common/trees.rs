@@ -21,12 +21,12 @@ use tlp::{
     Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Tag, TcSet, Time, Tlp,
 };
 
-/// Sends `left` requests of 256 B, a write and a read in turn as long as there is a tag for the read; the data is only
-/// counted.
+/// Sends `left` requests of 256 B, alternately a write and a read as long as there is a tag for the read; the data is
+/// only counted.
 pub(crate) struct Both {
     requester: Bdf,
     left: u64,
-    /// A read is next, where there is a tag for it.
+    /// Whether a read is next if there is a tag for it.
     reads_next: bool,
     tags: Vec<Tag>,
     address: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Both {
 }
 
 impl Both {
-    /// With at most `tags` reads under way.
+    /// Makes it with at most `tags` outstanding reads.
     pub(crate) fn new(requester: Bdf, left: u64, tags: u16) -> Both {
         Both {
             requester,
@@ -108,8 +108,8 @@ impl TlpPort for Both {
     fn handle_timeout(&mut self, _now: Time) {}
 }
 
-/// A tree of `switches` times `fan_out` devices, each with `requests` requests: below one switch where it is one, else below
-/// as many, which hang on one more.
+/// Returns a tree of `switches` times `fan_out` devices, each with `requests` requests: below one switch if `switches`
+/// is one, otherwise below that many, which are connected to one more.
 pub(crate) fn tree(up: &LinkConfig, down: &LinkConfig, switches: u8, fan_out: u8, requests: u64) -> Fabric {
     let (slots, below) = (Vec::new(), Vec::new());
     let mut plan = Plan { up: up.clone(), down: down.clone(), requests, slots, switches: below };

@@ -32,7 +32,7 @@ pub(crate) fn bdf(bus: u8, device: u8, function: u8) -> Bdf {
     Bdf::new(bus, device, function).unwrap()
 }
 
-/// The device behind root port `n`.
+/// Returns the device below root port `n`.
 pub(crate) fn below(n: u8) -> Bdf {
     bdf(0x10 * (n + 1), 0, 0)
 }
@@ -101,7 +101,7 @@ impl EndState {
     }
 }
 
-/// A device that sends what it is told to, keeps what comes, and answers requests if it is told how.
+/// A device that sends the given TLPs, keeps arriving ones, and answers requests if it has an answer function.
 #[derive(Clone, Default)]
 pub(crate) struct End(Rc<RefCell<EndState>>);
 
@@ -129,7 +129,7 @@ impl End {
         self.0.borrow().received.clone()
     }
 
-    /// What has come but for Set_Slot_Power_Limit.
+    /// Returns the arrived TLPs except Set_Slot_Power_Limit.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.received().iter().map(line).filter(|l| !l.starts_with("Set_Slot_Power_Limit")).collect()
     }
@@ -149,7 +149,7 @@ impl TlpPort for End {
     fn poll_tlp(&mut self, _now: Time, class: Class, _room: TcSet) -> Option<Tlp> {
         let mut state = self.0.borrow_mut();
         let (place, _) = state.ready[class.index()].front()?;
-        // Nothing passes a posted request here.
+        // No TLP passes a posted request here.
         let posted = &state.ready[Class::Posted.index()];
         if class != Class::Posted && posted.front().is_some_and(|(before, _)| before < place) {
             return None;
@@ -174,7 +174,7 @@ impl TlpPort for End {
     }
 }
 
-/// Two root ports with a device behind each.
+/// Two root ports with one device each.
 pub(crate) struct Rig {
     pub(crate) ends: [End; 2],
     pub(crate) host: HostProfile,
@@ -239,7 +239,7 @@ impl Rig {
         fabric
     }
 
-    /// Runs `program` behind [`set_up`] to its end.
+    /// Runs [`set_up`] and then `program` to its end.
     pub(crate) fn run<F, Fut>(&self, program: F) -> Fabric
     where
         F: FnOnce(Cpu) -> Fut + 'static,
@@ -255,7 +255,7 @@ impl Rig {
 }
 
 pub(crate) fn finish(fabric: &mut Fabric) {
-    assert!(matches!(fabric.run(Limits::default()), Stop::Finished), "the program comes to its end");
+    assert!(matches!(fabric.run(Limits::default()), Stop::Finished), "the program ends");
     check_refusals(fabric);
 }
 
@@ -386,7 +386,8 @@ pub(crate) fn completion(completer: Bdf, requester: Bdf, tag: Tag, status: Statu
     Tlp::new(Repr::new(Body::Completion(body)), data)
 }
 
-/// The one completion of `request` with this status; `None` where none answers it. Byte `n` of memory is `n` modulo 251.
+/// Returns the one completion of `request` with this status; `None` if no completion answers it. Byte `n` of memory is `n` modulo
+/// 251.
 pub(crate) fn served_with(request: &Tlp, completer: Bdf, status: Status) -> Option<Tlp> {
     let (requester, tag) = request.repr.transaction();
     let (len, address) = match request.repr.body {
@@ -412,7 +413,7 @@ pub(crate) fn served(request: &Tlp, completer: Bdf) -> Option<Tlp> {
     served_with(request, completer, Status::Success)
 }
 
-/// Type, what for, and whose.
+/// Returns type, target, and requester.
 pub(crate) fn line(tlp: &Tlp) -> String {
     let (requester, tag) = tlp.repr.transaction();
     let (name, tag) = (tlp.repr.name(), tag.bits());

@@ -115,7 +115,7 @@ impl Rig {
         rig
     }
 
-    /// Links up, nothing set up.
+    /// Links are up, nothing is configured.
     pub(crate) fn bare(ports: u8, mode: Forwarding, arbitration: PortArbitration) -> Rig {
         let switch = Switch::new(config(ports, mode, arbitration)).unwrap();
         let mut rig = Rig { switch, now: Time::ZERO };
@@ -137,7 +137,7 @@ impl Rig {
         if port == 0 { bdf(1, 0, 0) } else { bdf(2, port - 1, 0) }
     }
 
-    /// Has `tlp` arrive at `port`, and lets all that may leave do so.
+    /// Handles `tlp` at `port`, and sends everything that may be sent.
     pub(crate) fn arrive(&mut self, port: usize, tlp: &Tlp) -> Vec<(usize, Tlp)> {
         self.put(port, tlp);
         self.drain()
@@ -173,7 +173,7 @@ impl Rig {
                     }
                 }
             }
-            // What leaves one port may let another go on.
+            // Sending at one port may let another go on.
             if out.len() > before {
                 continue;
             }
@@ -217,7 +217,7 @@ impl Rig {
         space.read(space.extended_capability(id).expect("the capability is there") + dw)
     }
 
-    /// Credits that `port` gives back, by class.
+    /// Credits that `port` returns, by class.
     pub(crate) fn credits(&mut self, port: usize) -> [u32; 3] {
         let mut sum = [0; 3];
         while let Some(credit) = self.switch.poll_credits(port) {

@@ -8,16 +8,16 @@ use tlp::{
     MemoryRequest, Message, MessageRouting, Repr, Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
 };
 
-/// What the wire does to a frame.
+/// The effect of the wire on a frame.
 pub(crate) enum Fate {
     Intact,
     Lost,
     Damaged(Damage),
 }
 
-/// Source and sink of TLPs, and what the wires do to frames. Sides are 0 and 1.
+/// Source and sink of TLPs, and the effect of the wires on frames. Sides are 0 and 1.
 pub(crate) trait World {
-    /// A TLP of `class` that `side` wants to send; asked while there is room.
+    /// Returns a TLP of `class` that `side` wants to send; polled while there is room.
     fn next(&mut self, side: usize, class: Class) -> Option<Tlp>;
     /// A TLP has arrived at `side`.
     fn delivered(&mut self, side: usize, now: Time, tlp: Tlp);
@@ -139,7 +139,7 @@ impl Joined {
         false
     }
 
-    /// Runs the next event, if it comes by `until`.
+    /// Runs the next event if it is due by `until`.
     pub(crate) fn step(&mut self, world: &mut impl World, until: Time) -> bool {
         let mut best: Option<(Time, usize, Next)> = None;
         for side in 0..2 {
@@ -223,7 +223,7 @@ impl Joined {
         }
         let Some(tlp) = frame.tlp() else { return };
         let (tc, class, data) = (tlp.repr.tc, tlp.class(), tlp.data_credits());
-        // Buffers drain in order, whatever each asks for.
+        // Buffers drain in order, whatever time each requests.
         let earliest = s.drains.back().map_or(now, |d| d.0);
         let at = (now + world.drain(side)).max(earliest);
         if at == now {

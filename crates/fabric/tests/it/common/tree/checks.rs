@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Trees, traffic and trouble made from bytes, and what must hold of every run of them: called by the fuzz target, and by
-//! tests on random bytes and on the seeds. What is broken is returned as text.
+//! Trees, traffic and trouble made from bytes, and the conditions that must hold for every run of them. Called by the
+//! fuzz target, and by tests on random bytes and on the seeds. Broken conditions are returned as text.
 
 use super::node::{Book, Kind, Node, NodePlan, Op, SUM_ADDRESS, SharedBook};
 use super::watch::Watch;
@@ -14,15 +14,15 @@ use riser_fabric::{
 use std::rc::Rc;
 use tlp::{Bdf, Duration, PayloadPool, Rate, Status, Tag, Time};
 
-/// Most leaves and switches of a tree.
+/// Maximum number of leaves and switches of a tree.
 const MAX_LEAVES: usize = 16;
 const MAX_SWITCHES: usize = 8;
 const MAX_DEPTH: usize = 5;
-/// Most requests of a run.
+/// Maximum number of requests of a run.
 const MAX_OPS: usize = 600;
-/// When traffic begins, and trouble with links: all links are up, however many frames were lost meanwhile.
+/// When traffic begins, and trouble with links: all links are up by then, however many frames were lost.
 const START: Duration = Duration::from_us(200);
-/// Most events of a run: some hundred times those of the longest.
+/// Maximum number of events of a run: some hundred times the number of the longest run.
 const MAX_EVENTS: u64 = 20_000_000;
 
 /// The trouble of a run.
@@ -73,7 +73,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// The case that `bytes` say.
+    /// Returns the case described by `bytes`.
     pub(crate) fn new(trouble: Trouble, bytes: &[u8]) -> Case {
         let mut c = Choices(bytes.iter());
         let mut tree = tree(&mut c);
@@ -82,7 +82,7 @@ impl Case {
         let root_functions = trouble == Trouble::Links || c.below(4) > 0;
         let (faults, events) = troubles(&mut c, trouble, &tree);
         let nodes = traffic(&mut c, &tree, root_functions);
-        // Where DLLPs are damaged for ever, messages that say so are sent for ever.
+        // If DLLPs are damaged for ever, messages about that are sent for ever.
         tree.report_errors &= faults.iter().all(|fault| fault.every == 0);
         Case { tree, nodes, faults, events, trouble, host, root_functions }
     }
@@ -98,7 +98,7 @@ impl Case {
         Case { tree, nodes, faults, events, trouble, host: [0, 0, 2], root_functions: true }
     }
 
-    /// The case of an input of the fuzz target, whose first byte chooses the trouble.
+    /// Returns the case of an input of the fuzz target, whose first byte selects the trouble.
     pub(crate) fn from_input(input: &[u8]) -> Case {
         let (first, bytes) = input.split_first().unwrap_or((&0, &[]));
         Case::new(Trouble::ALL[usize::from(*first) % Trouble::ALL.len()], bytes)
@@ -148,7 +148,7 @@ fn tree(c: &mut Choices<'_>) -> TreePlan {
     for _ in 0..=c.below(2) {
         grow(c, &mut tree, Above::RootPort(HostId::FIRST), MAX_DEPTH);
     }
-    // Switches whose ports are all empty are legal, and dull.
+    // Switches with only empty ports are allowed, but not interesting.
     if tree.leaves.is_empty() {
         grow(c, &mut tree, Above::RootPort(HostId::FIRST), 0);
     }
@@ -207,7 +207,7 @@ fn fault(
     action: fn(&mut Choices<'_>) -> (FrameKind, FaultAction),
 ) -> FaultRule {
     let (kind, action) = action(c);
-    // By chance, since what is sent again in the same order would meet a rule that counts at the same place for ever.
+    // By chance: replays in the same order would otherwise meet a rule that counts at the same place for ever.
     let chance = c.of(&[None, Some(u64::MAX / 3), Some(u64::MAX / 20), Some(u64::MAX / 100)]);
     let link = LinkId(c.below(tree.links()) as u32);
     let direction = c.of(&[Direction::Upstream, Direction::Downstream]);
@@ -279,7 +279,7 @@ fn traffic(c: &mut Choices<'_>, tree: &TreePlan, across: bool) -> Vec<NodePlan> 
     nodes
 }
 
-/// What `leaf` does; `across`: to peers below other root ports as well.
+/// Returns the traffic of `leaf`; `across`: also to peers below other root ports.
 fn kind(c: &mut Choices<'_>, tree: &TreePlan, leaf: usize, across: bool) -> Kind {
     let which = c.below(16);
     let other = (leaf + 1 + c.below(tree.leaves.len())) % tree.leaves.len();
@@ -309,7 +309,7 @@ pub(crate) struct Outcome {
     pub(crate) lost: u64,
 }
 
-/// Runs the case; returns what is wrong with the run.
+/// Runs the case; returns the broken conditions.
 pub(crate) fn run(case: &Case) -> Result<Outcome, String> {
     let book: SharedBook = SharedBook::default();
     book.borrow_mut().lossy = matches!(case.trouble, Trouble::Links | Trouble::Altered);
@@ -354,7 +354,7 @@ pub(crate) fn run(case: &Case) -> Result<Outcome, String> {
     if wrong.is_empty() { Ok(outcome) } else { Err(wrong.join("\n")) }
 }
 
-/// The run must end; if something waits, it must be behind a link that is down.
+/// The run must end; if a part waits, it must be below a link that is down.
 fn ended(case: &Case, stop: &Stop) -> Vec<String> {
     let lines = match stop {
         Stop::Finished => return Vec::new(),
@@ -368,12 +368,12 @@ fn ended(case: &Case, stop: &Stop) -> Vec<String> {
             line.strip_prefix(what).and_then(|rest| rest.split([':', ' ']).next()?.parse::<usize>().ok());
         number.is_some_and(|n| dead[first + n])
     };
-    // What an altered frame has made a link believe may stop it for good.
+    // A link may stop for good because of wrong values in an altered frame.
     let excused = |line: &&String| {
         case.trouble == Trouble::Altered
             || is_dead(line, "slot ", 0)
             || is_dead(line, "link ", 0)
-            // It stands beside who waits, and is nobody who does.
+            // It accompanies the waiting parts, but is not one.
             || line.starts_with("errors, ")
     };
     lines.iter().filter(|line| !excused(line)).cloned().collect()
@@ -387,15 +387,15 @@ fn conserved(case: &Case, fabric: &Fabric, book: &Book, sum: u64) -> Vec<String>
     let closed = book.posted_received + root.memory_writes + root.vendor_messages + book.answers_received;
     let rows = [
         (accounts.opened == book.posted + book.non_posted, "each request has an account"),
-        (accounts.closed == closed, "what is closed has arrived"),
-        (accounts.given_up == 0, "none is given up"),
-        (accounts.open <= book.timed_out, "what is open has timed out"),
-        (book.unexpected == 0, "no answer that nobody waits for"),
-        (lossy || accounts.dropped == book.posted_nowhere, "what is dropped was for nobody"),
+        (accounts.closed == closed, "closed transactions have arrived"),
+        (accounts.given_up == 0, "no transaction is given up"),
+        (accounts.open <= book.timed_out, "open transactions have timed out"),
+        (book.unexpected == 0, "no unexpected answer"),
+        (lossy || accounts.dropped == book.posted_nowhere, "dropped transactions had no target"),
         (lossy || book.timed_out + book.late == 0, "all is answered in time"),
-        (sum >= book.added && sum <= book.adds_sent, "memory has added what was answered"),
+        (sum >= book.added && sum <= book.adds_sent, "memory has added the answered operands"),
         (lossy || sum == book.adds_sent, "memory has added all"),
     ];
     let wrong = rows.iter().filter(|(holds, _)| !holds);
-    wrong.map(|(_, what)| format!("not so: {what}: {accounts:?}, {book:?}, {root:?}, sum {sum}")).collect()
+    wrong.map(|(_, what)| format!("failed: {what}: {accounts:?}, {book:?}, {root:?}, sum {sum}")).collect()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Trees of switches as plans: made at random from bytes or written by hand, and built into a fabric whose bridges are
-//! set up by configuration requests as firmware leaves them. Never judges what a run has come to: see `tree_checks.rs`.
+//! set up by configuration requests as firmware leaves them. The results of a run are checked elsewhere: see `tree_checks.rs`.
 //!
 //! Buses and windows are numbered depth first. The leaf with index `n` has 1 MiB of memory space, at
 //! [`leaf_address`]; its function is device 0 of the bus of its link.
@@ -24,22 +24,22 @@ use tlp::{
     Status, Tag, TcSet, TcVcMap, Time, Tlp, Vc, Width,
 };
 
-/// Where windows begin: that of bare root port 0 (`AddressMap`).
+/// Start of the windows: the window of bare root port 0 (`AddressMap`).
 pub(crate) const WINDOW_BASE: u64 = 0x8000_0000;
 /// From the windows of one root port to those of the next.
 pub(crate) const WINDOW_OF_ROOT_PORT: u64 = 0x1000_0000;
 /// Bytes of each leaf.
 pub(crate) const LEAF_BYTES: u64 = 1 << 20;
-/// Where high host memory begins, and its bytes.
+/// Start of high host memory, and its size in bytes.
 pub(crate) const HIGH: u64 = 4 << 30;
 pub(crate) const HIGH_BYTES: u64 = 1 << 22;
 
-/// Address of leaf `leaf` behind root port `root`.
+/// Returns the address of leaf `leaf` below root port `root`.
 pub(crate) fn leaf_address(root: usize, leaf: usize) -> u64 {
     WINDOW_BASE + root as u64 * WINDOW_OF_ROOT_PORT + leaf as u64 * LEAF_BYTES
 }
 
-/// A link, as the plan of a tree has it.
+/// A link in the plan of a tree.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkPlan {
     pub(crate) rate: Rate,
@@ -113,7 +113,7 @@ pub(crate) struct SwitchPlan {
     pub(crate) ports: usize,
     pub(crate) mode: Forwarding,
     pub(crate) latency_ps: u64,
-    /// One for each port, the upstream port first; none is round robin.
+    /// One for each port, the upstream port first; empty for round robin.
     pub(crate) weights: Vec<u16>,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct LeafPlan {
     pub(crate) link: LinkPlan,
 }
 
-/// A tree. Leaves and switches come in any order; nothing hangs below a leaf.
+/// A tree. Leaves and switches may be in any order; a leaf has nothing below it.
 #[derive(Clone, Debug)]
 pub(crate) struct TreePlan {
     pub(crate) leaves: Vec<LeafPlan>,
@@ -137,11 +137,11 @@ pub(crate) struct TreePlan {
     pub(crate) report_errors: bool,
     /// Bridges begin as firmware leaves them; else as a reset does.
     pub(crate) preset: bool,
-    /// There is a slot below every port of a switch: with messages of its own when the link comes up.
+    /// Whether there is a slot below every port of a switch, with its own messages when the link comes up.
     pub(crate) slots: bool,
 }
 
-/// What a leaf is called: what it must know to be asked, and to ask.
+/// The identity of a leaf: the values needed to send requests to it, and for its own requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     /// Its function.
@@ -152,13 +152,13 @@ pub(crate) struct Place {
     pub(crate) root: usize,
 }
 
-/// Bus numbers and windows of what hangs on one link.
+/// Bus numbers and windows of the part of the tree below one link.
 #[derive(Clone, Copy, Debug, Default)]
 struct Range {
     first_bus: u8,
     last_bus: u8,
     first_leaf: usize,
-    /// One behind the last.
+    /// One after the last.
     end_leaf: usize,
 }
 
@@ -268,7 +268,7 @@ impl TreePlan {
         ranges[link] = Range { first_bus, last_bus: *next_bus - 1, first_leaf, end_leaf: *next_leaf };
     }
 
-    /// Where the leaves are.
+    /// Returns the places of the leaves.
     pub(crate) fn places(&self) -> Vec<Place> {
         self.number().1
     }
@@ -323,7 +323,7 @@ impl TreePlan {
     /// The functions of the root ports, set up as firmware leaves them.
     fn root_spaces(&self, ranges: &[Range]) -> Vec<ConfigSpace> {
         let root = |(n, link): (usize, usize)| {
-            // Without a slot, so that all it sends is what is asked of it.
+            // Without a slot, so that it sends only requested TLPs.
             let mut space = space(PortType::RootPort, n as u8, &self.link_config(link).root, false);
             let range = ranges[link];
             let below = Some((range.first_bus, range));
@@ -331,7 +331,7 @@ impl TreePlan {
                 return space;
             }
             for (register_dw, first_be, value) in self.registers(&space, 0, n, below) {
-                // Nobody is there yet to hear of it.
+                // No device is there yet to receive it.
                 let _ = space.write(register_dw, first_be, value);
             }
             space
@@ -339,8 +339,8 @@ impl TreePlan {
         self.root_links().into_iter().enumerate().map(root).collect()
     }
 
-    /// What firmware writes into a bridge with primary bus `primary` behind root port `root`: DW number, byte enables, value.
-    /// Nothing below: closed.
+    /// Returns the values that firmware writes into a bridge with primary bus `primary` below root port `root`: DW
+    /// number, byte enables, value. With nothing below, its windows are closed.
     fn registers(
         &self,
         space: &ConfigSpace,
@@ -407,7 +407,7 @@ impl TreePlan {
     }
 }
 
-/// What a run is made of beside the tree.
+/// The parts of a run other than the tree.
 pub(crate) struct RunPlan {
     pub(crate) host: HostProfile,
     pub(crate) memory: HostMemory,
@@ -504,7 +504,7 @@ impl Setup<'_> {
         let bytes = PayloadPool::new().copy(&value.to_le_bytes()[lead..trail]);
         let tlp = Tlp::new(Repr::new(Body::Config(body)), Data::Carried(bytes));
         self.switch.handle_tlp(0, Time::ZERO, Time::ZERO, &tlp);
-        // Nothing here goes by the clock but the latency of answers.
+        // Nothing here depends on the clock except the latency of answers.
         let later = Time::ZERO + Duration::from_ms(1);
         self.switch.handle_timeout(later);
         let answer = self.switch.poll_tlp(0, later, Class::Completion, TcSet::ALL);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A leaf that asks and answers: writes and reads of host memory, of its peers and of nobody; messages; AtomicOps. It keeps
-//! book of what it sees and calls out what breaks a rule. Never looks at registers or links.
+//! A leaf that sends and answers requests: writes and reads of host memory, of its peers and of unclaimed addresses; messages;
+//! AtomicOps. It records the TLPs that it sees and reports those that break a rule. It reads no registers and no links.
 //!
-//! **Order.** Whatever posted a leaf sends to another, writes or messages, bears a number that grows; so does each completion,
-//! which bears the number of the last posted one that the completer had handed to its link before. So who receives knows
-//! what must have come before (`PCIe 5.0 §2.4.1`, Table 2-40, entries A2 and D2a). What a leaf writes to its cell in
-//! host memory grows as well, and a read behind it returns no less (entry B2a).
+//! **Order.** Each posted TLP of a leaf to another, write or message, carries an increasing number. Each completion
+//! carries the number of the last posted TLP that the completer had handed to its link before. So the receiver knows
+//! which TLPs must have arrived before (`PCIe 5.0 §2.4.1`, Table 2-40, entries A2 and D2a). The values that a leaf writes to
+//! its cell in host memory increase as well, and a later read returns no smaller value (entry B2a).
 
 use super::Place;
 use super::watch::has;
@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     MessagePeer(usize),
     /// Sends the root complex a Vendor_Defined Type 1 message.
     MessageRoot,
-    /// Writes to an address where nobody is.
+    /// Writes to an unclaimed address.
     WriteNowhere,
     /// Reads from such an address.
     ReadNowhere,
@@ -57,7 +57,7 @@ pub(crate) struct Op {
 #[derive(Clone, Debug)]
 pub(crate) struct NodePlan {
     pub(crate) ops: Vec<Op>,
-    /// Most requests that it has under way.
+    /// Maximum number of outstanding requests.
     pub(crate) tags: u16,
     /// Delay until the credits of received TLPs return.
     pub(crate) slow: Duration,
@@ -73,18 +73,18 @@ pub(crate) struct Book {
     /// TLPs handed to links, of requests of each class.
     pub(crate) posted: u64,
     pub(crate) non_posted: u64,
-    /// Of the posted ones: those to nobody.
+    /// Posted requests to unclaimed targets, among those.
     pub(crate) posted_nowhere: u64,
     /// Posted TLPs received, and last completions.
     pub(crate) posted_received: u64,
     pub(crate) answers_received: u64,
     /// Requests of others that came here.
     pub(crate) asked: u64,
-    /// Requests that have ended well, those that were refused, those that timed out.
+    /// Requests that succeeded, that were refused, and that timed out.
     pub(crate) answered: u64,
     pub(crate) refused: u64,
     pub(crate) timed_out: u64,
-    /// Completions behind a timeout, and those that nobody waits for.
+    /// Completions after a timeout, and unexpected ones.
     pub(crate) late: u64,
     pub(crate) unexpected: u64,
     /// AtomicOps that memory has done.
@@ -191,7 +191,7 @@ impl Node {
         self.places.iter().position(|place| place.id == id)
     }
 
-    /// The next number of what is posted to `leaf`.
+    /// Returns the next number of the posted TLPs to `leaf`.
     fn number(&mut self, leaf: usize, tc: u8) -> u32 {
         let number = self.sent.entry((leaf, tc)).or_default();
         *number += 1;
@@ -215,7 +215,7 @@ impl Node {
         }
     }
 
-    /// The next request in program order, where it is of `class` and may go.
+    /// Returns the next request in program order if it is of `class` and may be sent.
     fn next_op(&mut self, now: Time, class: Class, room: TcSet) -> Option<Op> {
         let op = self.ops.front().copied()?;
         let tagged = class == Class::Posted || !self.tags.is_empty();
@@ -290,7 +290,7 @@ impl Node {
         Tlp::new(repr, data)
     }
 
-    /// Every piece bears the number of what was posted before it is handed on.
+    /// Each piece carries the number of the last posted TLP before it is handed over.
     fn next_answer(&mut self, room: TcSet) -> Option<Tlp> {
         let tc = self.answers.front()?.tlp.repr.tc.bits();
         if !has(room, tc) {
@@ -316,7 +316,7 @@ impl Node {
         let place = self.places[self.index];
         let mine = address >= place.address && address < place.address + super::LEAF_BYTES;
         if !mine {
-            self.wrong(format!("is asked for {address:#x}"));
+            self.wrong(format!("gets a request for {address:#x}"));
         }
         while left > 0 {
             let piece = split::completion_piece(address, left, self.mps, Rcb::new(64).unwrap());
@@ -347,7 +347,7 @@ impl Node {
         self.credits.push_back((self.now + self.plan.slow, CreditReturn::of(tlp)));
     }
 
-    /// `number` of `from` has come: beyond all before it.
+    /// Takes `number` of `from`, which must exceed all earlier ones.
     fn take_number(&mut self, from: Bdf, tc: u8, number: u32) {
         self.book.borrow_mut().posted_received += 1;
         let Some(leaf) = self.leaf_of(from) else { return self.wrong(format!("hears of {from}")) };
@@ -356,7 +356,7 @@ impl Node {
         *last = number;
         let lossy = self.book.borrow().lossy;
         if number <= before || (number != next && !lossy) {
-            self.wrong(format!("number {number} of leaf {leaf} comes behind {before}"));
+            self.wrong(format!("number {number} of leaf {leaf} arrives after {before}"));
         }
     }
 
@@ -374,7 +374,7 @@ impl Node {
             }
             book.unexpected += 1;
             drop(book);
-            return self.wrong(format!("tag {tag} is answered, and not asked for"));
+            return self.wrong(format!("tag {tag} is answered, but has no request"));
         };
         if c.status != Status::Success {
             self.book.borrow_mut().refused += 1;
@@ -386,7 +386,7 @@ impl Node {
         self.check_order(&pending, c, tlp);
         let left = pending.bytes - pending.received;
         if u32::from(c.byte_count) != left {
-            self.wrong(format!("Byte Count {} of {:?}, where {left} are left", c.byte_count, pending.op));
+            self.wrong(format!("Byte Count {} of {:?}, but {left} are left", c.byte_count, pending.op));
         }
         pending.received += tlp.data.len() as u32;
         if pending.received < pending.bytes {
@@ -399,7 +399,7 @@ impl Node {
         }
     }
 
-    /// What a completion tells of what must have come, or been written, before it.
+    /// Checks that everything has arrived or been written that a completion shows to precede it.
     fn check_order(&self, pending: &Pending, c: &Completion, tlp: &Tlp) {
         let Some(&[a, b, d, e, ..]) = tlp.data.bytes() else { return };
         let (number, tc) = (u32::from_le_bytes([a, b, d, e]), pending.op.tc);
@@ -408,7 +408,7 @@ impl Node {
             Kind::ReadPeer(leaf) => {
                 let seen = self.received.get(&(leaf, tc)).copied().unwrap_or(0);
                 if seen < number && !lossy {
-                    self.wrong(format!("an answer of leaf {leaf} passes {number}; {seen} has come"));
+                    self.wrong(format!("an answer of leaf {leaf} passes {number}; {seen} has arrived"));
                 }
             }
             // The first piece holds the number.
@@ -416,14 +416,14 @@ impl Node {
                 let newest = self.written[usize::from(tc)];
                 let oldest = if lossy { 0 } else { pending.written };
                 if number < oldest || number > newest {
-                    self.wrong(format!("cell reads {number} behind {oldest}, before {newest} ({c:?})"));
+                    self.wrong(format!("cell reads {number} after {oldest}, before {newest} ({c:?})"));
                 }
             }
             _ => {}
         }
     }
 
-    /// The tag is out of use for good, since its answer may still come; another takes its place.
+    /// Retires the tag for good, since its answer may still arrive; another replaces it.
     fn lose(&mut self, tag: u16) {
         self.lost.insert(tag);
         self.tags.push_back(self.plan.tags + self.lost.len() as u16 - 1);
@@ -475,7 +475,7 @@ impl TlpPort for Node {
                 let [.., a, b, c, d] = m.header;
                 self.take_number(m.requester, tlp.repr.tc.bits(), u32::from_be_bytes([a, b, c, d]));
             }
-            // Of the switch above.
+            // From the switch above.
             Body::Message(_) => {}
             Body::Completion(c) => self.complete(&c, tlp),
             Body::Io(_) | Body::Config(_) | Body::Atomic(_) => {
@@ -511,7 +511,7 @@ impl TlpPort for Node {
         self.expire(now);
     }
 
-    /// The link is gone, and a device with it is reset: what it was asked and what it has asked is forgotten.
+    /// Handles a link that is gone, which resets the device: its received and issued requests are forgotten.
     fn handle_notice(&mut self, now: Time, notice: Notice) {
         if !matches!(notice, Notice::Down { .. }) {
             return;

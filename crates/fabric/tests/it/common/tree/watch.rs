@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a tap on every link can tell of a run: whether every credit has come back, who has sent how much where, and a digest
-//! of all frames with their times. Knows of the credits only what the frames say.
+//! Observations of a tap on every link: whether every credit has returned, how much each has sent where, and a digest
+//! of all frames with their times. It knows the credits only from the frames.
 
 use link::Frame;
 use riser_fabric::{Direction, LinkId, Side, Tap, TapRecord};
@@ -12,7 +12,7 @@ use tlp::{Body, Class, Dllp, FlowControlKind, TcSet, Time, Tlp};
 /// Credits of one class and channel in one direction, modulo 2^8 and 2^12 (`PCIe 5.0 §2.6.1`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
-    /// As InitFC said; zero is infinite.
+    /// As in InitFC; zero is infinite.
     advertised: (u8, u16),
     consumed: (u8, u16),
     limit: (u8, u16),
@@ -79,7 +79,7 @@ impl Watch {
         self.0.borrow().shares.get(&(link as u32, requester)).copied().unwrap_or(0)
     }
 
-    /// A line for each kind of credit that has not come back. `alive`: whether a link is up at the end.
+    /// Returns a line for each kind of credit that has not returned. `alive`: whether a link is up at the end.
     pub(crate) fn missing_credits(&self, alive: impl Fn(u32) -> bool) -> Vec<String> {
         let seen = self.0.borrow();
         let ways = seen.ways.iter().filter(|((link, _), _)| alive(*link));
@@ -102,7 +102,7 @@ impl Seen {
     fn send(&mut self, link: u32, down: bool, frame: Frame<&Tlp>) {
         match frame {
             Frame::Tlp { sequence, tlp } => self.consume(link, down, sequence, tlp),
-            // What a receiver says is of the other direction; it counts when it arrives.
+            // The values of a receiver are for the other direction; they count when they arrive.
             Frame::Dllp(Dllp::FlowControl(fc)) if fc.kind == FlowControlKind::InitFc1 => {
                 let way = self.ways.entry((link, !down)).or_default();
                 if fc.class == Class::Posted && fc.vc.id() == 0 {
