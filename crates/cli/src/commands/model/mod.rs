@@ -54,7 +54,9 @@ fn ethernet(text: &str) -> Result<f64, String> {
 fn expand(lists: &[Sizes]) -> Result<Vec<u32>, Failure> {
     let sizes: Vec<u32> = lists.iter().flat_map(|s| s.iter()).take(MAX_SIZES + 1).collect();
     if sizes.len() > MAX_SIZES {
-        return Err(Failure::usage(format!("more than {MAX_SIZES} sizes, expected fewer: use a larger STEP")));
+        return Err(Failure::usage(format!(
+            "more than {MAX_SIZES} sizes, expected fewer: use a larger STEP"
+        )));
     }
     Ok(sizes)
 }
