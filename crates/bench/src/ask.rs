@@ -424,7 +424,7 @@ mod tests {
                     cache: Some(CacheState::HostWarm),
                     ..ask()
                 },
-                "cache of host-warm: legal is cold",
+                "cache of host-warm, expected cold",
             ),
         ];
         for (wrong, says) in cases {

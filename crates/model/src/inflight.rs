@@ -111,10 +111,10 @@ mod tests {
     #[test]
     fn rejects_non_positive_values() {
         let text = |r: Result<InFlight, ModelError>| r.unwrap_err().to_string();
-        assert_eq!(text(in_flight(0.0, 1.0)), "latency in ns of 0: expected finite numbers above 0");
+        assert_eq!(text(in_flight(0.0, 1.0)), "latency in ns of 0: expected a finite number above 0");
         assert_eq!(
             text(in_flight(1e300, 1e-3)),
-            "time from packet to packet in ns of 0.001: expected finite numbers above 0"
+            "time from packet to packet in ns of 0.001: expected a finite number above 0"
         );
     }
 

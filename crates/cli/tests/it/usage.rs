@@ -82,7 +82,7 @@ fn errors_in_arguments_and_files_have_different_statuses() {
     let bad = bad.to_str().unwrap();
     for command in ["run", "check", "lspci"] {
         for (args, status, said) in [
-            (&[lab, "--set", "nonsense"][..], 2, "--set nonsense, expected KEY=VALUE"),
+            (&[lab, "--set", "nonsense"][..], 2, "--set nonsense: expected KEY=VALUE"),
             (&[lab, "--set", "slot.nic.link.gen=9"], 2, "generation 9, expected 1, 2, 3, 4, 5"),
             (&[lab, "--set", "host.profile=./none"], 2, "labs/none: No such file"),
             (&[bad], 1, "usage-bad.toml:1:11: version of 3"),

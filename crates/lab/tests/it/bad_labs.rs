@@ -39,7 +39,7 @@ fn reports_errors_with_place_and_legal_values() {
     // The text; line and column, (0, 0) for errors of the file as a whole; parts of the message.
     let rows: Vec<(String, (usize, usize), &[&str])> = vec![
         // The file.
-        ("".into(), (0, 0), &["it is empty", "`version = 1`", "[[slot]]"]),
+        ("".into(), (0, 0), &["empty file", "`version = 1`", "[[slot]]"]),
         ("# A comment.\n".into(), (1, 1), &["missing field `version`, expected 1"]),
         ("[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 1), &["missing field `version`, expected 1"]),
         ("version = 1\n[[slot]]\nname = \"a\"\n".into(), (2, 1), &["missing field `device`, expected `clock`, `counter`, `disk`"]),

@@ -214,7 +214,7 @@ fn draws_and_checks_buttons() {
     assert!(draw(&lab.lab).contains("attention button of card at 7 us"), "{}", draw(&lab.lab));
     let rows = [
         ("slot = \"steady\"\nat_us = 1", "`steady` has no attention button"),
-        ("slot = \"card\"\nat_us = 1\nuntil_us = 2", "until_us: legal with kind"),
+        ("slot = \"card\"\nat_us = 1\nuntil_us = 2", "until_us: legal only with kind"),
     ];
     for (keys, words) in rows {
         let steady = STEADY.replace("slot_keys\n", "");

@@ -112,7 +112,7 @@ fn errors_have_their_place() {
         ),
         (
             "version = 1\nlab = 'l'\n[over]\n'link.gen' = { from = 0, to = 5, points = 2, scale = 'log' }\n",
-            "numbers above 0",
+            "expected a number above 0",
         ),
         (
             "version = 1\nlab = 'l'\n[over]\n'link.gen' = { from = 3, to = 5 }\n",

@@ -273,7 +273,7 @@ fn rejects_cache_on_noexec_file_system() {
     }
     let said = String::from_utf8(output.stdout).unwrap();
     let expected = format!(
-        "<the cache {cache}: its file system is mounted noexec, so riser cannot run programs in it;  "
+        "<the cache {cache}: its file system is mounted noexec, so riser cannot run programs in it; --cache DIR "
     );
     assert!(said.contains(&expected), "{said}");
 }

@@ -52,7 +52,7 @@ series, each with name, title, kind (effective, ethernet, device) and points:
 size_bytes, throughput_gbps; for devices also packets_per_s, bottleneck, and what
 up and down carry per packet.";
 
-/// Calculate the throughput of NICs with their drivers by packet size: Figure 1 of pcie-bench
+/// Calculate the throughput of NICs by packet size (Figure 1 of pcie-bench)
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

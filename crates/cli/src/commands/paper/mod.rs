@@ -23,7 +23,7 @@ notes about both below.
 --json prints one object: experiments: [{experiment, title, source, basis (how well the figures of its host profiles are known: measured, fitted or assumed), labs, tables: [{title, rows}], notes}]; rows \
 are objects with units in their names. Without NAME, it prints {experiments: [{name, title, source}]}.";
 
-/// Run the experiments of published papers, and print the papers' figures next to riser's
+/// Run the experiments of published papers and compare the figures with riser's
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
