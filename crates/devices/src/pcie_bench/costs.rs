@@ -118,7 +118,7 @@ pub struct ReadCosts {
 
 impl CardClock {
     /// Converts `ps` to the counter's value: ticks, rounded down, or picoseconds if time is exact.
-    pub fn converts_ticks_to_picoseconds(&self, ps: u64) -> u64 {
+    pub fn ticks(&self, ps: u64) -> u64 {
         match (u64::from(self.tick_cycles), u64::from(self.mhz)) {
             (0, _) | (_, 0) => ps,
             (cycles, mhz) => (u128::from(ps) * u128::from(mhz) / (u128::from(cycles) * 1_000_000)) as u64,
