@@ -86,7 +86,7 @@ impl Port {
             && self.accept_fast(now, sequence, tlp.class(), tlp.data_credits())
     }
 
-    /// Like [`receive_fast`](Self::receive_fast), for a TLP that the caller knows to be well-formed and of TC0, at a port without
+    /// Like `receive_fast`, for a TLP that the caller knows to be well-formed and of TC0, at a port without
     /// rare features.
     #[inline(always)]
     pub fn accept_fast(&mut self, now: Time, sequence: u16, class: Class, data_credits: u32) -> bool {
