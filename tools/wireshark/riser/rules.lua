@@ -134,8 +134,24 @@ local function is_within_4k(h)
     return h.address_low % 0x1000 + h.length_dw * 4 <= 0x1000
 end
 
+-- The legal values of the clause that illegal byte enables break.
+local function clause_of_byte_enables(h)
+    if h.length_dw == 1 then
+        return "Last BE 0000b for Length 1"
+    elseif h.last_be == 0 then
+        return "Last BE not 0000b for Length over 1"
+    elseif h.first_be == 0 then
+        return "First BE not 0000b for Length over 1"
+    elseif h.length_dw == 2 then
+        return "no gaps for Length 2 if Address is not a multiple of 8"
+    end
+    return "no gaps for Length over 2"
+end
+
 local function byte_enables(h)
-    return found_if(not byte_enables_legal(h), h.last_be * 16 + h.first_be)
+    if not byte_enables_legal(h) then
+        return h.last_be * 16 + h.first_be, clause_of_byte_enables(h)
+    end
 end
 
 local function crosses_4k(h)
@@ -378,9 +394,10 @@ local function written(value, unit)
     return string.format(unit, value)
 end
 
-local function text_of(row, found, expected)
+-- `legal` are the legal values if they are not those of the row.
+local function text_of(row, found, expected, legal)
     return string.format("%s %s, expected %s (%s, rule %s)", row.field, written(found, row.unit),
-        expected and written(expected, row.unit) or row.legal, row.section, row.id)
+        expected and written(expected, row.unit) or legal or row.legal, row.section, row.id)
 end
 
 local BY_ID = {}
@@ -404,9 +421,9 @@ function rules.broken(rows, h)
     end
     local broken = {}
     for _, row in ipairs(prepared.all[family]) do
-        local found = row.check(h)
+        local found, legal = row.check(h)
         if found then
-            table.insert(broken, { id = row.id, text = text_of(row, found) })
+            table.insert(broken, { id = row.id, text = text_of(row, found, nil, legal) })
         end
     end
     return broken[1] and broken

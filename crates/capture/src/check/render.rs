@@ -92,7 +92,7 @@ impl Serialize for JsonFinding<'_> {
         o.put("field", rule.field)?;
         o.put("found", violation.found)?;
         o.some("expected", violation.expected)?;
-        o.put("legal", rule.legal)?;
+        o.put("legal", violation.legal())?;
         o.put("text", Text(violation))?;
         o.put("number", finding.number)?;
         o.some("timestamp_ps", Some(finding.timestamp).filter(|_| finding.digits > 0))?;

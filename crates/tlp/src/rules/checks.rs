@@ -2,7 +2,7 @@
 //! The checks of the table of rules. Each checks one rule, and returns the illegal value if the rule is broken. The caller
 //! decides the order of the checks and what follows from a broken rule.
 
-use super::{Limits, RuleId, message_type};
+use super::{Clause, Limits, RuleId, message_type};
 use crate::format::{Family, FormatId};
 use crate::message::{INVALIDATE_REQUEST, PAGE_REQUEST, PRG_RESPONSE, SET_SLOT_POWER_LIMIT};
 use crate::span::byte_enables_legal;
@@ -31,6 +31,18 @@ pub(super) fn byte_enables(header: &Header<'_>) -> Option<u64> {
     let (first, last) = header.byte_enables();
     let is_legal = byte_enables_legal(header.address(), header.length_dw(), first, last);
     (!is_legal).then_some(u64::from(last) << 4 | u64::from(first))
+}
+
+/// The clause of the rule `byte-enables` that illegal byte enables break.
+pub(super) fn clause_of_byte_enables(header: &Header<'_>) -> Clause {
+    let (first, last) = header.byte_enables();
+    match header.length_dw() {
+        1 => Clause::LastBeOfOneDw,
+        _ if last == 0 => Clause::LastBeZero,
+        _ if first == 0 => Clause::FirstBeZero,
+        2 => Clause::GapsInTwoDw,
+        _ => Clause::Gaps,
+    }
 }
 
 pub(super) fn crosses_4k(header: &Header<'_>) -> Option<u64> {
