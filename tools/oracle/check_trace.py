@@ -168,6 +168,8 @@ def judge_common(t, broken):
         broken.append("translation-request")
     if t.th and not addressed:
         broken.append("reserved-th")
+    if t.ido and t.family in (IO, CONFIG):
+        broken.append("reserved-ido")
     if t.ln and t.name not in ("MRd", "MWr", "Cpl", "CplD"):
         broken.append("reserved-ln")
 
@@ -232,6 +234,9 @@ def judge_message(t, broken):
         broken.append("message-routing")
     if lengths is not ANY and data not in lengths:
         broken.append("message-data")
+    # Attributes of Ignored Messages are not defined; those of ATS and of vendors are not reserved.
+    if t.attr and t.code not in (0x01, 0x02, 0x04, 0x05, 0x7E, 0x7F) and not 0x40 <= t.code <= 0x48:
+        broken.append("message-attr")
     if tc_rule and t.tc:
         broken.append(tc_rule)
 

@@ -254,6 +254,12 @@ local function locked_completion(h)
     return found_if(h.format.name == "CplLk" and h.status_bits == 0, h.status_bits)
 end
 
+-- Attributes of Ignored Messages are not defined, and those of ATS and of vendors are not reserved.
+local function message_attr(h)
+    local is_reserved = h.message and h.message.tc0 and h.message_code ~= 0x7f
+    return found_if(is_reserved and h.attr % 4 ~= 0, h.attr % 4)
+end
+
 -- All -----------------------------------------------------------------------------------------------------------------
 
 local function reserved_th(h)
@@ -262,6 +268,12 @@ end
 
 local function reserved_ln(h)
     return found_if(h.ln == 1 and not info.MAY_HAVE_LN[h.format.name], h.ln)
+end
+
+local RESERVE_IDO = set("io", "config")
+
+local function reserved_ido(h)
+    return found_if(h.ido == 1 and RESERVE_IDO[h.format.family], 1)
 end
 
 -- The family and the check of each rule, by its id. "all" stands for every family.
@@ -302,6 +314,7 @@ local CHECKS = {
     ["locked-tc"] = { "memory", locked_tc },
     ["reserved-th"] = { "all", reserved_th },
     ["reserved-ln"] = { "all", reserved_ln },
+    ["reserved-ido"] = { "all", reserved_ido },
     ["extended-tph"] = { "all", extended_tph },
     ["pasid"] = { "all", pasid },
     ["pasid-once"] = { "all", pasid_once },
@@ -314,6 +327,7 @@ local CHECKS = {
     ["message-code"] = { "message", message_code },
     ["message-routing"] = { "message", message_routing },
     ["message-data"] = { "message", message_data },
+    ["message-attr"] = { "message", message_attr },
 }
 
 -- The rules of a generated table with their checks.
@@ -332,7 +346,7 @@ local OF_PREFIXES = set("prefix-order", "local-prefix", "end-to-end-count", "ext
 
 -- Rules that the first DW decides alone. Headers that share it (header.lua) share what is found.
 local OF_FIRST_DW = set("deferrable-length", "io-tc", "io-attr", "io-at", "io-length", "config-tc", "config-attr", "config-at",
-    "config-length", "atomic-length", "reserved-at", "translation-request", "locked-tc", "reserved-th", "reserved-ln")
+    "config-length", "atomic-length", "reserved-at", "translation-request", "locked-tc", "reserved-th", "reserved-ln", "reserved-ido")
 
 -- The rows of a family that `is_meant` picks.
 local function by_family(rows, is_meant)
