@@ -471,8 +471,7 @@ impl Checker {
 
 /// Fractional digits of the time of a record; 0 if it has no time.
 fn digits(record: &Record<'_>) -> u8 {
-    let has_time = record.text.is_none_or(|text| text.has_time);
-    record.interface.filter(|_| has_time).map_or(0, |interface| interface.resolution.digits())
+    record.interface.filter(|_| record.has_time).map_or(0, |interface| interface.resolution.digits())
 }
 
 /// Requester and tag of a non-posted request, from its header, which may be malformed.

@@ -118,8 +118,7 @@ impl Serialize for JsonRecord<'_> {
         let mut o = Object(serializer.serialize_map(None)?);
         o.put("type", record.kind.type_name())?;
         o.some("number", in_file.then_some(record.number))?;
-        let is_timed = record.text.is_none_or(|text| text.has_time);
-        o.some("timestamp_ps", (in_file && is_timed).then_some(record.timestamp))?;
+        o.some("timestamp_ps", record.time())?;
         o.some("interface", named.map(|interface| &interface.name))?;
         o.some("line", record.text.map(|text| text.line))?;
         o.some("undefined", record.text.and_then(|text| text.undefined).map(|dw| format!("{dw:08x}")))?;

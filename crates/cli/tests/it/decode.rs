@@ -213,3 +213,60 @@ fn traces_are_written_and_read() {
     }
     assert_eq!(riser(&["trace", "--write", "x.pcapng", &text, &text]).code, 2);
 }
+
+const UNTIMED: &str = "up 00000001 0100040f 00001000\ndown 4a000001 00000004 01000400 00000000\n";
+
+#[test]
+fn trace_leaves_out_times_that_the_input_does_not_have() {
+    let file = scratch("untimed.txt");
+    std::fs::write(&file, UNTIMED).unwrap();
+    let file = file.to_str().unwrap();
+    let stats = riser_ok(&["trace", "--stats", file]);
+    assert!(stats.starts_with("2 frames, 28 bytes captured, no times\n"), "{stats}");
+    let stats: Value = serde_json::from_str(&riser_ok(&["trace", "--stats", "--json", file])).unwrap();
+    assert_eq!(stats.get("duration_ps"), None, "{stats}");
+    let shown = riser_ok(&["trace", "--transactions", file]);
+    assert_eq!(
+        shown.lines().next(),
+        Some(
+            "line 1 MRd link0:upstream requester 01:00.0, tag 0x04, Addr 0x00001000, 4 bytes: 1 completion, success"
+        )
+    );
+    assert!(!shown.contains("in ns") && !shown.contains("0.000"), "{shown}");
+    let lines = riser_ok(&["trace", "--transactions", "--json", file]);
+    let read: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    for field in ["timestamp_ps", "latency_ps", "first_data_ps", "throughput_mbps"] {
+        assert_eq!(read.get(field), None, "{read}");
+    }
+    assert_eq!((&read["line"], &read["data_bytes"]), (&1.into(), &4.into()), "{read}");
+    assert_eq!(riser_ok(&["trace", "--filter", "time>0ns or timestamp>=0s", file]), "");
+    for args in
+        [&["--stats", "--interval", "1us"][..], &["--perfetto", scratch("untimed.json").to_str().unwrap()]]
+    {
+        let outcome = riser(&[&["trace", file], args].concat());
+        assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("needs times; line 1 has none"), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn trace_writes_that_the_input_has_no_times() {
+    let [text, out] = ["untimed-write.txt", "untimed.pcapng"].map(scratch);
+    std::fs::write(&text, UNTIMED).unwrap();
+    let [text, out] = [&text, &out].map(|path| path.to_str().unwrap());
+    let outcome = riser(&["trace", "--force", text, "--write", out]);
+    assert!(outcome.stderr.contains("the input has no time for 2 TLPs"), "{}", outcome.stderr);
+    let shown = riser_ok(&["trace", out]);
+    assert!(
+        shown.starts_with("#1 upstream TLP: MRd") && shown.contains("\n#2 downstream TLP: CplD"),
+        "{shown}"
+    );
+    let record: Value =
+        serde_json::from_str(riser_ok(&["trace", "--json", out]).lines().next().unwrap()).unwrap();
+    assert_eq!(record.get("timestamp_ps"), None, "{record}");
+    assert!(riser_ok(&["trace", "--stats", out]).contains("captured, no times\n"));
+    assert_eq!(
+        riser_ok(&["trace", "--write-hex", "-", out]).lines().nth(1),
+        UNTIMED.lines().next().map(|line| line.replacen("up", "upstream", 1)).as_deref()
+    );
+}

@@ -25,6 +25,8 @@ pub const MAX_TEXTS: usize = 16_384;
 #[derive(Default)]
 pub struct Tables {
     start: Option<Timestamp>,
+    /// Whether a record has a time.
+    has_times: bool,
     digits: u8,
     interfaces: Vec<Interface>,
     last_interface: usize,
@@ -46,6 +48,7 @@ impl Tables {
         if record.number == 0 {
             return 0;
         }
+        self.has_times |= record.has_time;
         let (time, start) = (record.timestamp, *self.start.get_or_insert(record.timestamp));
         let cut = |ps: u128| i64::try_from(ps).unwrap_or(i64::MAX);
         if time >= start { cut(time.since_ps(start)) } else { -cut(start.since_ps(time)) }
@@ -141,6 +144,7 @@ impl Tables {
             hidden,
             start_ps: start.as_ps().to_string(),
             is_virtual: start.is_virtual(),
+            has_times: self.has_times,
             digits: self.digits,
             columns: COLUMNS,
             interfaces: self.interfaces.iter().map(MetaInterface::new).collect(),
@@ -167,6 +171,8 @@ pub struct Meta {
     /// When the first frame was seen, ps since the epoch; decimal, since it may not fit a double.
     start_ps: String,
     is_virtual: bool,
+    /// Whether the input has times.
+    has_times: bool,
     /// Digits behind the point of seconds that the capture knows.
     digits: u8,
     columns: [&'static str; COLUMNS.len()],

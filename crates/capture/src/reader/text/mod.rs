@@ -264,6 +264,7 @@ impl Text {
             record_len: 0,
             mark: Mark::default(),
             direction: None,
+            is_untimed: tlp.time.is_none(),
         };
         self.tlps += 1;
         self.undefined += u64::from(tlp.undefined.is_some());
