@@ -309,7 +309,7 @@ class Request:
     """A request that waits for completions."""
 
     def __init__(self, number, t):
-        self.number, self.tlp = number, t
+        self.number, self.tlp, self.answered = number, t, False
         self.is_memory_read = t.is_read()
         if self.is_memory_read:
             self.next, self.remaining = requested(t)
@@ -325,7 +325,7 @@ class Request:
 
     def answer(self, c, rcb, broken):
         """Judges a completion; returns whether it is the last."""
-        t = self.tlp
+        t, self.answered = self.tlp, True
         if c.tc != t.tc:
             broken.append("completion-tc")
         if c.attr != t.attr:
@@ -404,6 +404,7 @@ class Judge:
         self.waiting = {}  # Link, direction, requester, tag: requests, the oldest first.
         self.shown, self.unjudged = set(), set()
         self.began_before, self.has_requests = set(), set()
+        self.doubtful = []  # Completions before any request of their requester.
         self.order = Order()
 
     def see(self, number, link, way, t, links):
@@ -451,6 +452,8 @@ class Judge:
             is_seen = key in self.shown or key[:3] in self.has_requests and key[:3] not in self.began_before
             if is_seen and key not in self.unjudged:
                 broken.append("unexpected-completion")
+            else:
+                self.doubtful.append((number, key))
             return
         fits = [r for r in waiting if c.status != SUCCESS or c.byte_count == r.remaining]
         request = (fits or waiting)[0]
@@ -461,7 +464,15 @@ class Judge:
             waiting.remove(request)
 
     def finish(self):
-        """A trace without times does not show that a request has timed out."""
+        """A trace without times does not show that a request has timed out.
+
+        A completion has the wrong Requester ID if its requester has sent nothing, and another one waits for its tag.
+        """
+        for number, key in self.doubtful:
+            waiting = [r for k, rs in self.waiting.items() if k[:2] == key[:2] and k[3] == key[3] for r in rs]
+            asked = any(r.number < number and not r.answered for r in waiting)
+            if key[:3] not in self.has_requests and asked:
+                self.verdicts.append((number, "unexpected-completion"))
         return sorted(self.verdicts)
 
 

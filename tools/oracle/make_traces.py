@@ -294,6 +294,7 @@ def wrong_completion(dice, pieces, at):
         lambda: c.with_(kind=without[c.kind] if c.length else c.kind, length=0, status=dice.choice([1, 2, 2, 4, 3])),
         lambda: c.with_(length=c.length + dice.choice([1, 2, 16])), lambda: c.with_(length=max(c.length - 1, 1)),
         lambda: c.with_(tag=(c.tag + 1) % 256), lambda: c.with_(ep=1), lambda: c.with_(ido=1), lambda: c.with_(bcm=1, byte_count=4 * c.length),
+        lambda: c.with_(requester=OTHER),
     ]  # fmt: skip
     fault = dice.randrange(len(kinds) + 3)
     if fault < len(kinds):
