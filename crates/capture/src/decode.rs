@@ -157,6 +157,8 @@ pub enum Other {
     Nettlp(&'static str),
     /// The header of a TLP in flit mode, which is not decoded; its bytes are the record's.
     FlitHeader,
+    /// An error of a log without a TLP header; its note names the error.
+    LoggedError,
 }
 
 /// Why a record cannot be read.
@@ -355,6 +357,7 @@ pub fn decode<'a>(frame: &Frame<'a>) -> Record<'a> {
 fn decode_raw<'a>(frame: &Frame<'a>, lengths: [usize; 2]) -> Record<'a> {
     let kind = match frame.text {
         Some(TextLine { is_flit: true, .. }) => Kind::Other(Other::FlitHeader),
+        Some(_) if frame.bytes.is_empty() => Kind::Other(Other::LoggedError),
         _ => match decode_tlp(frame.bytes, frame.original_len, Origin::Device) {
             Kind::Tlp(tlp) => {
                 let origin = frame.direction.map_or(Origin::Device, |way| Origin::of(way, tlp.repr.class()));

@@ -145,6 +145,7 @@ impl fmt::Display for Other {
             Other::Port { .. } => f.write_str("UDP of others"),
             Other::Nettlp(what) => write!(f, "NetTLP {what}"),
             Other::FlitHeader => f.write_str("TLP header of flit mode"),
+            Other::LoggedError => f.write_str("error without a TLP header"),
         }
     }
 }

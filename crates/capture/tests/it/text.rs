@@ -84,8 +84,9 @@ fn reads_each_sample() {
         (
             case!("rasdaemon-errors.txt"),
             FileFormat::Log,
-            "a log with TLP headers: 2 of rasdaemon",
+            "a log with TLP headers: 2 of rasdaemon; 1 error without a header",
             &[
+                "line 4 0000:00:1c.0 error without a TLP header |Corrected error: Bad TLP",
                 "line 5 0000:03:00.0 TLP: Msg, len 0, requester 70:00.0, tag 0x00, code 0x10 LTR, routing local, header \
                  0x0000000088468846, snoop latency 71680 ns, no-snoop latency 71680 ns |Uncorrected (Non-Fatal) error: \
                  Unsupported Request",
@@ -258,6 +259,126 @@ fn notes_have_the_errors_of_their_function_alone() {
 fn a_header_log_of_zeros_is_empty() {
     let text = "pcieport 0000:00:1c.0: AER:   TLP Header: 00000000 00000000 00000000 00000000\n";
     assert_eq!(read(text), ("a log with TLP headers: 1 empty".to_owned(), Vec::new()));
+}
+
+/// Errors whose header was not logged: of Linux 6.1 (correctable; link layer), of the trace event, of `lspci`, of the firmware, and
+/// with lines that are missing.
+#[test]
+fn shows_logged_errors_without_a_header() {
+    let rows: [(&str, &[&str]); 7] = [
+        (
+            "[1.0] pcieport 0000:00:1c.0: AER: Corrected error received: 0000:00:1c.0\n\
+             [1.1] pcieport 0000:00:1c.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Transmitter ID)\n\
+             [1.2] pcieport 0000:00:1c.0:   device [8086:a110] error status/mask=00001040/00002000\n\
+             [1.3] pcieport 0000:00:1c.0:    [ 6] BadTLP\n[1.4] pcieport 0000:00:1c.0:    [12] Timeout\n",
+            &[
+                "1.100000 0000:00:1c.0 error without a TLP header |Corrected: Bad TLP (bit 6 BadTLP), Replay Timer \
+               Timeout (bit 12 Timeout)",
+            ],
+        ),
+        (
+            "nvme 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Non-Fatal), type=Transaction Layer\n\
+             nvme 0000:03:00.0:   device [144d:a80a] error status/mask=00104000/00004000\n\
+             nvme 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Data Link Layer\n\
+             nvme 0000:03:00.0:    [ 4] DLP                    (First)\n",
+            &[
+                "line 1 0000:03:00.0 error without a TLP header |Uncorrectable (Non-Fatal): Unsupported Request \
+                 Error (bit 20)",
+                "line 3 0000:03:00.0 error without a TLP header |Uncorrectable (Fatal): Data Link Protocol Error \
+                 (bit 4 DLP, first)",
+            ],
+        ),
+        (
+            "aer_event: 0000:0b:00.0 PCIe Bus Error: severity=Corrected, Receiver Error, TLP Header=Not available\n",
+            &[
+                "line 1 0000:0b:00.0 error without a TLP header |PCIe Bus Error: severity=Corrected, Receiver Error",
+            ],
+        ),
+        (
+            "nvme 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer\n\
+             nvme 0000:03:00.0:    [18] MalfTLP\n\
+             nvme 0000:03:00.0:   TLP Header: 00000000 00000000 00000000 00000000\n",
+            &[
+                "line 1 0000:03:00.0 error without a TLP header |Uncorrectable (Fatal): Malformed TLP (bit 18 MalfTLP)",
+            ],
+        ),
+        (
+            "01:00.0 Ethernet\n\t\tUESta:\tDLP- CmpltTO+\n\t\tHeaderLog: 00000000 00000000 00000000 00000000\n\
+             02:00.0 Ethernet\n\t\tUESta:\tDLP- CmpltTO-\n\t\tHeaderLog: 00000000 00000000 00000000 00000000\n",
+            &["line 2 01:00.0 error without a TLP header |Completion Timeout (bit 14 CmpltTO)"],
+        ),
+        (
+            "{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4\n\
+             {1}[Hardware Error]:   device_id: 0000:5e:00.0\n\
+             {1}[Hardware Error]:   aer_uncor_status: 0x00000020, aer_uncor_mask: 0x00000000\n\
+             nvme 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer\n",
+            &[
+                "line 1 0000:5e:00.0 error without a TLP header |aer_uncor_status: 0x00000020 (Surprise Down Error)",
+                "line 4 0000:03:00.0 error without a TLP header |Uncorrectable (Fatal)",
+            ],
+        ),
+        (
+            "[1.0] eth 0000:01:00.0: [14] queues\n[2.0] pcieport 0000:00:1c.0: AER: enabled with IRQ 122\n",
+            &[],
+        ),
+    ];
+    for (text, expected) in rows {
+        let (taken_for, lines) = read(text);
+        assert_eq!(lines, expected, "{text}");
+        let count = match expected.len() {
+            0 => String::new(),
+            1 => "; 1 error without a header".to_owned(),
+            many => format!("; {many} errors without a header"),
+        };
+        assert!(taken_for.ends_with(&count), "{taken_for}");
+    }
+}
+
+#[test]
+fn names_lines_of_hexadecimal_tlps_that_a_log_reader_passes_over() {
+    let log = "[1.0] pcieport 0000:00:1c.0: TLP Header: 34000000 70000010 00000000 88468846\n[1.1] usb 1-1: new\n\
+               [1.2] usb 1-1: gone\n[1.3] usb 1-1: new\n";
+    let (taken_for, lines) =
+        read(&format!("{log}4a004010 00000040 01000000\n[2.0] 4a004010 00000040 01000000\n"));
+    assert_eq!(lines.len(), 1);
+    assert_eq!(
+        taken_for,
+        "a log with TLP headers: 1 of the kernel; not read: 2 lines of hexadecimal TLPs (5, 6), which --read-as hex \
+         reads"
+    );
+    let (taken_for, _) = read(&format!("{log}{log}{log}{log}{}", "4a004010 00000040 01000000\n".repeat(9)));
+    assert!(
+        taken_for.contains("9 lines of hexadecimal TLPs (17, 18, 19, 20, 21, 22, 23, 24, ...)"),
+        "{taken_for}"
+    );
+}
+
+/// One TLP, and lines that are meant to be TLPs: text, and whether it is hexadecimal.
+#[test]
+fn bad_lines_among_hexadecimal_tlps_are_named() {
+    let good = "up 00000001 0100040f 00001000\n";
+    let rows = [
+        (format!("{good}up 00000001 0100040f 0000100\nup 00000001 0100040g 00001000\n"), true),
+        (format!("{good}11223344\n55667788\n99aabbcc\n"), true),
+        (format!("{good}zz\n"), true),
+        (format!("{good}The TLP above is\na read of 00001000\nby the function\n"), false),
+        ("up 00000001 0100040f 0000100\n".to_owned(), false),
+    ];
+    for (text, is_hex) in rows {
+        let reader = Reader::new(text.as_bytes());
+        assert_eq!(reader.is_ok_and(|reader| reader.format() == FileFormat::Hex), is_hex, "{text}");
+    }
+    let (_, lines) = read(&format!("{good}up 00000001 0100040f 0000100\nup 00000001 0100040g 00001000\n"));
+    assert_eq!(
+        lines[1..],
+        [
+            "error in line 2: `0000100` has 7 digits, expected 8, or 4 or 2 in all numbers of the line",
+            "error in line 3: `0100040g` is no hexadecimal number, direction or time",
+        ]
+    );
+    // Lines of a log are not meant to be hexadecimal text.
+    let log = "pcieport 0000:00:1c.0: TLP Header: 34000000 70000010 00000000 88468846\n".repeat(3);
+    assert_eq!(Reader::new(format!("{good}{log}").as_bytes()).unwrap().format(), FileFormat::Log);
 }
 
 /// Escape sequences are those of `dmesg --color=always`; zeros are those of a crashed kernel's log.

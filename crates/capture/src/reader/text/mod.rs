@@ -266,7 +266,7 @@ impl Text {
             direction: None,
             is_untimed: tlp.time.is_none(),
         };
-        self.tlps += 1;
+        self.tlps += u64::from(!tlp.bytes.is_empty());
         self.undefined += u64::from(tlp.undefined.is_some());
         self.current = tlp;
     }
