@@ -17,6 +17,7 @@
 //! - [`allow`]: whom the adapter serves, where, and which way.
 //! - [`completer`]: answers memory requests from memory.
 //! - [`client`]: a requester on a carrier, with a clock: blocking, in turns, or with futures.
+//! - [`dropped`]: what an end drops, and why.
 //! - [`psmem`]: pseudo memory, which answers a host's MMIO.
 //! - [`requester`]: memory reads and writes over many tags: LibTLP without its sockets.
 //! - [`device_host`]: a riser `Device` as device software, behind an endpoint of its own; [`snic`], the simple NIC so.
@@ -33,6 +34,7 @@ pub mod carrier;
 pub mod client;
 pub mod completer;
 pub mod device_host;
+pub mod dropped;
 pub mod net;
 pub mod psmem;
 pub mod requester;

@@ -13,6 +13,7 @@ use super::tagged::{HOT_BATCHES, epoll_timeout, nothing_is_zero, watch};
 use super::{MAX_TLP_BYTES, SocketCounters};
 use crate::adapter::Datagrams;
 use crate::carrier::{SendError, Wait};
+use crate::dropped::Drops;
 use crate::stream::{Accepted, AcceptorCounters, AcceptorOptions, Session};
 use capture::encap::{NETTLP_LEN, PORT_SESSION};
 use nix::sys::epoll::{Epoll, EpollEvent};
@@ -236,6 +237,11 @@ impl AdapterSockets {
     /// What its sessions have seen; all zero without.
     pub fn session_counters(&self) -> AcceptorCounters {
         self.outbox.sessions.as_ref().map(|sessions| sessions.acceptor.counters()).unwrap_or_default()
+    }
+
+    /// What its sessions dropped, and why.
+    pub fn session_drops(&self) -> Drops {
+        self.outbox.sessions.as_ref().map(|sessions| sessions.acceptor.drops()).unwrap_or_default()
     }
 
     /// Sessions that there are.
