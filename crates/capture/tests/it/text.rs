@@ -6,6 +6,7 @@ use riser_capture::reader::MAX_LINE;
 use riser_capture::{
     ByteOrder, Direction, Explanation, FileFormat, Kind, Origin, ReadOptions, Reader, hex_text, render,
 };
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 macro_rules! case {
@@ -881,4 +882,84 @@ fn refuses_columns_that_mean_nothing() {
     let asked = ReadOptions { format: Some(FileFormat::Csv), ..ReadOptions::default() };
     let error = Reader::with_options(&b"4a004010"[..], "input", &asked).err().unwrap().to_string();
     assert_eq!(error, "input: no capture: csv needs its columns, such as time_ns=1,dir=2,tlp=3");
+}
+
+/// Beats of cocotbext-pcie 0.2.16 (crates/rtl/tests/us_beats.py), as an ILA exports them. A packet begins at bit 0 of a beat.
+#[test]
+fn reads_streams_with_descriptors() {
+    let beats = include_str!("../../../rtl/tests/us_beats.txt");
+    let (mut counts, mut case): (BTreeMap<String, usize>, Vec<&str>) = (BTreeMap::new(), Vec::new());
+    let mut compare = |case: &[&str]| {
+        let Some((head, lines)) = case.split_first() else { return };
+        let words: Vec<&str> = head.split(' ').collect();
+        let [_, stream, width, "1"] = words[..] else { return };
+        let digits = width.parse::<usize>().unwrap() / 4;
+        let fields = |kind: &str| {
+            let of_kind = lines.iter().map(|line| line.split(' ').collect::<Vec<_>>());
+            of_kind.filter(|words| words[0] == kind).collect::<Vec<_>>()
+        };
+        let rows = fields("B")
+            .iter()
+            .map(|b| format!("{:0>digits$},{},{},{}\n", b[1], b[2], b[3], b[4]))
+            .collect::<String>();
+        let tuser = if matches!(stream, "rq" | "cq") { ",tuser=4" } else { "" };
+        let columns = format!("{stream}=1,tkeep=2,tlast=3{tuser}").parse().unwrap();
+        let options = ReadOptions { columns: Some(columns), ..ReadOptions::default() };
+        let mut reader = Reader::with_options(rows.as_bytes(), "input", &options).unwrap();
+        let due = fields("T");
+        for tlp in &due {
+            let record = reader.next_record().unwrap().unwrap();
+            let shown: String = record.tlp_bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(shown, tlp[1], "{head}");
+            let is_up = matches!(stream, "rq" | "cc");
+            assert_eq!(record.direction == Some(Direction::Upstream), is_up);
+        }
+        assert!(reader.next_record().unwrap().is_none(), "{head}");
+        *counts.entry(stream.to_owned()).or_default() += due.len();
+    };
+    for line in beats.lines().filter(|line| !line.starts_with('#')) {
+        if line.starts_with('S') {
+            compare(&std::mem::take(&mut case));
+        }
+        case.push(line);
+    }
+    compare(&case);
+    assert!(counts.len() == 4 && counts.values().all(|count| *count >= 64), "{counts:?}");
+}
+
+/// Packets that are no TLPs: a stream of 64 bits with its columns, and the error.
+#[test]
+fn refuses_packets_that_do_not_fit_their_descriptor() {
+    let rows = [
+        (
+            "rc=1,tlast=2",
+            "0000000040009000,0\n00000000,1\n",
+            "RC packet with error code 1001b: no TLP, or one that does not fit its request",
+        ),
+        (
+            "rc=1,tlast=2",
+            "0100000140040000,0\n00000000,1\n",
+            "RC packet with 0 dwords of data, its descriptor has 1; address-aligned and straddled packets are not read",
+        ),
+        ("cc=1,tlast=2", "0000000000000000,1\n", "CC packet of 2 dwords, expected 3 of its descriptor"),
+        (
+            "cq=1,tlast=2,tuser=3",
+            "0000000000001000,0,f\n0000000001006001,1,f\n",
+            "CQ packet with request type 1100b: expected 0000b to 0111b",
+        ),
+        (
+            "rq=1,tlast=2,tuser=3",
+            "0000000000001000,0,f\n0000000001000000,1,f\n",
+            "RQ packet with a dword count of 0: expected 1 to 1024",
+        ),
+        ("rq=1,tlast=2,tuser=3", "0000000000001000,0,x\n", "tuser `x`: expected a hexadecimal number"),
+    ];
+    for (columns, text, error) in rows {
+        let options = ReadOptions { columns: Some(columns.parse().unwrap()), ..ReadOptions::default() };
+        let (_, lines) = read_with(text.as_bytes(), &options);
+        assert!(lines.len() == 1 && lines[0].contains(error), "{lines:?}\n{error}");
+    }
+    for columns in ["rq=1,tlast=2", "rc=1,tlast=2,tuser=3", "tdata=1,rq=2,tlast=3"] {
+        assert!(columns.parse::<riser_capture::Columns>().is_err(), "{columns}");
+    }
 }

@@ -5,6 +5,7 @@
 //! At most [`MAX_LINE`] bytes of a line and the TLPs of one line are held. A longer line is one error.
 
 mod csv;
+mod descriptor;
 mod hex;
 mod log;
 mod mmiotrace;
@@ -20,6 +21,8 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::io::{self, Read};
 use tlp::Header;
+
+pub(super) use descriptor::Stream;
 
 /// Longest line with its end, bytes. A longer line is not read.
 pub const MAX_LINE: usize = 64 << 10;
