@@ -552,6 +552,16 @@ def reserved_bits(dice):
         yield changed(packet, "ReservedStatus", "status", dice.pick([3, 5, 6, 7]), STATUS["UR"])
 
 
+def reserved_attributes(dice):
+    """Attributes that a receiver does not look at: IDO in I/O and configuration requests, RO and No Snoop in messages."""
+    for _ in range(4):
+        yield changed(plain(dice, dice.pick(["IORd", "IOWr", "CfgRd0", "CfgWr1"])), "ReservedIdo", "attr", 4, 0)
+        packet = plain(dice, dice.pick(["LTR", "PM_PME", "ERR_FATAL", "Assert_INTA", "Unlock"]))
+        packet.attr = 1 + dice.below(3)
+        packet.tolerated.add("MessageAttr")
+        yield packet.line()
+
+
 def changed(packet, rule, field, odd, normal):
     """Returns the line of a packet with an unusual field, which is written again with its normal value."""
     setattr(packet, field, odd)
@@ -590,7 +600,7 @@ def tlps():
     often = ["MRd", "MWr", "CplD"] * 6 + ["FetchAdd", "Swap", "CAS", "DMWr", "MRdLk", "Cpl", "CplLk", "CplDLk"] * 2
     lines = [legal(dice, kind).line() for _ in range(8) for kind in kinds]
     lines += [legal(dice, kind).line() for _ in range(8) for kind in often]
-    for make in (broken_fields, broken_messages, broken_requests, broken_frames, tolerated, reserved_bits):
+    for make in (broken_fields, broken_messages, broken_requests, broken_frames, tolerated, reserved_bits, reserved_attributes):
         lines += make(dice)
     return lines
 

@@ -168,6 +168,8 @@ def judge_common(t, broken):
         broken.append("translation-request")
     if t.th and not addressed:
         broken.append("reserved-th")
+    if t.ido and t.family in (IO, CONFIG):
+        broken.append("reserved-ido")
     if t.ln and t.name not in ("MRd", "MWr", "Cpl", "CplD"):
         broken.append("reserved-ln")
 
@@ -232,6 +234,9 @@ def judge_message(t, broken):
         broken.append("message-routing")
     if lengths is not ANY and data not in lengths:
         broken.append("message-data")
+    # Attributes of Ignored Messages are not defined; those of ATS and of vendors are not reserved.
+    if t.attr and t.code not in (0x01, 0x02, 0x04, 0x05, 0x7E, 0x7F) and not 0x40 <= t.code <= 0x48:
+        broken.append("message-attr")
     if tc_rule and t.tc:
         broken.append(tc_rule)
 
@@ -304,7 +309,7 @@ class Request:
     """A request that waits for completions."""
 
     def __init__(self, number, t):
-        self.number, self.tlp = number, t
+        self.number, self.tlp, self.answered = number, t, False
         self.is_memory_read = t.is_read()
         if self.is_memory_read:
             self.next, self.remaining = requested(t)
@@ -320,7 +325,7 @@ class Request:
 
     def answer(self, c, rcb, broken):
         """Judges a completion. Returns True if it is the last."""
-        t = self.tlp
+        t, self.answered = self.tlp, True
         if c.tc != t.tc:
             broken.append("completion-tc")
         if c.attr != t.attr:
@@ -399,6 +404,7 @@ class Judge:
         self.waiting = {}  # Link, direction, requester, tag: requests, the oldest first.
         self.shown, self.unjudged = set(), set()
         self.began_before, self.has_requests = set(), set()
+        self.doubtful = []  # Completions before any request of their requester.
         self.order = Order()
 
     def see(self, number, link, way, t, links):
@@ -446,6 +452,8 @@ class Judge:
             is_seen = key in self.shown or key[:3] in self.has_requests and key[:3] not in self.began_before
             if is_seen and key not in self.unjudged:
                 broken.append("unexpected-completion")
+            else:
+                self.doubtful.append((number, key))
             return
         fits = [r for r in waiting if c.status != SUCCESS or c.byte_count == r.remaining]
         request = (fits or waiting)[0]
@@ -456,7 +464,15 @@ class Judge:
             waiting.remove(request)
 
     def finish(self):
-        """A trace without times does not show that a request has timed out."""
+        """A trace without times does not show that a request has timed out.
+
+        A completion has the wrong Requester ID if its requester has sent nothing, and another one waits for its tag.
+        """
+        for number, key in self.doubtful:
+            waiting = [r for k, rs in self.waiting.items() if k[:2] == key[:2] and k[3] == key[3] for r in rs]
+            asked = any(r.number < number and not r.answered for r in waiting)
+            if key[:3] not in self.has_requests and asked:
+                self.verdicts.append((number, "unexpected-completion"))
         return sorted(self.verdicts)
 
 

@@ -179,7 +179,7 @@ def with_fault(dice, t):
     """Changes one field, to a value that may be legal."""
     of_all = [
         lambda: t.with_(tc=dice.randrange(8)), lambda: t.with_(attr=dice.randrange(4)), lambda: t.with_(at=dice.randrange(4)),
-        lambda: t.with_(th=1), lambda: t.with_(ln=1), lambda: t.with_(length=dice.randrange(1024)),
+        lambda: t.with_(ido=1), lambda: t.with_(th=1), lambda: t.with_(ln=1), lambda: t.with_(length=dice.randrange(1024)),
         lambda: t.with_(first=dice.randrange(16)), lambda: t.with_(last=dice.randrange(16)), lambda: prefixes(dice, t),
         lambda: t.with_(raw_type=dice.randrange(256)), lambda: t.with_(more=dice.choice([4, 4, 8, 12])),
         lambda: t.with_(cut=dice.choice([4, 8, 12, 5])), lambda: t.with_(td=1),
@@ -196,7 +196,7 @@ def with_fault(dice, t):
         of_kind = [
             lambda: t.with_(routing=dice.randrange(8)), lambda: t.with_(code=dice.randrange(256)),
             lambda: t.with_(data=True, length=dice.randint(1, 5)), lambda: t.with_(data=False),
-            lambda: t.with_(code=0x50, routing=4, rest=bytes(8), data=True, length=dice.randint(1, 3)),
+            lambda: t.with_(attr=dice.randrange(4)), lambda: t.with_(code=0x50, routing=4, rest=bytes(8), data=True, length=dice.randint(1, 3)),
         ] + [lambda: t.with_(tc=dice.randint(1, 7))] * 12  # fmt: skip
     elif t.kind.startswith("Cpl"):
         of_kind = [
@@ -294,6 +294,7 @@ def wrong_completion(dice, pieces, at):
         lambda: c.with_(kind=without[c.kind] if c.length else c.kind, length=0, status=dice.choice([1, 2, 2, 4, 3])),
         lambda: c.with_(length=c.length + dice.choice([1, 2, 16])), lambda: c.with_(length=max(c.length - 1, 1)),
         lambda: c.with_(tag=(c.tag + 1) % 256), lambda: c.with_(ep=1), lambda: c.with_(ido=1), lambda: c.with_(bcm=1, byte_count=4 * c.length),
+        lambda: c.with_(requester=OTHER),
     ]  # fmt: skip
     fault = dice.randrange(len(kinds) + 3)
     if fault < len(kinds):

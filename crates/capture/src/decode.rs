@@ -22,8 +22,10 @@ use tlp::{Body, Class, Dllp, DllpError, MemoryOp, ParseError, Prefixes, Repr};
 pub struct Record<'a> {
     /// Its place among the frames of the file, from 1 on; 0 for a fault of the file itself.
     pub number: u64,
-    /// When it was seen; the epoch for a fault of the file itself.
+    /// When it was seen; zero without a time, and for a fault of the file itself.
     pub timestamp: Timestamp,
+    /// Whether the file has a time for it.
+    pub has_time: bool,
     /// Where it was seen; `None` for a fault of the file itself.
     pub interface: Option<&'a Interface>,
     /// Bytes captured.
@@ -155,6 +157,8 @@ pub enum Other {
     Nettlp(&'static str),
     /// The header of a TLP in flit mode, which is not decoded; its bytes are the record's.
     FlitHeader,
+    /// An error of a log without a TLP header; its note names the error.
+    LoggedError,
 }
 
 /// Why a record cannot be read.
@@ -272,6 +276,7 @@ impl<'a> Record<'a> {
         Record {
             number: 1,
             timestamp,
+            has_time: true,
             interface: Some(interface),
             captured_len: bytes.len(),
             original_len: bytes.len(),
@@ -292,6 +297,7 @@ impl Record<'_> {
         Record {
             number: 0,
             timestamp: Timestamp::ZERO,
+            has_time: false,
             interface: None,
             captured_len: 0,
             original_len: 0,
@@ -315,6 +321,11 @@ impl Record<'_> {
             Kind::Bad(Bad::TlpLength { have, .. }) => *have,
             _ => captured,
         }
+    }
+
+    /// When it was seen; `None` if the file has no time for it.
+    pub fn time(&self) -> Option<Timestamp> {
+        self.has_time.then_some(self.timestamp)
     }
 
     /// The TLP, where it is one.
@@ -346,6 +357,7 @@ pub fn decode<'a>(frame: &Frame<'a>) -> Record<'a> {
 fn decode_raw<'a>(frame: &Frame<'a>, lengths: [usize; 2]) -> Record<'a> {
     let kind = match frame.text {
         Some(TextLine { is_flit: true, .. }) => Kind::Other(Other::FlitHeader),
+        Some(_) if frame.bytes.is_empty() => Kind::Other(Other::LoggedError),
         _ => match decode_tlp(frame.bytes, frame.original_len, Origin::Device) {
             Kind::Tlp(tlp) => {
                 let origin = frame.direction.map_or(Origin::Device, |way| Origin::of(way, tlp.repr.class()));
@@ -373,6 +385,7 @@ fn record_of<'a>(frame: &Frame<'a>, lengths: [usize; 2], path: Option<Path>, kin
     Record {
         number: frame.number,
         timestamp: frame.timestamp,
+        has_time: frame.has_time,
         interface: Some(frame.interface),
         captured_len: lengths[0],
         original_len: lengths[1],

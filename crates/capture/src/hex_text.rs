@@ -16,7 +16,7 @@ pub fn append_line(record: &Record<'_>, out: &mut String) -> bool {
     if bytes.is_empty() || record.text.is_some_and(|text| text.is_flit) {
         return false;
     }
-    if record.text.is_none_or(|text| text.has_time) {
+    if record.has_time {
         record.timestamp.append_seconds(out);
         out.push(' ');
     }

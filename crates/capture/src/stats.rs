@@ -83,8 +83,10 @@ impl Stats {
         if record.number > 0 {
             self.counted.frames += 1;
             self.counted.captured_bytes += record.captured_len as u64;
-            self.first = Some(self.first.map_or(record.timestamp, |first| first.min(record.timestamp)));
-            self.last = self.last.max(record.timestamp);
+            if let Some(time) = record.time() {
+                self.first = Some(self.first.map_or(time, |first| first.min(time)));
+                self.last = self.last.max(time);
+            }
         }
         let mut outcome = Outcome::default();
         match &record.kind {
@@ -184,7 +186,7 @@ impl Stats {
             .map(|((layer, error), count)| ErrorCount { layer: *layer, error, count: *count })
             .collect();
         Report {
-            duration_ps: self.first.map_or(0, |first| self.last.since_ps(first)),
+            duration_ps: self.first.map(|first| self.last.since_ps(first)),
             tlps: self.by_format.iter().sum(),
             types,
             read_sizes: self.read_sizes.report(),
@@ -232,8 +234,9 @@ pub struct Report {
     pub frames: u64,
     /// Bytes of them that were captured.
     pub captured_bytes: u64,
-    /// From the earliest to the latest frame, picoseconds.
-    pub duration_ps: u128,
+    /// From the earliest to the latest frame, picoseconds; `None` if no frame has a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ps: Option<u128>,
     /// TLPs.
     pub tlps: u64,
     /// TLPs by type; only types that occur.
@@ -322,8 +325,11 @@ pub struct ErrorCount {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (frames, bytes, ps) = (self.frames, self.captured_bytes, self.duration_ps);
-        writeln!(f, "{frames} frames, {bytes} bytes captured, over {}.{:03} ns", ps / 1000, ps % 1000)?;
+        write!(f, "{} frames, {} bytes captured, ", self.frames, self.captured_bytes)?;
+        match self.duration_ps {
+            Some(ps) => writeln!(f, "over {}.{:03} ns", ps / 1000, ps % 1000)?,
+            None => writeln!(f, "no times")?,
+        }
         let (tlps, payload, captured) = (self.tlps, self.payload_bytes, self.captured_payload_bytes);
         writeln!(f, "{tlps} TLPs with {payload} bytes of data, {captured} of them captured")?;
         self.fmt_counts(f)?;

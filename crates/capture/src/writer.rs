@@ -22,7 +22,9 @@ use crate::reader::pcapng::{
     FLAG_OUTBOUND, IF_DESCRIPTION, IF_NAME, IF_SPEED, IF_TSRESOL, INTERFACE_DESCRIPTION, RISER,
     SECTION_HEADER, SHB_USERAPPL,
 };
-use crate::reader::{DAMAGED, DROPPED, Direction, Interface, LINKTYPE_ETHERNET, LINKTYPE_PCI_EXP, Mark};
+use crate::reader::{
+    DAMAGED, DROPPED, Direction, Interface, LINKTYPE_ETHERNET, LINKTYPE_PCI_EXP, Mark, UNTIMED,
+};
 use crate::registers::OwnRegisters;
 use crate::time::Resolution;
 use std::io::{self, Write};
@@ -359,7 +361,7 @@ impl<W: Write> Writer<W> {
         let captured = self.captured(bytes.len());
         let packet = self.begin_packet(interface, when, port, record.tlp_wire_len(), captured);
         self.buffer.extend_from_slice(bytes);
-        self.end_packet_with(flags, packet, captured, record.mark)
+        self.end_packet_with(flags, packet, captured, record.mark, record.has_time)
     }
 
     /// Writes a DLLP, to UDP port [`PORT_DLLP`].
@@ -468,20 +470,27 @@ impl<W: Write> Writer<W> {
         mark: Mark,
     ) -> io::Result<()> {
         let flags = self.interfaces[interface.0 as usize].flags;
-        self.end_packet_with(flags, packet, captured, mark)
+        self.end_packet_with(flags, packet, captured, mark, true)
     }
 
-    fn end_packet_with(&mut self, flags: u32, packet: usize, captured: usize, mark: Mark) -> io::Result<()> {
+    fn end_packet_with(
+        &mut self,
+        flags: u32,
+        packet: usize,
+        captured: usize,
+        mark: Mark,
+        has_time: bool,
+    ) -> io::Result<()> {
         self.buffer.truncate(packet + captured);
         self.buffer.resize(packet + captured.next_multiple_of(4), 0);
         let start = packet - PACKET_HEAD;
-        if mark != Mark::default() || flags != 0 {
-            self.options_of(flags, mark);
+        if mark != Mark::default() || flags != 0 || !has_time {
+            self.options_of(flags, mark, has_time);
         }
         self.end_block(start)
     }
 
-    fn options_of(&mut self, flags: u32, mark: Mark) {
+    fn options_of(&mut self, flags: u32, mark: Mark, has_time: bool) {
         let flags = flags | if mark.damaged { FLAG_CRC_ERROR } else { 0 };
         if flags != 0 {
             self.option(EPB_FLAGS, &flags.to_le_bytes());
@@ -491,6 +500,9 @@ impl<W: Write> Writer<W> {
         }
         if mark.dropped {
             self.option(COMMENT, DROPPED.as_bytes());
+        }
+        if !has_time {
+            self.option(COMMENT, UNTIMED.as_bytes());
         }
         if let Some(place) = mark.place {
             self.option(EPB_PACKETID, &place.to_le_bytes());

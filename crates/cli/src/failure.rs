@@ -4,7 +4,8 @@
 use crate::output;
 use bench::BenchError;
 use bench::ask::AskError;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io;
 
@@ -93,15 +94,36 @@ pub(crate) fn status(result: Result<(), Failure>) -> u8 {
 }
 
 /// Prints the message of clap. Help and version are no failure; all else is wrong usage.
-pub(crate) fn refuse_arguments(error: &clap::Error) -> u8 {
+pub(crate) fn refuse_arguments(error: &clap::Error, args: &[OsString]) -> u8 {
     if !error.use_stderr() {
         return status(error.print().map_err(Failure::from));
+    }
+    if let Some(why) = negative_value(error, args) {
+        return say(&why, WRONG_USAGE);
     }
     let text = error.render().to_string();
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return say(&format!("no command given\n\n{}", text.trim_end()), WRONG_USAGE);
     }
     say(text.strip_prefix("error: ").unwrap_or(&text).trim_end(), WRONG_USAGE)
+}
+
+/// The error of a negative value with a unit, such as `--timeout -5ms`, which the parser takes for an option of its own.
+fn negative_value(error: &clap::Error, args: &[OsString]) -> Option<String> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_it = |value: &str| {
+        let is_negative =
+            value.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        is_negative && value.starts_with(unknown.as_str())
+    };
+    let pair = |pair: &[OsString]| Some((pair[0].to_str()?.to_owned(), pair[1].to_str()?.to_owned()));
+    let pairs = args.windows(2).filter_map(pair);
+    let (option, value) =
+        pairs.into_iter().find(|(option, value)| option.starts_with('-') && is_it(value))?;
+    Some(format!("invalid value '{value}' for '{option}': a negative value is not legal"))
 }
 
 fn say(why: &str, code: u8) -> u8 {

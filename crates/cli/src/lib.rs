@@ -18,7 +18,7 @@ mod output;
 mod outputs;
 mod progress;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use plug::Models;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -66,8 +66,24 @@ pub fn run_with<A: Into<OsString> + Clone>(
 ) -> u8 {
     interrupt::outlive_file_limits();
     open_files::raise_limit();
-    match Cli::try_parse_from(args) {
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    match parse(&args) {
         Ok(cli) => failure::status(cli.command.run(&models, itself)),
-        Err(error) => failure::refuse_arguments(&error),
+        Err(error) => failure::refuse_arguments(&error, &args),
     }
+}
+
+/// Parses the arguments. A negative number after an option is its value, which the option refuses with the legal ones.
+fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
+    let mut command = with_negative_numbers(Cli::command());
+    let matches = command.try_get_matches_from_mut(args)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let takes = |arg: clap::Arg| {
+        let takes_values = arg.get_action().takes_values() && !arg.is_positional();
+        if takes_values { arg.allow_negative_numbers(true) } else { arg }
+    };
+    command.mut_args(takes).mut_subcommands(with_negative_numbers)
 }

@@ -17,6 +17,7 @@
 //! - [`allow`]: which peers the adapter serves, at which addresses, in which direction.
 //! - [`completer`]: answers memory requests from memory.
 //! - [`client`]: a requester on a carrier, with a clock: blocking, one turn at a time, or with futures.
+//! - [`dropped`]: what an end drops, and why.
 //! - [`psmem`]: pseudo memory, which answers a host's MMIO.
 //! - [`requester`]: memory reads and writes over many tags: LibTLP without its sockets.
 //! - [`device_host`]: runs a riser `Device` as device software, with its own endpoint; [`snic`] is the simple NIC built on it.
@@ -33,6 +34,7 @@ pub mod carrier;
 pub mod client;
 pub mod completer;
 pub mod device_host;
+pub mod dropped;
 pub mod net;
 pub mod psmem;
 pub mod requester;

@@ -134,8 +134,24 @@ local function is_within_4k(h)
     return h.address_low % 0x1000 + h.length_dw * 4 <= 0x1000
 end
 
+-- The legal values of the clause that illegal byte enables break.
+local function clause_of_byte_enables(h)
+    if h.length_dw == 1 then
+        return "Last BE 0000b for Length 1"
+    elseif h.last_be == 0 then
+        return "Last BE not 0000b for Length over 1"
+    elseif h.first_be == 0 then
+        return "First BE not 0000b for Length over 1"
+    elseif h.length_dw == 2 then
+        return "no gaps for Length 2 if Address is not a multiple of 8"
+    end
+    return "no gaps for Length over 2"
+end
+
 local function byte_enables(h)
-    return found_if(not byte_enables_legal(h), h.last_be * 16 + h.first_be)
+    if not byte_enables_legal(h) then
+        return h.last_be * 16 + h.first_be, clause_of_byte_enables(h)
+    end
 end
 
 local function crosses_4k(h)
@@ -238,6 +254,12 @@ local function locked_completion(h)
     return found_if(h.format.name == "CplLk" and h.status_bits == 0, h.status_bits)
 end
 
+-- Attributes of Ignored Messages are not defined, and those of ATS and of vendors are not reserved.
+local function message_attr(h)
+    local is_reserved = h.message and h.message.tc0 and h.message_code ~= 0x7f
+    return found_if(is_reserved and h.attr % 4 ~= 0, h.attr % 4)
+end
+
 -- All -----------------------------------------------------------------------------------------------------------------
 
 local function reserved_th(h)
@@ -246,6 +268,12 @@ end
 
 local function reserved_ln(h)
     return found_if(h.ln == 1 and not info.MAY_HAVE_LN[h.format.name], h.ln)
+end
+
+local RESERVE_IDO = set("io", "config")
+
+local function reserved_ido(h)
+    return found_if(h.ido == 1 and RESERVE_IDO[h.format.family], 1)
 end
 
 -- Family and check of each rule, by its id. "all" stands for every family.
@@ -286,6 +314,7 @@ local CHECKS = {
     ["locked-tc"] = { "memory", locked_tc },
     ["reserved-th"] = { "all", reserved_th },
     ["reserved-ln"] = { "all", reserved_ln },
+    ["reserved-ido"] = { "all", reserved_ido },
     ["extended-tph"] = { "all", extended_tph },
     ["pasid"] = { "all", pasid },
     ["pasid-once"] = { "all", pasid_once },
@@ -298,6 +327,7 @@ local CHECKS = {
     ["message-code"] = { "message", message_code },
     ["message-routing"] = { "message", message_routing },
     ["message-data"] = { "message", message_data },
+    ["message-attr"] = { "message", message_attr },
 }
 
 -- Adds the checks to the rules of a generated table.
@@ -316,7 +346,7 @@ local OF_PREFIXES = set("prefix-order", "local-prefix", "end-to-end-count", "ext
 
 -- Rules that depend only on the first DW. Headers that share it (header.lua) share the result.
 local OF_FIRST_DW = set("deferrable-length", "io-tc", "io-attr", "io-at", "io-length", "config-tc", "config-attr", "config-at",
-    "config-length", "atomic-length", "reserved-at", "translation-request", "locked-tc", "reserved-th", "reserved-ln")
+    "config-length", "atomic-length", "reserved-at", "translation-request", "locked-tc", "reserved-th", "reserved-ln", "reserved-ido")
 
 -- Returns the rows of each family that `is_meant` selects.
 local function by_family(rows, is_meant)
@@ -379,9 +409,10 @@ local function written(value, unit)
     return string.format(unit, value)
 end
 
-local function text_of(row, found, expected)
+-- `legal` are the legal values if they are not those of the row.
+local function text_of(row, found, expected, legal)
     return string.format("%s %s, expected %s (%s, rule %s)", row.field, written(found, row.unit),
-        expected and written(expected, row.unit) or row.legal, row.section, row.id)
+        expected and written(expected, row.unit) or legal or row.legal, row.section, row.id)
 end
 
 local BY_ID = {}
@@ -406,9 +437,9 @@ function rules.broken(rows, h)
     end
     local broken = {}
     for _, row in ipairs(prepared.all[family]) do
-        local found = row.check(h)
+        local found, legal = row.check(h)
         if found then
-            table.insert(broken, { id = row.id, text = text_of(row, found) })
+            table.insert(broken, { id = row.id, text = text_of(row, found, nil, legal) })
         end
     end
     return broken[1] and broken

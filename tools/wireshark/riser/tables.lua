@@ -155,6 +155,8 @@ tables.tolerated = {
       legal = "0 except in memory requests and AtomicOps" },
     { id = "reserved-ln", section = "PCIe 5.0 §6.21", field = "LN", unit = "%d",
       legal = "0 except in MRd, MWr, Cpl and CplD" },
+    { id = "reserved-ido", section = "PCIe 5.0 §2.2.7", field = "Attr[2]", unit = "%d",
+      legal = "0 in I/O and configuration requests" },
     { id = "extended-tph", section = "PCIe 5.0 §2.2.7.1", field = "prefix", unit = "0x%08x",
       legal = "a request with TH after an Extended TPH prefix" },
     { id = "pasid", section = "PCIe 5.0 §6.20", field = "PASID", unit = "0x%x",
@@ -179,6 +181,8 @@ tables.tolerated = {
       legal = "a routing that the Message Code allows" },
     { id = "message-data", section = "PCIe 5.0 §2.2.8", field = "Length", unit = "%d DW",
       legal = "the length that the Message Code defines" },
+    { id = "message-attr", section = "PCIe 5.0 §2.2.8", field = "Attr[1:0]", unit = 2,
+      legal = "00b except in messages of vendors, of ATS, and Ignored Messages" },
 }
 
 -- Rules that relate several TLPs.

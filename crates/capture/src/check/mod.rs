@@ -13,6 +13,8 @@
 //!
 //! - If the first TLP of a requester is a completion, its requests began before the trace. Completions with tags
 //!   that the trace has not shown are then not judged during the first completion timeout of the trace.
+//! - A trace without times has no completion timeout. At its end, a completion breaks a rule if the trace has no request of its
+//!   requester, and a request of another requester with its tag still waits.
 //! - A request without its last completion breaks a rule if the trace goes on for a completion timeout after it. A trace
 //!   without times cannot show that.
 //! - After an unreadable part of the file, and after a link came up again, links are judged as at the start of a trace.
@@ -92,6 +94,9 @@ impl Broken {
     }
 }
 
+/// Most completions that are judged at the end of a trace without times.
+const MAX_DOUBTFUL: usize = 4096;
+
 /// Judges the records of a trace in their order.
 ///
 /// Pass each record to [`see`](Self::see). Then take its findings with [`next_finding`](Self::next_finding). Call
@@ -115,6 +120,8 @@ pub struct Checker {
     /// The trace has memory writes of several links.
     has_links: bool,
     by_rule: BTreeMap<RuleId, u64>,
+    /// Completions without a time whose requester has sent no request so far.
+    doubtful: Vec<(Key, Finding)>,
     tlps: u64,
     not_judged: BTreeMap<NotJudged, u64>,
     /// When requests from before the trace have timed out; `None` before the first record.
@@ -142,6 +149,7 @@ impl Checker {
             has_credits: false,
             has_links: false,
             by_rule: BTreeMap::new(),
+            doubtful: Vec::new(),
             tlps: 0,
             not_judged: BTreeMap::new(),
             beginning_ends: None,
@@ -184,6 +192,7 @@ impl Checker {
 
     /// Ends the trace: judges the requests that are still outstanding.
     pub fn finish(&mut self) {
+        self.judge_doubtful();
         let mut unjudged = 0;
         for (key, waiting) in self.outstanding.expire(self.end) {
             if self.has_timed_out(waiting.time, self.end) {
@@ -347,8 +356,27 @@ impl Checker {
             }
         } else if self.outstanding.shows_requests(key, self.beginning_ends > Some(record.timestamp)) {
             self.broken.push(Broken::new(Violation::new(RuleId::UnexpectedCompletion, found)));
-        } else {
+        } else if record.has_time || self.doubtful.len() == MAX_DOUBTFUL {
             self.skip(NotJudged::BeforeRequest, 1);
+        } else {
+            let finding =
+                self.finding(record, &Broken::new(Violation::new(RuleId::UnexpectedCompletion, found)));
+            self.doubtful.push((key, finding));
+        }
+    }
+
+    /// Judges the completions of a trace without times that came before any request of their requester: one breaks a rule if no
+    /// request of the requester came later, and a request of another requester still waits for it.
+    fn judge_doubtful(&mut self) {
+        for (key, finding) in std::mem::take(&mut self.doubtful) {
+            if self.outstanding.is_misdirected(key, finding.number) {
+                if !self.ignored.contains(&RuleId::UnexpectedCompletion) {
+                    *self.by_rule.entry(RuleId::UnexpectedCompletion).or_default() += 1;
+                    self.found.push_back(finding);
+                }
+            } else {
+                self.skip(NotJudged::BeforeRequest, 1);
+            }
         }
     }
 
@@ -398,6 +426,7 @@ impl Checker {
     fn hole(&mut self, record: &Record<'_>) {
         self.skip(NotJudged::Unread, 1);
         self.ledgers.see(record);
+        self.judge_doubtful();
         let dropped = self.outstanding.forget(|_| true);
         self.skip(NotJudged::LinkDown, dropped);
         self.order.clear();
@@ -444,21 +473,27 @@ impl Checker {
     /// Adds a finding for each rule that the current TLP breaks.
     #[cold]
     fn report(&mut self, record: &Record<'_>) {
+        for broken in std::mem::take(&mut self.broken) {
+            if !self.ignored.contains(&broken.violation.rule) {
+                *self.by_rule.entry(broken.violation.rule).or_default() += 1;
+                let finding = self.finding(record, &broken);
+                self.found.push_back(finding);
+            }
+        }
+    }
+
+    fn finding(&mut self, record: &Record<'_>, broken: &Broken) -> Finding {
         let way = self.ways.number(record);
-        let ignored = &self.ignored;
-        for broken in self.broken.drain(..).filter(|broken| !ignored.contains(&broken.violation.rule)) {
-            *self.by_rule.entry(broken.violation.rule).or_default() += 1;
-            self.found.push_back(Finding {
-                violation: broken.violation,
-                applied: broken.applied,
-                number: record.number,
-                timestamp: record.timestamp,
-                digits: digits(record),
-                line: record.text.map(|text| text.line),
-                place: self.ways.name(way),
-                tlp: render::tlp_line(record),
-                request: broken.request,
-            });
+        Finding {
+            violation: broken.violation,
+            applied: broken.applied,
+            number: record.number,
+            timestamp: record.timestamp,
+            digits: digits(record),
+            line: record.text.map(|text| text.line),
+            place: self.ways.name(way),
+            tlp: render::tlp_line(record),
+            request: broken.request,
         }
     }
 
@@ -471,8 +506,7 @@ impl Checker {
 
 /// Fractional digits of the time of a record; 0 if it has no time.
 fn digits(record: &Record<'_>) -> u8 {
-    let has_time = record.text.is_none_or(|text| text.has_time);
-    record.interface.filter(|_| has_time).map_or(0, |interface| interface.resolution.digits())
+    record.interface.filter(|_| record.has_time).map_or(0, |interface| interface.resolution.digits())
 }
 
 /// Requester and tag of a non-posted request, from its header, which may be malformed.

@@ -60,6 +60,10 @@ impl Key {
         (self.0 >> 32) as u32
     }
 
+    const fn tag(self) -> u16 {
+        self.0 as u16
+    }
+
     /// The requester on this direction.
     const fn requester(self) -> u64 {
         self.0 >> 16
@@ -195,6 +199,21 @@ impl Outstanding {
         }
         let shows = |r: &Requester| r.has_requests && !r.began_before;
         self.requesters.get(&key.requester()).is_some_and(shows)
+    }
+
+    /// True if a completion, of which this is the key and the record's number, names the wrong requester: that requester has sent no
+    /// request, and a request of another one with the tag was sent before the completion and still waits.
+    pub(super) fn is_misdirected(&self, key: Key, number: u64) -> bool {
+        if self.requesters.get(&key.requester()).is_none_or(|requester| requester.has_requests) {
+            return false;
+        }
+        let waits = |waiting: &Waiting| waiting.number < number && waiting.completions == 0;
+        let of_way = Key::new(key.way(), Bdf::from_bits(0), Tag::default())
+            ..Key::new(key.way() + 1, Bdf::from_bits(0), Tag::default());
+        self.places.range(of_way).any(|(other, place)| {
+            let mut requests = place.newest.iter().chain(place.earlier.as_deref());
+            other.tag() == key.tag() && requests.any(waits)
+        })
     }
 
     /// True if the trace has a request in this direction, of any requester.

@@ -33,15 +33,19 @@ const MAX_DWS: usize = 8;
 /// Appends one line for `finding` to `out`, without a line end.
 pub fn append_line(finding: &Finding, out: &mut String) {
     match (finding.digits, finding.line) {
-        (0, Some(line)) => _ = write!(out, "line {line}"),
-        (digits, _) => finding.timestamp.append_to(out, digits),
+        (0, Some(line)) => _ = write!(out, "line {line} "),
+        (0, None) => {}
+        (digits, _) => {
+            finding.timestamp.append_to(out, digits);
+            out.push(' ');
+        }
     }
     // Writing to a string cannot fail.
     let _ = write_rest(finding, out);
 }
 
 fn write_rest(finding: &Finding, out: &mut String) -> std::fmt::Result {
-    write!(out, " #{} ", finding.number)?;
+    write!(out, "#{} ", finding.number)?;
     if !finding.place.is_empty() {
         write!(out, "{} ", finding.place)?;
     }
@@ -92,7 +96,7 @@ impl Serialize for JsonFinding<'_> {
         o.put("field", rule.field)?;
         o.put("found", violation.found)?;
         o.some("expected", violation.expected)?;
-        o.put("legal", rule.legal)?;
+        o.put("legal", violation.legal())?;
         o.put("text", Text(violation))?;
         o.put("number", finding.number)?;
         o.some("timestamp_ps", Some(finding.timestamp).filter(|_| finding.digits > 0))?;

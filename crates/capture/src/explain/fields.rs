@@ -3,6 +3,7 @@
 
 use super::FieldValue;
 use crate::render::{prefix_name, status_name};
+use std::fmt::Write;
 use tlp::format::Family;
 use tlp::message::MessageType;
 use tlp::wire::field;
@@ -24,6 +25,19 @@ pub(super) fn of(header: &Header<'_>) -> Fields {
         Family::Completion => completion(header, &mut fields),
     }
     fields
+}
+
+/// Appends the type and the fields of a header in one line. Fields that say nothing beside these are left out: Fmt, and flags that
+/// are 0.
+pub(super) fn append_line(header: &Header<'_>, out: &mut String) {
+    const IF_SET: [&str; 8] = ["TC", "Attr", "LN", "TH", "TD", "EP", "AT", "BCM"];
+    out.push_str(header.format().name);
+    for FieldValue { name, value, text } in of(header) {
+        if !matches!(name, "Fmt" | "Type") && (value != 0 || !IF_SET.contains(&name)) {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "; {name} {text}");
+        }
+    }
 }
 
 pub(super) fn put(fields: &mut Fields, name: &'static str, value: impl Into<u64>, text: impl Into<String>) {

@@ -26,6 +26,17 @@ pub struct FieldValue {
     pub text: String,
 }
 
+/// Appends the type and the fields of a header that breaks a rule, as one line; nothing for other records.
+pub fn append_broken_header(record: &Record<'_>, out: &mut String) {
+    let is_broken =
+        matches!(record.kind, Kind::Bad(Bad::Tlp(ParseError::Malformed(_)) | Bad::TlpLength { .. }));
+    if let Ok(header) = Header::new(record.tlp_bytes).as_ref()
+        && is_broken
+    {
+        fields::append_line(header, out);
+    }
+}
+
 /// A TLP explained.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Explanation {

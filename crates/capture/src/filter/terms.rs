@@ -9,6 +9,7 @@ use crate::matcher::{Errors, Target, Transaction, named_bytes};
 use crate::reader::Interface;
 use crate::render::object::Object;
 use crate::render::{class_name, dllp_name, status_name};
+use crate::time::Timestamp as Instant;
 use crate::transactions::{Outcome, errors_of};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::BTreeSet;
@@ -424,7 +425,7 @@ impl Number {
     fn of(self, record: &Record<'_>, outcome: &Outcome) -> Option<u128> {
         match self {
             Number::Frame => Some(record.number.into()).filter(|number| *number > 0),
-            Number::Timestamp => (record.number > 0).then(|| record.timestamp.as_ps()),
+            Number::Timestamp => record.time().map(Instant::as_ps),
             Number::Link => record.interface.map(|interface| interface.link.into()),
             Number::Vc => match &record.kind {
                 What::Dllp(Dllp::FlowControl(fc)) => Some(fc.vc.id().into()),

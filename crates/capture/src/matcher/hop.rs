@@ -42,7 +42,7 @@ pub struct Leg {
     /// The transaction on the link where the leg begins.
     pub hop: Hop,
     /// Picoseconds from here to the next link; for an answered transaction, of both ways. On the last link: until its answer.
-    /// `None` if there is neither an answer nor a next link. The legs of an answered transaction sum up to its response time.
+    /// `None` if there is neither an answer nor a next link, or if the file has no times. The legs of an answered transaction sum up to its response time.
     pub latency_ps: Option<u128>,
 }
 
@@ -69,6 +69,7 @@ impl Transaction {
         let response = |hop: &Hop| hop.end.since_ps(hop.start);
         let leg = |(hop, next): (&Hop, Option<&Hop>)| {
             let latency_ps = match (self.completions, next) {
+                _ if !self.has_times => None,
                 (0, None) => None,
                 (0, Some(next)) => Some(next.start.since_ps(hop.start)),
                 (_, None) => Some(response(hop)),
@@ -101,6 +102,7 @@ impl Transaction {
     /// Adds the same transaction on a further link.
     pub(crate) fn add_hop(&mut self, hop: &Transaction) {
         self.errors |= hop.errors;
+        self.has_times &= hop.has_times;
         self.terms |= hop.terms;
         self.retries += hop.retries;
         let new = Hop::of(hop);

@@ -110,6 +110,10 @@ pub(crate) struct Packet<'a> {
     pub(crate) number: u64,
     /// When it was seen.
     pub(crate) time: Timestamp,
+    /// Whether the file has a time for it.
+    pub(crate) has_time: bool,
+    /// Its line in a text.
+    pub(crate) line: Option<u64>,
     /// When it was seen first: before, where it never arrived then.
     pub(crate) first_seen: Timestamp,
     /// How often it was seen before without arriving.
@@ -198,6 +202,8 @@ impl Matcher {
         self.packet(&Packet {
             number,
             time,
+            has_time: true,
+            line: None,
             first_seen: time,
             retries: 0,
             link,

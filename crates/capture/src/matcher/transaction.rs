@@ -147,12 +147,18 @@ pub struct Transaction {
     pub status: Option<Status>,
     /// Number of the request's record.
     pub request_number: u64,
+    /// Line of the request in a text.
+    pub line: Option<u64>,
     /// When the request was seen first.
     pub start: Timestamp,
+    /// Whether the file has this time.
+    pub has_start: bool,
     /// When the first completion with data was seen.
     pub first_data: Option<Timestamp>,
     /// When the last completion so far was seen; before the first, when the request was.
     pub end: Timestamp,
+    /// Whether the file has the times of the request and of all completions.
+    pub has_times: bool,
     /// What is wrong with it.
     pub errors: Errors,
     /// Unsupported Request to a bus probe: a read of the Vendor ID of a function that has answered no configuration read
@@ -180,14 +186,19 @@ impl Transaction {
         self.end.since_ps(self.start)
     }
 
-    /// From the first request to the first data, in picoseconds; `None` where no data came.
+    /// From the first request to the first data, in picoseconds; `None` where no data came, or without times.
     pub fn first_data_ps(&self) -> Option<u128> {
-        self.first_data.map(|first| first.since_ps(self.start))
+        self.first_data.filter(|_| self.has_times).map(|first| first.since_ps(self.start))
     }
 
-    /// From the first request to the last completion, in picoseconds; `None` where nothing answered.
+    /// From the first request to the last completion, in picoseconds; `None` where nothing answered, or without times.
     pub const fn response_ps(&self) -> Option<u128> {
-        if self.completions == 0 { None } else { Some(self.latency_ps()) }
+        if self.completions == 0 || !self.has_times { None } else { Some(self.latency_ps()) }
+    }
+
+    /// When the request was seen first; `None` if the file has no time for it.
+    pub fn start_time(&self) -> Option<Timestamp> {
+        self.has_start.then_some(self.start)
     }
 
     /// True where nothing answers it: MWr, Msg, MsgD.
@@ -249,9 +260,12 @@ impl Transaction {
             retries: packet.retries,
             status: None,
             request_number: packet.number,
+            line: packet.line,
             start: packet.first_seen,
+            has_start: packet.has_time,
             first_data: None,
             end: packet.time,
+            has_times: packet.has_time,
             errors: packet.errors,
             is_probe: false,
             ack: Ack::Unknown,
@@ -294,6 +308,7 @@ impl Transaction {
     /// the transaction (`PCIe 5.0 §2.3.1.1`, §2.3.2).
     pub(super) fn is_ended_by(&mut self, packet: &Packet<'_>, completion: &Completion) -> bool {
         self.end = packet.time;
+        self.has_times &= packet.has_time;
         self.completions += 1;
         self.retries += packet.retries;
         self.status = Some(completion.status);

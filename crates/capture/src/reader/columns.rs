@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The map of the columns of a CSV file.
 
+use super::text::Stream;
 use std::str::FromStr;
 
 /// A column: by its place from 1 on, or by its name in the first row.
@@ -25,13 +26,15 @@ pub(super) enum Role {
     Data,
     /// Signals of an AXI4-Stream.
     Tdata,
+    /// Byte enables are in it.
+    Tuser,
     Tkeep,
     Tlast,
     Tvalid,
     Tready,
 }
 
-const ROLES: [(&str, Role); 14] = [
+const ROLES: [(&str, Role); 19] = [
     ("time_ps", Role::Time(1)),
     ("time_ns", Role::Time(1_000)),
     ("time_us", Role::Time(1_000_000)),
@@ -42,6 +45,12 @@ const ROLES: [(&str, Role); 14] = [
     ("header", Role::Tlp),
     ("data", Role::Data),
     ("tdata", Role::Tdata),
+    // tdata of a stream with descriptors.
+    ("rq", Role::Tdata),
+    ("rc", Role::Tdata),
+    ("cq", Role::Tdata),
+    ("cc", Role::Tdata),
+    ("tuser", Role::Tuser),
     ("tkeep", Role::Tkeep),
     ("tlast", Role::Tlast),
     ("tvalid", Role::Tvalid),
@@ -50,7 +59,7 @@ const ROLES: [(&str, Role); 14] = [
 
 /// The columns of a CSV file, such as `time_ns=1,dir=2,header=3,data=4`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Columns(pub(super) Vec<(Role, Column)>);
+pub struct Columns(pub(super) Vec<(Role, Column)>, pub(super) Option<Stream>);
 
 impl Columns {
     pub(super) fn is_stream(&self) -> bool {
@@ -66,7 +75,7 @@ impl FromStr for Columns {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Columns, String> {
-        let (mut columns, mut names) = (Columns(Vec::new()), Vec::new());
+        let (mut columns, mut names) = (Columns(Vec::new(), None), Vec::new());
         for part in text.split(',') {
             let (name, column) =
                 part.split_once('=').ok_or_else(|| format!("`{part}`: expected NAME=COLUMN"))?;
@@ -89,13 +98,21 @@ impl FromStr for Columns {
                 });
             }
             names.push(name);
+            let stream = Stream::ALL.iter().find(|(known, _)| *known == name);
+            columns.1 = columns.1.or(stream.map(|(_, stream)| *stream));
             columns.0.push((role.1, column));
         }
         let (tlp, tdata) = (columns.has(|role| role == Role::Tlp), columns.is_stream());
         let tlast = columns.has(|role| role == Role::Tlast);
+        let has_enables = columns.1.is_some_and(Stream::has_enables);
+        if has_enables != columns.has(|role| role == Role::Tuser) {
+            return Err(
+                "tuser, with the byte enables, goes with rq and cq, and with no other column".to_owned()
+            );
+        }
         match (tlp, tdata, tlast) {
             (true, false, false) | (false, true, true) => Ok(columns),
-            _ => Err("expected tlp, or header and data, or tdata and tlast with tkeep, tvalid, tready; also time_ns and dir"
+            _ => Err("expected tlp, or header and data, or tdata and tlast with tkeep, tvalid, tready; rq, rc, cq or cc in place of tdata of descriptors, with tuser for rq and cq; also time_ns and dir"
                 .to_owned()),
         }
     }

@@ -75,6 +75,8 @@ impl Mark {
 
 /// The comment on a frame that vanished on the way.
 pub const DROPPED: &str = "dropped on the way";
+/// The comment on a frame without a time: its timestamp is 0.
+pub const UNTIMED: &str = "without a time";
 /// The comment on a frame whose bits were flipped on the way.
 pub const DAMAGED: &str = "damaged on the way";
 
@@ -83,8 +85,10 @@ pub const DAMAGED: &str = "damaged on the way";
 pub struct Frame<'a> {
     /// Its place among the frames of the file, from 1 on.
     pub number: u64,
-    /// When it was seen.
+    /// When it was seen; zero without a time.
     pub timestamp: Timestamp,
+    /// Whether the file has a time for it.
+    pub has_time: bool,
     /// Number of its interface in its section, from 0 on.
     pub interface_id: u32,
     /// Its interface.
@@ -129,6 +133,8 @@ struct Found {
     mark: Mark,
     /// The direction that the record itself tells.
     direction: Option<Direction>,
+    /// The record has no time.
+    is_untimed: bool,
 }
 
 /// What comes next in a file.
@@ -273,8 +279,16 @@ impl<R: Read> Reader<R> {
 
     /// The frame that was taken from the file last, and where to keep its datagrams, where it holds several, and the next of them.
     pub(crate) fn frame(&mut self) -> (Frame<'_>, &mut Option<(Parts, usize)>) {
-        let Found { timestamp, interface_id, original_len, ref bytes, record_len, mark, direction } =
-            self.found;
+        let Found {
+            timestamp,
+            interface_id,
+            original_len,
+            ref bytes,
+            record_len,
+            mark,
+            direction,
+            is_untimed,
+        } = self.found;
         let interface = &self.interfaces.list[interface_id as usize];
         let (bytes, text) = match &self.format {
             Format::Text(text) => (text.bytes(), Some(text.about())),
@@ -283,6 +297,7 @@ impl<R: Read> Reader<R> {
         let frame = Frame {
             number: self.frames,
             timestamp,
+            has_time: !is_untimed,
             interface_id,
             interface,
             bytes,

@@ -81,6 +81,7 @@ impl Pcap {
             record_len,
             mark: Mark::default(),
             direction: None,
+            is_untimed: false,
         };
         Ok(Step::Frame)
     }

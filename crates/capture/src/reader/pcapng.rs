@@ -6,7 +6,7 @@ use super::interface::Interfaces;
 use super::source::{Order, Source, cut_short, resync};
 use super::{
     DROPPED, Defect, Direction, Fault, Found, Interface, LINKTYPE_PCI_EXP, MAX_BLOCK_LEN, MAX_FRAME_LEN,
-    Mark, Step,
+    Mark, Step, UNTIMED,
 };
 use crate::time::{Resolution, Timestamp};
 use std::io::{self, Read};
@@ -177,16 +177,18 @@ impl Pcapng {
         found.interface_id = interface_id;
         found.original_len = self.order.u32(body, 16) as usize;
         found.bytes = start..start + captured;
-        (found.mark, found.direction) = match body.get(20 + captured.next_multiple_of(4)..) {
-            None | Some([]) => (Mark::default(), None),
+        (found.mark, found.direction, found.is_untimed) = match body.get(20 + captured.next_multiple_of(4)..)
+        {
+            None | Some([]) => (Mark::default(), None, false),
             Some(options) => self.mark(options),
         };
         found.direction = found.direction.filter(|_| interface.link_type == LINKTYPE_PCI_EXP);
         Ok(())
     }
 
-    fn mark(&self, options: &[u8]) -> (Mark, Option<Direction>) {
-        let (mut mark, mut direction) = (Mark::default(), None);
+    /// The mark of a packet, its direction, and whether it has no time.
+    fn mark(&self, options: &[u8]) -> (Mark, Option<Direction>, bool) {
+        let (mut mark, mut direction, mut is_untimed) = (Mark::default(), None, false);
         self.options(options, |code, value| match (code, value) {
             (EPB_FLAGS, [_, _, _, _]) => {
                 let flags = self.order.u32(value, 0);
@@ -200,10 +202,13 @@ impl Pcapng {
             (EPB_PACKETID, _) if self.by_riser && value.len() == 8 => {
                 mark.place = Some(self.order.u64(value, 0));
             }
-            (COMMENT, text) => mark.dropped |= text == DROPPED.as_bytes(),
+            (COMMENT, text) => {
+                mark.dropped |= text == DROPPED.as_bytes();
+                is_untimed |= text == UNTIMED.as_bytes();
+            }
             _ => {}
         });
-        (mark, direction)
+        (mark, direction, is_untimed)
     }
 
     fn is_by_riser(&self, section: &[u8]) -> bool {
@@ -224,7 +229,7 @@ impl Pcapng {
         let snaplen = if interface.snaplen == 0 { usize::MAX } else { interface.snaplen as usize };
         let captured = original_len.min(snaplen).min(body.len() - 4);
         let start = BLOCK_HEAD + 4;
-        *found = Found { original_len, bytes: start..start + captured, ..Found::default() };
+        *found = Found { original_len, bytes: start..start + captured, is_untimed: true, ..Found::default() };
         Ok(())
     }
 

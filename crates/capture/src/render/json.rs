@@ -55,11 +55,13 @@
 //! | `what` | what it is instead | `other` |
 //! | `layer` | `file`, `link`, `ethernet`, `vlan`, `ipv4`, `ipv6`, `udp`, `nettlp`, `tlp`, `dllp` | `error` |
 //! | `error`, `reason` | short name, sentence | `error` |
+//! | `header` | type and fields of its header, in one line | `error` of a TLP whose header breaks a rule, or has the wrong length |
 //! | `offset` | bytes from the start of the file | faults of the file |
 
 use super::object::{Object, Text, append};
 use super::{append_hex, class_name, dllp_name, status_name};
 use crate::decode::{Bad, Kind, Path, Record, TlpRecord};
+use crate::explain::append_broken_header;
 use crate::names::{Interrupt, Meaning};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use tlp::{Body, Completion, Dllp, Message, Prefix, PrefixKind, Repr};
@@ -118,8 +120,7 @@ impl Serialize for JsonRecord<'_> {
         let mut o = Object(serializer.serialize_map(None)?);
         o.put("type", record.kind.type_name())?;
         o.some("number", in_file.then_some(record.number))?;
-        let is_timed = record.text.is_none_or(|text| text.has_time);
-        o.some("timestamp_ps", (in_file && is_timed).then_some(record.timestamp))?;
+        o.some("timestamp_ps", record.time())?;
         o.some("interface", named.map(|interface| &interface.name))?;
         o.some("line", record.text.map(|text| text.line))?;
         o.some("undefined", record.text.and_then(|text| text.undefined).map(|dw| format!("{dw:08x}")))?;
@@ -136,7 +137,12 @@ impl Serialize for JsonRecord<'_> {
             Kind::Tlp(tlp) => o.tlp(tlp)?,
             Kind::Dllp(dllp) => o.dllp(dllp)?,
             Kind::Other(other) => o.put("what", Text(other))?,
-            Kind::Bad(bad) => o.bad(bad)?,
+            Kind::Bad(bad) => {
+                o.bad(bad)?;
+                let mut header = String::new();
+                append_broken_header(record, &mut header);
+                o.some("header", Some(header).filter(|header| !header.is_empty()))?;
+            }
         }
         let tlp = record.tlp().filter(|tlp| self.has_data && tlp.payload_bytes > 0);
         o.some("data", tlp.map(|tlp| hex(tlp.data)))?;

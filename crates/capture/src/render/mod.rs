@@ -12,7 +12,7 @@ use crate::decode::{Bad, Ecrc, Kind, Other, Record, TlpRecord};
 use crate::encap::Foreign;
 use crate::names::Meaning;
 use crate::reader::{Direction, Fault, Interface, LINKTYPE_PCI_EXP, TextLine};
-use crate::time::append_decimal;
+use crate::time::{Timestamp, append_decimal};
 use std::fmt::{self, Write};
 use std::net::IpAddr;
 use tlp::{Bdf, Class, Dllp, FlowControlKind, Status};
@@ -59,13 +59,8 @@ fn protocol(record: &Record<'_>) -> &'static str {
 
 fn append_prefix(record: &Record<'_>, out: &mut String) {
     let Some(interface) = record.interface else { return };
-    match record.text {
-        Some(TextLine { has_time: false, line, .. }) => {
-            out.push_str("line ");
-            append_decimal(out, line, 1);
-        }
-        _ => record.timestamp.append_to(out, interface.resolution.digits()),
-    }
+    let line = record.text.map(|text| text.line);
+    append_when(record.time(), interface.resolution.digits(), line, record.number, out);
     out.push(' ');
     append_interface(interface, record.direction, out);
     let Some(p) = &record.path else { return };
@@ -74,6 +69,27 @@ fn append_prefix(record: &Record<'_>, out: &mut String) {
     out.push_str(" > ");
     append_end(p.destination, p.destination_port, out);
     out.push_str(": ");
+}
+
+/// Appends a time; without one, the line of a text, or the number of the record.
+pub(crate) fn append_when(
+    time: Option<Timestamp>,
+    digits: u8,
+    line: Option<u64>,
+    number: u64,
+    out: &mut String,
+) {
+    match (time, line) {
+        (Some(time), _) => time.append_to(out, digits),
+        (None, Some(line)) => {
+            out.push_str("line ");
+            append_decimal(out, line, 1);
+        }
+        (None, None) => {
+            out.push('#');
+            append_decimal(out, number, 1);
+        }
+    }
 }
 
 /// The link by its slot, and the direction; else the name that the capture gives, or the direction of the packet.
@@ -129,6 +145,7 @@ impl fmt::Display for Other {
             Other::Port { .. } => f.write_str("UDP of others"),
             Other::Nettlp(what) => write!(f, "NetTLP {what}"),
             Other::FlitHeader => f.write_str("TLP header of flit mode"),
+            Other::LoggedError => f.write_str("error without a TLP header"),
         }
     }
 }

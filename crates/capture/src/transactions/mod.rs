@@ -165,6 +165,8 @@ impl Tracker {
         let packet = Packet {
             number: record.number,
             time: record.timestamp,
+            has_time: record.has_time,
+            line: record.text.map(|text| text.line),
             first_seen,
             retries,
             link: way.0,

@@ -10,7 +10,8 @@
 //! |---|---|---|
 //! | `type` | type of the request; `Cpl`, `CplD`, `CplLk`, `CplDLk` of an unexpected completion | all |
 //! | `number` | of the request's record, from 1 | all |
-//! | `timestamp_ps` | when the request was first seen: picoseconds since 1970, in riser's captures since the start of the run | all |
+//! | `timestamp_ps` | when the request was first seen: picoseconds since 1970, in riser's captures since the start of the run | where the file has times |
+//! | `line` | of the request in the file, from 1 | text |
 //! | `link`, `direction` | number from 0 on; `downstream`, `upstream`: of the request, where it was seen first | all; where the capture names it |
 //! | `slot` | the slot or switch that this link leads to | where the capture names it |
 //! | `requester`, `tag`, `tc` | `bus:device.function` in hexadecimal; 0 to 1023; 0 to 7 | all |
@@ -21,30 +22,31 @@
 //! | `completions` | how many, each counted once | all |
 //! | `status` | `SC`, `UR`, `CRS`, `CA`, of the last completion; null without one | all |
 //! | `data_bytes` | bytes that completions brought | answered |
-//! | `latency_ps` | from the first request to the last completion | answered |
-//! | `first_data_ps` | from the first request to the first data | answered with data |
-//! | `throughput_mbps` | `data_bytes` per `latency_ps`, megabits per second | answered with data |
+//! | `latency_ps` | from the first request to the last completion | answered, where the file has times |
+//! | `first_data_ps` | from the first request to the first data | answered with data, likewise |
+//! | `throughput_mbps` | `data_bytes` per `latency_ps`, megabits per second | answered with data, likewise |
 //! | `packets`, `retries` | TLPs seen on all links, and of them those sent again | all |
 //! | `ack_number`, `ack_ps` | record of the Ack or Nak that covers the request; from the request to it | where known |
 //! | `completion_ack_number`, `completion_ack_ps` | likewise of the last completion, from it on | where known |
 //! | `ack` | `none`: the capture would tell, but none came | likewise |
 //! | `means` | what its request means: configuration registers by name and field, interrupts, registers of devices | where the capture tells, and it was asked for |
 //! | `probe` | true: Unsupported Request to a read of the Vendor ID of a function that is not there, which is no error | bus probes |
-//! | `hops` | list, link by link: `link`, `slot`, `direction`, `number` of the request's record; `since_start_ps`, from the first request to the one there; `latency_ps`, from there to the next link and back, on the last until its answer, null where nothing answers | seen on several links |
+//! | `hops` | list, link by link: `link`, `slot`, `direction`, `number` of the request's record; `since_start_ps`, from the first request to the one there, where the file has times; `latency_ps`, from there to the next link and back, on the last until its answer, null where nothing answers | seen on several links |
 //! | `errors` | list of names, see [`Errors::names`](crate::matcher::Errors::names) | where there are any |
 
 use crate::matcher::{Ack, Errors, Leg, Target, Transaction};
 use crate::names::Meaning;
 use crate::reader::{Direction, Interface};
 use crate::render::object::{self, Object, Text};
-use crate::render::{append_bdf, append_hex, status_name};
+use crate::render::{append_bdf, append_hex, append_when, status_name};
 use crate::time::{Timestamp, append_decimal};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use tlp::{Format, Status};
 
-/// Appends one line for a transaction, without a line end; the time with `digits` behind the point.
+/// Appends one line for a transaction, without a line end; the time with `digits` behind the point. Without a time it begins with the
+/// line of the request in a text, or with its number.
 pub fn append_line(t: &Transaction, digits: u8, out: &mut String) {
-    t.start.append_to(out, digits);
+    append_when(t.start_time(), digits, t.line, t.request_number, out);
     out.push(' ');
     out.push_str(Format::get(t.format).name);
     if let Some(direction) = t.direction {
@@ -189,7 +191,8 @@ impl Serialize for JsonTransaction<'_> {
         let mut o = Object(serializer.serialize_map(None)?);
         o.put("type", Format::get(t.format).name)?;
         o.put("number", t.request_number)?;
-        o.put("timestamp_ps", t.start)?;
+        o.some("timestamp_ps", t.start_time())?;
+        o.some("line", t.line)?;
         o.put("link", t.requester.link)?;
         o.some("slot", Some(&*t.slot).filter(|slot| !slot.is_empty()))?;
         o.some("direction", t.direction)?;
@@ -212,7 +215,7 @@ impl Serialize for JsonTransaction<'_> {
         o.some("means", self.meaning.map(Text))?;
         // Most transactions have one link: legs are made only for the others.
         let legs = if t.hops.is_empty() { Vec::new() } else { t.legs() };
-        let hops: Vec<JsonLeg<'_>> = legs.iter().map(|leg| JsonLeg::new(leg, t.start)).collect();
+        let hops: Vec<JsonLeg<'_>> = legs.iter().map(|leg| JsonLeg::new(leg, t)).collect();
         o.some("hops", Some(hops).filter(|hops| !hops.is_empty()))?;
         o.0.end()
     }
@@ -227,18 +230,19 @@ struct JsonLeg<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     direction: Option<Direction>,
     number: u64,
-    since_start_ps: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since_start_ps: Option<u64>,
     latency_ps: Option<u64>,
 }
 
 impl JsonLeg<'_> {
-    fn new(Leg { hop, latency_ps }: &Leg, start: Timestamp) -> JsonLeg<'_> {
+    fn new<'a>(Leg { hop, latency_ps }: &'a Leg, t: &Transaction) -> JsonLeg<'a> {
         JsonLeg {
             link: hop.link,
             slot: &hop.slot,
             direction: hop.direction,
             number: hop.request_number,
-            since_start_ps: narrow(hop.start.since_ps(start)),
+            since_start_ps: t.has_times.then(|| narrow(hop.start.since_ps(t.start))),
             latency_ps: latency_ps.map(narrow),
         }
     }
@@ -269,12 +273,14 @@ impl<M: SerializeMap> Object<M> {
             return Ok(());
         }
         self.put("status", t.status.map(status_name))?;
-        let Some(response) = t.response_ps() else { return Ok(()) };
+        if t.completions == 0 {
+            return Ok(());
+        }
         self.put("data_bytes", t.data_bytes)?;
         if t.errors.contains(Errors::UNEXPECTED_COMPLETION) {
             return Ok(());
         }
-        self.put("latency_ps", narrow(response))?;
+        self.some("latency_ps", t.response_ps().map(narrow))?;
         self.some("first_data_ps", t.first_data_ps().map(narrow))?;
         self.some("throughput_mbps", t.throughput_mbps())
     }

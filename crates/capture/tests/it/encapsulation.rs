@@ -19,6 +19,7 @@ fn verdict(bytes: &[u8], original_len: usize) -> String {
     let frame = Frame {
         number: 1,
         timestamp: Timestamp::ZERO,
+        has_time: true,
         interface_id: 0,
         interface: &interface,
         bytes,
@@ -356,6 +357,7 @@ fn sessions_are_told_by_their_number_and_first_byte() {
         let whole = Frame {
             number,
             timestamp,
+            has_time: true,
             interface_id: 0,
             interface: &interface,
             bytes,
@@ -407,6 +409,7 @@ fn frames_that_were_truncated_on_the_wire() {
             let frame = Frame {
                 number,
                 timestamp,
+                has_time: true,
                 interface_id,
                 interface: &interface,
                 bytes,

@@ -6,6 +6,7 @@ use riser_capture::reader::MAX_LINE;
 use riser_capture::{
     ByteOrder, Direction, Explanation, FileFormat, Kind, Origin, ReadOptions, Reader, hex_text, render,
 };
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 macro_rules! case {
@@ -84,8 +85,9 @@ fn reads_each_sample() {
         (
             case!("rasdaemon-errors.txt"),
             FileFormat::Log,
-            "a log with TLP headers: 2 of rasdaemon",
+            "a log with TLP headers: 2 of rasdaemon; 1 error without a header",
             &[
+                "line 4 0000:00:1c.0 error without a TLP header |Corrected error: Bad TLP",
                 "line 5 0000:03:00.0 TLP: Msg, len 0, requester 70:00.0, tag 0x00, code 0x10 LTR, routing local, header \
                  0x0000000088468846, snoop latency 71680 ns, no-snoop latency 71680 ns |Uncorrected (Non-Fatal) error: \
                  Unsupported Request",
@@ -258,6 +260,126 @@ fn notes_have_the_errors_of_their_function_alone() {
 fn a_header_log_of_zeros_is_empty() {
     let text = "pcieport 0000:00:1c.0: AER:   TLP Header: 00000000 00000000 00000000 00000000\n";
     assert_eq!(read(text), ("a log with TLP headers: 1 empty".to_owned(), Vec::new()));
+}
+
+/// Errors whose header was not logged: of Linux 6.1 (correctable; link layer), of the trace event, of `lspci`, of the firmware, and
+/// with lines that are missing.
+#[test]
+fn shows_logged_errors_without_a_header() {
+    let rows: [(&str, &[&str]); 7] = [
+        (
+            "[1.0] pcieport 0000:00:1c.0: AER: Corrected error received: 0000:00:1c.0\n\
+             [1.1] pcieport 0000:00:1c.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Transmitter ID)\n\
+             [1.2] pcieport 0000:00:1c.0:   device [8086:a110] error status/mask=00001040/00002000\n\
+             [1.3] pcieport 0000:00:1c.0:    [ 6] BadTLP\n[1.4] pcieport 0000:00:1c.0:    [12] Timeout\n",
+            &[
+                "1.100000 0000:00:1c.0 error without a TLP header |Corrected: Bad TLP (bit 6 BadTLP), Replay Timer \
+               Timeout (bit 12 Timeout)",
+            ],
+        ),
+        (
+            "nvme 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Non-Fatal), type=Transaction Layer\n\
+             nvme 0000:03:00.0:   device [144d:a80a] error status/mask=00104000/00004000\n\
+             nvme 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Data Link Layer\n\
+             nvme 0000:03:00.0:    [ 4] DLP                    (First)\n",
+            &[
+                "line 1 0000:03:00.0 error without a TLP header |Uncorrectable (Non-Fatal): Unsupported Request \
+                 Error (bit 20)",
+                "line 3 0000:03:00.0 error without a TLP header |Uncorrectable (Fatal): Data Link Protocol Error \
+                 (bit 4 DLP, first)",
+            ],
+        ),
+        (
+            "aer_event: 0000:0b:00.0 PCIe Bus Error: severity=Corrected, Receiver Error, TLP Header=Not available\n",
+            &[
+                "line 1 0000:0b:00.0 error without a TLP header |PCIe Bus Error: severity=Corrected, Receiver Error",
+            ],
+        ),
+        (
+            "nvme 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer\n\
+             nvme 0000:03:00.0:    [18] MalfTLP\n\
+             nvme 0000:03:00.0:   TLP Header: 00000000 00000000 00000000 00000000\n",
+            &[
+                "line 1 0000:03:00.0 error without a TLP header |Uncorrectable (Fatal): Malformed TLP (bit 18 MalfTLP)",
+            ],
+        ),
+        (
+            "01:00.0 Ethernet\n\t\tUESta:\tDLP- CmpltTO+\n\t\tHeaderLog: 00000000 00000000 00000000 00000000\n\
+             02:00.0 Ethernet\n\t\tUESta:\tDLP- CmpltTO-\n\t\tHeaderLog: 00000000 00000000 00000000 00000000\n",
+            &["line 2 01:00.0 error without a TLP header |Completion Timeout (bit 14 CmpltTO)"],
+        ),
+        (
+            "{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4\n\
+             {1}[Hardware Error]:   device_id: 0000:5e:00.0\n\
+             {1}[Hardware Error]:   aer_uncor_status: 0x00000020, aer_uncor_mask: 0x00000000\n\
+             nvme 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer\n",
+            &[
+                "line 1 0000:5e:00.0 error without a TLP header |aer_uncor_status: 0x00000020 (Surprise Down Error)",
+                "line 4 0000:03:00.0 error without a TLP header |Uncorrectable (Fatal)",
+            ],
+        ),
+        (
+            "[1.0] eth 0000:01:00.0: [14] queues\n[2.0] pcieport 0000:00:1c.0: AER: enabled with IRQ 122\n",
+            &[],
+        ),
+    ];
+    for (text, expected) in rows {
+        let (taken_for, lines) = read(text);
+        assert_eq!(lines, expected, "{text}");
+        let count = match expected.len() {
+            0 => String::new(),
+            1 => "; 1 error without a header".to_owned(),
+            many => format!("; {many} errors without a header"),
+        };
+        assert!(taken_for.ends_with(&count), "{taken_for}");
+    }
+}
+
+#[test]
+fn names_lines_of_hexadecimal_tlps_that_a_log_reader_passes_over() {
+    let log = "[1.0] pcieport 0000:00:1c.0: TLP Header: 34000000 70000010 00000000 88468846\n[1.1] usb 1-1: new\n\
+               [1.2] usb 1-1: gone\n[1.3] usb 1-1: new\n";
+    let (taken_for, lines) =
+        read(&format!("{log}4a004010 00000040 01000000\n[2.0] 4a004010 00000040 01000000\n"));
+    assert_eq!(lines.len(), 1);
+    assert_eq!(
+        taken_for,
+        "a log with TLP headers: 1 of the kernel; not read: 2 lines of hexadecimal TLPs (5, 6), which --read-as hex \
+         reads"
+    );
+    let (taken_for, _) = read(&format!("{log}{log}{log}{log}{}", "4a004010 00000040 01000000\n".repeat(9)));
+    assert!(
+        taken_for.contains("9 lines of hexadecimal TLPs (17, 18, 19, 20, 21, 22, 23, 24, ...)"),
+        "{taken_for}"
+    );
+}
+
+/// One TLP, and lines that are meant to be TLPs: text, and whether it is hexadecimal.
+#[test]
+fn bad_lines_among_hexadecimal_tlps_are_named() {
+    let good = "up 00000001 0100040f 00001000\n";
+    let rows = [
+        (format!("{good}up 00000001 0100040f 0000100\nup 00000001 0100040g 00001000\n"), true),
+        (format!("{good}11223344\n55667788\n99aabbcc\n"), true),
+        (format!("{good}zz\n"), true),
+        (format!("{good}The TLP above is\na read of 00001000\nby the function\n"), false),
+        ("up 00000001 0100040f 0000100\n".to_owned(), false),
+    ];
+    for (text, is_hex) in rows {
+        let reader = Reader::new(text.as_bytes());
+        assert_eq!(reader.is_ok_and(|reader| reader.format() == FileFormat::Hex), is_hex, "{text}");
+    }
+    let (_, lines) = read(&format!("{good}up 00000001 0100040f 0000100\nup 00000001 0100040g 00001000\n"));
+    assert_eq!(
+        lines[1..],
+        [
+            "error in line 2: `0000100` has 7 digits, expected 8, or 4 or 2 in all numbers of the line",
+            "error in line 3: `0100040g` is no hexadecimal number, direction or time",
+        ]
+    );
+    // Lines of a log are not meant to be hexadecimal text.
+    let log = "pcieport 0000:00:1c.0: TLP Header: 34000000 70000010 00000000 88468846\n".repeat(3);
+    assert_eq!(Reader::new(format!("{good}{log}").as_bytes()).unwrap().format(), FileFormat::Log);
 }
 
 /// Escape sequences are those of `dmesg --color=always`; zeros are those of a crashed kernel's log.
@@ -760,4 +882,84 @@ fn refuses_columns_that_mean_nothing() {
     let asked = ReadOptions { format: Some(FileFormat::Csv), ..ReadOptions::default() };
     let error = Reader::with_options(&b"4a004010"[..], "input", &asked).err().unwrap().to_string();
     assert_eq!(error, "input: no capture: csv needs its columns, such as time_ns=1,dir=2,tlp=3");
+}
+
+/// Beats of cocotbext-pcie 0.2.16 (crates/rtl/tests/us_beats.py), as an ILA exports them. A packet begins at bit 0 of a beat.
+#[test]
+fn reads_streams_with_descriptors() {
+    let beats = include_str!("../../../rtl/tests/us_beats.txt");
+    let (mut counts, mut case): (BTreeMap<String, usize>, Vec<&str>) = (BTreeMap::new(), Vec::new());
+    let mut compare = |case: &[&str]| {
+        let Some((head, lines)) = case.split_first() else { return };
+        let words: Vec<&str> = head.split(' ').collect();
+        let [_, stream, width, "1"] = words[..] else { return };
+        let digits = width.parse::<usize>().unwrap() / 4;
+        let fields = |kind: &str| {
+            let of_kind = lines.iter().map(|line| line.split(' ').collect::<Vec<_>>());
+            of_kind.filter(|words| words[0] == kind).collect::<Vec<_>>()
+        };
+        let rows = fields("B")
+            .iter()
+            .map(|b| format!("{:0>digits$},{},{},{}\n", b[1], b[2], b[3], b[4]))
+            .collect::<String>();
+        let tuser = if matches!(stream, "rq" | "cq") { ",tuser=4" } else { "" };
+        let columns = format!("{stream}=1,tkeep=2,tlast=3{tuser}").parse().unwrap();
+        let options = ReadOptions { columns: Some(columns), ..ReadOptions::default() };
+        let mut reader = Reader::with_options(rows.as_bytes(), "input", &options).unwrap();
+        let due = fields("T");
+        for tlp in &due {
+            let record = reader.next_record().unwrap().unwrap();
+            let shown: String = record.tlp_bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(shown, tlp[1], "{head}");
+            let is_up = matches!(stream, "rq" | "cc");
+            assert_eq!(record.direction == Some(Direction::Upstream), is_up);
+        }
+        assert!(reader.next_record().unwrap().is_none(), "{head}");
+        *counts.entry(stream.to_owned()).or_default() += due.len();
+    };
+    for line in beats.lines().filter(|line| !line.starts_with('#')) {
+        if line.starts_with('S') {
+            compare(&std::mem::take(&mut case));
+        }
+        case.push(line);
+    }
+    compare(&case);
+    assert!(counts.len() == 4 && counts.values().all(|count| *count >= 64), "{counts:?}");
+}
+
+/// Packets that are no TLPs: a stream of 64 bits with its columns, and the error.
+#[test]
+fn refuses_packets_that_do_not_fit_their_descriptor() {
+    let rows = [
+        (
+            "rc=1,tlast=2",
+            "0000000040009000,0\n00000000,1\n",
+            "RC packet with error code 1001b: no TLP, or one that does not fit its request",
+        ),
+        (
+            "rc=1,tlast=2",
+            "0100000140040000,0\n00000000,1\n",
+            "RC packet with 0 dwords of data, its descriptor has 1; address-aligned and straddled packets are not read",
+        ),
+        ("cc=1,tlast=2", "0000000000000000,1\n", "CC packet of 2 dwords, expected 3 of its descriptor"),
+        (
+            "cq=1,tlast=2,tuser=3",
+            "0000000000001000,0,f\n0000000001006001,1,f\n",
+            "CQ packet with request type 1100b: expected 0000b to 0111b",
+        ),
+        (
+            "rq=1,tlast=2,tuser=3",
+            "0000000000001000,0,f\n0000000001000000,1,f\n",
+            "RQ packet with a dword count of 0: expected 1 to 1024",
+        ),
+        ("rq=1,tlast=2,tuser=3", "0000000000001000,0,x\n", "tuser `x`: expected a hexadecimal number"),
+    ];
+    for (columns, text, error) in rows {
+        let options = ReadOptions { columns: Some(columns.parse().unwrap()), ..ReadOptions::default() };
+        let (_, lines) = read_with(text.as_bytes(), &options);
+        assert!(lines.len() == 1 && lines[0].contains(error), "{lines:?}\n{error}");
+    }
+    for columns in ["rq=1,tlast=2", "rc=1,tlast=2,tuser=3", "tdata=1,rq=2,tlast=3"] {
+        assert!(columns.parse::<riser_capture::Columns>().is_err(), "{columns}");
+    }
 }

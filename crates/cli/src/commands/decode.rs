@@ -5,6 +5,7 @@
 use super::reading::{self, Reading};
 use crate::failure::Failure;
 use crate::{input, output};
+use capture::decode::Other;
 use capture::explain::FieldValue;
 use capture::render::{self, JsonRecord};
 use capture::{Explanation, Kind, Names, Reader, Record};
@@ -136,6 +137,9 @@ fn explain_all<R: Read>(
                 unread += 1;
                 append_unread(args, &record, &mut text);
             }
+            None if matches!(record.kind, Kind::Other(Other::LoggedError)) => {
+                append_logged_error(args, &record, &mut text);
+            }
             None => continue,
         }
         out.write_all(text.as_bytes())?;
@@ -153,6 +157,15 @@ fn append_unread(args: &Args, record: &Record<'_>, text: &mut String) {
         render::line(record, text);
     }
     text.push('\n');
+}
+
+/// An error of a log that has no header to explain.
+fn append_logged_error(args: &Args, record: &Record<'_>, text: &mut String) {
+    append_unread(args, record, text);
+    if let (false, Some(line)) = (args.json, record.text) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {:<16} {}\n", "logged with", line.note);
+    }
 }
 
 fn append_text(record: &Record<'_>, explanation: &Explanation, text: &mut String) {

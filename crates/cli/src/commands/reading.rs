@@ -24,7 +24,7 @@ pub(super) struct Reading {
     flit: bool,
 
     /// Read files as CSV with these columns. A column is a number from 1 or a name in the first row, such as time_ns=1,dir=2,header=3,data=4;
-    /// tdata, tkeep, tlast, tvalid and tready are the signals of an AXI4-Stream of TLPs
+    /// tdata, tkeep, tlast, tvalid and tready are the signals of an AXI4-Stream of TLPs; rq, rc, cq or cc, and tuser, of one with descriptors
     #[arg(long, value_name = "NAME=COLUMN,...")]
     columns: Option<Columns>,
 

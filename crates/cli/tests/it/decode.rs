@@ -213,3 +213,108 @@ fn traces_are_written_and_read() {
     }
     assert_eq!(riser(&["trace", "--write", "x.pcapng", &text, &text]).code, 2);
 }
+
+/// What a command prints; a note on standard error names the format of a text.
+fn stdout_of(args: &[&str]) -> String {
+    let outcome = riser(args);
+    assert_eq!(outcome.code, 0, "{args:?}: {}", outcome.stderr);
+    outcome.stdout
+}
+
+const UNTIMED: &str = "up 00000001 0100040f 00001000\ndown 4a000001 00000004 01000400 00000000\n";
+
+#[test]
+fn trace_leaves_out_times_that_the_input_does_not_have() {
+    let file = scratch("untimed.txt");
+    std::fs::write(&file, UNTIMED).unwrap();
+    let file = file.to_str().unwrap();
+    let stats = stdout_of(&["trace", "--stats", file]);
+    assert!(stats.starts_with("2 frames, 28 bytes captured, no times\n"), "{stats}");
+    let stats: Value = serde_json::from_str(&stdout_of(&["trace", "--stats", "--json", file])).unwrap();
+    assert_eq!(stats.get("duration_ps"), None, "{stats}");
+    let shown = stdout_of(&["trace", "--transactions", file]);
+    assert_eq!(
+        shown.lines().next(),
+        Some(
+            "line 1 MRd link0:upstream requester 01:00.0, tag 0x04, Addr 0x00001000, 4 bytes: 1 completion, success"
+        )
+    );
+    assert!(!shown.contains("in ns") && !shown.contains("0.000"), "{shown}");
+    let lines = stdout_of(&["trace", "--transactions", "--json", file]);
+    let read: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    for field in ["timestamp_ps", "latency_ps", "first_data_ps", "throughput_mbps"] {
+        assert_eq!(read.get(field), None, "{read}");
+    }
+    assert_eq!((&read["line"], &read["data_bytes"]), (&1.into(), &4.into()), "{read}");
+    assert_eq!(stdout_of(&["trace", "--filter", "time>0ns or timestamp>=0s", file]), "");
+    for args in
+        [&["--stats", "--interval", "1us"][..], &["--perfetto", scratch("untimed.json").to_str().unwrap()]]
+    {
+        let outcome = riser(&[&["trace", file], args].concat());
+        assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("needs times; line 1 has none"), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn trace_writes_that_the_input_has_no_times() {
+    let [text, out] = ["untimed-write.txt", "untimed.pcapng"].map(scratch);
+    std::fs::write(&text, UNTIMED).unwrap();
+    let [text, out] = [&text, &out].map(|path| path.to_str().unwrap());
+    let outcome = riser(&["trace", "--force", text, "--write", out]);
+    assert!(outcome.stderr.contains("the input has no time for 2 TLPs"), "{}", outcome.stderr);
+    let shown = stdout_of(&["trace", out]);
+    assert!(
+        shown.starts_with("#1 upstream TLP: MRd") && shown.contains("\n#2 downstream TLP: CplD"),
+        "{shown}"
+    );
+    let record: Value =
+        serde_json::from_str(stdout_of(&["trace", "--json", out]).lines().next().unwrap()).unwrap();
+    assert_eq!(record.get("timestamp_ps"), None, "{record}");
+    assert!(stdout_of(&["trace", "--stats", out]).contains("captured, no times\n"));
+    assert_eq!(
+        stdout_of(&["trace", "--write-hex", "-", out]).lines().nth(1),
+        UNTIMED.lines().next().map(|line| line.replacen("up", "upstream", 1)).as_deref()
+    );
+}
+
+#[test]
+fn logged_errors_without_a_header_are_shown() {
+    let log = b"[1.1] pcieport 0000:00:1c.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Data Link Layer\n\
+                [1.2] pcieport 0000:00:1c.0:    [ 4] DLP                    (First)\n\
+                4a004010 00000040 01000000\n";
+    let (code, out, said) = decode_text(log, &[]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(
+        out,
+        "1.100000 0000:00:1c.0 error without a TLP header\n  logged with      Uncorrectable (Fatal): Data Link \
+         Protocol Error (bit 4 DLP, first)\n\n"
+    );
+    let note = "read as a log without TLP headers; 1 error without a header; not read: 1 line of hexadecimal TLPs (3)";
+    assert!(said.contains(note), "{said}");
+    let (_, out, _) = decode_text(log, &["--json"]);
+    let error: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&error["type"], &error["what"]), (&"other".into(), &"error without a TLP header".into()));
+    let file = scratch("headerless.log");
+    std::fs::write(&file, log).unwrap();
+    let shown = stdout_of(&["trace", file.to_str().unwrap()]);
+    assert!(
+        shown.contains("error without a TLP header; logged with Uncorrectable (Fatal): Data Link"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn trace_shows_the_fields_of_malformed_headers() {
+    let file = case("rasdaemon-errors.txt");
+    let fields = "MRd; Length 32 DW, 128 bytes; Requester ID 01:00.0; Tag 0x02; Last DW BE 0000b; First DW BE 1111b; \
+                  Address 0x00000fc0 32-bit";
+    let shown = stdout_of(&["trace", &file]);
+    assert!(
+        shown.contains(&format!("rule byte-enables); {fields}; logged with Uncorrected (Fatal)")),
+        "{shown}"
+    );
+    let last = stdout_of(&["trace", "--json", &file]);
+    let last: Value = serde_json::from_str(last.lines().last().unwrap()).unwrap();
+    assert_eq!(last["header"], fields, "{last}");
+}

@@ -189,3 +189,36 @@ fn unanswered_read_names_what_to_check() {
     assert!(outcome.stderr.contains("-l names the address that its --allow has"), "{}", outcome.stderr);
     drop(silent);
 }
+
+#[test]
+fn negative_values_are_refused_by_their_option() {
+    let rows: [(&[&str], &str); 6] = [
+        (
+            &["trace", "--check", "--tags", "-1", "x"],
+            "invalid value '-1' for '--tags <COUNT>': legal are 32, 256 and 1024",
+        ),
+        (&["trace", "--check", "--limit", "-1", "x"], "invalid value '-1' for '--limit <COUNT>'"),
+        (
+            &["trace", "--check", "--timeout", "-5ms", "x"],
+            "invalid value '-5ms' for '--timeout': a negative value is not legal",
+        ),
+        (
+            &["trace", "--gen", "-1", "--lanes", "4", "x"],
+            "invalid value '-1' for '--gen <GEN>': -1 is not in 1..=5",
+        ),
+        (
+            &["nettlp", "perf", "read", "-O", "-1", "-r", "127.0.0.1"],
+            "invalid value '-1' for '--outstanding <COUNT>'",
+        ),
+        (
+            &["nettlp", "perf", "read", "--batch", "9", "-O", "8", "-r", "127.0.0.1"],
+            "--batch 9: legal are 1 to 8, the requests under way (--outstanding)",
+        ),
+    ];
+    for (args, why) in rows {
+        let outcome = riser(args);
+        assert_eq!(outcome.code, 2, "{args:?}");
+        assert!(outcome.stderr.starts_with(&format!("riser: {why}")), "{args:?}: {}", outcome.stderr);
+        assert!(!outcome.stderr.contains("tip:"), "{args:?}: {}", outcome.stderr);
+    }
+}

@@ -3,6 +3,7 @@
 
 use crate::carrier::SendError;
 use crate::completer::Full;
+use crate::dropped::Drops;
 use crate::wire::messaging::{Reply, Request};
 use capture::encap::PORT_SESSION;
 use std::net::SocketAddr;
@@ -88,6 +89,11 @@ pub trait Backend {
     /// Returns the number of [refusals](Self::refusals).
     fn refusal_kinds(&self) -> usize {
         self.refusals().len()
+    }
+
+    /// Returns what it dropped, and why.
+    fn drops(&self) -> Drops {
+        Drops::default()
     }
 
     /// Handles a TLP from a peer: a request of the device, or the answer to a request of the host.

@@ -8,6 +8,7 @@ use super::egress::{Back, Datagrams, Device, Egress, Tally};
 use crate::allow::{AllowList, Peer};
 use crate::carrier::is_announcement;
 use crate::completer::{Completions, Full, Incoming, reason_to_drop, refusal};
+use crate::dropped::{DropReason, Drops};
 use crate::wire::config::{CONFIG_LEN, ConfigMessage};
 use crate::wire::header::NettlpHeader;
 use crate::wire::messaging::{REPLY_MAX, Request};
@@ -49,6 +50,7 @@ pub struct Adapter<B> {
     device: Option<Device>,
     tally: Tally,
     refusals: Refusals,
+    drops: Drops,
 }
 
 impl<B> Adapter<B> {
@@ -65,13 +67,14 @@ impl<B> Adapter<B> {
             device,
             tally: Tally::default(),
             refusals: Refusals::default(),
+            drops: Drops::default(),
         }
     }
 
     /// Replaces the backend by the result of `other`.
     pub fn map<C>(self, other: impl FnOnce(B) -> C) -> Adapter<C> {
-        let Adapter { settings, backend, peers, last, strangers, device, tally, refusals } = self;
-        Adapter { settings, backend: other(backend), peers, last, strangers, device, tally, refusals }
+        let Adapter { settings, backend, peers, last, strangers, device, tally, refusals, drops } = self;
+        Adapter { settings, backend: other(backend), peers, last, strangers, device, tally, refusals, drops }
     }
 
     /// Returns the backend.
@@ -89,6 +92,13 @@ impl<B: Backend> Adapter<B> {
     /// Returns the refused TLPs of peers, one of each kind: first those of the adapter, then those of its backend.
     pub fn refusals(&self) -> Vec<Refusal> {
         self.refusals.kinds().iter().copied().chain(self.backend.refusals()).collect()
+    }
+
+    /// Returns what it and its backend dropped, and why.
+    pub fn drops(&self) -> Drops {
+        let mut drops = self.drops;
+        drops.extend_from(&self.backend.drops(), None);
+        drops
     }
 
     /// Returns the number of [refusals](Self::refusals).
@@ -124,9 +134,17 @@ impl<B: Backend> Adapter<B> {
         };
         let counters = &mut self.peers[peer.index()];
         counters.datagrams += 1;
+        let before = (counters.malformed, counters.no_room);
         match done {
             Ok(count) => *count(counters) += 1,
             Err(count) => *count(counters) += 1,
+        }
+        let dropped = [
+            (DropReason::Malformed, counters.malformed > before.0),
+            (DropReason::NoRoom, counters.no_room > before.1),
+        ];
+        for (reason, _) in dropped.into_iter().filter(|(_, is_it)| *is_it) {
+            self.drops.record_datagram(now, reason, Some(from), bytes);
         }
         true
     }
@@ -207,8 +225,18 @@ impl<B: Backend> Adapter<B> {
         counters.sent_bytes += self.tally.bytes - before.bytes;
         match (taken, incoming) {
             (Err(Full), _) if way.is_session() => return false,
-            (Err(Full), _) => counters.no_room += 1,
-            (Ok(()), None) => counters.malformed += 1,
+            (Err(Full), _) => {
+                counters.no_room += 1;
+                let head = Head::of_bytes(tlp.unwrap_or_default());
+                self.drops.record_tlp(now, DropReason::NoRoom, Some(way.peer), head);
+            }
+            (Ok(()), None) => {
+                counters.malformed += 1;
+                // A malformed TLP is a refusal, which names the rule.
+                if tlp.is_none() {
+                    self.drops.record_datagram(now, DropReason::Malformed, Some(way.peer), bytes);
+                }
+            }
             (Ok(()), Some(incoming)) => {
                 counters.digest_wrong += u64::from(incoming.is_digest_wrong);
                 counters.mended += u64::from(incoming.is_mended);

@@ -13,6 +13,7 @@ use super::backend::{Backend, Outbox, Received};
 use super::egress::Back;
 use super::registers::Registers;
 use crate::completer::{Completer, CompleterCounters, Full, Image, Memory};
+use crate::dropped::{DropReason, Drops};
 use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry, Reply, Request};
 use config::header::{self, command, type0};
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout};
@@ -110,6 +111,7 @@ pub struct MemoryBackend {
     function: Arc<Function>,
     completer: Completer,
     counters: MemoryCounters,
+    drops: Drops,
 }
 
 impl MemoryBackend {
@@ -117,7 +119,8 @@ impl MemoryBackend {
     /// do.
     pub fn new(image: Arc<Image>, function: Arc<Function>, mps: Mps) -> MemoryBackend {
         let completer = Completer::new(function.id(), mps, Rcb::default());
-        MemoryBackend { image, function, completer, counters: MemoryCounters::default() }
+        let (counters, drops) = (MemoryCounters::default(), Drops::default());
+        MemoryBackend { image, function, completer, counters, drops }
     }
 
     /// Returns the completer for configuration.
@@ -156,6 +159,10 @@ impl Backend for MemoryBackend {
         self.completer.refusals().len()
     }
 
+    fn drops(&self) -> Drops {
+        self.drops
+    }
+
     fn handle(&mut self, now: Time, tlp: &Received<'_>, out: &mut dyn Outbox) -> Result<(), Full> {
         self.completer.set_time(now);
         let mut back = Back { out, way: tlp.way, lost: 0 };
@@ -174,6 +181,9 @@ impl Backend for MemoryBackend {
         let done =
             self.completer.handle_across(tlp.repr, tlp.data, tlp.behind_bytes, &mut self.image, &mut back);
         self.counters.lost_completions += back.lost;
+        for _ in 0..back.lost {
+            self.drops.record_tlp(now, DropReason::LostCompletion, Some(tlp.way.peer), tlp.head());
+        }
         done
     }
 

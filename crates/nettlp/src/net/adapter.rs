@@ -13,6 +13,7 @@ use super::tagged::{HOT_BATCHES, epoll_timeout, nothing_is_zero, watch};
 use super::{MAX_TLP_BYTES, SocketCounters};
 use crate::adapter::Datagrams;
 use crate::carrier::{SendError, Wait};
+use crate::dropped::Drops;
 use crate::stream::{Accepted, AcceptorCounters, AcceptorOptions, Session};
 use capture::encap::{NETTLP_LEN, PORT_SESSION};
 use nix::sys::epoll::{Epoll, EpollEvent};
@@ -240,6 +241,11 @@ impl AdapterSockets {
     /// Returns the counters of its sessions; all zero if it serves no sessions.
     pub fn session_counters(&self) -> AcceptorCounters {
         self.outbox.sessions.as_ref().map(|sessions| sessions.acceptor.counters()).unwrap_or_default()
+    }
+
+    /// Returns what its sessions dropped, and why.
+    pub fn session_drops(&self) -> Drops {
+        self.outbox.sessions.as_ref().map(|sessions| sessions.acceptor.drops()).unwrap_or_default()
     }
 
     /// Returns the number of open sessions.

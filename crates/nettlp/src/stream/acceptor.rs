@@ -12,6 +12,7 @@ use super::record::{
 };
 use super::session::{Agreed, Session, SessionCounters};
 use crate::auth::{self, Key, Seal};
+use crate::dropped::Drops;
 use capture::encap::NETTLP_LEN;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -121,6 +122,8 @@ pub struct Acceptor {
     resets: u32,
     resets_since: Time,
     counters: AcceptorCounters,
+    /// Of sessions that have ended.
+    drops: Drops,
 }
 
 impl fmt::Debug for Acceptor {
@@ -141,6 +144,7 @@ impl Acceptor {
             resets: 0,
             resets_since: Time::ZERO,
             counters: AcceptorCounters::default(),
+            drops: Drops::default(),
         }
     }
 
@@ -182,6 +186,15 @@ impl Acceptor {
             counters.sessions.add(&peer.session.counters());
         }
         counters
+    }
+
+    /// Returns what its sessions dropped, and why, those that have ended included.
+    pub fn drops(&self) -> Drops {
+        let mut drops = self.drops;
+        for peer in self.peers.iter().flatten() {
+            drops.extend_from(peer.session.drops(), Some(peer.address));
+        }
+        drops
     }
 
     /// Handles a datagram. `known` is the result of [`find`](Self::find) for its sender.
@@ -354,6 +367,7 @@ impl Acceptor {
         let Some(peer) = self.peers[index].take() else { return };
         self.by_address.remove(&peer.address);
         self.counters.sessions.add(&peer.session.counters());
+        self.drops.extend_from(peer.session.drops(), Some(peer.address));
     }
 
     fn stray(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Option<RecordBytes> {

@@ -7,9 +7,11 @@ use super::transmit::{Run, Transmit};
 use super::{KEEP_ALIVE, MAX_TIMEOUTS, PROBE_INTERVAL, SessionError};
 use crate::auth::{SEAL_BYTES, Seal};
 use crate::carrier::SendError;
+use crate::dropped::{DropReason, Drops};
 use capture::encap::NETTLP_LEN;
 use std::collections::VecDeque;
 use tlp::Time;
+use tlp::rules::Head;
 
 /// Size of the window within which control records may arrive out of order.
 const REPLAY_WINDOW: u64 = 64;
@@ -69,6 +71,7 @@ pub struct Session {
     moved: Time,
     failure: Option<SessionError>,
     counters: SessionCounters,
+    drops: Drops,
 }
 
 /// State of the client's Confirm, which tells the adapter that it has the session id.
@@ -151,6 +154,7 @@ impl Session {
             moved: now,
             failure: None,
             counters: SessionCounters::default(),
+            drops: Drops::default(),
         };
         if !is_client {
             // The client repeats its Confirm until it receives an Ack.
@@ -172,6 +176,11 @@ impl Session {
     /// Returns its counters.
     pub fn counters(&self) -> SessionCounters {
         SessionCounters { retransmitted: self.transmit.retransmits, ..self.counters }
+    }
+
+    /// Returns what it dropped, and why; without peers.
+    pub const fn drops(&self) -> &Drops {
+        &self.drops
     }
 
     /// Returns when a TLP was last received or sent. Keep-alive datagrams do not count.
@@ -250,11 +259,12 @@ impl Session {
     ) -> Option<&'a [u8]> {
         let number = record::number(datagram).filter(|_| datagram.len() > NETTLP_LEN);
         let Some(number) = number else {
-            self.counters.malformed += 1;
+            self.drop_malformed(now, datagram);
             return None;
         };
         let Some(open) = self.open(number, datagram, scratch) else {
             self.counters.unauthentic += 1;
+            self.drops.record_datagram(now, DropReason::Unauthentic, None, datagram);
             return None;
         };
         if number & CONTROL_BIT != 0 {
@@ -317,7 +327,7 @@ impl Session {
 
     fn handle_data<'a>(&mut self, now: Time, number: u64, datagram: &'a [u8]) -> Option<&'a [u8]> {
         if datagram.len() > self.longest {
-            self.counters.malformed += 1;
+            self.drop_malformed(now, datagram);
             return None;
         }
         (self.heard, self.moved, self.confirm) = (now, now, Confirm::Done);
@@ -328,16 +338,23 @@ impl Session {
             }
             Verdict::Kept => self.counters.kept += 1,
             Verdict::Duplicate => self.counters.duplicates += 1,
-            Verdict::Beyond => self.counters.beyond_credits += 1,
+            Verdict::Beyond => {
+                self.counters.beyond_credits += 1;
+                let head = Head::of_bytes(&datagram[NETTLP_LEN..]);
+                self.drops.record_tlp(now, DropReason::BeyondCredits, None, head);
+            }
         }
         None
     }
 
+    #[cold]
+    fn drop_malformed(&mut self, now: Time, bytes: &[u8]) {
+        self.counters.malformed += 1;
+        self.drops.record_datagram(now, DropReason::Malformed, None, bytes);
+    }
+
     fn handle_control(&mut self, now: Time, count: u64, bytes: &[u8]) {
-        let Some((id, record)) = record::parse_record(bytes) else {
-            self.counters.malformed += 1;
-            return;
-        };
+        let Some((id, record)) = record::parse_record(bytes) else { return self.drop_malformed(now, bytes) };
         if record == Record::Reset {
             return self.handle_reset(id);
         }
@@ -345,7 +362,9 @@ impl Session {
         if id != self.id
             || matches!(record, Record::Hello { .. } | Record::HelloAck { .. } | Record::Refused { .. })
         {
-            self.counters.malformed += u64::from(id != self.id);
+            if id != self.id {
+                self.drop_malformed(now, bytes);
+            }
             return;
         }
         if !self.control.accept(count) {

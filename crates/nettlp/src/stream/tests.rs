@@ -5,6 +5,7 @@ use super::acceptor::IDLE;
 use super::*;
 use crate::auth::Key;
 use crate::carrier::SendError;
+use crate::dropped::DropReason;
 use capture::encap::NETTLP_LEN;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -451,6 +452,12 @@ fn ignores_tlps_beyond_the_credits() {
     world.at_server(&beyond);
     assert_eq!(world.arrived[SERVER].len(), 4);
     assert_eq!(world.server().unwrap().counters().beyond_credits, 1);
+    let drops: Vec<_> = world.server().unwrap().drops().iter().map(ToString::to_string).collect();
+    let [beyond] = drops.as_slice() else { panic!("{drops:?}") };
+    assert!(beyond.starts_with(
+        "1 dropped, beyond_credits: the TLP is beyond the credits that were granted; first at "
+    ));
+    assert!(beyond.ends_with(" ns: TLP 00000000 00000000 00000000"), "{beyond}");
 }
 
 fn exchange_from_client(world: &mut World, count: usize) {
@@ -489,6 +496,12 @@ fn replayed_and_altered_datagrams_do_not_affect_a_sealed_session() {
     }
     let end = world.server().unwrap().counters();
     assert_eq!(end.unauthentic - after.unauthentic, 2 * (sent.len() as u64 - 1));
+    let session = world.server().unwrap();
+    let drops: Vec<_> = session.drops().iter().map(|d| (d.reason, d.count)).collect();
+    assert_eq!(drops, [(DropReason::Unauthentic, end.unauthentic)]);
+    let first = session.drops().iter().next().unwrap().to_string();
+    assert!(first.contains("does not open with the keys of the session"), "{first}");
+    assert!(first.contains(&format!("datagram of {} bytes", sent[1].len())), "{first}");
     assert_eq!(end.received_tlps, before.received_tlps);
 }
 

@@ -3,6 +3,7 @@
 
 use crate::adapter::{Adapter, Function, MemoryBackend, Settings, Strangers};
 use crate::completer::Image;
+use crate::dropped::Drops;
 use crate::net::{AdapterOptions, AdapterSockets, Clock, OpenError, serve};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -58,6 +59,9 @@ pub struct ServedCounters {
     /// Why TLPs were refused.
     #[serde(skip)]
     pub refusals: Refusals,
+    /// What was dropped, and why.
+    #[serde(skip)]
+    pub drops: Drops,
 }
 
 /// State that the threads share with the server.
@@ -155,6 +159,7 @@ fn sum(counters: &[(u64, ServedCounters)]) -> ServedCounters {
         add(&mut sum.sockets, &one.sockets);
         add(&mut sum.sessions, &one.sessions);
         sum.refusals.extend(one.refusals.kinds());
+        sum.drops.extend_from(&one.drops, None);
     }
     sum
 }
@@ -194,8 +199,11 @@ impl ServedMemory {
 fn snapshot(adapter: &Adapter<MemoryBackend>, sockets: &AdapterSockets) -> ServedCounters {
     let mut refusals = Refusals::default();
     refusals.extend(&adapter.refusals());
+    let mut drops = adapter.drops();
+    drops.extend_from(&sockets.session_drops(), None);
     ServedCounters {
         refusals,
+        drops,
         peers: adapter.peers().map(|(_, counters)| counters.rows().collect()).collect(),
         strangers: adapter.strangers(),
         completer: adapter.backend().completer_counters().rows().collect(),

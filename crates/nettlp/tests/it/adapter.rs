@@ -4,12 +4,16 @@
 use crate::common::upstream;
 use crate::common::upstream::{Config, Failed, Nettlp, message};
 use capture::encap::Origin;
-use riser_nettlp::carrier::{Carrier, Wait};
+use capture::encap::PortScheme;
+use riser_nettlp::adapter::{Adapter, Datagrams, Function, MemoryBackend, Registers, Settings};
+use riser_nettlp::allow::AllowList;
+use riser_nettlp::carrier::{Carrier, SendError, Wait};
 use riser_nettlp::completer::{Image, Memory};
 use riser_nettlp::net::{SessionCarrier, SessionConnectOptions};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use testkit::served::{ID, Served};
+use tlp::{Mps, Time};
 
 fn ip(x: u8, y: u8) -> IpAddr {
     Ipv4Addr::new(127, 13, x, y).into()
@@ -345,4 +349,55 @@ fn datagrams_of_strangers_are_counted_at_the_end() {
     }
     let counted = served.stop();
     assert_eq!((counted.sockets.kernel_drops, counted.sockets.received_datagrams), (5, 0));
+}
+
+/// Sends where there is no room.
+struct NoRoom;
+
+impl Datagrams for NoRoom {
+    fn room(&self, _port: u16, _peer: SocketAddr) -> usize {
+        0
+    }
+
+    fn has_session(&self, _peer: SocketAddr) -> bool {
+        false
+    }
+
+    fn send(
+        &mut self,
+        _port: u16,
+        _peer: SocketAddr,
+        _len: usize,
+        _fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), SendError> {
+        Err(SendError::NoRoom)
+    }
+}
+
+#[test]
+fn dropped_datagrams_are_named_with_the_first_one_and_its_peer() {
+    let peer = ip(60, 2);
+    let allow = AllowList::new([rule(peer, "all", "rw").parse().unwrap()]).unwrap();
+    let settings = Settings { allow, id: ID, device: None, scheme: PortScheme::Tagged };
+    let function = Arc::new(Function::new(Registers::new(ID)).unwrap());
+    let backend = MemoryBackend::new(Arc::new(zeroes(4096)), function, Mps::default());
+    let mut adapter = Adapter::new(settings, backend);
+    let from = SocketAddr::new(peer, 0x3001);
+    let read = [&[0; 6][..], &[0, 0, 0, 1, 0x1a, 0, 1, 0x0f, 0, 0, 0, 0x40]].concat();
+    for (at, datagram) in [(1, &read[..]), (2, &read), (3, &[1, 2, 3])] {
+        adapter.handle(Time::from_ps(1000 * at), 0x3001, from, datagram, &mut NoRoom);
+    }
+    let drops: Vec<String> = adapter.drops().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        drops,
+        [
+            "2 dropped, no_room: no room for the TLP or its answer; the sender has no credits outside sessions; first at \
+             1.000 ns from 127.13.60.2:12289: MRd, len 1, requester 1a:00.0, tag 0x01, last 0x0, first 0xf, Addr \
+             0x00000040",
+            "1 dropped, malformed: the datagram is none of NetTLP's; first at 3.000 ns from 127.13.60.2:12289: datagram \
+             of 3 bytes 010203",
+        ]
+    );
+    let counters = adapter.peers().next().unwrap().1;
+    assert_eq!((counters.no_room, counters.malformed), (2, 1));
 }

@@ -97,7 +97,7 @@ impl Columns {
     fn put(&mut self, t: &Transaction, clock: Clock) {
         let row = self.rows;
         self.number.put(row, t.request_number);
-        self.time_ps.put(row, clock.ps(t.start));
+        self.time_ps.put(row, clock.ps(t.start).filter(|_| t.has_start));
         self.link.put(row, t.requester.link);
         self.direction.put(row, t.direction.map(|way| way.name()));
         self.slot.put_str(row, Some(&*t.slot).filter(|slot| !slot.is_empty()));
@@ -144,7 +144,8 @@ impl Columns {
         let response = t.response_ps().filter(|_| !t.is_posted());
         let timed = response.filter(|_| !t.errors.contains(Errors::UNEXPECTED_COMPLETION));
         self.status.put(row, t.status.filter(|_| !t.is_posted()).map(status_name));
-        self.data_bytes.put(row, response.map(|_| t.data_bytes));
+        let is_answered = t.completions > 0 && !t.is_posted();
+        self.data_bytes.put(row, is_answered.then_some(t.data_bytes));
         self.latency_ps.put(row, timed.map(narrow));
         self.first_data_ps.put(row, timed.and(t.first_data_ps()).map(narrow));
         self.throughput_mbps.put(row, timed.and(t.throughput_mbps()));

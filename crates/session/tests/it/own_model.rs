@@ -203,7 +203,9 @@ fn the_reference_has_it() {
     let page: String = lab::reference::lab(&models()).into_iter().map(|(_, text)| text).collect();
     assert!(page.contains("- `adder`: Adds up the values written to it.\n"), "{page}");
     assert!(
-        page.contains("| `step` | integer | `2` | powers of two, 2 to 64 | Each value is a multiple of this. |")
+        page.contains(
+            "| `step` | integer | `2` | powers of two, 2 to 64 | Each value is a multiple of this. |"
+        )
     );
     assert_eq!(
         file_schema(&models()).legal(&["slot", "adder", "numbers"].map(str::to_owned)).as_deref(),

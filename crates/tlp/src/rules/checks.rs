@@ -2,9 +2,11 @@
 //! The checks of the table of rules. Each checks one rule, and returns the illegal value if the rule is broken. The caller
 //! decides the order of the checks and what follows from a broken rule.
 
-use super::{Limits, RuleId, message_type};
+use super::{Clause, Limits, RuleId, message_type};
 use crate::format::{Family, FormatId};
-use crate::message::{INVALIDATE_REQUEST, PAGE_REQUEST, PRG_RESPONSE, SET_SLOT_POWER_LIMIT};
+use crate::message::{
+    INVALIDATE_REQUEST, PAGE_REQUEST, PRG_RESPONSE, SET_SLOT_POWER_LIMIT, VENDOR_DEFINED_TYPE_1,
+};
 use crate::span::byte_enables_legal;
 use crate::wire::{Field, Header, atomic_op, field, may_have_ln};
 use crate::{AddressType, MessageRouting, OperandSize, Prefix, PrefixKind, Prefixes, Repr, SpanError};
@@ -31,6 +33,18 @@ pub(super) fn byte_enables(header: &Header<'_>) -> Option<u64> {
     let (first, last) = header.byte_enables();
     let is_legal = byte_enables_legal(header.address(), header.length_dw(), first, last);
     (!is_legal).then_some(u64::from(last) << 4 | u64::from(first))
+}
+
+/// The clause of the rule `byte-enables` that illegal byte enables break.
+pub(super) fn clause_of_byte_enables(header: &Header<'_>) -> Clause {
+    let (first, last) = header.byte_enables();
+    match header.length_dw() {
+        1 => Clause::LastBeOfOneDw,
+        _ if last == 0 => Clause::LastBeZero,
+        _ if first == 0 => Clause::FirstBeZero,
+        2 => Clause::GapsInTwoDw,
+        _ => Clause::Gaps,
+    }
 }
 
 pub(super) fn crosses_4k(header: &Header<'_>) -> Option<u64> {
@@ -171,6 +185,11 @@ pub(super) fn reserved_ln(header: &Header<'_>) -> Option<u64> {
     (header.ln() && !may_have_ln(header.format().id)).then_some(1)
 }
 
+pub(super) fn reserved_ido(header: &Header<'_>) -> Option<u64> {
+    let is_reserved = header.is(Family::Io) || header.is(Family::Config);
+    not_0(header, field::ATTR_2).filter(|_| is_reserved)
+}
+
 pub(super) fn extended_tph(header: &Header<'_>) -> Option<u64> {
     let found = header.prefixes().find(|prefix| prefix.kind() == PrefixKind::ExtendedTph)?;
     Some(u64::from(found.0)).filter(|_| address(header).is_none() || !header.th())
@@ -241,4 +260,11 @@ pub(super) fn message_routing(header: &Header<'_>) -> Option<u64> {
 pub(super) fn message_data(header: &Header<'_>) -> Option<u64> {
     let dw = header.data_dw();
     (!message_type(header)?.may_have_data(dw)).then_some(u64::from(dw))
+}
+
+// The base specification does not define the attributes of Ignored Messages, and those of ATS, PRI and vendors are not reserved:
+// these have no rule for TC either, aside from PCI-SIG's Vendor_Defined messages.
+pub(super) fn message_attr(header: &Header<'_>) -> Option<u64> {
+    let row = message_type(header)?;
+    attr_not_0(header).filter(|_| row.tc0.is_some() && row.code != VENDOR_DEFINED_TYPE_1)
 }

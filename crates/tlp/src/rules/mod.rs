@@ -130,6 +130,35 @@ pub struct Limits {
     pub end_to_end_prefixes: u8,
 }
 
+/// A clause of the rule `byte-enables`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Clause {
+    /// Last DW BE is 0000b for Length 1.
+    LastBeOfOneDw,
+    /// Last DW BE is not 0000b for a longer request.
+    LastBeZero,
+    /// First DW BE is not 0000b for a longer request.
+    FirstBeZero,
+    /// Two DW have gaps only in an aligned QW.
+    GapsInTwoDw,
+    /// More than two DW have no gaps.
+    Gaps,
+}
+
+impl Clause {
+    /// The legal values, as a phrase.
+    #[must_use]
+    pub const fn legal(self) -> &'static str {
+        match self {
+            Clause::LastBeOfOneDw => "Last BE 0000b for Length 1",
+            Clause::LastBeZero => "Last BE not 0000b for Length over 1",
+            Clause::FirstBeZero => "First BE not 0000b for Length over 1",
+            Clause::GapsInTwoDw => "no gaps for Length 2 if Address is not a multiple of 8",
+            Clause::Gaps => "no gaps for Length over 2",
+        }
+    }
+}
+
 /// A broken rule, with the value that breaks it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Violation {
@@ -137,6 +166,8 @@ pub struct Violation {
     pub rule: RuleId,
     /// The value found, which the rule does not allow.
     pub found: u64,
+    /// The clause of the rule, if the rule has several and the header shows which one is broken.
+    pub clause: Option<Clause>,
     /// The one legal value, if there is one and it depends on other TLPs or on settings. Otherwise [`Rule::legal`] has
     /// the legal values.
     pub expected: Option<u64>,
@@ -243,11 +274,17 @@ impl Rule {
     }
 
     fn check_header(&self, header: &Header<'_>) -> Result<(), Violation> {
-        match self.check {
+        let result = match self.check {
             Check::Header(_, check) | Check::Prefixes(check) => self.broken_by(check(header)),
             Check::MessageTc => self.broken_by(checks::message_tc(header, self.id)),
             _ => Ok(()),
-        }
+        };
+        result.map_err(|violation| match self.id {
+            RuleId::ByteEnables => {
+                Violation { clause: Some(checks::clause_of_byte_enables(header)), ..violation }
+            }
+            _ => violation,
+        })
     }
 }
 
@@ -348,19 +385,25 @@ impl Violation {
     /// A violation whose legal values are those of the rule.
     #[must_use]
     pub const fn new(rule: RuleId, found: u64) -> Violation {
-        Violation { rule, found, expected: None }
+        Violation { rule, found, clause: None, expected: None }
     }
 
     /// A violation with the one legal value.
     #[must_use]
     pub const fn expecting(rule: RuleId, found: u64, expected: u64) -> Violation {
-        Violation { rule, found, expected: Some(expected) }
+        Violation { rule, found, clause: None, expected: Some(expected) }
     }
 
     /// The row of the rule.
     #[must_use]
     pub fn rule(&self) -> &'static Rule {
         Rule::get(self.rule)
+    }
+
+    /// The legal values, as a phrase: those of the broken clause if it is known.
+    #[must_use]
+    pub fn legal(&self) -> &'static str {
+        self.clause.map_or(self.rule().legal, Clause::legal)
     }
 
     /// Writes the legal value or values.
@@ -370,7 +413,7 @@ impl Violation {
     pub fn write_expected(&self, f: &mut dyn fmt::Write) -> fmt::Result {
         match self.expected {
             Some(value) => self.rule().unit.write(f, value),
-            None => f.write_str(self.rule().legal),
+            None => f.write_str(self.legal()),
         }
     }
 }

@@ -264,6 +264,11 @@ rules! {
         "LN is clear except in MRd, MWr, Cpl and CplD.",
         "01020001 0100070f 00001000",
         Tolerated(reserved_ln);
+    ReservedIdo: "reserved-ido", "§2.2.7", Sender,
+        "Attr[2]" in Count, "0 in I/O and configuration requests",
+        "Attr[2] (ID-Based Ordering) is clear in I/O and configuration requests. A receiver ignores it there.",
+        "04040001 0000010f 01000000",
+        Tolerated(reserved_ido);
     ExtendedTph: "extended-tph", "§2.2.7.1", Sender,
         "prefix" in Dw, "a request with TH after an Extended TPH prefix",
         "An Extended TPH prefix precedes only a request with TH.",
@@ -324,6 +329,11 @@ rules! {
         "A message has the data that its Message Code defines.",
         "74000001 01000020 00000000 00000000 00000000",
         Tolerated(message_data);
+    MessageAttr: "message-attr", "§2.2.8", Sender,
+        "Attr[1:0]" in Binary(2), "00b except in messages of vendors, of ATS, and Ignored Messages",
+        "Attr[1:0] (Relaxed Ordering, No Snoop) is 00b in messages of interrupts, power management, errors, Unlock, slot power, LTR, OBFF and PTM. A receiver ignores it there.",
+        "34001000 01000010 00000000 88468846",
+        Tolerated(message_attr);
     TagInUse: "tag-in-use", "§2.2.6.2", Sender,
         "Tag" in Hex, "a tag that no outstanding request of the requester has",
         "A request has a tag that no outstanding request of its requester has.",

@@ -276,7 +276,7 @@ const ROWS: &[Row] = &[
         RuleId::IoAttr,
         1,
         &[0x42, 0, 0x10, 1, 0, 0, 1, 0x0f, 0, 0, 0xcf, 0xc0, 0, 0, 0, 0],
-        &[0x42, 4, 0x00, 1, 0, 0, 1, 0x0f, 0, 0, 0xcf, 0xc0, 0, 0, 0, 0],
+        &[0x42, 0, 0x00, 1, 0, 0, 1, 0x0f, 0, 0, 0xcf, 0xc0, 0, 0, 0, 0],
     ),
     row(
         RuleId::IoAt,
@@ -405,6 +405,30 @@ const ROWS: &[Row] = &[
         &[0x34, 0, 0, 0, 1, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0],
     ),
     row(
+        RuleId::ReservedIdo,
+        1,
+        &[0x04, 4, 0, 1, 0, 0, 1, 0x0f, 1, 0, 0, 0],
+        &[0x04, 0, 0, 1, 0, 0, 1, 0x0f, 1, 0, 0, 0],
+    ),
+    row(
+        RuleId::ReservedIdo,
+        1,
+        &[0x02, 4, 0, 1, 0, 0, 1, 0x0f, 0, 0, 0xcf, 0xc0],
+        &[0x00, 4, 0, 1, 0, 0, 1, 0x0f, 0, 0, 0xcf, 0xc0],
+    ),
+    row(
+        RuleId::MessageAttr,
+        1,
+        &[0x34, 0, 0x10, 0, 1, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[0x34, 4, 0, 0, 1, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0],
+    ),
+    row(
+        RuleId::MessageAttr,
+        2,
+        &[0x30, 0, 0x20, 0, 1, 0, 0, 0x33, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[0x34, 0, 0x20, 0, 1, 0, 0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0],
+    ),
+    row(
         RuleId::MessageData,
         1,
         &[0x74, 0, 0, 1, 1, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
@@ -425,7 +449,8 @@ fn broken(bytes: &[u8], limits: &Limits) -> Vec<Violation> {
 #[test]
 fn every_rule_has_bytes_that_break_it_alone() {
     for Row { rule, found, broken: bytes, right } in ROWS {
-        assert_eq!(broken(bytes, &LIMITS), [Violation::new(*rule, *found)], "{rule:?}");
+        let found_here: Vec<_> = broken(bytes, &LIMITS).iter().map(|v| (v.rule, v.found)).collect();
+        assert_eq!(found_here, [(*rule, *found)], "{rule:?}");
         assert_eq!(broken(right, &LIMITS), [], "{rule:?}");
     }
 }
@@ -458,6 +483,28 @@ fn violations_name_field_value_expected_value_section_and_rule() {
     ];
     for (violation, text) in rows {
         assert_eq!(violation.to_string(), text);
+    }
+}
+
+/// Length, address, byte enables, and the clause that they break.
+#[test]
+fn violation_of_byte_enables_names_the_clause() {
+    let rows = [
+        (1, 0x1000, 0xff, "Last BE 0000b for Length 1"),
+        (2, 0x1000, 0x0f, "Last BE not 0000b for Length over 1"),
+        (2, 0x1000, 0xf0, "First BE not 0000b for Length over 1"),
+        (3, 0x1000, 0xf0, "First BE not 0000b for Length over 1"),
+        (2, 0x1004, 0xf5, "no gaps for Length 2 if Address is not a multiple of 8"),
+        (3, 0x1000, 0xaf, "no gaps for Length over 2"),
+    ];
+    for (dw, address, enables, legal) in rows {
+        let [high, low] = u16::to_be_bytes(address);
+        let bytes = [0x00, 0, 0, dw, 1, 0, 7, enables, 0, 0, high, low];
+        let text = Repr::parse(&bytes).unwrap_err().on_a_link().to_string();
+        let expected = format!(
+            "Last and First DW BE {enables:08b}b, expected {legal} (PCIe 5.0 §2.2.5, rule byte-enables)"
+        );
+        assert_eq!(text, expected);
     }
 }
 

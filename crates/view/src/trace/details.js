@@ -55,11 +55,12 @@ function frameFields(store, row) {
   const face = store.meta.interfaces[store.interface[row] - 1];
   const path = store.meta.paths[store.path[row] - 1];
   const captured = store.length[row] - store.cut[row];
+  const timed = store.number[row] > 0 && store.meta.has_times;
   return [
     ["Frame", store.number[row] > 0 ? String(store.number[row]) : "none (fault of the file)"],
-    ["Time", store.number[row] > 0 ? `${timeText(store.time[row], store.meta.digits)} µs` : ""],
-    ["Since previous frame", row > 0 && store.number[row] > 0 ? deltaText(store.time[row] - store.time[row - 1]) : ""],
-    [store.meta.is_virtual ? "In the run" : "UTC", store.number[row] > 0 ? clockText(store, row) : ""],
+    ["Time", timed ? `${timeText(store.time[row], store.meta.digits)} µs` : ""],
+    ["Since previous frame", row > 0 && timed ? deltaText(store.time[row] - store.time[row - 1]) : ""],
+    [store.meta.is_virtual ? "In the run" : "UTC", timed ? clockText(store, row) : ""],
     ["Link", linkName(store, row)],
     ["Interface", face?.name ?? ""],
     ["", face?.description ?? ""],

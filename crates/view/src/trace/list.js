@@ -141,9 +141,10 @@ function paintRow(list, element, place) {
 function cellsOf(store, headers, row, before) {
   const isTlp = store.kind[row] === KIND.tlp;
   const lane = headers.lane.list[headers.lane.of(row)];
-  const timed = store.number[row] > 0;
+  const inFile = store.number[row] > 0;
+  const timed = inFile && store.meta.has_times;
   return {
-    number: timed ? String(store.number[row]) : "",
+    number: inFile ? String(store.number[row]) : "",
     time: timed ? timeText(store.time[row], store.meta.digits) : "",
     delta: timed && before >= 0 ? deltaText(store.time[row] - store.time[before]) : "",
     way: { up: "▲", down: "▼" }[lane.direction] ?? "",

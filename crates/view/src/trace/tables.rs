@@ -25,6 +25,8 @@ pub const MAX_TEXTS: usize = 16_384;
 #[derive(Default)]
 pub struct Tables {
     start: Option<Timestamp>,
+    /// Whether a record has a time.
+    has_times: bool,
     digits: u8,
     interfaces: Vec<Interface>,
     last_interface: usize,
@@ -47,6 +49,7 @@ impl Tables {
         if record.number == 0 {
             return 0;
         }
+        self.has_times |= record.has_time;
         let (time, start) = (record.timestamp, *self.start.get_or_insert(record.timestamp));
         let cut = |ps: u128| i64::try_from(ps).unwrap_or(i64::MAX);
         if time >= start { cut(time.since_ps(start)) } else { -cut(start.since_ps(time)) }
@@ -142,6 +145,7 @@ impl Tables {
             hidden,
             start_ps: start.as_ps().to_string(),
             is_virtual: start.is_virtual(),
+            has_times: self.has_times,
             digits: self.digits,
             columns: COLUMNS,
             interfaces: self.interfaces.iter().map(MetaInterface::new).collect(),
@@ -168,6 +172,8 @@ pub struct Meta {
     /// Time of the first frame in ps since the epoch. It is a decimal text, since it may not fit into a double.
     start_ps: String,
     is_virtual: bool,
+    /// Whether the input has times.
+    has_times: bool,
     /// Decimals of a second that the capture resolves.
     digits: u8,
     columns: [&'static str; COLUMNS.len()],

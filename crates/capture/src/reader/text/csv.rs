@@ -4,6 +4,7 @@
 //! A stream carries TLPs as the 7 Series block of AMD does (PG054): the first dword of the TLP in bits 31:0, the first byte of each
 //! dword in its bits 31:24. Exports of an ILA have a second row with the radix of each column (ChipScoPy, `WaveformWriterCSV`).
 
+use super::descriptor::enables_of;
 use super::hex::{Reason, bytes_of, cut, cut_to, detect_order, direction, reverse_dwords};
 use super::words::{is_hex, seconds};
 use super::{Lines, TextTlp};
@@ -29,8 +30,10 @@ pub(super) struct Csv {
     doubtful: Option<u64>,
     /// True up to the next `tlast`, after a beat of a TLP that could not be read.
     is_lost: bool,
-    /// The TLP whose beats are being read.
+    /// The TLP whose beats are being read; of a stream with descriptors, the dwords of its packet.
     open: Option<TextTlp>,
+    /// first_be and last_be of that packet.
+    enables: [u8; 2],
 }
 
 impl Csv {
@@ -50,7 +53,11 @@ impl Csv {
             doubtful: None,
             is_lost: false,
             open: None,
+            enables: [0; 2],
         };
+        if let (Some(stream), Some(ByteOrder::Little)) = (csv.columns.1, order) {
+            return Err(format!("{} has one byte order", stream.name()));
+        }
         if let Some(line) = sample.lines().take(2).find(|line| is_radix(line)) {
             csv.check_radix(&shown(line))?;
         }
@@ -80,7 +87,8 @@ impl Csv {
 
     fn check_radix(&self, cells: &[String]) -> Result<(), String> {
         // Signals of one bit read the same in every radix.
-        let is_number = |role: Role| matches!(role, Role::Tlp | Role::Data | Role::Tdata | Role::Tkeep);
+        let is_number =
+            |role: Role| matches!(role, Role::Tlp | Role::Data | Role::Tdata | Role::Tkeep | Role::Tuser);
         let wrong = self.places.iter().filter(|(role, _)| is_number(*role)).find_map(|(_, place)| {
             let radix = cells.get(*place)?.trim_start_matches("Radix - ");
             (radix != "HEX").then_some((place + 1, radix))
@@ -160,7 +168,15 @@ impl Csv {
 
     fn beat(&mut self, cells: &[String], number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
         let signal = |wanted: Role| self.cell(cells, |role| role == wanted);
-        let mut bytes = beat_bytes(signal(Role::Tdata).unwrap_or_default(), signal(Role::Tkeep))?;
+        let data = signal(Role::Tdata).unwrap_or_default();
+        // Of streams with descriptors each bit of tkeep is a dword.
+        let unit = if self.columns.1.is_some() { 1 } else { 4 };
+        let mut bytes = beat_bytes(data, signal(Role::Tkeep), unit)?;
+        if self.open.is_none()
+            && let Some(tuser) = signal(Role::Tuser)
+        {
+            self.enables = enables(tuser, data)?;
+        }
         self.put_in_order(&mut bytes);
         let is_last = self.is_set(cells, Role::Tlast)?;
         let mut tlp = match self.open.take() {
@@ -182,6 +198,14 @@ impl Csv {
     fn end_tlp(&mut self, mut tlp: TextTlp, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
         if tlp.bytes.is_empty() {
             return Err("TLP without a byte".to_owned());
+        }
+        if let Some(stream) = self.columns.1 {
+            let dword = |four: &[u8]| four.iter().fold(0, |dword, byte| dword << 8 | u32::from(*byte));
+            let words: Vec<u32> = tlp.bytes.chunks(4).map(dword).collect();
+            tlp.bytes = stream.tlp(&words, self.enables)?;
+            if tlp.interface.is_empty() {
+                stream.direction().name().clone_into(&mut tlp.interface);
+            }
         }
         if !self.knows_start {
             let header = Repr::parse_header(&tlp.bytes);
@@ -212,7 +236,13 @@ impl Csv {
 
 impl Lines for Csv {
     fn taken_for(&self) -> String {
-        let what = if self.columns.is_stream() { "an AXI4-Stream of TLPs" } else { "a TLP per row" };
+        let what = match self.columns.1 {
+            Some(stream) => {
+                format!("an AXI4-Stream of {} descriptors, IDs and tags as they are there", stream.name())
+            }
+            None if self.columns.is_stream() => "an AXI4-Stream of TLPs".to_owned(),
+            None => "a TLP per row".to_owned(),
+        };
         format!("CSV with {what}{}", self.notes())
     }
 
@@ -242,8 +272,17 @@ impl Lines for Csv {
     }
 }
 
-/// The bytes of one beat: its dwords from the right, as many as `tkeep` has groups of four ones.
-fn beat_bytes(tdata: &str, tkeep: Option<&str>) -> Result<Vec<u8>, String> {
+/// first_be and last_be of a beat.
+fn enables(tuser: &str, tdata: &str) -> Result<[u8; 2], String> {
+    let digits = tuser.trim();
+    let low = digits.get(digits.len().saturating_sub(4)..).unwrap_or_default();
+    let bits = is_hex(digits).then(|| u32::from_str_radix(low, 16).ok()).flatten();
+    let bits = bits.ok_or_else(|| format!("tuser `{}`: expected a hexadecimal number", cut(digits)))?;
+    Ok(enables_of(bits, tdata.trim().len() == 512 / 4))
+}
+
+/// The bytes of one beat: its dwords from the right, as many as `tkeep` has groups of `unit` ones.
+fn beat_bytes(tdata: &str, tkeep: Option<&str>, unit: usize) -> Result<Vec<u8>, String> {
     let digits = tdata.trim();
     if !is_hex(digits) || !digits.len().is_multiple_of(8) {
         return Err(format!("tdata `{}`: expected hexadecimal dwords", cut(digits)));
@@ -255,8 +294,8 @@ fn beat_bytes(tdata: &str, tkeep: Option<&str>) -> Result<Vec<u8>, String> {
             let bits = u64::from_str_radix(keep, 16).ok().filter(|bits| bits & bits.wrapping_add(1) == 0);
             let ones = bits
                 .map(|bits| bits.count_ones() as usize)
-                .filter(|ones| ones.is_multiple_of(4) && ones / 4 <= all);
-            ones.ok_or_else(|| format!("tkeep `{keep}`: expected whole dwords from bit 0 on"))? / 4
+                .filter(|ones| ones.is_multiple_of(unit) && ones / unit <= all);
+            ones.ok_or_else(|| format!("tkeep `{keep}`: expected whole dwords from bit 0 on"))? / unit
         }
     };
     let dwords: Vec<&str> =

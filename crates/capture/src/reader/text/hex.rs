@@ -158,20 +158,30 @@ pub(super) fn detect_order(tlps: impl Iterator<Item = Vec<u8>>) -> (ByteOrder, R
     }
 }
 
-/// Returns whether half of the lines or more are TLPs, comments aside.
+/// Returns whether a line is a TLP with a header.
+pub(super) fn is_tlp(line: &str) -> bool {
+    matches!(parse(line), Ok(Some(tlp)) if tlp.bytes.len() >= 12)
+}
+
+/// Returns whether a sample is hexadecimal text: one line or more is a TLP, and half of the lines or more, comments aside, are TLPs or
+/// are meant to be. Lines that are not TLPs are errors with their numbers.
 pub(super) fn is_text(sample: &str) -> bool {
-    let (mut good, mut all) = (0_u64, 0_u64);
+    let (mut good, mut meant, mut all) = (0_u64, 0_u64, 0_u64);
     for line in sample.lines() {
         match parse(line) {
             Ok(None) => {}
             Ok(Some(tlp)) => {
                 all += 1;
                 good += u64::from(tlp.bytes.len() >= 12);
+                meant += u64::from(tlp.bytes.len() < 12);
             }
-            Err(_) => all += 1,
+            Err(_) => {
+                all += 1;
+                meant += u64::from(is_meant(line));
+            }
         }
     }
-    says_big(sample) || good > 0 && good * 2 >= all
+    says_big(sample) || good > 0 && (good + meant) * 2 >= all
 }
 
 /// The TLP of a line; `None` if the line is empty.
@@ -284,12 +294,27 @@ pub(super) fn cut(word: &str) -> String {
 
 /// The error of the first line that is no TLP, with its number, if a number of eight digits shows that one is meant.
 pub(super) fn first_error(sample: &str) -> Option<String> {
-    let is_dword = |word: &str| super::words::dword(word).is_some();
     let mut lines = sample.lines().enumerate();
     lines.find_map(|(at, line)| {
-        let error = parse(line).err().filter(|_| line.split_whitespace().any(is_dword))?;
+        let error = parse(line).err().filter(|_| has_dword(line))?;
         Some(format!("line {}: {error}", at + 1))
     })
+}
+
+/// Returns whether a line that is no TLP is meant to be one: it has a dword, and at most one word that no TLP has.
+fn is_meant(line: &str) -> bool {
+    let is_number = |word: &str| is_hex(word.strip_prefix("0x").unwrap_or(word));
+    let is_part = |word: &&str| {
+        is_number(word) || direction(word).is_some() || time(word).is_some() || word.starts_with("len=")
+    };
+    let line = line.split('#').next().unwrap_or_default();
+    let line = bracketed_time(line).map_or(line, |(_, rest)| rest);
+    let others = line.split_whitespace().filter(|word| !is_part(word)).count();
+    has_dword(line) && others <= 1 && !super::log::is_line(line)
+}
+
+fn has_dword(line: &str) -> bool {
+    line.split_whitespace().any(|word| super::words::dword(word).is_some())
 }
 
 pub(super) fn cut_to(text: &str, characters: usize) -> &str {

@@ -13,14 +13,18 @@
 use super::hex::{self, cut_to};
 use super::words::{bracketed_time, dword, function};
 use super::{Lines, TextTlp};
-use config::ext::aer::Uncorrectable;
+use crate::render::Count;
+use config::ext::aer::{Correctable, Uncorrectable};
 use std::collections::VecDeque;
+use std::fmt::Write;
 
 const KERNEL: &str = "TLP Header";
 const LSPCI: &str = "HeaderLog:";
 const PREFIXES: &str = "E-E Prefixes:";
 /// Part of each line of a record of the firmware.
 const FIRMWARE: &str = "[Hardware Error]:";
+/// What the trace event has in place of a header.
+const NOT_AVAILABLE: &str = "TLP Header=Not available";
 /// Dwords of a header log, and the most that one of flit mode has (Linux: `PCIE_STD_MAX_TLP_HEADERLOG`).
 const LOG_DW: usize = 4;
 const MAX_DW: usize = 14;
@@ -31,28 +35,113 @@ const MAX_NOTE: usize = 200;
 /// Most functions whose errors are kept.
 const MAX_FUNCTIONS: usize = 64;
 
+/// Most line numbers of lines that are not read.
+const MAX_LINES: usize = 8;
+
 /// Logged errors of one function.
 #[derive(Default)]
 struct Errors {
     function: String,
     severity: String,
-    bits: Vec<String>,
+    bits: Vec<Bit>,
+    /// The bits of the status register that are not masked.
+    status: u32,
+    /// True if the log says that this is an error of AER; otherwise it may be anything with a number in brackets.
+    is_error: bool,
+    /// The line of the first, and its time in picoseconds.
+    line: u64,
+    time: Option<u128>,
+}
+
+/// A logged error: its text, and the number of its bit in the status register.
+struct Bit {
+    text: String,
+    number: Option<u8>,
 }
 
 impl Errors {
     fn note(&self) -> String {
-        let bits = self.bits.join(", ");
+        let bits: Vec<&str> = self.bits.iter().map(|bit| bit.text.as_str()).collect();
+        self.note_of(&bits.join(", "))
+    }
+
+    fn note_of(&self, bits: &str) -> String {
         match (self.severity.is_empty(), bits.is_empty()) {
             (false, false) => format!("{}: {bits}", self.severity),
             _ => format!("{}{bits}", self.severity),
         }
     }
 
-    fn push(&mut self, bit: String) {
+    /// The record of errors without a header; `None` if there are none.
+    fn without_header(self) -> Option<TextTlp> {
+        if !self.is_error {
+            return None;
+        }
+        let is_corrected = self.severity.starts_with("Correct");
+        let mut bits: Vec<String> = self.bits.iter().map(|bit| bit.with_name(is_corrected)).collect();
+        let is_listed = |number: u8| self.bits.iter().any(|bit| bit.number == Some(number));
+        let others = (0..32).filter(|number| self.status >> number & 1 == 1 && !is_listed(*number));
+        bits.extend(others.map(|number| match name_of(number, is_corrected) {
+            Some(name) => format!("{name} (bit {number})"),
+            None => format!("bit {number}"),
+        }));
+        let note = cut(&self.note_of(&bits.join(", ")));
+        let Errors { function: interface, line, time, .. } = self;
+        (!note.is_empty()).then(|| TextTlp { line, time, interface, note, ..TextTlp::default() })
+    }
+
+    fn push(&mut self, bit: Bit) {
         if self.bits.len() < MAX_ERRORS {
             self.bits.push(bit);
         }
     }
+}
+
+impl Bit {
+    /// The specification's name, the bit, and what the log has.
+    fn with_name(&self, is_corrected: bool) -> String {
+        let (text, first) =
+            self.text.split_once(" (First)").map_or((&*self.text, ""), |(text, _)| (text, ", first"));
+        match self.number.and_then(|number| Some((number, name_of(number, is_corrected)?))) {
+            Some((number, name)) if name == text => format!("{name} (bit {number}{first})"),
+            Some((number, name)) => format!("{name} (bit {number} {text}{first})"),
+            None => self.text.clone(),
+        }
+    }
+}
+
+/// Names that lspci and the kernel have for uncorrectable errors, by bit.
+const SHORT_NAMES: [(u8, &str); 17] = [
+    (4, "DLP"),
+    (5, "SDES"),
+    (12, "TLP"),
+    (13, "FCP"),
+    (14, "CmpltTO"),
+    (15, "CmpltAbrt"),
+    (16, "UnxCmplt"),
+    (17, "RxOF"),
+    (18, "MalfTLP"),
+    (19, "ECRC"),
+    (20, "UnsupReq"),
+    (21, "ACSViol"),
+    (22, "UncorrIntErr"),
+    (23, "BlockedTLP"),
+    (24, "AtomicOpBlocked"),
+    (25, "TLPBlockedErr"),
+    (26, "PoisonTLPBlocked"),
+];
+
+fn number_of(short_name: &str) -> Option<u8> {
+    SHORT_NAMES.iter().find(|(_, name)| *name == short_name).map(|(number, _)| *number)
+}
+
+/// The specification's name of an error, by its bit.
+fn name_of(number: u8, is_corrected: bool) -> Option<&'static str> {
+    let bit = 1 << number;
+    if is_corrected {
+        return Correctable::ALL.into_iter().find(|error| error.mask() == bit).map(Correctable::name);
+    }
+    Uncorrectable::ALL.into_iter().find(|error| error.mask() == bit).map(Uncorrectable::name)
 }
 
 #[derive(Default)]
@@ -70,6 +159,16 @@ pub(super) struct Log {
     rasdaemon: u64,
     /// Header logs of zeros.
     empty: u64,
+    /// Errors without a header.
+    without_header: u64,
+    /// Errors that a later error has replaced, which are handed out next.
+    replaced: Vec<Errors>,
+    /// Lines that are TLPs as hexadecimal text, which a log does not have: their number, and the first ones.
+    hexadecimal: u64,
+    hexadecimal_lines: Vec<u64>,
+    /// The current line, and its time.
+    line: u64,
+    time: Option<u128>,
 }
 
 /// Returns whether a line tells that this is a log: a header, an error of AER, or a time stamp of a kernel.
@@ -80,30 +179,43 @@ pub(super) fn is_line(line: &str) -> bool {
 }
 
 impl Log {
-    /// Gives a header its interface and what is known of the error.
-    fn name(&mut self, before: &str, tlp: &mut TextTlp) {
+    /// Takes the errors of a header, or of a line that says that there is none, by the text before it. Returns whether the whole
+    /// error is in this line, as rasdaemon and the trace event have it.
+    fn take(&mut self, before: &str) -> (bool, Errors) {
         if before.contains(FIRMWARE) {
-            self.kernel += 1;
-            let errors = std::mem::take(&mut self.firmware);
-            (tlp.note, tlp.interface) = (errors.note(), errors.function);
-            return;
+            return (false, std::mem::take(&mut self.firmware));
         }
         let found = function(before);
         let said = without_service(found.map_or(before, |(_, end)| &before[end..]));
         let said = said.trim_matches(|c: char| c.is_whitespace() || c == ':' || c == ',');
         let device = found.map(|(start, end)| &before[start..end]);
-        // rasdaemon and the trace event have all in one line.
+        let (line, time) = (self.line, self.time);
         if !said.is_empty() {
-            self.rasdaemon += 1;
-            tlp.interface = device.unwrap_or_default().to_owned();
-            tlp.note = cut(said);
-            return;
+            let function = device.unwrap_or_default().to_owned();
+            return (
+                true,
+                Errors { function, severity: cut(said), line, time, is_error: true, ..Errors::default() },
+            );
         }
-        self.kernel += 1;
         let device = device.unwrap_or(&self.device);
-        tlp.interface = device.to_owned();
-        if let Some(at) = self.known.iter().position(|errors| errors.function == device) {
-            tlp.note = self.known.remove(at).unwrap_or_default().note();
+        let at = self.known.iter().position(|errors| errors.function == device);
+        let known = at.and_then(|at| self.known.remove(at));
+        let function = device.to_owned();
+        (false, known.unwrap_or_else(|| Errors { function, line, time, ..Errors::default() }))
+    }
+
+    /// Counts a header, and gives it its interface and what is known of the error.
+    fn name(&mut self, before: &str, tlp: &mut TextTlp) {
+        let (is_whole, errors) = self.take(before);
+        *(if is_whole { &mut self.rasdaemon } else { &mut self.kernel }) += 1;
+        (tlp.note, tlp.interface) = (errors.note(), errors.function);
+    }
+
+    /// Hands out errors without a header.
+    fn hand_out(&mut self, errors: Errors, out: &mut VecDeque<TextTlp>) {
+        if let Some(record) = errors.without_header() {
+            self.without_header += 1;
+            out.push_back(record);
         }
     }
 
@@ -112,9 +224,10 @@ impl Log {
         let found = self.known.iter().position(|errors| errors.function == self.device);
         let at = found.unwrap_or_else(|| {
             if self.known.len() == MAX_FUNCTIONS {
-                self.known.pop_front();
+                self.replaced.extend(self.known.pop_front());
             }
-            self.known.push_back(Errors { function: self.device.clone(), ..Errors::default() });
+            let (function, line, time) = (self.device.clone(), self.line, self.time);
+            self.known.push_back(Errors { function, line, time, ..Errors::default() });
             self.known.len() - 1
         });
         &mut self.known[at]
@@ -128,7 +241,7 @@ impl Log {
         }
         if self.is_list(text) {
             let set = text.split_whitespace().filter_map(|bit| bit.strip_suffix('+')).map(cut);
-            set.for_each(|bit| self.errors().push(bit));
+            set.for_each(|text| self.errors().push(Bit { number: number_of(&text), text }));
             return;
         }
         let Some((start, end)) = function(text) else { return };
@@ -136,9 +249,39 @@ impl Log {
         let said = without_service(&text[end..]);
         if let Some((_, severity)) = said.split_once("PCIe Bus Error: severity=") {
             let severity = cut(severity.split(',').next().unwrap_or_default());
-            *self.errors() = Errors { function: self.device.clone(), severity, bits: Vec::new() };
-        } else if let Some(error) = error_bit(said) {
-            self.errors().push(error);
+            let (function, line, time) = (self.device.clone(), self.line, self.time);
+            let new = Errors { function, severity, line, time, is_error: true, ..Errors::default() };
+            let before = std::mem::replace(self.errors(), new);
+            self.replaced.push(before);
+        } else if let Some(bit) = error_bit(said) {
+            let errors = self.errors();
+            // The bits of RP PIO are others.
+            let number = bit.number.filter(|_| errors.is_error);
+            errors.push(Bit { number, ..bit });
+        } else if let Some((_, status)) = said.split_once("error status/mask=") {
+            self.errors().status = unmasked(status);
+        } else if is_whole_error(said) {
+            let said = said.trim();
+            let (function, line, time) = (self.device.clone(), self.line, self.time);
+            self.replaced.push(Errors {
+                function,
+                severity: cut(said),
+                line,
+                time,
+                is_error: true,
+                ..Errors::default()
+            });
+        }
+    }
+
+    /// Counts a line that is a TLP as hexadecimal text.
+    fn note_hexadecimal(&mut self, line: &str) {
+        if !hex::is_tlp(line) {
+            return;
+        }
+        self.hexadecimal += 1;
+        if self.hexadecimal_lines.len() < MAX_LINES {
+            self.hexadecimal_lines.push(self.line);
         }
     }
 
@@ -146,7 +289,10 @@ impl Log {
     fn is_list(&mut self, text: &str) -> bool {
         let is_first = text.trim_start().starts_with("UESta:");
         if is_first {
-            self.errors().bits.clear();
+            let line = self.line;
+            let errors = self.errors();
+            (errors.is_error, errors.line) = (true, line);
+            errors.bits.clear();
         }
         let is_bits = !text.trim().is_empty() && text.split_whitespace().all(|bit| bit.ends_with(['+', '-']));
         self.is_in_list = is_first || self.is_in_list && is_bits;
@@ -157,23 +303,31 @@ impl Log {
     fn learn_of_firmware(&mut self, said: &str) {
         let said = said.trim_start();
         if said.starts_with("Hardware error from") || said.starts_with("section_type:") {
-            self.firmware = Errors::default();
+            let new = Errors { line: self.line, time: self.time, ..Errors::default() };
+            self.replaced.push(std::mem::replace(&mut self.firmware, new));
         } else if let Some((start, end)) = function(said).filter(|_| said.starts_with("device_id:")) {
             said[start..end].clone_into(&mut self.firmware.function);
         } else if said.starts_with("aer_uncor_status:") {
             let status = said.split(',').next().unwrap_or_default();
-            self.firmware.push(cut(&with_names(status)));
+            self.firmware.is_error = true;
+            if self.firmware.line == 0 {
+                (self.firmware.line, self.firmware.time) = (self.line, self.time);
+            }
+            self.firmware.push(Bit { number: None, text: cut(&with_names(status)) });
         }
     }
 
-    fn lspci(&mut self, text: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
-        let Some(mut tlp) = Header::of_dwords(text, false)?.tlp()? else {
+    fn lspci(&mut self, text: &str, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+        let header = Header::of_dwords(text, false)?.tlp()?;
+        let (_, errors) = self.take("");
+        let Some(mut tlp) = header else {
             self.empty += 1;
+            self.hand_out(errors, out);
             return Ok(());
         };
         self.lspci += 1;
-        (tlp.line, tlp.interface) = (number, self.device.clone());
-        tlp.note = self.errors().note();
+        tlp.line = self.line;
+        (tlp.note, tlp.interface) = (errors.note(), errors.function);
         out.push_back(tlp);
         Ok(())
     }
@@ -189,26 +343,61 @@ impl Lines for Log {
             of(self.empty, "empty"),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
-        match parts.as_slice() {
+        let mut text = match parts.as_slice() {
             [] => "a log without TLP headers".to_owned(),
             parts => format!("a log with TLP headers: {}", parts.join(", ")),
+        };
+        // Writing to a string cannot fail.
+        if self.without_header > 0 {
+            let _ = write!(text, "; {} without a header", Count(self.without_header, "error"));
         }
+        if self.hexadecimal > 0 {
+            let lines: Vec<String> = self.hexadecimal_lines.iter().map(u64::to_string).collect();
+            let more = if self.hexadecimal > MAX_LINES as u64 { ", ..." } else { "" };
+            let count = Count(self.hexadecimal, "line");
+            let lines = lines.join(", ");
+            let _ = write!(
+                text,
+                "; not read: {count} of hexadecimal TLPs ({lines}{more}), which --read-as hex reads"
+            );
+        }
+        text
+    }
+
+    fn flush(&mut self, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+        let mut rest: Vec<Errors> = std::mem::take(&mut self.known).into();
+        rest.push(std::mem::take(&mut self.firmware));
+        rest.sort_by_key(|errors| errors.line);
+        rest.into_iter().for_each(|errors| self.hand_out(errors, out));
+        Ok(())
     }
 
     fn line(&mut self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
         let (time, text) = bracketed_time(line).map_or((None, line), |(time, text)| (Some(time), text));
+        (self.line, self.time) = (number, time);
         if let Some(at) = text.find(LSPCI) {
-            return self.lspci(&text[at + LSPCI.len()..], number, out);
+            return self.lspci(&text[at + LSPCI.len()..], out);
+        }
+        if let Some((before, _)) = text.split_once(NOT_AVAILABLE) {
+            let (_, errors) = self.take(before);
+            self.hand_out(errors, out);
+            return Ok(());
         }
         let header = text.match_indices(KERNEL).find_map(|(at, _)| {
             Header::parse(&text[at + KERNEL.len()..]).map(|header| (&text[..at], header))
         });
         let Some((before, header)) = header else {
             self.learn(text);
+            for errors in std::mem::take(&mut self.replaced) {
+                self.hand_out(errors, out);
+            }
+            self.note_hexadecimal(line);
             return Ok(());
         };
         let Some(mut tlp) = header?.tlp()? else {
             self.empty += 1;
+            let (_, errors) = self.take(before);
+            self.hand_out(errors, out);
             return Ok(());
         };
         (tlp.line, tlp.time) = (number, time);
@@ -225,11 +414,26 @@ fn without_service(text: &str) -> &str {
 }
 
 /// The error of a line such as `[21] ACSViol                (First)`.
-fn error_bit(text: &str) -> Option<String> {
+fn error_bit(text: &str) -> Option<Bit> {
     let (bit, name) = text.trim_start().strip_prefix('[')?.split_once(']')?;
-    bit.trim().parse::<u8>().ok().filter(|bit| *bit < 32)?;
+    let number = bit.trim().parse::<u8>().ok().filter(|bit| *bit < 32);
+    number?;
     let words: Vec<&str> = name.split_whitespace().collect();
-    (!words.is_empty()).then(|| cut(&words.join(" ")))
+    (!words.is_empty()).then(|| Bit { text: cut(&words.join(" ")), number })
+}
+
+/// The bits that are set in a status register and clear in its mask: `00044000/00400000`.
+fn unmasked(text: &str) -> u32 {
+    let text = text.split_whitespace().next().unwrap_or_default();
+    let (status, mask) = text.split_once('/').unwrap_or((text, ""));
+    let [status, mask] = [status, mask].map(|text| u32::from_str_radix(text, 16).unwrap_or(0));
+    status & !mask
+}
+
+/// Returns whether a text is a whole error, as `ras-mc-ctl --errors` lists it: `Corrected error: Bad TLP`.
+fn is_whole_error(said: &str) -> bool {
+    let severity = said.trim_start().split_once(" error: ").map_or("", |(severity, _)| severity);
+    matches!(severity, "Corrected" | "Uncorrected (Fatal)" | "Uncorrected (Non-Fatal)")
 }
 
 /// A status register such as `aer_uncor_status: 0x00100000`, and the errors that it holds.

@@ -5,6 +5,7 @@
 //! At most [`MAX_LINE`] bytes of a line and the TLPs of one line are held. A longer line is one error.
 
 mod csv;
+mod descriptor;
 mod hex;
 mod log;
 mod mmiotrace;
@@ -20,6 +21,8 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::io::{self, Read};
 use tlp::Header;
+
+pub(super) use descriptor::Stream;
 
 /// Longest line with its end, bytes. A longer line is not read.
 pub const MAX_LINE: usize = 64 << 10;
@@ -264,8 +267,9 @@ impl Text {
             record_len: 0,
             mark: Mark::default(),
             direction: None,
+            is_untimed: tlp.time.is_none(),
         };
-        self.tlps += 1;
+        self.tlps += u64::from(!tlp.bytes.is_empty());
         self.undefined += u64::from(tlp.undefined.is_some());
         self.current = tlp;
     }

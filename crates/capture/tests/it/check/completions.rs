@@ -326,6 +326,27 @@ fn judges_only_what_the_trace_shows() {
             &[],
         ),
         (
+            "without times: a completion has the Requester ID of another function than the request",
+            "up 00000001 0100040f 00002000\ndown 4a000001 00000004 02000400",
+            &[(2, "unexpected-completion")],
+        ),
+        (
+            "without times: the same Requester ID sends a request later",
+            "up 00000001 0100040f 00002000\ndown 4a000001 00000004 02000400\nup 00000001 0200050f 00002000\n\
+             down 4a000001 00000004 02000500",
+            &[],
+        ),
+        (
+            "without times: the request that has the tag is answered, so the completion may be from before the trace",
+            "up 00000001 0100040f 00002000\ndown 4a000001 00000004 02000400\ndown 4a000001 00000004 01000400",
+            &[],
+        ),
+        (
+            "without times: no request before the completion has its tag",
+            "up 00000001 0100050f 00002000\ndown 4a000001 00000004 02000400\nup 00000001 0100040f 00002000",
+            &[],
+        ),
+        (
             "a completion after the completion timeout of its request",
             "0us up 00000001 0100010f 00010000\n60000us down 4a000001 00000004 01000100",
             &[(2, "late-completion")],

@@ -17,7 +17,7 @@ use tlp::{Class, Header};
 /// time stands before the direction, as `@NS` or `NUMBERus`. Data that is left out is zero.
 pub(super) struct Trace {
     settings: Settings,
-    tlps: Vec<(u64, Direction, Vec<u8>)>,
+    tlps: Vec<(Option<u64>, Direction, Vec<u8>)>,
 }
 
 pub(super) fn trace(text: &str) -> Trace {
@@ -33,7 +33,7 @@ pub(super) fn trace(text: &str) -> Trace {
         let mut words = line.split_whitespace().peekable();
         let ns = words.next_if(|word| word.starts_with('@')).map(|ns| ns[1..].parse().unwrap());
         let us = words.next_if(|word| word.ends_with("us"));
-        let ns = ns.or(us.map(|us| us.trim_end_matches("us").parse::<u64>().unwrap() * 1000)).unwrap_or(0);
+        let ns = ns.or(us.map(|us| us.trim_end_matches("us").parse::<u64>().unwrap() * 1000));
         let direction = match words.next() {
             Some("up") => Direction::Upstream,
             Some("down") => Direction::Downstream,
@@ -66,8 +66,9 @@ pub(super) fn judge(trace: &Trace) -> (Vec<Finding>, Summary) {
         let interface = &links[usize::from(*direction == Direction::Downstream)];
         let class = Header::new(bytes).map_or(Class::Posted, |header| header.format().class);
         let origin = Origin::of(*direction, class);
-        let time = Timestamp::from_ps(u128::from(*ns) * 1000);
-        let record = Record { number, ..Record::of_tlp(interface, time, bytes, origin) };
+        let time = Timestamp::from_ps(u128::from(ns.unwrap_or(0)) * 1000);
+        let has_time = ns.is_some();
+        let record = Record { number, has_time, ..Record::of_tlp(interface, time, bytes, origin) };
         checker.see(&record);
     }
     checker.finish();

@@ -55,7 +55,12 @@ fn judge(trace: &str) -> Vec<String> {
         let interface = &interfaces[link][usize::from(words[1] == "down")];
         let class = Header::new(&bytes).map_or(Class::Posted, |header| header.format().class);
         let origin = Origin::of(interface.direction.unwrap(), class);
-        checker.see(&Record { number, ..Record::of_tlp(interface, Timestamp::ZERO, &bytes, origin) });
+        let has_time = false;
+        checker.see(&Record {
+            number,
+            has_time,
+            ..Record::of_tlp(interface, Timestamp::ZERO, &bytes, origin)
+        });
     }
     checker.finish();
     let found = std::iter::from_fn(|| checker.next_finding());

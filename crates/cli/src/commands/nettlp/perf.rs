@@ -89,7 +89,7 @@ pub(crate) struct Args {
     outstanding: u64,
 
     /// Requests that are made at once, so that datagrams leave and come back in batches: none is made before so many of those
-    /// outstanding have ended [default: a quarter of --outstanding]
+    /// outstanding have ended; at most --outstanding [default: a quarter of it]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=4096))]
     batch: Option<u64>,
 
@@ -163,7 +163,7 @@ impl Args {
             len: self.len,
             threads: self.threads,
             outstanding: self.outstanding,
-            batch: self.batch.unwrap_or(self.outstanding.div_ceil(4)).min(self.outstanding),
+            batch: self.batch.unwrap_or(self.outstanding.div_ceil(4)),
             count: self.count.unwrap_or(u64::MAX),
         }
     }
@@ -179,6 +179,12 @@ fn check(args: &Args, workload: &Workload) -> Result<(), Failure> {
         return refuse(format!(
             "a region of {share} bytes for each thread: legal are --len, {}, and more",
             args.len
+        ));
+    }
+    if let Some(batch) = args.batch.filter(|batch| *batch > args.outstanding) {
+        let most = args.outstanding;
+        return refuse(format!(
+            "--batch {batch}: legal are 1 to {most}, the requests under way (--outstanding)"
         ));
     }
     within_addresses(args.address, args.region)?;

@@ -292,6 +292,15 @@ fn shown(file: &Path) -> String {
     input::name(file).display().to_string()
 }
 
+/// Refuses a record without a time, for views that place records in time.
+fn need_time(file: &Path, option: &str, record: &Record<'_>) -> Result<(), Failure> {
+    if record.number == 0 || record.has_time {
+        return Ok(());
+    }
+    let at = record.text.map_or(format!("record {}", record.number), |text| format!("line {}", text.line));
+    Err(Failure::Run(format!("{}: {option} needs times; {at} has none", shown(file))))
+}
+
 fn for_each_record(
     args: &Args,
     file: &Path,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `--perfetto`: a capture for the Perfetto viewer. Never overwrites a file unasked.
 
-use super::{Args, for_each_record};
+use super::{Args, for_each_record, need_time};
 use crate::failure::Failure;
 use crate::outputs::Outputs;
 use capture::perfetto::Writer;
@@ -15,7 +15,10 @@ pub(super) fn run(args: &Args, out: &Path) -> Result<(), Failure> {
     let output = outputs.claim("--perfetto", out)?.open()?;
     let failed = |error| output.failed(&error);
     let mut writer = output.writer().and_then(|file| Writer::new(file, filter)).map_err(failed)?;
-    for_each_record(args, file, |record| writer.see(record).map_err(failed))?;
+    for_each_record(args, file, |record| {
+        need_time(file, "--perfetto", record)?;
+        writer.see(record).map_err(failed)
+    })?;
     writer.finish().map_err(failed)?;
     output.finish()
 }

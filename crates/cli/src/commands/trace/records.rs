@@ -5,6 +5,7 @@ use super::{Args, for_each_record, stdout};
 use crate::failure::Failure;
 use crate::output;
 use capture::credits::{Consumption, Ledgers};
+use capture::explain::append_broken_header;
 use capture::render::{self, JsonRecord, class_name};
 use capture::{Meaning, Names, Record, Sieve};
 use plug::Models;
@@ -65,6 +66,11 @@ fn append_record_line(args: &Args, record: &Record<'_>, meaning: Option<&Meaning
     render::line(record, line);
     if let Some(meaning) = meaning {
         render::append_meaning(meaning, line);
+    }
+    let start = line.len();
+    append_broken_header(record, line);
+    if line.len() > start {
+        line.insert_str(start, "; ");
     }
     render::append_note(record, line);
     if let Some(tlp) = record.tlp().filter(|_| args.hex) {

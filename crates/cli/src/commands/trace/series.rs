@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `--stats --interval`: captures over time, as tables, JSON or CSV. Never counts itself.
 
-use super::{Args, Format, Interval, for_each_record, reports};
+use super::{Args, Format, Interval, for_each_record, need_time, reports};
 use crate::failure::Failure;
 use crate::output;
 use capture::Direction;
@@ -24,6 +24,7 @@ fn series(args: &Args, file: &Path, interval: Interval) -> Result<Report, Failur
     };
     let (mut series, mut sieve) = (Series::new(interval_ps, args.ledgers()), args.sieve()?);
     for_each_record(args, file, |record| {
+        need_time(file, "--interval", record)?;
         if sieve.keeps(record) {
             series.add(record).map_err(|error| Failure::Run(format!("{}: {error}", file.display())))?;
         } else {

@@ -5,6 +5,7 @@ use super::{Args, for_each_record};
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
+use capture::reader::UNTIMED;
 use capture::render::Count;
 use capture::{Interface, InterfaceId, Record, Writer, hex_text};
 use clap::ValueEnum;
@@ -54,12 +55,13 @@ fn pcapng(args: &Args, file: &Path, place: Place) -> Result<u64, Failure> {
             LinkType::Nettlp => Writer::new(file),
         })
         .map_err(failed)?;
-    let (mut sieve, mut known, mut left_out) = (args.sieve()?, Known::new(), 0);
+    let (mut sieve, mut known, mut left_out, mut untimed) = (args.sieve()?, Known::new(), 0, 0);
     for_each_record(args, file, |record| {
         match record.interface.filter(|_| sieve.keeps(record)) {
             Some(interface) if is_tlp(record) => {
                 let id = number_of(interface, &mut known, &mut writer).map_err(failed)?;
                 writer.copy(id, record).map_err(failed)?;
+                untimed += u64::from(!record.has_time);
             }
             Some(_) => left_out += 1,
             None => {}
@@ -68,6 +70,13 @@ fn pcapng(args: &Args, file: &Path, place: Place) -> Result<u64, Failure> {
     })?;
     writer.finish().map_err(failed)?;
     output.finish()?;
+    if let (Some(file), true) = (&args.write, untimed > 0) {
+        let count = Count(untimed, "TLP");
+        output::note(format_args!(
+            "{}: the input has no time for {count}; pcapng has time 0 and the comment `{UNTIMED}` for each",
+            file.display()
+        ));
+    }
     Ok(left_out)
 }
 

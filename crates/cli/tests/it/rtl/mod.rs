@@ -553,7 +553,11 @@ fn waves_contain_tlps_and_signals() {
         let waves = format!("slot.fpga.rtl.waves={other}");
         let refused = run(&folder, &[("expect", 4, 0x1234_5671)], &["--set", &waves]);
         assert_eq!(refused.code, 1);
-        assert!(refused.stderr.contains("the file exists, and is not a waveform file (FST)"), "{other}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains("the file exists, and is not a waveform file (FST)"),
+            "{other}: {}",
+            refused.stderr
+        );
         assert!(fs::read_to_string(folder.path().join(other)).is_ok_and(|text| !text.is_empty()), "{other}");
     }
     run(&folder, &[("expect", 4, 0x1234_5671)], &["--set", "slot.fpga.rtl.waves=w.fst"]);

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::output;
 use nettlp::adapter::{Adapter, Settings, Strangers};
 use nettlp::allow::AllowList;
+use nettlp::dropped::Dropped;
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, serve};
 use plug::Models;
 use serde::Serialize;
@@ -45,6 +46,8 @@ struct LabReport {
     lag: Option<LagReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     record: Option<RecordSize>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    drops: Vec<Dropped>,
     lab: Report,
 }
 
@@ -137,6 +140,8 @@ impl LabRun<'_> {
         });
         let mut lab = backend.session().report(&self.lab.display().to_string(), &stop, spent);
         lab.refusals.extend(refused::of("nettlp adapter", &adapter.refusals()));
+        let mut drops = adapter.drops();
+        drops.extend_from(&sockets.session_drops(), None);
         let report = LabReport {
             listen: self.options.address,
             seconds,
@@ -145,6 +150,7 @@ impl LabRun<'_> {
             sockets: Rows::new(sockets.counters().rows()),
             lag: (self.timing() == Timing::Lagging).then(|| LagReport::new(backend.lag())),
             record: size,
+            drops: drops.iter().copied().collect(),
             lab,
         };
         if self.args.json { output::json(&report) } else { report.text() }
@@ -169,6 +175,9 @@ impl LabReport {
         };
         output::table(&header, self.peers.iter().map(row))?;
         refused::lines(&self.lab.refusals).try_for_each(|line| output::text(&line))?;
+        for dropped in &self.drops {
+            output::text(&format!("nettlp adapter: {dropped}"))?;
+        }
         for device in self.lab.devices.iter().filter(|d| !d.counters.is_empty()) {
             let plain = device.counters.iter().filter(|(_, value)| value.is_number());
             let counts: Vec<String> = plain.map(|(name, value)| format!("{name} {value}")).collect();

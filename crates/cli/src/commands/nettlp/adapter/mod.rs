@@ -48,7 +48,8 @@ Ctrl-C, or SIGTERM, ends it: what was written goes to the file first. SIGUSR1 sh
   last}, completer: {reads, read_bytes, writes, written_bytes, completions, ...}, function: {interrupts, not_bus_master, \
   lost_completions}, sockets: {received_datagrams, sent_datagrams, receive_calls, send_calls, malformed_datagrams, \
   failed_sends, kernel_drops}, sessions: {opened, closed, failed, refused, strays, retransmitted, duplicates, ...}, \
-  refusals (as in `riser run --json`; absent if no TLP was refused).
+  refusals (as in `riser run --json`; absent if no TLP was refused), drops: [{reason, text, count, at_ps, peer, first}] \
+  (absent if nothing was dropped for want of room, or in sessions).
 Standard error shows the first refused TLP of each kind at once.
 --json of a lab prints one object: listen, seconds, peers, strangers, sockets, lag: {dropped_us, times} with --timing lagging, record: {bytes, left_out} with \
   --record, and lab: what `riser run --json` prints.";

@@ -4,6 +4,7 @@
 use crate::commands::refused;
 use nettlp::adapter::Strangers;
 use nettlp::allow::Rule;
+use nettlp::dropped::Dropped;
 use nettlp::tools::{Counts, ServedCounters};
 use serde::Serialize;
 use session::report::RefusalReport;
@@ -23,6 +24,8 @@ pub(super) struct Report {
     counters: ServedCounters,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refusals: Vec<RefusalReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    drops: Vec<Dropped>,
 }
 
 #[derive(Serialize)]
@@ -67,7 +70,8 @@ impl Report {
         };
         let peers = addresses.into_iter().zip(&counters.peers).map(peer).collect();
         let (cpu_seconds, refusals) = (session::cpu_seconds(), refusals(&counters));
-        Report { listen, memory, seconds, cpu_seconds, threads, peers, counters, refusals }
+        let drops = counters.drops.iter().copied().collect();
+        Report { listen, memory, seconds, cpu_seconds, threads, peers, counters, refusals, drops }
     }
 
     /// Returns lines with the counters that are not zero.
@@ -90,6 +94,9 @@ impl Report {
         }
         for line in refused::lines(&self.refusals) {
             let _ = write!(text, "\n{line}");
+        }
+        for dropped in &self.drops {
+            let _ = write!(text, "\nnettlp adapter: {dropped}");
         }
         text
     }

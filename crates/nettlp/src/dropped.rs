@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Datagrams and completions that one end of NetTLP drops: for each reason their number, and the first one. Decides nothing.
+
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+use std::fmt;
+use std::net::SocketAddr;
+use tlp::Time;
+use tlp::rules::Head;
+
+/// Bytes kept of a datagram that is no TLP.
+const START_BYTES: usize = 24;
+
+/// Why a datagram or a completion is dropped. No rule of PCI Express is broken.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum DropReason {
+    /// There is no room for a datagram or for its answer.
+    NoRoom,
+    /// The sockets did not take a completion.
+    LostCompletion,
+    /// A datagram is none of NetTLP's.
+    Malformed,
+    /// A datagram does not open with the keys of its session.
+    Unauthentic,
+    /// A TLP of a session is beyond the credits that were granted.
+    BeyondCredits,
+}
+
+impl DropReason {
+    const ALL: [DropReason; 5] = [
+        DropReason::NoRoom,
+        DropReason::LostCompletion,
+        DropReason::Malformed,
+        DropReason::Unauthentic,
+        DropReason::BeyondCredits,
+    ];
+
+    /// The name of its counter.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::NoRoom => "no_room",
+            DropReason::LostCompletion => "lost_completions",
+            DropReason::Malformed => "malformed",
+            DropReason::Unauthentic => "unauthentic",
+            DropReason::BeyondCredits => "beyond_credits",
+        }
+    }
+
+    /// The reason as a phrase.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            DropReason::NoRoom => {
+                "no room for the TLP or its answer; the sender has no credits outside sessions"
+            }
+            DropReason::LostCompletion => "the socket did not take the completion of this request",
+            DropReason::Malformed => "the datagram is none of NetTLP's",
+            DropReason::Unauthentic => "the datagram does not open with the keys of the session",
+            DropReason::BeyondCredits => "the TLP is beyond the credits that were granted",
+        }
+    }
+}
+
+/// The first datagram of a reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum First {
+    Tlp(Head),
+    Datagram { start: [u8; START_BYTES], len: usize },
+}
+
+impl fmt::Display for First {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            First::Tlp(head) => write!(f, "{head}"),
+            First::Datagram { start, len } => {
+                write!(f, "datagram of {len} bytes")?;
+                start.iter().take(*len).enumerate().try_for_each(|(n, byte)| {
+                    f.write_str(if n % 4 == 0 { " " } else { "" })?;
+                    write!(f, "{byte:02x}")
+                })?;
+                f.write_str(if *len > START_BYTES { " ..." } else { "" })
+            }
+        }
+    }
+}
+
+/// What was dropped for one reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dropped {
+    /// The reason.
+    pub reason: DropReason,
+    /// How many datagrams or completions.
+    pub count: u64,
+    /// When the first one was dropped.
+    pub at: Time,
+    /// Who sent the first one; for a lost completion, whose request it answers.
+    pub peer: Option<SocketAddr>,
+    first: First,
+}
+
+/// `3 dropped, no_room: no room ...; first at 12 us from 10.0.0.3:12288: MRd, len 1, ...`.
+impl fmt::Display for Dropped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Dropped { reason, count, at, peer, first } = self;
+        write!(f, "{count} dropped, {}: {}; first at {at}", reason.name(), reason.text())?;
+        peer.iter().try_for_each(|peer| write!(f, " from {peer}"))?;
+        write!(f, ": {first}")
+    }
+}
+
+impl Serialize for Dropped {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("Dropped", 6)?;
+        object.serialize_field("reason", self.reason.name())?;
+        object.serialize_field("text", self.reason.text())?;
+        object.serialize_field("count", &self.count)?;
+        object.serialize_field("at_ps", &self.at.as_ps())?;
+        object.serialize_field("peer", &self.peer)?;
+        object.serialize_field("first", &self.first.to_string())?;
+        object.end()
+    }
+}
+
+/// What was dropped, by reason.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Drops([Option<Dropped>; DropReason::ALL.len()]);
+
+impl Drops {
+    /// Counts a TLP; `peer` has sent it. Keeps the first one of a reason.
+    #[cold]
+    pub fn record_tlp(&mut self, now: Time, reason: DropReason, peer: Option<SocketAddr>, tlp: Head) {
+        self.add(&Dropped { reason, count: 1, at: now, peer, first: First::Tlp(tlp) });
+    }
+
+    /// Counts a datagram that is no TLP; `peer` has sent it. Keeps the first bytes of the first one of a reason.
+    #[cold]
+    pub fn record_datagram(
+        &mut self,
+        now: Time,
+        reason: DropReason,
+        peer: Option<SocketAddr>,
+        datagram: &[u8],
+    ) {
+        let mut start = [0; START_BYTES];
+        start.iter_mut().zip(datagram).for_each(|(to, from)| *to = *from);
+        let first = First::Datagram { start, len: datagram.len() };
+        self.add(&Dropped { reason, count: 1, at: now, peer, first });
+    }
+
+    /// Adds what another end with the same clock has dropped. Keeps the earlier first one.
+    pub fn add(&mut self, other: &Dropped) {
+        let mine = &mut self.0[other.reason as usize];
+        *mine = Some(match *mine {
+            Some(mine) => {
+                let first = if other.at < mine.at { *other } else { mine };
+                Dropped { count: mine.count + other.count, ..first }
+            }
+            None => *other,
+        });
+    }
+
+    /// Adds all that `others` have, as sent by `peer`.
+    pub fn extend_from(&mut self, others: &Drops, peer: Option<SocketAddr>) {
+        others.iter().for_each(|other| self.add(&Dropped { peer: peer.or(other.peer), ..*other }));
+    }
+
+    /// Those of each reason that has occurred.
+    pub fn iter(&self) -> impl Iterator<Item = &Dropped> {
+        self.0.iter().flatten()
+    }
+}
