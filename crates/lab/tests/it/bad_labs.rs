@@ -115,7 +115,7 @@ fn reports_errors_with_place_and_legal_values() {
         (
             memory("[link]\nvc_arbitration = \"weighted\"\n[[link.vc]]\nid = 0\nphases = 20\n[[link.vc]]\nid = 1\nphases = 10\n"),
             (7, 1),
-            &["a VC arbitration table of 30 phases", "32, 64 and 128"],
+            &["a VC arbitration table of 30 phases", "32, 64 or 128"],
         ),
         (
             memory("[link]\nvc_arbitration = \"weighted\"\n[[link.vc]]\nid = 0\nphases = 32\n[[link.vc]]\nid = 1\n"),
