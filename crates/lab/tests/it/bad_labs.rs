@@ -137,7 +137,7 @@ fn reports_errors_with_place_and_legal_values() {
         (
             memory("[link]\nflow_control = \"none\"\n[[link.vc]]\nid = 1\n"),
             (6, 16),
-            &["2 channels without flow control", "VC0 alone"],
+            &["2 channels without flow control", "expected only VC0"],
         ),
         (memory("[link]\nreplay_timer_symbols = 23999\n"), (6, 24), &["REPLAY_TIMER of 23999", "24000 to 31000"]),
         (
@@ -172,10 +172,10 @@ fn reports_errors_with_place_and_legal_values() {
             (3, 8),
             &["device_credits", "only with flow_control = \"credits\""],
         ),
-        (memory("[link]\nflow_control = \"none\"\nscaled_flow_control = true\n"), (7, 23), &["scaled_flow_control: legal with"]),
-        (memory("[link]\nflow_control = \"none\"\nupdate_fc_symbols = 100\n"), (7, 21), &["update_fc_symbols: legal with"]),
-        (memory("[link]\nflow_control = \"none\"\nreplay_timer = \"rev3\"\n"), (7, 16), &["replay_timer: legal with"]),
-        (memory("[link]\nflow_control = \"none\"\nreplay_timer_symbols = 24000\n"), (7, 24), &["replay_timer_symbols: legal with"]),
+        (memory("[link]\nflow_control = \"none\"\nscaled_flow_control = true\n"), (7, 23), &["scaled_flow_control: legal only with"]),
+        (memory("[link]\nflow_control = \"none\"\nupdate_fc_symbols = 100\n"), (7, 21), &["update_fc_symbols: legal only with"]),
+        (memory("[link]\nflow_control = \"none\"\nreplay_timer = \"rev3\"\n"), (7, 16), &["replay_timer: legal only with"]),
+        (memory("[link]\nflow_control = \"none\"\nreplay_timer_symbols = 24000\n"), (7, 24), &["replay_timer_symbols: legal only with"]),
         (memory("[[link_event]]\nat_us = 1\nslot = \"a\"\ngen = 4\n"), (8, 7), &["gen of 4", "1 to 3", "link of slot `a`"]),
         (
             memory("[slot.link]\nlanes = 4\n[[link_event]]\nat_us = 1\nslot = \"a\"\nlanes = 8\n"),
@@ -294,7 +294,7 @@ fn reports_errors_with_place_and_legal_values() {
         (fault("a", 1).replace("\"drop\"", "\"delay\"") + "delay_ns = 0\n", (11, 12), &["delay_ns of 0", "1 to 1000000000"]),
         (fault("a", 1).replace("\"drop\"", "\"shift-credits\""), (10, 10), &["needs header_credits or data_credits"]),
         (fault("a", 1).replace("\"drop\"", "\"set-tag\"") + "new_tag = 1024\n", (11, 11), &["new_tag of 1024", "0 to 1023"]),
-        (fault("a", 1).replace("\"tlp\"", "\"ack\"") + "tag = 3\n", (8, 10), &["tag: legal with frames = \"tlp\""]),
+        (fault("a", 1).replace("\"tlp\"", "\"ack\"") + "tag = 3\n", (8, 10), &["tag: legal only with frames = \"tlp\""]),
         (fault("a", 1) + "last_address = 3\n", (11, 16), &["last_address: needs first_address"]),
         (fault("a", 1) + "first_address = 8\nlast_address = 3\n", (12, 16), &["last_address of 0x3", "0x8 and more"]),
         (fault("a", 1) + "probability = 1.5\n", (11, 15), &["probability 1.5", "0 to 1"]),
