@@ -28,6 +28,7 @@ fn with_record<T>(bytes: &[u8], shown: impl FnOnce(&Record<'_>) -> T) -> PyResul
     Ok(shown(&Record {
         number: 0,
         timestamp: Timestamp::from_ps(0),
+        has_time: false,
         interface: None,
         captured_len: bytes.len(),
         original_len: bytes.len(),
