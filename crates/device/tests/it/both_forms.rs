@@ -200,7 +200,7 @@ fn play(device: impl Device + 'static, script: &[Step]) -> Vec<Event> {
         all.append(&mut rig.log);
     }
     rig.open = [true; 3];
-    rig.settle();
+    rig.poll_all();
     all.append(&mut rig.log);
     all
 }
@@ -219,7 +219,7 @@ fn take(rig: &mut Rig, step: &Step) {
         Step::Answer(_) | Step::Fail(_) => {}
         Step::Open(open) => {
             rig.open = *open;
-            rig.settle();
+            rig.poll_all();
         }
         Step::One(class) => drop(rig.poll_one(*class)),
         Step::Reset => rig.reset(),

@@ -39,7 +39,7 @@ fn a_register_read_is_answered_while_a_dma_waits() {
     assert_eq!(rig.take_log(), [Event::Taken(0), Event::Taken(1), Event::Complete(1, Ok(seven.clone()))]);
 
     rig.open = [true; 3];
-    rig.settle();
+    rig.poll_all();
     assert_eq!(rig.take_log(), [Event::Read(0x8000, 8)]);
     rig.read(0, 4);
     assert_eq!(
@@ -99,9 +99,9 @@ fn writes_and_interrupts_leave_in_program_order() {
         io.interrupt(2).await
     }));
     rig.open[Class::Posted.index()] = false;
-    rig.settle();
+    rig.poll_all();
     rig.open[Class::Posted.index()] = true;
-    rig.settle();
+    rig.poll_all();
     let (one, four) = (rig.carried(&[1]), rig.carried(&[1, 2, 3, 4]));
     let expected = [
         Event::Write(0x100, one),
@@ -164,7 +164,7 @@ fn dma_results_reach_their_futures_in_any_order() {
             sink.borrow_mut().extend(outcomes.map(|result| result.map(|bytes| bytes.to_vec())));
         }
     }));
-    rig.settle();
+    rig.poll_all();
     rig.answer(2);
     let second = rig.reads.remove(1).id;
     rig.done(second, Err(DmaError::CompletionTimeout));
@@ -189,7 +189,7 @@ fn options_and_counting_reach_the_endpoint() {
             io.dma_write(0, u64::from(data == Data::Counted(6))).await
         }
     }));
-    rig.settle();
+    rig.poll_all();
     let write = rig.last_write.take().unwrap();
     assert_eq!((write.options, write.data), (options.clone(), Data::Counted(3)));
     let expected = [(16, true, options.clone()), (32, false, DmaOptions::default()), (64, false, options)];
@@ -207,7 +207,7 @@ fn rejects_counted_answer_to_carried_read() {
         let result = io.dma_read(0, 4).await;
         io.interrupt(u16::from(result == Err(DmaError::Malformed))).await
     }));
-    rig.settle();
+    rig.poll_all();
     let id = rig.reads.remove(0).id;
     rig.done(id, Ok(Data::Counted(4)));
     assert_eq!(rig.take_log(), [Event::Read(0, 4), Event::Interrupt(1)]);
@@ -244,7 +244,7 @@ fn read_dropped_before_acceptance_never_leaves() {
     rig.open[Class::NonPosted.index()] = false;
     rig.run_to(150);
     rig.open[Class::NonPosted.index()] = true;
-    rig.settle();
+    rig.poll_all();
     assert_eq!(rig.take_log(), [Event::Read(0x20, 4)]);
 }
 
@@ -260,7 +260,7 @@ fn reset_restarts_device_and_drops_late_results() {
             io.interrupt(bytes[0].into()).await
         }
     }));
-    rig.settle();
+    rig.poll_all();
     let first = rig.reads.remove(0).id;
     rig.reset();
     assert_eq!(rig.take_log(), [Event::Read(0x100, 1), Event::Read(0x200, 1)]);
@@ -291,7 +291,7 @@ fn reset_voids_queued_outputs_untaken_requests_and_tasks() {
     rig.reset();
     assert_eq!(dropped.get(), 1);
     rig.open = [true; 3];
-    rig.settle();
+    rig.poll_all();
     let two = rig.carried(&[2]);
     assert_eq!(rig.take_log(), [Event::Write(2, two), Event::Read(1, 1)], "once each, from the second life");
     drop(rig);
@@ -324,7 +324,7 @@ fn handles_of_an_earlier_life_are_dead() {
             let _ = io.interrupt(1).await;
         }
     }));
-    rig.settle();
+    rig.poll_all();
     rig.reset();
     rig.run_to(20);
     assert_eq!(rig.take_log(), [Event::Interrupt(1)]);
@@ -426,7 +426,7 @@ fn reads_are_held_back_at_the_limit_and_writes_pass_them() {
     let write = rig.write(0, &[0; 4]);
     assert_eq!(rig.take_log(), [Event::Taken(write)]);
     rig.open = [true; 3];
-    rig.settle();
+    rig.poll_all();
     let answered = rig.take_log().iter().filter(|e| matches!(e, Event::Complete(..))).count();
     assert_eq!(answered, MAX_OPEN_READS + 2);
 }
@@ -448,7 +448,7 @@ fn task_per_request_pushes_back_at_limit() {
     }
     assert_eq!(rig.take_log().len(), MAX_TASKS - 1, "one task is the program itself");
     rig.open = [true; 3];
-    rig.settle();
+    rig.poll_all();
     let interrupts = rig.take_log().iter().filter(|e| matches!(e, Event::Interrupt(0))).count();
     assert_eq!(interrupts, MAX_TASKS + 10);
 }
@@ -463,11 +463,11 @@ fn writes_beyond_a_full_queue_wait_in_order() {
         }
     }));
     rig.open[Class::Posted.index()] = false;
-    rig.settle();
+    rig.poll_all();
     let line = rig.device.waits_for().unwrap();
     assert!(line.contains("1524 outputs not accepted"), "{line}");
     rig.open = [true; 3];
-    rig.settle();
+    rig.poll_all();
     let expected: Vec<Event> = (0..count as u64).map(|n| Event::Write(n, Data::Counted(1))).collect();
     assert_eq!(rig.take_log(), expected);
 }
@@ -499,7 +499,7 @@ fn dropped_request_waiter_passes_on_its_wake() {
             let _ = device.interrupt(u16::from(request.is_some())).await;
         });
     }));
-    rig.settle();
+    rig.poll_all();
     rig.now = Time::from_ps(10);
     rig.write(0, &[0; 4]);
     assert_eq!(rig.take_log(), [Event::Taken(0), Event::Interrupt(1)]);
@@ -520,7 +520,7 @@ fn combinators_of_the_futures_crate_work() {
             _ = io.dma_read(0x60, 1).fuse() => io.interrupt(0xbb).await,
         }
     }));
-    rig.settle();
+    rig.poll_all();
     for nth in [1, 1, 0] {
         rig.answer(nth);
     }
@@ -537,7 +537,7 @@ fn waits_for_lists_pending_operations() {
     let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
         let _ = io.dma_read(0, 4).await;
     }));
-    rig.settle();
+    rig.poll_all();
     rig.write(0, &[0; 4]);
     let expected = "1 tasks, 1 reads under way, 0 outputs not accepted, 1 requests not taken, \
                     0 reads not answered, 0 completions not accepted";
@@ -554,12 +554,12 @@ fn ready_announces_pending_outputs() {
     }));
     assert_eq!(rig.device.ready(), Ready::ALL, "not polled yet: tasks are ready");
     rig.open = [false; 3];
-    rig.settle();
+    rig.poll_all();
     assert_eq!(rig.device.ready(), Ready::output(Class::NonPosted));
     rig.read(0, 4);
     assert_eq!(rig.device.ready(), Ready::output(Class::NonPosted).or(Ready::output(Class::Completion)));
     rig.open = [true; 3];
-    rig.settle();
+    rig.poll_all();
     assert_eq!(rig.device.ready(), Ready::NONE);
 }
 
@@ -585,7 +585,7 @@ fn waker_of_ended_task_is_harmless() {
     for ps in [10, 20, 30] {
         rig.run_to(ps);
         kept.borrow().iter().for_each(Waker::wake_by_ref);
-        rig.settle();
+        rig.poll_all();
     }
     assert_eq!(rig.take_log(), [Event::Interrupt(0), Event::Interrupt(1), Event::Interrupt(2)]);
 }
@@ -615,7 +615,7 @@ fn tasks_run_in_the_order_of_their_wakes() {
             }
         }
     }));
-    rig.settle();
+    rig.poll_all();
     let first = kept.borrow()[2].clone();
     first.wake_by_ref();
     rig.answer(0);

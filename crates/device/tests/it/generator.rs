@@ -70,7 +70,7 @@ fn device(count: u32, ended: &Ended) -> AsyncDevice {
 fn its_future_ends_with_its_last_result() {
     let ended = Ended::default();
     let mut rig = Rig::new(device(2, &ended));
-    rig.settle();
+    rig.poll_all();
     let (write, read) = (Event::Write(0x1000, Data::Counted(8)), Event::Read(0x2000, 4));
     let log = rig.take_log();
     let count = |event: &Event| log.iter().filter(|e| *e == event).count();
@@ -92,10 +92,10 @@ fn full_class_stops_only_its_own_requests() {
     let ended = Ended::default();
     let mut rig = Rig::new(device(1, &ended));
     rig.open[Class::NonPosted.index()] = false;
-    rig.settle();
+    rig.poll_all();
     assert_eq!(rig.take_log(), [Event::Write(0x1000, Data::Counted(8))]);
     rig.open[Class::NonPosted.index()] = true;
-    rig.settle();
+    rig.poll_all();
     assert_eq!(rig.take_log(), [Event::Read(0x2000, 4), Event::Read(0x3000, 16)], "before those of tasks");
 }
 
@@ -103,7 +103,7 @@ fn full_class_stops_only_its_own_requests() {
 fn reset_drops_generator_with_tasks() {
     let ended = Ended::default();
     let mut rig = Rig::new(device(1, &ended));
-    rig.settle();
+    rig.poll_all();
     rig.take_log();
     rig.reset();
     let log = rig.take_log();

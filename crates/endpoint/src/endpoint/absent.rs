@@ -27,7 +27,7 @@ impl Device for Absent {
         None
     }
 
-    fn set_notifier(&mut self, _bell: Notifier) -> bool {
+    fn set_notifier(&mut self, _notifier: Notifier) -> bool {
         true
     }
 }

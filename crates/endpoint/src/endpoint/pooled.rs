@@ -18,7 +18,7 @@ impl Endpoint {
         let lent = pool.and_then(|pool| pool.lend(&mut function.behind.reads.tags, range, None));
         let tlp = function.poll_non_posted(now, shared, room);
         let Some(pool) = &mut shared.tags else { return tlp };
-        pool.settle(&mut function.behind.reads.tags, lent);
+        pool.finish_lending(&mut function.behind.reads.tags, lent);
         if lent.is_none() && pool.has_free() && function.settings.bus_master {
             self.pass_over(index);
         }

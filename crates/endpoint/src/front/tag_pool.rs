@@ -55,7 +55,7 @@ impl TagPool {
     }
 
     /// Lends one more tag to `tags`, the tags of a function with this range: `wanted`, or any. `None` if the function may not have it.
-    /// [`settle`](Self::settle) follows.
+    /// [`finish_lending`](Self::finish_lending) follows.
     pub(crate) fn lend<T>(
         &mut self,
         tags: &mut TaggedRequests<T>,
@@ -75,7 +75,7 @@ impl TagPool {
     }
 
     /// Takes back `lent` if the function has not used it, and the tags that it has released.
-    pub(crate) fn settle<T>(&mut self, tags: &mut TaggedRequests<T>, lent: Option<Tag>) {
+    pub(crate) fn finish_lending<T>(&mut self, tags: &mut TaggedRequests<T>, lent: Option<Tag>) {
         self.reclaim(tags);
         if let Some(tag) = lent.filter(|tag| !self.is_free(*tag)) {
             self.next = tag.bits() + 1;

@@ -312,7 +312,7 @@ impl<D: TlpDesign> HardBlock<D> {
         let lent = pool.and_then(|pool| pool.lend(&mut at.behind.tags, settings.tags, wanted));
         let issued = at.behind.issue(id, wanted, deadline, &mut tlp.repr);
         if let Some(pool) = &mut shared.tags {
-            pool.settle(&mut at.behind.tags, lent);
+            pool.finish_lending(&mut at.behind.tags, lent);
         }
         if !issued && !relayed {
             return Err(refused_tag(tag, settings.tags));

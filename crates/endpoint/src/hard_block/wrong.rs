@@ -68,7 +68,7 @@ impl<D: TlpDesign> HardBlock<D> {
         let is_followed = at.behind.issue(id, Some(tag), deadline, &mut followed)
             || (shared.tags.is_none() && at.behind.issue_again(id, deadline, &mut followed));
         if let Some(pool) = &mut shared.tags {
-            pool.settle(&mut at.behind.tags, lent);
+            pool.finish_lending(&mut at.behind.tags, lent);
         }
         // A request with a tag that is not the function's cannot be tracked.
         if is_followed { Ok(()) } else { Err(refused_tag(tag, tags)) }

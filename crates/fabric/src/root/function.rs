@@ -143,7 +143,7 @@ impl RootComplex {
     pub(crate) fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
         if let Some(function) = &mut self.base.ports[port].function {
             function.bridge.slot_event(event);
-            self.base.settle(port, now);
+            self.base.apply_registers(port, now);
         }
     }
 }
@@ -214,11 +214,11 @@ impl Base {
     pub(super) fn report(&mut self, port: usize, now: Time, message: Option<Tlp>) {
         let Some(function) = &mut self.ports[port].function else { return };
         function.hear_own_errors(message);
-        self.settle(port, now);
+        self.apply_registers(port, now);
     }
 
-    /// Follows the registers of `port` after a change: routes, containment, and interrupts.
-    pub(super) fn settle(&mut self, port: usize, now: Time) {
+    /// Applies the registers of `port` after a change: routes, containment, and interrupts.
+    pub(super) fn apply_registers(&mut self, port: usize, now: Time) {
         let Some(function) = &self.ports[port].function else { return };
         let (was, contained) = (function.is_contained(), function.bridge.is_contained());
         self.hold(port, Held::CONTAINED, contained);

@@ -39,7 +39,7 @@ impl RootComplex {
     pub(crate) fn handle_training(&mut self, port: usize, now: Time, trains: bool) {
         let Some(function) = &mut self.base.ports[port].function else { return };
         function.bridge.space_mut().set_link_training(trains);
-        self.base.settle(port, now);
+        self.base.apply_registers(port, now);
     }
 
     /// Handles a link that went down. It starts again with all its credits; no request that was sent below is answered.
@@ -62,7 +62,7 @@ impl RootComplex {
         if was_up && let Some(function) = &mut self.base.ports[port].function {
             function.bridge.slot_event(SlotEvent::LinkState);
         }
-        self.base.settle(port, now);
+        self.base.apply_registers(port, now);
     }
 
     /// Drops answers for devices below, and the requests that wait for answers (`PCIe 5.0 §2.9.1`).
@@ -111,7 +111,7 @@ impl RootComplex {
             function.bridge.set_link(function.up, rate, width);
         }
         self.base.hold(port, Held::RESET | Held::DISABLE | Held::CONTAINED | Held::POWER, false);
-        self.base.settle(port, now);
+        self.base.apply_registers(port, now);
     }
 }
 
@@ -140,7 +140,7 @@ impl Base {
             self.send(port, now, limit);
             self.effects.wake_port(port, now);
         }
-        self.settle(port, now);
+        self.apply_registers(port, now);
     }
 
     /// Drops the credits that are due to the link of `port`, for TLPs that came in over it.

@@ -107,7 +107,7 @@ impl Base {
             }
             PM_PME => {
                 function.bridge.root_pme(m.requester);
-                self.settle(port, now);
+                self.apply_registers(port, now);
             }
             code if MessageCodes::INTERRUPTS.contains(code) => {
                 let bit = 1 << (m.code & 3);

@@ -283,7 +283,7 @@ impl Switch {
         self.send_error(now, leave_at, port, further);
         let contained = self.bridges[port].poll_containment_message();
         self.send_error(now, leave_at, port, contained);
-        self.settle(now, port);
+        self.apply_registers(now, port);
     }
 
     /// Sends an error message of the function of `port`. A message of a downstream port passes the upstream bridge as well.

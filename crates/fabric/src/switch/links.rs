@@ -30,18 +30,18 @@ impl Switch {
     /// Records an event at the slot below downstream port `port`, and interrupts if that is enabled.
     pub fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
         self.bridges[port].slot_event(event);
-        self.settle(now, port);
+        self.apply_registers(now, port);
     }
 
     /// Notes that the link below `port` goes through Recovery, or has come out of it: sets Link Status, and interrupts if that is
     /// enabled.
     pub fn handle_training(&mut self, port: usize, now: Time, trains: bool) {
         self.bridges[port].space_mut().set_link_training(trains);
-        self.settle(now, port);
+        self.apply_registers(now, port);
     }
 
-    /// Follows the registers of `port` after a change: containment, and interrupts.
-    pub(super) fn settle(&mut self, now: Time, port: usize) {
+    /// Applies the registers of `port` after a change: containment, and interrupts.
+    pub(super) fn apply_registers(&mut self, now: Time, port: usize) {
         if port != 0 {
             self.hold(port, Held::CONTAINED, self.bridges[port].is_contained());
         }

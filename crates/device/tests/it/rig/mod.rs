@@ -53,7 +53,7 @@ impl Rig {
     }
 
     /// Polls everything that has room until there is no more output.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn poll_all(&mut self) {
         for _ in 0..100_000 {
             let before = self.log.len();
             while let Some(token) = self.poll_taken() {
@@ -99,7 +99,7 @@ impl Rig {
 
     pub(crate) fn handle(&mut self, input: Input) {
         self.device.handle(self.now, input);
-        self.settle();
+        self.poll_all();
     }
 
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> u32 {
@@ -139,7 +139,7 @@ impl Rig {
     /// Advances time to `ps`, with a timer input at each time that the device requests.
     pub(crate) fn run_to(&mut self, ps: u64) {
         let end = Time::from_ps(ps);
-        self.settle();
+        self.poll_all();
         while let Some(time) = self.device.poll_timeout().filter(|time| *time <= end) {
             self.now = self.now.max(time);
             self.handle(Input::Timer);
