@@ -140,7 +140,7 @@ int main(int count, char **arguments) {
         if (asks && !recovery_until) retrains++, recovery_until = now + 100;
         if (recovery_until && now >= recovery_until) recovery_until = 0;
         a.dut.ports().phy_recovery = b.dut.ports().phy_recovery = recovery_until != 0;
-        if (dice.below(2000000) == 0) {
+        if (dice.below(100000) == 0) {
             // Link down: TLPs on their way are lost, and reported as such by the transaction layer.
             downs++;
             a.dut.ports().phy_link_up = b.dut.ports().phy_link_up = 0;
