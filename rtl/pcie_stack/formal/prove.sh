@@ -1,0 +1,102 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Proves the properties of *_properties.svh and formal/link.sv, and shows that each fails on a broken design.
+# "always" is a proof without bound by ABC's PDR. "depth n" is bounded model checking of the first n cycles by ABC's bmc3. A broken
+# design is the source with one edit by sed; bmc3 has to find a counterexample. prove.sh [NAME...] runs some checks only.
+set -u
+cd "$(dirname "$0")/.."
+OUT=${OUT:-build/formal}
+mkdir -p "$OUT"
+failures=0
+wanted=" $* "
+
+# model NAME TOP FILES PARAMETERS DEFINE: a flat netlist as AIGER
+model() {
+    yosys -q -p "read_verilog -formal -sv -D$5 -I. $3; ${4:+chparam $4 $2;} hierarchy -top $2; setattr -mod -unset keep_hierarchy *;
+        prep -top $2 -flatten; memory_map; async2sync; dffunmap; delete -port o:*; opt -full; setundef -undriven -anyseq;
+        techmap; opt -fast; dffunmap; aigmap; write_aiger -zinit $OUT/$1.aig" >"$OUT/$1.log" 2>&1
+}
+
+# abc NAME COMMAND: what ABC says
+abc() {
+    yosys-abc -c "read_aiger $OUT/$1.aig; fold; strash; scorr; $2" >"$OUT/$1.log" 2>&1
+}
+
+# check NAME TOP FILES PARAMETERS DEFINE DEPTH: DEPTH 0 is a proof without bound
+check() {
+    name=$1 top=$2 files=$3 parameters=$4 define=$5 depth=$6
+    case $wanted in "  " | *" $name "*) ;; *) name= && return ;; esac
+    began=$(date +%s)
+    if ! model "$name" "$top" "$files" "$parameters" "$define"; then
+        result="NO MODEL" failures=1
+    elif [ "$depth" = 0 ]; then
+        abc "$name" "pdr -T 900"
+        if grep -q "Property proved" "$OUT/$name.log"; then result="always: proved"; else result="always: FAILED" failures=1; fi
+        depth=24
+    else
+        abc "$name" "bmc3 -F $depth"
+        if grep -q "No output asserted in $depth frames" "$OUT/$name.log"; then result="depth $depth: holds"; else result="depth $depth: FAILED" failures=1; fi
+    fi
+    printf '%-14s %s (%s s)\n' "$name" "$result" "$(($(date +%s) - began))"
+}
+
+# broken FILE SED WHAT: the check above with this edit must fail
+broken() {
+    [ -n "$name" ] || return
+    began=$(date +%s)
+    copy="$OUT/broken_$(basename "$1")"
+    sed "$2" "$1" >"$copy"
+    if cmp -s "$1" "$copy"; then
+        found="THE EDIT CHANGES NOTHING" failures=1
+    elif ! model "broken_$name" "$top" "$(echo "$files" | sed "s#$1#$copy#")" "$parameters" "$define"; then
+        found="NO MODEL" failures=1
+    else
+        abc "broken_$name" "bmc3 -F $depth -T 300"
+        found=$(sed -n 's/.*was asserted in frame \([0-9]*\).*/found in cycle \1/p' "$OUT/broken_$name.log" | head -1)
+        [ -n "$found" ] || { found="NOT FOUND" failures=1; }
+    fi
+    printf '    broken: %-52s %s (%s s)\n' "$3" "$found" "$(($(date +%s) - began))"
+}
+
+check arbiter pcie_dll_arbiter "pcie_dll_crc16.sv pcie_dll_arbiter.sv" "-set DATA_WIDTH 64" PROVE_ARBITER 0
+broken pcie_dll_arbiter.sv 's/free = advance \&\& !in_tlp/free = advance/' "a DLLP may begin within a TLP"
+broken pcie_dll_arbiter.sv 's/advance = enable \&\& (!phy_valid || phy_ready)/advance = enable/' "a beat does not wait for the physical layer"
+broken pcie_dll_arbiter.sv 's/init_request \&\& !nak_request \&\& !ack_request;/init_request;/' "two sources are taken at once"
+
+check acknowledge pcie_dll_acknowledge pcie_dll_acknowledge.sv "" PROVE_ACKNOWLEDGE 0
+broken pcie_dll_acknowledge.sv 's/if (bad \&\& !nak_scheduled)/if (bad)/' "a Nak for each bad TLP"
+broken pcie_dll_acknowledge.sv "s/count <= 8'(accepted);/count <= '0;/" "a TLP accepted while an Ack leaves is forgotten"
+
+check framer pcie_dll_framer "formal/any_lcrc.sv pcie_dll_framer.sv" "-set DATA_WIDTH 64 -set MAX_ROWS 3" PROVE_FRAMER 0
+broken pcie_dll_framer.sv 's/makes \&\& (is_final || !at_limit)/makes/' "an overlong TLP takes more rows"
+broken pcie_dll_framer.sv 's/enable \&\& room \&\& may_number \&\& !rewinding/enable \&\& may_number \&\& !rewinding/' "a TLP begins without room"
+broken pcie_dll_framer.sv 's/may_number \&\& !rewinding/may_number/' "a TLP follows a nullified one at once"
+broken pcie_dll_framer.sv 's/if (is_final \&\& !nullifies) next/if (is_final) next/' "a nullified TLP takes a sequence number"
+
+check receiver pcie_dll_tlp_receiver "formal/any_lcrc.sv pcie_dll_sequence.sv pcie_dll_tlp_receiver.sv" "-set DATA_WIDTH 64" PROVE_TLP_RECEIVER 0
+broken pcie_dll_tlp_receiver.sv 's/remains ? held_good : accepted/held_good/' "the verdict belongs to another frame"
+broken pcie_dll_tlp_receiver.sv 's/taking <= takes \&\& !frame_eop/taking <= enable/;s/frame_sop ? enable : taking/enable/' "a frame counts whose begin did not"
+
+# Two buffers: one that is small enough for a proof without bound, and one with TLPs of two rows, nullified TLPs and cut-through.
+BUFFER="pcie_ram.sv pcie_dll_replay_buffer.sv formal/buffer.sv"
+check buffer buffer "$BUFFER" "-set SEQ_BITS 3 -set ROWS 4 -set TLPS 2 -set MAX_ROWS 1 -set CUT_THROUGH 0" PROVE_BUFFER 0
+broken pcie_dll_replay_buffer.sv 's/if (moves_back) read_pointer <= tail;/if (moves_back) read_pointer <= free_pointer;/' "a replay begins at the wrong row"
+broken pcie_dll_replay_buffer.sv "s/if (moves_back) out_seq <= acked_seq + 1'b1/if (moves_back) out_seq <= acked_seq + 2'd2/" "a replay counts from the wrong TLP"
+broken pcie_dll_replay_buffer.sv 's/(replay || behind)/replay/' "acknowledged TLPs are not skipped"
+broken pcie_dll_replay_buffer.sv 's/tail <= ends_of_tlps\[purge_seq\]/tail <= write_pointer/' "an Ack frees TLPs that are not acknowledged"
+
+check buffer_long buffer "$BUFFER" "-set SEQ_BITS 4 -set ROWS 4 -set TLPS 4 -set MAX_ROWS 2 -set CUT_THROUGH 1" PROVE_BUFFER 13
+broken pcie_dll_replay_buffer.sv 's/ROWS - MAX_ROWS - 2/ROWS - 1/' "room is promised that is not there"
+broken pcie_dll_replay_buffer.sv 's/moves_back = !in_tlp \&\& (replay || behind)/moves_back = replay || behind/' "a replay cuts the frame that leaves"
+broken pcie_dll_replay_buffer.sv 's/else if (CUT_THROUGH != 0 \&\& nullified_out) read_pointer <= commit_pointer;//' "reading goes on after a nullified TLP"
+
+# The whole link: no marked TLP is lost, doubled or out of order.
+LINK="pcie_ram.sv pcie_dll_replay_buffer.sv pcie_dll_replay_control.sv pcie_dll_sequence.sv pcie_dll_acknowledge.sv formal/link.sv"
+for mode in 1 0; do
+    check "link_$mode" link "$LINK" "-set CUT_THROUGH $mode" PROVE_LINK "${DEPTH:-13}"
+    broken formal/link.sv 's/assert (f_got_1 \&\& !f_got_2);/assert (0);/' "(reachable: both marked TLPs arrive)"
+    broken pcie_dll_replay_control.sv 's/else if (purge) acked_seq <= ack_seq;/else if (purge) acked_seq <= ack_seq + 1;/' "an Ack takes one TLP too many"
+    broken pcie_dll_sequence.sv "s/accepted = sound \&\& lag == '0/accepted = sound \&\& lag <= 1/" "a duplicate is accepted"
+    broken pcie_dll_sequence.sv "s/accepted = sound \&\& lag == '0/accepted = sound \&\& (lag == '0 || gap)/" "a TLP after a gap is accepted"
+done
+exit $failures

@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Reports resources of the data link layer, per module and in all, and its longest path: report.sh [PARAMETER=VALUE...].
+# Runs `synth_xilinx -family FAMILY OPTIONS` of Yosys. FAMILY is xcup and OPTIONS is -nowidelut unless they are set: wide multiplexers (MUXF7 and up)
+# cost LUTs in the XORs of the CRCs. Modules are counted without those in them. The last row is the flattened design, in which Yosys
+# shares logic across modules. LUT of memories are distributed RAM. The path is the number of cells between registers by `ltp`: LUTs and carry
+# chains, 8 bits a cell; memories end a path.
+set -eu
+cd "$(dirname "$0")/.."
+OUT=${OUT:-build/synth}
+FAMILY=${FAMILY:-xcup}
+OPTIONS=${OPTIONS--nowidelut}
+mkdir -p "$OUT"
+set_all=$(for parameter; do printf ' -set %s %s' "${parameter%=*}" "${parameter#*=}"; done)
+[ -z "$set_all" ] || set_all="chparam$set_all pcie_dll;"
+read_all="read_verilog -sv -I. pcie_*.sv; $set_all hierarchy -check -top pcie_dll"
+
+row() { # NAME FILE: the cells of the last module in FILE
+    awk -v name="$1" '
+        /^===/ { logic = ff = ram = bram = 0 }
+        $1 ~ /^LUT[1-6]$/ || $1 == "INV" { logic += $2 }
+        $1 ~ /^FD[RSCP]E$/ { ff += $2 }
+        $1 ~ /^RAM(32|64)M$/ { ram += 4 * $2 }
+        $1 ~ /^RAM(32|64)M16$/ { ram += 8 * $2 }
+        $1 ~ /^RAM64X8SW$/ { ram += 8 * $2 }
+        $1 ~ /^RAM(32|64)X1S$/ { ram += $2 }
+        $1 ~ /^RAM(32|64)X1D$/ { ram += 2 * $2 }
+        $1 ~ /^RAM128X1[SD]$/ { ram += ($1 ~ /D/ ? 4 : 2) * $2 }
+        $1 ~ /^RAM256X1[SD]$/ { ram += ($1 ~ /D/ ? 8 : 4) * $2 }
+        $1 ~ /^RAM512X1S$/ { ram += 8 * $2 }
+        $1 ~ /^RAMB36/ { bram += $2 }
+        $1 ~ /^RAMB18/ { bram += $2 / 2 }
+        END { printf "| %s | %d | %d | %d | %g |\n", name, logic, ram, ff, bram }' "$2"
+}
+
+printf '| %s | %s | %s | %s | %s |\n|---|---|---|---|---|\n' module "LUT of logic" "LUT of memories" FF BRAM
+yosys -q -p "$read_all; synth_xilinx $OPTIONS -family $FAMILY -top pcie_dll; tee -o $OUT/modules.txt stat" >"$OUT/modules.log" 2>&1
+# One file for each module of the hierarchical report.
+rm -f "$OUT"/part_*.txt
+awk -v out="$OUT" '/^=== / { name = $2; sub(/^\$paramod(\$[0-9a-f]*)?\\/, "", name); sub(/\\.*/, "", name); if (name == "design") exit; file = out "/part_" name ".txt" } file { print > file }' "$OUT/modules.txt"
+for part in "$OUT"/part_*.txt; do
+    name=${part##*/part_}
+    row "${name%.txt}" "$part"
+done
+yosys -q -p "$read_all; synth_xilinx $OPTIONS -family $FAMILY -flatten -top pcie_dll; tee -o $OUT/flat.txt stat; delete t:FD*E t:RAM*; tee -o $OUT/path.txt ltp" >"$OUT/flat.log" 2>&1
+row "all, flattened" "$OUT/flat.txt"
+sed -n 's/^Longest topological path in .*(length=\([0-9]*\)).*/Longest path: \1 cells/p' "$OUT/path.txt"
