@@ -68,7 +68,7 @@ pub struct BdfError;
 
 impl fmt::Display for BdfError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("legal are bus, device and function in hexadecimal, 00:00.0 to ff:1f.7")
+        f.write_str("expected bus, device and function in hexadecimal, 00:00.0 to ff:1f.7")
     }
 }
 

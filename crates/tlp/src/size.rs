@@ -13,7 +13,7 @@ pub struct SizeError {
 
 impl fmt::Display for SizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} bytes: legal are {}", self.what, self.bytes, self.legal)
+        write!(f, "{} of {} bytes: expected {}", self.what, self.bytes, self.legal)
     }
 }
 

@@ -32,7 +32,7 @@ impl fmt::Display for SpanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SpanError::Unaligned(a) => write!(f, "address {a:#x} is not DW-aligned"),
-            SpanError::Length(n) => write!(f, "length {n}: legal are 1 to 1024 DW (4096 bytes)"),
+            SpanError::Length(n) => write!(f, "length {n}: expected 1 to 1024 DW (4096 bytes)"),
             SpanError::Crosses4K(a) => write!(f, "request at {a:#x} crosses a 4 KiB boundary"),
             SpanError::Overflow(a) => write!(f, "request at {a:#x} passes the end of the address space"),
             SpanError::ByteEnables(first, last) => {

@@ -85,7 +85,7 @@ impl<T: Default> TaggedRequests<T> {
     }
 
     fn make_room(&mut self, end: usize) {
-        assert!(end <= usize::from(Tag::COUNT), "tags up to {}: legal are 0 to 1023", end - 1);
+        assert!(end <= usize::from(Tag::COUNT), "tags up to {}: expected 0 to 1023", end - 1);
         while self.slots.len() < end {
             let (state, request) = (TagState::Free, T::default());
             self.slots.push(Slot { state, deadline: Time::MAX, previous: NONE, next: NONE, request });

@@ -216,13 +216,13 @@ pub enum EncapError {
     #[error("802.1Q tag: more than {} stacked tags", Vlans::MAX)]
     VlanDepth,
     /// Version is not 4.
-    #[error("IPv4: version {0}, legal is 4")]
+    #[error("IPv4: version {0}, expected 4")]
     IpVersion(u8),
     /// IHL is below 5.
-    #[error("IPv4: header length of {0} DW, legal are 5 to 15")]
+    #[error("IPv4: header length of {0} DW, expected 5 to 15")]
     IpHeaderLength(u8),
     /// Total Length does not hold the header, or passes the end of the frame.
-    #[error("IPv4: total length {total}, legal here are {min} to {max} bytes")]
+    #[error("IPv4: total length {total}, expected {min} to {max} bytes")]
     IpTotalLength {
         /// Total Length, bytes.
         total: usize,
@@ -232,10 +232,10 @@ pub enum EncapError {
         max: usize,
     },
     /// Version is not 6.
-    #[error("IPv6: version {0}, legal is 6")]
+    #[error("IPv6: version {0}, expected 6")]
     Ipv6Version(u8),
     /// Payload Length passes the end of the frame.
-    #[error("IPv6: payload length {length}, legal here are 0 to {max} bytes")]
+    #[error("IPv6: payload length {length}, expected 0 to {max} bytes")]
     Ipv6PayloadLength {
         /// Payload Length, bytes.
         length: usize,
@@ -256,7 +256,7 @@ pub enum EncapError {
         ports: Option<(u16, u16)>,
     },
     /// UDP Length does not fit the IP packet.
-    #[error("UDP: length {length}, legal here are 8 to {max} bytes")]
+    #[error("UDP: length {length}, expected 8 to {max} bytes")]
     UdpLength {
         /// UDP Length, bytes.
         length: usize,

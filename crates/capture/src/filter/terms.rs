@@ -359,7 +359,7 @@ impl Field {
         match Field::named(name) {
             Some(field) if field.value.is_some() => Ok(field),
             Some(_) => Err(format!("{name} stands alone: it has no value")),
-            None => Err(format!("unknown field {name:?}: legal are {}{}", names(), suggestion(name))),
+            None => Err(format!("unknown field {name:?}: expected {}{}", names(), suggestion(name))),
         }
     }
 
@@ -375,7 +375,7 @@ impl Field {
     pub(super) fn check(&self, op: Op) -> Result<(), String> {
         match self.value {
             Some(Value::Word(_) | Value::Id(_)) if !op.is_equality() => {
-                Err(format!("{} is not a number: legal are = and !=", self.name))
+                Err(format!("{} is not a number: expected = or !=", self.name))
             }
             _ => Ok(()),
         }
@@ -534,8 +534,8 @@ impl Term {
     /// A sentence with the legal names, or values.
     pub(super) fn flag(name: &str) -> Result<Term, String> {
         let field = Field::named(name)
-            .ok_or_else(|| format!("unknown term {name:?}: legal are {}{}", names(), suggestion(name)))?;
-        let flag = field.flag.ok_or_else(|| format!("{name} needs a value: legal is {}", field.legal))?;
+            .ok_or_else(|| format!("unknown term {name:?}: expected {}{}", names(), suggestion(name)))?;
+        let flag = field.flag.ok_or_else(|| format!("{name} needs a value: expected {}", field.legal))?;
         Ok(Term { test: Test::Flag(flag), negated: false, text: name.to_owned() })
     }
 
@@ -545,7 +545,7 @@ impl Term {
     /// A sentence with the legal values.
     pub(super) fn compare(field: &Field, op: Op, value: &str) -> Result<Term, String> {
         let Field { name, legal, .. } = field;
-        let illegal = || format!("{value:?} is no value of {name}: legal is {legal}");
+        let illegal = || format!("{value:?} is not a value of {name}: expected {legal}");
         let test = field.test(op, value).ok_or_else(illegal)?;
         Ok(Term { test, negated: op == Op::Ne, text: format!("{name}{}\"{value}\"", op.sign()) })
     }

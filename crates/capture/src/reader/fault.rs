@@ -52,7 +52,7 @@ pub enum Fault {
 pub enum Defect {
     /// A pcap record whose length cannot be.
     #[error(
-        "record of {captured} bytes captured of {original}: legal are at most {MAX_FRAME_LEN}, and no more than there were"
+        "record of {captured} bytes captured of {original}: expected at most {MAX_FRAME_LEN}, and at most the length on the wire"
     )]
     RecordLength {
         /// Bytes captured.
@@ -64,16 +64,16 @@ pub enum Defect {
     #[error("record with a fraction of a second of {0}")]
     Fraction(u32),
     /// A pcapng block whose length cannot be.
-    #[error("block of {0} bytes: legal are multiples of 4 from 12 to {MAX_BLOCK_LEN}")]
+    #[error("block of {0} bytes: expected a multiple of 4 from 12 to {MAX_BLOCK_LEN}")]
     BlockLength(u32),
     /// A pcapng block whose two lengths differ.
     #[error("block whose lengths disagree: {0} at its start, {1} at its end")]
     BlockTrailer(u32, u32),
     /// A pcapng section with an unknown byte order mark.
-    #[error("section with byte-order magic {0:#010x}: legal is 0x1a2b3c4d")]
+    #[error("section with byte-order magic {0:#010x}: expected 0x1a2b3c4d")]
     ByteOrder(u32),
     /// A pcapng section of a version that is not 1.
-    #[error("section of version {0}: legal is 1")]
+    #[error("section of version {0}: expected 1")]
     Version(u16),
     /// A packet on an interface that no block describes.
     #[error("packet of interface {interface}, where {known} are described")]

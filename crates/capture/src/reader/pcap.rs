@@ -50,7 +50,7 @@ impl Pcap {
         };
         let version = order.u16(window, 4);
         if version != 2 {
-            return Err(format!("pcap of version {version}: legal is 2"));
+            return Err(format!("pcap of version {version}: expected 2"));
         }
         // The upper half tells of a frame check sequence.
         let link_type = order.u32(window, 20) as u16;

@@ -328,7 +328,7 @@ fn rejects_interfaces_it_cannot_capture() {
     };
     let (status, says) = run(Command::new(RISER).args(["trace", "-i", "no-such-0"]));
     assert_eq!(status, Some(2));
-    assert!(says.contains("no such interface; there are") && says.contains("lo"), "{says}");
+    assert!(says.contains("no such interface: expected") && says.contains("lo"), "{says}");
     let (status, says) = run(Command::new(RISER).args(["trace", "-i", "lo", "file.pcap"]));
     assert_eq!(status, Some(2), "{says}");
     // Without the right to capture, if this process can give it up.

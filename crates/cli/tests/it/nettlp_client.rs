@@ -418,7 +418,7 @@ fn reports_wrong_lower_address() {
     let (code, _, said) = with_wrong_lower_address(1, &["read", "0x1000", "4"]);
     assert!(code == Some(1) && said.contains(why) && said.contains(timed_out), "{said}");
     let short =
-        "riser: 1 datagram dropped: legal are a NetTLP header of 6 bytes and a TLP of up to 4148 bytes\n";
+        "riser: 1 datagram dropped: expected a NetTLP header of 6 bytes and a TLP of up to 4148 bytes\n";
     assert!(said.contains(short), "{said}");
     let perf = ["perf", "read", "-L", "4", "-c", "1", "-t", "60"];
     let (code, shown, _) = with_wrong_lower_address(2, &perf);

@@ -100,7 +100,7 @@ fn what_cannot_stand_behind_an_adapter_is_named() {
     let bad = scratch("bad.toml", "vfs = 0\nwindow = \"wide\"\n");
     let remote = ["--remote", "127.64.20.1", "--local", "127.64.20.2"];
     for (args, why) in [
-        (&["nothing"][..], "no model `nothing`: legal are clock, counter, disk"),
+        (&["nothing"][..], "no model `nothing`: expected clock, counter, disk"),
         (&["memory", "--set", "size=1"], "unknown field `size`, expected one of `size_bytes`"),
         (&["memory", "--set", "size_bytes=17"], "size_bytes of 17, expected"),
         (&["dma-engine", "--settings", &bad], "bad.toml:2:10: window is string \"wide\", expected 0 to 1024"),

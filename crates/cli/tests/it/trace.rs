@@ -292,7 +292,7 @@ fn filters_apply_to_every_view() {
     let wrong = riser(&["trace", &file, "--filter", "tga=5"]);
     assert_eq!((wrong.code, wrong.stdout.as_str()), (2, ""));
     assert!(
-        wrong.stderr.contains("column 1: unknown field \"tga\": legal are type, tag,"),
+        wrong.stderr.contains("column 1: unknown field \"tga\": expected type, tag,"),
         "{}",
         wrong.stderr
     );
@@ -525,7 +525,7 @@ fn check_prints_violations_and_fails() {
         (["--rule", "nosuch"], "`riser rules` lists the rules"),
         (["--rule=length", "--ignore=length"], "no rule left to judge by"),
         (["--mps", "100"], "128, 256, 512, 1024, 2048, 4096"),
-        (["--tags", "33"], "legal are 32, 256 and 1024"),
+        (["--tags", "33"], "expected 32, 256 or 1024"),
     ] {
         let output = riser(&["trace", "--check", arguments[0], arguments[1], path]);
         assert!(output.code == 2 && output.stderr.contains(says), "{}", output.stderr);

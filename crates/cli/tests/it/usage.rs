@@ -195,7 +195,7 @@ fn negative_values_are_refused_by_their_option() {
     let rows: [(&[&str], &str); 6] = [
         (
             &["trace", "--check", "--tags", "-1", "x"],
-            "invalid value '-1' for '--tags <COUNT>': legal are 32, 256 and 1024",
+            "invalid value '-1' for '--tags <COUNT>': expected 32, 256 or 1024",
         ),
         (&["trace", "--check", "--limit", "-1", "x"], "invalid value '-1' for '--limit <COUNT>'"),
         (
@@ -212,7 +212,7 @@ fn negative_values_are_refused_by_their_option() {
         ),
         (
             &["nettlp", "perf", "read", "--batch", "9", "-O", "8", "-r", "127.0.0.1"],
-            "--batch 9: legal are 1 to 8, the requests under way (--outstanding)",
+            "--batch 9: expected 1 to 8, the value of --outstanding",
         ),
     ];
     for (args, why) in rows {

@@ -92,7 +92,7 @@ fn a_file_gives_settings_for_the_lines_below() {
     assert_eq!(
         errors,
         [
-            "line 5: Max_Payload_Size of 100 bytes: legal are 128, 256, 512, 1024, 2048, 4096",
+            "line 5: Max_Payload_Size of 100 bytes: expected 128, 256, 512, 1024, 2048, 4096",
             "line 6: unknown setting \"x\"; known settings: rcb, mps, mrrs, tags",
         ]
     );

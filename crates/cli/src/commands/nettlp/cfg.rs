@@ -105,7 +105,7 @@ fn width(text: &str) -> Result<u8, String> {
         "1" => Ok(1),
         "2" => Ok(2),
         "4" => Ok(4),
-        _ => Err("legal are 1, 2 and 4".to_owned()),
+        _ => Err("expected 1, 2 or 4".to_owned()),
     }
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         What::Write { register, value, peer } => {
             let place = register.place()?;
             let value = u32::try_from(value).ok().filter(|value| *value <= place.max()).ok_or_else(|| {
-                Failure::usage(format!("value {value:#x}: legal here are 0 to {:#x}", place.max()))
+                Failure::usage(format!("value {value:#x}: expected 0 to {:#x}", place.max()))
             })?;
             let mut config = peer.open()?;
             place.write(&mut config, value).map_err(Failure::run)?;

@@ -135,7 +135,7 @@ impl Args {
         let tree = source.tree().map_err(refused)?;
         let Some(read) = models.read(&self.model, &source, tree) else {
             let legal: Vec<&str> = models.names().collect();
-            let why = format!("no model `{}`: legal are {}", self.model, legal.join(", "));
+            let why = format!("no model `{}`: expected {}", self.model, legal.join(", "));
             return Err(Failure::usage(why));
         };
         read.map_err(|unread| refused(unread.errors.into_iter().collect()))

@@ -36,13 +36,13 @@ pub(super) struct KernelArgs {
 
 fn end(text: &str) -> Result<u64, String> {
     let end = number(text)?;
-    if end > 2 << 20 { Ok(end) } else { Err("the search begins at 2M: legal is more".to_owned()) }
+    if end > 2 << 20 { Ok(end) } else { Err("the search starts at 2M: expected more".to_owned()) }
 }
 
 fn memory(text: &str) -> Result<Range<u64>, String> {
     match text.parse() {
         Ok(Window::Range { base, size }) => Ok(base..base + size),
-        _ => Err("legal is BASE+SIZE within 64 bits, as in 0x100000000+64G".to_owned()),
+        _ => Err("expected BASE+SIZE within 64 bits, such as 0x100000000+64G".to_owned()),
     }
 }
 

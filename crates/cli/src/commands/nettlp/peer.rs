@@ -64,7 +64,7 @@ pub(crate) struct PeerArgs {
 }
 
 fn tags(text: &str) -> Result<RangeInclusive<u16>, String> {
-    let legal = || "legal are FIRST-LAST and a single tag, within 0 to 1023".to_owned();
+    let legal = || "expected FIRST-LAST or a single tag, within 0 to 1023".to_owned();
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let number = |text: &str| text.parse::<u16>().ok().filter(|tag| *tag < 1024).ok_or_else(legal);
     let (first, last) = (number(first)?, number(last)?);
@@ -109,7 +109,7 @@ pub(super) fn malformed_datagrams(sockets: &SocketCounters) -> Option<String> {
     let (count, header) = (sockets.malformed_datagrams, NETTLP_LEN);
     (count > 0).then(|| {
         let datagrams = counted(count, "datagram");
-        format!("{datagrams} dropped: legal are a NetTLP header of {header} bytes and a TLP of up to {MAX_TLP_BYTES} bytes")
+        format!("{datagrams} dropped: expected a NetTLP header of {header} bytes and a TLP of up to {MAX_TLP_BYTES} bytes")
     })
 }
 

@@ -173,29 +173,24 @@ fn check(args: &Args, workload: &Workload) -> Result<(), Failure> {
     let refuse = |why: String| Err(Failure::usage(why));
     let share = workload.share();
     if args.len == 0 || args.len > MAX_LEN {
-        return refuse(format!("--len {}: legal are 1 to {MAX_LEN} bytes", args.len));
+        return refuse(format!("--len {}: expected 1 to {MAX_LEN} bytes", args.len));
     }
     if share < args.len {
-        return refuse(format!(
-            "a region of {share} bytes for each thread: legal are --len, {}, and more",
-            args.len
-        ));
+        return refuse(format!("region of {share} bytes per thread: expected at least --len, {}", args.len));
     }
     if let Some(batch) = args.batch.filter(|batch| *batch > args.outstanding) {
         let most = args.outstanding;
-        return refuse(format!(
-            "--batch {batch}: legal are 1 to {most}, the requests under way (--outstanding)"
-        ));
+        return refuse(format!("--batch {batch}: expected 1 to {most}, the value of --outstanding"));
     }
     within_addresses(args.address, args.region)?;
     let buffers = args.len * args.outstanding * args.threads;
     if buffers > MAX_BUFFER_BYTES {
         return refuse(format!(
-            "--len, --outstanding and --threads ask for {buffers} bytes of buffers: legal are up to {MAX_BUFFER_BYTES}"
+            "--len, --outstanding and --threads need {buffers} bytes of buffers: expected at most {MAX_BUFFER_BYTES}"
         ));
     }
     if !(args.duration > 0.0 && args.duration <= 86_400.0) {
-        return refuse(format!("--duration {}: legal are more than 0 up to 86400 seconds", args.duration));
+        return refuse(format!("--duration {}: expected more than 0, up to 86400 seconds", args.duration));
     }
     Ok(())
 }

@@ -130,7 +130,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 
 fn check(args: &Args) -> Result<(), Failure> {
     if args.length == 0 {
-        return Err(Failure::usage("length 0: legal are 1 byte and more"));
+        return Err(Failure::usage("length 0: expected at least 1 byte"));
     }
     within_addresses(args.address, args.length)?;
     if args.output.is_none() && args.length > SHOWN_BYTES {

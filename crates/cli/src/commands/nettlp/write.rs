@@ -115,7 +115,7 @@ fn data(args: &Args) -> Result<Vec<u8>, Failure> {
         (None, None) => Vec::new(),
     };
     if data.is_empty() {
-        return Err(Failure::usage("no bytes to write: legal are 1 byte and more"));
+        return Err(Failure::usage("no bytes to write: expected at least 1 byte"));
     }
     within_addresses(args.address, data.len() as u64)?;
     Ok(data)

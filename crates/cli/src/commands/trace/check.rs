@@ -71,7 +71,7 @@ const NOT_A_NUMBER: &str = "expected a decimal number of bytes";
 
 fn tags(text: &str) -> Result<u16, String> {
     let legal = text.parse().ok().filter(|tags| TAGS.contains(tags));
-    legal.ok_or_else(|| "legal are 32, 256 and 1024".to_owned())
+    legal.ok_or_else(|| "expected 32, 256 or 1024".to_owned())
 }
 
 fn timeout(text: &str) -> Result<u64, String> {

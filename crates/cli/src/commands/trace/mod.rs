@@ -180,14 +180,14 @@ fn interval(text: &str) -> Result<Interval, String> {
         return Ok(Interval::Automatic);
     }
     let ps = capture::filter::duration_ps(text).and_then(|ps| u64::try_from(ps).ok());
-    let legal = "legal are auto and a time above 0 such as 10us, in ps, ns, us, ms or s";
+    let legal = "expected auto or a time above 0 such as 10us, in ps, ns, us, ms or s";
     ps.filter(|ps| *ps > 0).map(Interval::Ps).ok_or_else(|| legal.to_owned())
 }
 
 fn vc_map(text: &str) -> Result<[u8; 8], String> {
     let channels: Vec<u8> =
         text.split(',').map_while(|vc| vc.trim().parse().ok().filter(|vc| *vc < 8)).collect();
-    let legal = "legal are 8 numbers from 0 to 7, the first of them 0, with commas between";
+    let legal = "expected 8 numbers from 0 to 7, separated by commas, the first of them 0";
     let map = <[u8; 8]>::try_from(channels).ok().filter(|map| map[0] == 0);
     map.filter(|_| text.split(',').count() == 8).ok_or_else(|| legal.to_owned())
 }
@@ -245,7 +245,7 @@ impl Args {
     fn speed_bps(&self) -> Result<Option<u64>, Failure> {
         let (Some(generation), Some(lanes)) = (self.generation, self.lanes) else { return Ok(None) };
         let speed = capture::series::speed_bps(generation, lanes);
-        let wrong = || Failure::usage(format!("--lanes {lanes}: legal are 1, 2, 4, 8, 12, 16 and 32"));
+        let wrong = || Failure::usage(format!("--lanes {lanes}: expected 1, 2, 4, 8, 12, 16 or 32"));
         speed.map(Some).ok_or_else(wrong)
     }
 

@@ -35,7 +35,7 @@ impl Listening<'_> {
         let &Listening { prefix, address, scheme, .. } = self;
         let is_broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
         if address.is_unspecified() || address.is_multicast() || is_broadcast {
-            let why = "legal is one address of this host, from which answers leave";
+            let why = "expected one address of this host, the source of its answers";
             return Err(Failure::usage(format!("{prefix}listen {address}: {why}")));
         }
         if let Some(rule) = self.rules.iter().find(|rule| rule.peer.is_ipv6() != address.is_ipv6()) {

@@ -172,7 +172,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     match (&args.lab, &args.memory) {
         (Some(lab), _) => LabRun { args: &args, lab, options, allow }.run(models, &signals.end),
         (None, Some(memory)) => serve_memory(&args, memory, options, allow, &signals),
-        (None, None) => Err(Failure::usage("nothing to serve: legal are LAB.toml and --memory")),
+        (None, None) => Err(Failure::usage("nothing to serve: expected LAB.toml or --memory")),
     }
 }
 

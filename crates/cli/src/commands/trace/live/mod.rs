@@ -105,12 +105,12 @@ fn find(name: &str) -> Result<LinkAddr, Failure> {
     let links: Vec<(String, LinkAddr)> = links.collect();
     let Some((_, link)) = links.iter().find(|(other, _)| other == name) else {
         let names: Vec<&str> = links.iter().map(|(name, _)| name.as_str()).collect();
-        return Err(Failure::usage(format!("-i {name}: no such interface; there are {}", names.join(", "))));
+        return Err(Failure::usage(format!("-i {name}: no such interface: expected {}", names.join(", "))));
     };
     match link.hatype() {
         ETHERNET | LOOPBACK => Ok(*link),
         other => Err(Failure::usage(format!(
-            "-i {name}: link type {other}: legal are Ethernet (1) and loopback (772)"
+            "-i {name}: link type {other}: expected Ethernet (1) or loopback (772)"
         ))),
     }
 }
