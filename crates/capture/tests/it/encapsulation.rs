@@ -131,10 +131,10 @@ fn verdicts() {
         (whole(changed(14, &[0x44])), "IPv4: IPv4: header length of 4 DW, expected 5 to 15"),
         (whole(changed(16, &[0, 19])), "IPv4: IPv4: total length 19, expected 20 to 46 bytes"),
         (whole(changed(16, &[0, 47])), "MRd with 0 of 0 bytes"),
-        (whole(changed(20, &[0x20, 0])), "IPv4: IPv4: fragment at byte 0; fragments are not put together"),
+        (whole(changed(20, &[0x20, 0])), "IPv4: IPv4: fragment at byte 0; fragments are not reassembled"),
         (
             whole(changed(20, &[0x00, 0xb9])),
-            "IPv4: IPv4: fragment at byte 1480; fragments are not put together",
+            "IPv4: IPv4: fragment at byte 1480; fragments are not reassembled",
         ),
         (whole(changed(38, &[0, 7])), "UDP: UDP: length 7, expected 8 to 26 bytes"),
         (whole(changed(38, &[0, 27])), "UDP: UDP: length 27, expected 8 to 26 bytes"),
@@ -188,8 +188,8 @@ fn ipv6_and_its_extension_headers() {
         frame
     };
     const MRD: &str = "MRd with 0 of 0 bytes";
-    const FIRST: &str = "IPv6: IPv6: fragment at byte 0; fragments are not put together";
-    const LATER: &str = "IPv6: IPv6: fragment at byte 1448; fragments are not put together";
+    const FIRST: &str = "IPv6: IPv6: fragment at byte 0; fragments are not reassembled";
+    const LATER: &str = "IPv6: IPv6: fragment at byte 1448; fragments are not reassembled";
     let rows: [(Vec<u8>, &str); 16] = [
         (plain.clone(), MRD),
         (over_ipv6(0, &options(17, 0)), MRD),

@@ -189,9 +189,9 @@ fn what_is_wrong_is_said_with_its_place() {
         ("type=MRd)", 9, "expected and, or, && or ||"),
         ("type=MRd and", 13, "expected a term"),
         ("type=MRd & tag=5", 10, "unexpected '&'"),
-        ("interface=\"link0", 11, "a quotation mark without its second"),
+        ("interface=\"link0", 11, "a quotation mark is not closed"),
         ("ä=1", 1, "unexpected 'ä'"),
-        (nots.as_str(), 65, "more than 64 parentheses and nots within one another"),
+        (nots.as_str(), 65, "more than 64 nested parentheses and nots"),
         (terms.as_str(), 449, "more than 64 terms"),
     ];
     for (expression, column, what) in rows {

@@ -266,7 +266,7 @@ fn rejects_peers_without_adapter() {
         ),
         (
             &["--nettlp-allow", "127.0.0.2,all,rw", "--nettlp-device", "127.0.0.3"],
-            "--nettlp-device 127.0.0.3: it needs a rule of its own, as --nettlp-allow",
+            "--nettlp-device 127.0.0.3: needs a rule, such as --nettlp-allow",
         ),
     ] {
         let refused = run(more);

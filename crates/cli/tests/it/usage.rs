@@ -186,7 +186,7 @@ fn unanswered_read_names_what_to_check() {
         riser(&[&read[..], &["--scheme", "paper", "--timeout-ms", "20", "--retries", "1"]].concat());
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("was not answered"), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("-l names the address that its --allow has"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("set this host's with -l"), "{}", outcome.stderr);
     drop(silent);
 }
 

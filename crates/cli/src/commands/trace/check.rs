@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--check`: a line, or a JSON object, for each violation, and a summary. Never judges itself.
+//! `--check`: prints a line, or a JSON object, for each violation, and a summary. Never judges itself.
 
 use super::records::append_json;
 use super::{Args, for_each_record, shown, stdout};
@@ -96,7 +96,7 @@ impl CheckArgs {
         RULES.iter().any(|rule| is_asked(&rule.id) && !self.ignore.contains(&rule.id))
     }
 
-    /// Most lines for one rule.
+    /// Maximum number of lines for one rule.
     fn limit(&self, json: bool) -> u64 {
         match (self.limit, json) {
             (Some(0), _) | (None, true) => u64::MAX,
