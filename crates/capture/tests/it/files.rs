@@ -199,17 +199,17 @@ fn other_link_types_are_named() {
 #[test]
 fn what_is_no_capture_is_said() {
     let rows: [(&[u8], &str); 5] = [
-        (b"", "input: no capture: it holds 0 bytes; riser reads:\n  pcap "),
-        (b"\xd4\xc3\xb2\xa1", "input: no capture: it holds 4 bytes, a pcap header needs 24"),
+        (b"", "input: not a capture: it holds 0 bytes; riser reads:\n  pcap "),
+        (b"\xd4\xc3\xb2\xa1", "input: not a capture: it holds 4 bytes, a pcap header needs 24"),
         (
             b"#!/bin/sh ...and so on.................",
-            "input: no capture: it starts with 23 21 2f 62; riser reads:\n  pcap ",
+            "input: not a capture: it starts with 23 21 2f 62; riser reads:\n  pcap ",
         ),
         (
             &[0xd4, 0xc3, 0xb2, 0xa1, 9, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0],
-            "input: no capture: pcap of version 9: expected 2",
+            "input: not a capture: pcap of version 9: expected 2",
         ),
-        (&[0; 3], "input: no capture: it holds 3 bytes; riser reads:\n  pcap "),
+        (&[0; 3], "input: not a capture: it holds 3 bytes; riser reads:\n  pcap "),
     ];
     for (bytes, text) in rows {
         let error = Reader::new(Cursor::new(bytes)).err().map(|e: OpenError| e.to_string()).unwrap();
@@ -302,8 +302,8 @@ fn damaged_pcapng_blocks_are_named_and_the_rest_is_read() {
             "block of 65372 bytes: expected a multiple of 4 from 12 to 16777216; 92 bytes skipped",
         ),
         (&|b| b[88] = 96, "block whose lengths disagree: 92 at its start, 96 at its end; 92 bytes skipped"),
-        (&|b| b[8] = 1, "packet of interface 1, where 1 are described"),
-        (&|b| b[20] = 0xff, "block of type 6 too short for what it says it holds"),
+        (&|b| b[8] = 1, "packet of interface 1, expected one of the 1 described"),
+        (&|b| b[20] = 0xff, "block of type 6: too short for its fields"),
         (
             &|b| *b = vec![0xee; 36],
             "block of 4008636142 bytes: expected a multiple of 4 from 12 to 16777216; 36 bytes skipped",

@@ -176,7 +176,10 @@ fn a_tlp_that_cannot_be_read_fails_the_command() {
     assert!(outcome.stderr.ends_with("1 TLP or line could not be read\n"), "{}", outcome.stderr);
     let (code, out, said) = decode_text(b"4a004010 00000040 01000000\nzz\n", &["--read-as", "hex"]);
     assert_eq!(code, 1, "{said}");
-    assert!(out.contains("line 2: `zz` is no hexadecimal number") && said.contains("1 TLP"), "{out}{said}");
+    assert!(
+        out.contains("line 2: `zz`: expected a hexadecimal number") && said.contains("1 TLP"),
+        "{out}{said}"
+    );
     let (code, out, said) = decode_text(b"hello\n", &[]);
     assert_eq!((code, out.as_str()), (1, ""));
     assert!(
@@ -290,7 +293,7 @@ fn logged_errors_without_a_header_are_shown() {
         "1.100000 0000:00:1c.0 error without a TLP header\n  logged with      Uncorrectable (Fatal): Data Link \
          Protocol Error (bit 4 DLP, first)\n\n"
     );
-    let note = "read as a log without TLP headers; 1 error without a header; not read: 1 line of hexadecimal TLPs (3)";
+    let note = "read as a log without TLP headers; 1 error without a header; skipped: 1 line of hexadecimal TLPs (3)";
     assert!(said.contains(note), "{said}");
     let (_, out, _) = decode_text(log, &["--json"]);
     let error: Value = serde_json::from_str(&out).unwrap();
