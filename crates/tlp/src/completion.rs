@@ -28,7 +28,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// What `request` asks; `None` where no completion answers it. Byte Count and Lower Address are those of a memory
+    /// What `request` asks; `None` if no completion answers it. Byte Count and Lower Address are those of a memory
     /// read; for an AtomicOp the operand's size and 0, for all others 4 and 0 (`PCIe 5.0 §2.2.9`). ID-based Ordering
     /// is left out, as a completer need not use it (§2.2.6.4).
     pub fn of(request: &Repr) -> Option<Asked> {
@@ -91,7 +91,7 @@ impl Asked {
     }
 }
 
-/// Whether `completion` has the Traffic Class `tc` of its request, and No Snoop and Relaxed Ordering as in its attributes
+/// Returns true if `completion` has the Traffic Class `tc` of its request, and No Snoop and Relaxed Ordering as in its attributes
 /// `attr` (`PCIe 5.0 §2.2.9`). ID-based Ordering is not compared: a completer need not repeat it (§2.3.2).
 #[must_use]
 #[inline]
@@ -126,7 +126,7 @@ pub struct Awaited {
     pub byte_count: u32,
 }
 
-/// Why a completion does not answer a request (`PCIe 5.0 §2.3.2`).
+/// Reason why a completion does not answer a request (`PCIe 5.0 §2.3.2`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Misfit {
     /// It has no data.
@@ -172,7 +172,7 @@ impl Awaited {
     /// The range of these bytes that a successful completion holds, whether or not those before it have come.
     ///
     /// # Errors
-    /// Where it does not answer such a request.
+    /// If it does not answer such a request.
     #[inline]
     pub fn place(self, completion: &Completion) -> Result<Range<u32>, Misfit> {
         let dw = u32::from(completion.length_dw.ok_or(Misfit::WithoutData)?);
@@ -192,7 +192,7 @@ impl Awaited {
     /// request come in address order (`PCIe 5.0 §2.3.1.1`).
     ///
     /// # Errors
-    /// Where it does not answer the request at that byte.
+    /// If it does not answer the request at that byte.
     #[inline]
     pub fn place_next(self, completion: &Completion) -> Result<u32, Misfit> {
         if u32::from(completion.byte_count) != self.byte_count {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     /// Byte by byte: those of the request that stand on the lanes of a completion whose first byte is the one that Byte Count
-    /// names. `None` where its last DW has none of them, or Lower Address is another byte's.
+    /// names. `None` if its last DW has none of them, or Lower Address is another byte's.
     fn by_lanes(asked: Awaited, c: &Completion) -> Option<Vec<u32>> {
         let wanted: Vec<u64> = (0..asked.byte_count).map(|n| asked.first_byte + u64::from(n)).collect();
         let first = *wanted.iter().rev().nth(usize::from(c.byte_count).checked_sub(1)?)?;

@@ -16,7 +16,7 @@ impl Bdf {
         Bdf(bits)
     }
 
-    /// Bus, device and function; `None` where device exceeds 31 or function exceeds 7.
+    /// Bus, device and function; `None` if device exceeds 31 or function exceeds 7.
     pub const fn new(bus: u8, device: u8, function: u8) -> Option<Bdf> {
         if device > 31 || function > 7 {
             return None;

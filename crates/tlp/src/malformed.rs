@@ -11,7 +11,7 @@ use crate::{
 const PLACES: [u64; 2] = [0, 1 << 32];
 
 impl Tlp {
-    /// The malformed TLP of these bytes, in whole DWs without prefixes. `None` where they are not
+    /// The malformed TLP of these bytes, in whole DWs without prefixes. `None` if they are not
     /// as long as Fmt, Length and TD say, or begin with a prefix.
     pub fn of_malformed(bytes: &[u8], pool: &PayloadPool) -> Option<Tlp> {
         let repr = stand_in(bytes)?;

@@ -31,7 +31,7 @@ struct RecordHeader {
     original: u32,
 }
 
-/// Returns whether a file with these first four bytes is a pcap.
+/// Returns true if a file with these first four bytes is a pcap.
 pub(super) const fn is_magic(bytes: u32) -> bool {
     matches!(bytes, 0xa1b2_c3d4 | 0xa1b2_3c4d | 0xd4c3_b2a1 | 0x4d3c_b2a1)
 }

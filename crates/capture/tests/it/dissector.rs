@@ -356,7 +356,7 @@ fn data_with_a_byte_missing() {
     assert_eq!(is_bad, [false, true, true, true, true]);
 }
 
-/// Whether it goes to the adapter, number, what follows it, and fields with their values.
+/// Direction (true: to the adapter), number, payload, and fields with their values.
 type OfSession = (bool, u64, &'static str, &'static [(&'static str, &'static str)]);
 
 /// The table of `nettlp::stream::record`, byte by byte.

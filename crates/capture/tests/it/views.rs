@@ -26,7 +26,7 @@ fn init(link: &mut Link, class: Class, vc: u8, header: u8, data: u16) {
     }
 }
 
-/// Header and data credits before and after each TLP; `None` where they are not known.
+/// Header and data credits before and after each TLP; `None` if they are not known.
 fn credits(capture: &[u8], mut ledgers: Ledgers) -> Vec<Option<[Available; 4]>> {
     let (mut reader, mut all) = (reader(capture), Vec::new());
     while let Some(record) = reader.next_record().unwrap() {

@@ -19,7 +19,7 @@ pub(super) struct Scan {
 
 impl Scan {
     /// # Errors
-    /// Where the file is no capture; where `strict`, also where a part of it cannot be read.
+    /// If the file is no capture; where `strict`, also where a part of it cannot be read.
     pub(super) fn of(path: &Path, options: &ReadOptions, strict: bool) -> PyResult<Scan> {
         let mut reader = capture::open_with(path, options).map_err(error::of_opening)?;
         let mut scan = Scan { frames: 0, epoch_ps: 0, taken_for: String::new() };

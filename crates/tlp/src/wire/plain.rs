@@ -10,7 +10,7 @@ use crate::{
 /// The bits that are clear in such a TLP.
 const RARE: u32 = field::TH.place(1) | field::LN.place(1) | field::TD.place(1);
 
-/// Reads a header, and looks at nothing behind it; `None` where it is not such a header, or breaks a rule.
+/// Reads a header, and looks at nothing behind it; `None` if it is not such a header, or breaks a rule.
 #[inline]
 pub(super) fn parse_header(bytes: &[u8]) -> Option<Parsed> {
     let (&[first, ..], rest) = bytes.split_first_chunk::<12>()?;

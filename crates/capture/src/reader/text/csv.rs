@@ -68,7 +68,7 @@ impl Csv {
         Ok(csv)
     }
 
-    /// Returns whether the first row has names: the caller names a column, or no cell is a value. A name starts with no digit.
+    /// Returns true if the first row has names: the caller names a column, or no cell is a value. A name starts with no digit.
     fn is_heading(&self, cells: &[String]) -> bool {
         let is_named = self.columns.0.iter().any(|(_, column)| matches!(column, Column::Name(_)));
         let is_value = |(role, place): &(Role, usize)| {
@@ -317,7 +317,7 @@ fn cells(line: &str) -> Vec<String> {
     row.iter().map(str::to_owned).collect()
 }
 
-/// Returns whether a row has the radix of each column.
+/// Returns true if a row has the radix of each column.
 fn is_radix(line: &str) -> bool {
     line.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("radix"))
 }

@@ -41,7 +41,7 @@ impl Stream {
         }
     }
 
-    /// True if the byte enables are in tuser.
+    /// Returns true if the byte enables are in tuser.
     pub(in crate::reader) const fn has_enables(self) -> bool {
         matches!(self, Stream::Rq | Stream::Cq)
     }

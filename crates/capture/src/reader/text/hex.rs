@@ -158,12 +158,12 @@ pub(super) fn detect_order(tlps: impl Iterator<Item = Vec<u8>>) -> (ByteOrder, R
     }
 }
 
-/// Returns whether a line is a TLP with a header.
+/// Returns true if a line is a TLP with a header.
 pub(super) fn is_tlp(line: &str) -> bool {
     matches!(parse(line), Ok(Some(tlp)) if tlp.bytes.len() >= 12)
 }
 
-/// Returns whether a sample is hexadecimal text: one line or more is a TLP, and half of the lines or more, comments aside, are TLPs or
+/// Returns true if a sample is hexadecimal text: one line or more is a TLP, and half of the lines or more, comments aside, are TLPs or
 /// are meant to be. Lines that are not TLPs are errors with their numbers.
 pub(super) fn is_text(sample: &str) -> bool {
     let (mut good, mut meant, mut all) = (0_u64, 0_u64, 0_u64);

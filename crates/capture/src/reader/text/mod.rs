@@ -33,7 +33,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// A TLP's line in a text, and the text about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextLine<'a> {
-    /// The line of the file, from 1 on.
+    /// The line of the file, from 1.
     pub line: u64,
     /// True if the line has a time; otherwise the timestamp of the record is zero.
     pub has_time: bool,

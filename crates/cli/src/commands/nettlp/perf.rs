@@ -37,7 +37,7 @@ counts as done when the kernel accepts its datagram, even if it is lost later; i
   single_per_s, batched_per_s, share_of_single, share_of_batched}
 The exit status is 1 if a request failed.";
 
-/// Whether requests are writes.
+/// Directions, with true for writes.
 const DIRECTIONS: [Word<bool>; 2] = [("read", "Read memory", false), ("write", "Write memory", true)];
 
 const PATTERNS: [Word<Pattern>; 3] = [
@@ -46,7 +46,7 @@ const PATTERNS: [Word<Pattern>; 3] = [
     ("random", "Anywhere in the region, at multiples of the length", Pattern::Random),
 ];
 
-/// Whether each thread has its own part of the region.
+/// Regions, with true for a part of its own for each thread.
 const REGIONS: [Word<bool>; 2] = [
     ("same", "All threads share the region", false),
     ("diff", "Each thread has its own part of the region", true),
@@ -78,7 +78,7 @@ pub(crate) struct Args {
     #[arg(short = 'N', long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
     threads: u64,
 
-    /// Whether threads share the region
+    /// Region of each thread
     #[arg(short = 'R', long, value_parser = one_of(&REGIONS), default_value = "same", action = ArgAction::Set)]
     regions: bool,
 

@@ -90,7 +90,7 @@ impl CheckArgs {
         checker
     }
 
-    /// Returns whether the options leave a rule to judge by.
+    /// Returns true if the options leave a rule to judge by.
     fn has_rules(&self) -> bool {
         let is_asked = |id| self.only.is_empty() || self.only.contains(id);
         RULES.iter().any(|rule| is_asked(&rule.id) && !self.ignore.contains(&rule.id))

@@ -110,7 +110,7 @@ pub(crate) struct Args {
     #[arg(long)]
     credits: bool,
 
-    /// The virtual channel of each traffic class from 0 on, such as 0,0,0,0,1,1,1,1; captures do not contain this mapping
+    /// The virtual channel of each traffic class from 0, such as 0,0,0,0,1,1,1,1; captures do not contain this mapping
     #[arg(long, value_name = "VC,...", value_parser = vc_map)]
     vc_of_tc: Option<[u8; 8]>,
 
