@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_give_back_what_they_name() {
+    fn reads_back_registers_from_comments() {
         let names: Vec<String> = (0..900).map(|n| format!("{n}{}", "x".repeat(70))).collect();
         let many = names.iter().zip((0..).step_by(4)).map(|(name, offset)| named(1, offset, name));
         let written = OwnRegisters::new(many.chain([named(0, 8, "go\n\"now\"")]));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_another_form_name_nothing() {
+    fn ignores_malformed_lines() {
         let mut read = OwnRegisters::default();
         read.read("a note of somebody's\n0 0x0 4 no");
         for line in
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_limit_are_kept() {
+    fn keeps_at_most_the_limit() {
         let many = || (0..u64::try_from(MAX_OWN).unwrap() + 5).map(|n| named(0, 4 * n, "r"));
         let mut read = OwnRegisters::new(many());
         assert_eq!(read.all().len(), MAX_OWN);

@@ -168,7 +168,7 @@ mod tests {
 
     /// Places with their fate, and what becomes of each; time is the position in the row.
     #[test]
-    fn a_receiver_takes_what_is_next() {
+    fn receiver_takes_only_next_tlp() {
         use Arrival::{Again, Lost, OutOfOrder};
         let taken = |first: u128, retries| Arrival::Taken { first_seen: Timestamp::from_ps(first), retries };
         let damaged = Mark { damaged: true, ..Mark::default() };
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn bounds_remembered_tlps() {
         let mut receiver = Receiver::default();
         receiver.see(0, Mark::default(), Timestamp::ZERO);
         for place in 2..20_000 {

@@ -438,7 +438,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_draw_runs_together() {
+    fn ranges_merge_runs() {
         let rows: [(&[u16], &str); 4] =
             [(&[], "-"), (&[3], "3"), (&[0, 1, 2, 7], "0-2, 7"), (&[1022, 1023], "1022-1023")];
         for (numbers, text) in rows {

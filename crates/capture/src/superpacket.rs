@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_cut_and_all_else_is_left_whole() {
+    fn splits_only_merged_datagrams() {
         let (long, short) = (write(8, 1), write(2, 2));
         let mut odd = long.clone();
         odd.push(0);

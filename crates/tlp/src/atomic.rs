@@ -126,7 +126,7 @@ mod tests {
 
     /// Rows: operation, value before, operands, value after (`PCIe 5.0 §6.15.1`).
     #[test]
-    fn what_is_computed() {
+    fn computes_results() {
         type Row = (AtomicOp, &'static [u8], &'static [u8], &'static [u8]);
         let rows: [Row; 6] = [
             (AtomicOp::FetchAdd, &[0xff, 0, 0, 0], &[1, 0, 0, 0], &[0, 1, 0, 0]),

@@ -262,7 +262,7 @@ mod tests {
     proptest! {
         /// Pieces of a read fit together again: each byte once, in order, and the last completion says so.
         #[test]
-        fn what_is_cut_is_placed(page in 0u64..4, at in 0u64..4096, len in 1u32..4097, mps in 0u8..6, rcb in 0u8..2) {
+        fn places_pieces_of_read(page in 0u64..4, at in 0u64..4096, len in 1u32..4097, mps in 0u8..6, rcb in 0u8..2) {
             let first_byte = page << 30 | at;
             let len = len.min(4096 - at as u32);
             let (mps, rcb) = (Mps::from_encoding(mps).unwrap(), Rcb::new(64 << rcb).unwrap());
@@ -281,7 +281,7 @@ mod tests {
 
         /// Any completion is placed as its lanes say, or is a misfit.
         #[test]
-        fn a_place_is_what_the_lanes_hold(
+        fn place_matches_byte_lanes(
             at in 0u64..300,
             len in 1u32..200,
             byte_count in 1u16..220,
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn posted_requests_ask_for_nothing() {
+    fn posted_requests_need_no_completion() {
         let span = Span::covering(0x1000, 4).unwrap();
         let write = |op| {
             let m = MemoryRequest { op, requester: Bdf::default(), tag: Tag::default(), span };

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn ecrc_does_not_see_what_may_change() {
+    fn ecrc_ignores_variant_bits() {
         let mut tlp = [0x05, 0x00, 0x80, 0x01, 0, 0, 0, 0x0f, 1, 0, 0, 0];
         let before = ecrc(&tlp);
         tlp[0] ^= 0x01;

@@ -127,7 +127,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn a_function_is_read_as_it_is_printed() {
+    fn parses_printed_function() {
         for bits in [0, 0x1900, 0xffff, 0x0107] {
             let id = Bdf::from_bits(bits);
             assert_eq!(id.to_string().parse(), Ok(id));

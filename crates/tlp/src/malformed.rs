@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_signed_in_its_bytes() {
+    fn signs_its_bytes() {
         let pool = PayloadPool::new();
         let mut tlp = Tlp::of_malformed(&bytes(&[0x2000_0008, 0xffff_07ff, 1, 0xff8]), &pool).unwrap();
         let (id, tag) = (Bdf::from_bits(0x1234), Tag::from_bits(9));

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_borrows_has_what_it_is_lent_until_it_is_free() {
+    fn borrower_keeps_lent_tags_until_free() {
         let mut tags: TaggedRequests<()> = TaggedRequests::default();
         tags.borrow_below(8);
         assert!(tags.take(Time::MAX).is_none() && tags.take_back().is_none());

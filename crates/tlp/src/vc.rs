@@ -236,7 +236,7 @@ mod tests {
 
     /// `PCIe 5.0 §2.5.2`: TC0 to VC0 is fixed; one TC maps to one VC.
     #[test]
-    fn maps_that_are_none() {
+    fn rejects_invalid_maps() {
         let text = |bits| TcVcMap::new(sets(bits)).unwrap_err().to_string();
         assert_eq!(text([2, 1, 0, 0, 0, 0, 0, 0]), "TC0 on VC1: it is always on VC0");
         assert_eq!(text([2, 0, 0, 0, 0, 0, 0, 0]), "TC0 is not mapped: it is always on VC0");

@@ -230,7 +230,7 @@ fn ipv6_and_its_extension_headers() {
 
 /// `psmem` and configuration share 0x4001: six bytes, an answer padded with zeros to 18.
 #[test]
-fn configuration_on_the_old_port_is_no_tlp() {
+fn recognizes_configuration_on_old_port() {
     let mut request = changed(36, &[0x40, 0x01]);
     request[38..40].copy_from_slice(&[0, 14]);
     assert_eq!(verdict(&request, 60), "NetTLP configuration");
@@ -267,7 +267,7 @@ fn data_with_a_byte_missing_is_bad() {
 }
 
 #[test]
-fn a_snap_length_is_no_fault() {
+fn accepts_snap_length() {
     let mut frame = changed(48, &[0x40, 0, 0, 64]);
     let total = (20 + 26 + 256u16).to_be_bytes();
     frame[16..18].copy_from_slice(&total);
@@ -328,7 +328,7 @@ fn what_is_emitted_is_parsed() {
 
 /// Between riser's peers: TLPs are TLPs, records have names, and what is sealed is called so.
 #[test]
-fn sessions_are_told_by_their_number_and_first_byte() {
+fn recognizes_sessions_by_number_and_first_byte() {
     let mrd = [0, 0, 0, 1, 0x1b, 0, 3, 0xf, 0, 0, 0x10, 0];
     let cpl = [0x0a, 0, 0, 0, 0, 0, 0x20, 4, 0x1b, 0, 3, 0];
     let rows: [(bool, &[u8], &[u8], &str); 10] = [

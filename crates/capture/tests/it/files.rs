@@ -177,7 +177,7 @@ fn shows_and_filters_by_the_direction_of_a_packet() {
 }
 
 #[test]
-fn other_link_types_are_named() {
+fn reports_other_link_types() {
     let order = Order::Little;
     let file = [
         section(order),
@@ -197,7 +197,7 @@ fn other_link_types_are_named() {
 }
 
 #[test]
-fn what_is_no_capture_is_said() {
+fn rejects_files_that_are_not_captures() {
     let rows: [(&[u8], &str); 5] = [
         (b"", "input: not a capture: it holds 0 bytes; riser reads:\n  pcap "),
         (b"\xd4\xc3\xb2\xa1", "input: not a capture: it holds 4 bytes, a pcap header needs 24"),
@@ -236,7 +236,7 @@ const MRD: &str = "192.168.10.3.12291 > 192.168.10.1.12291: NetTLP: MRd, len 4, 
                    first 0xf, Addr 0x2f001000";
 
 #[test]
-fn a_pcap_cut_short_is_named_and_the_rest_is_read() {
+fn reports_truncated_pcap_and_reads_rest() {
     let whole = three_records(Order::Little);
     let cut = damaged(&whole[..whole.len() - 7]);
     let fault =
@@ -249,7 +249,7 @@ fn a_pcap_cut_short_is_named_and_the_rest_is_read() {
 }
 
 #[test]
-fn a_pcap_record_with_a_wrong_length_is_named_and_the_rest_is_read() {
+fn reports_wrong_pcap_record_length_and_reads_rest() {
     for order in [Order::Big, Order::Little] {
         let at = 24 + 76 + 8;
         let rows: [(u32, u32, &str); 3] = [
@@ -276,7 +276,7 @@ fn a_pcap_record_with_a_wrong_length_is_named_and_the_rest_is_read() {
 }
 
 #[test]
-fn garbage_between_pcap_records_is_skipped() {
+fn skips_garbage_between_pcap_records() {
     let mut file = three_records(Order::Little);
     file.splice(100..100, vec![0xee; 1000]);
     let fault = "error in capture file: at byte 100: record of 4008636142 bytes captured of 4008636142: expected at \
@@ -285,7 +285,7 @@ fn garbage_between_pcap_records_is_skipped() {
 }
 
 #[test]
-fn damaged_pcapng_blocks_are_named_and_the_rest_is_read() {
+fn reports_damaged_pcapng_blocks_and_reads_rest() {
     let order = Order::Little;
     let good = packet(order, 0, 1, &mrd_frame());
     let head = [section(order), interface(order, 1, &[])].concat();
@@ -322,7 +322,7 @@ fn damaged_pcapng_blocks_are_named_and_the_rest_is_read() {
 }
 
 #[test]
-fn a_fault_of_the_file_is_an_object_too() {
+fn json_has_object_for_fault_of_file() {
     let whole = three_records(Order::Little);
     let objects = objects(&whole[..whole.len() - 1]);
     let fault = serde_json::json!({

@@ -161,7 +161,7 @@ fn transactions() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn reports_filter_errors_with_column() {
     let nots = "!".repeat(65) + "tlp";
     let terms = vec!["tlp"; 65].join(" or ");
     let rows = [
@@ -254,7 +254,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn trees_mean_what_their_parts_mean((expression, holds) in expression()) {
+    fn trees_combine_results_of_terms((expression, holds) in expression()) {
         let numbers: Vec<u64> = (1..=5).zip(holds).filter(|(_, holds)| *holds).map(|(n, _)| n).collect();
         prop_assert_eq!(kept(&sample(), &expression), numbers, "{}", expression);
         let filter: Filter = expression.parse().unwrap();
@@ -262,7 +262,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_an_expression_or_a_message(
+    fn any_text_parses_or_fails_with_message(
         text in prop::collection::vec(
             prop::sample::select(vec![
                 "type", "=", "MRd", " ", "(", ")", "and", "or", "not", "!", "tag", ">", "0x12", "..", "time", "1us",

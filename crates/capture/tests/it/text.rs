@@ -201,7 +201,7 @@ fn reads_each_form_of_a_logged_header() {
 
 /// Lines of Linux 5.4 (`AER:` before each line), 6.x (`DPC:`, RP PIO), of `cper.c` (firmware) and of lspci 3.13 (two lines of errors).
 #[test]
-fn notes_have_the_errors_of_their_function_alone() {
+fn notes_have_errors_of_their_function_only() {
     let rows: [(&str, &[&str]); 5] = [
         (
             "[1.0] nvme 0000:03:00.0: AER: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer\n\
@@ -336,7 +336,7 @@ fn shows_logged_errors_without_a_header() {
 }
 
 #[test]
-fn names_lines_of_hexadecimal_tlps_that_a_log_reader_passes_over() {
+fn reports_hexadecimal_tlps_skipped_in_logs() {
     let log = "[1.0] pcieport 0000:00:1c.0: TLP Header: 34000000 70000010 00000000 88468846\n[1.1] usb 1-1: new\n\
                [1.2] usb 1-1: gone\n[1.3] usb 1-1: new\n";
     let (taken_for, lines) =
@@ -356,7 +356,7 @@ fn names_lines_of_hexadecimal_tlps_that_a_log_reader_passes_over() {
 
 /// One TLP, and lines that are meant to be TLPs: text, and whether it is hexadecimal.
 #[test]
-fn bad_lines_among_hexadecimal_tlps_are_named() {
+fn reports_bad_lines_among_hexadecimal_tlps() {
     let good = "up 00000001 0100040f 00001000\n";
     let rows = [
         (format!("{good}up 00000001 0100040f 0000100\nup 00000001 0100040g 00001000\n"), true),
@@ -403,7 +403,7 @@ fn reads_logs_with_colors_zeros_and_byte_order_marks() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_one_error() {
+fn reports_overlong_line_once() {
     let good = "4a004010 00000040 01000000";
     let long = format!("# {} {good}", "x".repeat(MAX_LINE));
     for text in [format!("{good}\n{long}\n{good}\n"), format!("{good}\n{long}{long}\n{good}")] {
@@ -515,7 +515,7 @@ fn names_the_line_that_cannot_be_read() {
 }
 
 #[test]
-fn unknown_text_is_refused_with_the_list_of_formats() {
+fn rejects_unknown_text_with_list_of_formats() {
     for text in ["hello, world: this is no capture", "#!/bin/sh\n", "add face\n", "\u{1}\u{2}\u{3}\u{4}"] {
         let error = Reader::new(text.as_bytes()).err().map(|error| error.to_string()).unwrap();
         assert!(error.starts_with("input: not a capture: it starts with "), "{error}");
@@ -527,7 +527,7 @@ fn unknown_text_is_refused_with_the_list_of_formats() {
 }
 
 #[test]
-fn a_named_format_is_taken_as_asked() {
+fn reads_requested_format() {
     for format in FileFormat::all().filter(|format| format.is_text() && *format != FileFormat::Csv) {
         assert_eq!(FileFormat::named(format.name()), Some(format));
         let options = ReadOptions { format: Some(format), ..ReadOptions::default() };
@@ -620,7 +620,7 @@ fn reads_the_columns_of_csv() {
 }
 
 #[test]
-fn options_that_do_not_fit_the_file_are_refused() {
+fn rejects_options_for_other_formats() {
     let columns = |text: &str| ReadOptions { columns: Some(text.parse().unwrap()), ..ReadOptions::default() };
     let little = ReadOptions { byte_order: Some(ByteOrder::Little), ..ReadOptions::default() };
     let flit = ReadOptions { flit: true, ..ReadOptions::default() };
@@ -735,7 +735,7 @@ fn the_stream_of_csv_gives_the_size_of_a_tlp() {
 }
 
 #[test]
-fn a_note_names_signals_of_the_stream_that_are_not_read() {
+fn note_lists_unread_signals_of_stream() {
     let text = "t/x_tdata[31:0],t/x_tkeep[3:0],t/x_tlast,t/x_tvalid,t/x_tready,t/y_tready,t/x_tvalid_q\n";
     let rows = [
         ("tdata=x_tdata,tlast=x_tlast", " (not in --columns: t/x_tkeep[3:0], t/x_tvalid, t/x_tready)"),
@@ -772,7 +772,7 @@ fn csv_may_have_reversed_dwords() {
 }
 
 #[test]
-fn the_note_tells_an_assumed_byte_order() {
+fn note_reports_assumed_byte_order() {
     let both = "00000000 00000000 00000000";
     let (taken_for, _) =
         read_with(both.as_bytes(), &ReadOptions { format: Some(FileFormat::Hex), ..ReadOptions::default() });
@@ -815,7 +815,7 @@ fn hex_options() -> ReadOptions {
 }
 
 #[test]
-fn the_error_names_what_was_probably_meant() {
+fn error_suggests_likely_format() {
     let rows: [(&[u8], &str); 3] = [
         (
             b"Sample in Buffer,x_tdata[31:0],x_tlast\n0,00000001,0\n",
@@ -834,7 +834,7 @@ fn the_error_names_what_was_probably_meant() {
 }
 
 #[test]
-fn a_header_log_names_the_word_that_is_no_dword() {
+fn reports_invalid_dword_in_header_log() {
     let rows = [
         (
             "3400000g 70000010 00000000 88468846",
@@ -851,7 +851,7 @@ fn a_header_log_names_the_word_that_is_no_dword() {
 
 /// The second is the start of an ELF file.
 #[test]
-fn a_named_text_format_refuses_what_is_no_text() {
+fn rejects_binary_data_as_text_format() {
     let rows: [(&[u8], &str); 3] = [
         (b"\xff\xfe[\x001\x00", "UTF-16 text, expected UTF-8"),
         (b"\x7fELF\x02\x01\x01\x00", "binary data, expected UTF-8"),
@@ -865,7 +865,7 @@ fn a_named_text_format_refuses_what_is_no_text() {
 }
 
 #[test]
-fn refuses_columns_that_mean_nothing() {
+fn rejects_invalid_columns() {
     let rows = [
         ("tlp", "`tlp`: expected NAME=COLUMN"),
         ("tlp=0", "`tlp=0`: columns count from 1"),
@@ -929,7 +929,7 @@ fn reads_streams_with_descriptors() {
 
 /// Packets that are no TLPs: a stream of 64 bits with its columns, and the error.
 #[test]
-fn refuses_packets_that_do_not_fit_their_descriptor() {
+fn rejects_packets_that_mismatch_their_descriptor() {
     let rows = [
         (
             "rc=1,tlast=2",

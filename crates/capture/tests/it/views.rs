@@ -210,7 +210,7 @@ fn intervals_add_up() {
 }
 
 #[test]
-fn an_interval_that_is_too_short_is_refused() {
+fn rejects_too_short_interval() {
     let capture = sample();
     let (mut reader, mut series) = (reader(&capture), Series::new(Some(1), Ledgers::new()));
     let mut error = None;
@@ -377,7 +377,7 @@ fn unexpected_completions_count_in_the_summary() {
 
 /// A frame that is neither TLP nor DLLP, hours before or behind the rest, makes no rows, and costs nothing.
 #[test]
-fn frames_of_others_make_no_intervals() {
+fn foreign_frames_create_no_intervals() {
     let capture = std::fs::read(
         std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../fuzz/seeds/capture_read/late_other.pcap"),

@@ -138,7 +138,7 @@ fn names_broken_rules_in_json() {
 }
 
 #[test]
-fn explains_what_is_certain_of_flit_mode() {
+fn explains_known_fields_of_flit_mode() {
     let text = riser_ok(&["decode", "--flit", "20210001", "01008005", "000000ff", "00001001", "0000000f"]);
     for line in [
         "Type             0x20 MRd",
@@ -157,7 +157,7 @@ fn explains_what_is_certain_of_flit_mode() {
 }
 
 #[test]
-fn names_the_argument_that_is_no_dword() {
+fn reports_argument_that_is_not_a_dword() {
     for word in ["0100000g", "0100000"] {
         let outcome = riser(&["decode", "4a004010", "00000040", word]);
         let error = format!("riser: argument 3 `{word}`: expected 8 hexadecimal digits\n");
@@ -170,7 +170,7 @@ fn names_the_argument_that_is_no_dword() {
 }
 
 #[test]
-fn a_tlp_that_cannot_be_read_fails_the_command() {
+fn fails_for_unreadable_tlp() {
     let outcome = riser(&["decode", "ffffffff", "00000000", "00000000"]);
     assert_eq!(outcome.code, 1, "{}", outcome.stdout);
     assert!(outcome.stderr.ends_with("1 TLP or line could not be read\n"), "{}", outcome.stderr);
@@ -193,7 +193,7 @@ fn a_tlp_that_cannot_be_read_fails_the_command() {
 
 /// `riser trace` prints the same TLPs for each file that it wrote.
 #[test]
-fn traces_are_written_and_read() {
+fn reads_back_written_traces() {
     let text = case("completions.txt");
     let lines = |file: &str| {
         let outcome = riser(&["trace", file]);

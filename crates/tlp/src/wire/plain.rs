@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_read_otherwise_than_the_general_way_does(
+        fn plain_parser_agrees_with_general_parser(
             first in prop::sample::select(vec![0x00u8, 0x20, 0x40, 0x60, 0x0a, 0x4a]),
             rest in proptest::collection::vec(any::<u8>(), 15),
             length in 0u8..6, extra in 0usize..3,

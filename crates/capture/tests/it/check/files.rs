@@ -38,7 +38,7 @@ fn judges_files_of_hexadecimal_tlps() {
 
 /// A header of flit mode in a kernel log, and a frame of an unknown link type.
 #[test]
-fn counts_records_that_it_does_not_read() {
+fn counts_unread_records() {
     let log = "pcieport 0000:00:1c.0: AER:   TLP Header (Flit): 0x03010001 0x01000005 0x00001000 0x000000ff 0x00000000";
     let mut checker = Checker::new(Settings::default());
     let mut reader = Reader::new(log.as_bytes()).unwrap();

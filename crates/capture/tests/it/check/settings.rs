@@ -4,7 +4,7 @@
 use riser_capture::check::Settings;
 
 #[test]
-fn refuses_illegal_settings_with_the_legal_values() {
+fn rejects_invalid_settings_with_valid_values() {
     let rows = [
         ("rcb", "65", "Read Completion Boundary of 65 bytes: expected 64, 128"),
         ("mps", "100", "Max_Payload_Size of 100 bytes: expected 128, 256, 512, 1024, 2048, 4096"),
