@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Flow control, TLP by TLP: the credits that a sender has before and after each (`PCIe 5.0 §2.6.1`), kept from the InitFC
-//! and UpdateFC DLLPs and the TLPs of a capture. Where the capture does not tell, there is no number: nothing is guessed.
+//! Flow-control credits that a sender has before and after each TLP (`PCIe 5.0 §2.6.1`), computed from the InitFC
+//! and UpdateFC DLLPs and the TLPs of a capture. If the capture does not determine them, they are `None`.
 //!
-//! A ledger stands for one way of a link, virtual channel and class. Its limit comes from the DLLPs that go the other way,
-//! what is consumed from the TLPs, each counted when it is first seen, as its sender does. At the sender's end of the link
-//! that is what the sender knows; at the receiver's end, what its receiver has granted and not yet seen used.
+//! A ledger has the credits of one direction of a link, virtual channel and class. DLLPs in the other direction set its limit. TLPs
+//! consume credits when they are first seen, as at their sender. A capture at the sender's end shows the credits that the sender
+//! knows; a capture at the receiver's end shows those that the receiver has granted and not yet seen used.
 //!
-//! Traffic class 0 is always virtual channel 0. The map of the others is not on the wire: it is known where the link has
+//! Traffic class 0 is always virtual channel 0. The map of the others is not on the wire: it is known if the link has
 //! only virtual channel 0, or from [`Ledgers::with_map`].
 
 use crate::decode::{Kind, Record};
@@ -17,10 +17,10 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::BTreeMap;
 use tlp::{Class, Dllp, FlowControl, FlowControlKind, TrafficClass};
 
-/// Which ledger: the way of its TLPs, virtual channel and class.
+/// ID of a ledger: direction of its TLPs, virtual channel and class.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LedgerId {
-    /// The way of the TLPs that take credits from it.
+    /// Direction of the TLPs that consume its credits.
     pub way: Way,
     /// Virtual channel, 0 to 7.
     pub vc: u8,
@@ -31,16 +31,16 @@ pub struct LedgerId {
 /// Credits of one kind, header or data: running totals.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
-    /// CREDIT_LIMIT, with the wraps of its field added; `None` where credits are infinite.
+    /// CREDIT_LIMIT, extended over wraps of its field; `None` if credits are infinite.
     limit: Option<u64>,
     /// CREDITS_CONSUMED.
     consumed: u64,
 }
 
-/// What is left of one kind of credit.
+/// Remaining credits of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Available {
-    /// So many credits are left. Below zero where a sender sent more than it was granted, or the capture lacks a DLLP.
+    /// Number of credits left. Negative if a sender exceeded its credits, or if the capture lacks a DLLP.
     Credits(i64),
     /// The receiver advertised infinite credits.
     Infinite,
@@ -65,20 +65,20 @@ impl std::fmt::Display for Available {
     }
 }
 
-/// The credits that a TLP took.
+/// Credits that a TLP consumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Consumption {
-    /// The ledger that they were taken from.
+    /// Their ledger.
     pub ledger: LedgerId,
     /// Header credits before it.
     pub header_before: Available,
-    /// Header credits behind it: one less; as many, where it is a replay.
+    /// Header credits after it: one less, or the same for a replay.
     pub header_after: Available,
     /// Data credits before it, units of 16 B.
     pub data_before: Available,
-    /// Data credits behind it.
+    /// Data credits after it.
     pub data_after: Available,
-    /// Data credits that it took, units of 16 B; 0 for a replay.
+    /// Consumed data credits, units of 16 B; 0 for a replay.
     pub data: u32,
 }
 
@@ -96,23 +96,23 @@ pub struct Ledgers {
     map: Option<[u8; 8]>,
 }
 
-/// Bits of HdrFC and DataFC (`PCIe 5.0 §3.5.1`); scaled flow control counts in larger steps, not in more bits.
+/// Widths of HdrFC and DataFC (`PCIe 5.0 §3.5.1`); scaled flow control uses larger units, not more bits.
 const HEADER_BITS: u32 = 8;
 const DATA_BITS: u32 = 12;
 
 impl Ledgers {
-    /// Nothing seen yet; traffic classes above 0 are known only on links with one virtual channel.
+    /// Creates ledgers without records. Traffic classes above 0 are supported only on links with one virtual channel.
     pub fn new() -> Ledgers {
         Ledgers::default()
     }
 
-    /// Nothing seen yet; `map` names the virtual channel of each traffic class, the first being 0.
+    /// Creates ledgers without records. `map` has the virtual channel of each traffic class; the first is 0.
     pub fn with_map(map: [u8; 8]) -> Ledgers {
         Ledgers { map: Some(map), ..Ledgers::default() }
     }
 
-    /// Sees a record; says what it took, where it is a TLP whose ledger is known: nothing, where it is seen again
-    /// (`PCIe 5.0 §2.6.1.2`). `None` where the capture does not tell that, or has no InitFC of the ledger.
+    /// Processes a record. Returns the credits that a TLP consumed; a TLP seen again consumes none
+    /// (`PCIe 5.0 §2.6.1.2`). `None` for other records, and if the capture does not show the place of the TLP or an InitFC of its ledger.
     pub fn see(&mut self, record: &Record<'_>) -> Option<Consumption> {
         match &record.kind {
             Kind::Tlp(tlp) => {
@@ -126,7 +126,7 @@ impl Ledgers {
                 self.grant(opposite(way(record)), fc);
                 None
             }
-            // Behind a hole in the file, what was consumed is not known.
+            // After a hole in the file, the consumed credits are unknown.
             Kind::Bad(crate::decode::Bad::File(_)) => {
                 self.ledgers.clear();
                 self.sequences.hole();
@@ -139,12 +139,12 @@ impl Ledgers {
         }
     }
 
-    /// What is left now, of header and data credits.
+    /// Returns the remaining header and data credits.
     pub fn available(&self, ledger: LedgerId) -> Option<(Available, Available)> {
         self.ledgers.get(&ledger).map(|l| (l.header.available(), l.data.available()))
     }
 
-    /// The ledgers that there are.
+    /// Returns the known ledgers.
     pub fn ids(&self) -> impl Iterator<Item = LedgerId> {
         self.ledgers.keys().copied()
     }
@@ -186,7 +186,7 @@ impl Ledgers {
             }
             return;
         }
-        // Told again and again until both ends have heard it; the first counts, unless the link begins anew.
+        // InitFC DLLPs repeat until both ends have received them. Only the first counts, unless the link comes up again.
         let granted = Ledger {
             header: Account::granted(fc.header_credits().into()),
             data: Account::granted(fc.data_credits().into()),
@@ -198,7 +198,7 @@ impl Ledgers {
     }
 }
 
-/// Without its way and what it took, which records tell.
+/// Omits the direction and the consumed credits, which the record has.
 impl Serialize for Consumption {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut o = Object(serializer.serialize_map(None)?);
@@ -213,12 +213,12 @@ impl Serialize for Consumption {
 }
 
 impl Account {
-    /// As an InitFC says it: 0 is infinite (`PCIe 5.0 §2.6.1`).
+    /// Returns the account for the credits of an InitFC: 0 is infinite (`PCIe 5.0 §2.6.1`).
     const fn granted(credits: u64) -> Account {
         Account { limit: if credits == 0 { None } else { Some(credits) }, consumed: 0 }
     }
 
-    /// Raises the limit to the next that has these low bits; an UpdateFC never lowers it.
+    /// Raises the limit to the next value with these low bits; an UpdateFC never lowers it.
     fn raise(&mut self, field: u64, bits: u32) {
         if let Some(limit) = &mut self.limit {
             *limit += field.wrapping_sub(*limit) & ((1 << bits) - 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A frame becomes a [`Record`]: a TLP, a DLLP, something else, or a named fault. Copies nothing, allocates nothing and
-//! never panics.
+//! Decodes a frame to a [`Record`]: a TLP, a DLLP, something else, or an error. Never copies, allocates or
+//! panics.
 
 use crate::encap::{
     self, Datagram, EncapError, Foreign, Layer, MESSAGING, NETTLP_LEN, NettlpHeader, Origin, PORT_CONFIG_OLD,
@@ -17,38 +17,38 @@ use std::io::{self, Read};
 use std::net::IpAddr;
 use tlp::{Body, Class, Dllp, DllpError, MemoryOp, ParseError, Prefixes, Repr};
 
-/// What a capture holds at one place.
+/// One item of a capture.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
-    /// Its place among the frames of the file, from 1 on; 0 for a fault of the file itself.
+    /// Frame number in the file, from 1; 0 for a fault of the file itself.
     pub number: u64,
-    /// When it was seen; zero without a time, and for a fault of the file itself.
+    /// Time of the frame; zero if it has none, and for a fault of the file itself.
     pub timestamp: Timestamp,
-    /// Whether the file has a time for it.
+    /// True if the file has a time for it.
     pub has_time: bool,
-    /// Where it was seen; `None` for a fault of the file itself.
+    /// Its interface; `None` for a fault of the file itself.
     pub interface: Option<&'a Interface>,
     /// Bytes captured.
     pub captured_len: usize,
     /// Bytes on the wire.
     pub original_len: usize,
-    /// What the capture says of the frame beside its bytes.
+    /// Facts about the frame besides its bytes.
     pub mark: Mark,
-    /// The wire had fewer bytes than IP says: of a TLP the header is whole, its data is not.
+    /// True if the wire had fewer bytes than the IP length: a TLP has a complete header and incomplete data.
     pub truncated: bool,
-    /// How it travelled, where it is a UDP datagram.
+    /// Addresses and ports, if it is a UDP datagram.
     pub path: Option<Path>,
-    /// Which way it went, if its interface or its packet says so.
+    /// Direction, if its interface or its packet has one.
     pub direction: Option<Direction>,
-    /// The line of the text that it is from; `None` for pcap and pcapng.
+    /// Its line in a text file; `None` for pcap and pcapng.
     pub text: Option<TextLine<'a>>,
-    /// Bytes of the TLP as far as they were captured, from its first prefix on; empty for a record that is no TLP.
+    /// Captured bytes of the TLP, starting with its first prefix; empty for a record that is not a TLP.
     pub tlp_bytes: &'a [u8],
-    /// What it is.
+    /// Content of the record.
     pub kind: Kind<'a>,
 }
 
-/// How a datagram travelled.
+/// Addresses and ports of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Path {
     /// 802.1Q tags.
@@ -61,7 +61,7 @@ pub struct Path {
     pub destination: IpAddr,
     /// Destination UDP port.
     pub destination_port: u16,
-    /// The NetTLP header, where there is one.
+    /// NetTLP header, if there is one.
     pub nettlp: Option<NettlpHeader>,
 }
 
@@ -78,16 +78,16 @@ impl Path {
     }
 }
 
-/// What a record is.
+/// Content of a record.
 #[derive(Clone, Debug)]
 pub enum Kind<'a> {
     /// A TLP.
     Tlp(TlpRecord<'a>),
     /// A DLLP.
     Dllp(Dllp),
-    /// A sound frame that is neither TLP nor DLLP.
+    /// A valid frame that is neither a TLP nor a DLLP.
     Other(Other),
-    /// A frame, or a part of the file, that cannot be read.
+    /// A frame or a part of the file that cannot be read.
     Bad(Bad),
 }
 
@@ -98,20 +98,20 @@ pub struct TlpRecord<'a> {
     pub repr: Repr,
     /// The prefixes before it.
     pub prefixes: Prefixes,
-    /// Its ECRC; `None` where it has none, or too little of the TLP was captured to tell.
+    /// Its ECRC; `None` if it has none, or too little of the TLP was captured to tell.
     pub ecrc: Option<Ecrc>,
-    /// The data as far as it was captured, with the byte lanes that are not enabled.
+    /// Captured data, including byte lanes that are not enabled.
     pub data: &'a [u8],
-    /// Bytes of data by the header's Length; 0 where the type has none.
+    /// Bytes of data by the header's Length; 0 if the type has none.
     pub payload_bytes: usize,
-    /// Bytes of the whole TLP by its header as it stood: prefixes, header, data and digest.
+    /// Length of the whole TLP according to its header: prefixes, header, data and digest.
     pub wire_len: usize,
-    /// Who issued the request that this is, or answers, as its port says; in the paper's port scheme always the device.
+    /// Issuer of this request, or of the request that it completes, by the UDP port; in the paper's port scheme always the device.
     pub origin: Origin,
 }
 
 impl TlpRecord<'_> {
-    /// Bytes of the header as it stood, without prefixes: 12 or 16. A sender may use 16 for an address below 4 GiB, against
+    /// Returns the length of the header on the wire without prefixes: 12 or 16. A sender may use 16 for an address below 4 GiB, against
     /// `PCIe 5.0 §2.2.4.1`.
     #[must_use]
     pub fn header_bytes(&self) -> usize {
@@ -120,13 +120,13 @@ impl TlpRecord<'_> {
     }
 }
 
-/// What a TLP's digest says (`PCIe 5.0 §2.7.1`).
+/// Result of the check of a TLP's digest (`PCIe 5.0 §2.7.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ecrc {
     /// The digest is the ECRC of the TLP.
     Good,
-    /// The digest is another: the TLP was changed on its way.
+    /// The digest is wrong: the TLP was changed on the way.
     Bad,
 }
 
@@ -141,7 +141,7 @@ impl Ecrc {
     }
 }
 
-/// A sound frame that is neither TLP nor DLLP.
+/// A valid frame that is neither a TLP nor a DLLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Other {
     /// Another EtherType, or another protocol over IP.
@@ -153,15 +153,15 @@ pub enum Other {
         /// Destination port.
         destination: u16,
     },
-    /// NetTLP, but no TLP: messaging, configuration, adapter registers, or a session's own records.
+    /// A NetTLP datagram without a TLP: messaging, configuration, adapter registers, or a session's control record.
     Nettlp(&'static str),
-    /// The header of a TLP in flit mode, which is not decoded; its bytes are the record's.
+    /// A flit-mode header, which is not decoded; the record has its bytes.
     FlitHeader,
     /// An error of a log without a TLP header; its note names the error.
     LoggedError,
 }
 
-/// Why a record cannot be read.
+/// Reason why a record cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Bad {
     /// A fault of the file.
@@ -176,12 +176,12 @@ pub enum Bad {
     /// The TLP's header cannot be read.
     #[error("{0}")]
     Tlp(ParseError),
-    /// The datagram holds less or more than the TLP's header says.
+    /// The datagram is shorter or longer than the TLP's header demands.
     #[error("TLP of {have} bytes, expected {needed} by its header")]
     TlpLength {
-        /// Bytes of the whole TLP by its header.
+        /// Length of the TLP according to its header.
         needed: usize,
-        /// Bytes that the datagram holds for it.
+        /// Length of the TLP in the datagram.
         have: usize,
     },
     /// The DLLP cannot be read.
@@ -189,7 +189,7 @@ pub enum Bad {
     Dllp(DllpError),
 }
 
-/// Names the option that reads a user link type.
+/// Returns a hint at the option that reads a user link type.
 fn user_hint(link_type: u16) -> String {
     let user = link_type.checked_sub(LINKTYPE_USER0).filter(|user| *user < 16);
     user.map(|user| format!("; --dlt USER{user}=tlp reads it as TLPs")).unwrap_or_default()
@@ -207,7 +207,7 @@ impl Bad {
         }
     }
 
-    /// A short name of the kind of fault, for counting.
+    /// Short name of the kind of fault, for statistics.
     pub const fn kind(&self) -> &'static str {
         match self {
             Bad::File(fault) => fault.kind(),
@@ -225,11 +225,11 @@ impl Bad {
 }
 
 impl<R: Read> Reader<R> {
-    /// The next record, decoded; `None` at the end of the file. Of a frame that holds several datagrams
-    /// ([`superpacket`](crate::superpacket)) each is a record, of the frame's number and time.
+    /// Returns the next record, decoded; `None` at the end of the file. Each datagram of a frame that holds several
+    /// ([`superpacket`](crate::superpacket)) is a record with the frame's number and time.
     ///
     /// # Errors
-    /// Those of the underlying reader.
+    /// If the underlying reader fails.
     pub fn next_record(&mut self) -> io::Result<Option<Record<'_>>> {
         if let Some(part) = self.next_part() {
             return Ok(Some(decode_part(&self.frame().0, part)));
@@ -253,7 +253,7 @@ impl<R: Read> Reader<R> {
 }
 
 impl Origin {
-    /// That of a TLP of this class which goes this way.
+    /// Returns the issuer for a TLP of this class in this direction.
     #[must_use]
     pub const fn of(way: Direction, class: Class) -> Origin {
         match (way, class) {
@@ -266,7 +266,7 @@ impl Origin {
 }
 
 impl<'a> Record<'a> {
-    /// The record of a TLP that was never in a file: these bytes, seen at `interface` at this time.
+    /// Returns the record of a TLP that is not from a file, with these bytes, interface and time.
     pub fn of_tlp(
         interface: &'a Interface,
         timestamp: Timestamp,
@@ -292,7 +292,7 @@ impl<'a> Record<'a> {
 }
 
 impl Record<'_> {
-    /// The record of a fault of the file itself.
+    /// Returns the record of a fault of the file itself.
     pub const fn of_fault(fault: Fault) -> Record<'static> {
         Record {
             number: 0,
@@ -311,24 +311,24 @@ impl Record<'_> {
         }
     }
 
-    /// Bytes of the TLP on the wire, of which [`tlp_bytes`](Self::tlp_bytes) are those captured; 0 where it is no TLP.
+    /// Returns the length of the TLP on the wire, of which [`tlp_bytes`](Self::tlp_bytes) were captured; 0 if it is not a TLP.
     pub fn tlp_wire_len(&self) -> usize {
         let captured = self.tlp_bytes.len();
         match &self.kind {
             _ if self.path.is_none() && captured > 0 => self.original_len,
-            // An adapter may leave the digest out.
+            // An adapter may omit the digest.
             Kind::Tlp(tlp) if tlp.data.len() < tlp.payload_bytes => tlp.wire_len,
             Kind::Bad(Bad::TlpLength { have, .. }) => *have,
             _ => captured,
         }
     }
 
-    /// When it was seen; `None` if the file has no time for it.
+    /// Returns the time; `None` if the file has no time for it.
     pub fn time(&self) -> Option<Timestamp> {
         self.has_time.then_some(self.timestamp)
     }
 
-    /// The TLP, where it is one.
+    /// Returns the TLP, if it is one.
     pub const fn tlp(&self) -> Option<&TlpRecord<'_>> {
         match &self.kind {
             Kind::Tlp(tlp) => Some(tlp),
@@ -380,7 +380,7 @@ fn decode_part<'a>(frame: &Frame<'a>, part: Part) -> Record<'a> {
     decode_datagram(frame, lengths, &datagram)
 }
 
-/// The record of a frame, or of a part of it: `lengths` are the bytes captured and those on the wire.
+/// Returns the record of a frame or of a part of it. `lengths` are the lengths captured and on the wire.
 fn record_of<'a>(frame: &Frame<'a>, lengths: [usize; 2], path: Option<Path>, kind: Kind<'a>) -> Record<'a> {
     Record {
         number: frame.number,
@@ -399,7 +399,7 @@ fn record_of<'a>(frame: &Frame<'a>, lengths: [usize; 2], path: Option<Path>, kin
     }
 }
 
-/// The kernel may have carried several datagrams as one.
+/// Returns true if the kernel may have merged several datagrams into this one.
 fn may_be_several(kind: &Kind<'_>) -> bool {
     matches!(kind, Kind::Bad(Bad::TlpLength { .. }) | Kind::Other(Other::Nettlp(peer_session::SEALED)))
 }
@@ -407,7 +407,7 @@ fn may_be_several(kind: &Kind<'_>) -> bool {
 fn decode_datagram<'a>(frame: &Frame<'a>, lengths: [usize; 2], d: &Datagram<'a>) -> Record<'a> {
     let (nettlp, kind) = decode_payload(d);
     match &d.truncated {
-        // A TLP's header tells what there should have been.
+        // For a TLP the header gives the expected length.
         Some(error) if !matches!(kind, Kind::Tlp(_)) => {
             record_of(frame, lengths, None, Kind::Bad(Bad::Encap(*error)))
         }
@@ -444,7 +444,7 @@ fn decode_payload<'a>(d: &Datagram<'a>) -> (Option<NettlpHeader>, Kind<'a>) {
     (Some(header), kind)
 }
 
-/// What a message of NetTLP's is: questions have four bytes and go to its port, answers come from it and are told by their lengths.
+/// Returns the name of a NetTLP message. Requests have four bytes and go to the messaging port; answers come from it and differ in length.
 fn message_name(d: &Datagram<'_>) -> &'static str {
     let is_question = d.destination_port == PORT_MESSAGING;
     let request = d.payload.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
@@ -460,21 +460,21 @@ fn message_name(d: &Datagram<'_>) -> &'static str {
 }
 
 // Adapters up to v0.21 have configuration on the port of host-issued tag 1: six bytes without a NetTLP header, the
-// adapter's answer padded with zeros to 18. No TLP is so short, and none has a header of zeros alone.
+// adapter's answer padded with zeros to 18. No TLP is that short, and no TLP has a header of zeros.
 fn is_configuration(d: &Datagram<'_>) -> bool {
     d.destination_port == PORT_CONFIG_OLD
         && (d.payload_len == 6
             || (d.payload_len == 18 && d.payload[6.min(d.payload.len())..].iter().all(|b| *b == 0)))
 }
 
-// What is sealed cannot be told from what is malformed: sessions lose and alter nothing, so it is called sealed.
+// Sealed and malformed datagrams look the same. Sessions neither lose nor alter data, so the name is "sealed".
 fn decode_session<'a>(header: NettlpHeader, rest: &'a [u8], d: &Datagram<'a>) -> Kind<'a> {
     if let Some(name) = peer_session::control_name(header, rest) {
         return Kind::Other(Other::Nettlp(name));
     }
     let is_completion = rest.first().is_some_and(|first| first & 0x1e == 0x0a);
     let from_device = d.destination_port == PORT_SESSION;
-    // A request is its sender's own; a completion answers the other's.
+    // The sender issued a request, but not the request that its completion answers.
     let origin = if from_device != is_completion { Origin::Device } else { Origin::Host };
     match decode_tlp(rest, d.payload_len - NETTLP_LEN, origin) {
         Kind::Tlp(tlp) => Kind::Tlp(tlp),
@@ -487,7 +487,7 @@ fn decode_tlp(bytes: &[u8], wire_len: usize, origin: Origin) -> Kind<'_> {
         Ok(parsed) => parsed,
         Err(error) => return Kind::Bad(Bad::Tlp(error)),
     };
-    // LibTLP pads writes of one and two bytes to three, not four; adapters leave a digest out and TD as it was.
+    // LibTLP pads writes of one and two bytes to three, not four. Adapters remove a digest without clearing TD.
     let is_write = matches!(&parsed.repr.body, Body::Memory(m) if m.op == MemoryOp::Write);
     let shortest = parsed.data.end - usize::from(is_write && parsed.data.len() == 4);
     if wire_len < shortest || wire_len > parsed.tlp_len() {

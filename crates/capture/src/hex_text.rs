@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs as hexadecimal text, one per line, which [`FileFormat::Hex`](crate::FileFormat::Hex) reads back.
+//! Writes TLPs as hexadecimal text, one per line, which [`FileFormat::Hex`](crate::FileFormat::Hex) reads back.
 
 use crate::decode::Record;
 use crate::reader::{Direction, TextLine};
@@ -7,10 +7,10 @@ use crate::render::append_hex;
 use std::fmt::Write;
 use tlp::Header;
 
-/// The first line of a file: the reader believes it in place of detecting the byte order.
+/// First line of a file, which gives the reader the byte order.
 pub const HEADING: &str = "# TLPs, byte order big\n";
 
-/// Appends the line of a record, with its end; returns false where the record is no TLP.
+/// Appends the line of a record with a line end. Returns false if the record is not a TLP.
 pub fn append_line(record: &Record<'_>, out: &mut String) -> bool {
     let bytes = record.tlp_bytes;
     if bytes.is_empty() || record.text.is_some_and(|text| text.is_flit) {
@@ -25,7 +25,7 @@ pub fn append_line(record: &Record<'_>, out: &mut String) -> bool {
     let by_header = Header::new(bytes).map_or(0, |header| header.tlp_len()).max(bytes.len());
     let undefined = record.text.and_then(|text| text.undefined);
     if let Some(dw) = undefined.filter(|_| bytes.len() == 12 && by_header != 16) {
-        // Read back, it is a header log again.
+        // The reader recognizes a header log by its fourth dword.
         out.push(' ');
         append_hex(dw.into(), 8, out);
     } else if by_header != record.tlp_wire_len() || bytes.len() == 16 {
@@ -39,7 +39,7 @@ pub fn append_line(record: &Record<'_>, out: &mut String) -> bool {
     true
 }
 
-/// The interface if its name is one word that tells the direction, else the direction.
+/// Appends the interface if its name is one word with the direction, else the direction.
 fn append_direction(record: &Record<'_>, out: &mut String) {
     let Some(direction) = record.direction else { return };
     let is_word = |name: &str| {
@@ -54,7 +54,7 @@ fn append_direction(record: &Record<'_>, out: &mut String) {
     out.push(' ');
 }
 
-/// Dwords with blanks between them; one number if the bytes are no whole dwords.
+/// Appends dwords separated by blanks, or one number if the length is not a multiple of a dword.
 fn append_bytes(bytes: &[u8], out: &mut String) {
     let width = if bytes.len().is_multiple_of(4) { 4 } else { bytes.len() };
     for (n, group) in bytes.chunks(width).enumerate() {

@@ -50,7 +50,7 @@ impl<W: Write> Writer<W> {
     /// for; counters show all.
     ///
     /// # Errors
-    /// Those of `inner`.
+    /// If `inner` fails.
     pub fn new(inner: W, filter: Option<Filter>) -> io::Result<Writer<W>> {
         let mut writer = Writer {
             inner,
@@ -71,7 +71,7 @@ impl<W: Write> Writer<W> {
     /// Sees a record.
     ///
     /// # Errors
-    /// Those of the underlying writer.
+    /// If the underlying writer fails.
     pub fn see(&mut self, record: &Record<'_>) -> io::Result<()> {
         let terms = self.filter.as_ref().map_or(0, |filter| filter.terms(record));
         let outcome = self.tracker.see(record, terms);
@@ -92,7 +92,7 @@ impl<W: Write> Writer<W> {
     /// Ends the trace, and gives the underlying writer back.
     ///
     /// # Errors
-    /// Those of the underlying writer.
+    /// If the underlying writer fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.tracker.finish();
         while let Some(transaction) = self.tracker.next_ended() {

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Registers of devices, by name: those that are known beforehand, and those that a device brings along, as devices in Python do. The
-//! capture carries these. Bounded; never guesses which device they belong to.
+//! Named registers of devices: those of known devices, and those that a device defines itself, as devices in Python do. Captures
+//! contain the latter. Their number is bounded.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Most registers of one device whose names travel.
+/// Maximum number of named registers of one device in a capture.
 pub const MAX_OWN: usize = 4096;
-/// Most characters of a name that travel.
+/// Maximum number of characters of a name in a capture.
 const MAX_NAME: usize = 64;
 /// First line of a comment that names registers.
 const HEADING: &str = "registers: BAR, offset, bytes, name";
 /// Registers of one comment: with the longest names, less than the 65,535 B that a comment holds.
 const PER_COMMENT: usize = 200;
 
-/// A register of a device that is known beforehand.
+/// A register of a known device.
 pub type DeviceRegister = NamedRegister<&'static str>;
 
 /// A register of a device, with its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct NamedRegister<N> {
-    /// Its BAR, 0 to 5; `None` where the device has one BAR, whichever it is.
+    /// Its BAR, 0 to 5; `None` for the only BAR of the device.
     pub bar: Option<u8>,
     /// Offset of its first byte.
     pub offset: u64,
     /// Bytes.
     pub bytes: u64,
-    /// What the device's documentation calls it.
+    /// Name in the device's documentation.
     pub name: N,
 }
 
@@ -48,13 +48,13 @@ impl<N: AsRef<str>> NamedRegister<N> {
 pub struct DeviceRegisters(Arc<BTreeMap<(u16, u16), &'static [DeviceRegister]>>);
 
 impl DeviceRegisters {
-    /// Those of one device, in rising order; none where it is not known.
+    /// Returns the registers of one device in ascending order; none if the device is unknown.
     pub fn of(&self, vendor: u16, device: u16) -> &'static [DeviceRegister] {
         self.0.get(&(vendor, device)).copied().unwrap_or_default()
     }
 }
 
-/// Of Vendor and Device ID, and the registers of that device in rising order.
+/// Collects pairs of Vendor and Device ID, and the registers of that device in ascending order.
 impl FromIterator<((u16, u16), &'static [DeviceRegister])> for DeviceRegisters {
     fn from_iter<I: IntoIterator<Item = ((u16, u16), &'static [DeviceRegister])>>(all: I) -> DeviceRegisters {
         DeviceRegisters(Arc::new(all.into_iter().collect()))
@@ -66,7 +66,7 @@ impl FromIterator<((u16, u16), &'static [DeviceRegister])> for DeviceRegisters {
 pub struct OwnRegisters(Arc<[NamedRegister<Box<str>>]>);
 
 impl OwnRegisters {
-    /// The first [`MAX_OWN`] of some registers by BAR and offset. Names are cut to 64 characters, and control characters become
+    /// Keeps the first [`MAX_OWN`] registers by BAR and offset. Truncates names to 64 characters, and replaces control characters by
     /// U+FFFD.
     pub fn new<'a>(all: impl IntoIterator<Item = NamedRegister<&'a str>>) -> OwnRegisters {
         let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
@@ -80,7 +80,7 @@ impl OwnRegisters {
         OwnRegisters(all.into())
     }
 
-    /// Returns whether the device names no register.
+    /// Returns true if the device names no register.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -89,7 +89,7 @@ impl OwnRegisters {
         &self.0
     }
 
-    /// Returns the comments that carry them in an interface of a capture.
+    /// Returns the comments with these registers for an interface of a capture.
     pub(crate) fn comments(&self) -> impl Iterator<Item = String> + '_ {
         self.0.chunks(PER_COMMENT).map(|registers| {
             let mut text = HEADING.to_owned();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_give_back_what_they_name() {
+    fn reads_back_registers_from_comments() {
         let names: Vec<String> = (0..900).map(|n| format!("{n}{}", "x".repeat(70))).collect();
         let many = names.iter().zip((0..).step_by(4)).map(|(name, offset)| named(1, offset, name));
         let written = OwnRegisters::new(many.chain([named(0, 8, "go\n\"now\"")]));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_another_form_name_nothing() {
+    fn ignores_malformed_lines() {
         let mut read = OwnRegisters::default();
         read.read("a note of somebody's\n0 0x0 4 no");
         for line in
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_limit_are_kept() {
+    fn keeps_at_most_the_limit() {
         let many = || (0..u64::try_from(MAX_OWN).unwrap() + 5).map(|n| named(0, 4 * n, "r"));
         let mut read = OwnRegisters::new(many());
         assert_eq!(read.all().len(), MAX_OWN);

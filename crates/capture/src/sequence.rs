@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the data link layer does with each TLP of a capture: taken, seen before, out of order, or lost on the way
-//! (`PCIe 5.0 §3.6.3.1`). Sequence numbers are not on NetTLP's wire; captures of riser that hold DLLPs tell a TLP's
-//! [place](crate::Mark::place). Where there is none, every TLP counts as taken, and nothing is ever guessed.
+//! Result of each TLP of a capture at the data link layer: taken, seen before, out of order, or lost on the way
+//! (`PCIe 5.0 §3.6.3.1`). NetTLP datagrams have no sequence numbers; riser's captures with DLLPs have a TLP's
+//! [place](crate::Mark::place). Without it, every TLP counts as taken.
 
 use crate::decode::{Bad, Kind, Record};
 use crate::reader::{Direction, Mark};
@@ -13,35 +13,35 @@ use tlp::{Dllp, FlowControlKind, Vc};
 /// sequence numbers allow (`PCIe 5.0 §3.6.2.1`).
 pub const MAX_UNACKED: usize = 4096;
 
-/// What happens to a TLP where it arrives.
+/// Result of a TLP at its receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
-    /// It is taken; as far as the capture tells.
+    /// The receiver takes it, as far as the capture shows.
     Taken {
-        /// When it was first seen: before, where it did not arrive then.
+        /// Time when it was first seen; earlier if it did not arrive then.
         first_seen: Timestamp,
-        /// How often it was seen before without arriving.
+        /// Number of times it was seen before without arriving.
         retries: u32,
     },
     /// It was taken before: a replay.
     Again,
-    /// A TLP before it is missing: the receiver discards it, and it will come again.
+    /// An earlier TLP is missing: the receiver discards this one, and it will be sent again.
     OutOfOrder,
     /// Damaged or dropped on the way.
     Lost,
 }
 
-/// A direction of a link; `None` where the capture names no direction.
+/// A direction of a link; `None` if the capture names no direction.
 pub type Way = (u16, Option<Direction>);
 
 /// The receiver of one direction.
 #[derive(Clone, Debug, Default)]
 struct Receiver {
-    /// Place of the next TLP that is taken; `None` before the first, and behind a hole in the file.
+    /// Place of the next TLP to take; `None` before the first, and after a hole in the file.
     next: Option<u64>,
-    /// One behind the highest place seen.
+    /// Highest place seen, plus one.
     end: u64,
-    /// Those that were seen and not taken: when first, and how often.
+    /// TLPs that were seen and not taken: first time, and number of times.
     early: BTreeMap<u64, (Timestamp, u32)>,
 }
 
@@ -51,12 +51,12 @@ pub struct Sequences {
     receivers: BTreeMap<Way, Receiver>,
 }
 
-/// The way that a record goes.
+/// Returns the link and direction of a record.
 pub fn way(record: &Record<'_>) -> Way {
     (record.interface.map_or(0, |interface| interface.link), record.direction)
 }
 
-/// The other way on the same link.
+/// Returns the other direction of the same link.
 pub fn opposite((link, direction): Way) -> Way {
     let other = direction.map(|direction| match direction {
         Direction::Downstream => Direction::Upstream,
@@ -66,12 +66,12 @@ pub fn opposite((link, direction): Way) -> Way {
 }
 
 impl Sequences {
-    /// Nothing seen yet.
+    /// Creates receivers without records.
     pub fn new() -> Sequences {
         Sequences::default()
     }
 
-    /// Sees a TLP.
+    /// Processes a TLP.
     pub fn tlp(&mut self, record: &Record<'_>) -> Arrival {
         let (mark, time) = (record.mark, record.timestamp);
         match mark.place {
@@ -81,12 +81,12 @@ impl Sequences {
         }
     }
 
-    /// Passes over a record that nobody counts: what comes behind it is as if it had been seen.
+    /// Processes a record that is not counted, so that later ones are judged correctly.
     pub fn pass(&mut self, record: &Record<'_>) {
         match &record.kind {
             Kind::Dllp(dllp) => _ = self.link_came_up(record, dllp),
             Kind::Bad(Bad::File(_)) => self.hole(),
-            // The data link layer takes a malformed TLP as any other.
+            // The data link layer takes a malformed TLP like any other.
             Kind::Tlp(_) | Kind::Bad(_) => _ = self.tlp(record),
             Kind::Other(_) => {}
         }
@@ -104,15 +104,15 @@ impl Sequences {
         (known > 0).then_some(ways)
     }
 
-    /// True where it is the first time that this TLP is seen on its way, taken or not; called before
-    /// [`tlp`](Self::tlp). `None` where the capture does not tell.
+    /// Returns true if this TLP is seen for the first time in its direction, taken or not; call it before
+    /// [`tlp`](Self::tlp). `None` if the capture does not show it.
     pub fn is_new(&self, record: &Record<'_>) -> Option<bool> {
         let place = record.mark.place?;
         Some(self.receivers.get(&way(record)).is_none_or(|receiver| place >= receiver.end))
     }
 
-    /// The place up to which an Ack or Nak acknowledges the TLPs of the other way; `None` for other DLLPs, for one that
-    /// was lost, and where the places of those TLPs are not known.
+    /// Returns the place up to which an Ack or Nak acknowledges the TLPs of the other direction; `None` for other DLLPs, for one that
+    /// was lost, and if the places of those TLPs are unknown.
     pub fn acknowledged(&mut self, record: &Record<'_>, dllp: &Dllp) -> Option<(Way, u64)> {
         let (Dllp::Ack { sequence } | Dllp::Nak { sequence }) = dllp else { return None };
         if record.mark.is_lost() {
@@ -124,12 +124,12 @@ impl Sequences {
         // The nearest place not beyond the latest seen.
         let behind = latest.wrapping_sub(u64::from(*sequence)) & 0xfff;
         let place = latest.checked_sub(behind)?;
-        // What is acknowledged has arrived, even where the capture has lost it.
+        // Acknowledged TLPs have arrived, even if the capture lacks them.
         receiver.next = receiver.next.map(|next| next.max(place + 1));
         Some((way, place))
     }
 
-    /// Forgets where each direction was: a part of the file could not be read.
+    /// Forgets the next place of each direction, after an unreadable part of the file.
     pub fn hole(&mut self) {
         for receiver in self.receivers.values_mut() {
             receiver.next = None;
@@ -168,7 +168,7 @@ mod tests {
 
     /// Places with their fate, and what becomes of each; time is the position in the row.
     #[test]
-    fn a_receiver_takes_what_is_next() {
+    fn receiver_takes_only_next_tlp() {
         use Arrival::{Again, Lost, OutOfOrder};
         let taken = |first: u128, retries| Arrival::Taken { first_seen: Timestamp::from_ps(first), retries };
         let damaged = Mark { damaged: true, ..Mark::default() };
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn bounds_remembered_tlps() {
         let mut receiver = Receiver::default();
         receiver.see(0, Mark::default(), Timestamp::ZERO);
         for place in 2..20_000 {

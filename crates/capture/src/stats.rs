@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a capture holds, counted. Memory is bounded: by types, sizes and requesters, not by records.
+//! Statistics of a capture. Memory depends on the numbers of types, sizes and requesters, not on the number of records.
 
 use crate::decode::{Kind, Record, TlpRecord};
 use crate::encap::Layer;
@@ -18,7 +18,7 @@ use tlp::{Bdf, Body, Class, FORMATS, Tag};
 /// Counts records.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// What is counted as it is reported.
+    /// Counters of the report.
     counted: Report,
     first: Option<Timestamp>,
     last: Timestamp,
@@ -54,7 +54,7 @@ impl Tags {
     }
 }
 
-/// How often each size occurs, by bytes: at most the 4 KiB of a TLP's data.
+/// Number of times each size occurs, by bytes: at most the 4 KiB of a TLP's data.
 #[derive(Clone, Debug, Default)]
 struct Sizes(Vec<u64>);
 
@@ -73,7 +73,7 @@ impl Sizes {
 }
 
 impl Stats {
-    /// Nothing counted yet.
+    /// Creates statistics without records.
     pub fn new() -> Stats {
         Stats::default()
     }
@@ -110,12 +110,12 @@ impl Stats {
         self.counted.error_records += u64::from(is_error(record, &outcome));
     }
 
-    /// Passes over a record that a filter leaves out: it is not counted, but those behind it are still in order.
+    /// Processes a record that a filter excludes, without counting it, so that sequence numbers stay known.
     pub fn pass(&mut self, record: &Record<'_>) {
         self.sequences.pass(record);
     }
 
-    /// The matcher, with the transactions that still wait.
+    /// Returns the matcher, with the outstanding transactions.
     pub const fn matcher(&self) -> &Matcher {
         &self.matcher
     }
@@ -174,7 +174,7 @@ impl Stats {
         }
     }
 
-    /// What was counted so far. `Display` is a table for people; `Serialize` the object for programs.
+    /// Returns the statistics so far: `Display` prints a table, `Serialize` an object.
     pub fn report(&self) -> Report {
         let mut types = BTreeMap::<&'static str, u64>::new();
         for (format, count) in FORMATS.iter().zip(self.by_format).filter(|(_, count)| *count > 0) {
@@ -227,12 +227,12 @@ fn outcome_of(matched: &Match) -> Outcome {
     Outcome { errors, probe, taken: !matches!(matched, Match::Repeat), ..Outcome::default() }
 }
 
-/// What a capture holds.
+/// Statistics of a capture.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Report {
     /// Frames.
     pub frames: u64,
-    /// Bytes of them that were captured.
+    /// Captured bytes of these frames.
     pub captured_bytes: u64,
     /// From the earliest to the latest frame, picoseconds; `None` if no frame has a time.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -243,7 +243,7 @@ pub struct Report {
     pub types: BTreeMap<&'static str, u64>,
     /// Data of all TLPs by Length, bytes.
     pub payload_bytes: u64,
-    /// Of them, bytes that were captured.
+    /// Captured bytes of this data.
     pub captured_payload_bytes: u64,
     /// Memory reads by bytes asked for.
     pub read_sizes: Vec<SizeCount>,
@@ -255,7 +255,7 @@ pub struct Report {
     pub requesters: Vec<RequesterReport>,
     /// Requests and completions.
     pub transactions: Counts,
-    /// Requests that still wait at the end.
+    /// Requests outstanding at the end.
     pub waiting: u64,
     /// DLLPs by type.
     pub dllps: BTreeMap<&'static str, u64>,
@@ -263,7 +263,7 @@ pub struct Report {
     pub others: u64,
     /// TLPs and DLLPs that were damaged or dropped on the way; not counted by type.
     pub lost: u64,
-    /// TLPs that their receiver discarded, since one before them was lost.
+    /// TLPs that their receiver discarded because an earlier one was lost.
     pub out_of_order: u64,
     /// Records that the filter `error` matches: unreadable, lost, or with an error in a transaction.
     pub error_records: u64,
@@ -273,21 +273,21 @@ pub struct Report {
     pub errors: Vec<ErrorCount>,
 }
 
-/// How often a size occurs.
+/// Number of times a size occurs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct SizeCount {
     /// The size, bytes.
     pub bytes: u32,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
 }
 
-/// What one requester did on one link.
+/// Statistics of one requester on one link.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct RequesterReport {
-    /// Number of the link, from 0 on.
+    /// Number of the link, from 0.
     pub link: u16,
-    /// The slot or switch that the link leads to, where the capture names it.
+    /// The slot or switch that the link leads to, if the capture names it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub slot: String,
     /// Requester ID.
@@ -312,14 +312,14 @@ impl Serialize for Id {
     }
 }
 
-/// How often an error occurs.
+/// Number of times an error occurs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ErrorCount {
     /// The layer at fault.
     pub layer: Layer,
     /// A short name of the kind of fault.
     pub error: &'static str,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
 }
 
@@ -417,7 +417,7 @@ impl Report {
     }
 }
 
-/// `0-7, 9`: ascending numbers with runs drawn together; `-` for none.
+/// Returns ascending numbers with runs merged, such as `0-7, 9`; `-` for none.
 fn ranges(numbers: &[u16]) -> String {
     if numbers.is_empty() {
         return "-".to_owned();
@@ -438,7 +438,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_draw_runs_together() {
+    fn ranges_merge_runs() {
         let rows: [(&[u16], &str); 4] =
             [(&[], "-"), (&[3], "3"), (&[0, 1, 2, 7], "0-2, 7"), (&[1022, 1023], "1022-1023")];
         for (numbers, text) in rows {

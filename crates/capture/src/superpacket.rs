@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Several datagrams that the kernel carries as one: with segmentation offload, a loopback capture holds one frame with all
-//! of a run, each datagram but the last as long as the first. The frame does not say how long; each TLP's header does.
+//! Frames with several datagrams. With segmentation offload, a loopback capture has one frame for a sequence of datagrams, all of
+//! which except the last have the same length. The frame does not contain this length; the headers of the TLPs do.
 //!
-//! [`Reader::next_record`](crate::Reader::next_record) gives each datagram as a record; [`Cut`] makes each a frame of its own.
+//! [`Reader::next_record`](crate::Reader::next_record) returns each datagram as a record; [`Cut`] makes each a frame of its own.
 //!
-//! Never allocates, and never cuts what does not fit in every part: a frame that is one datagram stays one.
+//! Never allocates. Splits a frame only if all its parts are valid.
 
 use crate::encap::{self, Datagram, NETTLP_LEN, Parsed, PortUse, internet_checksum, udp_checksum_ipv6};
 use tlp::wire::Header;
@@ -17,12 +17,12 @@ const UDP_LEN: usize = 8;
 /// The datagrams of a frame that holds several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Parts {
-    /// Bytes of UDP payload of each but the last.
+    /// Length of the UDP payload of each datagram except the last.
     len: usize,
     count: usize,
 }
 
-/// One of them, by its place.
+/// One of these datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Part {
     len: usize,
@@ -30,8 +30,8 @@ pub(crate) struct Part {
 }
 
 impl Parts {
-    /// Those of a frame, of which the wire had `original_len` bytes, as far as they were captured; `None` where it is one datagram, or
-    /// none of NetTLP's.
+    /// Returns the captured datagrams of a frame that had `original_len` bytes on the wire; `None` if it is a single datagram, or
+    /// not of NetTLP.
     pub(crate) fn of(frame: &[u8], original_len: usize) -> Option<Parts> {
         let Ok(Parsed::Datagram(datagram)) = encap::parse(frame, original_len) else { return None };
         let len = part_len(&datagram).filter(|_| datagram.truncated.is_none())?;
@@ -52,7 +52,7 @@ impl Parts {
 }
 
 impl Part {
-    /// This part of a datagram.
+    /// Returns this part of a datagram.
     pub(crate) fn of<'a>(self, whole: &Datagram<'a>) -> Datagram<'a> {
         let from = (self.index * self.len).min(whole.payload.len());
         let payload_len = self.len.min(whole.payload_len.saturating_sub(from));
@@ -61,22 +61,22 @@ impl Part {
     }
 }
 
-/// How a frame is cut.
+/// Layout of a frame with several datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
-    /// Bytes of Ethernet, IP and UDP, which each part has again.
+    /// Length of the Ethernet, IP and UDP headers, which are repeated in each part.
     headers: usize,
-    /// Where in the frame the IP header begins.
+    /// Offset of the IP header in the frame.
     ip: usize,
     is_ipv6: bool,
-    /// Bytes of UDP payload of each part but the last.
+    /// Length of the UDP payload of each part except the last.
     part: usize,
-    /// Bytes of UDP payload in all.
+    /// Total length of the UDP payload.
     payload: usize,
 }
 
 impl Cut {
-    /// How to cut a whole frame; `None` where it is one datagram, or none of NetTLP's.
+    /// Returns the layout of a complete frame; `None` if it is a single datagram, or not of NetTLP.
     pub fn of(frame: &[u8]) -> Option<Cut> {
         let Ok(Parsed::Datagram(datagram)) = encap::parse(frame, frame.len()) else { return None };
         let part = part_len(&datagram).filter(|_| datagram.payload.len() == datagram.payload_len)?;
@@ -85,16 +85,16 @@ impl Cut {
         Some(Cut { headers, ip, is_ipv6, part, payload: datagram.payload.len() })
     }
 
-    /// How many datagrams there are, 2 and more.
+    /// Returns the number of datagrams, at least 2.
     pub const fn parts(&self) -> usize {
         self.payload.div_ceil(self.part)
     }
 
-    /// Writes datagram `index` as a frame of its own into `out`, and returns its bytes: lengths and checksums are right; over
-    /// IPv4 UDP's is 0, "not computed". `frame` is the one that was cut.
+    /// Writes datagram `index` of `frame` as a frame of its own into `out`, and returns its length. Lengths and checksums are valid; over
+    /// IPv4 the UDP checksum is 0, "not computed".
     ///
     /// # Panics
-    /// Where `index` is not below [`parts`](Self::parts), or `out` is shorter than `frame`.
+    /// If `index` is not below [`parts`](Self::parts), or `out` is shorter than `frame`.
     pub fn write(&self, frame: &[u8], index: usize, out: &mut [u8]) -> usize {
         let from = index * self.part;
         let len = self.part.min(self.payload - from);
@@ -122,7 +122,7 @@ fn put(out: &mut [u8], at: usize, value: usize) {
     out[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
 }
 
-/// Bytes of each datagram but the last, where a payload is several, each as long as its TLP says.
+/// Returns the length of each datagram except the last, if the payload consists of several datagrams whose lengths match their TLPs.
 fn part_len(datagram: &Datagram<'_>) -> Option<usize> {
     let ports = PortUse::between(datagram.source_port, datagram.destination_port);
     if !matches!(ports, PortUse::Tlp(_) | PortUse::Session) {
@@ -134,14 +134,14 @@ fn part_len(datagram: &Datagram<'_>) -> Option<usize> {
     let fits = |bytes: &[u8]| {
         let len = part.min(left);
         left -= len;
-        // Of the last that was captured the header may be missing.
+        // The last captured datagram may have an incomplete header.
         datagram_len(bytes).map_or(is_cut && bytes.len() < len, |said| said == len)
     };
     let several = datagram.payload_len > part;
     (several && datagram.payload.chunks(part).all(fits)).then_some(part)
 }
 
-/// Bytes of the datagram at the start of `bytes`, as its TLP says.
+/// Returns the length of the datagram at the start of `bytes`, according to its TLP.
 fn datagram_len(bytes: &[u8]) -> Option<usize> {
     let tlp = bytes.get(NETTLP_LEN..)?;
     Header::new(tlp).ok().map(|header| NETTLP_LEN + header.tlp_len())
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_cut_and_all_else_is_left_whole() {
+    fn splits_only_merged_datagrams() {
         let (long, short) = (write(8, 1), write(2, 2));
         let mut odd = long.clone();
         odd.push(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When a frame was seen, and how finely that is known.
+//! Times of frames, and their resolution.
 
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
@@ -28,8 +28,8 @@ impl Timestamp {
         Timestamp(ps)
     }
 
-    /// `units` of `resolution` after `offset_s` seconds after the epoch; never before the epoch, never beyond what
-    /// 128 bits hold.
+    /// Returns the time `offset_s` seconds plus `units` of `resolution` after the epoch, limited to the epoch and to
+    /// 128 bits.
     pub fn from_units(units: u64, resolution: Resolution, offset_s: i64) -> Timestamp {
         let ps = resolution.to_ps(units);
         if offset_s == 0 {
@@ -51,7 +51,7 @@ impl Timestamp {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Whole seconds, and the picoseconds beyond them.
+    /// Returns whole seconds and the remaining picoseconds.
     #[must_use]
     pub fn split(self) -> (u128, u64) {
         // Virtual times fit 64 bits, where division is cheap.
@@ -61,13 +61,13 @@ impl Timestamp {
         }
     }
 
-    /// True for what can only be virtual time: within 2^64 ps (213 days) of the epoch.
+    /// Returns true for times within 2^64 ps (213 days) of the epoch, which can only be virtual.
     #[must_use]
     pub const fn is_virtual(self) -> bool {
         self.0 <= u64::MAX as u128
     }
 
-    /// Appends it as seconds with twelve digits behind the point, without a day.
+    /// Appends the time in seconds with twelve decimal places, without a day.
     pub(crate) fn append_seconds(self, out: &mut String) {
         let (seconds, ps) = self.split();
         append_decimal(out, u64::try_from(seconds).unwrap_or(u64::MAX), 1);
@@ -75,8 +75,8 @@ impl Timestamp {
         append_decimal(out, ps, 12);
     }
 
-    /// Appends it as the NetTLP paper's Figure 15 shows it, time of day in UTC; virtual time as seconds since the start
-    /// of the run. `digits` behind the point: 1 to 12.
+    /// Appends the time in the form of the NetTLP paper's Figure 15: time of day in UTC, or virtual time as seconds since the start
+    /// of the run. `digits` is the number of decimal places, 1 to 12.
     pub fn append_to(self, out: &mut String, digits: u8) {
         let (seconds, ps) = self.split();
         let digits = digits.clamp(1, 12);
@@ -95,7 +95,7 @@ impl Timestamp {
     }
 }
 
-/// Appends `value` in decimal with at least `width` digits; a line holds a dozen of these, and `write!` takes its time.
+/// Appends `value` in decimal with at least `width` digits. A line has a dozen of these, and `write!` is slower.
 pub(crate) fn append_decimal(out: &mut String, mut value: u64, width: usize) {
     let mut digits = [b'0'; 20];
     let mut at = digits.len();
@@ -125,12 +125,12 @@ impl Resolution {
     /// 10^-12 s, riser's.
     pub const PICOSECONDS: Resolution = Resolution::Decimal(12);
 
-    /// The resolution that the option's byte means: bit 7 says binary, bits 6:0 are the negative exponent.
+    /// Returns the resolution of the option's byte: bit 7 selects binary, bits 6:0 are the negative exponent.
     pub const fn from_byte(byte: u8) -> Resolution {
         if byte & 0x80 == 0 { Resolution::Decimal(byte) } else { Resolution::Binary(byte & 0x7f) }
     }
 
-    /// Digits behind the point that show it: 1 to 12.
+    /// Returns the number of decimal places for it: 1 to 12.
     #[must_use]
     pub const fn digits(self) -> u8 {
         let digits = match self {

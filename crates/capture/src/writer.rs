@@ -9,8 +9,8 @@
 //!
 //! A [`Writer::of_tlps`] writes the TLPs alone, without Ethernet to NetTLP, and their direction in `epb_flags`.
 //!
-//! The same calls give the same bytes. Data that was only counted is not made up: the captured length ends behind the
-//! TLP's header, the original length is that of the whole frame. Nothing is allocated per packet once the buffer has
+//! The same calls write the same bytes. Data that was only counted is not written: the captured length ends after the
+//! TLP's header, the original length is that of the whole frame. Writing never allocates once the buffer has
 //! grown to its size.
 
 use crate::decode::{Kind, Record};
@@ -31,7 +31,7 @@ use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use tlp::{DLLP_LEN, Data, Dllp, Repr, Tag, Time, Tlp};
 
-/// Bytes gathered before they are handed on.
+/// Size of the buffer.
 const BUFFER_LEN: usize = 128 << 10;
 /// Bytes of an Enhanced Packet Block before its packet.
 const PACKET_HEAD: usize = 28;
@@ -43,12 +43,12 @@ const NANOSECONDS: u8 = 9;
 
 const OPT_END: u16 = 0;
 
-/// Names an interface of a [`Writer`].
+/// ID of an interface of a [`Writer`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct InterfaceId(u32);
 
 impl Addresses {
-    /// The default addresses of what travels on link `link` in `direction`: host 10.x.y.1 and 02:00:00:x:y:01, device
+    /// Returns the default addresses for link `link` and `direction`: host 10.x.y.1 and 02:00:00:x:y:01, device
     /// 10.x.y.2 and 02:00:00:x:y:02, where x and y are the high and low byte of `link`.
     pub const fn of_link(link: u16, direction: Direction) -> Addresses {
         let (host, device) = (end_of_link(link, 1), end_of_link(link, 2));
@@ -116,10 +116,10 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a capture on `inner`, which needs no buffer of its own.
+    /// Starts a capture on `inner`, which needs no buffer.
     ///
     /// # Errors
-    /// Those of `inner`.
+    /// If `inner` fails.
     pub fn new(inner: W) -> io::Result<Writer<W>> {
         Writer::with_snaplen(inner, 0)
     }
@@ -127,7 +127,7 @@ impl<W: Write> Writer<W> {
     /// As [`new`](Self::new), with TLPs alone (`LINKTYPE_PCI_EXP`) in place of NetTLP. DLLPs cannot be written.
     ///
     /// # Errors
-    /// Those of `inner`.
+    /// If `inner` fails.
     pub fn of_tlps(inner: W) -> io::Result<Writer<W>> {
         let mut writer = Writer::new(inner)?;
         writer.link_type = LINKTYPE_PCI_EXP;
@@ -137,7 +137,7 @@ impl<W: Write> Writer<W> {
     /// As [`new`](Self::new), and keeps at most the first `snaplen` bytes of a frame; 0 keeps all.
     ///
     /// # Errors
-    /// Those of `inner`.
+    /// If `inner` fails.
     pub fn with_snaplen(inner: W, snaplen: u32) -> io::Result<Writer<W>> {
         let buffer = Vec::with_capacity(BUFFER_LEN + 8192);
         let mut writer = Writer {
@@ -162,7 +162,7 @@ impl<W: Write> Writer<W> {
     /// `link<link>:<direction>`. Of a description longer than 65,535 bytes the rest is cut.
     ///
     /// # Errors
-    /// Those of the underlying writer.
+    /// If the underlying writer fails.
     pub fn tap(&mut self, link: u16, direction: Direction, description: &str) -> io::Result<InterfaceId> {
         self.describe(link, direction, description, None, &OwnRegisters::default())
     }
@@ -170,7 +170,7 @@ impl<W: Write> Writer<W> {
     /// As [`tap`](Self::tap), of a wire that carries `speed_bps` data bits per second, encoding taken off.
     ///
     /// # Errors
-    /// Those of the underlying writer.
+    /// If the underlying writer fails.
     pub fn tap_with_speed(
         &mut self,
         link: u16,
@@ -184,7 +184,7 @@ impl<W: Write> Writer<W> {
     /// As [`tap_with_speed`](Self::tap_with_speed), downstream, of the link to a device with these registers.
     ///
     /// # Errors
-    /// Those of the underlying writer.
+    /// If the underlying writer fails.
     pub fn tap_to_device(
         &mut self,
         link: u16,
@@ -212,7 +212,7 @@ impl<W: Write> Writer<W> {
     /// ten, or below a picosecond, becomes a nanosecond.
     ///
     /// # Errors
-    /// Those of the underlying writer.
+    /// If the underlying writer fails.
     pub fn like(&mut self, interface: &Interface) -> io::Result<InterfaceId> {
         let Interface { name, description, speed_bps, registers, link, direction, .. } = interface;
         let digits = match interface.resolution {
@@ -256,13 +256,13 @@ impl<W: Write> Writer<W> {
         Ok(InterfaceId(self.interfaces.len() as u32 - 1))
     }
 
-    /// Writes a TLP. `origin` says who issued the request that it is, or answers: it chooses the UDP port.
+    /// Writes a TLP. `origin`, the issuer of the request or of the completed request, selects the UDP port.
     ///
     /// # Errors
-    /// Those of the underlying writer.
+    /// If the underlying writer fails.
     ///
     /// # Panics
-    /// Where `interface` is that of another writer.
+    /// If `interface` belongs to another writer.
     pub fn write_tlp(
         &mut self,
         interface: InterfaceId,
@@ -273,13 +273,13 @@ impl<W: Write> Writer<W> {
         self.write_tlp_marked(interface, time, tlp, origin, Mark::default())
     }
 
-    /// As [`write_tlp`](Self::write_tlp), with what is known of it beside its bytes.
+    /// As [`write_tlp`](Self::write_tlp), with facts besides its bytes.
     ///
     /// # Errors
-    /// Those of the underlying writer.
+    /// If the underlying writer fails.
     ///
     /// # Panics
-    /// Where `interface` is that of another writer.
+    /// If `interface` belongs to another writer.
     pub fn write_tlp_marked(
         &mut self,
         interface: InterfaceId,
@@ -294,7 +294,7 @@ impl<W: Write> Writer<W> {
     /// Writes `tlp` with another header, which forms no TLP.
     ///
     /// # Errors
-    /// Those of the underlying writer.
+    /// If the underlying writer fails.
     ///
     /// # Panics
     /// If `interface` belongs to another writer.
@@ -339,10 +339,10 @@ impl<W: Write> Writer<W> {
     /// Writes the TLP of a record that was read, as it is: also a part of a TLP, and one that breaks rules.
     ///
     /// # Errors
-    /// Those of the underlying writer; also a time that 64 bits do not hold in the unit of the interface.
+    /// If the underlying writer fails, or for a time that 64 bits do not hold in the unit of the interface.
     ///
     /// # Panics
-    /// Where `interface` is that of another writer.
+    /// If `interface` belongs to another writer.
     pub fn copy(&mut self, interface: InterfaceId, record: &Record<'_>) -> io::Result<()> {
         let (origin, tag) = match &record.kind {
             Kind::Tlp(tlp) => (tlp.origin, tlp.repr.transaction().1),
@@ -351,7 +351,7 @@ impl<W: Write> Writer<W> {
         let outlet = &self.interfaces[interface.0 as usize];
         let ps = record.timestamp.as_ps();
         let units = u64::try_from(ps / outlet.unit_ps);
-        let units = units.map_err(|_| io::Error::other(format!("time of {ps} ps: 64 bits hold less")))?;
+        let units = units.map_err(|_| io::Error::other(format!("time of {ps} ps exceeds 64 bits")))?;
         let flags = match record.direction.filter(|_| self.link_type == LINKTYPE_PCI_EXP) {
             Some(direction) => flags_of(direction),
             None => outlet.flags,
@@ -367,18 +367,18 @@ impl<W: Write> Writer<W> {
     /// Writes a DLLP, to UDP port [`PORT_DLLP`].
     ///
     /// # Errors
-    /// Those of the underlying writer.
+    /// If the underlying writer fails.
     ///
     /// # Panics
-    /// Where `interface` is that of another writer.
+    /// If `interface` belongs to another writer.
     pub fn write_dllp(&mut self, interface: InterfaceId, time: Time, dllp: &Dllp) -> io::Result<()> {
         self.write_dllp_marked(interface, time, dllp, Mark::default())
     }
 
-    /// As [`write_dllp`](Self::write_dllp), with what is known of it beside its bytes.
+    /// As [`write_dllp`](Self::write_dllp), with facts besides its bytes.
     ///
     /// # Errors
-    /// Those of the underlying writer.
+    /// If the underlying writer fails.
     ///
     /// # Panics
     /// If `interface` belongs to another writer, or this writer writes TLPs without NetTLP.
@@ -396,22 +396,22 @@ impl<W: Write> Writer<W> {
         self.end_packet(interface, packet, captured, mark)
     }
 
-    /// Hands on all that is buffered, and flushes the underlying writer.
+    /// Writes all buffered bytes, and flushes the underlying writer.
     ///
     /// # Errors
-    /// Those of the underlying writer.
+    /// If the underlying writer fails.
     pub fn flush(&mut self) -> io::Result<()> {
         self.hand_on()?;
         self.inner.as_mut().map_or(Ok(()), Write::flush)
     }
 
-    /// Ends the capture: flushes, and gives the underlying writer back.
+    /// Ends the capture: flushes, and returns the underlying writer.
     ///
     /// # Errors
-    /// Those of the underlying writer.
+    /// If the underlying writer fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
-        self.inner.take().ok_or_else(|| io::Error::other("the capture has ended before"))
+        self.inner.take().ok_or_else(|| io::Error::other("the capture has already ended"))
     }
 
     /// Bytes before the TLP or DLLP in a frame.
@@ -536,14 +536,14 @@ impl<W: Write> Writer<W> {
     fn hand_on(&mut self) -> io::Result<()> {
         let Some(inner) = &mut self.inner else { return Ok(()) };
         let result = inner.write_all(&self.buffer);
-        // After an error too: what was written in part must not be written again.
+        // Also after an error: bytes must not be written twice.
         self.buffer.clear();
         result
     }
 }
 
 impl<W: Write> Drop for Writer<W> {
-    // A capture that nobody ended, as after a failed run, keeps what was seen.
+    // A capture that was not ended, as after a failed run, keeps its records.
     fn drop(&mut self) {
         let _ = self.hand_on();
     }

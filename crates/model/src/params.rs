@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(text(Params::new(3, 3, 256, 512, 64)), "3 lanes: expected 1, 2, 4, 8, 12, 16, 32");
         assert!(text(Params::new(3, 8, 100, 512, 64)).contains("128, 256, 512"));
         assert!(text(Params::new(3, 8, 256, 64, 64)).contains("128, 256, 512"));
-        assert!(text(Params::new(3, 8, 256, 512, 256)).ends_with("legal are 64, 128"));
+        assert!(text(Params::new(3, 8, 256, 512, 256)).ends_with("expected 64, 128"));
         for (transfer, says) in [
             (Transfer::of(0), "transfer of 0 bytes: expected 1 to 16777216"),
             (Transfer { size_bytes: 8, offset_bytes: 4096 }, "offset of 4096 bytes: expected 0 to 4095"),

@@ -7,21 +7,21 @@ use std::net::SocketAddr;
 use tlp::Time;
 use tlp::rules::Head;
 
-/// Bytes kept of a datagram that is no TLP.
+/// Maximum number of bytes kept of a datagram that is not a TLP.
 const START_BYTES: usize = 24;
 
-/// Why a datagram or a completion is dropped. No rule of PCI Express is broken.
+/// Reason for dropping a datagram or a completion without a broken rule of PCI Express.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum DropReason {
     /// There is no room for a datagram or for its answer.
     NoRoom,
     /// The sockets did not take a completion.
     LostCompletion,
-    /// A datagram is none of NetTLP's.
+    /// The datagram is not a NetTLP datagram.
     Malformed,
-    /// A datagram does not open with the keys of its session.
+    /// The datagram fails authentication with the keys of its session.
     Unauthentic,
-    /// A TLP of a session is beyond the credits that were granted.
+    /// A TLP of a session exceeds the granted credits.
     BeyondCredits,
 }
 
@@ -54,9 +54,9 @@ impl DropReason {
                 "no room for the TLP or its answer; the sender has no credits outside sessions"
             }
             DropReason::LostCompletion => "the socket did not take the completion of this request",
-            DropReason::Malformed => "the datagram is none of NetTLP's",
-            DropReason::Unauthentic => "the datagram does not open with the keys of the session",
-            DropReason::BeyondCredits => "the TLP is beyond the credits that were granted",
+            DropReason::Malformed => "the datagram is not a NetTLP datagram",
+            DropReason::Unauthentic => "the datagram fails authentication with the keys of the session",
+            DropReason::BeyondCredits => "the TLP exceeds the granted credits",
         }
     }
 }
@@ -84,16 +84,16 @@ impl fmt::Display for First {
     }
 }
 
-/// What was dropped for one reason.
+/// Datagrams or completions dropped for one reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dropped {
     /// The reason.
     pub reason: DropReason,
-    /// How many datagrams or completions.
+    /// Number of datagrams or completions.
     pub count: u64,
-    /// When the first one was dropped.
+    /// Time when the first one was dropped.
     pub at: Time,
-    /// Who sent the first one; for a lost completion, whose request it answers.
+    /// Sender of the first one; for a lost completion, the requester.
     pub peer: Option<SocketAddr>,
     first: First,
 }
@@ -121,7 +121,7 @@ impl Serialize for Dropped {
     }
 }
 
-/// What was dropped, by reason.
+/// Dropped datagrams and completions, by reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Drops([Option<Dropped>; DropReason::ALL.len()]);
 
@@ -147,7 +147,7 @@ impl Drops {
         self.add(&Dropped { reason, count: 1, at: now, peer, first });
     }
 
-    /// Adds what another end with the same clock has dropped. Keeps the earlier first one.
+    /// Adds the drops of another end with the same clock. Keeps the earlier first one.
     pub fn add(&mut self, other: &Dropped) {
         let mine = &mut self.0[other.reason as usize];
         *mine = Some(match *mine {
@@ -164,7 +164,7 @@ impl Drops {
         others.iter().for_each(|other| self.add(&Dropped { peer: peer.or(other.peer), ..*other }));
     }
 
-    /// Those of each reason that has occurred.
+    /// Returns the drops of each reason that has occurred.
     pub fn iter(&self) -> impl Iterator<Item = &Dropped> {
         self.0.iter().flatten()
     }

@@ -389,7 +389,7 @@ impl Models {
                 let offer = self.0.values().filter(|m| !m.tests.is_empty());
                 let names: Vec<&str> = offer.map(|m| m.name).collect();
                 let what = found.map_or("no model", |_| "no transfers of model");
-                Err(format!("{what} `{name}`: legal models are {}", names.join(", ")))
+                Err(format!("{what} `{name}`: expected {}", names.join(", ")))
             }
         }
     }

@@ -104,7 +104,7 @@ pub struct Shipped {
 #[derive(Debug, Error)]
 pub enum ProfileError {
     /// There is no shipped profile of this name, and no readable file.
-    #[error("no {kind} profile `{name}`: there are {shipped}; as a file: {}: {error}", path.display())]
+    #[error("no {kind} profile `{name}`: expected {shipped}, or a file; {}: {error}", path.display())]
     Unknown {
         /// `host` or `device`.
         kind: &'static str,

@@ -268,7 +268,7 @@ def test_invalid_filters_are_errors(ping: Path) -> None:
     with pytest.raises(riser.FilterError, match="column 6") as caught:
         riser.read_capture(ping, "type=XYZ")
     assert caught.value.column == 6
-    assert "legal is a type of TLP" in str(caught.value)
+    assert "expected a type of TLP" in str(caught.value)
 
 
 def test_reads_texts_with_tlps() -> None:

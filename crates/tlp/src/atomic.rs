@@ -72,7 +72,7 @@ impl AtomicOp {
         }
     }
 
-    /// The size of an operand in a request of `length_dw` DWs; `None` where no such request exists
+    /// The size of an operand in a request of `length_dw` DWs; `None` if no such request exists
     /// (`PCIe 5.0 Table 2-14`): 1 or 2 for FetchAdd and Swap; 2, 4 or 8 for CAS.
     #[must_use]
     pub const fn operand_of_length(self, length_dw: u32) -> Option<OperandSize> {
@@ -126,7 +126,7 @@ mod tests {
 
     /// Rows: operation, value before, operands, value after (`PCIe 5.0 §6.15.1`).
     #[test]
-    fn what_is_computed() {
+    fn computes_results() {
         type Row = (AtomicOp, &'static [u8], &'static [u8], &'static [u8]);
         let rows: [Row; 6] = [
             (AtomicOp::FetchAdd, &[0xff, 0, 0, 0], &[1, 0, 0, 0], &[0, 1, 0, 0]),

@@ -28,7 +28,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// What `request` asks; `None` where no completion answers it. Byte Count and Lower Address are those of a memory
+    /// What `request` asks; `None` if no completion answers it. Byte Count and Lower Address are those of a memory
     /// read; for an AtomicOp the operand's size and 0, for all others 4 and 0 (`PCIe 5.0 §2.2.9`). ID-based Ordering
     /// is left out, as a completer need not use it (§2.2.6.4).
     pub fn of(request: &Repr) -> Option<Asked> {
@@ -91,7 +91,7 @@ impl Asked {
     }
 }
 
-/// Whether `completion` has the Traffic Class `tc` of its request, and No Snoop and Relaxed Ordering as in its attributes
+/// Returns true if `completion` has the Traffic Class `tc` of its request, and No Snoop and Relaxed Ordering as in its attributes
 /// `attr` (`PCIe 5.0 §2.2.9`). ID-based Ordering is not compared: a completer need not repeat it (§2.3.2).
 #[must_use]
 #[inline]
@@ -126,7 +126,7 @@ pub struct Awaited {
     pub byte_count: u32,
 }
 
-/// Why a completion does not answer a request (`PCIe 5.0 §2.3.2`).
+/// Reason why a completion does not answer a request (`PCIe 5.0 §2.3.2`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Misfit {
     /// It has no data.
@@ -172,7 +172,7 @@ impl Awaited {
     /// The range of these bytes that a successful completion holds, whether or not those before it have come.
     ///
     /// # Errors
-    /// Where it does not answer such a request.
+    /// If it does not answer such a request.
     #[inline]
     pub fn place(self, completion: &Completion) -> Result<Range<u32>, Misfit> {
         let dw = u32::from(completion.length_dw.ok_or(Misfit::WithoutData)?);
@@ -192,7 +192,7 @@ impl Awaited {
     /// request come in address order (`PCIe 5.0 §2.3.1.1`).
     ///
     /// # Errors
-    /// Where it does not answer the request at that byte.
+    /// If it does not answer the request at that byte.
     #[inline]
     pub fn place_next(self, completion: &Completion) -> Result<u32, Misfit> {
         if u32::from(completion.byte_count) != self.byte_count {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     /// Byte by byte: those of the request that stand on the lanes of a completion whose first byte is the one that Byte Count
-    /// names. `None` where its last DW has none of them, or Lower Address is another byte's.
+    /// names. `None` if its last DW has none of them, or Lower Address is another byte's.
     fn by_lanes(asked: Awaited, c: &Completion) -> Option<Vec<u32>> {
         let wanted: Vec<u64> = (0..asked.byte_count).map(|n| asked.first_byte + u64::from(n)).collect();
         let first = *wanted.iter().rev().nth(usize::from(c.byte_count).checked_sub(1)?)?;
@@ -262,7 +262,7 @@ mod tests {
     proptest! {
         /// Pieces of a read fit together again: each byte once, in order, and the last completion says so.
         #[test]
-        fn what_is_cut_is_placed(page in 0u64..4, at in 0u64..4096, len in 1u32..4097, mps in 0u8..6, rcb in 0u8..2) {
+        fn places_pieces_of_read(page in 0u64..4, at in 0u64..4096, len in 1u32..4097, mps in 0u8..6, rcb in 0u8..2) {
             let first_byte = page << 30 | at;
             let len = len.min(4096 - at as u32);
             let (mps, rcb) = (Mps::from_encoding(mps).unwrap(), Rcb::new(64 << rcb).unwrap());
@@ -281,7 +281,7 @@ mod tests {
 
         /// Any completion is placed as its lanes say, or is a misfit.
         #[test]
-        fn a_place_is_what_the_lanes_hold(
+        fn place_matches_byte_lanes(
             at in 0u64..300,
             len in 1u32..200,
             byte_count in 1u16..220,
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn posted_requests_ask_for_nothing() {
+    fn posted_requests_need_no_completion() {
         let span = Span::covering(0x1000, 4).unwrap();
         let write = |op| {
             let m = MemoryRequest { op, requester: Bdf::default(), tag: Tag::default(), span };

@@ -98,8 +98,8 @@ pub fn ecrc(tlp: &[u8]) -> u32 {
     field_32(crc32(crc, rest))
 }
 
-/// Whether the digest of a whole TLP fits it: `bytes` are prefixes, header, data and digest, as [`Repr::parse`] takes them.
-/// `None` where there is no digest to look at: TD is clear, or the bytes are no complete TLP.
+/// Returns true if the digest of a whole TLP fits it: `bytes` are prefixes, header, data and digest, as [`Repr::parse`] takes them.
+/// `None` if there is no digest to look at: TD is clear, or the bytes are no complete TLP.
 pub fn check_ecrc(bytes: &[u8]) -> Option<bool> {
     Repr::parse(bytes).ok()?.ecrc_fits(bytes)
 }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn ecrc_does_not_see_what_may_change() {
+    fn ecrc_ignores_variant_bits() {
         let mut tlp = [0x05, 0x00, 0x80, 0x01, 0, 0, 0, 0x0f, 1, 0, 0, 0];
         let before = ecrc(&tlp);
         tlp[0] ^= 0x01;

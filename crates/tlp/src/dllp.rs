@@ -149,7 +149,7 @@ impl DataLinkFeature {
     /// Bit 0: Local Scaled Flow Control Supported.
     pub const SCALED_FLOW_CONTROL: u32 = 1;
 
-    /// True where the sender supports scaled flow control.
+    /// Returns true if the sender supports scaled flow control.
     #[must_use]
     pub const fn scaled_flow_control(self) -> bool {
         self.supported & DataLinkFeature::SCALED_FLOW_CONTROL != 0
@@ -170,7 +170,7 @@ pub enum PmDllp {
     RequestAck = 0b0010_0100,
 }
 
-/// Why bytes are not a DLLP.
+/// Reason why bytes are not a DLLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DllpError {
     /// Not six bytes, but this many.
@@ -221,7 +221,7 @@ impl Dllp {
     /// Reads a DLLP of exactly six bytes. Reserved bits are not looked at.
     ///
     /// # Errors
-    /// Where the length, the CRC or the type is not legal.
+    /// If the length, the CRC or the type is not legal.
     pub fn parse(bytes: &[u8]) -> Result<Dllp, DllpError> {
         let &[a, b, c, d, e, f] = bytes else { return Err(DllpError::Length(bytes.len())) };
         let (found, computed) = (u16::from_be_bytes([e, f]), crc::dllp([a, b, c, d]));

@@ -52,7 +52,7 @@ pub struct Format {
     pub name: &'static str,
     /// Length of the header in DW: 3 or 4.
     pub header_dw: u8,
-    /// True where data follows the header.
+    /// True if data follows the header.
     pub has_data: bool,
     /// Flow-control and ordering class.
     pub class: Class,
@@ -179,7 +179,7 @@ static ROW_OF_FIRST_BYTE: [u8; 256] = {
 };
 
 impl Format {
-    /// The format of a TLP that starts with this byte (Fmt and Type); `None` where [`FORMATS`] has no row for it.
+    /// The format of a TLP that starts with this byte (Fmt and Type); `None` if [`FORMATS`] has no row for it.
     pub fn of_first_byte(byte: u8) -> Option<&'static Format> {
         FORMATS.get(ROW_OF_FIRST_BYTE[byte as usize] as usize)
     }

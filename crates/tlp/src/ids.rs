@@ -16,7 +16,7 @@ impl Bdf {
         Bdf(bits)
     }
 
-    /// Bus, device and function; `None` where device exceeds 31 or function exceeds 7.
+    /// Bus, device and function; `None` if device exceeds 31 or function exceeds 7.
     pub const fn new(bus: u8, device: u8, function: u8) -> Option<Bdf> {
         if device > 31 || function > 7 {
             return None;
@@ -68,7 +68,7 @@ pub struct BdfError;
 
 impl fmt::Display for BdfError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("legal are bus, device and function in hexadecimal, 00:00.0 to ff:1f.7")
+        f.write_str("expected bus, device and function in hexadecimal, 00:00.0 to ff:1f.7")
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn a_function_is_read_as_it_is_printed() {
+    fn parses_printed_function() {
         for bits in [0, 0x1900, 0xffff, 0x0107] {
             let id = Bdf::from_bits(bits);
             assert_eq!(id.to_string().parse(), Ok(id));

@@ -11,7 +11,7 @@ use crate::{
 const PLACES: [u64; 2] = [0, 1 << 32];
 
 impl Tlp {
-    /// The malformed TLP of these bytes, in whole DWs without prefixes. `None` where they are not
+    /// The malformed TLP of these bytes, in whole DWs without prefixes. `None` if they are not
     /// as long as Fmt, Length and TD say, or begin with a prefix.
     pub fn of_malformed(bytes: &[u8], pool: &PayloadPool) -> Option<Tlp> {
         let repr = stand_in(bytes)?;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_signed_in_its_bytes() {
+    fn signs_its_bytes() {
         let pool = PayloadPool::new();
         let mut tlp = Tlp::of_malformed(&bytes(&[0x2000_0008, 0xffff_07ff, 1, 0xff8]), &pool).unwrap();
         let (id, tag) = (Bdf::from_bits(0x1234), Tag::from_bits(9));

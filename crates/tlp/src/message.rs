@@ -30,7 +30,7 @@ pub struct MessageType {
     pub routings: u8,
     /// Its data.
     pub data: MessageData,
-    /// The rule that it has TC 0; `None` where none says so.
+    /// The rule that it has TC 0; `None` if none says so.
     pub tc0: Option<RuleId>,
     /// Section of `PCIe 5.0`.
     pub section: &'static str,
@@ -210,21 +210,21 @@ impl MessageCodes {
         MessageCodes([self.0[0] | other.0[0], self.0[1] | other.0[1]])
     }
 
-    /// True where `code` is in the set.
+    /// Returns true if `code` is in the set.
     #[must_use]
     pub const fn contains(self, code: u8) -> bool {
         self.0[code as usize / 128] >> (code % 128) & 1 == 1
     }
 }
 
-/// True where a receiver that does not take messages of `code` drops them silently: Vendor_Defined Type 1
+/// Returns true if a receiver that does not take messages of `code` drops them silently: Vendor_Defined Type 1
 /// (`PCIe 5.0 §2.2.8.6`), and the Ignored Messages, which were hot-plug signals of revision 1.0a (§2.2.8.7).
 pub const fn is_ignored(code: u8) -> bool {
     matches!(code, 0x40 | 0x41 | 0x43 | 0x44 | 0x45 | 0x47 | 0x48 | VENDOR_DEFINED_TYPE_1)
 }
 
 impl MessageType {
-    /// The row of a message with this code, these header bytes 8 to 15, and data or none; `None` where the base
+    /// The row of a message with this code, these header bytes 8 to 15, and data or none; `None` if the base
     /// specification defines no such code.
     pub fn of(code: u8, header: &[u8; 8], has_data: bool) -> Option<&'static MessageType> {
         let subtype = (u16::from_be_bytes([header[2], header[3]]) == PCI_SIG).then_some(header[4]);
@@ -238,12 +238,12 @@ impl MessageType {
         Some(if has_data { MESSAGES.iter().find(twin).unwrap_or(first) } else { first })
     }
 
-    /// True where the message may have this routing.
+    /// Returns true if the message may have this routing.
     pub const fn may_be_routed(&self, routing: MessageRouting) -> bool {
         self.routings >> routing.bits() & 1 == 1
     }
 
-    /// True where the message may have this many DWs of data; 0 is a Msg.
+    /// Returns true if the message may have this many DWs of data; 0 is a Msg.
     pub const fn may_have_data(&self, dw: u32) -> bool {
         match self.data {
             MessageData::Never => dw == 0,
@@ -253,7 +253,7 @@ impl MessageType {
     }
 }
 
-/// The specification's name of a message: `Assert_INTA`, `PM_PME`, ...; `None` where the base specification has none.
+/// The specification's name of a message: `Assert_INTA`, `PM_PME`, ...; `None` if the base specification has none.
 pub fn name_of(message: &Message) -> Option<&'static str> {
     MessageType::of(message.code, &message.header, message.length_dw.is_some()).map(|row| row.name)
 }

@@ -48,7 +48,7 @@ impl Data {
         }
     }
 
-    /// True where there are no bytes.
+    /// Returns true if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -64,7 +64,7 @@ impl Data {
     /// The part from `start` of `len` bytes, without a copy.
     ///
     /// # Panics
-    /// Where it reaches beyond the data.
+    /// If it reaches beyond the data.
     pub fn slice(&self, start: usize, len: usize) -> Data {
         match self {
             Data::Counted(n) => {
@@ -168,7 +168,7 @@ impl Tlp {
         self.repr.class()
     }
 
-    /// True where it has a digest that is not its own.
+    /// Returns true if it has a digest that is not its own.
     #[inline]
     pub const fn has_wrong_ecrc(&self) -> bool {
         self.repr.td && matches!(self.flaw, Flaw::WrongEcrc)
@@ -183,13 +183,13 @@ impl Tlp {
         Violation::expecting(RuleId::Ecrc, digest.into(), (!digest).into())
     }
 
-    /// True where its bytes break a rule of their form.
+    /// Returns true if its bytes break a rule of their form.
     #[inline]
     pub const fn is_malformed(&self) -> bool {
         matches!(self.flaw, Flaw::Malformed)
     }
 
-    /// True where a completer of this request that answers UR or CA leaves it to the requester to report the error:
+    /// Returns true if a completer of this request that answers UR or CA leaves it to the requester to report the error:
     /// the request asks for a completion (`PCIe 5.0 §6.2.3.2.4.1`), and its data, if any, is not poisoned (§2.7.2.2).
     /// Only then is the completer's error advisory.
     pub const fn refusal_is_advisory(&self) -> bool {
@@ -215,7 +215,7 @@ impl Tlp {
     /// taken as the DWs themselves.
     ///
     /// # Panics
-    /// Where `buf` is shorter than that; it cannot fail otherwise.
+    /// If `buf` is shorter than that; it cannot fail otherwise.
     pub fn emit(&self, buf: &mut [u8]) -> usize {
         let buf = &mut buf[..self.wire_len()];
         if let (Flaw::Malformed, Some(bytes)) = (self.flaw, self.data.bytes()) {
@@ -244,7 +244,7 @@ impl Tlp {
         prefixes.len() + self.repr.emit(rest)
     }
 
-    /// True where there is as much data as the header says; a TLP made by hand may have less or more. Requests that
+    /// Returns true if there is as much data as the header says; a TLP made by hand may have less or more. Requests that
     /// name no byte may have any amount.
     #[inline]
     pub fn is_whole(&self) -> bool {

@@ -88,7 +88,7 @@ impl Payload {
     /// The part `range` of these bytes, without a copy.
     ///
     /// # Panics
-    /// Where `range` reaches beyond the payload.
+    /// If `range` reaches beyond the payload.
     pub fn slice(&self, range: Range<usize>) -> Payload {
         assert!(range.start <= range.end && range.end <= self.len as usize, "slice beyond the payload");
         Payload {

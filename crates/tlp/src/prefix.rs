@@ -118,7 +118,7 @@ impl Prefixes {
     /// No prefixes.
     pub const NONE: Prefixes = Prefixes(None);
 
-    /// These prefixes; `None` where there are more than [`MAX`](Self::MAX).
+    /// These prefixes; `None` if there are more than [`MAX`](Self::MAX).
     pub fn new(prefixes: &[Prefix]) -> Option<Prefixes> {
         if prefixes.is_empty() {
             return Some(Prefixes::NONE);
@@ -136,7 +136,7 @@ impl Prefixes {
         }
     }
 
-    /// True where there are no prefixes.
+    /// Returns true if there are no prefixes.
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -151,7 +151,7 @@ impl Prefixes {
         self.as_slice().len() - self.local()
     }
 
-    /// True where one of the end-to-end prefixes has a reserved type: the addressee does not support it, switches
+    /// Returns true if one of the end-to-end prefixes has a reserved type: the addressee does not support it, switches
     /// pass it on (`PCIe 5.0 §2.2.10.2`).
     pub fn has_reserved(&self) -> bool {
         self.as_slice().iter().any(|p| p.is_end_to_end() && p.kind() == PrefixKind::Reserved)

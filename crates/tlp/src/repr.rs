@@ -186,7 +186,7 @@ impl MemoryOp {
         matches!(self, MemoryOp::Read | MemoryOp::ReadLocked)
     }
 
-    /// True where no completion answers it.
+    /// Returns true if no completion answers it.
     #[must_use]
     pub const fn is_posted(self) -> bool {
         matches!(self, MemoryOp::Write)
@@ -290,7 +290,7 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// True where no completion of the same request can follow (`PCIe 5.0 §2.3.1.1`): it failed, has no data, or has
+    /// Returns true if no completion of the same request can follow (`PCIe 5.0 §2.3.1.1`): it failed, has no data, or has
     /// all the bytes that remained.
     pub const fn is_last(&self) -> bool {
         let Some(dw) = self.length_dw else { return true };
@@ -412,7 +412,7 @@ impl Repr {
         self.format().header_len()
     }
 
-    /// DWs of data that follow the header; 0 where the type has none.
+    /// DWs of data that follow the header; 0 if the type has none.
     pub const fn data_dw(&self) -> u32 {
         match &self.body {
             Body::Memory(m) if m.op.is_read() => 0,

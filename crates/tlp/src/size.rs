@@ -13,7 +13,7 @@ pub struct SizeError {
 
 impl fmt::Display for SizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} bytes: legal are {}", self.what, self.bytes, self.legal)
+        write!(f, "{} of {} bytes: expected {}", self.what, self.bytes, self.legal)
     }
 }
 
@@ -29,7 +29,7 @@ macro_rules! size {
             /// The size of this many bytes.
             ///
             /// # Errors
-            /// Where the specification has no encoding for it.
+            /// If the specification has no encoding for it.
             pub const fn new(bytes: u32) -> Result<$name, SizeError> {
                 if bytes.is_power_of_two() && bytes >= $min && bytes <= $max {
                     Ok($name(bytes as u16))

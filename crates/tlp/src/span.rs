@@ -13,7 +13,7 @@ pub struct Span {
     last_be: u8,
 }
 
-/// Why an address, Length and Byte Enables name no bytes.
+/// Reason why an address, Length and Byte Enables name no bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpanError {
     /// Address bits 1:0 are not zero.
@@ -32,7 +32,7 @@ impl fmt::Display for SpanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SpanError::Unaligned(a) => write!(f, "address {a:#x} is not DW-aligned"),
-            SpanError::Length(n) => write!(f, "length {n}: legal are 1 to 1024 DW (4096 bytes)"),
+            SpanError::Length(n) => write!(f, "length {n}: expected 1 to 1024 DW (4096 bytes)"),
             SpanError::Crosses4K(a) => write!(f, "request at {a:#x} crosses a 4 KiB boundary"),
             SpanError::Overflow(a) => write!(f, "request at {a:#x} passes the end of the address space"),
             SpanError::ByteEnables(first, last) => {
@@ -58,7 +58,7 @@ impl Span {
     /// The span that carries exactly these header fields.
     ///
     /// # Errors
-    /// Where the specification forbids the combination.
+    /// If the specification forbids the combination.
     pub const fn from_fields(
         address: u64,
         length_dw: u32,
@@ -83,7 +83,7 @@ impl Span {
     /// The span that names `len` bytes from `address` on.
     ///
     /// # Errors
-    /// Where `len` is not 1 to 4096, or the bytes cross a 4 KiB boundary.
+    /// If `len` is not 1 to 4096, or the bytes cross a 4 KiB boundary.
     pub const fn covering(address: u64, len: u32) -> Result<Span, SpanError> {
         if len == 0 || len > 4096 {
             return Err(SpanError::Length(len));
@@ -127,7 +127,7 @@ impl Span {
         self.first_be
     }
 
-    /// Byte Enables of the last DW, bits 3:0; zero where Length is one.
+    /// Byte Enables of the last DW, bits 3:0; zero if Length is one.
     #[must_use]
     pub const fn last_be(self) -> u8 {
         self.last_be
@@ -165,7 +165,7 @@ impl Span {
         self.length_dw as u32 * 4 - self.lead() - self.trail()
     }
 
-    /// True where the byte `index` places behind [`first_byte`](Self::first_byte) is enabled.
+    /// Returns true if the byte `index` places behind [`first_byte`](Self::first_byte) is enabled.
     #[must_use]
     pub const fn is_enabled(self, index: u32) -> bool {
         let at = self.lead() + index;
@@ -183,7 +183,7 @@ impl Span {
         be >> (at % 4) & 1 == 1
     }
 
-    /// True where all bytes between the first and the last enabled one are enabled, and at least one is.
+    /// Returns true if all bytes between the first and the last enabled one are enabled, and at least one is.
     #[must_use]
     pub const fn is_contiguous(self) -> bool {
         if self.first_be == 0 {

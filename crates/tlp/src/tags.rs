@@ -57,7 +57,7 @@ impl<T: Default> TaggedRequests<T> {
     /// Sets the tags to `count` from `first` on; others that are in use remain so until they are done.
     ///
     /// # Panics
-    /// Where the range ends beyond tag 1023.
+    /// If the range ends beyond tag 1023.
     pub fn set_range(&mut self, first: u16, count: u16) {
         if (first, count) == (self.first, self.count) {
             return;
@@ -75,7 +75,7 @@ impl<T: Default> TaggedRequests<T> {
     /// remain so until they are done.
     ///
     /// # Panics
-    /// Where the last is beyond tag 1023.
+    /// If the last is beyond tag 1023.
     pub fn borrow_below(&mut self, end: u16) {
         self.make_room(end.into());
         if self.count != Tag::COUNT {
@@ -85,7 +85,7 @@ impl<T: Default> TaggedRequests<T> {
     }
 
     fn make_room(&mut self, end: usize) {
-        assert!(end <= usize::from(Tag::COUNT), "tags up to {}: legal are 0 to 1023", end - 1);
+        assert!(end <= usize::from(Tag::COUNT), "tags up to {}: expected 0 to 1023", end - 1);
         while self.slots.len() < end {
             let (state, request) = (TagState::Free, T::default());
             self.slots.push(Slot { state, deadline: Time::MAX, previous: NONE, next: NONE, request });
@@ -109,13 +109,13 @@ impl<T> TaggedRequests<T> {
         self.resting
     }
 
-    /// True where [`take`](Self::take) finds a tag.
+    /// Returns true if [`take`](Self::take) finds a tag.
     #[inline]
     pub fn has_free(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// The state of a tag, and the request that it names or named last; `None` where it was never a tag.
+    /// The state of a tag, and the request that it names or named last; `None` if it was never a tag.
     #[inline]
     pub fn get(&mut self, tag: Tag) -> Option<(TagState, &mut T)> {
         let slot = self.slots.get_mut(usize::from(tag.bits()))?;
@@ -137,7 +137,7 @@ impl<T> TaggedRequests<T> {
         Some((Tag::from_bits(tag), &mut self.slots[usize::from(tag)].request))
     }
 
-    /// Takes this tag; `None` where it is no tag here, or not free.
+    /// Takes this tag; `None` if it is no tag here, or not free.
     pub fn claim(&mut self, tag: Tag, deadline: Time) -> Option<&mut T> {
         let at = self.free.iter().position(|&t| t == tag.bits())?;
         self.free.remove(at);
@@ -148,13 +148,13 @@ impl<T> TaggedRequests<T> {
     /// Lends it a tag, which is free here until it is taken or claimed, or [taken back](Self::take_back).
     ///
     /// # Panics
-    /// Where it was not made for such a tag.
+    /// If it was not made for such a tag.
     pub fn lend(&mut self, tag: Tag) {
         debug_assert!(self.slots[usize::from(tag.bits())].state == TagState::Free);
         self.free.push_back(tag.bits());
     }
 
-    /// Takes back a lent tag that is free: it was not taken, or was released since. `None` where there is none.
+    /// Takes back a lent tag that is free: it was not taken, or was released since. `None` if there is none.
     #[inline]
     pub fn take_back(&mut self) -> Option<Tag> {
         self.free.pop_front().map(Tag::from_bits)
@@ -228,7 +228,7 @@ impl<T> TaggedRequests<T> {
         self.slots.get(usize::from(tag.bits())).map_or(Time::MAX, |slot| slot.deadline)
     }
 
-    /// The deadline of the next tag that is due; `None` where there is none.
+    /// The deadline of the next tag that is due; `None` if there is none.
     #[inline]
     pub fn next_deadline(&self) -> Option<Time> {
         let head = self.slots.get(usize::from(self.head))?;
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_borrows_has_what_it_is_lent_until_it_is_free() {
+    fn borrower_keeps_lent_tags_until_free() {
         let mut tags: TaggedRequests<()> = TaggedRequests::default();
         tags.borrow_below(8);
         assert!(tags.take(Time::MAX).is_none() && tags.take_back().is_none());

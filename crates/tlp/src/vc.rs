@@ -77,13 +77,13 @@ impl TcSet {
         self.0
     }
 
-    /// True where `tc` is in the set.
+    /// Returns true if `tc` is in the set.
     #[must_use]
     pub const fn contains(self, tc: TrafficClass) -> bool {
         self.0 >> tc.bits() & 1 != 0
     }
 
-    /// True where the set is empty.
+    /// Returns true if the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -161,7 +161,7 @@ impl TcVcMap {
     /// The map with these classes on each channel, by VC ID. Classes that are in none of the sets are not mapped.
     ///
     /// # Errors
-    /// Where TC0 is not on VC0, or a class on two channels.
+    /// If TC0 is not on VC0, or a class on two channels.
     pub fn new(classes: [TcSet; Vc::COUNT]) -> Result<TcVcMap, TcVcMapError> {
         for tc in (0..8).map(TrafficClass::from_bits) {
             let mut on = Vc::all().filter(|vc| classes[vc.index()].contains(tc));
@@ -236,7 +236,7 @@ mod tests {
 
     /// `PCIe 5.0 §2.5.2`: TC0 to VC0 is fixed; one TC maps to one VC.
     #[test]
-    fn maps_that_are_none() {
+    fn rejects_invalid_maps() {
         let text = |bits| TcVcMap::new(sets(bits)).unwrap_err().to_string();
         assert_eq!(text([2, 1, 0, 0, 0, 0, 0, 0]), "TC0 on VC1: it is always on VC0");
         assert_eq!(text([2, 0, 0, 0, 0, 0, 0, 0]), "TC0 is not mapped: it is always on VC0");

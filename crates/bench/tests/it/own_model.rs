@@ -158,8 +158,8 @@ fn measures_transfers_of_own_model() {
 #[test]
 fn rejects_what_the_model_does_not_offer() {
     for (name, says) in [
-        ("memory", "no transfers of model `memory`: legal models are dma-engine, pcie-bench, reader"),
-        ("none", "no model `none`: legal models are dma-engine, pcie-bench, reader"),
+        ("memory", "no transfers of model `memory`: expected dma-engine, pcie-bench, reader"),
+        ("none", "no model `none`: expected dma-engine, pcie-bench, reader"),
     ] {
         assert_eq!(models().offering(name).unwrap_err(), says);
     }

@@ -56,7 +56,7 @@ pub(super) fn judge(
     true
 }
 
-/// True if `completion` ends an ATS translation request: it reports an error, or has all translations that remain
+/// Returns true if `completion` ends an ATS translation request: it reports an error, or has all translations that remain
 /// (`PCIe 5.0 §10.2.3`). A completer may return fewer translations than the request asks for.
 pub(super) fn ends_translation(completion: &Completion) -> bool {
     let bytes = completion.length_dw.map_or(u32::MAX, |dw| u32::from(dw) * 4);

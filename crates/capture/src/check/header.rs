@@ -56,7 +56,7 @@ fn judge_size(header: &Header<'_>, have: usize, report: &mut impl FnMut(Violatio
     }
 }
 
-/// True if a few fields show that a TLP breaks no rule. This holds for most TLPs of most traces.
+/// Returns true if a few fields show that a TLP breaks no rule. This holds for most TLPs of most traces.
 fn is_plain(tlp: &TlpRecord<'_>, bytes: &[u8]) -> bool {
     let repr = &tlp.repr;
     if !tlp.prefixes.is_empty() || repr.at != AddressType::Untranslated {
@@ -76,7 +76,7 @@ fn is_plain(tlp: &TlpRecord<'_>, bytes: &[u8]) -> bool {
     }
 }
 
-/// True if a completion has no more data than its Byte Count.
+/// Returns true if a completion has no more data than its Byte Count.
 fn has_data_counted(c: &Completion) -> bool {
     let most = (u32::from(c.lower_address & 3) + u32::from(c.byte_count)).next_multiple_of(4);
     c.length_dw.is_none_or(|dw| u32::from(dw) * 4 <= most)

@@ -29,7 +29,7 @@ pub struct Settings {
     pub timeout_ps: Option<u64>,
 }
 
-/// Why a setting is refused.
+/// Reason why a setting is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SettingError {
     /// There is no such setting.

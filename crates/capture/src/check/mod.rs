@@ -62,7 +62,7 @@ pub struct Finding {
     pub applied: Option<Applied>,
     /// Number of the TLP's record.
     pub number: u64,
-    /// When the TLP was seen.
+    /// Time when the TLP was seen.
     pub timestamp: Timestamp,
     /// Fractional digits of this time; 0 if the trace has no time.
     pub digits: u8,
@@ -94,7 +94,7 @@ impl Broken {
     }
 }
 
-/// Most completions that are judged at the end of a trace without times.
+/// Maximum number of completions that are judged at the end of a trace without times.
 const MAX_DOUBTFUL: usize = 4096;
 
 /// Judges the records of a trace in their order.
@@ -210,7 +210,7 @@ impl Checker {
         Summary::new(self.tlps, &self.by_rule, self.limits.applied(), &self.not_judged, hidden)
     }
 
-    /// True if the trace can show a violation of this rule.
+    /// Returns true if the trace can show a violation of this rule.
     fn shows(&self, id: RuleId) -> bool {
         let rule = Rule::get(id);
         match id {
@@ -434,7 +434,7 @@ impl Checker {
         self.restart(self.end);
     }
 
-    /// True if a request sent at `since` has timed out by `now`.
+    /// Returns true if a request sent at `since` has timed out by `now`.
     fn has_timed_out(&self, since: Timestamp, now: Timestamp) -> bool {
         now.since_ps(since) >= u128::from(self.limits.timeout_ps())
     }

@@ -40,7 +40,7 @@ impl Waiting {
         }
     }
 
-    /// True if `completion` is the next one of this request, as its Byte Count says.
+    /// Returns true if `completion` is the next one of this request, as its Byte Count says.
     fn expects(&self, completion: &Completion) -> bool {
         completion.status != Status::Success || u32::from(completion.byte_count) == self.rest.byte_count
     }
@@ -185,7 +185,7 @@ impl Outstanding {
         Some(number)
     }
 
-    /// True if a completion without a request is a violation, because the trace would show the request. `is_beginning` is true while
+    /// Returns true if a completion without a request is a violation, because the trace would show the request. `is_beginning` is true while
     /// requests from before the trace may be outstanding.
     pub(super) fn shows_requests(&mut self, key: Key, is_beginning: bool) -> bool {
         if !self.knows_requester(key, false) {
@@ -201,7 +201,7 @@ impl Outstanding {
         self.requesters.get(&key.requester()).is_some_and(shows)
     }
 
-    /// True if a completion, of which this is the key and the record's number, names the wrong requester: that requester has sent no
+    /// Returns true if a completion, of which this is the key and the record's number, names the wrong requester: that requester has sent no
     /// request, and a request of another one with the tag was sent before the completion and still waits.
     pub(super) fn is_misdirected(&self, key: Key, number: u64) -> bool {
         if self.requesters.get(&key.requester()).is_none_or(|requester| requester.has_requests) {
@@ -216,7 +216,7 @@ impl Outstanding {
         })
     }
 
-    /// True if the trace has a request in this direction, of any requester.
+    /// Returns true if the trace has a request in this direction, of any requester.
     fn has_requests(&self, way: u32) -> bool {
         let [first, end] = [way, way + 1].map(|way| u64::from(way) << 16);
         self.requesters.range(first..end).any(|(_, requester)| requester.has_requests)

@@ -9,7 +9,7 @@ use std::fmt;
 use tlp::RuleId;
 use tlp::rules::Rule;
 
-/// Why something was not judged.
+/// Reason why something was not judged.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotJudged {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IPv6 and its extension headers (RFC 8200), down to UDP. Fragments are named, never put together; jumbograms (RFC 2675)
-//! are no UDP datagram that anything here could send.
+//! IPv6 and its extension headers (RFC 8200), down to UDP. Fragments are recognized, but not reassembled; jumbograms (RFC 2675)
+//! are not supported.
 //!
 //! ```text
 //!  0          4                6            7          8        24            40
@@ -10,7 +10,7 @@
 use super::{EncapError, Foreign, Layer, PROTOCOL_UDP, Parsed, UDP_LEN, Vlans, be16, parse_udp, require};
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Extension headers that are skipped in one packet; RFC 8200, section 4.1, recommends each at most once, and knows seven.
+/// Maximum number of extension headers in one packet. RFC 8200, section 4.1, defines seven and recommends each at most once.
 pub(super) const MAX_EXTENSIONS: usize = 8;
 
 const IPV6_LEN: usize = 40;
@@ -22,13 +22,13 @@ const AUTHENTICATION: u8 = 51;
 const DESTINATION_OPTIONS: u8 = 60;
 const MOBILITY: u8 = 135;
 
-/// Where UDP begins in a packet, or what stands in its place.
+/// Offset of UDP in a packet, or the content in its place.
 enum Reached {
     Udp {
         at: usize,
         is_fragment: bool,
     },
-    /// A later fragment of a UDP datagram, or one whose headers go on there.
+    /// A later fragment that may belong to a UDP datagram.
     Fragment {
         offset: u32,
     },
@@ -69,11 +69,11 @@ fn fragment(offset: u32, ports: Option<(u16, u16)>) -> EncapError {
     EncapError::Fragment { layer: Layer::Ipv6, offset, ports }
 }
 
-/// Walks the headers of a packet whose fixed header is whole.
+/// Skips the extension headers of a packet with a complete fixed header.
 fn skip_extensions(packet: &[u8]) -> Result<Reached, EncapError> {
     let (mut next, mut at, mut is_fragment) = (packet[6], IPV6_LEN, false);
     for _ in 0..=MAX_EXTENSIONS {
-        // Of 8 bytes and so many times the second byte.
+        // Header length: 8 bytes, plus the second byte times a unit.
         let unit = match next {
             PROTOCOL_UDP => return Ok(Reached::Udp { at, is_fragment }),
             HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | MOBILITY => 8,
@@ -84,7 +84,7 @@ fn skip_extensions(packet: &[u8]) -> Result<Reached, EncapError> {
         let header = &packet[at.min(packet.len())..];
         require(header, Layer::Ipv6, 8)?;
         if next == FRAGMENT {
-            // The offset counts 8 bytes, in the upper 13 bits; bit 0 says that more follow.
+            // The upper 13 bits are the offset in units of 8 bytes; bit 0 is set if more fragments follow.
             let offset = u32::from(be16(header, 2) & 0xfff8);
             if offset != 0 {
                 return Ok(later_fragment(header[0], offset));
@@ -97,7 +97,7 @@ fn skip_extensions(packet: &[u8]) -> Result<Reached, EncapError> {
     Err(EncapError::Ipv6Extensions)
 }
 
-// What Next Header names stands in the first fragment. Where that is another extension header, UDP may follow it.
+// The header of type Next Header is in the first fragment. If it is an extension header, UDP may follow it.
 fn later_fragment(next: u8, offset: u32) -> Reached {
     match next {
         PROTOCOL_UDP | HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | AUTHENTICATION | MOBILITY => {

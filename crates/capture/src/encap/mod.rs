@@ -11,7 +11,7 @@
 //! a timestamp, both zero from software; the adapter's clock ticks every 6.4 ns.
 //!
 //! [`parse`] copies nothing and never panics; [`emit_header`] writes into the caller's buffer and never allocates.
-//! Checksums are written, but never judged: a capture taken at a sender holds what checksum offload left there.
+//! Checksums are written, but never checked: with checksum offload, a capture taken at the sender has wrong ones.
 
 mod ipv6;
 
@@ -30,13 +30,13 @@ pub const TICK_PS: u64 = 6_400;
 pub const PORT_DEVICE: u16 = 0x3000;
 /// First UDP port of transactions that a host issued: `0x4000 + (tag & 0xf)`.
 pub const PORT_HOST: u16 = 0x4000;
-/// Name of a datagram on NetTLP's messaging port that is none of its known messages.
+/// Name of an unknown message on NetTLP's messaging port.
 pub(crate) const MESSAGING: &str = "messaging";
 /// UDP port of NetTLP's messages between LibTLP and the driver.
 pub const PORT_MESSAGING: u16 = 0x2fff;
-/// UDP port of DLLPs: riser's own, NetTLP has none.
+/// UDP port of DLLPs, an extension of riser.
 pub const PORT_DLLP: u16 = 0x2ffe;
-/// UDP port of sessions between riser's peers: many tags on one port. riser's own, NetTLP has none.
+/// UDP port of sessions between riser's peers, with many tags on one port; an extension of riser.
 pub const PORT_SESSION: u16 = 0x2ffd;
 /// UDP port of configuration requests to an adapter up to v0.21; also that of host-issued tag 1.
 pub const PORT_CONFIG_OLD: u16 = 0x4001;
@@ -55,7 +55,7 @@ const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_SERVICE_VLAN: u16 = 0x88a8;
 const PROTOCOL_UDP: u8 = 17;
 
-/// Who issued the request that a TLP is, or answers.
+/// Issuer of a request: of the TLP itself, or of the request that it completes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -76,17 +76,17 @@ impl Origin {
     }
 }
 
-/// How UDP ports follow from tags.
+/// Rule for the UDP port of a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortScheme {
-    /// The paper's and its captures': `0x3000 + (tag & 0xf)`, whoever issued the request.
+    /// Rule of the paper and its captures: `0x3000 + (tag & 0xf)` for both issuers.
     Paper,
-    /// Today's: [`PORT_DEVICE`] `+ tag` and [`PORT_HOST`] `+ (tag & 0xf)`.
+    /// Current rule: [`PORT_DEVICE`] `+ tag` and [`PORT_HOST`] `+ (tag & 0xf)`.
     Tagged,
 }
 
 impl PortScheme {
-    /// The UDP port, of source and destination alike, for a transaction of `origin` under `tag`.
+    /// Returns the UDP port, both source and destination, for a transaction of `origin` with `tag`.
     #[must_use]
     pub const fn port(self, origin: Origin, tag: Tag) -> u16 {
         match (self, origin) {
@@ -97,24 +97,24 @@ impl PortScheme {
     }
 }
 
-/// What the destination port says about a datagram.
+/// Use of a UDP port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortUse {
-    /// A TLP; whose, is certain only from [`PORT_HOST`] on, since the paper's scheme has one base for both.
+    /// A TLP. The issuer is certain only from [`PORT_HOST`] on, because the paper's scheme has one base for both.
     Tlp(Origin),
     /// A DLLP.
     Dllp,
     /// A session between riser's peers: TLPs and control records, see [`peer_session`](crate::peer_session).
     Session,
-    /// NetTLP messaging, adapter configuration or adapter registers, questions and answers: no TLP.
+    /// Requests and answers of NetTLP messaging, adapter configuration or adapter registers, which are not TLPs.
     Nettlp(&'static str),
     /// A datagram of another protocol.
     Foreign,
 }
 
 impl PortUse {
-    /// What a datagram between these ports is. In sessions, and of who asks for something beside TLPs, the client's port is any: the
-    /// adapter's datagrams are known by where they come from.
+    /// Returns the use of a datagram between these ports. In sessions, messaging and configuration the client may have any port, so the
+    /// adapter's datagrams are recognized by their source port.
     pub const fn between(source: u16, destination: u16) -> PortUse {
         match (PortUse::of(destination), PortUse::of(source)) {
             (PortUse::Foreign, from @ (PortUse::Session | PortUse::Nettlp(_))) => from,
@@ -122,7 +122,7 @@ impl PortUse {
         }
     }
 
-    /// What travels to `port`.
+    /// Returns the use of destination port `port`.
     pub const fn of(port: u16) -> PortUse {
         match port {
             0x3000..=0x33ff => PortUse::Tlp(Origin::Device),
@@ -164,7 +164,7 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// Its name in JSON: `file`, `link`, `ethernet`, `vlan`, `ipv4`, `ipv6`, `udp`, `nettlp`, `tlp`, `dllp`.
+    /// Returns the name in JSON: `file`, `link`, `ethernet`, `vlan`, `ipv4`, `ipv6`, `udp`, `nettlp`, `tlp`, `dllp`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -199,68 +199,68 @@ impl fmt::Display for Layer {
     }
 }
 
-/// Why a frame is no whole UDP datagram.
+/// Reason why a frame is not a complete UDP datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EncapError {
     /// The captured bytes end within a header.
     #[error("{layer}: header needs {need} bytes, the capture holds {have}")]
     Short {
-        /// Whose header.
+        /// Layer of the header.
         layer: Layer,
-        /// Bytes that it needs.
+        /// Required bytes.
         need: usize,
-        /// Bytes that there are.
+        /// Captured bytes.
         have: usize,
     },
-    /// More 802.1Q tags than are read.
+    /// More 802.1Q tags than [`Vlans::MAX`].
     #[error("802.1Q tag: more than {} stacked tags", Vlans::MAX)]
     VlanDepth,
     /// Version is not 4.
-    #[error("IPv4: version {0}, legal is 4")]
+    #[error("IPv4: version {0}, expected 4")]
     IpVersion(u8),
     /// IHL is below 5.
-    #[error("IPv4: header length of {0} DW, legal are 5 to 15")]
+    #[error("IPv4: header length of {0} DW, expected 5 to 15")]
     IpHeaderLength(u8),
-    /// Total Length does not hold the header, or passes the end of the frame.
-    #[error("IPv4: total length {total}, legal here are {min} to {max} bytes")]
+    /// Total Length is shorter than the headers, or exceeds the frame.
+    #[error("IPv4: total length {total}, expected {min} to {max} bytes")]
     IpTotalLength {
         /// Total Length, bytes.
         total: usize,
-        /// Bytes of the headers that it must hold.
+        /// Length of the headers, bytes.
         min: usize,
         /// Bytes from the IPv4 header to the end of the frame.
         max: usize,
     },
     /// Version is not 6.
-    #[error("IPv6: version {0}, legal is 6")]
+    #[error("IPv6: version {0}, expected 6")]
     Ipv6Version(u8),
-    /// Payload Length passes the end of the frame.
-    #[error("IPv6: payload length {length}, legal here are 0 to {max} bytes")]
+    /// Payload Length exceeds the frame.
+    #[error("IPv6: payload length {length}, expected 0 to {max} bytes")]
     Ipv6PayloadLength {
         /// Payload Length, bytes.
         length: usize,
-        /// Bytes from behind the IPv6 header to the end of the frame.
+        /// Bytes after the IPv6 header up to the end of the frame.
         max: usize,
     },
-    /// More extension headers than are read.
+    /// More extension headers than riser parses.
     #[error("IPv6: more than {} extension headers", ipv6::MAX_EXTENSIONS)]
     Ipv6Extensions,
     /// A fragment of a UDP datagram.
-    #[error("{layer}: fragment at byte {offset}; fragments are not put together")]
+    #[error("{layer}: fragment at byte {offset}; fragments are not reassembled")]
     Fragment {
         /// IPv4 or IPv6.
         layer: Layer,
         /// Fragment offset, bytes.
         offset: u32,
-        /// UDP ports of source and destination, which the first fragment alone has.
+        /// Source and destination UDP ports; only the first fragment has them.
         ports: Option<(u16, u16)>,
     },
     /// UDP Length does not fit the IP packet.
-    #[error("UDP: length {length}, legal here are 8 to {max} bytes")]
+    #[error("UDP: length {length}, expected 8 to {max} bytes")]
     UdpLength {
         /// UDP Length, bytes.
         length: usize,
-        /// Bytes that the IP packet holds for it.
+        /// Bytes of the IP packet after its headers.
         max: usize,
     },
 }
@@ -305,7 +305,7 @@ pub struct Vlans {
 }
 
 impl Vlans {
-    /// Stacked tags that are read.
+    /// Maximum number of stacked tags.
     pub const MAX: usize = 4;
 
     /// The VLAN identifiers, 0 to 4095.
@@ -334,17 +334,17 @@ pub struct Datagram<'a> {
     pub source_port: u16,
     /// Destination port.
     pub destination_port: u16,
-    /// Where in the frame the payload begins, bytes.
+    /// Byte offset of the payload in the frame.
     pub payload_at: usize,
     /// The payload's captured bytes.
     pub payload: &'a [u8],
-    /// Bytes of the payload on the wire; at least those captured.
+    /// Length of the payload on the wire, at least the captured length.
     pub payload_len: usize,
-    /// Where the wire had fewer bytes than IP says: what that is. `payload_len` is then what UDP says.
+    /// The error if the frame on the wire was shorter than the IP length. `payload_len` is then the UDP length.
     pub truncated: Option<EncapError>,
 }
 
-/// A frame that is no UDP datagram, but no fault either.
+/// A valid frame that is not a UDP datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Foreign {
     /// Another EtherType, such as ARP (0x0806).
@@ -353,7 +353,7 @@ pub enum Foreign {
     Protocol(u8),
 }
 
-/// What a frame holds.
+/// Content of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parsed<'a> {
     /// A UDP datagram over IPv4 or IPv6.
@@ -362,11 +362,11 @@ pub enum Parsed<'a> {
     Foreign(Foreign),
 }
 
-/// Takes an Ethernet frame apart, down to the UDP payload. `original_len` is its length on the wire in bytes; `frame`
+/// Parses an Ethernet frame down to the UDP payload. `original_len` is its length on the wire in bytes; `frame`
 /// holds its first bytes.
 ///
 /// # Errors
-/// Where a header is cut short or contradicts itself; the error names the layer.
+/// If a header is truncated or inconsistent; the error names the layer.
 pub fn parse(frame: &[u8], original_len: usize) -> Result<Parsed<'_>, EncapError> {
     let (vlans, ethertype, at) = parse_ethernet(frame)?;
     let wire_len = original_len.max(frame.len()) - at;
@@ -408,7 +408,7 @@ fn parse_ipv4(vlans: Vlans, frame: &[u8], ip: usize, wire_len: usize) -> Result<
         return Err(wrong);
     }
     let truncated = (total > wire_len).then_some(wrong);
-    // MF is bit 13, the offset counts 8 bytes. A fragment of another protocol is as foreign as the whole.
+    // MF is bit 13; the offset is in units of 8 bytes. Fragments of other protocols are foreign too.
     let flags = be16(packet, 6);
     if packet[9] != PROTOCOL_UDP {
         return Ok(Parsed::Foreign(Foreign::Protocol(packet[9])));
@@ -424,8 +424,8 @@ fn parse_ipv4(vlans: Vlans, frame: &[u8], ip: usize, wire_len: usize) -> Result<
     parse_udp(vlans, addresses, &frame[..end], ip + header_len, total - header_len, truncated)
 }
 
-/// `frame` up to the end of the IP packet, with UDP from `at` on, of which the wire had `wire_len` bytes. Of a packet of which
-/// it had too little, that is what is wrong where there is no datagram.
+/// Parses UDP at `at`. `frame` ends with the IP packet; the wire had `wire_len` bytes from `at`. If the packet was too short on
+/// the wire and UDP is invalid, returns the error of the packet.
 fn parse_udp(
     vlans: Vlans,
     (source, destination): (IpAddr, IpAddr),
@@ -475,10 +475,10 @@ pub struct NettlpHeader {
 }
 
 impl NettlpHeader {
-    /// Takes it from the front of a UDP payload; gives the rest.
+    /// Parses the header at the start of a UDP payload; returns it and the rest.
     ///
     /// # Errors
-    /// Where there are fewer than six bytes.
+    /// If there are fewer than six bytes.
     pub fn parse(payload: &[u8]) -> Result<(NettlpHeader, &[u8]), EncapError> {
         let Some((head, rest)) = payload.split_first_chunk::<NETTLP_LEN>() else {
             return Err(EncapError::Short { layer: Layer::Nettlp, need: NETTLP_LEN, have: payload.len() });
@@ -489,7 +489,7 @@ impl NettlpHeader {
     }
 }
 
-/// One end of the datagrams of a link.
+/// Addresses of one end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Host {
     /// Ethernet address.
@@ -507,11 +507,11 @@ pub struct Addresses {
     pub destination: Host,
 }
 
-/// Writes the headers for `payload_len` bytes of TLP or DLLP into `out`: UDP ports both `port`, IPv4 checksum right, UDP
+/// Writes the headers for `payload_len` bytes of TLP or DLLP into `out`: both UDP ports `port`, a valid IPv4 checksum, UDP
 /// checksum zero ("not computed", RFC 768).
 ///
 /// # Panics
-/// Where `payload_len` exceeds 65,501 bytes, more than an IPv4 packet holds; a TLP has at most 4,116.
+/// If `payload_len` exceeds 65,501 bytes, the limit of an IPv4 packet; a TLP has at most 4,116.
 pub fn emit_header(
     out: &mut [u8; HEADER_LEN],
     addresses: &Addresses,
@@ -541,14 +541,14 @@ pub fn emit_header(
     udp[10..14].copy_from_slice(&nettlp.timestamp.to_be_bytes());
 }
 
-/// The Internet checksum (RFC 1071) of bytes; an odd last one counts as if a zero followed. Over a header that holds its
-/// right checksum it is 0.
+/// Returns the Internet checksum (RFC 1071) of bytes; pads an odd length with a zero byte. The result over a header with a valid
+/// checksum is 0.
 pub fn internet_checksum(bytes: &[u8]) -> u16 {
     !fold(sum_words(bytes))
 }
 
-/// The checksum of UDP over IPv6, whose own field is still 0 (RFC 8200, section 8.1): never 0, since that is "not computed",
-/// which IPv6 does not allow. `addresses` are the 32 bytes of source and destination.
+/// Returns the checksum of UDP over IPv6 for a segment whose checksum field is 0 (RFC 8200, section 8.1). Never 0: that means
+/// "not computed", which IPv6 does not allow. `addresses` are the 32 bytes of source and destination.
 pub(crate) fn udp_checksum_ipv6(addresses: &[u8], segment: &[u8]) -> u16 {
     let pseudo = sum_words(addresses) + segment.len() as u64 + u64::from(PROTOCOL_UDP);
     match !fold(pseudo + sum_words(segment)) {

@@ -46,12 +46,12 @@ pub struct Explanation {
     pub means: Vec<String>,
     /// The rules that prefixes, header and length break.
     pub broken: Vec<Violation>,
-    /// Why the header has no fields, or not all of them.
+    /// Reason why the header has no fields, or not all of them.
     pub error: Option<String>,
 }
 
 impl Explanation {
-    /// Explains a record; `None` where it is no TLP. `meaning` comes from [`Names`](crate::Names).
+    /// Explains a record; `None` if it is no TLP. `meaning` comes from [`Names`](crate::Names).
     pub fn of(record: &Record<'_>, meaning: Option<&Meaning>) -> Option<Explanation> {
         let bytes = record.tlp_bytes;
         if bytes.is_empty() {
@@ -94,7 +94,7 @@ impl Explanation {
         Some(Explanation { fields: fields::of(&header), means, broken, error })
     }
 
-    /// Returns whether the TLP could be read. A TLP that breaks rules can be read.
+    /// Returns true if the TLP could be read. A TLP that breaks rules can be read.
     #[must_use]
     pub const fn is_read(&self) -> bool {
         self.error.is_none()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which records, or transactions, to show: `type=MRd and (tag=0x12 or time>1us)`.
+//! Filters that select records or transactions: `type=MRd and (tag=0x12 or time>1us)`.
 //!
 //! ```text
 //! expression  = conjunction { ("or" | "||") conjunction }
@@ -9,13 +9,13 @@
 //! operator    = "=" | "==" | "!=" | "<" | "<=" | ">" | ">="
 //! ```
 //!
-//! [`terms::FIELDS`] lists fields and flags. A term holds for a record that has the field, with a value that compares so;
-//! where the field is missing, neither `=` nor `!=` holds, but `not` turns it round. For a transaction each term holds
-//! where it holds for its request or for any of its completions, `time` and `latency` for the whole.
+//! [`terms::FIELDS`] lists fields and flags. A term holds for a record that has the field with a matching value.
+//! If the field is missing, neither `=` nor `!=` holds, but `not` negates the result. For a transaction, a term holds
+//! if it holds for its request or for any of its completions; `time` and `latency` apply to the whole transaction.
 //!
 //! [`terms::FIELDS`] defines each field once; the trace page takes it as JSON.
 //!
-//! An expression is compiled to a tree of at most [`MAX_TERMS`] terms; asking it allocates nothing. Parsing never panics.
+//! An expression is compiled to a tree of at most [`MAX_TERMS`] terms. Evaluation never allocates. Parsing never panics.
 
 mod parse;
 mod sieve;
@@ -33,12 +33,12 @@ use std::fmt;
 use std::str::FromStr;
 use terms::Term;
 
-/// Most terms of an expression.
+/// Maximum number of terms of an expression.
 pub const MAX_TERMS: usize = 64;
-/// Most parentheses and `not`s within one another.
+/// Maximum depth of nested parentheses and `not`s.
 pub const MAX_DEPTH: usize = 64;
 
-/// An expression as a tree, whose leaves are places in the list of terms.
+/// An expression as a tree; its leaves are indices into the list of terms.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Node {
     Term(usize),
@@ -54,18 +54,18 @@ pub struct Filter {
     terms: Vec<Term>,
 }
 
-/// Why an expression means nothing.
+/// Error in an expression.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FilterError {
     /// The expression.
     pub expression: String,
-    /// Where, in characters from 1 on.
+    /// Column of the error, in characters from 1.
     pub column: usize,
-    /// What is wrong, and what is legal.
+    /// The error, and the expected text.
     pub what: String,
 }
 
-/// The message, and below it the expression with a mark under the place.
+/// The message, then the expression with a mark below the column.
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FilterError { expression, column, what } = self;
@@ -86,13 +86,13 @@ impl FromStr for Filter {
 }
 
 impl Filter {
-    /// Whether it holds for a record, and what that means for the transactions of the capture
+    /// Returns true if the filter holds for a record. `outcome` is the record's effect on the transactions of the capture
     /// ([`Tracker::see`](crate::transactions::Tracker::see)).
     pub fn holds(&self, record: &Record<'_>, outcome: &Outcome) -> bool {
         self.root.holds(&|n| self.terms[n].holds(record, outcome))
     }
 
-    /// Whether it has a term that is known only from the transactions of a capture: `time`, `latency`, `error`, `probe`, `replay`.
+    /// Returns true if a term depends on the transactions of a capture: `time`, `latency`, `error`, `probe`, `replay`.
     pub fn asks_for_outcome(&self) -> bool {
         self.terms.iter().any(Term::asks_for_outcome)
     }
@@ -110,7 +110,7 @@ impl Filter {
         self.terms.iter().filter_map(|term| term.unknown_name(known)).collect()
     }
 
-    /// Whether it holds for a transaction whose TLPs were seen with their [`terms`](Self::terms).
+    /// Returns true if the filter holds for a transaction whose TLPs were seen with their [`terms`](Self::terms).
     pub fn holds_for(&self, transaction: &Transaction) -> bool {
         self.root.holds(&|n| transaction.terms >> n & 1 == 1 || self.terms[n].holds_for(transaction))
     }
@@ -127,7 +127,7 @@ impl Node {
     }
 }
 
-/// The expression with every part in parentheses, which reads back as the same filter.
+/// The expression with every part in parentheses; parsing it returns the same filter.
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fmt_node(&self.root, f)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From text to the tree of an expression. Never looks at a record.
+//! Parses the text of an expression into a tree. Never looks at a record.
 
 use super::terms::{self, Field, Op, Term};
 use super::{FilterError, MAX_DEPTH, MAX_TERMS, Node};
@@ -19,7 +19,7 @@ enum Token {
 
 struct Parser<'a> {
     expression: &'a str,
-    /// Each with its column, from 1 on; the last is the end.
+    /// Tokens with their columns, from 1; the last one is the end.
     tokens: Vec<(usize, Token)>,
     at: usize,
     depth: usize,
@@ -32,7 +32,7 @@ pub(super) fn parse(expression: &str) -> Result<(Node, Vec<Term>), FilterError> 
     let root = parser.expression()?;
     match parser.peek() {
         Token::End => Ok((root, parser.terms)),
-        _ => Err(parser.error("legal here are and, or, && and ||".to_owned())),
+        _ => Err(parser.error("expected and, or, && or ||".to_owned())),
     }
 }
 
@@ -73,7 +73,9 @@ fn tokens(expression: &str) -> Result<Vec<(usize, Token)>, FilterError> {
                 return Err(error(
                     expression,
                     at + 1,
-                    format!("unexpected {c:?}: legal are terms such as type=MRd, and, or, not, parentheses"),
+                    format!(
+                        "unexpected {c:?}: expected terms such as type=MRd, and, or, not, or parentheses"
+                    ),
                 ));
             }
         };
@@ -88,7 +90,7 @@ fn quoted(expression: &str, chars: &[char], at: usize) -> Result<(Token, usize),
     let text: String = chars[at + 1..].iter().take_while(|c| **c != '"').collect();
     let len = text.chars().count() + 2;
     if at + len > chars.len() {
-        return Err(error(expression, at + 1, "a quotation mark without its second".to_owned()));
+        return Err(error(expression, at + 1, "a quotation mark is not closed".to_owned()));
     }
     Ok((Token::Quoted(text), len))
 }
@@ -145,7 +147,7 @@ impl Parser<'_> {
 
     fn negation(&mut self) -> Result<Node, FilterError> {
         if self.depth == MAX_DEPTH {
-            return Err(self.error(format!("more than {MAX_DEPTH} parentheses and nots within one another")));
+            return Err(self.error(format!("more than {MAX_DEPTH} nested parentheses and nots")));
         }
         match self.peek() {
             Token::Not => {
@@ -176,7 +178,7 @@ impl Parser<'_> {
         }
         let column = self.column();
         let Token::Word(name) = self.peek().clone() else {
-            return Err(self.error(format!("expected a term: legal are {}", terms::names())));
+            return Err(self.error(format!("expected a term: {}", terms::names())));
         };
         self.next();
         let term = match *self.peek() {
@@ -192,7 +194,7 @@ impl Parser<'_> {
         field.check(op).map_err(|what| self.error(what))?;
         self.next();
         let (Token::Word(value) | Token::Quoted(value)) = self.peek().clone() else {
-            return Err(self.error(format!("expected a value for {name}: legal is {}", field.legal())));
+            return Err(self.error(format!("expected a value for {name}: {}", field.legal())));
         };
         let term = Term::compare(&field, op, &value).map_err(|what| self.error(what))?;
         self.next();

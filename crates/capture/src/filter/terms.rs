@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The terms of a filter: what each field means, its legal values, and whether it holds. Never parses an expression.
+//! The terms of a filter: meaning and valid values of each field, and its evaluation. Never parses an expression.
 //!
 //! [`FIELDS`] defines all of them as data. The trace page takes it as JSON for its own fields, flags, legal values and messages.
 
@@ -26,24 +26,24 @@ pub struct Field {
     pub legal: &'static str,
     /// Description of the field, or of the records that the flag holds for.
     pub what: &'static str,
-    /// What a value of it is; `None` for a flag.
+    /// Type of its value; `None` for a flag.
     value: Option<Value>,
-    /// What it holds for where it stands alone; `None` where it needs a value.
+    /// Meaning of the name without a value; `None` if it needs a value.
     flag: Option<Flag>,
 }
 
 /// How the text of a value is read.
 #[derive(Clone, Copy, Debug)]
 enum Value {
-    /// A number, and the largest that there is.
+    /// A number, with its maximum.
     Number(Number, u128),
     /// An address, or a range of addresses.
     Address,
     /// Number of a link, or name of the slot or switch that it leads to.
     Link,
-    /// Anything else is a word, which is equal or is not.
+    /// A word, which supports only `=` and `!=`.
     Word(Word),
-    /// Of a function.
+    /// ID of a function.
     Id(Id),
 }
 
@@ -65,7 +65,7 @@ const fn flag(name: &'static str, what: &'static str, flag: Flag) -> Field {
 }
 
 impl Field {
-    /// The same, which may also stand alone.
+    /// Returns the field, which may then also stand alone.
     const fn or(self, flag: Flag) -> Field {
         Field { flag: Some(flag), ..self }
     }
@@ -232,7 +232,7 @@ impl Op {
         matches!(self, Op::Eq | Op::Ne)
     }
 
-    /// The numbers that compare so with `value`; those of `!=` are turned round by the term.
+    /// Returns the numbers that satisfy the comparison with `value`; for `!=` those of `=`, which the term negates.
     const fn numbers(self, value: u128) -> Range<u128> {
         match self {
             Op::Eq | Op::Ne => value..value + 1,
@@ -258,15 +258,15 @@ enum Number {
     Pasid,
     Code,
     Link,
-    /// Of a frame in its file, from 1 on.
+    /// Frame number in the file, from 1.
     Frame,
-    /// Picoseconds, as the two below.
+    /// Picoseconds, as for the next two.
     Time,
     Latency,
     Timestamp,
 }
 
-/// A term that is a word alone.
+/// A term without a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Flag {
     Tlp,
@@ -284,7 +284,7 @@ enum Flag {
     Replay,
 }
 
-/// A field that is a word, as the lines of records have it.
+/// A field that is a word, as in the lines of records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Word {
     Slot,
@@ -306,13 +306,13 @@ enum Id {
     Completer,
 }
 
-/// What a record's value is compared with.
+/// The comparison of a term.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Test {
     Flag(Flag),
     /// A number lies in a range.
     Number(Number, Range<u128>),
-    /// The bytes that a request names touch a range.
+    /// The bytes of a request overlap a range.
     Touches(Range<u128>),
     /// A word is this one.
     Word(Word, String),
@@ -324,13 +324,13 @@ enum Test {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Term {
     test: Test,
-    /// Turned round by `!=`, for records that have the field.
+    /// True for `!=`, for records that have the field.
     negated: bool,
-    /// As it reads.
+    /// Text of the term.
     text: String,
 }
 
-/// Most names of a capture that a message lists.
+/// Maximum number of names of a capture that a message lists.
 const MAX_NAMES: usize = 20;
 
 /// Every name, for messages.
@@ -351,15 +351,15 @@ impl Field {
         FIELDS.into_iter().find(|field| field.name == name)
     }
 
-    /// The field of this name, to be compared with a value.
+    /// Returns the field of this name, to be compared with a value.
     ///
     /// # Errors
-    /// A sentence with the legal names.
+    /// If the name is unknown or a flag, as a sentence.
     pub(super) fn compared(name: &str) -> Result<Field, String> {
         match Field::named(name) {
             Some(field) if field.value.is_some() => Ok(field),
             Some(_) => Err(format!("{name} stands alone: it has no value")),
-            None => Err(format!("unknown field {name:?}: legal are {}{}", names(), suggestion(name))),
+            None => Err(format!("unknown field {name:?}: expected {}{}", names(), suggestion(name))),
         }
     }
 
@@ -368,14 +368,14 @@ impl Field {
         self.legal
     }
 
-    /// Whether it may be compared so.
+    /// Checks that the field supports an operator.
     ///
     /// # Errors
-    /// A sentence with the legal operators.
+    /// If it does not, as a sentence with the supported operators.
     pub(super) fn check(&self, op: Op) -> Result<(), String> {
         match self.value {
             Some(Value::Word(_) | Value::Id(_)) if !op.is_equality() => {
-                Err(format!("{} is not a number: legal are = and !=", self.name))
+                Err(format!("{} is not a number: expected = or !=", self.name))
             }
             _ => Ok(()),
         }
@@ -458,11 +458,11 @@ impl Number {
 }
 
 impl Word {
-    /// Of a record.
+    /// Returns the word of a record.
     fn of<'a>(self, record: &'a Record<'_>) -> Option<&'a str> {
         let tlp = record.tlp();
         Some(match (self, &record.kind) {
-            // A record that is no TLP has a type too.
+            // Records other than TLPs have a type too.
             (Word::Type, kind) => kind.type_name(),
             (Word::Direction, _) => record.direction?.name(),
             (Word::Interface, _) => &record.interface?.name,
@@ -528,29 +528,29 @@ impl Id {
 }
 
 impl Term {
-    /// The flag of this name.
+    /// Returns the flag of this name.
     ///
     /// # Errors
-    /// A sentence with the legal names, or values.
+    /// If the name is unknown or needs a value, as a sentence with the valid names or values.
     pub(super) fn flag(name: &str) -> Result<Term, String> {
         let field = Field::named(name)
-            .ok_or_else(|| format!("unknown term {name:?}: legal are {}{}", names(), suggestion(name)))?;
-        let flag = field.flag.ok_or_else(|| format!("{name} needs a value: legal is {}", field.legal))?;
+            .ok_or_else(|| format!("unknown term {name:?}: expected {}{}", names(), suggestion(name)))?;
+        let flag = field.flag.ok_or_else(|| format!("{name} needs a value: expected {}", field.legal))?;
         Ok(Term { test: Test::Flag(flag), negated: false, text: name.to_owned() })
     }
 
-    /// A field compared with a value.
+    /// Returns the comparison of a field with a value.
     ///
     /// # Errors
-    /// A sentence with the legal values.
+    /// If the value is invalid, as a sentence with the valid values.
     pub(super) fn compare(field: &Field, op: Op, value: &str) -> Result<Term, String> {
         let Field { name, legal, .. } = field;
-        let illegal = || format!("{value:?} is no value of {name}: legal is {legal}");
+        let illegal = || format!("{value:?} is not a value of {name}: expected {legal}");
         let test = field.test(op, value).ok_or_else(illegal)?;
         Ok(Term { test, negated: op == Op::Ne, text: format!("{name}{}\"{value}\"", op.sign()) })
     }
 
-    /// Whether it holds for a record.
+    /// Returns true if the term holds for a record.
     pub(super) fn holds(&self, record: &Record<'_>, outcome: &Outcome) -> bool {
         self.test.holds(record, outcome).is_some_and(|holds| holds != self.negated)
     }
@@ -577,7 +577,7 @@ impl Term {
         Some(format!("{}: not in the capture, which has {names}", self.text))
     }
 
-    /// Whether it holds for a transaction as a whole.
+    /// Returns true if the term holds for a transaction as a whole.
     pub(super) fn holds_for(&self, transaction: &Transaction) -> bool {
         let within = |ps: Option<u128>, range: &Range<u128>| ps.map(|ps| range.contains(&ps));
         let holds = match &self.test {
@@ -607,7 +607,7 @@ impl fmt::Display for Term {
 }
 
 impl Test {
-    /// `None` where the record does not have the field.
+    /// `None` if the record does not have the field.
     fn holds(&self, record: &Record<'_>, outcome: &Outcome) -> Option<bool> {
         match self {
             Test::Flag(flag) => Some(flag.holds(record, outcome)),
@@ -622,7 +622,7 @@ impl Test {
     }
 }
 
-/// The bytes that a memory, I/O or atomic request names.
+/// Returns the address range of a memory, I/O or atomic request.
 fn touched(tlp: &TlpRecord<'_>) -> Option<Range<u128>> {
     match (&tlp.repr.body, Target::of(&tlp.repr)) {
         (Body::Completion(_), _) => None,
@@ -655,7 +655,7 @@ impl Flag {
     }
 }
 
-/// Whether a record is an error; `outcome` is its effect on the transactions. The status of a completion counts only if the
+/// Returns true if a record is an error; `outcome` is its effect on the transactions. The status of a completion counts only if the
 /// completion was taken and does not end a bus probe.
 pub(crate) fn is_error(record: &Record<'_>, outcome: &Outcome) -> bool {
     let fails = outcome.taken && !outcome.probe;

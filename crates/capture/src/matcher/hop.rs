@@ -28,9 +28,9 @@ pub struct Hop {
     pub direction: Option<Direction>,
     /// Number of the request's record.
     pub request_number: u64,
-    /// When the request was seen there first.
+    /// Time when the request was seen there first.
     pub start: Timestamp,
-    /// When the last completion was seen there; without one, when the request was.
+    /// Time when the last completion was seen there; without one, when the request was.
     pub end: Timestamp,
     /// Its TLPs there, each once.
     pub packets: u32,
@@ -80,7 +80,7 @@ impl Transaction {
         std::iter::once(&first).chain(&self.hops).zip(nexts).map(leg).collect()
     }
 
-    /// Whether `request`, on another link, is this request, forwarded. It is the same request, except that a bridge may turn a
+    /// Returns true if `request`, on another link, is this request, forwarded. It is the same request, except that a bridge may turn a
     /// configuration request of Type 1 into Type 0. A request of Type 0 is never forwarded (`PCIe 5.0 §7.3.3`), and a request
     /// that does not go upstream never turns upstream.
     pub(super) fn is_forwarded_as(&self, request: &Transaction) -> bool {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The transaction matcher: finds the request that a completion answers, by link, requester and tag. Memory is bounded by
-//! [`MAX_OUTSTANDING`], beyond which the oldest request is given up, and [`MAX_REQUESTERS`]. Never allocates once its maps
-//! have grown. Tags come again and again, so a tag keeps its place when nothing waits under it any longer.
+//! The transaction matcher: finds the request of a completion, by link, requester and tag. Memory is bounded by
+//! [`MAX_REQUESTERS`] and [`MAX_OUTSTANDING`], beyond which the oldest request is given up. Never allocates once its maps
+//! have grown: a tag keeps its entry after its request has ended, because tags are reused.
 //!
 //! Captures taken from a mirroring switch may show a tag's next request before the last completion of the one before,
-//! as NetTLP's `p4600-write-64blk.pcap` does. So one earlier request a tag goes on waiting beside the newest; it no longer
-//! counts as outstanding, since its requester has let go of the tag.
+//! as NetTLP's `p4600-write-64blk.pcap` does. So each tag keeps one earlier request besides the newest. The earlier one does
+//! not count as outstanding, because its requester has released the tag.
 
 mod hop;
 mod posted;
@@ -27,35 +27,35 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use tlp::{Bdf, Body, Class, Completion, Repr, Status, Tag};
 
-/// Most requests that wait for completions at a time; beyond, the oldest is given up and counted as expired.
+/// Maximum number of outstanding requests. If there are more, the oldest is given up and counted as expired.
 pub const MAX_OUTSTANDING: usize = 65_536;
-/// Most places of tags that are kept, those under which nothing waits included.
+/// Maximum number of entries for tags, including those without a request.
 const MAX_PLACES: usize = 2 * MAX_OUTSTANDING;
-/// From this many waiting requests on their order is kept, until there are half as many.
+/// Number of outstanding requests from which their order is tracked, until the number falls to half.
 const MANY: usize = MAX_OUTSTANDING / 2;
 /// Offset of the Vendor ID, by which a bus is probed (`PCIe 5.0 §7.5.1.1.1`).
 const VENDOR_ID: u16 = 0;
 /// Most requesters, by link, whose outstanding requests are counted apart.
 pub const MAX_REQUESTERS: usize = 65_536;
 
-/// What a TLP means for the transactions under way.
+/// Effect of a TLP on the outstanding transactions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "it is taken apart at once and never kept; a box would be one a transaction"
 )]
 pub enum Match {
-    /// Posted: nothing answers it.
+    /// A posted request, which has no completion.
     Posted,
-    /// A request, now waiting.
+    /// A request, now outstanding.
     Request,
     /// The same TLP again: a replay, or the same TLP seen at a second place.
     Repeat,
-    /// A request under a tag whose earlier request still waits for its last completions.
+    /// A request with a tag whose earlier request still lacks completions.
     TagReuse,
     /// A request of a requester beyond [`MAX_REQUESTERS`]: its completions will be unmatched.
     Untracked,
-    /// A completion that leaves bytes to come.
+    /// A completion that is not the last one.
     Partial,
     /// The last completion of a transaction.
     Complete(Transaction),
@@ -63,7 +63,7 @@ pub enum Match {
     Unmatched,
 }
 
-/// How many TLPs were of each kind. A transaction that several links show counts where it was seen first.
+/// Number of TLPs of each kind. A transaction on several links counts on the first one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Counts {
     /// Posted requests.
@@ -74,9 +74,9 @@ pub struct Counts {
     pub forwarded: u64,
     /// TLPs seen again.
     pub repeats: u64,
-    /// Requests under a tag whose earlier request still waited.
+    /// Requests with a tag whose earlier request was still outstanding.
     pub tag_reuses: u64,
-    /// Requests given up, since their tag was used twice more.
+    /// Requests given up because their tag was used twice more.
     pub given_up: u64,
     /// Requests given up, the oldest of more than [`MAX_OUTSTANDING`].
     pub expired: u64,
@@ -94,12 +94,12 @@ pub struct Counts {
     pub byte_count_mismatches: u64,
 }
 
-/// How many requests of a requester are outstanding.
+/// Number of outstanding requests of a requester.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outstanding {
     /// At present.
     pub now: u32,
-    /// The most that there were at a time.
+    /// Maximum so far.
     pub max: u32,
 }
 
@@ -110,13 +110,13 @@ pub(crate) struct Packet<'a> {
     pub(crate) number: u64,
     /// When it was seen.
     pub(crate) time: Timestamp,
-    /// Whether the file has a time for it.
+    /// True if the file has a time for it.
     pub(crate) has_time: bool,
     /// Its line in a text.
     pub(crate) line: Option<u64>,
-    /// When it was seen first: before, where it never arrived then.
+    /// Time when it was seen first; earlier if it did not arrive then.
     pub(crate) first_seen: Timestamp,
-    /// How often it was seen before without arriving.
+    /// Number of times that it was seen before without arriving.
     pub(crate) retries: u32,
     /// Number of the link.
     pub(crate) link: u16,
@@ -126,7 +126,7 @@ pub(crate) struct Packet<'a> {
     pub(crate) direction: Option<Direction>,
     /// Its header.
     pub(crate) repr: &'a Repr,
-    /// What is wrong with it by itself.
+    /// Its own errors.
     pub(crate) errors: Errors,
     /// The terms of a filter that hold for it.
     pub(crate) terms: u64,
@@ -153,7 +153,7 @@ impl Place {
     }
 }
 
-/// What waits under one tag.
+/// Outstanding requests of one tag.
 #[derive(Clone, Debug, Default)]
 struct Slot {
     newest: Option<Transaction>,
@@ -164,7 +164,7 @@ struct Slot {
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
     waiting: BTreeMap<Place, Slot>,
-    /// Tags under which something waits.
+    /// Number of tags with outstanding requests.
     busy_tags: usize,
     /// Requests in their order, to find the oldest where [`MANY`] wait, else empty; those that have ended are cleared away
     /// now and then.
@@ -186,7 +186,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// A matcher that has seen nothing.
+    /// Creates a matcher without records.
     pub fn new() -> Matcher {
         Matcher::default()
     }
@@ -196,7 +196,7 @@ impl Matcher {
         Matcher { keeps_given_up: true, ..Matcher::default() }
     }
 
-    /// Sees a TLP that passes a link in a direction. `number` and `time` are those of its record.
+    /// Processes a TLP on a link in a direction. `number` and `time` are those of its record.
     pub fn see(&mut self, number: u64, time: Timestamp, (link, direction): Way, repr: &Repr) -> Match {
         let (errors, terms) = (Errors::empty(), 0);
         self.packet(&Packet {
@@ -229,12 +229,12 @@ impl Matcher {
         }
     }
 
-    /// Counts a TLP that its place tells to be one seen before.
+    /// Counts a TLP whose place shows that it was seen before.
     pub(crate) fn count_repeat(&mut self) {
         self.counts.repeats += 1;
     }
 
-    /// How many of each kind were seen.
+    /// Returns the number of TLPs of each kind.
     pub const fn counts(&self) -> Counts {
         self.counts
     }
@@ -249,7 +249,7 @@ impl Matcher {
         self.forwards
     }
 
-    /// Transactions that wait now, where they were seen first.
+    /// Returns the outstanding transactions, each on the link that showed it first.
     pub fn waiting(&self) -> impl Iterator<Item = &Transaction> {
         self.waiting.values().flat_map(Slot::all).filter(|waiting| waiting.hop_of.is_none())
     }
@@ -294,7 +294,7 @@ impl Matcher {
         self.given_up.pop_front()
     }
 
-    /// Ends all: hands out what waits, in the order of the requests.
+    /// Ends and returns all outstanding transactions, in the order of their requests.
     pub(crate) fn drain(&mut self) -> Vec<Transaction> {
         let slots = std::mem::take(&mut self.waiting).into_values();
         let mut left: Vec<Transaction> =

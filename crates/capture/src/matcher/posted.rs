@@ -10,7 +10,7 @@ use crate::reader::Direction;
 use std::collections::{BTreeMap, VecDeque};
 use tlp::{Bdf, Body, MessageRouting};
 
-/// Most posted requests that may still come on a further link. If there are more, the oldest is dropped.
+/// Maximum number of posted requests that may still come on a further link. If there are more, the oldest is dropped.
 pub(crate) const MAX_POSTED: usize = 4096;
 
 /// Fields of a posted request that forwarding keeps: requester, format, target, bytes and Traffic Class.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A request and what has answered it. Never looks at other transactions.
+//! A request with its completions. Never looks at other transactions.
 
 use super::{Hop, Packet, Root};
 use crate::reader::Direction;
@@ -17,12 +17,12 @@ pub struct Requester {
 }
 
 bitflags::bitflags! {
-    /// What is wrong with a transaction.
+    /// Errors of a transaction.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct Errors: u16 {
-        /// Nothing has answered it by the end of the capture, or until it was given up.
+        /// No completion by the end of the capture, or until it was given up.
         const NO_COMPLETION = 1;
-        /// Some of its data never came.
+        /// Some data is missing.
         const INCOMPLETE = 1 << 1;
         /// Completed with Unsupported Request.
         const UNSUPPORTED_REQUEST = 1 << 2;
@@ -32,21 +32,21 @@ bitflags::bitflags! {
         const CONFIG_RETRY = 1 << 4;
         /// A completion that no request waits for.
         const UNEXPECTED_COMPLETION = 1 << 5;
-        /// A TLP of it is poisoned (EP).
+        /// One of its TLPs is poisoned (EP).
         const POISONED = 1 << 6;
-        /// A TLP of it has an ECRC that is not its own.
+        /// One of its TLPs has a wrong ECRC.
         const BAD_ECRC = 1 << 7;
         /// Its tag was still in use by an earlier request.
         const DUPLICATE_TAG = 1 << 8;
-        /// A completion's Byte Count is not what remained.
+        /// A completion's Byte Count differs from the remaining bytes.
         const BYTE_COUNT = 1 << 9;
-        /// Given up by the matcher, which had no more room.
+        /// Given up by the matcher for lack of room.
         const EXPIRED = 1 << 10;
     }
 }
 
 impl Errors {
-    /// The name of each that there is, in the order of the bits.
+    /// Returns the name of each error, in the order of the bits.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         const NAMES: [&str; 11] = [
             "no completion",
@@ -78,13 +78,13 @@ impl Errors {
     }
 }
 
-/// The Ack or Nak that says that a TLP has arrived.
+/// The Ack or Nak that acknowledges a TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ack {
-    /// The capture does not tell: it holds no DLLPs of the link, or not the places of its TLPs.
+    /// Unknown: the capture has no DLLPs of the link, or no places of its TLPs.
     #[default]
     Unknown,
-    /// The capture would show it, but none has come so far.
+    /// None so far; the capture would show it.
     None,
     /// The first Ack or Nak that covers it.
     Seen {
@@ -95,7 +95,7 @@ pub enum Ack {
     },
 }
 
-/// What a request is for.
+/// Target of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Target {
     /// Memory, I/O: address of the first byte. Of an unexpected completion its Lower Address.
@@ -116,7 +116,7 @@ pub enum Target {
     },
 }
 
-/// A request and what has answered it so far.
+/// A request with its completions so far.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transaction {
     /// Requester, and the link that showed the request first.
@@ -127,21 +127,21 @@ pub struct Transaction {
     pub tag: Tag,
     /// Type of the request; of an unexpected completion, its own.
     pub format: FormatId,
-    /// Which way the request went, where the capture says so.
+    /// Direction of the request, if the capture has it.
     pub direction: Option<Direction>,
     /// Traffic Class of the request, 0 to 7.
     pub tc: u8,
-    /// What the request is for.
+    /// Target of the request.
     pub target: Target,
-    /// Bytes asked for or written; 0 where the request names none.
+    /// Bytes asked for or written; 0 if the request names none.
     pub bytes: u32,
-    /// Bytes of data that completions shall bring and have not brought.
+    /// Bytes of data still expected from completions.
     pub remaining: u32,
-    /// Bytes of data that completions have brought.
+    /// Bytes of data received in completions.
     pub data_bytes: u32,
     /// Completions so far.
     pub completions: u32,
-    /// TLPs of it that were seen again on a link, or that never arrived and were sent again.
+    /// Number of its TLPs that were seen again on a link, or sent again after a loss.
     pub retries: u32,
     /// Status of the last completion; `None` before the first.
     pub status: Option<Status>,
@@ -149,24 +149,24 @@ pub struct Transaction {
     pub request_number: u64,
     /// Line of the request in a text.
     pub line: Option<u64>,
-    /// When the request was seen first.
+    /// Time when the request was seen first.
     pub start: Timestamp,
-    /// Whether the file has this time.
+    /// True if the file has this time.
     pub has_start: bool,
-    /// When the first completion with data was seen.
+    /// Time when the first completion with data was seen.
     pub first_data: Option<Timestamp>,
-    /// When the last completion so far was seen; before the first, when the request was.
+    /// Time of the last completion so far, or of the request before the first completion.
     pub end: Timestamp,
-    /// Whether the file has the times of the request and of all completions.
+    /// True if the file has the times of the request and of all completions.
     pub has_times: bool,
-    /// What is wrong with it.
+    /// Its errors.
     pub errors: Errors,
     /// Unsupported Request to a bus probe: a read of the Vendor ID of a function that has answered no configuration read
     /// before, so that it is not there (`PCIe 5.0 §2.3.2`). The status is then no error.
     pub is_probe: bool,
-    /// What acknowledged the request.
+    /// Acknowledgment of the request.
     pub ack: Ack,
-    /// What acknowledged the last completion.
+    /// Acknowledgment of the last completion.
     pub completion_ack: Ack,
     /// The transaction on further links, in the order in which the request came there.
     pub hops: Vec<Hop>,
@@ -186,22 +186,22 @@ impl Transaction {
         self.end.since_ps(self.start)
     }
 
-    /// From the first request to the first data, in picoseconds; `None` where no data came, or without times.
+    /// From the first request to the first data, in picoseconds; `None` if no data came, or without times.
     pub fn first_data_ps(&self) -> Option<u128> {
         self.first_data.filter(|_| self.has_times).map(|first| first.since_ps(self.start))
     }
 
-    /// From the first request to the last completion, in picoseconds; `None` where nothing answered, or without times.
+    /// From the first request to the last completion, in picoseconds; `None` if nothing answered, or without times.
     pub const fn response_ps(&self) -> Option<u128> {
         if self.completions == 0 || !self.has_times { None } else { Some(self.latency_ps()) }
     }
 
-    /// When the request was seen first; `None` if the file has no time for it.
+    /// Time when the request was seen first; `None` if the file has no time for it.
     pub fn start_time(&self) -> Option<Timestamp> {
         self.has_start.then_some(self.start)
     }
 
-    /// True where nothing answers it: MWr, Msg, MsgD.
+    /// Returns true for requests without a completion: MWr, Msg, MsgD.
     pub fn is_posted(&self) -> bool {
         Format::get(self.format).class == Class::Posted
     }
@@ -213,7 +213,7 @@ impl Transaction {
         request + self.completions + self.retries + further
     }
 
-    /// Data per response time, in megabits per second; `None` where no data came, or in no time.
+    /// Data per response time, in megabits per second; `None` if no data came, or in no time.
     pub fn throughput_mbps(&self) -> Option<u64> {
         let bits = u128::from(self.data_bytes) * 8;
         let ps = self.response_ps().filter(|ps| *ps > 0 && bits > 0)?;
@@ -231,7 +231,7 @@ impl Transaction {
         Transaction { remaining, ..Transaction::at_rest(packet, bytes) }
     }
 
-    /// A completion that nothing waits for, as a transaction of its own.
+    /// Returns an unexpected completion as a transaction of its own.
     pub(crate) fn of_unexpected(packet: &Packet<'_>, completion: &Completion) -> Transaction {
         let data_bytes = completion.length_dw.map_or(0, |dw| answered_bytes(completion, dw));
         Transaction {
@@ -339,7 +339,7 @@ impl Transaction {
         self.errors.remove(Errors::UNSUPPORTED_REQUEST);
     }
 
-    /// Names what never came.
+    /// Marks a transaction without its completions or data as failed.
     pub(crate) fn give_up(&mut self, why: Errors) {
         self.errors |= why;
         self.errors |= if self.completions == 0 { Errors::NO_COMPLETION } else { Errors::INCOMPLETE };
@@ -347,7 +347,7 @@ impl Transaction {
 }
 
 impl Target {
-    /// What a TLP is for.
+    /// Returns the target of a TLP.
     pub fn of(repr: &Repr) -> Target {
         match &repr.body {
             Body::Memory(m) => Target::Address(m.span.first_byte()),
@@ -360,7 +360,7 @@ impl Target {
     }
 }
 
-/// How many bytes a request names.
+/// Returns the number of bytes that a request names.
 pub(crate) fn named_bytes(repr: &Repr) -> u32 {
     match &repr.body {
         Body::Memory(m) => m.span.byte_count(),
@@ -371,7 +371,7 @@ pub(crate) fn named_bytes(repr: &Repr) -> u32 {
     }
 }
 
-/// Bytes that a completion answers: its data, less those before the first byte and those behind the last.
+/// Returns the number of bytes that a completion returns: its data without the bytes before the first and after the last one.
 fn answered_bytes(completion: &Completion, length_dw: u16) -> u32 {
     let lanes = u32::from(length_dw) * 4 - u32::from(completion.lower_address & 3);
     lanes.min(u32::from(completion.byte_count))

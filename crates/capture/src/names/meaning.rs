@@ -7,9 +7,9 @@ use config::register::{Attribute, Field, Word, byte_mask};
 use std::fmt;
 use tlp::Bdf;
 
-/// Most bytes of a write that are shown as values of registers.
+/// Maximum number of bytes of a write that are shown as values of registers.
 const MAX_VALUE_BYTES: usize = 16;
-/// Most registers of one access that are named; of more, how many there are.
+/// Maximum number of registers of one access that are named; of more, how many there are.
 const MAX_NAMED: usize = 4;
 
 /// What a TLP means.
@@ -61,7 +61,7 @@ pub struct Interrupt {
     pub kind: InterruptKind,
     /// Whose it is.
     pub function: Bdf,
-    /// Which; `None` where several vectors send the same.
+    /// Which; `None` if several vectors send the same.
     pub vector: Option<u16>,
 }
 

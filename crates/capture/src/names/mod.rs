@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 use tlp::{Access, Bdf, Body, Completion, ConfigKind, ConfigRequest, MemoryRequest, Status, Tag};
 use windows::Windows;
 
-/// Most configuration reads whose completions are waited for; a completion ends one, and so does a read with its tag.
+/// Maximum number of configuration reads whose completions are waited for; a completion ends one, and so does a read with its tag.
 pub const MAX_WAITING: usize = 65_536;
 
 /// A configuration read under way.

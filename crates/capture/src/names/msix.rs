@@ -6,7 +6,7 @@ use config::cap::msix::ENTRY_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 use tlp::Bdf;
 
-/// Most entries of MSI-X tables that are remembered.
+/// Maximum number of entries of MSI-X tables that are remembered.
 pub const MAX_VECTORS: usize = 65_536;
 
 /// Bytes of an entry that make the interrupt: address and data.

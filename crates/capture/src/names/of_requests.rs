@@ -6,7 +6,7 @@ use crate::decode::{Kind, Record};
 use std::collections::BTreeMap;
 use tlp::Class;
 
-/// Most requests whose meaning is kept; the matcher keeps fewer that wait.
+/// Maximum number of requests whose meaning is kept; the matcher keeps fewer that wait.
 const MAX_KEPT: usize = 262_144;
 
 /// What requests mean, by the number of their record.

@@ -57,7 +57,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// True where a read of Vendor and Device ID shows another device than the one known.
+    /// Returns true if a read of Vendor and Device ID shows another device than the one known.
     pub(super) fn is_of_another(&self, dw: u16, value: u32) -> bool {
         let known = self.words.get(&header::ID).filter(|known| known.bits == !0);
         dw == header::ID && known.is_some_and(|known| known.value != value && !ABSENT.contains(&value))
@@ -172,7 +172,7 @@ impl Space {
         (address == config.address && written == u32::from(base | vector)).then_some(vector)
     }
 
-    /// True where MSI-X is known to be enabled.
+    /// Returns true if MSI-X is known to be enabled.
     pub(super) fn msix_is_enabled(&self) -> bool {
         let control = self.capability(cap::msix::ID).and_then(|at| self.known(at, cap::msix::ENABLE));
         control.is_some_and(|control| control & cap::msix::ENABLE != 0)

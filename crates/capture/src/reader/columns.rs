@@ -4,29 +4,29 @@
 use super::text::Stream;
 use std::str::FromStr;
 
-/// A column: by its place from 1 on, or by its name in the first row.
+/// A column: its number from 1, or its name in the first row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Column {
-    /// Its place.
+    /// Number of the column.
     Number(usize),
-    /// Its name, with or without a range such as `[63:0]` and the path before it.
+    /// Name, with or without a range such as `[63:0]` and the path before it.
     Name(String),
 }
 
 /// Content of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
-    /// A time, in units of this many picoseconds.
+    /// A time, in units of this number of picoseconds.
     Time(u64),
     /// A direction, in the words of hexadecimal text.
     Direction,
     /// A TLP, or the first part of it.
     Tlp,
-    /// The data behind the header.
+    /// The data after the header.
     Data,
     /// Signals of an AXI4-Stream.
     Tdata,
-    /// Byte enables are in it.
+    /// Signal with the byte enables.
     Tuser,
     Tkeep,
     Tlast,
@@ -106,9 +106,7 @@ impl FromStr for Columns {
         let tlast = columns.has(|role| role == Role::Tlast);
         let has_enables = columns.1.is_some_and(Stream::has_enables);
         if has_enables != columns.has(|role| role == Role::Tuser) {
-            return Err(
-                "tuser, with the byte enables, goes with rq and cq, and with no other column".to_owned()
-            );
+            return Err("tuser, which has the byte enables, needs rq or cq".to_owned());
         }
         match (tlp, tdata, tlast) {
             (true, false, false) | (false, true, true) => Ok(columns),

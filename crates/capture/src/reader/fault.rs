@@ -1,58 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults of files: parts that cannot be read, and files with an unknown format.
+//! Errors of files: parts that cannot be read, and files with an unknown format.
 
 use super::{MAX_BLOCK_LEN, MAX_FRAME_LEN, MAX_INTERFACES};
 use std::io;
 
-/// Something in a file that could not be read.
+/// A part of a file that could not be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
     /// The file ends within a record.
     #[error("at byte {offset}: the file ends within a record that needs {need} bytes; {have} are left")]
     Truncated {
-        /// Where the record starts.
+        /// Byte offset of the record.
         offset: u64,
-        /// Bytes that it needs.
+        /// Required bytes.
         need: usize,
         /// Bytes that are left.
         have: usize,
     },
-    /// A record or block contradicts itself.
+    /// A record or block is inconsistent.
     #[error("at byte {offset}: {what}; {skipped} bytes skipped")]
     Corrupt {
-        /// Where it starts.
+        /// Byte offset of its start.
         offset: u64,
-        /// What is wrong.
+        /// The defect.
         what: Defect,
-        /// Bytes skipped up to the next sound record, or to the end of the file.
+        /// Bytes skipped up to the next valid record or the end of the file.
         skipped: u64,
     },
-    /// A block with a sound frame around a body that cannot be read.
+    /// A block with valid lengths and an unreadable body.
     #[error("at byte {offset}: {what}")]
     Block {
-        /// Where it starts.
+        /// Byte offset of its start.
         offset: u64,
-        /// What is wrong.
+        /// The defect.
         what: Defect,
     },
     /// A line of a text that cannot be read.
     #[error("line {line}: {what}")]
     Line {
-        /// Where it starts.
+        /// Byte offset of its start.
         offset: u64,
-        /// Its number, from 1 on.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong.
+        /// The reason.
         what: String,
     },
 }
 
-/// What is wrong with a record or block.
+/// Defect of a record or block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Defect {
-    /// A pcap record whose length cannot be.
+    /// A pcap record with an invalid length.
     #[error(
-        "record of {captured} bytes captured of {original}: legal are at most {MAX_FRAME_LEN}, and no more than there were"
+        "record of {captured} bytes captured of {original}: expected at most {MAX_FRAME_LEN}, and at most the length on the wire"
     )]
     RecordLength {
         /// Bytes captured.
@@ -61,41 +61,41 @@ pub enum Defect {
         original: u32,
     },
     /// A pcap record whose fraction of a second is a second or more.
-    #[error("record with a fraction of a second of {0}")]
+    #[error("record with {0} as the fraction of a second: expected less than a second")]
     Fraction(u32),
-    /// A pcapng block whose length cannot be.
-    #[error("block of {0} bytes: legal are multiples of 4 from 12 to {MAX_BLOCK_LEN}")]
+    /// A pcapng block with an invalid length.
+    #[error("block of {0} bytes: expected a multiple of 4 from 12 to {MAX_BLOCK_LEN}")]
     BlockLength(u32),
     /// A pcapng block whose two lengths differ.
     #[error("block whose lengths disagree: {0} at its start, {1} at its end")]
     BlockTrailer(u32, u32),
     /// A pcapng section with an unknown byte order mark.
-    #[error("section with byte-order magic {0:#010x}: legal is 0x1a2b3c4d")]
+    #[error("section with byte-order magic {0:#010x}: expected 0x1a2b3c4d")]
     ByteOrder(u32),
     /// A pcapng section of a version that is not 1.
-    #[error("section of version {0}: legal is 1")]
+    #[error("section of version {0}: expected 1")]
     Version(u16),
     /// A packet on an interface that no block describes.
-    #[error("packet of interface {interface}, where {known} are described")]
+    #[error("packet of interface {interface}, expected one of the {known} described")]
     UnknownInterface {
         /// Its number.
         interface: u32,
-        /// How many there are.
+        /// Number of described interfaces.
         known: usize,
     },
     /// A block too short for its type.
-    #[error("block of type {0} too short for what it says it holds")]
+    #[error("block of type {0}: too short for its fields")]
     ShortBlock(u32),
-    /// A block of a type that is neither standard nor set aside for local use.
+    /// A block whose type is neither standard nor reserved for local use.
     #[error("block of unknown type {0:#x}")]
     UnknownBlock(u32),
-    /// More interfaces than are kept.
+    /// Too many interfaces.
     #[error("more than {MAX_INTERFACES} interfaces in a section")]
     TooManyInterfaces,
 }
 
 impl Fault {
-    /// Where in the file, bytes from its start.
+    /// Byte offset in the file.
     pub const fn offset(&self) -> u64 {
         match self {
             Fault::Truncated { offset, .. }
@@ -105,7 +105,7 @@ impl Fault {
         }
     }
 
-    /// A short name of the kind of fault, for counting.
+    /// Short name of the kind of error, for statistics.
     pub const fn kind(&self) -> &'static str {
         match self {
             Fault::Truncated { .. } => "truncated record",
@@ -130,19 +130,19 @@ impl Defect {
     }
 }
 
-/// Why a file cannot be read at all.
+/// Reason why a file cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The operating system refuses.
+    /// Error of the operating system.
     #[error("{path}: {error}")]
     Io {
         /// The file.
         path: String,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
-    /// The file is of no format that riser reads.
-    #[error("{path}: no capture: {what}")]
+    /// The file has no format that riser reads.
+    #[error("{path}: not a capture: {what}")]
     NotACapture {
         /// The file.
         path: String,
@@ -154,7 +154,7 @@ pub enum OpenError {
     Option {
         /// The file.
         path: String,
-        /// The option, and what it needs.
+        /// The option and its requirement.
         what: String,
     },
 }

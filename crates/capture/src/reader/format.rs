@@ -23,7 +23,7 @@ pub enum FileFormat {
     Csv,
 }
 
-/// A row of the list of formats: what it is, and one line of it.
+/// A row of the list of formats: description and an example line.
 struct Row {
     format: FileFormat,
     name: &'static str,
@@ -72,30 +72,30 @@ const ROWS: [Row; 7] = [
 ];
 
 impl FileFormat {
-    /// Every format, in the order of the list that errors show.
+    /// Returns every format, in the order of the list in errors.
     pub fn all() -> impl Iterator<Item = FileFormat> {
         ROWS.iter().map(|row| row.format)
     }
 
-    /// Its name, as options take it.
+    /// Returns the name, as in options.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// One line of it, or its first bytes.
+    /// Returns an example line, or the first bytes of a file.
     #[must_use]
     pub fn example(self) -> &'static str {
         self.row().example
     }
 
-    /// The format of this name.
+    /// Returns the format of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<FileFormat> {
         ROWS.iter().find(|row| row.name == name).map(|row| row.format)
     }
 
-    /// Returns whether the file is text.
+    /// Returns true for text formats.
     #[must_use]
     pub fn is_text(self) -> bool {
         !matches!(self, FileFormat::Pcap | FileFormat::Pcapng)
@@ -140,9 +140,9 @@ pub struct ReadOptions {
     pub format: Option<FileFormat>,
     /// The byte order of hexadecimal text and CSV; `None` detects it.
     pub byte_order: Option<ByteOrder>,
-    /// True if the headers of hexadecimal text are those of flit mode. Kernel logs say so themselves.
+    /// True if hexadecimal text has flit-mode headers. Kernel logs mark such headers themselves.
     pub flit: bool,
-    /// Link types that hold TLPs as `LINKTYPE_PCI_EXP` does: bit n is user link type n, `LINKTYPE_USERn`.
+    /// User link types that hold TLPs in the layout of `LINKTYPE_PCI_EXP`: bit n is `LINKTYPE_USERn`.
     pub user_tlps: u16,
     /// The columns of a CSV file. A file is taken as CSV only if they are given.
     pub columns: Option<Columns>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Interfaces of a capture: a direction of a link each.
+//! Interfaces of a capture. Each is one direction of a link.
 
 use super::{Defect, LINKTYPE_ETHERNET, LINKTYPE_PCI_EXP, LINKTYPE_USER0, MAX_INTERFACES, MAX_LINKS};
 use crate::registers::OwnRegisters;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Which way an interface looks: the part behind the colon of names such as `link0:downstream`.
+/// Direction of an interface: the part after the colon of names such as `link0:downstream`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -29,7 +29,7 @@ impl Direction {
     }
 }
 
-/// An end of a link, where a tap sits.
+/// End of a link at which a tap is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
@@ -49,7 +49,7 @@ impl End {
         }
     }
 
-    /// The end in descriptions of interfaces.
+    /// Returns the name of the end in descriptions of interfaces.
     const fn described(self) -> &'static str {
         match self {
             End::Root => "root port",
@@ -61,9 +61,9 @@ impl End {
 /// An interface of a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
-    /// Its name (`if_name`); empty where the capture gives none.
+    /// Name (`if_name`); empty if the capture has none.
     pub name: String,
-    /// What it is (`if_description`); empty where the capture gives none.
+    /// Description (`if_description`); empty if the capture has none.
     pub description: String,
     /// Link type; [`LINKTYPE_ETHERNET`] and [`LINKTYPE_PCI_EXP`] are decoded.
     pub link_type: u16,
@@ -71,26 +71,26 @@ pub struct Interface {
     pub resolution: Resolution,
     /// Seconds to add to its timestamps (`if_tsoffset`).
     pub offset_s: i64,
-    /// Most bytes captured of a frame; 0 is no limit.
+    /// Maximum number of captured bytes of a frame; 0 is no limit.
     pub snaplen: u32,
-    /// Which way it looks, where its name says so.
+    /// Direction, if its name has one.
     pub direction: Option<Direction>,
-    /// Which link it sits on: interfaces whose names agree up to the colon share a number; the first is 0.
+    /// Number of its link, from 0. Interfaces whose names are equal up to the colon share a link.
     pub link: u16,
-    /// The slot or switch that the link leads to, as the description of captures of riser has it; else empty.
+    /// Slot or switch that the link leads to, from the description in riser's captures; else empty.
     pub slot: Arc<str>,
-    /// At which end of the link it sits, where the description says so.
+    /// End of the link at which it is, if the description names it.
     pub end: Option<End>,
-    /// Registers of the device on its link. Only downstream interfaces of riser's captures name them.
+    /// Registers of the device on its link; only downstream interfaces of riser's captures have them.
     pub registers: OwnRegisters,
-    /// True where the capture describes other links too.
+    /// True if the capture has other links too.
     pub has_others: bool,
-    /// Data bits per second that its wire carries, encoding taken off (`if_speed`); `None` where the capture does not say.
+    /// Data rate of its wire in bits per second, without encoding (`if_speed`); `None` if the capture has none.
     pub speed_bps: Option<u64>,
 }
 
 impl Interface {
-    /// One way of a link of riser's, as its captures have it: with timestamps from the start of the run on.
+    /// Returns one direction of a link, as in riser's captures, with timestamps since the start of the run.
     pub fn of_link(link: u16, way: Direction, description: &str) -> Interface {
         let mut interface = Interface {
             name: format!("link{link}:{}", way.name()),
@@ -102,12 +102,12 @@ impl Interface {
         interface
     }
 
-    /// Describes one direction of the link to a slot or switch, seen at one end, for captures of riser.
+    /// Returns the description, in riser's captures, of one direction of the link to a slot or switch, captured at one end.
     pub fn description(slot: &str, way: Direction, end: End) -> String {
         format!("{slot}, {}, at the {}", way.name(), end.described())
     }
 
-    /// Sets the description, and the slot and the end that it names.
+    /// Sets the description, and the slot and the end in it.
     pub(super) fn describe(&mut self, description: &str) {
         description.clone_into(&mut self.description);
         let Some((rest, at)) = description.rsplit_once(", at the ") else { return };
@@ -129,7 +129,7 @@ impl Interface {
         }
     }
 
-    /// Without a name, and with timestamps from the epoch on.
+    /// Returns an interface without a name, and with timestamps since the epoch.
     pub fn new(link_type: u16, resolution: Resolution, snaplen: u32) -> Interface {
         Interface {
             name: String::new(),
@@ -188,8 +188,8 @@ impl Interfaces {
         Ok(())
     }
 
-    /// Returns the number of the interface of a text with this name. The last of [`MAX_INTERFACES`] has no name and stands for
-    /// all further ones.
+    /// Returns the number of the interface of a text with this name. The last of [`MAX_INTERFACES`] has no name and is used for
+    /// all further names.
     pub(super) fn of_text(&mut self, name: &str, resolution: Resolution, link_type: u16) -> u32 {
         if let Some(at) = self.list.iter().rposition(|known| known.name == name) {
             return at as u32;
@@ -204,7 +204,7 @@ impl Interfaces {
         self.list.len() as u32 - 1
     }
 
-    // Interfaces that name no link share the empty name: one place, as in NetTLP's captures.
+    // Interfaces without a link in their name share the empty name, as in NetTLP's captures.
     fn link(&mut self, name: &str) -> u16 {
         if let Some(link) = self.links.get(name) {
             return *link;

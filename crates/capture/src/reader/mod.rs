@@ -4,13 +4,13 @@
 //! Text formats are in `text`: their TLPs become frames of [`LINKTYPE_PCI_EXP`].
 //!
 //! pcap of micro- and nanoseconds in both byte orders; pcapng with any `if_tsresol`, several sections and interfaces. The
-//! reader keeps one window on the file and hands out frames as slices of it. What it cannot read it names once, as a
-//! [`Fault`], and then goes on at the next record that looks sound: in pcapng a known block type whose two lengths agree,
-//! in pcap two headers in a row with lengths that fit and seconds within a day of each other. It never panics, and holds
+//! reader keeps one window of the file and returns frames as slices of it. It reports each unreadable part once, as a
+//! [`Fault`], and continues at the next record that looks valid: in pcapng a known block type whose two lengths agree,
+//! in pcap two consecutive headers with valid lengths and times within a day of each other. It never panics, and holds
 //! at most 32 MiB.
 //!
-//! The `pcap-file` crate (2.0) is not used here: it takes every pcapng timestamp for nanoseconds whatever `if_tsresol`
-//! says, its `Duration` has no picoseconds, and it cannot go on behind a bad record.
+//! The `pcap-file` crate (2.0) is not used here: it reads every pcapng timestamp as nanoseconds and ignores
+//! `if_tsresol`, its `Duration` has no picoseconds, and it cannot continue after a bad record.
 
 mod columns;
 mod fault;
@@ -44,83 +44,83 @@ pub const LINKTYPE_ETHERNET: u16 = 1;
 pub const LINKTYPE_PCI_EXP: u16 = 125;
 /// First of the 16 link types that are free for private use (`LINKTYPE_USER0`).
 pub const LINKTYPE_USER0: u16 = 147;
-/// Longest frame that a record may hold, bytes; the limit of libpcap and Wireshark too.
+/// Maximum length of a frame, bytes; libpcap and Wireshark have the same limit.
 pub const MAX_FRAME_LEN: usize = 262_144;
-/// Longest pcapng block, bytes.
+/// Maximum length of a pcapng block, bytes.
 pub const MAX_BLOCK_LEN: usize = 16 << 20;
-/// Most interfaces of one pcapng section.
+/// Maximum number of interfaces of one pcapng section.
 pub const MAX_INTERFACES: usize = 4_096;
-/// Most links that are told apart.
+/// Maximum number of links.
 pub const MAX_LINKS: usize = 65_535;
 
-/// What a capture says of a frame beside its bytes; captures of riser that hold DLLPs do.
+/// Facts about a frame besides its bytes, from riser's captures with DLLPs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mark {
-    /// Bits of it were flipped on the way: its receiver rejects it (`epb_flags`, bit 24: CRC error).
+    /// Bits were flipped on the link, so the receiver rejects the frame (`epb_flags`, bit 24: CRC error).
     pub damaged: bool,
-    /// It vanished on the way and never arrived; it is shown when it would have (`opt_comment`, [`DROPPED`]).
+    /// The frame was lost on the link; its time is that of its expected arrival (`opt_comment`, [`DROPPED`]).
     pub dropped: bool,
-    /// The place of a TLP among those of its link and direction, from 0 on: its low 12 bits are the TLP's sequence number,
-    /// and a replay has that of the first transmission (`epb_packetid`, in captures of riser).
+    /// Number of a TLP among those of its link and direction, from 0. The low 12 bits are the sequence number;
+    /// a replay has the number of the first transmission (`epb_packetid`, in captures of riser).
     pub place: Option<u64>,
 }
 
 impl Mark {
-    /// True where it never reached its receiver in good order.
+    /// Returns true if the frame did not reach its receiver intact.
     #[must_use]
     pub const fn is_lost(self) -> bool {
         self.damaged || self.dropped
     }
 }
 
-/// The comment on a frame that vanished on the way.
+/// Comment of a frame that was lost on the link.
 pub const DROPPED: &str = "dropped on the way";
-/// The comment on a frame without a time: its timestamp is 0.
+/// Comment of a frame without a time, whose timestamp is 0.
 pub const UNTIMED: &str = "without a time";
-/// The comment on a frame whose bits were flipped on the way.
+/// Comment of a frame whose bits were flipped on the link.
 pub const DAMAGED: &str = "damaged on the way";
 
 /// A frame of a capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// Its place among the frames of the file, from 1 on.
+    /// Frame number in the file, from 1.
     pub number: u64,
-    /// When it was seen; zero without a time.
+    /// Time of the frame; zero if the file has none.
     pub timestamp: Timestamp,
-    /// Whether the file has a time for it.
+    /// True if the file has a time for it.
     pub has_time: bool,
-    /// Number of its interface in its section, from 0 on.
+    /// Number of its interface in its section, from 0.
     pub interface_id: u32,
     /// Its interface.
     pub interface: &'a Interface,
     /// The bytes captured.
     pub bytes: &'a [u8],
-    /// Its length on the wire, bytes; at least those captured.
+    /// Length on the wire, bytes; at least the captured length.
     pub original_len: usize,
-    /// What the capture says of it beside its bytes.
+    /// Facts about it besides its bytes.
     pub mark: Mark,
-    /// Which way it went, if its interface or its packet (`epb_flags`, bits 1:0, of [`LINKTYPE_PCI_EXP`]) says so.
+    /// Direction, if its interface or its packet (`epb_flags`, bits 1:0, of [`LINKTYPE_PCI_EXP`]) has one.
     pub direction: Option<Direction>,
-    /// The line of the text that it is from; `None` for pcap and pcapng.
+    /// Its line in a text file; `None` for pcap and pcapng.
     pub text: Option<TextLine<'a>>,
 }
 
-/// Why a file has no format that can be read.
+/// Reason why a file cannot be read.
 enum Unreadable {
     Unknown(String),
     Option(String),
 }
 
-/// What the next step found: a frame, or what could not be read.
+/// A frame, or a part of the file that could not be read.
 #[derive(Debug)]
 pub enum Item<'a> {
     /// A frame.
     Frame(Frame<'a>),
-    /// A part of the file that could not be read; reading goes on behind it.
+    /// A part of the file that could not be read. Reading continues after it.
     Fault(Fault),
 }
 
-/// What a format finds at the window: `bytes` counts back from the window's start once it has moved on.
+/// A frame found in the window. Once the window has moved on, `bytes` counts back from its start.
 #[derive(Default)]
 struct Found {
     timestamp: Timestamp,
@@ -131,17 +131,17 @@ struct Found {
     /// Length of the record or block.
     record_len: usize,
     mark: Mark,
-    /// The direction that the record itself tells.
+    /// Direction in the record itself.
     direction: Option<Direction>,
     /// The record has no time.
     is_untimed: bool,
 }
 
-/// What comes next in a file.
+/// Next item of a file.
 pub(crate) enum Step {
-    /// A frame, told as [`Found`].
+    /// A frame, described by [`Found`].
     Frame,
-    /// What cannot be read.
+    /// An unreadable part.
     Fault(Fault),
     End,
 }
@@ -152,15 +152,15 @@ enum Format {
     Text(Box<Text>),
 }
 
-/// A capture being read.
+/// Reader of a capture.
 pub struct Reader<R> {
     source: Source<R>,
     format: Format,
     interfaces: Interfaces,
-    /// The frame that was taken last, and its place among all.
+    /// The latest frame and its number.
     found: Found,
     frames: u64,
-    /// Its datagrams, where it holds several, and which of them is next.
+    /// Its datagrams if it has several, and the index of the next one.
     parts: Option<(Parts, usize)>,
 }
 
@@ -192,7 +192,7 @@ impl<R: Read> Reader<R> {
         Reader::named(inner, "input")
     }
 
-    /// As [`new`](Self::new), of what errors call `name`.
+    /// As [`new`](Self::new); errors use `name` for the file.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -231,7 +231,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Returns whether riser detected reversed dwords in hexadecimal text, or assumed their byte order.
+    /// Returns true if riser detected reversed dwords in hexadecimal text, or assumed their byte order.
     pub fn has_guessed_byte_order(&self) -> bool {
         matches!(&self.format, Format::Text(text) if text.has_guessed_byte_order())
     }
@@ -241,7 +241,7 @@ impl<R: Read> Reader<R> {
         &self.interfaces.list
     }
 
-    /// Sound blocks passed over since they hold no packet: names, statistics, secrets, those for local use.
+    /// Number of valid blocks without packets, which were skipped: names, statistics, secrets, local use.
     pub const fn skipped_blocks(&self) -> u64 {
         match &self.format {
             Format::Pcap(_) | Format::Text(_) => 0,
@@ -254,10 +254,10 @@ impl<R: Read> Reader<R> {
         self.source.offset()
     }
 
-    /// The next frame, or what could not be read; `None` at the end of the file.
+    /// Returns the next frame or unreadable part; `None` at the end of the file.
     ///
     /// # Errors
-    /// Those of the underlying reader.
+    /// If the underlying reader fails.
     pub fn next_item(&mut self) -> io::Result<Option<Item<'_>>> {
         Ok(match self.advance()? {
             Step::Frame => Some(Item::Frame(self.frame().0)),
@@ -266,7 +266,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// The next datagram of the last frame, where not all were handed out.
+    /// Returns the next datagram of the latest frame, if it has several and one is left.
     pub(crate) fn next_part(&mut self) -> Option<Part> {
         let (parts, next) = self.parts.as_mut()?;
         let part = (*next < parts.count()).then(|| parts.part(*next));
@@ -277,7 +277,7 @@ impl<R: Read> Reader<R> {
         part
     }
 
-    /// The frame that was taken from the file last, and where to keep its datagrams, where it holds several, and the next of them.
+    /// Returns the latest frame, and the place to store its datagrams and the index of the next one.
     pub(crate) fn frame(&mut self) -> (Frame<'_>, &mut Option<(Parts, usize)>) {
         let Found {
             timestamp,
@@ -309,7 +309,7 @@ impl<R: Read> Reader<R> {
         (frame, &mut self.parts)
     }
 
-    /// Takes what comes next from the file.
+    /// Reads the next item of the file.
     pub(crate) fn advance(&mut self) -> io::Result<Step> {
         let step = match &mut self.format {
             Format::Pcap(pcap) => pcap.step(&mut self.source, &mut self.found)?,

@@ -14,7 +14,7 @@ use std::io::{self, Read};
 pub(super) const FILE_HEADER_LEN: usize = 24;
 const RECORD_HEADER_LEN: usize = 16;
 const SECONDS_PER_DAY: u32 = 86_400;
-/// Shortest frame that is believed while looking for the next sound record: an Ethernet header.
+/// Minimum frame length accepted during the search for the next valid record: an Ethernet header.
 const MIN_FRAME_LEN: u32 = 14;
 
 pub(super) struct Pcap {
@@ -31,7 +31,7 @@ struct RecordHeader {
     original: u32,
 }
 
-/// Returns whether a file with these first four bytes is a pcap.
+/// Returns true if a file with these first four bytes is a pcap.
 pub(super) const fn is_magic(bytes: u32) -> bool {
     matches!(bytes, 0xa1b2_c3d4 | 0xa1b2_3c4d | 0xd4c3_b2a1 | 0x4d3c_b2a1)
 }
@@ -50,15 +50,15 @@ impl Pcap {
         };
         let version = order.u16(window, 4);
         if version != 2 {
-            return Err(format!("pcap of version {version}: legal is 2"));
+            return Err(format!("pcap of version {version}: expected 2"));
         }
-        // The upper half tells of a frame check sequence.
+        // The upper half describes a frame check sequence.
         let link_type = order.u32(window, 20) as u16;
         let interface = Interface::new(link_type, resolution, order.u32(window, 16));
         Ok((Pcap { order, resolution, last_second: None }, interface))
     }
 
-    /// Looks at the next record; a frame is told at `found`.
+    /// Reads the next record. Describes a frame in `found`.
     pub(super) fn step<R: Read>(&mut self, source: &mut Source<R>, found: &mut Found) -> io::Result<Step> {
         if !source.need(RECORD_HEADER_LEN)? {
             return Ok(cut_short(source, RECORD_HEADER_LEN));
@@ -103,7 +103,7 @@ impl Pcap {
         (u64::from(fraction) >= self.units_per_second()).then_some(Defect::Fraction(fraction))
     }
 
-    // The file ends within this record: cut short, unless sound records follow within what it claims for itself.
+    // The file ends within this record. It is truncated, unless valid records follow within its claimed length.
     fn last_record<R: Read>(
         &mut self,
         source: &mut Source<R>,
@@ -119,11 +119,11 @@ impl Pcap {
     }
 
     fn resync<R: Read>(&mut self, source: &mut Source<R>, what: Defect) -> io::Result<Step> {
-        // Enough for the longest record and the header behind it.
+        // Enough for the longest record and the header after it.
         resync(source, what, MAX_FRAME_LEN + 2 * RECORD_HEADER_LEN, |window| self.sound_at(window))
     }
 
-    /// Whether a sound record starts here, and another or the end of the file follows it.
+    /// Returns true if a valid record starts here, followed by another one or the end of the file.
     fn sound_at(&self, window: &[u8]) -> bool {
         let Some(first) = self.believable(window, self.last_second) else { return false };
         let next = &window[(RECORD_HEADER_LEN + first.captured as usize).min(window.len())..];

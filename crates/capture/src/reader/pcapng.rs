@@ -26,38 +26,38 @@ pub(crate) const IF_TSRESOL: u16 = 9;
 const IF_TSOFFSET: u16 = 14;
 /// Bits per second.
 pub(crate) const IF_SPEED: u16 = 8;
-/// Options of a packet: comment, flags, its name wherever it is seen.
+/// Options of a packet: comment, flags, packet ID.
 pub(crate) const COMMENT: u16 = 1;
 pub(crate) const EPB_FLAGS: u16 = 2;
 pub(crate) const EPB_PACKETID: u16 = 5;
-/// Of `epb_flags`: CRC error.
+/// Bit of `epb_flags`: CRC error.
 pub(crate) const FLAG_CRC_ERROR: u32 = 1 << 24;
 /// Direction bits of `epb_flags`: inbound is to the device, outbound from it.
 const FLAGS_DIRECTION: u32 = 0b11;
 pub(crate) const FLAG_INBOUND: u32 = 0b01;
 pub(crate) const FLAG_OUTBOUND: u32 = 0b10;
-/// Option of a section header: who wrote it.
+/// Option of a section header: name of the writing application.
 pub(crate) const SHB_USERAPPL: u16 = 4;
-/// What riser writes there.
+/// Value that riser writes.
 pub(crate) const RISER: &[u8] = b"riser";
 
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
-/// Block types that are believed while looking for the next sound block: those of the draft that captures hold.
+/// Block types accepted during the search for the next valid block: the types of the draft that captures have.
 const KNOWN_TYPES: [u32; 11] = [SECTION_HEADER, 1, 2, 3, 4, 5, 6, 9, 10, 0x0000_0bad, 0x4000_0bad];
 
-/// Block types with this bit are set aside for local use.
+/// Block types with this bit are reserved for local use.
 const LOCAL_USE: u32 = 1 << 31;
 
 const BLOCK_HEAD: usize = 8;
 const BLOCK_OVERHEAD: usize = 12;
 const MIN_SECTION_LEN: usize = 28;
-/// Longest block that is believed while looking for the next sound one.
+/// Maximum block length accepted during the search for the next valid block.
 const MAX_RESYNC_LEN: usize = MAX_FRAME_LEN + 4096;
 
 pub(super) struct Pcapng {
     order: Order,
-    /// Whether riser wrote this section: then a packet's name tells its place.
+    /// True if riser wrote this section: then the packet ID of a TLP is its number on the link.
     by_riser: bool,
     pub(super) skipped_blocks: u64,
 }
@@ -67,7 +67,7 @@ impl Pcapng {
         Pcapng { order: Order::Little, by_riser: false, skipped_blocks: 0 }
     }
 
-    /// Goes on to the next block that holds a frame, which is told at `found`.
+    /// Reads up to the next block with a frame. Describes the frame in `found`.
     pub(super) fn step<R: Read>(
         &mut self,
         source: &mut Source<R>,
@@ -112,7 +112,7 @@ impl Pcapng {
         }
     }
 
-    // A section ends what the one before it said: byte order and interfaces.
+    // A new section replaces the byte order and the interfaces.
     fn begin_section(&mut self, window: &[u8], interfaces: &mut Interfaces) -> Result<(), Defect> {
         self.order = match Order::Little.u32(window, 8) {
             BYTE_ORDER => Order::Little,
@@ -123,7 +123,7 @@ impl Pcapng {
         Ok(())
     }
 
-    /// Says whether the block holds a frame, and where.
+    /// Finds the frame in a block, if there is one.
     fn block(
         &mut self,
         kind: u32,
@@ -142,7 +142,7 @@ impl Pcapng {
                 version => Err(Defect::Version(version)),
             },
             SIMPLE_PACKET => self.simple(body, interfaces, found).map(|()| true),
-            // Name resolution, statistics, secrets, custom blocks, those for local use: nothing to show.
+            // Name resolution, statistics, secrets, custom blocks and local use have no frame.
             _ if kind & LOCAL_USE != 0 || KNOWN_TYPES.contains(&kind) => {
                 self.skipped_blocks += 1;
                 Ok(false)
@@ -151,7 +151,7 @@ impl Pcapng {
         }
     }
 
-    // The first word of the obsolete one holds interface number and drop count of 16 bits each.
+    // The first word of the obsolete block has interface number and drop count, 16 bits each.
     fn packet(
         &self,
         kind: u32,
@@ -186,7 +186,7 @@ impl Pcapng {
         Ok(())
     }
 
-    /// The mark of a packet, its direction, and whether it has no time.
+    /// Returns the mark of a packet, its direction, and true if it has no time.
     fn mark(&self, options: &[u8]) -> (Mark, Option<Direction>, bool) {
         let (mut mark, mut direction, mut is_untimed) = (Mark::default(), None, false);
         self.options(options, |code, value| match (code, value) {
@@ -219,7 +219,7 @@ impl Pcapng {
         by_riser
     }
 
-    // No timestamp, interface 0, and as many bytes as its snap length allows.
+    // A simple packet has no timestamp, is of interface 0, and is captured up to the snap length.
     fn simple(&self, body: &[u8], interfaces: &Interfaces, found: &mut Found) -> Result<(), Defect> {
         let interface = known(interfaces, 0)?;
         if body.len() < 4 {
@@ -257,7 +257,7 @@ impl Pcapng {
         interfaces.push(interface)
     }
 
-    // Options that overrun their block end the list; what came before them holds.
+    // An option that exceeds its block ends the list; earlier options are valid.
     fn options(&self, mut rest: &[u8], mut each: impl FnMut(u16, &[u8])) {
         while rest.len() >= 4 {
             let (code, len) = (self.order.u16(rest, 0), usize::from(self.order.u16(rest, 2)));
@@ -269,7 +269,7 @@ impl Pcapng {
         }
     }
 
-    // The file ends within this block: cut short, unless sound blocks follow within what it claims for itself.
+    // The file ends within this block. It is truncated, unless valid blocks follow within its claimed length.
     fn last_block<R: Read>(&mut self, source: &mut Source<R>, len: usize) -> io::Result<Step> {
         let have = source.window().len();
         if (4..have).any(|at| self.sound_at(&source.window()[at..])) {
@@ -282,7 +282,7 @@ impl Pcapng {
         resync(source, what, MAX_RESYNC_LEN, |window| self.sound_at(window))
     }
 
-    /// Whether a block of a known type starts here whose two lengths agree.
+    /// Returns true if a block of a known type with two equal lengths starts here.
     fn sound_at(&self, window: &[u8]) -> bool {
         if window.len() < BLOCK_OVERHEAD || !KNOWN_TYPES.contains(&self.order.u32(window, 0)) {
             return false;
@@ -310,6 +310,6 @@ fn known(interfaces: &Interfaces, id: u32) -> Result<&Interface, Defect> {
 
 fn text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    // A terminal may show it.
+    // The text may be printed to a terminal.
     text.trim_end_matches('\0').replace(char::is_control, "\u{fffd}")
 }

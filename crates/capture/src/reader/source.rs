@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A file seen through a window that slides forward. Never holds more than twice the largest block.
-//! [`resync`] finds the next sound record, [`Order`] reads numbers.
+//! A window that slides forward over a file. Never holds more than twice the largest block.
+//! [`resync`] finds the next valid record, [`Order`] reads numbers.
 
 use super::{Defect, Fault, Step};
 use std::io::{self, Read};
 
-/// Bytes of the window at first: small enough to stay in a core's cache.
+/// Initial size of the window, small enough for a core's cache.
 const INITIAL_CAPACITY: usize = 256 << 10;
 
 pub(super) struct Source<R> {
@@ -27,12 +27,12 @@ impl<R: Read> Source<R> {
         self.offset
     }
 
-    /// The bytes at hand.
+    /// Returns the bytes of the window.
     pub(super) fn window(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// Makes `need` bytes available, if the file has them; says whether it does.
+    /// Reads until the window has `need` bytes. Returns false if the file ends before.
     pub(super) fn need(&mut self, need: usize) -> io::Result<bool> {
         if self.end - self.start >= need {
             return Ok(true);
@@ -54,7 +54,7 @@ impl<R: Read> Source<R> {
         Ok(self.end - self.start >= need)
     }
 
-    // Twice the need, so that the bytes moved to the front stay fewer than those consumed in between.
+    // Twice the need, so that fewer bytes are moved to the front than are consumed between two moves.
     fn make_room(&mut self, need: usize) {
         if self.buffer.len() - self.start >= need {
             return;
@@ -67,21 +67,21 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// Moves the window's start `n` bytes on, at most to its end.
+    /// Advances the window's start by `n` bytes, at most to its end.
     pub(super) fn skip(&mut self, n: usize) {
         let n = n.min(self.end - self.start);
         self.start += n;
         self.offset += n as u64;
     }
 
-    /// The `len` bytes that lie `back` bytes before the window: what was just skipped and not yet overwritten.
+    /// Returns `len` bytes that start `back` bytes before the window; they were just skipped and are not yet overwritten.
     pub(super) fn behind(&self, back: usize, len: usize) -> &[u8] {
         let from = self.start.saturating_sub(back);
         &self.buffer[from..(from + len).min(self.end)]
     }
 }
 
-/// Goes on at the next place where `is_sound` holds for the window, of `need` bytes but at the end of the file.
+/// Advances to the next position at which `is_sound` accepts the window of `need` bytes, or fewer at the end of the file.
 pub(super) fn resync<R: Read>(
     source: &mut Source<R>,
     what: Defect,
@@ -98,7 +98,7 @@ pub(super) fn resync<R: Read>(
     }
 }
 
-/// The end of the file, or what is left of a record there.
+/// Returns the end of the file, or a fault for a truncated record there.
 pub(super) fn cut_short<R: Read>(source: &mut Source<R>, need: usize) -> Step {
     let (offset, have) = (source.offset(), source.window().len());
     if have == 0 {

@@ -36,7 +36,7 @@ mod tests {
     use super::append_hex_dump;
 
     #[test]
-    fn bytes_stand_as_in_tcpdump() {
+    fn dumps_bytes_like_tcpdump() {
         let mut out = String::new();
         append_hex_dump(b"Ethernet\0\x01\x7f\xffpayload!", 24, &mut out);
         let lines = [

@@ -18,9 +18,9 @@ use crate::sequence::{Arrival, Sequences, Way, way};
 use std::collections::BTreeMap;
 use tlp::{DLLP_LEN, Rate, Width};
 
-/// Most intervals of a report.
+/// Maximum number of intervals of a report.
 pub const MAX_INTERVALS: u64 = 100_000;
-/// Most requesters whose outstanding requests are shown.
+/// Maximum number of requesters whose outstanding requests are shown.
 pub const MAX_REQUESTERS: usize = 256;
 /// Rows that an automatic interval gives at most.
 pub const AUTOMATIC_ROWS: u64 = 24;
@@ -112,7 +112,7 @@ impl Series {
     /// Counts a record.
     ///
     /// # Errors
-    /// Where the interval that was asked for is too short.
+    /// If the interval that was asked for is too short.
     pub fn add(&mut self, record: &Record<'_>) -> Result<(), TooManyIntervals> {
         if record.number == 0 {
             self.sequences.hole();
@@ -310,7 +310,7 @@ impl Traffic {
     }
 }
 
-/// Data bits per second of a link of this generation, 1 to 5, and width, encoding taken off; `None` where there is no such
+/// Data bits per second of a link of this generation, 1 to 5, and width, encoding taken off; `None` if there is no such
 /// link.
 pub fn speed_bps(generation: u8, lanes: u8) -> Option<u64> {
     let symbol = Rate::from_generation(generation)?.symbol_time_ps();

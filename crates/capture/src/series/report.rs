@@ -42,7 +42,7 @@ pub struct Row {
 pub struct WayRow {
     /// Number of the link.
     pub link: u16,
-    /// Which way; `None` where the capture does not say.
+    /// Which way; `None` if the capture does not say.
     pub direction: Option<Direction>,
     /// Posted requests.
     pub posted_tlps: u64,
@@ -64,7 +64,7 @@ pub struct WayRow {
     pub payload_bytes: u64,
     /// All bytes on the wire per time, gigabits per second.
     pub wire_gbps: f64,
-    /// Share of the time that the wire was busy, 0 to 1; `None` where its speed is not known.
+    /// Share of the time that the wire was busy, 0 to 1; `None` if its speed is not known.
     pub utilization: Option<f64>,
     /// Of it, the share of posted requests, non-posted requests, completions and DLLPs.
     pub utilization_by_class: Option<[f64; 4]>,
@@ -77,7 +77,7 @@ pub struct OutstandingRow {
     pub link: u16,
     /// Requester ID.
     pub requester: Id,
-    /// Most at a time.
+    /// Maximum number at a time.
     pub max: u32,
     /// Mean over the interval.
     pub mean: f64,

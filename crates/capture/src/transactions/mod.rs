@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whole transactions of a capture: a request with its completions, its Ack and its replays, handed out once nothing more
-//! can come. Memory is bounded by the matcher's limits and by [`MAX_UNACKED`] TLPs a direction that wait for their Ack.
+//! Complete transactions of a capture: each request with its completions, Ack and replays, returned once no more of them
+//! can follow. Memory is bounded by the matcher's limits and by [`MAX_UNACKED`] TLPs a direction that wait for their Ack.
 //!
 //! A transaction on several links is handed out once. It has the link that showed it first, and a
 //! [`Hop`](crate::matcher::Hop) for each further link. If a capture has several links, a posted request is handed out after
 //! 4096 later ones, or at the end.
 //!
-//! Which Ack covers a TLP is known only where the capture tells each TLP's [place](crate::Mark::place); else it is
+//! The Ack of a TLP is known only if the capture has the [place](crate::Mark::place) of each TLP; else it is
 //! [`Ack::Unknown`].
 
 mod render;
@@ -33,20 +33,20 @@ struct Unacked {
     is_completion: bool,
 }
 
-/// What a record means for the transactions of a capture.
+/// Effect of a record on the transactions of a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// Of the last completion of a transaction: from the first request to here, in picoseconds.
     pub response_ps: Option<u128>,
     /// Of the last completion of a transaction: from the first request to the first data, in picoseconds.
     pub first_data_ps: Option<u128>,
-    /// What is wrong with the transaction that ends here; an unexpected completion.
+    /// Errors of the transaction that ends here, or of an unexpected completion.
     pub errors: Errors,
     /// The transaction that ends here is a bus probe ([`Transaction::is_probe`]).
     pub probe: bool,
     /// The TLP was seen before.
     pub replay: bool,
-    /// The TLP was taken, as far as the capture tells: neither lost nor out of order, nor seen before.
+    /// The TLP was taken, as far as the capture shows: not lost, out of order, or seen before.
     pub taken: bool,
     /// Number of the request's record, on the link of the completion.
     pub request: Option<u64>,
@@ -54,10 +54,10 @@ pub struct Outcome {
     pub forwards: Option<u64>,
 }
 
-/// Puts the transactions of a capture together.
+/// Assembles the transactions of a capture.
 ///
-/// See each record in its order, and take what has ended with [`next_ended`](Self::next_ended) until there is none;
-/// [`finish`](Self::finish) at the end of the file makes the rest end too.
+/// Pass each record to [`see`](Self::see) in order, and take ended transactions with [`next_ended`](Self::next_ended) until there is none.
+/// [`finish`](Self::finish) ends the rest at the end of the file.
 #[derive(Clone, Debug)]
 pub struct Tracker {
     matcher: Matcher,
@@ -70,7 +70,7 @@ pub struct Tracker {
     held: BTreeMap<u64, Transaction>,
     /// Posted requests that may come on a further link, in their order.
     posted: VecDeque<u64>,
-    /// Whether the capture has more than one link.
+    /// True if the capture has more than one link.
     has_links: bool,
     ended: VecDeque<Transaction>,
     lost: u64,
@@ -84,7 +84,7 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// Nothing seen yet.
+    /// Creates a tracker without records.
     pub fn new() -> Tracker {
         Tracker {
             matcher: Matcher::that_keeps_given_up(),
@@ -100,9 +100,9 @@ impl Tracker {
         }
     }
 
-    /// Sees a record. `terms` are those of a filter that hold for it, a bit each
-    /// ([`Filter::terms`](crate::filter::Filter::terms)); 0 without a filter. Says what the record means for the
-    /// transactions, where it is a TLP that was taken.
+    /// Processes a record. `terms` has a bit for each term of a filter that holds for it
+    /// ([`Filter::terms`](crate::filter::Filter::terms)); 0 without a filter. Returns the effect on the
+    /// transactions if the record is a TLP that was taken.
     pub fn see(&mut self, record: &Record<'_>, terms: u64) -> Outcome {
         match &record.kind {
             Kind::Tlp(tlp) => self.tlp(record, tlp, terms),
@@ -118,12 +118,12 @@ impl Tracker {
         }
     }
 
-    /// A transaction that has ended, in the order in which they end, each once.
+    /// Returns the next ended transaction, in the order in which they end.
     pub fn next_ended(&mut self) -> Option<Transaction> {
         self.ended.pop_front()
     }
 
-    /// Ends the capture: what still waits for completions or Acks ends as it is, in the order of the requests.
+    /// Ends the capture: transactions without all completions or Acks end as they are, in the order of the requests.
     pub fn finish(&mut self) {
         let mut hops = Vec::new();
         for mut transaction in self.matcher.drain() {
@@ -394,7 +394,7 @@ fn note_unacked(
     })
 }
 
-/// What is wrong with a TLP by itself.
+/// Returns the errors of a TLP by itself.
 pub fn errors_of(tlp: &TlpRecord<'_>) -> Errors {
     let mut errors = Errors::empty();
     errors.set(Errors::POISONED, tlp.repr.ep);

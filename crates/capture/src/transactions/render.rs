@@ -248,7 +248,7 @@ impl JsonLeg<'_> {
     }
 }
 
-/// Beyond 64 bits nobody counts.
+/// Converts picoseconds to 64 bits, limited to the maximum.
 fn narrow(ps: u128) -> u64 {
     u64::try_from(ps).unwrap_or(u64::MAX)
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use tlp::Format;
 
-/// Most different values that [`Quantiles`] tells apart.
+/// Maximum number of different values that [`Quantiles`] tells apart.
 pub const MAX_VALUES: usize = 65_536;
 /// Leading bits that are kept of a value beyond that.
 const KEPT_BITS: u32 = 11;

@@ -152,7 +152,7 @@ fn with_faults() -> Vec<u8> {
 
 /// What riser's tracker says of each TLP, the dissector shows, where Wireshark lets it see what the capture says of frames.
 #[test]
-fn what_was_lost_on_the_way_counts_as_lost() {
+fn counts_lost_frames() {
     let Some(tshark) = Tshark::find() else { return };
     let bytes = with_faults();
     let file = dissect::TempFile::new("faults", &bytes);
@@ -210,7 +210,7 @@ fn never_broken(rows: &[Values], field: &str, tolerated: bool) -> Vec<String> {
 /// Thousands of TLPs and DLLPs at random, most of them nearly legal: both decoders say the same of each, and no byte makes
 /// the dissector fail.
 #[test]
-fn bytes_at_random() {
+fn dissects_random_bytes() {
     let Some(tshark) = Tshark::find() else { return };
     let mut random = Random::new(0x7157_0a2e);
     let bytes = mixture(&mut random, 4000);
@@ -356,7 +356,7 @@ fn data_with_a_byte_missing() {
     assert_eq!(is_bad, [false, true, true, true, true]);
 }
 
-/// Whether it goes to the adapter, number, what follows it, and fields with their values.
+/// Direction (true: to the adapter), number, payload, and fields with their values.
 type OfSession = (bool, u64, &'static str, &'static [(&'static str, &'static str)]);
 
 /// The table of `nettlp::stream::record`, byte by byte.

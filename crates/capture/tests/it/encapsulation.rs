@@ -107,7 +107,7 @@ fn verdicts() {
         // Padding behind the datagram, as Ethernet adds it.
         (whole(spliced(60, &[0; 9])), "MRd with 0 of 0 bytes"),
         (whole(changed(12, &[0x08, 0x06])), "ARP"),
-        (whole(changed(12, &[0x86, 0xdd])), "IPv6: IPv6: version 4, legal is 6"),
+        (whole(changed(12, &[0x86, 0xdd])), "IPv6: IPv6: version 4, expected 6"),
         (whole(changed(12, &[0x88, 0xcc])), "EtherType 0x88cc"),
         (whole(changed(23, &[1])), "IP protocol 1"),
         (whole(changed(36, &[0, 53])), "UDP of others"),
@@ -127,17 +127,17 @@ fn verdicts() {
             (spliced(12, &[0x81, 0, 0, 1])[..16].to_vec(), 64),
             "802.1Q tag: 802.1Q tag: header needs 4 bytes, the capture holds 2",
         ),
-        (whole(changed(14, &[0x65])), "IPv4: IPv4: version 6, legal is 4"),
-        (whole(changed(14, &[0x44])), "IPv4: IPv4: header length of 4 DW, legal are 5 to 15"),
-        (whole(changed(16, &[0, 19])), "IPv4: IPv4: total length 19, legal here are 20 to 46 bytes"),
+        (whole(changed(14, &[0x65])), "IPv4: IPv4: version 6, expected 4"),
+        (whole(changed(14, &[0x44])), "IPv4: IPv4: header length of 4 DW, expected 5 to 15"),
+        (whole(changed(16, &[0, 19])), "IPv4: IPv4: total length 19, expected 20 to 46 bytes"),
         (whole(changed(16, &[0, 47])), "MRd with 0 of 0 bytes"),
-        (whole(changed(20, &[0x20, 0])), "IPv4: IPv4: fragment at byte 0; fragments are not put together"),
+        (whole(changed(20, &[0x20, 0])), "IPv4: IPv4: fragment at byte 0; fragments are not reassembled"),
         (
             whole(changed(20, &[0x00, 0xb9])),
-            "IPv4: IPv4: fragment at byte 1480; fragments are not put together",
+            "IPv4: IPv4: fragment at byte 1480; fragments are not reassembled",
         ),
-        (whole(changed(38, &[0, 7])), "UDP: UDP: length 7, legal here are 8 to 26 bytes"),
-        (whole(changed(38, &[0, 27])), "UDP: UDP: length 27, legal here are 8 to 26 bytes"),
+        (whole(changed(38, &[0, 7])), "UDP: UDP: length 7, expected 8 to 26 bytes"),
+        (whole(changed(38, &[0, 27])), "UDP: UDP: length 27, expected 8 to 26 bytes"),
         (
             whole(changed(38, &[0, 13])),
             "NetTLP header: NetTLP header: header needs 6 bytes, the capture holds 5",
@@ -188,8 +188,8 @@ fn ipv6_and_its_extension_headers() {
         frame
     };
     const MRD: &str = "MRd with 0 of 0 bytes";
-    const FIRST: &str = "IPv6: IPv6: fragment at byte 0; fragments are not put together";
-    const LATER: &str = "IPv6: IPv6: fragment at byte 1448; fragments are not put together";
+    const FIRST: &str = "IPv6: IPv6: fragment at byte 0; fragments are not reassembled";
+    const LATER: &str = "IPv6: IPv6: fragment at byte 1448; fragments are not reassembled";
     let rows: [(Vec<u8>, &str); 16] = [
         (plain.clone(), MRD),
         (over_ipv6(0, &options(17, 0)), MRD),
@@ -205,7 +205,7 @@ fn ipv6_and_its_extension_headers() {
         (over_ipv6(59, &[]), "IP protocol 59"),
         (over_ipv6(0, &options(0, 0).repeat(9)), "IPv6: IPv6: more than 8 extension headers"),
         (over_ipv6(0, &options(17, 9)[..8]), "UDP: UDP: header needs 8 bytes, the capture holds 0"),
-        (set(14, &[0x50]), "IPv6: IPv6: version 5, legal is 6"),
+        (set(14, &[0x50]), "IPv6: IPv6: version 5, expected 6"),
         (set(18, &[0, 27]), "MRd with 0 of 0 bytes"),
         (set(18, &[0, 7]), "UDP: UDP: header needs 8 bytes, the capture holds 7"),
     ];
@@ -230,7 +230,7 @@ fn ipv6_and_its_extension_headers() {
 
 /// `psmem` and configuration share 0x4001: six bytes, an answer padded with zeros to 18.
 #[test]
-fn configuration_on_the_old_port_is_no_tlp() {
+fn recognizes_configuration_on_old_port() {
     let mut request = changed(36, &[0x40, 0x01]);
     request[38..40].copy_from_slice(&[0, 14]);
     assert_eq!(verdict(&request, 60), "NetTLP configuration");
@@ -267,7 +267,7 @@ fn data_with_a_byte_missing_is_bad() {
 }
 
 #[test]
-fn a_snap_length_is_no_fault() {
+fn accepts_snap_length() {
     let mut frame = changed(48, &[0x40, 0, 0, 64]);
     let total = (20 + 26 + 256u16).to_be_bytes();
     frame[16..18].copy_from_slice(&total);
@@ -328,7 +328,7 @@ fn what_is_emitted_is_parsed() {
 
 /// Between riser's peers: TLPs are TLPs, records have names, and what is sealed is called so.
 #[test]
-fn sessions_are_told_by_their_number_and_first_byte() {
+fn recognizes_sessions_by_number_and_first_byte() {
     let mrd = [0, 0, 0, 1, 0x1b, 0, 3, 0xf, 0, 0, 0x10, 0];
     let cpl = [0x0a, 0, 0, 0, 0, 0, 0x20, 4, 0x1b, 0, 3, 0];
     let rows: [(bool, &[u8], &[u8], &str); 10] = [

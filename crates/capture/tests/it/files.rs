@@ -177,7 +177,7 @@ fn shows_and_filters_by_the_direction_of_a_packet() {
 }
 
 #[test]
-fn other_link_types_are_named() {
+fn reports_other_link_types() {
     let order = Order::Little;
     let file = [
         section(order),
@@ -197,19 +197,19 @@ fn other_link_types_are_named() {
 }
 
 #[test]
-fn what_is_no_capture_is_said() {
+fn rejects_files_that_are_not_captures() {
     let rows: [(&[u8], &str); 5] = [
-        (b"", "input: no capture: it holds 0 bytes; riser reads:\n  pcap "),
-        (b"\xd4\xc3\xb2\xa1", "input: no capture: it holds 4 bytes, a pcap header needs 24"),
+        (b"", "input: not a capture: it holds 0 bytes; riser reads:\n  pcap "),
+        (b"\xd4\xc3\xb2\xa1", "input: not a capture: it holds 4 bytes, a pcap header needs 24"),
         (
             b"#!/bin/sh ...and so on.................",
-            "input: no capture: it starts with 23 21 2f 62; riser reads:\n  pcap ",
+            "input: not a capture: it starts with 23 21 2f 62; riser reads:\n  pcap ",
         ),
         (
             &[0xd4, 0xc3, 0xb2, 0xa1, 9, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0],
-            "input: no capture: pcap of version 9: legal is 2",
+            "input: not a capture: pcap of version 9: expected 2",
         ),
-        (&[0; 3], "input: no capture: it holds 3 bytes; riser reads:\n  pcap "),
+        (&[0; 3], "input: not a capture: it holds 3 bytes; riser reads:\n  pcap "),
     ];
     for (bytes, text) in rows {
         let error = Reader::new(Cursor::new(bytes)).err().map(|e: OpenError| e.to_string()).unwrap();
@@ -236,7 +236,7 @@ const MRD: &str = "192.168.10.3.12291 > 192.168.10.1.12291: NetTLP: MRd, len 4, 
                    first 0xf, Addr 0x2f001000";
 
 #[test]
-fn a_pcap_cut_short_is_named_and_the_rest_is_read() {
+fn reports_truncated_pcap_and_reads_rest() {
     let whole = three_records(Order::Little);
     let cut = damaged(&whole[..whole.len() - 7]);
     let fault =
@@ -249,7 +249,7 @@ fn a_pcap_cut_short_is_named_and_the_rest_is_read() {
 }
 
 #[test]
-fn a_pcap_record_with_a_wrong_length_is_named_and_the_rest_is_read() {
+fn reports_wrong_pcap_record_length_and_reads_rest() {
     for order in [Order::Big, Order::Little] {
         let at = 24 + 76 + 8;
         let rows: [(u32, u32, &str); 3] = [
@@ -257,10 +257,10 @@ fn a_pcap_record_with_a_wrong_length_is_named_and_the_rest_is_read() {
             (
                 0xffff_0000,
                 0xffff_0000,
-                "record of 4294901760 bytes captured of 4294901760: legal are at most 262144",
+                "record of 4294901760 bytes captured of 4294901760: expected at most 262144",
             ),
-            (61, 60, "record of 61 bytes captured of 60: legal are at most 262144"),
-            (5000, 5000, "record of 5000 bytes captured of 5000: legal are at most 262144"),
+            (61, 60, "record of 61 bytes captured of 60: expected at most 262144"),
+            (5000, 5000, "record of 5000 bytes captured of 5000: expected at most 262144"),
         ];
         for (captured, original, text) in rows {
             let mut file = three_records(order);
@@ -268,7 +268,7 @@ fn a_pcap_record_with_a_wrong_length_is_named_and_the_rest_is_read() {
             file[at + 4..at + 8].copy_from_slice(&order.u32(original));
             let lines = damaged(&file);
             let fault = format!(
-                "error in capture file: at byte 100: {text}, and no more than there were; 76 bytes skipped"
+                "error in capture file: at byte 100: {text}, and at most the length on the wire; 76 bytes skipped"
             );
             assert_eq!(lines, [MRD, &fault, MRD]);
         }
@@ -276,16 +276,16 @@ fn a_pcap_record_with_a_wrong_length_is_named_and_the_rest_is_read() {
 }
 
 #[test]
-fn garbage_between_pcap_records_is_skipped() {
+fn skips_garbage_between_pcap_records() {
     let mut file = three_records(Order::Little);
     file.splice(100..100, vec![0xee; 1000]);
-    let fault = "error in capture file: at byte 100: record of 4008636142 bytes captured of 4008636142: legal are at \
-                 most 262144, and no more than there were; 1000 bytes skipped";
+    let fault = "error in capture file: at byte 100: record of 4008636142 bytes captured of 4008636142: expected at \
+                 most 262144, and at most the length on the wire; 1000 bytes skipped";
     assert_eq!(damaged(&file), [MRD, fault, MRD, MRD]);
 }
 
 #[test]
-fn damaged_pcapng_blocks_are_named_and_the_rest_is_read() {
+fn reports_damaged_pcapng_blocks_and_reads_rest() {
     let order = Order::Little;
     let good = packet(order, 0, 1, &mrd_frame());
     let head = [section(order), interface(order, 1, &[])].concat();
@@ -296,17 +296,17 @@ fn damaged_pcapng_blocks_are_named_and_the_rest_is_read() {
         damaged(&[head.clone(), good.clone(), middle, good.clone()].concat())
     };
     let rows: [(&Change, &str); 6] = [
-        (&|b| b[4] = 93, "block of 93 bytes: legal are multiples of 4 from 12 to 16777216; 92 bytes skipped"),
+        (&|b| b[4] = 93, "block of 93 bytes: expected a multiple of 4 from 12 to 16777216; 92 bytes skipped"),
         (
             &|b| b[5] = 0xff,
-            "block of 65372 bytes: legal are multiples of 4 from 12 to 16777216; 92 bytes skipped",
+            "block of 65372 bytes: expected a multiple of 4 from 12 to 16777216; 92 bytes skipped",
         ),
         (&|b| b[88] = 96, "block whose lengths disagree: 92 at its start, 96 at its end; 92 bytes skipped"),
-        (&|b| b[8] = 1, "packet of interface 1, where 1 are described"),
-        (&|b| b[20] = 0xff, "block of type 6 too short for what it says it holds"),
+        (&|b| b[8] = 1, "packet of interface 1, expected one of the 1 described"),
+        (&|b| b[20] = 0xff, "block of type 6: too short for its fields"),
         (
             &|b| *b = vec![0xee; 36],
-            "block of 4008636142 bytes: legal are multiples of 4 from 12 to 16777216; 36 bytes skipped",
+            "block of 4008636142 bytes: expected a multiple of 4 from 12 to 16777216; 36 bytes skipped",
         ),
     ];
     for (change, text) in rows {
@@ -322,7 +322,7 @@ fn damaged_pcapng_blocks_are_named_and_the_rest_is_read() {
 }
 
 #[test]
-fn a_fault_of_the_file_is_an_object_too() {
+fn json_has_object_for_fault_of_file() {
     let whole = three_records(Order::Little);
     let objects = objects(&whole[..whole.len() - 1]);
     let fault = serde_json::json!({

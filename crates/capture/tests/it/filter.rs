@@ -161,37 +161,37 @@ fn transactions() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn reports_filter_errors_with_column() {
     let nots = "!".repeat(65) + "tlp";
     let terms = vec!["tlp"; 65].join(" or ");
     let rows = [
-        ("", 1, "expected a term: legal are type, tag,"),
-        ("tpe=MRd", 1, "unknown field \"tpe\": legal are type, tag,"),
+        ("", 1, "expected a term: type, tag,"),
+        ("tpe=MRd", 1, "unknown field \"tpe\": expected type, tag,"),
         ("direction=up", 1, "replay; did you mean dir?"),
         ("address=5", 1, "replay; did you mean addr?"),
-        ("type", 1, "type needs a value: legal is a type of TLP, dllp, other or error"),
-        ("type=", 6, "expected a value for type: legal is a type of TLP"),
-        ("type=Foo", 6, "\"Foo\" is no value of type: legal is a type of TLP"),
-        ("type<MRd", 5, "type is not a number: legal are = and !="),
-        ("tag=1024", 5, "\"1024\" is no value of tag: legal is 0 to 1023, or a range"),
-        ("tag=7..5", 5, "\"7..5\" is no value of tag"),
-        ("tag=0x", 5, "\"0x\" is no value of tag"),
-        ("requester=1:2", 11, "is no value of requester: legal is bus:device.function such as 01:00.0"),
-        ("requester=01:20.0", 11, "is no value of requester"),
-        ("time>1", 6, "\"1\" is no value of time: legal is a duration such as 1us: ps, ns, us, ms or s"),
-        ("time>0.0001ns", 6, "is no value of time"),
-        ("time>1 us", 6, "is no value of time"),
-        ("status=bad", 8, "legal is success, SC, UR, CRS or CA"),
-        ("dir=left", 5, "legal is up or down"),
+        ("type", 1, "type needs a value: expected a type of TLP, dllp, other or error"),
+        ("type=", 6, "expected a value for type: a type of TLP"),
+        ("type=Foo", 6, "\"Foo\" is not a value of type: expected a type of TLP"),
+        ("type<MRd", 5, "type is not a number: expected = or !="),
+        ("tag=1024", 5, "\"1024\" is not a value of tag: expected 0 to 1023, or a range"),
+        ("tag=7..5", 5, "\"7..5\" is not a value of tag"),
+        ("tag=0x", 5, "\"0x\" is not a value of tag"),
+        ("requester=1:2", 11, "is not a value of requester: expected bus:device.function such as 01:00.0"),
+        ("requester=01:20.0", 11, "is not a value of requester"),
+        ("time>1", 6, "\"1\" is not a value of time: expected a duration such as 1us: ps, ns, us, ms or s"),
+        ("time>0.0001ns", 6, "is not a value of time"),
+        ("time>1 us", 6, "is not a value of time"),
+        ("status=bad", 8, "expected success, SC, UR, CRS or CA"),
+        ("dir=left", 5, "expected up or down"),
         ("tlp=1", 1, "tlp stands alone: it has no value"),
-        ("type=MRd tag=5", 10, "legal here are and, or, && and ||"),
+        ("type=MRd tag=5", 10, "expected and, or, && or ||"),
         ("(type=MRd", 10, "expected and, or, or a closing parenthesis"),
-        ("type=MRd)", 9, "legal here are and, or, && and ||"),
+        ("type=MRd)", 9, "expected and, or, && or ||"),
         ("type=MRd and", 13, "expected a term"),
         ("type=MRd & tag=5", 10, "unexpected '&'"),
-        ("interface=\"link0", 11, "a quotation mark without its second"),
+        ("interface=\"link0", 11, "a quotation mark is not closed"),
         ("ä=1", 1, "unexpected 'ä'"),
-        (nots.as_str(), 65, "more than 64 parentheses and nots within one another"),
+        (nots.as_str(), 65, "more than 64 nested parentheses and nots"),
         (terms.as_str(), 449, "more than 64 terms"),
     ];
     for (expression, column, what) in rows {
@@ -199,7 +199,7 @@ fn what_is_wrong_is_said_with_its_place() {
         assert!(error.column == column && error.what.contains(what), "{expression}: {error:?}");
     }
     let text = "type=MRd and tag=5x".parse::<Filter>().unwrap_err().to_string();
-    let expected = "filter, column 18: \"5x\" is no value of tag: legal is 0 to 1023, or a range such as 0..32\n  \
+    let expected = "filter, column 18: \"5x\" is not a value of tag: expected 0 to 1023, or a range such as 0..32\n  \
                     type=MRd and tag=5x\n                   ^";
     assert_eq!(text, expected);
 }
@@ -254,7 +254,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn trees_mean_what_their_parts_mean((expression, holds) in expression()) {
+    fn trees_combine_results_of_terms((expression, holds) in expression()) {
         let numbers: Vec<u64> = (1..=5).zip(holds).filter(|(_, holds)| *holds).map(|(n, _)| n).collect();
         prop_assert_eq!(kept(&sample(), &expression), numbers, "{}", expression);
         let filter: Filter = expression.parse().unwrap();
@@ -262,7 +262,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_an_expression_or_a_message(
+    fn any_text_parses_or_fails_with_message(
         text in prop::collection::vec(
             prop::sample::select(vec![
                 "type", "=", "MRd", " ", "(", ")", "and", "or", "not", "!", "tag", ">", "0x12", "..", "time", "1us",

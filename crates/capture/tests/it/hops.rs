@@ -69,7 +69,7 @@ fn statistics_count_a_forwarded_request_once() {
 
 /// Writes with one header keep their order from link to link (`PCIe 5.0 §2.4.1`).
 #[test]
-fn posted_requests_are_followed_in_their_order() {
+fn follows_posted_requests_in_order() {
     let write = write(0x1000, 4);
     let mut links = Links::new(&TREE);
     for link in [2, 2, 1, 2, 1, 0, 0] {
@@ -98,7 +98,7 @@ fn configuration_request_is_one_across_bridges() {
 }
 
 #[test]
-fn requests_that_only_look_alike_stay_apart() {
+fn separates_similar_requests() {
     let (read, _) = read_and_answer(5, 0x1000, 64);
     let (other, _) = read_and_answer(5, 0x2000, 64);
     let local = Message {

@@ -402,7 +402,7 @@ fn registers_of_virtual_functions() {
 
 /// A capture that begins behind the enumeration: names that all headers agree on, and no other.
 #[test]
-fn without_enumeration_nothing_is_guessed() {
+fn has_no_names_without_enumeration() {
     let (mut wire, mut space) = (Wire::new(), with_msix());
     wire.write(&mut space, FUNCTION, 1, 0b0011, 0b110);
     let (pcie, msix) = (position(&space, 0x10), position(&space, 0x11));
@@ -416,7 +416,7 @@ fn without_enumeration_nothing_is_guessed() {
 
 /// What never arrived teaches nothing, and what another device said before it was exchanged is forgotten.
 #[test]
-fn what_is_not_so_is_not_learned() {
+fn learns_only_from_valid_accesses() {
     let (mut wire, mut space) = (Wire::new(), with_msix());
     let lost = Mark { dropped: true, ..Mark::default() };
     let request = Tlp::new(wire.request(Access::Read, FUNCTION, 3, 0xf), Data::NONE);
@@ -436,7 +436,7 @@ fn what_is_not_so_is_not_learned() {
 
 /// Chains of capabilities that lead nowhere, or in a ring, end.
 #[test]
-fn chains_that_are_rings_end() {
+fn stops_at_cyclic_capability_chain() {
     let (mut wire, space) = (Wire::new(), with_msix());
     wire.discover(&space, FUNCTION);
     let pm = position(&space, 0x01);
@@ -454,7 +454,7 @@ fn chains_that_are_rings_end() {
 
 /// They come before those of its Vendor and Device ID, which are those of a device that is known.
 #[test]
-fn a_device_that_describes_itself_names_its_registers() {
+fn uses_register_names_of_device() {
     let own = |bar, offset, bytes, name| NamedRegister { bar: Some(bar), offset, bytes, name };
     let registers =
         OwnRegisters::new([own(2, 8, 8, "total"), own(0, 8, 4, "kick off"), own(0, 0x10, 2, "state")]);

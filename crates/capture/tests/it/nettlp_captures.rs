@@ -96,7 +96,7 @@ fn x520_and_p4600() {
 
 /// The second read of tag 1 stands behind the first of its two completions.
 #[test]
-fn one_read_is_shown_behind_its_completion() {
+fn shows_read_after_its_completion() {
     let Some(lines) = lines("x520/x520-1024B-16pkt.pcap") else { return };
     let tag_1: Vec<&str> =
         lines.iter().filter(|l| l.contains("tag 0x01")).filter_map(|l| l.split(' ').nth(6)).collect();
@@ -241,7 +241,7 @@ fn mirrored_frames_are_tagged() {
 
 /// Snap length 128: behind 60 bytes of headers, 68 of 256 B of data are there.
 #[test]
-fn cut_data_is_no_error() {
+fn accepts_truncated_data() {
     let Some(report) = report("p4600/p4600-write-1blk.pcap") else { return };
     assert_eq!((report.payload_bytes, report.captured_payload_bytes, report.error_total), (512, 136, 0));
 }

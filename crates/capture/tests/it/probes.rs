@@ -9,7 +9,7 @@ const COMMAND: u16 = 4;
 const ABSENT: u16 = 0x0320;
 const PRESENT: u16 = 0x0300;
 
-/// Function, register and status of configuration reads one by one; record 2n is the completion of the nth, from 1 on.
+/// Function, register and status of configuration reads one by one; record 2n is the completion of the nth, from 1.
 const READS: [(u16, u16, Status); 6] = [
     (ABSENT, VENDOR_ID, Status::UnsupportedRequest),
     (PRESENT, VENDOR_ID, Status::Success),

@@ -162,7 +162,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_is_read(headers in prop::collection::vec(header(), 1..20), start in any::<u32>()) {
+    fn reads_back_written_captures(headers in prop::collection::vec(header(), 1..20), start in any::<u32>()) {
         let pool = PayloadPool::new();
         let mut writer = Writer::new(Vec::new()).unwrap();
         let taps = [Direction::Upstream, Direction::Downstream].map(|d| writer.tap(3, d, "tap").unwrap());
@@ -256,7 +256,7 @@ proptest! {
     }
 
     #[test]
-    fn snap_lengths_lose_nothing_but_data(snaplen in 60..400u32, carried in any::<bool>()) {
+    fn snap_length_truncates_only_data(snaplen in 60..400u32, carried in any::<bool>()) {
         let pool = PayloadPool::new();
         let span = Span::covering(0x1000, 256).unwrap();
         let body = Body::Memory(MemoryRequest { op: MemoryOp::Write, requester: Bdf::default(), tag: Tag::default(), span });
@@ -275,7 +275,7 @@ proptest! {
 /// stand for more than one frame only where the file's own structure is hit: the headers of the section and the
 /// interfaces, or a length that swallows its neighbour.
 #[test]
-fn every_damaged_byte_is_accounted_for() {
+fn reports_every_damaged_byte() {
     let whole = sample();
     let structure = 44 + 76 + 52;
     assert_eq!(read_all(&whole), (5, 0));
@@ -301,7 +301,7 @@ fn every_damaged_byte_is_accounted_for() {
 
 /// The same for pcap, where nothing but the records' own headers says where they start.
 #[test]
-fn every_damaged_byte_of_a_pcap_is_accounted_for() {
+fn reports_every_damaged_byte_of_pcap() {
     let mut whole =
         vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 0, 0, 0, 1, 0, 0, 0];
     for i in 0..5u32 {
@@ -326,7 +326,7 @@ fn every_damaged_byte_of_a_pcap_is_accounted_for() {
 
 /// A file may end anywhere.
 #[test]
-fn every_cut_is_accounted_for() {
+fn reports_every_truncation() {
     let whole = sample();
     let ends = [44, 120, 172, 264, 364, 452, 548, 644];
     for len in 44..whole.len() {
@@ -338,7 +338,7 @@ fn every_cut_is_accounted_for() {
 /// Frames of noise: bare, behind a sound Ethernet, IPv4 and UDP header, and behind that of NetTLP too; cut anywhere, as many
 /// as a second allows. Each is a record with a name, and none stops the reading.
 #[test]
-fn random_frames_are_named_counted_and_read_on() {
+fn reads_random_frames_without_loss() {
     const FRAMES: u32 = 40_000;
     let (mut state, sound) = (0x9e37_79b9_7f4a_7c15u64, mrd_frame());
     let mut random = || {

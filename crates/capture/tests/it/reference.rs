@@ -36,7 +36,7 @@ fn with_table(page: &str, name: &str, table: &str) -> String {
 }
 
 #[test]
-fn the_page_has_the_tables_of_the_code() {
+fn page_matches_tables_of_code() {
     let old = fs::read_to_string(testkit::root().join(PAGE)).unwrap();
     let tables = [
         ("filter", table_of_filter()),
@@ -55,7 +55,7 @@ fn names(table: &str) -> Vec<&str> {
 }
 
 #[test]
-fn the_tables_name_every_field() {
+fn tables_have_every_field() {
     let (read, answer) = read_and_answer(1, 0x1000, 64);
     let mut link = Link::new();
     link.ack(false, 4095).ack(true, 4095).tlp(true, &read, DAMAGED).again(true, &read, 0, Mark::default());

@@ -41,7 +41,7 @@ fn reads_each_sample() {
         (
             case!("headers.txt"),
             FileFormat::Hex,
-            "hexadecimal TLPs (Fmt and Type first, detected: more headers are legal in this order): 8 TLPs, 1 with an \
+            "hexadecimal TLPs (Fmt and Type first, detected: more headers are valid in this order): 8 TLPs, 1 with an \
              undefined fourth dword",
             &[
                 "line 3 upstream TLP: Msg, len 0, requester 70:00.0, tag 0x00, code 0x10 LTR, routing local, header \
@@ -123,7 +123,7 @@ fn reads_each_sample() {
                 "432.251600 downstream TLP: MRd, len 1, requester 00:00.0, tag 0x01, last 0x0, first 0x4, Addr 0xfa000144 |",
                 "432.251600 upstream TLP: CplD, len 1, completer c1:00.0, success, bc 1, requester 00:00.0, tag 0x01, \
                  lowaddr 0x46 |",
-                "error in line 8: access with an operation that mmiotrace did not know",
+                "error in line 8: access with an operation unknown to mmiotrace",
             ],
         ),
     ];
@@ -201,7 +201,7 @@ fn reads_each_form_of_a_logged_header() {
 
 /// Lines of Linux 5.4 (`AER:` before each line), 6.x (`DPC:`, RP PIO), of `cper.c` (firmware) and of lspci 3.13 (two lines of errors).
 #[test]
-fn notes_have_the_errors_of_their_function_alone() {
+fn notes_have_errors_of_their_function_only() {
     let rows: [(&str, &[&str]); 5] = [
         (
             "[1.0] nvme 0000:03:00.0: AER: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer\n\
@@ -336,7 +336,7 @@ fn shows_logged_errors_without_a_header() {
 }
 
 #[test]
-fn names_lines_of_hexadecimal_tlps_that_a_log_reader_passes_over() {
+fn reports_hexadecimal_tlps_skipped_in_logs() {
     let log = "[1.0] pcieport 0000:00:1c.0: TLP Header: 34000000 70000010 00000000 88468846\n[1.1] usb 1-1: new\n\
                [1.2] usb 1-1: gone\n[1.3] usb 1-1: new\n";
     let (taken_for, lines) =
@@ -344,7 +344,7 @@ fn names_lines_of_hexadecimal_tlps_that_a_log_reader_passes_over() {
     assert_eq!(lines.len(), 1);
     assert_eq!(
         taken_for,
-        "a log with TLP headers: 1 of the kernel; not read: 2 lines of hexadecimal TLPs (5, 6), which --read-as hex \
+        "a log with TLP headers: 1 of the kernel; skipped: 2 lines of hexadecimal TLPs (5, 6); --read-as hex \
          reads"
     );
     let (taken_for, _) = read(&format!("{log}{log}{log}{log}{}", "4a004010 00000040 01000000\n".repeat(9)));
@@ -356,7 +356,7 @@ fn names_lines_of_hexadecimal_tlps_that_a_log_reader_passes_over() {
 
 /// One TLP, and lines that are meant to be TLPs: text, and whether it is hexadecimal.
 #[test]
-fn bad_lines_among_hexadecimal_tlps_are_named() {
+fn reports_bad_lines_among_hexadecimal_tlps() {
     let good = "up 00000001 0100040f 00001000\n";
     let rows = [
         (format!("{good}up 00000001 0100040f 0000100\nup 00000001 0100040g 00001000\n"), true),
@@ -374,7 +374,7 @@ fn bad_lines_among_hexadecimal_tlps_are_named() {
         lines[1..],
         [
             "error in line 2: `0000100` has 7 digits, expected 8, or 4 or 2 in all numbers of the line",
-            "error in line 3: `0100040g` is no hexadecimal number, direction or time",
+            "error in line 3: `0100040g`: expected a hexadecimal number, direction or time",
         ]
     );
     // Lines of a log are not meant to be hexadecimal text.
@@ -403,7 +403,7 @@ fn reads_logs_with_colors_zeros_and_byte_order_marks() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_one_error() {
+fn reports_overlong_line_once() {
     let good = "4a004010 00000040 01000000";
     let long = format!("# {} {good}", "x".repeat(MAX_LINE));
     for text in [format!("{good}\n{long}\n{good}\n"), format!("{good}\n{long}{long}\n{good}")] {
@@ -484,21 +484,21 @@ fn detects_the_byte_order_over_the_whole_text() {
 fn names_the_line_that_cannot_be_read() {
     let good = "4a004010 00000040 01000000\n";
     let rows = [
-        ("4a004010 zz", "line 3: `zz` is no hexadecimal number, direction or time"),
+        ("4a004010 zz", "line 3: `zz`: expected a hexadecimal number, direction or time"),
         ("4a004010 0040", "line 3: `0040` has 4 digits, expected 8, or 4 or 2 in all numbers of the line"),
         ("5", "line 3: `5` has 1 digit, expected an even number"),
         (
             "4a004010000000400100000000000",
             "line 3: `4a004010000000400100…` has 29 digits, expected an even number",
         ),
-        ("0.1 0.2 4a004010", "line 3: `0.2`: a line has one time, zero or more"),
-        ("-5ns 4a004010", "line 3: `-5ns`: a line has one time, zero or more"),
-        ("up down 4a004010", "line 3: `down`: a line has one direction"),
+        ("0.1 0.2 4a004010", "line 3: `0.2`: expected one time per line, zero or more"),
+        ("-5ns 4a004010", "line 3: `-5ns`: expected one time per line, zero or more"),
+        ("up down 4a004010", "line 3: `down`: expected one direction per line"),
         (
             "00000000: 00000001 0100070f 00001000",
-            "line 3: `00000000:`: offsets of a hexadecimal dump are not read",
+            "line 3: `00000000:`: offsets of hexadecimal dumps are not supported",
         ),
-        ("up", "line 3: no TLP in this line"),
+        ("up", "line 3: line without a TLP"),
         ("len=99999999 4a004010", "line 3: `len=99999999`: expected 4 to 262144 bytes"),
     ];
     for (line, error) in rows {
@@ -515,19 +515,19 @@ fn names_the_line_that_cannot_be_read() {
 }
 
 #[test]
-fn unknown_text_is_refused_with_the_list_of_formats() {
+fn rejects_unknown_text_with_list_of_formats() {
     for text in ["hello, world: this is no capture", "#!/bin/sh\n", "add face\n", "\u{1}\u{2}\u{3}\u{4}"] {
         let error = Reader::new(text.as_bytes()).err().map(|error| error.to_string()).unwrap();
-        assert!(error.starts_with("input: no capture: it starts with "), "{error}");
+        assert!(error.starts_with("input: not a capture: it starts with "), "{error}");
         FileFormat::all().for_each(|format| assert!(error.contains(format.example()), "{format}: {error}"));
     }
     let asked = ReadOptions { format: Some(FileFormat::Pcapng), ..ReadOptions::default() };
     let error = Reader::with_options(&b"4a004010"[..], "input", &asked).err().unwrap().to_string();
-    assert_eq!(error, "input: no capture: it starts with 34 61 30 30; pcapng has first bytes 0a 0d 0d 0a");
+    assert_eq!(error, "input: not a capture: it starts with 34 61 30 30; pcapng has first bytes 0a 0d 0d 0a");
 }
 
 #[test]
-fn a_named_format_is_taken_as_asked() {
+fn reads_requested_format() {
     for format in FileFormat::all().filter(|format| format.is_text() && *format != FileFormat::Csv) {
         assert_eq!(FileFormat::named(format.name()), Some(format));
         let options = ReadOptions { format: Some(format), ..ReadOptions::default() };
@@ -559,7 +559,7 @@ fn reads_the_columns_of_csv() {
             &[
                 "line 4 TLP: MWr, len 1, requester 00:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfee00db8 |",
                 "line 7 TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |",
-                "error in line 9: the stream ends before tlast; the TLP of line 9 is left out",
+                "error in line 9: the stream ends before tlast; TLP of line 9 skipped",
             ],
         ),
         (
@@ -567,7 +567,7 @@ fn reads_the_columns_of_csv() {
             "time_us=1,dir=2,header=3,data=4",
             "CSV with a TLP per row: 1 TLP",
             &[
-                "error in line 2: `40000001,` is no hexadecimal number, direction or time",
+                "error in line 2: `40000001,`: expected a hexadecimal number, direction or time",
                 "0.000002000000 downstream TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr \
                  0x00001000 |",
             ],
@@ -577,7 +577,7 @@ fn reads_the_columns_of_csv() {
             "time_ns=1,dir=2,tlp=3",
             "CSV with a TLP per row: 1 TLP",
             &[
-                "error in line 1: `4a00401z` is no hexadecimal number, direction or time",
+                "error in line 1: `4a00401z`: expected a hexadecimal number, direction or time",
                 "0.000000020000 upstream TLP: MRd, len 1, requester 01:00.0, tag 0x07, last 0x0, first 0xf, Addr \
                  0x00001000 |",
             ],
@@ -587,7 +587,7 @@ fn reads_the_columns_of_csv() {
             "tdata=a,tlast=b",
             "CSV with an AXI4-Stream of TLPs: 1 TLP",
             &[
-                "error in line 4: tdata `010X040f`: expected hexadecimal dwords; its TLP is left out",
+                "error in line 4: tdata `010X040f`: expected hexadecimal dwords; TLP skipped",
                 "line 6 TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |",
             ],
         ),
@@ -596,7 +596,7 @@ fn reads_the_columns_of_csv() {
             "tdata=1,tkeep=2,tlast=3",
             "CSV with an AXI4-Stream of TLPs: 1 TLP",
             &[
-                "error in line 1: TLP without a byte; its TLP is left out",
+                "error in line 1: TLP without a byte; TLP skipped",
                 "line 2 TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |",
             ],
         ),
@@ -620,18 +620,18 @@ fn reads_the_columns_of_csv() {
 }
 
 #[test]
-fn options_that_do_not_fit_the_file_are_refused() {
+fn rejects_options_for_other_formats() {
     let columns = |text: &str| ReadOptions { columns: Some(text.parse().unwrap()), ..ReadOptions::default() };
     let little = ReadOptions { byte_order: Some(ByteOrder::Little), ..ReadOptions::default() };
     let flit = ReadOptions { flit: true, ..ReadOptions::default() };
     let rows = [
-        ("h,x\n4a004010,1\n", columns("tlp=TLP"), "no column `TLP`: there are h, x"),
-        ("\"a \"\"b\"\"\",x\n4a004010,1\n", columns("tlp=TLP"), "no column `TLP`: there are a \"b\", x"),
-        ("h,x\n4a004010,1\n", columns("tlp=99"), "no column 99: the rows have up to 2"),
+        ("h,x\n4a004010,1\n", columns("tlp=TLP"), "no column `TLP`: expected h, x"),
+        ("\"a \"\"b\"\"\",x\n4a004010,1\n", columns("tlp=TLP"), "no column `TLP`: expected a \"b\", x"),
+        ("h,x\n4a004010,1\n", columns("tlp=99"), "column 99: expected 1 to 2"),
         (
             "h;x\n4a004010;1\n",
             columns("tlp=h"),
-            "no column `h`: there are h;x; expected commas between columns",
+            "no column `h`: expected h;x; expected commas between columns",
         ),
         (
             "a[31:0],b\nRadix - SIGNED,HEX\n",
@@ -646,7 +646,7 @@ fn options_that_do_not_fit_the_file_are_refused() {
         (
             "a\u{1b}[31m\u{7},data\n1,00000001 0100040f\n",
             columns("tlp=c"),
-            "no column `c`: there are a\u{fffd}, data",
+            "no column `c`: expected a\u{fffd}, data",
         ),
         ("", columns("tlp=c"), "empty file, expected CSV"),
         ("a,\0\0\0\0\n", columns("tlp=c"), "binary data, expected CSV"),
@@ -713,7 +713,7 @@ fn the_stream_of_csv_gives_the_size_of_a_tlp() {
             "",
             vec![
                 format!("line 1 {mwr}"),
-                "error in line 7: the stream ends before tlast; the TLP of line 5 is left out".to_owned(),
+                "error in line 7: the stream ends before tlast; TLP of line 5 skipped".to_owned(),
             ],
         ),
         (
@@ -721,7 +721,7 @@ fn the_stream_of_csv_gives_the_size_of_a_tlp() {
             "1 TLP",
             "",
             vec![
-                "error in line 2: TLP that may have begun before the file: truncated TLP: 8 bytes, expected 12 up to the end of its header; its TLP is left out"
+                "error in line 2: TLP that may have begun before the file: truncated TLP: 8 bytes, expected 12 up to the end of its header; TLP skipped"
                     .to_owned(),
                 format!("line 3 {mwr}"),
             ],
@@ -735,7 +735,7 @@ fn the_stream_of_csv_gives_the_size_of_a_tlp() {
 }
 
 #[test]
-fn a_note_names_signals_of_the_stream_that_are_not_read() {
+fn note_lists_unread_signals_of_stream() {
     let text = "t/x_tdata[31:0],t/x_tkeep[3:0],t/x_tlast,t/x_tvalid,t/x_tready,t/y_tready,t/x_tvalid_q\n";
     let rows = [
         ("tdata=x_tdata,tlast=x_tlast", " (not in --columns: t/x_tkeep[3:0], t/x_tvalid, t/x_tready)"),
@@ -752,7 +752,7 @@ fn a_note_names_signals_of_the_stream_that_are_not_read() {
 #[test]
 fn csv_may_have_reversed_dwords() {
     let mrd = "TLP: MRd, len 1, requester 01:00.0, tag 0x04, last 0x0, first 0xf, Addr 0x00001000 |";
-    let detected = " with a TLP per row (the bytes of each dword reversed, detected: more headers are legal in this order)";
+    let detected = " with a TLP per row (the bytes of each dword reversed, detected: more headers are valid in this order)";
     let given = " with an AXI4-Stream of TLPs (the bytes of each dword reversed)";
     let rows = [
         ("01000000 0f040001 00100000\n", "tlp=1", None, detected),
@@ -772,11 +772,11 @@ fn csv_may_have_reversed_dwords() {
 }
 
 #[test]
-fn the_note_tells_an_assumed_byte_order() {
+fn note_reports_assumed_byte_order() {
     let both = "00000000 00000000 00000000";
     let (taken_for, _) =
         read_with(both.as_bytes(), &ReadOptions { format: Some(FileFormat::Hex), ..ReadOptions::default() });
-    assert!(taken_for.contains("assumed: neither order has more legal headers"), "{taken_for}");
+    assert!(taken_for.contains("assumed: neither order has more valid headers"), "{taken_for}");
     let options = ReadOptions { flit: true, ..ReadOptions::default() };
     let (taken_for, _) = read_with(b"01000103 05000001 00100000 ff000000\n", &options);
     assert!(taken_for.contains("assumed: riser does not detect the order in flit mode"), "{taken_for}");
@@ -815,7 +815,7 @@ fn hex_options() -> ReadOptions {
 }
 
 #[test]
-fn the_error_names_what_was_probably_meant() {
+fn error_suggests_likely_format() {
     let rows: [(&[u8], &str); 3] = [
         (
             b"Sample in Buffer,x_tdata[31:0],x_tlast\n0,00000001,0\n",
@@ -823,7 +823,7 @@ fn the_error_names_what_was_probably_meant() {
         ),
         (
             b"00000001 0100070f 00001000 garbage\n",
-            "; as hexadecimal text (--read-as hex), line 1: `garbage` is no hexadecimal number, direction or time; riser reads",
+            "; as hexadecimal text (--read-as hex), line 1: `garbage`: expected a hexadecimal number, direction or time; riser reads",
         ),
         (b"\xff\xfe4\0a\0", "; this is UTF-16, expected UTF-8; riser reads"),
     ];
@@ -834,7 +834,7 @@ fn the_error_names_what_was_probably_meant() {
 }
 
 #[test]
-fn a_header_log_names_the_word_that_is_no_dword() {
+fn reports_invalid_dword_in_header_log() {
     let rows = [
         (
             "3400000g 70000010 00000000 88468846",
@@ -851,7 +851,7 @@ fn a_header_log_names_the_word_that_is_no_dword() {
 
 /// The second is the start of an ELF file.
 #[test]
-fn a_named_text_format_refuses_what_is_no_text() {
+fn rejects_binary_data_as_text_format() {
     let rows: [(&[u8], &str); 3] = [
         (b"\xff\xfe[\x001\x00", "UTF-16 text, expected UTF-8"),
         (b"\x7fELF\x02\x01\x01\x00", "binary data, expected UTF-8"),
@@ -865,7 +865,7 @@ fn a_named_text_format_refuses_what_is_no_text() {
 }
 
 #[test]
-fn refuses_columns_that_mean_nothing() {
+fn rejects_invalid_columns() {
     let rows = [
         ("tlp", "`tlp`: expected NAME=COLUMN"),
         ("tlp=0", "`tlp=0`: columns count from 1"),
@@ -881,7 +881,7 @@ fn refuses_columns_that_mean_nothing() {
     }
     let asked = ReadOptions { format: Some(FileFormat::Csv), ..ReadOptions::default() };
     let error = Reader::with_options(&b"4a004010"[..], "input", &asked).err().unwrap().to_string();
-    assert_eq!(error, "input: no capture: csv needs its columns, such as time_ns=1,dir=2,tlp=3");
+    assert_eq!(error, "input: not a capture: csv needs its columns, such as time_ns=1,dir=2,tlp=3");
 }
 
 /// Beats of cocotbext-pcie 0.2.16 (crates/rtl/tests/us_beats.py), as an ILA exports them. A packet begins at bit 0 of a beat.
@@ -929,19 +929,19 @@ fn reads_streams_with_descriptors() {
 
 /// Packets that are no TLPs: a stream of 64 bits with its columns, and the error.
 #[test]
-fn refuses_packets_that_do_not_fit_their_descriptor() {
+fn rejects_packets_that_mismatch_their_descriptor() {
     let rows = [
         (
             "rc=1,tlast=2",
             "0000000040009000,0\n00000000,1\n",
-            "RC packet with error code 1001b: no TLP, or one that does not fit its request",
+            "RC packet with error code 1001b: no completion, or one that does not match its request",
         ),
         (
             "rc=1,tlast=2",
             "0100000140040000,0\n00000000,1\n",
-            "RC packet with 0 dwords of data, its descriptor has 1; address-aligned and straddled packets are not read",
+            "RC packet with 0 dwords of data, expected 1 by its descriptor; address-aligned and straddled packets are not supported",
         ),
-        ("cc=1,tlast=2", "0000000000000000,1\n", "CC packet of 2 dwords, expected 3 of its descriptor"),
+        ("cc=1,tlast=2", "0000000000000000,1\n", "CC packet of 2 dwords, expected 3 by its descriptor"),
         (
             "cq=1,tlast=2,tuser=3",
             "0000000000001000,0,f\n0000000001006001,1,f\n",

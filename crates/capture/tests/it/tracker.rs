@@ -95,7 +95,7 @@ fn what_a_request_is_for() {
 
 /// `PCIe 5.0 §3.6.2.1`, §3.6.3.1: what a Nak brings back, what a lost Ack brings again, and what vanished.
 #[test]
-fn replays_are_counted_for_the_transaction_they_belong_to() {
+fn counts_replays_for_their_transaction() {
     let (first, first_answer) = read_and_answer(1, 0x1000, 64);
     let (second, second_answer) = read_and_answer(2, 0x2000, 64);
     let mut link = Link::new();
@@ -197,7 +197,7 @@ fn acks_are_unknown_without_places() {
 
 /// A link that never acknowledges: the oldest go out with what is known, and memory stays bounded.
 #[test]
-fn what_waits_for_acks_is_bounded() {
+fn bounds_transactions_without_ack() {
     let mut link = Link::new();
     link.ack(false, 4095);
     for _ in 0..6_000 {

@@ -149,7 +149,7 @@ fn unaligned() -> Repr {
 }
 
 #[test]
-fn a_transaction_says_what_it_was() {
+fn reports_fields_of_each_transaction() {
     let (_, mut matcher) = story(&[read(7, 0x1000, 512), answer(7, 512, 64)]);
     assert_eq!(matcher.waiting().count(), 1);
     let last = matcher.see(9, Timestamp::from_ps(5_000), (0, None), &answer(7, 256, 64));
@@ -175,7 +175,7 @@ fn a_transaction_says_what_it_was() {
 }
 
 #[test]
-fn a_wrong_byte_count_is_counted() {
+fn counts_wrong_byte_count() {
     let (told, matcher) = story(&[read(1, 0, 512), answer(1, 256, 64), answer(1, 256, 64)]);
     assert_eq!(told, ["request", "partial", "complete"]);
     assert_eq!(matcher.counts().byte_count_mismatches, 1);
@@ -199,7 +199,7 @@ fn configuration_ends_with_its_completion() {
 }
 
 #[test]
-fn links_and_requesters_are_told_apart() {
+fn separates_links_and_requesters() {
     let mut matcher = Matcher::new();
     for link in [0, 1] {
         assert_eq!(matcher.see(1, Timestamp::ZERO, (link, None), &read(1, 0, 64)), Match::Request);

@@ -26,7 +26,7 @@ fn init(link: &mut Link, class: Class, vc: u8, header: u8, data: u16) {
     }
 }
 
-/// Header and data credits before and after each TLP; `None` where they are not known.
+/// Header and data credits before and after each TLP; `None` if they are not known.
 fn credits(capture: &[u8], mut ledgers: Ledgers) -> Vec<Option<[Available; 4]>> {
     let (mut reader, mut all) = (reader(capture), Vec::new());
     while let Some(record) = reader.next_record().unwrap() {
@@ -210,7 +210,7 @@ fn intervals_add_up() {
 }
 
 #[test]
-fn an_interval_that_is_too_short_is_refused() {
+fn rejects_too_short_interval() {
     let capture = sample();
     let (mut reader, mut series) = (reader(&capture), Series::new(Some(1), Ledgers::new()));
     let mut error = None;
@@ -377,7 +377,7 @@ fn unexpected_completions_count_in_the_summary() {
 
 /// A frame that is neither TLP nor DLLP, hours before or behind the rest, makes no rows, and costs nothing.
 #[test]
-fn frames_of_others_make_no_intervals() {
+fn foreign_frames_create_no_intervals() {
     let capture = std::fs::read(
         std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../fuzz/seeds/capture_read/late_other.pcap"),

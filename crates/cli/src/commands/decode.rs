@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser decode`: TLPs field by field, with their meaning and the rules that they break, from `capture::explain`. Never decodes
-//! a byte itself.
+//! `riser decode`: prints TLPs field by field, with their meaning and the rules that they break, from `capture::explain`. Never
+//! decodes a byte itself.
 
 use super::reading::{self, Reading};
 use crate::failure::Failure;
@@ -25,16 +25,16 @@ Examples:
   riser decode --flit 03010001 01000005 00001000 000000ff
 
 Arguments are the dwords of one TLP, or files; a file whose name could be a dword is given as ./NAME. Without arguments \
-standard input is read. Files have any format that riser trace reads; a note on standard error says what each file was taken for. \
+standard input is read. Files have any format that riser trace reads; a note on standard error names the format of each file. \
 docs/formats.md lists the formats.
 
-Each TLP has a line as riser trace prints it, then its header fields, what it means, and the rules that its header breaks. \
-The fourth dword of a header log is not part of a header of three dwords; it is named as undefined. Of headers of flit mode only \
-fields with a well-known place have names; the other dwords are shown as they are.
+For each TLP: the line of riser trace, the header fields, the meaning, and the rules that the header breaks. \
+The fourth dword of a header log is not part of a header of three dwords; it is named as undefined. In flit-mode headers only \
+fields with a known position have names; the other dwords are printed as numbers.
 
 --json prints one object per TLP: the fields of riser trace --json, and
-  dwords: the bytes that were read, as hexadecimal dwords
-  fields: [{name, value, text}], in their order
+  dwords: the bytes of the TLP, as hexadecimal dwords
+  fields: [{name, value, text}], in header order
   meaning: [sentence]
   broken: [{rule, section, side, field, found, expected, text}]
 The exit status is 1 if a TLP could not be read. A TLP that breaks rules can be read.";
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
             return Err(Failure::Run(format!("argument {} `{word}`: expected 8 hexadecimal digits", at + 1)));
         }
         if let Some(word) = files.iter().find(|word| is_nothing(word)) {
-            return Err(Failure::Run(format!("{word}: neither a dword of a TLP nor a file")));
+            return Err(Failure::Run(format!("{word}: expected a dword of a TLP or a file")));
         }
         for file in files.iter().map(PathBuf::from) {
             let reader = args.reading.open(&file)?;
@@ -87,18 +87,18 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     }
 }
 
-/// Finds the first argument that is no dword, if another argument is a dword and no file.
+/// Returns the first argument that is not a dword, if another argument is a dword and not a file.
 fn wrong_dword(words: &[String]) -> Option<usize> {
     let is_dword = |word: &String| is_dwords(word) && is_nothing(word);
     words.iter().any(is_dword).then(|| words.iter().position(|word| !is_dwords(word)))?
 }
 
-/// Returns whether an argument that is no dword names no file either.
+/// Returns true if an argument that is not a dword does not name a file either.
 fn is_nothing(word: &str) -> bool {
     word != "-" && Path::new(word).try_exists().is_ok_and(|exists| !exists)
 }
 
-/// Returns whether an argument is one or more hexadecimal numbers rather than the name of a file.
+/// Returns true if an argument is one or more hexadecimal numbers, not the name of a file.
 fn is_dwords(word: &str) -> bool {
     let is_one = |word: &str| match word.strip_prefix("0x") {
         Some(digits) => !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit()),
@@ -159,7 +159,7 @@ fn append_unread(args: &Args, record: &Record<'_>, text: &mut String) {
     text.push('\n');
 }
 
-/// An error of a log that has no header to explain.
+/// Appends a logged error without a header to explain.
 fn append_logged_error(args: &Args, record: &Record<'_>, text: &mut String) {
     append_unread(args, record, text);
     if let (false, Some(line)) = (args.json, record.text) {
@@ -188,7 +188,7 @@ fn append_text(record: &Record<'_>, explanation: &Explanation, text: &mut String
     text.push('\n');
 }
 
-/// The object of a TLP.
+/// JSON object of a TLP.
 #[derive(Serialize)]
 struct JsonTlp<'a> {
     #[serde(flatten)]

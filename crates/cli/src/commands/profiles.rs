@@ -84,7 +84,7 @@ fn print(name: &str, json: bool) -> Result<(), Failure> {
     let found: Vec<_> = all().filter(|(_, s)| s.name == name).collect();
     if found.is_empty() {
         let names: Vec<&str> = all().map(|(_, s)| s.name).collect();
-        return Err(Failure::usage(format!("no profile `{name}`: there are {}", names.join(", "))));
+        return Err(Failure::usage(format!("no profile `{name}`: expected {}", names.join(", "))));
     }
     if json {
         let profiles = found.iter().map(Shown::of).collect::<Result<Vec<_>, _>>()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser rules`: the table of rules that TLPs must follow, from `riser-tlp`, with examples that `riser-capture` decodes and judges.
+//! `riser rules`: prints the table of rules that TLPs must follow, from `riser-tlp`, with examples that `riser-capture` decodes and judges.
 
 use crate::failure::Failure;
 use crate::output;
@@ -23,7 +23,7 @@ riser names one of these rules for each TLP that it refuses, and for each violat
 --json prints one object, rules: [{name, section (of PCIe 5.0; §2.2.9.1 of 6.0), side (sender, receiver, switch), field, legal (its legal values), \
 text, example (TLPs in hex, one on each line, or a sentence)}].";
 
-/// List the rules that TLPs must follow, or explain some with an example
+/// List the rules that TLPs must follow, or explain rules with examples
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
@@ -121,7 +121,7 @@ fn explanation(rule: &Rule) -> Result<String, Failure> {
     ))
 }
 
-/// The TLPs of an example in hex and decoded, with the rules that each breaks. Some examples are sentences instead.
+/// Returns the TLPs of an example in hex and decoded, with the rules that each breaks. Some examples are sentences instead.
 fn example(rule: &Rule) -> Result<String, Failure> {
     if rule.example.ends_with('.') {
         return Ok(format!(" {}", rule.example));

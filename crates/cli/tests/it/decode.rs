@@ -138,7 +138,7 @@ fn names_broken_rules_in_json() {
 }
 
 #[test]
-fn explains_what_is_certain_of_flit_mode() {
+fn explains_known_fields_of_flit_mode() {
     let text = riser_ok(&["decode", "--flit", "20210001", "01008005", "000000ff", "00001001", "0000000f"]);
     for line in [
         "Type             0x20 MRd",
@@ -157,7 +157,7 @@ fn explains_what_is_certain_of_flit_mode() {
 }
 
 #[test]
-fn names_the_argument_that_is_no_dword() {
+fn reports_argument_that_is_not_a_dword() {
     for word in ["0100000g", "0100000"] {
         let outcome = riser(&["decode", "4a004010", "00000040", word]);
         let error = format!("riser: argument 3 `{word}`: expected 8 hexadecimal digits\n");
@@ -170,13 +170,16 @@ fn names_the_argument_that_is_no_dword() {
 }
 
 #[test]
-fn a_tlp_that_cannot_be_read_fails_the_command() {
+fn fails_for_unreadable_tlp() {
     let outcome = riser(&["decode", "ffffffff", "00000000", "00000000"]);
     assert_eq!(outcome.code, 1, "{}", outcome.stdout);
     assert!(outcome.stderr.ends_with("1 TLP or line could not be read\n"), "{}", outcome.stderr);
     let (code, out, said) = decode_text(b"4a004010 00000040 01000000\nzz\n", &["--read-as", "hex"]);
     assert_eq!(code, 1, "{said}");
-    assert!(out.contains("line 2: `zz` is no hexadecimal number") && said.contains("1 TLP"), "{out}{said}");
+    assert!(
+        out.contains("line 2: `zz`: expected a hexadecimal number") && said.contains("1 TLP"),
+        "{out}{said}"
+    );
     let (code, out, said) = decode_text(b"hello\n", &[]);
     assert_eq!((code, out.as_str()), (1, ""));
     assert!(
@@ -190,7 +193,7 @@ fn a_tlp_that_cannot_be_read_fails_the_command() {
 
 /// `riser trace` prints the same TLPs for each file that it wrote.
 #[test]
-fn traces_are_written_and_read() {
+fn reads_back_written_traces() {
     let text = case("completions.txt");
     let lines = |file: &str| {
         let outcome = riser(&["trace", file]);
@@ -290,7 +293,7 @@ fn logged_errors_without_a_header_are_shown() {
         "1.100000 0000:00:1c.0 error without a TLP header\n  logged with      Uncorrectable (Fatal): Data Link \
          Protocol Error (bit 4 DLP, first)\n\n"
     );
-    let note = "read as a log without TLP headers; 1 error without a header; not read: 1 line of hexadecimal TLPs (3)";
+    let note = "read as a log without TLP headers; 1 error without a header; skipped: 1 line of hexadecimal TLPs (3)";
     assert!(said.contains(note), "{said}");
     let (_, out, _) = decode_text(log, &["--json"]);
     let error: Value = serde_json::from_str(&out).unwrap();

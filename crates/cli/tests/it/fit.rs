@@ -134,7 +134,7 @@ fn uses_card_named_by_table() {
     fs::write(&table, text).unwrap();
     let unknown = riser(&fit);
     assert_eq!(unknown.status.code(), Some(1), "{}", said(&unknown));
-    for part in ["no device profile `My card`: there are ideal, nfp6000", "use --device to name the card"] {
+    for part in ["no device profile `My card`: expected ideal, nfp6000", "use --device to name the card"] {
         assert!(said(&unknown).contains(part), "{}", said(&unknown));
     }
 }

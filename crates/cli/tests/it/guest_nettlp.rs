@@ -262,11 +262,11 @@ fn rejects_peers_without_adapter() {
         (&["--nettlp-device", "127.0.0.2"], "--nettlp-allow"),
         (
             &["--nettlp-allow", "127.0.0.2,all,rw", "--nettlp-listen", "0.0.0.0"],
-            "--nettlp-listen 0.0.0.0: legal is one",
+            "--nettlp-listen 0.0.0.0: expected one",
         ),
         (
             &["--nettlp-allow", "127.0.0.2,all,rw", "--nettlp-device", "127.0.0.3"],
-            "--nettlp-device 127.0.0.3: it needs a rule of its own, as --nettlp-allow",
+            "--nettlp-device 127.0.0.3: needs a rule, such as --nettlp-allow",
         ),
     ] {
         let refused = run(more);

@@ -102,7 +102,7 @@ fn errors_name_expected_values() {
         ("--size 64 --gen 7 --dllps write=1,0", "counted DLLPs at generation 7"),
         ("--size 64 --lanes 5", "expected 1, 2, 4, 8, 12, 16, 32"),
         ("--size 64 --mps 100", "128, 256, 512"),
-        ("--size 64 --rcb 32", "legal are 64, 128"),
+        ("--size 64 --rcb 32", "expected 64, 128"),
         ("--size 64 --addr 16", "possible values: 32, 64"),
         ("--size 64 --form typo", "possible values: exact, published"),
         ("--size 64..8", "expected N, A..B or A..B:STEP"),

@@ -84,7 +84,7 @@ const WRITE: [u8; 20] =
 const READ: [u8; 12] = [0, 0, 0, 2, 0x1a, 0, 0, 0xff, 0, 0, 0, 0x10];
 
 #[test]
-fn writes_reach_the_file_when_asked_and_at_the_end() {
+fn writes_back_on_request_and_at_end() {
     let image = scratch("image", &[b'.'; 64]);
     let (local, remote) = ("127.13.60.2", "127.13.60.1");
     let rule = format!("{local},all,rw");
@@ -114,7 +114,7 @@ fn writes_reach_the_file_when_asked_and_at_the_end() {
 
 /// Where there is no room for it: a limit on the length of files stands for a full disk.
 #[test]
-fn what_cannot_be_written_back_now_is_kept_and_tried_again() {
+fn retries_write_back_after_failure() {
     let image = scratch("no-room", &[b'.'; 4096]);
     let (local, remote) = ("127.13.60.13", "127.13.60.12");
     let (riser, rule) = (env!("CARGO_BIN_EXE_riser"), format!("{local},all,rw"));
@@ -146,7 +146,7 @@ fn what_cannot_be_written_back_now_is_kept_and_tried_again() {
 
 /// An IPv4 address in the form that IPv6 has for it is the same address.
 #[test]
-fn a_mapped_address_is_served_as_what_it_is() {
+fn serves_ipv4_mapped_address_as_ipv4() {
     let (local, remote) = ("127.13.60.15", "127.13.60.14");
     let rule = format!("::ffff:{local},all,rw");
     let listen = format!("::ffff:{remote}");
@@ -194,7 +194,7 @@ fn without_write_back_the_file_stays_and_ctrl_c_ends_it() {
 }
 
 #[test]
-fn riser_reads_what_riser_has_written_in_each_scheme() {
+fn reads_back_writes_in_each_scheme() {
     let (local, remote) = ("127.13.60.6", "127.13.60.5");
     let rule = format!("{local},all,rw");
     let (adapter, _) =
@@ -214,7 +214,7 @@ fn riser_reads_what_riser_has_written_in_each_scheme() {
 
 /// With a key, sessions of those who have it are served, and nothing else.
 #[test]
-fn a_key_closes_what_cannot_prove_it() {
+fn key_closes_unauthenticated_ports() {
     let (local, remote) = ("127.13.60.11", "127.13.60.10");
     let (rule, peer) = (format!("{local},all,rw"), ["-r", remote, "-l", local]);
     let (right, wrong) =
@@ -251,7 +251,7 @@ fn a_key_closes_what_cannot_prove_it() {
 const LAB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/nettlp/host.toml");
 
 #[test]
-fn what_cannot_be_served_is_named() {
+fn rejects_what_it_cannot_serve() {
     let allow = ["--allow", "127.13.60.9,all,r"];
     for (args, code, named) in [
         (&["--memory", "zero:1M"][..], 2, "--allow"),
@@ -279,16 +279,16 @@ fn what_cannot_be_served_is_named() {
         (&["--memory", "zero:1M", "--key", "no/such/key", allow[0], allow[1]], 1, "no/such/key"),
         (&["--memory", "zero:1M", "--listen", "192.0.2.1", allow[0], allow[1]], 1, "192.0.2.1"),
         (&["no/such/lab.toml", allow[0], allow[1]], 1, "no/such/lab.toml"),
-        (&["--memory", "zero:1M", "--set", "seed=1", allow[0], allow[1]], 2, "--set is for a lab"),
-        (&["--memory", "zero:1M", "--capture", "x.pcapng", allow[0], allow[1]], 2, "--capture is for a lab"),
-        (&["--memory", "zero:1M", "--record", "x.rec", allow[0], allow[1]], 2, "--record is for a lab"),
-        (&["--memory", "zero:1M", "--seed", "7", allow[0], allow[1]], 2, "--seed is for a lab"),
-        (&["--memory", "zero:1M", "--device", "127.13.60.9", allow[0], allow[1]], 2, "--device is for a lab"),
-        (&["--memory", "zero:1M", "--force", allow[0], allow[1]], 2, "legal with --memory are --write-back"),
-        (&[LAB, "--write-back", allow[0], allow[1]], 2, "--write-back is for --memory"),
-        (&[LAB, "--bus", "1b:00.0", allow[0], allow[1]], 2, "--bus is for --memory"),
-        (&[LAB, "--rcb", "64", allow[0], allow[1]], 2, "--rcb is for --memory"),
-        (&[LAB, "--report", "1", allow[0], allow[1]], 2, "--report is for --memory"),
+        (&["--memory", "zero:1M", "--set", "seed=1", allow[0], allow[1]], 2, "--set needs a lab"),
+        (&["--memory", "zero:1M", "--capture", "x.pcapng", allow[0], allow[1]], 2, "--capture needs a lab"),
+        (&["--memory", "zero:1M", "--record", "x.rec", allow[0], allow[1]], 2, "--record needs a lab"),
+        (&["--memory", "zero:1M", "--seed", "7", allow[0], allow[1]], 2, "--seed needs a lab"),
+        (&["--memory", "zero:1M", "--device", "127.13.60.9", allow[0], allow[1]], 2, "--device needs a lab"),
+        (&["--memory", "zero:1M", "--force", allow[0], allow[1]], 2, "expected with --memory: --write-back"),
+        (&[LAB, "--write-back", allow[0], allow[1]], 2, "--write-back needs --memory"),
+        (&[LAB, "--bus", "1b:00.0", allow[0], allow[1]], 2, "--bus needs --memory"),
+        (&[LAB, "--rcb", "64", allow[0], allow[1]], 2, "--rcb needs --memory"),
+        (&[LAB, "--report", "1", allow[0], allow[1]], 2, "--report needs --memory"),
         (&[LAB, "--set", "link.gen=9", allow[0], allow[1]], 2, "--set link.gen=9: generation 9, expected"),
     ] {
         let outcome = riser(&[&["nettlp", "adapter"], args].concat());
@@ -299,7 +299,7 @@ fn what_cannot_be_served_is_named() {
 
 /// A host program that fails, since nobody answers its read: the run again has the same capture and a report, and fails too.
 #[test]
-fn a_replay_of_what_failed_leaves_capture_and_report() {
+fn replay_of_failed_run_writes_capture_and_report() {
     let text = fs::read_to_string(LAB.replace("host.toml", "mmio.toml")).unwrap();
     let text = text.replace("start_after_ms = 2000", "start_after_ms = 1").replace("65536", "512");
     let lab = scratch("fails.toml", text.as_bytes()).display().to_string();
@@ -333,7 +333,7 @@ fn a_replay_of_what_failed_leaves_capture_and_report() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_with_its_use() {
+fn reports_occupied_port_with_its_use() {
     let taken = UdpSocket::bind(("127.13.60.7", 0x5001)).unwrap();
     let args = [
         "nettlp",

@@ -74,7 +74,7 @@ fn a_dma_engine_moves_data_both_ways() {
 
 /// A path with another Max_Payload_Size than adapters have.
 #[test]
-fn longer_payloads_are_taken_where_they_are_announced() {
+fn accepts_longer_payloads_with_larger_mps() {
     let lab = ["labs/nettlp/dma.toml", "--set", "link.mps_bytes=512"];
     let model = ["dma-engine", "--set", "vfs=0", "--mps", "512"];
     let (adapter, device) = drive("127.64.50", &lab, &model, "session");
@@ -96,11 +96,11 @@ fn a_device_may_issue_atomic_ops() {
 
 /// Rows: arguments, and what is said.
 #[test]
-fn what_cannot_stand_behind_an_adapter_is_named() {
+fn rejects_models_unfit_for_adapter() {
     let bad = scratch("bad.toml", "vfs = 0\nwindow = \"wide\"\n");
     let remote = ["--remote", "127.64.20.1", "--local", "127.64.20.2"];
     for (args, why) in [
-        (&["nothing"][..], "no model `nothing`: legal are clock, counter, disk"),
+        (&["nothing"][..], "no model `nothing`: expected clock, counter, disk"),
         (&["memory", "--set", "size=1"], "unknown field `size`, expected one of `size_bytes`"),
         (&["memory", "--set", "size_bytes=17"], "size_bytes of 17, expected"),
         (&["dma-engine", "--settings", &bad], "bad.toml:2:10: window is string \"wide\", expected 0 to 1024"),
@@ -146,7 +146,7 @@ fn a_driver_without_its_device_is_refused() {
 /// A record comes to its limit, and the run goes on; it is run again as far as it goes, is refused as that of another lab, and is an error
 /// where it is cut off.
 #[test]
-fn records_are_bounded_and_held_against_their_lab() {
+fn bounds_records_and_checks_their_lab() {
     let (lab, record) = ("labs/nettlp/mmio.toml", scratch("limited.rec", ""));
     let set = [
         "slot.adapter.nettlp-adapter.start_after_ms=1000",
@@ -199,7 +199,7 @@ fn records_are_bounded_and_held_against_their_lab() {
 
 /// A lab with a host outside is drawn, and run by nobody here.
 #[test]
-fn a_lab_with_a_host_outside_is_refused_where_nobody_is() {
+fn rejects_lab_with_external_host_without_peer() {
     let text = "version = 1\n[[external_host]]\nname = \"guest\"\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\nparent = \"guest\"\n";
     let lab = scratch("outside.toml", text);
     let output = riser(&["check", &lab]).output().unwrap();

@@ -412,5 +412,5 @@ fn lists_profiles_and_prints_their_files() {
     assert!(list.contains("not predicted: bandwidths with the IOMMU on"));
     let outcome = riser(&["profiles", "show", "cray-1"]);
     assert_eq!(outcome.code, 2);
-    assert!(outcome.stderr.contains("no profile `cray-1`: there are ideal"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("no profile `cray-1`: expected ideal"), "{}", outcome.stderr);
 }

@@ -64,7 +64,7 @@ fn json_lines(text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_line_a_tlp() {
+fn prints_one_line_per_tlp() {
     let file = capture("lines.pcap", &[MRD, CPLD]);
     let text = riser_ok(&["trace", file.to_str().unwrap()]);
     let lines: Vec<&str> = text.lines().collect();
@@ -109,7 +109,7 @@ fn json_has_the_fields_of_each_type() {
 }
 
 #[test]
-fn bad_frames_are_named_and_counted_and_the_rest_is_read() {
+fn reports_bad_frames_and_reads_rest() {
     let file = capture("bad.pcap", &[MRD, SHORT_MRD, CPLD]);
     let outcome = riser(&["trace", "--json", file.to_str().unwrap()]);
     let types: Vec<Value> =
@@ -151,7 +151,7 @@ fn stats_of_one_and_of_several_files() {
 }
 
 #[test]
-fn several_files_are_told_apart() {
+fn names_each_of_several_files() {
     let a = capture("several-a.pcap", &[MRD]);
     let b = capture("several-b.pcap", &[CPLD]);
     let (a, b) = (a.to_str().unwrap(), b.to_str().unwrap());
@@ -167,7 +167,7 @@ fn several_files_are_told_apart() {
 }
 
 #[test]
-fn files_that_are_no_captures() {
+fn rejects_files_that_are_not_captures() {
     let text = write("no-capture.txt", b"hello, world: this is no capture");
     for (file, says) in [(text.to_str().unwrap(), "pcap"), ("/nonexistent/x.pcap", "/nonexistent/x.pcap")] {
         let outcome = riser(&["trace", file]);
@@ -231,7 +231,7 @@ fn retries_are_the_replays_of_the_links() {
 
 /// What the lab's enumeration and its driver say, by name: in the list, as JSON, and for transactions.
 #[test]
-fn tlps_are_shown_with_what_they_mean() {
+fn shows_meaning_of_tlps() {
     let file = lab_capture("ping.toml", "trace-means.pcapng");
     let text = riser_ok(&["trace", &file]);
     let transactions = riser_ok(&["trace", "--transactions", &file]);
@@ -292,7 +292,7 @@ fn filters_apply_to_every_view() {
     let wrong = riser(&["trace", &file, "--filter", "tga=5"]);
     assert_eq!((wrong.code, wrong.stdout.as_str()), (2, ""));
     assert!(
-        wrong.stderr.contains("column 1: unknown field \"tga\": legal are type, tag,"),
+        wrong.stderr.contains("column 1: unknown field \"tga\": expected type, tag,"),
         "{}",
         wrong.stderr
     );
@@ -392,7 +392,7 @@ fn wrong_usage() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_failure() {
+fn succeeds_if_reader_of_output_leaves() {
     let file = capture("pipe.pcap", &[MRD; 5000]);
     for args in [&["trace"][..], &["trace", "--json"], &["trace", "--transactions"], &["trace", "--credits"]]
     {
@@ -424,7 +424,7 @@ fn real_captures() {
 
 /// Names in a capture are somebody else's: what a terminal would take for a command is not passed on.
 #[test]
-fn a_name_is_no_command_to_a_terminal() {
+fn removes_terminal_commands_from_names() {
     let lab = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/ping.toml");
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("command.pcapng");
     let named = path.to_str().unwrap();
@@ -525,7 +525,7 @@ fn check_prints_violations_and_fails() {
         (["--rule", "nosuch"], "`riser rules` lists the rules"),
         (["--rule=length", "--ignore=length"], "no rule left to judge by"),
         (["--mps", "100"], "128, 256, 512, 1024, 2048, 4096"),
-        (["--tags", "33"], "legal are 32, 256 and 1024"),
+        (["--tags", "33"], "expected 32, 256 or 1024"),
     ] {
         let output = riser(&["trace", "--check", arguments[0], arguments[1], path]);
         assert!(output.code == 2 && output.stderr.contains(says), "{}", output.stderr);

@@ -454,9 +454,7 @@ fn ignores_tlps_beyond_the_credits() {
     assert_eq!(world.server().unwrap().counters().beyond_credits, 1);
     let drops: Vec<_> = world.server().unwrap().drops().iter().map(ToString::to_string).collect();
     let [beyond] = drops.as_slice() else { panic!("{drops:?}") };
-    assert!(beyond.starts_with(
-        "1 dropped, beyond_credits: the TLP is beyond the credits that were granted; first at "
-    ));
+    assert!(beyond.starts_with("1 dropped, beyond_credits: the TLP exceeds the granted credits; first at "));
     assert!(beyond.ends_with(" ns: TLP 00000000 00000000 00000000"), "{beyond}");
 }
 
@@ -500,7 +498,7 @@ fn replayed_and_altered_datagrams_do_not_affect_a_sealed_session() {
     let drops: Vec<_> = session.drops().iter().map(|d| (d.reason, d.count)).collect();
     assert_eq!(drops, [(DropReason::Unauthentic, end.unauthentic)]);
     let first = session.drops().iter().next().unwrap().to_string();
-    assert!(first.contains("does not open with the keys of the session"), "{first}");
+    assert!(first.contains("fails authentication with the keys of the session"), "{first}");
     assert!(first.contains(&format!("datagram of {} bytes", sent[1].len())), "{first}");
     assert_eq!(end.received_tlps, before.received_tlps);
 }

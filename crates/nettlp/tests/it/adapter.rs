@@ -394,7 +394,7 @@ fn dropped_datagrams_are_named_with_the_first_one_and_its_peer() {
             "2 dropped, no_room: no room for the TLP or its answer; the sender has no credits outside sessions; first at \
              1.000 ns from 127.13.60.2:12289: MRd, len 1, requester 1a:00.0, tag 0x01, last 0x0, first 0xf, Addr \
              0x00000040",
-            "1 dropped, malformed: the datagram is none of NetTLP's; first at 3.000 ns from 127.13.60.2:12289: datagram \
+            "1 dropped, malformed: the datagram is not a NetTLP datagram; first at 3.000 ns from 127.13.60.2:12289: datagram \
              of 3 bytes 010203",
         ]
     );

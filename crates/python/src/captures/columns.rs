@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Columns that grow row by row, and batches of them. Never knows what they hold.
+//! Columns that grow row by row, and batches of them, for any content.
 //!
-//! A value is put in with its row; rows passed over have none. So what most rows have not costs nothing there.
+//! Each value is added with its row; skipped rows have no value. So sparse columns cost nothing in most rows.
 
 use arrow_array::builder::{ArrayBuilder, BooleanBuilder, PrimitiveBuilder, StringBuilder};
 use arrow_array::types::{ArrowPrimitiveType, UInt16Type};
@@ -12,7 +12,7 @@ use std::fmt::Display;
 use std::mem;
 use std::sync::Arc;
 
-/// Rows of a batch at most. Twice as many names still have a key of 16 bits.
+/// Maximum number of rows of a batch. Twice as many names still have a key of 16 bits.
 pub(crate) const BATCH_ROWS: usize = 32_768;
 
 /// A column that is being filled; any of its values may be missing.
@@ -27,9 +27,9 @@ pub(crate) trait Column: Default {
 pub(crate) trait Batch: Default {
     /// Names and types.
     fn schema() -> SchemaRef;
-    /// Rows that are there.
+    /// Returns the number of rows.
     fn rows(&self) -> usize;
-    /// What was put in so far.
+    /// Takes the values so far.
     fn take(&mut self) -> Vec<ArrayRef>;
 }
 
@@ -167,14 +167,14 @@ impl Column for Texts {
     }
 }
 
-/// Names that come again and again, a key each: Arrow's dictionaries. A batch has those of the batches before, too.
+/// Repeated names with one key each: an Arrow dictionary. A batch also has the names of earlier batches.
 pub(crate) struct Names<K> {
     keys: PrimitiveBuilder<UInt16Type>,
     known: BTreeMap<K, u16>,
     /// The latest, which mostly is the next as well.
     latest: Option<(K, u16)>,
     names: Vec<String>,
-    /// `names`, where none has come since.
+    /// `names` as an array, until a name is added.
     shared: Option<Arc<StringArray>>,
     missing: Missing,
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Captures as tables. What is in a file, and what a filter keeps of it, `riser-capture` says; here it becomes columns.
+//! Captures as tables. `riser-capture` reads and filters files; this module converts the records to columns.
 //!
 //! - [`columns`]: columns that grow, and batches. - [`stream`]: a capture read batch by batch.
-//! - [`tlps`], [`transactions`], [`others`]: what becomes of a record. - [`reading`]: options of the reader. - [`scan`]: what is known
-//!   of a file before it is read.
+//! - [`tlps`], [`transactions`], [`others`]: conversion of records to rows. - [`reading`]: options of the reader. - [`scan`]: a first pass over
+//!   a file.
 
 mod columns;
 mod others;
@@ -30,14 +30,14 @@ use stream::{Batches, Rows};
 /// Records between two looks at what goes on outside.
 const SLICE: u64 = 65_536;
 
-/// When the times of a table begin.
+/// Start of the times of a table.
 #[derive(Clone, Copy)]
 struct Clock {
     epoch_ps: u128,
 }
 
 impl Clock {
-    /// Picoseconds since the epoch of the capture; `None` beyond the 106 days before and behind it that 64 bits hold.
+    /// Picoseconds since the epoch of the capture; `None` more than 106 days before or after it, the range of 64 bits.
     fn ps(self, time: Timestamp) -> Option<i64> {
         let (time, epoch) = (time.as_ps(), self.epoch_ps);
         if time >= epoch {
@@ -48,7 +48,7 @@ impl Clock {
     }
 }
 
-/// A capture: a file that was looked through, and a filter over it.
+/// A capture: a scanned file, and a filter.
 #[pyclass(frozen, module = "riser._riser")]
 pub(crate) struct Capture {
     path: PathBuf,
@@ -62,7 +62,7 @@ pub(crate) struct Capture {
 
 #[pymethods]
 impl Capture {
-    /// Looks through the file once; its TLPs are read when a table is.
+    /// Scans the file once. TLPs are read when a table is read.
     #[new]
     #[pyo3(signature = (path, filter, strict, vc_of_tc, reading, /))]
     fn new(
@@ -91,7 +91,7 @@ impl Capture {
         &self.scan.taken_for
     }
 
-    /// When `time_ps` begins, picoseconds since 1970.
+    /// Start of `time_ps`, picoseconds since 1970.
     #[getter]
     fn epoch_ps(&self) -> u128 {
         self.scan.epoch_ps
@@ -113,7 +113,7 @@ impl Capture {
         self.table(|of| others::Errors::new(of.sieve(), of.clock()))
     }
 
-    /// What `riser trace --stats --json` prints.
+    /// Returns the output of `riser trace --stats --json`.
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| {
             let (mut stats, mut sieve) = (Stats::new(), self.of().sieve());
@@ -151,7 +151,7 @@ impl Capture {
         })
     }
 
-    /// Violations and the summary, each as `riser trace --check --json` prints it. Looks at all records, whatever the filter keeps.
+    /// Returns violations and the summary, each as in `riser trace --check --json`. Judges all records, regardless of the filter.
     #[pyo3(signature = (given, /))]
     fn check(&self, py: Python<'_>, given: Vec<(String, u32)>) -> PyResult<String> {
         let mut settings = Settings::default();
@@ -178,7 +178,7 @@ impl Capture {
         })
     }
 
-    /// The page of `riser trace --html`, of at most so many records; and how many it leaves out.
+    /// Returns the page of `riser trace --html` with at most `most` records, and the number of omitted records.
     #[pyo3(signature = (most, /))]
     fn page(&self, py: Python<'_>, most: u64) -> PyResult<(String, u64)> {
         py.detach(|| {
@@ -202,7 +202,7 @@ impl Capture {
     }
 }
 
-/// What a view needs to know of a capture.
+/// Data that a view needs of a capture.
 #[derive(Clone)]
 struct Of {
     filter: Option<Filter>,
@@ -229,7 +229,7 @@ impl Capture {
         Of { filter: self.filter.clone(), vc_of_tc: self.vc_of_tc, epoch_ps: self.scan.epoch_ps }
     }
 
-    /// A table that reads the file when it is read.
+    /// Returns a table that reads the file when the table is read.
     fn table<R: Rows + 'static>(&self, rows: impl Fn(&Of) -> R + Send + Sync + 'static) -> Table {
         let (path, options, of, strict) = (self.path.clone(), self.options.clone(), self.of(), self.strict);
         Table::lazy(R::Batch::schema(), move || {
@@ -238,7 +238,7 @@ impl Capture {
         })
     }
 
-    /// Sees every record of the file.
+    /// Calls `see` with every record of the file.
     fn each(&self, mut see: impl FnMut(&Record<'_>) -> PyResult<()>) -> PyResult<()> {
         let mut reader = capture::open_with(&self.path, &self.options).map_err(error::of_opening)?;
         let (mut watch, mut seen) = (Watch::new(None), 0_u64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What else is told of records: the credits that TLPs take, and what could not be read.
+//! Tables of the credits that TLPs consume, and of unreadable records.
 
 use super::Clock;
 use super::columns::{Batch, Flags, Names, Numbers, Texts, batch};
@@ -90,7 +90,7 @@ impl CreditColumns {
 }
 
 batch! {
-    /// The columns of what could not be read.
+    /// The columns of unreadable records.
     ErrorColumns {
         number: Numbers<UInt64Type>,
         time_ps: Numbers<Int64Type>,
@@ -101,7 +101,7 @@ batch! {
     }
 }
 
-/// What could not be read.
+/// Unreadable records.
 pub(super) struct Errors {
     sieve: Sieve,
     clock: Clock,

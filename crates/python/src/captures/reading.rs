@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Options of the reader, as `riser trace` has them. What a format is, `riser-capture` says.
+//! Options of the reader, as in `riser trace`; `riser-capture` defines the formats.
 
 use crate::error;
 use capture::{ByteOrder, FileFormat, ReadOptions};

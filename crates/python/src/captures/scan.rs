@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A first look through a capture, frame by frame. Never decodes one.
+//! A first pass over the frames of a capture. Never decodes a frame.
 
 use super::SLICE;
 use crate::error;
@@ -8,10 +8,10 @@ use capture::{Item, ReadOptions};
 use pyo3::PyResult;
 use std::path::Path;
 
-/// What is known of a file before its TLPs are read.
+/// Facts about a file before its TLPs are read.
 pub(super) struct Scan {
     pub(super) frames: u64,
-    /// 0 where times are virtual; else when the first frame was seen.
+    /// 0 if times are virtual; else the time of the first frame.
     pub(super) epoch_ps: u128,
     /// Format of the file, in words.
     pub(super) taken_for: String,
@@ -19,7 +19,7 @@ pub(super) struct Scan {
 
 impl Scan {
     /// # Errors
-    /// Where the file is no capture; where `strict`, also where a part of it cannot be read.
+    /// If the file is not a capture; with `strict`, also if a part of it cannot be read.
     pub(super) fn of(path: &Path, options: &ReadOptions, strict: bool) -> PyResult<Scan> {
         let mut reader = capture::open_with(path, options).map_err(error::of_opening)?;
         let mut scan = Scan { frames: 0, epoch_ps: 0, taken_for: String::new() };

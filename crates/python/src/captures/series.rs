@@ -13,7 +13,7 @@ use pyo3::PyResult;
 use tlp::Bdf;
 
 batch! {
-    /// What each direction of each link carried.
+    /// Traffic of each direction of each link.
     Links {
         start_ps: Numbers<Int64Type>,
         link: Numbers<UInt16Type>,

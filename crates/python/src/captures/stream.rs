@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A capture read as record batches, one when it is asked for: never holds more than a batch of it.
+//! Reads a capture as record batches on demand. Never holds more than one batch.
 
 use super::columns::{BATCH_ROWS, Batch};
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -8,17 +8,17 @@ use capture::{Bad, Kind, OpenError, ReadOptions, Reader, Record};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// What becomes of the records of a capture: rows.
+/// Converts the records of a capture to rows.
 pub(super) trait Rows: Send {
     type Batch: Batch;
 
-    /// Sees the next record.
+    /// Processes the next record.
     fn see(&mut self, record: &Record<'_>);
 
     /// The capture has ended.
     fn end(&mut self) {}
 
-    /// Puts into the columns what is ready for it, as far as there is room; returns how many rows they have.
+    /// Adds finished rows to the columns while there is room. Returns the number of rows.
     fn settle(&mut self) -> usize;
 
     fn batch(&mut self) -> &mut Self::Batch;
@@ -83,7 +83,7 @@ impl<R: Rows> Iterator for Batches<R> {
             Ok(0) => None,
             Ok(_) => Some(RecordBatch::try_new(self.schema.clone(), self.rows.batch().take())),
             Err(error) => {
-                // Behind an error there is nothing more.
+                // An error ends the batches.
                 self.ended = true;
                 self.rows.batch().take();
                 Some(Err(error))

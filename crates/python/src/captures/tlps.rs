@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs as rows: columns are the fields of `riser trace --json` (`capture::render`), of the same values.
+//! TLPs as rows: columns are the fields of `riser trace --json` (`capture::render`), with the same values.
 
 use super::Clock;
 use super::columns::{Batch, Flags, Names, Numbers, Texts, batch};
@@ -104,7 +104,7 @@ impl Rows for Tlps {
     }
 }
 
-/// What a body has of the fields that not all types have.
+/// Fields that only some types have.
 #[derive(Default)]
 struct Fields {
     completer: Option<Bdf>,

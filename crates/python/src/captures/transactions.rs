@@ -88,7 +88,7 @@ impl Rows for Transactions {
     }
 }
 
-/// Beyond 64 bits nobody counts.
+/// Converts picoseconds to 64 bits, limited to the maximum.
 fn narrow(ps: u128) -> u64 {
     u64::try_from(ps).unwrap_or(u64::MAX)
 }

@@ -295,11 +295,7 @@ fn failed_points_have_records() {
     assert_eq!(of(0), (Outcome::Finished, String::new()));
     assert_eq!(of(1).0, Outcome::Refused);
     assert!(of(1).1.contains("exercise_bytes of 65537, expected at most size_bytes, 65536"), "{}", of(1).1);
-    assert!(
-        of(2).1.contains("gen") && of(2).1.contains("legal are") || of(2).1.contains("expected"),
-        "{}",
-        of(2).1
-    );
+    assert!(of(2).1.contains("expected"), "{}", of(2).1);
     let Values::Integer(hops) = &columns(&run)[3].values else { panic!("{:?}", columns(&run)) };
     assert!(hops[0].is_some() && hops[1..] == [None, None, None]);
     let long = GRID.replace("version = 1", "version = 1\nmax_events = 20");

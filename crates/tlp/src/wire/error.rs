@@ -17,7 +17,7 @@ pub enum Part {
     Digest,
 }
 
-/// Why bytes are not a TLP.
+/// Reason why bytes are not a TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParseError {
     /// The bytes end early. A capture may have cut them; on a link, where a TLP's end is known, it is a Malformed TLP.

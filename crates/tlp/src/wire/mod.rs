@@ -51,7 +51,7 @@ impl Field {
     /// The value of the field in a header.
     ///
     /// # Panics
-    /// Where `header` ends before the field.
+    /// If `header` ends before the field.
     #[must_use]
     pub fn get(self, header: &[u8]) -> u32 {
         self.of(dw(header, self.dw))
@@ -198,7 +198,7 @@ impl<'a> Header<'a> {
     /// The bytes that a memory request names; without meaning in others.
     ///
     /// # Errors
-    /// Where the specification forbids the combination.
+    /// If the specification forbids the combination.
     pub fn span(&self) -> Result<Span, SpanError> {
         body::span(self)
     }

@@ -16,7 +16,7 @@ pub struct Parsed {
     /// Bytes of the header as it stood in the bytes: 12 or 16. Not always [`Repr::header_len`]: a memory request with
     /// an address below 4 GiB may come with four DW, and `repr` normalizes it to three.
     pub header_len: usize,
-    /// The whole DWs of data, as a range of the bytes; empty where the format has none. After
+    /// The whole DWs of data, as a range of the bytes; empty if the format has none. After
     /// [`Repr::parse_header`] it may reach beyond them.
     pub data: Range<usize>,
     /// The digest, as a range of the bytes, where TD is set.
@@ -29,7 +29,7 @@ impl Parsed {
         self.digest.as_ref().map_or(self.data.end, |d| d.end)
     }
 
-    /// True where the digest fits the TLP `bytes`, from which `self` was parsed; `None` where it is absent or cut off.
+    /// Returns true if the digest fits the TLP `bytes`, from which `self` was parsed; `None` if it is absent or cut off.
     pub fn ecrc_fits(&self, bytes: &[u8]) -> Option<bool> {
         let digest = self.digest.clone()?;
         let computed = crc::ecrc(bytes.get(..digest.start)?);
@@ -85,7 +85,7 @@ impl Repr {
     /// Writes the header to the first [`header_len`](Self::header_len) bytes of `buf`, and returns their number.
     ///
     /// # Panics
-    /// Where `buf` is shorter; it cannot fail otherwise.
+    /// If `buf` is shorter; it cannot fail otherwise.
     pub fn emit(&self, buf: &mut [u8]) -> usize {
         let dws = body::emit(self);
         let [a, b, c, d] = dws.map(u32::to_be_bytes);

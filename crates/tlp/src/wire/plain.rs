@@ -10,7 +10,7 @@ use crate::{
 /// The bits that are clear in such a TLP.
 const RARE: u32 = field::TH.place(1) | field::LN.place(1) | field::TD.place(1);
 
-/// Reads a header, and looks at nothing behind it; `None` where it is not such a header, or breaks a rule.
+/// Reads a header, and looks at nothing behind it; `None` if it is not such a header, or breaks a rule.
 #[inline]
 pub(super) fn parse_header(bytes: &[u8]) -> Option<Parsed> {
     let (&[first, ..], rest) = bytes.split_first_chunk::<12>()?;
@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_read_otherwise_than_the_general_way_does(
+        fn plain_parser_agrees_with_general_parser(
             first in prop::sample::select(vec![0x00u8, 0x20, 0x40, 0x60, 0x0a, 0x4a]),
             rest in proptest::collection::vec(any::<u8>(), 15),
             length in 0u8..6, extra in 0usize..3,

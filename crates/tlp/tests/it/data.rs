@@ -84,7 +84,7 @@ fn counted_data_is_zeros_and_odd_data_does_no_harm() {
 
 /// LibTLP sends writes of one or two bytes with three bytes of data; riser takes what is there.
 #[test]
-fn peers_that_send_odd_lanes_are_understood() {
+fn accepts_unusual_byte_lanes() {
     let pool = PayloadPool::new();
     let repr = write(Span::covering(0x102, 2).unwrap());
     let rows: [(&[u8], &[u8]); 4] = [(b"abcd", b"cd"), (b"abc", b"c\0"), (b"a", b"\0\0"), (b"abcdef", b"cd")];

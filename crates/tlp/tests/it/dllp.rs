@@ -124,7 +124,7 @@ fn dllps_are_read_printed_and_written_back() {
 }
 
 #[test]
-fn what_is_no_dllp_is_named() {
+fn reports_invalid_dllps() {
     let ack = Dllp::Ack { sequence: 5 }.emit();
     assert_eq!(Dllp::parse(&ack[..5]), Err(DllpError::Length(5)));
     assert_eq!(Dllp::parse(&[0; 7]), Err(DllpError::Length(7)));
@@ -137,7 +137,7 @@ fn what_is_no_dllp_is_named() {
 
 /// Every type byte of `PCIe 5.0 Table 3-1` that riser knows; all others, those of MR-IOV among them, are reserved to it.
 #[test]
-fn every_type_byte_is_known_or_named() {
+fn parses_or_reports_every_type_byte() {
     let is_flow_control = |ty: u8| ty & 0xc0 != 0 && ty & 0x30 != 0x30 && ty & 0x08 == 0;
     let others = [0x00, 0x02, 0x10, 0x20, 0x21, 0x23, 0x24, 0x30, 0x31];
     for ty in 0..=255u8 {

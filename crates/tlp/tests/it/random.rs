@@ -48,7 +48,7 @@ fn count(mut make: impl FnMut(&mut Dice, &mut [u8; 96]) -> usize) -> BTreeMap<St
 }
 
 #[test]
-fn random_bytes_are_named_and_counted() {
+fn parses_or_reports_random_bytes() {
     let counts = count(|dice, frame| {
         dice.fill(frame);
         dice.below(frame.len())
@@ -60,7 +60,7 @@ fn random_bytes_are_named_and_counted() {
 
 /// Of every format, as long as the header says, with few data and at times a prefix: most get past the first byte.
 #[test]
-fn random_fields_are_named_and_counted() {
+fn parses_or_reports_random_fields() {
     let counts = count(|dice, frame| {
         dice.fill(frame);
         let start = if dice.below(4) == 0 { 4 * (1 + dice.below(3)) } else { 0 };

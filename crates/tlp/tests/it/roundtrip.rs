@@ -246,7 +246,7 @@ proptest! {
     }
 
     #[test]
-    fn every_cut_is_named(repr in repr(), prefixes in prefixes(), cut in any::<prop::sample::Index>()) {
+    fn reports_every_truncation(repr in repr(), prefixes in prefixes(), cut in any::<prop::sample::Index>()) {
         let tlp = Tlp { prefixes, ..tlp(repr, &PayloadPool::new(), 0) };
         let mut bytes = vec![0; tlp.wire_len()];
         tlp.emit(&mut bytes);

@@ -608,14 +608,14 @@ fn as_value(row: &Row, right: &Tlp) -> Option<Tlp> {
 }
 
 #[test]
-fn what_is_tolerated_is_read() {
+fn reads_tolerated_violations() {
     for row in ROWS.iter().filter(|row| Rule::get(row.rule).is_tolerated()) {
         assert!(Repr::parse(row.broken).is_ok(), "{:?}", row.rule);
     }
 }
 
 #[test]
-fn the_end_of_the_bytes_is_named() {
+fn reports_truncated_bytes() {
     let tlp = [0x40, 0, 0x80, 2, 1, 0, 7, 0xff, 0, 0, 0x10, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0];
     for have in 0..tlp.len() {
         let (part, needed) = match have {
@@ -637,7 +637,7 @@ fn the_end_of_the_bytes_is_named() {
 
 /// All first bytes of headers: a known type, a reserved Fmt, or an error that names both fields.
 #[test]
-fn unknown_types_are_named() {
+fn reports_unknown_types() {
     for byte in (0..=255u8).filter(|byte| byte >> 5 != 0b100) {
         let mut tlp = [0; 16];
         tlp[0] = byte;

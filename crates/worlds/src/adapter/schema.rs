@@ -119,7 +119,7 @@ impl Model for NettlpAdapter {
     fn check_together(&self) -> Result<(), Fault> {
         let (given, most) = (self.exercise_bytes.unwrap_or(0), self.bar_bytes);
         if u64::from(given) > most {
-            let message = format!("exercise_bytes of {given}: legal are 0 to {most}");
+            let message = format!("exercise_bytes of {given}: expected 0 to {most}");
             return Err(Fault::at("exercise_bytes", message));
         }
         Ok(())

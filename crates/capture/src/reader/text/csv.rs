@@ -26,7 +26,7 @@ pub(super) struct Csv {
     has_begun: bool,
     /// True after the first `tlast`: the next beat begins a TLP.
     knows_start: bool,
-    /// The line of a first TLP of the wrong size, which may have begun before the file.
+    /// Line of the first TLP, if its size is wrong; it may have begun before the file.
     doubtful: Option<u64>,
     /// True up to the next `tlast`, after a beat of a TLP that could not be read.
     is_lost: bool,
@@ -68,7 +68,7 @@ impl Csv {
         Ok(csv)
     }
 
-    /// Returns whether the first row has names: the caller names a column, or no cell is a value. A name starts with no digit.
+    /// Returns true if the first row has names: the caller names a column, or no cell is a value. A name starts with no digit.
     fn is_heading(&self, cells: &[String]) -> bool {
         let is_named = self.columns.0.iter().any(|(_, column)| matches!(column, Column::Name(_)));
         let is_value = |(role, place): &(Role, usize)| {
@@ -86,7 +86,7 @@ impl Csv {
     }
 
     fn check_radix(&self, cells: &[String]) -> Result<(), String> {
-        // Signals of one bit read the same in every radix.
+        // One-bit signals are equal in every radix.
         let is_number =
             |role: Role| matches!(role, Role::Tlp | Role::Data | Role::Tdata | Role::Tkeep | Role::Tuser);
         let wrong = self.places.iter().filter(|(role, _)| is_number(*role)).find_map(|(_, place)| {
@@ -106,11 +106,11 @@ impl Csv {
             self.places.iter().find(|(role, _)| matches!(role, Role::Time(_)))
         {
             let text = cells.get(*place).map_or("", |cell| cell.trim());
-            let time = seconds(text).ok_or_else(|| format!("`{text}` is no time"))?;
+            let time = seconds(text).ok_or_else(|| format!("`{text}` is not a time"))?;
             tlp.time = Some(time / 1_000_000 * u128::from(*unit) / 1_000_000);
         }
         if let Some(word) = self.cell(cells, |role| role == Role::Direction) {
-            let known = direction(word.trim()).ok_or_else(|| format!("`{word}` is no direction"));
+            let known = direction(word.trim()).ok_or_else(|| format!("`{word}` is not a direction"));
             tlp.interface = known?;
         }
         Ok(tlp)
@@ -139,7 +139,7 @@ impl Csv {
         }
     }
 
-    /// Reads a beat. After one that cannot be read, the rest of its TLP is left out: the error stands for it.
+    /// Reads a beat. After an unreadable beat, the rest of its TLP is skipped.
     fn stream(&mut self, cells: &[String], number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
         let is_last = self.is_set(cells, Role::Tlast);
         let was_lost = self.is_lost;
@@ -153,7 +153,7 @@ impl Csv {
         self.knows_start |= is_last == Ok(true);
         result.map_err(|error| {
             self.open = None;
-            format!("{error}; its TLP is left out")
+            format!("{error}; TLP skipped")
         })
     }
 
@@ -194,7 +194,7 @@ impl Csv {
         Ok(())
     }
 
-    /// Takes a TLP whose size `tlast` gives. The first may have begun before the file: then its first dword is no header.
+    /// Ends a TLP at `tlast`. The first TLP may have begun before the file: then its first dword is not a header.
     fn end_tlp(&mut self, mut tlp: TextTlp, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
         if tlp.bytes.is_empty() {
             return Err("TLP without a byte".to_owned());
@@ -238,7 +238,7 @@ impl Lines for Csv {
     fn taken_for(&self) -> String {
         let what = match self.columns.1 {
             Some(stream) => {
-                format!("an AXI4-Stream of {} descriptors, IDs and tags as they are there", stream.name())
+                format!("an AXI4-Stream of {} descriptors, with their IDs and tags", stream.name())
             }
             None if self.columns.is_stream() => "an AXI4-Stream of TLPs".to_owned(),
             None => "a TLP per row".to_owned(),
@@ -266,7 +266,7 @@ impl Lines for Csv {
         match self.open.take() {
             None => Ok(()),
             Some(TextTlp { line, .. }) => {
-                Err(format!("the stream ends before tlast; the TLP of line {line} is left out"))
+                Err(format!("the stream ends before tlast; TLP of line {line} skipped"))
             }
         }
     }
@@ -281,7 +281,7 @@ fn enables(tuser: &str, tdata: &str) -> Result<[u8; 2], String> {
     Ok(enables_of(bits, tdata.trim().len() == 512 / 4))
 }
 
-/// The bytes of one beat: its dwords from the right, as many as `tkeep` has groups of `unit` ones.
+/// Returns the bytes of one beat: its dwords from the right, one for each `unit` ones of `tkeep`.
 fn beat_bytes(tdata: &str, tkeep: Option<&str>, unit: usize) -> Result<Vec<u8>, String> {
     let digits = tdata.trim();
     if !is_hex(digits) || !digits.len().is_multiple_of(8) {
@@ -305,19 +305,19 @@ fn beat_bytes(tdata: &str, tkeep: Option<&str>, unit: usize) -> Result<Vec<u8>, 
 
 fn numbers(cell: &str) -> Result<Vec<u8>, String> {
     let numbers: Vec<&str> = cell.split([' ', ':', '_', '-']).filter(|part| !part.is_empty()).collect();
-    if numbers.is_empty() { Err("empty cell in place of a TLP".to_owned()) } else { bytes_of(&numbers) }
+    if numbers.is_empty() { Err("empty cell: expected a TLP".to_owned()) } else { bytes_of(&numbers) }
 }
 
 /// The cells of a row. A cell in quotation marks may hold commas and, doubled, quotation marks.
 fn cells(line: &str) -> Vec<String> {
     let mut reader = ::csv::ReaderBuilder::new();
     let mut row = StringRecord::new();
-    // A line in memory is read without errors.
+    // Reading a line from memory cannot fail.
     let _ = reader.has_headers(false).flexible(true).from_reader(line.as_bytes()).read_record(&mut row);
     row.iter().map(str::to_owned).collect()
 }
 
-/// Returns whether a row has the radix of each column.
+/// Returns true if a row has the radix of each column.
 fn is_radix(line: &str) -> bool {
     line.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("radix"))
 }
@@ -348,7 +348,7 @@ fn base(name: &str) -> &str {
     name.split('[').next().unwrap_or_default().trim()
 }
 
-/// Columns of the stream of `tdata` that no place names: they have its name, but for the signal.
+/// Returns the signals of the stream of `tdata` that are not among `places`: columns whose name differs only in the signal.
 fn unread(places: &[(Role, usize)], heading: &[String]) -> Vec<String> {
     let tdata = places.iter().find(|(role, _)| *role == Role::Tdata).and_then(|(_, at)| heading.get(*at));
     let Some(stem) = tdata.and_then(|name| base(name).strip_suffix("tdata")) else { return Vec::new() };
@@ -365,17 +365,17 @@ fn places(columns: &Columns, heading: &[String], sample: &str) -> Result<Vec<(Ro
     let hint = if is_one { "; expected commas between columns" } else { "" };
     let place = |column: &Column| match column {
         Column::Number(number) if *number <= width => Ok(number - 1),
-        Column::Number(number) => Err(format!("no column {number}: the rows have up to {width}{hint}")),
+        Column::Number(number) => Err(format!("column {number}: expected 1 to {width}{hint}")),
         Column::Name(name) => {
             let found = named(name, heading)?;
             let names = heading.join(", ");
-            found.ok_or_else(|| format!("no column `{name}`: there are {}{hint}", cut_to(&names, 200)))
+            found.ok_or_else(|| format!("no column `{name}`: expected {}{hint}", cut_to(&names, 200)))
         }
     };
     columns.0.iter().map(|(role, column)| Ok((*role, place(column)?))).collect()
 }
 
-/// The place of a name: the whole name goes before one without its range, and this before one without its path.
+/// Returns the column of a name. A match of the whole name has priority over a match without range, and this over one without path.
 fn named(name: &str, heading: &[String]) -> Result<Option<usize>, String> {
     let is_it: [fn(&str) -> &str; 3] =
         [|cell| cell, base, |cell| base(cell).rsplit('/').next().unwrap_or_default()];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets of AMD's blocks that have descriptors in place of headers, as TLPs: RQ, RC, CQ and CC (PG156, PG213: "Requester Request
+//! Converts packets of AMD's blocks that have descriptors instead of headers to TLPs: RQ, RC, CQ and CC (PG156, PG213: "Requester Request
 //! Descriptor Formats" and the three others). Data follow the descriptor at once (dword-aligned mode).
 //!
 //! The block may choose Requester ID and tag of an RQ packet, and the completer ID of a CC packet, itself. The TLP has those of the
@@ -41,7 +41,7 @@ impl Stream {
         }
     }
 
-    /// True if the byte enables are in tuser.
+    /// Returns true if the byte enables are in tuser.
     pub(in crate::reader) const fn has_enables(self) -> bool {
         matches!(self, Stream::Rq | Stream::Cq)
     }
@@ -75,17 +75,17 @@ const IO: std::ops::RangeInclusive<u32> = 2..=3;
 const ATOMIC: std::ops::RangeInclusive<u32> = 4..=6;
 
 fn too_short(stream: Stream, words: usize, needed: usize) -> String {
-    format!("{} packet of {words} dwords, expected {needed} of its descriptor", stream.name())
+    format!("{} packet of {words} dwords, expected {needed} by its descriptor", stream.name())
 }
 
-/// Checks that as much data came as the descriptor says.
+/// Checks the amount of data against the descriptor.
 fn check_data(stream: Stream, data: &[u32], length: u32) -> Result<(), String> {
     let have = data.len();
     if have == length as usize {
         return Ok(());
     }
     Err(format!(
-        "{} packet with {have} dwords of data, its descriptor has {length}; address-aligned and straddled packets are not read",
+        "{} packet with {have} dwords of data, expected {length} by its descriptor; address-aligned and straddled packets are not supported",
         stream.name()
     ))
 }
@@ -127,7 +127,7 @@ fn request(stream: Stream, words: &[u32], enables: [u8; 2]) -> Result<Vec<u8>, S
     let is_long = upper != 0 && !IO.contains(&kind);
     let fmt = u32::from(has_data) << 1 | u32::from(is_long);
     let [first_be, last_be] = if ATOMIC.contains(&kind) { [0; 2] } else { enables.map(u32::from) };
-    // Of CQ bit 15 is reserved.
+    // In CQ bit 15 is reserved.
     let is_poisoned = stream == Stream::Rq && third >> 15 & 1 == 1;
     let mut header = vec![
         first_dword(fmt << 5 | type_bits, length, lower & 3, is_poisoned, fourth),
@@ -146,10 +146,10 @@ fn completion(stream: Stream, words: &[u32]) -> Result<Vec<u8>, String> {
         return Err(too_short(stream, words.len(), 3));
     };
     let error = first >> 12 & 0xf;
-    // Normal, poisoned and bad status have a completion; the others are requests that end without one, or data that is not as due.
+    // Codes for normal, poisoned and bad status come with a completion. Other codes end a request without one, or report wrong data.
     if stream == Stream::Rc && error > 0b0010 {
         return Err(format!(
-            "RC packet with error code {error:04b}b: no TLP, or one that does not fit its request"
+            "RC packet with error code {error:04b}b: no completion, or one that does not match its request"
         ));
     }
     let status = second >> 11 & 7;

@@ -34,16 +34,16 @@ pub(super) struct Hex {
     settings: Settings,
 }
 
-/// Why a text has its byte order.
+/// Reason for the byte order of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
     /// The caller or the first line names it.
     Given,
-    /// More headers are legal in it.
+    /// More headers are valid in this order.
     Detected,
-    /// Both orders have as many legal headers.
+    /// Both orders have the same number of valid headers.
     Assumed,
-    /// The headers are of flit mode, in which most headers are legal in both orders.
+    /// Flit mode, in which most headers are valid in both orders.
     Flit,
 }
 
@@ -51,8 +51,8 @@ impl Reason {
     pub(super) const fn text(self) -> &'static str {
         match self {
             Reason::Given => "",
-            Reason::Detected => ", detected: more headers are legal in this order",
-            Reason::Assumed => ", assumed: neither order has more legal headers",
+            Reason::Detected => ", detected: more headers are valid in this order",
+            Reason::Assumed => ", assumed: neither order has more valid headers",
             Reason::Flit => ", assumed: riser does not detect the order in flit mode",
         }
     }
@@ -124,12 +124,12 @@ impl Lines for Hex {
     }
 }
 
-/// Returns whether riser wrote the text.
+/// Returns true if riser wrote the text.
 fn says_big(sample: &str) -> bool {
     sample.starts_with(HEADING)
 }
 
-/// Returns whether these are four dwords of a TLP that has not four.
+/// Returns true for four dwords of a TLP whose length is not four dwords.
 fn is_header_log(bytes: &[u8]) -> bool {
     let is_of_other_len = |header: Header<'_>| header.tlp_len() != LOG_LEN;
     bytes.len() == LOG_LEN && Header::new(bytes).is_ok_and(is_of_other_len)
@@ -139,7 +139,7 @@ pub(super) fn reverse_dwords(bytes: &mut [u8]) {
     bytes.chunks_exact_mut(4).for_each(<[u8]>::reverse);
 }
 
-/// The byte order in which more TLPs begin with a legal header, and why. TLPs of the right length count twice.
+/// Returns the byte order in which more TLPs begin with a valid header, and the reason. TLPs of the right length count twice.
 pub(super) fn detect_order(tlps: impl Iterator<Item = Vec<u8>>) -> (ByteOrder, Reason) {
     let score = |bytes: &[u8]| match Repr::parse_header(bytes) {
         Ok(parsed) => 1 + usize::from(parsed.tlp_len() == bytes.len()),
@@ -158,12 +158,12 @@ pub(super) fn detect_order(tlps: impl Iterator<Item = Vec<u8>>) -> (ByteOrder, R
     }
 }
 
-/// Returns whether a line is a TLP with a header.
+/// Returns true if a line is a TLP with a header.
 pub(super) fn is_tlp(line: &str) -> bool {
     matches!(parse(line), Ok(Some(tlp)) if tlp.bytes.len() >= 12)
 }
 
-/// Returns whether a sample is hexadecimal text: one line or more is a TLP, and half of the lines or more, comments aside, are TLPs or
+/// Returns true if a sample is hexadecimal text: one line or more is a TLP, and half of the lines or more, comments aside, are TLPs or
 /// are meant to be. Lines that are not TLPs are errors with their numbers.
 pub(super) fn is_text(sample: &str) -> bool {
     let (mut good, mut meant, mut all) = (0_u64, 0_u64, 0_u64);
@@ -199,7 +199,7 @@ fn parse(line: &str) -> Result<Option<TextTlp>, String> {
         }
         if let Some(direction) = direction(word) {
             if !tlp.interface.is_empty() {
-                return Err(format!("`{}`: a line has one direction", cut(word)));
+                return Err(format!("`{}`: expected one direction per line", cut(word)));
             }
             tlp.interface = direction;
         } else if let Some(bytes) = word.strip_prefix("len=") {
@@ -208,7 +208,7 @@ fn parse(line: &str) -> Result<Option<TextTlp>, String> {
             tlp.wire_len = Some(len.ok_or_else(wrong)?);
         } else if let Some(time) = time(word.trim_start_matches('-')) {
             if word.starts_with('-') || tlp.time.is_some() {
-                return Err(format!("`{}`: a line has one time, zero or more", cut(word)));
+                return Err(format!("`{}`: expected one time per line, zero or more", cut(word)));
             }
             tlp.time = Some(time);
         } else {
@@ -218,16 +218,16 @@ fn parse(line: &str) -> Result<Option<TextTlp>, String> {
         }
     }
     if numbers.is_empty() {
-        return if line.trim().is_empty() { Ok(None) } else { Err("no TLP in this line".to_owned()) };
+        return if line.trim().is_empty() { Ok(None) } else { Err("line without a TLP".to_owned()) };
     }
     if let Some(offset) = offset.filter(|_| joined == 1 && numbers.len() > 1) {
-        return Err(format!("`{}:`: offsets of a hexadecimal dump are not read", cut(offset)));
+        return Err(format!("`{}:`: offsets of hexadecimal dumps are not supported", cut(offset)));
     }
     tlp.bytes = bytes_of(&numbers)?;
     Ok(Some(tlp))
 }
 
-/// The name of the interface for a word that tells the direction, with or without the name of a link before it.
+/// Returns the name of the interface for a direction, with or without the name of a link before it.
 pub(super) fn direction(word: &str) -> Option<String> {
     let lower = word.to_ascii_lowercase();
     let lower = lower.trim_end_matches(':');
@@ -252,7 +252,7 @@ pub(super) fn bytes_of(numbers: &[&str]) -> Result<Vec<u8>, String> {
     for number in numbers {
         let bare = number.strip_prefix("0x").or_else(|| number.strip_prefix("0X"));
         if !is_hex(bare.unwrap_or(number)) {
-            return Err(format!("`{}` is no hexadecimal number, direction or time", cut(number)));
+            return Err(format!("`{}`: expected a hexadecimal number, direction or time", cut(number)));
         }
         digits.push((bare.unwrap_or(number), bare.is_some()));
     }
@@ -292,7 +292,7 @@ pub(super) fn cut(word: &str) -> String {
     format!("{start}{}", if start.len() < word.len() { "…" } else { "" })
 }
 
-/// The error of the first line that is no TLP, with its number, if a number of eight digits shows that one is meant.
+/// Returns the error of the first line that is not a TLP, with the line number, if a number of eight digits shows that the line is meant as one.
 pub(super) fn first_error(sample: &str) -> Option<String> {
     let mut lines = sample.lines().enumerate();
     lines.find_map(|(at, line)| {
@@ -301,7 +301,7 @@ pub(super) fn first_error(sample: &str) -> Option<String> {
     })
 }
 
-/// Returns whether a line that is no TLP is meant to be one: it has a dword, and at most one word that no TLP has.
+/// Returns true if an invalid line is probably meant as a TLP: it has a dword, and at most one word that cannot be part of a TLP.
 fn is_meant(line: &str) -> bool {
     let is_number = |word: &str| is_hex(word.strip_prefix("0x").unwrap_or(word));
     let is_part = |word: &&str| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Logs that hold TLP headers: of Linux (AER and DPC, with or without time stamps), of `lspci -vvv`, and of rasdaemon.
+//! Logs with TLP headers: of Linux (AER and DPC, with or without time stamps), of `lspci -vvv`, and of rasdaemon.
 //!
 //! | program | text | source |
 //! |---|---|---|
@@ -23,19 +23,19 @@ const LSPCI: &str = "HeaderLog:";
 const PREFIXES: &str = "E-E Prefixes:";
 /// Part of each line of a record of the firmware.
 const FIRMWARE: &str = "[Hardware Error]:";
-/// What the trace event has in place of a header.
+/// Text of the trace event without a header.
 const NOT_AVAILABLE: &str = "TLP Header=Not available";
-/// Dwords of a header log, and the most that one of flit mode has (Linux: `PCIE_STD_MAX_TLP_HEADERLOG`).
+/// Dwords of a header log, and the maximum in flit mode (Linux: `PCIE_STD_MAX_TLP_HEADERLOG`).
 const LOG_DW: usize = 4;
 const MAX_DW: usize = 14;
-/// Most errors of one device that are kept, and most bytes of a note.
+/// Maximum number of errors kept for one device, and maximum length of a note in bytes.
 const MAX_ERRORS: usize = 8;
 const MAX_NOTE: usize = 200;
 
-/// Most functions whose errors are kept.
+/// Maximum number of functions whose errors are kept.
 const MAX_FUNCTIONS: usize = 64;
 
-/// Most line numbers of lines that are not read.
+/// Maximum number of line numbers listed for skipped lines.
 const MAX_LINES: usize = 8;
 
 /// Logged errors of one function.
@@ -46,7 +46,7 @@ struct Errors {
     bits: Vec<Bit>,
     /// The bits of the status register that are not masked.
     status: u32,
-    /// True if the log says that this is an error of AER; otherwise it may be anything with a number in brackets.
+    /// True if the log identifies an AER error. Other lines may also have a number in brackets.
     is_error: bool,
     /// The line of the first, and its time in picoseconds.
     line: u64,
@@ -98,7 +98,7 @@ impl Errors {
 }
 
 impl Bit {
-    /// The specification's name, the bit, and what the log has.
+    /// Returns the specification's name, the bit, and the text of the log.
     fn with_name(&self, is_corrected: bool) -> String {
         let (text, first) =
             self.text.split_once(" (First)").map_or((&*self.text, ""), |(text, _)| (text, ", first"));
@@ -171,7 +171,7 @@ pub(super) struct Log {
     time: Option<u128>,
 }
 
-/// Returns whether a line tells that this is a log: a header, an error of AER, or a time stamp of a kernel.
+/// Returns true if a line shows that the file is a log: a header, an AER error, or a kernel time stamp.
 pub(super) fn is_line(line: &str) -> bool {
     let marks = [KERNEL, LSPCI, "PCIe Bus Error:", "DPC: containment event", "PCIe AER events"];
     marks.iter().any(|mark| line.contains(mark)) && !line.trim_start().starts_with('#')
@@ -179,8 +179,8 @@ pub(super) fn is_line(line: &str) -> bool {
 }
 
 impl Log {
-    /// Takes the errors of a header, or of a line that says that there is none, by the text before it. Returns whether the whole
-    /// error is in this line, as rasdaemon and the trace event have it.
+    /// Removes and returns the errors of a header, or of a line without a header, by the text before it. Also returns true if the whole
+    /// error is in this line, as with rasdaemon and the trace event.
     fn take(&mut self, before: &str) -> (bool, Errors) {
         if before.contains(FIRMWARE) {
             return (false, std::mem::take(&mut self.firmware));
@@ -204,14 +204,14 @@ impl Log {
         (false, known.unwrap_or_else(|| Errors { function, line, time, ..Errors::default() }))
     }
 
-    /// Counts a header, and gives it its interface and what is known of the error.
+    /// Counts a header, and sets its interface and the note on the error.
     fn name(&mut self, before: &str, tlp: &mut TextTlp) {
         let (is_whole, errors) = self.take(before);
         *(if is_whole { &mut self.rasdaemon } else { &mut self.kernel }) += 1;
         (tlp.note, tlp.interface) = (errors.note(), errors.function);
     }
 
-    /// Hands out errors without a header.
+    /// Appends the record of errors without a header.
     fn hand_out(&mut self, errors: Errors, out: &mut VecDeque<TextTlp>) {
         if let Some(record) = errors.without_header() {
             self.without_header += 1;
@@ -233,7 +233,7 @@ impl Log {
         &mut self.known[at]
     }
 
-    /// Keeps what a line says about the function whose header may follow.
+    /// Stores the errors of a line, for a function whose header may follow.
     fn learn(&mut self, text: &str) {
         if let Some((_, said)) = text.split_once(FIRMWARE) {
             self.learn_of_firmware(said);
@@ -255,7 +255,7 @@ impl Log {
             self.replaced.push(before);
         } else if let Some(bit) = error_bit(said) {
             let errors = self.errors();
-            // The bits of RP PIO are others.
+            // RP PIO has different bits.
             let number = bit.number.filter(|_| errors.is_error);
             errors.push(Bit { number, ..bit });
         } else if let Some((_, status)) = said.split_once("error status/mask=") {
@@ -285,7 +285,7 @@ impl Log {
         }
     }
 
-    /// Returns whether a line is of lspci's list of a function's errors, which may have two lines.
+    /// Returns true if a line belongs to lspci's list of a function's errors, which may have two lines.
     fn is_list(&mut self, text: &str) -> bool {
         let is_first = text.trim_start().starts_with("UESta:");
         if is_first {
@@ -299,7 +299,7 @@ impl Log {
         self.is_in_list
     }
 
-    /// Keeps what a record of the firmware says (Linux: `drivers/firmware/efi/cper.c`).
+    /// Stores the errors of a record of the firmware (Linux: `drivers/firmware/efi/cper.c`).
     fn learn_of_firmware(&mut self, said: &str) {
         let said = said.trim_start();
         if said.starts_with("Hardware error from") || said.starts_with("section_type:") {
@@ -358,7 +358,7 @@ impl Lines for Log {
             let lines = lines.join(", ");
             let _ = write!(
                 text,
-                "; not read: {count} of hexadecimal TLPs ({lines}{more}), which --read-as hex reads"
+                "; skipped: {count} of hexadecimal TLPs ({lines}{more}); --read-as hex reads them"
             );
         }
         text
@@ -430,13 +430,13 @@ fn unmasked(text: &str) -> u32 {
     status & !mask
 }
 
-/// Returns whether a text is a whole error, as `ras-mc-ctl --errors` lists it: `Corrected error: Bad TLP`.
+/// Returns true if a text is a complete error, as in `ras-mc-ctl --errors`: `Corrected error: Bad TLP`.
 fn is_whole_error(said: &str) -> bool {
     let severity = said.trim_start().split_once(" error: ").map_or("", |(severity, _)| severity);
     matches!(severity, "Corrected" | "Uncorrected (Fatal)" | "Uncorrected (Non-Fatal)")
 }
 
-/// A status register such as `aer_uncor_status: 0x00100000`, and the errors that it holds.
+/// Returns a status register such as `aer_uncor_status: 0x00100000`, with the names of its errors.
 fn with_names(status: &str) -> String {
     let value = status.split_whitespace().next_back().and_then(dword).unwrap_or(0);
     let set = Uncorrectable::ALL.into_iter().filter(|error| value & error.mask() != 0);

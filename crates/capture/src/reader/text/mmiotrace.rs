@@ -17,7 +17,7 @@ use tlp::{Bdf, Body, Completion, MemoryOp, MemoryRequest, Repr, Span, Status, Ta
 
 const TAKEN_FOR: &str =
     "mmiotrace (the TLPs are made from accesses: requester 00:00.0, counted tags, no completion time)";
-/// Most windows of functions that are kept.
+/// Maximum number of windows of functions.
 const MAX_WINDOWS: usize = 4096;
 /// Flags in the low bits of an address in a `PCIDEV` line.
 const ADDRESS_FLAGS: u64 = 0xf;
@@ -28,7 +28,7 @@ const OTHER_LINES: [&str; 6] = ["VERSION", "LSPCI", "MAP", "UNMAP", "MARK", "#"]
 pub(super) struct Mmiotrace {
     windows: Vec<(u64, u64, Bdf)>,
     tag: u16,
-    /// Lines that are not mmiotrace's.
+    /// Number of lines that are not from mmiotrace.
     others: u64,
 }
 
@@ -41,7 +41,7 @@ struct Access {
     value: u64,
 }
 
-/// Returns whether a line is an access, or names the version.
+/// Returns true if a line is an access or has the version.
 pub(super) fn is_line(line: &str) -> bool {
     line.trim_end() == "VERSION 20070824" || matches!(access(line), Some(Ok(_)))
 }
@@ -101,10 +101,10 @@ impl Lines for Mmiotrace {
         if let Some(device) = line.strip_prefix("PCIDEV ") {
             return self
                 .device(device)
-                .ok_or_else(|| "PCIDEV without function, addresses and sizes".to_owned());
+                .ok_or_else(|| "PCIDEV line: expected function, addresses and sizes".to_owned());
         }
         if line.starts_with("UNKNOWN ") {
-            return Err("access with an operation that mmiotrace did not know".to_owned());
+            return Err("access with an operation unknown to mmiotrace".to_owned());
         }
         let Some(access) = access(line) else {
             let word = line.split_whitespace().next();
@@ -163,7 +163,8 @@ fn access(line: &str) -> Option<Result<Access, String>> {
         };
         Some(Access { is_write, bytes, time, address: hex()?, value: hex()? })
     };
-    let access = access().ok_or_else(|| "access without width, time, map, 0xADDRESS and 0xVALUE".to_owned());
+    let access =
+        access().ok_or_else(|| "access: expected width, time, map, 0xADDRESS and 0xVALUE".to_owned());
     Some(access.and_then(|access| match access.bytes {
         1 | 2 | 4 | 8 => Ok(access),
         other => Err(format!("access of {other} bytes: expected 1, 2, 4 or 8")),

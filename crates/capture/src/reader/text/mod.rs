@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Text formats: lines become TLPs. Each format is a file here; this one detects the format, splits lines and hands TLPs out
+//! Text formats. Each format is a module; this module detects the format, splits lines and returns TLPs
 //! as frames of `LINKTYPE_PCI_EXP`.
 //!
 //! At most [`MAX_LINE`] bytes of a line and the TLPs of one line are held. A longer line is one error.
@@ -24,22 +24,22 @@ use tlp::Header;
 
 pub(super) use descriptor::Stream;
 
-/// Longest line with its end, bytes. A longer line is not read.
+/// Maximum length of a line with its end, bytes. Longer lines are skipped.
 pub const MAX_LINE: usize = 64 << 10;
-/// Bytes from the start of a file that decide about its format.
+/// Bytes at the start of a file that are used to detect its format.
 const SAMPLE: usize = 128 << 10;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// A TLP's line in a text, and the text about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextLine<'a> {
-    /// The line of the file, from 1 on.
+    /// The line of the file, from 1.
     pub line: u64,
     /// True if the line has a time; otherwise the timestamp of the record is zero.
     pub has_time: bool,
     /// Text about the TLP, such as the errors that a kernel logged with it; may be empty.
     pub note: &'a str,
-    /// The fourth dword of a header log whose header has three: it is no part of the TLP, and undefined.
+    /// Fourth dword of a header log whose header has three: undefined, and not part of the TLP.
     pub undefined: Option<u32>,
     /// True for the header of a TLP in flit mode.
     pub is_flit: bool,
@@ -96,7 +96,7 @@ trait Lines {
         Ok(())
     }
 
-    /// The number of lines that are no part of a TLP, in a format in which all are.
+    /// Returns the number of lines outside TLPs, in a format in which all lines belong to TLPs.
     fn others(&self) -> u64 {
         0
     }
@@ -106,7 +106,7 @@ trait Lines {
         Settings::default()
     }
 
-    /// Returns whether the byte order is a guess that the user should know.
+    /// Returns true if the byte order is a guess that the user should know.
     fn has_guessed_byte_order(&self) -> bool {
         false
     }
@@ -123,7 +123,7 @@ pub(super) struct Text {
     /// The current TLP.
     current: TextTlp,
     tlps: u64,
-    /// Those with a fourth dword that is no part of them.
+    /// Number of TLPs with an undefined fourth dword.
     undefined: u64,
 }
 
@@ -225,7 +225,7 @@ impl Text {
         }
     }
 
-    /// Goes on to the next TLP.
+    /// Advances to the next TLP.
     pub(super) fn step<R: Read>(
         &mut self,
         source: &mut Source<R>,
@@ -304,7 +304,7 @@ impl Text {
     }
 }
 
-/// Appends what a terminal may show: without escape sequences such as colors, other control characters replaced.
+/// Appends text that is safe for a terminal: removes escape sequences such as colors, replaces other control characters.
 fn append_shown(text: &str, line: &mut String) {
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
@@ -334,7 +334,7 @@ fn utf16(window: &[u8]) -> Option<&'static str> {
     (starts([0xff, 0xfe]) || starts([0xfe, 0xff])).then_some("this is UTF-16, expected UTF-8")
 }
 
-/// Says why a sample cannot be CSV, whatever its columns.
+/// Returns why a sample cannot be CSV with any columns.
 fn no_csv(sample: &str) -> Option<&'static str> {
     let is_odd = |c: &char| *c == char::REPLACEMENT_CHARACTER || c.is_control() && !c.is_whitespace();
     match sample.chars().filter(is_odd).count() * 8 > sample.chars().count() {

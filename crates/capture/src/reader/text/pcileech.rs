@@ -22,7 +22,7 @@ pub(super) struct Pcileech {
     others: u64,
 }
 
-/// Returns whether a line is the head of a TLP.
+/// Returns true if a line is the head of a TLP.
 pub(super) fn is_head(line: &str) -> bool {
     head(line).is_some()
 }

@@ -38,7 +38,7 @@ fn judges_files_of_hexadecimal_tlps() {
 
 /// A header of flit mode in a kernel log, and a frame of an unknown link type.
 #[test]
-fn counts_records_that_it_does_not_read() {
+fn counts_unread_records() {
     let log = "pcieport 0000:00:1c.0: AER:   TLP Header (Flit): 0x03010001 0x01000005 0x00001000 0x000000ff 0x00000000";
     let mut checker = Checker::new(Settings::default());
     let mut reader = Reader::new(log.as_bytes()).unwrap();
@@ -92,7 +92,7 @@ fn a_file_gives_settings_for_the_lines_below() {
     assert_eq!(
         errors,
         [
-            "line 5: Max_Payload_Size of 100 bytes: legal are 128, 256, 512, 1024, 2048, 4096",
+            "line 5: Max_Payload_Size of 100 bytes: expected 128, 256, 512, 1024, 2048, 4096",
             "line 6: unknown setting \"x\"; known settings: rcb, mps, mrrs, tags",
         ]
     );

@@ -29,7 +29,7 @@ fn order(writes: &[Tlp], seen: &[(usize, usize)]) -> Vec<(u64, &'static str)> {
 }
 
 #[test]
-fn finds_a_write_that_passes_another_in_a_switch() {
+fn finds_write_that_passes_another_in_switch() {
     let (first, second) = (write(0x1000, 4), write(0x2000, 4));
     let with = |attr, requester| {
         let mut tlp = memory(MemoryOp::Write, requester, 0, 0x2000, 4, Data::Counted(4));
@@ -70,7 +70,7 @@ fn init_fc(link: &mut Link, up: bool, class: Class, header: u8, data: u16) {
 }
 
 #[test]
-fn finds_a_tlp_beyond_its_credits() {
+fn finds_tlp_without_credits() {
     let mut link = Link::new();
     init_fc(&mut link, false, Class::Posted, 2, 5);
     let sound = Mark::default();

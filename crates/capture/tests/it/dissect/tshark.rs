@@ -130,13 +130,13 @@ impl fmt::Debug for Values {
 }
 
 impl Values {
-    /// The value of a field, as `tshark` prints it; `None` where the frame has none.
+    /// The value of a field, as `tshark` prints it; `None` if the frame has none.
     pub(crate) fn get(&self, field: &str) -> Option<&str> {
         let value = self.0.get(field).unwrap_or_else(|| panic!("{field} was not asked for"));
         Some(value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// True where the frame has the field.
+    /// Returns true if the frame has the field.
     pub(crate) fn has(&self, field: &str) -> bool {
         self.get(field).is_some()
     }

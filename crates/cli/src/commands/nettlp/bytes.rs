@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses, lengths and bytes as arguments give them and as output shows them.
+//! Parses addresses, lengths and bytes of arguments; prints bytes.
 
 use crate::failure::Failure;
 use nettlp::allow::parse_scaled;
@@ -7,19 +7,19 @@ use std::fmt::{Display, Write};
 use std::net::IpAddr;
 use tlp::{Mps, Mrrs, Rcb};
 
-/// A number, decimal or with 0x, and K, M, G or T (powers of 1024) behind it.
+/// Parses a number, decimal or with 0x, with an optional suffix K, M, G or T (powers of 1024).
 pub(super) fn number(text: &str) -> Result<u64, String> {
-    let legal = "legal are numbers of 64 bits, decimal or with 0x, with K, M, G or T for powers of 1024";
+    let legal = "expected a 64-bit number, decimal or with 0x; the suffixes K, M, G and T are powers of 1024";
     parse_scaled(text).ok_or_else(|| legal.to_owned())
 }
 
-/// An address of a host; one of IPv4 that is written in IPv6's form is of IPv4.
+/// Parses the address of a host. An IPv4-mapped IPv6 address becomes an IPv4 address.
 pub(super) fn address(text: &str) -> Result<IpAddr, String> {
     let parsed: Result<IpAddr, _> = text.parse();
-    let legal = "legal are IPv4 and IPv6 addresses, without a zone; names are not looked up";
+    let legal = "expected an IPv4 or IPv6 address without a zone; host names are not resolved";
     match parsed.map(|address| address.to_canonical()) {
         Ok(IpAddr::V6(address)) if address.is_unicast_link_local() => {
-            Err("link-local, which means nothing without a zone: ".to_owned() + legal)
+            Err("link-local, which needs a zone: ".to_owned() + legal)
         }
         parsed => parsed.map_err(|_| legal.to_owned()),
     }
@@ -37,27 +37,25 @@ pub(super) fn mrrs(text: &str) -> Result<Mrrs, String> {
 
 /// Read Completion Boundary.
 pub(super) fn rcb(text: &str) -> Result<Rcb, String> {
-    size(text, Rcb::new, "64 and 128")
+    size(text, Rcb::new, "64 or 128")
 }
 
 fn size<T, E: Display>(text: &str, new: fn(u32) -> Result<T, E>, legal: &str) -> Result<T, String> {
-    let bytes = text.parse().map_err(|_| format!("legal are {legal}"))?;
+    let bytes = text.parse().map_err(|_| format!("expected {legal}"))?;
     new(bytes).map_err(|e| e.to_string())
 }
 
-/// Refuses bytes behind the last address.
+/// Refuses ranges beyond the last address.
 pub(super) fn within_addresses(address: u64, bytes: u64) -> Result<(), Failure> {
     match address.checked_add(bytes.saturating_sub(1)) {
         Some(_) => Ok(()),
-        None => {
-            Err(Failure::usage(format!("{bytes} bytes at {address:#x} pass the end of the address space")))
-        }
+        None => Err(Failure::usage(format!("{bytes} bytes at {address:#x} exceed the address space"))),
     }
 }
 
-/// Bytes written as pairs of hexadecimal digits; blanks between pairs do not count.
+/// Parses pairs of hexadecimal digits; ignores white space.
 pub(super) fn hex(text: &str) -> Result<Vec<u8>, String> {
-    let legal = || format!("`{text}`: legal are pairs of hexadecimal digits, as in 00ff or '00 ff'");
+    let legal = || format!("`{text}`: expected pairs of hexadecimal digits, such as 00ff or '00 ff'");
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let pair = |pair: &[u8]| {
         let pair = std::str::from_utf8(pair).ok().filter(|p| p.len() == 2 && !p.starts_with('+'))?;
@@ -67,7 +65,7 @@ pub(super) fn hex(text: &str) -> Result<Vec<u8>, String> {
     bytes.filter(|bytes| !bytes.is_empty()).ok_or_else(legal)
 }
 
-/// Sixteen bytes a line: address, hexadecimal, and the characters of ASCII.
+/// Returns a dump with 16 bytes per line: address, hexadecimal digits, ASCII characters.
 pub(super) fn dump(address: u64, bytes: &[u8]) -> String {
     let mut text = String::new();
     for (line, bytes) in bytes.chunks(16).enumerate() {
@@ -137,7 +135,7 @@ mod tests {
             let read = (mps(text).is_ok(), mrrs(text).is_ok(), rcb(text).is_ok());
             assert_eq!(read, (is_mps, is_mps, is_rcb), "{text}");
         }
-        assert_eq!(rcb("x").unwrap_err(), "legal are 64 and 128");
+        assert_eq!(rcb("x").unwrap_err(), "expected 64 or 128");
     }
 
     #[test]
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_shows_addresses_bytes_and_characters() {
+    fn dumps_addresses_bytes_and_characters() {
         let bytes: Vec<u8> = (0x3e..0x50).collect();
         let expected = "\
 00001000  3e 3f 40 41 42 43 44 45 46 47 48 49 4a 4b 4c 4d  >?@ABCDEFGHIJKLM

@@ -18,27 +18,27 @@ Examples:
   riser nettlp cfg write 0x04 0x0006 --bytes 2 -r 192.168.10.1
   riser nettlp cfg dump -r 192.168.10.1 | lspci -F /dev/stdin -vv
 
-In place of pcie_cfg_read and pcie_cfg_write. Nobody answers a write: read the register to see what became of it.";
+Replaces pcie_cfg_read and pcie_cfg_write. A write has no answer: read the register to see its effect.";
 
 const EXAMPLE_READ: &str = "\
 Example:
   riser nettlp cfg read 0x00 --bytes 2 -r 192.168.10.1
 
-In place of pcie_cfg_read. --json prints one object: remote, register, length_bytes, value.";
+Replaces pcie_cfg_read. --json prints one object: remote, register, length_bytes, value.";
 
 const EXAMPLE_WRITE: &str = "\
 Example:
   riser nettlp cfg write 0x04 0x0006 --bytes 2 -r 192.168.10.1
 
-In place of pcie_cfg_write. The register is read afterwards, since nobody answers a write, and shown: bits that cannot be \
-written keep their value. --json prints one object: remote, register, length_bytes, written, value.";
+Replaces pcie_cfg_write. A write has no answer: the register is read afterwards and printed. Read-only bits \
+keep their value. --json prints one object: remote, register, length_bytes, written, value.";
 
 const EXAMPLE_DUMP: &str = "\
 Examples:
   riser nettlp cfg dump -r 192.168.10.1 | lspci -F /dev/stdin -vv
   riser nettlp cfg dump --extended --json -r 127.0.0.1 -l 127.0.0.2
 
-What is printed is what lspci -F reads. Which function it is the driver of the adapter's host says; --bus where none answers.
+The output is input of lspci -F. The driver of the adapter's host is asked for the function; use --bus if no driver answers.
 --json prints one object: remote, function, length_bytes, registers (each DW, from 0 on).";
 
 /// Read and write an adapter's configuration space
@@ -66,21 +66,21 @@ enum What {
         #[command(flatten)]
         register: RegisterArgs,
 
-        /// What is written, decimal or with 0x
+        /// Value to write, decimal or with 0x
         #[arg(value_parser = number)]
         value: u64,
 
         #[command(flatten)]
         peer: ConfigPeer,
     },
-    /// Print the whole configuration space, as lspci -F reads it
+    /// Print the whole configuration space in the format of lspci -F
     #[command(after_help = EXAMPLE_DUMP)]
     Dump {
-        /// 4096 bytes instead of 256
+        /// Print 4096 bytes instead of 256
         #[arg(long)]
         extended: bool,
 
-        /// Which function it is; without it the driver of the adapter's host is asked
+        /// The function [default: ask the driver of the adapter's host]
         #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
         bus: Option<Bdf>,
 
@@ -91,11 +91,11 @@ enum What {
 
 #[derive(clap::Args)]
 struct RegisterArgs {
-    /// Where the register begins, in bytes, decimal or with 0x
+    /// Byte offset of the register, decimal or with 0x
     #[arg(value_parser = number)]
     register: u64,
 
-    /// Bytes of the register
+    /// Size of the register in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 4, value_parser = width)]
     bytes: u8,
 }
@@ -105,7 +105,7 @@ fn width(text: &str) -> Result<u8, String> {
         "1" => Ok(1),
         "2" => Ok(2),
         "4" => Ok(4),
-        _ => Err("legal are 1, 2 and 4".to_owned()),
+        _ => Err("expected 1, 2 or 4".to_owned()),
     }
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         What::Write { register, value, peer } => {
             let place = register.place()?;
             let value = u32::try_from(value).ok().filter(|value| *value <= place.max()).ok_or_else(|| {
-                Failure::usage(format!("value {value:#x}: legal here are 0 to {:#x}", place.max()))
+                Failure::usage(format!("value {value:#x}: expected 0 to {:#x}", place.max()))
             })?;
             let mut config = peer.open()?;
             place.write(&mut config, value).map_err(Failure::run)?;

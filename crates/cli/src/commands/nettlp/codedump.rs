@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp codedump`: the code of a process behind an adapter, by DMA.
+//! `riser nettlp codedump`: reads the code of a process on an adapter's host by DMA.
 
 use super::kernel::{Found, KernelArgs};
 use crate::failure::Failure;
@@ -21,22 +21,22 @@ Examples:
   riser nettlp codedump -r 192.168.10.1 -p 20286 -o code.dump
   riser nettlp codedump -r 127.0.0.1 -l 127.0.0.2 -p 1 -o - | strings
 
-The kernel is found as `riser nettlp ps` does; the process's page tables (4 or 5 levels, pages of 4 KiB, 2 MiB and 1 GiB) say \
-where its code is, from start_code up to end_code: the bytes that the program's file has as executable, by `readelf -l`. What the \
-process has not touched is taken from the page cache of that file; what is not in memory is named, and zeros stand for it. --json prints one object: those of `ps` but for \
-tasks, and
+Finds the kernel as `riser nettlp ps` does, then the code from start_code to end_code through the process's page tables \
+(4 or 5 levels, pages of 4 KiB, 2 MiB and 1 GiB). These are the executable bytes of the program's file, as `readelf -l` shows. \
+Pages that the process has not touched come from the page cache of that file. Bytes that are not in memory are listed, and \
+written as zeros. --json prints one object with the keys of `ps` except tasks, and
   pid, name, task_address, page_table_levels, start_address, end_address (virtual), output,
   runs: [{address, physical_address, length_bytes, is_mapped}], gaps: [{address, length_bytes, why}]
-The exit status is 1 where any byte is not in memory.";
+The exit status is 1 if any byte is not in memory.";
 
-/// Write out the code of a process behind an adapter, by DMA alone
+/// Write the code of a process on an adapter's host to a file, by DMA alone
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
     #[command(flatten)]
     kernel: KernelArgs,
 
-    /// The process
+    /// PID of the process
     #[arg(short, long, value_parser = clap::value_parser!(i32).range(1..))]
     pid: i32,
 
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// Overwrite the file where it exists
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
 
@@ -102,11 +102,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if missing == 0 {
         return Ok(());
     }
-    let why = format!("{missing} of {bytes} bytes of code are not in memory: they are zeros");
+    let why = format!("{missing} of {bytes} bytes of code are not in memory and were written as zeros");
     Err(Failure::Run(format!("PID {} ({}): {why}", args.pid, code.task.name)))
 }
 
-/// Writes the whole area; zeros stand for what is not in memory.
+/// Writes the whole area, with zeros for bytes that are not in memory.
 fn write_out(
     kernel: &mut Kernel<'_, Client<AnyCarrier>>,
     code: &Code,
@@ -116,7 +116,7 @@ fn write_out(
     let mut chunk = vec![0; CHUNK_BYTES as usize];
     let mut at = code.area.start;
     while at < code.area.end {
-        bar.set_message(format!("reads the code: {at:#x}"));
+        bar.set_message(format!("reading the code: {at:#x}"));
         let part = &mut chunk[..(code.area.end - at).min(CHUNK_BYTES) as usize];
         code.read(kernel, at, part)?;
         if let Err(error) = file.write_all(part) {
@@ -127,7 +127,7 @@ fn write_out(
     Ok(Ok(()))
 }
 
-/// As in figure 16b of the NetTLP paper.
+/// Returns the text in the form of figure 16b of the NetTLP paper.
 fn text(code: &Code) -> String {
     let area = format!("code area: {:#x}-{:#x}", code.area.start, code.area.end);
     let gap =
@@ -141,7 +141,7 @@ fn why(gap: &Gap) -> &'static str {
     match gap.why {
         Missing::NotMapped => "not mapped",
         Missing::Swapped => "swapped out or moving",
-        Missing::Refused => "its page table was refused",
+        Missing::Refused => "reading its page table was refused",
     }
 }
 

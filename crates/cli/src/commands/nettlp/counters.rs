@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counters as JSON: an object each, in the order of their rows.
+//! Counters as JSON objects that keep the order of the rows.
 
 use crate::commands::refused;
 use nettlp::requester;
@@ -16,17 +16,17 @@ impl Rows {
         Rows(rows.collect())
     }
 
-    /// Those of these names, which are in this order.
+    /// Keeps the rows whose name is in `names`, in their order.
     pub(super) fn of(names: &[&str], rows: impl Iterator<Item = (&'static str, u64)>) -> Rows {
         Rows::new(rows.filter(|(name, _)| names.contains(name)))
     }
 
-    /// All of them.
+    /// All rows.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.0.iter().copied()
     }
 
-    /// The count of this name; 0 where there is none.
+    /// Count of this name; 0 if there is no such row.
     pub(super) fn get(&self, name: &str) -> u64 {
         self.iter().find(|row| row.0 == name).map_or(0, |row| row.1)
     }
@@ -38,7 +38,7 @@ impl Serialize for Rows {
     }
 }
 
-/// Why a requester refused completions, or gave requests up.
+/// Reasons why a requester refused completions or gave up requests.
 pub(super) fn refusals(refusals: &[Refusal]) -> Vec<RefusalReport> {
     refused::of("nettlp requester", refusals)
 }
@@ -51,7 +51,7 @@ pub(super) struct Counters {
     pub(super) timed_out: u64,
     pub(super) late: u64,
     pub(super) copies: u64,
-    /// By kind; kinds that did not come are left out.
+    /// Strays by kind; kinds with count 0 are left out.
     pub(super) strays: BTreeMap<&'static str, u64>,
 }
 

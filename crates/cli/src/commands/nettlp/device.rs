@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp device`: any model of a lab as device software behind an adapter, from `riser-nettlp`. Knows no model by name.
+//! `riser nettlp device`: runs any device model of labs as device software behind an adapter, from `riser-nettlp`. Knows no model by name.
 
 use super::bytes::mps;
 use super::counters::Rows;
@@ -28,45 +28,45 @@ Examples:
   riser nettlp adapter labs/nettlp/dma.toml --allow 127.0.0.2,all,rw &
   riser nettlp device dma-engine --set vfs=0 --remote 127.0.0.1 --local 127.0.0.2
 
-The device that a lab would have in a slot, unchanged, behind an adapter: it answers the reads and writes of the adapter's BAR4, \
-reads and writes the memory of its host, and interrupts as the host's MSI-X table says. What the host does with it is its own \
-business; the host of `riser nettlp adapter LAB.toml` runs the driver of a model where the slot of the lab says `driver = \"MODEL\"`.
-An adapter that goes is waited for; when one is there again, the device begins anew. Ctrl-C ends it. \
+Runs a device model of labs, unchanged, behind an adapter. It answers accesses to the adapter's BAR4, accesses the memory of \
+its host, and sends interrupts through the host's MSI-X table. The host needs a driver for the device; the host of \
+`riser nettlp adapter LAB.toml` runs the driver of a model if the slot of the lab has `driver = \"MODEL\"`.
+If the adapter goes away, the device waits for it and starts again from reset. Ctrl-C ends the command. \
 --json prints one object: model, session (false: a port per tag), received_tlps, sent_tlps, malformed, unexpected_completions, not_carried, \
-  interrupts, lost_interrupts; over ports of upstream's also reads_asked_again, reads_timed_out, late_completions; came_back, how often the \
-  adapter did; counters: what `riser run` reports of the device; refusals (as of riser run; left out if there are none).";
+  interrupts, lost_interrupts; over LibTLP's ports also reads_asked_again, reads_timed_out, late_completions; came_back (how often the \
+  adapter came back); counters (of the device, as in riser run); refusals (as in riser run; absent if there are none).";
 
-/// Be any model of a lab, as the device of a remote host
+/// Run any device model as the device of a remote host
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The model: what labs call the device
+    /// Name of the model, as in labs
     #[arg(value_name = "MODEL")]
     model: String,
 
     #[command(flatten)]
     target: TargetArgs,
 
-    /// A file with its settings: the keys of its table in a lab
+    /// File with settings: the keys of the device's table in a lab
     #[arg(long, value_name = "FILE.toml")]
     settings: Option<PathBuf>,
 
-    /// Set a key of its settings, over what the file says; again for further ones
+    /// Set a key of the settings, in place of the file's; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// The BAR of the device that the adapter's BAR4 shows [default: its first of memory]
+    /// BAR of the device that the adapter's BAR4 maps to [default: its first memory BAR]
     #[arg(long, value_name = "BAR", value_parser = clap::value_parser!(u8).range(0..=5))]
     bar: Option<u8>,
 
-    /// Max_Payload_Size of the adapter's path: the longest write, and the longest completion that is taken
+    /// Max_Payload_Size of the adapter's path: limit of writes and of received completions
     #[arg(long, value_name = "BYTES", default_value = "256", value_parser = mps)]
     mps: Mps,
 
     #[command(flatten)]
     native: Native,
 
-    /// Seed of all that the device draws
+    /// Seed of the device's random numbers
     #[arg(long, default_value = "0", allow_negative_numbers = true, value_parser = seed)]
     seed: u64,
 
@@ -89,7 +89,7 @@ struct Report {
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let plan = args.plan(models)?;
-    // Errors of the model come before any question to the adapter.
+    // Reports errors of the model before the adapter is contacted.
     args.function(&plan)?;
     let (target, stop) = (args.target.target()?, interrupt::flag()?);
     let attach = || {
@@ -135,7 +135,7 @@ impl Args {
         let tree = source.tree().map_err(refused)?;
         let Some(read) = models.read(&self.model, &source, tree) else {
             let legal: Vec<&str> = models.names().collect();
-            let why = format!("no model `{}`: legal are {}", self.model, legal.join(", "));
+            let why = format!("no model `{}`: expected {}", self.model, legal.join(", "));
             return Err(Failure::usage(why));
         };
         read.map_err(|unread| refused(unread.errors.into_iter().collect()))

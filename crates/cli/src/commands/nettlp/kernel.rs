@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds the kernel behind an adapter by DMA, for `ps` and `codedump`.
+//! Finds the kernel of an adapter's host by DMA, for `ps` and `codedump`.
 
 use super::bytes::number;
 use super::peer::{PeerArgs, failure, interrupted};
@@ -21,28 +21,28 @@ pub(super) struct KernelArgs {
     #[command(flatten)]
     peer: PeerArgs,
 
-    /// Take the kernel's type information from this file, a copy of its /sys/kernel/btf/vmlinux, not from its memory
+    /// Read the kernel's type information from this copy of its /sys/kernel/btf/vmlinux instead of its memory
     #[arg(long, value_name = "FILE")]
     btf: Option<PathBuf>,
 
-    /// Look at this memory alone (more than once: at all of these), not from 2 MiB and 4 GiB on as far as it is readable
+    /// Search only this memory; repeatable [default: from 2 MiB and from 4 GiB up to the end of readable memory]
     #[arg(long, value_name = "BASE+SIZE", value_parser = memory)]
     memory: Vec<Range<u64>>,
 
-    /// Where the search for memory ends at the latest
+    /// Upper limit of the search for memory
     #[arg(long, value_name = "ADDRESS", default_value = "1T", value_parser = end, conflicts_with = "memory")]
     memory_end: u64,
 }
 
 fn end(text: &str) -> Result<u64, String> {
     let end = number(text)?;
-    if end > 2 << 20 { Ok(end) } else { Err("the search begins at 2M: legal is more".to_owned()) }
+    if end > 2 << 20 { Ok(end) } else { Err("the search starts at 2M: expected more".to_owned()) }
 }
 
 fn memory(text: &str) -> Result<Range<u64>, String> {
     match text.parse() {
         Ok(Window::Range { base, size }) => Ok(base..base + size),
-        _ => Err("legal is BASE+SIZE within 64 bits, as in 0x100000000+64G".to_owned()),
+        _ => Err("expected BASE+SIZE within 64 bits, such as 0x100000000+64G".to_owned()),
     }
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Found {
     memory: Vec<Piece>,
 }
 
-/// An address of the kernel's, as text: a number of that size is not exact in every reader of JSON.
+/// Address of the kernel, as text, because many JSON readers cannot hold 64-bit integers exactly.
 #[derive(Clone, Copy)]
 struct Hex(u64);
 
@@ -110,9 +110,9 @@ fn report(kernel: &Kernel<'_, Client<AnyCarrier>>, target: &Target) -> Found {
 
 fn doing(at: Progress) -> String {
     match at {
-        Progress::Measuring(at) => format!("looks for the end of memory: {at:#x}"),
-        Progress::Image(at) => format!("looks through the kernel's image: {at:#x}"),
-        Progress::All(at) => format!("looks through all memory: {at:#x}"),
+        Progress::Measuring(at) => format!("searching the end of memory: {at:#x}"),
+        Progress::Image(at) => format!("searching the kernel's image: {at:#x}"),
+        Progress::All(at) => format!("searching all memory: {at:#x}"),
     }
 }
 
@@ -122,7 +122,7 @@ fn read_btf(path: &Path) -> Result<Btf, Failure> {
     Btf::parse(&bytes).map_err(|e| said(e.to_string()))
 }
 
-/// A name that a hostile kernel may have chosen, without what would move a terminal's cursor.
+/// Replaces control characters: a hostile kernel may choose names that move a terminal's cursor.
 pub(super) fn shown(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp`: the NetTLP tools, from `riser-nettlp`. A file each.
+//! `riser nettlp`: the NetTLP tools, from `riser-nettlp`, one file per tool.
 
 pub(super) mod adapter;
 mod bytes;
@@ -32,9 +32,9 @@ Examples:
   riser nettlp read 0x1000 256 -r 192.168.10.1
   riser nettlp cfg dump -r 192.168.10.1 | lspci -F /dev/stdin -vv
 
-Whoever serves NetTLP lets its peers read and write memory. riser's adapter serves only those that it is told of.";
+A NetTLP adapter lets its peers read and write memory. riser's adapter serves only the peers of --allow.";
 
-/// NetTLP: devices in software, whose TLPs travel over UDP
+/// NetTLP: device software that exchanges TLPs over UDP
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
@@ -73,15 +73,15 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     }
 }
 
-/// Prints the place of device software to standard error.
+/// Prints the BAR address and carrier of device software to standard error.
 fn report_attachment(what: &str, bar: &str, Attachment { carrier, place, .. }: &Attachment) {
     let way = if carrier.is_reliable() { "a session" } else { "a port per tag" };
     output::note(format_args!("{what}, {bar} at {:#x}, over {way}; Ctrl-C ends it", place.address));
 }
 
-/// Prints to standard error that device software waits, if its adapter has gone.
+/// Prints to standard error that device software waits for its adapter, if the adapter has gone.
 fn report_lost_adapter(target: &Target, has_gone: bool) {
     if has_gone {
-        output::note(format_args!("the adapter at {} has gone; waiting until it is back", target.remote));
+        output::note(format_args!("the adapter at {} does not answer; waiting for it", target.remote));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arguments of tools that read and write memory behind an adapter, and their client.
+//! Arguments and client of the tools that access memory behind an adapter.
 
 use super::bytes::{mps, mrrs};
 use super::counters::refusals;
@@ -18,11 +18,11 @@ use std::ops::RangeInclusive;
 use tlp::rules::Refusal;
 use tlp::{Bdf, Duration, Mps, Mrrs};
 
-/// How long tags rest after a read. `None`: by the adapter's address.
+/// Time for which a tag is not reused after a read. `None`: depends on the adapter's address.
 const RESTS: [Word<Option<Rest>>; 3] = [
-    ("auto", "As between machines, unless the peer is on this one", None),
-    ("loopback", "100 ms after a read that was given up", Some(Rest::LOOPBACK)),
-    ("network", "1 s after a read that was given up, 1 ms after any other", Some(Rest::NETWORK)),
+    ("auto", "loopback if the peer is on this machine, else network", None),
+    ("loopback", "100 ms after a read that timed out", Some(Rest::LOOPBACK)),
+    ("network", "1 s after a read that timed out, 1 ms after any other", Some(Rest::NETWORK)),
 ];
 
 #[derive(clap::Args)]
@@ -30,41 +30,41 @@ pub(crate) struct PeerArgs {
     #[command(flatten)]
     target: TargetArgs,
 
-    /// Requester ID; without it the driver of the adapter's host is asked
+    /// Requester ID [default: ask the driver of the adapter's host]
     #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
     bus: Option<Bdf>,
 
-    /// Tags to use, as in 0-15: each is a read that may be under way. In the tagged scheme each needs a port of its own
+    /// Tags to use, such as 0-15: one per outstanding read. In the tagged scheme each tag needs a UDP port
     #[arg(long, value_name = "FIRST-LAST", value_parser = tags)]
     tags: Option<RangeInclusive<u16>>,
 
-    /// Most bytes of a write TLP: Max_Payload_Size
+    /// Max_Payload_Size: limit of a write TLP
     #[arg(long, value_name = "BYTES", default_value = "256", value_parser = mps)]
     mps: Mps,
 
-    /// Most bytes that a read TLP asks for: Max_Read_Request_Size
+    /// Max_Read_Request_Size: limit of a read TLP
     #[arg(long, value_name = "BYTES", default_value = "512", value_parser = mrrs)]
     mrrs: Mrrs,
 
-    /// Milliseconds after which a read TLP counts as lost [default: 100; 5000 in a session, which loses none]
+    /// Timeout of a read TLP in milliseconds [default: 100; 5000 in a session, which loses no TLP]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
     timeout_ms: Option<u64>,
 
-    /// How often a read TLP that was lost is sent again [default: 3; 0 in a session]
+    /// Retries of a read TLP after a timeout [default: 3; 0 in a session]
     #[arg(long, value_name = "COUNT")]
     retries: Option<u8>,
 
-    /// How long tags rest, where TLPs may be lost or doubled, so that late data answers no later read
+    /// Time before a tag is reused, so that late data cannot complete a later read, if TLPs may be lost or duplicated
     #[arg(long, value_parser = one_of(&RESTS), default_value = "auto")]
     rest: std::option::Option<Rest>,
 
-    /// Ask for what has come again and again instead of sleeping: the least latency, for a whole core
+    /// Poll instead of sleeping: lowest latency, but occupies a core
     #[arg(long)]
     busy: bool,
 }
 
 fn tags(text: &str) -> Result<RangeInclusive<u16>, String> {
-    let legal = || "legal are FIRST-LAST and a single tag, within 0 to 1023".to_owned();
+    let legal = || "expected FIRST-LAST or a single tag, within 0 to 1023".to_owned();
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let number = |text: &str| text.parse::<u16>().ok().filter(|tag| *tag < 1024).ok_or_else(legal);
     let (first, last) = (number(first)?, number(last)?);
@@ -72,7 +72,7 @@ fn tags(text: &str) -> Result<RangeInclusive<u16>, String> {
 }
 
 impl PeerArgs {
-    /// The client's options. Reads the key.
+    /// Returns the client's options. Reads the key file.
     pub(super) fn options(&self) -> Result<ClientOptions, Failure> {
         let target = self.target.target()?;
         let rest = self.rest.unwrap_or_else(|| target.rest());
@@ -99,26 +99,26 @@ impl PeerArgs {
     }
 }
 
-/// The Requester ID: as given, or as the driver of the adapter's host says.
+/// Returns the given Requester ID, or asks the driver of the adapter's host.
 pub(super) fn requester(options: &ClientOptions) -> Result<Bdf, Failure> {
     options.requester().map_err(|e| Failure::Run(format!("{e}; name the Requester ID with --bus")))
 }
 
-/// Returns a line about datagrams that cannot be a TLP, if some came.
+/// Returns a line about datagrams that cannot be a TLP, if there were any.
 pub(super) fn malformed_datagrams(sockets: &SocketCounters) -> Option<String> {
     let (count, header) = (sockets.malformed_datagrams, NETTLP_LEN);
     (count > 0).then(|| {
         let datagrams = counted(count, "datagram");
-        format!("{datagrams} dropped: legal are a NetTLP header of {header} bytes and a TLP of up to {MAX_TLP_BYTES} bytes")
+        format!("{datagrams} dropped: expected a NetTLP header of {header} bytes and a TLP of up to {MAX_TLP_BYTES} bytes")
     })
 }
 
-/// Returns the failure of an interrupted command. `done` is what it has done.
+/// Returns the failure of an interrupted command. `done` describes the finished part.
 pub(super) fn interrupted(target: &Target, done: &str) -> Failure {
     Failure::Interrupted(format!("{}: interrupted: {done}", target.remote))
 }
 
-/// Returns the failure for a client's error. Prints what the client and its sockets have refused.
+/// Returns the failure for a client's error. Prints the refusals of the client and its sockets.
 pub(super) fn failure(
     target: &Target,
     error: &ClientError,
@@ -129,7 +129,7 @@ pub(super) fn failure(
     malformed_datagrams(sockets).iter().for_each(output::note);
     let hint = match error {
         ClientError::Fault(Fault::TimedOut { .. }) => {
-            "; whom an adapter does not allow it does not answer: -l names the address that its --allow has"
+            "; an adapter answers only addresses of its --allow: set this host's with -l"
         }
         _ => "",
     };

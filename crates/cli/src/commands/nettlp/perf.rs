@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp perf`: how fast memory behind an adapter is read and written.
+//! `riser nettlp perf`: measures reads and writes of memory behind an adapter.
 
 use super::bytes::{number, within_addresses};
 use super::peer::{PeerArgs, failure, requester};
@@ -24,31 +24,33 @@ Examples:
   riser nettlp perf read --outstanding 1 -r 127.0.0.1 -l 127.0.0.2
   riser nettlp perf write --len 256 --duration 5 --ceiling --json -r 127.0.0.1 -l 127.0.0.2
 
-In place of tlpperf; read is its DMA read, write its DMA write. Each thread has tags, or a session, of its own, and keeps \
---outstanding requests under way; latency of single reads wants --outstanding 1. In the tagged scheme writes count as done \
-when the kernel has taken them, whether they arrive or not; in a session when the peer has acknowledged them.
+Replaces tlpperf: read is its DMA read, write its DMA write. Each thread has its own tags or session and keeps \
+--outstanding requests outstanding; measure the latency of single reads with --outstanding 1. In the tagged scheme a write \
+counts as done when the kernel accepts its datagram, even if it is lost later; in a session, when the peer acknowledges it.
 --json prints one object:
   remote, scheme (tagged, paper, session), direction, length_bytes, threads, outstanding, batch, pattern, regions, region_bytes, \
   mps_bytes, mrrs_bytes, elapsed_s, requests, failed, bytes, requests_per_s, tlps_per_s (requests and completions), \
   bandwidth_gbps (data alone), cpu_s, cpu_ns_per_request, cpu_ns_per_tlp (this process, both user and system), latency_ns: \
-  {min, mean, median, p90, p99, p999, max} (null for writes, and where no read was answered), counters: {read_tlps, \
+  {min, mean, median, p90, p99, p999, max} (null for writes, and if no read was answered), counters: {read_tlps, \
   write_tlps, retried, timed_out, late, copies, strays}, faults: {unsupported_request, completer_abort, config_retry, poisoned, timed_out}, sockets: \
-  {received_datagrams, sent_datagrams, receive_calls, send_calls, malformed_datagrams, kernel_drops}, refusals (as of riser run; left out if there are none), ceiling (with --ceiling): {datagram_bytes, \
+  {received_datagrams, sent_datagrams, receive_calls, send_calls, malformed_datagrams, kernel_drops}, refusals (as in riser run; absent if there are none), ceiling (with --ceiling): {datagram_bytes, \
   single_per_s, batched_per_s, share_of_single, share_of_batched}
-The exit status is 1 where a request failed.";
+The exit status is 1 if a request failed.";
 
-/// Whether requests are writes.
+/// Directions, with true for writes.
 const DIRECTIONS: [Word<bool>; 2] = [("read", "Read memory", false), ("write", "Write memory", true)];
 
 const PATTERNS: [Word<Pattern>; 3] = [
     ("fixed", "Always the first address of the region", Pattern::Fixed),
-    ("sequential", "One behind the other, and from the front again", Pattern::Sequential),
+    ("sequential", "One after the other, wrapping at the end of the region", Pattern::Sequential),
     ("random", "Anywhere in the region, at multiples of the length", Pattern::Random),
 ];
 
-/// Whether each thread has its own part of the region.
-const REGIONS: [Word<bool>; 2] =
-    [("same", "All threads have one region", false), ("diff", "Each thread has its part of it", true)];
+/// Regions, with true for a part of its own for each thread.
+const REGIONS: [Word<bool>; 2] = [
+    ("same", "All threads share the region", false),
+    ("diff", "Each thread has its own part of the region", true),
+];
 
 /// Measure DMA: rate, bandwidth, latency, CPU time
 #[derive(clap::Args)]
@@ -72,24 +74,24 @@ pub(crate) struct Args {
     #[arg(short = 'L', long, value_name = "BYTES", default_value = "256", value_parser = number)]
     len: u64,
 
-    /// Threads, each with tags or a session of its own; over ports, one for each core is fastest
+    /// Number of threads, each with its own tags or session; with a port per tag, one thread per core is fastest
     #[arg(short = 'N', long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
     threads: u64,
 
-    /// Whether threads share the region
+    /// Region of each thread
     #[arg(short = 'R', long, value_parser = one_of(&REGIONS), default_value = "same", action = ArgAction::Set)]
     regions: bool,
 
-    /// Where each request goes
+    /// Address pattern of the requests
     #[arg(short = 'P', long, value_parser = one_of(&PATTERNS), default_value = "sequential")]
     pattern: Pattern,
 
-    /// Requests under way, for each thread
+    /// Outstanding requests per thread
     #[arg(short = 'O', long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=4096))]
     outstanding: u64,
 
-    /// Requests that are made at once, so that datagrams leave and come back in batches: none is made before so many of those
-    /// outstanding have ended; at most --outstanding [default: a quarter of it]
+    /// Requests issued at once, so that datagrams are sent and received in batches: the next batch starts when this many
+    /// outstanding requests have ended; at most --outstanding [default: a quarter of it]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=4096))]
     batch: Option<u64>,
 
@@ -97,15 +99,15 @@ pub(crate) struct Args {
     #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 5.0)]
     duration: f64,
 
-    /// End after so many requests of each thread, if that is earlier
+    /// End after this many requests per thread, if that is earlier
     #[arg(short, long, value_name = "COUNT", value_parser = number)]
     count: Option<u64>,
 
-    /// What random addresses follow from
+    /// Seed of random addresses
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Measure how many datagrams this machine's loopback moves, too: one second, two cores
+    /// Also measure the datagram rate of this machine's loopback; takes one second and two cores
     #[arg(long)]
     ceiling: bool,
 
@@ -173,29 +175,24 @@ fn check(args: &Args, workload: &Workload) -> Result<(), Failure> {
     let refuse = |why: String| Err(Failure::usage(why));
     let share = workload.share();
     if args.len == 0 || args.len > MAX_LEN {
-        return refuse(format!("--len {}: legal are 1 to {MAX_LEN} bytes", args.len));
+        return refuse(format!("--len {}: expected 1 to {MAX_LEN} bytes", args.len));
     }
     if share < args.len {
-        return refuse(format!(
-            "a region of {share} bytes for each thread: legal are --len, {}, and more",
-            args.len
-        ));
+        return refuse(format!("region of {share} bytes per thread: expected at least --len, {}", args.len));
     }
     if let Some(batch) = args.batch.filter(|batch| *batch > args.outstanding) {
         let most = args.outstanding;
-        return refuse(format!(
-            "--batch {batch}: legal are 1 to {most}, the requests under way (--outstanding)"
-        ));
+        return refuse(format!("--batch {batch}: expected 1 to {most}, the value of --outstanding"));
     }
     within_addresses(args.address, args.region)?;
     let buffers = args.len * args.outstanding * args.threads;
     if buffers > MAX_BUFFER_BYTES {
         return refuse(format!(
-            "--len, --outstanding and --threads ask for {buffers} bytes of buffers: legal are up to {MAX_BUFFER_BYTES}"
+            "--len, --outstanding and --threads need {buffers} bytes of buffers: expected at most {MAX_BUFFER_BYTES}"
         ));
     }
     if !(args.duration > 0.0 && args.duration <= 86_400.0) {
-        return refuse(format!("--duration {}: legal are more than 0 up to 86400 seconds", args.duration));
+        return refuse(format!("--duration {}: expected more than 0, up to 86400 seconds", args.duration));
     }
     Ok(())
 }

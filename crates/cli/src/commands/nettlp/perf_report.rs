@@ -156,7 +156,7 @@ fn latency(histogram: &Histogram<u64>) -> Latency {
     }
 }
 
-// Requests and completions are both datagrams, and small ones cost nearly as much as large ones.
+// Requests and completions are both datagrams; a small datagram costs nearly as much as a large one.
 fn ceiling_report(ceiling: Ceiling, tlps_per_s: f64) -> CeilingReport {
     CeilingReport {
         datagram_bytes: ceiling.datagram_bytes,
@@ -169,9 +169,9 @@ fn ceiling_report(ceiling: Ceiling, tlps_per_s: f64) -> CeilingReport {
 
 fn faults(faults: &Rows) -> String {
     let kinds = [
-        ("unsupported_request", "refused (Unsupported Request)"),
+        ("unsupported_request", "Unsupported Request"),
         ("completer_abort", "Completer Abort"),
-        ("config_retry", "put off (Configuration Request Retry Status)"),
+        ("config_retry", "Configuration Request Retry Status"),
         ("poisoned", "poisoned"),
         ("timed_out", "not answered"),
     ];
@@ -217,7 +217,7 @@ fn text(r: &Report) -> String {
     if let (Some(request), Some(tlp)) = (r.cpu_ns_per_request, r.cpu_ns_per_tlp) {
         let _ = writeln!(
             text,
-            "  CPU of this side: {:.2} us a request, {:.2} us a TLP",
+            "  CPU of this process: {:.2} us per request, {:.2} us per TLP",
             request / 1e3,
             tlp / 1e3
         );
@@ -231,7 +231,7 @@ fn text(r: &Report) -> String {
     if let Some(c) = &r.ceiling {
         let _ = writeln!(
             text,
-            "  loopback's ceiling at {} B: {:.0} k/s one by one ({:.0} %), {:.0} k/s batched ({:.0} %)",
+            "  loopback limit at {} B: {:.0} k/s single ({:.0} %), {:.0} k/s batched ({:.0} %)",
             c.datagram_bytes,
             c.single_per_s / 1e3,
             c.share_of_single * 100.0,

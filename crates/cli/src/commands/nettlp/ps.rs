@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp ps`: the processes of the kernel behind an adapter, by DMA.
+//! `riser nettlp ps`: lists the processes of an adapter's host by DMA.
 
 use super::kernel::{Found, KernelArgs, shown};
 use crate::failure::Failure;
@@ -12,14 +12,14 @@ Examples:
   riser nettlp ps -r 192.168.10.1
   riser nettlp ps -r 127.0.0.1 -l 127.0.0.2 --btf vmlinux.btf --memory 0x100000000+64G
 
-In place of process-list, without a System.map: the kernel (Linux of x86-64 with BTF, as distributions' are) is looked for in \
-memory, wherever KASLR has put it, and its own type information says where a task's members lie. Nothing is written. The \
-machine runs meanwhile: what changes under the reader is read again. --json prints one object:
+Replaces process-list and needs no System.map: searches memory for the kernel (x86-64 Linux with BTF, as in distributions), \
+wherever KASLR has put it, and takes the layout of a task from the kernel's type information. Writes nothing. The host keeps \
+running: data that changes during a read is read again. --json prints one object:
   remote, init_task_address, image_offset (virtual above physical), direct_map (its virtual address): hexadecimal text,
   memory: [{address, length_bytes}] (physical), tasks: [{address (physical), pid, state, name, is_kernel_thread}]
-The exit status is 1 where no kernel is found, or memory is refused, as an IOMMU does.";
+The exit status is 1 if no kernel is found, or if reads of memory are refused, for example by an IOMMU.";
 
-/// List the processes of the kernel behind an adapter, by DMA alone
+/// List the processes of an adapter's host, by DMA alone
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {

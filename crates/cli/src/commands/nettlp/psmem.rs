@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp psmem`: memory behind an adapter's BAR4, answered by this program. Never decides what an answer is.
+//! `riser nettlp psmem`: serves an adapter's BAR4 from memory, with the completer of `riser-nettlp`.
 
 use super::bytes::{mps, number, within_addresses};
 use super::counters::Rows;
@@ -33,12 +33,12 @@ Examples:
   riser nettlp psmem -r 127.0.0.1 -l 127.0.0.2 --base 0xfe000000 --size 1M --bus 1b:00.0
   riser nettlp psmem -r 192.168.10.1 --file bar4.bin --write-back --json
 
-In place of psmem: answers what the adapter's host reads and writes in BAR4, over a session or on ports 0x4000 to 0x400f, \
-until Ctrl-C. Reads beyond the memory are answered with Unsupported Request; completions are cut at 128 B boundaries, as an endpoint's are, and at \
---mps. What was counted is shown at the end; --json prints one object:
+Replaces psmem: answers the host's accesses to BAR4, over a session or on ports 0x4000 to 0x400f, until Ctrl-C. Reads beyond \
+the memory complete with Unsupported Request. Completions are split at 128 B boundaries, as an endpoint's are, and at \
+--mps. Prints the counters at the end; --json prints one object:
   remote, carrier (session or tagged), base, size_bytes, seconds, received, malformed, mended, wrong_digest, unanswered (TLPs), \
   completer: {reads, read_bytes, writes, written_bytes, completions, reads_out_of_range, ...}, sockets: {received_datagrams, \
-  sent_datagrams, malformed_datagrams}, refusals (as of riser run; left out if there are none)
+  sent_datagrams, malformed_datagrams}, refusals (as in riser run; absent if there are none)
 Standard error shows the first refused TLP of each kind at once.";
 
 /// Answer the host's reads and writes of BAR4 from memory
@@ -48,31 +48,31 @@ pub(crate) struct Args {
     #[command(flatten)]
     target: TargetArgs,
 
-    /// Where BAR4 begins; without it the driver of the adapter's host is asked
+    /// Address of BAR4 [default: ask the driver of the adapter's host]
     #[arg(long, value_name = "ADDRESS", value_parser = number)]
     base: Option<u64>,
 
-    /// Bytes of memory [default: 64K, or those of --file]
+    /// Bytes of memory [default: 64K, or the size of --file]
     #[arg(long, value_name = "BYTES", value_parser = number)]
     size: Option<u64>,
 
-    /// What the memory holds at first: a file, and zeroes behind it
+    /// Initial content of the memory, followed by zeroes
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// Bring what the host has written back to the file at the end
+    /// Write the memory back to the file at the end
     #[arg(long, requires = "file", conflicts_with = "size")]
     write_back: bool,
 
-    /// Completer ID [default: 00:00.0, or what the driver of the adapter's host says where it is asked]
+    /// Completer ID [default: 00:00.0 with --base, else ask the driver of the adapter's host]
     #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
     bus: Option<Bdf>,
 
-    /// Most data of a completion: Max_Payload_Size
+    /// Max_Payload_Size: limit of the data of a completion
     #[arg(long, value_name = "BYTES", default_value = "256", value_parser = mps)]
     mps: Mps,
 
-    /// Ask for what has come again and again instead of sleeping: the least latency, for a whole core
+    /// Poll instead of sleeping: lowest latency, but occupies a core
     #[arg(long)]
     busy: bool,
 
@@ -104,12 +104,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let (base, id) = place(&args, &target)?;
     within_addresses(base, image.bytes())?;
     let interrupted = interrupt::flag()?;
-    #[expect(clippy::reversed_empty_ranges, reason = "it has no requests of its own")]
+    #[expect(clippy::reversed_empty_ranges, reason = "psmem sends no requests")]
     let tags = if target.scheme == Scheme::Paper { 0..=15 } else { 1..=0 };
     let mut carrier = target.open(tags, true).map_err(Failure::run)?;
     let name = if carrier.is_reliable() { "session" } else { "tagged" };
     let mut psmem = Psmem::new(id, args.mps, Window { base, image: image.clone() });
-    // The line on standard error shows who started this when to begin.
+    // A program that starts this command waits for this line.
     output::note(format_args!("{} bytes at {base:#x}, for {}, carrier {name}", image.bytes(), target.remote));
     let began = Instant::now();
     let served = until_interrupted(&mut carrier, &mut psmem, args.busy, &interrupted);
@@ -154,7 +154,7 @@ fn in_file(args: &Args, error: &io::Error) -> Failure {
     Failure::Run(format!("{}: {error}", path.display()))
 }
 
-/// First address and Completer ID: as given, or as the driver of the adapter's host says.
+/// Returns first address and Completer ID: as given, or asks the driver of the adapter's host.
 fn place(args: &Args, target: &Target) -> Result<(u64, Bdf), Failure> {
     if let Some(base) = args.base {
         return Ok((base, args.bus.unwrap_or_default()));
@@ -174,7 +174,7 @@ fn until_interrupted(
 ) -> io::Result<()> {
     let (mut bar, began, mut printed) = (None, Instant::now(), Printed::default());
     let mut shown = (began, 0);
-    // A turn takes a microsecond, or 50 ms if nothing comes. The clock is read in every 16th.
+    // A turn takes a microsecond, or 50 ms without traffic. The clock is read in every 16th turn.
     let mut turns = 0_u32;
     let served = serve(carrier, psmem, busy, |psmem| {
         turns = turns.wrapping_add(1);
@@ -183,7 +183,7 @@ fn until_interrupted(
             let bar = bar.get_or_insert_with(|| progress::spinner("{spinner} {elapsed} {msg}"));
             let received = psmem.counters().received;
             let rate = (received - shown.1) as f64 / shown.0.elapsed().as_secs_f64();
-            bar.set_message(format!("{received} TLPs, {rate:.0} a second"));
+            bar.set_message(format!("{received} TLPs, {rate:.0} per second"));
             bar.tick();
             shown = (Instant::now(), received);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp read`: memory behind an adapter, read by DMA.
+//! `riser nettlp read`: reads memory behind an adapter by DMA.
 
 use super::bytes::{dump, number, within_addresses};
 use super::counters::refusals;
@@ -24,13 +24,13 @@ Examples:
   riser nettlp read 0x1000 256 -r 192.168.10.1
   riser nettlp read 0 64M -r 127.0.0.1 -l 127.0.0.2 -o memory.bin
 
-In place of dma_read. Any address and any length: reads are cut at --mrrs and 4 KiB, and pipelined over the tags. Without -o \
-the bytes are shown in hexadecimal. Ctrl-C ends it: what was read before is shown or written as \
-else, and how much that is is said. --json prints one object:
+Replaces dma_read. Takes any address and length: reads are split at --mrrs and 4 KiB, and pipelined over the tags. Without -o \
+the bytes are printed in hexadecimal. After Ctrl-C the bytes read so far are printed or written, and their number is reported. \
+--json prints one object:
   remote, address, length_bytes, read_bytes (fewer than length_bytes after Ctrl-C), data (hexadecimal, without -o), output \
   (with -o), counters: {read_tlps, retried, timed_out, late, copies, strays}, \
-  refusals (as of riser run; left out if there are none)
-The exit status is 1 where any byte was not read: refused (Unsupported Request), not answered; after Ctrl-C 130.";
+  refusals (as in riser run; absent if there are none)
+The exit status is 1 if any byte was not read: refused (Unsupported Request) or not answered; 130 after Ctrl-C.";
 
 /// Read memory behind an adapter
 #[derive(clap::Args)]
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Overwrite the file where it exists
+    /// Overwrite an existing file
     #[arg(long, requires = "output")]
     force: bool,
 
@@ -130,13 +130,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 
 fn check(args: &Args) -> Result<(), Failure> {
     if args.length == 0 {
-        return Err(Failure::usage("length 0: legal are 1 byte and more"));
+        return Err(Failure::usage("length 0: expected at least 1 byte"));
     }
     within_addresses(args.address, args.length)?;
     if args.output.is_none() && args.length > SHOWN_BYTES {
         let length = args.length;
         return Err(Failure::usage(format!(
-            "{length} bytes are too many to show (at most {SHOWN_BYTES}): use -o FILE"
+            "{length} bytes without -o: expected at most {SHOWN_BYTES}; use -o FILE"
         )));
     }
     Ok(())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp replay` and `riser guest replay`: what came into a lab from outside, run again without the outside, from `riser-lab`.
+//! `riser nettlp replay` and `riser guest replay`: run a lab again with its recorded inputs, from `riser-lab`.
 
 use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
@@ -18,25 +18,25 @@ Examples:
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw \\
     --record run.rec --capture live.pcapng
   riser nettlp replay run.rec --capture again.pcapng   # the same bytes as live.pcapng
-  riser nettlp replay run.rec --lab labs/nettlp/host.toml   # refused where that lab is another one
+  riser nettlp replay run.rec --lab labs/nettlp/host.toml   # refused if the lab has changed
   riser guest run labs/tree.toml --record boot.rec -- lspci
   riser guest replay boot.rec --capture boot.pcapng         # without QEMU
 
-Runs the lab that the record holds, with the files that it names, and every input from outside at its virtual time; no program \
-of upstream's does this. A record that is cut off, since who wrote it was killed, is run as far as it goes, and is an error.
---json prints one object: record, lab, seed, inputs, complete (false: the record is cut off, full, or the lab has failed), full
-  (true: it had come to its limit of size), simulated_ns, tlp_hops, failure (why the lab has failed or where the record is cut \
-  off: the exit status is then 1), devices: [{slot, model, counters: {...}}]";
+Runs the lab of the record, with the files that the lab names, and applies every recorded input at its virtual time; NetTLP has \
+no such program. A truncated record, whose writer was killed, is run to its end and is an error.
+--json prints one object: record, lab, seed, inputs, complete (false: the record is truncated or full, or the lab failed), full
+  (true: the record reached its size limit), simulated_ns, tlp_hops, failure (why the lab failed, or where the record is \
+  truncated; the exit status is then 1), devices: [{slot, model, counters: {...}}]";
 
-/// Run again what an adapter with a lab, or a guest, has recorded
+/// Replay a record of an adapter with a lab, or of a guest
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// What --record of `riser nettlp adapter` or of `riser guest` has written
+    /// File of --record of `riser nettlp adapter` or `riser guest`
     #[arg(value_name = "FILE")]
     record: PathBuf,
 
-    /// Refuse a record that was made with another lab than this one, as it is now
+    /// Refuse the record unless it was made with this lab in its present form
     #[arg(long, value_name = "LAB.toml")]
     lab: Option<PathBuf>,
 
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.pcapng")]
     capture: Option<PathBuf>,
 
-    /// Overwrite the file of --capture where it exists
+    /// Overwrite an existing file of --capture
     #[arg(long)]
     force: bool,
 
@@ -131,7 +131,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     }
 }
 
-/// Why the lab has failed, or where its record is cut off.
+/// Returns why the lab failed, or where its record is truncated.
 fn why_not(replayed: &Replayed) -> Option<String> {
     match (&replayed.failure, &replayed.end) {
         (None, RecordEnd::Cut(cut)) => Some(cut.to_string()),
@@ -140,20 +140,20 @@ fn why_not(replayed: &Replayed) -> Option<String> {
 }
 
 impl Args {
-    /// Whether the record was made with the lab that is to be its own.
+    /// Checks that the record was made with the lab of `--lab`.
     fn check_lab(&self, recorded: &RecordedLab, models: &Models) -> Result<(), Failure> {
         let set = self.set.overrides();
         let Some(path) = &self.lab else {
             let idle = !set.given().is_empty();
             return if idle {
-                Err(Failure::usage("--set is for --lab: a record has its own"))
+                Err(Failure::usage("--set needs --lab: a record has its own settings"))
             } else {
                 Ok(())
             };
         };
         let text = labs::text(path)?;
         let LabFile { lab, base } = text.parse(models, text.folder.clone().keeping(), &set)?;
-        // Its seed may have been given beside the lab.
+        // The seed may have been given on the command line.
         let seed = recorded.seed;
         let (path, files) = (text.name.display().to_string(), Some(base.kept()));
         let named = RecordedLab { path, text: text.text, set: lab.set, seed, files };
@@ -168,8 +168,8 @@ fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 impl Report<'_> {
     fn text(&self) -> Result<(), Failure> {
         let end = match (self.failure, self.full) {
-            (Some(_), _) => "; not to its end",
-            (None, true) => "; the record had come to its limit of size there",
+            (Some(_), _) => "; incomplete",
+            (None, true) => "; the record reached its size limit there",
             (None, false) => "",
         };
         output::text(&format!(

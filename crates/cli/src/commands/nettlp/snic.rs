@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp snic`: the simple NIC as device software on a tap interface, from `riser-nettlp`.
+//! `riser nettlp snic`: runs the simple NIC as device software on a tap interface, from `riser-nettlp`.
 
 use super::counters::Rows;
 use super::target::TargetArgs;
@@ -19,17 +19,17 @@ Examples:
   riser nettlp snic --remote 127.0.0.1 --local 127.0.0.2 --tap tap0 &
   ip addr add 192.0.2.2/24 dev tap0; ip link set tap0 up
 
-In place of NetTLP's simple_nic. The other end is an adapter whose host has a driver of the simple NIC: a real one, or \
+Replaces NetTLP's simple_nic. Needs an adapter whose host has a driver of the simple NIC: a real adapter, or \
 `riser nettlp adapter` with a lab such as labs/nettlp/station.toml, whose host is then a station on the tap's network.
-The tap interface is made where it is not there, which takes root or CAP_NET_ADMIN, and goes with the command then. \
-An adapter that goes is waited for; when one is there again, the NIC begins anew, and the driver is told of it as at first. \
-Ctrl-C ends it. --json prints one object: session (false: a port per tag), from_wire, from_wire_lost, to_wire, to_wire_lost,
+A missing tap interface is created, which needs root or CAP_NET_ADMIN, and removed at the end. If the adapter goes away, the \
+NIC waits for it, starts again from reset, and notifies the driver as at the start. \
+Ctrl-C ends the command. --json prints one object: session (false: a port per tag), from_wire, from_wire_lost, to_wire, to_wire_lost,
   tx_frames, rx_frames, refused_doorbells, refused_descriptors, no_buffer, lost_frames, dma_errors, interrupts, \
-  lost_interrupts, received_tlps, sent_tlps, malformed, not_carried; over ports of upstream's also reads_asked_again, \
-  reads_timed_out, late_completions; came_back, how often the adapter did; and refusals (as of riser run; \
-  left out if there are none).";
+  lost_interrupts, received_tlps, sent_tlps, malformed, not_carried; over LibTLP's ports also reads_asked_again, \
+  reads_timed_out, late_completions; came_back (how often the adapter came back); and refusals (as in riser run; \
+  absent if there are none).";
 
-/// Be the simple NIC of a remote host, with a tap interface for its cable
+/// Run the simple NIC of a remote host, connected to a tap interface
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
@@ -59,7 +59,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
     let attach = || {
         let attachment = target.attach().map_err(Failure::run)?;
-        let what = format!("{} at {} is the cable of {}", args.tap, target.remote, attachment.place.id);
+        let what =
+            format!("{} at {} is the network interface of {}", args.tap, target.remote, attachment.place.id);
         report_attachment(&what, "BAR4", &attachment);
         TapNic::new(attachment, &tap).map_err(Failure::run)
     };

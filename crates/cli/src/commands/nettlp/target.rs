@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arguments that name an adapter, and how TLPs reach it.
+//! Arguments for the address of an adapter and the way of sending TLPs to it.
 
 use super::bytes::address;
 use crate::commands::words::{Word, one_of};
@@ -12,10 +12,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 const SCHEMES: [Word<Scheme>; 4] = [
-    ("auto", "A session where the peer knows it, else a port per tag", Scheme::Auto),
+    ("auto", "A session if the peer supports it, else a port per tag", Scheme::Auto),
     (
         "tagged",
-        "A port per tag, as LibTLP has it: 0x3000 + tag; of the host's requests 0x4000 + (tag & 0xf)",
+        "A port per tag, as in LibTLP: 0x3000 + tag; for the host's requests 0x4000 + (tag & 0xf)",
         Scheme::Tagged,
     ),
     ("paper", "The ports of the NetTLP paper: 0x3000 + (tag & 0xf)", Scheme::Paper),
@@ -32,21 +32,20 @@ pub(super) struct TargetArgs {
     #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
     local: Option<IpAddr>,
 
-    /// How TLPs travel
+    /// Way of sending TLPs
     #[arg(long, value_parser = one_of(&SCHEMES), default_value = "auto")]
     scheme: Scheme,
 
-    /// File of the key that the adapter has too: an authenticated session, and nothing else
+    /// File with the adapter's key; use only an authenticated session
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 }
 
 impl TargetArgs {
-    /// The adapter. Reads the key.
+    /// Returns the adapter to use. Reads the key file.
     pub(super) fn target(&self) -> Result<Target, Failure> {
         if self.key.is_some() && matches!(self.scheme, Scheme::Tagged | Scheme::Paper) {
-            let why =
-                "--key: upstream's ports prove nobody's key, legal with it are --scheme auto and session";
+            let why = "--key: LibTLP's ports cannot authenticate, expected --scheme auto or session";
             return Err(Failure::usage(why));
         }
         let key = self.key.as_deref().map(key).transpose()?;
@@ -62,7 +61,7 @@ pub(super) fn key(path: &Path) -> Result<Key, Failure> {
     if mode & 0o007 != 0 {
         let (path, mode) = (path.display(), mode & 0o777);
         output::note(format_args!(
-            "key file {path}: everybody on this host can reach it (mode {mode:03o}): chmod 600 {path}"
+            "key file {path}: all users of this host have access (mode {mode:03o}): chmod 600 {path}"
         ));
     }
     Ok(key)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp write`: memory behind an adapter, written by DMA.
+//! `riser nettlp write`: writes memory behind an adapter by DMA.
 
 use super::bytes::{hex, number, within_addresses};
 use super::counters::refusals;
@@ -17,14 +17,14 @@ Examples:
   riser nettlp write 0x1000 --hex 'de ad be ef' -r 192.168.10.1
   riser nettlp write 0 memory.bin -r 127.0.0.1 -l 127.0.0.2 --verify
 
-In place of dma_write. Any address and any length: writes are cut at --mps and 4 KiB, and only bytes that are written are \
-enabled. Writes are posted: nobody answers them, and an adapter that refuses one says nothing. In a session the peer \
-acknowledges every TLP, and this waits for that; else --verify reads back. Ctrl-C ends it, and how many bytes were sent by \
-then is said. --json prints one object:
+Replaces dma_write. Takes any address and length: writes are split at --mps and 4 KiB, and byte enables cover only the given \
+bytes. Writes are posted: they have no completion, and an adapter that refuses a write does not report it. In a session the \
+command waits until the peer has acknowledged every TLP; otherwise use --verify to read back. After Ctrl-C the number of \
+bytes sent is reported. --json prints one object:
   remote, address, length_bytes, sent_bytes (fewer than length_bytes after Ctrl-C), acknowledged (whether the peer has \
-  acknowledged all: true in a session alone), verified, counters: {write_tlps, read_tlps, retried, timed_out, late, copies, \
-  strays}, refusals (as of riser run; left out if there are none)
-The exit status is 1 where the bytes could not be sent, or are not there when read back; after Ctrl-C 130.";
+  acknowledged all TLPs: only true in a session), verified, counters: {write_tlps, read_tlps, retried, timed_out, late, copies, \
+  strays}, refusals (as in riser run; absent if there are none)
+The exit status is 1 if the bytes could not be sent, or if the data read back differs; 130 after Ctrl-C.";
 
 /// Write memory behind an adapter
 #[derive(clap::Args)]
@@ -35,10 +35,10 @@ pub(crate) struct Args {
     #[arg(value_parser = number)]
     address: u64,
 
-    /// The file whose bytes are written; - is standard input
+    /// File with the bytes to write; - is standard input
     file: Option<PathBuf>,
 
-    /// The bytes, in hexadecimal
+    /// Bytes to write, in hexadecimal
     #[arg(long, value_name = "BYTES", value_parser = hex)]
     hex: Option<std::vec::Vec<u8>>,
 
@@ -115,7 +115,7 @@ fn data(args: &Args) -> Result<Vec<u8>, Failure> {
         (None, None) => Vec::new(),
     };
     if data.is_empty() {
-        return Err(Failure::usage("no bytes to write: legal are 1 byte and more"));
+        return Err(Failure::usage("no bytes to write: expected at least 1 byte"));
     }
     within_addresses(args.address, data.len() as u64)?;
     Ok(data)

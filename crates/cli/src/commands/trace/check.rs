@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--check`: a line, or a JSON object, for each violation, and a summary. Never judges itself.
+//! `--check`: prints a line, or a JSON object, for each violation, and a summary. Never judges itself.
 
 use super::records::append_json;
 use super::{Args, for_each_record, shown, stdout};
@@ -71,7 +71,7 @@ const NOT_A_NUMBER: &str = "expected a decimal number of bytes";
 
 fn tags(text: &str) -> Result<u16, String> {
     let legal = text.parse().ok().filter(|tags| TAGS.contains(tags));
-    legal.ok_or_else(|| "legal are 32, 256 and 1024".to_owned())
+    legal.ok_or_else(|| "expected 32, 256 or 1024".to_owned())
 }
 
 fn timeout(text: &str) -> Result<u64, String> {
@@ -90,13 +90,13 @@ impl CheckArgs {
         checker
     }
 
-    /// Returns whether the options leave a rule to judge by.
+    /// Returns true if the options leave a rule to judge by.
     fn has_rules(&self) -> bool {
         let is_asked = |id| self.only.is_empty() || self.only.contains(id);
         RULES.iter().any(|rule| is_asked(&rule.id) && !self.ignore.contains(&rule.id))
     }
 
-    /// Most lines for one rule.
+    /// Maximum number of lines for one rule.
     fn limit(&self, json: bool) -> u64 {
         match (self.limit, json) {
             (Some(0), _) | (None, true) => u64::MAX,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--html`: a capture as one page. Never overwrites a file unasked.
+//! `--html`: writes a capture as one page. Overwrites a file only with `--force`.
 
 use super::{Args, for_each_record};
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ pub(super) fn run(args: &Args, models: &Models, out: &Path) -> Result<(), Failur
     })?;
     if page.hidden() > 0 {
         output::note(format_args!(
-            "{}: shows {} records, {} more are only counted",
+            "{}: shows {} records and only counts {} more",
             out.display(),
             page.rows(),
             page.hidden()

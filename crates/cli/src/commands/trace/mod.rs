@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser trace`: what captures hold, from `riser-capture`. Never decodes a byte itself.
+//! `riser trace`: shows captures, from `riser-capture`. Never decodes a byte itself.
 //!
-//! One way to look at captures a file, each a function of the arguments; this one only chooses.
+//! Each view of a capture is a module with a function of the arguments; this module selects the view.
 
 mod check;
 mod html;
@@ -26,7 +26,7 @@ use std::borrow::Cow;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes of output gathered before they are written.
+/// Size of the output buffer.
 const BUFFER_BYTES: usize = 1 << 16;
 
 const EXAMPLE: &str = "\
@@ -51,22 +51,22 @@ docs/formats.md has examples. Unreadable records are shown where they occur, and
 the rest is read; the exit status stays 0 without --check. --json prints a line per record: TLPs with timestamp_ps, type, requester, \
 completer, tag, address, length_dw, byte_count, status and payload_bytes where the type has them; with --transactions a \
 line per transaction and one with its summary; with --stats one object. Of several files, each object also names its \
-file. docs/reference/trace.md lists all fields, and what a filter may ask for. If a filter names a slot, link or interface that a file does not have, a \
+file. docs/reference/trace.md lists all fields and the filter language. If a filter names a slot, link or interface that a file does not have, a \
 note on standard error lists those that it has.
 
 Each line ends with the meaning of the TLP, if the capture shows it: a configuration register by name and field, an interrupt by \
 function and vector, a device's register by its name. Names need the enumeration in the capture.
 
-With -i, what an interface carries is captured and shown until Ctrl-C, in place of NetTLP's tcpdump; all views but --html, \
---perfetto, --write and --write-hex take it. Frames on NetTLP's ports over IPv4 and IPv6 are captured, and the others passed over; --capture keeps them \
-all, whatever --filter shows. Datagrams that the kernel carries as one are cut apart; of a datagram in fragments the first is \
-shown, as such, and counted.
+With -i, riser captures an interface until Ctrl-C, in place of NetTLP's tcpdump; all views except --html, \
+--perfetto, --write and --write-hex support it. Only frames on NetTLP's ports over IPv4 and IPv6 are captured; --capture writes all \
+of these, whatever --filter selects. Datagrams that the kernel merged are split. Of a fragmented datagram, the first fragment is \
+shown as a fragment and counted.
 
 --check judges a trace by the rules of the specification: headers, completions, tags, sizes, the order of posted requests and credits. It prints a line for each violation, with time, field, value, expected value, section, rule and the TLP, then a summary with the settings that it used and what it did not judge. riser rules explains a rule. The exit status is 1 if a rule is broken, no TLP was judged, or the file is cut or damaged.
 
-Acks, replays, lost frames and credits are seen where DLLPs were captured, as by riser run --capture OUT --dllps.";
+Acks, replays, lost frames and credits are shown if the capture has DLLPs, as from riser run --capture OUT --dllps.";
 
-/// Show what captures hold: TLPs, transactions, or statistics
+/// Show captures: TLPs, transactions, or statistics
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 #[command(group = clap::ArgGroup::new("view").args(["transactions", "stats", "credits", "check", "html", "perfetto", "write", "write_hex"]))]
@@ -82,42 +82,42 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "IFACE", conflicts_with_all = ["files", "html", "perfetto", "write", "write_hex"])]
     interface: Option<String>,
 
-    /// With -i: write what is captured to this file too, as pcap
+    /// With -i: also write the captured frames to this file, as pcap
     #[arg(long, value_name = "OUT.pcap", requires = "interface")]
     capture: Option<PathBuf>,
 
-    /// Show only records that match EXPR, such as 'type=MRd and (tag=0x12 or time>1us)'; a wrong one lists what is legal
+    /// Show only records that match EXPR, such as 'type=MRd and (tag=0x12 or time>1us)'; errors list the known names
     #[arg(long, value_name = "EXPR", conflicts_with = "check")]
     filter: Option<String>,
 
-    /// Print one line per transaction in place of the records: request, completions, Ack, times, errors; and a summary
+    /// Print one line per transaction instead of records: request, completions, Ack, times, errors; and a summary
     #[arg(long)]
     transactions: bool,
 
-    /// Print the data of TLPs too, in hexadecimal and as text; with --json as a field
+    /// Also print the data of TLPs, in hexadecimal and as text; with --json as a field
     #[arg(short = 'x', long, conflicts_with = "view")]
     hex: bool,
 
-    /// Print counts, sizes, outstanding requests and errors in place of the records
+    /// Print counts, sizes, outstanding requests and errors instead of records
     #[arg(long)]
     stats: bool,
 
-    /// With --stats: print them over time, in intervals of this length, such as 10us, or auto for about 20
+    /// With --stats: print statistics over time, for intervals of this length, such as 10us, or auto for about 20 intervals
     #[arg(long, value_name = "TIME", requires = "stats", value_parser = interval)]
     interval: Option<Interval>,
 
-    /// Print the credits before and after each TLP, where DLLPs were captured
+    /// Print the credits before and after each TLP; needs a capture with DLLPs
     #[arg(long)]
     credits: bool,
 
-    /// The virtual channel of each traffic class from 0 on, such as 0,0,0,0,1,1,1,1; captures do not contain this mapping
+    /// The virtual channel of each traffic class from 0, such as 0,0,0,0,1,1,1,1; captures do not contain this mapping
     #[arg(long, value_name = "VC,...", value_parser = vc_map)]
     vc_of_tc: Option<[u8; 8]>,
 
     #[command(flatten)]
     check: check::CheckArgs,
 
-    /// Write one page with the list, graphs and a filter box of its own to this file; it needs no network
+    /// Write an HTML page with the list, graphs and a filter box to this file; it needs no network
     #[arg(long, value_name = "OUT.html", conflicts_with_all = ["filter", "json"])]
     html: Option<PathBuf>,
 
@@ -137,7 +137,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.txt", conflicts_with = "json")]
     write_hex: Option<PathBuf>,
 
-    /// Overwrite the file of --html, --perfetto, --write, --write-hex or --capture where it exists
+    /// Overwrite an existing file of --html, --perfetto, --write, --write-hex or --capture
     #[arg(long)]
     force: bool,
 
@@ -145,7 +145,7 @@ pub(crate) struct Args {
     #[arg(long = "gen", value_name = "GEN", requires = "lanes", value_parser = clap::value_parser!(u8).range(1..=5))]
     generation: Option<u8>,
 
-    /// Lanes of such links
+    /// Number of lanes, with --gen
     #[arg(long, value_name = "LANES", requires = "generation")]
     lanes: Option<u8>,
 
@@ -153,7 +153,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// The form of --stats --interval
+    /// Format of --stats --interval
     #[arg(long, value_enum, requires = "interval", conflicts_with = "json")]
     format: Option<Format>,
 }
@@ -162,9 +162,9 @@ pub(crate) struct Args {
 enum Format {
     /// Tables
     Text,
-    /// One JSON object a file, as --json
+    /// One JSON object per file, as with --json
     Json,
-    /// A value a row: start_ps, interval_ps, link, direction, of, measure, value
+    /// One value per row: start_ps, interval_ps, link, direction, of, measure, value
     Csv,
 }
 
@@ -180,19 +180,19 @@ fn interval(text: &str) -> Result<Interval, String> {
         return Ok(Interval::Automatic);
     }
     let ps = capture::filter::duration_ps(text).and_then(|ps| u64::try_from(ps).ok());
-    let legal = "legal are auto and a time above 0 such as 10us, in ps, ns, us, ms or s";
+    let legal = "expected auto or a time above 0 such as 10us, in ps, ns, us, ms or s";
     ps.filter(|ps| *ps > 0).map(Interval::Ps).ok_or_else(|| legal.to_owned())
 }
 
 fn vc_map(text: &str) -> Result<[u8; 8], String> {
     let channels: Vec<u8> =
         text.split(',').map_while(|vc| vc.trim().parse().ok().filter(|vc| *vc < 8)).collect();
-    let legal = "legal are 8 numbers from 0 to 7, the first of them 0, with commas between";
+    let legal = "expected 8 numbers from 0 to 7, separated by commas, the first of them 0";
     let map = <[u8; 8]>::try_from(channels).ok().filter(|map| map[0] == 0);
     map.filter(|_| text.split(',').count() == 8).ok_or_else(|| legal.to_owned())
 }
 
-/// An object of a file, which says so where there are several.
+/// Object of a file, with the file's name if there are several files.
 #[derive(Serialize)]
 struct OfFile<'a, T> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -206,7 +206,7 @@ pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
     if args.capture.is_some() && args.interface.is_none() {
         return Err(Failure::usage("--capture needs an interface to capture on, such as -i lo"));
     }
-    // To the views an interface is a file that ends late.
+    // The views treat an interface as a file.
     args.files.extend(args.interface.as_ref().map(PathBuf::from));
     input::check(args.files.iter().map(PathBuf::as_path))?;
     if let Some(out) = &args.html {
@@ -228,7 +228,7 @@ pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// The filter; what is wrong with it is wrong usage.
+    /// Returns the filter; an error in it is a usage error.
     fn filter(&self) -> Result<Option<Filter>, Failure> {
         self.filter.as_deref().map(|text| text.parse::<Filter>().map_err(Failure::usage)).transpose()
     }
@@ -241,11 +241,11 @@ impl Args {
         self.vc_of_tc.map_or_else(Ledgers::new, Ledgers::with_map)
     }
 
-    /// Data bits per second of links whose speed a capture does not tell.
+    /// Data rate in bits per second of links whose speed the capture does not contain.
     fn speed_bps(&self) -> Result<Option<u64>, Failure> {
         let (Some(generation), Some(lanes)) = (self.generation, self.lanes) else { return Ok(None) };
         let speed = capture::series::speed_bps(generation, lanes);
-        let wrong = || Failure::usage(format!("--lanes {lanes}: legal are 1, 2, 4, 8, 12, 16 and 32"));
+        let wrong = || Failure::usage(format!("--lanes {lanes}: expected 1, 2, 4, 8, 12, 16 or 32"));
         speed.map(Some).ok_or_else(wrong)
     }
 
@@ -258,7 +258,7 @@ impl Args {
     }
 }
 
-/// Shows a report of each file: all in one JSON object, or each as text.
+/// Prints a report of each file: all in one JSON object, or each as text.
 fn reports<T: Serialize>(
     args: &Args,
     json: bool,
@@ -281,13 +281,13 @@ fn reports<T: Serialize>(
     })
 }
 
-/// Standard output; what is live is shown line by line, as it comes.
+/// Returns standard output, without a buffer for live captures.
 fn stdout(args: &Args) -> BufWriter<Box<dyn Write>> {
     let bytes = if args.interface.is_some() { 0 } else { BUFFER_BYTES };
     BufWriter::with_capacity(bytes, output::stream())
 }
 
-/// What messages and pages call a file.
+/// Returns the name of a file for messages and pages.
 fn shown(file: &Path) -> String {
     input::name(file).display().to_string()
 }
@@ -321,15 +321,15 @@ fn for_each_record(
     let (live, counts) = live::open(interface, kept)?;
     let mut reader = Reader::new(live).map_err(|error| Failure::Run(error.to_string()))?;
     let shown = read(&mut reader, file, each);
-    // What was captured stays where nobody reads what is shown.
+    // The file is kept even if the reader of the output has left.
     if let (Ok(()) | Err(Failure::ReaderLeft), Some(capture)) = (&shown, capture) {
         capture.finish()?;
     }
     shown?;
     let live::Counts { frames, fragments, dropped } = counts.get();
     output::note(format_args!(
-        "{interface}: {frames} frames of NetTLP's, {fragments} of them fragments of datagrams that are not put \
-         together, {dropped} dropped by the kernel"
+        "{interface}: {frames} NetTLP frames, {fragments} of them fragments of datagrams, which are not \
+         reassembled, {dropped} dropped by the kernel"
     ));
     Ok(())
 }
@@ -347,7 +347,7 @@ fn read<R: Read>(
                 each(&record)?;
             }
             Ok(None) => break,
-            // An error of reading names its file; one of writing is the output's.
+            // Only errors of reading name the file; errors of writing concern the output.
             Err(error) => return Err(Failure::Run(format!("{}: {error}", shown(file)))),
         }
     }
@@ -355,11 +355,11 @@ fn read<R: Read>(
     Ok(())
 }
 
-/// The records of a file that could not be read.
+/// Records of a file that could not be read.
 #[derive(Default)]
 struct BadRecords {
     count: u64,
-    /// The line of the first.
+    /// Line of the first such record.
     first: String,
 }
 
@@ -373,7 +373,7 @@ impl BadRecords {
         }
     }
 
-    /// Reports them on standard error, in every view.
+    /// Reports these records on standard error, in every view.
     fn tell(&self, file: &Path) {
         let (records, first) = (if self.count == 1 { "record" } else { "records" }, self.first.trim());
         if self.count > 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--perfetto`: a capture for the Perfetto viewer. Never overwrites a file unasked.
+//! `--perfetto`: writes a capture for the Perfetto viewer. Overwrites a file only with `--force`.
 
 use super::{Args, for_each_record, need_time};
 use crate::failure::Failure;

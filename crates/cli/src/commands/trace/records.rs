@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A line, or a JSON object, per record; with `--credits` per TLP. Never keeps a record.
+//! Prints a line, or a JSON object, for each record; with `--credits` for each TLP. Never keeps a record.
 
 use super::{Args, for_each_record, stdout};
 use crate::failure::Failure;
@@ -78,12 +78,12 @@ fn append_record_line(args: &Args, record: &Record<'_>, meaning: Option<&Meaning
     }
 }
 
-/// A TLP, and the credits that it took.
+/// A TLP and the credits that it consumed.
 #[derive(Serialize)]
 struct WithCredits<'a> {
     #[serde(flatten)]
     record: JsonRecord<'a>,
-    /// Null where the capture does not tell.
+    /// Null if the capture does not determine them.
     credits: Option<Consumption>,
 }
 
@@ -115,7 +115,7 @@ fn write_credits(
     if unknown > 0 {
         out.flush()?;
         output::note(format_args!(
-            "{}: credits of {unknown} TLPs are not known: captures with DLLPs from the start of the link on tell them",
+            "{}: credits of {unknown} TLPs are unknown: needs a capture with DLLPs since the start of the link",
             file.display()
         ));
     }
@@ -126,7 +126,7 @@ fn credits_line(record: &Record<'_>, took: Option<&Consumption>, line: &mut Stri
     render::line(record, line);
     // Writing to a string cannot fail.
     let _ = match took {
-        None => write!(line, "; credits not known"),
+        None => write!(line, "; credits unknown"),
         Some(took) => write!(
             line,
             "; credits {} vc {}: header {} -> {}, data {} -> {}",

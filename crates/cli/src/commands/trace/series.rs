@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--stats --interval`: captures over time, as tables, JSON or CSV. Never counts itself.
+//! `--stats --interval`: prints statistics over time, as tables, JSON or CSV. Never counts itself.
 
 use super::{Args, Format, Interval, for_each_record, need_time, reports};
 use crate::failure::Failure;
@@ -58,7 +58,7 @@ fn print(report: &Report) -> Result<(), Failure> {
         output::table(&["from us", "link", "requester", "max", "mean"], rows.map(cells))?;
     }
     if report.rows.iter().any(|row| !row.credits.is_empty()) {
-        output::text("\nfewest credits left behind a TLP")?;
+        output::text("\nfewest credits left after a TLP")?;
         let rows = report.rows.iter().flat_map(|row| row.credits.iter().map(move |c| (row, c)));
         let cells = |(row, c): (&Row, &capture::series::CreditRow)| {
             let counts = [c.header_min.to_string(), c.data_min.to_string()];
@@ -84,7 +84,7 @@ fn link_row(report: &Report, row: &Row, way: &WayRow) -> Vec<String> {
     cells
 }
 
-/// Microseconds.
+/// Returns the start of an interval in microseconds.
 fn start(row: &Row) -> String {
     format!("{}.{:03}", row.start_ps / 1_000_000, row.start_ps / 1_000 % 1_000)
 }

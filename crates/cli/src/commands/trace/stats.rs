@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--stats`: what captures hold, counted. Never counts itself.
+//! `--stats`: prints statistics of captures. Never counts itself.
 
 use super::{Args, for_each_record, reports};
 use crate::failure::Failure;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--transactions`: a line, or a JSON object, per transaction, and a summary. Never holds more than what is under way.
+//! `--transactions`: prints a line, or a JSON object, for each transaction, and a summary. Keeps only outstanding transactions.
 
 use super::records::append_json;
 use super::{Args, for_each_record, stdout};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--write`, `--write-hex`: the TLPs of a capture as another file. Never overwrites a file unasked.
+//! `--write`, `--write-hex`: write the TLPs of a capture to another file. Overwrite a file only with `--force`.
 
 use super::{Args, for_each_record};
 use crate::failure::Failure;
@@ -15,7 +15,7 @@ use std::path::Path;
 /// Link type of a pcapng file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(super) enum LinkType {
-    /// Nothing: LINKTYPE_PCI_EXP, as docs/linktype-125.md has it
+    /// TLPs without encapsulation: LINKTYPE_PCI_EXP of docs/linktype-125.md
     #[value(name = "125")]
     PciExpress,
     /// Ethernet, IPv4, UDP and the header of NetTLP
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let left_out = if args.write.is_some() { pcapng(args, file, place)? } else { text(args, file, place)? };
     if left_out > 0 {
         output::note(format_args!(
-            "{}: left out {}: no TLP, or a header of flit mode",
+            "{}: left out {}: not a TLP, or a flit-mode header",
             out.display(),
             Count(left_out, "record")
         ));
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Interfaces that were read, each with its number in the file that is written.
+/// Interfaces of the input, each with its number in the output.
 type Known = Vec<(Interface, InterfaceId)>;
 
 fn pcapng(args: &Args, file: &Path, place: Place) -> Result<u64, Failure> {
@@ -115,7 +115,7 @@ fn text(args: &Args, file: &Path, place: Place) -> Result<u64, Failure> {
     Ok(left_out)
 }
 
-/// Returns whether a record is a TLP that captures can hold: a header of flit mode is not.
+/// Returns true if a record is a TLP that captures can contain; a flit-mode header is not.
 fn is_tlp(record: &Record<'_>) -> bool {
     !record.tlp_bytes.is_empty() && record.text.is_none_or(|text| !text.is_flit)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp adapter LAB.toml`: the host of a lab behind NetTLP's protocol, from `riser-lab`. Reads the clock for it, and
-//! nothing else.
+//! `riser nettlp adapter LAB.toml`: serves the host of a lab, from `riser-lab`, to NetTLP peers. The lab itself never reads the
+//! clock.
 
 use super::Args;
 use super::report::strangers_line;
@@ -30,11 +30,11 @@ pub(super) struct LabRun<'a> {
     pub(super) lab: &'a Path,
     /// Where to listen.
     pub(super) options: AdapterOptions,
-    /// Whom to serve.
+    /// Peers to serve.
     pub(super) allow: AllowList,
 }
 
-/// What came of it.
+/// The report at the end.
 #[derive(Serialize)]
 struct LabReport {
     listen: IpAddr,
@@ -51,7 +51,7 @@ struct LabReport {
     lab: Report,
 }
 
-/// What the fabric was late and has not made up for.
+/// Time by which the fabric fell behind real time.
 #[derive(Serialize)]
 struct LagReport {
     dropped_us: f64,
@@ -79,7 +79,7 @@ impl LabRun<'_> {
     /// Serves until `stop` is set, or the lab fails.
     ///
     /// # Errors
-    /// What cannot be read, opened, written or served; the lab's own failure.
+    /// If a file or socket cannot be opened, read, written or served, or if the lab fails.
     pub(super) fn run(self, models: &Models, stop: &AtomicBool) -> Result<(), Failure> {
         let mut lab = self.args.opening.read(self.lab, models)?;
         self.args.key.iter().for_each(|key| lab.outputs.reads(key));
@@ -133,7 +133,7 @@ impl LabRun<'_> {
                 ("writes", c.writes),
                 ("refused", c.refused_reads + c.refused_writes),
                 ("malformed", c.malformed),
-                // Dropped, since the lab had no room. Sessions wait instead.
+                // Dropped because the lab had no room; sessions wait instead.
                 ("no_room", c.no_room),
             ];
             PeerReport { address, counts: Rows::new(counts.into_iter()) }
@@ -184,7 +184,7 @@ impl LabReport {
             output::text(&format!("\n{} ({}): {}", device.slot, device.model, counts.join(", ")))?;
         }
         if let Some(LagReport { dropped_us, times }) = &self.lag {
-            output::text(&format!("\nlate by {dropped_us:.3} us in all, dropped in {times} parts"))?;
+            output::text(&format!("\nbehind real time by {dropped_us:.3} us in total, in {times} steps"))?;
         }
         strangers_line(&self.strangers).iter().try_for_each(|line| output::text(line))?;
         let drops = self.sockets.get("kernel_drops");

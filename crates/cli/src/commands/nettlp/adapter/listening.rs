@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where an adapter listens, and to whom, whichever command it belongs to.
+//! Addresses at which an adapter listens and peers that it serves, for all commands with an adapter.
 
 use crate::commands::nettlp::target::key;
 use crate::commands::words::Word;
@@ -11,10 +11,10 @@ use nettlp::tools::Scheme;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-/// How peers are served.
+/// Ways of sending TLPs that can be served.
 pub(in crate::commands) const SERVED_SCHEMES: [Word<Scheme>; 4] = [
-    ("auto", "All of them, as each peer chooses", Scheme::Auto),
-    ("tagged", "A port per tag, as LibTLP has it: 0x3000 + tag", Scheme::Tagged),
+    ("auto", "All of these; each peer chooses", Scheme::Auto),
+    ("tagged", "A port per tag, as in LibTLP: 0x3000 + tag", Scheme::Tagged),
     ("paper", "The ports of the NetTLP paper: 0x3000 + (tag & 0xf)", Scheme::Paper),
     ("session", "riser sessions", Scheme::Session),
 ];
@@ -35,19 +35,19 @@ impl Listening<'_> {
         let &Listening { prefix, address, scheme, .. } = self;
         let is_broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
         if address.is_unspecified() || address.is_multicast() || is_broadcast {
-            let why = "legal is one address of this host, from which answers leave";
+            let why = "expected one address of this host, the source of its answers";
             return Err(Failure::usage(format!("{prefix}listen {address}: {why}")));
         }
         if let Some(rule) = self.rules.iter().find(|rule| rule.peer.is_ipv6() != address.is_ipv6()) {
             let family = if address.is_ipv6() { "IPv6" } else { "IPv4" };
-            let why = format!("legal with {prefix}listen {address} are peers with {family} addresses");
+            let why = format!("expected an {family} address, as {prefix}listen {address} is");
             return Err(Failure::usage(format!("{prefix}allow {rule}: {why}")));
         }
         let all = AdapterOptions::new(address);
         let key = self.key.map(key).transpose()?;
         if key.is_some() && matches!(scheme, Scheme::Tagged | Scheme::Paper) {
-            let why = "upstream's ports prove nobody's key, legal with it are";
-            return Err(Failure::usage(format!("{prefix}key: {why} {prefix}scheme auto and session")));
+            let why = "LibTLP's ports cannot authenticate, expected";
+            return Err(Failure::usage(format!("{prefix}key: {why} {prefix}scheme auto or session")));
         }
         let tags = match scheme {
             _ if key.is_some() => None,
@@ -68,7 +68,7 @@ impl Listening<'_> {
         })
     }
 
-    /// Returns the peer that serves the host's requests: as given, or the only one.
+    /// Returns the peer that serves the host's requests: the given one, or the only one.
     pub(in crate::commands) fn device(
         &self,
         allow: &AllowList,
@@ -77,7 +77,7 @@ impl Listening<'_> {
         let prefix = self.prefix;
         match named {
             Some(device) if allow.peer(device).is_none() => Err(Failure::usage(format!(
-                "{prefix}device {device}: it needs a rule of its own, as {prefix}allow {device},all,rw"
+                "{prefix}device {device}: needs a rule, such as {prefix}allow {device},all,rw"
             ))),
             Some(device) => Ok(Some(device)),
             None if allow.addresses().len() == 1 => Ok(allow.addresses().next()),
@@ -85,7 +85,7 @@ impl Listening<'_> {
         }
     }
 
-    /// Prints who is served to standard error.
+    /// Prints the served peers to standard error.
     pub(in crate::commands) fn greet(&self, what: &str, allow: &AllowList, device: Option<IpAddr>) {
         let peers: Vec<String> = allow.addresses().map(|a| a.to_string()).collect();
         let peers = peers.join(" ");
@@ -93,13 +93,13 @@ impl Listening<'_> {
         match device {
             Some(device) => output::note(format_args!("{device} serves the host's requests")),
             None => output::note(format_args!(
-                "nobody serves the host's requests: name one of the peers with {}device",
+                "no peer serves the host's requests: name one with {}device",
                 self.prefix
             )),
         }
         if !self.address.is_loopback() && self.key.is_none() {
             output::note(format_args!(
-                "anybody who can send from these addresses can do this: UDP proves nobody's address"
+                "anyone who can send from these addresses has this access: UDP does not authenticate the sender"
             ));
         }
     }

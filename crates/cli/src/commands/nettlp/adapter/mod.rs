@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp adapter`: a NetTLP adapter without an FPGA, from `riser-nettlp`. Never listens where it was not told to.
+//! `riser nettlp adapter`: a NetTLP adapter without an FPGA, from `riser-nettlp`. Listens only at the address of `--listen`.
 
 mod lab;
 mod listening;
@@ -38,18 +38,18 @@ Examples:
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --capture out/served.pcapng
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --set link.gen=4
 
-In place of a NetTLP adapter on an FPGA card, its host, and the driver there: LibTLP's programs (dma_read, dma_write, tlpperf, \
-pcie_cfg_read, pcie_cfg_write, process-list) reach the memory as they would reach the host's.
-Whoever can send from an allowed address can do what its rules allow: UDP has no proof of who sends. Keep it to loopback, a \
-link of its own, or sessions with --key: then only sessions and messaging are served.
-Ctrl-C, or SIGTERM, ends it: what was written goes to the file first. SIGUSR1 shows on standard error what was counted so far.
+Replaces a NetTLP adapter on an FPGA card, its host, and the driver there: LibTLP's programs (dma_read, dma_write, tlpperf, \
+pcie_cfg_read, pcie_cfg_write, process-list) access this memory as they would access the host's.
+UDP does not authenticate the sender: anyone who can send from an allowed address can do what its rules allow. Use loopback, a \
+dedicated link, or --key: with a key only sessions and messaging are served.
+Ctrl-C or SIGTERM ends the command; with --write-back it writes the file first. SIGUSR1 prints the counters to standard error.
 --json of --memory prints one object: listen, memory: {bytes, file, write_back, written_back_bytes}, seconds, cpu_seconds, threads,
   peers: [{address, rules, datagrams, reads, read_bytes, writes, write_bytes, ...}], strangers: {datagrams, bytes, messaging, \
   last}, completer: {reads, read_bytes, writes, written_bytes, completions, ...}, function: {interrupts, not_bus_master, \
   lost_completions}, sockets: {received_datagrams, sent_datagrams, receive_calls, send_calls, malformed_datagrams, \
   failed_sends, kernel_drops}, sessions: {opened, closed, failed, refused, strays, retransmitted, duplicates, ...}, \
   refusals (as in `riser run --json`; absent if no TLP was refused), drops: [{reason, text, count, at_ps, peer, first}] \
-  (absent if nothing was dropped for want of room, or in sessions).
+  (absent if no datagram was dropped for lack of room or in a session).
 Standard error shows the first refused TLP of each kind at once.
 --json of a lab prints one object: listen, seconds, peers, strangers, sockets, lag: {dropped_us, times} with --timing lagging, record: {bytes, left_out} with \
   --record, and lab: what `riser run --json` prints.";
@@ -58,15 +58,15 @@ Standard error shows the first refused TLP of each kind at once.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// A lab, whose slot with the device `nettlp-adapter` peers are behind
+    /// A lab with a slot whose device is `nettlp-adapter`; its peers act as that device
     #[arg(value_name = "LAB.toml", conflicts_with = "memory")]
     lab: Option<PathBuf>,
 
-    /// What peers read and write, from address 0 on: a raw image, read-only without --write-back, or SIZE of zeroes (K, M, G, T)
+    /// Memory that peers access, from address 0: a raw image, read-only without --write-back, or SIZE zero bytes (suffix K, M, G, T)
     #[arg(long, value_name = "FILE|zero:SIZE")]
     memory: Option<MemoryName>,
 
-    /// Writes reach the file of --memory: at the end, and on SIGUSR1
+    /// Write the memory back to the file of --memory, at the end and on SIGUSR1
     #[arg(long, requires = "memory")]
     write_back: bool,
 
@@ -74,61 +74,61 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS", value_parser = address, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     listen: IpAddr,
 
-    /// Whom to serve, where, and which way; may be given again. WINDOW is BASE+SIZE, as in 0x40000000+256M, `memory` for all
+    /// Serve PEER within WINDOW, for reads, writes or both; repeatable. WINDOW is BASE+SIZE, such as 0x40000000+256M, `memory` for all
     /// addresses, `cfg` for configuration space and the adapter's registers, or `all` for both
     #[arg(long, value_name = "PEER,WINDOW,r|w|rw", required = true)]
     allow: Vec<Rule>,
 
-    /// Which ways to serve
+    /// Ways of sending TLPs that are served
     #[arg(long, value_parser = one_of(&SERVED_SCHEMES), default_value = "auto")]
     scheme: Scheme,
 
-    /// Demand that peers prove to have this key: a file of 64 hexadecimal digits. Serves sessions and messaging alone
+    /// Require that peers authenticate with this key, a file of 64 hexadecimal digits; serves only sessions and messaging
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 
-    /// Most sessions of one peer, in each thread; of all there are 64. Where there is no place, one that has moved no TLP for 10 s gives
-    /// way
+    /// Maximum number of sessions of one peer in each thread; 64 for all peers together. If there is no room, a session without a TLP for
+    /// 10 s is closed
     #[arg(long, value_name = "COUNT", default_value = "16", value_parser = clap::value_parser!(u8).range(1..=64))]
     sessions_per_peer: u8,
 
-    /// Requester and completer ID of the adapter before --memory [default: 1b:00.0]; a lab's is that of its slot
+    /// With --memory: Requester and Completer ID of the adapter [default: 1b:00.0]; with a lab it is the ID of the slot
     #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
     bus: Option<Bdf>,
 
-    /// Most bytes of a completion that goes to a peer [default: 1024, which fit an Ethernet frame; of a lab the
+    /// Maximum data of a completion to a peer [default: 1024, which fits an Ethernet frame; with a lab the
     /// Max_Payload_Size of the slot's path]
     #[arg(long, value_name = "BYTES", value_parser = mps)]
     mps: Option<Mps>,
 
-    /// Where completions of one read of --memory may be cut: Read Completion Boundary [default: 64]; a lab says its own
+    /// With --memory: Read Completion Boundary, at which completions of one read may be split [default: 64]; a lab has its own
     #[arg(long, value_name = "BYTES", value_parser = rcb)]
     rcb: Option<Rcb>,
 
-    /// Whether answers take the time that a lab's fabric says [default: on with a lab, off with --memory, which has none]
+    /// Delay answers by the latency of the lab's fabric [default: on with a lab, off with --memory, which has no timing]
     #[arg(long, value_parser = one_of(&TIMINGS))]
     timing: Option<Timing>,
 
-    /// The peer that serves the requests of the lab's host; without it the only one that --allow names
+    /// Peer that serves the requests of the lab's host [default: the peer of --allow, if there is only one]
     #[arg(long, value_name = "PEER", requires = "lab")]
     device: Option<IpAddr>,
 
-    /// End when the program of the lab's host has ended
+    /// End when the program of the lab's host ends
     #[arg(long, requires = "lab")]
     until_done: bool,
 
     #[command(flatten)]
     opening: Opening,
 
-    /// Threads; each serves every n-th tag [default: one for each core, at most 8; of a lab 1]
+    /// Number of threads; each serves every n-th tag [default: one per core, at most 8; 1 with a lab]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
 
-    /// Ask the sockets again and again instead of sleeping: the least latency, for a whole core each thread
+    /// Poll the sockets instead of sleeping: lowest latency, but each thread occupies a core
     #[arg(long)]
     busy_poll: bool,
 
-    /// Show on standard error what was counted, again and again
+    /// Print the counters to standard error at this interval
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     report: Option<u64>,
 
@@ -155,13 +155,9 @@ impl FromStr for MemoryName {
 }
 
 const TIMINGS: [Word<Timing>; 3] = [
-    ("on", "As the fabric says", Timing::On),
-    ("off", "None: at once", Timing::Off),
-    (
-        "lagging",
-        "As the fabric says, by its own clock: where it cannot keep to that of the wall, it falls behind",
-        Timing::Lagging,
-    ),
+    ("on", "Latency of the fabric", Timing::On),
+    ("off", "No delay", Timing::Off),
+    ("lagging", "Latency of the fabric by its own clock, which may fall behind real time", Timing::Lagging),
 ];
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
@@ -172,7 +168,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     match (&args.lab, &args.memory) {
         (Some(lab), _) => LabRun { args: &args, lab, options, allow }.run(models, &signals.end),
         (None, Some(memory)) => serve_memory(&args, memory, options, allow, &signals),
-        (None, None) => Err(Failure::usage("nothing to serve: legal are LAB.toml and --memory")),
+        (None, None) => Err(Failure::usage("nothing to serve: expected LAB.toml or --memory")),
     }
 }
 
@@ -185,7 +181,7 @@ fn serve_memory(
 ) -> Result<(), Failure> {
     if let Some(timing) = args.timing.filter(|timing| *timing != Timing::Off) {
         let name = if timing == Timing::On { "on" } else { "lagging" };
-        let why = format!("--timing {name}: memory has no timing, legal with --memory is off");
+        let why = format!("--timing {name}: memory has no timing, expected off with --memory");
         return Err(Failure::usage(why));
     }
     let image = Arc::new(args.image(memory)?);
@@ -224,7 +220,7 @@ struct Served<'a> {
 }
 
 impl Served<'_> {
-    /// Waits for the end, and shows the counters when that is requested.
+    /// Waits for the end; prints the counters at each request.
     fn supervise(&self, server: &MemoryServer, signals: &Signals) {
         let every = self.args.report.map(Duration::from_secs);
         let mut next = every.map(|every| self.start + every);
@@ -241,7 +237,7 @@ impl Served<'_> {
         }
     }
 
-    /// What cannot be written back now, for want of space say, is kept for the next time.
+    /// Writes back; after a failure, such as a full disk, the data stays for the next attempt.
     fn write_back_and_go_on(&self) -> u64 {
         self.write_back().unwrap_or_else(|failure| {
             if let Failure::Run(why) = failure {
@@ -276,7 +272,7 @@ impl MemoryName {
     }
 }
 
-/// What the process is asked from outside.
+/// Signals to the process.
 struct Signals {
     end: Arc<AtomicBool>,
     show: Arc<AtomicBool>,
@@ -286,7 +282,7 @@ impl Signals {
     fn watch() -> Result<Signals, Failure> {
         let signals = Signals { end: interrupt::flag()?, show: Arc::default() };
         signal_hook::flag::register(SIGUSR1, Arc::clone(&signals.show))
-            .map_err(|e| Failure::Run(format!("signals cannot be handled: {e}")))?;
+            .map_err(|e| Failure::Run(format!("cannot handle signals: {e}")))?;
         Ok(signals)
     }
 }
@@ -304,8 +300,8 @@ impl Args {
         }
     }
 
-    /// Refuses what would have no effect on what is served. (clap requires nothing of an argument that conflicts with one that is
-    /// there, so that `requires` alone lets these through.)
+    /// Refuses options without effect. `requires` of clap does not do this: it does not apply to an argument that conflicts with a
+    /// given one.
     fn refuse_idle(&self) -> Result<(), Failure> {
         let of_memory = [
             ("--write-back", self.write_back),
@@ -318,17 +314,17 @@ impl Args {
         let of_labs = [&self.opening.given()[..], &of_labs].concat();
         let idle = |of: &[(&'static str, bool)]| of.iter().find(|(_, given)| *given).map(|(name, _)| *name);
         let why = match (&self.lab, &self.memory) {
-            (Some(_), _) => idle(&of_memory).map(|name| format!("{name} is for --memory: a lab has its own")),
+            (Some(_), _) => idle(&of_memory).map(|name| format!("{name} needs --memory: a lab has its own")),
             (None, Some(_)) => {
-                let legal = "legal with --memory are --write-back, --bus, --mps, --rcb, --threads, --busy-poll and --report";
-                idle(&of_labs).map(|name| format!("{name} is for a lab; {legal}"))
+                let legal = "expected with --memory: --write-back, --bus, --mps, --rcb, --threads, --busy-poll or --report";
+                idle(&of_labs).map(|name| format!("{name} needs a lab; {legal}"))
             }
             (None, None) => None,
         };
         why.map_or(Ok(()), |why| Err(Failure::usage(why)))
     }
 
-    /// The adapter's ID before memory.
+    /// The adapter's ID with --memory.
     fn id(&self) -> Bdf {
         self.bus.unwrap_or(Bdf::from_bits(0x1b00))
     }
@@ -372,7 +368,7 @@ impl Args {
         ));
         if !self.listen.is_loopback() && self.key.is_none() {
             output::note(format_args!(
-                "anybody who can send from these addresses can do this: UDP proves nobody's address"
+                "anyone who can send from these addresses has this access: UDP does not authenticate the sender"
             ));
         }
     }

@@ -45,7 +45,7 @@ struct PeerReport {
     counts: Counts,
 }
 
-/// Why the adapter's threads refused TLPs.
+/// Reasons why the adapter's threads refused TLPs.
 pub(super) fn refusals(counters: &ServedCounters) -> Vec<RefusalReport> {
     refused::of("nettlp adapter", counters.refusals.kinds())
 }
@@ -102,12 +102,12 @@ impl Report {
     }
 }
 
-/// Returns a line about datagrams of peers that no --allow names, if some came.
+/// Returns a line about datagrams of peers that no --allow names, if there were any.
 pub(super) fn strangers_line(strangers: &Strangers) -> Option<String> {
     let Strangers { datagrams, bytes, last, .. } = strangers;
     let last = last.map(|last| format!(", the last from {last}")).unwrap_or_default();
     (*datagrams > 0).then(|| {
-        format!("strangers: {datagrams} datagrams, {bytes} bytes{last}: dropped, since no --allow names who sent them")
+        format!("strangers: {datagrams} datagrams, {bytes} bytes{last}: dropped, no --allow names the sender")
     })
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's filter of a capture: what cannot be NetTLP's never comes into the socket's buffer. It lets pass more than
-//! there is of NetTLP's (VLAN tags and extension headers of IPv6 are not looked behind), never less.
+//! Kernel filter of a capture, which keeps other protocols out of the socket's buffer. Passes all NetTLP frames, and also all
+//! frames with VLAN tags or IPv6 extension headers, because it does not parse these.
 
 use socket2::SockFilter;
 
@@ -18,15 +18,15 @@ const RETURN: u16 = 0x06;
 const ETHERNET_LEN: u32 = 14;
 const UDP: u32 = 17;
 
-/// UDP ports that frames to NetTLP have: first and last. Those of `capture::encap::PortUse`, as a test sees to.
+/// Ranges of NetTLP's UDP destination ports, first and last. A test compares them with `capture::encap::PortUse`.
 const PORTS: [(u16, u16); 4] = [(0x2ffd, 0x33ff), (0x4000, 0x400f), (0x5001, 0x5001), (0x5002, 0x5002)];
-/// The ports of the adapter's whose other end's is any: of sessions, messaging, configuration, registers.
+/// Source ports of adapters whose peers may have any port: sessions, messaging, configuration, registers.
 const FROM: [u32; 4] = [0x2ffd, 0x2fff, 0x5001, 0x5002];
 /// EtherTypes of VLAN tags, and extension headers of IPv6.
 const VLANS: [u32; 2] = [0x8100, 0x88a8];
 const EXTENSIONS: [u32; 6] = [0, 43, 44, 51, 60, 135];
 
-/// Where a jump goes.
+/// Target of a jump.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum To {
     Next,
@@ -37,9 +37,9 @@ enum To {
     Ports,
 }
 
-/// An instruction whose jumps still have names.
+/// An instruction whose jump targets are still symbolic.
 struct Step {
-    /// That other steps jump to it.
+    /// Label for jumps to this step.
     label: Option<To>,
     code: u16,
     operand: u32,
@@ -61,7 +61,7 @@ impl Step {
     }
 }
 
-/// The program, for a socket whose frames begin with Ethernet headers.
+/// Returns the program, for a socket whose frames start with Ethernet headers.
 pub(super) fn program() -> Vec<SockFilter> {
     instructions()
         .into_iter()
@@ -69,7 +69,7 @@ pub(super) fn program() -> Vec<SockFilter> {
         .collect()
 }
 
-/// Opcode, distances of the jump where it holds and where not, operand.
+/// Returns the instructions: opcode, jump distances if true and if false, operand.
 fn instructions() -> Vec<[u32; 4]> {
     let steps = [ethernet(), ipv4(), ipv6(), ports(), ends()].into_iter().flatten().collect::<Vec<_>>();
     let distance = |from: usize, to: To| match to {
@@ -90,7 +90,7 @@ fn ethernet() -> Vec<Step> {
     steps
 }
 
-// Of a datagram in fragments the first has the ports.
+// Only the first fragment of a datagram has the ports.
 fn ipv4() -> Vec<Step> {
     vec![
         load(LOAD_BYTE, ETHERNET_LEN + 9).at(To::Ipv4),
@@ -98,7 +98,7 @@ fn ipv4() -> Vec<Step> {
         load(LOAD_HALF, ETHERNET_LEN + 6),
         jump(JUMP_IF_SET, 0x1fff, To::Refuse, To::Next),
         load(LOAD_X_IPV4_HEADER_LENGTH, ETHERNET_LEN),
-        // Always.
+        // Jumps always.
         jump(JUMP_IF_AT_LEAST, 0, To::Ports, To::Ports),
     ]
 }
@@ -117,7 +117,7 @@ fn ports() -> Vec<Step> {
     steps.extend(FROM.map(|port| jump(JUMP_IF_EQUAL, port, To::Accept, To::Next)));
     steps.push(load(LOAD_HALF_BEHIND_X, ETHERNET_LEN + 2));
     for (first, last) in PORTS {
-        // In ascending order: what is below the first of a range is in none of those behind.
+        // The ranges ascend: a port below the first of a range is in no later range.
         steps.push(jump(JUMP_IF_AT_LEAST, first.into(), To::Next, To::Refuse));
         steps.push(jump(JUMP_IF_AT_LEAST, u32::from(last) + 1, To::Next, To::Accept));
     }
@@ -135,7 +135,7 @@ mod tests {
     use capture::encap::PortUse;
     use proptest::prelude::*;
 
-    /// What the kernel does with the program: bytes of the frame that are kept. A load behind the end keeps none.
+    /// Runs the program as the kernel does. Returns the number of bytes of the frame to keep: 0 after a load beyond its end.
     fn execute(frame: &[u8]) -> u32 {
         let half = |at: u32| {
             let bytes = frame.get(at as usize..at as usize + 2)?;
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// UDP between these ports, with six bytes, over IPv4 with options, or IPv6.
+    /// Returns UDP frames between these ports with six bytes of data, over IPv4 with options and over IPv6.
     fn frames(source: u16, destination: u16) -> [Vec<u8>; 2] {
         let ports = [source.to_be_bytes(), destination.to_be_bytes()].concat();
         let udp = [&ports[..], &[0, 14, 0, 0], &[0; 6]].concat();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_what_is_taken() {
+    fn filter_passes_exactly_nettlp_ports() {
         let of_port = |port: u16| PortUse::of(port) != PortUse::Foreign;
         for port in 0..=u16::MAX {
             for frame in frames(9, port) {
@@ -196,7 +196,7 @@ mod tests {
                 );
             }
         }
-        // The adapter's ends; TCP and ICMPv6; ARP; the first of several fragments and the second.
+        // The adapter's ports; TCP and ICMPv6; ARP; the first and the second of several fragments.
         let change = |version: usize, at: usize, byte: u8| {
             let mut frame = frames(9, 0x3000)[version].clone();
             frame[at] = byte;
@@ -217,9 +217,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is changed about a frame or put into it.
+        /// Changes bytes of a frame, or inserts some.
         #[test]
-        fn nothing_that_would_be_taken_is_refused(
+        fn filter_passes_all_changed_nettlp_frames(
             version in 0_usize..2, at in 12_usize..80, bytes in proptest::collection::vec(any::<u8>(), 0..9),
             insert in any::<bool>(),
         ) {

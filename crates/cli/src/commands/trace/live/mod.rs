@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `-i`: what an interface carries now, as a capture that has no end until Ctrl-C. A packet socket is read, NetTLP's frames
-//! are kept, and given on as the bytes of a pcap file, so that every view reads them as it reads files. Never decodes a
-//! TLP, and never sends.
+//! `-i`: captures an interface until Ctrl-C. Reads a packet socket and passes NetTLP's frames on as the bytes of a pcap file, so
+//! that every view reads them like a file. Never decodes a TLP, and never sends.
 
 mod filter;
 
@@ -25,28 +24,28 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes of the longest frame: an IPv6 packet behind Ethernet and four VLAN tags.
+/// Size of the longest frame: an IPv6 packet after an Ethernet header and four VLAN tags.
 const FRAME_MAX: usize = 65_535 + 40 + 14 + 16;
-/// Bytes that the kernel may hold for us.
+/// Size of the socket's receive buffer.
 const BUFFER_BYTES: usize = 32 << 20;
-/// How long a wait for a frame lasts before Ctrl-C is looked for, microseconds.
+/// Timeout of a receive call, after which Ctrl-C is checked, in microseconds.
 const WAIT_US: i64 = 100_000;
-/// Frames that may have waited when Ctrl-C comes; more are not shown.
+/// Maximum number of waiting frames that are shown after Ctrl-C.
 const LEFT_MAX: usize = 1 << 18;
 /// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`: the interfaces whose frames begin with Ethernet headers.
 const ETHERNET: u16 = 1;
 const LOOPBACK: u16 = 772;
-/// `PACKET_OUTGOING`: a frame on its way out. On loopback each is seen again on its way in.
+/// `PACKET_OUTGOING`: a sent frame. On loopback each frame is seen again as received.
 const OUTGOING: u8 = 4;
 
-/// What an interface gave.
+/// Counters of an interface.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
-    /// Frames of NetTLP's, after cutting.
+    /// NetTLP frames, after the kernel's merged datagrams were split.
     pub(super) frames: u64,
-    /// Of those, first fragments of datagrams that are not put together.
+    /// Number of these that are first fragments of datagrams, which are not reassembled.
     pub(super) fragments: u64,
-    /// Frames that the kernel dropped, since nobody took them in time.
+    /// Frames that the kernel dropped because the socket's buffer was full.
     pub(super) dropped: u64,
 }
 
@@ -58,25 +57,25 @@ pub(super) struct Live {
     counts: Rc<Cell<Counts>>,
     frame: Vec<u8>,
     part: Vec<u8>,
-    /// Bytes of records that were not read yet, from `at` on.
+    /// Bytes of records; those from `at` are unread.
     ready: Vec<u8>,
     at: usize,
-    /// Frames that are still taken after Ctrl-C.
+    /// Frames that may still be received after Ctrl-C.
     left: usize,
     file: Option<BufWriter<File>>,
 }
 
-/// What a receive gave.
+/// Result of a receive call.
 enum Received {
-    /// A frame of the interface: its bytes, and when it came.
+    /// A frame of the interface: its length in bytes, and its time of arrival.
     Frame(usize, TimeSpec),
-    /// One of another interface, or one that is seen a second time.
+    /// A frame of another interface, or a frame that is seen a second time.
     NotOurs,
-    /// None in time.
+    /// No frame before the timeout.
     Nothing,
 }
 
-/// Begins to capture, and says so on standard error. With `file`, all frames also go there.
+/// Starts a capture, and prints a note to standard error. Writes all frames to `file` too.
 pub(super) fn open(name: &str, file: Option<File>) -> Result<(Live, Rc<Cell<Counts>>), Failure> {
     let interface = find(name)?;
     let socket = listen(&interface).map_err(|e| refused(name, e))?;
@@ -98,19 +97,19 @@ pub(super) fn open(name: &str, file: Option<File>) -> Result<(Live, Rc<Cell<Coun
     Ok((live, counts))
 }
 
-/// The interface's address as a link, by which sockets are bound to it.
+/// Returns the interface's link-layer address, to which sockets are bound.
 fn find(name: &str) -> Result<LinkAddr, Failure> {
     let all = nix::ifaddrs::getifaddrs().map_err(|e| Failure::Run(format!("interfaces: {e}")))?;
     let links = all.filter_map(|i| Some((i.interface_name, *i.address?.as_link_addr()?)));
     let links: Vec<(String, LinkAddr)> = links.collect();
     let Some((_, link)) = links.iter().find(|(other, _)| other == name) else {
         let names: Vec<&str> = links.iter().map(|(name, _)| name.as_str()).collect();
-        return Err(Failure::usage(format!("-i {name}: no such interface; there are {}", names.join(", "))));
+        return Err(Failure::usage(format!("-i {name}: no such interface: expected {}", names.join(", "))));
     };
     match link.hatype() {
         ETHERNET | LOOPBACK => Ok(*link),
         other => Err(Failure::usage(format!(
-            "-i {name}: link type {other}: legal are Ethernet (1) and loopback (772)"
+            "-i {name}: link type {other}: expected Ethernet (1) or loopback (772)"
         ))),
     }
 }
@@ -124,7 +123,7 @@ fn listen(interface: &LinkAddr) -> Result<OwnedFd, Errno> {
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
     setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(0, WAIT_US))?;
     setsockopt(&socket, sockopt::RxqOvfl, &1)?;
-    // Without it there is more to pass over, and nothing else is lost.
+    // The filter only saves work: without it more frames are skipped here.
     let _ = SockRef::from(&socket).attach_filter(&filter::program());
     bind(socket.as_raw_fd(), interface)?;
     Ok(socket)
@@ -133,28 +132,28 @@ fn listen(interface: &LinkAddr) -> Result<OwnedFd, Errno> {
 fn refused(name: &str, error: Errno) -> Failure {
     Failure::Run(match error {
         Errno::EPERM | Errno::EACCES => {
-            format!("-i {name}: capturing needs root, or the capability CAP_NET_RAW: {}", error.desc())
+            format!("-i {name}: capturing needs root or CAP_NET_RAW: {}", error.desc())
         }
         _ => format!("-i {name}: {}", error.desc()),
     })
 }
 
-/// A pcap header: nanoseconds, little endian, Ethernet.
+/// Returns a pcap header: nanoseconds, little endian, Ethernet.
 fn file_header() -> Vec<u8> {
     let words = [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, FRAME_MAX as u32, u32::from(LINKTYPE_ETHERNET)];
     words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
 }
 
-/// Whose a frame is.
+/// Protocol of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Of {
     Nettlp,
-    /// The first fragment of a datagram of NetTLP's; those behind it do not say whose they are.
+    /// First fragment of a NetTLP datagram. Later fragments have no ports and cannot be recognized.
     Fragment,
     Others,
 }
 
-/// Whether it is a datagram on one of NetTLP's ports.
+/// Returns the protocol of a frame, by its ports.
 fn of(frame: &[u8]) -> Of {
     let (of, ports) = match encap::parse(frame, frame.len()) {
         Ok(Parsed::Datagram(d)) => (Of::Nettlp, (d.source_port, d.destination_port)),
@@ -171,7 +170,7 @@ impl Live {
         self.counts.set(counts);
     }
 
-    /// The next frame into `self.frame`.
+    /// Receives the next frame into `self.frame`.
     fn receive(&mut self, flags: MsgFlags) -> io::Result<Received> {
         let mut control = nix::cmsg_space!(TimeSpec, u32);
         let mut slices = [IoSliceMut::new(&mut self.frame)];
@@ -194,7 +193,7 @@ impl Live {
         if let Some(dropped) = dropped {
             self.count(|counts| counts.dropped = u64::from(dropped));
         }
-        // Between socket() and bind() frames of all interfaces come in.
+        // Between socket() and bind(), frames of all interfaces arrive.
         let ours = from.is_some_and(|from| {
             from.ifindex() == self.interface.ifindex()
                 && !(self.interface.hatype() == LOOPBACK && from.pkttype() == OUTGOING)
@@ -202,7 +201,7 @@ impl Live {
         Ok(if ours { Received::Frame(bytes, time) } else { Received::NotOurs })
     }
 
-    /// Takes a frame of `len` bytes: one record, or one for each datagram that the kernel has put into it.
+    /// Writes one record for a frame of `len` bytes, or one for each datagram that the kernel merged into it.
     fn take(&mut self, len: usize, time: TimeSpec) -> io::Result<()> {
         let frame = std::mem::take(&mut self.frame);
         let taken = self.take_frame(&frame[..len], time);
@@ -248,12 +247,12 @@ impl Live {
 }
 
 impl Read for Live {
-    /// Bytes of the next records; none after Ctrl-C. Blocks until there are some.
+    /// Returns bytes of the next records; none after Ctrl-C. Blocks until there are some.
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         while self.at == self.ready.len() {
             self.ready.clear();
             self.at = 0;
-            // What had come before Ctrl-C is shown, as far as it is not without end.
+            // Frames that arrived before Ctrl-C are shown, up to a limit.
             let is_over = self.interrupted.load(Ordering::Relaxed);
             let flags = if is_over { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() };
             self.left -= usize::from(is_over);
