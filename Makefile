@@ -5,11 +5,13 @@ FUZZ_SECONDS ?= 60
 # One more than the number of cores, because many tests wait for sockets and clocks.
 TEST_THREADS ?= $(shell expr $$(nproc) + 1)
 PREFIX ?= /usr/local
+# Port of `make docs`.
+DOCS_PORT ?= 3000
 
 .DEFAULT_GOAL := help
 # With `make -j`, tests would start before set-up ends.
 .NOTPARALLEL:
-.PHONY: help setup demo guest-demo rtl-demo test wheels ci long check check-format deny advisories lint unit benches bench hops fuzz fmt doc reference libtlp registers device-header
+.PHONY: help setup demo guest-demo rtl-demo test wheels ci long check check-format deny advisories lint unit benches bench hops fuzz fmt doc docs site check-docs reference libtlp registers device-header
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +31,7 @@ rtl-demo: ## run an FPGA design in a slot, with its own Linux driver
 # Compiles riser's own crates with clippy. `make lint` would check all dependencies again, which takes minutes.
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/scripts/test-rustc.sh
 test: export CLIPPY_ARGS = -Dwarnings__CLIPPY_HACKERY__
-test: setup wheels check-format deny unit ## set up, then run every test; warnings are errors
+test: setup wheels check-format check-docs deny unit ## set up, then run every test; warnings are errors
 
 # Python tests report that they are skipped if their wheels cannot be installed.
 wheels:
@@ -82,6 +84,15 @@ fmt: ## format all code
 
 doc: ## build the API documentation; warnings are errors
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --locked --workspace --no-deps
+
+docs: ## build the documentation site, and serve it on loopback at DOCS_PORT (3000)
+	@scripts/site.sh --serve $(DOCS_PORT)
+
+site: ## build the documentation site in target/book, and check its links
+	@scripts/site.sh
+
+check-docs:
+	@scripts/site.sh --optional
 
 reference: ## regenerate the parts of docs/ and README.md that come from code and commands
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-tlp --test it reference::

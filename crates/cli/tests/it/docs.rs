@@ -2,7 +2,7 @@
 //! Tests of the documentation: links have targets, code blocks are from code that runs, commands exist, and they print the output that the
 //! page shows. Pages are edited only if `RISER_UPDATE_DOCS` is set, as in `make reference`.
 
-use crate::common::pages::{Part, parts, rerun};
+use crate::common::pages::{NEW_CRATE, Part, parts, rerun};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -98,6 +98,46 @@ fn finds_broken_links() {
     }
 }
 
+/// Links and pages of a site with one error of each kind, checked as `make site` checks those of riser.
+#[test]
+fn site_check_names_broken_links() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        println!("skipped: python3 is not installed");
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("site");
+    let _ = fs::remove_dir_all(&folder);
+    let write = |name: &str, text: &str| {
+        let file = folder.join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    };
+    let check = || {
+        let script = root().join("scripts/links.py");
+        let output = Command::new("python3").arg(script).arg(&folder).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    write("docs/SUMMARY.md", "- [A](a.md)\n");
+    write("docs/a.md", "# A `b` C\n## C\n## C\n[x](#a-b-c) [y](a.md#c-1) `[z](z)`\n```\n[z](z)\n```\n");
+    write("target/book/a.html", "<p id='x'><a href='#x'></a><a href='https://example.org/'></a>");
+    assert_eq!(check(), (Some(0), String::new()));
+
+    for (name, text, error) in [
+        ("docs/b.md", "# B\n", "0 times in SUMMARY.md"),
+        ("docs/c.md", "[x](no.md)", "no such file: no.md"),
+        ("docs/d.md", "[x](a.md#d)", "no such anchor: a.md#d"),
+        ("target/book/b.html", "<a href='no.html'>", "no such file: no.html"),
+        ("target/book/c.html", "<a href='a.html#y'>", "no such anchor: a.html#y"),
+        ("target/book/d.html", "<script src='https://example.org/x.js'>", "loads https://example.org/x.js"),
+        ("target/book/e.html", "<a href='../../docs/a.md'>", "no such file: ../../docs/a.md"),
+    ] {
+        write(name, text);
+        let (code, errors) = check();
+        assert!(code == Some(1) && errors.contains(error), "{name}: {errors}");
+        fs::remove_file(folder.join(name)).unwrap();
+    }
+}
+
 /// Creates a folder for the commands of a page, with nothing in it but the labs.
 fn folder_for(page: &Path) -> PathBuf {
     let name = page.file_name().unwrap();
@@ -158,11 +198,11 @@ fn printed(line: &str, folder: &Path) -> Option<String> {
     None
 }
 
-/// Commands of the tutorial are run in another test, in the crate that it creates.
+/// Commands of pages on a device of one's own are run in another test, in the crate that they create.
 #[test]
 fn commands_print_output_shown_in_pages() {
     let mut count = 0;
-    for page in pages().into_iter().filter(|page| !page.ends_with("docs/tutorial.md")) {
+    for page in pages().into_iter().filter(|page| !NEW_CRATE.iter().any(|own| page.ends_with(own))) {
         let text = read(&page);
         let folder = folder_for(&page);
         let mut anew = text.clone();
@@ -227,10 +267,16 @@ fn shown_packets_match_surrounding_text() {
     }
 }
 
-/// Each row of the table of commands in README.md names existing commands and arguments.
+/// Each row of a table of commands names existing commands and arguments, and each command has a row in the reference.
 #[test]
-fn readme_table_of_commands_matches_help() {
-    let page = read(&root().join("README.md"));
+fn tables_of_commands_match_help() {
+    for page in ["README.md", "docs/reference/commands.md"] {
+        check_table_of_commands(page);
+    }
+}
+
+fn check_table_of_commands(name: &str) {
+    let page = read(&root().join(name));
     let help = |words: &[&str]| {
         let riser = Command::new(env!("CARGO_BIN_EXE_riser")).args(words).arg("--help").output().unwrap();
         assert!(riser.status.success(), "riser {}", words.join(" "));
@@ -256,10 +302,13 @@ fn readme_table_of_commands_matches_help() {
             }
         }
     }
+    if name == "README.md" {
+        return;
+    }
     let listed = help(&[]);
     let all =
         listed.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     for name in all.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
-        assert!(named.iter().any(|n| n == name), "README.md has no row for `riser {name}`");
+        assert!(named.iter().any(|n| n == name), "no row for `riser {name}`");
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser new`: the created crate compiles outside of this repository, and has the same features as riser's own devices.
 
-use crate::common::pages::{Part, parts, rerun};
+use crate::common::pages::{NEW_CRATE, Part, parts, rerun};
 use crate::common::riser;
 use serde_json::Value;
 use std::fs;
@@ -102,7 +102,7 @@ impl Crate {
         text(&run.stdout)
     }
 
-    /// Returns the output of a command of the tutorial; `None` for one that is not run here.
+    /// Returns the output of a command of a page; `None` for one that is not run here.
     fn printed(&self, line: &str, commands: &mut usize) -> Option<String> {
         let Some(arguments) = line.strip_prefix("cargo run -q -- ") else {
             let known =
@@ -151,7 +151,10 @@ fn created_crate_has_features_of_own_devices() {
     }
     let copier = Crate(path);
     copier.build();
-    tutorial(&copier, &files);
+    for (page, least) in NEW_CRATE.into_iter().zip([(50, 10), (3, 4)]) {
+        let (lines, commands) = commands_of(page, &copier, &files);
+        assert!(lines > least.0 && commands > least.1, "{page}: {lines} lines of code, {commands} commands");
+    }
     lab_commands(&copier);
     captures(&copier);
     measurements(&copier);
@@ -161,11 +164,12 @@ fn created_crate_has_features_of_own_devices() {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// Checks that the crate contains the code of the tutorial, and that its commands print the output shown below them.
-fn tutorial(copier: &Crate, files: &[&str]) {
+/// Checks that the crate contains the code of a page, and that its commands print the output shown below them. Returns the numbers of lines of
+/// code and of commands.
+fn commands_of(page: &str, copier: &Crate, files: &[&str]) -> (usize, usize) {
     let sources: Vec<String> =
         files.iter().map(|file| fs::read_to_string(copier.0.join(file)).unwrap()).collect();
-    let page = root().join("docs/tutorial.md");
+    let page = root().join(page);
     let text = fs::read_to_string(&page).unwrap();
     let (mut anew, mut lines, mut commands) = (text.clone(), 0, 0);
     for part in parts(&text) {
@@ -183,8 +187,8 @@ fn tutorial(copier: &Crate, files: &[&str]) {
             _ => {}
         }
     }
-    assert!(lines > 50 && commands > 10, "{lines} lines of code, {commands} commands");
     testkit::generated(&page, &anew);
+    (lines, commands)
 }
 
 const LAB: &str = "labs/copier.toml";

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Splits documentation pages into parts, and compares console blocks with the output of their commands. Never runs a command itself.
 
+/// Pages whose commands run in the crate that `riser new copier` creates.
+pub(crate) const NEW_CRATE: [&str; 2] = ["docs/tutorial.md", "docs/start/first-device.md"];
+
 /// A part of a page: text, or a fenced block with its language.
 pub(crate) enum Part<'a> {
     Text(&'a str),
