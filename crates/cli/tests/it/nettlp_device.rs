@@ -185,7 +185,7 @@ fn bounds_records_and_checks_their_lab() {
         assert!(code == Some(1) && said.contains(why), "{said}");
     }
     let (code, _, said) = replay(&[&[&record[..]], &set[..]].concat());
-    assert!(code == Some(2) && said.contains("--set is for --lab"), "{said}");
+    assert!(code == Some(2) && said.contains("--set needs --lab"), "{said}");
     let whole = fs::read(&record).unwrap();
     fs::write(&record, &whole[..whole.len() - 700]).unwrap();
     let (code, out, said) = replay(&[&record, "--json"]);

@@ -164,7 +164,7 @@ fn rejects_invalid_arguments() {
         (
             &["-r", "127.14.43.2", "--base", "0xffffffffffffffff", "--size", "2"],
             2,
-            "end of the address space",
+            "exceed the address space",
         ),
         (&["-r", "127.14.43.2", "--base", "0", "--file", "/nonexistent"], 1, "/nonexistent"),
         (&["-r", "127.14.43.2", "-l", "127.14.43.1"], 1, "name BAR4's address with --base"),
