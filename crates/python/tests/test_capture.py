@@ -347,7 +347,7 @@ def test_rejects_files_that_are_not_captures(tmp_path: Path) -> None:
         riser.read_capture(tmp_path / "none.pcap")
     path = tmp_path / "x.pcap"
     path.write_bytes(b"no capture at all")
-    with pytest.raises(riser.CaptureError, match="x.pcap: no capture") as caught:
+    with pytest.raises(riser.CaptureError, match="x.pcap: not a capture") as caught:
         riser.read_capture(path)
     assert caught.value.offset is None
     with pytest.raises(ValueError, match="expected"):
@@ -415,7 +415,7 @@ def test_damaged_captures_are_read_or_rejected(ping: Path, data: st.DataObject) 
         capture.stats
         capture.series()
     except riser.CaptureError as error:
-        assert "no capture" in str(error)
+        assert "not a capture" in str(error)
 
 
 @pytest.mark.parametrize("keep", ["type=MRd or type=CplD", "dir=up", "requester=01:00.0", "type=MWr"])
