@@ -17,10 +17,10 @@ const EXAMPLE: &str = "\
 Examples:
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw \\
     --record run.rec --capture live.pcapng
-  riser nettlp replay run.rec --capture again.pcapng   # the same bytes as live.pcapng
-  riser nettlp replay run.rec --lab labs/nettlp/host.toml   # refused if the lab has changed
+  riser nettlp replay run.rec --capture again.pcapng   # as live.pcapng
+  riser nettlp replay run.rec --lab labs/nettlp/host.toml   # checks the lab
   riser guest run labs/tree.toml --record boot.rec -- lspci
-  riser guest replay boot.rec --capture boot.pcapng         # without QEMU
+  riser guest replay boot.rec --capture boot.pcapng   # without QEMU
 
 Runs the lab of the record, with the files that the lab names, and applies every recorded input at its virtual time; NetTLP has \
 no such program. A truncated record, whose writer was killed, is run to its end and is an error.
