@@ -345,7 +345,7 @@ fn reports_hexadecimal_tlps_skipped_in_logs() {
     assert_eq!(
         taken_for,
         "a log with TLP headers: 1 of the kernel; skipped: 2 lines of hexadecimal TLPs (5, 6); --read-as hex \
-         reads"
+         reads them"
     );
     let (taken_for, _) = read(&format!("{log}{log}{log}{log}{}", "4a004010 00000040 01000000\n".repeat(9)));
     assert!(
