@@ -193,7 +193,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Samples of an ordinary latency row that the card takes.
+/// Number of samples that the card takes for a latency row, except in the detail experiments.
 pub const CARD_LATENCY_SAMPLES: u64 = 2_097_152;
 /// Samples that the card takes for a row of `lat_cmd_details` and `lat_dma_details`.
 pub const CARD_DETAIL_SAMPLES: u64 = 16_777_216;

@@ -136,7 +136,7 @@ mod tests {
 
     /// The bit above the IDs belongs to generated requests, so a place that is used often must not reach it.
     #[test]
-    fn ids_stay_below_their_highest_bit() {
+    fn id_generations_wrap_within_id_bits() {
         let mut calls = Calls::<()> { first_generation: GENERATIONS - 2, ..Calls::default() };
         let ids: Vec<u32> = (0..4)
             .map(|_| {

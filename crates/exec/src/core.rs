@@ -339,7 +339,7 @@ impl<O: Outgoing, E> Call<O, E> {
         Call(Issue::new(core, queue, true, item))
     }
 
-    /// Ready when it is in its queue, or was taken from there. It needs no further poll until its result is wanted.
+    /// Returns `Ready` after the operation has entered its queue, even if it has left it. It needs no further poll until its result is wanted.
     pub fn poll_issued(&mut self, waker: &Waker) -> Poll<()> {
         if matches!(self.0.stage, Stage::New(_)) {
             let _: Poll<()> = self.0.poll(waker, |_, _, _| Poll::Pending);

@@ -288,7 +288,8 @@ impl Fabric {
         }
     }
 
-    /// True if no event is due by `until`.
+    /// Ends the run because no event is due by `limits.until`: stalled if the queue is empty and the run is not open-ended,
+    /// otherwise at the time limit.
     #[cold]
     fn stop_before_next(&mut self, limits: Limits) -> Stop {
         if self.queue.is_empty() && !limits.open_ended {

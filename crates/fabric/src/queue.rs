@@ -289,7 +289,7 @@ mod tests {
     /// With ten thousand pending timers, as of a hundred links, the events visited to find idle time do not grow with
     /// the timers, and no timer is moved.
     #[test]
-    fn next_of_each_visits_ports_and_not_timers() {
+    fn idle_search_cost_is_independent_of_timers() {
         let count = |timers: u32| {
             let mut queue = SortedQueue::default();
             for port in (0..300).filter(|&n| is_of_port(n)) {

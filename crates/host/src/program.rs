@@ -221,7 +221,8 @@ pub enum HostOutput {
     },
     /// Delivers messages of these codes to the program from now on. The root complex always delivers interrupt wires
     /// of its root ports, PME_TO_Ack, Vendor_Defined Type 1, and errors and PMEs that no function takes. Takes no
-    /// simulated time. Any other message is an Unsupported Request (`PCIe 5.0 §2.3.1`).
+    /// simulated time. Any other message is an Unsupported Request (`PCIe 5.0 §2.3.1`), except
+    /// Ignored Messages, which are dropped.
     TakeMessages(MessageCodes),
     /// A request to the host's model, executed in order with the outputs and in no simulated time. It is not part of
     /// the seam: a host that does not know it counts it as an Unsupported Request.

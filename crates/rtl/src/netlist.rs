@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A design as elaborated and flattened by Verilator (`--xml-only --flatten`): which assignments drive which signals, and on which edges.
-//! Reads from expressions only the signals in them.
+//! Records which signals an expression uses, not its operators.
 
 use std::collections::HashMap;
 use std::ops::Range;

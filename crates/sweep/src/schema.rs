@@ -135,7 +135,7 @@ pub struct Metric {
     /// `[over]` (between quotes if they are not plain names). It has no value if one of these has none, or if the result is not a
     /// finite number.
     pub expr: Option<String>,
-    /// Direction of better values.
+    /// Whether larger or smaller values are better.
     pub aim: Option<Aim>,
     /// Lower bound: a point is feasible only if the metric is not below it.
     pub at_least: Option<f64>,

@@ -67,7 +67,7 @@ pub(super) fn controller(subject: &Subject<'_>) -> Vec<u8> {
         .put(111, &[1])
         // OACS: Format NVM.
         .put(256, &(1u16 << 1).to_le_bytes())
-        // ACL, AERL, FRMW (one read-only slot), LPA (effects, extended data), ELPE, NPSS: each minus one.
+        // ACL and AERL, minus one; FRMW: one read-only slot; LPA: effects, extended data; ELPE and NPSS, minus one.
         .put(258, &[3, ASYNC_EVENTS as u8 - 1, 0b11, 0b110, ERROR_LOG_ENTRIES as u8 - 1, 0])
         .put(266, &WARNING_TEMPERATURE.to_le_bytes())
         .put(268, &CRITICAL_TEMPERATURE.to_le_bytes())

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn table_of_units_repeats() {
+    fn address_sequence_repeats_after_table() {
         let few = Settings {
             transfers: 10,
             warm_up: 5,

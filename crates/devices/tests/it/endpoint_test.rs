@@ -32,7 +32,7 @@ fn set_up(bench: &mut Bench, source: u64, destination: u64, bytes: u32, irq: (u3
 
 /// BARs are separate memories with accesses of any width. Absent BARs and accesses past the end are refused.
 #[test]
-fn bars_are_memory() {
+fn bars_accept_any_width_and_refuse_past_end() {
     let mut bench = bench();
     for bar in 0..6 {
         bench.write_bytes(bar, 0x40, &[bar; 13]);

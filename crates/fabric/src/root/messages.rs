@@ -18,7 +18,7 @@ use tlp::{Message, MessageRouting, Time, Tlp};
 const TAKEN: MessageCodes =
     MessageCodes::of(&[PM_PME, PME_TO_ACK]).or(MessageCodes::INTERRUPTS).or(MessageCodes::ERRORS);
 
-/// Further messages for the host program, unless it asks for others.
+/// Further messages that the host program always receives; it may ask for more.
 pub(super) const FOR_PROGRAM: MessageCodes = MessageCodes::of(&[VENDOR_DEFINED_TYPE_1]);
 
 impl Base {

@@ -151,7 +151,7 @@ async fn late(io: Io) {
 
 /// Rows by hand: the host reads and writes a register of an idle device.
 #[test]
-fn mmio_by_hand() {
+fn mmio_latency_parts_match_hand_calculation() {
     let mut system = System::new();
     system.host = host();
     let mut fabric = system.device(slow(), late).with_program(|cpu: Cpu, found| async move {

@@ -267,7 +267,7 @@ fn dma_and_interrupts_stay_with_their_host() {
 
 /// Host 0's card is assigned to host 1, as to a guest: its DMA reaches the memory of host 1, its interrupts stay with host 0.
 #[test]
-fn a_granted_function_reaches_the_memory_of_another() {
+fn granted_function_dma_reaches_other_host() {
     let mut pair = cards([2 * QUESTION, QUESTION]);
     pair.fabric.grant_dma(HOSTS[0], below(0), HOSTS[1]).unwrap();
     assert_eq!(pair.fabric.run(Limits::default()), Stop::Finished);

@@ -118,7 +118,7 @@ fn the_wire_is_silent_while_the_link_retrains() {
 /// REPLAY_NUM rolls over, and the link is silent for 900 us: neither end makes up for the SKPs of that time, of which there
 /// would be 147 of each lane (`PCIe 5.0 §4.2.7`: one in 375 blocks of 16.25 ns, 6.09 us).
 #[test]
-fn a_silence_leaves_no_skps_behind() {
+fn silent_link_does_not_make_up_skps() {
     let mut link = link(Rate::Gt8, 1, 256);
     each_port(&mut link, |port| port.retrain = Duration::from_us(900));
     let source = Source { left: 1, from: at_us(10), ..Source::flood(0, 64) };

@@ -87,7 +87,7 @@ fn a_switch_names_the_rule() {
 /// Rows: the TLP or answer of the device below root port 0, and the rule that it breaks.
 #[test]
 #[rustfmt::skip]
-fn a_root_complex_names_the_rule() {
+fn root_complex_reports_violated_rule() {
     use root_rig::{below, completion, fetch_add, message, mrd, mwr};
     let tag = Tag::from_bits(9);
     let stray = completion(below(0), Bdf::default(), tag, Status::Success, 0);

@@ -418,7 +418,7 @@ fn live_fields() -> Vec<Key> {
 }
 
 #[test]
-fn every_live_field_has_one_witness() {
+fn every_effective_field_has_one_behavior_test() {
     let mut seen: BTreeMap<Key, usize> = live_fields().into_iter().map(|key| (key, 0)).collect();
     for kind in FunctionKind::ALL {
         let count = seen.keys().filter(|key| key.0 == kind).count();

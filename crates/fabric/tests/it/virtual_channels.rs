@@ -56,7 +56,7 @@ fn shares(arbitration: &VcArbitration) -> [f64; 8] {
 
 /// Rows: phases of each channel; the shares of a link are theirs within 1 %.
 #[test]
-fn weights_share_the_link() {
+fn bandwidth_follows_phase_weights() {
     let rows: [[u8; 8]; 4] = [
         [4, 4, 4, 4, 4, 4, 4, 4],
         [1, 2, 3, 4, 5, 5, 6, 6],

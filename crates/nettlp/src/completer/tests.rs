@@ -59,7 +59,7 @@ fn answers(completer: &mut Completer, repr: &Repr, data: &[u8], memory: &mut Arc
 
 // PCIe 5.0 §2.2.9, §2.3.1.1; literal bytes by hand.
 #[test]
-fn completions_have_their_bytes() {
+fn splits_completions_with_byte_count_and_lower_address() {
     let mut image = memory(8192);
     let read = |span| request(MemoryOp::Read, span);
     // Eight bytes at 0x1000: one CplD of 2 DW, Byte Count 8, Lower Address 0.

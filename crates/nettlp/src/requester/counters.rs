@@ -94,9 +94,9 @@ pub struct Counters {
     pub read_bytes: u64,
     /// Bytes of data sent.
     pub written_bytes: u64,
-    /// Completions of reads that were given up, received while their tag rests.
+    /// Completions of abandoned reads that arrived before their tag could be used again.
     pub late: u64,
-    /// Duplicated completions of fully answered reads, received while their tag rests.
+    /// Duplicated completions of fully answered reads that arrived before their tag could be used again.
     pub copies: u64,
     /// Completions that answered no request.
     pub strays: Strays,

@@ -97,7 +97,7 @@ fn completions_end_at_the_boundary() {
 
 /// Answers without room wait in order, and none is sent twice.
 #[test]
-fn answers_without_room_wait() {
+fn answers_wait_in_order_for_room() {
     let mut psmem = psmem(0x1000);
     for tag in 0..5_u8 {
         handle(&mut psmem, &[0, 0, 0, 1, 0, 0, tag, 0xf, 0xfe, 0, 0, 0]);

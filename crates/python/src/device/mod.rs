@@ -88,7 +88,7 @@ impl Settings {
         let load = || -> PyResult<Bound<'py, PyAny>> {
             let module = py.import("riser._device")?;
             if site.native == NativeCode::NotLoaded {
-                // Foreign code is not allowed yet, and the lab is only checked: return a default device.
+                // The lab is only checked, so the class is not loaded. A default device stands in for it.
                 return module.getattr("Device")?.call0();
             }
             let settings = pythonize::pythonize(py, &self.settings)?;

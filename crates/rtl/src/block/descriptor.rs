@@ -246,7 +246,7 @@ pub(super) const GEN3: &[Port] = &[
     driven("cfg_interrupt_msix_mask", Width::Bits(2), Driven::MsixMask),
 ];
 
-/// Ports of Virtex-7 Gen3 only; its reset is active high, and its transceivers' clocks may be outside.
+/// Ports that only Virtex-7 Gen3 has. Reset is active high. The clocks of the transceivers may come from outside the block.
 pub(super) const VIRTEX7: &[Port] = &[
     read("sys_reset", BIT, Read::ResetP),
     constant("user_app_rdy", BIT, 1),

@@ -350,7 +350,7 @@ fn invalid_filter_shows_an_error() {
 }
 
 #[test]
-fn time_in_view_becomes_a_filter() {
+fn visible_time_range_becomes_filter() {
     let Some(mut browser) = Browser::take() else { return };
     let mut captures = vec![generate::generated(3000)];
     captures.extend(nettlp_captures().last().map(|path| std::fs::read(path).unwrap()));

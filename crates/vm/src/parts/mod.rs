@@ -99,7 +99,7 @@ pub const DEFAULT_KERNEL: &str = "6.1";
 /// The Debian release of the guest's programs.
 const GUEST_RELEASE: &str = "trixie";
 
-/// The guest's architecture in Debian.
+/// Debian's name of the guest's architecture.
 const GUEST_ARCHITECTURE: &str = "amd64";
 
 /// A kernel with its modules.

@@ -281,7 +281,7 @@ fn holes_in_a_write_keep_their_bytes() {
 }
 
 #[test]
-fn flood_is_limited_by_room() {
+fn peer_reads_are_bounded() {
     let (mut lab, mut now) = booted(PLAIN, Timing::On);
     let mut out = Sent::new();
     let taken =

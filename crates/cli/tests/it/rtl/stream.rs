@@ -46,7 +46,7 @@ fn tlp_stream_has_registers_and_dma() {
 
 #[test]
 #[ignore = "of .ci/long rtl"]
-fn tlp_streams_of_other_widths_have_registers_and_dma() {
+fn registers_and_dma_work_at_128_and_256_bits() {
     has_registers_and_dma([128, 256]);
 }
 
