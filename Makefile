@@ -11,7 +11,7 @@ DOCS_PORT ?= 3000
 .DEFAULT_GOAL := help
 # With `make -j`, tests would start before set-up ends.
 .NOTPARALLEL:
-.PHONY: help setup demo guest-demo rtl-demo test wheels ci long check check-format deny advisories lint unit benches bench hops fuzz fmt doc docs site check-docs reference libtlp registers device-header
+.PHONY: help setup demo guest-demo rtl-demo test wheels ci long check check-format deny advisories lint unit benches bench hops fuzz fmt doc docs site check-docs pictures reference libtlp registers device-header
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ site: ## build the documentation site in target/book, and check its links
 
 check-docs:
 	@scripts/site.sh --optional
+
+pictures: ## make the pictures of docs/pictures; needs chromium
+	@scripts/pictures.sh
 
 reference: ## regenerate the parts of docs/ and README.md that come from code and commands
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-tlp --test it reference::

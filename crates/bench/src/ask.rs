@@ -319,7 +319,7 @@ fn link(
     match lab::links::check(&link, &Link::default()).first() {
         Some(fault) => {
             let mps = mps.map_or(0, |MpsBytes(mps)| mps.bytes());
-            Err(AskError::Wrong(format!("--mps {mps}, --credits: {}", fault.message)))
+            Err(AskError::Wrong(format!("--mps {mps}, --root-credits: {}", fault.message)))
         }
         None => Ok(link),
     }

@@ -20,7 +20,7 @@ fn said(output: &Output) -> String {
 /// Writes results of one small experiment on `configuration`.
 fn results(folder: &Path, configuration: &str) {
     let folder = folder.to_string_lossy();
-    let suite = ["bench", "--format", "pcie-bench", "--only", "lat_cmd_sizes", "--host", configuration];
+    let suite = ["bench", "--format", "pcie-bench", "--experiments", "lat_cmd_sizes", "--host", configuration];
     let output = riser(&[&suite[..], &["-o", &folder]].concat());
     assert!(output.status.success(), "{}", said(&output));
 }
@@ -314,7 +314,7 @@ fn keeps_rows_before_failed_row() {
 
     let other = format!("{at}-none");
     let sweep =
-        ["bench", "--suite", "LAT_RD", "--size", "64", "--credits", "default", "32:64:1:1", "-o", &other];
+        ["bench", "--suite", "LAT_RD", "--size", "64", "--root-credits", "default", "32:64:1:1", "-o", &other];
     let output = riser(&sweep);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("NonPosted data credits 1; expected 2 to 2047"), "{}", said(&output));
@@ -433,7 +433,7 @@ fn rejects_invalid_arguments() {
         (&["fit", &one, "-o", &out, "--mrrs", "64"], 2, "--mrrs: "),
         (&["fit", &one, "-o", &out, "--iommu", "3k"], 2, "--iommu 3k: expected off, 4k"),
         (&["fit", &one, "-o", &out, "--sockets", "0,2,0"], 2, "--sockets: expected three numbers"),
-        (&["fidelity", &two, "--only", "nothing-such"], 2, "match nothing in"),
+        (&["fidelity", &two, "--configurations", "nothing-such"], 2, "match nothing in"),
         (&["fidelity", &two, "--page", &out], 1, "x.toml"),
     ] {
         let output = riser(args);

@@ -44,6 +44,8 @@ mod nic;
 mod nvme;
 mod outputs;
 mod passthrough;
+#[cfg(unix)]
+mod pictures;
 mod psmem;
 #[cfg(target_os = "linux")]
 mod random_writes;

@@ -328,7 +328,7 @@ fn rejects_invalid_lab_before_run() {
         &["run"][..],
         &["check"],
         &["run", &path, "--dllps"],
-        &["run", &path, "--tap", "root"],
+        &["run", &path, "--capture-at", "root"],
         &["run", &path, "--seed", "x"],
     ] {
         assert_eq!(riser(args).code, 2, "{args:?}");

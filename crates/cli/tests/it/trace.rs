@@ -525,7 +525,7 @@ fn check_prints_violations_and_fails() {
         (["--rule", "nosuch"], "`riser rules` lists the rules"),
         (["--rule=length", "--ignore=length"], "no rule left to judge by"),
         (["--mps", "100"], "128, 256, 512, 1024, 2048, 4096"),
-        (["--tags", "33"], "expected 32, 256 or 1024"),
+        (["--tag-count", "33"], "expected 32, 256 or 1024"),
     ] {
         let output = riser(&["trace", "--check", arguments[0], arguments[1], path]);
         assert!(output.code == 2 && output.stderr.contains(says), "{}", output.stderr);

@@ -10,7 +10,7 @@ use serde::Serialize;
 const EXAMPLE: &str = "\
 Examples:
   riser nettlp ps -r 192.168.10.1
-  riser nettlp ps -r 127.0.0.1 -l 127.0.0.2 --btf vmlinux.btf --memory 0x100000000+64G
+  riser nettlp ps -r 127.0.0.1 -l 127.0.0.2 --btf vmlinux.btf --search 0x100000000+64G
 
 Replaces process-list and needs no System.map: searches memory for the kernel (x86-64 Linux with BTF, as in distributions), \
 wherever KASLR has put it, and takes the layout of a task from the kernel's type information. Writes nothing. The host keeps \

@@ -84,7 +84,7 @@ fn shared(script: &str, usual_kernel: &str, scripts: &[(&'static str, String)]) 
     let kernel = kernel(usual_kernel);
     let module = module(&kernel)?;
     let name = format!("dma_driver-boot-{usual_kernel}");
-    let arguments = ["--kernel", &kernel, "--memory", "1024", "--module", &module, "--package", "python3"];
+    let arguments = ["--kernel", &kernel, "--memory-mib", "1024", "--module", &module, "--package", "python3"];
     let scripts: Vec<_> =
         scripts.iter().map(|(name, text)| (*name, format!("{BEGIN}{text}\n{END}"))).collect();
     let boot = SharedBoot { name: &name, lab: LAB, arguments: &arguments, scripts: &scripts };
@@ -143,7 +143,7 @@ fn guest(lab: &str, usual_kernel: &str, parameters: &str, script: &str, argument
     let module = module(&kernel)?;
     let loaded = format!("{module}{parameters}");
     let arguments =
-        [&["--kernel", &kernel, "--memory", "1024", "--module", loaded.trim_end()], arguments].concat();
+        [&["--kernel", &kernel, "--memory-mib", "1024", "--module", loaded.trim_end()], arguments].concat();
     let script = format!("{BEGIN}{script}\n{END}");
     let guest = Guest::with_files(lab, &script, &arguments, compile);
     check_log(&guest);
@@ -430,7 +430,7 @@ fn each_requested_interrupt_arrives() {
         let lab = format!("{ALONE}[slot.dma-engine]\nvfs = 0\ninterrupts = '{means}'\n");
         let script = "echo == moved\n$I --small -s 8192 -n 7 /dev/riser_dma0; $I --small -s 8192 -n 32 -b /dev/riser_dma0\n\
             echo == interrupts\ngrep riser_dma /proc/interrupts";
-        let Some(guest) = guest(&lab, "6.1", "", script, &["--direct", "--iommu"]) else { return };
+        let Some(guest) = guest(&lab, "6.1", "", script, &["--direct", "--vtd"]) else { return };
         assert_rates(&guest, "moved", 4);
         let counted = lines(&guest, "interrupts");
         assert!(counted.iter().all(|l| l.contains(line)), "{counted:#?}");
