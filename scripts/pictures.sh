@@ -20,8 +20,9 @@ fi
 
 # The trace page of a NIC that sends and receives frames, at its view of the throughput.
 trace_page() {
-    "$riser" run labs/nic/simple.toml --set slot.nic.packet-nic.frames=8 --capture "$made/nic.pcapng" --dllps >"$made/report"
-    "$riser" trace "$made/nic.pcapng" --html "$made/trace-page.html"
+    local nic=slot.nic.packet-nic
+    "$riser" run labs/nic/simple.toml --set $nic.warm_up=100 --set $nic.frames=400 --capture "$made/nic.pcapng" --dllps >"$made/report"
+    (cd "$made" && "$riser" trace nic.pcapng --html trace-page.html)
     rm "$made/nic.pcapng" "$made/report"
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn arrange(riser: Command) -> Command {
 fn examples_first(command: Command) -> Command {
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let (examples, notes) = match text.split_once("\n\n") {
-        Some((examples, notes)) => (examples, Resettable::Value(StyledStr::from(notes))),
+        Some((examples, notes)) => (examples, Resettable::Value(StyledStr::from(notes.to_owned()))),
         None => (text.as_str(), Resettable::Reset),
     };
     command
