@@ -7,14 +7,14 @@ use std::fmt::Write as _;
 
 /// What `riser` without a command prints: the first command for each task.
 pub(crate) const OVERVIEW: &str = "\
-riser is a PCI Express slot in software. A lab (a TOML file) has a host, links, and devices in slots.
+riser is a PCI Express slot in software. A lab (TOML) has a host, links, and devices in slots.
 
 Write a device        riser new my-device
 Run a lab             riser run labs/ping.toml --capture ping.pcapng
 Check or draw a lab   riser check labs/ping.toml
 Watch its packets     riser trace ping.pcapng
                       riser trace ping.pcapng --html ping.html
-Explain a refused TLP riser decode kernel.log
+Explain refused TLPs  riser decode kernel.log
 Measure a device      riser bench --suite LAT_RD BW_WR --gen 4 --lanes 16
 Compare settings      riser sweep labs/sweeps/link.toml
 Model a server        riser fit measured/ -o my-server.toml
@@ -83,14 +83,17 @@ mod tests {
 
     /// First words of the descriptions of commands, and of options without a value.
     const VERBS: &str = "Add Allow Answer Build Calculate Check Compare Continue Create Do Draw End Exchange Explain Fetch \
-        Fit Include List Look Measure Overwrite Pass Poll Print Read Remove Replace Replay Run Score Send Serve Show Skip \
+        Fit Include List Look Measure Overwrite Pass Poll Print Read Remove Replace Replay Report Run Score Send Serve Show Skip \
         Write Give Judge";
 
     /// Long options that differ between commands, with the reason.
     const DIFFERENT: [(&str, &str); 7] = [
         ("all", "everything of its kind: all scores, all cached parts"),
         ("capture", "`trace -i` captures frames of a network interface, the others TLPs of a lab"),
-        ("device", "`model nic` takes descriptions of NICs, which are shipped or files, like device profiles"),
+        (
+            "device",
+            "`model nic` takes descriptions of NICs, which are shipped or files, like device profiles",
+        ),
         ("json", "`trace` and `decode` print an object per record"),
         ("output", "a file or a folder, for the main result of the command"),
         ("set", "a device without a lab has settings only"),
@@ -140,7 +143,12 @@ mod tests {
         for (path, command) in commands() {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
             let flags = options(&command).filter(|arg| !arg.get_action().takes_values()).map(help);
-            wrong.extend(flags.chain([about]).filter(|text| !is_imperative(text)).map(|text| format!("{path}: {text}")));
+            wrong.extend(
+                flags
+                    .chain([about])
+                    .filter(|text| !is_imperative(text))
+                    .map(|text| format!("{path}: {text}")),
+            );
         }
         assert!(wrong.is_empty(), "not imperative, or a verb that VERBS lacks:\n{}", wrong.join("\n"));
     }
@@ -150,10 +158,16 @@ mod tests {
         let mut meanings = BTreeMap::<String, BTreeMap<String, Vec<String>>>::new();
         for (path, command) in commands() {
             for (arg, long) in options(&command).filter_map(|arg| Some((arg, arg.get_long()?))) {
-                meanings.entry(long.to_owned()).or_default().entry(meaning(arg)).or_default().push(path.clone());
+                meanings
+                    .entry(long.to_owned())
+                    .or_default()
+                    .entry(meaning(arg))
+                    .or_default()
+                    .push(path.clone());
             }
         }
-        let differ: BTreeMap<_, _> = meanings.into_iter().filter(|(_, meanings)| meanings.len() > 1).collect();
+        let differ: BTreeMap<_, _> =
+            meanings.into_iter().filter(|(_, meanings)| meanings.len() > 1).collect();
         let listed: BTreeSet<&str> = DIFFERENT.iter().map(|(long, _)| *long).collect();
         let found: BTreeSet<&str> = differ.keys().map(String::as_str).collect();
         assert_eq!(found, listed, "{differ:#?}");
@@ -164,8 +178,11 @@ mod tests {
         for (path, mut command) in commands() {
             let help = command.render_help().to_string();
             let [examples, options] = ["\nExample", "\nOptions:"].map(|part| help.find(part));
-            assert!(examples.is_some() && examples < options, "{path}: no examples before the options\n{help}");
-            let first = help[examples.unwrap()..].lines().take_while(|line| !line.is_empty());
+            assert!(
+                examples.is_some() && examples < options,
+                "{path}: no examples before the options\n{help}"
+            );
+            let first = help[examples.unwrap()..].trim_start().lines().take_while(|line| !line.is_empty());
             assert!(first.clone().skip(1).any(|line| line.contains(&path)), "{path}: {help}");
         }
     }
@@ -175,7 +192,8 @@ mod tests {
         let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         grouped.sort_unstable();
         let riser = crate::command();
-        let mut all: Vec<&str> = riser.get_subcommands().map(Command::get_name).filter(|name| *name != "help").collect();
+        let mut all: Vec<&str> =
+            riser.get_subcommands().map(Command::get_name).filter(|name| *name != "help").collect();
         all.sort_unstable();
         assert_eq!(grouped, all);
     }
@@ -190,7 +208,8 @@ mod tests {
         let lines: Vec<&str> = OVERVIEW.lines().collect();
         assert!((15..=20).contains(&lines.len()), "{} lines", lines.len());
         assert!(lines.iter().all(|line| line.len() <= 100));
-        let commands = lines.iter().filter_map(|line| line.get(22..).filter(|rest| rest.starts_with("riser ")));
+        let commands =
+            lines.iter().filter_map(|line| line.get(22..).filter(|rest| rest.starts_with("riser ")));
         assert!(commands.clone().count() > 10);
         for line in commands {
             parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));

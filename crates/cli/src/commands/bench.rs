@@ -125,7 +125,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u32>::new().range(0..=63))]
     offset: Option<u32>,
 
-    /// Order of the addresses in the window [default: from the model; random for pcie-bench]
+    /// Order of the addresses, in the window [default: from the model; random for pcie-bench]
     #[arg(long, value_parser = one_of(&PATTERNS))]
     pattern: Option<Pattern>,
 

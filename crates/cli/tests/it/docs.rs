@@ -326,7 +326,9 @@ fn groups_of_commands_match_help() {
     for line in page.lines() {
         if let Some(heading) = line.strip_prefix("## ") {
             groups.push((heading.to_owned(), Vec::new()));
-        } else if let Some((name, _)) = line.strip_prefix("| `riser ").and_then(|row| row.split_once([' ', '`'])) {
+        } else if let Some((name, _)) =
+            line.strip_prefix("| `riser ").and_then(|row| row.split_once([' ', '`']))
+        {
             let (_, names) = groups.last_mut().expect("a heading above the table");
             names.extend((names.last().map(String::as_str) != Some(name)).then(|| name.to_owned()));
         }

@@ -20,7 +20,8 @@ fn said(output: &Output) -> String {
 /// Writes results of one small experiment on `configuration`.
 fn results(folder: &Path, configuration: &str) {
     let folder = folder.to_string_lossy();
-    let suite = ["bench", "--format", "pcie-bench", "--experiments", "lat_cmd_sizes", "--host", configuration];
+    let suite =
+        ["bench", "--format", "pcie-bench", "--experiments", "lat_cmd_sizes", "--host", configuration];
     let output = riser(&[&suite[..], &["-o", &folder]].concat());
     assert!(output.status.success(), "{}", said(&output));
 }
@@ -313,8 +314,18 @@ fn keeps_rows_before_failed_row() {
     assert_eq!(rows.lines().filter(|line| line.contains(",LAT_RD,")).count(), 1, "{rows}");
 
     let other = format!("{at}-none");
-    let sweep =
-        ["bench", "--suite", "LAT_RD", "--size", "64", "--root-credits", "default", "32:64:1:1", "-o", &other];
+    let sweep = [
+        "bench",
+        "--suite",
+        "LAT_RD",
+        "--size",
+        "64",
+        "--root-credits",
+        "default",
+        "32:64:1:1",
+        "-o",
+        &other,
+    ];
     let output = riser(&sweep);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("NonPosted data credits 1; expected 2 to 2047"), "{}", said(&output));

@@ -160,7 +160,11 @@ fn serves_file_and_writes_it_back_on_request() {
 #[test]
 fn rejects_invalid_arguments() {
     for (args, status, says) in [
-        (&["-r", "127.14.43.2", "-l", "127.14.43.1", "--base", "0", "--bar-size", "0"][..], 2, "expected 1 to"),
+        (
+            &["-r", "127.14.43.2", "-l", "127.14.43.1", "--base", "0", "--bar-size", "0"][..],
+            2,
+            "expected 1 to",
+        ),
         (
             &["-r", "127.14.43.2", "--base", "0xffffffffffffffff", "--bar-size", "2"],
             2,

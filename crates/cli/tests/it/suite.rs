@@ -34,7 +34,10 @@ fn rejects_wrong_usage_before_measuring() {
             &["-o", "x", "--host", "ideal", "--suite", "long"],
             "no experiment `long`: there are full, short, lat_cmd_sizes",
         ),
-        (&["-o", "x", "--host", "ideal", "--experiments", "bw"], "no experiment `bw`: there are lat_cmd_sizes"),
+        (
+            &["-o", "x", "--host", "ideal", "--experiments", "bw"],
+            "no experiment `bw`: there are lat_cmd_sizes",
+        ),
         (
             &["-o", "x", "--host", "ideal", "--suite", "short", "--experiments", "lat_cmd_off_rd"],
             "not of this suite",
@@ -141,8 +144,9 @@ fn ctrl_c_keeps_complete_files_and_next_run_continues() {
     );
     assert_eq!(names(&files), ["lat_cmd_sizes.csv", "riser.json"]);
 
-    let rest =
-        riser(&["--host", "ideal", "-o", &path, "--experiments", "lat_cmd_sizes", "--json"]).output().unwrap();
+    let rest = riser(&["--host", "ideal", "-o", &path, "--experiments", "lat_cmd_sizes", "--json"])
+        .output()
+        .unwrap();
     assert_eq!(rest.status.code(), Some(0), "{}", said(&rest));
     let summary: serde_json::Value = serde_json::from_slice(&rest.stdout).unwrap();
     assert_eq!((&summary["experiments_kept"], &summary["rows_measured"]), (&1.into(), &0.into()));

@@ -129,7 +129,8 @@ fn errors_shorten_long_arguments() {
 fn riser_alone_prints_a_short_overview() {
     let overview = riser_ok(&[]);
     assert!((15..=20).contains(&overview.lines().count()), "{overview}");
-    for task in ["riser new", "riser run", "riser trace", "riser bench", "riser guest run", "riser rtl build"] {
+    for task in ["riser new", "riser run", "riser trace", "riser bench", "riser guest run", "riser rtl build"]
+    {
         assert!(overview.contains(task), "{task}: {overview}");
     }
 }

@@ -76,7 +76,12 @@ pub(super) struct UplinkArgs {
     nettlp_key: Option<PathBuf>,
 
     /// Peer that serves the machine's requests [default: the peer of --nettlp-allow, if there is only one]
-    #[arg(long = "nettlp-device-peer", alias = "nettlp-device", value_name = "PEER", requires = "nettlp_allow")]
+    #[arg(
+        long = "nettlp-device-peer",
+        alias = "nettlp-device",
+        value_name = "PEER",
+        requires = "nettlp_allow"
+    )]
     nettlp_device: Option<IpAddr>,
 }
 

@@ -68,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = one_of(&TRAFFIC), default_value = "both")]
     traffic: Packeting,
 
-    /// Rate of the Ethernet to compare with, in Gb/s: 0.001 to 100000
+    /// Rate of the Ethernet in Gb/s, for comparison: 0.001 to 100000
     #[arg(long, value_name = "GBPS", default_value_t = 40.0, value_parser = super::ethernet)]
     ethernet: f64,
 

@@ -84,7 +84,8 @@ fn shared(script: &str, usual_kernel: &str, scripts: &[(&'static str, String)]) 
     let kernel = kernel(usual_kernel);
     let module = module(&kernel)?;
     let name = format!("dma_driver-boot-{usual_kernel}");
-    let arguments = ["--kernel", &kernel, "--memory-mib", "1024", "--module", &module, "--package", "python3"];
+    let arguments =
+        ["--kernel", &kernel, "--memory-mib", "1024", "--module", &module, "--package", "python3"];
     let scripts: Vec<_> =
         scripts.iter().map(|(name, text)| (*name, format!("{BEGIN}{text}\n{END}"))).collect();
     let boot = SharedBoot { name: &name, lab: LAB, arguments: &arguments, scripts: &scripts };
