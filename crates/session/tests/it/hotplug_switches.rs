@@ -59,9 +59,9 @@ fn restarts_everything_below_switch_after_link_up() {
     let devices = [(READS, LONG.to_owned()), (LONG, raw()), (LONG, READS.to_owned())];
     for (card, fixed) in devices {
         for (link, upper, lower) in [("upper", true, false), ("upper", true, true), ("lower", false, true)] {
+            let tree = tree(upper, lower, card, &fixed);
+            let calm = run(&file(&tree, ""));
             for kind in ["cut", "removal"] {
-                let tree = tree(upper, lower, card, &fixed);
-                let calm = run(&file(&tree, ""));
                 let stormy = run(&file(&tree, &outage(link, kind, 300, Some(600))));
                 let told = lines(&stormy);
                 let context = format!("{card}, {link} {kind}, {upper} {lower}: {told:#?}");

@@ -166,6 +166,7 @@ fn program_drives_devices_through_vfio_and_iommu() {
 
 /// Two guests on one fabric: each finds only its own devices. Where both use the same address, the DMA of each reaches its own memory.
 #[test]
+#[ignore = "of .ci/long guest"]
 fn two_guests_share_only_the_fabric() {
     let lab = "version = 1\n[[external_host]]\nname = 'a'\n[[external_host]]\nname = 'b'\n\
         [[slot]]\nname = 'first'\ndevice = 'dma-engine'\nparent = 'a'\n[slot.dma-engine]\nvfs = 0\n\
