@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fast path of the two steps that most hops consist of: a new TLP goes onto the wire, and a write or
-//! read that arrives at a root port has its turn in memory. Each step either does what the general path would do, or changes nothing.
+//! The fast path of the steps that most hops consist of: a new TLP goes onto the wire, and a write or read that arrives at a root
+//! port has its turn in memory. Each step either does what the general path would do, or changes nothing.
 
 use super::Fabric;
 use super::pump::Put;
@@ -71,15 +71,18 @@ impl Fabric {
             state.port.return_credits_fast(now, Class::Posted, write.data_credits);
         } else if let Some(read) = root.plan_read(n, now, tlp) {
             // The port must not need to be pumped.
-            let outputs = root.outputs(n);
+            let is_ready = read.ready <= now;
+            let outputs = root.outputs(n) | u8::from(is_ready) << Class::Completion.index();
             let is_free = outputs != 0 && (!state.port.is_busy(now, outputs) || state.port.has_notice());
             if is_free || !state.port.accept_fast(now, sequence, Class::NonPosted, 0) {
                 return false;
             }
-            let Some(job) = root.take_read(n, &read, tlp) else { return false };
+            let Some(job) = root.take_read(n, now, &read, tlp) else { return false };
             let ReadTurn { asked, answered, ready, .. } = read;
             self.ledger.served(&Turn { account: tlp.account, job, now, asked, answered, ready });
-            self.queue.push(ready, Event::ReadReady(OfHost::new(host, job)));
+            if !is_ready {
+                self.queue.push(ready, Event::ReadReady(OfHost::new(host, job)));
+            }
             state.port.return_credits_fast(now, Class::NonPosted, 0);
             if outputs != 0 {
                 state.asks_again = false;

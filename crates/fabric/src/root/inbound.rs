@@ -220,8 +220,8 @@ impl RootComplex {
         (turn.taken <= now).then_some(PlannedWrite { data_credits: length_dw.div_ceil(4), turn })
     }
 
-    /// Plans the turn of a read at root port `port`. `None` unless memory has fixed latencies and room for it, its data comes later
-    /// and in completions of the usual size, and it has no rare feature.
+    /// Plans the turn of a read at root port `port`. `None` unless memory has fixed latencies and room for it, its completions have
+    /// the usual size, and it has no rare feature.
     #[inline(always)]
     pub(crate) fn plan_read(&self, port: usize, now: Time, tlp: &Tlp) -> Option<ReadTurn> {
         let Base { ports, profile, memory, .. } = &self.base;
@@ -236,17 +236,20 @@ impl RootComplex {
         {
             return None;
         }
-        memory
-            .read_turn(profile, m.span.first_byte(), m.span.byte_count(), now)
-            .filter(|turn| turn.ready > now)
+        memory.read_turn(profile, m.span.first_byte(), m.span.byte_count(), now)
     }
 
-    /// Takes a read at root port `port` that was planned at this time; returns its job.
+    /// Takes a read at root port `port` that was planned at this time; returns its job. Unless the data is there already, call
+    /// `read_ready` when it is.
     #[inline(always)]
-    pub(crate) fn take_read(&mut self, port: usize, turn: &ReadTurn, tlp: &Tlp) -> Option<u32> {
+    pub(crate) fn take_read(&mut self, port: usize, now: Time, turn: &ReadTurn, tlp: &Tlp) -> Option<u32> {
         let Body::Memory(m) = &tlp.repr.body else { return None };
         self.base.memory.take_read_turn(turn);
-        Some(self.completer.start_read(&mut self.base, Job::read(port, tlp, m)))
+        let job = self.completer.start_read(&mut self.base, Job::read(port, tlp, m));
+        if turn.ready <= now {
+            self.completer.read_ready(&mut self.base, job, now);
+        }
+        Some(job)
     }
 
     /// Takes a write that was planned at this time.
