@@ -5,6 +5,7 @@
 //!
 //! - [`routes`]: the claims of the bridge, and the checks of Access Control Services;
 //! - [`answers`]: the TLPs that the bridge makes;
+//! - [`owner`]: what links tell the owner of a bridge;
 //! - [`errors`]: errors, their messages, and containment;
 //! - [`refusals`]: the rules that refused TLPs break;
 //! - [`root`]: the further duties of root ports.
@@ -12,6 +13,7 @@
 pub(crate) mod answers;
 mod errors;
 mod held;
+mod owner;
 pub(crate) mod refusals;
 mod root;
 mod routes;
@@ -19,6 +21,7 @@ mod routes;
 pub(crate) use errors::DeadEnd;
 pub use held::Action;
 pub(crate) use held::Held;
+pub use owner::BridgeOwner;
 use routes::REROUTE;
 pub(crate) use routes::{PeerToPeer, Routes};
 

@@ -2,11 +2,11 @@
 //! Root ports as functions: type 1 functions of bus 0, root port `n` being 00:(n+1).0 (`PCIe 5.0 §7.3.1`). Handles
 //! configuration requests to them and their effects, errors and interrupts. It never routes.
 
-use super::{Base, PortSettings, RootComplex, RootPort, Watch};
+use super::{Base, PortSettings, RootPort, Watch};
 use crate::bridge::{Action, Bridge, Held, Routes};
 use crate::topology::MSI_WINDOW;
 use config::cap::pcie::LINK_CAPABILITIES;
-use config::{ConfigSpace, Effects, Side, SlotEvent, Uncorrectable};
+use config::{ConfigSpace, Effects, Side, Uncorrectable};
 use host::{HostError, HostInput, HostInterrupt, Wire};
 use serde::Serialize;
 use tlp::rules::reasons::unclaimed;
@@ -135,16 +135,6 @@ impl RootPort {
             true => Watch::Nothing,
             false => Watch::Everything,
         };
-    }
-}
-
-impl RootComplex {
-    /// Records an event at the slot below root port `port`, and interrupts if that is enabled.
-    pub(crate) fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
-        if let Some(function) = &mut self.base.ports[port].function {
-            function.bridge.slot_event(event);
-            self.base.apply_registers(port, now);
-        }
     }
 }
 

@@ -7,11 +7,11 @@
 //! beyond Max_Read_Request_Size are split in the same way.
 
 use super::completer::Job;
-use super::effects::Effect;
 use super::requester::{Asker, memory};
 use super::{Base, Outbound, PeerToPeer, RootComplex};
 use crate::bridge::refusals::violation;
 use crate::bridge::{self, Held, answers};
+use crate::effects::Effect;
 use crate::stages::Stage;
 use crate::topology::MSI_WINDOW;
 use config::{Side, Uncorrectable};

@@ -36,6 +36,7 @@ pub use arbiter::PortArbitration;
 
 pub use crate::bridge::Action;
 use crate::bridge::{Bridge, Held, Routes};
+use crate::effects::{Effect, Effects};
 use config::ConfigSpace;
 use crossbar::{Crossbar, Entry};
 use device::Ready;
@@ -47,7 +48,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use thiserror::Error;
 use tlp::rules::Refusals;
-use tlp::{Account, Bdf, Body, Class, Duration, PayloadPool, Rate, TcSet, Time, Tlp, Width};
+use tlp::{Bdf, Body, Class, Duration, PayloadPool, Rate, TcSet, Time, Tlp, Width};
 
 /// Maximum number of downstream ports: with the upstream port there are 32, each an input of the crossbar. With a
 /// second input per port for the TLPs of the switch itself, they fill a word of bits.
@@ -200,8 +201,7 @@ pub struct Switch {
     /// Ports whose PME_TO_Ack is awaited.
     gathering: u64,
     payloads: PayloadPool,
-    actions: VecDeque<(usize, Action)>,
-    dropped: VecDeque<Account>,
+    effects: Effects,
     counters: SwitchCounters,
     refusals: Refusals,
 }
@@ -237,8 +237,7 @@ impl Switch {
             places: Default::default(),
             gathering: 0,
             payloads,
-            actions: VecDeque::new(),
-            dropped: VecDeque::new(),
+            effects: Effects::default(),
             counters: SwitchCounters::default(),
             refusals: Refusals::default(),
             bridges,
@@ -331,14 +330,10 @@ impl Switch {
         self.crossbar.poll_touched()
     }
 
-    /// Returns the next action requested of the link at a port.
-    pub fn poll_action(&mut self) -> Option<(usize, Action)> {
-        self.actions.pop_front()
-    }
-
-    /// The account of the next TLP that was dropped here: a posted request or completion.
-    pub fn poll_dropped(&mut self) -> Option<Account> {
-        self.dropped.pop_front()
+    /// The effects of calls, in order: actions of links, and accounts of posted requests and completions that were dropped here.
+    /// The caller must take all of them after each call.
+    pub fn effects(&mut self) -> &mut Vec<Effect> {
+        &mut self.effects.all
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next.

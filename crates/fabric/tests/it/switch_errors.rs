@@ -7,6 +7,7 @@ use config::PortType;
 use config::ext::{acs, aer, dpc};
 use config::register::put;
 use link::Notice;
+use riser_fabric::BridgeOwner as _;
 use riser_fabric::switch::{Forwarding, PortArbitration, Switch};
 use tlp::*;
 

@@ -5,6 +5,7 @@ use crate::switch_rig::*;
 use config::SlotEvent;
 use config::ext::{aer, dpc};
 use link::Notice;
+use riser_fabric::BridgeOwner as _;
 use riser_fabric::switch::{
     Action, Forwarding, PortArbitration, Switch, SwitchConfig, SwitchError, SwitchPortConfig,
 };

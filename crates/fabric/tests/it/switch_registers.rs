@@ -6,6 +6,7 @@ use crate::switch_rig::*;
 use config::ext::{aer, dpc};
 use config::{Builder, Identity, PcieLayout, PortType, SlotEvent, SlotLayout};
 use link::Notice;
+use riser_fabric::BridgeOwner as _;
 use riser_fabric::switch::{Action, Forwarding, PortArbitration, Switch};
 use tlp::*;
 
