@@ -148,7 +148,7 @@ fn verdicts() {
             whole(changed(48, &[0xff])),
             "TLP: malformed TLP: Fmt 111b, expected 000b to 100b (PCIe 5.0 §2.2.1, rule reserved-fmt)",
         ),
-        (whole(changed(36, &[0x2f, 0xfe])), "DLLP: a DLLP of 12 bytes: it has 6"),
+        (whole(changed(36, &[0x2f, 0xfe])), "DLLP: DLLP of 12 bytes: expected 6"),
     ];
     for ((frame, original_len), text) in rows {
         let verdict = verdict(&frame, original_len);
