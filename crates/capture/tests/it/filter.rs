@@ -183,7 +183,7 @@ fn reports_filter_errors_with_column() {
         ("time>1 us", 6, "is not a value of time"),
         ("status=bad", 8, "expected success, SC, UR, CRS or CA"),
         ("dir=left", 5, "expected up or down"),
-        ("tlp=1", 1, "tlp stands alone: it has no value"),
+        ("tlp=1", 1, "tlp is a flag: it has no value"),
         ("type=MRd tag=5", 10, "expected and, or, && or ||"),
         ("(type=MRd", 10, "expected and, or, or a closing parenthesis"),
         ("type=MRd)", 9, "expected and, or, && or ||"),

@@ -76,7 +76,7 @@ class FilterParser {
     if (this.tokens[this.at]?.kind !== "operator") return this.lift(flagTerm(field), name.text);
     const operator = this.tokens[this.at++].text;
     const value = this.tokens[this.at++];
-    if (field.kind === null) throw new FilterError(`${name.text} stands alone: it has no value`);
+    if (field.kind === null) throw new FilterError(`${name.text} is a flag: it has no value`);
     if (value?.kind !== "word" && value?.kind !== "quoted") throw new FilterError(`expected a value for ${name.text}: ${field.legal}`);
     return this.lift(comparison(field, operator, value.text), name.text);
   }
