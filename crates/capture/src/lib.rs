@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! TLP captures: reads, writes, decodes, matches, counts and renders them.
 //!
-//! - [`open`], [`reader`]: read frames from pcap, pcapng and text. - [`writer`]: writes TLPs and DLLPs as pcapng.
-//! - [`encap`]: Ethernet, IP, UDP and the NetTLP header. - [`decode`]: decodes a frame to a [`Record`].
-//! - [`peer_session`]: names the records of riser's NetTLP sessions. - [`superpacket`]: several datagrams in one
-//!   frame.
-//! - [`matcher`]: matches requests and completions. - [`sequence`]: recognizes lost and retransmitted TLPs of a
-//!   link.
-//! - [`transactions`]: complete transactions with Acks and replays. - [`filter`]: selects records or transactions.
-//! - [`stats`]: counts the contents of a capture. - [`series`]: counts them over time. - [`credits`]: flow-control
-//!   credits.
+//! - [`open`], [`reader`]: read frames from pcap, pcapng and text.
+//! - [`writer`]: writes TLPs and DLLPs as pcapng.
+//! - [`encap`]: reads and writes Ethernet, IP, UDP and NetTLP headers.
+//! - [`decode`]: decodes a frame to a [`Record`].
+//! - [`peer_session`]: names the records of riser's NetTLP sessions.
+//! - [`superpacket`]: splits a frame with several datagrams.
+//! - [`matcher`]: matches requests and completions.
+//! - [`sequence`]: recognizes lost and retransmitted TLPs of a link.
+//! - [`transactions`]: collects complete transactions with Acks and replays.
+//! - [`filter`]: selects records or transactions.
+//! - [`stats`], [`series`]: count the contents of a capture, in total and over time.
+//! - [`credits`]: computes the flow-control credits before and after each TLP.
 //! - [`check`]: finds the rules of the specification that a trace breaks.
 //! - [`explain`]: explains the fields of one TLP, and the rules that it breaks.
 //! - [`names`]: names the registers and interrupts that TLPs access.
-//! - [`render`]: prints a record as a line or as JSON. - [`perfetto`]: exports a capture to the Perfetto viewer.
+//! - [`render`]: prints a record as a line or as JSON.
+//! - [`perfetto`]: exports a capture to the Perfetto viewer.
 //!
 //! `riser trace` without its command line:
 //!

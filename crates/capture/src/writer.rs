@@ -294,7 +294,7 @@ impl<W: Write> Writer<W> {
         self.write_as(interface, time, tlp, None, origin, mark)
     }
 
-    /// Writes `tlp` with `header` in place of its own header, so that it is malformed.
+    /// Writes `tlp` with `header` in place of the TLP's header, so that the TLP is malformed.
     ///
     /// # Errors
     /// If the underlying writer fails.

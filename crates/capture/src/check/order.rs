@@ -4,7 +4,7 @@
 //! The module compares memory writes of one Traffic Class. Memory is bounded by [`MAX_WRITES`].
 //!
 //! A write on a second link is matched with a write on a first link that has the same header and data. Of several
-//! such writes, the oldest one that keeps the order is used, or the oldest one if none does.
+//! such writes, the oldest one that keeps the order is used; without such a write, the oldest one.
 
 use std::collections::{BTreeMap, VecDeque};
 use tlp::{Attributes, Bdf, Repr};

@@ -22,7 +22,7 @@ const AUTHENTICATION: u8 = 51;
 const DESTINATION_OPTIONS: u8 = 60;
 const MOBILITY: u8 = 135;
 
-/// Offset of UDP in a packet, or the reason why there is none.
+/// Offset of UDP in a packet, or the content in its place.
 enum Reached {
     Udp {
         at: usize,

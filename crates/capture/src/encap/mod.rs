@@ -40,7 +40,7 @@ pub const PORT_MESSAGING: u16 = 0x2fff;
 pub const PORT_DLLP: u16 = 0x2ffe;
 /// UDP port of sessions between two riser processes, with many tags on one port; an extension of riser.
 pub const PORT_SESSION: u16 = 0x2ffd;
-/// UDP port of configuration requests to an adapter up to v0.21; also that of host-issued tag 1.
+/// UDP port of configuration requests to an adapter up to v0.21. Transactions with host-issued tag 1 use it too.
 pub const PORT_CONFIG_OLD: u16 = 0x4001;
 /// UDP port of configuration requests to an adapter from v0.22 on.
 pub const PORT_CONFIG: u16 = 0x5001;

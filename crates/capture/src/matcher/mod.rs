@@ -276,7 +276,7 @@ impl Matcher {
         [&mut slot.newest, &mut slot.earlier].into_iter().flatten().find(|t| t.request_number == number)
     }
 
-    /// The outstanding request of a tag. If there are two, the newest; with `only`, none of them.
+    /// The outstanding request of a tag. If there are two, returns the newest, or `None` with `only`.
     pub(crate) fn waiting_under(
         &mut self,
         requester: Requester,

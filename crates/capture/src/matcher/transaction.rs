@@ -234,7 +234,7 @@ impl Transaction {
         Transaction { remaining, ..Transaction::at_rest(packet, bytes) }
     }
 
-    /// Returns an unexpected completion as a transaction of its own.
+    /// Returns an unexpected completion as a separate transaction.
     pub(crate) fn of_unexpected(packet: &Packet<'_>, completion: &Completion) -> Transaction {
         let data_bytes = completion.length_dw.map_or(0, |dw| answered_bytes(completion, dw));
         Transaction {

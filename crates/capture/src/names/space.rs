@@ -317,7 +317,7 @@ fn kind(bars: &[Sized; 6], index: u8) -> Option<BarKind> {
     })
 }
 
-/// Returns true if the BAR is the upper half of a 64-bit BAR, and not a BAR of its own.
+/// Returns true if the BAR is the upper half of a 64-bit BAR.
 fn is_upper(bars: &[Sized; 6], index: u8) -> bool {
     let Some(before) = index.checked_sub(1) else { return false };
     kind(bars, before) == Some(BarKind::Memory64) && !is_upper(bars, before)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! CSV with a map of its columns: a TLP per row, or the beats of an AXI4-Stream as logic analyzers export them.
 //!
-//! The layout of TLPs in a stream is that of AMD's 7 Series block (PG054): bits 31:0 have the first DW of a TLP,
+//! Streams carry TLPs in the layout of AMD's 7 Series block (PG054): bits 31:0 have the first DW of a TLP,
 //! and bits 31:24 of each DW have its first byte. In exports of an ILA, the second row has the radix of each column
 //! (ChipScoPy, `WaveformWriterCSV`).
 

@@ -107,7 +107,7 @@ trait Lines {
         Settings::default()
     }
 
-    /// Returns true if the byte order was guessed, so that the user is told.
+    /// Returns true if the byte order was guessed, which the user should know.
     fn has_guessed_byte_order(&self) -> bool {
         false
     }
