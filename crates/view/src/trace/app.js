@@ -39,7 +39,7 @@ const app = {
   cloud: null,
   worst: [],
   pools: null,
-  /** Resolves when the selected record is shown with its data. */
+  /** Resolves when the selected record and its data are visible. */
   details: null,
 };
 let pending = Promise.resolve();

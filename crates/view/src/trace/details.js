@@ -5,7 +5,7 @@
 /** Minimum width of the panel in CSS pixels for 16 bytes of data per line. */
 const WIDE_PX = 540;
 
-/** Shows `row` in `host`. Links call `go(row)` to select another row. Resolves when the data is shown too. */
+/** Shows `row` in `host`. Links call `go(row)` to select another row. Resolves when the data is visible too. */
 async function showDetails(host, store, headers, row, go) {
   const sections = [violationsSection(store, row)];
   const data = [];

@@ -257,7 +257,7 @@ function go(row) {
   select(row);
 }
 
-// A record that belongs to no transaction is shown in the list of records.
+// A record that belongs to no transaction is only in the list of records.
 function showInUnit(row) {
   const unit = app.store.kind[row] === KIND.tlp ? units().unitOf(row) : -1;
   if (unit >= 0 && placeOf(unit, false) < 0) setFilter("");

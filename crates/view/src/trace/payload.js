@@ -93,7 +93,7 @@ function textOfByte(byte) {
   return byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : ".";
 }
 
-/** Returns a text about the data of a TLP that is missing, and the reason; empty if all data is shown. */
+/** Returns a text about missing data of a TLP, with the reason; empty if no data is missing. */
 function lackOfData(store, headers, row) {
   const [whole, held, kept] = [headers.payload(row), store.held[row], keptBytes(store, row)];
   if (kept === whole) return "";
