@@ -11,8 +11,8 @@ use testkit::browser::Browser;
 /// Maximum time to the first paint of a million TLPs in milliseconds.
 const FIRST_PAINT_MS: u64 = 3000;
 
-/// Script that returns the records of the page as objects with the names of `riser trace --json`. A field that a record does not
-/// have is null.
+/// Script that returns the records of the page as objects with the names of `riser trace --json`. A field that a
+/// record does not have is null.
 const RECORDS: &str = "(() => {
   const { store, headers: h } = riser.app;
   return Array.from({ length: store.count }, (_, row) => {

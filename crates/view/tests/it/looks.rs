@@ -192,7 +192,8 @@ fn columns_fit_at_every_width() {
     for width in [700, 1000, 1350, 1920] {
         browser.size(width, 850);
         browser.open(&page, "tab=summary&select=90000");
-        // Cells and headings whose text is cut off, except descriptions, which may end in an ellipsis. Also elements outside the
+        // Cells and headings whose text is cut off, except descriptions, which may end in an ellipsis. Also
+        // elements outside the
     // window.
         let cut = browser.eval(
             "[...document.querySelectorAll('.head > *, .row:not([hidden]) > *, #tabs button, header button')]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parallel coordinates in headless Chromium: drawn lines, and selected ranges of axes. Without Chromium, these tests are
-//! skipped and report this.
+//! Parallel coordinates in headless Chromium: drawn lines, and selected ranges of axes. Without Chromium, these
+//! tests are skipped and report this.
 
 use crate::common::report::text_of;
 use riser_view::report::{Coordinate, Figure, Parallel, Report, ReportError, Scale};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of a capture of several links, and a page within a frame, in headless Chromium. Without Chromium, these tests are
-//! skipped and report this.
+//! The page of a capture of several links, and a page within a frame, in headless Chromium. Without Chromium, these
+//! tests are skipped and report this.
 
 use crate::common::exchange::exchange;
 use crate::common::tree::{FAILED, READS, tree};
@@ -63,7 +63,8 @@ fn transaction_over_two_links_is_one_row() {
     let all = transactions(&bytes, None).len();
     assert_eq!(browser.eval("Number(document.documentElement.dataset.shown)"), all);
 
-    // A transaction unfolds to its TLPs on each link, with times: 1,200 ns in total, of which 400 ns are after the switch.
+    // A transaction unfolds to its TLPs on each link, with times: 1,200 ns in total, of which 400 ns are after the
+    // switch.
     browser.eval("riser.select(3)");
     browser.key("Enter");
     assert_eq!(column(&mut browser, "link")[1..6], ["disk", "disk", "switch", "switch", "disk"]);

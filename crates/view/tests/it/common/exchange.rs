@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A capture in memory with DLLPs, as a tap of riser writes it: writes and reads with data, Acks, a request that is damaged,
-//! rejected by a Nak and retransmitted, and 100 ms with only flow control.
+//! A capture in memory with DLLPs, as a tap of riser writes it: writes and reads with data, Acks, a request that is
+//! damaged, rejected by a Nak and retransmitted, and 100 ms with only flow control.
 
 use capture::writer::InterfaceId;
 use capture::{Direction, Mark, Origin, Writer};

@@ -103,7 +103,7 @@ impl Link {
         Data::Carried(pool.copy(&bytes))
     }
 
-    // Fields from the first byte on (`PCIe 5.0 §3.5.1`): type, class, VC, HdrFC and DataFC.
+    // Fields from the first byte on (`PCIe 5.0 §3.5.1`): type (4 bits), class (2), VC (3), HdrFC (8), DataFC (12).
     fn credits(&mut self, kind: u8, class: u8, header: u64, data: u64) {
         let dw = u32::from(kind | class << 4) << 24 | (header as u32 & 0xff) << 14 | data as u32 & 0xfff;
         let [a, b, c, d] = dw.to_be_bytes();

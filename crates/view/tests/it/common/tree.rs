@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A capture in memory of two links, one to a switch and one to a disk below it: a bus probe, concurrent reads of the disk, a
-//! write, and a request that fails.
+//! A capture in memory of two links, one to a switch and one to a disk below it: a bus probe, concurrent reads of
+//! the disk, a write, and a request that fails.
 
 use capture::writer::InterfaceId;
 use capture::{Direction, End, Interface, Origin, Writer};
