@@ -116,8 +116,8 @@ impl Path {
         }
     }
 
-    /// Receives invented datagrams. None counts as a TLP of this session, because its number was not granted or has
-    /// already arrived.
+    /// Receives invented datagrams. They do not count as TLPs of this session, because their numbers were not
+    /// granted or have already arrived.
     fn receive_made_up(&mut self, bytes: &[u8], segment: Option<u16>) {
         let run = Run::received(bytes, segment);
         let datagrams: Vec<_> = run.datagrams().collect();

@@ -47,7 +47,7 @@ pub struct Writer<W> {
 
 impl<W: Write> Writer<W> {
     /// Starts a trace on `inner`. The writer has its own buffer. With a filter, only matching records and
-    /// transactions are written; counters always count all.
+    /// transactions are written. Counters always count all records.
     ///
     /// # Errors
     /// If `inner` fails.

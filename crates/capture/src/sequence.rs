@@ -86,7 +86,7 @@ impl Sequences {
         match &record.kind {
             Kind::Dllp(dllp) => _ = self.link_came_up(record, dllp),
             Kind::Bad(Bad::File(_)) => self.hole(),
-            // The data link layer takes a malformed TLP like any other.
+            // The data link layer accepts a malformed TLP like any other TLP.
             Kind::Tlp(_) | Kind::Bad(_) => _ = self.tlp(record),
             Kind::Other(_) => {}
         }
@@ -169,7 +169,7 @@ mod tests {
 
     /// Rows: places with damage, and the result of each. The time of a TLP is its position in the row.
     #[test]
-    fn receiver_takes_only_next_tlp() {
+    fn receiver_accepts_only_next_tlp() {
         use Arrival::{Again, Lost, OutOfOrder};
         let taken = |first: u128, retries| Arrival::Taken { first_seen: Timestamp::from_ps(first), retries };
         let damaged = Mark { damaged: true, ..Mark::default() };

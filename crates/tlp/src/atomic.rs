@@ -127,7 +127,7 @@ mod tests {
 
     /// Rows: operation, old value, operands, new value (`PCIe 5.0 §6.15.1`).
     #[test]
-    fn computes_results() {
+    fn atomic_operation_computes_new_value() {
         type Row = (AtomicOp, &'static [u8], &'static [u8], &'static [u8]);
         let rows: [Row; 6] = [
             (AtomicOp::FetchAdd, &[0xff, 0, 0, 0], &[1, 0, 0, 0], &[0, 1, 0, 0]),

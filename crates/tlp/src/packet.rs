@@ -96,8 +96,8 @@ pub struct Tlp {
     pub flaw: Flaw,
     /// The account that its time is charged to. Not on the wire.
     pub account: Account,
-    /// Time in picoseconds during which the port sends nothing after this TLP. Set in completions of a root complex
-    /// that inserts gaps. Not on the wire.
+    /// Time in picoseconds during which the port sends no data after this TLP. A root complex that inserts gaps
+    /// sets it in completions. Not on the wire.
     pub rest_ps: u16,
 }
 

@@ -75,7 +75,7 @@ impl PayloadPool {
         self.shelf.made.get()
     }
 
-    // A buffer on the shelf has no other owner, so `get_mut` on it succeeds.
+    // A free buffer has no other owner, so `get_mut` succeeds.
     fn take(&self) -> Rc<Buffer> {
         if let Some(buffer) = self.shelf.free.borrow_mut().pop() {
             return buffer;

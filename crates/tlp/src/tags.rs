@@ -139,7 +139,7 @@ impl<T> TaggedRequests<T> {
         Some((Tag::from_bits(tag), &mut self.slots[usize::from(tag)].request))
     }
 
-    /// Takes `tag`; `None` if the table does not have it or it is not free.
+    /// Takes `tag`. Returns `None` if the table does not have this tag, or the tag is not free.
     pub fn claim(&mut self, tag: Tag, deadline: Time) -> Option<&mut T> {
         let at = self.free.iter().position(|&t| t == tag.bits())?;
         self.free.remove(at);

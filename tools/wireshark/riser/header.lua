@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
 -- TLP headers (PCIe 5.0 §2.2): the position of each field, and a parser that reads a header into a plain table with
--- derived values. rules.lua checks headers, and tlp.lua shows them.
+-- derived values. The file rules.lua checks headers, and tlp.lua shows them.
 
 local formats = require "riser.formats"
 local names = require "riser.names"

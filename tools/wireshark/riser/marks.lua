@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
 -- Metadata about frames in riser's captures: whether a frame was damaged or dropped on the way (opt_comment), and
 -- the index of a TLP in its direction (epb_packetid). Both are fields of Wireshark's frame dissector, which sets
--- them only when it builds a tree: in the GUI, in one pass of tshark, and in two passes with a filter. Reads no
--- packet.
+-- them only when it builds a tree. This is the case in the GUI, in one pass of tshark, and in two passes with a filter.
+-- Reads no packet.
 
 local marks = {}
 

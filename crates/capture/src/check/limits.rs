@@ -99,7 +99,7 @@ impl std::fmt::Display for Settings {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// The user gave it.
+    /// The user specified the limit.
     Option,
     /// A comment of the file gives it.
     File,

@@ -61,7 +61,7 @@ type Path = (u32, u32, u8, Option<Bdf>);
 #[derive(Clone, Debug, Default)]
 struct Writes {
     all: VecDeque<Write>,
-    /// Number of the oldest write. A list ends at a write that was dropped.
+    /// Number of the oldest write that is kept. A list ends before the first write that was dropped.
     first: u64,
     /// Number of the latest write of each list; empty before the first.
     latest: Vec<Option<u64>>,
@@ -131,7 +131,7 @@ struct Left {
 }
 
 impl Order {
-    /// Processes a write on `way`. Returns the later write that passed it, if that was not allowed.
+    /// Processes a write on `way`. Returns a later write if it passed this write, and passing was not allowed.
     pub(super) fn see(&mut self, way: u32, number: u64, repr: &Repr, content: Content) -> Option<Passed> {
         let place = *self.counts.entry(way).and_modify(|count| *count += 1).or_insert(0);
         let tc = repr.tc.bits();
@@ -169,7 +169,7 @@ impl Order {
         if of_one.end > of_all.end { of_one } else { of_all }
     }
 
-    /// Records that a write leaves. Returns the later write that passed it, if there is one.
+    /// Records that a write leaves. Returns the later write that passed this write, if there is one.
     fn leave(&mut self, path: (u32, u32, u8), repr: &Repr, write: Left) -> Option<Passed> {
         let (requester, _) = repr.transaction();
         let last = self.last_left(path, requester);

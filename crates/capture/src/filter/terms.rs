@@ -121,7 +121,13 @@ pub const FIELDS: [Field; 36] = [
     ),
     number("tc", "0 to 7, or a range", "Traffic Class of a TLP", Number::Tc, 7),
     number("vc", "0 to 7, or a range", "virtual channel of a flow-control DLLP", Number::Vc, 7),
-    number("pasid", "0 to 1048575, or a range", "PASID of a TLP with a PASID prefix", Number::Pasid, 0xf_ffff),
+    number(
+        "pasid",
+        "0 to 1048575, or a range",
+        "PASID of a TLP with a PASID prefix",
+        Number::Pasid,
+        0xf_ffff,
+    ),
     number("code", "0 to 255, or a range", "Message Code of a message", Number::Code, 255),
     word("class", "P, NP or Cpl", "flow-control class of a TLP, or of a flow-control DLLP", Word::Class),
     word(
@@ -138,7 +144,12 @@ pub const FIELDS: [Field; 36] = [
         value: Some(Value::Link),
         flag: None,
     },
-    word("slot", "the name of a slot or switch", "slot or switch at the end of the record's link", Word::Slot),
+    word(
+        "slot",
+        "the name of a slot or switch",
+        "slot or switch at the end of the record's link",
+        Word::Slot,
+    ),
     word("end", "root or device", "end of the link at which the record was captured", Word::End),
     number(
         "number",
@@ -168,7 +179,8 @@ pub const FIELDS: [Field; 36] = [
         Flag::Probe,
     ),
     flag("poisoned", "EP is set", Flag::Poisoned),
-    word("ecrc", "good or bad; without a value, both", "a TLP whose ECRC was checked", Word::Ecrc).or(Flag::Ecrc),
+    word("ecrc", "good or bad; without a value, both", "a TLP whose ECRC was checked", Word::Ecrc)
+        .or(Flag::Ecrc),
     flag("prefix", "a TLP with prefixes", Flag::Prefix),
     flag("damaged", "bits were flipped on the link", Flag::Damaged),
     flag("dropped", "lost on the link", Flag::Dropped),

@@ -197,7 +197,7 @@ impl Matcher {
         Matcher { keeps_given_up: true, ..Matcher::default() }
     }
 
-    /// Processes a TLP on a link in a direction. `number` and `time` are those of its record.
+    /// Processes a TLP on a link in a direction. `number` and `time` are the number and time of the record.
     pub fn see(&mut self, number: u64, time: Timestamp, (link, direction): Way, repr: &Repr) -> Match {
         let (errors, terms) = (Errors::empty(), 0);
         self.packet(&Packet {
@@ -276,7 +276,7 @@ impl Matcher {
         [&mut slot.newest, &mut slot.earlier].into_iter().flatten().find(|t| t.request_number == number)
     }
 
-    /// The outstanding request of a tag. If there are two, returns the newest, or `None` with `only`.
+    /// The outstanding request of a tag. If the tag has two requests, returns the newest, or `None` with `only`.
     pub(crate) fn waiting_under(
         &mut self,
         requester: Requester,

@@ -70,7 +70,9 @@ struct Level {
 
 /// The interval is too short for the capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("interval of {interval_ps} ps: the capture needs more than {MAX_INTERVALS} rows; expected a longer interval")]
+#[error(
+    "interval of {interval_ps} ps: the capture needs more than {MAX_INTERVALS} rows; expected a longer interval"
+)]
 pub struct TooManyIntervals {
     /// The interval in picoseconds.
     pub interval_ps: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A transaction on several links counts as one, with a latency for each link. Requests that only look alike stay
-//! separate.
+//! A transaction on several links counts as one, with a latency for each link. Different requests that look equal
+//! stay separate.
 
 use crate::common::{
     Links, completion, config_read, kept, lines, objects, read_and_answer, reader, report, transaction_lines,

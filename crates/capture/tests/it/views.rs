@@ -219,7 +219,10 @@ fn rejects_too_short_interval() {
     while let Some(record) = reader.next_record().unwrap() {
         error = error.or(series.add(&record).err());
     }
-    assert_eq!(error.unwrap().to_string(), "an interval of 1 ps makes more than 100000 rows");
+    assert_eq!(
+        error.unwrap().to_string(),
+        "interval of 1 ps: the capture needs more than 100000 rows; expected a longer interval"
+    );
 }
 
 /// 8b/10b transfers 8 data bits in 10 bits, and 128b/130b transfers 128 in 130 (`PCIe 5.0 §4.2`).
@@ -261,7 +264,7 @@ fn of_phase<'a>(events: &'a [Value], phase: &str) -> Vec<&'a Value> {
 /// The trace-event format: slices with a duration, pairs of async events with the same ID, counters, and a name per
 /// track.
 #[test]
-fn writes_trace_events() {
+fn trace_events_show_transactions_and_credits() {
     let (read, answer) = read_and_answer(5, 0x1000, 64);
     let mut link = Link::new();
     link.dllp(false, fc(FlowControlKind::InitFc1, Class::NonPosted, 0, 9, 99), SOUND);

@@ -160,7 +160,7 @@ fn check(corpus: &str) -> (usize, usize) {
         tlp.emit(&mut out);
         assert_eq!(hex(&out), hex(&emits), "{line}");
         assert!(tlp.is_whole(), "{line}");
-                // With counted data, the TLP has the same length, and its data is written as zeros.
+        // With counted data, the TLP has the same length, and its data is written as zeros.
         let counted = Tlp { data: Data::Counted(tlp.data.len() as u32), ..tlp.clone() };
         assert_eq!(counted.emit(&mut out), emits.len(), "{line}");
     }
@@ -271,6 +271,9 @@ fn corpus_files_equal_output_of_script() {
             return;
         };
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-        assert!(run.stdout == file.as_bytes(), "{name}.txt differs from the output of the script; write it again");
+        assert!(
+            run.stdout == file.as_bytes(),
+            "{name}.txt differs from the output of the script; write it again"
+        );
     }
 }

@@ -9,7 +9,7 @@ use riser_tlp::{
 struct Row {
     source: &'static str,
     bytes: &'static [u8],
-        /// The text that `{}` prints.
+    /// The text that `{}` prints.
     line: &'static str,
 }
 
@@ -276,8 +276,8 @@ fn parses_prints_and_emits_prefixes() {
 #[test]
 fn detects_and_emits_wrong_digest() {
     let pool = PayloadPool::new();
-        // MR-IOV, Extended TPH, then an MRd with TH and TD. The ECRC is the one in `crc.rs`, since local prefixes
-        // are not covered.
+    // MR-IOV, Extended TPH, then an MRd with TH and TD. The ECRC is the one in `crc.rs`, since local prefixes
+    // are not covered.
     let mut bytes = vec![0x80, 0xff, 0xff, 0xff, 0x90, 0x11, 0, 0];
     bytes.extend([0x00, 0x00, 0x80, 0x04, 0x1b, 0x00, 0x03, 0xff, 0x2f, 0x00, 0x10, 0x00]);
     bytes.extend(0x3cfa_bcca_u32.to_be_bytes());
@@ -293,7 +293,7 @@ fn detects_and_emits_wrong_digest() {
     ];
     for (byte, fits) in rows {
         let mut changed = bytes.clone();
-                // Flips EP in byte 10, and bit 0 of all other bytes. In byte 8 this is bit 0 of Type.
+        // Flips EP in byte 10, and bit 0 of all other bytes. In byte 8 this is bit 0 of Type.
         changed[byte] ^= if byte == 10 { 0x40 } else { 0x01 };
         assert_eq!(crc::check_ecrc(&changed), fits, "byte {byte}");
     }
@@ -360,7 +360,7 @@ fn emits_values_in_layouts_of_specification() {
         ),
         (Repr::new(Body::Message(message)), &[0x35, 0, 0, 0, 0x01, 0x00, 0x00, 0x1b, 1, 2, 3, 4, 5, 6, 7, 8]),
     ];
-        // The first row has Length 3, because 6 bytes from byte 3 on are in 3 DWs.
+    // The first row has Length 3, because 6 bytes from byte 3 on are in 3 DWs.
     for (repr, bytes) in rows {
         let mut out = [0; 16];
         let len = repr.emit(&mut out);

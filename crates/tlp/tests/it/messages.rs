@@ -68,7 +68,7 @@ fn table_matches_specification() {
     assert_eq!(MESSAGES.iter().map(line).collect::<String>(), TABLE);
     for row in &MESSAGES {
         assert!(row.section.starts_with('§'), "{row:?}");
-                // The rule about TC is in the section of the message, or in the section that contains it.
+        // The rule about TC is in the section of the message, or in the section that contains it.
         let rule = row.tc0.map(|id| RULES[id as usize].section);
         assert!(rule.is_none_or(|rule| row.section.starts_with(&rule[..rule.len().min(9)])), "{row:?}");
     }
@@ -109,7 +109,7 @@ fn checks_every_message_against_its_row() {
             assert_eq!(parsed.is_err(), needs_length, "{row:?}");
             let Ok(parsed) = parsed else { continue };
             let Body::Message(message) = parsed.repr.body else { panic!() };
-                        // Only the data distinguishes PTM_Response from PTM_ResponseD.
+            // Only the data distinguishes PTM_Response from PTM_ResponseD.
             let name = if row.code == 0x53 {
                 ["PTM_Response", "PTM_ResponseD"][usize::from(dw > 0)]
             } else {

@@ -54,7 +54,7 @@ fn parses_or_reports_random_bytes() {
         dice.fill(frame);
         dice.below(frame.len())
     });
-        // Nearly half of all first bytes have a reserved Fmt, and few frames have the length that they give.
+    // Nearly half of all first bytes have a reserved Fmt, and few frames have the length that they give.
     assert!(counts["ReservedFmt"] > FRAMES / 4 && counts["Length"] > FRAMES / 100, "{counts:?}");
     assert!(counts["ReservedType"] > FRAMES / 10 && counts.contains_key("PrefixOrder"), "{counts:?}");
 }
@@ -69,7 +69,7 @@ fn parses_or_reports_random_fields() {
         (0..start).step_by(4).for_each(|at| frame[at] = [0x80, 0x8f, 0x91, 0x9e][dice.below(4)]);
         let format = FORMATS[dice.below(FORMATS.len())];
         frame[start] = format.fmt << 5 | format.type_bits | frame[start] & 0x1f & !format.type_mask;
-                // In half of the frames, most fields of the first DW are zero, as is usual on a link.
+        // In half of the frames, most fields of the first DW are zero, as is usual on a link.
         if dice.below(2) == 0 {
             frame[start + 1..start + 3].fill(0);
         }
@@ -81,7 +81,7 @@ fn parses_or_reports_random_fields() {
     for format in &FORMATS {
         assert!(counts.contains_key(format.name), "{} in {counts:?}", format.name);
     }
-        // All rules that the bytes of one TLP can break.
+    // All rules that the bytes of one TLP can break.
     let of_fields =
         RULES.iter().filter(|rule| !rule.is_tolerated() && !rule.is_of_receiver() && !rule.is_of_several());
     let others = [

@@ -207,7 +207,7 @@ const ROWS: &[Row] = &[
         &[0x36, 0, 0, 0, 1, 0, 0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0],
         &[0x34, 0, 0, 0, 1, 0, 0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0],
     ),
-        // TCfgRd, which Table 2-3 lists as deprecated (§2.3), and an undefined Type.
+    // TCfgRd, which Table 2-3 lists as deprecated (§2.3), and an undefined Type.
     row(
         RuleId::ReservedType,
         0x1b,
@@ -227,7 +227,7 @@ const ROWS: &[Row] = &[
         &[0x91, 0, 0, 1, 0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
     ),
     row(RuleId::PrefixedHeader, 3, &[0x91, 0, 0], &[0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0]),
-        // Shorter than Length gives, then without the digest that TD announces.
+    // Shorter than Length gives, then without the digest that TD announces.
     row(
         RuleId::Length,
         14,

@@ -198,7 +198,7 @@ impl Report {
     /// Writes the page. Equal reports give equal bytes.
     ///
     /// # Errors
-    /// Those of `out`, or a [`ReportError`] as `InvalidInput` before any byte is written.
+    /// Errors of `out`. If the report is invalid, a [`ReportError`] as `InvalidInput`, before any byte is written.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         self.check()?;
         let mut out = BufWriter::new(out);

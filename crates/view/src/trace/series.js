@@ -192,7 +192,7 @@ function stepsOfSpans({ starts, ends }) {
   return steps;
 }
 
-/** Returns the steps between the first and the last of `edges`. A few steps stay as they are: { x, y }. Many steps become the
+/** Returns the steps between the first and the last of `edges`. A few steps are returned unchanged: { x, y }. Many steps become the
  *  minimum, maximum and time average between consecutive edges: { x, least, most, y }. */
 function decimated(steps, edges) {
   const { x, y } = steps;

@@ -194,7 +194,7 @@ fn columns_fit_at_every_width() {
         browser.open(&page, "tab=summary&select=90000");
         // Cells and headings whose text is cut off, except descriptions, which may end in an ellipsis. Also
         // elements outside the
-    // window.
+        // window.
         let cut = browser.eval(
             "[...document.querySelectorAll('.head > *, .row:not([hidden]) > *, #tabs button, header button')]
                 .filter((e) => e.offsetParent !== null || e.closest('header'))

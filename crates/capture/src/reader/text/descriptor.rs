@@ -147,8 +147,8 @@ fn completion(stream: Stream, words: &[u32]) -> Result<Vec<u8>, String> {
         return Err(too_short(stream, words.len(), 3));
     };
     let error = first >> 12 & 0xf;
-    // Only the codes for normal, poisoned and bad status belong to a completion. The others report a request that
-    // ended without one, or wrong data.
+    // Only the codes for normal, poisoned and bad status belong to a completion. The other codes report wrong data,
+    // or a request that ended without a completion.
     if stream == Stream::Rc && error > 0b0010 {
         return Err(format!(
             "RC packet with error code {error:04b}b: no completion, or one that does not match its request"

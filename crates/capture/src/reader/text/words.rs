@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_times_and_dwords() {
+    fn parses_times_and_dwords_or_rejects_them() {
         assert_eq!(seconds("58.299822"), Some(58_299_822_000_000));
         assert_eq!(seconds("0.000000000001"), Some(1));
         assert_eq!([seconds("1.2.3"), seconds("-1"), seconds("")], [None; 3]);

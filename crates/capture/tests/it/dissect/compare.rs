@@ -128,7 +128,7 @@ pub(crate) fn compare_tolerated(file: &[u8], rows: &[Values]) {
         let header = Header::new(&frame.bytes[HEADER_LEN..]).unwrap();
         let row = &rows[frame.number as usize - 1];
         let messages = row.get("_ws.expert.message").unwrap_or_default();
-        // The request of a completion determines the right amount of data.
+        // The request of a completion determines the correct amount of data.
         let is_answer = row.has("tlp.request_in");
         let broken: Vec<&str> = tolerated(&header)
             .filter(|broken| !is_answer || broken.rule != RuleId::CompletionByteCount)
