@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes `tools/wireshark/riser/tables.lua`, the dissector's tables, from those of `tlp`.
+//! Writes the dissector's tables, `tools/wireshark/riser/tables.lua`, from the tables of `tlp`.
 
 use std::fmt::Write;
 use tlp::FORMATS;
@@ -13,11 +13,12 @@ const HEAD: &str = "\
 local tables = {}
 ";
 
-/// Rules of the first byte, of missing bytes and of the size. Other expert items of the dissector report them.
+/// Rules about the first byte, about missing bytes and about the size. Other expert items of the dissector report
+/// them.
 const NOT_OF_THE_HEADER: [RuleId; 5] =
     [RuleId::ReservedFmt, RuleId::ReservedType, RuleId::PrefixedHeader, RuleId::Length, RuleId::Digest];
 
-/// Rules that relate a completion to its request.
+/// Rules about a completion and its request.
 pub(crate) const OF_COMPLETIONS: [RuleId; 9] = [
     RuleId::LowerAddress,
     RuleId::ByteCount,
@@ -83,7 +84,7 @@ fn rule_row(rule: &Rule) -> String {
     )
 }
 
-/// The whole file.
+/// The contents of the file.
 pub(crate) fn lua() -> String {
     let (tolerated, malformed): (Vec<&Rule>, Vec<&Rule>) =
         RULES.iter().filter(is_of_header).partition(|rule| rule.is_tolerated());
