@@ -407,7 +407,7 @@ mod tests {
 
     /// One row from the middle of each kind of file.
     #[test]
-    fn rows_are_those_of_the_published_files() {
+    fn rows_match_published_files() {
         let at = |name: &str, line: usize| Experiment::named(name).unwrap().rows()[line - 2].to_string();
         for (name, line, text) in [
             ("lat_cmd_sizes", 9, "LAT_CMD_WRRD Seq HWarm HO 0 DO 0 window 4096 size 4"),

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_nearest_ranks() {
+    fn percentiles_use_nearest_rank() {
         let l = Latencies::of((1..=1000).rev().map(|n| n * 1_000).collect()).unwrap();
         assert_eq!((l.latency_ns_min, l.latency_ns_max, l.latency_ns_mean), (1.0, 1000.0, 500.5));
         assert_eq!(

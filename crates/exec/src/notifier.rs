@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_tlp_is_captured_once() {
+    fn notifier_reports_each_event_once() {
         let notifiers = Notifiers::new(3);
         let (one, two) = (notifiers.notifier(1), notifiers.notifier(2));
         assert!(!notifiers.any() && notifiers.take().is_none());

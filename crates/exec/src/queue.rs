@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn withdrawn_entries_never_leave() {
+    fn withdrawn_entries_are_never_sent() {
         let mut queue = OutQueue::default();
         let numbers: Vec<u64> = (0..5).map(|n| queue.push(Some(n), None)).collect();
         assert!(queue.withdraw(numbers[0]) && queue.withdraw(numbers[2]) && queue.withdraw(numbers[4]));

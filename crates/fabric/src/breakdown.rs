@@ -197,7 +197,7 @@ mod tests {
 
     /// Rows: picoseconds, bucket: where an octave begins and ends, and the clamp.
     #[test]
-    fn bucket_bounds() {
+    fn buckets_have_expected_bounds() {
         let last = BUCKETS - 1;
         let rows = [
             (0, 0),

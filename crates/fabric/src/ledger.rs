@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_accounts_are_given_up_when_all_are_open() {
+    fn oldest_account_is_dropped_if_all_are_open() {
         let mut ledger = Ledger::new(1);
         let first = opened(&mut ledger, at(0));
         (1..MAX_ACCOUNTS as u64).for_each(|n| drop(opened(&mut ledger, at(n))));
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn account_names_wrap_without_meaning_no_account() {
+    fn wrapped_account_name_never_means_none() {
         let mut ledger = Ledger::new(1);
         for n in 0..u64::from(GENERATIONS) + 2 {
             let tlp = opened(&mut ledger, at(n));

@@ -109,7 +109,7 @@ mod tests {
 
     /// Rows: now, end of the silence, last progress; then the silence since then, in us, once it is noted.
     #[test]
-    fn silence_adds_up_without_progress_and_overlaps_count_once() {
+    fn silence_adds_up_and_overlaps_count_once() {
         let rows = [
             (10, 15, 9, 5),
             (12, 20, 9, 10),

@@ -262,7 +262,7 @@ mod tests {
 
     /// An event later than the limit stays in place, before those inserted after it.
     #[test]
-    fn pop_until_takes_no_later_event() {
+    fn pop_until_returns_no_later_event() {
         let mut queue = SortedQueue::default();
         let at = Time::from_ps;
         queue.push(at(5), Event::SlotTimer(0));
@@ -317,7 +317,7 @@ mod tests {
 
         /// Events come out sorted by time and sequence, however many are pending.
         #[test]
-        fn events_come_out_by_time_and_sequence(
+        fn events_are_ordered_by_time_and_sequence(
             steps in prop::collection::vec((delay(), 0..4u32), 1..600), waiting in 1..400usize,
         ) {
             let (mut queue, mut model) = (SortedQueue::default(), BTreeMap::new());

@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_checked() {
+    fn rejects_accesses_beyond_memory() {
         let rows = [
             (4095, 0, "4095 bytes of low memory, expected 0 to 4273995776, in multiples of 4096"),
             (
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn allocations_are_aligned_apart_and_never_at_zero() {
+    fn allocations_are_aligned_disjoint_and_never_at_zero() {
         let memory = HostMemory::new(0x4000, 0x2000).unwrap();
         assert_eq!(memory.alloc(10, 1), Ok(0x1000));
         assert_eq!(memory.alloc(10, 64), Ok(0x1040));

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_send_in_turn_and_empty_ones_are_skipped() {
+    fn round_robin_skips_empty_channels() {
         let all = VcArbitration::round_robin();
         assert_eq!(picks(&all, &[0xff; 9]), [0, 1, 2, 3, 4, 5, 6, 7, 0]);
         assert_eq!(picks(&all, &[0b1010; 5]), [1, 3, 1, 3, 1]);
@@ -196,7 +196,7 @@ mod tests {
 
     /// Each channel gets its phases, even when another has nothing to send.
     #[test]
-    fn channels_get_their_phases() {
+    fn channels_get_their_share_of_phases() {
         let table = PhaseTable::spread([16, 8, 0, 4, 0, 0, 0, 4]).unwrap();
         assert_eq!(table.phases().len(), 32);
         let weighted = VcArbitration::weighted(table);

@@ -387,7 +387,7 @@ mod tests {
     /// Rows: bytes of the longest non-posted request that is taken, and the minimum of credits (`PCIe 5.0 Table 2-45`;
     /// ECN "Deferrable Memory Write").
     #[test]
-    fn non_posted_credits_cover_the_longest_request_taken() {
+    fn non_posted_credits_cover_the_longest_accepted_request() {
         let mut config = config();
         config.tc_vc = TcVcMap::one_to_one();
         for (bytes, least) in [(0, 1), (4, 1), (32, 2), (64, 4), (128, 8)] {

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn last_credit_can_be_used_but_no_more() {
+    fn sender_uses_all_credits_but_no_more() {
         let mut tx = TxCredits::init(&fc(FlowControlKind::InitFc1, 2, 5));
         assert!(tx.covers(5) && !tx.covers(6));
         tx.consume(5);
@@ -310,7 +310,7 @@ mod tests {
 
     /// With a data limit of 2047 and a TLP of 256 credits (4 KiB), the modulus wraps; the comparison holds.
     #[test]
-    fn counters_wrap_in_step() {
+    fn counters_of_both_ends_wrap_alike() {
         let limit = CreditLimit::finite(127, 2047);
         let mut rx = receiver(limit, 4096);
         let mut tx = TxCredits::init(&rx.report(FlowControlKind::InitFc1));
@@ -370,7 +370,7 @@ mod tests {
 
     /// Rows: the credits to advertise; scales and fields with scaling, and without (`PCIe 5.0 §3.4.2`, Table 3-2).
     #[test]
-    fn smallest_scale_that_holds_the_credits_is_used() {
+    fn chooses_smallest_sufficient_scale() {
         use Scale::{Unscaled, X1, X4, X16};
         let rows = [
             ((127, 2047), (X1, 127, X1, 2047), (127, 2047)),
@@ -394,7 +394,7 @@ mod tests {
 
     /// Exactly the advertised credits can be used, and freed ones come back as far as the scale can represent them.
     #[test]
-    fn scaled_counters_wrap_in_step() {
+    fn scaled_counters_of_both_ends_wrap_alike() {
         for (headers, data) in [(508, 8188), (2032, 32_752), (300, 5000)] {
             let limit = CreditLimit::finite(headers, data);
             let mut rx = RxCredits::new(Vc::VC0, Class::Posted, limit, Mps::new(128).unwrap(), true);
@@ -422,7 +422,7 @@ mod tests {
 
     /// With four credits per bit, a starved sender gets an update once a whole bit is free.
     #[test]
-    fn scaled_receiver_does_not_repeat_itself() {
+    fn scaled_receiver_updates_after_a_whole_unit() {
         let limit = CreditLimit::finite(128, 8000);
         let mut rx = RxCredits::new(Vc::VC0, Class::NonPosted, limit, Mps::new(128).unwrap(), true);
         rx.report(FlowControlKind::InitFc1);

@@ -230,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn two_flips_of_one_bit_cancel() {
+    fn flipping_a_bit_twice_restores_the_frame() {
         for frame in frames() {
             assert!(frame.as_ref().survives(&[9, 9].into_iter().collect()));
         }
     }
 
     #[test]
-    fn frame_lengths() {
+    fn frames_have_specified_lengths() {
         let [write, ..] = frames();
         // The header has 16 B; 61 B of data are padded to 64.
         assert_eq!((write.as_ref().wire_bytes(), write.as_ref().bit_len()), (88, 8 * 86));

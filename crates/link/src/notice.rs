@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_notice_is_not_kept_twice_and_link_state_is_never_lost() {
+    fn duplicate_notices_are_merged_and_link_state_is_kept() {
         let mut notices = Notices::default();
         notices.error(Notice::BadTlp);
         notices.error(Notice::BadDllp);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn latest_link_state_counts_and_a_surprise_remains_one() {
+    fn keeps_latest_link_state_and_surprise_down() {
         let mut notices = Notices::default();
         for notice in [UP, SURPRISE, UP, DOWN] {
             notices.link(notice);

@@ -146,7 +146,7 @@ mod tests {
 
     /// Every cell: `PCIe 5.0 Table 2-40`, with the names A2a to D5b of its entries. The earlier TLP is of ID 1.
     #[test]
-    fn every_cell_of_the_ordering_table() {
+    fn follows_every_cell_of_the_ordering_table() {
         let posted = memory(MemoryOp::Write);
         let read = memory(MemoryOp::Read);
         let earlier = [posted(1, NONE), read(1, NONE), config_write(1, NONE), completion(1, NONE)];

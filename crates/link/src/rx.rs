@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn one_nak_is_sent_until_a_good_tlp_arrives() {
+    fn sends_one_nak_until_a_good_tlp_arrives() {
         let mut rx = Receiver::new(Duration::from_ps(100));
         let s = Sequence::from_bits;
         assert_eq!(rx.receive(at(0), s(1)), Verdict::Gap { nak: true });

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_reused_and_grow_beyond_the_first_ones() {
+    fn store_reuses_places_and_grows() {
         let mut store = TlpStore::new(2);
         let [a, b, c] = [1, 2, 3].map(|code| store.insert(message(code), Account::NONE));
         assert_eq!(store.get(c), Some(&message(3)));

@@ -358,7 +358,7 @@ mod tests {
 
     /// A saturated wire spends exactly 4 of 1538 symbols, or one of 375 blocks, on SKPs.
     #[test]
-    fn skp_share_under_saturation() {
+    fn skps_take_specified_share_of_a_saturated_link() {
         for (rate, share) in [(Rate::Gt2_5, (4, 1538)), (Rate::Gt5, (4, 1538)), (Rate::Gt32, (1, 375))] {
             for width in Width::ALL {
                 let (mut wire, mut counters) = serializer(rate, width.lanes());
@@ -374,7 +374,7 @@ mod tests {
 
     /// The SKPs do not depend on how often the wire is polled.
     #[test]
-    fn idle_time_costs_one_step() {
+    fn idle_time_is_skipped_in_one_step() {
         for rate in Rate::ALL {
             let (mut often, mut counted) = serializer(rate, 12);
             let (mut once, mut at_once) = serializer(rate, 12);
@@ -403,7 +403,7 @@ mod tests {
     /// Two intervals of idle wire, a silence of a thousand, then a frame: two SKPs before, none in the silence, and the
     /// third one interval after it.
     #[test]
-    fn silence_is_not_made_up_for_by_skps() {
+    fn silent_time_adds_no_skps_later() {
         for rate in Rate::ALL {
             let (mut wire, mut counters) = serializer(rate, 4);
             let period = wire.skp_period_ticks / TICKS_PER_PS;

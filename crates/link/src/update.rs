@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn news_wait_for_the_interval_and_go_together() {
+    fn updates_wait_for_the_interval_and_are_sent_together() {
         let mut schedule = schedule();
         assert_eq!(schedule.returned(at(5), 0, Class::Posted, false), 0);
         assert_eq!(schedule.returned(at(5), 0, Class::NonPosted, false), 0);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn urgent_news_go_at_once() {
+    fn urgent_updates_are_sent_at_once() {
         let mut schedule = schedule();
         assert_eq!(schedule.returned(at(5), 0, Class::NonPosted, true), 0b010);
         assert_eq!(schedule.returned(at(5), 0, Class::Completion, true), 0);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn each_finite_class_is_told_every_30_us() {
+    fn each_finite_class_is_updated_every_30_us() {
         let mut schedule = schedule();
         schedule.told(at(20), 0);
         assert_eq!(schedule.timeout(at(30)), 0b010);

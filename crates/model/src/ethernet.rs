@@ -51,7 +51,7 @@ mod tests {
 
     /// SIGCOMM'18, §7: 29.6 ns for 128 B at 40 Gb/s. 64 B at 10 Gb/s: the 67.2 ns of IEEE 802.3.
     #[test]
-    fn packet_times_are_those_of_the_standards() {
+    fn packet_times_match_the_standards() {
         for (bytes, gbps, ns) in [(128, 40.0, 29.6), (64, 10.0, 67.2), (1518, 100.0, 123.04)] {
             assert!((packet_ns(bytes, gbps).unwrap() - ns).abs() < 1e-9, "{bytes} B at {gbps} Gb/s");
             let by_time = f64::from(bytes) * 8.0 / ns;

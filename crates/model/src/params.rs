@@ -287,7 +287,7 @@ mod tests {
 
     /// 24 B and 20 B: pcie-bench §3.
     #[test]
-    fn overheads_are_those_of_pcie_bench() {
+    fn overheads_match_pcie_bench() {
         let mut params = Params::new(3, 8, 256, 512, 64).unwrap();
         assert_eq!((params.request_overhead_bytes(), params.completion_overhead_bytes()), (24, 20));
         params.addressing = Addressing::A32;

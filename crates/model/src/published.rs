@@ -84,7 +84,7 @@ mod tests {
 
     /// Gen3 x8 MPS 256: pcie-bench §3 prints 57.88. The others follow from the same formula, calculated by hand.
     #[test]
-    fn tlp_bandwidth_is_that_of_the_paper() {
+    fn tlp_bandwidth_matches_the_paper() {
         for (generation, lanes, mps, raw, tlp) in [
             (3, 8, 256, 63.015_385, 57.884_766),
             (1, 1, 128, 2.0, 1.859_777),
@@ -100,7 +100,7 @@ mod tests {
 
     /// Equations 1 to 3 with the headers of §3 (24, 24, 20 B), MPS 256, MRRS 512.
     #[test]
-    fn equations_are_those_of_the_paper() {
+    fn equations_match_the_paper() {
         let params = Params::new(3, 8, 256, 512, 64).unwrap();
         for (size, btx_write, btx_read, brx_read) in [
             (8, 32, 32, 28),

@@ -360,7 +360,7 @@ mod tests {
     use super::Basis;
 
     #[test]
-    fn first_words_of_a_source_tell_the_basis() {
+    fn first_words_of_a_source_give_the_basis() {
         use Basis::{Assumed, Fitted, Measured};
         for (source, basis) in [
             ("measured: 52.77 GB/s of writes", Measured),

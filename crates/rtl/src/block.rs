@@ -299,7 +299,7 @@ mod tests {
 
     /// No kind has a port name or number twice. Data starts at whole words, as lanes are copied.
     #[test]
-    fn port_tables_are_consistent() {
+    fn port_names_and_numbers_are_unique() {
         use BlockKind::*;
         for kind in [SevenSeries, Virtex7Gen3, UltraScale, UltraScalePlus, TlpStream] {
             let (mut names, mut read, mut driven) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());

@@ -114,7 +114,7 @@ mod tests {
 
     /// 322.265625 MHz has no whole number of picoseconds per period. A millisecond has exactly its edges, each at its time.
     #[test]
-    fn no_edge_is_lost() {
+    fn every_clock_edge_occurs() {
         let frequencies = [322_265_625u64, 125_000_000];
         let mut clocks = Clocks::new(&frequencies);
         let (mut edges, mut before) = ([0u64; 2], 0);

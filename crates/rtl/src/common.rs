@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_output_passes_an_earlier_posted_one() {
+    fn outputs_do_not_pass_earlier_posted_ones() {
         let mut leaving = Leaving::default();
         leaving.push(Class::NonPosted, 0, 'a');
         leaving.push(Class::Posted, 5, 'b');

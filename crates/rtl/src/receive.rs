@@ -178,7 +178,7 @@ mod tests {
 
     /// Packets arrive complete, at any width.
     #[test]
-    fn beats_contain_the_packets() {
+    fn beats_carry_the_packets() {
         let mut wide = Receive {
             waiting: [packet(&[1, 2, 3]), packet(&[4, 5, 6, 7, 8]), packet(&[9, 10, 11])].into(),
             ..Receive::default()

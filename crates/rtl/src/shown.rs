@@ -80,7 +80,7 @@ mod tests {
     use tlp::{Bdf, Body, Data, MemoryOp, MemoryRequest, Repr, Span, Tag};
 
     #[test]
-    fn header_has_the_form_of_the_wire() {
+    fn header_has_wire_format() {
         let span = Span::covering(0x1000, 64).unwrap();
         let (requester, tag) = (Bdf::from_bits(0x0100), Tag::from_bits(7));
         let read = MemoryRequest { op: MemoryOp::Read, requester, tag, span };

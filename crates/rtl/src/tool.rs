@@ -84,7 +84,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
-    fn splits_a_variable_as_make_does() {
+    fn splits_variable_like_make() {
         let words = |value: &str| Tool::named(value, "c++").words;
         assert_eq!(words(""), ["c++"]);
         assert_eq!(words("  "), ["c++"]);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn make_and_its_shell_split_words_alike() {
+    fn make_and_shell_split_words_alike() {
         assert_eq!(Tool::named("it's $X", "").for_make(), r"'it'\''s' '$$X'");
     }
 

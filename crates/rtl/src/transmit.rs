@@ -158,7 +158,7 @@ mod tests {
 
     /// Rows: the bytes of a packet, and how it is sent.
     #[test]
-    fn reports_packets_that_are_sent_differently() {
+    fn reports_packets_sent_with_other_bytes() {
         let altered = |leaves: &str| Some(Rule::Altered { leaves: leaves.to_owned() });
         let rows = [
             ("400000010100000f0000100061626364", None),

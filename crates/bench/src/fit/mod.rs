@@ -269,7 +269,7 @@ mod tests {
     use super::middle;
 
     #[test]
-    fn middle_is_the_median() {
+    fn middle_returns_the_median() {
         let rows: [(&[f64], f64); 4] =
             [(&[], 0.0), (&[3.0], 3.0), (&[9.0, 1.0, 2.0], 2.0), (&[4.0, 1.0, 2.0, 900.0], 3.0)];
         for (values, expected) in rows {

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fit_needs_two_different_x() {
+    fn line_fit_needs_two_different_x() {
         assert_eq!(fit(&[(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]), Some((2.0, 1.0)));
         assert_eq!(fit(&[(1.0, 1.0), (1.0, 3.0)]), None);
         assert_eq!(fit(&[]), None);

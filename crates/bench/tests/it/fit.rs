@@ -99,7 +99,7 @@ fn fit_finds_gaps_in_bandwidths() {
 /// Host-warm reads alone cannot separate the core's latency from the root complex's. The data determine the sum, the core's
 /// latency is kept, and predictions are still right.
 #[test]
-fn fits_the_sum_without_device_written_lines() {
+fn fits_latency_sum_without_device_written_rows() {
     let keep = |key: &Key| {
         key.window_bytes == 65_536
             && key.test.is_latency()

@@ -92,7 +92,7 @@ fn mwr(requester: [u8; 2], tag: u8, dws: u8) -> Vec<u8> {
 }
 
 #[test]
-fn shows_and_saves_sent_tlps() {
+fn prints_and_saves_sent_tlps() {
     let folder = std::env::temp_dir().join(format!("riser-live-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("live.pcap");

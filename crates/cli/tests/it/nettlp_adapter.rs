@@ -84,7 +84,7 @@ const WRITE: [u8; 20] =
 const READ: [u8; 12] = [0, 0, 0, 2, 0x1a, 0, 0, 0xff, 0, 0, 0, 0x10];
 
 #[test]
-fn writes_back_on_request_and_at_end() {
+fn writes_memory_back_on_request_and_at_end() {
     let image = scratch("image", &[b'.'; 64]);
     let (local, remote) = ("127.13.60.2", "127.13.60.1");
     let rule = format!("{local},all,rw");
@@ -162,7 +162,7 @@ fn serves_ipv4_mapped_address_as_ipv4() {
 }
 
 #[test]
-fn without_write_back_the_file_stays_and_ctrl_c_ends_it() {
+fn without_write_back_ctrl_c_leaves_the_file_unchanged() {
     let image = scratch("read-only", &[b'.'; 64]);
     let (local, remote) = ("127.13.60.4", "127.13.60.3");
     let rule = format!("{local},0+32,rw");
@@ -251,7 +251,7 @@ fn key_closes_unauthenticated_ports() {
 const LAB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/nettlp/host.toml");
 
 #[test]
-fn rejects_what_it_cannot_serve() {
+fn rejects_labs_and_memory_it_cannot_serve() {
     let allow = ["--allow", "127.13.60.9,all,r"];
     for (args, code, named) in [
         (&["--memory", "zero:1M"][..], 2, "--allow"),

@@ -80,7 +80,7 @@ fn read_shows_bytes_or_writes_them_to_a_file() {
 }
 
 #[test]
-fn write_changes_just_these_bytes() {
+fn write_changes_no_other_bytes() {
     let served = adapter(42, "rw");
     assert_eq!(ok(42, &["write", "0x20002", "--hex", "de ad be", "--verify"]), "");
     let mut found = [0xee; 8];
@@ -130,7 +130,7 @@ fn cfg_reads_and_writes_registers() {
 }
 
 #[test]
-fn a_dump_is_what_lspci_reads() {
+fn lspci_reads_dump_without_complaint() {
     let _served = adapter(46, "r");
     let dump = ok(46, &["cfg", "dump", "--extended"]);
     assert!(dump.starts_with("1b:00.0 NetTLP adapter\n00: 76 37 22 80 06 "), "{dump}");
@@ -213,7 +213,7 @@ fn perf_reports_failures_with_status_1() {
 
 /// An adapter that goes ends the measurement, whose figures so far are shown.
 #[test]
-fn perf_reports_results_after_adapter_went() {
+fn perf_reports_results_after_loss_of_adapter() {
     let served = adapter(54, "rw");
     let image = Arc::clone(&served.image);
     let perf =
@@ -358,7 +358,7 @@ fn interrupted(test: u8, unanswered: usize, args: &[&str]) -> (Option<i32>, Stri
 
 /// What was read by then is there, whole transfers of 64 KiB, and how much it is is said.
 #[test]
-fn ctrl_c_ends_a_read_with_what_was_read() {
+fn ctrl_c_during_read_keeps_complete_transfers() {
     let path = fresh("interrupted");
     let (status, _, says) = interrupted(41, 16, &["read", "0", "256k", "-o", path.to_str().unwrap()]);
     let expected = "riser: 127.63.41.1: interrupted: 65536 of 262144 bytes were read, from 0x0 on\n";
@@ -372,7 +372,7 @@ fn ctrl_c_ends_a_read_with_what_was_read() {
 }
 
 #[test]
-fn ctrl_c_ends_a_write_with_what_was_sent() {
+fn ctrl_c_during_write_reports_sent_bytes() {
     let args = ["write", "0x10000", "--hex", "0102030405", "--verify", "--json"];
     let (status, out, says) = interrupted(43, 1, &args);
     let expected = "riser: 127.63.43.1: interrupted: 5 of 5 bytes were sent, from 0x10000 on, not all of them read back\n";

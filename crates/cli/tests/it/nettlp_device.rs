@@ -56,7 +56,7 @@ fn memory_is_written_and_read_back() {
 
 /// The driver of the model runs on the adapter's host: rings, doorbells, data and interrupts take the way over UDP.
 #[test]
-fn a_dma_engine_moves_data_both_ways() {
+fn dma_engine_moves_data_both_ways() {
     let settings = scratch("dma.toml", "vfs = 0\nwindow = 8\n");
     for (n, scheme) in ["session", "tagged"].into_iter().enumerate() {
         let model = ["dma-engine", "--settings", &settings, "--set", "window=16"];
@@ -83,7 +83,7 @@ fn accepts_longer_payloads_with_larger_mps() {
 
 /// AtomicOps of the device reach the memory of the adapter's host.
 #[test]
-fn a_device_may_issue_atomic_ops() {
+fn device_may_issue_atomic_ops() {
     let lab = scratch(
         "counter.toml",
         "version = 1\n[[slot]]\nname = \"adapter\"\ndevice = \"nettlp-adapter\"\ndriver = \"counter\"\n",
@@ -123,7 +123,7 @@ fn rejects_models_unfit_for_adapter() {
 
 /// A slot's driver is another model's only where its device stands for one elsewhere.
 #[test]
-fn a_driver_without_its_device_is_refused() {
+fn rejects_driver_without_its_device() {
     let slot = "version = 1\n[[slot]]\nname = \"a\"\n";
     for (keys, why) in [
         ("device = \"memory\"\ndriver = \"dma-engine\"\n", "the device has its own driver, expected"),
@@ -146,7 +146,7 @@ fn a_driver_without_its_device_is_refused() {
 /// A record comes to its limit, and the run goes on; it is run again as far as it goes, is refused as that of another lab, and is an error
 /// where it is cut off.
 #[test]
-fn bounds_records_and_checks_their_lab() {
+fn limits_size_of_records_and_checks_their_lab() {
     let (lab, record) = ("labs/nettlp/mmio.toml", scratch("limited.rec", ""));
     let set = [
         "slot.adapter.nettlp-adapter.start_after_ms=1000",

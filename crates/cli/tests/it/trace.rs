@@ -138,7 +138,7 @@ fn reports_bad_frames_and_reads_rest() {
 }
 
 #[test]
-fn stats_of_one_and_of_several_files() {
+fn prints_statistics_of_each_file() {
     let a = capture("stats-a.pcap", &[MRD, CPLD]);
     let b = capture("stats-b.pcap", &[MRD]);
     let (a, b) = (a.to_str().unwrap(), b.to_str().unwrap());
@@ -187,7 +187,7 @@ fn lab_capture(lab: &str, name: &str) -> String {
 }
 
 #[test]
-fn transactions_of_a_capture() {
+fn prints_one_line_per_transaction() {
     let file = capture("transactions.pcap", &[MRD, CPLD, CPLD]);
     let file = file.to_str().unwrap();
     let text = riser_ok(&["trace", "--transactions", file]);
@@ -209,7 +209,7 @@ fn transactions_of_a_capture() {
 
 /// What the link counted as replayed is what the transactions count as retries, and no more.
 #[test]
-fn retries_are_the_replays_of_the_links() {
+fn retries_equal_replays_counted_by_links() {
     let file = lab_capture("errors.toml", "trace-errors.pcapng");
     let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/errors.toml").display().to_string();
     let report: Value = serde_json::from_str(&riser_ok(&["run", &labs, "--json"])).unwrap();
@@ -260,7 +260,7 @@ fn shows_meaning_of_tlps() {
 }
 
 #[test]
-fn data_in_hexadecimal_and_as_text() {
+fn shows_data_in_hexadecimal_and_as_text() {
     let file = capture("data.pcap", &[MRD, CPLD]);
     let file = file.to_str().unwrap();
     let text = riser_ok(&["trace", "-x", file]);
@@ -301,7 +301,7 @@ fn filters_apply_to_every_view() {
 
 /// What the series adds up to is what the link counted, but for SKP ordered sets, and what was on its way at the end.
 #[test]
-fn a_series_adds_up_to_the_counters() {
+fn series_adds_up_to_the_counters() {
     let file = lab_capture("credits.toml", "trace-series.pcapng");
     let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/credits.toml").display().to_string();
     let report: Value = serde_json::from_str(&riser_ok(&["run", &labs, "--json"])).unwrap();
@@ -368,7 +368,7 @@ fn perfetto_is_written_once() {
 }
 
 #[test]
-fn wrong_usage() {
+fn rejects_wrong_usage() {
     let file = capture("usage.pcap", &[MRD]);
     let file = file.to_str().unwrap();
     for args in [
@@ -403,7 +403,7 @@ fn succeeds_if_reader_of_output_leaves() {
 
 /// All real captures decode completely: no errors in any of them.
 #[test]
-fn real_captures() {
+fn reads_real_captures_without_errors() {
     let Some(folder) = testkit::shared_data("nettlp-captures") else { return };
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()

@@ -8,7 +8,7 @@ use std::path::Path;
 use testkit::browser::Browser;
 
 #[test]
-fn page_has_same_names_as_trace() {
+fn page_uses_same_names_as_trace() {
     let text = |name: &str| Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).display().to_string();
     let (capture, page) = (text("trace-page.pcapng"), text("trace-page.html"));
     let lab = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/ping.toml");

@@ -95,7 +95,7 @@ mod tests {
     use super::size;
 
     #[test]
-    fn sizes_as_lspci_writes_them() {
+    fn formats_sizes_as_lspci_does() {
         for (bytes, text) in [(0, "0"), (512, "512"), (4096, "4K"), (4097 << 20, "4097M"), (1 << 40, "1T")] {
             assert_eq!(size(bytes), text);
         }

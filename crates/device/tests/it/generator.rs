@@ -67,7 +67,7 @@ fn device(count: u32, ended: &Ended) -> AsyncDevice {
 }
 
 #[test]
-fn its_future_ends_with_its_last_result() {
+fn generator_ends_with_its_last_result() {
     let ended = Ended::default();
     let mut rig = Rig::new(device(2, &ended));
     rig.poll_all();

@@ -123,7 +123,7 @@ fn engine_gets_settings_of_each_function() {
 
 /// Virtual functions send their doorbells to one task of the physical function, through a channel for two values.
 #[test]
-fn a_channel_joins_tasks_of_several_functions() {
+fn channel_connects_tasks_of_several_functions() {
     let channel: Channel<(u16, u64)> = Channel::new(2);
     let served = Rc::new(RefCell::new(Vec::new()));
     let (work, log) = (channel.clone(), Rc::clone(&served));

@@ -96,7 +96,7 @@ fn peer() -> Peer {
 
 /// Frames 1 to 12 of NetTLP's capture of a ping (Figure 15 of the paper): the same transfers in the same order, with the same lengths.
 #[test]
-fn a_ping_has_the_transfers_of_the_capture() {
+fn ping_causes_the_transfers_of_the_capture() {
     let mut lab = Lab::new(peer());
     lab.ping(1, 56).unwrap();
     let log = &lab.host.log;
@@ -351,7 +351,7 @@ fn the_peer_answers_the_ping_of_the_capture() {
 
 /// The same on NetTLP's capture, if it is available: request in record 5, reply in record 7.
 #[test]
-fn the_peer_answers_as_the_captured_peer_did() {
+fn peer_answers_like_the_captured_peer() {
     let Some(folder) = testkit::shared_data("nettlp-captures/simple-nic") else { return };
     let file = std::fs::read(folder.join("simple-nic-ping.pcap")).unwrap();
     let records = records(&file);

@@ -320,7 +320,7 @@ mod tests {
     proptest! {
         /// Compares the tree with a map of the standard library.
         #[test]
-        fn deadlines_are_a_map(
+        fn deadlines_behave_like_a_map(
             sets in prop::collection::vec((0usize..20, 0u64..50), 0..100),
             now in 0u64..60,
         ) {

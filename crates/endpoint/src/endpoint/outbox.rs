@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn class_without_room_is_passed_and_keeps_its_order() {
+    fn class_without_room_is_skipped_and_keeps_its_order() {
         let mut outbox = Outbox::new(4);
         outbox.accept(1, tc(0), "a", true);
         outbox.accept(2, tc(0), "b", false);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn older_entry_may_go_before_posted_tlp_that_holds_younger_one() {
+    fn older_entry_may_pass_posted_tlp_that_blocks_younger_one() {
         let mut outbox = Outbox::new(4);
         outbox.accept(5, tc(1), "behind a write", false);
         outbox.accept(6, tc(2), "free", false);

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_counter_that_is_no_error_exists() {
+    fn list_of_harmless_counters_has_only_existing_names() {
         let names: Vec<&str> = Counters::default().rows().map(|(name, _)| name).collect();
         assert!(NO_ERRORS.iter().all(|name| names.contains(name)));
         let counted = Counters { requests: 1, malformed: 2, ..Counters::default() };

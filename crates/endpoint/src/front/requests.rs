@@ -375,7 +375,7 @@ mod tests {
         CreditReturn { tc: TrafficClass::from_bits(0), class: Class::Posted, data_credits: 4 };
 
     #[test]
-    fn token_is_taken_once_and_answered_once() {
+    fn token_is_accepted_once_and_answered_once() {
         let mut requests = Requests::new(4);
         let token = requests.admit(0, READ, question()).unwrap();
         assert!(!requests.take(1, token), "another function's");

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_a_bank_take_turns() {
+    fn lines_of_a_bank_are_served_one_by_one() {
         let ns = Duration::from_ns;
         let banks = DramBanks { count: 2, row_bytes: 4096, line_service: ns(20), speculative_reads: true };
         let mut dram = Dram::new(&DramProfile { latency: ns(80), banks: Some(banks), sleep: None });

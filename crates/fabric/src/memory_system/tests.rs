@@ -122,7 +122,7 @@ fn slowest_line_determines_the_latency() {
 }
 
 #[test]
-fn window_thrashed_by_device_hits_up_to_the_ddio_ways() {
+fn device_written_window_hits_if_it_fits_ddio_ways() {
     let mut system = system(sockets(0, 0, 0));
     let (address, bytes) = (WINDOW, 64 * 64 * 64);
     system.prepare(&CachePreparation::ThrashByDevice { requester: device(), address, bytes, seed: 3 }, 0);
@@ -160,7 +160,7 @@ fn prepared_transfers_leave_the_same_state_as_real_ones() {
 }
 
 #[test]
-fn writes_are_visible_in_order_and_by_port() {
+fn writes_become_visible_in_order_per_port() {
     let mut system = system(sockets(0, 0, 0));
     assert_eq!(
         [system.show(0, at(90)), system.show(0, at(70)), system.show(1, at(50))],
@@ -200,7 +200,7 @@ fn sleeping_root_complex_is_woken_once() {
 }
 
 #[test]
-fn host_without_such_parts_has_no_memory_system() {
+fn plain_host_has_no_memory_system() {
     assert!(MemorySystem::new(&HostProfile::ideal(), 4).is_none());
     // An IOMMU that is off, and another socket with nothing on it.
     let bare = HostProfile { llc: None, dram: None, ..profile(sockets(0, 0, 0)) };

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_with_room_is_sent_first() {
+    fn oldest_item_with_room_is_sent_first() {
         let tc = TrafficClass::from_bits;
         let mut lanes = Lanes::with_capacity(4);
         for (of, stamp) in [(3, 1), (0, 2), (3, 3), (7, 4), (0, 5)] {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn blocked_item_is_passed() {
+    fn blocked_item_is_skipped() {
         let mut lanes = Lanes::with_capacity(0);
         lanes.push(TrafficClass::from_bits(1), 1);
         lanes.push(TrafficClass::from_bits(2), 2);

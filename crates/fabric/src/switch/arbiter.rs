@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_send_in_turn() {
+    fn round_robin_serves_each_input() {
         let mut arbiter = Arbiter::new(&PortArbitration::RoundRobin);
         assert_eq!(turns(&mut arbiter, 0b1011, 7), [0, 1, 3, 0, 1, 3, 0]);
         assert_eq!(turns(&mut arbiter, 0b1010, 3), [1, 3, 1]);

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn place_is_free_at_once_or_with_the_answer() {
+    fn place_is_freed_immediately_or_by_the_answer() {
         let mut places = Places::default();
         assert_eq!(places.left(&read(1), place(2), 0, at(0)), Some(place(2)), "as in the specification");
         assert_eq!(places.answered(&answer(1)), None);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn place_without_an_answer_is_free_after_the_timeout() {
+    fn unanswered_place_is_freed_by_the_timeout() {
         let mut places = Places::default();
         places.keep_all(TIMEOUT);
         places.left(&read(1), place(2), 0, at(0));

@@ -77,7 +77,7 @@ fn host_raw(device: &Raw, tlp: Tlp) -> Transaction {
 
 /// Rows by hand, on an idle link: bytes on the wire are header, data and 8 of framing, a nanosecond each.
 #[test]
-fn dma_by_hand() {
+fn dma_latency_parts_match_hand_calculation() {
     type Row<'a> = (&'a str, Tlp, TransactionKind, &'a str);
     let rows: [Row<'_>; 6] = [
         // 12 + 64 + 8 B; the memory system takes 10 + 7 and is seen 30 later.
@@ -255,7 +255,7 @@ fn transactions_without_effect_are_dropped() {
 
 /// A host reads from a device that never answers: the account stays open, and no other request gets it.
 #[test]
-fn transactions_without_end_stay_open() {
+fn unfinished_transactions_stay_open() {
     let mut system = System::new();
     system.host.completion_timeout = Duration::from_us(60);
     let silent = |io: Io| async move {
@@ -449,7 +449,7 @@ proptest! {
 
 /// Without accounts no transactions are reported, and everything else is the same.
 #[test]
-fn without_accounts_only_the_accounts_are_missing() {
+fn disabling_accounts_changes_nothing_else() {
     let outcome = |keep: bool| {
         let raw = Raw::new();
         let nth = |n| if n % 3 == 0 { read(0x1000, 256) } else { write(0x1000, 64) };

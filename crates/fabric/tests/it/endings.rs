@@ -31,7 +31,7 @@ fn no_progress(stop: Stop, parts: &[&str]) {
 }
 
 #[test]
-fn fabric_without_program_ends_when_all_is_done_despite_unheard_interrupts() {
+fn run_without_program_ends_despite_ignored_interrupts() {
     let raw = Raw::new();
     for n in 0..200 {
         raw.send(5_000, write(0xfee0_0000, 4));
@@ -169,7 +169,7 @@ fn long_retrain_does_not_end_the_run() {
 /// Without end: each write that goes up is lost, and after four replays the link retrains for 900 us. REPLAY_TIMER, 24,000
 /// symbol times of 8 GT/s or 24 us, expires four times between two retrains: so there are ten or eleven until 1 ms is over.
 #[test]
-fn link_that_retrains_for_ever_ends_the_run() {
+fn endless_retraining_ends_the_run() {
     let mut slow = link(Rate::Gt8, 1, 256);
     (slow.root.retrain, slow.device.retrain) = (Duration::from_us(900), Duration::from_us(900));
     let raw = Raw::new();
@@ -238,7 +238,7 @@ fn bare(device: impl TlpPort + 'static, program: Option<Box<dyn HostProgram>>) -
 }
 
 #[test]
-fn device_that_asks_to_be_called_at_once_for_ever_is_named() {
+fn spinning_device_ends_the_run_by_name() {
     no_progress(
         bare(Restless, None).run(Limits::default()),
         &["time stands still", "slot 0: wants to be called again at once: restless"],
@@ -246,7 +246,7 @@ fn device_that_asks_to_be_called_at_once_for_ever_is_named() {
 }
 
 #[test]
-fn program_that_never_waits_is_named() {
+fn spinning_program_ends_the_run_by_name() {
     let mut fabric = bare(Raw::new(), Some(Box::new(Babbler)));
     no_progress(fabric.run(Limits::default()), &["time stands still", "host program"]);
 }
@@ -254,7 +254,7 @@ fn program_that_never_waits_is_named() {
 /// A part that polls memory and yields lets no time pass, so that the awaited value never arrives: the run stops and names the
 /// part.
 #[test]
-fn part_that_yields_for_ever_is_named() {
+fn endlessly_yielding_part_ends_the_run_by_name() {
     let polls = format!("spins: {MAX_POLLS_PER_INSTANT} polls at one instant");
     let idle = |io: Io| async move { while io.next_request().await.is_some() {} };
     let mut fabric = System::new().device(link(Rate::Gt8, 8, 256), idle).with_program(|cpu, _| async move {
@@ -283,7 +283,7 @@ fn part_that_yields_for_ever_is_named() {
 
 /// The limit is for one point in time: a part that yields often, but lets time pass, goes on.
 #[test]
-fn part_that_yields_and_sleeps_goes_on() {
+fn part_that_yields_and_sleeps_continues() {
     let idle = |io: Io| async move { while io.next_request().await.is_some() {} };
     let mut fabric =
         System::new().device(link(Rate::Gt8, 8, 256), idle).with_bare_program(|cpu| async move {
@@ -346,7 +346,7 @@ fn interrupted_run_equals_uninterrupted_run() {
 }
 
 #[test]
-fn requests_without_a_root_port_end_there() {
+fn requests_without_a_root_port_end_in_the_root_complex() {
     let mut fabric =
         System::new().raw(link(Rate::Gt8, 8, 256), &Raw::new()).with_bare_program(|cpu| async move {
             let beyond = AddressMap.mmio32(1).base;

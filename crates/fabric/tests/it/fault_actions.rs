@@ -175,7 +175,7 @@ fn each_fault_action_has_its_effect() {
 
 /// Rows: the change of a completion of the device's read; how the read ends.
 #[test]
-fn altered_completions_end_reads() {
+fn altered_completions_fail_reads() {
     let other = Bdf::from_bits(0x0155);
     let rows: [(&str, Alteration, Option<DmaError>); 5] = [
         ("UR", Alteration::Status(Status::UnsupportedRequest), Some(DmaError::UnsupportedRequest)),
@@ -197,7 +197,7 @@ fn altered_completions_end_reads() {
 
 /// A cut at the second write, and a link that is restored 20 us later: both ends initialize again.
 #[test]
-fn cut_link_comes_back() {
+fn cut_link_comes_up_again() {
     let cut = FaultAction::Cut { restore_after: Some(Duration::from_us(20)) };
     let (mut fabric, _) = copy(Rate::Gt8, &[rule(Upstream, copied_writes(), 2, cut)]);
     let stop = fabric.run(Limits::default());
@@ -229,7 +229,7 @@ fn fault_probability_is_drawn_from_the_seed() {
 }
 
 #[test]
-fn a_rule_ends_after_its_count() {
+fn fault_rule_ends_after_its_count() {
     let limit = FaultLimit { count: Some(2), duration: None };
     let twice = FaultRule {
         every: 1,

@@ -64,7 +64,7 @@ fn run_writes(takes_at: Time, count: u64) -> (Stop, u64, Vec<Time>) {
 }
 
 #[test]
-fn device_that_takes_nothing_stops_its_host_after_the_credits() {
+fn host_stops_if_device_accepts_nothing() {
     let (stop, accepted, arrived) = run_writes(Time::MAX, 100);
     assert_eq!(arrived.len(), usize::from(CREDITS));
     assert_eq!(accepted, u64::from(CREDITS) + QUEUED);
@@ -81,7 +81,7 @@ fn device_that_takes_nothing_stops_its_host_after_the_credits() {
 }
 
 #[test]
-fn host_goes_on_when_the_device_takes() {
+fn host_continues_when_device_accepts() {
     let takes_at = Time::ZERO + Duration::from_us(300);
     let (stop, accepted, arrived) = run_writes(takes_at, 100);
     // The device never answers the read after the writes.

@@ -200,7 +200,7 @@ fn run_dma(runs_ahead: bool) -> Fabric {
 /// A program that waits for a design that does nothing but tick is reported after 1 ms, as with any other device. If
 /// nothing waits, the run is over.
 #[test]
-fn clock_is_no_progress_and_keeps_no_run_from_ending() {
+fn clock_edges_do_not_count_as_progress() {
     let mut fabric = system(link(Rate::Gt8, 4, 256), true).with_program(|cpu, found| async move {
         cpu.interrupt(found[0].vector_base).await;
         Ok(())

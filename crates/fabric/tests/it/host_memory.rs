@@ -175,7 +175,7 @@ fn dma_reaches_foreign_memory_and_is_refused_by_it() {
 
 /// A read that memory has permitted is refused too if its memory is gone when its turn comes.
 #[test]
-fn read_is_refused_if_memory_is_gone_at_its_turn() {
+fn read_is_refused_if_memory_was_removed_before_its_turn() {
     for gone in [false, true] {
         let mapped = Mapped::new();
         let (mut fabric, device) = fabric(&mapped, vec![mrd(FRIEND, BASE), fetch_add(BASE)]);
@@ -191,7 +191,7 @@ fn read_is_refused_if_memory_is_gone_at_its_turn() {
 
 /// Memory that is elsewhere is polled each microsecond, in order with the turns of others; it delays only its requester.
 #[test]
-fn dma_waits_for_memory_that_is_elsewhere() {
+fn dma_waits_for_remote_memory() {
     for (away, gone) in [(0, false), (7, false), (7, true)] {
         let mapped = Mapped::new();
         let (mut fabric, device) = fabric(&mapped, vec![mrd(FRIEND, BASE), fetch_add(BASE + 8)]);
@@ -214,7 +214,7 @@ fn dma_waits_for_memory_that_is_elsewhere() {
 }
 
 #[test]
-fn memory_handle_describes_itself() {
+fn memory_handle_forwards_to_its_memory() {
     let memory = HostMemory::of(Mapped::new());
     assert_eq!((memory.size(), memory.contains(BASE, 1), memory.contains(0, 1)), (2 * PAGE, true, false));
     assert_eq!(memory.read_u32(BASE), Ok(0x0302_0100));

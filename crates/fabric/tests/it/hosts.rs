@@ -267,7 +267,7 @@ fn dma_and_interrupts_stay_with_their_host() {
 
 /// Host 0's card is assigned to host 1, as to a guest: its DMA reaches the memory of host 1, its interrupts stay with host 0.
 #[test]
-fn granted_function_dma_reaches_other_host() {
+fn dma_of_granted_function_reaches_other_host() {
     let mut pair = cards([2 * QUESTION, QUESTION]);
     pair.fabric.grant_dma(HOSTS[0], below(0), HOSTS[1]).unwrap();
     assert_eq!(pair.fabric.run(Limits::default()), Stop::Finished);
@@ -291,7 +291,7 @@ fn grant_applies_to_one_function() {
 
 /// Wires reach their host as levels of a root port.
 #[test]
-fn wires_reach_a_host_as_levels() {
+fn interrupt_wires_reach_host_as_levels() {
     let ends = [End::default(), End::default()];
     for (at, code) in [(20_000, 0x20), (21_000, 0x20), (22_000, 0x23), (23_000, 0x24)] {
         ends[1].send(at, message(MessageRouting::Local, below(0), code));
@@ -309,7 +309,7 @@ fn wires_reach_a_host_as_levels() {
 
 /// The host program may issue a request at any time, and determines when it is called.
 #[test]
-fn a_host_is_woken_from_outside() {
+fn outside_event_wakes_host() {
     let mut pair = pair([set_up(0), Vec::new()], [endpoint(), endpoint()]);
     let until =
         |us| Limits { until: Time::ZERO + Duration::from_us(us), open_ended: true, ..Limits::default() };

@@ -118,7 +118,7 @@ fn the_wire_is_silent_while_the_link_retrains() {
 /// REPLAY_NUM rolls over, and the link is silent for 900 us: neither end makes up for the SKPs of that time, of which there
 /// would be 147 of each lane (`PCIe 5.0 §4.2.7`: one in 375 blocks of 16.25 ns, 6.09 us).
 #[test]
-fn silent_link_does_not_make_up_skps() {
+fn silent_link_sends_no_missed_skps_later() {
     let mut link = link(Rate::Gt8, 1, 256);
     each_port(&mut link, |port| port.retrain = Duration::from_us(900));
     let source = Source { left: 1, from: at_us(10), ..Source::flood(0, 64) };
@@ -202,7 +202,7 @@ fn retraining_after_replay_num_rolls_over_recovers() {
 /// As long as every TLP is lost: one retrain for every four timeouts, none of them before the timer expires, and both
 /// directions silent during it.
 #[test]
-fn dead_direction_retrains_at_the_timers_pace() {
+fn dead_direction_retrains_at_the_pace_of_the_timer() {
     let source = Source { left: 1, from: at_us(10), ..Source::flood(0, 64) };
     let mut fabric = system(link(Rate::Gt8, 8, 256), vec![source])
         .fault(Direction::Upstream, FrameKind::Tlp, 1, 1, FaultAction::Drop)
@@ -219,7 +219,7 @@ fn dead_direction_retrains_at_the_timers_pace() {
 /// REPLAY_TIMER by the rule of revision 3, three times the table's Ack latency, and by the rule of revision 4, 24,000
 /// to 31,000 symbol times: the time at which a lost TLP is replayed (`PCIe 5.0 §3.6.2.1`).
 #[test]
-fn replay_timer_by_both_rules() {
+fn replay_timer_follows_either_rule() {
     // Gen3 x8, MPS 256: (256 + 28) * 2.5 / 8 + 115 = 203 symbol times of 16.25 / 16 ns.
     let rows = [
         (ReplayTimerRule::Rev3, 3 * 203),

@@ -264,7 +264,7 @@ fn a_dma_read_that_runs_into_unmapped_memory_fails() {
 /// A device that never takes completions, and has credits for three: its requests wait in the root port's receive buffer,
 /// whatever they ask, and its writes go on all the same.
 #[test]
-fn answers_that_cannot_be_sent_block_only_their_requester() {
+fn unsendable_answers_block_only_their_requester() {
     struct Deaf(Raw);
     impl endpoint::TlpPort for Deaf {
         fn handle_tlp(&mut self, now: Time, tlp: &Tlp) {
@@ -410,7 +410,7 @@ proptest! {
     /// panics, the run ends, everything sent has arrived, each well-formed request was answered, and no credit is lost:
     /// the last TLP arrives.
     #[test]
-    fn random_tlps_to_the_root_complex(
+    fn random_tlps_do_not_break_the_root_complex(
         tlps in prop::collection::vec(any_tlp(), 1..120),
         few in 1u16..4,
         errors in prop_oneof![Just(0u64), Just(500_000)],

@@ -207,14 +207,14 @@ const OF_BYTES: [RuleId; 14] = [
     RuleId::ConfigLastBe,
     // A link has no virtual channel to send it on.
     RuleId::TcMapped,
-    // A port's limits are in its registers: `prefixes_are_taken_as_the_port_supports_them`.
+    // A port's limits are in its registers: `port_accepts_only_supported_prefixes`.
     RuleId::EndToEndSupported,
     // A parser's rule for bytes that do not have the length of their TLP; see `RuleId::Length`.
     RuleId::AddressFormat,
 ];
 
 #[test]
-fn the_table_has_every_rule_that_a_value_can_break() {
+fn table_lists_every_rule_that_a_value_can_break() {
     let rows = rows(0x1000);
     for rule in RULES.iter().filter(|rule| !rule.is_tolerated() && !rule.is_of_several()) {
         let (here, of_bytes) = (rows.iter().any(|row| row.rule == rule.id), OF_BYTES.contains(&rule.id));
@@ -260,7 +260,7 @@ fn at_the_root_complex(tlp: &Tlp) -> (RootCounters, Vec<Refusal>, Vec<Tlp>, [u8;
 }
 
 #[test]
-fn the_root_complex_drops_and_counts_each() {
+fn root_complex_drops_and_counts_each_violation() {
     for Row { rule, right, broken } in rows(0x1000) {
         let (counters, refusals, answers, first) = at_the_root_complex(&broken);
         assert_eq!(kinds(&refusals), [(rule, MANY as u64)], "{broken}");
@@ -409,7 +409,7 @@ fn malformed_logged(endpoint: &Endpoint) -> bool {
 }
 
 #[test]
-fn an_endpoint_drops_counts_and_logs_each() {
+fn endpoint_drops_counts_and_logs_each_violation() {
     for Row { rule, right, broken } in rows(BAR) {
         let (endpoint, back) = at_an_endpoint(&broken);
         let counters = *endpoint.counters();

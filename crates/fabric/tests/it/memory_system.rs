@@ -140,7 +140,7 @@ fn excess(host: HostProfile, preparations: &[CachePreparation], asks: &[Ask]) ->
 /// line takes 64 ns on the wire. Completions wait for 512 B; they wait for further lines only as far as the wire is
 /// faster.
 #[test]
-fn lines_behind_the_eighth_are_fetched_while_completions_leave() {
+fn lines_after_the_eighth_are_fetched_while_completions_leave() {
     let host = |line_ns| HostProfile { read_line_service: ns(line_ns), ..modelled(local()) };
     let device = requester(0);
     let warm =
@@ -333,7 +333,7 @@ fn completions(host: HostProfile, reads: &[(u64, u32)]) -> Vec<usize> {
 }
 
 #[test]
-fn completions_are_split_as_the_profile_says() {
+fn completions_are_split_by_the_profile() {
     let host = |unit_bytes, streaming| HostProfile {
         completions: CompletionProfile {
             unit_bytes: unit(unit_bytes),
@@ -442,7 +442,7 @@ fn sleeping_root_complex_is_woken_by_the_first_request() {
 
 /// Noise occurs as often as its table says, independently for each read, and depends on the seed.
 #[test]
-fn noise_comes_from_its_table() {
+fn noise_is_drawn_from_its_table() {
     let noise = vec![WeightedLatency { parts_per_billion: 250_000_000, latency: ns(3000) }];
     let host = HostProfile { noise, ..plain() };
     let asks: Vec<Ask> = (0..400).map(|n| (0, 50_000 + n * 4000, MemoryOp::Read, BUFFER, 64)).collect();
@@ -457,7 +457,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     /// Parts with zero costs change nothing, to the picosecond.
     #[test]
-    fn parts_that_cost_nothing_change_nothing(
+    fn parts_without_cost_change_nothing(
         asks in prop::collection::vec((0..3u64, 0..60u64, 1..256u32, 0..2000u64), 1..40),
         service in 0..40u64,
     ) {
@@ -485,7 +485,7 @@ proptest! {
 
 /// Counters without accesses are not reported.
 #[test]
-fn a_plain_host_counts_nothing() {
+fn plain_host_has_no_memory_counters() {
     let (_, fabric) =
         run(plain(), &[CachePreparation::ThrashByHost], &[(0, 50_000, MemoryOp::Read, BUFFER, 64)]);
     assert_eq!(fabric.root().memory_counters(), None);

@@ -148,7 +148,7 @@ fn each_cell_of_the_ordering_table_holds() {
 /// the Traffic Class. The exception is ID-based Ordering, which needs IDO Completion Enable (`PCIe 5.0 §2.2.9`,
 /// §2.2.6.4).
 #[test]
-fn attributes_are_carried_from_end_to_end() {
+fn attributes_are_kept_from_end_to_end() {
     for bits in 0..8 {
         let attr = Attributes::from_bits_truncate(bits);
         let raw = Raw::new();

@@ -238,7 +238,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn passing_over_time_is_not_visible(plan in plan()) {
+    fn skipping_idle_time_changes_nothing(plan in plan()) {
         let ((all, none), (short, passed)) = (plan.run(true), plan.run(false));
         prop_assert_eq!(none, 0);
         prop_assert_eq!(all, short);

@@ -91,7 +91,7 @@ fn each_register_moves_one_end_of_a_window() {
 /// (bit 19) claims A0000h to BFFFFh and the ports of VGA, with all their aliases of 10 address bits; with VGA 16-bit Decode (bit 20)
 /// without these.
 #[test]
-fn isa_and_vga() {
+fn isa_and_vga_enable_select_claimed_addresses() {
     let (isa, vga, vga_16) = (1 << 18, 1 << 19, 1 << 19 | 1 << 20);
     let rows = [
         (0, Asks::Io(0x1100), true),
@@ -148,7 +148,7 @@ fn after(tlp: Tlp, control: u32, command: u32, program: impl AsyncFnOnce(Cpu) + 
 /// of Command reports them; the latter is Signaled System Error, bit 30 of the DW. Their bits of Device Status, which
 /// ones clear, are set in any case.
 #[test]
-fn own_errors_have_their_enables() {
+fn own_errors_depend_on_their_enable_bits() {
     let (cor, non_fatal, fatal, unsupported) = (1 << 0, 1 << 1, 1 << 2, 1 << 3);
     let malformed = || mwr(below(0), 0x1000, 512);
     let refused = || mrd(below(0), 0xf000_0000, 64);
@@ -184,7 +184,7 @@ fn own_errors_have_their_enables() {
 /// Secondary Status, bits 27, 30 and 31 of the DW (`PCIe 5.0 §7.5.1.3.7`), and Detected Parity Error of Status, bit 31:
 /// set by a TLP from below, cleared by ones.
 #[test]
-fn events_of_both_statuses_are_set_and_cleared() {
+fn events_set_primary_and_secondary_status() {
     let rows = [
         ("poisoned", poisoned(mwr(below(0), 0x1000, 4)), 1 << 31),
         ("ERR_NONFATAL", error(below(0), 0x31), 1 << 30),
@@ -257,7 +257,7 @@ fn with_change(
 /// `PCIe 5.0 §6.7.3.4`: each event of a slot interrupts if its own enable and Hot-Plug Interrupt Enable (bit 5 of Slot
 /// Control) are set; a one clears its bit. The event, its enable, its bit of the DW.
 #[test]
-fn each_slot_event_has_its_enable() {
+fn each_slot_event_depends_on_its_enable_bit() {
     const HOT_PLUG_INTERRUPT: u32 = 1 << 5;
     const ALL: u32 = 0x1029;
     let rows = [
@@ -294,7 +294,7 @@ fn each_slot_event_has_its_enable() {
 /// Each write to Slot Control is a command (`PCIe 5.0 §6.7.3.2`): Command Completed is bit 20, its enable bit 4. Power Controller
 /// Control, bit 10, takes the power of the slot, and with it the link.
 #[test]
-fn commands_to_a_slot_end_and_take_its_power() {
+fn slot_commands_complete_and_switch_power() {
     for (control, interrupts) in [(1 << 4 | 1 << 5, 1), (1 << 5, 0)] {
         let rig = Rig::new();
         let fabric = rig.run(move |cpu| async move {
@@ -342,7 +342,7 @@ fn retrained_link_interrupts_if_enabled() {
 /// ECRC Check Enable, bit 8 of Advanced Error Capabilities and Control (`PCIe 5.0 §2.7.1`): with it a write with a wrong ECRC is
 /// dropped, without it taken.
 #[test]
-fn ecrc_is_checked_where_enabled() {
+fn ecrc_is_checked_if_enabled() {
     for (control, taken) in [(1 << 8, 0), (0, 1)] {
         let rig = Rig::new();
         let mut tlp = mwr(below(0), 0x1000, 4);
@@ -506,7 +506,7 @@ const ADVISORY: u32 = 1 << 13;
 
 /// Status, mask and severity of every error of the link below and of egress blocking (`PCIe 5.0 §7.8.4`).
 #[test]
-fn errors_are_masked_and_have_their_severity() {
+fn errors_follow_mask_and_severity() {
     const COR: u32 = 0x01;
     const COR_AGAIN: u32 = 0x03;
     let (non_fatal, fatal) = (0x24, 0x54);
@@ -567,7 +567,7 @@ fn tlp_beyond_the_credits_overflows() {
 /// requests are completed, 19 and 20 whether an interrupt and ERR_COR report it; with bit 23, a link that comes up
 /// sends ERR_COR.
 #[test]
-fn containment_has_its_enables() {
+fn containment_follows_its_enable_bits() {
     let refused = |status| Some(HostError::Completion(status));
     let (ur, ca) = (
         refused(device::CompletionError::UnsupportedRequest),

@@ -31,7 +31,7 @@ fn check_accounts(fabric: &Fabric) {
 /// `PCIe 5.0 §7.3.3`: the root complex answers for bus 0; the bus directly below a root port gets type 0, those further
 /// below type 1; absent functions are UR.
 #[test]
-fn configuration_requests_find_their_way() {
+fn configuration_requests_reach_their_bus() {
     let rows = [
         (bdf(0, 1, 0), Ok(0x5678_1234), None),
         (bdf(0, 2, 0), Ok(0x5678_1234), None),
@@ -157,7 +157,7 @@ fn bus_master_enable_gates_requests() {
 /// The bit of Uncorrectable Error Status that an error sets (`PCIe 5.0 Figure 7-123`), whether its header is logged,
 /// and the device's answer.
 #[test]
-fn errors_from_below_are_logged() {
+fn errors_of_downstream_tlps_are_logged() {
     let unknown = Tag::from_bits(0x1f);
     let foreign = completion(below(0), bdf(0, 0, 0), unknown, Status::Success, 4);
     let mut wrong = mwr(below(0), 0x1000, 64);
@@ -219,7 +219,7 @@ fn errors_from_below_are_logged() {
 /// Prefixes at a root port (`PCIe 5.0 §2.2.10.2`): more than it takes are malformed; one of a reserved type makes a request
 /// unsupported, and a completion unexpected.
 #[test]
-fn prefixes_are_taken_as_the_port_supports_them() {
+fn port_accepts_only_supported_prefixes() {
     const PASID: u32 = 0x9100_0005;
     const RESERVED: u32 = 0x9500_0000;
     let refused = Some("Cpl UR of 00:00.0 to 10:00.0 tag 7");
@@ -273,7 +273,7 @@ fn power_limit() -> Tlp {
 
 /// Messages that are silently dropped (`PCIe 5.0 §2.2.8.6`, §2.2.8.7), and those that the host program subscribes to.
 #[test]
-fn messages_may_be_ignored_and_asked_for() {
+fn messages_are_dropped_or_passed_to_subscribers() {
     let rig = Rig::new();
     let codes = [0x41, 0x48, 0x7e, 0x04, 0x7f];
     for (at, code) in (50..).zip(codes) {
@@ -293,7 +293,7 @@ fn messages_may_be_ignored_and_asked_for() {
 
 /// LTR Mechanism Enable, bit 10 of Device Control 2 (`PCIe 5.0 §6.18`): with it a root port takes LTR messages, to no effect.
 #[test]
-fn ltr_is_taken_where_it_is_enabled() {
+fn ltr_is_accepted_if_enabled() {
     for enabled in [true, false] {
         let rig = Rig::new();
         rig.ends[0].send(50_000, message(MessageRouting::Local, below(0), 0x10));
@@ -321,7 +321,7 @@ fn a_completion_timeout_is_logged() {
 /// A request that the other end refuses shows in Secondary Status (`PCIe 5.0 §7.5.1.3.7`): bit 29 of the DW for UR, bit 28 for
 /// CA.
 #[test]
-fn refused_requests_show_in_secondary_status() {
+fn refused_requests_set_secondary_status() {
     for (status, bit) in [(Status::UnsupportedRequest, 29), (Status::CompleterAbort, 28)] {
         let rig = Rig::new();
         rig.ends[0].answer(move |request| served_with(request, below(0), status));
@@ -375,7 +375,7 @@ fn serr_enable_gates_error_messages() {
 
 /// PM_PME: Root Status with the requester, and an interrupt (`PCIe 5.0 §6.1.6`, §7.5.3.14).
 #[test]
-fn a_pme_interrupts() {
+fn pme_raises_an_interrupt() {
     let rig = Rig::new();
     rig.ends[0].send(50_000, error(bdf(0x10, 0, 1), 0x18));
     rig.run(|cpu| async move {
@@ -389,7 +389,7 @@ fn a_pme_interrupts() {
 /// CRS (`PCIe 5.0 §2.3.2`): with CRS Software Visibility a read of Vendor ID gives ffff0001h; otherwise the root
 /// complex repeats the request by itself until the function is ready, or the retry time is over.
 #[test]
-fn crs_is_shown_or_retried() {
+fn crs_is_visible_or_retried() {
     // Visible, register, CRS completions before the answer, the value that the program reads, number of requests.
     let rows: [(bool, u16, u32, u32, usize); 5] = [
         (true, 0, 3, 0xffff_0001, 1),
@@ -471,7 +471,7 @@ fn interrupt_wires_are_levels() {
 
 /// Without MSI the root port's own interrupts use its own wire, INTA by its Interrupt Pin (`PCIe 5.0 §6.1.2`).
 #[test]
-fn own_interrupts_may_be_a_wire() {
+fn port_interrupts_may_use_intx() {
     let rig = Rig::new();
     rig.ends[0].send(50_000, error(below(0), 0x33));
     rig.run(|cpu| async move {
@@ -491,7 +491,7 @@ fn own_interrupts_may_be_a_wire() {
 /// Downstream Port Containment (`PCIe 5.0 §6.2.10`): ERR_FATAL from below triggers it and goes no further, the link
 /// goes down, requests end at once, an interrupt reports it; when it is cleared, the link comes up.
 #[test]
-fn containment_holds_and_is_released() {
+fn containment_lasts_until_released() {
     let rig = Rig::new();
     rig.ends[0].serve(below(0));
     rig.ends[0].send(50_000, error(bdf(0x10, 0, 2), 0x33));
@@ -518,7 +518,7 @@ fn containment_holds_and_is_released() {
 /// DPC RP Busy (`PCIe 5.0 §7.9.15.4`, bit 4 of DPC Status), from the trigger on until the outstanding request has
 /// ended: here by its completion timeout, of 500 us. Without one, it is never set.
 #[test]
-fn containment_is_busy_while_a_request_is_open() {
+fn containment_is_busy_until_requests_complete() {
     for asks in [true, false] {
         let rig = Rig::new();
         rig.run(move |cpu| async move {
@@ -571,7 +571,7 @@ fn a_posted_write_to_a_cut_link_is_an_error() {
 /// Secondary Bus Reset and Link Disable take the link down for as long as they are set; the device is notified (`PCIe
 /// 5.0 §6.6.1`, §7.5.3.7).
 #[test]
-fn resets_and_disabled_links() {
+fn reset_and_link_disable_take_the_link_down() {
     // Register, enables, set, cleared.
     let reset = (15, 0x4, 0x0042_0000, 0x0002_0000);
     let disable = (pcie(0, 4), 0x1, 1 << 4, 0);
@@ -632,7 +632,7 @@ fn a_link_retrains_at_the_target_link_speed() {
 /// the link. Each row: when, the action, Presence Detect Changed (bit 19 of the DW of Slot Control), Presence Detect
 /// State (bit 22), and whether the link is up 20 us later; the event is cleared then.
 #[test]
-fn cards_go_only_into_empty_slots_and_out_of_occupied_ones() {
+fn rejects_insert_into_full_and_removal_from_empty_slot() {
     use LinkChange::{Insert, Remove};
     let rows = [
         (100, Insert, 0, 1, 1),

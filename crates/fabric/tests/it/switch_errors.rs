@@ -123,7 +123,7 @@ fn a_poisoned_power_limit_sets_nothing() {
 
 /// Messages that a port does not take (`PCIe 5.0 §2.3.1`), from above and from below.
 #[test]
-fn messages_that_a_port_does_not_take_are_unsupported() {
+fn messages_not_accepted_by_a_port_are_unsupported() {
     let all = [0x04, 0x10, 0x12, 0x52, 0x53, 0x60, 0x7e];
     let rows = [(0, &[0x14][..], &[][..]), (1, &[][..], &[0x14, 0x50][..])];
     for (port, taken, refused) in rows {
@@ -145,7 +145,7 @@ fn messages_that_a_port_does_not_take_are_unsupported() {
 /// `PCIe 5.0 §7.5.1.1.4`, §7.5.1.3.7: Master Data Parity Error of the port that sends a poisoned request, in Status upwards and
 /// in Secondary Status downwards, with Parity Error Response Enable of that side: Command bit 6, Bridge Control bit 0.
 #[test]
-fn a_poisoned_request_that_leaves_is_noted() {
+fn forwarded_poisoned_request_is_logged() {
     let up = || write(function(3), 0x8000_0000, 4);
     let down = || write(function(HOST), 0x2000_0000, 4);
     let rows = [
@@ -204,7 +204,7 @@ enum Comes {
 /// if their requester gets a completion; completions, and messages to an implied receiver, are dropped. §2.9.3: for a
 /// contained port nothing is an error, and completions have the status of DPC Completion Control.
 #[test]
-fn all_tlps_for_a_link_that_is_down_follow_one_rule() {
+fn down_link_refuses_requests_and_drops_completions() {
     let (cor, nonfatal) = ("0: ERR_COR of 02:01.0", "0: ERR_NONFATAL of 02:01.0");
     let (ur, ca) = ("0: Cpl UR of 02:01.0", "0: Cpl CA of 02:01.0");
     let ask = || read(function(HOST), 0x2000_0000, 64);
@@ -259,7 +259,7 @@ fn all_tlps_for_a_link_that_is_down_follow_one_rule() {
 /// `PCIe 5.0 §7.5.1.1.3`, §7.5.1.3: a request within a window of a bridge does not go up, whether or not Memory Space
 /// Enable and I/O Space Enable (bits 1 and 0 of Command) let requests down.
 #[test]
-fn requests_within_a_bridge_window_do_not_go_up() {
+fn requests_inside_a_bridge_window_are_not_sent_upstream() {
     let memory = |address| read(function(3), address, 4);
     let rows = [
         ("window of port 0", 0, 0b101, memory(0x3800_0000), "1: Cpl UR of 02:00.0"),
@@ -287,7 +287,7 @@ fn to_the_switch(code: u8, length_dw: Option<u16>) -> Tlp {
 /// `PCIe 5.0 §2.7.1`, §6.2.3.2.3: with ECRC Check Enable, a TLP with a wrong ECRC that goes no further than the switch
 /// is dropped before any other check, by the port at which it ends; a forwarded TLP stays unchanged.
 #[test]
-fn tlps_that_end_in_the_switch_have_their_ecrc_checked() {
+fn ecrc_is_checked_only_for_tlps_that_end_in_the_switch() {
     let turn_off_ack = || message(MessageRouting::Gathered, function(3), 0x1b);
     // The TLP, its port, and the port that logs it, unless it goes on.
     let rows = [
@@ -347,7 +347,7 @@ fn prefixed(prefixes: &[u32], tlp: Tlp) -> Tlp {
 
 /// `PCIe 5.0 §2.2.10.2`: prefixes of reserved types go on, like others; a TLP for the switch itself is unsupported.
 #[test]
-fn prefixes_of_reserved_types_are_for_the_addressee() {
+fn switch_forwards_reserved_prefixes_but_does_not_accept_them() {
     const RESERVED: u32 = 0x9500_0000;
     let rows = [
         (read(function(HOST), 0x2000_0000, 4), "2: MRd", 0),
@@ -365,7 +365,7 @@ fn prefixes_of_reserved_types_are_for_the_addressee() {
 
 /// A port without End-End TLP Prefix Supported takes no prefix (`PCIe 5.0 §7.5.3.15`).
 #[test]
-fn prefixes_that_are_not_supported_are_malformed() {
+fn unsupported_prefixes_are_malformed() {
     for (supported, error, answers) in [(0, MALFORMED, 0), (4, 0, 1)] {
         let mut config = config(1, Forwarding::StoreAndForward, PortArbitration::RoundRobin);
         config.upstream.space = space_with(PortType::Upstream, 0, supported);

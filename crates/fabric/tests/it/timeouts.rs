@@ -67,7 +67,7 @@ fn read_on(system: System, delays: &'static [Duration], count: usize) -> (riser_
 }
 
 #[test]
-fn a_lost_token_times_out_at_the_time_of_the_profile() {
+fn lost_token_times_out_after_time_of_the_profile() {
     let (mut fabric, ends) = read_on(system(), &[Duration::MAX], 2);
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);
     let ends = ends.borrow();
@@ -79,7 +79,7 @@ fn a_lost_token_times_out_at_the_time_of_the_profile() {
 
 /// Both tags are lost at 200 us and 400 us. The third read waits for one of them: the first rests until 400 us.
 #[test]
-fn tags_rest_for_a_second_period_and_the_host_goes_on() {
+fn tags_stay_unused_for_a_second_timeout_period() {
     let (mut fabric, ends) = read_on(system(), &[Duration::MAX, Duration::MAX], 3);
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);
     let results: Vec<_> = ends.borrow().iter().map(|(r, _)| *r).collect();
@@ -102,7 +102,7 @@ fn a_late_completion_is_unexpected_and_frees_its_tag() {
 
 /// A host that waits longer than any stall limit for the only thing that still happens is not without progress.
 #[test]
-fn slow_memory_and_slow_root_complexes_are_progress() {
+fn slow_memory_and_root_complex_count_as_progress() {
     let mut system = System::new();
     system.host.root_complex_latency = Duration::from_ms(3);
     system.host.memory_read_latency = Duration::from_ms(5);
@@ -124,7 +124,7 @@ fn slow_memory_and_slow_root_complexes_are_progress() {
 /// The raw device's answer to the host's first read, of 64 bytes, and the host's reaction. The second read gets the
 /// right answer, and the rest of the first answer never affects it.
 #[test]
-fn answers_that_do_not_fit() {
+fn mismatched_answers_are_refused() {
     let pool = PayloadPool::new();
     let base = AddressMap.mmio32(0).base;
     let answer = |tag: u16, status: Status, byte_count: u16, data: Option<&[u8]>| {
@@ -255,7 +255,7 @@ fn answers_that_do_not_fit() {
 /// The host has one tag. The first half of an answer is poisoned, which fails the read. The second half arrives after
 /// the host has issued the next read, which may use the same tag only when that half has arrived.
 #[test]
-fn rest_of_a_failed_answer_affects_no_later_read() {
+fn rest_of_a_failed_answer_does_not_affect_later_reads() {
     let pool = PayloadPool::new();
     let base = AddressMap.mmio32(0).base;
     let half = |byte_count: u16, byte: u8, len: usize| {

@@ -63,7 +63,7 @@ fn short_sleeps_of_a_program_leave_no_events_of_a_long_one() {
 
 /// Ten thousand pending timers change neither the events nor their number.
 #[test]
-fn waiting_timers_change_nothing() {
+fn waiting_timers_do_not_change_the_run() {
     let run = |timers: u64| {
         let system = System::new().device(link(Rate::Gt8, 8, 256), |io| async move {
             for n in 0..50 {

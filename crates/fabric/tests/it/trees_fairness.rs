@@ -181,7 +181,7 @@ fn equal_demand_on_a_symmetric_tree_gives_equal_shares() {
 
 /// Cut-through changes when a TLP is sent, not the order of turns.
 #[test]
-fn the_same_with_cut_through() {
+fn cut_through_gives_equal_shares_too() {
     let [_, mut plan] = symmetric();
     plan.switches.iter_mut().for_each(|switch| switch.mode = Forwarding::CutThrough);
     assert_shares("cut-through", &plan, MemoryOp::Write);
@@ -189,7 +189,7 @@ fn the_same_with_cut_through() {
 
 /// Two leaves, a switch of three and a switch of one on one switch: the ports take turns, not the leaves.
 #[test]
-fn an_asymmetric_tree_shares_by_ports() {
+fn asymmetric_tree_shares_bandwidth_by_ports() {
     let mut plan = TreePlan::new();
     let top = switch(&mut plan, Above::RootPort(HostId::FIRST), 4);
     leaves(&mut plan, top, &[4, 4]);
@@ -219,7 +219,7 @@ fn capacity_a_port_cannot_use_is_shared_by_the_others() {
 
 /// Rows: weights of the ports, the upstream port first.
 #[test]
-fn weights_are_kept() {
+fn shares_follow_the_weights() {
     for weights in [[1, 1, 1, 1], [1, 3, 1, 2], [7, 1, 1, 14]] {
         let mut plan = TreePlan::new();
         let top = switch(&mut plan, Above::RootPort(HostId::FIRST), 4);

@@ -87,7 +87,7 @@ fn round_robin_shares_equally_and_strict_priority_does_not() {
 
 /// The group shares the rest of the strict channels.
 #[test]
-fn low_priority_group_shares_the_rest() {
+fn low_priority_group_shares_remaining_bandwidth() {
     let arbitration = VcArbitration { low_priority: Vc::from_bits(1), scheme: VcScheme::RoundRobin };
     let mut sources: Vec<Source> = [0, 1].map(|tc| Source::flood(tc, 256)).into();
     // A write each 100 ns.

@@ -36,7 +36,7 @@ fn saturate(rate: Rate, lanes: u8, mps: u32, size: u32, us: u64) -> (f64, f64) {
 }
 
 #[test]
-fn writes_reach_what_the_wire_allows_within_a_thousandth() {
+fn write_rate_is_within_a_thousandth_of_the_wire_limit() {
     let rows = [
         (Rate::Gt2_5, 1),
         (Rate::Gt5, 4),

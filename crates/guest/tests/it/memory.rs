@@ -81,7 +81,7 @@ fn rejects_accesses_without_permission() {
 
 /// Rows of `PCIe 5.0 §6.15`: operation, value before, operands, value after.
 #[test]
-fn atomic_operations() {
+fn atomic_operations_return_old_and_store_new_value() {
     let long = |value: u64| value.to_le_bytes().to_vec();
     let short = |value: u32| value.to_le_bytes().to_vec();
     let rows = [
@@ -115,7 +115,7 @@ fn atomic_operations() {
 
 /// Two mappings of the same counter, each in its own thread: no addition is lost.
 #[test]
-fn additions_are_atomic_to_others() {
+fn concurrent_additions_lose_no_update() {
     const ADDITIONS: u64 = 200_000;
     let (one, fd) = memory(true);
     let other = std::thread::spawn(move || {

@@ -478,7 +478,7 @@ fn executes_all_writes_of_one_message() {
 }
 
 #[test]
-fn maps() {
+fn accepts_valid_maps_and_rejects_invalid_ones() {
     let mut session = joined();
     session.receive(&command(1, 2, &map(0x1000, 0x3000, 0x5000, 3)), [fd()]);
     let Some(Event::Map { token, map: mapped, fd: Some(_), fd_offset: 0x5000 }) = session.poll() else {
@@ -608,7 +608,7 @@ fn sets_up_msix_as_qemu_does() {
 
 /// A wire is masked when it is signalled (`VFIO_IRQ_INFO_AUTOMASKED`).
 #[test]
-fn signalling_masks_a_wire() {
+fn signal_masks_a_level_interrupt() {
     let mut session = joined();
     assert_eq!(errno_with(&mut session, 8, &words(&[20, 0x24, 0, 0, 1]), 1), 0);
     for _ in 0..2 {
@@ -622,7 +622,7 @@ fn signalling_masks_a_wire() {
 }
 
 #[test]
-fn booleans_select_interrupts_of_a_range() {
+fn booleans_select_interrupts_within_a_range() {
     let mut session = joined();
     session.receive(&command(1, 8, &[words(&[24, 0xa, 2, 0, 4]), vec![1, 0, 255, 0]].concat()), []);
     let mut masked = Vec::new();
@@ -736,7 +736,7 @@ fn dma_by_message_completes_in_any_order() {
 
 /// The format of QEMU 10.1: an address, a count of 32 bits, data, and four bytes that it counts but does not fill.
 #[test]
-fn dma_by_message_detects_narrow_counts() {
+fn dma_by_message_detects_truncated_counts() {
     let mut session = with_memory(3);
     let narrow = |data: [u8; 4]| [longs(&[0x1000]), words(&[4]), data.to_vec(), vec![0; 4]].concat();
     // Zeros look the same in both formats. Other data show the client's format; then zeros are unambiguous.
@@ -847,7 +847,7 @@ fn bounds_pending_events_and_replies() {
 }
 
 #[test]
-fn handles_messages_before_the_peer_left() {
+fn handles_messages_sent_before_the_peer_left() {
     let mut session = joined();
     session.receive(&command(1, 9, &access(0, 7, 4)), []);
     let Some(Event::Read { token, .. }) = session.poll() else { panic!() };
@@ -993,7 +993,7 @@ fn cut(pieces: &[(Vec<u8>, usize)], cuts: &[usize]) -> Vec<(Vec<u8>, usize)> {
 }
 
 #[test]
-fn every_cut_gives_the_same_outcome() {
+fn cuts_at_any_byte_give_the_same_outcome() {
     let pieces = conversation();
     let expected = outcome(pieces.clone());
     assert_eq!(expected.0.len(), 14, "{:#?}", expected.0);

@@ -93,7 +93,7 @@ fn disconnects_client_that_stops_receiving() {
 }
 
 #[test]
-fn memory_and_interrupts_by_descriptors() {
+fn shares_memory_and_interrupts_by_descriptors() {
     let (_folder, path) = place();
     let mut server = Server::bind(&path, shape()).unwrap();
     let mut stream = connect(&mut server);
@@ -313,7 +313,7 @@ fn slow_client_loses_no_replies() {
 /// Part of the next test, as a separate process of another user: connects, and is not served.
 #[test]
 #[ignore = "a part of another_user_is_not_served"]
-fn as_another_user() {
+fn child_process_connects_as_another_user() {
     let mut stream = UnixStream::connect(std::env::var("RISER_TEST_SOCKET").unwrap()).unwrap();
     // The server may already have closed the connection.
     let _ = stream.write_all(&version(0, 0, QEMU));
@@ -339,7 +339,7 @@ fn another_user_is_not_served() {
         .for_each(|(path, mode)| open(path, mode));
     let mut other = Command::new(&program);
     other
-        .args(["--exact", "sockets::as_another_user", "--ignored"])
+        .args(["--exact", "sockets::child_process_connects_as_another_user", "--ignored"])
         .env("RISER_TEST_SOCKET", &path)
         .uid(NOBODY)
         .gid(NOBODY);

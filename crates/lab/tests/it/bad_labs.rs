@@ -22,7 +22,7 @@ fn refused(text: &str) -> FileErrors {
 }
 
 #[test]
-fn reports_errors_with_place_and_legal_values() {
+fn reports_errors_with_place_and_valid_values() {
     let memory = |more: &str| lab("memory", more);
     let nic = |more: &str| lab("simple-nic", more);
     let bench = |more: &str| lab("pcie-bench", more);
@@ -591,7 +591,7 @@ fn rejects_impossible_outages() {
 /// Non-posted data credits: the minimum depends on the receiver (`PCIe 5.0 Table 2-45`; ECN "Deferrable Memory Write"). Rows:
 /// the device, keys of its link, the error message.
 #[test]
-fn non_posted_credits_are_as_many_as_the_receiver_takes() {
+fn non_posted_credits_match_the_receiver() {
     let rows = [
         ("memory", "device_credits = { non_posted_data = 1 }", None),
         ("memory", "root_credits = { non_posted_data = 2 }", None),

@@ -99,7 +99,7 @@ fn a_replay_that_is_damaged_again_waits_for_the_timer() {
 
 /// A lost Ack: REPLAY_TIMER (24,000 symbol times from the end of the TLP), a duplicate, and its Ack.
 #[test]
-fn a_lost_ack_ends_in_a_duplicate() {
+fn lost_ack_causes_a_duplicate() {
     let mut lost = false;
     let mut world = script(1, |_, _, frame: &Frame| {
         let ack = matches!(frame, Frame::Dllp(Dllp::Ack { .. }));
@@ -169,7 +169,7 @@ fn progress_resets_replay_num() {
 
 /// One header credit, and its first UpdateFC lost: the refresh of `PCIe 5.0 §2.6.1.2` brings it within 30 us.
 #[test]
-fn a_lost_update_fc_is_healed_by_the_refresh() {
+fn periodic_refresh_replaces_a_lost_update_fc() {
     let mut lost = false;
     let mut world = script(2, |side, _, frame: &Frame| {
         let update =
@@ -206,7 +206,7 @@ fn initialization_survives_lost_dllps() {
 }
 
 #[test]
-fn an_undisturbed_start_takes_two_triples() {
+fn error_free_initialization_takes_two_triples() {
     let link = run(config(), &mut script(0, |_, _, _: &Frame| Fate::Intact), at(20));
     for side in 0..2 {
         let c = link.port(side).counters();
@@ -216,7 +216,7 @@ fn an_undisturbed_start_takes_two_triples() {
 
 /// An idle link: one UpdateFC of each finite class every 30 us, SKPs by the clock, and a state line that reports idle.
 #[test]
-fn idle_costs_only_the_refresh() {
+fn idle_link_sends_only_the_refresh() {
     let link = run(config(), &mut script(0, |_, _, _: &Frame| Fate::Intact), at(1000));
     let c = link.port(0).counters();
     assert_eq!((c.dllps.update_fc, c.dllps.ack), (2 * 33, 0));
@@ -339,7 +339,7 @@ fn a_sender_beyond_its_credits_is_counted() {
 
 /// An Ack of a TLP that was never sent (`PCIe 5.0 §3.6.2.2`), and credits of channels that do not exist.
 #[test]
-fn foreign_dllps_do_no_harm() {
+fn unknown_dllps_are_ignored() {
     let mut port = active_port(config());
     for dllp in [
         Dllp::Ack { sequence: 5 },

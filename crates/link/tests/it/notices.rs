@@ -237,7 +237,7 @@ fn an_unmapped_traffic_class_is_malformed() {
 
 /// With infinite credits the fields of an UpdateFC are zero (`PCIe 5.0 §2.6.1`).
 #[test]
-fn infinite_credits_do_not_change() {
+fn infinite_credits_reject_finite_updates() {
     let mut port = Port::new(config(Rate::Gt8));
     port.start(Time::ZERO);
     for kind in [FlowControlKind::InitFc1, FlowControlKind::InitFc2] {
@@ -301,7 +301,7 @@ impl World for Writes {
 /// `PCIe 5.0 §2.9.1`, §3.2.1: TLPs that were queued or in flight are handed back; nothing moves while the link is down;
 /// it comes up with sequence number 0 and all credits, at the rate of its configuration.
 #[test]
-fn a_link_goes_down_and_comes_up() {
+fn link_goes_down_and_comes_up() {
     let mut world = Writes::default();
     let mut link = Joined::new([config(Rate::Gt8), config(Rate::Gt8)], Duration::from_ns(20));
     while world.arrived.len() < 5 {
@@ -341,7 +341,7 @@ fn a_link_goes_down_and_comes_up() {
 
 /// Frames that arrive while the link is down are ignored, and cause no errors.
 #[test]
-fn port_of_a_link_that_is_down_receives_nothing() {
+fn port_of_a_down_link_receives_no_tlp() {
     let mut port = active();
     assert_eq!(port.take_down(at(1), false), []);
     hear(&mut port, at(1), Dllp::Ack { sequence: 5 });
@@ -429,7 +429,7 @@ fn tlp_beyond_all_credits_is_reported() {
 /// A TLP without credits waits from the time when the wire is free for it. This holds whether it was queued before the
 /// credits were known or after, and even if the port is not polled for a frame in between.
 #[test]
-fn stall_begins_when_the_wire_is_free() {
+fn stall_time_starts_when_the_wire_is_free() {
     let needs_more = || write(0, 0x100, 528, Attributes::empty());
     let update = FlowControl::new(FlowControlKind::UpdateFc, Class::Posted, Vc::VC0, 2, 33);
     let stalled = |port: &mut Port| {

@@ -212,7 +212,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_clean_link(configs in links(), seed: u64, flight_ns in 0_u64..2000, drain_ns in 0_u64..3000) {
+    fn clean_link_delivers_all_tlps_in_order(configs in links(), seed: u64, flight_ns in 0_u64..2000, drain_ns in 0_u64..3000) {
         let mut traffic = Traffic::new(seed, 100, configs[0].mps);
         traffic.drain_ns = drain_ns;
         check(configs, traffic, 100, Duration::from_ns(flight_ns));
@@ -220,7 +220,7 @@ proptest! {
 
     /// One error in 2^16 bits: a 256 B TLP in about thirty.
     #[test]
-    fn rare_errors(configs in links(), seed: u64, flight_ns in 0_u64..200) {
+    fn rare_errors_lose_no_tlp(configs in links(), seed: u64, flight_ns in 0_u64..200) {
         let mut traffic = Traffic::new(seed, 100, configs[0].mps);
         traffic.bit_error_rate = 1 << 48;
         check(configs, traffic, 100, Duration::from_ns(flight_ns));
@@ -228,7 +228,7 @@ proptest! {
 
     /// Channels, scales and arbitration of any kind, with an error in 2^16 bits.
     #[test]
-    fn channels(configs in with_channels(), seed: u64, flight_ns in 0_u64..500, drain_ns in 0_u64..2000) {
+    fn channels_lose_no_tlp(configs in with_channels(), seed: u64, flight_ns in 0_u64..500, drain_ns in 0_u64..2000) {
         let mut traffic = Traffic::new(seed, 100, configs[0].mps).of_all_classes();
         traffic.bit_error_rate = if seed % 2 == 0 { 1 << 48 } else { 0 };
         traffic.drain_ns = drain_ns;
@@ -237,7 +237,7 @@ proptest! {
 
     /// Without flow control, buffers of a few TLPs that drain slowly.
     #[test]
-    fn without_flow_control(configs in links(), seed: u64, buffer_tlps in 1_u16..8, drain_ns in 0_u64..2000) {
+    fn dropped_tlps_are_replayed_without_flow_control(configs in links(), seed: u64, buffer_tlps in 1_u16..8, drain_ns in 0_u64..2000) {
         let mut traffic = Traffic::new(seed, 60, configs[0].mps);
         traffic.drain_ns = drain_ns;
         let configs = configs.map(|c| {
@@ -248,7 +248,7 @@ proptest! {
 
     /// Frames of a thousand bits: half of them bad. Frames that vanish altogether: one in sixteen.
     #[test]
-    fn heavy_errors(configs in links(), seed: u64, flight_ns in 0_u64..200, drain_ns in 0_u64..300) {
+    fn heavy_errors_lose_no_tlp(configs in links(), seed: u64, flight_ns in 0_u64..200, drain_ns in 0_u64..300) {
         let mut traffic = Traffic::new(seed, 50, Mps::new(128).unwrap());
         traffic.bit_error_rate = u64::MAX / 2000;
         traffic.loss = 16;

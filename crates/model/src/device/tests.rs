@@ -187,7 +187,7 @@ fn packets_without_descriptors_equal_transfers() {
 /// Register accesses go in the other direction. 8 B written at Gen6 x1 (MWr header 16 B in a flit) is 24 B down per packet,
 /// and a register read's CplD is 16 B up. 64 * 236/256 = 59 Gb/s for TLPs.
 #[test]
-fn register_accesses_go_down() {
+fn register_accesses_use_downstream_bandwidth() {
     let entry = |kind: &str| {
         format!(
             "version = 1\nkind = \"packet-device\"\ndescription = \"x\"\n[[transactions]]\nwhat = \"w\"\n\
@@ -306,7 +306,7 @@ fn rejects_invalid_files() {
 
 /// The series of Figure 1, for review.
 #[test]
-fn figure_1() {
+fn figure_1_matches_snapshot() {
     let mut table = String::from("Gb/s at Gen3 x8, MPS 256, MRRS 512, 64-bit addresses\n");
     table += "form       size  effective   ethernet     simple     kernel       dpdk\n";
     for form in [Form::Published, Form::Exact] {

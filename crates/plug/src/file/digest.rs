@@ -19,7 +19,7 @@ mod tests {
 
     /// Published test values of FNV-1a.
     #[test]
-    fn digests() {
+    fn digest_matches_published_fnv_1a_values() {
         assert_eq!(digest(b""), "cbf29ce484222325");
         assert_eq!(digest(b"a"), "af63dc4c8601ec8c");
         assert_eq!(digest(b"foobar"), "85944171f73967e8");

@@ -107,7 +107,7 @@ fn completion_timeout_ends_a_request_with_its_error_code() {
 
 /// Every MSI-X request is answered, not only the first: here each fails, because MSI-X is not enabled.
 #[test]
-fn every_msix_is_answered() {
+fn every_msix_request_is_answered() {
     let mut bench = Bench::new(true);
     for _ in 0..3 {
         bench.set(Read::Msix, 1);

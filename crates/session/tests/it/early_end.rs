@@ -33,7 +33,7 @@ fn figure(counters: &Map<String, Value>, name: &str) -> f64 {
 
 /// A Gen3 x8 carries at most 64 Gb/s: the flows got most of it, computed over their own time.
 #[test]
-fn flows_that_go_on_have_rates() {
+fn running_flows_have_rates_at_an_early_end() {
     let flow = |name: &str, kind: &str| {
         format!(
             "[[slot.traffic.flow]]\nname = \"{name}\"\nkind = \"{kind}\"\nsize_bytes = 256\ncount = 1000000000\noutstanding = 32\n"
@@ -57,7 +57,7 @@ fn flows_that_go_on_have_rates() {
 
 /// Rates of finished flows cover the time up to their own end, the other rates the time up to the end of the run.
 #[test]
-fn a_flow_that_has_ended_keeps_its_own_time() {
+fn finished_flow_keeps_its_own_time() {
     let devices = run_to(&shipped("vcs.toml"), 1_000_000);
     let of = |slot: &str| &devices.iter().find(|(name, _)| name == slot).unwrap().1;
     let (going, ended) = (of("weighted"), of("strict"));
@@ -69,7 +69,7 @@ fn a_flow_that_has_ended_keeps_its_own_time() {
 }
 
 #[test]
-fn functions_that_go_on_have_rates_and_shares() {
+fn running_functions_have_rates_and_shares() {
     let devices = run_to(&shipped("sriov.toml"), 100_500_000);
     let counters = &devices[0].1;
     let functions = figure(counters, "functions") as usize;
@@ -84,7 +84,7 @@ fn functions_that_go_on_have_rates_and_shares() {
 }
 
 #[test]
-fn counters_that_go_on_have_times() {
+fn running_counters_have_times() {
     let devices = run_to(&shipped("atomics.toml"), 300_000);
     for (slot, counters) in &devices {
         let elapsed = figure(counters, "elapsed_ns");

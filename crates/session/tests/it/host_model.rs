@@ -42,7 +42,7 @@ fn median(host: &str, keys: &str) -> u64 {
 /// Each row: keys of `[host]`, the state of the caches, KiB of the window, and the extra time of a read compared with data that
 /// the device has written: the figures of the profile.
 #[test]
-fn medians_differ_by_the_figures_of_the_profile() {
+fn medians_differ_by_figures_of_the_profile() {
     let read = |host: &str, cache: &str, kib: u32| {
         let keys = format!("test = \"LAT_RD\"\ncache = \"{cache}\"\nwindow_bytes = {}", kib << 10);
         median(host, &keys)
@@ -155,7 +155,7 @@ fn window_limits_dma_of_card() {
 }
 
 #[test]
-fn figures_of_a_profile_are_checked() {
+fn invalid_profile_figures_are_rejected() {
     let shipped = fs::read_to_string(root().join("crates/lab/profiles/hosts/xeon-e5-2637v3.toml")).unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("host_model");
     fs::create_dir_all(&folder).unwrap();

@@ -117,7 +117,7 @@ fn brings_up_card_inserted_after_boot() {
 /// The button: 5 ms after a press the driver is stopped and power is switched off, without errors. A second press in between
 /// cancels it; a later press brings the card up again (`PCIe 5.0 §6.7.1.5`).
 #[test]
-fn the_attention_button_empties_and_fills_a_slot() {
+fn attention_button_removes_and_adds_a_card() {
     for place in ["root", "switch"] {
         let slot = slot(place, "mmio", reads(place));
         let presses = [400, 500, 600, 9_000].map(press).concat();

@@ -151,7 +151,7 @@ fn lab(settings: &str) -> String {
 }
 
 #[test]
-fn it_runs_and_reports() {
+fn user_model_runs_and_reports() {
     for (settings, name, value) in [
         ("numbers = 4\nstep = 8\n", "sum", serde_json::json!(48)),
         ("report = \"bad\"\n", "report_error", serde_json::json!("key must be a string")),
@@ -199,7 +199,7 @@ fn reports_errors_at_their_place() {
 }
 
 #[test]
-fn the_reference_has_it() {
+fn reference_lists_user_model() {
     let page: String = lab::reference::lab(&models()).into_iter().map(|(_, text)| text).collect();
     assert!(page.contains("- `adder`: Adds up the values written to it.\n"), "{page}");
     assert!(

@@ -212,7 +212,7 @@ proptest! {
 
     #[test]
     #[ignore = "of .ci/long trees"]
-    fn small_labs_end(
+    fn random_small_labs_end(
         common in Link::any(), own in Link::any(), switched in any::<bool>(), cuts_through in any::<bool>(),
         devices in prop::collection::vec(0..DEVICES.len(), 1..3), memory_ns in prop::sample::select(vec![0, 100, 263, 1_500]),
     ) {

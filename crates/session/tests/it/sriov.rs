@@ -105,7 +105,7 @@ fn all_255_virtual_functions_are_found_and_run() {
 /// bus (`PCIe 5.0 §9.3.3.9`, `§9.3.3.10`), which configuration requests of type 1 reach (`§9.2.1.2`). On a root port and below a
 /// switch. The next slot has the bus after that, and the raw device there uses it.
 #[test]
-fn the_256th_virtual_function_is_on_the_next_bus() {
+fn virtual_function_256_is_on_the_next_bus() {
     let traffic = "[[slot]]\nname = \"raw\"\ndevice = \"traffic\"\n[[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\n\
                    size_bytes = 64\ncount = 5\n";
     let rows = [(false, 0x01), (true, 0x03)];
@@ -134,7 +134,7 @@ fn the_256th_virtual_function_is_on_the_next_bus() {
 }
 
 #[test]
-fn it_is_the_same_behind_a_switch() {
+fn functions_work_below_a_switch() {
     let text = lab(4, 8, 4096, 16).replace("[slot.dma-engine]", "parent = \"s\"\n[slot.dma-engine]");
     let session = run(&format!("{text}[[switch]]\nname = \"s\"\n"));
     assert_moved(&session, 5, 8 * 4096);

@@ -5,7 +5,7 @@ use crate::served::{Links, Served};
 use std::io::Write;
 
 #[test]
-fn many_command_links_at_once() {
+fn serves_sixteen_command_links_at_once() {
     let served = Served::start("links");
     let mut all: Vec<Links> = (0..16).map(|_| Links::join(&served)).collect();
     // The first clients stay connected and send nothing, or an incomplete line.

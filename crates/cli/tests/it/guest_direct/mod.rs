@@ -231,7 +231,7 @@ fn each_guest_may_have_own_command() {
 /// clocks, its kernel's log with the times, and every TLP with its time are the same.
 #[test]
 #[ignore = "of .ci/long guest"]
-fn guest_that_counts_instructions_is_repeatable() {
+fn guest_with_icount_is_reproducible() {
     let lab =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/clock.toml")).unwrap();
     let runs = [1, 2].map(|n| {

@@ -193,7 +193,7 @@ fn fio_sees_no_errors_after_lost_completions() {
 /// Prints the medians: `--ignored --nocapture` in a release build.
 #[test]
 #[ignore = "a measurement"]
-fn speed_compared_with_qemu_controller() {
+fn measures_speed_against_qemu_controller() {
     let image = folder("nvme-image").join("disk");
     fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
     let drive = format!("file={},if=none,format=raw,id=other", image.display());

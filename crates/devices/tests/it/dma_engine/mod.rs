@@ -230,7 +230,7 @@ fn equal_functions_get_equal_shares() {
 }
 
 #[test]
-fn a_larger_window_hides_more_of_the_latency() {
+fn larger_window_hides_more_latency() {
     let elapsed = |window| {
         let mut bench = Bench::new(&Settings { vfs: 0, window, ..Settings::default() });
         assert_eq!(bench.run(&load(64, 4096, 16)), Ok(()));
@@ -256,7 +256,7 @@ fn all_virtual_functions_of_one_bus_run() {
 const FLR: u32 = 1 << 15;
 
 #[test]
-fn a_reset_of_one_function_under_load_disturbs_no_other() {
+fn reset_under_load_affects_no_other_function() {
     for vfs in [4, 20] {
         let mut bench = Bench::new(&Settings { vfs, window: 8, ..Settings::default() });
         let load = load(64, 2048, 8);
@@ -333,7 +333,7 @@ fn removed_virtual_functions_do_not_disturb_the_physical_one() {
 }
 
 #[test]
-fn illegal_settings_are_refused() {
+fn rejects_invalid_settings() {
     let of = |settings| {
         let pool = PayloadPool::new();
         let made = functions(&settings, PcieLayout::default(), 256, &pool, &Shared::default(), None, None);

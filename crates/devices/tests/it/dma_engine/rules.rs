@@ -245,7 +245,7 @@ fn a_chain_ends_with_its_first_failure() {
 
 /// Errors about impossible settings name the legal values.
 #[test]
-fn impossible_settings_are_refused() {
+fn rejects_impossible_settings() {
     let refused = |settings: Settings, key: &str| {
         let fault = plug::Model::check(&settings).unwrap_err();
         assert!(fault.key.iter().any(|part| part == key) && fault.message.contains("expected"), "{fault:?}");
@@ -436,7 +436,7 @@ fn interrupts_are_coalesced() {
 
 /// A loop-back holds data until they are taken, without an effect on others. The output is equal to the input, however it is split.
 #[test]
-fn a_full_loop_back_blocks_no_others() {
+fn full_loop_back_blocks_no_other_engine() {
     let mut bench = Bench::new(&Settings { vfs: 1, window: 4, ..Settings::default() });
     let ended = bench.run_program(|cpu, functions| async move {
         let from = cpu.memory().alloc(1 << 18, 4096).unwrap();

@@ -104,7 +104,7 @@ fn answer_without_room_does_not_stop_other_classes() {
 
 /// Refusals come from the endpoint itself, and have the Traffic Class of the request that they refuse.
 #[test]
-fn refusals_take_the_class_of_the_request() {
+fn refusals_use_the_traffic_class_of_the_request() {
     let mut bench = Bench::new(EndpointLimits::default());
     for (n, tag) in [(4, 1), (0, 2)] {
         let mut tlp = mrd(tag, 0xdead_0000, 4);
@@ -132,7 +132,7 @@ fn parked_outputs_are_bounded() {
 }
 
 #[test]
-fn interrupts_stay_behind_the_writes_of_tc0() {
+fn interrupts_follow_earlier_writes_of_tc0() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.write_config(0, MSI + 1, 0xfee0_0000);
     bench.write_config(0, MSI, 0x0001_0000);

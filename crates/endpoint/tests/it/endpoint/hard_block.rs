@@ -147,7 +147,7 @@ fn answers(request: &DesignRequest, piece: u32) -> Vec<Tlp> {
 }
 
 #[test]
-fn requests_to_bars_come_out_as_tlps_and_are_answered_by_them() {
+fn design_receives_and_answers_bar_requests_as_tlps() {
     let mut block = Block::new();
     block.handle(mwr(BAR0 + 0x1_0040, &[1, 2, 3, 4]));
     block.handle(mrd(7, BAR0 + 0x100, 256));
@@ -309,7 +309,7 @@ fn functions_of_one_pool_never_share_a_tag() {
 
 /// A TLP that the specification or software does not allow is not sent, and the design gets the reason.
 #[test]
-fn refused_tlps_come_back_to_the_design() {
+fn refused_tlps_are_returned_to_the_design() {
     let mut block = Block::new();
     let mut long = mwr(0x1000, &[0; 512]);
     long.repr.ep = true;
@@ -371,7 +371,7 @@ fn limits() -> Limits {
 }
 
 #[test]
-fn completions_that_do_not_fit_their_request_come_back() {
+fn mismatched_completions_are_returned_to_the_design() {
     let mut block = Block::new();
     block.handle(mrd(3, BAR0 + 4, 256));
     let [request] = &block.requests()[..] else { panic!("one request") };
@@ -507,7 +507,7 @@ fn design_implements_msix_tables_if_configured() {
 
 /// Virtual functions of a design appear with VF Enable, each known by its index and ID.
 #[test]
-fn design_has_virtual_functions() {
+fn design_may_have_virtual_functions() {
     use crate::endpoint::virtual_functions::{CONTROL, SRIOV, VF_ENABLE, VF_MSE, physical, virtual_space};
     let design = Scripted::default();
     let limits = EndpointLimits { msix_in_device: true, ..EndpointLimits::default() };
@@ -649,9 +649,9 @@ fn error_messages_and_posted_tlps_of_a_design_take_turns() {
     }
 }
 
-/// Transactions Pending of a design's function: see `reset::transactions_pending_ends_with_a_timeout_and_with_flr`.
+/// Transactions Pending of a design's function: see `reset::timeout_and_flr_clear_transactions_pending`.
 #[test]
-fn transactions_pending_of_a_design_ends_with_a_timeout_and_with_flr() {
+fn timeout_and_flr_clear_transactions_pending_of_a_design() {
     let limits = EndpointLimits { completion_timeout: Duration::from_us(50), ..EndpointLimits::default() };
     for reset in [false, true] {
         let mut block = Block::of(vec![space()], limits);

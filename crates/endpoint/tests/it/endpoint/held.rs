@@ -60,7 +60,7 @@ fn non_posted_credits(bench: &mut Bench) -> u32 {
 
 /// Entry D2a: reads of the MSI-X table and of configuration space flush, whoever answers them.
 #[test]
-fn own_completions_stay_behind_earlier_writes() {
+fn own_completions_follow_earlier_writes() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.probe().push(Class::Posted, write_of(0, 0x1000, 1024));
     assert_eq!(next(&mut bench, Class::Posted, TcSet::ALL), "MWr 1000");
@@ -93,7 +93,7 @@ fn own_completions_pass_all_other_writes() {
 
 /// A write that ends because Bus Master Enable was cleared, or by a reset, holds up nothing any more.
 #[test]
-fn write_that_ends_early_releases_completions() {
+fn write_that_ends_early_releases_waiting_completions() {
     for flr in [false, true] {
         let mut bench = Bench::new(EndpointLimits::default());
         bench.probe().push(Class::Posted, write_of(0, 0x1000, 512));
@@ -113,7 +113,7 @@ fn write_that_ends_early_releases_completions() {
 
 /// Entry A2a: after PME_TO_Ack, no TLP of any function may follow that was accepted before it (`PCIe 5.0 §5.3.3.2.1`).
 #[test]
-fn own_messages_stay_behind_earlier_writes() {
+fn own_messages_follow_earlier_writes() {
     let mut bench = Bench::with_functions(EndpointLimits::default(), 2);
     bench.write_config(0, DEVICE_CONTROL, 0x2930 | 0xe); // errors are reported
     for (f, address) in [(0, 0x1000), (1, 0x8000)] {
@@ -157,7 +157,7 @@ fn answers_that_cannot_be_sent_are_bounded() {
 
 /// A device that answers before it reports that it has taken a request gains nothing.
 #[test]
-fn answers_before_the_take_are_bounded() {
+fn answers_before_acceptance_are_bounded() {
     let mut bench = few(4);
     bench.probe().0.borrow_mut().takes = false;
     for tag in 0..8 {
@@ -240,7 +240,7 @@ fn parked_outputs_are_not_refusals() {
 
 /// A pause for refusals delays no wake-up that has another reason.
 #[test]
-fn pause_delays_no_other_wake() {
+fn pause_does_not_delay_other_wake_ups() {
     let bad = |bench: &Bench| {
         (0..100).for_each(|_| bench.probe().push(Class::Completion, Output::Interrupt { vector: 0 }));
     };

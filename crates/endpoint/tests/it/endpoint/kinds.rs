@@ -224,7 +224,7 @@ fn poisoned_requests_are_refused() {
 
 /// CplDLk and CplLk answer MRdLk; only a legacy endpoint serves it (`PCIe 5.0 §6.5.6`, §6.5.7).
 #[test]
-fn locked_reads_are_for_legacy_endpoints() {
+fn only_legacy_endpoints_serve_locked_reads() {
     let unlock = || {
         let (tag, header) = (Tag::default(), [0; 8]);
         let body = Message {
@@ -265,7 +265,7 @@ fn locked_reads_are_for_legacy_endpoints() {
 
 /// Lengths that the function takes, bytes of the write, the device's answer; status (ECN "Deferrable Memory Write").
 #[test]
-fn deferrable_writes() {
+fn deferrable_writes_return_status_of_the_device() {
     use DeferrableLength::{Bytes64, Bytes128};
     let rows = [
         (Some(Bytes64), 64, Some(Ok(Data::NONE)), Status::Success),
@@ -391,7 +391,7 @@ fn only_enabled_tags_are_used() {
 }
 
 #[test]
-fn ecrc_is_generated_where_enabled() {
+fn ecrc_is_generated_if_enabled() {
     for (control, td) in [(0, false), (1 << 6, true)] {
         let mut bench = plain();
         bench.write_config(0, AER_CONTROL, control);
@@ -406,7 +406,7 @@ fn ecrc_is_generated_where_enabled() {
 
 /// TD and a wrong digest: dropped and logged as ECRC Error if it is checked (`PCIe 5.0 §2.7.1`), else taken.
 #[test]
-fn ecrc_is_checked_where_enabled() {
+fn ecrc_is_checked_if_enabled() {
     let wrong = |td: bool| {
         let mut tlp = mwr(BAR0, &[1, 2, 3, 4]);
         (tlp.repr.td, tlp.flaw) = (td, Flaw::WrongEcrc);

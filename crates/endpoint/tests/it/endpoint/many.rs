@@ -230,7 +230,7 @@ fn functions_that_share_without_notifying_do_not_stall() {
 
 /// Function 0 sends at the request of function 1, by its `Io`.
 #[test]
-fn use_of_another_functions_io_is_followed() {
+fn function_may_send_through_another_functions_io() {
     for count in [3, MANY] {
         let lent: Rc<RefCell<Option<Io>>> = Rc::default();
         let mut devices: Vec<Box<dyn Device>> = vec![{
@@ -459,7 +459,7 @@ fn rejects_numbering_that_gives_two_functions_one_id() {
 /// With ARI the function number has eight bits (`PCIe 5.0 §6.13`), however few functions there are: others are completed with UR, and a
 /// write to them moves no ID. Without, the device number is the captured one's, whatever it is.
 #[test]
-fn an_ari_device_answers_for_its_own_functions_only() {
+fn ari_device_answers_only_for_existing_functions() {
     let plain = || Builder::type0(Identity::default()).pcie(PcieLayout::default()).build().unwrap();
     for (alternative, expected) in [(true, Status::UnsupportedRequest), (false, Status::Success)] {
         let spaces = if alternative { vec![space(0), space(1)] } else { vec![plain(), plain()] };

@@ -38,7 +38,7 @@ fn read_of(dw: u16) -> Tlp {
 }
 
 #[test]
-fn front_implements_capability_headers_and_device_the_rest() {
+fn endpoint_answers_capability_headers_and_device_the_rest() {
     let mut bench = bench();
     let vendor = space().capability(VENDOR).unwrap();
     let doe = space().extended_capability(DOE).unwrap();
@@ -117,7 +117,7 @@ fn request_refused_by_device_is_logged_with_its_header() {
 
 /// A mailbox as `async` code: a value written to one register is read back with its bytes swapped; the others ignore writes.
 #[test]
-fn a_mailbox_in_async_code() {
+fn async_device_implements_a_mailbox() {
     let mailbox = space().extended_capability(DOE).unwrap() + 4;
     let device = AsyncDevice::new(move |io: Io| async move {
         let mut kept = 0;

@@ -35,7 +35,7 @@ fn answers(bench: &mut Bench, tlp: Tlp) -> Status {
 }
 
 #[test]
-fn memory_is_refused_and_configuration_answered() {
+fn d3hot_refuses_memory_and_answers_configuration_requests() {
     let mut bench = asleep(true);
     assert_eq!(answers(&mut bench, mrd(1, BAR2, 4)), Status::UnsupportedRequest);
     assert_eq!(answers(&mut bench, cfg(Access::Read, EP, 0, 0xf, &[])), Status::Success);

@@ -51,7 +51,7 @@ fn unsupported(bench: &mut Bench) {
 /// `PCIe 5.0 Table 7-4`: the bit of Status that each event sets, with these bits of Command; a one written over it, in a
 /// configuration request, clears it, a zero does not.
 #[test]
-fn events_of_status_are_set_and_cleared() {
+fn events_set_status_bits_and_writes_clear_them() {
     let poisoned_completion: Event = |b| read_answered(b, |asked| poisoned(answer(asked).remove(0)));
     let rows: [(&str, Event, u32, u32); 8] = [
         (
@@ -90,7 +90,7 @@ fn events_of_status_are_set_and_cleared() {
 /// Control (bits 0 to 3: correctable, non-fatal, fatal, Unsupported Requests). An Unsupported Request needs both its
 /// enables.
 #[test]
-fn each_error_message_has_its_enables() {
+fn each_error_message_depends_on_its_enable_bits() {
     let malformed: Event = |b| b.handle(mwr(BAR0, &[0; 512]));
     let poisoned: Event = |b| b.handle(poisoned(mwr(BAR0, &[0; 4])));
     let receiver_error: Event = |b| b.endpoint.handle_notice(Time::ZERO, link::Notice::ReceiverError);
@@ -124,7 +124,7 @@ fn each_error_message_has_its_enables() {
 /// Device Status, bits 19:16 of the DW: correctable, non-fatal, fatal, Unsupported Request; each is cleared by a one alone
 /// (`PCIe 5.0 §7.5.3.5`).
 #[test]
-fn events_of_device_status_are_set_and_cleared() {
+fn events_set_device_status_bits_and_writes_clear_them() {
     let mut bench = bench();
     let control = 0x2930;
     bench.write_config(0, DEVICE_CONTROL, control);
@@ -143,7 +143,7 @@ fn events_of_device_status_are_set_and_cleared() {
 
 /// The window moves to the address in its BAR, both DWs of it, and leaves its old place (`PCIe 5.0 §7.5.1.2.1`).
 #[test]
-fn moved_bar_takes_its_window_along() {
+fn moved_bar_moves_its_window() {
     for (register, value, address) in
         [(4, 0x2000_0000, 0x10_2000_0000), (5, 0x20, 0x20_0000_0000), (6, 0xe000_0000, 0xe000_0000)]
     {
@@ -163,7 +163,7 @@ fn moved_bar_takes_its_window_along() {
 /// BAR Size (`PCIe 5.0 §7.8.6.3`): 2^n MiB. The window is as long, and begins at a multiple of
 /// that: address bits below are gone.
 #[test]
-fn a_bar_is_as_long_as_its_size_says() {
+fn bar_length_matches_its_size() {
     const MIB: u64 = 1 << 20;
     let space = Builder::type0(Identity { vendor: 0x1234, ..Identity::default() })
         .bar(0, Bar::memory64(MIB))
@@ -188,7 +188,7 @@ fn a_bar_is_as_long_as_its_size_says() {
 /// Enable Relaxed Ordering and Enable No Snoop, bits 4 and 11 of Device Control; IDO Request Enable, bit 8 of Device
 /// Control 2 (`PCIe 5.0 §7.5.3.4`, §7.5.3.16): without its bit an attribute is taken out of reads and writes.
 #[test]
-fn each_attribute_has_its_enable() {
+fn each_attribute_depends_on_its_enable_bit() {
     let rows = [
         (1 << 4, 0, Attributes::RELAXED_ORDERING),
         (1 << 11, 0, Attributes::NO_SNOOP),
@@ -293,7 +293,7 @@ fn msi_address_and_data_follow_its_registers() {
 /// Multiple Header Recording Enable, bit 10 of Advanced Error Capabilities and Control (`PCIe 5.0 §6.2.4.2`): with it,
 /// the headers of three errors are shown one after the other, as software clears each; without it, only the first.
 #[test]
-fn further_headers_are_recorded_if_enabled() {
+fn multiple_headers_are_recorded_if_enabled() {
     let layout = AerLayout { headers: 4, ..AerLayout::new(AerRole::Endpoint) };
     let space = Builder::type0(Identity::default())
         .pcie(PcieLayout::default())

@@ -84,7 +84,7 @@ fn virtual_functions_have_the_sizes_of_their_physical_function() {
 
 /// Code that looks as it starts, in each of its lives, and with each doorbell.
 #[test]
-fn async_code_sees_the_sizes_from_its_first_line() {
+fn async_device_starts_with_current_sizes() {
     type Log = Rc<RefCell<Vec<(u32, u32)>>>;
     let looks = |log: &Log| {
         let log = Rc::clone(log);

@@ -377,7 +377,7 @@ proptest! {
     /// No tag belongs to two requests, none is lost, none lies idle while a function waits for it, and each function
     /// waits no longer than its turn.
     #[test]
-    fn tag_pool_matches_the_model(
+    fn tag_pool_matches_a_simple_model(
         limit in prop::sample::select(vec![1u16, 2, 3, 7, 40]),
         bits in bits(),
         steps in prop::collection::vec(step(), 1..160),
@@ -451,7 +451,7 @@ fn reset_leaves_the_tags_of_other_functions() {
 
 /// Virtual functions that are disabled with outstanding reads leave tags that rest, and then go to any function.
 #[test]
-fn tags_of_disabled_functions_come_back() {
+fn tags_of_disabled_functions_are_freed() {
     let mut vfs = enabled(limits(4), 2);
     vfs.probe(0).push(Class::NonPosted, read(1, 0x1000, 3 * 512));
     let asked = vfs.bench.poll_all(Class::NonPosted);

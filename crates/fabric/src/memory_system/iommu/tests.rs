@@ -49,7 +49,7 @@ impl Rig {
 
 /// Rows: port, page, arrival time, translation time, and the reason.
 #[test]
-fn requests_are_translated_in_order_and_walked_for_in_batches() {
+fn translations_keep_order_and_walks_are_batched() {
     let rows = [
         (0, 1, 0, 260, "a walk"),
         (0, 1, 10, 260, "the walk for its page is running"),

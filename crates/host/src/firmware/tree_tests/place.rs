@@ -91,7 +91,7 @@ fn fixed_bars_determine_windows() {
 
 /// Rows: impossible places, and the error.
 #[test]
-fn reports_impossible_places() {
+fn reports_bars_that_fit_nowhere() {
     let at = |bar, address| FixedPlace { path: path("01.0/00.0"), bar, address };
     let small = || Node::endpoint().bar(0, 0, 0x1000).bar(1, 0, 0x4000);
     let rows: Vec<(Node, Vec<FixedPlace>, &str)> = vec![
@@ -149,7 +149,7 @@ fn reports_impossible_places() {
 }
 
 #[test]
-fn virtual_functions_have_their_bars_side_by_side() {
+fn bars_of_virtual_functions_are_contiguous() {
     let vf = Node::endpoint().msix(4, 0);
     let pf = Node::endpoint().bar(0, 0, 0x1000).ari(0).sriov(8, (4, 4), 2, 0x8000, &vf);
     let mut host = Host::new([Node::root_port().with(0, pf)]);

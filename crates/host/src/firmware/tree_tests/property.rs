@@ -165,7 +165,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn devices_come_and_go(steps in prop::collection::vec((0u8..4, prop::option::of(bars())), 1..12)) {
+    fn devices_can_be_added_and_removed(steps in prop::collection::vec((0u8..4, prop::option::of(bars())), 1..12)) {
         let slots = (0..4).map(|_| Node::downstream().hot_plug());
         let mut host = Host::new([Node::root_port().with(0, Node::switch(slots))]);
         let mut system = found(&mut host, &HostMap::default());

@@ -16,7 +16,7 @@ fn mps(host: &mut Host, function: &str) -> u32 {
 }
 
 #[test]
-fn the_payload_size_is_the_least_on_the_path() {
+fn payload_size_is_the_smallest_on_the_path() {
     // Bridges of the mock support 512 B, its endpoints 256 B.
     let wide = || Node::endpoint().pcie_register(1, 2);
     let host = || Host::new([one_switch([Node::endpoint(), wide()]), Node::root_port().with(0, wide())]);
@@ -38,7 +38,7 @@ fn the_payload_size_is_the_least_on_the_path() {
 }
 
 #[test]
-fn switch_slot_keeps_mps_and_root_slot_chooses_again() {
+fn rescan_lowers_mps_of_root_port_for_added_card() {
     let slot = Node::downstream().hot_plug();
     let mut host = Host::new([
         Node::root_port().with(0, Node::switch([slot, Node::downstream().with(0, Node::endpoint())])),
@@ -98,7 +98,7 @@ fn ten_bit_tags_need_every_port_on_the_path() {
 }
 
 #[test]
-fn access_control_redirects_where_it_is_asked_to() {
+fn access_control_is_set_only_on_request() {
     // A port with all services except P2P Completion Redirect.
     let port = || Node::downstream().extended(0x0d, &[(0, 0), (0b1_0111, 0x7f_0000)]);
     for (acs, control) in [(AcsPolicy::Off, 0), (AcsPolicy::Redirect, 0b1_0101)] {
@@ -109,7 +109,7 @@ fn access_control_redirects_where_it_is_asked_to() {
 }
 
 #[test]
-fn interrupts_are_given_in_the_order_msix_msi_line() {
+fn firmware_prefers_msix_then_msi_then_intx() {
     let all = || Node::endpoint().bar(0, 0, 0x4000).msi(1).msix(3, 0).pin(2);
     let rows = [
         ((true, true), Interrupt::Msix, (32, 3)),

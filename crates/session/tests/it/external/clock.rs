@@ -212,7 +212,7 @@ fn fast_fabric_drops_no_time() {
 
 /// In these labs, links only refresh credits, some ten million times. The fabric is rarely polled, and then runs few events.
 #[test]
-fn an_idle_lab_sleeps() {
+fn idle_lab_is_polled_rarely() {
     for name in ["clock.toml", "tree.toml", "seven.toml"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(name);
         let text = std::fs::read_to_string(&path).unwrap();

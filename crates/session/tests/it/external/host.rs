@@ -174,7 +174,7 @@ fn commands_reach_the_links_and_run_again() {
 
 /// Faults of commands end after `count` frames, after `for_ms`, and by `clear`; so does their replay.
 #[test]
-fn faults_end() {
+fn outages_end_on_command_or_in_time() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
     let mut machines = run_pair(&mut lab);
     let links: Door<Commands> = lab.door_named("links").unwrap();
