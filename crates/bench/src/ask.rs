@@ -169,7 +169,7 @@ pub fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> 
 pub fn check_host(host: &str, iommu: Iommu, cache: Option<CacheState>) -> Result<(), AskError> {
     let profile = profile::host(host, Path::new(""))?;
     if iommu != Iommu::Off && profile.iommu.is_none() {
-        let why = format!("iommu {iommu}: host profile `{host}` has no IOMMU; only `off` is legal");
+        let why = format!("iommu {iommu}: host profile `{host}` has no IOMMU, expected `off`");
         return Err(AskError::Wrong(why));
     }
     match cache {

@@ -123,7 +123,7 @@ fn negative_value(error: &clap::Error, args: &[OsString]) -> Option<String> {
     let pairs = args.windows(2).filter_map(pair);
     let (option, value) =
         pairs.into_iter().find(|(option, value)| option.starts_with('-') && is_it(value))?;
-    Some(format!("invalid value '{value}' for '{option}': a negative value is not legal"))
+    Some(format!("invalid value '{value}' for '{option}': expected a value that is not negative"))
 }
 
 fn say(why: &str, code: u8) -> u8 {

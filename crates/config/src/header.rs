@@ -112,7 +112,7 @@ const fn same(bits: u32) -> Field {
     fields[i]
 }
 
-const NO_REQUESTS: &str = "a bridge sends no requests of its own upstream, and aborts none from there";
+const NO_REQUESTS: &str = "a bridge itself sends no requests upstream, and aborts no requests from there";
 
 const BRIDGE_COMMAND: &[Field] = &[
     command(command::IO_SPACE, "I/O Space Enable", "forwards I/O downstream"),

@@ -80,7 +80,7 @@ const INERT: &[(FunctionKind, Structure, &[&str], &str)] = &[
         SwitchPort,
         TYPE_1_HEADER,
         &["Secondary: Received Target Abort", "Secondary: Received Master Abort"],
-        "a switch port sends no requests of its own downstream",
+        "a switch port itself sends no requests downstream",
     ),
     (
         RootPort,

@@ -114,8 +114,7 @@ parent = \"switch\"
         title: "Faults and link events",
         tables: &["fault", "outage", "link_event"],
         head: "\
-Keys for faults of [a lab](lab.md), to test how drivers and devices handle errors: damaged, lost or changed frames, links that go down,
-removals of devices, and changes of rate or width. In this lab, the link damages every tenth TLP of the device, and replays it:
+Keys for faults of [a lab](lab.md). Faults test how drivers and devices handle errors: damaged, lost or changed frames, links that go down, removed devices, and changes of rate or width. In this lab, the link damages every tenth TLP of the device, and replays it:
 
 ```toml
 version = 1

@@ -254,11 +254,11 @@ impl Plugged {
     pub fn driven_as(mut self, other: Plugged) -> Result<Plugged, Fault> {
         let stand_in = self.stand_in.take();
         let StandIn { bar, arrival } = stand_in.ok_or_else(|| {
-            Fault::at("driver", "the device has its own driver, expected devices that represent others")
+            Fault::at("driver", "the device has its own driver, expected a device that represents another one")
         })?;
         let shown = if let End::Function(end) = &other.end { end.memory_bar() } else { None };
         let shown = shown.ok_or_else(|| {
-            Fault::at("driver", "the model has no function with a memory BAR, expected models with one")
+            Fault::at("driver", "the model has no function with a memory BAR, expected a model that has one")
         })?;
         let moved = move |found: FoundFunction| {
             let mut bars = [None; 6];

@@ -57,6 +57,6 @@ fn plain<'py>(value: &Bound<'py, PyAny>, depth: u32) -> PyResult<Bound<'py, PyAn
         return plain(&value.call_method0(intern!(py, "tolist"))?, depth);
     }
     Err(RiserError::new_err(format!(
-        "a value of type {kind}: expected dict, list, tuple, range, str, int, float, bool, None, or arrays and scalars of numpy"
+        "a value of type {kind}: expected None, dict, list, tuple, range, str, int, float, bool, or arrays and scalars of numpy"
     )))
 }

@@ -24,9 +24,9 @@ pub(super) fn figure1(link: Option<SheetLink>) -> Figure {
     let mut figure = Figure {
         key: "figure1",
         title: "Figure 1: PCIe bandwidth and the share that NICs reach",
-        text: "Closed forms of a link with 64-bit addresses (paper, section 3), in their published form: payload per direction \
-               if both directions are in use, and the packets that NICs with their drivers move over the link. The \
-               link is that of the results if all have the same one, or else the paper's. No value here is measured or \
+        text: "Published closed forms of a link with 64-bit addresses (paper, section 3): payload per direction if \
+               both directions are in use, and the packets that NICs with their drivers move. If all results have the \
+               same link, the formulas use it; otherwise they use the paper's link. No value here is measured or \
                simulated; riser model nic shows more.",
         notes: Vec::new(),
         plots: Vec::new(),

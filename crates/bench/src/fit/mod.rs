@@ -55,7 +55,7 @@ pub struct Fitted {
     pub rows: usize,
     /// Median error of these rows in the last round, in nanoseconds, before the figure was corrected by it.
     pub last_step_ns: f64,
-    /// True if the rows ask for an invalid value. The figure then has the nearest valid one.
+    /// True if an invalid value would match the rows best. The figure then has the nearest valid value.
     pub is_at_bound: bool,
 }
 
@@ -64,7 +64,7 @@ impl Fitted {
     pub fn doubt(&self) -> Option<String> {
         let ns = self.value_ps as f64 / 1000.0;
         if self.is_at_bound {
-            return Some(format!("is at its bound of {ns:.1} ns, but the rows ask for a value beyond it"));
+            return Some(format!("is at its bound of {ns:.1} ns, but a value beyond it would match the rows better"));
         }
         let settled = STEP_NS.max(ns * STEP_SHARE);
         let step = self.last_step_ns;
@@ -125,7 +125,7 @@ pub fn nothing_shown(fitted: &[Fitted]) -> Option<String> {
     let rows =
         Parameter::ALL.map(|parameter| format!("\n  {}: {}", parameter.name(), parameter.needs_rows()));
     Some(format!(
-        "no row of the results shows any figure alone, so nothing is fitted. Figures, and the rows that show them:{}",
+        "no figure can be fitted: no row of the results depends on only one unknown figure. Figures, and the rows that determine them:{}",
         rows.concat()
     ))
 }
@@ -198,8 +198,8 @@ fn check_physical(parameter: Parameter, asked_ps: f64) -> Result<(), BenchError>
         return Ok(());
     }
     Err(format!(
-        "{}: the rows ask for {asked:.1} ns; expected 0 to {most:.1} ns, {FAR} times the largest of the known servers: check the \
-         unit of the latencies, and the options of the measurement (--device, --iommu)",
+        "{}: the rows give {asked:.1} ns; expected 0 to {most:.1} ns, {FAR} times the largest of the known servers. \
+         Check the unit of the latencies, and the options of the measurement (--device, --iommu)",
         parameter.name()
     )
     .into())

@@ -42,7 +42,7 @@ impl Profile {
             && let Some(figure) = table.get_mut(IN_THE_SUM).and_then(Item::as_table_like_mut)
         {
             let source = format!(
-                "fit: with root_complex_latency_ps, since rows show only its sum with twice that; split as {}",
+                "fit: with root_complex_latency_ps: the rows determine only the sum of this figure and twice that latency; this part is as in {}",
                 of.like
             );
             figure.insert("source", value(source));
@@ -69,7 +69,7 @@ impl Provenance {
         let Provenance { results, device, like, .. } = self;
         let others = match self.is_own {
             true => format!(
-                "figures of an earlier fit begin with \"as {like}:\"; the others are looked up, or the same on all servers"
+                "sources of figures of an earlier fit begin with \"as {like}:\"; the other figures are looked up, or equal on all servers"
             ),
             false => format!("the sources of the others name {like}"),
         };
@@ -87,7 +87,8 @@ impl Provenance {
     }
 }
 
-/// Rows show only the sum of this figure and twice the root complex's latency, so fitting one fits the other.
+/// The rows determine only the sum of this figure and twice the root complex's latency, so a fit of that latency also
+/// fits this figure.
 const IN_THE_SUM: &str = "memory_read_latency_ps";
 
 fn value_of(table: &Table, key: &str) -> Option<i64> {
@@ -267,7 +268,7 @@ lanes = { value = 16, source = "the links of the results" }
 # nfp6000. Figures whose source begins with "fit:" are this server's own; the sources of the others name its-own.
 # Warning: dram.latency_ps: not determined
 root_complex_latency_ps = { value = 6, source = "fit: 2 rows" }
-memory_read_latency_ps = { value = 9, source = "fit: with root_complex_latency_ps, since rows show only its sum with twice that; split as its-own" }
+memory_read_latency_ps = { value = 9, source = "fit: with root_complex_latency_ps: the rows determine only the sum of this figure and twice that latency; this part is as in its-own" }
 rcb_bytes = { value = 64, source = "as its-own: records" }
 kept_gen = { value = 3, source = "the links of its-own" }
 

@@ -21,8 +21,9 @@ A and B are folders in pcie-bench's public format: CONFIGURATION/EXPERIMENT.csv,
 be the output of `riser bench -o`: the folder or its results.csv. Rows are paired by test, order, caches, offsets, window and size. \
 Errors are shares of A's value: the median latency, or the bandwidth.
 
-The score says how well B predicts the rows that are in both: mean absolute errors by family of experiments, knee (where window \
-sweeps leave their plateau), edge (steps at TLP boundaries) and rank (order of a file's rows). With --whole, the score covers all rows \
+The score tells how well B predicts the rows that are in both. It consists of mean absolute errors by family of \
+experiments, knee (where window sweeps leave their plateau), edge (steps at TLP boundaries) and rank (order of a \
+file's rows). With --whole, the score covers all rows \
 of A, and a row that B lacks counts as an error of 100 %.
 
 --json prints one object: reference_basis and other_basis (how well the profile figures behind the results are known, if the results say so), experiments: [{configuration, experiment, family, quantity, rows, missing, mean_absolute_error_percent, \

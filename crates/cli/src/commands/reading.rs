@@ -15,7 +15,7 @@ pub(super) struct Reading {
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     read_as: Option<FileFormat>,
 
-    /// Byte order of hexadecimal dwords [default: the order in which more headers are legal]
+    /// Byte order of hexadecimal dwords [default: the order that gives more valid headers]
     #[arg(long, value_name = "ORDER", value_enum)]
     byte_order: Option<Order>,
 

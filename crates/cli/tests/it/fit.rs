@@ -124,7 +124,7 @@ fn uses_card_named_by_table() {
     // The latencies of that card are longer than the results, so nothing remains for the server.
     let other = riser(&[&fit[..], &["--device", "nfp6000"]].concat());
     assert_eq!(other.status.code(), Some(1), "{}", said(&other));
-    for part in ["measured with device `ideal`, fitted with `nfp6000`", "the rows ask for -", "expected 0 to"]
+    for part in ["measured with device `ideal`, fitted with `nfp6000`", "the rows give -", "expected 0 to"]
     {
         assert!(said(&other).contains(part), "{}", said(&other));
     }
@@ -371,7 +371,7 @@ fn rejects_impossible_rows() {
     fs::write(&data, [head, "s,nfp6000,3,8,256,512,LAT_RD,cold,random,0,0,65536,64,1e9\n"].concat()).unwrap();
     let fitted = riser(&["fit", &data, "-o", &out, "--no-residuals"]);
     assert_eq!(fitted.status.code(), Some(1), "{}", said(&fitted));
-    assert!(said(&fitted).contains("root_complex_latency_ps: the rows ask for 4999997"), "{}", said(&fitted));
+    assert!(said(&fitted).contains("root_complex_latency_ps: the rows give 4999997"), "{}", said(&fitted));
     assert!(!Path::new(&out).exists());
 }
 

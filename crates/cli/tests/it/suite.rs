@@ -37,7 +37,7 @@ fn rejects_wrong_usage_before_measuring() {
         (&["-o", "x", "--host", "ideal", "--only", "bw"], "no experiment `bw`: there are lat_cmd_sizes"),
         (
             &["-o", "x", "--host", "ideal", "--suite", "short", "--only", "lat_cmd_off_rd"],
-            "not of this suite",
+            "the suite has no such experiment",
         ),
         (&["-o", "x", "--host", "vax"], "no host profile `vax`"),
         (&["-o", "x", "--host", "all", "--mps", "128"], "a configuration sets them itself"),

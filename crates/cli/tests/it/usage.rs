@@ -200,7 +200,7 @@ fn negative_values_are_refused_by_their_option() {
         (&["trace", "--check", "--limit", "-1", "x"], "invalid value '-1' for '--limit <COUNT>'"),
         (
             &["trace", "--check", "--timeout", "-5ms", "x"],
-            "invalid value '-5ms' for '--timeout': a negative value is not legal",
+            "invalid value '-5ms' for '--timeout': expected a value that is not negative",
         ),
         (
             &["trace", "--gen", "-1", "--lanes", "4", "x"],

@@ -23,8 +23,8 @@ command waits until the peer has acknowledged every TLP; otherwise use --verify 
 bytes sent is reported. --json prints one object:
   remote, address, length_bytes, sent_bytes (fewer than length_bytes after Ctrl-C), acknowledged (whether the peer has \
   acknowledged all TLPs: only true in a session), verified, counters: {write_tlps, read_tlps, retried, timed_out, late, copies, \
-  strays}, refusals (as in riser run; absent if there are none)
-The exit status is 1 if the bytes could not be sent, or if the data read back differs; 130 after Ctrl-C.";
+  strays}, refusals (as in riser run; omitted if empty)
+The exit status is 1 if the bytes could not be sent or the data read back differs, and 130 after Ctrl-C.";
 
 /// Write memory behind an adapter
 #[derive(clap::Args)]
