@@ -40,7 +40,7 @@ Residuals cover every row. Most bandwidth rows are among them, and were not used
 Only `riser bench --format pcie-bench` produces rows of LAT_CMD_WRRD and rows of the other socket. If the data do not \
 determine a figure, the warning names the rows that are needed, and a command that measures them if there is one.
 
---json prints one object: profile, devices, warnings (if there are any), figures: [{figure, value_ps, determined, basis, reason, \
+With --json, prints one object: profile, devices, warnings (if there are any), figures: [{figure, value_ps, determined, basis, reason, \
 rows, last_step_ns, shown_by, known_ps: [least, greatest]}], and residuals in the format of `riser compare --json`.";
 
 /// Fit a host profile to results of a server

@@ -37,9 +37,9 @@ If the lab of a point is invalid, fails or makes no progress, the outcome of the
 a worker dies three times has the outcome crashed. The sweep ends if the first finished point lacks a metric that has \
 no `default`.
 
---json prints one object: sweep, lab, points, recorded, resumed, outcomes by name, warnings (of `riser run` for some \
+With --json, prints one object: sweep, lab, points, recorded, resumed, outcomes by name, warnings (of `riser run` for some \
 of the labs, and the number of points with warnings; also on standard error), basis (how well the profile figures behind the metrics are known: measured, fitted or assumed, whichever is the weakest), best \
-(the points that are not worse than any other in all aims, each with settings and metrics), wall_seconds, cpu_seconds of all processes, simulation_cpu_seconds, workers_started, workers_died, and folder.
+(the points on the Pareto front, each with settings and metrics), wall_seconds, cpu_seconds of all processes, simulation_cpu_seconds, workers_started, workers_died, and folder.
 Ctrl-C ends a sweep and leaves its journal complete. The exit status is 0 if every point has a record, whatever its outcome, and 1 if every point was refused.";
 
 /// Run a lab over ranges of its settings

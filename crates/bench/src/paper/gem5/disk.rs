@@ -357,7 +357,7 @@ fn counting() -> String {
 fn acks() -> String {
     "Acks follow the paper's `either immediately or after the ACK timer expires` (§V-C): the timer (56 ns at x8) runs from the last \
      Ack, and a TLP that arrives after it expired is acknowledged at once. So with a replay buffer of 1 the disk sends \
-     a TLP every 56 ns, with 2 every 28 ns, and with 3 or 4 every 21 ns, as fast as the wire. A request keeps its place in the switch for 476 ns, \
+     a TLP every 56 ns, and with 2 every 28 ns. With 3 or 4 it sends one every 21 ns, as fast as the wire. A request keeps its place in the switch for 476 ns, \
      which needs 9, 17, 23 and 23 places. There are 16: a buffer of 2 overflows slightly, and 3 and 4 overflow equally."
         .into()
 }

@@ -16,11 +16,11 @@ Examples:
   riser model bw --size 64..4096 --gen 6 --lanes 16
 
 --json prints one object for one size, and {\"rows\": [OBJECT, ...]} for several.
-The object repeats the arguments, and has the basis of the result:
+The object repeats the arguments, and adds the basis of the result:
   form, basis, gen, lanes, mps_bytes, mrrs_bytes, rcb_bytes, addr_bits, ecrc,
-  size_bytes, offset_bytes
+  size_bytes, offset_bytes.
 The bandwidths are in 10^9 bits per second, payload of one direction:
-  raw_gbps, tlp_gbps, write_gbps, read_gbps, read_write_gbps
+  raw_gbps, tlp_gbps, write_gbps, read_gbps, read_write_gbps.
 Form exact adds write, read and read_write, each with what the two directions
 carry per transfer; form published adds equations, with bytes per transfer.";
 

@@ -23,7 +23,7 @@ more: 8 of preamble and start delimiter, 12 of gap.
 The basis of a result is the origin of its latency: measured (by the paper),
 fitted (simulated with figures fitted to measurements) or assumed.
 
---json prints {\"warnings\": [TEXT, ...], \"rows\": [OBJECT, ...]}; warnings is omitted if
+With --json, prints {\"warnings\": [TEXT, ...], \"rows\": [OBJECT, ...]}; warnings is omitted if
 it is empty. Rows have source, basis, frame_bytes, ethernet_gbps, packet_ns,
 latency_ns_min, latency_ns_max, exact_min, exact_max, needed_min, needed_max,
 paper_needed, note.";

@@ -46,7 +46,7 @@ inflight: 64 is the shortest frame. The wire carries 20 B more (8 of preamble an
 start delimiter, 12 of gap). Host memory holds 4 B less, and so does \"packet\";
 --form published moves the whole frame, as pcie-bench does.
 
---json prints one object: the arguments (form, basis, gen, lanes, mps_bytes,
+With --json, prints one object: the arguments (form, basis, gen, lanes, mps_bytes,
 mrrs_bytes, rcb_bytes, addr_bits, ecrc, traffic, ethernet_gbps), notes, and
 series, each with name, title, kind (effective, ethernet, device) and points:
 size_bytes, throughput_gbps; for devices also packets_per_s, bottleneck, and what

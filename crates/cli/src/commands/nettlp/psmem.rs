@@ -38,7 +38,7 @@ the memory complete with Unsupported Request. Completions are split at 128 B bou
 --mps. Prints the counters at the end; --json prints one object:
   remote, carrier (session or tagged), base, size_bytes, seconds, received, malformed, mended, wrong_digest, unanswered (TLPs), \
   completer: {reads, read_bytes, writes, written_bytes, completions, reads_out_of_range, ...}, sockets: {received_datagrams, \
-  sent_datagrams, malformed_datagrams}, refusals (as in riser run; omitted if empty)
+  sent_datagrams, malformed_datagrams}, refusals (as in riser run; omitted if empty).
 Standard error shows the first refused TLP of each kind at once.";
 
 /// Answer the host's reads and writes of BAR4 from memory
