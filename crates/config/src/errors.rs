@@ -460,10 +460,10 @@ impl ConfigSpace {
         }
     }
 
-    /// Handles a write to Uncorrectable Error Status or Control. If it cleared the error that the pointer names, the next
-    /// waiting header is shown, and its status bit is set again. If none waits, the pointer names no error, as after reset:
-    /// bit 0 of the status is never set. The bit that it named before may be set again without a header, for example by a
-    /// masked error.
+    /// Handles a write to Uncorrectable Error Status or Control. If it cleared the error that the pointer names, the
+    /// next waiting header appears in the log, and its status bit is set again. If none waits, the pointer names no
+    /// error, as after reset: bit 0 of the status is never set. The bit that it named before may be set again without a
+    /// header, for example by a masked error.
     pub(crate) fn follow_aer(&mut self, start: u16) {
         let several = self.read(start + aer::CONTROL) & control::MULTIPLE_HEADERS != 0;
         if !several {

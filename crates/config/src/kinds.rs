@@ -255,7 +255,7 @@ fn endpoint() -> Builder {
         .link_capabilities()
 }
 
-/// A virtual function with the capabilities of the VFs of riser's devices.
+/// A virtual function with the capabilities that VFs of riser have.
 fn virtual_function() -> Builder {
     Builder::virtual_function(identity(0))
         .msix(MsixLayout { vectors: 8, table: (0, 0), pending: (0, 0x800) })

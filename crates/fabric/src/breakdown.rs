@@ -2,8 +2,9 @@
 //! Sums over the transactions of one kind on one link, with a histogram of their latencies and an example for each
 //! bucket. It uses only integers, and never grows after creation.
 //!
-//! Least, mean and greatest are exact. The latencies in a bucket differ by less than 1/512: a quantile is the latency
-//! of the first transaction seen in its bucket, which is real, with its parts, and exact if the others took as long.
+//! Least, mean and greatest are exact. The latencies in a bucket differ by less than 1/512. A quantile is the latency
+//! of the first transaction in its bucket, with its parts. It is a measured latency, and exact if the others in the
+//! bucket took as long.
 
 use crate::stages::{Parts, Stage, Transaction};
 use tlp::Duration;

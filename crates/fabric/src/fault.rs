@@ -40,7 +40,7 @@ pub enum FrameKind {
     UpdateFc,
 }
 
-/// Types of TLPs; those that differ only in the length of address or header count as one.
+/// Types of TLPs. Types that differ only in the length of address or header count as one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlpType {

@@ -21,7 +21,7 @@ use tlp::{Account, Bdf, Body, Class, Duration, MemoryOp, Span, Status, Tag, Time
 pub const MAX_ACCOUNTS: usize = 1 << INDEX_BITS;
 
 const INDEX_BITS: u32 = 14;
-/// One less than the bits hold, so that no name equals that of a [deferred](Account::DEFERRED) account.
+/// One less than the bits hold, so that no name equals the name of a [deferred](Account::DEFERRED) account.
 const GENERATIONS: u32 = (1 << (32 - INDEX_BITS)) - 1;
 
 /// The turn that memory gives to a request of a transaction.
@@ -47,8 +47,9 @@ pub struct AccountTotals {
     pub opened: u64,
     /// Closed accounts: the transaction has ended.
     pub closed: u64,
-    /// Dropped accounts: the posted request had no effect, for example because it was poisoned or no target claimed it;
-    /// or the receiver discarded a TLP of the transaction for lack of credits or of a channel for its Traffic Class.
+    /// Dropped accounts. Either the posted request had no effect, for example because it was poisoned or no target
+    /// claimed it. Or the receiver discarded a TLP of the transaction, because credits or a channel for its Traffic
+    /// Class were missing.
     pub dropped: u64,
     /// Open accounts that were given up to make room.
     pub given_up: u64,
@@ -225,7 +226,7 @@ impl Ledger {
     }
 
     /// A TLP of the transaction goes onto the wire for the first time, from `start` to `end`, and will arrive at
-    /// `arrival`; before that it waited for credits at the head of its queue for `credit_wait`.
+    /// `arrival`. Before `start` it waited for credits at the head of its queue for `credit_wait`.
     pub(crate) fn sent(
         &mut self,
         account: Account,
@@ -479,7 +480,7 @@ pub(crate) fn ended_with(tlp: &Tlp) -> Status {
     }
 }
 
-/// Returns the account of `tlp`; none for a completion that is not the last of its request.
+/// Returns the account of `tlp`, or [`Account::NONE`] for a completion that is not the last of its request.
 fn only_last(tlp: &Tlp) -> Account {
     match &tlp.repr.body {
         Body::Completion(c) if !c.is_last() => Account::NONE,

@@ -94,11 +94,11 @@ impl HostProfile {
         self.read_request_service + self.read_line_service * lines(address, len)
     }
 
-    /// Returns how much of a read's service overlaps with sending its first completions over a link that takes
-    /// `line_time` for a line of data: the service of the lines after the first [`LONG_READ_LINES`]. Completions wait
-    /// for those lines, so none is sent before its lines are there. LAT_DMA_RD shows this on a host with a
-    /// Max_Read_Request_Size of 4096 (Broadwell, lat_dma_sizes.csv): 178 ns more for 512 B than for 64 B, and as
-    /// everywhere 167 to 176 ns more, little beyond the wire's time, for each further 512 B.
+    /// Returns how much of a read's service overlaps with sending its first completions: the service of the lines after
+    /// the first [`LONG_READ_LINES`]. The link takes `line_time` for a line of data. Completions wait for those lines,
+    /// so none is sent before its lines are there. LAT_DMA_RD shows this on a host with a Max_Read_Request_Size of 4096
+    /// (Broadwell, lat_dma_sizes.csv): 178 ns more for 512 B than for 64 B, and as everywhere 167 to 176 ns more,
+    /// little beyond the wire's time, for each further 512 B.
     pub(crate) fn hidden_service(&self, address: u64, len: u32, line_time: Duration) -> Duration {
         self.read_line_service.min(line_time) * lines(address, len).saturating_sub(LONG_READ_LINES)
     }

@@ -25,7 +25,7 @@ impl Default for Limits {
 /// Why a run has returned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// The host program has succeeded, or there is none, and nothing is outstanding.
+    /// The host program has succeeded or does not exist, and no request is outstanding.
     Finished,
     /// The host program has ended with this error.
     Failed(String),
@@ -33,7 +33,7 @@ pub enum Stop {
     TimeLimit,
     /// The events of this call are used up; call again to go on.
     Paused,
-    /// Nothing more can happen, but parts still wait: one line for each.
+    /// No event is left, but parts still wait: one line for each.
     NoProgress(Vec<String>),
 }
 
@@ -95,8 +95,8 @@ impl Silence {
 /// again at once, without end. A fabric itself needs some tens of events per port at one time.
 pub(crate) const MAX_EVENTS_PER_INSTANT: u32 = 1 << 17;
 
-/// Virtual time in which TLPs of an ended program may still arrive: many round trips of any link, but short enough for
-/// a device that goes on by itself for ever.
+/// Virtual time in which TLPs of an ended program may still arrive. It is many round trips of any link. It also ends
+/// the run of a device that continues by itself for ever.
 pub(crate) const DRAIN_LIMIT: Duration = Duration::from_us(10);
 
 #[cfg(test)]

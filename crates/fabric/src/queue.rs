@@ -67,7 +67,7 @@ impl Event {
 pub(crate) struct SortedQueue {
     /// Events, the latest first. Empty only if no event is pending.
     near: Vec<Entry>,
-    /// Events from this time on are in the wheel; [`Time::MAX`]: none is.
+    /// Events from this time on are in the wheel. [`Time::MAX`]: the wheel is empty.
     later_from: Time,
     wheel: Option<Box<Wheel>>,
 }
@@ -123,8 +123,8 @@ impl SortedQueue {
         Some((time, event))
     }
 
-    /// Returns pending events, in no order: all [of ports](Event::is_of_port); of the others at least the first and
-    /// those that are due soon. The cost does not grow with the number of pending timers.
+    /// Returns pending events, in no order: all [of ports](Event::is_of_port), and at least the first of the others and
+    /// the ones that are due soon. The cost does not grow with the number of pending timers.
     pub(crate) fn next_of_each(&self) -> impl Iterator<Item = (Time, Event)> {
         let later = self.wheel.iter().flat_map(|wheel| wheel.next_of_each());
         self.near.iter().chain(later).map(|entry| (entry.time, entry.event))
@@ -198,7 +198,7 @@ impl SortedQueue {
     }
 
     /// Sorts events from the order of their insertion. Thousands may be due at one time, such as frames after a delayed
-    /// one: none of those is moved past another.
+    /// one. They keep their order.
     fn sort(near: &mut [Entry]) {
         near.reverse();
         for end in 1..near.len() {
@@ -307,7 +307,7 @@ mod tests {
         assert!(many.0 <= few.0 + NEAR_MAX && many.1 <= few.1 + NEAR_MAX, "{few:?}, {many:?}");
     }
 
-    /// Delays as in a tree of links: none, short, within the reach of the wheel and beyond, some of them equal.
+    /// Delays as in a tree of links: zero, short, within the reach of the wheel and beyond, some of them equal.
     fn delay() -> impl Strategy<Value = u64> {
         prop_oneof![Just(0), Just(4096), 0..5_000u64, 0..1_000_000u64, 0..40_000_000u64, Just(1 << 20)]
     }

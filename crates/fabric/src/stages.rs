@@ -18,10 +18,10 @@
 //! | accepted by a device | the device hands over the first completion | `completer` |
 //!
 //! A request of a device begins when the port takes it from the device, one of the host when the root complex takes it
-//! from the host program. A posted write ends when it is visible in memory or is delivered to the device; a message when it
-//! is delivered; an interrupt when it reaches the host program. A transaction with completions ends when the last of them has
-//! arrived (at the host program for requests of the host). Of several completions, the path of the last one counts. So the time
-//! that earlier ones take on the wire is `queue` of the last.
+//! from the host program. A posted write ends when it is visible in memory or is delivered to the device; a message
+//! when it is delivered; an interrupt when it reaches the host program. A transaction with completions ends when the
+//! last of them has arrived (at the host program for requests of the host). If there are several completions, the path
+//! of the last one counts. So the time that earlier ones take on the wire is `queue` of the last.
 
 use std::fmt;
 use tlp::{Bdf, Duration, Status, Tag, Time};
@@ -209,7 +209,7 @@ pub struct Transaction {
     pub tag: Tag,
     /// Bytes read or written; for an AtomicOp those of its operands, for a message those of its data.
     pub bytes: u32,
-    /// Status of the last completion; Successful Completion if there is none.
+    /// Status of the last completion; Successful Completion if there is no completion.
     pub status: Status,
     /// When the transaction began.
     pub start: Time,

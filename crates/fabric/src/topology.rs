@@ -78,7 +78,7 @@ impl HostId {
     }
 }
 
-/// A host and another number, such as that of a root port, in one word: with two, events would not fit in registers.
+/// A host and another number, such as a root port's, in one word. With two words, events would not fit in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OfHost(u32);
 

@@ -15,7 +15,7 @@ pub(crate) struct InFlight {
     pub(crate) frame: SentFrame,
     /// State that most frames do not have.
     pub(crate) odd: Option<Box<Odd>>,
-    /// Time from the arrival of its header to that of its last symbol, if a cut-through switch receives it.
+    /// Time from the arrival of its header to the arrival of its last symbol, if a cut-through switch receives it.
     pub(crate) tail: Duration,
     /// True if its TLP has gone on already.
     pub(crate) passed: bool,

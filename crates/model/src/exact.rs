@@ -151,8 +151,8 @@ mod tests {
         assert!((got - want).abs() < 1e-5, "{got}, not {want}");
     }
 
-    /// Writes share the up direction with the two UpdateFCs that a device sends every 30 us, 16 B: raw * (1 - SKP) * size
-    /// / (size + headers) * (1 - 16 / (30 us * bytes per us)), calculated by hand.
+    /// Writes share the up direction with the two UpdateFCs (16 B) that a device sends every 30 us. Calculated by hand:
+    /// raw * (1 - SKP) * size / (size + headers) * (1 - 16 / (30 us * bytes per us)).
     #[test]
     fn write_bandwidths_agree_with_sums_by_hand() {
         for (generation, lanes, mps, size, gbps) in [

@@ -8,7 +8,8 @@ use crate::rate::{Basis, FLIT_BYTES, FLIT_TLP_BYTES, LinkRate};
 use tlp::{Mps, Mrrs, Rcb, SizeError, Width};
 
 /// Framing of a TLP on the wire in bytes, in addition to its header and data: STP, sequence number, LCRC and END at
-/// 8b/10b (`PCIe 5.0 §4.2.1.2`), the STP token and LCRC at 128b/130b (§4.2.2.3). Eight in both; none in FLIT mode.
+/// 8b/10b (`PCIe 5.0 §4.2.1.2`), the STP token and LCRC at 128b/130b (§4.2.2.3). Eight bytes in both; zero in FLIT
+/// mode.
 const FRAMING_BYTES: u32 = 8;
 
 /// ECRC digest in bytes (`PCIe 5.0 §2.2.3`).
@@ -204,8 +205,9 @@ impl Params {
         f64::from(self.width.lanes())
     }
 
-    /// Returns the share of the wire that SKP Ordered Sets take at their longest interval: 4 symbols in 1538 symbol times
-    /// at 8b/10b, one block in 375 at 128b/130b (`PCIe 5.0 §4.2.7`). Zero in FLIT mode, where they are not counted.
+    /// Returns the share of the wire that SKP Ordered Sets take at their longest interval: 4 symbols in 1538 symbol
+    /// times at 8b/10b, one block in 375 at 128b/130b (`PCIe 5.0 §4.2.7`). Zero in FLIT mode, which does not count
+    /// them.
     pub fn skp_share(&self) -> f64 {
         match self.rate {
             LinkRate::Framed(rate) if rate.is_8b10b() => SKP_SHARE_8B10B,

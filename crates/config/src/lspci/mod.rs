@@ -149,8 +149,8 @@ pub fn hexdump(name: &str, space: &[u8]) -> String {
 }
 
 impl ConfigSpace {
-    /// Returns the space as `lspci -x` prints it and `lspci -F` reads it: a line with `bdf` ("00:01.0") and `what`, then 256
-    /// bytes, or 4096 if there are extended capabilities, 16 per line, and an empty line.
+    /// Returns the space as `lspci -x` prints it and `lspci -F` reads it. The first line has `bdf` ("00:01.0") and
+    /// `what`. Then follow 256 bytes, or 4096 if there are extended capabilities, 16 per line, and an empty line.
     pub fn hexdump(&self, bdf: &str, what: &str) -> String {
         let words = if self.capabilities.extended.is_empty() { 64 } else { REGISTERS as u16 };
         let bytes: Vec<u8> = (0..words).flat_map(|dw| self.read(dw).to_le_bytes()).collect();

@@ -67,9 +67,9 @@ impl Bridge {
         message.map(|message| plain(self.id(), MessageRouting::ToRootComplex, message as u8))
     }
 
-    /// Whether the bridge itself consumes a message of this code that came in on `side`: from above, the power limit of
-    /// its slot, and PM_Active_State_Nak, since no port asks for L1; from below, LTR if it is enabled
-    /// (`PCIe 5.0 §6.18`), to no effect. OBFF and PTM are not supported.
+    /// Whether the bridge itself consumes a message of this code that came in on `side`. From above these are the power
+    /// limit of its slot, and PM_Active_State_Nak, because no port requests L1. From below it is LTR if enabled (`PCIe
+    /// 5.0 §6.18`), which has no effect. OBFF and PTM are not supported.
     pub(crate) fn takes_message(&self, side: Side, code: u8) -> bool {
         match side {
             Side::Primary => matches!(code, SET_SLOT_POWER_LIMIT | PM_ACTIVE_STATE_NAK),

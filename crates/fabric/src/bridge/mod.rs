@@ -60,7 +60,7 @@ impl Bridge {
         &self.space
     }
 
-    /// Returns the registers, to set those that no request writes.
+    /// Returns the registers, to set fields that requests cannot write.
     pub(crate) fn space_mut(&mut self) -> &mut ConfigSpace {
         &mut self.space
     }
@@ -205,7 +205,7 @@ impl Bridge {
         answers::msi(self.routes.id, msi.address, msi.data & !low | u16::from(vector) & low, payloads)
     }
 
-    /// The asserted wires, INTA (bit 0) to INTD (bit 3): none with MSI or Interrupt Disable (`PCIe 5.0 §6.1.2`).
+    /// The asserted wires, INTA (bit 0) to INTD (bit 3). Zero with MSI or Interrupt Disable (`PCIe 5.0 §6.1.2`).
     pub(crate) fn wires(&mut self) -> u8 {
         let due = self.due().iter().any(|(_, vector)| vector.is_some());
         let wanted = due && self.space.msi().is_none();

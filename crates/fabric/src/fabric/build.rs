@@ -170,7 +170,7 @@ pub enum TopologyError {
     Loop(usize),
 }
 
-/// A link, named by what is at its far end.
+/// A link, named by the part at its far end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkName {
     /// The link of this slot.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The end of a run, and the report of what each part waits for if the run cannot go on.
+//! The end of a run. If the run cannot continue, reports the reason for which each part waits.
 
 use super::{Fabric, Slot};
 use crate::host_slot::HostSlot;

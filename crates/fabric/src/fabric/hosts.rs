@@ -77,7 +77,7 @@ impl HostSide {
     }
 
     /// Handles the effects of a call to the root complex: when to call it again, and where transactions have spent
-    /// time. Usually there is none, or only the turn that memory gives to one request.
+    /// time. Usually there is no event, or only the turn that memory gives to one request.
     #[inline(always)]
     pub(super) fn apply_effects(
         &mut self,
@@ -174,9 +174,9 @@ impl Fabric {
         if host.index() <= last { Ok(()) } else { Err(NoHost { host, last }) }
     }
 
-    /// Directs DMA of `requester`, a function below `below`, to the memory of `of` instead of its own host's, from now on, like a
-    /// function given to a guest. An access outside that memory is refused, even to a peer. It takes the time of its own host's memory; its
-    /// interrupts stay with its own host.
+    /// Directs DMA of `requester`, a function below `below`, to the memory of host `of` instead of the memory of its
+    /// own host, from now on. A function given to a guest behaves like this. An access outside that memory is refused,
+    /// even to a peer. The timing of its own host's memory still applies, and its interrupts stay with its own host.
     ///
     /// # Errors
     /// Fails if there is no such host.

@@ -295,8 +295,8 @@ impl Fabric {
         (0..SEQUENCE_NUMBERS).filter(|n| state.port.has_received(*n)).chain(passed).collect()
     }
 
-    /// The port above refuses requests that were never sent; for those that were, the requester's Completion Timeout
-    /// runs (`PCIe 5.0 §2.9.1`).
+    /// The port above refuses requests that were never sent. Requests that were sent end by their requester's
+    /// Completion Timeout (`PCIe 5.0 §2.9.1`).
     fn end_lost(&mut self, index: usize, lost: &Lost) {
         let unsent = lost.sequence.is_none();
         match self.ports[index].owner {

@@ -55,7 +55,7 @@ pub(super) trait PortOwner {
         outputs != 0
     }
 
-    /// Moves one TLP of `class`; false if there is none, or no room.
+    /// Moves one TLP of `class`. Returns false if there is no TLP or no room.
     #[inline(always)]
     fn refill_one(&mut self, class: Class, port: &mut PortState, now: Time, ledger: &mut Ledger) -> bool {
         let room = self.room(class, &port.port);

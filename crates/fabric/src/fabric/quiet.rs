@@ -34,8 +34,8 @@ impl Fabric {
     /// Returns the time of the next event other than credit refreshes of links; [`Time::MAX`] if there is none. `None`
     /// if TLPs are in flight or a link is about to come up.
     ///
-    /// Callers that run a fabric in step with the wall clock use this: until that time nothing is visible outside,
-    /// whether the time is run at once or in small steps.
+    /// Callers that run a fabric in step with the wall clock use this. Until that time, the outside sees no difference
+    /// between one long step and many short ones.
     pub fn quiet_until(&self) -> Option<Time> {
         let rests = |port: &Port| port.is_idle() || port.is_down();
         if !self.host_started || !self.ports.iter().all(|state| rests(&state.port)) {
@@ -86,7 +86,7 @@ impl Fabric {
             }
         }
         let intervals = limit.since(self.now).as_ps().checked_sub(1)? / Port::REFRESH.as_ps();
-        // None of them is queued twice.
+        // Each is queued only once.
         let due = self.ports.iter().filter(|state| state.timer_at() < Time::MAX).count();
         let at_rest = |n: usize| self.ports[n].only_refreshes(&self.ports[self.ports[n].id.peer().index()]);
         let quiet = intervals >= LEAST && refreshes == due && (0..self.ports.len()).all(at_rest);

@@ -2,8 +2,8 @@
 //! A last-level cache: which lines it holds, and who wrote them last. It holds no data and knows no time.
 //!
 //! A set is a run of entries: first the ways of cores, then those of devices (DDIO), each in the order of use, latest
-//! first. The measurements demand LRU: a window as large as its ways still hits as a whole (pcie-bench data, DWarm at
-//! 1.5 MB of 15 MB with 2 of 20 ways), which random replacement would not give. The set is the line number modulo the
+//! first. The measurements require LRU: a window as large as its ways still hits as a whole (pcie-bench data, DWarm at
+//! 1.5 MB of 15 MB with 2 of 20 ways). With random replacement it would not. The set is the line number modulo the
 //! number of sets, which spreads a contiguous window evenly, as in those data.
 
 use crate::profile::{LINE_BYTES, LlcProfile};

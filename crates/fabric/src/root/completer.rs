@@ -51,7 +51,7 @@ pub(super) enum Action {
     Write(Span),
     /// Reads, computes and writes.
     Atomic(AtomicOp),
-    /// Nothing: the data comes from another root port.
+    /// No memory: the data comes from another root port.
     Passed,
 }
 

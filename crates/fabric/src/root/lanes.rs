@@ -19,7 +19,7 @@ pub(super) struct Lanes<T> {
 }
 
 impl<T> Lanes<T> {
-    /// Empty queues; that of TC0 has room for `capacity` without growing.
+    /// Empty queues. The queue of TC0 has room for `capacity` without growing.
     pub(super) fn with_capacity(capacity: usize) -> Lanes<T> {
         let mut queues: [VecDeque<T>; 8] = Default::default();
         queues[0].reserve(capacity);

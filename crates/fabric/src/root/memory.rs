@@ -2,8 +2,8 @@
 //! Host memory as the root complex reaches it: its bytes, and when each access has its turn, by fixed latencies or by a
 //! [memory system](crate::memory_system) if the profile describes one.
 //!
-//! With a memory system, requests of one root port take their turns in order, and reads wait for the earlier writes of
-//! their own port only. Root ports share service times in the order of arrival, so a request that waits for a page walk
+//! With a memory system, memory serves the requests of each root port in order, and reads wait only for earlier writes
+//! of their own port. Root ports share service times in the order of arrival, so a request that waits for a page walk
 //! at one port does not delay requests of another.
 
 use super::effects::{Effect, Effects};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that reach a root port: for its function, for the host program, or for neither (`PCIe 5.0 §2.2.8`). None
-//! passes between root ports (§2.2.8.6 leaves it open).
+//! Messages that reach a root port: for its function, for the host program, or for neither (`PCIe 5.0 §2.2.8`). No
+//! message passes between root ports (§2.2.8.6 leaves this open).
 
 use super::peer::Verdict;
 use super::{Base, Watch};

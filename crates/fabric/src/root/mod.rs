@@ -164,7 +164,7 @@ struct Base {
     memory: Memory,
     payloads: PayloadPool,
     ports: Vec<RootPort>,
-    /// Messages that the host program takes in addition to those that every root complex takes.
+    /// Messages that the host program accepts in addition to the ones that every root complex accepts.
     program_messages: MessageCodes,
     inbox: Inbox,
     counters: RootCounters,
@@ -190,7 +190,7 @@ const MAX_READ_BYTES: u32 = 4096;
 /// The requests from below that must be judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Watch {
-    /// None: all are for memory, or for no target.
+    /// No peers: all requests are for memory, or have no target.
     Nothing,
     /// Requests that memory does not answer: they may be for another root port.
     BesideMemory,
@@ -451,7 +451,7 @@ impl RootComplex {
         self.base.inbox.poll(now)
     }
 
-    /// What root port `port` waits for, if anything.
+    /// Returns the reason for which root port `port` waits, if any.
     pub(crate) fn waits_for(&self, port: usize) -> Option<String> {
         let p = &self.base.ports[port];
         let open = p.open_requests();

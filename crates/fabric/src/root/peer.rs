@@ -283,8 +283,8 @@ impl RootComplex {
         self.base.pass(egress, now, tlp.clone(), credit);
     }
 
-    /// Passes on a completion for a function downstream of another root port. Returns false if there is none, or it may not get
-    /// there.
+    /// Passes on a completion for a function downstream of another root port. Returns false if there is no such port,
+    /// or the request may not reach it.
     pub(super) fn pass_completion(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         let Body::Completion(c) = tlp.repr.body else { return false };
         let Some(from) = &self.base.ports[port].function else { return false };

@@ -7,7 +7,7 @@ use super::MAX_INPUTS;
 /// How the inputs that have a TLP for an egress port share it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum PortArbitration {
-    /// Each input sends one TLP in turn.
+    /// Inputs send one TLP each, round robin.
     #[default]
     RoundRobin,
     /// Each input sends as many TLPs per round as its weight, by ingress port, the upstream port first. TLPs of the
@@ -33,7 +33,7 @@ struct Weights {
 }
 
 impl Arbiter {
-    /// Makes an arbiter whose first turn is that of input 0.
+    /// Creates an arbiter that starts with input 0.
     pub(super) fn new(arbitration: &PortArbitration) -> Arbiter {
         let weights = match arbitration {
             PortArbitration::RoundRobin => None,

@@ -8,17 +8,17 @@
 //!   class x TC: [   z y x ] head ──┴──> arbiter of (egress, class) ──> poll
 //! ```
 //!
-//! **Order** (`PCIe 5.0 §2.4.1`, Table 2-40) holds between TLPs of one input, one egress port and one Traffic Class. TLPs
-//! in one queue keep their order. A non-posted request or completion remembers how many posted TLPs of its pair have
-//! entered before it, and waits until as many have left, unless Relaxed Ordering or ID-based Ordering lets it go
-//! first (entries B2b, C2b, D2b). Posted TLPs and completions never wait for non-posted requests, and posted ones never wait
-//! for completions (A3, A4, A5, D3, D4): they have separate queues.
+//! **Order** (`PCIe 5.0 §2.4.1`, Table 2-40) holds between TLPs of one input, one egress port and one Traffic Class.
+//! TLPs in one queue keep their order. A non-posted request or completion stores the number of posted TLPs of its pair
+//! that entered before it. It waits until as many have left, unless Relaxed Ordering or ID-based Ordering lets it go
+//! first (entries B2b, C2b, D2b). Posted TLPs and completions never wait for non-posted requests, and posted ones never
+//! wait for completions (A3, A4, A5, D3, D4): they have separate queues.
 //!
 //! **Head of line.** The first TLP of a queue blocks those after it, whatever their egress port; it never blocks TLPs of another
 //! class, Traffic Class or input. So an egress port that takes nothing stops one class of each input that has something for
 //! it: the specification permits this everywhere, and a buffer that is read in order behaves like this.
 //!
-//! Nothing is allocated for a TLP once queues have grown. The queues are bounded by the credits of the link before them;
+//! After queues have grown, a TLP needs no allocation. The queues are bounded by the credits of the link before them;
 //! [`Crossbar::has_room`] is checked nevertheless.
 
 use super::MAX_INPUTS;
@@ -189,7 +189,8 @@ impl Crossbar {
         self.relaxed_place(input, entry, tc, index)
     }
 
-    /// Returns the place of a TLP whose attributes may let it pass posted ones: after the last of those that it may not pass.
+    /// Returns the place of a TLP whose attributes may let it pass posted TLPs: after the last TLP that it may not
+    /// pass.
     #[cold]
     fn relaxed_place(&self, input: usize, entry: &Entry, tc: usize, pair: usize) -> u64 {
         let has = |attribute| entry.tlp.repr.attr.contains(attribute);
@@ -278,7 +279,8 @@ impl Crossbar {
         Some(Next { input, class, tc })
     }
 
-    /// The Traffic Class of the TLP that `input` would send: among those that may go, the one due the longest.
+    /// The Traffic Class of the TLP that `input` would send: the TLP that has been due the longest among the permitted
+    /// ones.
     fn sendable(&self, input: usize, egress: usize, now: Time, class: Class, room: TcSet) -> Option<usize> {
         let mut left = self.inputs[input].filled[class.index()].and(room).bits();
         let mut best: Option<(Time, usize)> = None;

@@ -150,7 +150,7 @@ impl Switch {
         self.apply_register_effects(arrival.now, of, effects);
     }
 
-    /// Completes a poisoned write with UR; the only error is that of a poisoned TLP (`PCIe 5.0 §2.7.2.2`).
+    /// Completes a poisoned write with UR. The only error is Poisoned TLP Received (`PCIe 5.0 §2.7.2.2`).
     ///
     /// For the port that it came through on its way to another, it is a forwarded TLP.
     #[cold]

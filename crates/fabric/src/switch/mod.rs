@@ -143,7 +143,7 @@ pub enum SwitchError {
 pub struct SwitchCounters {
     /// TLPs sent on from one port to another.
     pub forwarded: u64,
-    /// Of these: from one downstream port to another.
+    /// Of these, TLPs from one downstream port to another.
     pub peer_to_peer: u64,
     /// Configuration requests that its own functions have answered.
     pub config_requests: u64,
@@ -270,7 +270,7 @@ impl Switch {
         self.bridges[port].space()
     }
 
-    /// ID of the function of `port`; that of the upstream port is known after the first configuration write.
+    /// ID of the function of `port`. The upstream port's ID is known after the first configuration write.
     pub fn id(&self, port: usize) -> Bdf {
         self.bridges[port].id()
     }

@@ -107,7 +107,7 @@ impl Target {
 }
 
 impl Switch {
-    /// Where `tlp`, received at `ingress`, goes.
+    /// Returns the destination of `tlp`, received at `ingress`.
     pub(super) fn route(&self, ingress: usize, tlp: &Tlp) -> Destination {
         let to = match &tlp.repr.body {
             Body::Memory(m) => self.request(ingress, tlp, Target::Memory(m.span.address())),

@@ -400,8 +400,8 @@ async fn program(cpu: Cpu, found: Vec<FoundFunction>, registers: Vec<u32>) -> Re
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Several channels, few credits, small replay buffers, bit errors and lost TLPs: the parts of every transaction
-    /// add up to the whole, no transaction is lost, and the sums of a kind are those of its transactions.
+    /// Several channels, few credits, small replay buffers, bit errors and lost TLPs. The parts of every transaction
+    /// add up to the whole, no transaction is lost, and the sums of a kind are the sums over its transactions.
     #[test]
     fn parts_add_up_to_the_whole(traffic in traffic()) {
         let mut fabric = traffic.fabric();

@@ -17,8 +17,8 @@ use tlp::{
 
 /// Header credits of the device for posted requests.
 const CREDITS: u16 = 8;
-/// TLPs that wait before the wire: in the transmit queue of a port (8 TLPs of a class), at the root port (16), and the
-/// request that the host holds until there is room.
+/// TLPs that wait before the wire: 8 of a class in the transmit queue of a port, 16 at the root port, and the one that
+/// the host holds until there is room.
 const QUEUED: u64 = 8 + 16 + 1;
 
 fn starved_link() -> LinkConfig {
@@ -37,8 +37,8 @@ fn writes_down() -> Arrivals<Time> {
     })
 }
 
-/// Runs a system whose device takes its first request at `takes_at`, and whose host writes `count` times. Returns how
-/// many of the writes were accepted, and those that arrived.
+/// Runs a system whose device takes its first request at `takes_at`, and whose host writes `count` times. Returns the
+/// number of accepted writes, and the writes that arrived.
 fn run_writes(takes_at: Time, count: u64) -> (Stop, u64, Vec<Time>) {
     let accepted = Rc::new(Cell::new(0));
     let counter = accepted.clone();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Several hosts on one fabric, each with the same bus numbers and addresses: none affects another. The hosts use only
-//! the trait, as a kernel or another simulator would.
+//! Several hosts on one fabric, each with the same bus numbers and addresses. They do not affect each other. The hosts
+//! use only the trait, as a kernel or another simulator would.
 
 use crate::common;
 use crate::root_rig::{End, bdf, below, message, root_port, space, window};
@@ -135,8 +135,8 @@ impl HostProgram for Machine {
     }
 }
 
-/// A card that reads 8 bytes at a given address, writes them further on, and interrupts: by its MSI, and by a DMA write
-/// of 32 bits to the interrupt address.
+/// A card that reads 8 bytes at a given address and writes them to a higher address. It interrupts by its MSI, and by a
+/// DMA write of 32 bits to the interrupt address.
 async fn card(io: Io) {
     while let Some(request) = io.next_request().await {
         if let Request::Write(write) = request {

@@ -115,8 +115,8 @@ fn the_wire_is_silent_while_the_link_retrains() {
     }
 }
 
-/// REPLAY_NUM rolls over, and the link is silent for 900 us: neither end makes up for the SKPs of that time, of which there
-/// would be 147 of each lane (`PCIe 5.0 §4.2.7`: one in 375 blocks of 16.25 ns, 6.09 us).
+/// REPLAY_NUM rolls over, and the link is silent for 900 us. In that time a running link would send 147 SKPs on each
+/// lane (`PCIe 5.0 §4.2.7`: one in 375 blocks of 16.25 ns, 6.09 us). Neither end sends them later.
 #[test]
 fn silent_link_sends_no_missed_skps_later() {
     let mut link = link(Rate::Gt8, 1, 256);
@@ -199,8 +199,8 @@ fn retraining_after_replay_num_rolls_over_recovers() {
     assert_eq!(device.replay_num_rollovers, 0);
 }
 
-/// As long as every TLP is lost: one retrain for every four timeouts, none of them before the timer expires, and both
-/// directions silent during it.
+/// While every TLP is lost, the link retrains once for every four timeouts. No timeout comes early, and both directions
+/// are silent during a retrain.
 #[test]
 fn dead_direction_retrains_at_the_pace_of_the_timer() {
     let source = Source { left: 1, from: at_us(10), ..Source::flood(0, 64) };
@@ -216,8 +216,8 @@ fn dead_direction_retrains_at_the_pace_of_the_timer() {
     assert_eq!(fabric.root().counters().memory_writes, 0);
 }
 
-/// REPLAY_TIMER by the rule of revision 3, three times the table's Ack latency, and by the rule of revision 4, 24,000
-/// to 31,000 symbol times: the time at which a lost TLP is replayed (`PCIe 5.0 §3.6.2.1`).
+/// The time at which a lost TLP is replayed (`PCIe 5.0 §3.6.2.1`), with REPLAY_TIMER by either rule. Revision 3 sets
+/// three times the table's Ack latency, revision 4 sets 24,000 to 31,000 symbol times.
 #[test]
 fn replay_timer_follows_either_rule() {
     // Gen3 x8, MPS 256: (256 + 28) * 2.5 / 8 + 115 = 203 symbol times of 16.25 / 16 ns.
@@ -294,8 +294,8 @@ fn uncredited(buffer_tlps: u16, replay_buffer_tlps: u16) -> (Fabric, u64) {
     (fabric, WRITES)
 }
 
-/// Everything arrives once, whatever is dropped; the smaller the receiver, the more is dropped and sent again by the timer,
-/// and a sender that keeps fewer TLPs unacknowledged overruns it less, as Figures 9c and 9d of the paper have it.
+/// Every TLP arrives once, although the receiver drops some. A smaller receiver drops more TLPs, which the timer sends
+/// again. A sender that keeps fewer TLPs unacknowledged overruns it less, as in Figures 9c and 9d of the paper.
 #[test]
 fn without_flow_control_a_full_receiver_drops_and_the_timer_replays() {
     let mut replays = Vec::new();

@@ -261,8 +261,8 @@ fn a_dma_read_that_runs_into_unmapped_memory_fails() {
     );
 }
 
-/// A device that never takes completions, and has credits for three: its requests wait in the root port's receive buffer,
-/// whatever they ask, and its writes go on all the same.
+/// A device that never takes completions, and has credits for three. Its requests of every kind wait in the root port's
+/// receive buffer, but its writes continue.
 #[test]
 fn unsendable_answers_block_only_their_requester() {
     struct Deaf(Raw);
@@ -406,9 +406,9 @@ fn sent(fabric: &Fabric, side: Side) -> u64 {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// A raw device sends anything while a host reads from it, on a link with few credits and bit errors. Nothing
-    /// panics, the run ends, everything sent has arrived, each well-formed request was answered, and no credit is lost:
-    /// the last TLP arrives.
+    /// A raw device sends anything while a host reads from it, on a link with few credits and bit errors. The code does
+    /// not panic and the run ends. All sent TLPs have arrived, each well-formed request was answered, and no credit is
+    /// lost, because the last TLP arrives.
     #[test]
     fn random_tlps_do_not_break_the_root_complex(
         tlps in prop::collection::vec(any_tlp(), 1..120),

@@ -194,8 +194,8 @@ fn cache_states_follow_one_another() {
     assert_eq!(excess(modelled(local()), &[warm()], &asks), [40, 40, 0, 0, 40]);
 }
 
-/// A read directly after a write of the same root port waits until it is visible, which an eviction or a fetch delays;
-/// a read at another root port does not wait. A line and its request take 84 and 20 ns on the wire.
+/// A read directly after a write of the same root port waits until the write is visible. An eviction or a fetch delays
+/// this. A read at another root port does not wait. A line and its request take 84 and 20 ns on the wire.
 #[test]
 fn a_read_waits_for_the_writes_of_its_port() {
     let asks = |write_bytes, read_port| {
@@ -359,8 +359,8 @@ fn completions_are_split_by_the_profile() {
     }
 }
 
-/// The gap shows as an idle wire: the same bytes and busy time, 4 x 20 ns later at the end of the last, without the gap
-/// after it, for which nothing waits.
+/// During a gap the wire is idle: bytes and busy time are the same, but the last completion ends 4 x 20 ns later. The
+/// gap after it does not count, because no TLP waits for it.
 #[test]
 fn gap_after_completions_leaves_the_wire_idle() {
     let host = |gap| HostProfile {
@@ -436,7 +436,7 @@ fn sleeping_root_complex_is_woken_by_the_first_request() {
     let host = HostProfile { power: vec![PowerProfile { idle: ns(1000), wake }], ..plain() };
     let read = |at| (0, at, MemoryOp::Read, BUFFER, 64);
     let asks = [read(50_000), read(50_100), read(51_500), read(54_000)];
-    // The completion of the second, of 84 B, follows that of the first.
+    // The second completion, of 84 B, directly follows the first.
     assert_eq!(excess(host, &[], &asks), [650, 550 + 84, 0, 650]);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ordering table, cell by cell (`PCIe 5.0 §2.4.1`, Table 2-40): for each cell, a lab in which a TLP of the column
-//! is blocked by lack of credits and one of the row is sent after it. The other end shows which passes. If the table
-//! leaves a choice ("Y/N"), riser's choice is tested: between classes a waiting TLP is passed; within one class, none
-//! passes.
+//! The ordering table, cell by cell (`PCIe 5.0 §2.4.1`, Table 2-40). Each cell has a lab in which a TLP of the column
+//! waits for credits, and a TLP of the row is sent after it. The other end shows which passes. If the table leaves a
+//! choice ("Y/N"), the tests check the choice of riser: a TLP passes a waiting one of another class, but not of its own
+//! class.
 
 use crate::common::link;
 use crate::common::system::{Arrivals, Raw, System};

@@ -40,7 +40,7 @@ where
 {
     let (memory, payloads) = (HostMemory::new(1 << 20, 0).unwrap(), PayloadPool::new());
     let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| async move {
-        // The switch captures its ID from this write; before it, its ID is that of the root complex.
+        // The switch captures its ID from this write. Before it, the switch has the ID of the root complex.
         cpu.config_write(bdf(1, 0, 0), 1, 0x3, 0x0006).await.map_err(text)?;
         program(cpu).await
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Time in which links only refresh credits is passed over without a visible difference: compared with the same run
-//! with a tap that wants to see each refresh, so that all of them are events.
+//! The fabric skips time in which links only refresh credits. This makes no visible difference to the same run with a
+//! tap that sees each refresh, in which every refresh is an event.
 
 use crate::common;
 use crate::common::system::System;

@@ -145,8 +145,8 @@ fn after(tlp: Tlp, control: u32, command: u32, program: impl AsyncFnOnce(Cpu) + 
 }
 
 /// `PCIe 5.0 §6.2.5`, `§7.5.3.4`: errors of the port itself reach its root registers if Device Control or SERR# Enable
-/// of Command reports them; the latter is Signaled System Error, bit 30 of the DW. Their bits of Device Status, which
-/// ones clear, are set in any case.
+/// of Command enables their report. SERR# Enable also sets Signaled System Error, bit 30 of the DW. Their bits of
+/// Device Status, which ones clear, are set in any case.
 #[test]
 fn own_errors_depend_on_their_enable_bits() {
     let (cor, non_fatal, fatal, unsupported) = (1 << 0, 1 << 1, 1 << 2, 1 << 3);
@@ -563,8 +563,8 @@ fn tlp_beyond_the_credits_overflows() {
     }
 }
 
-/// Downstream Port Containment of a root port (`PCIe 5.0 §7.9.15.3`): bits 17:16 of the DW select the trigger, 18 how
-/// requests are completed, 19 and 20 whether an interrupt and ERR_COR report it; with bit 23, a link that comes up
+/// Downstream Port Containment of a root port (`PCIe 5.0 §7.9.15.3`): bits 17:16 of the DW select the trigger, and bit
+/// 18 the status of completions. Bits 19 and 20 enable an interrupt and ERR_COR. With bit 23, a link that comes up
 /// sends ERR_COR.
 #[test]
 fn containment_follows_its_enable_bits() {
@@ -635,8 +635,8 @@ fn port_msi_follows_its_registers() {
     }
 }
 
-/// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): a second header finds the log taken; a one clears
-/// the bit, and the mask of that name keeps ERR_COR back.
+/// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): the log has no room for a second
+/// header. Writing a one clears the bit, and the mask bit of the same name suppresses ERR_COR.
 #[test]
 fn error_without_room_in_the_header_log_is_reported() {
     for (mask, told) in [(0, 1), (1 << 15, 0)] {

@@ -271,7 +271,8 @@ fn power_limit() -> Tlp {
     Tlp { data: Data::Counted(4), ..tlp }
 }
 
-/// Messages that are silently dropped (`PCIe 5.0 §2.2.8.6`, §2.2.8.7), and those that the host program subscribes to.
+/// Messages that are silently dropped (`PCIe 5.0 §2.2.8.6`, §2.2.8.7), and messages to which the host program
+/// subscribes.
 #[test]
 fn messages_are_dropped_or_passed_to_subscribers() {
     let rig = Rig::new();
@@ -386,8 +387,8 @@ fn pme_raises_an_interrupt() {
     });
 }
 
-/// CRS (`PCIe 5.0 §2.3.2`): with CRS Software Visibility a read of Vendor ID gives ffff0001h; otherwise the root
-/// complex repeats the request by itself until the function is ready, or the retry time is over.
+/// CRS (`PCIe 5.0 §2.3.2`): with CRS Software Visibility a read of Vendor ID returns ffff0001h. Otherwise the root
+/// complex repeats the request by itself until the function is ready or the retry time is over.
 #[test]
 fn crs_is_visible_or_retried() {
     // Visible, register, CRS completions before the answer, the value that the program reads, number of requests.
@@ -541,8 +542,8 @@ fn containment_is_busy_until_requests_complete() {
     }
 }
 
-/// A posted write that was not sent before its link is cut is unsupported, like a later one (`PCIe 5.0 §2.9.1`): bit
-/// 20, not advisory, so Non-Fatal Error Detected (bit 17 of Device Status).
+/// A posted write that was not sent before its link is cut is unsupported, like a later one (`PCIe 5.0 §2.9.1`). It
+/// sets bit 20. The error is not advisory, so it sets Non-Fatal Error Detected (bit 17 of Device Status).
 #[test]
 fn a_posted_write_to_a_cut_link_is_an_error() {
     let at_ns = 80_000;
@@ -662,9 +663,8 @@ fn rejects_insert_into_full_and_removal_from_empty_slot() {
     check_accounts(&fabric);
 }
 
-/// A link that is cut while requests of both sides are outstanding: those that were not sent are refused, those that
-/// were sent time out, and Surprise Down (bit 5) is logged; the slot's interrupt reports it (`PCIe 5.0 §2.9.1`,
-/// §6.7.3).
+/// A link that is cut while requests of both sides are outstanding. Unsent requests are refused, and sent requests time
+/// out. Surprise Down (bit 5) is logged, and the slot's interrupt reports it (`PCIe 5.0 §2.9.1`, §6.7.3).
 #[test]
 fn cut_link_refuses_unsent_and_times_out_sent_requests() {
     let rig = Rig::new();

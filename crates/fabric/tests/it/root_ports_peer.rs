@@ -117,11 +117,11 @@ fn remapped_function_cannot_reach_peers() {
 }
 
 /// The capture `root-complex/mrd-512byte-rc.pcap` of NetTLP, line by line: the device 1a:00.0 reads 512 B at c0000000h,
-/// with tag 0. The root complex reads as one requester of its own, 64 B at a time, in order, with its tags 0 to 7; gets
-/// answers in the order 0 4 6 3 1 5 2 7; and answers as 00:00.0 when all have arrived.
+/// with tag 0. The root complex reads with its own Requester ID, 64 B at a time, in order, with tags 0 to 7. The
+/// completions arrive in the order 0 4 6 3 1 5 2 7. It answers as 00:00.0 when all have arrived.
 #[test]
 fn split_read_matches_the_capture() {
-    /// Of each part: address - c0000000h, tag, lower address of its completion.
+    /// For each part: address - c0000000h, tag, lower address of its completion.
     const ASKED: [(u64, u16, u8); 8] = [
         (0x000, 0, 0x00),
         (0x040, 1, 0x40),
@@ -375,8 +375,8 @@ fn upstream_forwarding_allows_return_to_the_same_port() {
     }
 }
 
-/// AtomicOp Egress Blocking (Device Control 2 bit 7) and Poisoned TLP Egress Blocking (DPC Control bit 5): bits 24 and 26 of
-/// Uncorrectable Error Status of the port that they would leave through.
+/// AtomicOp Egress Blocking (Device Control 2 bit 7) and Poisoned TLP Egress Blocking (DPC Control bit 5): bits 24 and
+/// 26 of Uncorrectable Error Status of the egress port.
 #[test]
 fn egress_port_blocks_atomics_and_poisoned_tlps() {
     let atomics = (pcie(1, 10), 0x1, 1 << 7);
@@ -423,9 +423,9 @@ fn requests_to_a_peer_below_a_down_link_fail() {
     }
 }
 
-/// A part waits for the only tag, which is freed when its link has been cut, or when its request has timed out and the
-/// tag has rested for the same time again: the read ends, once. Rows: whether the link is cut; parts that arrive; how
-/// the read is completed: by the first of its parts that fails.
+/// A part waits for the only tag. The tag is freed when its link has been cut, or when its request has timed out and
+/// the same time has passed again. Then the read ends, once. Rows: whether the link is cut; parts that arrive; how the
+/// read is completed: by the first of its parts that fails.
 #[test]
 fn part_without_tag_is_sent_later() {
     for (cut, parts, status) in [(true, 1, "UR"), (false, 4, "CA")] {

@@ -18,8 +18,8 @@ const PME_PENDING: u32 = 1 << 17;
 /// Message Code of PM_PME (`PCIe 5.0 §2.2.8.2`).
 const PM_PME: u8 = 0x18;
 
-/// PME Interrupt Enable, bit 3 of Root Control, and PME Status (`PCIe 5.0 §6.1.6`, §7.5.3.14): one PME is shown and one
-/// waits; when software clears the first, the other replaces it, and interrupts again.
+/// PME Interrupt Enable, bit 3 of Root Control, and PME Status (`PCIe 5.0 §6.1.6`, §7.5.3.14): Root Status shows one
+/// PME, and one waits. When software clears the first, the other replaces it and interrupts again.
 #[test]
 fn root_status_reports_one_pme_at_a_time() {
     for enable in [1 << 3, 0] {

@@ -66,8 +66,9 @@ fn config_write(port: u8) -> Tlp {
     Tlp::new(Repr::new(Body::Config(body)), data)
 }
 
-/// `PCIe 5.0 §6.2.3.2.3`: of the errors that one function detects in a TLP, Unsupported Request, Completer Abort and
-/// ACS Violation come before Poisoned TLP Received; a function to which another one forwards it detects its own.
+/// `PCIe 5.0 §6.2.3.2.3`: if a function detects several errors in a TLP, Unsupported Request, Completer Abort and ACS
+/// Violation take precedence over Poisoned TLP Received. A function that receives the forwarded TLP detects its own
+/// errors.
 #[test]
 fn a_function_logs_one_error_of_a_poisoned_tlp() {
     const VALIDATION: u32 = 1 << 0;
@@ -200,9 +201,9 @@ enum Comes {
     Lost,
 }
 
-/// `PCIe 5.0 §2.9.1`: one rule, however a TLP meets the link that is down: requests are unsupported, an advisory error
-/// if their requester gets a completion; completions, and messages to an implied receiver, are dropped. §2.9.3: for a
-/// contained port nothing is an error, and completions have the status of DPC Completion Control.
+/// `PCIe 5.0 §2.9.1`: one rule for all TLPs to a link that is down. Requests are unsupported, which is an advisory
+/// error if their requester gets a completion. Completions, and messages to an implied receiver, are dropped. §2.9.3:
+/// at a contained port these are no errors, and completions have the status of DPC Completion Control.
 #[test]
 fn down_link_refuses_requests_and_drops_completions() {
     let (cor, nonfatal) = ("0: ERR_COR of 02:01.0", "0: ERR_NONFATAL of 02:01.0");
@@ -228,7 +229,7 @@ fn down_link_refuses_requests_and_drops_completions() {
                 rig.put(0, &tlp);
             }
             if contained {
-                // Trigger Enable, Completion Control CA, Software Trigger. Nothing is sent in between.
+                // Trigger Enable, Completion Control CA, Software Trigger. The switch sends no TLP in between.
                 let at = rig.switch.space(2).extended_capability(dpc::ID).unwrap() + dpc::CONTROL;
                 let body = ConfigRequest { op: Access::Write, ..config_to(Rig::id(2), at, 0xf) };
                 let value = dpc::control::SOFTWARE_TRIGGER | put(dpc::control::TRIGGER, 1);
@@ -284,8 +285,8 @@ fn to_the_switch(code: u8, length_dw: Option<u16>) -> Tlp {
     tlp
 }
 
-/// `PCIe 5.0 §2.7.1`, §6.2.3.2.3: with ECRC Check Enable, a TLP with a wrong ECRC that goes no further than the switch
-/// is dropped before any other check, by the port at which it ends; a forwarded TLP stays unchanged.
+/// `PCIe 5.0 §2.7.1`, §6.2.3.2.3: with ECRC Check Enable, the switch checks TLPs of which it is the final receiver. The
+/// receiving port drops a TLP with a wrong ECRC before any other check. A forwarded TLP stays unchanged.
 #[test]
 fn ecrc_is_checked_only_for_tlps_that_end_in_the_switch() {
     let turn_off_ack = || message(MessageRouting::Gathered, function(3), 0x1b);

@@ -132,7 +132,8 @@ fn switch_sends_one_pme_to_ack_for_all_ports() {
     assert_eq!(lines(&rig.arrive(0, &turn_off)), ["0: PME_TO_Ack of 01:00.0"], "nobody is left");
 }
 
-/// `PCIe 5.0 §2.9.1`: TLPs that wait for a link that goes down, later ones for it, and those that the link had not sent.
+/// `PCIe 5.0 §2.9.1`: TLPs that wait for a link when it goes down, later TLPs for this link, and TLPs that the link had
+/// not sent.
 #[test]
 fn requests_to_a_link_that_is_down_are_refused() {
     let mut rig = Rig::new();

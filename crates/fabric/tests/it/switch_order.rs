@@ -285,8 +285,8 @@ impl Ledger {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// For any TLPs and any room: writes keep their order, nothing is stuck once there is room, and every credit
-    /// returns once.
+    /// For any TLPs and any room: writes keep their order, all TLPs leave once there is room, and every credit returns
+    /// once.
     #[test]
     fn random_traffic_loses_and_blocks_no_tlp(steps in prop::collection::vec(any_step(), 1..300)) {
         let mut rig = Rig::new();

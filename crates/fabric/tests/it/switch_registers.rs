@@ -97,9 +97,9 @@ fn each_register_moves_one_end_of_a_window() {
     }
 }
 
-/// `PCIe 5.0 §7.5.1.3.13`: ISA Enable (bit 18 of the DW) leaves the upper 768 bytes of each KiB out of the I/O window below 64
-/// KiB; VGA Enable (bit 19) claims A0000h to BFFFFh and the ports 3B0h to 3BBh and 3C0h to 3DFh, with all their aliases of
-/// 10 address bits; with VGA 16-bit Decode (bit 20) without these.
+/// `PCIe 5.0 §7.5.1.3.13`: ISA Enable (bit 18 of the DW) leaves the upper 768 bytes of each KiB out of the I/O window
+/// below 64 KiB; VGA Enable (bit 19) claims A0000h to BFFFFh and the ports 3B0h to 3BBh and 3C0h to 3DFh, with all
+/// their aliases of 10 address bits. With VGA 16-bit Decode (bit 20) it does not claim the aliases.
 #[test]
 fn isa_and_vga_enable_select_claimed_addresses() {
     let (isa, vga, vga_16) = (1 << 18, 1 << 19, 1 << 19 | 1 << 20);
@@ -188,9 +188,9 @@ fn pcie_of(rig: &Rig) -> u16 {
     pcie(rig, 1, 6)
 }
 
-/// `PCIe 5.0 §6.7.3.4`, §7.5.3.10, §7.5.3.11: each event of a slot interrupts if its own enable and Hot-Plug Interrupt
-/// Enable (bit 5 of Slot Control) are set; its bit of Slot Status, cleared by a one, ends the interrupt. The event, its
-/// enable in Slot Control, its bit of the DW.
+/// `PCIe 5.0 §6.7.3.4`, §7.5.3.10, §7.5.3.11: each event of a slot interrupts if its own enable bit and Hot-Plug
+/// Interrupt Enable (bit 5 of Slot Control) are set. Writing a one to its bit of Slot Status ends the interrupt. The
+/// event, its enable in Slot Control, its bit of the DW.
 #[test]
 fn each_slot_event_depends_on_its_enable_bit() {
     let rows = [
@@ -230,8 +230,8 @@ fn each_slot_event_depends_on_its_enable_bit() {
     }
 }
 
-/// Link Training (bit 27 of the DW) while the link below goes through Recovery; then Link Bandwidth Management Status
-/// (bit 30), which interrupts if bit 10 of Link Control enables it (`PCIe 5.0 §7.5.3.7`, `§7.5.3.8`).
+/// Link Training (bit 27 of the DW) is set while the link below is in Recovery. Then Link Bandwidth Management Status
+/// (bit 30) is set, and interrupts if bit 10 of Link Control enables it (`PCIe 5.0 §7.5.3.7`, `§7.5.3.8`).
 #[test]
 fn retrained_link_interrupts_if_enabled() {
     for enabled in [false, true] {
@@ -345,8 +345,8 @@ fn td_of(sent: &[(usize, Tlp)]) -> Vec<bool> {
     sent.iter().map(|(_, tlp)| tlp.repr.td).collect()
 }
 
-/// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): a second header finds the log taken; a one clears
-/// the bit, and the mask of that name keeps ERR_COR back.
+/// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): the log has no room for a second
+/// header. Writing a one clears the bit, and the mask bit of the same name suppresses ERR_COR.
 #[test]
 fn error_without_room_in_the_header_log_is_reported() {
     for (mask, told) in [(0, 1), (1 << 15, 0)] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random trees of switches, random traffic, random trouble: nothing is lost or duplicated without an account of it,
-//! order holds, every credit returns, every run ends. `RISER_TREES=n` runs n cases of each kind instead of a few.
+//! Random trees of switches, random traffic and random faults. Every lost or duplicated TLP is accounted for, order
+//! holds, every credit returns, and every run ends. `RISER_TREES=n` runs n cases of each kind instead of a few.
 
 use crate::common::tree::checks::{Case, Trouble, run};
 use crate::common::tree::node::{Kind, NodePlan, Op};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The classic deadlocks, with the minimum of credits: peers that read each other, peers that write to each other with
-//! all buffers full, completions behind posted requests, loads in all directions at once (`PCIe 5.0 §2.4.1`,
-//! implementation notes on deadlock). Every run ends with every request answered.
+//! The classic deadlocks, with the minimum of credits (`PCIe 5.0 §2.4.1`, implementation notes on deadlock). Peers read
+//! each other; peers write to each other with all buffers full; completions wait for posted requests; there is load in
+//! all directions. Every run ends with every request answered.
 
 use crate::common::tree::node::{Kind, Node, NodePlan, Op, SharedBook};
 use crate::common::tree::watch::Watch;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shares of the leaves of a tree in the link above it, when all send or request as fast as possible: by equal turns of
-//! the ports, or by turns with weights, at every switch (`PCIe 5.0 §6.3.3.2`). A small separate function computes the
-//! share of each, from capacities and weights only.
+//! Shares of the leaves of a tree in the link above it, when all send or request as fast as possible. Every switch uses
+//! round robin or weighted round robin of its ports (`PCIe 5.0 §6.3.3.2`). A small separate function computes the share
+//! of each, from capacities and weights only.
 
 use crate::common::tree;
 use crate::common::tree::watch::Watch;
@@ -80,8 +80,8 @@ fn shares(plan: &TreePlan, op: MemoryOp) -> Vec<u64> {
     places.iter().map(|place| watch.share(top, place.id.bits())).collect()
 }
 
-/// Computes the shares of the leaves below `link` in `offered` units: every switch fills its ports up at the pace of
-/// their weights, until each has all it can use or the link above is full. `can` is what a leaf can send.
+/// Computes the shares of the leaves below `link` in `offered` units. Every switch gives its ports units in proportion
+/// to their weights, until each port has all that it can use or the link above is full. `can` is what a leaf can send.
 fn fill(plan: &TreePlan, link: usize, offered: u64, due: &mut [u64]) {
     let Some(switch) = link.checked_sub(plan.leaves.len()) else {
         due[link] = offered;
@@ -89,7 +89,7 @@ fn fill(plan: &TreePlan, link: usize, offered: u64, due: &mut [u64]) {
     };
     let ports = 1..=plan.switches[switch].ports;
     let below = |port| (0..plan.links()).find(|&l| plan.above(l) == Above::Switch { switch, port });
-    // Of each port: link, weight, the units it can use, and the units it has.
+    // For each port: link, weight, the units that it can use, and the units that it has.
     let weight = |port: usize| plan.switches[switch].weights.get(port).map_or(1, |w| u64::from(*w));
     let mut open: Vec<(usize, u64, u64)> =
         ports.filter_map(|port| below(port).map(|link| (link, weight(port), can_send(plan, link)))).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One TLP through one, two and three switches, to the picosecond: both ways of forwarding, links of different rates and
-//! widths, against arithmetic that knows symbol times and latencies and nothing else.
+//! One TLP through one, two and three switches, compared to the picosecond with arithmetic from symbol times and
+//! latencies alone. Covers both ways of forwarding, and links of different rates and widths.
 
 use crate::common::tree;
 use crate::common::tree::watch::Watch;

@@ -80,7 +80,7 @@ fn round_robin_shares_equally_and_strict_priority_does_not() {
         assert!((share * 8.0 - 1.0).abs() < 0.01, "{share}");
     }
     assert_eq!(shares(&VcArbitration::default()), [0., 0., 0., 0., 0., 0., 0., 1.]);
-    // VC0 to VC3 share the rest of VC4 to VC7: nothing.
+    // VC4 to VC7 leave no bandwidth to VC0 to VC3.
     let group = VcArbitration { low_priority: Vc::from_bits(3), scheme: VcScheme::RoundRobin };
     assert_eq!(shares(&group)[7], 1.0);
 }

@@ -74,8 +74,8 @@ pub struct Transaction {
     pub length: Length,
     /// Its start after a 4 KiB boundary, in bytes.
     pub offset_bytes: u32,
-    /// Address width of its requests, if it differs from that of the link: x86 sends message-signalled interrupts to
-    /// 0xfee0_0000.
+    /// Address width of its requests, if it differs from the link's address width: x86 sends message-signalled
+    /// interrupts to 0xfee0_0000.
     pub addressing: Option<Addressing>,
     /// This many of them ...
     pub count: u32,

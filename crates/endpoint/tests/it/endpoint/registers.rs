@@ -291,7 +291,8 @@ fn msi_address_and_data_follow_its_registers() {
 }
 
 /// Multiple Header Recording Enable, bit 10 of Advanced Error Capabilities and Control (`PCIe 5.0 §6.2.4.2`): with it,
-/// the headers of three errors are shown one after the other, as software clears each; without it, only the first.
+/// the log shows the headers of three errors one after the other, as software clears each. Without it, the log shows
+/// only the first.
 #[test]
 fn multiple_headers_are_recorded_if_enabled() {
     let layout = AerLayout { headers: 4, ..AerLayout::new(AerRole::Endpoint) };
@@ -314,8 +315,8 @@ fn multiple_headers_are_recorded_if_enabled() {
     }
 }
 
-/// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): a second header finds the log taken; a one clears
-/// the bit, and the mask of that name keeps ERR_COR back.
+/// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): the log has no room for a second
+/// header. Writing a one clears the bit, and the mask bit of the same name suppresses ERR_COR.
 #[test]
 fn error_without_room_in_the_header_log_is_reported() {
     for (mask, told) in [(0, &[0x30][..]), (1 << 15, &[][..])] {

@@ -126,8 +126,8 @@ fn function_reaches_only_its_window() {
     }
 }
 
-/// A kind of transfer that a card makes to random pages: number outstanding; time of memory's turn and of the wire for
-/// each, and the rest of its time besides translation, in picoseconds.
+/// A kind of transfer of a card to random pages. The number outstanding; then, in picoseconds, the time of memory and
+/// of the wire for each, and the rest of its time without translation.
 struct Load {
     under_way: u64,
     turn_ps: u64,

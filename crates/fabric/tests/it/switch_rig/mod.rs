@@ -115,7 +115,7 @@ impl Rig {
         rig
     }
 
-    /// Links are up, nothing is configured.
+    /// Links are up, and software has not configured the switch.
     pub(crate) fn bare(ports: u8, mode: Forwarding, arbitration: PortArbitration) -> Rig {
         let switch = Switch::new(config(ports, mode, arbitration)).unwrap();
         let mut rig = Rig { switch, now: Time::ZERO };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Trees of switches as plans: made at random from bytes or written by hand, and built into a fabric whose bridges are
-//! set up by configuration requests as firmware leaves them. The results of a run are checked elsewhere: see `tree_checks.rs`.
+//! Trees of switches as plans, made at random from bytes or written by hand. A plan is built into a fabric, and
+//! configuration requests set up its bridges as firmware does. The results of a run are checked elsewhere: see
+//! `tree_checks.rs`.
 //!
 //! Buses and windows are numbered depth first. The leaf with index `n` has 1 MiB of memory space, at
 //! [`leaf_address`]; its function is device 0 of the bus of its link.
@@ -504,7 +505,7 @@ impl Setup<'_> {
         let bytes = PayloadPool::new().copy(&value.to_le_bytes()[lead..trail]);
         let tlp = Tlp::new(Repr::new(Body::Config(body)), Data::Carried(bytes));
         self.switch.handle_tlp(0, Time::ZERO, Time::ZERO, &tlp);
-        // Nothing here depends on the clock except the latency of answers.
+        // Only the latency of answers depends on the clock.
         let later = Time::ZERO + Duration::from_ms(1);
         self.switch.handle_timeout(later);
         let answer = self.switch.poll_tlp(0, later, Class::Completion, TcSet::ALL);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A leaf that sends and answers requests: writes and reads of host memory, of its peers and of unclaimed addresses; messages;
-//! AtomicOps. It records the TLPs that it sees and reports those that break a rule. It reads no registers and no links.
+//! A leaf that sends and answers requests: writes and reads of host memory, of its peers and of unclaimed addresses;
+//! messages; AtomicOps. It records the TLPs that it sees, and reports TLPs that break a rule. It reads no registers and
+//! no links.
 //!
 //! **Order.** Each posted TLP of a leaf to another, write or message, carries an increasing number. Each completion
 //! carries the number of the last posted TLP that the completer had handed to its link before. So the receiver knows
