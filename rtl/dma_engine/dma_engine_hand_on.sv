@@ -111,7 +111,7 @@ module dma_engine_hand_on #(
         if (takes) begin
             kind <= next_kind;
             code <= next_code;
-            // The first row may contain none of its bytes: then the stream's row is that of the next one.
+            // If the first row contains none of its bytes, the stream's row is the next row.
             stream_row <= next_position[66:BYTE];
             is_early <= lead > next_position[BYTE-1:0];
             first <= (BYTE + 1)'(lead) + (BYTE + 1)'(next_offset);

@@ -239,7 +239,7 @@ impl Ask {
         let host = self.host.clone().unwrap_or(defaults.host);
         let sizes = self.sizes()?;
         self.check_ranges()?;
-        // Other models have profiles of their own.
+        // Other models have separate profiles.
         check_profiles(&host, self.device.as_deref().filter(|_| self.model.is_none()))?;
         check_host(&host, self.iommu, self.cache)?;
         let link = self.link(&host).map_err(AskError::wrong)?;
@@ -297,7 +297,7 @@ fn or_default<T: Copy>(given: &[T], default: T) -> Vec<T> {
     if given.is_empty() { vec![default] } else { given.to_vec() }
 }
 
-/// Returns the given values, or `usual` if there are none.
+/// Returns the given values, or `usual` if the list is empty.
 fn each<T>(
     given: &[i64],
     usual: Option<T>,

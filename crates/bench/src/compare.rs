@@ -156,9 +156,10 @@ pub struct FamilyComparison {
 
 /// Compares `other` with `reference`. `skip` affects only the score, as in [`score`]. The score covers the rows that both sets have.
 ///
-/// Configurations are paired by name, with or without the name of the card. If each set has exactly one configuration, the two are paired whatever their names,
-/// so that users can compare folders of their own. Configurations in riser's own form are paired by the settings that vary within either set. Their rows are
-/// paired with rows of the public form by key, whatever the experiment.
+/// Configurations are paired by name, with or without the name of the card. If each set has exactly one configuration,
+/// the two are paired even if their names differ, so that users can compare any two folders. Configurations in riser's
+/// own form are paired by the settings that vary within either set. Their rows are paired with rows of the public form
+/// by key, whatever the experiment.
 pub fn compare(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet>) -> Comparison {
     comparison(reference, other, skip, false)
 }

@@ -91,8 +91,8 @@ pub struct GroupScore {
     pub rank_percent: Option<f64>,
 }
 
-/// Scores `predicted` against `measured`, by group. Groups without measurements are left out. So are experiments of a configuration that `skip` has: the rest
-/// cannot have been used for calibration.
+/// Scores `predicted` against `measured`, by group. Groups without measurements are left out. Experiments of a
+/// configuration that `skip` has are left out too, so calibration cannot have used the remaining ones.
 pub fn score(measured: &ResultSet, predicted: &ResultSet, skip: Option<&ResultSet>) -> Vec<GroupScore> {
     let predicted = Files::of(predicted);
     let mut measured = Files::of(measured);

@@ -108,7 +108,7 @@ pub(crate) fn refuse_arguments(error: &clap::Error, args: &[OsString]) -> u8 {
     say(text.strip_prefix("error: ").unwrap_or(&text).trim_end(), WRONG_USAGE)
 }
 
-/// The error of a negative value with a unit, such as `--timeout -5ms`, which the parser takes for an option of its own.
+/// The error of a negative value with a unit, such as `--timeout -5ms`. The parser takes such a value for an option.
 fn negative_value(error: &clap::Error, args: &[OsString]) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;

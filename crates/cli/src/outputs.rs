@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that commands write. A command names all its inputs and outputs here before it starts: two outputs are never the same file, an
-//! output is never an input, and an existing file is kept unless `--force` is given. A file appears only when complete: riser writes
-//! `NAME.??????.part` in the same folder, and renames it at the end. Pipes, terminals and `-` for standard output cannot hold a file, and
-//! are written directly.
+//! Files that commands write. A command names all its inputs and outputs here before it starts. Two outputs are never
+//! the same file, an output is never an input, and an existing file is kept unless `--force` is given. A file appears
+//! only when complete: riser writes `NAME.??????.part` in the same folder, and renames it at the end. Pipes, terminals
+//! and `-` for standard output cannot hold a file, and are written directly.
 //!
 //! - [`place`]: resolves paths to files. - [`part`]: files that are not complete yet. - [`pipe`]: pipes that wait for
 //!   their readers.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A queue between tasks, with any number of senders and receivers: between tasks of one device or program, between
-//! functions of one endpoint that share an engine, or between a driver and its test. Using it takes no time: a
-//! value is available at the instant when it was sent.
+//! A queue between tasks, with any number of senders and receivers. It can connect tasks of one device or program,
+//! functions of one endpoint that share an engine, or a driver and its test. Using it takes no time: a value is
+//! available at the instant when it was sent.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -26,7 +26,8 @@ const PAGE_BYTES: u64 = 4096;
 const MIN_BAR_BYTES: u64 = 128;
 /// Smallest size of Resizable BAR (`PCIe 5.0 §7.8.6.2`).
 const SMALLEST_RESIZABLE: u64 = 1 << 20;
-/// Maximum number of waiting completions. Beyond that, reads are not taken, and their credits are not returned.
+/// Maximum number of waiting completions. Above this limit the device does not accept reads, so their credits are not
+/// returned.
 const MAX_ANSWERS: usize = 64;
 
 /// A BAR backed by memory. Its driver writes a pattern into it and reads it back.

@@ -73,7 +73,7 @@ impl Default for PortStatus {
     }
 }
 
-/// A clock that always runs, such as that of a design in RTL. It lets the driver pass many edges in one call.
+/// A clock that always runs, such as the clock of a design in RTL. It lets the driver pass many edges in one call.
 pub trait Clocked {
     /// Passes edges up to `until`, before which nothing reaches the port. It stops at the first edge after which there is
     /// something to poll; [`TlpPort::poll_timeout`] then names the time of that edge.
@@ -159,7 +159,7 @@ pub trait TlpPort {
         4
     }
 
-    /// Returns its counters for reports, by name; those that are zero may be left out.
+    /// Returns its counters for reports, by name. Zero counters may be omitted.
     fn counts(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }

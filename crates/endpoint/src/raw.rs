@@ -46,7 +46,7 @@ impl RawDevice {
 }
 
 /// Returns the completion of a device that takes no requests: UR if the request needs a completion (`PCIe 5.0 §2.3.1`),
-/// else `None`. Its Completer ID is that of the function addressed by the request, if any.
+/// else `None`. Its Completer ID is the ID of the function that the request addresses, if any.
 pub fn refusal(request: &Tlp) -> Option<Tlp> {
     let asked = Asked::of(&request.repr)?;
     let completer = match &request.repr.body {

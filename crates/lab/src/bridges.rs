@@ -214,8 +214,9 @@ pub(crate) fn path_mps(tree: &Tree, links: &[LinkConfig]) -> Vec<Mps> {
     (0..tree.slots.len()).map(|n| least.get(&tree.root_link(n)).copied().unwrap_or_default()).collect()
 }
 
-/// The largest Max_Payload_Size that everything below a root port supports, by the number of the root port's link: the minimum over
-/// all links below it, and 128 B if a switch port there has a hot-plug slot. `links` is from [`all_links`].
+/// The largest Max_Payload_Size that all parts below a root port support, by the number of the root port's link. It is
+/// the minimum over all links below the port, and 128 B if a switch port there has a hot-plug slot. `links` is from
+/// [`all_links`].
 pub(crate) fn least_mps(tree: &Tree, links: &[LinkConfig]) -> BTreeMap<usize, Mps> {
     let mut least: BTreeMap<usize, Mps> = BTreeMap::new();
     for (n, link) in links.iter().enumerate() {

@@ -40,7 +40,7 @@ struct Part {
     head: &'static str,
 }
 
-/// Pages of the lab file after the first one. Devices without a page of their own are on [`OTHER_DEVICES`].
+/// Pages of the lab file after the first one. Devices without a separate page are on [`OTHER_DEVICES`].
 const PARTS: [Part; 9] = [
     Part {
         file: "lab-hosts.md",

@@ -43,9 +43,9 @@ pub struct Switch {
     /// Only with `weighted` arbitration: TLPs of each ingress port per round, the upstream port first.
     #[schemars(with = "Option<Vec<u16>>")]
     pub weights: Option<Spanned<Vec<u16>>>,
-    /// Whether a non-posted request keeps its place in the receive buffer, and its credits, until its last completion has
-    /// passed back. gem5's bridges do so (IISWC'18, §V-A): they reserve room for the response of every request that they
-    /// accept. Without a response, the place becomes free when the link that the request left through goes down, or after the
+    /// Whether a non-posted request keeps its place in the receive buffer, and its credits, until its last completion
+    /// has passed back. The bridges of gem5 (IISWC'18, §V-A) reserve room for the response of every request that they
+    /// accept. Without a response, the place becomes free when the egress link of the request goes down, or after the
     /// completion timeout of the host's profile (the longest, if there are several). Default: false.
     #[serde(default)]
     pub keep_places: bool,

@@ -248,8 +248,9 @@ impl Tree {
 }
 
 impl Tree {
-    /// Room that enumeration reserves below hot-plug capable ports above switches, so that everything fits when it is
-    /// added later: buses in addition to the one of the switch's upstream port, and bytes of memory.
+    /// Room that enumeration reserves below hot-plug capable ports above switches, so that all devices fit when they
+    /// are added later. It consists of buses, in addition to the bus of the switch's upstream port, and bytes of
+    /// memory.
     pub(crate) fn hot_plug_room(&self) -> BTreeMap<Path, Room> {
         let switches = self.slots.len()..self.hot_plug.len();
         let hot = switches.filter(|&n| self.hot_plug[n] && self.is_simulated(n));

@@ -18,7 +18,7 @@ pub struct VcArbitration {
 /// How the low-priority group shares the rest of the wire (`PCIe 5.0 §7.9.1.2`, VC Arbitration Capability).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum VcScheme {
-    /// Each channel sends one TLP in turn.
+    /// Channels send one TLP each, round robin.
     RoundRobin,
     /// Each channel sends as many TLPs as it has phases in the table.
     Weighted(PhaseTable),

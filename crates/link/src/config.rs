@@ -223,9 +223,9 @@ pub(crate) const fn most_data_credits(class: Class, mps: Mps) -> u16 {
 }
 
 impl PortConfig {
-    /// Returns the defaults for a link: the maximum of credits without scaling for requests, infinite credits for
-    /// completions (as endpoints and root ports must, `PCIe 5.0 §2.6.1`), all Traffic Classes on VC0, the
-    /// specification's intervals, and the longest interval between SKPs.
+    /// Returns the defaults for a link. Requests have the maximum of credits without scaling. Completions have infinite
+    /// credits, which endpoints and root ports must advertise (`PCIe 5.0 §2.6.1`). All Traffic Classes use VC0.
+    /// Intervals are the specification's, with the longest interval between SKPs.
     pub fn new(rate: Rate, width: Width, mps: Mps) -> PortConfig {
         let request = CreditLimit::finite(MAX_HEADER_CREDITS, MAX_DATA_CREDITS);
         PortConfig {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A port: it joins the parts of this crate and selects the next frame for the wire. Of a TLP, it reads only the
-//! header's lengths, Traffic Class and ordering attributes.
+//! A port: it joins the parts of this crate and selects the next frame for the wire. It reads only the lengths, Traffic
+//! Class and ordering attributes in the header of a TLP.
 
 mod down;
 mod fast;
@@ -337,8 +337,8 @@ impl Port {
         std::mem::take(&mut self.refused)
     }
 
-    /// Returns the next notice for the port's owner, oldest first. Poll it after every call except [`enqueue`](Self::enqueue),
-    /// [`return_credits`](Self::return_credits) and those that change nothing.
+    /// Returns the next notice for the port's owner, oldest first. Poll it after every call except
+    /// [`enqueue`](Self::enqueue), [`return_credits`](Self::return_credits) and calls that change no state.
     pub fn poll_notice(&mut self) -> Option<Notice> {
         if self.notices.is_empty() { None } else { self.notices.next() }
     }

@@ -35,8 +35,8 @@ impl Receiver {
         Receiver { next_rcv_seq, nak_scheduled: false, ack_limit, ack_at, ack_free_at: None }
     }
 
-    /// Returns this receiver with a timer that runs from the last Ack: a TLP that arrives after it has expired is
-    /// acknowledged at once (IISWC'18, §V-C: "either immediately or after the ACK timer expires").
+    /// Returns this receiver with a timer that runs from the last Ack. A TLP that arrives after the timer has expired
+    /// is acknowledged at once (IISWC'18, §V-C: "either immediately or after the ACK timer expires").
     pub(crate) fn acks_at_once(self) -> Receiver {
         Receiver { ack_free_at: Some(Time::ZERO), ..self }
     }

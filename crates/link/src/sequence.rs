@@ -7,8 +7,8 @@ const MODULUS: u16 = 4096;
 /// that was sent (`PCIe 5.0 §3.6.2.2`, §3.6.3.1).
 pub(crate) const PAST: u16 = MODULUS / 2;
 
-/// Maximum number of unacknowledged TLPs: none is sent while `(NEXT_TRANSMIT_SEQ - ACKD_SEQ) mod 4096 >= 2048` (`PCIe
-/// 5.0 §3.6.2.1`, Equation 3-1), where ACKD_SEQ is the last acknowledged one.
+/// Maximum number of unacknowledged TLPs. The port sends no TLP while `(NEXT_TRANSMIT_SEQ - ACKD_SEQ) mod 4096 >= 2048`
+/// (`PCIe 5.0 §3.6.2.1`, Equation 3-1). ACKD_SEQ is the last acknowledged sequence number.
 pub(crate) const MAX_UNACKNOWLEDGED: u16 = MODULUS / 2 - 1;
 
 /// A sequence number, modulo 4096.

@@ -171,8 +171,8 @@ impl Serializer {
         Time::from_ps(self.free.ps)
     }
 
-    /// Retrains the lanes at the same speed until `until`, or until the last frame has been sent if that is later.
-    /// Nothing is sent before; the next SKP is due one interval afterwards. SKPs that would fall due in between are
+    /// Retrains the lanes at the same speed until `until`, or until the last frame has been sent if that is later. The
+    /// wire is silent until then. The next SKP is due one interval later. SKPs that would fall due in between are
     /// skipped.
     pub(crate) fn hold(&mut self, now: Time, until: Time, counters: &mut Counters) {
         self.catch_up(now, counters);
@@ -223,9 +223,10 @@ impl Serializer {
         (Time::from_ps(start.ps), Time::from_ps(end.ps))
     }
 
-    /// Sends `bytes` at each of `times`, again `interval` later, and so on: `rounds` times. Returns how many rounds
-    /// precede the first one in which the wire is not free at its time, or `rounds` if there is none. If there is one,
-    /// the resulting state is of no use. Times ascend, and no round begins before the previous one has ended.
+    /// Sends `bytes` at each of `times`, again `interval` later, and so on: `rounds` times. Returns the number of
+    /// rounds before the first one in which the wire is not free at its time, or `rounds` if the wire is always free.
+    /// If there is one, the resulting state is of no use. Times ascend, and no round begins before the previous one has
+    /// ended.
     ///
     /// A round depends on the previous one only through the state of the wire, and intervals and SKPs coincide again in
     /// the same way after a while. If the state is then the same but later, everything repeats until the same time has
@@ -400,7 +401,7 @@ mod tests {
         assert_eq!(counters.skp_sets, 4);
     }
 
-    /// Two intervals of idle wire, a silence of a thousand, then a frame: two SKPs before, none in the silence, and the
+    /// Two intervals of idle wire, a silence of a thousand, then a frame. Two SKPs are sent before the silence, and the
     /// third one interval after it.
     #[test]
     fn silent_time_adds_no_skps_later() {

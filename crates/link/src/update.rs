@@ -20,7 +20,8 @@ pub(crate) struct UpdateSchedule {
     interval: Duration,
     /// Kinds with returned credits that no UpdateFC has reported yet.
     news: u32,
-    /// When the first of them must be reported; [`Time::MAX`]: there are none, or they are reported now.
+    /// Time at which the first of them must be reported. [`Time::MAX`]: there are no credits to report, or they are
+    /// reported now.
     news_at: Time,
     told_at: [Time; KINDS],
     refresh_at: Time,

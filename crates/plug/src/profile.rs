@@ -255,8 +255,8 @@ impl Shelf {
         }
     }
 
-    /// Describes the figures of the profile `name` that are extrapolated on links of these rates, in one line. `None` if
-    /// there are none, or no such profile.
+    /// Describes the figures of the profile `name` that are extrapolated on links of these rates, in one line. `None`
+    /// if there are no figures, or no such profile.
     pub fn extrapolated(
         &self,
         name: &str,

@@ -78,8 +78,8 @@ pub(crate) fn tlp_text(data: Bytes<'_>) -> PyResult<String> {
     })
 }
 
-/// Return the TLP in `data`, given without a digest, in riser's form: reserved bits are zero, an address below 4 GiB has a header of three
-/// DWs, and the digest follows if TD is set.
+/// Return the TLP in `data`, given without a digest, in the form of riser. Reserved bits are zero, an address below 4
+/// GiB has a header of three DWs, and the digest follows if TD is set.
 #[pyfunction]
 #[pyo3(signature = (data, /))]
 pub(crate) fn emit_tlp<'py>(py: Python<'py>, data: Bytes<'_>) -> PyResult<Bound<'py, PyBytes>> {

@@ -136,8 +136,8 @@ fn goes_on(error: &PyErr) -> bool {
     })
 }
 
-/// Returns where the run stopped, and the exception that interrupted it. If there are devices in Python, TLPs are shown to waiting
-/// coroutines.
+/// Returns where the run stopped, and the exception that interrupted it. If there are devices in Python, waiting
+/// coroutines see the TLPs.
 fn drive(session: &mut Session, state: &Rc<RunState>, mut watch: Watch<'_>) -> (Stop, Option<PyErr>) {
     let reports = state.reports();
     // The report of a slot does not contain the failure of a driver if the slot has another device.

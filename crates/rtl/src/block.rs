@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables of the ports of vendors' blocks, and of riser's own block: the ports of a stand-in module with the same name, and those that riser
-//! reads and drives.
+//! Tables of the ports of vendors' blocks, and of riser's own block. A table lists the ports of a stand-in module with
+//! the same name, and the ports that riser reads and drives.
 //!
 //! At each edge of the user clock riser receives the values of all [`Role::Read`] ports as one vector, in table order from bit 0. It returns
 //! those of all [`Role::Driven`] ports as another.

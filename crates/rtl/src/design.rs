@@ -24,8 +24,8 @@ pub struct Design {
     /// Sources, at least one: Verilog or SystemVerilog, and C or C++ for functions that the design calls. Leave out those of the vendor's block and
     /// primitives.
     pub sources: Vec<String>,
-    /// Folders with include files, and with files that the design reads. The design runs in the first of them, or in the folder of this file if there is
-    /// none.
+    /// Folders with include files, and with files that the design reads. The design runs in the first of them, or in
+    /// the folder of this file if the list is empty.
     #[serde(default)]
     pub includes: Vec<String>,
     /// Parameters of the top module, each with a Verilog value.

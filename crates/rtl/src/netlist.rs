@@ -108,8 +108,8 @@ impl Netlist {
 
 /// An open element that is relevant.
 enum Open {
-    /// A block of the design: the edges that it waits for, the signals that it reads and writes outside its assignments, and the
-    /// assignments, each with the signals that it reads and writes.
+    /// A block of the design: the edges that it waits for, its assignments with the signals that each reads and writes,
+    /// and the signals that the block reads and writes outside its assignments.
     Block(Driver, Vec<[Vec<usize>; 2]>),
     /// An assignment: the signals in each of its parts, the last of which is written, and its depth.
     Assignment {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use tlp::{Duration, Repr, Time};
 
-/// Maximum number of registers and ports that are named.
+/// Maximum number of registers and ports in the report.
 const MOST_NAMED: usize = 8;
 
 /// First difference between two runs of a lab.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shows TLPs and credits in the waves, next to the design's own signals: the last TLP in each direction, and the remaining credits of
-//! both ends of the link, as signals of the stand-in (`verilog/shown.v`).
+//! Shows TLPs and credits in the waves, next to the design's own signals. Signals of the stand-in (`verilog/shown.v`)
+//! have the last TLP in each direction, and the remaining credits of both ends of the link.
 
 use crate::common::emit;
 use endpoint::LinkCredits;

@@ -53,8 +53,8 @@ pub(crate) fn drive(registers: &Registers, outputs: &mut Outputs<'_>, lanes: u16
     }
 }
 
-/// Returns the number of active lanes from Link Status (`PCIe 5.0 §7.5.3.8`), or of the block's lanes while there
-/// are none.
+/// Returns the number of active lanes from Link Status (`PCIe 5.0 §7.5.3.8`), or of the block's lanes while no lane is
+/// active.
 pub(crate) fn width(link_status: u32, lanes: u16) -> u32 {
     match link_status >> 4 & 0x3f {
         0 => lanes.into(),

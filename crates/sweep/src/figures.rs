@@ -8,9 +8,9 @@ use crate::schema::Aim;
 use crate::value::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most rows: more cannot be told apart.
+/// Maximum number of rows: more cannot be distinguished.
 const MAX_ROWS: usize = 5_000;
-/// Most values of a setting that are shown separately. More are grouped.
+/// Maximum number of values of a setting with separate marks. More are grouped.
 const MAX_LEVELS: usize = 32;
 /// Number of groups of neighbouring values.
 const GROUPS: usize = 20;

@@ -6,8 +6,8 @@ use crate::schema::Aim;
 use crate::sweep::Sweep;
 use std::cmp::Ordering;
 
-/// Returns the indices 0 to `count - 1` of records, best first: feasible ones by the first aim, then others by how little they miss
-/// their bounds, then those that are not whole. Equal ones keep their order.
+/// Returns the indices 0 to `count - 1` of records, best first: feasible ones by the first aim, then others by how
+/// little they miss their bounds, then incomplete ones. Equal ones keep their order.
 pub(crate) fn best<'r>(sweep: &Sweep, count: usize, of: impl Fn(usize) -> Option<&'r Record>) -> Vec<usize> {
     let aim = sweep.metrics().iter().enumerate().find_map(|(n, metric)| Some((n, metric.aim?)));
     let key = |place: usize| {
@@ -33,8 +33,9 @@ fn down(aim: Aim, value: f64) -> f64 {
     }
 }
 
-/// Returns the point numbers of the Pareto front, in their order: feasible records for which no other feasible one is better in one
-/// aim without being worse in another. With one aim these are the best records; without aims there are none.
+/// Returns the point numbers of the Pareto front, in their order: feasible records for which no other feasible one is
+/// better in one aim without being worse in another. With one aim these are the best records; without aims the result
+/// is empty.
 pub fn front(sweep: &Sweep, records: &[Option<Record>]) -> Vec<u64> {
     let aims: Vec<(usize, Aim)> =
         sweep.metrics().iter().enumerate().filter_map(|(n, metric)| Some((n, metric.aim?))).collect();

@@ -122,8 +122,8 @@ impl<'s> Run<'s> {
         &self.sweep
     }
 
-    /// Hands out up to `most` points that are not handed out. Empty if there are none, or if records of points that are handed out
-    /// must arrive first.
+    /// Hands out up to `most` points that are not handed out. Empty if no point is left, or if records of points in
+    /// progress must arrive first.
     pub fn next_chunk(&mut self, most: usize) -> Vec<Point> {
         let mut chunk = Vec::new();
         if self.probing {

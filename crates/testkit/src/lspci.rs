@@ -24,7 +24,8 @@ pub fn lspci(dump: &str, args: &[&str]) -> Option<String> {
     Some(String::from_utf8(out.stdout).unwrap())
 }
 
-/// Titles below which riser prints details and `lspci` 3.9.0 only the name: riser's title, and that of `lspci`.
+/// Titles below which riser prints details and `lspci` 3.9.0 only the name: the title in riser, and the title in
+/// `lspci`.
 const NAMES_ONLY: [(&str, &str); 4] = [
     ("Data Link Feature", "Data Link Feature"),
     ("Physical Layer 16.0 GT/s", "Physical Layer 16.0 GT/s"),
@@ -54,8 +55,8 @@ pub fn assert_clean(text: &str) {
     }
 }
 
-/// Returns the lines of one function in comparable form: with one blank between words, without the sizes of BARs, which a dump does not have,
-/// without the signs for which `lspci` has no words, and without riser's additional lines.
+/// Returns the lines of one function in comparable form, with one blank between words. Omits the sizes of BARs, which a
+/// dump does not have, the signs for which `lspci` has no words, and the additional lines of riser.
 pub fn comparable(text: &str) -> Vec<String> {
     let (mut lines, mut beyond, mut upper_half) = (Vec::new(), false, None);
     for line in text.lines() {

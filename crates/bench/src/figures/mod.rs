@@ -12,8 +12,9 @@
 //! | 8 | `bw_dma_win_sweep_rd_*` | NFP6000-BDW, remote memory relative to local memory |
 //! | 9 | `bw_dma_win_sweep_rd_*` | NFP6000-BDW, with the IOMMU relative to without |
 //!
-//! If the results lack the paper's configuration, another one replaces it and the figure notes that. If there is none, the figure notes what it needs. A second
-//! set of results, such as measurements, is drawn as points over the lines of the first. This module reads no files.
+//! If the results lack the paper's configuration, another one replaces it and the figure notes that. If the list is
+//! empty, the figure notes the missing results. A second set of results, such as measurements, is drawn as points over
+//! the lines of the first. This module reads no files.
 
 mod changes;
 mod closed;
@@ -72,7 +73,7 @@ pub enum Quantity {
     ChangePercent,
     /// Difference from the second set of results, in percent of its value.
     DifferencePercent,
-    /// A column of settings of riser's own form, such as `outstanding`, in its own unit.
+    /// A column of settings in the native format, such as `outstanding`, in its own unit.
     Setting(&'static str),
     /// Share of all samples, 0 to 1.
     Share,

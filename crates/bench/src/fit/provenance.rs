@@ -25,8 +25,9 @@ pub struct Provenance {
 }
 
 impl Profile {
-    /// Writes the origin of the figures. Figures that were not fitted get the name of the original profile if that is another server's, or if their source
-    /// would pass for a fit to these results. Comments of another server, and its list of what it does not predict, are removed.
+    /// Writes the origin of the figures. Figures that were not fitted get the name of the original profile if that is
+    /// another server's, or if their source would pass for a fit to these results. Comments of another server, and its
+    /// list of effects that it does not predict, are removed.
     pub fn attribute(&mut self, of: &Provenance, fitted: &[Fitted]) {
         let table = self.document.as_table_mut();
         if !of.is_own {
@@ -95,8 +96,8 @@ fn value_of(table: &Table, key: &str) -> Option<i64> {
     table.get(key)?.as_table_like()?.get("value")?.as_integer()
 }
 
-/// Records the generation of the links that the kept figures of another server were measured over, if it differs from that of the results. So riser still
-/// reports them as extrapolated.
+/// The kept figures of another server were measured over links of some generation. Records this generation if it
+/// differs from the results' generation, so that riser still reports the figures as extrapolated.
 fn keep_generation(table: &mut Table, of: &Provenance, measured_over: Option<i64>) {
     let Some(kept) = measured_over.filter(|kept| *kept != i64::from(of.link.generation)) else { return };
     let mut figure = toml_edit::InlineTable::new();

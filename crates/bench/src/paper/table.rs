@@ -132,7 +132,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Returns a line of riser's results.
+    /// Returns a line of simulated results.
     pub(super) fn riser(name: impl Into<String>, points: Vec<(f64, f64)>) -> Line {
         Line { name: name.into(), paper: false, points }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results in two forms: the public pcie-bench format, with a folder for each configuration and a CSV file for each experiment; and riser's own form
-//! ([`sheet`]), with one file for any number of sweeps.
+//! Results in two formats. The public pcie-bench format has a folder for each configuration and a CSV file for each
+//! experiment. The native format of riser ([`sheet`]) has one file for any number of sweeps.
 //!
 //! In the public format, a row is its [`Key`] (the columns `Test,PAT,Cache,HO,DO,WinSZ,SZ`) and its figures:
 //!
@@ -15,8 +15,8 @@
 //!
 //! For `BW_DMA_RW`, bytes and transfers are those of one direction. The card's latency clock ticks every 16 cycles.
 //!
-//! [`ResultSet::read`] accepts untrusted files: faults are errors with file and line, never panics, and sizes are limited. [`mod@write`] writes such files.
-//! Nothing here simulates or compares.
+//! [`ResultSet::read`] accepts untrusted files: faults are errors with file and line, never panics, and sizes are
+//! limited. [`mod@write`] writes such files. This module neither simulates nor compares.
 
 mod number;
 mod read;

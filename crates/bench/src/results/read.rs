@@ -86,8 +86,9 @@ impl ResultsError {
 }
 
 impl ResultSet {
-    /// Reads `path`: the folder of one configuration, a folder of such folders, a file in riser's own form, or a folder that contains such files. Of the files
-    /// in folders, only `.csv` files are read, without `_hist.csv` and `_ts.csv`, which hold no further results. Folders without results are left out.
+    /// Reads `path`: the folder of one configuration, a folder of such folders, a file in riser's own form, or a folder
+    /// that contains such files. In folders, only `.csv` files are read. Files `_hist.csv` and `_ts.csv` are skipped,
+    /// because they hold no further results. Folders without results are left out.
     ///
     /// # Errors The first file that cannot be read or has neither format, or a folder without results.
     pub fn read(path: &Path) -> Result<ResultSet, ResultsError> {

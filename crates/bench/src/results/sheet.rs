@@ -10,7 +10,8 @@
 //! basis                                                       how the figures of the profiles are known that this rests on
 //! ```
 //!
-//! Rows with different values in the first columns belong to different configurations. Nothing is written to disk here.
+//! Rows with different values in the first columns belong to different configurations. This module does not write to
+//! disk.
 
 use super::read::{Line, Measurable, ResultsError, each_line, lacking};
 use super::{BandwidthFigures, Figures, LatencyFigures, ResultRow, Spread, Tables};
@@ -99,7 +100,7 @@ impl Tables {
         Ok(self.link()?.or_else(|| Configuration::named(name).map(Configuration::link)))
     }
 
-    /// Returns a property of the machine: a column of riser's own form, or an entry of riser's record.
+    /// Returns a property of the machine: a column of the native format, or an entry of the record.
     pub(crate) fn said(&self, word: &str) -> Option<&str> {
         let own = self.settings.as_ref().and_then(|settings| settings.get(word));
         own.or_else(|| self.machine.as_ref()?.get(word)).map(String::as_str)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The machine of a suite: a host profile with an IOMMU mode, a card, and their link; and the lab of a row on it. Nothing is run here.
+//! The machine of a suite: a host profile with an IOMMU mode, a card, and their link; and the lab of a row on it. This
+//! module runs no simulation.
 
 use crate::BenchError;
 use crate::configurations::{Configuration, GENERATION, Iommu, LANES, Sockets};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Agreement of the shipped profiles with measurements, as a reviewed snapshot: on one of [`STEP`] rows of the published data,
-//! if available, and on a small set that a simulated server of another kind produced.
+//! Agreement of the shipped profiles with measurements, as a reviewed snapshot. It covers one of [`STEP`] rows of the
+//! published data, if available, and a small set that a simulated server of another kind produced.
 
 use insta::assert_snapshot;
 use riser_bench::configurations::Configuration;

@@ -76,7 +76,8 @@ fn register_reads_cross_the_root_complex_twice() {
     assert_snapshot!(text(&report));
 }
 
-/// IISWC'18, Figure 9(d): timeouts with buffers of 16 and 20, none with 24 and 28; with credits there are no replays.
+/// IISWC'18, Figure 9(d): timeouts with buffers of 16 and 20, but not with 24 and 28. With credits there are no
+/// replays.
 #[test]
 fn larger_port_buffers_or_credits_prevent_timeouts() {
     let report = run("gem5-port-buffer");

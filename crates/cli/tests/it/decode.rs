@@ -217,7 +217,7 @@ fn reads_back_written_traces() {
     assert_eq!(riser(&["trace", "--write", "x.pcapng", &text, &text]).code, 2);
 }
 
-/// What a command prints; a note on standard error names the format of a text.
+/// Returns the output of a command. A note on standard error names the format of a text.
 fn stdout_of(args: &[&str]) -> String {
     let outcome = riser(args);
     assert_eq!(outcome.code, 0, "{args:?}: {}", outcome.stderr);

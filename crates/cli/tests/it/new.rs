@@ -36,7 +36,7 @@ fn target() -> PathBuf {
     if alone() { tmp.join("outside") } else { tmp.parent().unwrap().to_owned() }
 }
 
-/// Makes the parent folder a workspace of riser's crates and this one, like riser's own, so that Cargo reuses riser's built crates. Cargo
+/// Makes the parent folder a workspace of this crate and the crates of riser, so that Cargo reuses their builds. Cargo
 /// identifies a crate by its path below the root of the workspace and by its features.
 fn share_workspace(copier: &Path) {
     let folder = copier.parent().unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that commands write: two outputs never share a file, an output never overwrites an input, files appear complete or not at all,
-//! and paths that are not files are written directly. Never uses riser's internals.
+//! Files that commands write. Two outputs never share a file, and an output never overwrites an input. A file appears
+//! when it is complete. Paths that are not files are written directly. Never uses riser's internals.
 
 use crate::common::{Outcome, command};
 use std::fs;

@@ -198,7 +198,7 @@ fn upstream_pseudo_memory_answers_host() {
 /// A kernel's memory for `process_list.c`: the tasks, and their order in the list.
 struct Kernel {
     memory: Vec<u8>,
-    /// Virtual address of each task, and the text to be shown for it.
+    /// Virtual address of each task, and its expected text.
     tasks: Vec<(u64, String)>,
 }
 

@@ -34,7 +34,7 @@ impl IntoData for &[u8] {
 /// - An integer is a little-endian, naturally aligned register that contains the first requested byte. The answer
 ///   starts at that byte, so a read of a part of a register returns that part. Bytes after the register are zero.
 /// - Bytes, payloads and carried data are cut at the end, or padded with zeros.
-/// - Counted data answers without bytes, whatever length it counts.
+/// - Counted data answers without bytes; its length is ignored.
 /// - An `Err` rejects the request.
 pub trait Answer {
     /// Returns the answer to `request`.

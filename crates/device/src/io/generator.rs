@@ -94,7 +94,8 @@ impl Generated {
         self.outputs.get() & 1 << class.index() != 0
     }
 
-    /// Returns the classes of generated requests that were not accepted, as the end of a line; empty if there are none.
+    /// Returns the classes of generated requests that were not accepted, as the end of a line. Empty if all were
+    /// accepted.
     pub(super) fn waits_for(&self) -> &'static str {
         match (self.has(Class::Posted), self.has(Class::NonPosted)) {
             (false, false) => "",

@@ -109,8 +109,8 @@ fn logic(control: u32) -> Option<LogicKind> {
     LogicKind::ALL.get(get(control, register::control::LOGIC) as usize).copied()
 }
 
-/// An engine from ENABLE on. `life` has the tasks that report ends in order until the engine is disabled; `work` has those
-/// that an abort stops.
+/// An engine from ENABLE on. `life` has the tasks that report ends in order until the engine is disabled; `work` has
+/// the tasks that an abort stops.
 pub(super) struct Run {
     pub(super) function: Rc<Function>,
     pub(super) number: usize,

@@ -14,8 +14,8 @@ use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 use plug::MemoryKind;
 
-/// Size of the pieces of the buffers on the measured hosts (SIGCOMM'18, §5.3). A window starts at a multiple of this, or of
-/// its own size if that is less.
+/// Size of the pieces of the buffers on the measured hosts (SIGCOMM'18, §5.3). A window starts at a multiple of this,
+/// or at a multiple of its size if the size is smaller.
 const CHUNK_BYTES: u64 = 4 << 20;
 /// Number of passes of the device over a window that it warms.
 const WARMING_PASSES: u32 = 2;

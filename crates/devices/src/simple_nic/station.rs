@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host of a simple NIC as a station on its network: answers ARP (RFC 826) and ICMP echo (RFC 792) for as long as it runs, and
-//! pings. It tolerates a NIC whose transfers may be lost, and NetTLP's own (NSDI'20, section 6.2). That one holds one receive buffer,
-//! and is blocked while it waits for room for a second one. So the station posts buffers only after the NIC has shown that it is there,
-//! by the interrupt of a first frame: an announcement of the station's addresses (RFC 5227 §3).
+//! The host of a simple NIC as a station on its network: answers ARP (RFC 826) and ICMP echo (RFC 792) for as long as
+//! it runs, and pings. It tolerates a NIC whose transfers may be lost, and NetTLP's own (NSDI'20, section 6.2). That
+//! one holds one receive buffer, and is blocked while it waits for room for a second one. So the station first sends a
+//! frame that announces its addresses (RFC 5227 §3). It posts buffers only after the interrupt of this frame, which
+//! proves that the NIC works.
 //!
 //! The station does not rely on any order. A receive descriptor is done when its length is no longer zero. A frame to send is in two
 //! descriptors, the one at the doorbell's index and the one before it, because devices differ on which one to send. One frame is in

@@ -383,8 +383,8 @@ impl Function<Work> {
 
     /// Returns whether new requests have to wait for posted TLPs. A request that the device issues after a write may
     /// not pass it (`PCIe 5.0 §2.4.1`, entries B2a and D2a), and only the device knows their order. With one channel,
-    /// no new output is taken while a write is being split. With several channels all outputs are taken, and each waits
-    /// for the posted TLPs of its own Traffic Class.
+    /// no new output is taken while a write is being split. With several channels, the endpoint takes all outputs. Each
+    /// output waits for the posted TLPs of the same Traffic Class.
     pub(super) fn waits_for_posted(&mut self, shared: &Shared) -> bool {
         if self.behind.posted.is_empty() {
             return false;

@@ -134,7 +134,7 @@ impl Agenda {
         self.ask_stirred(functions);
     }
 
-    /// Asks the functions whose devices have notified, and those that may change without a notification.
+    /// Asks the functions whose devices have notified, and the functions that may change without a notification.
     fn ask_stirred(&mut self, functions: &[Function<Work>]) {
         if !self.silent.is_empty() {
             self.ask_silent(functions);

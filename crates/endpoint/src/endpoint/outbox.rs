@@ -46,7 +46,7 @@ impl<T> Outbox<T> {
         self.current.iter().chain(&self.parked).filter(of_tc).map(|e| e.stamp).min()
     }
 
-    /// Returns whether the device may be asked for more.
+    /// Returns true if the device may be polled for more outputs.
     pub(super) fn has_room(&self) -> bool {
         self.parked.len() < self.limit || self.fullest() < self.limit
     }
@@ -79,8 +79,8 @@ impl<T> Outbox<T> {
         }
     }
 
-    /// [Selects](Self::select) among the entries that no older TLP of `posted` holds back. Sets `is_held` if posted TLPs may
-    /// be the reason that there is none.
+    /// [Selects](Self::select) among the entries that no older TLP of `posted` holds back. Sets `is_held` if posted
+    /// TLPs may be the reason that no output is available.
     pub(super) fn select_behind<P>(&mut self, room: TcSet, posted: &Outbox<P>, is_held: &mut bool) -> bool {
         let found = self.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
         *is_held |= !found && !posted.is_empty();

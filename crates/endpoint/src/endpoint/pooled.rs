@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Functions that draw on one pool of tags. They take turns as usual, one TLP each, so that each gets a tag in turn. If
+//! Functions that draw on one pool of tags. They send one TLP each, round robin, so that every function gets tags. If
 //! software has enabled fewer tags for some functions, the remaining free tags may all be unusable for them. These
 //! functions are noted and go first when a tag comes back; otherwise the others would take it every time. Never knows
 //! which tags are free.

@@ -60,7 +60,7 @@ pub(super) struct Cursor {
     carry: bool,
 }
 
-/// The request being sent: a read, which is split, or an AtomicOp. The discriminant is a word of its own, as in
+/// The request being sent: a read, which is split, or an AtomicOp. The discriminant is a separate word, as in
 /// [`Output`](device::seam::Output).
 #[repr(u64)]
 pub(super) enum NonPosted {
@@ -86,7 +86,7 @@ impl ReadEngine {
         }
     }
 
-    /// Returns the number of outstanding reads, without those that only wait for completions to swallow.
+    /// Returns the number of outstanding reads, without reads that have ended and only wait for completions to drop.
     pub(crate) fn under_way(&self) -> usize {
         self.dmas.iter().filter(|d| d.state == DmaState::Running).count()
     }
@@ -104,7 +104,7 @@ impl ReadEngine {
         self.outbox.accept(stamp, tc, NonPosted::Read(cursor), at_once);
     }
 
-    /// Begins to split a read at once; nothing else may be waiting. Returns its first TLP. This is most often its only
+    /// Begins to split a read at once. No other read may be waiting. Returns its first TLP. This is most often its only
     /// one, and then the read never enters the outbox.
     #[inline(always)]
     pub(crate) fn begin_now(

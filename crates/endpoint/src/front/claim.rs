@@ -21,7 +21,7 @@ use tlp::{
 /// Target of a request that has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Claim {
-    /// None: the request was answered, refused or dropped.
+    /// No target: the request was answered, refused or dropped.
     Nothing,
     /// A BAR.
     Bar(Place),

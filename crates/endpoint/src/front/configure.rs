@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Configuration requests (`PCIe 5.0 §2.3.1`, §7.2.2): reads and writes registers, and follows the settings of
-//! software. Never knows what a register means: [`config`] determines what a write changes.
+//! software. Does not know the meaning of registers: [`config`] determines the effect of a write.
 
 use super::answers::{Answer, Completer, without_data};
 use super::claim::Claim;

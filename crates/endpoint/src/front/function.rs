@@ -13,7 +13,7 @@ use tlp::{Bdf, Duration, Time, TrafficClass};
 pub(crate) struct Function<B> {
     /// Index among the functions.
     pub(crate) number: u16,
-    /// Its ID minus that of function 0.
+    /// Its ID minus the ID of function 0.
     pub(super) distance: u16,
     /// The physical function of a virtual function.
     pub(super) physical: Option<u16>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Arriving messages (`PCIe 5.0 §2.2.8`): the front handles those that every endpoint has to support; devices handle
-//! the codes that they declare. Sends nothing: messages to send are queued.
+//! Arriving messages (`PCIe 5.0 §2.2.8`): the front handles the messages that every endpoint has to support. Devices
+//! handle the codes that they declare. Sends nothing: messages to send are queued.
 
 use super::claim::{Claim, Drop};
 use super::{Behind, Front};
@@ -14,9 +14,9 @@ use tlp::{Bdf, Data, Message, MessageRouting, RuleId, Tlp, Violation};
 /// The receiver of a message.
 enum Taker {
     Function(usize),
-    /// None, and this is not an error.
+    /// No function, and this is not an error.
     Nobody,
-    /// None, and this is an error of the given function, or of no function.
+    /// No function takes the message. This is an error of the given function, or of no single function.
     Refused(Option<usize>),
 }
 
@@ -79,7 +79,8 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// Returns whether a function takes messages of `code`: those of every endpoint, and those that its device declares.
+    /// Returns whether a function takes messages of `code`: codes that every endpoint takes, and codes that its device
+    /// declares.
     fn takes(&self, index: usize, code: u8) -> bool {
         MessageCodes::OF_ENDPOINTS.or(self.functions[index].behind.messages()).contains(code)
     }

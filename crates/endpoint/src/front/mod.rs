@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The front of a slot's functions: the work of a vendor's hard block before it hands TLPs to a design. It answers
-//! configuration requests, decodes BARs and IDs, refuses TLPs that no function takes, logs and reports errors, keeps account
-//! of credits and of requests to be answered, and turns interrupts into messages and writes. For each function it drives a
+//! configuration requests, decodes BARs and IDs, and refuses TLPs that no function takes. It logs and reports errors,
+//! tracks credits and unanswered requests, and turns interrupts into messages and writes. For each function it drives a
 //! [`Behind`]: a device that sees transactions ([`endpoint`](crate::endpoint)) or a design that sees TLPs
 //! ([`hard_block`](crate::hard_block)). The front never knows which.
 //!

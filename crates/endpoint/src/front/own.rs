@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs that the front itself sends: completions of requests that reach no device, error messages, PME_TO_Ack. None of
-//! them passes a posted TLP of the same function and Traffic Class that was accepted before (`PCIe 5.0 §2.4.1`, entries
+//! TLPs that the front itself sends: completions of requests that reach no device, error messages, PME_TO_Ack. They do
+//! not pass a posted TLP of the same function and Traffic Class that was accepted before (`PCIe 5.0 §2.4.1`, entries
 //! A2a and D2a). Never decides what is sent.
 
 use super::intx::Pins;

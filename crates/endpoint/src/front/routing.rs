@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Finds the function of an address or an ID. Never outlives a register write that may change it.
 //!
-//! Physical functions have the numbers 0 to n - 1. The ID of a virtual function is that of its physical function plus
+//! Physical functions have the numbers 0 to n - 1. The ID of a virtual function is its physical function's ID plus
 //! First VF Offset and a multiple of VF Stride, and may be on another bus (`PCIe 5.0 §9.2.1.2`). Both are looked up in
 //! sorted tables with one entry for each BAR, not for each virtual function.
 

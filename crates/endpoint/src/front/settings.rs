@@ -89,15 +89,15 @@ impl Settings {
         }
     }
 
-    /// Returns these settings of a virtual function, combined with those that it inherits from its physical function.
-    /// It has its own interrupts, Bus Master Enable and power state; its windows are parts of the common windows (`PCIe
-    /// 5.0 §9.3.5`).
+    /// Returns these settings of a virtual function, combined with the settings that it inherits from its physical
+    /// function. It has its own interrupts, Bus Master Enable and power state; its windows are parts of the common
+    /// windows (`PCIe 5.0 §9.3.5`).
     pub(crate) fn inherited(self, physical: &Settings, ten_bit_tag: bool) -> Settings {
         let tags = if ten_bit_tag { physical.tags } else { physical.short_tags };
         Settings { tags, ..self.beneath(physical) }
     }
 
-    /// Returns these settings of a virtual function, combined with those that `above` determines. `above` is its
+    /// Returns these settings of a virtual function, combined with the settings that `above` determines. `above` is its
     /// physical function, or itself before a reset, which changes none of those.
     pub(super) fn beneath(self, above: &Settings) -> Settings {
         let (bus_master, in_d0) = (self.bus_master && above.in_d0, self.in_d0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual functions (`PCIe 5.0 §9`): made when VF Enable is set, void when it is cleared. Their behaviour is that of
-//! their devices, which a factory makes.
+//! Virtual functions (`PCIe 5.0 §9`): made when VF Enable is set, void when it is cleared. A factory makes their
+//! devices, which define their behaviour.
 //!
 //! A virtual function that is no longer enabled remains as a shell, so that late completions of its reads are
 //! swallowed. Its tags rest in case it is enabled again.

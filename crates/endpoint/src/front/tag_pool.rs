@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One pool of tags for all functions of an endpoint. The tag alone then identifies the function of a completion, as in
 //! hard blocks with virtual functions. Each function keeps its own requests, under tags that are lent to it. A tag in
-//! use or at rest stays lent, and returns to the pool when it is free. Never knows what a request is.
+//! use or at rest stays lent, and returns to the pool when it is free. Does not know about requests.
 
 use crate::marks::Marks;
 use tlp::{Tag, TaggedRequests};

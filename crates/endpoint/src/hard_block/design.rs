@@ -8,8 +8,8 @@ use std::fmt;
 use tlp::message::MessageCodes;
 use tlp::{Bdf, Class, RuleId, Tag, Time, Tlp, Violation};
 
-/// A design driven by a front. Sans-IO like a [`Device`](device::Device), but it sees TLPs: requests that hit a BAR of
-/// one of its functions arrive unchanged, and the design chooses the tags of its own requests.
+/// A design driven by a front. Sans-IO like a [`Device`](device::Device), but it sees TLPs. Requests that hit a BAR of
+/// one of its functions arrive unchanged. The design chooses the tags of its own requests.
 pub trait TlpDesign {
     /// Takes an input. Never blocks; resulting outputs are polled.
     fn handle(&mut self, now: Time, input: DesignInput);
@@ -153,7 +153,7 @@ pub enum Target {
 #[non_exhaustive]
 pub enum DesignOutput {
     /// Sends a TLP in the name of a function. Requester ID, Completer ID and attributes that the function may not set
-    /// are corrected. The design chooses the tag of a request, among those that software enabled and that are free. A
+    /// are corrected. The design chooses the tag of a request, among the free tags that software has enabled. A
     /// completion has Requester ID and tag of the request that it answers. A [malformed](tlp::Flaw::Malformed) TLP is
     /// sent or comes back, as the design chooses ([`TlpDesign::sends_wrong`]).
     Tlp {
@@ -219,8 +219,8 @@ pub enum RefusedTlp {
     Kind(Violation),
     /// The tag is in use, or at rest after a timeout.
     Tag(u16),
-    /// The tag is not among those of the function: as many as it may have requests outstanding, of those that software has
-    /// enabled.
+    /// The tag does not belong to the function. Its tags are as many of the enabled ones as it may have requests
+    /// outstanding.
     TagRange {
         /// The tag.
         tag: u16,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A front with a design of raw TLPs, as in a vendor's hard block: RTL, or a peer that exchanges TLPs. Below
-//! it is a link or another carrier of TLPs. Never knows what the design does, and never splits or joins transfers.
+//! A front with a design of raw TLPs, as in a vendor's hard block: RTL, or a peer that exchanges TLPs. Below it is a
+//! link or another carrier of TLPs. Does not know the function of the design, and never splits or joins transfers.
 //!
 //! - In: TLPs that an [`Endpoint`](crate::Endpoint) answers or refuses itself never reach the design. Requests that hit a BAR,
 //!   and messages that a function takes, reach it as TLPs. Each has a token: its credits return when the design takes it.
@@ -8,7 +8,7 @@
 //!   their last completion or timeout. Completions are checked against the request that they answer. A refused TLP goes back
 //!   to the design with the reason.
 //! - A wrong TLP may be sent unchanged if the design is one without a checker: [`TlpDesign::sends_wrong`].
-//! - Unexpected and late completions, and those that do not fit, are dropped and logged, as by an endpoint.
+//! - Unexpected, late and mismatched completions are dropped and logged, as by an endpoint.
 
 mod answering;
 mod design;

@@ -60,7 +60,7 @@ impl Requester {
     }
 
     /// Records a request that is sent although its tag is in use or at rest. Completions belong to the older request
-    /// until it has all of its own. Returns false if software has not enabled the tag.
+    /// until that request is complete. Returns false if software has not enabled the tag.
     pub(super) fn issue_again(&mut self, id: Bdf, deadline: Time, request: &mut Repr) -> bool {
         let (_, tag) = request.transaction();
         match self.tags.get(tag).map(|(state, _)| state) {

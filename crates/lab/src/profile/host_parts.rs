@@ -91,8 +91,8 @@ pub struct IommuTable {
     pub hit_latency_ps: Figure<Picoseconds>,
     /// Latency of a page walk.
     pub page_walk_latency_ps: Figure<Picoseconds>,
-    /// Number of concurrent page walks, 1 to 64. If all walkers are busy, the next walk and all later requests of its root
-    /// port wait until these walks have ended and the requests translated by then have been served by memory.
+    /// Number of concurrent page walks, 1 to 64. If all walkers are busy, the next walk and all later requests of its
+    /// root port wait. They wait until these walks have ended, and memory has served the requests translated by then.
     pub walkers: Figure<u32>,
     /// A cache of upper levels of page tables.
     pub page_walk_cache: Option<PageWalkCacheTable>,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! End-to-end error tests, one for each row of `docs/reference/errors.md`: a fault on a link of an enumerated hierarchy,
-//! then the registers of the function that detects it, the root port's registers and interrupt, and the requester's result.
-//! Each test runs with the settings after reset, with masks cleared, with all errors masked, and with the other severity.
+//! End-to-end error tests, one for each row of `docs/reference/errors.md`. Each test injects a fault on a link of an
+//! enumerated hierarchy. Then it checks the registers of the function that detects the error, the root port's registers
+//! and interrupt, and the requester's result. Each test runs with the settings after reset, with masks cleared, with
+//! all errors masked, and with the other severity.
 
 use crate::errors_rig::*;
 use config::ext::aer;

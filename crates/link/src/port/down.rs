@@ -16,9 +16,9 @@ use tlp::{Class, TcSet, Time, Tlp, Vc};
 
 /// A TLP that a port held when its link went down.
 ///
-/// Its owner decides what follows: a root port or a downstream port of a switch answers a request that was never sent
-/// with Unsupported Request; non-posted requests that were sent are left to their requesters' Completion Timeout; all
-/// other TLPs are discarded (`PCIe 5.0 §2.9.1`).
+/// Its owner handles it. A root port or a downstream port of a switch answers a request that was never sent with
+/// Unsupported Request. Non-posted requests that were sent end by their requesters' Completion Timeout. All other TLPs
+/// are discarded (`PCIe 5.0 §2.9.1`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lost {
     /// The TLP.
@@ -30,13 +30,13 @@ pub struct Lost {
 
 impl Port {
     /// Takes the link down (DL_Down): everything that both ends agreed on is forgotten, from sequence numbers to
-    /// credits, and all timers stop. Until [`bring_up`](Self::bring_up) nothing is sent, nothing is received, and there
+    /// credits, and all timers stop. Until [`bring_up`](Self::bring_up) the port sends and receives nothing, and there
     /// is [no room](Self::room). Call it at both ends, and drop the frames between them.
     ///
-    /// Hands back the TLPs that were queued or not acknowledged, oldest first: first those that were sent, then the
-    /// rest, channel by channel. TLPs handed up before stay with their owner; their credits may still be returned, and
-    /// are then not counted. `surprise`: the change was not requested. On a link that is already down, the call has no
-    /// effect.
+    /// Hands back the TLPs that were queued or not acknowledged, oldest first: first all that were sent, then the
+    /// others, channel by channel. TLPs handed up before stay with their owner; their credits may still be returned,
+    /// and are then not counted. `surprise`: the change was not requested. On a link that is already down, the call has
+    /// no effect.
     #[cold]
     pub fn take_down(&mut self, now: Time, surprise: bool) -> Vec<Lost> {
         if self.down {

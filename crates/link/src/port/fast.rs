@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fast path of a port without [`Rare`] features: one channel, which is up, and all credits since the link last
-//! came up. Each step either does what the general path would do, or changes nothing and returns false.
+//! came up. Each step either has the same effect as the general path, or has no effect and returns false.
 
 use super::{Port, pending};
 use crate::rare::Rare;

@@ -189,7 +189,7 @@ fn periodic_refresh_replaces_a_lost_update_fc() {
     assert!(tx.credit_stall_ps[0].abs_diff(gap.as_ps()) < 200_000, "{} ps", tx.credit_stall_ps[0]);
 }
 
-/// Whichever InitFC is lost, both ends come up.
+/// Both ends come up although any one InitFC is lost.
 #[test]
 fn initialization_survives_lost_dllps() {
     for side in 0..2 {

@@ -298,8 +298,8 @@ impl World for Writes {
     }
 }
 
-/// `PCIe 5.0 §2.9.1`, §3.2.1: TLPs that were queued or in flight are handed back; nothing moves while the link is down;
-/// it comes up with sequence number 0 and all credits, at the rate of its configuration.
+/// `PCIe 5.0 §2.9.1`, §3.2.1: TLPs that were queued or in flight are handed back, and the link moves no TLP while it is
+/// down. It comes up with sequence number 0 and all credits, at the rate of its configuration.
 #[test]
 fn link_goes_down_and_comes_up() {
     let mut world = Writes::default();

@@ -28,8 +28,8 @@ fn config(rate: Rate, lanes: u8, mps: u32) -> PortConfig {
     PortConfig::new(rate, Width::new(lanes).unwrap(), Mps::new(mps).unwrap())
 }
 
-/// Returns the payload rate of side 0 in Gb/s, over at least `sets` SKP intervals, measured from end to end of a frame;
-/// and the rate that follows from its counters.
+/// Returns the payload rate of side 0 in Gb/s, and the rate that follows from its counters. It measures over at least
+/// `sets` SKP intervals, from the end of one frame to the end of another.
 fn rates(config: &PortConfig, len: u32, sides: usize, sets: u64) -> (f64, f64) {
     let mut link = Joined::new([config.clone(), config.clone()], Duration::from_ns(5));
     let mut writes = writes(len, sides);

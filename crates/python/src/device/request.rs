@@ -92,8 +92,9 @@ impl ReadRequest {
         ("bar", "offset", "length")
     }
 
-    /// Answer it: with bytes, which are cut or padded with zeros at the end; or with an integer, the value of the 32-bit
-    /// register that contains the first requested byte, or of a 64-bit register for larger values.
+    /// Answer the request with bytes, which are cut or padded with zeros at the end, or with an integer. An integer is
+    /// the value of the 32-bit register that contains the first requested byte; a larger value is the value of a 64-bit
+    /// register.
     fn complete(&self, answer: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(value) = answer.extract::<u64>() {
             let read = self.owed.take()?;

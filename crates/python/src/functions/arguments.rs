@@ -6,7 +6,7 @@ use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-/// A dict of arguments. None means not given.
+/// A dict of arguments. `None` if the argument is missing.
 pub(super) struct Arguments<'a, 'py>(pub(super) &'a Bound<'py, PyDict>);
 
 impl<'py> Arguments<'_, 'py> {

@@ -40,8 +40,9 @@ fn eight_devices_share_one_counter_exactly() {
     }
 }
 
-/// `PCIe 5.0 §7.5.3.15`, bits 9:6 of Device Capabilities 2: a root port reports that it completes AtomicOps of 32 and 64 bits
-/// and CompareSwaps of 128, as its memory does, and that it routes them. Devices that use them confirm it.
+/// `PCIe 5.0 §7.5.3.15`, bits 9:6 of Device Capabilities 2: a root port reports that it routes AtomicOps. It also
+/// reports that it completes AtomicOps of 32 and 64 bits and CompareSwaps of 128 bits, as its memory does. Devices that
+/// use them confirm it.
 #[test]
 fn root_ports_report_atomics() {
     let slots: String = (0..2).map(|n| slot(n, (3, 8, "fetch-add", 10, 1))).collect();

@@ -39,8 +39,8 @@ fn median(host: &str, keys: &str) -> u64 {
     results.latencies_ps[results.latencies_ps.len() / 2]
 }
 
-/// Each row: keys of `[host]`, the state of the caches, KiB of the window, and the extra time of a read compared with data that
-/// the device has written: the figures of the profile.
+/// Each row: keys of `[host]`, the state of the caches, KiB of the window, and the figures of the profile that make a
+/// read slower than a read of data that the device has written.
 #[test]
 fn medians_differ_by_figures_of_the_profile() {
     let read = |host: &str, cache: &str, kib: u32| {

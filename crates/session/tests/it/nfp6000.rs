@@ -119,8 +119,8 @@ fn alternating_reads_and_writes_share_card() {
     }
 }
 
-/// 64 B, and the median by the card's clock on a host without latency: issue, done and push (245 ns) and the wire; by the
-/// command interface 128 ns less (lat_cmd_sizes.csv and lat_dma_sizes.csv: 120 to 133).
+/// Reads of 64 B, and the median by the card's clock on a host without latency: issue, done and push (245 ns) and the
+/// wire. Reads by the command interface take 128 ns less (lat_cmd_sizes.csv and lat_dma_sizes.csv: 120 to 133).
 #[test]
 fn latencies_are_multiples_of_clock_ticks() {
     let median = |path: &str| {

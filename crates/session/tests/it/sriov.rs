@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual functions through a whole lab: enumeration enables them by TLPs, a driver for each moves data and checks every byte,
-//! each takes its own interrupts, and all get equal shares.
+//! Virtual functions in a complete lab. Enumeration enables them by TLPs. A driver for each moves data and checks every
+//! byte. Each takes its own interrupts, and all get equal shares.
 
 use fabric::{Limits, Stop};
 use host::firmware::FIRST_VECTOR;
@@ -101,9 +101,10 @@ fn all_255_virtual_functions_are_found_and_run() {
     assert_moved(&session, 256, 1024);
 }
 
-/// First VF Offset and VF Stride are 1, so the 256th virtual function is 256 IDs after the physical one: function 0 of the next
-/// bus (`PCIe 5.0 §9.3.3.9`, `§9.3.3.10`), which configuration requests of type 1 reach (`§9.2.1.2`). On a root port and below a
-/// switch. The next slot has the bus after that, and the raw device there uses it.
+/// First VF Offset and VF Stride are 1, so the 256th virtual function is 256 IDs after the physical one (`PCIe 5.0
+/// §9.3.3.9`, `§9.3.3.10`). It is function 0 of the next bus, which configuration requests of type 1 reach
+/// (`§9.2.1.2`). On a root port and below a switch. The next slot has the bus after that, and the raw device there uses
+/// it.
 #[test]
 fn virtual_function_256_is_on_the_next_bus() {
     let traffic = "[[slot]]\nname = \"raw\"\ndevice = \"traffic\"\n[[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\n\

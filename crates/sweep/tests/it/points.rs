@@ -224,7 +224,7 @@ fn records_equal_single_runs_and_are_in_the_file() {
         let Value::Integer(bytes) = settings[2] else { panic!("{settings:?}") };
         assert_eq!(fields[0], Field::Long(n as i64));
         assert_eq!(fields[3], Field::Long(bytes));
-        // The driver writes all bytes that it is configured for, besides the traffic of enumeration.
+        // The driver writes all bytes that it is configured for, in addition to the traffic of enumeration.
         let Field::Long(down) = fields[6] else { panic!("{fields:?}") };
         assert_eq!(down - bytes, *besides.get_or_insert(down - bytes));
         let (Field::Double(ns), Field::Double(rate)) = (&fields[5], &fields[7]) else { panic!("{fields:?}") };

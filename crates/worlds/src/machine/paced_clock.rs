@@ -3,7 +3,7 @@
 
 use tlp::{Duration, Time};
 
-/// Maximum of riser's computing time that the fabric makes up for. Longer computations do not slow the fabric down.
+/// Maximum computing time for which the fabric makes up. Longer computations do not slow the fabric down.
 const MOST_OWED: Duration = Duration::from_ms(1);
 
 /// Target for riser's computing time between two polls of the machines. An RTL design takes a thousand times its own time.

@@ -77,7 +77,7 @@ fn virtual_function_belongs_to_one_client() {
             assert_eq!(client.transfer(D2H, 0x100, 0x1_0000, 0x2000, seed), [1, 0]);
             assert!(client.ram[0x1_0000..0x1_2000] == stream(seed), "memory differs from the written data");
             assert_eq!(client.transfer(H2D, 0, 0x1_0000, 0x2000, seed), [1, 0]);
-            // Beyond its memory it can reach neither the window of the hierarchy nor the memory of others.
+            // Outside its memory it can reach neither the window of the hierarchy nor the memory of others.
             for beyond in [RAM, u64::from(WINDOW) - BASE + 0x10_0000, u64::from(WINDOW) - BASE + 0x20_0000] {
                 assert_eq!(client.transfer(H2D, 0, beyond, 0x2000, seed), [1, 1]);
                 assert_eq!(client.transfer(D2H, 0x100, beyond, 0x2000, seed), [1, 0]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figure 9 at the device: the disk over links as in gem5, over links with credits, and with posted writes; below a switch,
-//! as in the paper, and on a root port.
+//! Figure 9, measured at the device. The disk uses links as in gem5, links with credits, and posted writes. It is below
+//! a switch, as in the paper, or on a root port.
 
 use super::super::figures::{self, Figure, Timeouts};
 use super::super::setup::Setup;

@@ -58,8 +58,8 @@ pub(super) struct VmArgs {
 /// The NetTLP peers that the adapter of a lab serves.
 #[derive(clap::Args)]
 pub(super) struct UplinkArgs {
-    /// NetTLP peer that may access the machine through the slot with the device `nettlp-adapter`, its address window, and access (r, w, rw);
-    /// can be given several times, like --allow of `riser nettlp adapter` [default: no peers]
+    /// NetTLP peer with its address window and access (r, w, rw). It may access the machine through the slot with the
+    /// device `nettlp-adapter`. Can be given several times, like --allow of `riser nettlp adapter` [default: no peers]
     #[arg(long, value_name = "PEER,WINDOW,r|w|rw")]
     nettlp_allow: Vec<Rule>,
 

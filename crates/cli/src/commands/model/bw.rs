@@ -24,7 +24,7 @@ The bandwidths are in 10^9 bits per second, payload of one direction:
 Form exact adds write, read and read_write, each with what the two directions
 carry per transfer; form published adds equations, with bytes per transfer.";
 
-/// Calculate the payload bandwidth of memory reads, writes, and both in turn
+/// Calculate the payload bandwidth of memory reads, of writes, and of both alternating
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -46,7 +46,7 @@ const PATTERNS: [Word<Pattern>; 3] = [
     ("random", "Anywhere in the region, at multiples of the length", Pattern::Random),
 ];
 
-/// Regions, with true for a part of its own for each thread.
+/// Regions; true if each thread has its own part.
 const REGIONS: [Word<bool>; 2] = [
     ("same", "All threads share the region", false),
     ("diff", "Each thread has its own part of the region", true),
@@ -90,8 +90,8 @@ pub(crate) struct Args {
     #[arg(short = 'O', long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=4096))]
     outstanding: u64,
 
-    /// Requests issued at once, so that datagrams are sent and received in batches: the next batch starts when this many
-    /// outstanding requests have ended; at most --outstanding [default: a quarter of it]
+    /// Requests issued at once, so that datagrams are sent and received in batches, at most --outstanding. The next
+    /// batch starts when this many outstanding requests have ended [default: a quarter of --outstanding]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=4096))]
     batch: Option<u64>,
 

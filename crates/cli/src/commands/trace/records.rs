@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
 }
 
 pub(super) fn append_json(object: &impl Serialize, line: &mut String) {
-    // Strings and integers: nothing here fails to serialize.
+    // These records consist of strings and integers, so they always serialize.
     line.push_str(&serde_json::to_string(object).unwrap_or_default());
 }
 

@@ -264,8 +264,9 @@ const INTEGERS: &str = "echo 4 >$d/10000:01:00.0/sriov_numvfs; echo 8 >/proc/sys
     echo == device\necho 'device 512' >$S/riser_dma2/ring; cat $S/riser_dma2/ring; $I --small -s 4194304 -n 1 /dev/riser_dma2\n\
     echo == gap\nfor n in 0 2; do $I --small -d h2d -s 8192 -n 1 -g /dev/riser_dma$n; $I --small -d h2d -s 8192 -n 3 -g -b /dev/riser_dma$n; done";
 
-/// The paper's tests (§IV-E): integers to the device and from it, with physical and virtual functions, ordinary and huge pages, one by one and in
-/// a batch, by polling and by interrupts, with either ring. The device finds a missing integer.
+/// The paper's tests (§IV-E) with integers to the device and from it. They use physical and virtual functions, ordinary
+/// and huge pages, single transfers and batches, polling and interrupts, and either ring. The device finds a missing
+/// integer.
 #[test]
 fn moves_integers_both_ways_through_all_functions() {
     let Some(guest) = shared("integers", "6.1", &scripts()) else { return };
@@ -409,7 +410,7 @@ fn function_works_after_containment_and_sleep() {
     // Since 6.12, Linux leaves containment to firmware that does not state its owner, unless the command line says otherwise.
     let arguments = ["--append", "pcie_ports=dpc-native"];
     let Some(guest) = guest(&lab, "6.1", "", &script, &arguments) else { return };
-    // Outstanding transfers fail. If there is none, the next one does, because the integers start again.
+    // Outstanding transfers fail. If there is no such transfer, the next one ends it, because the integers start again.
     let contained = guest.said("contained");
     let ends = |why: &str| contained.matches(&format!("B x 100000: {why}\n")).count();
     assert_eq!(ends("Input/output error") + ends("Bad message"), 2, "{contained}");

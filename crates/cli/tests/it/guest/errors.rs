@@ -70,8 +70,8 @@ fn without_tag(mut line: String) -> String {
     line
 }
 
-/// The stock kernel names each error of a port or device by its bit in AER's status registers, counts it at the function and at the root
-/// port, and recovers from it.
+/// The stock kernel names each error of a port or device by its bit in the status registers of AER. It counts the error
+/// at the function and at the root port, and recovers from it.
 #[test]
 fn kernel_names_counts_and_recovers_from_each_error() {
     let all = || [CORRECTABLE, NON_FATAL, FATAL].into_iter().flatten();

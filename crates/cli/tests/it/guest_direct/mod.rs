@@ -164,7 +164,8 @@ fn program_drives_devices_through_vfio_and_iommu() {
     assert!(fs::read(capture).unwrap() == fs::read(again).unwrap(), "the captures differ");
 }
 
-/// Two guests on one fabric: each finds only its own devices. Where both use the same address, the DMA of each reaches its own memory.
+/// Two guests on one fabric: each finds only its own devices. If both use the same address, the DMA of each reaches its
+/// own memory.
 #[test]
 fn two_guests_share_only_the_fabric() {
     let lab = "version = 1\n[[external_host]]\nname = 'a'\n[[external_host]]\nname = 'b'\n\
@@ -227,8 +228,9 @@ fn each_guest_may_have_own_command() {
     }
 }
 
-/// If the clock counts instructions, and the fabric's time stands still between accesses, a guest that polls repeats itself: its output with both
-/// clocks, its kernel's log with the times, and every TLP with its time are the same.
+/// If the clock counts instructions, and the fabric's time stands still between accesses, a guest that polls is
+/// reproducible. Its output with both clocks, its kernel's log with the times, and every TLP with its time are the
+/// same.
 #[test]
 #[ignore = "of .ci/long guest"]
 fn guest_with_icount_is_reproducible() {

@@ -147,8 +147,8 @@ fn assert_moved(report: &FunctionReport, load: &Settings) {
 
 #[test]
 fn every_byte_of_every_function_arrives() {
-    // Virtual functions, window, and load of each: one byte of each size class, rings of one, a window of one, transfer
-    // sizes that are no multiple of a read, and more transfers than ring entries.
+    // Virtual functions, window, and load of each. Covers small sizes of each class, rings of one entry, a window of
+    // one, transfer sizes that are no multiple of a read, and more transfers than ring entries.
     let rows = [
         (0, 1, load(1, 8, 1)),
         (0, 32, load(37, 4096, 8)),

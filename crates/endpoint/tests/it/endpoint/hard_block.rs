@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A design of raw TLPs with its front: the TLPs that reach it, the TLPs of its own that are sent, and the answers of the front
-//! itself.
+//! A design of raw TLPs with its front: the TLPs that reach the design, the design's TLPs that are sent, and the
+//! answers of the front itself.
 
 use crate::endpoint::harness::*;
 use config::{Builder, ConfigSpace, Identity, PcieLayout};
@@ -595,7 +595,7 @@ fn block_without_checker_sends_wrong_tlps_unchanged() {
     let mut lost: Vec<_> = block.inputs().into_iter().filter_map(lost).collect();
     lost.sort_by_key(|(tag, _)| *tag);
     assert_eq!(lost, [1, 2, 5].map(|tag| (tag, DmaError::CompletionTimeout)));
-    // Nothing is sent while software forbids it, and no tag that software did not enable.
+    // The block sends no TLP while software forbids it, and no tag that software has not enabled.
     block.sends(0, dma(0, 32, 0x1000, 4));
     assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::TagRange { tag: 32, first: 0, last: 31 }]);
     // The same for a malformed read with such a tag: two double-words across 4 KiB.

@@ -292,9 +292,9 @@ fn messages_reach_their_target_function() {
     assert_eq!((ack.code, ack.routing, ack.requester), (0x1b, MessageRouting::Gathered, EP));
 }
 
-/// A message that no function takes is an Unsupported Request and ERR_NONFATAL (`PCIe 5.0 §2.3.1`), except those that
-/// every receiver may ignore (§2.2.8.6, §2.2.8.7) and those that every endpoint knows. A function that takes a code
-/// gets every such message.
+/// A message that no function takes is an Unsupported Request and ERR_NONFATAL (`PCIe 5.0 §2.3.1`), except messages
+/// that every receiver may ignore (§2.2.8.6, §2.2.8.7) and messages that every endpoint knows. A function that takes a
+/// code gets every such message.
 #[test]
 fn messages_without_target_function_are_unsupported() {
     use MessageRouting::{Broadcast, ById, Local, ToRootComplex};

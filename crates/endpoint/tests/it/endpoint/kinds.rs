@@ -365,7 +365,7 @@ fn disabled_atomics_fail() {
 }
 
 /// Device Control, Device Control 2; the first tag and the number of tags (`PCIe 5.0 §2.2.6.2`): 5, 8 and 10 bits.
-/// 10-bit tags with bits 9:8 of 00b are left to completers that know 8 bits.
+/// 10-bit tags never have bits 9:8 of 00b, which are reserved for completers with 8-bit tags.
 #[test]
 fn only_enabled_tags_are_used() {
     let rows =

@@ -144,7 +144,7 @@ fn transfer_ends_when_bus_master_enable_is_cleared() {
     );
 }
 
-/// A device that retries for ever without permission: time passes, nothing hangs.
+/// A device that retries for ever without permission: time passes, and the run does not hang.
 #[test]
 fn stubborn_device_does_not_hang_the_run() {
     let mut bench = Bench::new(EndpointLimits::default());

@@ -174,7 +174,7 @@ fn error_ends_the_read_once_and_later_completions_are_dropped() {
         assert!(bench.probe().done().is_empty(), "{error:?}");
         assert_eq!(bench.endpoint.tags(0), Some((in_use, 256)), "{error:?}");
         assert!(bench.endpoint.counters().swallowed_completions >= 2);
-        // The same id again, with the same tags: nothing of the old read shows.
+        // The same id again, with the same tags: the old read has no effect on the result.
         bench.probe().push(Class::NonPosted, read(1, 0x9000, 64));
         asked(&mut bench).iter().flat_map(answer).for_each(|c| bench.handle(c));
         assert_eq!(bench.probe().done()[0].1.as_ref().unwrap().bytes(), Some(&bytes(0x9000, 64)[..]));

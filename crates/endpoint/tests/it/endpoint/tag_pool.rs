@@ -373,8 +373,8 @@ fn bits() -> impl Strategy<Value = Vec<Bits>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Reads of several functions, few and many; completions in any order, also unexpected ones; resets and timeouts.
-    /// No tag belongs to two requests, none is lost, none lies idle while a function waits for it, and each function
+    /// Reads of several functions, few and many; completions in any order, also unexpected ones; resets and timeouts. A
+    /// tag never belongs to two requests, is never lost, and is never idle while a function waits for it. Each function
     /// waits no longer than its turn.
     #[test]
     fn tag_pool_matches_a_simple_model(
@@ -417,8 +417,8 @@ fn functions_with_fewer_tags_get_equal_turns() {
     }
 }
 
-/// A function whose requests are never answered keeps its tags; the others share the rest. Its reset gives nothing back
-/// before its time, and takes nothing of theirs.
+/// A function whose requests are never answered keeps its tags; the others share the rest. Its reset returns no tag
+/// early, and takes no tag of the others.
 #[test]
 fn reset_leaves_the_tags_of_other_functions() {
     let mut vfs = enabled(limits(8), 3);

@@ -21,7 +21,7 @@ const VF_BAR0: u16 = 9;
 pub(crate) const VF_ENABLE: u32 = 1;
 pub(crate) const VF_MSE: u32 = 1 << 3;
 pub(crate) const ARI: u32 = 1 << 4;
-/// Of the first virtual function; each has 16 KiB.
+/// BAR of the first virtual function; each has 16 KiB.
 const VF_BASE: u64 = 0x20_0000_0000;
 const VF_SIZE: u64 = 0x4000;
 const TABLE: u64 = 0x2000;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Raw TLPs from outside a lab: memory in the BAR of a slot, and a DMA engine with its own tags, like RTL. riser's firmware and a driver
-//! on the simulated host use them.
+//! Raw TLPs from outside a lab: memory in the BAR of a slot, and a DMA engine with its own tags, like RTL. The firmware
+//! and a driver on the simulated host use both.
 
 use config::{Bar, Builder, Identity, MsiLayout};
 use endpoint::EndpointLimits;

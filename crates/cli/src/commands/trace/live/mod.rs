@@ -30,7 +30,7 @@ const FRAME_MAX: usize = 65_535 + 40 + 14 + 16;
 const BUFFER_BYTES: usize = 32 << 20;
 /// Timeout of a receive call, after which Ctrl-C is checked, in microseconds.
 const WAIT_US: i64 = 100_000;
-/// Maximum number of waiting frames that are shown after Ctrl-C.
+/// Maximum number of waiting frames to print after Ctrl-C.
 const LEFT_MAX: usize = 1 << 18;
 /// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`: the interfaces whose frames begin with Ethernet headers.
 const ETHERNET: u16 = 1;
@@ -252,7 +252,7 @@ impl Read for Live {
         while self.at == self.ready.len() {
             self.ready.clear();
             self.at = 0;
-            // Frames that arrived before Ctrl-C are shown, up to a limit.
+            // Frames that arrived before Ctrl-C are printed, up to a limit.
             let is_over = self.interrupted.load(Ordering::Relaxed);
             let flags = if is_over { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() };
             self.left -= usize::from(is_over);
