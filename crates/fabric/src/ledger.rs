@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The accounts of outstanding transactions: opened with a request, charged when it moves to the next stage, closed
-//! when it ends. They decide nothing: no event depends on them.
+//! when it ends. No event depends on the accounts.
 //!
-//! An account holds the time up to which it is charged. The part that knows when the transaction leaves a stage charges
-//! the time until then. So no time is counted twice or left out, and the parts add up to the whole. That time may be in
-//! the future: the arrival of a frame on the wire is known in advance, and so is the time when memory answers a read.
+//! An account holds the time until which it has been charged. The part that knows when the transaction leaves a stage
+//! charges the time until then. So all time is counted once, and the parts add up to the whole. That time may be in the
+//! future, because the arrival of a frame on the wire and the time when memory answers a read are known in advance.
 //!
 //! A TLP carries the name of its account ([`tlp::Account`]); completions carry the name of their request's account. A
 //! name is an index and a generation, so that a late TLP does not find another transaction's account. There are at most
-//! [`MAX_ACCOUNTS`]. If all are open, the oldest quarter is given up and counted, since their transactions have most
+//! [`MAX_ACCOUNTS`]. If all are open, the oldest quarter is dropped and counted, because their transactions have most
 //! likely been lost.
 
 use crate::breakdown::Breakdown;
@@ -24,7 +24,7 @@ const INDEX_BITS: u32 = 14;
 /// One less than the bits hold, so that no name equals the name of a [deferred](Account::DEFERRED) account.
 const GENERATIONS: u32 = (1 << (32 - INDEX_BITS)) - 1;
 
-/// The turn that memory gives to a request of a transaction.
+/// The times at which memory serves a request of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
     pub(crate) account: Account,
@@ -62,7 +62,7 @@ pub struct AccountTotals {
 struct Entry {
     parts: Parts,
     start: Time,
-    /// The time up to which it is charged.
+    /// The time until which the account has been charged.
     last: Time,
     /// Generation of the name; zero if the entry is free.
     generation: u32,
@@ -76,7 +76,7 @@ struct Entry {
     answering: bool,
 }
 
-/// An entry for the ledger from another part; each is a method of [`Ledger`].
+/// An update of the ledger by another part. Each variant corresponds to a method of [`Ledger`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Note {
     /// See [`Ledger::charge`].
@@ -89,7 +89,7 @@ pub(crate) enum Note {
     Drop { account: Account },
 }
 
-/// A request of the host: when it was issued, and when it reached the root port.
+/// A request of the host: its time of issue, and the time when it reached the root port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) at: Time,
@@ -107,7 +107,7 @@ struct Request {
 
 /// All accounts, and the sums over closed ones.
 pub(crate) struct Ledger {
-    /// Whether accounts are opened: without them nothing is counted.
+    /// Whether accounts are opened. If not, the ledger counts nothing.
     pub(crate) is_kept: bool,
     entries: Vec<Entry>,
     free: Vec<u32>,
@@ -150,7 +150,8 @@ impl Ledger {
         self.breakdowns.iter_mut().flatten().flatten().for_each(|b| b.clear());
     }
 
-    /// Opens the account of request `tlp`, begun by a device (`Side::Device`) or the host at `now`; returns its name.
+    /// Opens the account of request `tlp`, which a device (`Side::Device`) or the host began at `now`. Returns the
+    /// account's name.
     pub(crate) fn open(&mut self, now: Time, link: usize, asking: Side, tlp: &Tlp) -> Account {
         if !self.is_kept {
             return Account::NONE;
@@ -159,7 +160,7 @@ impl Ledger {
         let generation = self.next_generation;
         self.next_generation = if generation + 1 == GENERATIONS { 1 } else { generation + 1 };
         let index = self.free.pop().unwrap_or_else(|| self.make_room());
-        // Written field by field: a whole entry would be made elsewhere and copied.
+        // Written field by field, because the compiler would build a complete entry elsewhere and copy it.
         let entry = &mut self.entries[index as usize];
         entry.parts = Parts::NONE;
         (entry.start, entry.last) = (now, now);
@@ -201,7 +202,7 @@ impl Ledger {
         self.entries.len() as u32 - 1
     }
 
-    /// Gives up the oldest quarter at once, so that the cost of the search is shared.
+    /// Drops the oldest quarter together, so that all of them share the cost of the search.
     fn give_up_oldest(&mut self) {
         let mut by_age: Vec<u32> = (0..self.entries.len() as u32).collect();
         by_age.sort_by_key(|&index| self.entries[index as usize].start);
@@ -268,7 +269,7 @@ impl Ledger {
         self.charge(account, Stage::Replay, now);
     }
 
-    /// Memory gives a request this turn.
+    /// Memory serves a request at these times.
     pub(crate) fn served(&mut self, turn: &Turn) {
         let Some(entry) = self.entry(turn.account) else { return };
         entry.charge(Stage::Memory, turn.now);
@@ -277,7 +278,7 @@ impl Ledger {
         entry.charge(Stage::RootComplex, turn.ready);
     }
 
-    /// Counts an account as opened that has no entry yet: see [deferred](Account::DEFERRED).
+    /// Counts an account without an entry as opened: see [deferred](Account::DEFERRED).
     #[inline(always)]
     pub(crate) fn defer(&mut self) -> Account {
         if !self.is_kept {
@@ -360,7 +361,8 @@ impl Ledger {
         }
     }
 
-    /// A device hands on a completion. Only the last one keeps the account's name; returns the name that it must carry.
+    /// A device hands over a completion. Only the last completion keeps the account's name. Returns the name for this
+    /// completion.
     pub(crate) fn answering(&mut self, now: Time, tlp: &Tlp) -> Account {
         if let Some(entry) = self.entry(tlp.account)
             && !entry.answering
@@ -371,7 +373,7 @@ impl Ledger {
         only_last(tlp)
     }
 
-    /// The transaction turns out to be of this kind.
+    /// Sets the kind of the transaction, now that it is known.
     fn set_kind(&mut self, account: Account, kind: TransactionKind) {
         if let Some(entry) = self.entry(account) {
             entry.kind = kind;
@@ -448,7 +450,7 @@ impl Entry {
         answering: false,
     };
 
-    /// Charges `stage` until `until`. Time charged ahead stays charged: a time before `last` adds nothing.
+    /// Charges `stage` until `until`. Time charged in advance stays charged, so a time before `last` has no effect.
     fn charge(&mut self, stage: Stage, until: Time) {
         self.parts.add(stage, until.since(self.last));
         self.last = self.last.max(until);
@@ -546,7 +548,7 @@ mod tests {
         (1..MAX_ACCOUNTS as u64).for_each(|n| drop(opened(&mut ledger, at(n))));
         let totals = ledger.totals();
         assert_eq!((totals.open, totals.given_up), (MAX_ACCOUNTS as u64, 0));
-        // One more: the oldest quarter goes, including the first account.
+        // One more account drops the oldest quarter, including the first account.
         let last = opened(&mut ledger, at(20_000));
         let quarter = MAX_ACCOUNTS as u64 / 4;
         let totals = ledger.totals();

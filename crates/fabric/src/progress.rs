@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The end of a run, and its report if it cannot go on.
+//! The reasons why a run ends, and the report of a run that cannot continue.
 
 use std::fmt;
 use tlp::{Duration, Time};
@@ -11,8 +11,8 @@ pub struct Limits {
     pub until: Time,
     /// Number of events after which control returns, so that a caller can show progress.
     pub events: u64,
-    /// Inputs may come from outside, as through a socket: neither the end of the host program nor silence ends the run,
-    /// which goes on to `until`; only a failure does.
+    /// Inputs may come from outside, such as from a socket. Then the run continues to `until` even if the host program
+    /// has ended or all parts are silent. Only a failure ends it earlier.
     pub open_ended: bool,
 }
 
@@ -31,7 +31,7 @@ pub enum Stop {
     Failed(String),
     /// Virtual time has reached its limit.
     TimeLimit,
-    /// The events of this call are used up; call again to go on.
+    /// The number of events per call was reached; call again to continue.
     Paused,
     /// No event is left, but parts still wait: one line for each.
     NoProgress(Vec<String>),

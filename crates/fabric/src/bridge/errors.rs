@@ -19,8 +19,8 @@ pub(crate) struct DeadEnd {
 }
 
 impl Bridge {
-    /// Logs an error of `tlp`, which came in on `side`; `advisory` says that its requester learns of it otherwise
-    /// (`PCIe 5.0 §6.2.3.2.4`). Returns the message to send.
+    /// Logs an error of `tlp`, which came in on `side`; `advisory` means that a completion informs the requester (`PCIe
+    /// 5.0 §6.2.3.2.4`). Returns the message to send.
     pub(crate) fn log(&mut self, error: Uncorrectable, advisory: bool, side: Side, tlp: &Tlp) -> Option<Tlp> {
         let mut prefixes = [0; 4];
         let end_to_end = tlp.prefixes.as_slice().iter().filter(|prefix| prefix.is_end_to_end());
@@ -31,7 +31,7 @@ impl Bridge {
         self.report(ErrorReport::new(error).advisory(advisory).header(header).prefixes(prefixes).on(side))
     }
 
-    /// Decides about a TLP that came in on `side` for the link on the other side, which is down (`PCIe 5.0 §2.9.1`). A
+    /// Handles a TLP that came in on `side` for the link on the other side, which is down (`PCIe 5.0 §2.9.1`). A
     /// request is unsupported, and an error of the bridge even if it needs no completion. A request that containment
     /// blocks is no error (§2.9.3). Completions, and messages that name no function, are silently discarded.
     #[cold]
@@ -100,7 +100,7 @@ impl Bridge {
         }
     }
 
-    /// Returns the ERR_COR that a trigger requests. The interrupt that it requests is polled with the others.
+    /// Returns the ERR_COR that a trigger requests. The caller polls the requested interrupt together with the others.
     pub(crate) fn poll_containment_message(&mut self) -> Option<Tlp> {
         let signal = self.space.poll_dpc()?;
         self.error_message(signal.correctable.then_some(ErrorMessage::Correctable))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The hosts of a fabric: each has its own root complex, memory, bus numbers, addresses and program. No route leads
-//! from one to another; only DMA of a function that was granted another host's memory crosses.
+//! from one host to another. Only DMA of a function with a grant for another host's memory crosses.
 
 use super::Fabric;
 use crate::bridge::Action;
@@ -76,8 +76,8 @@ impl HostSide {
         HostSide { root, root_ports, program, outcome: None }
     }
 
-    /// Handles the effects of a call to the root complex: when to call it again, and where transactions have spent
-    /// time. Usually there is no event, or only the turn that memory gives to one request.
+    /// Handles the effects of a call to the root complex: the time of the next call, and the time that transactions
+    /// spent in stages. Usually there is no event, or only the turn that memory gives to one request.
     #[inline(always)]
     pub(super) fn apply_effects(
         &mut self,
@@ -101,7 +101,7 @@ impl HostSide {
         }
     }
 
-    // Compiled once, since it has many callers.
+    // Not inlined, because it has many callers.
     #[inline(never)]
     pub(super) fn apply_all_effects(
         &mut self,
@@ -208,8 +208,8 @@ impl Fabric {
         self.hosts[HostId::FIRST].outcome.as_ref()
     }
 
-    /// Signals that the program of `host` got an input from outside the fabric. Calls it now if it wants to be called
-    /// ([`HostProgram::poll_timeout`](host::HostProgram::poll_timeout)), and polls it for requests.
+    /// Signals that the program of `host` got an input from outside the fabric. Calls the host program now if it
+    /// requests a call ([`HostProgram::poll_timeout`](host::HostProgram::poll_timeout)), and polls it for requests.
     ///
     /// # Errors
     /// Fails if there is no such host.
