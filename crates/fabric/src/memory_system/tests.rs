@@ -20,7 +20,7 @@ fn device() -> Bdf {
     Bdf::from_bits(0x100)
 }
 
-/// Distinct figures, so that a sum shows its parts.
+/// Distinct figures, so that each sum has unique parts.
 fn profile(settings: HostSettings) -> HostProfile {
     HostProfile {
         llc: Some(LlcProfile {
@@ -130,7 +130,7 @@ fn device_written_window_hits_if_it_fits_ddio_ways() {
     for line in 0..lines {
         system.read(&access(address + line * 64, 64), at(0));
     }
-    // Two ways of 64 sets, all of them of this window by now.
+    // Two ways of 64 sets, which now hold only lines of this window.
     assert_eq!(system.counters().read_lines_hit, 128);
 }
 
@@ -202,7 +202,7 @@ fn sleeping_root_complex_is_woken_once() {
 #[test]
 fn plain_host_has_no_memory_system() {
     assert!(MemorySystem::new(&HostProfile::ideal(), 4).is_none());
-    // An IOMMU that is off, and another socket with nothing on it.
+    // An IOMMU that is off, and an empty other socket.
     let bare = HostProfile { llc: None, dram: None, ..profile(sockets(0, 0, 0)) };
     assert!(MemorySystem::new(&bare, 4).is_none());
 }

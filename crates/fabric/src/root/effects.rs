@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The effects of a call to the root complex: when to call it again and why, what links must do, and where transactions
-//! have spent their time. The root complex's driver takes all of them after each call.
+//! The effects of a call to the root complex: the time and reason of the next call, actions of links, and the time that
+//! transactions spent in stages. The driver of the root complex takes all effects after each call.
 
 use crate::bridge::Action;
 use crate::ledger::{Note, Turn, ended_with};
@@ -25,7 +25,7 @@ pub(crate) enum Due {
 pub(crate) enum Effect {
     /// Memory serves a request. If that takes time, call `read_ready` for its job when the answer is at the root port.
     Served(Turn),
-    /// A write of a transaction has had its turn: see `Ledger::written`.
+    /// Memory has served a write of a transaction: see `Ledger::written`.
     Written { account: Account, asked: Time, visible: Time },
     /// Call `read_ready` for this job at this time.
     Ready(Time, u32),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Queues by Traffic Class: items of one class keep their order, items of different classes may pass each other, so
-//! that one virtual channel without room stops no other (`PCIe 5.0 §2.5`). They allocate nothing once they have grown.
+//! Queues by Traffic Class: items of one class keep their order, and items of different classes may pass each other. So
+//! a virtual channel without room does not block the others (`PCIe 5.0 §2.5`). After the queues have grown, they do not
+//! allocate.
 
 use std::collections::VecDeque;
 use tlp::{TcSet, TrafficClass};
@@ -82,7 +83,7 @@ impl<T: Stamped> Lanes<T> {
     ) -> Option<TrafficClass> {
         let mut left = self.filled.bits() & room.bits();
         if left & left.wrapping_sub(1) == 0 {
-            // Nearly always there is at most one class.
+            // Usually at most one class has items.
             let tc = TrafficClass::from_bits(left.trailing_zeros() as u8 & 7);
             return self.front(tc).filter(|item| left != 0 && may_go(tc, item)).map(|_| tc);
         }
