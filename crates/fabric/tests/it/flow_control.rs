@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Credits through the whole fabric: a receiver that takes nothing stops its sender, and nothing else.
+//! Credits through the whole fabric: a receiver that accepts no TLP stops only its sender.
 
 use crate::common::link;
 use crate::common::system::{Arrivals, Raw, System, Told, bar, byte, bytes, credits, text};
@@ -52,7 +52,7 @@ fn run_writes(takes_at: Time, count: u64) -> (Stop, u64, Vec<Time>) {
                 cpu.write(bar(&found[0], 64 * (n % 64)), bytes(n, 64)).await.map_err(text)?;
                 counter.set(n + 1);
             }
-            // After all writes, since no read passes them.
+            // The read arrives after all writes, because reads do not pass them.
             cpu.read_u32(bar(&found[0], 0)).await.map_err(text)?;
             Ok(())
         });
@@ -90,8 +90,8 @@ fn host_continues_when_device_accepts() {
     assert_eq!(arrived.iter().filter(|at| **at < takes_at).count(), usize::from(CREDITS));
 }
 
-/// The host's memory system takes four reads at a time. Later ones wait in the receive buffer with their credits, which
-/// must return as each gets its turn, although no further TLP arrives.
+/// The host's memory system takes four reads at a time. Later requests wait in the receive buffer with their credits.
+/// Each request's credits must return when memory serves it, although no further TLP arrives.
 #[test]
 fn reads_that_wait_for_memory_return_their_credits_one_by_one() {
     let done = Told::new();
@@ -202,8 +202,8 @@ fn a_register_read_is_answered_while_a_dma_of_the_same_device_waits() {
     );
 }
 
-/// A TLP that needs more credits than its receiver has in total ends the run, whatever else goes on: here the reads of
-/// a device are served all the time.
+/// A TLP that needs more credits than its receiver has in total ends the run, although here reads of a device make
+/// progress.
 #[test]
 fn tlp_beyond_all_credits_ends_the_run() {
     let raw = Raw::new();

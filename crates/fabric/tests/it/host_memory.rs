@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host memory of another owner: DMA reaches it, is refused by it, and finds it gone. It lies above 2 GiB, where the
-//! windows of a simulated host lie.
+//! Host memory of another owner. It serves or refuses DMA, and may be removed. It lies above 2 GiB, where the windows
+//! of a simulated host lie.
 
 use crate::common::link;
 use crate::common::system::{Raw, System};
@@ -23,7 +23,7 @@ const STRANGER: Bdf = Bdf::from_bits(0x101);
 struct Mapped {
     bytes: Rc<RefCell<Vec<u8>>>,
     gone: Rc<Cell<bool>>,
-    /// So often its bytes are not here yet.
+    /// Number of polls for which the bytes are not available yet.
     away: Rc<Cell<u32>>,
     awaits: Rc<Cell<bool>>,
     refused: Rc<RefCell<Vec<DmaAccess>>>,
@@ -206,7 +206,7 @@ fn dma_waits_for_remote_memory() {
             (Ok((0..8).collect()), Ok((8..16).collect()))
         };
         let came = answers(&device);
-        // Each is tried again by itself, so either may be the first.
+        // Each is repeated independently, so either may be the first.
         let is_all = came.len() == 2 && came.contains(&first) && came.contains(&second);
         assert!(is_all, "{away} times away, gone: {gone}: {came:?}");
         assert_eq!(fabric.root().counters().unsupported_requests, if gone { 2 } else { 0 });

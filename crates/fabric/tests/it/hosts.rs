@@ -235,7 +235,7 @@ fn cards(addresses: [u64; 2]) -> Pair {
     pair
 }
 
-/// Each host's card was at work, and interrupted its own host alone.
+/// Each host's card has worked, and interrupted only its own host.
 fn check_interrupts(pair: &Pair) {
     for (n, machine) in pair.machines.iter().enumerate() {
         let requester = below(0);
@@ -276,11 +276,11 @@ fn dma_of_granted_function_reaches_other_host() {
     assert_eq!(answers(0), [0, 0]);
     assert_eq!(answers(1), [0x1111_2222_0000_1001, 0x1111_2222_0000_2001]);
     check_interrupts(&pair);
-    // The other way round nothing was granted: the same requester ID is another function there.
+    // Host 1 has no such grant: on that host, the same requester ID is another function.
     assert_eq!(pair.fabric.root_of(HOSTS[1]).unwrap().counters().memory_reads, 1);
 }
 
-/// A grant to one function is nothing to another.
+/// A grant applies to one function only.
 #[test]
 fn grant_applies_to_one_function() {
     let mut pair = cards([QUESTION; 2]);

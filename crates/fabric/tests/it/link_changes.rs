@@ -177,8 +177,8 @@ fn traffic_goes_on_across_changes_with_errors() {
     assert!(counters(&fabric, Side::Root).bad_lcrc > 0);
 }
 
-/// All TLPs of 200 us are lost: REPLAY_TIMER expires, REPLAY_NUM rolls over at each fourth, the link retrains, and when the
-/// wire is whole again everything arrives once (`PCIe 5.0 §3.6.2.1`).
+/// All TLPs of 200 us are lost: REPLAY_TIMER expires, REPLAY_NUM rolls over at each fourth, the link retrains, and
+/// after the wire works again, every TLP arrives once (`PCIe 5.0 §3.6.2.1`).
 #[test]
 fn retraining_after_replay_num_rolls_over_recovers() {
     let lost: u64 = 40;
@@ -189,7 +189,7 @@ fn retraining_after_replay_num_rolls_over_recovers() {
     for n in 3..=lost {
         fabric = fabric.fault(Direction::Upstream, FrameKind::Tlp, n, 0, FaultAction::Drop);
     }
-    // Naks as well, so that only the timer is left.
+    // Naks are lost as well, so that only the timer causes replays.
     let mut fabric = fabric.without_program();
     run_until(&mut fabric, 400);
     let device = counters(&fabric, Side::Device);
@@ -279,7 +279,7 @@ fn scaled_flow_control_fills_a_long_link() {
     }
 }
 
-/// A link as gem5 has it (IISWC'18, §IV): a receiver of `buffer_tlps` in front of a memory that takes a write in 100 ns.
+/// A link as in gem5 (IISWC'18, §IV): a receiver of `buffer_tlps`, and a memory that takes 100 ns per write.
 fn uncredited(buffer_tlps: u16, replay_buffer_tlps: u16) -> (Fabric, u64) {
     let mut link = link(Rate::Gt5, 8, 128);
     each_port(&mut link, |port| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Odd TLPs from a device: each is handled as the specification says, is counted, and returns its credits. For any
-//! TLPs, the run ends and the links still work.
+//! Unusual TLPs from a device. Each is handled as specified, is counted, and returns its credits. For any TLPs, the run
+//! ends and the links still work.
 
 use crate::common::link;
 use crate::common::system::{BAR_BYTES, HIGH, HIGH_BYTES, LOW_BYTES, Raw, System, Told, bar, credits, text};
@@ -17,7 +17,7 @@ use tlp::{
 
 /// The raw device sends as 01:00.0.
 const DEVICE: Bdf = Bdf::from_bits(0x0100);
-/// More of a kind than there are header credits, 127.
+/// More TLPs of a kind than the 127 header credits.
 const MANY: u64 = 300;
 
 fn tlp(body: Body, data: Data) -> Tlp {
@@ -226,7 +226,8 @@ fn odd_tlps_are_handled_as_specified_and_counted() {
     }
 }
 
-/// A transfer of an endpoint that runs out of memory: it is cut at 4 KiB, the first part is served, the second is not.
+/// A transfer of an endpoint beyond the end of memory. It is split at 4 KiB; the first part is served, and the second
+/// is refused.
 #[test]
 fn a_dma_read_that_runs_into_unmapped_memory_fails() {
     let ended = Told::new();
@@ -330,7 +331,8 @@ fn any_body() -> impl Strategy<Value = Body> {
         prop::sample::select(vec![Read, Read, Write, Write, ReadLocked, WriteDeferrable])
     };
     let access = || prop::sample::select(vec![Access::Read, Access::Write]);
-    // Most are valid; FetchAdd and Swap of 128 bits are not, nor an address that is not a multiple of the operand.
+    // Most are valid. Invalid are FetchAdd and Swap of 128 bits, and an address that is not a multiple of the operand
+    // size.
     let atomic = (
         prop::sample::select(vec![AtomicOp::FetchAdd, AtomicOp::Swap, AtomicOp::CompareSwap]),
         prop::sample::select(vec![OperandSize::Bits32, OperandSize::Bits64, OperandSize::Bits128]),
@@ -367,7 +369,7 @@ fn any_body() -> impl Strategy<Value = Body> {
 }
 
 fn any_tlp() -> impl Strategy<Value = Tlp> {
-    // Whole: with the data that the header announces. Otherwise with any data.
+    // A complete TLP, with the data that the header announces. Otherwise with any data.
     let data = prop_oneof![8 => Just(None), 1 => (0usize..5000, any::<bool>()).prop_map(Some)];
     // With a wrong digest, or with some prefixes.
     let odd = (prop::bool::weighted(0.1), prop::collection::vec(0x80u32..0xa0, 0..3));
@@ -458,8 +460,8 @@ proptest! {
     }
 }
 
-/// Bytes that break a rule of their form cross the link, are dropped by its other end, and return their credits. There
-/// are many times as many as credits, and a good write after each.
+/// Bytes that break a rule of their form cross the link, are dropped by its other end, and return their credits. Their
+/// number is many times the credits, and a valid write follows each.
 #[test]
 fn malformed_bytes_are_dropped_by_their_receiver() {
     let pool = PayloadPool::new();

@@ -32,7 +32,8 @@ fn switch() -> Switch {
     switch
 }
 
-/// A host that runs `program` above that switch, which has one place for non-posted requests, with `end` below.
+/// A host that runs `program` above this switch, which has one place for non-posted requests, and `end` below the
+/// switch.
 fn fabric<F, Fut>(end: &End, program: F) -> Fabric
 where
     F: FnOnce(Cpu) -> Fut + 'static,

@@ -76,7 +76,7 @@ fn switch_names_violated_rule() {
         assert_eq!(found, [(why, Some(by), 3)], "{what}");
         assert_eq!(rig.switch.refusals()[0].tlp.to_string(), format!("{tlp}"), "{what}");
     }
-    // The port that a poisoned TLP came in through reports it, and the egress port refuses it.
+    // The ingress port of a poisoned TLP reports it, and the egress port refuses it.
     let mut rig = switch_rig::Rig::new();
     rig.set_extended(2, dpc::ID, dpc::CONTROL, dpc::control::POISONED_EGRESS);
     rig.arrive(1, &poisoned(to_2()));
@@ -195,7 +195,7 @@ fn root_complex_names_rule_violated_by_a_completion() {
     }
 }
 
-/// Counters of refused TLPs by folder of the code. Only the function that also takes the rule adds to them.
+/// Counters of refused TLPs by folder of the code. Only the function that also records the rule may increment them.
 const COUNTERS: [(&str, &[&str]); 5] = [
     (
         "endpoint/src",
@@ -254,8 +254,8 @@ const COUNTERS: [(&str, &[&str]); 5] = [
     ("worlds/src/adapter", &["strays", "host_timeouts", "nobody", "undeliverable"]),
 ];
 
-/// Files that add to a counter without a rule, and how often: TLPs that count twice and have named their rule before, and
-/// outputs of a host program that are no TLPs.
+/// Files that increment a counter without a rule, and how often. These are TLPs that count twice and have named their
+/// rule before, and outputs of a host program that are no TLPs.
 const WITHOUT_RULE: [(&str, &str, usize); 7] = [
     ("endpoint/src/hard_block/mod.rs", "blocked_by_bus_master", 1),
     ("endpoint/src/hard_block/wrong.rs", "blocked_by_bus_master", 1),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The test of each writable field in each kind of functions (endpoints, virtual functions, switch ports, root ports). That test
-//! sees the effect of the field in TLPs and in what programs read. Fields that are inert in a kind need none. Fails if a field is
-//! in no row or in several, if a row names a field that is not writable or inert, or if its test does not exist. Runs none of these tests.
+//! The test of each writable field in each kind of functions (endpoints, virtual functions, switch ports, root ports).
+//! That test sees the effect of the field in TLPs and in what programs read. Fields that are inert in a kind need none.
+//! Fails if a field is in no row or in several, if a row names a field that is not writable or inert, or if its test
+//! does not exist. This file does not run these tests.
 
 use config::{FunctionKind, structures};
 use std::collections::BTreeMap;
@@ -334,7 +335,7 @@ const ERROR_ROWS: &[(FunctionKind, &[&str], &str, &str)] = &[
     (R, &["Header Log Overflow"], ROOT_BRIDGES, "error_without_room_in_the_header_log_is_reported"),
 ];
 
-/// The same of endpoints: registers, and the tests that see all errors in them.
+/// For endpoints: registers, and the tests that check all errors in them.
 const ENDPOINT_ERROR_ROWS: &[(&str, &str)] = &[
     ("Uncorrectable Error Status", "each_error_is_logged_and_reported"),
     ("Correctable Error Status", "each_error_is_logged_and_reported"),
@@ -408,7 +409,7 @@ fn error_witnesses() -> Witnesses {
     all
 }
 
-/// Every field that software may write in functions of each kind, and that is not inert there.
+/// Returns every field that software may write in functions of each kind and that has an effect in them.
 fn live_fields() -> Vec<Key> {
     let of_kind = |kind: FunctionKind| {
         let live = kind.writable().into_iter().filter(|field| field.inert.is_none());

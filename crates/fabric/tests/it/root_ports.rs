@@ -128,8 +128,8 @@ fn windows_and_enables_route_requests() {
     check_accounts(&fabric);
 }
 
-/// Without Bus Master Enable nothing goes up: UR (`PCIe 5.0 §7.5.1.1.3`). Preset ports begin with it, and with the
-/// Max_Payload_Size of their link.
+/// Without Bus Master Enable nothing goes up: UR (`PCIe 5.0 §7.5.1.1.3`). Preset ports start with Bus Master Enable
+/// set, and with the Max_Payload_Size of their link.
 #[test]
 fn bus_master_enable_gates_requests() {
     for (preset, answer) in [(false, "Cpl UR of 00:00.0 to 10:00.0 tag 7"), (true, "CplD 64 B, bc 64")] {
@@ -148,7 +148,7 @@ fn bus_master_enable_gates_requests() {
         // 256 B are more than Max_Payload_Size after reset, 128 B.
         assert_eq!(counters.malformed, malformed);
         let status = fabric.root().space(0).map(|s| s.read(s.aer_capability().unwrap() + 1)).unwrap();
-        // UR is advisory here, and those are masked after reset.
+        // UR is advisory here, and advisory errors are masked after reset.
         assert_eq!(status, if preset { 0 } else { 1 << 18 });
         check_accounts(&fabric);
     }
@@ -166,7 +166,7 @@ fn errors_of_downstream_tlps_are_logged() {
     (long.repr.td, long.flaw) = (true, Flaw::WrongEcrc);
     let refused = Some("Cpl UR of 00:00.0 to 10:00.0 tag 7");
     let local = |code| message(MessageRouting::Local, below(0), code);
-    // Root Error Status of the message that it leads to (`PCIe 5.0 §7.8.4.10`).
+    // Root Error Status of the resulting message (`PCIe 5.0 §7.8.4.10`).
     let (cor, non_fatal, fatal) = (0x01, 0x24, 0x54);
     let rows: [(&str, Tlp, u32, u32, Option<&str>); 22] = [
         // The target of poisoned data never gets it, and only this error reports it (§6.2.3.2.4.3, §2.7.2.2).
@@ -184,7 +184,7 @@ fn errors_of_downstream_tlps_are_logged() {
         ("unexpected completion", foreign, 16, cor, None),
         ("own window", mrd(below(0), window(0), 64), 20, cor, refused),
         ("poisoned message", poisoned(error(below(0), 0x7f)), 12, non_fatal, None),
-        // Messages that a root port does not take (§2.3.1).
+        // Messages that a root port does not accept (§2.3.1).
         ("PTM_Request", local(0x52), 20, non_fatal, None),
         ("unknown code", local(0x60), 20, non_fatal, None),
         ("Vendor_Defined Type 0", error(below(0), 0x7e), 20, non_fatal, None),
@@ -205,7 +205,7 @@ fn errors_of_downstream_tlps_are_logged() {
                 assert_eq!(aer(&cpu, 0, aer::HEADER_LOG + dw as u16).await, word, "{what}: header DW {dw}");
             }
             assert_eq!(aer(&cpu, 1, aer::UNCORRECTABLE_STATUS).await, 0, "{what}: the other port");
-            // It has reported the error to itself: Root Error Status, with its own ID as the source.
+            // The port has reported the error to itself: Root Error Status has its own ID as the source.
             assert_eq!(aer(&cpu, 0, aer::ROOT_STATUS).await & 0x7f, told, "{what}");
             let source = aer(&cpu, 0, aer::ERROR_SOURCE).await;
             assert!([0x0008, 0x0008 << 16].contains(&source), "{what}: {source:#x}");
@@ -216,8 +216,8 @@ fn errors_of_downstream_tlps_are_logged() {
     }
 }
 
-/// Prefixes at a root port (`PCIe 5.0 §2.2.10.2`): more than it takes are malformed; one of a reserved type makes a request
-/// unsupported, and a completion unexpected.
+/// Prefixes at a root port (`PCIe 5.0 §2.2.10.2`): more prefixes than supported are malformed. A prefix of a reserved
+/// type makes a request unsupported, and a completion unexpected.
 #[test]
 fn port_accepts_only_supported_prefixes() {
     const PASID: u32 = 0x9100_0005;
@@ -361,7 +361,7 @@ fn error_messages_reach_the_root_registers() {
     }
 }
 
-/// Without SERR# Enable of Bridge Control the message does not become the root port's (`PCIe 5.0 §6.2.6`).
+/// Without SERR# Enable of Bridge Control the message does not reach the root port's registers (`PCIe 5.0 §6.2.6`).
 #[test]
 fn serr_enable_gates_error_messages() {
     let rig = Rig::new();
@@ -445,7 +445,7 @@ fn configuration_write_is_retried() {
     assert_eq!(written, [Some(vec![0xef, 0xbe, 0xad, 0xde]), Some(vec![0xef, 0xbe, 0xad, 0xde])]);
 }
 
-/// INTx messages are levels: the host receives changes, and a link that is gone asserts nothing (`PCIe 5.0 §2.2.8.1`).
+/// INTx messages are levels: the host receives changes, and a link that is down asserts no wire (`PCIe 5.0 §2.2.8.1`).
 #[test]
 fn interrupt_wires_are_levels() {
     let rig = Rig::new();
@@ -489,8 +489,9 @@ fn port_interrupts_may_use_intx() {
     });
 }
 
-/// Downstream Port Containment (`PCIe 5.0 §6.2.10`): ERR_FATAL from below triggers it and goes no further, the link
-/// goes down, requests end at once, an interrupt reports it; when it is cleared, the link comes up.
+/// Downstream Port Containment (`PCIe 5.0 §6.2.10`): ERR_FATAL from below triggers it and is not forwarded. The link
+/// goes down, requests end immediately, and an interrupt reports it. When software clears the status, the link comes
+/// up.
 #[test]
 fn containment_lasts_until_released() {
     let rig = Rig::new();
@@ -516,8 +517,8 @@ fn containment_lasts_until_released() {
     check_accounts(&fabric);
 }
 
-/// DPC RP Busy (`PCIe 5.0 §7.9.15.4`, bit 4 of DPC Status), from the trigger on until the outstanding request has
-/// ended: here by its completion timeout, of 500 us. Without one, it is never set.
+/// DPC RP Busy (`PCIe 5.0 §7.9.15.4`, bit 4 of DPC Status), is set from the trigger until the outstanding request has
+/// ended, here by its completion timeout of 500 us. Without an outstanding request, the bit is never set.
 #[test]
 fn containment_is_busy_until_requests_complete() {
     for asks in [true, false] {
@@ -559,7 +560,7 @@ fn a_posted_write_to_a_cut_link_is_an_error() {
             assert_eq!(read(&cpu, 0, pcie(0, 2)).await >> 17 & 1, 1, "late {late}");
             Ok(())
         });
-        // The write is on its way through the root complex.
+        // The write is in transit through the root complex.
         let at = Time::ZERO + Duration::from_ns(at_ns) + Duration::from_ns(50);
         fabric.schedule(LinkEvent { at, link: LinkId(0), change: LinkChange::Cut });
         finish(&mut fabric);
@@ -569,8 +570,8 @@ fn a_posted_write_to_a_cut_link_is_an_error() {
     }
 }
 
-/// Secondary Bus Reset and Link Disable take the link down for as long as they are set; the device is notified (`PCIe
-/// 5.0 §6.6.1`, §7.5.3.7).
+/// Secondary Bus Reset and Link Disable take the link down as long as they are set. The device is notified (`PCIe 5.0
+/// §6.6.1`, §7.5.3.7).
 #[test]
 fn reset_and_link_disable_take_the_link_down() {
     // Register, enables, set, cleared.
@@ -590,7 +591,7 @@ fn reset_and_link_disable_take_the_link_down() {
             cpu.sleep(Duration::from_us(50)).await;
             assert_eq!(active().await, 1);
             assert!(cpu.read_u32(window(0)).await.is_ok());
-            // Not a surprise: only the requests to it were errors, advisory ones.
+            // This is not Surprise Down: only the requests to the link were errors, which are advisory.
             assert_eq!(aer(&cpu, 0, aer::UNCORRECTABLE_STATUS).await, 1 << 20);
             Ok(())
         });
@@ -629,8 +630,8 @@ fn a_link_retrains_at_the_target_link_speed() {
     });
 }
 
-/// A card cannot be put into an occupied slot, or taken out of an empty one: neither is an event, nor does it affect
-/// the link. Each row: when, the action, Presence Detect Changed (bit 19 of the DW of Slot Control), Presence Detect
+/// A card cannot be put into an occupied slot, or taken out of an empty one: both attempts cause no event and do not
+/// affect the link. Each row: time, action, Presence Detect Changed (bit 19 of the DW of Slot Control), Presence Detect
 /// State (bit 22), and whether the link is up 20 us later; the event is cleared then.
 #[test]
 fn rejects_insert_into_full_and_removal_from_empty_slot() {

@@ -9,7 +9,7 @@ use link::CreditLimit;
 use riser_fabric::{Fabric, HostId, LinkChange, LinkConfig, LinkEvent, LinkId, PeerToPeer};
 use tlp::*;
 
-/// When devices send: firmware is done by then.
+/// Time at which devices send. Firmware has finished by then.
 const AT_NS: u64 = 60_000;
 
 fn check_accounts(fabric: &Fabric, open: u64) {
@@ -42,7 +42,7 @@ fn all_kinds() -> Vec<Tlp> {
     ]
 }
 
-/// Requests keep requester and tag; so do the completions that return.
+/// Requests and the returned completions keep requester and tag.
 #[test]
 fn forwarded_requests_keep_requester_and_tag() {
     let rig = Rig::new();
@@ -82,8 +82,8 @@ fn host_may_refuse_peer_requests() {
     check_accounts(&fabric, 0);
 }
 
-/// Requests of a function with its own addresses are translated first: they do not see the window of a peer. An
-/// unmapped address is refused, and is no error of the root port that others share. Without own addresses, requests
+/// Requests of a function with its own addresses are translated first, so they cannot reach the window of a peer. An
+/// unmapped address is refused, but is no error of the root port, which others share. Without own addresses, requests
 /// behave as before.
 #[test]
 fn remapped_function_cannot_reach_peers() {
@@ -172,8 +172,8 @@ fn split_read_matches_the_capture() {
     check_accounts(&fabric, 0);
 }
 
-/// Offset and length of a read, and its parts: each ends at a multiple of 64 B, or where the read does. 4 KiB are 64
-/// parts, more than the 32 tags: the others wait.
+/// Offset and length of a read, and its parts: each ends at a multiple of 64 B, or at the end of the read. 4 KiB have
+/// 64 parts, more than the 32 tags, so the others wait.
 #[test]
 fn split_reads_end_at_multiples_of_64_bytes() {
     let rows: [(u64, u32, &[u32]); 5] = [
@@ -197,8 +197,8 @@ fn split_reads_end_at_multiples_of_64_bytes() {
     }
 }
 
-/// Parts have the Traffic Class (`PCIe 5.0 §2.2.6.6`), attributes and prefixes of the read, but not ID-based Ordering, which would let
-/// them pass writes of the read's requester. So have the completions that answer the read.
+/// Parts have the Traffic Class (`PCIe 5.0 §2.2.6.6`), attributes and prefixes of the read, but not ID-based Ordering,
+/// which would let them pass writes of the read's requester. The completions of the read have the same.
 #[test]
 fn parts_keep_traffic_class_attributes_and_prefixes() {
     let rig = Rig { mode: PeerToPeer::Split, ..Rig::new() };
@@ -221,7 +221,7 @@ fn parts_keep_traffic_class_attributes_and_prefixes() {
     check_accounts(&fabric, 0);
 }
 
-/// A link whose device takes one write at a time and is far away.
+/// A long link whose device takes one write at a time.
 fn far_and_tight(mps: u32) -> LinkConfig {
     let mut config = link(mps);
     config.propagation = Duration::from_ns(500);
@@ -258,7 +258,7 @@ fn len_of(body: &Body) -> Option<u32> {
     }
 }
 
-/// A part that is refused refuses the whole.
+/// If a part is refused, the complete read is refused.
 #[test]
 fn one_failed_part_fails_the_split_read() {
     let rows = [(Status::UnsupportedRequest, "UR"), (Status::CompleterAbort, "CA")];
@@ -318,7 +318,7 @@ fn acs_bits_select_the_path() {
         tlp.repr.at = AddressType::Translated;
         tlp
     };
-    // Services, request, Egress Control Vector, whether it gets there, ACS violations.
+    // Services, request, Egress Control Vector, whether the request arrives, ACS violations.
     let rows = [
         (0, mwr(own, window(1), 64), 0, 1, 0),
         (0, mwr(foreign, window(1), 64), 0, 1, 0),

@@ -90,7 +90,8 @@ fn a_function_logs_one_error_of_a_poisoned_tlp() {
         assert_eq!(logged(&rig), [up, one, two, 0], "{what}");
         let error = [up, one, two, 0][port];
         assert_eq!(1 << first_error(&rig, port), error, "{what}");
-        // The last function that logs it: the TLP goes on, or ends there (`PCIe 5.0 §6.2.3.2.4.2`, §2.7.2.2).
+        // The last function that logs the error: the TLP is forwarded, or ends there (`PCIe 5.0 §6.2.3.2.4.2`,
+        // §2.7.2.2).
         let by = if two != 0 { 2 } else { port };
         let advisory = what == "goes on";
         assert_eq!(detected(&rig, by) & 0b111, if advisory { 0b001 } else { 0b010 }, "{what}");
@@ -122,7 +123,7 @@ fn a_poisoned_power_limit_sets_nothing() {
     assert_eq!(detected(&rig, 0), 0b010, "never advisory");
 }
 
-/// Messages that a port does not take (`PCIe 5.0 §2.3.1`), from above and from below.
+/// Messages that a port does not accept (`PCIe 5.0 §2.3.1`), from above and from below.
 #[test]
 fn messages_not_accepted_by_a_port_are_unsupported() {
     let all = [0x04, 0x10, 0x12, 0x52, 0x53, 0x60, 0x7e];
@@ -193,11 +194,11 @@ fn a_blocked_request_signals_target_abort() {
 /// How a TLP meets a link that is down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Comes {
-    /// It arrives when the link is down.
+    /// The TLP arrives when the link is down.
     Late,
-    /// It waits in the switch when the link goes down.
+    /// The TLP waits in the switch when the link goes down.
     Waiting,
-    /// The link had taken it, and not sent it.
+    /// The link had accepted the TLP, but not sent it.
     Lost,
 }
 
@@ -346,7 +347,8 @@ fn prefixed(prefixes: &[u32], tlp: Tlp) -> Tlp {
     Tlp { prefixes: Prefixes::new(&prefixes).unwrap(), ..tlp }
 }
 
-/// `PCIe 5.0 §2.2.10.2`: prefixes of reserved types go on, like others; a TLP for the switch itself is unsupported.
+/// `PCIe 5.0 §2.2.10.2`: prefixes of reserved types are forwarded like others. With such a prefix, a TLP for the switch
+/// itself is unsupported.
 #[test]
 fn switch_forwards_reserved_prefixes_but_does_not_accept_them() {
     const RESERVED: u32 = 0x9500_0000;

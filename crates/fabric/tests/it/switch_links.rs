@@ -72,7 +72,7 @@ fn interrupt_message_follows_earlier_writes() {
     assert_eq!(lines(&rig.drain()), ["0: MWr", "0: Assert_INTA of 01:00.0"]);
 }
 
-/// `PCIe 5.0 §2.9.1`: a link that is gone asserts nothing.
+/// `PCIe 5.0 §2.9.1`: a link that is down asserts no wire.
 #[test]
 fn wires_of_a_lost_link_are_deasserted() {
     let mut rig = Rig::new();
@@ -121,7 +121,7 @@ fn switch_sends_one_pme_to_ack_for_all_ports() {
     assert_eq!(lines(&rig.arrive(1, &ack(3))), [""; 0], "twice is once");
     assert_eq!(lines(&rig.arrive(3, &ack(6))), [""; 0]);
     assert_eq!(lines(&rig.arrive(2, &ack(4))), ["0: PME_TO_Ack of 01:00.0"]);
-    // A link that goes down is no longer waited for; one that is down was never.
+    // The switch does not wait for links that are down or go down.
     rig.arrive(0, &turn_off);
     rig.arrive(1, &ack(3));
     rig.arrive(2, &ack(4));
@@ -166,7 +166,7 @@ fn requests_to_a_link_that_is_down_are_refused() {
     assert_eq!(lines(&rig.arrive(0, &read(function(HOST), 0x2000_0000, 64))), ["2: MRd"]);
 }
 
-/// A restarted link has all its credits: TLPs from before owe it none. TLPs that it carried go on.
+/// A restarted link has all its credits: TLPs from before owe it none. TLPs that the link had carried are forwarded.
 #[test]
 fn restored_link_gets_no_old_credits() {
     let mut rig = Rig::new();
@@ -201,8 +201,8 @@ fn loss_of_upstream_link_resets_all_ports() {
     assert_eq!(rig.actions(), [1, 2, 3].map(|port| (port, Action::ReleaseReset)));
 }
 
-/// Power Controller Control, bit 10 of Slot Control (`PCIe 5.0 §7.5.3.10`): off and on again, once for each; a hot
-/// reset of the port restores its default, which is on.
+/// Power Controller Control, bit 10 of Slot Control (`PCIe 5.0 §7.5.3.10`): each write of off or on has one effect. A
+/// hot reset of the port restores the default, which is on.
 #[test]
 fn software_switches_slot_power() {
     let mut rig = Rig::new();
@@ -367,8 +367,8 @@ fn fatal_message_triggers_containment() {
     }
 }
 
-/// An error that the port itself finds, and software, trigger as well; an interrupt and ERR_COR tell of it. Control: bit
-/// 19 interrupt, 20 ERR_COR, 22 software trigger.
+/// An error that the port itself detects triggers containment too, and so does software. An interrupt and ERR_COR
+/// report it. Control: bit 19 interrupt, 20 ERR_COR, 22 software trigger.
 #[test]
 fn port_errors_and_software_trigger_containment() {
     let mut rig = Rig::new();

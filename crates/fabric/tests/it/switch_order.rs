@@ -108,7 +108,7 @@ fn switch_follows_every_cell_of_the_ordering_table() {
     assert!(must >= 50 && must_not >= 20, "the rows cover the table: {must}, {must_not}");
 }
 
-/// Order binds TLPs to one egress port alone; a queue is held up by its head.
+/// Ordering applies to TLPs for the same egress port. The head of a queue blocks the TLPs after it.
 #[test]
 fn head_of_queue_blocks_only_its_own_egress_port() {
     let mut rig = Rig::new();
@@ -126,7 +126,7 @@ fn head_of_queue_blocks_only_its_own_egress_port() {
     assert!(poll(0, Class::Posted) && poll(2, Class::Posted), "those after the head go with it");
 }
 
-/// `PCIe 5.0 §2.5`: a Traffic Class whose channel has no room holds up no other.
+/// `PCIe 5.0 §2.5`: a Traffic Class whose channel has no room does not block others.
 #[test]
 fn traffic_classes_pass_each_other() {
     let mut rig = Rig::new();
@@ -342,7 +342,7 @@ fn any_event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Links go down and come up while TLPs wait: each TLP is sent, is answered, or is reported as dropped; once. The
+    /// Links go down and come up while TLPs wait: each TLP is sent, answered or reported as dropped, exactly once. The
     /// switch's own messages have no account.
     #[test]
     fn every_tlp_is_accounted_for(events in prop::collection::vec(any_event(), 1..200)) {

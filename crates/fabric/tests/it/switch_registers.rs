@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Effects of bridges' writable registers that no other test here covers, seen in the TLPs that a switch takes and
-//! sends. `register_witnesses.rs` names the test of each register. Uses no internals.
+//! Effects of bridges' writable registers that no other test here covers, observed in the TLPs that a switch receives
+//! and sends. `register_witnesses.rs` names the test of each register. Uses no internals.
 
 use crate::switch_rig::*;
 use config::ext::{aer, dpc};
@@ -33,7 +33,7 @@ fn told_by_write(rig: &mut Rig, port: u8, dw: u16, first_be: u8, value: u32) -> 
     told
 }
 
-/// The rig with a wide upstream port: I/O from 1000h and prefetchable memory from 4 GiB on, all there is of both.
+/// The rig with a wide upstream port: all I/O from 1000h on, and all prefetchable memory from 4 GiB on.
 fn wide() -> Rig {
     let mut rig = Rig::new();
     for (dw, enables, value) in
@@ -208,7 +208,7 @@ fn each_slot_event_depends_on_its_enable_bit() {
         for (control, interrupts) in [
             (enable | HOT_PLUG_INTERRUPT, true),
             (enable, false),
-            // All others, but the event that the write itself brings about.
+            // All others, except the event that the write itself causes.
             (ALL & !enable & !(1 << 4), false),
         ] {
             let mut rig = with_full_slot();
@@ -283,8 +283,8 @@ fn link_up_is_reported_if_enabled() {
     }
 }
 
-/// DPC Interrupt Status, bit 3 of DPC Status (`PCIe 5.0 §6.2.10.1`): cleared, it ends the interrupt, and the port stays
-/// contained; DPC Trigger Status, bit 0, ends that.
+/// DPC Interrupt Status, bit 3 of DPC Status (`PCIe 5.0 §6.2.10.1`): clearing it ends the interrupt, but the port stays
+/// contained. Clearing DPC Trigger Status, bit 0, ends containment.
 #[test]
 fn each_containment_status_bit_clears_its_own_effect() {
     let mut rig = Rig::new();
@@ -406,7 +406,7 @@ fn ltr_is_accepted_if_enabled() {
 }
 
 /// `PCIe 5.0 §6.2.5`, `§7.5.3.4`: a port sends messages about its own errors if Device Control or SERR# Enable of
-/// Command enables them. Their bits of Device Status are set in any case, and ones clear them.
+/// Command enables them. Their bits of Device Status are set in any case. Writing ones clears them.
 #[test]
 fn own_errors_depend_on_their_enable_bits() {
     let (cor, non_fatal, fatal, unsupported) = (1 << 0, 1 << 1, 1 << 2, 1 << 3);

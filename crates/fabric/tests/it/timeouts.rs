@@ -27,7 +27,8 @@ fn system() -> System {
     system
 }
 
-/// Returns a device that answers the n-th read after `delays[n]`; never if that is `Duration::MAX`; at once beyond the list.
+/// Returns a device that answers the n-th read after `delays[n]`, or never for `Duration::MAX`. It answers reads beyond
+/// the list immediately.
 fn late(delays: &'static [Duration]) -> impl Fn(Io) -> std::pin::Pin<Box<dyn Future<Output = ()>>> + 'static {
     move |io: Io| {
         Box::pin(async move {
@@ -77,7 +78,8 @@ fn lost_token_times_out_after_time_of_the_profile() {
     assert_eq!(fabric.root().counters().unexpected_completions, 0);
 }
 
-/// Both tags are lost at 200 us and 400 us. The third read waits for one of them: the first rests until 400 us.
+/// Both tags are lost at 200 us and 400 us. The third read waits for one of the tags. The first tag stays unused until
+/// 400 us.
 #[test]
 fn tags_stay_unused_for_a_second_timeout_period() {
     let (mut fabric, ends) = read_on(system(), &[Duration::MAX, Duration::MAX], 3);
@@ -100,7 +102,7 @@ fn a_late_completion_is_unexpected_and_frees_its_tag() {
     assert_eq!(fabric.root().counters().unexpected_completions, 1);
 }
 
-/// A host that waits longer than any stall limit for the only thing that still happens is not without progress.
+/// A host that waits longer than any stall limit for the only pending event still counts as making progress.
 #[test]
 fn slow_memory_and_root_complex_count_as_progress() {
     let mut system = System::new();
@@ -222,7 +224,8 @@ fn mismatched_answers_are_refused() {
         for (n, tlp) in answers.into_iter().enumerate() {
             raw.send(20_000 + n as u64, tlp);
         }
-        // The second read has the other tag if the first tag does not rest; answering both covers both cases.
+        // The second read uses the other tag if the first tag is free again immediately. Answers to both tags cover
+        // both cases.
         for tag in [1, 0] {
             raw.send(70_000, answer(tag, Status::Success, 64, Some(&[3; 64])));
         }
@@ -236,7 +239,7 @@ fn mismatched_answers_are_refused() {
             if first == expected && second == Ok(3) { Ok(()) } else { Err(format!("{first:?}, {second:?}")) }
         });
         assert_eq!(fabric.run(Limits::default()), Stop::Finished, "{what}");
-        // One of the last two answers nothing.
+        // One of the last two answers matches no request.
         let counters = fabric.root().counters();
         assert_eq!(
             (counters.unexpected_completions, counters.malformed),

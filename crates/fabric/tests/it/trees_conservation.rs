@@ -63,7 +63,7 @@ proptest! {
     }
 }
 
-/// Every seed of the fuzz target holds.
+/// Every seed of the fuzz target meets the conditions.
 #[test]
 fn seeds_pass_the_checks() {
     let seeds = testkit::seeds("tree_run");
@@ -96,7 +96,7 @@ fn leaf_0(kinds: &[Kind], count: usize) -> Vec<NodePlan> {
     vec![node(kinds.iter().cycle().take(count).map(op).collect()), node(Vec::new())]
 }
 
-/// Frames that a delayed one holds up arrive all at once, together with their headers: each goes through a switch once.
+/// Frames that a delayed frame has blocked arrive together, with their headers. Each passes a switch only once.
 #[test]
 fn delayed_burst_is_forwarded_once() {
     for nth in [1, 5, 30] {
@@ -109,8 +109,8 @@ fn delayed_burst_is_forwarded_once() {
     }
 }
 
-/// A restarted link has all its credits, whatever its switch held when it went down; TLPs that had arrived there
-/// without an Ack go on. Rows: leaf's own link, and the link above the switch.
+/// A restarted link has all its credits, even if its switch held TLPs when the link went down. TLPs that had arrived
+/// there without an Ack are forwarded. Rows: leaf's own link, and the link above the switch.
 #[test]
 fn restored_link_has_all_its_credits() {
     for link in [0, 2].map(LinkId) {

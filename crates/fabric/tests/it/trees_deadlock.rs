@@ -76,7 +76,7 @@ fn two_devices_writing_to_full_buffers_finish() {
     }
 }
 
-/// Completions wait behind posted requests to the same peer, and may not pass them.
+/// Completions wait for posted requests to the same peer, which they may not pass.
 #[test]
 fn completions_blocked_by_posted_requests_arrive() {
     for tree in trees(2) {

@@ -12,7 +12,7 @@ use riser_fabric::{Above, Forwarding, HostId, Limits, Stop};
 use std::collections::VecDeque;
 use tlp::*;
 
-/// TLPs are counted from here, when all queues are full,
+/// Start of the count of TLPs, when all queues are full.
 const FROM: Time = Time::from_ps(60_000_000);
 /// until here.
 const UNTIL: Time = Time::from_ps(460_000_000);
@@ -179,7 +179,7 @@ fn equal_demand_on_a_symmetric_tree_gives_equal_shares() {
     }
 }
 
-/// Cut-through changes when a TLP is sent, not the order of turns.
+/// Cut-through changes the time at which a TLP is sent, not the order of arbitration.
 #[test]
 fn cut_through_gives_equal_shares_too() {
     let [_, mut plan] = symmetric();
@@ -187,7 +187,8 @@ fn cut_through_gives_equal_shares_too() {
     assert_shares("cut-through", &plan, MemoryOp::Write);
 }
 
-/// Two leaves, a switch of three and a switch of one on one switch: the ports take turns, not the leaves.
+/// Two leaves, a switch of three and a switch of one on one switch: round robin applies to the ports, not to the
+/// leaves.
 #[test]
 fn asymmetric_tree_shares_bandwidth_by_ports() {
     let mut plan = TreePlan::new();

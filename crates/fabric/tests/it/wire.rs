@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simulation agrees with its own wire, credits bound the rate, and errors lose nothing.
+//! The simulated rate agrees with the wire bytes, credits limit the rate, and errors lose no TLP.
 
 use crate::common;
 use crate::common::{Stream, fabric, link};

@@ -30,7 +30,7 @@ pub(crate) fn space(port: PortType, number: u8) -> ConfigSpace {
     space_with(port, number, 4)
 }
 
-/// The same, which takes so many end-to-end prefixes.
+/// The same, with this number of supported end-to-end prefixes.
 pub(crate) fn space_with(port: PortType, number: u8, end_end_prefixes: u8) -> ConfigSpace {
     let identity = Identity { vendor: 0x1234, device: 0x5678, class: 0x06_04_00, ..Identity::default() };
     let downstream = port == PortType::Downstream;
@@ -173,7 +173,7 @@ impl Rig {
                     }
                 }
             }
-            // Sending at one port may let another go on.
+            // A TLP sent at one port may unblock another port.
             if out.len() > before {
                 continue;
             }
@@ -320,7 +320,7 @@ pub(crate) fn status(tlp: &Tlp) -> Option<Status> {
     }
 }
 
-/// Port, type, and of completions without data the status and who answers.
+/// Port and type; for completions without data also the status and the completer.
 pub(crate) fn line(port: usize, tlp: &Tlp) -> String {
     match tlp.repr.body {
         Body::Completion(c) if c.length_dw.is_none() => {

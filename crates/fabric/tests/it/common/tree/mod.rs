@@ -68,7 +68,7 @@ impl LinkPlan {
         }
     }
 
-    /// Its configuration; completions find infinite credits at an end that is no port of a switch (`PCIe 5.0 §2.6.1`,
+    /// Its configuration. An end that is no port of a switch has infinite credits for completions (`PCIe 5.0 §2.6.1`,
     /// Table 2-45).
     fn config(&self, mps: Mps, two_channels: bool, below_switch: bool, above_switch: bool) -> LinkConfig {
         let mut port = PortConfig::new(self.rate, Width::new(self.lanes).unwrap(), mps);
@@ -132,11 +132,11 @@ pub(crate) struct TreePlan {
     pub(crate) switches: Vec<SwitchPlan>,
     /// Max_Payload_Size, as its encoding: 0 is 128 B.
     pub(crate) mps: u8,
-    /// TC1 travels on VC1 of every link; else all on VC0.
+    /// True if TC1 uses VC1 of every link; otherwise all classes use VC0.
     pub(crate) two_channels: bool,
     /// Error messages are enabled everywhere.
     pub(crate) report_errors: bool,
-    /// Bridges begin as firmware leaves them; else as a reset does.
+    /// True if bridges start as firmware leaves them; otherwise as after a reset.
     pub(crate) preset: bool,
     /// Whether there is a slot below every port of a switch, with its own messages when the link comes up.
     pub(crate) slots: bool,
@@ -159,7 +159,7 @@ struct Range {
     first_bus: u8,
     last_bus: u8,
     first_leaf: usize,
-    /// One after the last.
+    /// One more than the last bus number.
     end_leaf: usize,
 }
 
@@ -176,13 +176,13 @@ impl TreePlan {
         }
     }
 
-    /// Adds a leaf; its index.
+    /// Adds a leaf; returns its index.
     pub(crate) fn leaf(&mut self, above: Above, link: LinkPlan) -> usize {
         self.leaves.push(LeafPlan { above, link });
         self.leaves.len() - 1
     }
 
-    /// Adds a switch without ports yet; its index.
+    /// Adds a switch without ports; returns its index.
     pub(crate) fn switch(
         &mut self,
         above: Above,
@@ -412,7 +412,7 @@ impl TreePlan {
 pub(crate) struct RunPlan {
     pub(crate) host: HostProfile,
     pub(crate) memory: HostMemory,
-    /// Root ports are functions; else they are bare, with fixed windows.
+    /// Root ports are functions; otherwise they are bare, with fixed windows.
     pub(crate) root_functions: bool,
     pub(crate) program: Option<Box<dyn HostProgram>>,
     pub(crate) faults: Vec<FaultRule>,
