@@ -193,7 +193,10 @@ impl Question {
         Ok(match agrees || self.iommu_miss_ns.is_some() {
             true if (q.packet_ns - exact).abs() > 1e-9 => {
                 let finer = in_flight(answer.latency_ns_max, exact)?;
-                format!("with the unrounded {exact:.1} ns per packet: {:.1}, so {}", finer.exact, finer.needed)
+                format!(
+                    "with the unrounded {exact:.1} ns per packet: {:.1}, so {}",
+                    finer.exact, finer.needed
+                )
             }
             true => String::new(),
             false => format!("the paper gives {}, as in its section 2", q.says),

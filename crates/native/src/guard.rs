@@ -394,9 +394,9 @@ impl Device for Guard {
             Input::Timer if self.is_bounded(now) => {
                 self.hand(now, &Handing::Timer);
             }
-            Input::Timer => {
-                self.fail(format!("next_timer: {MAX_AT_ONCE} calls of timer at {now}, expected a later time of the next timer"))
-            }
+            Input::Timer => self.fail(format!(
+                "next_timer: {MAX_AT_ONCE} calls of timer at {now}, expected a later time of the next timer"
+            )),
             Input::Reset(kind) => self.reset(now, kind),
             _ => {}
         }
@@ -409,7 +409,9 @@ impl Device for Guard {
         let handed = match self.instance.as_mut()?.poll_output(now.as_ps(), class.index() as u32) {
             Ok(None) => return None,
             Ok(Some(handed)) if self.is_bounded(now) => self.checked(handed, class),
-            Ok(Some(_)) => Err(format!("more than {MAX_AT_ONCE} outputs at {now}, expected an end of the outputs")),
+            Ok(Some(_)) => {
+                Err(format!("more than {MAX_AT_ONCE} outputs at {now}, expected an end of the outputs"))
+            }
             Err(why) => Err(why),
         };
         match handed {

@@ -254,7 +254,10 @@ impl Plugged {
     pub fn driven_as(mut self, other: Plugged) -> Result<Plugged, Fault> {
         let stand_in = self.stand_in.take();
         let StandIn { bar, arrival } = stand_in.ok_or_else(|| {
-            Fault::at("driver", "the device has its own driver, expected a device that represents another one")
+            Fault::at(
+                "driver",
+                "the device has its own driver, expected a device that represents another one",
+            )
         })?;
         let shown = if let End::Function(end) = &other.end { end.memory_bar() } else { None };
         let shown = shown.ok_or_else(|| {

@@ -64,7 +64,9 @@ impl Fitted {
     pub fn doubt(&self) -> Option<String> {
         let ns = self.value_ps as f64 / 1000.0;
         if self.is_at_bound {
-            return Some(format!("is at its bound of {ns:.1} ns, but a value beyond it would match the rows better"));
+            return Some(format!(
+                "is at its bound of {ns:.1} ns, but a value beyond it would match the rows better"
+            ));
         }
         let settled = STEP_NS.max(ns * STEP_SHARE);
         let step = self.last_step_ns;

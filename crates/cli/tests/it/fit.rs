@@ -124,8 +124,7 @@ fn uses_card_named_by_table() {
     // The latencies of that card are longer than the results, so nothing remains for the server.
     let other = riser(&[&fit[..], &["--device", "nfp6000"]].concat());
     assert_eq!(other.status.code(), Some(1), "{}", said(&other));
-    for part in ["measured with device `ideal`, fitted with `nfp6000`", "the rows give -", "expected 0 to"]
-    {
+    for part in ["measured with device `ideal`, fitted with `nfp6000`", "the rows give -", "expected 0 to"] {
         assert!(said(&other).contains(part), "{}", said(&other));
     }
 

@@ -137,7 +137,8 @@ impl Builder {
     /// Adds a Vendor-Specific extended capability. A function may have several.
     pub fn vendor_specific_extended(self, layout: &VsecLayout) -> Builder {
         if layout.bytes() > 0xf00 || layout.revision > 15 {
-            return self.wrong(vendor::ID, "invalid VSEC, expected up to 3840 bytes and a revision of 0 to 15");
+            return self
+                .wrong(vendor::ID, "invalid VSEC, expected up to 3840 bytes and a revision of 0 to 15");
         }
         self.add_extended(vendor::ID, vendor::TABLE.version, layout.registers())
     }

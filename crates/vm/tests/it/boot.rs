@@ -78,7 +78,10 @@ fn ignores_modules_of_another_qemu() {
         compiler.args(["-shared", "-fPIC", "-o"]).arg(module).arg(&source);
         assert!(compiler.status().unwrap().success());
     }
-    let output = common::again("boot::child_process_finds_qemu").env("QEMU_MODULE_DIR", folder.path()).output().unwrap();
+    let output = common::again("boot::child_process_finds_qemu")
+        .env("QEMU_MODULE_DIR", folder.path())
+        .output()
+        .unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("<1"), "{said}");
 }
@@ -334,7 +337,10 @@ fn child_process_boots_a_machine() {
 
 #[test]
 fn killed_caller_takes_qemu_with_it() {
-    let mut child = common::again("boot::child_process_boots_a_machine").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = common::again("boot::child_process_boots_a_machine")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut text = String::new();
     let mut stdout = child.stdout.take().unwrap();
     while !text.contains('>') {

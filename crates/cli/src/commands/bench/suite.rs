@@ -254,7 +254,10 @@ fn experiments(args: &Args) -> Result<Vec<&'static Experiment>, Failure> {
     let only = |e: &Experiment| args.public.only.is_empty() || args.public.only.iter().any(|o| o == e.name);
     let wanted: Vec<&Experiment> = EXPERIMENTS.iter().filter(|e| suite(e) && only(e)).collect();
     if wanted.is_empty() {
-        return Err(Failure::usage(format!("--only {}: the suite has no such experiment", args.public.only.join(","))));
+        return Err(Failure::usage(format!(
+            "--only {}: the suite has no such experiment",
+            args.public.only.join(",")
+        )));
     }
     Ok(wanted)
 }

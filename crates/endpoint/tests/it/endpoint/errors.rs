@@ -134,8 +134,8 @@ fn stray_completion() -> Tlp {
     Tlp::new(Repr::new(Body::Completion(body)), Data::NONE)
 }
 
-// Headers as PCIe 5.0 §2.2 lays them out: Fmt and Type in bits 31:24, EP 14, TD 15, Length 9:0; Requester ID, Tag, Byte
-// Enables; address. Those beyond 4 GiB have four DW.
+// Headers by PCIe 5.0 §2.2: Fmt and Type in bits 31:24, EP 14, TD 15, Length 9:0; Requester ID, Tag, Byte Enables;
+// address. Headers of addresses beyond 4 GiB have four DWs.
 #[rustfmt::skip]
 fn rows() -> Vec<Row> {
     const UR: u32 = 1 << 20;
@@ -395,7 +395,7 @@ fn link_down_ends_outstanding_requests_and_resets() {
 }
 
 /// `PCIe 5.0 §7.5.1.1.4`: a poisoned completion is reported even if its transfer has failed before, whether or not its
-/// tag waits for more.
+/// tag waits for more completions.
 #[test]
 fn poisoned_data_after_a_failed_transfer_is_logged() {
     const POISONED: u32 = 1 << 12;
@@ -441,7 +441,7 @@ fn kind(tlp: &Tlp) -> char {
 /// TLPs that may not pass DMA.
 #[test]
 fn error_messages_and_dma_take_turns() {
-    // Number of errors that wait at first: the next one arrives before or after the last message has been sent.
+    // Number of errors that wait at first. The next error arrives before or after the last message has been sent.
     for (functions, waiting) in [(1, 1), (2, 1), (1, 0), (2, 0)] {
         let mut bench = bench_of(functions);
         (0..3).for_each(|n| bench.probe().push(Class::Posted, write(0x1000 * n, Data::Counted(64))));

@@ -252,7 +252,7 @@ fn accepted_unanswered_reads_are_bounded() {
     assert_eq!(bench.credits()[NON_POSTED].0, 12);
 }
 
-/// Property 3 of the seam: a token that is never answered stays silent; its requester times out.
+/// Property 3 of the seam: if a device never answers a token, no completion is sent, and the requester times out.
 #[test]
 fn lost_token_is_never_answered() {
     let mut bench = Bench::new(EndpointLimits::default());
@@ -267,7 +267,7 @@ fn message(code: u8, routing: MessageRouting, id: u16) -> Tlp {
     let mut header = [0; 8];
     header[..2].copy_from_slice(&id.to_be_bytes());
     let tag = Tag::default();
-    // Set_Slot_Power_Limit has data, the others here have none.
+    // Set_Slot_Power_Limit has data; the other messages here have none.
     let length_dw = (code == 0x50).then_some(1);
     let body = Message { routing, requester: HOST, tag, code, header, length_dw };
     Tlp::new(Repr::new(Body::Message(body)), Data::Counted(length_dw.map_or(0, |_| 4)))

@@ -63,7 +63,7 @@ fn level_is_reported_when_it_changes() {
     }
 }
 
-/// `PCIe 5.0 §7.5.1.1.3`: when it is set, asserted levels are deasserted; Interrupt Status shows them all the same.
+/// `PCIe 5.0 §7.5.1.1.3`: when the bit is set, asserted levels are deasserted, but Interrupt Status still shows them.
 #[test]
 fn interrupt_disable_gates_the_level_but_not_the_status() {
     let mut bench = pins(&[1]);

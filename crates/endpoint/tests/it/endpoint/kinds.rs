@@ -190,8 +190,7 @@ fn an_atomic_that_is_not_aligned_is_malformed() {
     assert_eq!(bench.credits()[1], (2, 3), "all credits go back: 8 and 32 B are 1 and 2 units");
 }
 
-/// Poisoned requests that ask for an answer change nothing, are logged as poisoned, and answered with UR
-/// (`PCIe 5.0 §2.7.2.2`).
+/// Poisoned non-posted requests have no effect, are logged as poisoned, and answered with UR (`PCIe 5.0 §2.7.2.2`).
 #[test]
 fn poisoned_requests_are_refused() {
     let config_write = cfg(Access::Write, EP, 4, 0xf, &[0; 4]);
@@ -404,7 +403,8 @@ fn ecrc_is_generated_if_enabled() {
     }
 }
 
-/// TD and a wrong digest: dropped and logged as ECRC Error if it is checked (`PCIe 5.0 §2.7.1`), else taken.
+/// TD and a wrong digest: the TLP is dropped and logged as ECRC Error if ECRC is checked (`PCIe 5.0 §2.7.1`), otherwise
+/// accepted.
 #[test]
 fn ecrc_is_checked_if_enabled() {
     let wrong = |td: bool| {
@@ -435,7 +435,8 @@ fn hints_and_prefixes_go_with_every_tlp() {
     let tlps = bench.poll_all(Class::Posted);
     assert_eq!(tlps.len(), 2, "256 B and 44 B");
     assert!(tlps.iter().all(|t| t.repr.th == Some(hint) && t.prefixes.pasid() == Some(0x12345)));
-    // With a hint a read's Byte Enables are implied (`PCIe 5.0 §2.2.7.1`): a piece that is not whole DWs goes without.
+    // With a hint a read's Byte Enables are implied (`PCIe 5.0 §2.2.7.1`): a piece that is not a multiple of DWs has no
+    // hint.
     let r = DmaRead::new(DmaId(1), 0x1000, 514).counted().with_options(options());
     bench.probe().push(Class::NonPosted, Output::Read(r));
     let hints: Vec<bool> = bench.poll_all(Class::NonPosted).iter().map(|t| t.repr.th.is_some()).collect();

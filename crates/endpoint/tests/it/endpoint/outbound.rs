@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Outputs of devices other than reads: writes, interrupts, messages, and how classes and functions share the way out.
+//! Outputs of devices other than reads: writes, interrupts, messages. Also the order of classes and functions.
 
 use crate::endpoint::harness::*;
 use device::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Effects of a function's writable registers that no other test here covers, seen in the TLPs that the endpoint takes
-//! and sends. `crates/fabric/tests/it/register_witnesses.rs` names the test of each register.
+//! Effects of a function's writable registers that no other test here covers, observed in the TLPs that the endpoint
+//! receives and sends. `crates/fabric/tests/it/register_witnesses.rs` names the test of each register.
 
 use crate::endpoint::harness::*;
 use config::ext::resizable::ResizableBar;
@@ -48,8 +48,8 @@ fn unsupported(bench: &mut Bench) {
     bench.handle(mwr(0x1000, &[0; 4]));
 }
 
-/// `PCIe 5.0 Table 7-4`: the bit of Status that each event sets, with these bits of Command; a one written over it, in a
-/// configuration request, clears it, a zero does not.
+/// `PCIe 5.0 Table 7-4`: the bit of Status that each event sets, with these bits of Command; a configuration write of a
+/// one clears it, a zero does not.
 #[test]
 fn events_set_status_bits_and_writes_clear_them() {
     let poisoned_completion: Event = |b| read_answered(b, |asked| poisoned(answer(asked).remove(0)));
@@ -121,8 +121,8 @@ fn each_error_message_depends_on_its_enable_bits() {
     }
 }
 
-/// Device Status, bits 19:16 of the DW: correctable, non-fatal, fatal, Unsupported Request; each is cleared by a one alone
-/// (`PCIe 5.0 §7.5.3.5`).
+/// Device Status, bits 19:16 of the DW: correctable, non-fatal, fatal, Unsupported Request; only a one clears it (`PCIe
+/// 5.0 §7.5.3.5`).
 #[test]
 fn events_set_device_status_bits_and_writes_clear_them() {
     let mut bench = bench();
@@ -141,7 +141,8 @@ fn events_set_device_status_bits_and_writes_clear_them() {
     assert_eq!(bench.config(DEVICE_CONTROL) & 0xffff, control);
 }
 
-/// The window moves to the address in its BAR, both DWs of it, and leaves its old place (`PCIe 5.0 §7.5.1.2.1`).
+/// The window moves to the address in both DWs of its BAR, and the function no longer claims the old address (`PCIe 5.0
+/// §7.5.1.2.1`).
 #[test]
 fn moved_bar_moves_its_window() {
     for (register, value, address) in
@@ -150,7 +151,7 @@ fn moved_bar_moves_its_window() {
         let mut bench = bench();
         let before = if register == 6 { BAR2 } else { BAR0 };
         let seen = |bench: &mut Bench, address: u64| {
-            // The MSI-X table at the beginning of BAR 2 is the endpoint's own.
+            // The endpoint implements the MSI-X table at the start of BAR 2.
             bench.handle(mwr(address + 0xa00, &[0; 4]));
             bench.probe().tokens().len()
         };
@@ -160,8 +161,8 @@ fn moved_bar_moves_its_window() {
     }
 }
 
-/// BAR Size (`PCIe 5.0 §7.8.6.3`): 2^n MiB. The window is as long, and begins at a multiple of
-/// that: address bits below are gone.
+/// BAR Size (`PCIe 5.0 §7.8.6.3`): 2^n MiB. The window has the selected length, and begins at a multiple of it: lower
+/// address bits read zero.
 #[test]
 fn bar_length_matches_its_size() {
     const MIB: u64 = 1 << 20;
@@ -186,7 +187,7 @@ fn bar_length_matches_its_size() {
 }
 
 /// Enable Relaxed Ordering and Enable No Snoop, bits 4 and 11 of Device Control; IDO Request Enable, bit 8 of Device
-/// Control 2 (`PCIe 5.0 §7.5.3.4`, §7.5.3.16): without its bit an attribute is taken out of reads and writes.
+/// Control 2 (`PCIe 5.0 §7.5.3.4`, §7.5.3.16): without its enable bit, an attribute is removed from reads and writes.
 #[test]
 fn each_attribute_depends_on_its_enable_bit() {
     let rows = [
@@ -231,7 +232,7 @@ fn completions_have_ido_if_enabled() {
             assert_eq!(request.attr, attr, "{what}: as the device sees it");
             let result = Ok(Data::Counted(64));
             bench.probe().push(Class::Completion, Output::Complete { token: request.token, result });
-            // The device's; one of MSI-X' table, which the endpoint holds; a refusal.
+            // A completion of the device, a completion from the MSI-X table of the endpoint, and a refusal.
             for tlp in [None, Some(mrd(2, BAR2, 4)), Some(mrd(3, 0x1000, 4))] {
                 tlp.into_iter().for_each(|tlp| bench.handle(asked(tlp)));
                 assert_eq!(bench.poll(Class::Completion).unwrap().repr.attr, attr & allowed, "{what}");
@@ -263,7 +264,7 @@ fn read_timeout_follows_device_control_2() {
 }
 
 /// Message Address, Message Upper Address, Message Data and Multiple Message Enable (`PCIe 5.0 §7.7.1`): the address
-/// and data of an MSI, and how many of its low bits are the vector.
+/// and data of an MSI, and the number of its low bits that hold the vector.
 #[test]
 fn msi_address_and_data_follow_its_registers() {
     let rows = [

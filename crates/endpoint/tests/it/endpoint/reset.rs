@@ -94,7 +94,7 @@ fn flr_returns_credits_of_unaccepted_requests() {
     assert_eq!(bench.credits(), [(1, 4), (0, 0), (0, 0)], "function 1 is as it was");
 }
 
-/// Transactions Pending, as a configuration read shows it.
+/// Transactions Pending, read by a configuration request.
 fn pending(bench: &mut Bench) -> u8 {
     bench.handle(cfg(Access::Read, EP, DEVICE_CONTROL, 0xf, &[]));
     bench.poll(Class::Completion).unwrap().data.bytes().unwrap()[2] >> 5 & 1
@@ -115,8 +115,8 @@ fn transactions_pending_is_set_until_all_completions_arrive() {
     assert_eq!(pending(&mut bench), 0);
 }
 
-/// `PCIe 5.0 §7.5.3.5`: requests that the completion timeout has terminated are not pending, although their tags rest;
-/// §6.6.2: a Function Level Reset clears the bit, although completions may still arrive.
+/// `PCIe 5.0 §7.5.3.5`: requests that the completion timeout has terminated are not pending, although their tags are
+/// quarantined; §6.6.2: a Function Level Reset clears the bit, although completions may still arrive.
 #[test]
 fn timeout_and_flr_clear_transactions_pending() {
     let limits = EndpointLimits { completion_timeout: Duration::from_us(50), ..EndpointLimits::default() };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual functions: their IDs, windows and registers, reads that outlive one, and 256 of them (`PCIe 5.0 §9`).
+//! Virtual functions: their IDs, windows and registers, reads that are outstanding when their function is disabled, and
+//! 256 functions (`PCIe 5.0 §9`).
 
 use crate::endpoint::harness::*;
 use crate::endpoint::properties;
@@ -74,7 +75,7 @@ fn with_vfs_of(limits: EndpointLimits, physical: ConfigSpace) -> Vfs {
     Vfs { bench: Bench { endpoint, probes: physical_probes, pool }, probes }
 }
 
-/// `count` of them, enabled with their memory and ARI; Bus Master Enable set in each.
+/// `count` virtual functions, enabled with their memory and ARI. Bus Master Enable is set in each.
 pub(crate) fn enabled(limits: EndpointLimits, count: u16) -> Vfs {
     let mut vfs = with_vfs(limits, count);
     vfs.enable(count);
@@ -165,7 +166,7 @@ fn each_of_256_functions_has_own_id_registers_and_window() {
     assert_eq!(requesters, (0x0301..=0x0400).collect::<Vec<u16>>());
 }
 
-/// A window ends with the last function; a request that spans two belongs to none.
+/// A window ends with the last function. A request across two functions belongs to neither.
 #[test]
 fn requests_to_no_function_are_refused() {
     let mut vfs = enabled(EndpointLimits::default(), 3);
@@ -194,7 +195,7 @@ fn each_virtual_function_has_its_own_bus_master_enable() {
     assert!(matches!(vfs.probe(0).done()[..], [(1, Err(DmaError::BusMasterDisabled))]));
 }
 
-/// Each has all tags; a reset of one swallows its late completions, and lets its tags rest (`PCIe 5.0 §6.6.2`).
+/// Each has all tags. A reset of one function drops its late completions, and quarantines its tags (`PCIe 5.0 §6.6.2`).
 #[test]
 fn flr_during_reads_affects_only_its_function() {
     let limits = EndpointLimits { max_outstanding_reads: 2, ..EndpointLimits::default() };
@@ -281,8 +282,8 @@ fn virtual_functions_use_sizes_of_the_physical_function() {
     }
 }
 
-/// VF MSE, bit 3 of SR-IOV Control (`PCIe 5.0 §9.3.3.3.4`): without it no virtual function claims memory, and their registers
-/// answer all the same.
+/// VF MSE, bit 3 of SR-IOV Control (`PCIe 5.0 §9.3.3.3.4`): without it no virtual function claims memory, but their
+/// registers still answer.
 #[test]
 fn vf_mse_gates_memory_of_all_virtual_functions() {
     let mut vfs = enabled(EndpointLimits::default(), 2);
@@ -367,7 +368,7 @@ fn virtual_functions_use_long_tags_if_enabled() {
     }
 }
 
-/// Bits of Status of a virtual function (`PCIe 5.0 §9.3.4.1.4`); its physical one's stay clear.
+/// Bits of Status of a virtual function (`PCIe 5.0 §9.3.4.1.4`). The bits of its physical function stay clear.
 #[test]
 fn status_events_set_bits_only_in_their_function() {
     type Event = fn(&mut Vfs);
@@ -460,8 +461,8 @@ fn errors_are_logged_only_in_their_virtual_function() {
     assert_eq!(vfs.bench.extended(0, AER, 1), 0);
 }
 
-/// Errors of one virtual function: its bits of Uncorrectable and Correctable Error Status and of Device Status, which ones clear. Those of
-/// errors that belong to no function are not there (`PCIe 5.0 §9.4.2`).
+/// Errors of one virtual function: its bits of Uncorrectable and Correctable Error Status and of Device Status, which
+/// ones clear. It has no bits for errors that belong to no function (`PCIe 5.0 §9.4.2`).
 #[test]
 fn each_error_sets_status_of_its_virtual_function() {
     const AER: u16 = 0x0001;
@@ -534,7 +535,7 @@ fn each_error_sets_status_of_its_virtual_function() {
     }
 }
 
-/// Header Log Overflow of a virtual function: its second header finds the log taken (`PCIe 5.0 §6.2.4.2`).
+/// Header Log Overflow of a virtual function: the log has no room for a second header (`PCIe 5.0 §6.2.4.2`).
 #[test]
 fn second_header_of_a_virtual_function_overflows() {
     const AER: u16 = 0x0001;
