@@ -1,6 +1,8 @@
-# !/usr/bin/env bash SPDX-License-Identifier: Apache-2.0 OR MIT Runs a Python program with the wheels that it needs,
-# which are installed into target/python once. The wheels are listed in registers/requirements.txt, or in the file given
-# with --with. --path adds a folder with further packages. Exit status 77: the wheels cannot be installed.
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Runs a Python program with the wheels that it needs, which are installed into target/python once. The wheels are
+# listed in registers/requirements.txt, or in the file given with --with. --path adds a folder with further packages.
+# Exit status 77: the wheels cannot be installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

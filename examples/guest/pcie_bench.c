@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 OR MIT Runs the test for which the lab configures its `pcie-bench` device
-// (SIGCOMM'18). The window is at most 2 MiB of this program's memory. Prints the duration in the fabric's time. The lab
-// needs a `clock` too. The lab file sets the number of transfers and their length.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// Runs the test for which the lab configures its `pcie-bench` device (SIGCOMM'18). The window is at most 2 MiB of this
+// program's memory. Prints the duration in the fabric's time. The lab needs a `clock` too. The lab file sets the number
+// of transfers and their length.
 //
 //   cc -static -O2 -o pcie_bench pcie_bench.c
 //   pcie_bench TRANSFERS BYTES
