@@ -88,8 +88,9 @@ module pcie_dll_tlp_receiver #(
         .state(state)
     );
 
-    // ---- the verdict, when the last beat is `next` ---- After a correct LCRC the register has a fixed value, changed
-    // by the zeros after the end. After an inverted LCRC it has another fixed value.
+    // ---- the verdict, when the last beat is `next` ----
+    // After a correct LCRC the register has a fixed value, changed by the zeros after the end. After an inverted LCRC it
+    // has another fixed value.
     localparam logic [31:0] RIGHT = lcrc_shift(32'hffff_ffff, 32, 1'b0);
     logic [LANES-1:0] right, inverted;
     for (genvar n = 0; n < LANES; n++) begin : residues

@@ -22,9 +22,9 @@
 //! call it polls the time of the next transmission ([`Port::transmit_ready_at`]) and of the next timer
 //! ([`Port::poll_timeout`]).
 //!
-//! The crate never reads a clock, never uses floats or randomness, never panics on input from the other end, and never
-//! allocates for an intact frame once it runs. It omits link training: a port starts in L0, and during a change of rate
-//! or width the wire is silent. It also omits power states, equalization, Extended Synch, lane-to-lane skew, EDS
+//! The crate never reads a clock, never uses floats or randomness, never panics on input from the other end, and after
+//! its start never allocates for an intact frame. It omits link training: a port starts in L0, and during a change of
+//! rate or width the wire is silent. It also omits power states, equalization, Extended Synch, lane-to-lane skew, EDS
 //! tokens, and FLIT mode.
 
 mod arbiter;

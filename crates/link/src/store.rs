@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The TLPs that a port holds, from the transmit queue to their acknowledgement. Each is written once and stays in its
-//! place; the place freed last is reused first. Order and limits are kept elsewhere.
+//! The TLPs that a port holds, from the transmit queue to their acknowledgement. Each TLP is written once and stays in
+//! its place. The place freed last is reused first. Other modules keep order and limits.
 
 use tlp::{Account, Tlp};
 
@@ -23,7 +23,7 @@ impl TlpStore {
         }
     }
 
-    /// Keeps a TLP, and sets its account to `account`.
+    /// Stores a TLP, and sets its account to `account`.
     #[inline(always)]
     pub(crate) fn insert(&mut self, tlp: Tlp, account: Account) -> Handle {
         let handle = self.free.pop().unwrap_or_else(|| self.grow());

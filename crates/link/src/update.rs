@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Schedules UpdateFCs (`PCIe 5.0 §2.6.1.2`). It knows kinds of credits and times, not the credits; it never sends.
+//! Schedules UpdateFCs (`PCIe 5.0 §2.6.1.2`). This module knows kinds of credits and times, but not the credits. It
+//! does not send DLLPs.
 
 use crate::config::PortConfig;
 use std::ops::Deref;
@@ -74,7 +75,7 @@ impl UpdateSchedule {
         }
     }
 
-    /// Credits of `class` on `channel` were returned; returns the kinds to report at once.
+    /// Notes that credits of `class` on `channel` were returned. Returns the kinds to report immediately.
     #[inline(always)]
     pub(crate) fn returned(&mut self, now: Time, channel: usize, class: Class, urgent: bool) -> u32 {
         let bit = bit(channel, class) & self.running;
@@ -88,8 +89,8 @@ impl UpdateSchedule {
         0
     }
 
-    /// Notes that the sender of `class` on `channel` has used the credits it knows of; returns the kinds to report at
-    /// once: this one, if it has news.
+    /// Notes that the sender of `class` on `channel` has used all credits that it knows of. Returns the kinds to report
+    /// immediately: this kind, if it has unreported credits.
     pub(crate) fn used_up(&self, channel: usize, class: Class) -> u32 {
         self.news & bit(channel, class)
     }
@@ -143,7 +144,7 @@ impl UpdateSchedule {
         (0..KINDS).filter(move |kind| running >> kind & 1 != 0)
     }
 
-    /// Returns when the kinds are refreshed next if nothing else is reported, earliest first.
+    /// Returns the next refresh times of the kinds, earliest first, if no other update is sent.
     pub(crate) fn refreshes(&self) -> Refreshes {
         let mut refreshes = Refreshes { at: [Time::MAX; KINDS], count: 0 };
         for kind in self.refreshed() {
@@ -162,12 +163,12 @@ impl UpdateSchedule {
         self.refresh_at += span;
     }
 
-    /// When news must be reported; [`Time::MAX`]: never.
+    /// Returns when returned credits must be reported; [`Time::MAX`]: never.
     pub(crate) fn news_deadline(&self) -> Time {
         self.news_at
     }
 
-    /// When the refresh is due; [`Time::MAX`]: never.
+    /// Returns when the refresh is due; [`Time::MAX`]: never.
     pub(crate) fn refresh_deadline(&self) -> Time {
         self.refresh_at
     }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Measures the duration of transfers, in nanoseconds. The block accepts a beat in each cycle. The host answers each read after 600 ns, in completions of 256 B; payloads are 256 B. Checks only that all bytes arrive.
+"""Measures the duration of transfers, and prints it in nanoseconds. The block accepts a beat in each cycle. The host answers each read
+after 600 ns, in completions of 256 B; payloads are 256 B. Checks only that all bytes arrive.
 """
 
 import random

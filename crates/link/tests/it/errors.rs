@@ -132,7 +132,7 @@ fn the_replay_timer_takes_24000_symbol_times() {
     while link.port(0).counters().replay_timeouts == 0 {
         assert!(link.step(&mut world, at(100)));
     }
-    // To the picosecond; the start of the frame stands rounded down in `now`.
+    // Exact to the picosecond. `now` has the start of the frame, rounded down.
     assert!(link.now.as_ps().abs_diff(end + 24_000 * 16_250 / 16) <= 1);
 }
 
@@ -152,7 +152,7 @@ fn replay_num_rolls_over_into_retraining() {
     assert!(first > four_timers + 4_000_000, "the timers and 4 us of retraining: {first}");
 }
 
-/// Progress between them sets REPLAY_NUM back: six TLPs that each need a replay do not make the link retrain.
+/// Progress resets REPLAY_NUM, so six TLPs that each need a replay do not make the link retrain.
 #[test]
 fn progress_resets_replay_num() {
     let mut config = config();
@@ -167,7 +167,8 @@ fn progress_resets_replay_num() {
     assert_eq!((tx.replay_timeouts, tx.replayed_tlps, tx.replay_num_rollovers), (6, 6, 0));
 }
 
-/// One header credit, and its first UpdateFC lost: the refresh of `PCIe 5.0 §2.6.1.2` brings it within 30 us.
+/// There is one header credit, and its first UpdateFC is lost. The refresh of `PCIe 5.0 §2.6.1.2` returns the credit
+/// within 30 us.
 #[test]
 fn periodic_refresh_replaces_a_lost_update_fc() {
     let mut lost = false;
@@ -224,7 +225,7 @@ fn idle_link_sends_only_the_refresh() {
     assert_eq!(link.port(0).state_line(), "idle");
 }
 
-/// Sequence numbers go round twice with a frame in 37 damaged or lost, on a link so fast that many are in flight.
+/// Sequence numbers wrap twice while a frame in 37 is damaged or lost, on a fast link with many frames in flight.
 #[test]
 fn sequence_numbers_wrap_under_errors() {
     let mut world = script(10_000, |_, nth, _: &Frame| match nth % 37 {
@@ -239,7 +240,7 @@ fn sequence_numbers_wrap_under_errors() {
     assert_eq!((tx.tlps, tx.data_link_protocol_errors, rx.receiver_overflows), (10_000, 0, 0));
 }
 
-/// A replay buffer of one TLP: each waits for the Ack of the one before.
+/// A replay buffer of one TLP: each TLP waits for the Ack of the previous one.
 #[test]
 fn a_full_replay_buffer_stops_the_sender() {
     let mut world = script(10, |_, _, _: &Frame| Fate::Intact);
@@ -274,8 +275,8 @@ fn active_port(config: PortConfig) -> Port {
 }
 
 /// In FC_INIT2 a TLP arrives before this end's InitFC2s are sent, and leaves the buffer at once. The InitFC2s repeat
-/// the values of InitFC1, since the other end ignores them. The returned credits go with an UpdateFC, as soon as one is
-/// permitted and not 30 us later.
+/// the values of InitFC1, since the other end ignores them. An UpdateFC reports the returned credits as soon as it is
+/// permitted, not 30 us later.
 #[test]
 fn credits_returned_before_dl_active_are_reported() {
     let mut port = Port::new(config());

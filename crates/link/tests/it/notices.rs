@@ -24,7 +24,7 @@ fn drain(port: &mut Port) -> Vec<Notice> {
     std::iter::from_fn(|| port.poll_notice()).collect()
 }
 
-/// Has the port send everything that it can, and discards it.
+/// Lets the port send all that it can, and discards the frames.
 fn talk(port: &mut Port) {
     while let Some(ready) = port.transmit_ready_at() {
         if port.poll_transmit(ready).is_none() {
@@ -162,7 +162,7 @@ fn each_error_is_reported_under_its_specification_name() {
             },
             &[Notice::ReplayTimeout, Notice::ReplayRollover],
         ),
-        // Two were advertised and none is used: 129 would leave 129 unused, 127 are allowed.
+        // Two credits were advertised and none are used. A limit of 129 would leave 129 unused, but 127 are allowed.
         (
             "§2.6.1: too many headers",
             |p| hear(p, at(1), update(Class::Posted, 129, 32)),
@@ -257,8 +257,8 @@ fn infinite_credits_reject_finite_updates() {
     assert_eq!(drain(&mut port), [Notice::FlowControlProtocol]);
 }
 
-/// A framing error sends a link with 128b/130b encoding into Recovery (`PCIe 5.0 §4.2.2.3.3`); one with 8b/10b goes on.
-/// Either way the TLP is replayed.
+/// A framing error sends a link with 128b/130b encoding into Recovery (`PCIe 5.0 §4.2.2.3.3`); a link with 8b/10b
+/// encoding continues. Either way the TLP is replayed.
 #[test]
 fn broken_framing_retrains_links_with_128b130b() {
     for (rate, retrains) in [(Rate::Gt5, false), (Rate::Gt8, true)] {
@@ -357,7 +357,7 @@ fn port_of_a_down_link_receives_no_tlp() {
     assert!(port.handle_frame(at(3), tlp(0).as_ref()), "sequence numbers restart");
 }
 
-/// Credits of TLPs from before the link went down no longer count; those of later ones do.
+/// Credits of TLPs from before the link went down no longer count. Credits of later TLPs count.
 #[test]
 fn credits_from_before_link_down_are_not_counted_again() {
     let mut port = active();
@@ -386,7 +386,7 @@ fn credits_from_before_link_down_are_not_counted_again() {
     }
 }
 
-/// A change of speed is reported; a link that comes up again has its configured speed.
+/// A change of speed is reported. A link that comes up again has its configured speed.
 #[test]
 fn speed_change_is_reported() {
     let mut port = active();

@@ -51,8 +51,8 @@ fn rates(config: &PortConfig, len: u32, sides: usize, sets: u64) -> (f64, f64) {
     (payload * 8000.0 / end.since(start).as_ps() as f64, raw * (1.0 - share) * payload / frames as f64)
 }
 
-/// Within 0.1 % of raw x (1 - SKP share) x payload / wire bytes, in both directions loaded, so that Acks and UpdateFCs
-/// share the wire.
+/// Within 0.1 % of raw x (1 - SKP share) x payload / wire bytes, with both directions loaded, so that Acks and
+/// UpdateFCs share the wire.
 #[test]
 fn saturated_link_rate_follows_from_its_wire_bytes() {
     for rate in Rate::ALL {
@@ -120,7 +120,7 @@ fn starvation_is_credits_per_round_trip() {
     assert!((whole / 57.46 - 1.0).abs() < 0.002, "{whole}");
 }
 
-/// Time stands in the counters: a starved sender is either busy or stalled.
+/// The counters cover all time: a starved sender is either busy or stalled.
 #[test]
 fn stall_time_fills_what_the_wire_leaves() {
     let config = PortConfig {
