@@ -22,7 +22,7 @@ pub(crate) enum Failure {
     Usage(String),
     /// The run failed, or a file cannot be read or has an error; exit status 1.
     Run(String),
-    /// Ctrl-C arrived before the end. The text says how far the command got; exit status 130.
+    /// Ctrl-C arrived before the end. The text tells how much the command has done; exit status 130.
     Interrupted(String),
     /// A command that riser ran ended with this status, and has printed its own error.
     Command(u8),
@@ -93,7 +93,7 @@ pub(crate) fn status(result: Result<(), Failure>) -> u8 {
     }
 }
 
-/// Prints the message of clap. Help and version are no failure; all else is wrong usage.
+/// Prints the message of clap. Help and version are no failures. All other cases are wrong usage.
 pub(crate) fn refuse_arguments(error: &clap::Error, args: &[OsString]) -> u8 {
     if !error.use_stderr() {
         return status(error.print().map_err(Failure::from));

@@ -264,7 +264,7 @@ impl Args {
     }
 }
 
-/// Maximum number of sizes that are read: one more than can be measured, so that too many are still detected.
+/// Maximum number of parsed sizes: one more than can be measured, to detect too many sizes.
 const MAX_SIZES_READ: usize = ask::MAX_SIZES + 1;
 
 /// # Errors

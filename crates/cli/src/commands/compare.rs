@@ -65,7 +65,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Maximum number of missing rows that are listed one by one.
+/// Maximum number of missing rows in the list.
 const NAMED_ROWS: usize = 10;
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
@@ -126,7 +126,7 @@ fn counts(missing: &Missing) -> Option<String> {
     (!text.is_empty()).then(|| text.join(", "))
 }
 
-/// Table of everything that one set lacks and the other has, folded by default.
+/// Table of all results that only one set has, folded by default.
 fn missing(sets: &[(String, &Missing)]) -> Option<Table> {
     let mut rows = Vec::new();
     for (set, missing) in sets {

@@ -113,7 +113,7 @@ enum LeftOut {
     /// Each configuration of a server; its figures are fitted to the other configurations of that server
     #[serde(rename = "configuration_left_out")]
     Configuration,
-    /// Each server with all its configurations; only the other servers are known
+    /// Each server with all its configurations; figures come from the other servers
     #[serde(rename = "server_left_out")]
     Server,
 }

@@ -75,7 +75,7 @@ const MANIFEST: (&str, &str) = file!("Cargo.toml");
 /// Start of a dependency on a crate of riser in the template's manifest.
 const CRATES: &str = "path = \"../../crates/";
 
-/// End of the manifest. A member of a workspace does not have it.
+/// End of the manifest. A member of a workspace does not have this table.
 const MANIFEST_END: &str = "
 # This crate is not part of another workspace.
 [workspace]

@@ -23,8 +23,9 @@ pub(super) struct Reading {
     #[arg(long)]
     flit: bool,
 
-    /// Read files as CSV with these columns. A column is a number from 1 or a name in the first row, such as time_ns=1,dir=2,header=3,data=4;
-    /// tdata, tkeep, tlast, tvalid and tready are the signals of an AXI4-Stream of TLPs; rq, rc, cq or cc, and tuser, of one with descriptors
+    /// Read files as CSV with these columns. A column is a number from 1 or a name in the first row, such as
+    /// time_ns=1,dir=2,header=3,data=4. The signals of an AXI4-Stream of TLPs are tdata, tkeep, tlast, tvalid and
+    /// tready; for a stream with descriptors, rq, rc, cq or cc, and tuser
     #[arg(long, value_name = "NAME=COLUMN,...")]
     columns: Option<Columns>,
 

@@ -89,7 +89,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "capture")]
     dllps: bool,
 
-    /// Write one JSON line per transaction to this file, with its latency and the parts of it; - is standard output
+    /// Write one JSON line per transaction to this file, with its latency and the latency's parts; - is standard output
     #[arg(long, value_name = "OUT.jsonl")]
     transactions_json: Option<PathBuf>,
 
@@ -128,7 +128,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     };
     let mut session = build()?;
     if triggers.are_wanted() {
-        // The first run finds the time of the trigger. The second run records waves around it.
+        // The first run finds the time of the trigger. The second run records waves around this time.
         drive::drive(&mut session, &Taps::default(), &interrupted)?;
         triggers.again();
         drop(session);

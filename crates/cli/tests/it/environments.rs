@@ -191,8 +191,8 @@ fn reports_file_limit_too_low_for_vectors() {
     }
 }
 
-/// Boots once with everything that must not matter: few open files, an ordinary user's PATH, spaces and other special characters in all
-/// paths, a locale, and variables of other tools.
+/// Boots once in an environment that must have no effect: few open files, an ordinary user's PATH, spaces and other
+/// special characters in all paths, a locale, and variables of other tools.
 #[test]
 #[ignore = "of .ci/long environments"]
 fn boot_with_odd_paths_limits_and_variables() {

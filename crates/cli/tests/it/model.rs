@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser model bw`, `nic` and `inflight`: JSON, tables, charts, and rejected arguments. `riser-model` tests the figures themselves; here
-//! are only figures that are printed in the literature. Never calls the library.
+//! `riser model bw`, `nic` and `inflight`: JSON, tables, charts, and rejected arguments. `riser-model` tests the
+//! figures themselves. The tests here use only figures that are printed in the literature. Never calls the library.
 
 use crate::common::{riser, riser_ok, riser_whose_reader_leaves};
 use serde_json::Value;
@@ -336,7 +336,8 @@ fn help_has_examples() {
     }
 }
 
-/// The three kinds of answers: SIGCOMM'18 §2 has 900 ns over 30 ns, §7 560 to 666 ns over 29.6 ns, and a host is measured.
+/// The three kinds of answers. SIGCOMM'18 §2 has 900 ns divided by 30 ns, §7 has 560 to 666 ns divided by 29.6 ns, and
+/// a host is simulated.
 #[test]
 fn inflight_names_source_of_latency() {
     let ask = |more: &[&str]| -> Value {

@@ -62,7 +62,7 @@ enum Format {
     PcieBench,
 }
 
-/// Returns true if `host` names configurations of the published data: all, or one.
+/// Returns true if `host` names one or all configurations of the published data.
 pub(super) fn is_of_published(host: &str) -> bool {
     host == "all" || Configuration::named(host).is_some()
 }

@@ -157,8 +157,8 @@ impl MachineArgs {
         if self.is_still() { Pace::Still } else { Pace::Clock { slow: self.slow, own_processor } }
     }
 
-    /// Pins this process, and what it starts, to the best processors for so many guests. `computes`: the lab has work all the time.
-    /// Returns [`processors::has_own_processor`].
+    /// Pins this process and its children to the best processors for this number of guests. `computes`: the lab has
+    /// work all the time. Returns [`processors::has_own_processor`].
     pub(super) fn pin(&self, guests: usize, computes: bool) -> Result<bool, Failure> {
         let virtual_cpus = self.smp as usize * guests;
         processors::pin(self.cpus.as_ref(), virtual_cpus + usize::from(computes))
@@ -215,8 +215,8 @@ impl MachineArgs {
         outputs.claim_if("--log", path.as_deref()).map(|_| ())
     }
 
-    /// Starts a machine. The command's output goes to `stdout`. `name` is given if there are several machines: it precedes each line, and is
-    /// appended to the name of the log.
+    /// Starts a machine. The command's output goes to `stdout`. `name` is given if there are several machines. It
+    /// precedes each line, and is appended to the name of the log.
     pub(super) fn start(
         &self,
         options: Options,

@@ -39,8 +39,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     offset: u32,
 
-    /// Measured DLLPs per transfer that replace the model's own rule: device to host (UP) and host to device (DOWN), for
-    /// write, read or read_write (per pair); exact form only. Can be given once for each
+    /// Measured DLLPs per transfer, which replace the model's own rule. UP is from device to host, DOWN from host to
+    /// device, for write, read or read_write (per pair); exact form only. Can be given once for each
     #[arg(long, value_name = "KIND=UP,DOWN")]
     dllps: Vec<KindDllps>,
 

@@ -48,7 +48,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "PROFILE", num_args = 1..)]
     host: Vec<String>,
 
-    /// Device profile of the card in --host [default: nfp6000]. `ideal` adds no time, so only the host causes latency
+    /// Device profile of the card in --host [default: nfp6000]. With `ideal`, the device adds no time, so only the host
+    /// causes latency
     #[arg(long, value_name = "PROFILE", requires = "host")]
     device: Option<String>,
 

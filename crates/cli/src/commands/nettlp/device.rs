@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp device`: runs any device model of labs as device software behind an adapter, from `riser-nettlp`. Knows no model by name.
+//! `riser nettlp device`: runs any device model of labs as device software behind an adapter, from `riser-nettlp`. This
+//! module does not refer to models by name.
 
 use super::bytes::mps;
 use super::counters::Rows;

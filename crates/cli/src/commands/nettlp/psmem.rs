@@ -64,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "file", conflicts_with = "size")]
     write_back: bool,
 
-    /// Completer ID [default: 00:00.0 with --base, else ask the driver of the adapter's host]
+    /// Completer ID [default: 00:00.0 with --base, otherwise from the driver of the adapter's host]
     #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
     bus: Option<Bdf>,
 
@@ -174,7 +174,7 @@ fn until_interrupted(
 ) -> io::Result<()> {
     let (mut bar, began, mut printed) = (None, Instant::now(), Printed::default());
     let mut shown = (began, 0);
-    // A turn takes a microsecond, or 50 ms without traffic. The clock is read in every 16th turn.
+    // One iteration takes a microsecond, or 50 ms without traffic. The clock is read in every 16th iteration.
     let mut turns = 0_u32;
     let served = serve(carrier, psmem, busy, |psmem| {
         turns = turns.wrapping_add(1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser trace`: shows captures, from `riser-capture`. Never decodes a byte itself.
 //!
-//! Each view of a capture is a module with a function of the arguments; this module selects the view.
+//! Each view of a capture is a module with a function that takes the arguments. This module selects the view.
 
 mod check;
 mod html;
@@ -321,7 +321,7 @@ fn for_each_record(
     let (live, counts) = live::open(interface, kept)?;
     let mut reader = Reader::new(live).map_err(|error| Failure::Run(error.to_string()))?;
     let shown = read(&mut reader, file, each);
-    // The file is kept even if the reader of the output has left.
+    // The file is kept even if the reader of the output has closed it.
     if let (Ok(()) | Err(Failure::ReaderLeft), Some(capture)) = (&shown, capture) {
         capture.finish()?;
     }

@@ -8,7 +8,7 @@ struct Case {
     name: &'static str,
     /// Commands of the guest.
     act: &'static str,
-    /// Messages of the kernel, in this order. The test waits for the last one.
+    /// Messages of the kernel, in this order. The test waits for the last report.
     says: &'static [&'static str],
     /// Error counters that increase.
     counts: &'static [&'static str],
@@ -346,7 +346,7 @@ malformed() { lab fault "slot = '$2', direction = 'downstream', frames = 'posted
 for f in $near $far $card; do ready $f; done
 "#;
 
-/// Errors that the ports above contain. After each, `found` finds the device again, and uses it.
+/// Errors that the ports above contain. After each error, `found` finds the device again, and uses it.
 const CONTAINMENTS: &[Case] = &[
     Case {
         name: "fatal message at a root port",

@@ -74,7 +74,7 @@ fn uio_waits_for_intx_level() {
     let outcome = rig.run(&["--direct", "--module", "uio_pci_generic", "--capture", &capture], script);
     let turn = |n: u32| format!("uio: count {n} register 2 disabled 1 status 1 cleared 1 data 1\n");
     let functions: String = (1..6).map(|n| format!("{n:02}:00.0 7269:0007\n")).collect();
-    // Reads over a cut link return all ones. A reset restores the function, and it does the same again.
+    // Reads over a cut link return all ones. A reset restores the function, and the test repeats.
     let turns = |first: u32| turn(first) + &turn(first + 1) + &turn(first + 2);
     assert_eq!(outcome.stdout, functions + &turns(1) + "1\nffffffff\n00077269\n" + &turns(4));
     // The device asserts INTA. The switch port with number 4 of 4 rotates it to INTA again, so it shares INTA with the first device.

@@ -163,8 +163,9 @@ fn bonds() -> PathBuf {
     path
 }
 
-/// Speed and long frames of one pair; then active-backup bonds of two pairs. A bond loses its carrier because the other end is down, unbound or
-/// cut, or its cable is out. Four to sixteen of a hundred pings are lost. If the carrier stays, all sixty pings after the failure are lost.
+/// Tests speed and long frames of one pair, then active-backup bonds of two pairs. A bond loses its carrier because the
+/// other end is down, unbound or cut, or its cable is out. Four to sixteen of a hundred pings are lost. If the carrier
+/// stays, all sixty pings after the failure are lost.
 #[test]
 #[ignore = "of .ci/long nic"]
 fn bonds_fail_over_when_other_end_fails() {

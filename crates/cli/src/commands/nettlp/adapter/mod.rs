@@ -54,7 +54,7 @@ Standard error shows the first refused TLP of each kind at once.
 --json of a lab prints one object: listen, seconds, peers, strangers, sockets, lag: {dropped_us, times} with --timing lagging, record: {bytes, left_out} with \
   --record, and lab: what `riser run --json` prints.";
 
-/// Serve NetTLP peers from memory, as an adapter in a host's slot would
+/// Serve NetTLP peers from memory, like an adapter in a host's slot
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
@@ -220,7 +220,7 @@ struct Served<'a> {
 }
 
 impl Served<'_> {
-    /// Waits for the end; prints the counters at each request.
+    /// Waits for the end. Prints the counters at each SIGUSR1.
     fn supervise(&self, server: &MemoryServer, signals: &Signals) {
         let every = self.args.report.map(Duration::from_secs);
         let mut next = every.map(|every| self.start + every);
@@ -237,7 +237,7 @@ impl Served<'_> {
         }
     }
 
-    /// Writes back; after a failure, such as a full disk, the data stays for the next attempt.
+    /// Writes the memory back. After a failure, such as a full disk, the data stays for the next attempt.
     fn write_back_and_go_on(&self) -> u64 {
         self.write_back().unwrap_or_else(|failure| {
             if let Failure::Run(why) = failure {
