@@ -12,7 +12,8 @@ pub(super) struct Context {
     pub(super) is_ipv4: bool,
 }
 
-/// A checksum over the bytes `start..=end`, or to the end of the frame if `end` is zero. It is stored at `at`.
+/// A checksum over the bytes `start..=end`, or to the end of the frame if `end` is zero. The checksum is stored at
+/// `at`.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Span {
     pub(super) start: u8,

@@ -126,7 +126,7 @@ fn failed_transfers_report_status_and_interrupt() {
         (READ, ok, ok, 1_048_577, source),
         (WRITE, ok, ok, u32::MAX, destination),
         (COPY, ok, ok, 1_048_577, source | destination),
-        // No memory, at the start or later, or no such addresses.
+        // No memory at the start or later in the range, or addresses that do not exist.
         (READ, nowhere, ok, 4, source),
         (READ, end, ok, 9, source),
         (READ, top, ok, 16, source),
@@ -141,7 +141,7 @@ fn failed_transfers_report_status_and_interrupt() {
         let mut bench = bench();
         set_up(&mut bench, from, to, bytes, (MSI, 3));
         bench.write(COMMAND, command);
-        // The failure bit is one above the success bit.
+        // The failure bit is the next higher bit after the success bit.
         let failed =
             [(READ, 1 << 1), (WRITE, 1 << 3), (COPY, 1 << 5)].into_iter().find(|(c, _)| *c == command);
         let expected = RAISED | failed.unwrap().1 | why;

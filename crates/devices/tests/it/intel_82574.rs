@@ -9,7 +9,7 @@ use riser_devices::ethernet::{Cable, inbox};
 use riser_devices::intel_82574::{Layout, function};
 use tlp::{Duration, PayloadPool};
 
-/// Device Capabilities bit 28 is zero, whatever the slot's link supports.
+/// Device Capabilities bit 28 is zero for all links of the slot.
 #[test]
 fn function_level_reset_is_not_supported() {
     let pcie = PcieLayout { function_level_reset: true, ..PcieLayout::default() };
@@ -130,7 +130,7 @@ fn frames_are_sent_and_received() {
         (bench.load(0x10000, 66), bench.load(0x1008, 2), bench.load(0x100c, 1)[0] & 3),
         (&frame[..], &[66, 0][..], 3)
     );
-    // Another address; a multicast address in the table; its tag, stripped.
+    // Frames with another address, with a multicast address in the table, and with a tag, which is stripped.
     bench.frame(&[9; 64]);
     assert_eq!((bench.counters().rx_frames, bench.counters().filtered), (1, 1));
     bench.write(0x5200 + 4 * (0x0_560 >> 5), 1 << (0x560 & 31));

@@ -195,7 +195,7 @@ fn invalid_doorbells_cause_an_event() {
     assert_eq!(read(&mut nvme, 3), 7);
 }
 
-/// Events wait for requests, of which there are at most four. Abort ends one; the deletion of a queue ends its commands.
+/// Events wait for requests, at most four. Abort ends one request; the deletion of a queue ends its commands.
 #[test]
 fn abort_and_queue_deletion_end_waiting_commands() {
     let mut nvme = nvme(&Settings { media: Media::OptaneP4800x, ..Settings::default() });
@@ -268,7 +268,8 @@ fn features_apply_to_their_namespace_or_vector() {
     }
 }
 
-/// A completion queue that the host does not empty keeps what fits. No entry is overwritten, and all completions arrive in the end.
+/// A completion queue that the host does not empty holds as many entries as fit. No entry is overwritten, and all
+/// completions arrive in the end.
 #[test]
 fn completions_wait_for_space() {
     let mut nvme = nvme(&Settings::default());
@@ -312,7 +313,8 @@ fn interrupts_are_coalesced() {
     assert_eq!(nvme.host.interrupts, [(1, 2)].into());
 }
 
-/// Without a cache, all writes survive. With one, only flushed and forced writes survive a loss of power, and all survive other resets.
+/// Without a cache, all writes survive. With a cache, only flushed and forced writes survive a loss of power. All
+/// writes survive other resets.
 #[test]
 fn loss_of_power_empties_only_the_cache() {
     for (has_cache, kind, expected) in [

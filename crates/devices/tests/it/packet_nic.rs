@@ -150,7 +150,8 @@ fn show(event: &Event) -> String {
     }
 }
 
-/// Reads of this host take 500 ns, everything else no time. The frame takes 30.4 ns at 40 Gb/s, and 70 ns for MAC and cable.
+/// Reads of this host take 500 ns, and all else takes no time. The frame takes 30.4 ns at 40 Gb/s, and 70 ns for MAC
+/// and cable.
 #[test]
 fn the_parts_of_a_round_trip_are_timed() {
     for (send, descriptor, fetch) in [(Send::Ring, 500_000, 500_000), (Send::Pio, 0, 0)] {
@@ -212,7 +213,7 @@ fn reads_in_flight_limit_the_rate() {
         let elapsed = lab.report.get().tx.pace().1.as_ps();
         let ideal = 480 * 500_000 / u64::from(reads);
         assert!(elapsed.abs_diff(ideal) <= ideal / 100, "{reads} reads: {elapsed} ps, not {ideal}");
-        // Two rings read descriptors; the unused one has none to read.
+        // Two rings read descriptors. The unused ring has no descriptors.
         assert!(lab.host.most_reads <= usize::from(reads) + 2 + 1, "{reads}: {}", lab.host.most_reads);
     }
 }

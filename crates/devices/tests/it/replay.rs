@@ -171,7 +171,7 @@ fn a_request_waits_for_its_dependencies() {
     }
 }
 
-/// A request that was recorded after the end of another transaction waits for it, whatever its tag.
+/// A request that was recorded after the end of another transaction waits for it, also with another tag.
 #[test]
 fn request_waits_for_earlier_completions() {
     use Direction::{Downstream, Upstream};
@@ -226,7 +226,7 @@ fn end_is_reported_once() {
     assert_eq!(sent.len(), 5);
 }
 
-/// A device without requests answers none.
+/// A device without requests gets no completions.
 #[test]
 fn requests_of_the_host_are_refused() {
     let plan = Plan::read(&mut small(), &settings(), 256).unwrap();

@@ -258,7 +258,8 @@ const NON_FATAL: &[Case] = &[
     },
 ];
 
-/// The kernel does not read the status of a device whose link it believes broken. The status survives the reset of the link.
+/// The kernel does not read the status of a device whose link it considers broken. The status survives the reset of the
+/// link.
 const FATAL: &[Case] = &[
     Case {
         name: "malformed TLP",
@@ -303,7 +304,7 @@ const FATAL: &[Case] = &[
         ],
         counts: &["02:00.0 fatal UncorrIntErr +1"],
     },
-    // Ports have all error callbacks. Without a device below that has none, the kernel recovers.
+    // Ports have all error callbacks. The kernel recovers if there is no device below without callbacks.
     Case {
         name: "surprise down",
         act: "for f in $ram $dma $counter; do echo 1 >$d/$f/remove; done; ram= dma= counter=; clear; \

@@ -88,7 +88,7 @@ async fn kill(cpu: &Cpu, function: FoundFunction, engine: &Engine, kill: Kill) {
         Kill::FunctionLevelReset => {
             let control = function.pcie.unwrap() + 2;
             cpu.config_write(function.bdf, control, 0b0011, FLR).await.unwrap();
-            // Everything in flight has arrived by then.
+            // All data in flight have arrived by then.
             cpu.sleep(Duration::from_us(5)).await;
             cpu.config_write(function.bdf, 1, 0b0011, 6).await.unwrap();
         }
