@@ -22,9 +22,9 @@ use std::sync::atomic::AtomicBool;
 pub const MAX_TRANSFERS: u64 = 1 << 24;
 /// A transfer never crosses 4 KiB.
 const MAX_TRANSFER_BYTES: u32 = 4096;
-/// Most sizes in one call.
+/// Maximum number of sizes in one call.
 pub const MAX_SIZES: usize = 4096;
-/// Most rows in one call.
+/// Maximum number of rows in one call.
 const MAX_ROWS: usize = 65_536;
 
 /// A request to measure. For empty and `None` fields, the profiles and the model decide.
@@ -103,7 +103,7 @@ impl AskError {
 pub enum Ended {
     /// The call was cancelled. The text gives the measured and the total number of rows.
     Interrupted(String),
-    /// A row failed. The text gives the reason, and the same two numbers.
+    /// A row failed. The text has the reason and the same two numbers.
     Failed(String),
 }
 
@@ -356,8 +356,8 @@ pub fn measure(
     Ok((entries, None))
 }
 
-/// Returns plan, test and size of each row. Plans vary the number of outstanding transfers last. A latency test has one transfer in flight, so it is measured
-/// once for all of these numbers.
+/// Returns plan, test and size of each row. Plans vary the number of outstanding transfers last. A latency test has one
+/// transfer in flight, so it is measured only once for all numbers of outstanding transfers.
 fn rows(plans: &[Plan]) -> Vec<(&Plan, Test, u32)> {
     let mut rows = Vec::new();
     for (at, plan) in plans.iter().enumerate() {

@@ -13,7 +13,7 @@ use plug::{Fault, MemoryKind, Offering};
 use std::path::Path;
 use tlp::{Mps, Mrrs, Rate, Rcb, Width};
 
-/// Returns the tests that `name` means: one test of the paper, or the `offered` tests of a suite.
+/// Returns the tests of `name`: one test of the paper, or the `offered` tests of a suite.
 ///
 /// # Errors The known names.
 pub fn tests_named(name: &str, offered: &[Test]) -> Result<Vec<Test>, BenchError> {
@@ -39,9 +39,10 @@ pub const DEFAULT_WARM_UP: u64 = 16_384;
 /// Largest warm-up that riser chooses itself.
 pub const MAX_WARM_UP: u64 = DEFAULT_WARM_UP << 6;
 
-/// Returns the default link to `host`: as its profile says, or else Gen3 x8 with payloads of 256 B and read requests of 512 B.
+/// Returns the default link to `host`: by its profile, or otherwise Gen3 x8 with payloads of 256 B and read requests of
+/// 512 B.
 pub fn usual_link(host: &str) -> Link {
-    // A profile that cannot be read is reported where it is used.
+    // The user of a profile reports read errors, not this function.
     let own = profile::host_link(host, Path::new("")).unwrap_or_default();
     Link {
         generation: own.generation.or(Some(Gen(Rate::Gt8))),
@@ -83,8 +84,9 @@ pub struct Plan {
     pub latency_transfers: u64,
     /// Transfers of a bandwidth test.
     pub bandwidth_transfers: u64,
-    /// Transfers before either that do not count; `None`: [`DEFAULT_WARM_UP`]. Alternating reads and writes need many: one kind gets ahead while the queue of
-    /// the slower kind fills. With `None`, their warm-up grows until as many reads as writes complete, or up to [`MAX_WARM_UP`].
+    /// Transfers before either that do not count; `None`: [`DEFAULT_WARM_UP`]. Alternating reads and writes need many,
+    /// because one kind advances further while the queue of the slower kind fills. With `None`, their warm-up grows
+    /// until as many reads as writes complete, or up to [`MAX_WARM_UP`].
     pub warm_up: Option<u64>,
     /// Outstanding transfers in bandwidth tests.
     pub outstanding: Option<u16>,

@@ -7,7 +7,7 @@ use crate::jobs::for_each;
 use crate::results::{ResultRow, ResultSet, Tables};
 use crate::suite::{Machine, Rule, measure_row};
 
-/// Seed of a simulation. Each row derives its own from this and its place.
+/// Seed of a simulation. Each row derives its seed from this seed and its place.
 const SEED: u64 = 1;
 
 /// A configuration to simulate.

@@ -26,7 +26,7 @@ pub struct Latencies {
 
 impl Latencies {
     /// Returns the distribution of `samples_ps`, in picoseconds; `None` without samples. A percentile is the smallest
-    /// sample that so many are no greater than (nearest rank).
+    /// sample such that this share of samples is not greater (nearest rank).
     pub fn of(mut samples_ps: Vec<u64>) -> Option<Latencies> {
         samples_ps.sort_unstable();
         let (min, max) = (*samples_ps.first()?, *samples_ps.last()?);

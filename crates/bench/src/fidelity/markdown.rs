@@ -43,8 +43,8 @@ pub fn scores(columns: &[(&str, &[GroupScore])]) -> String {
     out
 }
 
-/// Returns a table of the effect of each mechanism: by how many points a family's error grows without it, in the first
-/// group of scores.
+/// Returns a table of the effect of each mechanism: the growth of each family's error without the mechanism, in
+/// percentage points, in the first group of scores.
 pub fn ablation(all: &[GroupScore], ablations: &[Ablation]) -> String {
     let Some(base) = all.first() else { return String::new() };
     let heads: String = base.mape_percent.keys().map(|family| format!(" {family} |")).collect();

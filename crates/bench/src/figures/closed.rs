@@ -6,7 +6,8 @@ use crate::BenchError;
 use crate::results::sheet::SheetLink;
 use model::{Bandwidth, Form, ModelError, Packeting, Params, SHIPPED, Transfer, ethernet_gbps};
 
-/// Rates of Ethernet in Gb/s (IEEE 802.3). A link is compared with the largest one that its raw rate can carry: as in the paper, a Gen3 x8 link with 40 Gb/s.
+/// Rates of Ethernet in Gb/s (IEEE 802.3). A link is compared with the fastest Ethernet that its raw rate can carry. In
+/// the paper, this is 40 Gb/s for a Gen3 x8 link.
 const ETHERNETS_GBPS: [f64; 7] = [1.0, 10.0, 40.0, 100.0, 200.0, 400.0, 800.0];
 /// Packet sizes of Figure 1 in bytes.
 const PACKETS: std::ops::RangeInclusive<u32> = 64..=1500;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures from results, as lines and points with their quantities. The caller draws them. Results in riser's own form give one figure for each test and swept
+//! Figures from results, as lines and points with their quantities. The caller draws them. Results in the native format give one figure for each test and swept
 //! setting. Results in pcie-bench's public form give the figures of its paper (SIGCOMM'18). Its Figures 2 and 3 show other devices, and are left out.
 //!
 //! | figure | data | subject |
@@ -118,8 +118,8 @@ pub struct Point {
     pub range: Option<(f64, f64)>,
 }
 
-/// Draws all figures from the results of `run`. The results of `reference`, whose name is for the legends, are drawn over them. If all results are in riser's
-/// own form, the paper's figures without results are left out.
+/// Draws all figures from the results of `run`. Draws the results of `reference` over them. The name of `reference` is
+/// for the legends. If all results are in the native format, the paper's figures without results are left out.
 pub fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Figure> {
     let sets = Sets::new(run, reference);
     let mut figures = tables::figures(run, sets.reference());

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Fits the figures of a host profile to measurements in the public pcie-bench format.
 //!
-//! Figures are fitted in order. Some rows show each figure alone, once the earlier ones are known (see [`Parameter`]): nine in latencies, and two more in
-//! bandwidths, if there are any. So no search is needed: those rows are simulated with the current profile, and the figure takes the median difference of a
-//! transfer's time. A second round corrects for the effect of figures on each other. Figures that the rows do not determine keep the profile's value
-//! ([`Evidence`] gives the reason). [`known_range`] returns how much servers differ in them. A physically impossible figure is an error. All other bandwidths
-//! are unused, so they are predictions.
+//! Figures are fitted in order. If the earlier figures are known, some rows depend on only one further figure (see
+//! [`Parameter`]). Nine figures affect latencies, and two more affect bandwidths, if there are any. So no search is
+//! needed: those rows are simulated with the current profile, and the figure takes the median difference of a
+//! transfer's time. A second round corrects for the effect of figures on each other. Figures that the rows do not
+//! determine keep the profile's value ([`Evidence`] gives the reason). [`known_range`] returns the range of each figure
+//! over the known servers. A physically impossible figure is an error. All other bandwidths are unused, so they are
+//! predictions.
 
 mod evidence;
 mod parameters;
@@ -33,12 +35,12 @@ use std::path::Path;
 /// Measurements of one configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// The measured machine. Its host profile is the one to fit.
+    /// The measured machine. The fit changes its host profile.
     pub machine: Machine,
     /// The measured tables.
     pub tables: Tables,
-    /// False if rows of the command path, and those warmed by the device, say nothing about the host (see
-    /// [`crate::configurations::Configuration::cmd_path_valid`]).
+    /// False if rows of the command path, and rows with caches warmed by the device, contain no information on the host
+    /// (see [`crate::configurations::Configuration::cmd_path_valid`]).
     pub cmd_path_valid: bool,
 }
 
@@ -207,7 +209,8 @@ fn check_physical(parameter: Parameter, asked_ps: f64) -> Result<(), BenchError>
     .into())
 }
 
-/// Returns the median, since single rows include other effects (lines of an earlier experiment in a cache, a stale IOTLB).
+/// Returns the median, because single rows include other effects (lines of an earlier experiment in a cache, a stale
+/// IOTLB).
 pub(crate) fn middle(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
@@ -224,7 +227,7 @@ impl Input {
         Machine { host: file.to_string_lossy().into_owned(), ..self.machine.clone() }
     }
 
-    /// Returns rows that show `parameter`, at most [`ROWS_PER_INPUT`], evenly spread over all of them.
+    /// Returns rows that depend on `parameter`, at most [`ROWS_PER_INPUT`], evenly spread over all of them.
     fn rows_of(&self, parameter: Parameter) -> Vec<&ResultRow> {
         let shows = |row: &&ResultRow| self.is_usable(&row.key) && parameter.shows(&self.machine, &row.key);
         let all: Vec<&ResultRow> = self.tables.experiments.values().flatten().filter(shows).collect();
@@ -237,8 +240,8 @@ impl Input {
     }
 }
 
-/// Returns the smallest and largest value of a figure in the shipped profiles of the measured servers, in picoseconds; `None` if none has it. This is the
-/// uncertainty of a figure that no row shows.
+/// Returns the smallest and largest value of a figure in the shipped profiles of the measured servers, in picoseconds;
+/// `None` if none has it. This is the uncertainty of a figure that no row determines.
 pub fn known_range(parameter: Parameter) -> Option<(u64, u64)> {
     let servers: BTreeSet<&str> = CONFIGURATIONS.iter().map(|c| c.profile).collect();
     let shipped = servers.into_iter().filter_map(|name| HOSTS.get(name));
@@ -249,7 +252,7 @@ pub fn known_range(parameter: Parameter) -> Option<(u64, u64)> {
     })
 }
 
-/// Returns by how many nanoseconds a measured transfer is longer than one simulated on `machine`.
+/// Returns the duration of a measured transfer minus the duration simulated on `machine`, in nanoseconds.
 fn difference(machine: &Machine, row: &ResultRow, rule: &Rule) -> Result<f64, BenchError> {
     let simulated = measure_row(machine, row.key, rule, SEED).map_err(|e| e.at(row.key))?;
     match (&row.figures, &simulated.figures) {

@@ -25,9 +25,9 @@ pub struct Provenance {
 }
 
 impl Profile {
-    /// Writes the origin of the figures. Figures that were not fitted get the name of the original profile if that is
-    /// another server's, or if their source would pass for a fit to these results. Comments of another server, and its
-    /// list of effects that it does not predict, are removed.
+    /// Writes the origin of the figures. Sources of unfitted figures get the name of the original profile if it belongs
+    /// to another server, or if the source looks like a fit to these results. Comments of another server, and its list
+    /// of effects that it does not predict, are removed.
     pub fn attribute(&mut self, of: &Provenance, fitted: &[Fitted]) {
         let table = self.document.as_table_mut();
         if !of.is_own {
@@ -109,7 +109,7 @@ fn keep_generation(table: &mut Table, of: &Provenance, measured_over: Option<i64
 /// The keys of the link.
 const LINK: [&str; 5] = ["gen", "lanes", "mps_bytes", "mrrs_bytes", "kept_gen"];
 
-/// Sets the generation, and those of the other values that the profile has.
+/// Sets the generation, and the other values if the profile has them.
 fn set_link(table: &mut Table, link: SheetLink) {
     let values = [link.generation.into(), link.lanes.into(), link.mps_bytes.into(), link.mrrs_bytes.into()];
     for (key, number) in LINK.into_iter().zip::<[i64; 4]>(values) {
@@ -162,7 +162,7 @@ impl Borrowed<'_> {
         }
     }
 
-    /// Returns true if a source must be marked: in a profile of the same server, only sources that would pass for this fit.
+    /// Returns true if a source must be marked: in a profile of the same server, only sources that look like this fit.
     fn is_borrowed(&self, source: &str) -> bool {
         !self.of.is_own || source.starts_with("fit")
     }

@@ -10,8 +10,8 @@
 //! - [`figures`]: the papers' figures, from `data/papers`, each with its place in the paper;
 //! - [`setup`]: a lab with varied settings; [`table`]: the results.
 //!
-//! If a paper's figure includes effects outside the interconnect, or does not follow from the paper's own mechanism, the
-//! result notes it. This module prints nothing.
+//! If a paper's figure includes effects outside the interconnect, or does not follow from the paper's own mechanism,
+//! the result notes it. This module does not print.
 
 mod chipyard;
 mod dma_engine;
@@ -78,7 +78,7 @@ impl Default for Effort {
 }
 
 impl Effort {
-    /// Returns the least effort that still shows the effects, for tests.
+    /// Returns the smallest effort at which the effects are visible, for tests.
     pub const fn least() -> Effort {
         Effort {
             sectors: 20,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An NVMe controller over the depth of its queue: where the time of a command goes, and the limit of its rate, from the lab's own
-//! counters.
+//! An NVMe controller by the depth of its queue: the parts of a command's time, and the limit of the rate, from the
+//! lab's own counters.
 
 use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Report, Table};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads files of results in the public format and in riser's own form. The files are untrusted: reading never panics and never guesses. A malformed number is
+//! Reads files of results in the public format and in the native format. The files are untrusted: reading never panics and never guesses. A malformed number is
 //! an error with line and column, a missing column an error of the first line.
 
 use super::number::{parse, parse_integer};
@@ -38,7 +38,7 @@ pub(super) struct Measurable {
 impl Measurable {
     /// Range of a median latency in nanoseconds: from a picosecond to a second, as for profile figures.
     pub(super) const MEDIAN_NS: Measurable = Measurable::new(1e-3, 1e9, "0.001 to 10^9 ns");
-    /// Range of other latencies. They are not compared, and 0 means not measured.
+    /// Range of other latencies. These values are not compared, and 0 means not measured.
     pub(super) const LATENCY_NS: Measurable = Measurable::new(0.0, 1e9, "0 to 10^9 ns");
     /// Range of latencies in cycles, for a card of up to 10 GHz.
     const LATENCY_CYCLES: Measurable = Measurable::new(0.0, 1e10, "0 to 10^10 cycles");
@@ -86,7 +86,7 @@ impl ResultsError {
 }
 
 impl ResultSet {
-    /// Reads `path`: the folder of one configuration, a folder of such folders, a file in riser's own form, or a folder
+    /// Reads `path`: the folder of one configuration, a folder of such folders, a file in the native format, or a folder
     /// that contains such files. In folders, only `.csv` files are read. Files `_hist.csv` and `_ts.csv` are skipped,
     /// because they hold no further results. Folders without results are left out.
     ///
@@ -117,7 +117,7 @@ impl ResultSet {
         Ok(set)
     }
 
-    /// Adds the configurations of a file in riser's own form.
+    /// Adds the configurations of a file in the native format.
     fn add_sheet(&mut self, path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
         if !is_sheet(&check_header(path, bytes)?) {
             let why = "one experiment of pcie-bench's form: give its folder, whose name is the configuration";
@@ -133,7 +133,7 @@ impl ResultSet {
         Ok(())
     }
 
-    /// Reads the files of one folder. Those of the public form make up one configuration, which may be empty.
+    /// Reads the files of one folder. Files of the public form make up one configuration, which may be empty.
     fn add_folder(&mut self, folder: &Path) -> Result<Tables, ResultsError> {
         let mut tables = Tables::default();
         for path in entries(folder)? {
@@ -286,7 +286,8 @@ fn check_header(path: &Path, bytes: &[u8]) -> Result<StringRecord, ResultsError>
     Err(ResultsError { path: path.into(), line: Some(1), message })
 }
 
-/// Returns the columns that a file of the public form lacks. It is taken for latencies if it has any latency column that bandwidths lack.
+/// Returns the columns that a file of the public form lacks. A file with any latency column that bandwidths lack counts
+/// as latencies.
 fn published_columns(header: &StringRecord) -> Vec<&'static str> {
     let figures = |columns: &'static str| lacking(header, columns.split(','));
     let (latency, bandwidth) = (figures(LATENCY), figures(BANDWIDTH));
@@ -331,7 +332,8 @@ fn said(path: &Path, bytes: &[u8], error: &csv::Error) -> ResultsError {
     ResultsError { path: path.into(), line, message }
 }
 
-/// Returns the line of a record, from 1. The reader's own count is one too low for lines that end in CR LF, since it takes LF for the start of the next record.
+/// Returns the line of a record, from 1. The reader's own count is one too low for lines that end in CR LF, because it
+/// counts LF as the start of the next record.
 fn line_number(bytes: &[u8], position: Option<&csv::Position>) -> Option<u64> {
     let before = usize::try_from(position?.byte()).ok()?;
     let ends = bytes.get(before..)?.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results in riser's own form, which `riser bench -o` writes: one CSV file for any number of sweeps. Every row holds all settings of its measurement, so that
+//! Results in the native format, which `riser bench -o` writes: one CSV file for any number of sweeps. Every row holds all settings of its measurement, so that
 //! files can be concatenated. Measurements of real hardware fit into it too.
 //!
 //! ```text
@@ -106,7 +106,7 @@ impl Tables {
         own.or_else(|| self.machine.as_ref()?.get(word)).map(String::as_str)
     }
 
-    /// Returns the link of results in riser's own form, or in a folder with riser's record; `None` for other results of the public form.
+    /// Returns the link of results in the native format, or in a folder with riser's record; `None` for other results of the public form.
     ///
     /// # Errors A column of the link that is not a number.
     pub fn link(&self) -> Result<Option<SheetLink>, BenchError> {

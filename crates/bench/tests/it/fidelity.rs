@@ -26,7 +26,8 @@ fn scores_a_sample_of_the_published_data() {
     assert_snapshot!(table(&data));
 }
 
-/// One server is taken for another. The resulting error is known and must not change.
+/// The results of one server are scored against the profile of another. The resulting error is known and must not
+/// change.
 #[test]
 fn scores_a_simulated_server() {
     let known = Configuration::named("hsw-Xeon-E5-2620v3_dell-t630-iommu-nosp").unwrap();

@@ -133,8 +133,8 @@ fn fits_latency_sum_without_device_written_rows() {
     assert!(warned.iter().any(|line| line.starts_with("root_complex_latency_ps: fitted on")), "{warned:?}");
 }
 
-/// One set is a thousand times too long, as if picoseconds were read as nanoseconds; the other is shorter than the card alone
-/// takes.
+/// One set is a thousand times too long, as if picoseconds were read as nanoseconds; the other has latencies below the
+/// time of the card alone.
 #[test]
 fn rejects_impossible_latencies() {
     let keep = |key: &Key| key.window_bytes == 65_536 && key.cache == Cache::HostWarm;

@@ -65,7 +65,7 @@ struct Shown {
     sector_gbps: f64,
     /// Data rate including the disk's own latency.
     disk_gbps: f64,
-    /// Timeouts per TLP that left the disk, resent ones included.
+    /// Timeouts per TLP that the disk sent, resent TLPs included.
     timeout_percent: f64,
     /// Resent TLPs per TLP that left the disk.
     replay_percent: f64,
@@ -342,7 +342,7 @@ pub(in super::super) fn replay_buffer(effort: &Effort) -> Result<Report, PaperEr
     sweep.everywhere(effort, vec![format!("Paper: {}.", paper.source), counting(), acks()])
 }
 
-/// Explains what the two percentages count, and which one the paper's is.
+/// Explains the two percentages, and which of them corresponds to the paper's.
 fn counting() -> String {
     "Timeouts % counts how often the disk's REPLAY_TIMER expired, replays % counts the TLPs that it resent. Both are relative to all \
      TLPs on its link, resent ones included. One timeout resends the whole replay buffer, so there are several times as many \
