@@ -195,7 +195,7 @@ pub mod type1 {
             30       rw1c RECEIVED_SYSTEM_ERROR "Secondary: Received System Error", "event";
             31       rw1c DETECTED_PARITY_ERROR "Secondary: Detected Parity Error", "event";
         }
-        // Granules of 1 MiB, as those of the prefetchable window.
+        // Granules of 1 MiB, like the granules of the prefetchable window.
         0x20 MEMORY in memory "Memory Base, Memory Limit" {
             15:4  rw BASE "Memory Base", "claims memory requests" => BRIDGE;
             31:20 rw LIMIT "Memory Limit", "claims memory requests" => BRIDGE;

@@ -36,13 +36,14 @@ pub struct WritableField {
     pub register: &'static str,
     /// The field's name.
     pub field: &'static str,
-    /// Why the field has no effect in this kind; `None` if it has one.
+    /// Reason why the field has no effect in this kind; `None` if it has an effect.
     pub inert: Option<&'static str>,
 }
 
 use FunctionKind::{Endpoint, RootPort, SwitchPort, VirtualFunction};
 
-/// Fields that are inert in one kind of functions alone: kind, structure, fields (of any of its registers), and why.
+/// Fields that are inert in only one kind of functions: kind, structure, fields (of any of its registers), and the
+/// reason.
 const INERT: &[(FunctionKind, Structure, &[&str], &str)] = &[
     (
         SwitchPort,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Methods of [`Builder`] that declare extended capabilities. `build` lays them out.
+//! Methods of [`Builder`] that declare extended capabilities. `build` places them.
 
 use super::aer::{AerLayout, AerRole};
 use super::resizable::ResizableBar;
@@ -185,9 +185,9 @@ impl Builder {
         self
     }
 
-    /// Returns a builder for a VF (`PCIe 5.0 §9.3.4`). Vendor ID and Device ID read FFFFh, there are no BARs, Command has
-    /// only Bus Master Enable, and registers of the PF read zero. `identity` gives Class Code, Revision ID and the
-    /// subsystem, which are the PF's.
+    /// Returns a builder for a VF (`PCIe 5.0 §9.3.4`). Vendor ID and Device ID read FFFFh, there are no BARs, Command
+    /// has only Bus Master Enable, and registers of the PF read zero. `identity` gives Class Code, Revision ID and the
+    /// subsystem, which must equal the PF's.
     pub const fn virtual_function(identity: Identity) -> Builder {
         Builder::new(identity, HeaderKind::Virtual)
     }

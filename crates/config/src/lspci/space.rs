@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bytes of a configuration space as registers, and lines of text. Registers beyond the end read as ones, as if no
-//! function answered.
+//! The bytes of a configuration space as registers, and lines of text. Registers beyond the end read as ones, like
+//! registers of an absent function.
 
 use std::fmt::Write;
 

@@ -90,7 +90,7 @@ fn only_writable_bits_keep_ones() {
     assert_eq!((windows.io, windows.prefetchable), (None, None), "absent, not open at zero");
 }
 
-/// A port set up like firmware does it: its effects, and the claimed addresses.
+/// A port that is set up like by firmware: the effects of the writes, and the claimed addresses.
 #[test]
 fn port_claims_addresses_of_its_windows() {
     let mut space = space();

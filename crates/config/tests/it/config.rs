@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Configuration space, as software uses it: rows of `PCIe 5.0 §7.5` to `§7.8`, sizing and errors as Linux handles
+//! Configuration space from the view of software: rows of `PCIe 5.0 §7.5` to `§7.8`, sizing and errors as Linux handles
 //! them.
 
 use proptest::prelude::*;

@@ -300,7 +300,8 @@ fn first_error_pointer_is_invalid_after_clear() {
     assert_eq!((space.poll_error_message(), space.read(AER + 4)), (None, 0), "no Header Log Overflow");
 }
 
-/// Multiple Header Recording (`§6.2.4.2`): three headers are kept, the fourth overflows, each clear shows the next one.
+/// Multiple Header Recording (`§6.2.4.2`): three headers are stored, and the fourth overflows. Each clear makes the
+/// next one visible.
 #[test]
 fn records_several_headers_if_enabled() {
     use Uncorrectable::{CompletionTimeout, Ecrc, MalformedTlp};
@@ -492,8 +493,8 @@ fn containment_replaces_the_error_message() {
     assert!(!space.dpc_message(ErrorMessage::Correctable, Bdf::from_bits(1)));
 }
 
-/// RP PIO First Error Pointer (`§7.9.15.4`) is all ones after reset, and when the error that it named is cleared. So a masked
-/// error, even with bit 0, is not taken for the first error.
+/// RP PIO First Error Pointer (`§7.9.15.4`) is all ones after reset, and after the named error was cleared. So a masked
+/// error, even with bit 0, does not count as the first error.
 #[test]
 fn masked_rp_pio_error_does_not_become_first_error() {
     use RpPioFailure::*;

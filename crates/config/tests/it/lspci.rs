@@ -10,7 +10,7 @@ use tlp::{Mps, Rate, Width};
 /// Output of `lspci -F FILE -vvv` for a dump; `None` if lspci is not installed.
 fn lspci(dump: &str) -> Option<String> {
     let text = testkit::lspci::lspci(dump, &["-vvv", "-nn"])?;
-    // lspci cannot decode a vendor's own bytes, and prints so.
+    // lspci cannot decode a vendor's own bytes, and prints a note.
     let known: String = text.lines().filter(|l| !l.contains("Vendor Specific Information")).collect();
     for complaint in ["!!!", "<access denied>", "<?>", "Unknown"] {
         assert!(!known.contains(complaint), "{complaint} in\n{text}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compares `riser_config::lspci` with `lspci -F -vvv` (package pciutils, 3.9.0), line by line. Skips and says so if there is no
-//! `lspci`.
+//! Compares `riser_config::lspci` with `lspci -F -vvv` (package pciutils, 3.9.0), line by line. Skips with a message if
+//! there is no `lspci`.
 
 use proptest::prelude::*;
 use riser_config::ext::acs::AcsLayout;

@@ -53,10 +53,8 @@ pub async fn enumerate_host(cpu: &Cpu, map: &HostMap) -> Result<System, Firmware
 /// Rescans below a port with a slot after a device was inserted or removed. Functions that are still there and set up are not
 /// changed. New functions must fit into the bus numbers and windows of the port; see [`Policy`](super::Policy) for the reserve.
 ///
-/// # Errors
-/// As [`enumerate_host`]; also if `bridge` is not a root or downstream port that was found. Removed functions are then no
-/// longer in `system`.
-/// removed are no longer in `system` then.
+/// # Errors As [`enumerate_host`]; also if `bridge` is not a root or downstream port that was found. Removed functions
+/// are then no longer in `system`.
 pub async fn rescan(cpu: &Cpu, system: &mut System, bridge: Bdf) -> Result<Rescan, FirmwareError> {
     let found = system.get(bridge).filter(|f| f.port_type().is_some_and(|p| p.is_above_link()));
     let port = found.cloned().ok_or_else(|| format!("function {bridge} is not a root or downstream port"))?;

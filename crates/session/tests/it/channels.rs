@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual channels in a lab: the shares of one link that flows on them get.
+//! Virtual channels in a lab: the shares of a link that flows on different channels get.
 
 use fabric::{Limits, Stop};
 use lab::{LabFile, parse};

@@ -64,7 +64,7 @@ impl TlpPort for Changed {
     }
 }
 
-/// Reads host memory at the address that is written to it, and reports whether it got the bytes.
+/// A device that reads host memory at the address that the host writes to it, and reports whether it got the bytes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Reader {}

@@ -31,7 +31,7 @@ fn figure(counters: &Map<String, Value>, name: &str) -> f64 {
     counters[name].as_f64().unwrap()
 }
 
-/// A Gen3 x8 carries at most 64 Gb/s: the flows got most of it, computed over their own time.
+/// A Gen3 x8 link carries at most 64 Gb/s. The flows got most of this, computed over their own time.
 #[test]
 fn running_flows_have_rates_at_an_early_end() {
     let flow = |name: &str, kind: &str| {
@@ -94,7 +94,7 @@ fn running_counters_have_times() {
     assert!(ended < devices.len());
 }
 
-/// A packet NIC that is still warming up reports the rate of the warm-up, and names it so.
+/// A packet NIC that is still warming up reports the rate of the warm-up, and marks it as such.
 #[test]
 fn reports_rate_of_warm_up() {
     let lab = shipped("nic/dpdk.toml");
@@ -108,7 +108,7 @@ fn reports_rate_of_warm_up() {
     assert!(figure(&later, "tx_gbps") > 40.0 && !later.contains_key("tx_measured_frames"), "{later:?}");
 }
 
-/// A benchmark has no rate before it measures.
+/// A benchmark has no rate before its measurement starts.
 #[test]
 fn benchmark_has_no_rate_during_warm_up() {
     let text = "version = 1\n[[slot]]\nname = \"b\"\ndevice = \"pcie-bench\"\n[slot.pcie-bench]\ntest = \"BW_RD\"\nwarm_up = 1000000\n";

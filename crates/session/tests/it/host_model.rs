@@ -88,9 +88,9 @@ fn two_cards_compete_for_iotlb() {
     assert!(shared.0 > own.0 + own.0 / 4, "ns of a read: {} and {}", shared.0, own.0);
 }
 
-/// 64 B reads through the IOMMU with pages of 4 KiB, Gb/s by KiB of the window. If the window fits into the IOTLB, they are as
-/// fast as without IOMMU. If it is larger, page walks limit them as measured (pcie-bench data, `bw_dma_win_sweep_rd_rnd_64.csv`, Cold, of
-/// this server: 26.23, 14.36, 10.70 and 9.84 Gb/s).
+/// 64 B reads through the IOMMU with pages of 4 KiB, Gb/s by KiB of the window. If the window fits into the IOTLB, they
+/// are as fast as without IOMMU. If the windows are larger, page walks limit the cards as measured (pcie-bench data,
+/// `bw_dma_win_sweep_rd_rnd_64.csv`, Cold, of this server: 26.23, 14.36, 10.70 and 9.84 Gb/s).
 #[test]
 fn bandwidth_falls_beyond_iotlb_reach() {
     let gbps = |host: &str, kib: u32| {

@@ -136,7 +136,7 @@ fn locked_sequence_ends_with_an_unlock_message() {
         assert_eq!(&before[..], [5, 0, 0, 0]);
         cpu.write_u32(at, 6).await.map_err(text)?;
         cpu.unlock().await;
-        // Non-posted, so it pushes the message before it.
+        // A non-posted request, which pushes the message before it.
         assert_eq!(cpu.read_u32(at).await, Ok(6));
         Ok(())
     });

@@ -106,7 +106,8 @@ fn labs_run_with_channels_with_scales_and_without_credits() {
     assert_eq!(none, (bytes, 0, 0, 0), "the ideal host takes all at once");
 }
 
-/// Half the lanes from 10 us on: slower than before, faster than half the lanes throughout; counted once for each end.
+/// Half the lanes from 10 us on. The run is slower than with all lanes, and faster than with half the lanes throughout.
+/// The change is counted once for each end.
 #[test]
 fn a_link_event_changes_the_link() {
     let whole = run("[link]\nlanes = 8").simulated_ns;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The measured card: device profile `nfp6000` on a host without latency has the bandwidth of the card alone, as in the
-//! pcie-bench data. All times are ns of one transfer: size by bandwidth. If the data are available next to riser, all
-//! sizes are compared, otherwise those listed here.
+//! pcie-bench data. All times are ns of one transfer: size divided by bandwidth. If the data are available next to
+//! riser, all sizes are compared, otherwise those listed here.
 
 use fabric::{Limits, Stop};
 use lab::{LabFile, parse};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device of one's own in a slot: results for its author in a successful run, with link errors, and without
-//! progress.
+//! A user's device in a slot: results for its author in a successful run, with link errors, and without progress.
 
 use config::{Bar, Builder, Identity, MsiLayout};
 use device::io::Request;
@@ -30,7 +29,7 @@ fn config() -> Builder {
     Builder::type0(identity).bar(0, Bar::memory32(4096)).msi(MsiLayout { vectors: 1 })
 }
 
-/// Fills host memory at the address that is written to it, and interrupts if `says` is true.
+/// A device that fills host memory at the address that the host writes to it, and interrupts if `says` is true.
 async fn filler(io: Io, says: bool) {
     while let Some(request) = io.next_request().await {
         if let Request::Write(write) = request {
@@ -158,7 +157,7 @@ fn names_spinning_driver() {
     assert!(why.starts_with("the host's task for slot `nic` spins: "), "{why}");
 }
 
-/// With one vector, there is no vector 5: its caller gets an error.
+/// With one vector, there is no vector 5, so its caller gets an error.
 #[test]
 fn rejects_missing_interrupt_vector() {
     let seen = Rc::new(RefCell::new(Vec::new()));

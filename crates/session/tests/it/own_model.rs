@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A model from another crate, in a lab: it is read, checked, run and reported like riser's own
-//! models.
+//! A model from another crate, in a lab. It is read, checked, run and reported like the models of riser.
 
 use capture::DeviceRegister;
 use config::{Bar, Builder, Identity, MsiLayout};
@@ -213,7 +212,7 @@ fn reference_lists_user_model() {
     );
 }
 
-/// A table keeps its models if a second one has the same name.
+/// A table keeps its models if a second model has the same name.
 #[test]
 fn rejects_duplicate_and_illegal_names() {
     #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -22,7 +22,7 @@ fn lab(vfs: u16, transfers: u32, size_bytes: u32, window: u16) -> String {
     )
 }
 
-/// Runs it to its end, which is successful only if every byte was right.
+/// Runs the lab to its end, which is successful only if every byte was right.
 fn run(text: &str) -> Session {
     let mut session = assemble(text);
     assert_eq!(session.fabric.run(Limits::default()), Stop::Finished);
@@ -171,7 +171,8 @@ fn engine_interrupts_by_msi_or_intx() {
         assert_moved(&session, 1, 64 * 1024);
         let counters = session.fabric.slot_counts(0);
         let count = counters.iter().find(|(name, _)| *name == counter).map_or(0, |(_, count)| *count);
-        // Half a ring of 16 for each, in each direction; a level that is already asserted causes no further interrupt.
+        // An interrupt per half of a ring of 16, for each function and direction. A level that is already asserted
+        // causes no further interrupt.
         assert!(if kind == "intx" { (2..=32).contains(&count) } else { count == 16 }, "{kind}: {count}");
     }
 }

@@ -293,7 +293,7 @@ fn rejects_invalid_commands() {
         let refused = links.place.parse(text).err().unwrap();
         assert!(refused.starts_with(why) && (refused == why || why.ends_with(' ')), "{text}: {refused}");
     }
-    // An unknown key gives one list of keys, and the nearest key.
+    // The error for an unknown key has the list of keys, and the nearest key.
     let refused = links.place.parse("fault slot = 'a1', directoin = 'upstream'").err().unwrap();
     assert!(refused.starts_with("fault: unknown field `directoin`, expected one of `slot`, "), "{refused}");
     assert!(refused.ends_with("; did you mean `direction`?") && refused.len() < 600, "{refused}");
@@ -429,7 +429,7 @@ fn replays_full_record_to_its_limit() {
     assert!(end == RecordEnd::Full && inputs > 100 && part.len() < capture.len());
 }
 
-/// The same inputs with other answers of memory are another run; the error has the position.
+/// The same inputs with other answers of memory make another run. The error has the position.
 #[test]
 fn reports_differences_from_record() {
     let (record, _) = live(u64::MAX);

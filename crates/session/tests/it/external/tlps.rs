@@ -179,7 +179,7 @@ fn outside_design_serves_host_accesses_memory_and_replays() {
         let mut replayed = replay.run().unwrap();
         replayed.session.fabric.take_tap();
         handle.finish().unwrap();
-        // Four requests of the host taken, their three completions, a DMA read and an interrupt.
+        // Four accepted requests of the host, their three completions, a DMA read and an interrupt.
         assert!(replayed.complete && replayed.inputs == 9, "{}", replayed.inputs);
         assert!(*live.0.borrow() == *again.0.borrow() && live.0.borrow().len() > 1000, "{clock:?}");
     }
