@@ -54,7 +54,7 @@ fn parse(bdf: &str) -> Bdf {
     Bdf::new(part(0..2), part(3..5), part(6..7)).unwrap()
 }
 
-/// Runs firmware below invisible root ports, one after the other. Also returns the time that it took.
+/// Runs firmware below invisible root ports, one after the other. Also returns the simulated time that this took.
 fn run(bus: &mut Bus, ports: &[HostMap]) -> (Result<Vec<FoundFunction>, String>, Time) {
     let (ports, found) = (ports.to_vec(), Rc::new(RefCell::new(Vec::new())));
     let result = Rc::clone(&found);

@@ -69,7 +69,8 @@ fn each_setting_follows_the_policy() {
         error_reporting: false,
         ..Policy::default()
     };
-    // MRRS 512 B is 2 in 14:12, No Snoop 11, Extended Tag 8, MPS 256 B is 1 in 7:5, Relaxed Ordering 4, reporting 3:0.
+    // Bits of Device Control: 14:12 are 2 (MRRS 512 B), 11 No Snoop, 8 Extended Tag, 7:5 are 1 (MPS 256 B), 4 Relaxed
+    // Ordering, 3:0 error reporting.
     let rows = [
         (Policy::default(), [0x293f, 1 << 12, 1 << 3, 0x106, 1 << 17, 0b111]),
         (off, [0x5020, 0, 0, 0x006, 0, 0]),
@@ -125,7 +126,7 @@ fn firmware_prefers_msix_then_msi_then_intx() {
     }
     let mut host = Host::new([Node::root_port().with(0, all())]);
     found(&mut host, &HostMap::default());
-    // Address, data, not masked, for vectors 32 to 34; one write for the whole table.
+    // Address, data and a clear mask bit for vectors 32 to 34; one write for the whole table.
     let entry = |vector: u8| [0, 0, 0xe0, 0xfe, 0, 0, 0, 0, vector, 0, 0, 0, 0, 0, 0, 0];
     let table = [entry(32), entry(33), entry(34)].concat();
     assert_eq!(host.writes, [(0x8000_1000, table, "01:00.0 BAR 0".to_owned())]);
