@@ -193,7 +193,8 @@ fn check_link(design: &Design, site: &Site<'_>) -> Result<(), Fault> {
     ))
 }
 
-/// Checks that the block can send the tags of its slot. With more tags, software would enable 10-bit tags, which are different ones.
+/// Checks that the block can send the tags of its slot. With more tags, software would enable 10-bit tags, and the
+/// design's tags would be different.
 fn check_tags(design: &Design, tags: u16) -> Result<(), Fault> {
     let most = design.block.kind.most_tags();
     if tags <= most {

@@ -28,7 +28,7 @@ impl Way {
     pub(crate) const ALL: [Way; 2] = [Way::In, Way::Out];
 }
 
-/// The shown values.
+/// The values that are shown.
 #[derive(Default)]
 pub(crate) struct Shown {
     pub(crate) words: [u32; WORDS],
@@ -37,7 +37,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Shows this TLP from the next edge.
+    /// Shows this TLP from the next edge on.
     pub(crate) fn see(&mut self, way: Way, tlp: &Tlp) {
         emit(tlp, &mut self.bytes);
         let [count, header @ ..] = &mut self.words[TLP_WORDS * way as usize..][..TLP_WORDS] else { return };
@@ -54,7 +54,7 @@ impl Shown {
         }
     }
 
-    /// Shows these credits from the next edge. Returns false if they are presented already.
+    /// Shows these credits from the next edge on. Returns false if these credits are shown already.
     pub(crate) fn see_credits(&mut self, credits: &LinkCredits) -> bool {
         if self.credits.replace(*credits) == Some(*credits) {
             return false;

@@ -8,7 +8,7 @@ use crate::signals::Outputs;
 
 /// L0 (PG054, pl_ltssm_state).
 const L0: u32 = 0x16;
-/// Credits shown to the design, plenty of every kind: the link's real credits are not visible here.
+/// Credits that are shown to the design: many of every kind, because the link's real credits are not visible here.
 const HEADERS: u32 = 0x7f;
 const DATA: u32 = 0x3ff;
 
