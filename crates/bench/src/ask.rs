@@ -142,7 +142,8 @@ impl FromStr for RootCredits {
 
 /// Returns the link to `host`: `generation` and `lanes`, or else those of the host's profile.
 ///
-/// # Errors An invalid generation or width.
+/// # Errors
+/// An invalid generation or width.
 pub fn link_to(host: &str, generation: Option<i64>, lanes: Option<i64>) -> Result<Link, BenchError> {
     let usual = usual_link(host);
     Ok(Link {
@@ -154,7 +155,8 @@ pub fn link_to(host: &str, generation: Option<i64>, lanes: Option<i64>) -> Resul
 
 /// Rejects unknown profiles and invalid profile files.
 ///
-/// # Errors The known profiles, or the fault in a file.
+/// # Errors
+/// The known profiles, or the fault in a file.
 pub fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> {
     let here = Folder::default();
     HOSTS.text(host, &here).map_err(AskError::wrong)?;
@@ -165,7 +167,8 @@ pub fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> 
 
 /// Rejects modes that have no effect on `host`.
 ///
-/// # Errors The part that the host lacks, or a profile that cannot be read.
+/// # Errors
+/// The part that the host lacks, or a profile that cannot be read.
 pub fn check_host(host: &str, iommu: Iommu, cache: Option<CacheState>) -> Result<(), AskError> {
     let profile = profile::host(host, Path::new(""))?;
     if iommu != Iommu::Off && profile.iommu.is_none() {
@@ -184,7 +187,8 @@ pub fn check_host(host: &str, iommu: Iommu, cache: Option<CacheState>) -> Result
 impl Ask {
     /// Returns a plan for each combination, in the order of the lists.
     ///
-    /// # Errors An invalid value, or a profile that cannot be read.
+    /// # Errors
+    /// An invalid value, or a profile that cannot be read.
     pub fn plans(&self, models: &Models) -> Result<Vec<Plan>, AskError> {
         let base = self.base(models)?;
         let mps = each(&self.mps, base.link.mps_bytes, MpsBytes::try_from)?;
@@ -217,7 +221,8 @@ impl Ask {
 
     /// Returns the link to `host`, without the settings that are lists.
     ///
-    /// # Errors Values that a link cannot have.
+    /// # Errors
+    /// Values that a link cannot have.
     pub fn link(&self, host: &str) -> Result<Link, BenchError> {
         let rcb_bytes = self.rcb.map(RcbBytes::try_from).transpose()?;
         Ok(Link { rcb_bytes, ..link_to(host, self.generation, self.lanes)? })
@@ -329,7 +334,8 @@ fn link(
 /// transfer in flight. Before each row, calls `told` with the number of measured rows, the number of all rows, the test and the size. If `cancel` becomes true
 /// or a row fails, returns the finished rows and the reason.
 ///
-/// # Errors The error of the first row, if that one fails.
+/// # Errors
+/// The error of the first row, if that one fails.
 pub fn measure(
     plans: &[Plan],
     cancel: &AtomicBool,

@@ -174,7 +174,8 @@ pub fn compare_whole(reference: &ResultSet, other: &ResultSet, skip: Option<&Res
 /// Compares the results in folder `other` with those in `reference`, both as [`ResultSet::read`] takes them. `skip` is a folder of experiments to leave out of
 /// the score. `whole` selects [`compare_whole`].
 ///
-/// # Errors A folder that cannot be read, or folders that have no row in common.
+/// # Errors
+/// A folder that cannot be read, or folders that have no row in common.
 pub fn compare_folders(
     reference: &Path,
     other: &Path,

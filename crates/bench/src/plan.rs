@@ -15,7 +15,8 @@ use tlp::{Mps, Mrrs, Rate, Rcb, Width};
 
 /// Returns the tests of `name`: one test of the paper, or the `offered` tests of a suite.
 ///
-/// # Errors The known names.
+/// # Errors
+/// The known names.
 pub fn tests_named(name: &str, offered: &[Test]) -> Result<Vec<Test>, BenchError> {
     let of = |suite: &[Test]| suite.iter().copied().filter(|test| offered.contains(test)).collect();
     match name.to_ascii_lowercase().as_str() {
@@ -97,7 +98,8 @@ pub struct Plan {
 impl Plan {
     /// Returns the Read Completion Boundary of the root port: the link's, or else the host profile's.
     ///
-    /// # Errors An unknown host profile.
+    /// # Errors
+    /// An unknown host profile.
     pub fn rcb(&self) -> Result<Rcb, BenchError> {
         let host = lab::profile::host(&self.host, Path::new(""))?;
         Ok(self.link.rcb_bytes.map_or(host.rcb, |r| r.0))
@@ -105,7 +107,8 @@ impl Plan {
 
     /// Returns the model's offer for a row, after `warm_up` transfers that do not count.
     ///
-    /// # Errors A part of the workload that the model cannot do.
+    /// # Errors
+    /// A part of the workload that the model cannot do.
     pub fn offer(&self, test: Test, size: u32, warm_up: u64) -> Result<Offer, Fault> {
         let workload = Workload {
             test,

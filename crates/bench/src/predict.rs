@@ -26,7 +26,8 @@ struct Row<'a> {
 /// Simulates every measured row. `progress` receives the finished and total numbers of rows, and can end the work by an
 /// error.
 ///
-/// # Errors The first row that cannot be simulated, or the error of `progress`.
+/// # Errors
+/// The first row that cannot be simulated, or the error of `progress`.
 pub(crate) fn predict(
     targets: &[Target<'_>],
     rule: &Rule,

@@ -125,7 +125,8 @@ impl Plan {
     /// Asks the model for every row and builds the lab of the first. It runs no lab, because links and profiles are the
     /// same in all rows.
     ///
-    /// # Errors The lab cannot be built.
+    /// # Errors
+    /// The lab cannot be built.
     pub fn check(&self) -> Result<(), RowError> {
         for &test in &self.tests {
             for &size in &self.sizes {
@@ -155,7 +156,8 @@ impl Plan {
     /// Measures `test` with transfers of `size` bytes. If alternating reads and writes are not in a steady state, they are measured again after a longer
     /// warm-up, unless the plan sets the warm-up.
     ///
-    /// # Errors The plan cannot be run, or its run failed.
+    /// # Errors
+    /// The plan cannot be run, or its run failed.
     pub fn measure(&self, test: Test, size: u32) -> Result<Row, RowError> {
         self.steady_row(&AtomicBool::new(false), test, size)
     }
@@ -224,7 +226,8 @@ impl Plan {
 
     /// Returns the weakest basis of the profile figures that a row of `test` depends on.
     ///
-    /// # Errors A part of the workload that the model cannot do.
+    /// # Errors
+    /// A part of the workload that the model cannot do.
     pub fn basis(&self, test: Test, size: u32) -> Result<Basis, BenchError> {
         let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;
         let host = HostBasis::of(&self.host_of_lab(), &Folder::default());
@@ -238,7 +241,8 @@ impl Plan {
 
     /// Returns the settings of a row of `test`.
     ///
-    /// # Errors A part of the workload that the model cannot do.
+    /// # Errors
+    /// A part of the workload that the model cannot do.
     pub fn settings(&self, test: Test, size: u32) -> Result<Settings, BenchError> {
         let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;
         let link = lab::links::config(&self.link, &schema::Link::default());

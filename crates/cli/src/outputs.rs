@@ -147,7 +147,8 @@ impl Place {
     /// Creates the unfinished file and its folders, so that a command without write access fails before it starts its
     /// work. Pipes are left to [`open`](Self::open), which waits for a reader.
     ///
-    /// # Errors Errors of the file system; another run is writing the file.
+    /// # Errors
+    /// Errors of the file system; another run is writing the file.
     pub(crate) fn prepare(mut self) -> Result<Place, Failure> {
         if let Target::File { path, .. } = &self.target {
             self.part = Some(Part::begin(path.clone(), self.force).map_err(|e| failed(&self.path, &e))?);
@@ -188,7 +189,8 @@ impl Place {
 impl Output {
     /// Completes the output: a file gets its name.
     ///
-    /// # Errors Errors of the file system; another file has appeared under the name, and must not be overwritten.
+    /// # Errors
+    /// Errors of the file system; another file has appeared under the name, and must not be overwritten.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         let done = match &mut self.to {
             To::Direct(file) => file.flush(),
@@ -199,7 +201,8 @@ impl Output {
 
     /// Returns another handle to the same output, for code that needs an owned file.
     ///
-    /// # Errors Errors of the system.
+    /// # Errors
+    /// Errors of the system.
     pub(crate) fn writer(&self) -> io::Result<File> {
         match &self.to {
             To::Direct(file) => file.try_clone(),

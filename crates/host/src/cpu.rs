@@ -226,7 +226,8 @@ impl Cpu {
 
     /// Reads `len` bytes of I/O space, 1 to 4 within one DW, as a little-endian value.
     ///
-    /// # Errors If the device did not answer with its bytes. `NoDevice` also if the bytes are not within one DW.
+    /// # Errors
+    /// If the device did not answer with its bytes. `NoDevice` also if the bytes are not within one DW.
     pub async fn io_read(&self, address: u32, len: u32) -> Result<u32, HostError> {
         let bytes = self.bytes(HostOutput::IoRead { id: HostReadId(0), address, len }).await?;
         let mut value = [0; 4];
@@ -249,7 +250,8 @@ impl Cpu {
     /// Writes device memory by a deferrable write (DMWr) of 1 to 128 bytes that do not cross 4 KiB, and waits for the
     /// completion.
     ///
-    /// # Errors `ConfigRetry` if the device defers the write: write again. `NoDevice` if the write is too long.
+    /// # Errors
+    /// `ConfigRetry` if the device defers the write: write again. `NoDevice` if the write is too long.
     pub async fn write_deferrable(&self, address: u64, data: impl IntoData) -> Result<(), HostError> {
         let data = data.into_data(self.payloads()).ok_or(HostError::NoDevice)?;
         self.call(HostOutput::WriteDeferrable { id: HostReadId(0), address, data }).await?;

@@ -137,7 +137,8 @@ pub trait Memory {
 
     /// Allocates memory; `align` is a power of two.
     ///
-    /// # Errors If not enough memory is left, or if this memory does not allow allocations.
+    /// # Errors
+    /// If not enough memory is left, or if this memory does not allow allocations.
     fn alloc(&self, place: Place, len: u64, align: u64) -> Result<u64, MemoryError> {
         let _ = (place, len, align);
         Err(MemoryError::NotHandedOut)
@@ -235,7 +236,8 @@ impl HostMemory {
 
     /// Writes `from` to memory.
     ///
-    /// # Errors If not all bytes are memory; then no byte is written.
+    /// # Errors
+    /// If not all bytes are memory; then no byte is written.
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), OutOfRange> {
         if self.memory().write(address, from) { Ok(()) } else { Err(self.out_of_range(address, from.len())) }
     }
@@ -338,7 +340,8 @@ macro_rules! integer_access {
 
             #[doc = concat!("Writes a little-endian `", stringify!($int), "` at `address`, aligned or not.")]
             ///
-            /// # Errors If not all of it is memory; then no byte is written.
+            /// # Errors
+            /// If not all of it is memory; then no byte is written.
             pub fn $write(&self, address: u64, value: $int) -> Result<(), OutOfRange> {
                 self.write(address, &value.to_le_bytes())
             }

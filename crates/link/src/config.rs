@@ -252,7 +252,8 @@ impl PortConfig {
 
     /// Checks that the specification allows these settings.
     ///
-    /// # Errors Returns the first invalid setting.
+    /// # Errors
+    /// Returns the first invalid setting.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_channels()?;
         if self.tx_queue_tlps == 0 || self.tx_queue_tlps > MAX_TX_QUEUE {

@@ -22,7 +22,8 @@ pub fn ethernet_gbps(gbps: f64, frame_bytes: u32) -> f64 {
 
 /// Returns the time from packet to packet on an Ethernet of `gbps`, in ns. A frame has `frame_bytes` with FCS.
 ///
-/// # Errors An invalid size or rate.
+/// # Errors
+/// An invalid size or rate.
 pub fn packet_ns(frame_bytes: u32, gbps: f64) -> Result<f64, ModelError> {
     check_frame(frame_bytes)?;
     if !gbps.is_finite() || gbps <= 0.0 {

@@ -40,7 +40,8 @@ impl Measured {
 
 /// Returns the bandwidth that the wire allows for a transfer size.
 ///
-/// # Errors An invalid size, offset or DLLP count.
+/// # Errors
+/// An invalid size, offset or DLLP count.
 pub fn exact(params: &Params, transfer: Transfer, dllps: &Dllps) -> Result<Bandwidth, ModelError> {
     transfer.check()?;
     exact_writing(params, transfer, split::writes(params, transfer), dllps)
@@ -48,8 +49,8 @@ pub fn exact(params: &Params, transfer: Transfer, dllps: &Dllps) -> Result<Bandw
 
 /// Like [`exact`], for a device whose writes consist of `writes`: one that ends TLPs before Max_Payload_Size requires it.
 ///
-/// # Errors As [`exact`].
-/// As [`exact`].
+/// # Errors
+/// As [`exact`]. As [`exact`].
 pub fn exact_writing(
     params: &Params,
     transfer: Transfer,

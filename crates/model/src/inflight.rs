@@ -75,7 +75,8 @@ pub struct InFlight {
 
 /// Returns how many transfers of `latency_ns` must be in flight if a packet arrives every `packet_ns`.
 ///
-/// # Errors Either is not a positive number, or the answer exceeds 2^32.
+/// # Errors
+/// Either is not a positive number, or the answer exceeds 2^32.
 pub fn in_flight(latency_ns: f64, packet_ns: f64) -> Result<InFlight, ModelError> {
     for (name, value) in [("latency in ns", latency_ns), ("time from packet to packet in ns", packet_ns)] {
         if !value.is_finite() || value <= 0.0 {

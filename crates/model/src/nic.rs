@@ -143,7 +143,8 @@ impl Question {
 
     /// Returns all curves, in the order of Figure 1's legend.
     ///
-    /// # Errors An invalid size.
+    /// # Errors
+    /// An invalid size.
     pub fn series(&self, sizes: &[u32]) -> Result<Vec<Series>, SeriesError> {
         let mut all = vec![self.effective(sizes)?, self.ethernet(sizes)];
         for device in &self.devices {

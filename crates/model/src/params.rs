@@ -126,7 +126,8 @@ impl Transfer {
         Transfer { size_bytes, offset_bytes: 0 }
     }
 
-    /// # Errors An invalid size or offset.
+    /// # Errors
+    /// An invalid size or offset.
     pub(crate) fn check(self) -> Result<(), ModelError> {
         if !(1..=MAX_TRANSFER_BYTES).contains(&self.size_bytes) {
             return Err(ModelError::TransferSize(self.size_bytes));
@@ -169,7 +170,8 @@ impl Params {
 
     /// Returns a link with 64-bit addresses and no ECRC, from plain numbers; sizes in bytes.
     ///
-    /// # Errors A value that the specification does not have.
+    /// # Errors
+    /// A value that the specification does not have.
     pub fn new(generation: u8, lanes: u8, mps: u32, mrrs: u32, rcb: u32) -> Result<Params, ModelError> {
         Ok(Params {
             rate: LinkRate::from_generation(generation).ok_or(ModelError::Generation(generation))?,

@@ -21,7 +21,8 @@ const DLLP_BYTES: f64 = 8.0;
 
 /// Returns the result of pcie-bench's model for a transfer size.
 ///
-/// # Errors The size is invalid, the transfer has an offset, or the link is in FLIT mode.
+/// # Errors
+/// The size is invalid, the transfer has an offset, or the link is in FLIT mode.
 pub fn published(params: &Params, transfer: Transfer) -> Result<Bandwidth, ModelError> {
     check(transfer)?;
     let size = u64::from(transfer.size_bytes);
@@ -41,7 +42,8 @@ pub fn published(params: &Params, transfer: Transfer) -> Result<Bandwidth, Model
     })
 }
 
-/// # Errors The size is invalid, or the transfer has an offset.
+/// # Errors
+/// The size is invalid, or the transfer has an offset.
 pub(crate) fn check(transfer: Transfer) -> Result<(), ModelError> {
     transfer.check()?;
     match transfer.offset_bytes {
@@ -52,7 +54,8 @@ pub(crate) fn check(transfer: Transfer) -> Result<(), ModelError> {
 
 /// Returns `raw * (1 - 8/AckLimit - 8/UpdateFCInterval - 4/1538)`, with two equal intervals.
 ///
-/// # Errors The link is in FLIT mode.
+/// # Errors
+/// The link is in FLIT mode.
 pub(crate) fn tlp_gbps(params: &Params) -> Result<f64, ModelError> {
     let limit = params.ack_latency_limit();
     let interval = f64::from(limit.ok_or(ModelError::GenerationPublished(params.rate.generation()))?);

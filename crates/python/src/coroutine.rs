@@ -25,7 +25,8 @@ pub(crate) struct Coroutine {
 impl Coroutine {
     /// Returns the future of `coroutine`, the result of an `async def`, in this run.
     ///
-    /// # Errors `coroutine` is something else.
+    /// # Errors
+    /// `coroutine` is something else.
     pub(crate) fn new(run: &Rc<RunState>, coroutine: Bound<'_, PyAny>, what: &str) -> PyResult<Coroutine> {
         if !coroutine.hasattr(intern!(coroutine.py(), "send"))? {
             let kind = coroutine.get_type().name()?.to_string();

@@ -83,7 +83,8 @@ impl<T> Held<T> {
 
     /// Returns the value.
     ///
-    /// # Errors It belongs to another thread.
+    /// # Errors
+    /// It belongs to another thread.
     pub(crate) fn get(&self) -> PyResult<Rc<T>> {
         let found = TABLE.try_with(|table| {
             if table.thread != self.thread {

@@ -114,7 +114,8 @@ impl Operation {
 
     /// Returns an operation with a nesting depth.
     ///
-    /// # Errors The nesting is too deep.
+    /// # Errors
+    /// The nesting is too deep.
     pub(crate) fn around(
         nested: u8,
         future: impl std::future::Future<Output = PyResult<Value>> + 'static,
@@ -135,7 +136,8 @@ impl Operation {
 
     /// Returns the inner future, for another future to poll, and the new nesting depth.
     ///
-    /// # Errors It has ended, or is being awaited.
+    /// # Errors
+    /// It has ended, or is being awaited.
     pub(crate) fn take(&self) -> PyResult<(Future, u8)> {
         let state = self.state.get()?;
         if !state.awaited_by.get().is_null() {

@@ -16,7 +16,8 @@ const MAX_RANGE: usize = 1 << 20;
 /// Converts `value`. A range becomes the list of its values, as does an object with `tolist()`, such as arrays and scalars of
 /// numpy.
 ///
-/// # Errors A part that JSON cannot represent, or a nesting that is too deep.
+/// # Errors
+/// A part that JSON cannot represent, or a nesting that is too deep.
 pub(crate) fn read<T: DeserializeOwned>(value: &Bound<'_, PyAny>) -> PyResult<T> {
     pythonize::depythonize(&plain(value, MAX_DEPTH)?).map_err(|error| RiserError::new_err(error.to_string()))
 }

@@ -51,7 +51,8 @@ impl RunState {
 
     /// Returns the object with this number.
     ///
-    /// # Errors The lab has no such object, as is the case for a lab from a file.
+    /// # Errors
+    /// The lab has no such object, as is the case for a lab from a file.
     pub(crate) fn object<'py>(&self, py: Python<'py>, number: u32) -> PyResult<Bound<'py, PyAny>> {
         let object = self.objects.get(number as usize).map(|object| object.bind(py).clone());
         object.ok_or_else(|| {
@@ -87,7 +88,8 @@ impl RunState {
 
     /// Counts an operation of the task that is being polled.
     ///
-    /// # Errors Too many operations ended at once.
+    /// # Errors
+    /// Too many operations ended at once.
     pub(crate) fn count(&self) -> PyResult<()> {
         self.at_once.set(self.at_once.get() + 1);
         match self.at_once.get() {

@@ -87,7 +87,8 @@ pub(crate) struct Task(Held<RefCell<State>>);
 struct Joined(Rc<RefCell<State>>);
 
 impl Joined {
-    /// # Errors Another task awaits it, or has its result.
+    /// # Errors
+    /// Another task awaits it, or has its result.
     fn new(state: Rc<RefCell<State>>) -> PyResult<Joined> {
         {
             let mut state = state.borrow_mut();

@@ -125,7 +125,8 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// Checks the library at `path` without loading it. The code of the library does not run.
     ///
-    /// # Errors The errors of [`open`](Self::open) that can be seen in the file's bytes.
+    /// # Errors
+    /// The errors of [`open`](Self::open) that can be seen in the file's bytes.
     pub(crate) fn look(path: &Path, fingerprint: &str) -> Result<(), LoadError> {
         let said = |why: String| LoadError::Open { path: path.to_owned(), why };
         check_built(path)?;
@@ -137,7 +138,8 @@ impl Loaded {
 
     /// Loads the library at `path`, which must have this fingerprint.
     ///
-    /// # Errors If the file is not a library, or belongs to another build.
+    /// # Errors
+    /// If the file is not a library, or belongs to another build.
     pub(crate) fn open(path: &Path, fingerprint: &str) -> Result<Rc<Loaded>, LoadError> {
         let said = |why: String| LoadError::Open { path: path.to_owned(), why };
         check_built(path)?;
@@ -256,7 +258,8 @@ impl Instance {
     /// Evaluates these times, in reset before `reset_until`, up to the edge at which the block stops. `words` are the sizes of both
     /// vectors of an edge. `fresh`: the block has new inputs since the last run.
     ///
-    /// # Errors The reason why the design cannot continue: `$fatal`, or a loop that does not settle.
+    /// # Errors
+    /// The reason why the design cannot continue: `$fatal`, or a loop that does not settle.
     pub(crate) fn run(
         &mut self,
         evals: &[Eval],
@@ -288,7 +291,8 @@ impl Instance {
     /// Evaluates all of `evals`, and drives `words` words of `driven` after each edge of the user clock: this is what a
     /// C++ program would do that has only these inputs.
     ///
-    /// # Errors The errors of [`run`](Self::run), and also if `driven` is too short.
+    /// # Errors
+    /// The errors of [`run`](Self::run), and also if `driven` is too short.
     pub(crate) fn replay(
         &mut self,
         evals: &[Eval],

@@ -27,7 +27,8 @@ impl Runtime {
     /// Returns the objects. If they do not exist yet, `compile` runs a compiler that writes them to the user's cache.
     /// If there is no writable cache, the compiler writes them to `beside`.
     ///
-    /// # Errors The errors of `compile`, and errors of the file system with the path.
+    /// # Errors
+    /// The errors of `compile`, and errors of the file system with the path.
     pub(crate) fn objects<E>(
         &self,
         beside: &Path,

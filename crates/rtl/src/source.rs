@@ -46,7 +46,8 @@ struct Token<'a> {
 
 /// Returns all instances of `module`, in order.
 ///
-/// # Errors If an instance is not connected by names, or does not end.
+/// # Errors
+/// If an instance is not connected by names, or does not end.
 pub fn instances(text: &str, module: &str) -> Result<Vec<Instance>, SourceError> {
     let tokens = tokens(text);
     let mut found = Vec::new();

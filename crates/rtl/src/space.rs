@@ -29,7 +29,8 @@ fn built(builder: Builder) -> Result<ConfigSpace, Fault> {
 
 /// Returns the configuration spaces of the physical functions, in order.
 ///
-/// # Errors If a configuration space is invalid.
+/// # Errors
+/// If a configuration space is invalid.
 pub(crate) fn physical(design: &Design, pcie: PcieLayout) -> Result<Vec<ConfigSpace>, Fault> {
     (0..).zip(design.functions()).map(|(number, function)| one(design, pcie, number, function)).collect()
 }
@@ -81,7 +82,8 @@ fn virtualization(design: &Design, number: u8, sriov: &Sriov) -> SriovLayout {
 
 /// Returns the configuration spaces of the virtual functions, each with the number of its physical function.
 ///
-/// # Errors If a configuration space is invalid.
+/// # Errors
+/// If a configuration space is invalid.
 pub(crate) fn virtual_ones(design: &Design, pcie: PcieLayout) -> Result<Vec<(u16, ConfigSpace)>, Fault> {
     let mut all = Vec::new();
     for (number, function) in (0..).zip(design.functions()) {

@@ -23,7 +23,8 @@ struct Dump<R> {
 /// Compares two dumps of the same signals before a time in picoseconds. Returns each signal by its full name: the names
 /// of its scopes and its own name with dots in between, without ranges and indices.
 ///
-/// # Errors If a file cannot be read.
+/// # Errors
+/// If a file cannot be read.
 pub(crate) fn compare<R: BufRead>(dumps: [R; 2], before_ps: u64) -> io::Result<Vec<(String, Compared)>> {
     let [a, b] = dumps;
     let (mut names, mut codes) = (Vec::new(), HashMap::new());

@@ -241,8 +241,9 @@ fn place_near(latest: u64, sequence: u16) -> u64 {
 impl<W: Write> CaptureHandle<W> {
     /// Writes the frames so far to `out`.
     ///
-    /// # Errors The first write error, now or before. After an error the file stays unchanged, and
-    /// [`finish`](Self::finish) returns the same error.
+    /// # Errors
+    /// The first write error, now or before. After an error the file stays unchanged, and [`finish`](Self::finish)
+    /// returns the same error.
     pub fn flush(&self) -> io::Result<()> {
         let State { writer, error, .. } = &mut *self.0.borrow_mut();
         flush(writer.as_mut(), error, Writer::flush)

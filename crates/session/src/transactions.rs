@@ -251,8 +251,9 @@ impl<W: Write> TransactionTap for TransactionLog<W> {
 impl<W: Write> TransactionLogHandle<W> {
     /// Writes the lines so far to `out`.
     ///
-    /// # Errors The first write error, now or before. After an error the file stays unchanged, and
-    /// [`finish`](Self::finish) returns the same error.
+    /// # Errors
+    /// The first write error, now or before. After an error the file stays unchanged, and [`finish`](Self::finish)
+    /// returns the same error.
     pub fn flush(&self) -> io::Result<()> {
         let State { out, error } = &mut *self.0.borrow_mut();
         tap::flush(out.as_mut(), error, Write::flush)

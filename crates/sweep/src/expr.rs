@@ -49,7 +49,8 @@ pub(crate) enum Operator {
 }
 
 impl Expr {
-    /// # Errors The fault, and what was expected.
+    /// # Errors
+    /// The fault, and what was expected.
     pub(crate) fn parse(text: &str, names: &Names<'_>) -> Result<Expr, ExprError> {
         if text.len() > MAX_TEXT {
             return Err(ExprError::Syntax(format!(

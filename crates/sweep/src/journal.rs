@@ -81,7 +81,8 @@ pub struct Contents {
 
 /// Parses the bytes of a journal.
 ///
-/// # Errors The number of a line, from 1, and its fault: damaged and not the last one, or no record of this version.
+/// # Errors
+/// The number of a line, from 1, and its fault: damaged and not the last one, or no record of this version.
 pub fn read(bytes: &[u8]) -> Result<Contents, (usize, String)> {
     let mut contents = Contents { header: None, records: Vec::new(), whole_bytes: 0 };
     let mut number = 0;
@@ -155,7 +156,8 @@ pub struct Journal {
 impl Journal {
     /// Opens the journal at `path` for a sweep with this header, and returns its records.
     ///
-    /// # Errors The journal cannot be opened or locked, or is not of this sweep. It is not changed then.
+    /// # Errors
+    /// The journal cannot be opened or locked, or is not of this sweep. It is not changed then.
     pub fn open(path: &Path, header: &Header, start: Start) -> Result<(Journal, Vec<Record>), JournalError> {
         let io = |e: io::Error| JournalError::Io(path.to_owned(), e);
         let mut options = File::options();
@@ -206,7 +208,8 @@ impl Journal {
 
     /// Appends records with a single write.
     ///
-    /// # Errors Errors of the file system.
+    /// # Errors
+    /// Errors of the file system.
     pub fn add<'r>(&mut self, records: impl IntoIterator<Item = &'r Record>) -> Result<(), JournalError> {
         let text: String = records.into_iter().map(written).collect();
         self.write(&text)
@@ -224,7 +227,8 @@ impl Journal {
 
     /// Waits until all writes are on the disk.
     ///
-    /// # Errors Errors of the file system.
+    /// # Errors
+    /// Errors of the file system.
     pub fn sync(&self) -> Result<(), JournalError> {
         self.file.sync_data().map_err(|e| JournalError::Io(self.path.clone(), e))
     }

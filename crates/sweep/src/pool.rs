@@ -50,7 +50,8 @@ pub struct Done {
 /// Lets workers run the remaining points of a sweep, until it is done or `stop` returns true. `watch` receives the progress as records
 /// arrive.
 ///
-/// # Errors Errors of [`Run::accept`], or workers that cannot be started. Records until then are in the journal.
+/// # Errors
+/// Errors of [`Run::accept`], or workers that cannot be started. Records until then are in the journal.
 pub fn run(
     run: &mut Run<'_>,
     workers: &Workers,

@@ -75,14 +75,16 @@ pub struct Run<'s> {
 impl<'s> Run<'s> {
     /// Begins or continues a sweep. Without a journal, records are kept only in memory.
     ///
-    /// # Errors Errors of the journal.
+    /// # Errors
+    /// Errors of the journal.
     pub fn begin(sweep: &'s Sweep, journal: Option<(&Path, Start)>) -> Result<Run<'s>, RunError> {
         Run::with(Cow::Borrowed(sweep), journal)
     }
 
     /// Like [`begin`](Self::begin), for an owned sweep.
     ///
-    /// # Errors Errors of the journal.
+    /// # Errors
+    /// Errors of the journal.
     pub fn owned(sweep: Sweep, journal: Option<(&Path, Start)>) -> Result<Run<'static>, RunError> {
         Run::with(Cow::Owned(sweep), journal)
     }
@@ -155,7 +157,8 @@ impl<'s> Run<'s> {
 
     /// Accepts records, and writes new ones to the journal. Returns the number of new ones.
     ///
-    /// # Errors Errors of the journal, a record that does not belong to this sweep, or a metric that the first finished point
+    /// # Errors
+    /// Errors of the journal, a record that does not belong to this sweep, or a metric that the first finished point
     /// lacks.
     pub fn accept(&mut self, records: Vec<Record>) -> Result<usize, RunError> {
         records.iter().try_for_each(|record| self.check(record))?;
@@ -237,7 +240,8 @@ impl<'s> Run<'s> {
 
     /// Waits until the journal is on the disk.
     ///
-    /// # Errors Errors of the file system.
+    /// # Errors
+    /// Errors of the file system.
     pub fn sync(&self) -> Result<(), RunError> {
         Ok(self.journal.as_ref().map_or(Ok(()), Journal::sync)?)
     }

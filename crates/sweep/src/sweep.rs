@@ -49,14 +49,16 @@ pub struct Ran {
 impl Sweep {
     /// Reads the sweep at `path`. Slots of its lab can have these models.
     ///
-    /// # Errors Faults of the sweep file or its lab, each with its place and the expected values.
+    /// # Errors
+    /// Faults of the sweep file or its lab, each with its place and the expected values.
     pub fn read(models: &Models, path: &Path, native: NativeCode) -> Result<Sweep, FileErrors> {
         Sweep::parse(models, TextFile::read(path)?, None, native)
     }
 
     /// Parses a sweep from text, with the lab that it names or with `lab` if given.
     ///
-    /// # Errors As [`read`](Self::read).
+    /// # Errors
+    /// As [`read`](Self::read).
     pub fn parse(
         models: &Models,
         file: TextFile,
@@ -134,7 +136,8 @@ impl Sweep {
 
     /// Parses the result of [`pack`](Self::pack).
     ///
-    /// # Errors The text is not a sweep, or is of another version.
+    /// # Errors
+    /// The text is not a sweep, or is of another version.
     pub fn unpack(models: &Models, packed: &str) -> Result<Sweep, FileErrors> {
         let packed = serde_json::from_str(packed).map_err(|e| {
             FileError::whole(
@@ -218,7 +221,8 @@ impl Sweep {
 
     /// Returns the lab of a point, checked.
     ///
-    /// # Errors Faults of these settings.
+    /// # Errors
+    /// Faults of these settings.
     pub fn lab_of(&self, point: &Point) -> Result<LabFile, FileErrors> {
         let overrides = Overrides::new(&self.overrides(point.config, point.round));
         let folder = self.folder.clone();

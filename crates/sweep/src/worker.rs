@@ -44,7 +44,8 @@ pub(crate) enum Reply {
 
 /// Runs the points that arrive on `input` until it ends, and writes their records to `output`.
 ///
-/// # Errors Errors of either stream, or a line that is not an order.
+/// # Errors
+/// Errors of either stream, or a line that is not an order.
 pub fn serve(models: &Models, input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let mut orders = input.lines().map(|line| {
         let bad =

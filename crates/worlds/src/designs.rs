@@ -12,7 +12,8 @@ use thiserror::Error;
 
 /// Runs a lab with the initial values of the seeds 1 to `seeds`, at least 2. Returns where runs differ, if they do.
 ///
-/// # Errors The lab cannot be built, has no design that runs, or runs longer than riser can record.
+/// # Errors
+/// The lab cannot be built, has no design that runs, or runs longer than riser can record.
 pub fn compare_seeds(file: &LabFile, native: NativeCode, seeds: u64) -> Result<Option<Parting>, String> {
     let seeds: Vec<u64> = (1..=seeds).collect();
     rtl::compare_seeds(&seeds, |context| {

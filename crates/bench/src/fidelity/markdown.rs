@@ -9,7 +9,8 @@ use std::fmt::Write;
 
 /// Returns `page` with the text between the marks of `name` replaced by `text`.
 ///
-/// # Errors The page lacks these marks.
+/// # Errors
+/// The page lacks these marks.
 pub fn insert(page: &str, name: &str, text: &str) -> Result<String, BenchError> {
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     let parts = page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));

@@ -112,7 +112,8 @@ impl Fidelity<'_> {
 
     /// Returns the scores of the shipped profiles.
     ///
-    /// # Errors A row that cannot be simulated.
+    /// # Errors
+    /// A row that cannot be simulated.
     pub fn shipped(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, BenchError> {
         self.scores(&self.targets(), "as shipped", progress)
     }
@@ -121,7 +122,8 @@ impl Fidelity<'_> {
     /// other configurations of the same server. A figure that no configuration determines comes from a server of the
     /// same kind.
     ///
-    /// # Errors A row that cannot be simulated, or a file that cannot be written.
+    /// # Errors
+    /// A row that cannot be simulated, or a file that cannot be written.
     pub fn configuration_left_out(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, BenchError> {
         let mut targets = self.targets();
         for (at, (configuration, _)) in self.known().into_iter().enumerate() {
@@ -145,7 +147,8 @@ impl Fidelity<'_> {
     /// Returns the scores with each server simulated without its own fitted figures. Only its data sheet and records are used: the cache size, the IOMMU's
     /// pages, the payload sizes and the sockets. Each fitted figure is the median of the other servers of its kind. All else comes from a sister server.
     ///
-    /// # Errors A row that cannot be simulated, or a file that cannot be written.
+    /// # Errors
+    /// A row that cannot be simulated, or a file that cannot be written.
     pub fn server_left_out(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, BenchError> {
         let mut targets = self.targets();
         for target in &mut targets {
@@ -159,7 +162,8 @@ impl Fidelity<'_> {
 
     /// Returns the scores with `mechanism` switched off.
     ///
-    /// # Errors A row that cannot be simulated, or a file that cannot be written.
+    /// # Errors
+    /// A row that cannot be simulated, or a file that cannot be written.
     pub fn without(&self, mechanism: &Mechanism, progress: Progress<'_>) -> Result<Ablation, BenchError> {
         let mut targets = self.targets();
         for target in &mut targets {

@@ -95,7 +95,8 @@ fn ethernet(params: &Params, sizes: impl Iterator<Item = u32>) -> Line {
 
 /// Returns the lines next to the bandwidths of a test over `link`: its closed form, and the Ethernet.
 ///
-/// # Errors An invalid link.
+/// # Errors
+/// An invalid link.
 pub(super) fn beside(link: SheetLink, of: impl Fn(&Bandwidth) -> f64) -> Result<[Line; 2], BenchError> {
     let said = |e: ModelError| BenchError::Unknown(format!("No model for {}: {e}.", in_words(link)));
     let params = params(link).map_err(said)?;

@@ -35,7 +35,8 @@ impl<'a> Sets<'a> {
 
     /// Returns the link that a configuration of the run was measured over.
     ///
-    /// # Errors The reason why it is unknown, for the notes of a figure.
+    /// # Errors
+    /// The reason why it is unknown, for the notes of a figure.
     pub(super) fn link(&self, name: &str) -> Result<SheetLink, BenchError> {
         let unknown = |why: String| BenchError::Unknown(format!("No model for {name}: {why}."));
         let (name, tables) =

@@ -97,7 +97,9 @@ const SEED: u64 = 1;
 /// Fits `profile` to `inputs`, and makes their machines use it. `begun` is the origin of the profile. Work copies are written to `file`. `progress` receives
 /// each fitted figure, and can end the fit by an error.
 ///
-/// # Errors A row that cannot be simulated, a physically impossible figure, a file that cannot be written, or the error of `progress`.
+/// # Errors
+/// A row that cannot be simulated, a physically impossible figure, a file that cannot be written, or the error of
+/// `progress`.
 pub fn fit(
     inputs: &[Input],
     profile: &mut Profile,
@@ -137,7 +139,8 @@ pub fn nothing_shown(fitted: &[Fitted]) -> Option<String> {
 /// Simulates every row of `inputs` with the profile in `file`, and compares the results. `progress` receives the finished and total numbers of rows, and can
 /// end the work by an error.
 ///
-/// # Errors A row that cannot be simulated, or the error of `progress`.
+/// # Errors
+/// A row that cannot be simulated, or the error of `progress`.
 pub fn residuals(
     inputs: &[Input],
     rule: &Rule,
@@ -192,7 +195,9 @@ fn step(
     Ok(Fitted { value_ps, rows, last_step_ns, is_at_bound: asked != value_ps as f64, ..kept })
 }
 
-/// # Errors A latency that is physically impossible. Rows scatter by a tick of the card's clock, so a value slightly below 0 is valid.
+/// # Errors
+/// A latency that is physically impossible. Rows scatter by a tick of the card's clock, so a value slightly below 0 is
+/// valid.
 fn check_physical(parameter: Parameter, asked_ps: f64) -> Result<(), BenchError> {
     let Some((_, known)) = known_range(parameter).filter(|_| !parameter.is_of_bandwidth()) else {
         return Ok(());

@@ -57,7 +57,8 @@ pub struct Prepared {
 impl Task {
     /// Reads the results.
     ///
-    /// # Errors Results that cannot be read, results of two servers, or unknown names.
+    /// # Errors
+    /// Results that cannot be read, results of two servers, or unknown names.
     pub fn prepare(&self) -> Result<Prepared, AskError> {
         let mut warnings = Vec::new();
         let inputs = inputs(self, read(&self.data)?, &mut warnings)?;

@@ -120,7 +120,8 @@ pub struct Experiment {
 impl Experiment {
     /// Runs the experiment.
     ///
-    /// # Errors A lab that cannot be built or does not finish.
+    /// # Errors
+    /// A lab that cannot be built or does not finish.
     pub fn run(&self, effort: &Effort) -> Result<Report, PaperError> {
         let mut report = (self.run)(effort)?;
         (report.experiment, report.title, report.source) = (self.name, self.title, self.source);
@@ -240,7 +241,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
 
 /// Returns the experiment `name`.
 ///
-/// # Errors The known names.
+/// # Errors
+/// The known names.
 pub fn experiment(name: &str) -> Result<&'static Experiment, BenchError> {
     let names = || EXPERIMENTS.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
     EXPERIMENTS

@@ -90,7 +90,8 @@ impl ResultSet {
     /// that contains such files. In folders, only `.csv` files are read. Files `_hist.csv` and `_ts.csv` are skipped,
     /// because they hold no further results. Folders without results are left out.
     ///
-    /// # Errors The first file that cannot be read or has neither format, or a folder without results.
+    /// # Errors
+    /// The first file that cannot be read or has neither format, or a folder without results.
     pub fn read(path: &Path) -> Result<ResultSet, ResultsError> {
         let mut set = ResultSet::default();
         if path.is_file() {
@@ -225,7 +226,8 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, ResultsError> {
 
 /// Parses the rows of an experiment. `path` is used only in errors.
 ///
-/// # Errors The first line that does not follow the format.
+/// # Errors
+/// The first line that does not follow the format.
 pub fn parse_table(path: &Path, bytes: &[u8]) -> Result<Vec<ResultRow>, ResultsError> {
     let mut rows = Vec::new();
     check_header(path, bytes)?;
@@ -240,7 +242,8 @@ pub fn parse_table(path: &Path, bytes: &[u8]) -> Result<Vec<ResultRow>, ResultsE
 /// Parses the distributions of an experiment's rows, in the order of the rows. `path` is used only in errors. A new distribution starts when the share of
 /// samples falls.
 ///
-/// # Errors The first line that does not follow the format.
+/// # Errors
+/// The first line that does not follow the format.
 pub fn parse_distributions(path: &Path, bytes: &[u8]) -> Result<Vec<Vec<CdfPoint>>, ResultsError> {
     let mut series: Vec<Vec<CdfPoint>> = Vec::new();
     each_line(path, bytes, |line| {
@@ -351,7 +354,8 @@ impl Line<'_> {
         self.fields == self.header
     }
 
-    /// # Errors The file has more rows than allowed.
+    /// # Errors
+    /// The file has more rows than allowed.
     pub(super) fn check_rows(&self, rows: usize) -> Result<(), ResultsError> {
         match rows < MAX_ROWS {
             true => Ok(()),

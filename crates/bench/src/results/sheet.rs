@@ -108,7 +108,8 @@ impl Tables {
 
     /// Returns the link of results in the native format, or in a folder with riser's record; `None` for other results of the public form.
     ///
-    /// # Errors A column of the link that is not a number.
+    /// # Errors
+    /// A column of the link that is not a number.
     pub fn link(&self) -> Result<Option<SheetLink>, BenchError> {
         if self.settings.is_none() && self.machine.is_none() {
             return Ok(None);
@@ -202,7 +203,8 @@ fn field(entry: &Value, column: &str) -> String {
 
 /// Returns the file of `entries`.
 ///
-/// # Errors The entries cannot be written as CSV.
+/// # Errors
+/// The entries cannot be written as CSV.
 pub fn write(entries: &[Entry]) -> Result<String, BenchError> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let said = |e: csv::Error| BenchError::Run(e.to_string());
@@ -235,7 +237,8 @@ pub(crate) type Place = BTreeMap<&'static str, String>;
 
 /// Parses the configurations of a file, by name. `path` is used only in errors. Repeated headers of concatenated files are skipped.
 ///
-/// # Errors The first line that does not follow the format.
+/// # Errors
+/// The first line that does not follow the format.
 pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Tables>, ResultsError> {
     let mut rows: Vec<(Place, ResultRow, Option<Basis>)> = Vec::new();
     each_line(path, bytes, |line| {

@@ -123,7 +123,8 @@ impl Folder {
 
     /// Returns true if all files of the experiment exist with the same parameters and may stay.
     ///
-    /// # Errors A file that may not be replaced.
+    /// # Errors
+    /// A file that may not be replaced.
     pub(super) fn has(
         &self,
         experiment: &str,

@@ -102,7 +102,8 @@ impl Machine {
 
     /// Returns the text of both profiles, so that changes are detected.
     ///
-    /// # Errors An unknown or invalid profile.
+    /// # Errors
+    /// An unknown or invalid profile.
     pub(super) fn profile_texts(&self) -> Result<[String; 2], BenchError> {
         let here = Folder::default();
         profile::host(&self.host, Path::new(""))?;
@@ -112,7 +113,8 @@ impl Machine {
 
     /// Returns the lab of a row.
     ///
-    /// # Errors An invalid setting of the link.
+    /// # Errors
+    /// An invalid setting of the link.
     pub(super) fn lab(
         &self,
         key: &Key,

@@ -41,7 +41,8 @@ pub(super) struct Task<'a> {
 impl Task<'_> {
     /// Measures the row. Returns `None` if `cancel` was set before the end.
     ///
-    /// # Errors The lab cannot be built, or its run failed.
+    /// # Errors
+    /// The lab cannot be built, or its run failed.
     pub(super) fn measure(&self, cancel: &AtomicBool) -> Result<Option<Measured>, BenchError> {
         if cancel.load(Ordering::Relaxed) {
             return Ok(None);

@@ -100,8 +100,9 @@ type Done = ((usize, usize), Result<Option<Measured>, BenchError>);
 impl Suite {
     /// Measures and writes the missing experiments. Ends soon after `cancel` is set, with all complete files written.
     ///
-    /// # Errors Before the first measurement: an invalid profile, or a file that may not be replaced. Later: a file
-    /// that cannot be written, or the first row that cannot be measured. Files that are already complete stay.
+    /// # Errors
+    /// Before the first measurement: an invalid profile, or a file that may not be replaced. Later: a file that cannot
+    /// be written, or the first row that cannot be measured. Files that are already complete stay.
     pub fn run(
         &self,
         cancel: &AtomicBool,

@@ -32,7 +32,8 @@ pub(super) struct Part {
 impl Part {
     /// Creates the unfinished file in the folder of `target`. A missing folder is created.
     ///
-    /// # Errors Errors of the file system; another run is writing `target`.
+    /// # Errors
+    /// Errors of the file system; another run is writing `target`.
     pub(super) fn begin(target: PathBuf, force: bool) -> io::Result<Part> {
         let folder = target.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder)?;
@@ -59,7 +60,8 @@ impl Part {
 
     /// Renames the file to its target.
     ///
-    /// # Errors Errors of the file system; a new file at the target without `force`.
+    /// # Errors
+    /// Errors of the file system; a new file at the target without `force`.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         let path = self.file.path().to_owned();
         let Some(file) = self.file.0.take() else { return Ok(()) };

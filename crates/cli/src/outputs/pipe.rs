@@ -20,7 +20,8 @@ const EVERY: Duration = Duration::from_millis(20);
 
 /// Opens the pipe at `path` when it has a reader.
 ///
-/// # Errors Errors of the file system; Ctrl-C during the wait.
+/// # Errors
+/// Errors of the file system; Ctrl-C during the wait.
 pub(super) fn open(path: &Path) -> Result<File, Failure> {
     let begun = Instant::now();
     let mut is_told = false;

@@ -14,7 +14,8 @@ pub trait NetInterface {
 
     /// Sends a frame.
     ///
-    /// # Errors If the interface does not accept the frame.
+    /// # Errors
+    /// If the interface does not accept the frame.
     fn send(&self, frame: &[u8]) -> io::Result<()>;
 
     /// Returns the descriptor that is readable when a frame has arrived.

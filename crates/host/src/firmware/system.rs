@@ -230,7 +230,8 @@ impl System {
     /// Reads the configuration space of a function by configuration requests: 4 KiB, or 256 B without a PCI Express
     /// capability. A register whose read is rejected reads as ones.
     ///
-    /// # Errors If `system` has no such function.
+    /// # Errors
+    /// If `system` has no such function.
     pub async fn read_config(&self, cpu: &Cpu, bdf: Bdf) -> Result<Vec<u8>, FirmwareError> {
         let function = self.get(bdf).ok_or_else(|| format!("no function {bdf} was found"))?;
         let registers = if function.pcie.is_some() { 1024 } else { 64 };

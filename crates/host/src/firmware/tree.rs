@@ -31,7 +31,8 @@ pub struct Rescan {
 /// the policy, and enables them. All accesses are configuration requests, and memory writes into MSI-X tables. A device that is
 /// removed during enumeration is left out.
 ///
-/// # Errors A line that names the function, and the bus numbers, addresses or vectors that it cannot have.
+/// # Errors
+/// A line that names the function, and the bus numbers, addresses or vectors that it cannot have.
 pub async fn enumerate_host(cpu: &Cpu, map: &HostMap) -> Result<System, FirmwareError> {
     let mut walk = Walk::whole(cpu, map);
     walk.run(map.first_bus, None).await?;
@@ -52,8 +53,9 @@ pub async fn enumerate_host(cpu: &Cpu, map: &HostMap) -> Result<System, Firmware
 /// Rescans below a port with a slot after a device was inserted or removed. Functions that are still there and set up are not
 /// changed. New functions must fit into the bus numbers and windows of the port; see [`Policy`](super::Policy) for the reserve.
 ///
-/// # Errors As [`enumerate_host`]; also if `bridge` is not a root or downstream port that was found. Removed functions
-/// are then no longer in `system`.
+/// # Errors
+/// As [`enumerate_host`]; also if `bridge` is not a root or downstream port that was found. Removed functions are then
+/// no longer in `system`.
 pub async fn rescan(cpu: &Cpu, system: &mut System, bridge: Bdf) -> Result<Rescan, FirmwareError> {
     let found = system.get(bridge).filter(|f| f.port_type().is_some_and(|p| p.is_above_link()));
     let port = found.cloned().ok_or_else(|| format!("function {bridge} is not a root or downstream port"))?;

@@ -151,14 +151,16 @@ impl Packeting {
 impl Description {
     /// Parses a description from the text of its TOML file. `docs/reference/model.md` lists the keys.
     ///
-    /// # Errors The text is not TOML, or a key or value is invalid. The error names the fault and its place in the text.
+    /// # Errors
+    /// The text is not TOML, or a key or value is invalid. The error names the fault and its place in the text.
     pub fn parse(text: &str) -> Result<Description, DescriptionError> {
         file::parse(text)
     }
 
     /// Returns the rate of packets of `size_bytes`, including the FCS, that the link allows.
     ///
-    /// # Errors The size is invalid, or no transaction serves these packets. In the published form also: a transaction has an
+    /// # Errors
+    /// The size is invalid, or no transaction serves these packets. In the published form also: a transaction has an
     /// offset, or the link is in FLIT mode.
     pub fn throughput(
         &self,
@@ -194,7 +196,8 @@ impl Description {
     /// Returns the smallest of `sizes`, which must rise, such that it and all larger ones reach the rate of an Ethernet of
     /// `gbps`.
     ///
-    /// # Errors As [`Description::throughput`].
+    /// # Errors
+    /// As [`Description::throughput`].
     pub fn holds_ethernet_from(
         &self,
         params: &Params,

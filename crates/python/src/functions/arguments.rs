@@ -16,7 +16,8 @@ impl<'py> Arguments<'_, 'py> {
 
     /// Returns the argument, if it is given.
     ///
-    /// # Errors It is of another type, or out of the type's range.
+    /// # Errors
+    /// It is of another type, or out of the type's range.
     pub(super) fn get<T: FromPyObjectOwned<'py>>(&self, name: &str) -> PyResult<Option<T>> {
         self.value(name)?.map(|value| of(name, &value)).transpose()
     }

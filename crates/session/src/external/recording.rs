@@ -197,7 +197,8 @@ impl<'a> Recording<'a> {
 
     /// Returns the next entry; `None` after the end.
     ///
-    /// # Errors The bytes are not an entry, or the record is cut off. The bytes after this entry cannot be read.
+    /// # Errors
+    /// The bytes are not an entry, or the record is cut off. The bytes after this entry cannot be read.
     pub(crate) fn next_entry(&mut self) -> Result<Option<Entry<'a>>, RecordError> {
         let at = self.cursor.at;
         if self.ended {

@@ -85,7 +85,8 @@ impl VmHost {
 
     /// Finds the virtual function whose client has connected, and gives it to that machine.
     ///
-    /// # Errors The function does not exist.
+    /// # Errors
+    /// The function does not exist.
     pub(super) fn fetch(&mut self, n: usize, lab: &mut Driver) -> Result<(), String> {
         let Some((site, facts)) = self.site(n) else { return Ok(()) };
         let facts = self.run(lab, move |cpu| virtual_functions::find(cpu, site, facts))?;

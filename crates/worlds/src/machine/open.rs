@@ -39,8 +39,9 @@ impl VmHost {
     /// functions one by one, their clients connect to sockets in the folder `socket`. Machines of `assigned` have
     /// virtual functions below the host.
     ///
-    /// # Errors The lab has no such host or virtual function, the firmware fails, there are too many functions, or
-    /// riser cannot listen at the socket.
+    /// # Errors
+    /// The lab has no such host or virtual function, the firmware fails, there are too many functions, or riser cannot
+    /// listen at the socket.
     pub fn open(
         lab: &mut Driver,
         file: &LabFile,

@@ -42,7 +42,8 @@ pub enum Pace {
 ///
 /// Returns the fabric's time at the end.
 ///
-/// # Errors The errors of `poll` and `accept`.
+/// # Errors
+/// The errors of `poll` and `accept`.
 pub fn serve<'g>(
     lab: &mut Driver,
     guests: impl Iterator<Item = &'g mut VmHost>,

@@ -94,7 +94,8 @@ impl HostPlace {
 
     /// Checks whether `map` can be mapped now.
     ///
-    /// # Errors The reason why it cannot be mapped.
+    /// # Errors
+    /// The reason why it cannot be mapped.
     pub fn check_map(&self, map: &Map) -> Result<(), MapError> {
         self.check_map_of(None, map)
     }
@@ -145,7 +146,8 @@ impl HostPlace {
 }
 
 impl State {
-    /// # Errors The host's request is illegal. This ends the host, and thus the run.
+    /// # Errors
+    /// The host's request is illegal. This ends the host, and thus the run.
     fn take(&mut self, HostRequest(asked): HostRequest) -> Result<(), String> {
         match asked {
             Asked::Issue(mut output) => {
