@@ -125,8 +125,7 @@ fn drawing(error: impl std::fmt::Display) -> FigureError {
 impl LineChart {
     /// Returns the chart as one SVG document. Equal charts give equal bytes.
     ///
-    /// # Errors
-    /// No series, too many series, or an axis or a point that is not a number.
+    /// # Errors No series, too many series, or an axis or a point that is not a number.
     pub fn svg(&self) -> Result<String, FigureError> {
         self.check()?;
         let mut svg = String::new();
@@ -284,8 +283,7 @@ th { border-bottom: 1px solid; }
 impl FigurePage {
     /// Returns the page as one HTML document. Equal pages give equal bytes.
     ///
-    /// # Errors
-    /// As [`LineChart::svg`].
+    /// # Errors As [`LineChart::svg`].
     pub fn html(&self) -> Result<String, FigureError> {
         let title = escaped(&self.chart.title);
         let svg = self.chart.svg()?;

@@ -34,8 +34,7 @@ pub(crate) struct Shell {
 impl Shell {
     /// Writes the page up to the end of its script.
     ///
-    /// # Errors
-    /// Errors of `out`.
+    /// # Errors Errors of `out`.
     pub(crate) fn write_head(&self, title: &str, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">")?;
         writeln!(out, "<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">")?;
@@ -54,16 +53,14 @@ impl Shell {
 
 /// Writes `value` as JSON in an element `id`, for the page's script.
 ///
-/// # Errors
-/// Errors of `out`, or a value that JSON cannot represent.
+/// # Errors Errors of `out`, or a value that JSON cannot represent.
 pub(crate) fn write_data(id: &str, value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "<script type=\"application/json\" id=\"{id}\">{}</script>", json(value)?)
 }
 
 /// Writes plotly.js and the end of the page.
 ///
-/// # Errors
-/// Errors of `out`.
+/// # Errors Errors of `out`.
 pub(crate) fn write_end(out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "<script type=\"text/plain\" id=\"plotly\">{PLOTLY}</script>")?;
     writeln!(out, "<script>riser.loaded();</script>\n</body>\n</html>")?;

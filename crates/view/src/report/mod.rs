@@ -196,8 +196,7 @@ impl From<ReportError> for io::Error {
 impl Report {
     /// Writes the page. Equal reports give equal bytes.
     ///
-    /// # Errors
-    /// Errors of `out`, or a [`ReportError`] as `InvalidInput` before any byte is written.
+    /// # Errors Errors of `out`, or a [`ReportError`] as `InvalidInput` before any byte is written.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         self.check()?;
         let mut out = BufWriter::new(out);
@@ -208,8 +207,7 @@ impl Report {
 
     /// Checks that the report can be shown.
     ///
-    /// # Errors
-    /// The first fault.
+    /// # Errors The first fault.
     pub fn check(&self) -> Result<(), ReportError> {
         for table in &self.tables {
             if let Some(row) = table.rows.iter().find(|row| row.len() != table.columns.len()) {

@@ -155,8 +155,7 @@ impl TracePage {
 
     /// Writes the page.
     ///
-    /// # Errors
-    /// Errors of `out`.
+    /// # Errors Errors of `out`.
     pub fn write(mut self, out: impl Write) -> io::Result<()> {
         if self.columns.rows() > 0 {
             self.chunks.push(self.columns.take_packed());
@@ -240,8 +239,7 @@ impl TracePage {
 
 /// Builds and writes the page of all records of `reader`.
 ///
-/// # Errors
-/// Errors of the reader and of `out`.
+/// # Errors Errors of the reader and of `out`.
 pub fn trace_page<R: io::Read>(
     title: &str,
     reader: &mut capture::Reader<R>,

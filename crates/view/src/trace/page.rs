@@ -38,8 +38,7 @@ pub(crate) const SHELL: Shell = Shell {
 /// Writes the page. The first chunk and the start of the script come before the other chunks, and these before the
 /// payloads.
 ///
-/// # Errors
-/// Errors of `out`.
+/// # Errors Errors of `out`.
 pub(super) fn write(
     title: &str,
     meta: &Meta,
