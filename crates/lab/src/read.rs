@@ -147,7 +147,8 @@ pub fn read(models: &Models, path: &Path) -> Result<LabFile, FileErrors> {
 
 /// Like [`read`], with `overrides` over the file's values.
 ///
-/// # Errors As [`read`]. Errors of an override name the override.
+/// # Errors
+/// As [`read`]. Errors of an override name the override.
 pub fn read_with(models: &Models, path: &Path, overrides: &Overrides) -> Result<LabFile, FileErrors> {
     let text = std::fs::read_to_string(path).map_err(|e| FileError::whole(path, e.to_string()))?;
     parse_with(models, path, &text, Folder::of(path), overrides)
@@ -246,7 +247,8 @@ impl Reader {
 
 /// Returns the lab with its models' settings, and the errors of single keys.
 ///
-/// # Errors Errors of types, together with errors of single keys.
+/// # Errors
+/// Errors of types, together with errors of single keys.
 fn read_keys(reader: &Reader, place: &Place<'_>) -> Result<(Lab, Vec<FileError>), FileErrors> {
     let Reader { models, schema } = reader;
     let (tree, mut tables, mut errors) = tables::split(place, schema, models);

@@ -11,7 +11,7 @@ use tlp::AtomicOp;
 const BOTH: DmaAccess = DmaAccess { read: true, write: true };
 const BYTES: u64 = 0x3000;
 
-/// A memory file as QEMU makes it, or one that may shrink.
+/// A memory file like those of QEMU, or a file that may shrink.
 fn file(sealed: bool) -> OwnedFd {
     let fd = memfd_create("guest", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&fd, BYTES).unwrap();
@@ -143,7 +143,7 @@ fn accesses_fail_after_truncation() {
     assert!(!memory.operate(0xff0, AtomicOp::Swap, &[1; 4], &mut [0; 4]));
 }
 
-/// Runs only if the system supports huge pages, even if none is free.
+/// The test runs only if the system supports huge pages. It also runs if no huge page is free.
 #[test]
 fn rejects_huge_pages() {
     let flags = MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;

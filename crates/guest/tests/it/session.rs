@@ -164,7 +164,7 @@ fn rejects_unsupported_versions() {
         let Some(Event::HangUp(HangUp::Version(why))) = session.poll() else { panic!("{error}") };
         assert_eq!(why, error);
         assert!(session.is_over() && session.poll().is_none());
-        // The client gets the error if it wants a reply.
+        // The client gets the error if it has requested a reply.
         assert_eq!(
             sent(&mut session).iter().map(|reply| reply.error).sum::<u32>(),
             if error == VersionError::Flags(0x10) { 0 } else { EINVAL }
@@ -210,7 +210,7 @@ fn describes_regions_and_interrupts() {
     }
 }
 
-/// Every command with each wrong payload length, and with descriptors that it does not take.
+/// Every command with each wrong payload length, and with descriptors that it does not accept.
 #[test]
 fn rejects_wrong_lengths_and_descriptors() {
     let rows: [(u16, Vec<u8>, usize); 12] = [
@@ -338,7 +338,7 @@ fn reads_are_answered_in_any_order() {
     assert!(session.poll().is_none());
     session.complete(second, Ok(&[5, 6]));
     session.complete(first, Ok(&[1, 2, 3, 4]));
-    // A second completion, and one with a token of another session, are ignored.
+    // A second completion, and a completion with a token of another session, are ignored.
     session.complete(first, Ok(&[1, 2, 3, 4]));
     joined().complete(first, Err(Errno::IO));
     let replies = sent(&mut session);
@@ -571,7 +571,7 @@ fn maps_without_descriptor_ignore_the_offset() {
     assert_eq!(errno(&mut session, 2, &map(0x1000, 0x1000, 0, 1)), 0);
 }
 
-/// DEVICE_SET_IRQS as QEMU sends it for MSI-X.
+/// The DEVICE_SET_IRQS that QEMU sends for MSI-X.
 #[test]
 fn sets_up_msix_as_qemu_does() {
     let mut session = joined();
@@ -873,7 +873,8 @@ fn handles_messages_sent_before_the_peer_left() {
     }
 }
 
-/// One call sends either whole messages, or a part of one long message. A peer that expects to read a whole header does.
+/// One call sends either whole messages, or a part of one long message. A peer that expects to read a whole header can
+/// read one.
 #[test]
 fn sends_whole_messages_at_once() {
     let mut session = joined();
@@ -939,7 +940,8 @@ fn conversation() -> Vec<(Vec<u8>, usize)> {
     ]
 }
 
-/// Returns what a session makes of pieces: its events, without identifiers that vary, and the bytes that it sends.
+/// Returns the result of a session that receives these pieces: its events, without identifiers that vary, and the bytes
+/// that it sends.
 fn outcome(pieces: impl IntoIterator<Item = (Vec<u8>, usize)>) -> (Vec<String>, Vec<u8>) {
     let mut session = Session::new(&shape());
     let (mut events, mut out) = (Vec::new(), Vec::new());
@@ -972,8 +974,8 @@ fn outcome(pieces: impl IntoIterator<Item = (Vec<u8>, usize)>) -> (Vec<String>, 
     (events, out)
 }
 
-/// Cuts a conversation as a socket may deliver it: descriptors come with the first byte of their message, and no later
-/// message is in the same piece.
+/// Cuts a conversation in a way in which a socket may deliver it: descriptors come with the first byte of their
+/// message, and no later message is in the same piece.
 fn cut(pieces: &[(Vec<u8>, usize)], cuts: &[usize]) -> Vec<(Vec<u8>, usize)> {
     let mut found = vec![(Vec::new(), 0)];
     let mut at = 0;

@@ -48,7 +48,7 @@ fn detects_unshared_memory() {
     assert_eq!(found, [Some(false), Some(false), Some(true), None]);
 }
 
-/// Equal in the end: the machine wrote there before.
+/// At the end the contents are equal: the machine had written there before.
 #[test]
 fn accepts_shared_memory() {
     let (mut sharing, mut session) = (Sharing::default(), session());

@@ -207,7 +207,7 @@ fn damaged_part_error_has_a_remedy() {
     check(parts.programs(&[]).unwrap_err().to_string(), &busybox, &folder);
 }
 
-/// Child process of the tests below, which run it without something that it needs.
+/// Child process of the tests below. They run it without something that it needs.
 #[test]
 #[ignore = "is started by another test"]
 fn child_process_fetches_or_builds_a_part() {
@@ -253,7 +253,7 @@ fn rejects_unusable_caches() {
     assert!(said.contains(expected), "{said}");
 }
 
-/// Mounts in a mount namespace, so the user's file system does not change.
+/// Mounts are made in a mount namespace, so the user's file system does not change.
 #[test]
 fn rejects_cache_on_noexec_file_system() {
     let folder = tempfile::tempdir().unwrap();
