@@ -20,7 +20,7 @@ const LENGTH: u64 = 16;
 const CONTROL: u64 = 24;
 const VECTOR: u16 = 1;
 
-/// Each started copy reads, writes, interrupts and counts, concurrently with others.
+/// Each copy reads, writes, sends an interrupt and counts, concurrently with other copies.
 async fn copier(io: Io) {
     let mut registers = RegisterFile::new(CONTROL as usize);
     let done = Rc::new(Cell::new(0u32));

@@ -226,7 +226,8 @@ fn dropped_future_withdraws_unaccepted_operations_and_abandons_others() {
     rig.open = [false, true, true];
     rig.run_to(250);
     assert_eq!(rig.take_log(), [Event::Read(0x10, 4), Event::Read(0x30, 4)]);
-    // The first read's result arrives late. It must neither reach the second read nor release its ID.
+    // The first read's result arrives late. The result must not reach the second read, and must not release the ID of
+    // that read.
     rig.open = [true; 3];
     assert_ne!(rig.reads[0].id, rig.reads[1].id);
     rig.answer(0);

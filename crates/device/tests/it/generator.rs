@@ -51,8 +51,8 @@ impl Generator for Copies {
     }
 }
 
-/// A device whose generator writes and reads `count` times, and that then raises vector 5. A task reads
-/// concurrently.
+/// A device whose generator writes and reads `count` times. Then the device sends the interrupt of vector 5. A task
+/// reads concurrently.
 fn device(count: u32, ended: &Ended) -> AsyncDevice {
     let ended = ended.clone();
     AsyncDevice::new(move |io: Io| {
@@ -111,7 +111,7 @@ fn reset_drops_generator_with_tasks() {
     assert_eq!(*ended.borrow(), []);
 }
 
-/// A generator that claims completions, which devices do not request, has none.
+/// A generator that says it has completions, which devices do not request, has none.
 #[test]
 fn ignores_completions_of_a_generator() {
     struct Odd;

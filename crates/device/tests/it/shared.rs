@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tlp::*;
 
-/// A copier: a write to any function is a source address. The engine reads there, one address at a time, in the order of
-/// all doorbells, and reports to the function that was written to.
+/// A copier: a write to any function is a source address. The engine reads at these addresses, one at a time, in the
+/// order of all doorbells. It reports to the function whose doorbell was written.
 #[derive(Default)]
 struct Copier {
     waiting: VecDeque<(u16, u64)>,
