@@ -7,14 +7,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyRange, PyString, PyTuple, PyType};
 use serde::de::DeserializeOwned;
 
-/// Deepest nesting of lists and dicts. One that contains itself would never end.
+/// Deepest nesting of lists and dicts. The conversion of an object that contains itself would never end.
 const MAX_DEPTH: u32 = 64;
 
-/// Most values of a range. A much longer one is a mistake, and would use all memory.
+/// Most values of a range. A much longer range is a mistake, and would use all memory.
 const MAX_RANGE: usize = 1 << 20;
 
-/// Converts `value`. A range becomes the list of its values, as does an object with `tolist()`, such as arrays and scalars of
-/// numpy.
+/// Converts `value`. A range becomes the list of its values. An object with `tolist()` also becomes its values, such as
+/// arrays and scalars of numpy.
 ///
 /// # Errors
 /// A part that JSON cannot represent, or a nesting that is too deep.

@@ -17,7 +17,8 @@ enum Cell {
     Text(String),
 }
 
-/// Converts rows to a table. Values are bools, 64-bit ints, floats, strings and None. A missing key is None.
+/// Converts rows to a table. Values are bools, 64-bit ints, floats, strings and None. The value of a missing key is
+/// None.
 #[pyfunction]
 #[pyo3(signature = (rows, /))]
 pub(crate) fn table(rows: Vec<Bound<'_, PyDict>>) -> PyResult<Table> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Digests that detect changes of a file.
 
-/// Returns the 64-bit FNV-1a hash in hexadecimal. It detects changes of a file, not forgeries.
+/// Returns the 64-bit FNV-1a hash in hexadecimal. The digest detects accidental changes of a file, not forgeries.
 pub fn digest(bytes: &[u8]) -> String {
     format!("{:016x}", hash(bytes))
 }

@@ -58,7 +58,7 @@ impl Description {
         self.vfs
     }
 
-    /// Returns the Message Codes that it accepts.
+    /// Returns the Message Codes that the device accepts.
     pub(crate) fn messages(&self) -> MessageCodes {
         MessageCodes::of(&self.messages)
     }

@@ -14,10 +14,10 @@ impl<'py> Arguments<'_, 'py> {
         Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
     }
 
-    /// Returns the argument, if it is given.
+    /// Returns the argument; `None` if it is not given.
     ///
     /// # Errors
-    /// It is of another type, or out of the type's range.
+    /// The argument is of another type, or out of the type's range.
     pub(super) fn get<T: FromPyObjectOwned<'py>>(&self, name: &str) -> PyResult<Option<T>> {
         self.value(name)?.map(|value| of(name, &value)).transpose()
     }
