@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sizes of Ethernet frames. They include the FCS (IEEE 802.3 §3.2.8). A NIC adds and removes it, so host memory holds
-//! [`FCS_BYTES`] less.
+//! Sizes of Ethernet frames. They include the FCS (IEEE 802.3 §3.2.8). A NIC adds and removes the FCS, so host memory
+//! has [`FCS_BYTES`] less.
 
 use crate::{Form, ModelError};
 use std::ops::RangeInclusive;
@@ -32,8 +32,8 @@ pub fn packet_ns(frame_bytes: u32, gbps: f64) -> Result<f64, ModelError> {
     Ok(f64::from(frame_bytes + GAP_BYTES) * 8.0 / gbps)
 }
 
-/// Returns the bytes of a frame that cross PCI Express: without the FCS. The published form moves the whole frame, since
-/// pcie-bench does not mention the FCS.
+/// Returns the bytes of a frame that cross PCI Express: without the FCS. The published form moves the whole frame,
+/// because pcie-bench does not mention the FCS.
 pub(crate) fn moved_bytes(form: Form, frame_bytes: u32) -> Result<u32, ModelError> {
     check_frame(frame_bytes)?;
     match form {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rates that a link allows NICs, by packet size: a curve for each device, one for bare packets on the link, and an Ethernet to compare with.
+//! Rates that a link allows for NICs, by packet size: a curve for each device, a curve for bare packets on the link,
+//! and an Ethernet for comparison.
 
 use crate::ethernet::moved_bytes;
 use crate::{

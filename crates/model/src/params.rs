@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Inputs of the model: a link, a transfer, and figures of the specification that follow from them.
 //!
-//! Holds only valid values, and calculates no bandwidth.
+//! The types have only valid values. This module calculates no bandwidth.
 
 use crate::ethernet::FRAME_BYTES;
 use crate::rate::{Basis, FLIT_BYTES, FLIT_TLP_BYTES, LinkRate};
 use tlp::{Mps, Mrrs, Rcb, SizeError, Width};
 
 /// Framing of a TLP on the wire in bytes, in addition to its header and data: STP, sequence number, LCRC and END at
-/// 8b/10b (`PCIe 5.0 §4.2.1.2`), the STP token and LCRC at 128b/130b (§4.2.2.3). Eight bytes in both; zero in FLIT
-/// mode.
+/// 8b/10b (`PCIe 5.0 §4.2.1.2`), the STP token and LCRC at 128b/130b (§4.2.2.3). It has eight bytes in both encodings,
+/// and zero in FLIT mode.
 const FRAMING_BYTES: u32 = 8;
 
 /// ECRC digest in bytes (`PCIe 5.0 §2.2.3`).
@@ -21,7 +21,7 @@ const PAGE_BYTES: u32 = 4096;
 /// Longest transfer of the model: 16 MiB, so that an answer takes milliseconds.
 pub(crate) const MAX_TRANSFER_BYTES: u32 = 16 << 20;
 
-/// Reason why there is no answer. Each text gives the value and what was expected.
+/// Reason why the model has no result. Each text has the value and the expected value.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum ModelError {
     /// The model does not cover this generation.
@@ -59,7 +59,7 @@ pub enum ModelError {
     /// Not a number of DLLPs.
     #[error("{0} DLLPs per transfer: expected a finite number from 0 on")]
     Dllps(f64),
-    /// Not a number above zero, or one whose result overflows.
+    /// The value is not a number above zero, or its result overflows.
     #[error("{0} of {1}: expected a finite number above 0")]
     Positive(&'static str, f64),
 }
@@ -154,7 +154,7 @@ impl Params {
         )
     }
 
-    /// Returns the note for generations 6 and 7, which belongs to each of their numbers; `None` for others.
+    /// Returns the note for generations 6 and 7, which belongs to each of their results; `None` for other generations.
     pub fn flit_note(&self) -> Option<String> {
         (self.basis() == Basis::Arithmetic).then(|| {
             format!(
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     /// Limits at other rates: (generation, lanes, MPS, limit). The first two are 2.5 GT/s plus the difference of
-    /// InternalDelay. The others follow `PCIe 3.0 §3.5.3.1`, calculated by hand.
+    /// InternalDelay. The other values follow `PCIe 3.0 §3.5.3.1`, calculated by hand.
     #[test]
     fn ack_limits_follow_the_specification() {
         for (generation, lanes, mps, limit) in

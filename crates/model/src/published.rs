@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The model that pcie-bench (SIGCOMM'18, §3) prints, reproduced exactly.
 //!
-//! Its known slips are kept, to reproduce its figures:
+//! The known mistakes of the paper are kept, to reproduce its figures:
 //!
 //! - Acks and UpdateFCs are charged 8 *bytes* per number of symbol *times*, for any width, and also to a direction that
-//!   carries none: 7.9 % at Gen3 x8, where one of each per interval takes 1.0 %.
+//!   carries none. This is 7.9 % at Gen3 x8, where in fact one Ack and one UpdateFC per interval take 1.0 %.
 //! - SKP takes 4 in 1538 symbols at every rate, also with the encoding 128b/130b.
 //! - Equation 2 adds the transfer's size to the direction of the MRd, which carries no data. The number is given as
 //!   printed. The bandwidth of reads follows from equation 3, as in the paper's figures, or from the requests' headers
@@ -85,7 +85,7 @@ mod tests {
         assert!((got - want).abs() < 1e-6, "{got}, not {want}");
     }
 
-    /// Gen3 x8 MPS 256: pcie-bench §3 prints 57.88. The others follow from the same formula, calculated by hand.
+    /// Gen3 x8 MPS 256: pcie-bench §3 prints 57.88. The other values follow from the same formula, calculated by hand.
     #[test]
     fn tlp_bandwidth_matches_the_paper() {
         for (generation, lanes, mps, raw, tlp) in [

@@ -5,7 +5,7 @@
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Distinguishes the dumps of one process.
+/// Number that distinguishes the dumps of one process.
 static DUMPS: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the output of `lspci -F` for a dump, with these arguments. Prints that the test is skipped and returns `None` if there is no `lspci`.
@@ -44,7 +44,7 @@ const UNKNOWN: [&str; 5] = [
     "Vendor Specific Information: ",
 ];
 
-/// Panics if `lspci` complains, except about capabilities that it does not know.
+/// Panics if `lspci` prints a warning, except about capabilities that it does not know.
 pub fn assert_clean(text: &str) {
     for line in text.lines() {
         for complaint in ["!!!", "access denied", "Unknown header"] {
@@ -73,7 +73,8 @@ pub fn comparable(text: &str) -> Vec<String> {
     lines
 }
 
-/// Returns the start of the line that `lspci -F` prints for the upper half of a 64-bit BAR, which it takes for another BAR.
+/// Returns the start of the line that `lspci -F` prints for the upper half of a 64-bit BAR, because it treats this half
+/// as another BAR.
 fn upper_half_below(words: &str) -> Option<String> {
     let (index, _) = words.strip_prefix("Region ")?.split_once(": Memory")?;
     words.contains("64-bit").then(|| format!("Region {}:", index.parse::<u8>().unwrap() + 1))

@@ -102,10 +102,10 @@ fn throughput_drops_after_each_multiple_of_mps() {
     close(drop(512), 1.0 - 584.0 / 633.0);
 }
 
-/// §2: "Such a device would only achieve 40 Gb/s line rate throughput for Ethernet frames larger than 512B". By hand: with
-/// one MRd and two MWrs, `57.884766 s / (240 + s) = 40 s / (s + 20)` at 472.0; with two and three, 288 instead of 240, at
-/// 579.4. In the published form, 512 B reaches line rate only because of the slip (752 B up). Without it, 57.884766 * 512 /
-/// 776 is 38.19, and the Ethernet carries 38.50.
+/// §2: "Such a device would only achieve 40 Gb/s line rate throughput for Ethernet frames larger than 512B". By hand:
+/// with one MRd and two MWrs, `57.884766 s / (240 + s) = 40 s / (s + 20)` at 472.0; with two and three, 288 instead of
+/// 240, at 579.4. In the published form, 512 B reaches line rate only because of the slip (752 B up). Without this, the
+/// rate is 57.884766 * 512 / 776 = 38.19, and the Ethernet carries 38.50.
 #[test]
 fn simple_nic_reaches_line_rate_above_512_bytes() {
     let reached = |form, size| both("simple", form, size).throughput_gbps >= ethernet_gbps(40.0, size);
@@ -153,7 +153,8 @@ fn curves_are_in_the_papers_order() {
     }
 }
 
-/// IEEE 802.3 §3.2.8: the shortest frame with FCS has 64 B. With preamble and gap it takes 84 B; 1500 B take 1520.
+/// IEEE 802.3 §3.2.8: the shortest frame with FCS has 64 B. With preamble and gap the smallest frame takes 84 B, and
+/// 1500 B take 1520 B.
 #[test]
 fn ethernet_rate_includes_preamble_and_gap() {
     close(ethernet_gbps(10.0, 64), 7.619_048);
