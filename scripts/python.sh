@@ -20,7 +20,7 @@ fi
 unset PYTHONHOME PYTHONPATH PIP_TARGET PIP_PREFIX
 export PIP_USER=0
 venv=target/python/$(dirname "$wanted" | tr / -)
-# Packages are installed for one version of Python.
+# Packages are installed for one specific version of Python.
 state=$(python3 --version && cat "$wanted") || exit 77
 if [ "$(cat "$venv/installed" 2>/dev/null)" != "$state" ]; then
     echo "python.sh: installing the wheels of $wanted" >&2

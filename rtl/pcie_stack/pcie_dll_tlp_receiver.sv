@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Checks frames with TLPs and takes sequence number and LCRC off (PCIe 6.0 §3.6.3.1).
-// Handshake: no ready in either direction: credits are the back-pressure. tlp_good is valid with tlp_eop. If it is low, the transaction layer
-// drops the beats since tlp_sop. So a TLP waits here for two beats only.
+// Handshake: no ready in either direction: credits are the back-pressure. tlp_good is valid with tlp_eop. If it is low,
+// the transaction layer drops the beats since tlp_sop. So only two beats of a TLP are delayed here.
 //
-// Rows are beats moved down by one double-word. `held` is the last beat; its lane 0 has gone out already.
+// Rows are beats moved down by one double-word. `held` is the last beat; its lane 0 has already left.
 module pcie_dll_tlp_receiver #(
     parameter int DATA_WIDTH = 256,
     localparam int LANES = DATA_WIDTH / 32,

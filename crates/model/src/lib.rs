@@ -3,7 +3,7 @@
 //!
 //! Two forms of the same question:
 //!
-//! - [`published`]: the model of pcie-bench (SIGCOMM'18, §3) exactly as printed, including its slips.
+//! - [`published`]: the model of pcie-bench (SIGCOMM'18, §3) exactly as printed, including its mistakes.
 //! - [`exact`]: counts the bytes that each direction of the wire carries. Simulations agree with this form.
 //!
 //! The model also covers whole devices: a [`Description`] lists the transactions of a NIC and its driver per packet,

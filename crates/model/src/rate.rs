@@ -49,7 +49,7 @@ pub enum Basis {
     /// A closed form that simulations of the same link agree with.
     #[serde(rename = "closed form")]
     ClosedForm,
-    /// The published closed form of pcie-bench, including its slips.
+    /// The published closed form of pcie-bench, including its mistakes.
     #[serde(rename = "closed form as published")]
     Published,
     /// FLIT mode, which riser does not simulate.

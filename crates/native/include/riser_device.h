@@ -247,8 +247,10 @@ typedef struct riser_device_ops {
     /* Writes the next output of a class to output and returns 1, or returns 0 without an output. A returned output is accepted. */
     int (*poll_output)(riser_device *device, uint64_t now_ps, uint32_t class_, riser_output *output);
     /*
-     * Writes the token of the next request that the device has taken and returns 1, or returns 0. Taking frees the
-     * receive buffer. NULL: every request is taken immediately. /
+     * Writes the token of the next request that the device has taken and returns 1, or
+     * returns 0. Taking frees the receive buffer. NULL: every request is taken
+     * immediately.
+     */
     int (*poll_taken)(riser_device *device, uint32_t *token);
     /* Returns when to call timer next, or RISER_NEVER. NULL: never. */
     uint64_t (*next_timer)(const riser_device *device);
@@ -261,8 +263,9 @@ typedef struct riser_device_ops {
 #endif
 
 /*
- * Entry point of a library. Receives riser's ABI version. Returns the library's functions, or NULL if the library does
- * not support this version. /
+ * Entry point of a library. Receives riser's ABI version. Returns the library's
+ * functions, or NULL if the library does not support this version.
+ */
 RISER_EXPORT const riser_device_ops *riser_device_entry(uint32_t abi);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // A link for proofs: the transmit side (replay buffer and replay control), a channel, and the receive side (sequence
 // check and acknowledge), with few numbers and short rows. The solver decides all free inputs. It chooses the times and
-// lengths of TLPs and the nullified ones, and when the wire is ready. It also chooses the frames that the channel
+// lengths of TLPs, which TLPs are nullified, and when the wire is ready. It also chooses the frames that the channel
 // loses, doubles or damages in both directions, when REPLAY_TIMER expires, and Recovery.
 //
 // Two TLPs are marked, 1 before 2. Data do not influence control, so a property of these two TLPs holds for any two. If

@@ -81,7 +81,7 @@ pub struct Transaction {
     pub count: u32,
     /// ... per this many packets.
     pub per: u32,
-    /// In the published form, omit the header of the read request, a slip of the public NIC models.
+    /// In the published form, omit the header of the read request, a mistake of the public NIC models.
     pub published_omits_header: bool,
     /// Source: section of the paper, data sheet, or assumption.
     pub source: String,

@@ -33,7 +33,7 @@ fn close(got: f64, want: f64) {
 }
 
 /// TLP bytes per pair of packets (up, down), published, calculated by hand from the equations. The payload rate is 57.884766
-/// times the size divided by the larger one. MWr and MRd cost 24 B, CplD 20 B. The freelist's MRd is free, a slip of the
+/// times the size divided by the larger one. MWr and MRd cost 24 B, CplD 20 B. The freelist's MRd is free, a mistake of the
 /// public models. The whole packet is moved, including the FCS.
 #[test]
 fn published_form_agrees_with_sums_by_hand() {
@@ -104,7 +104,7 @@ fn throughput_drops_after_each_multiple_of_mps() {
 
 /// §2: "Such a device would only achieve 40 Gb/s line rate throughput for Ethernet frames larger than 512B". By hand:
 /// with one MRd and two MWrs, `57.884766 s / (240 + s) = 40 s / (s + 20)` at 472.0; with two and three, 288 instead of
-/// 240, at 579.4. In the published form, 512 B reaches line rate only because of the slip (752 B up). Without this, the
+/// 240, at 579.4. In the published form, 512 B reaches line rate only because of the mistake (752 B up). Without this, the
 /// rate is 57.884766 * 512 / 776 = 38.19, and the Ethernet carries 38.50.
 #[test]
 fn simple_nic_reaches_line_rate_above_512_bytes() {
