@@ -365,7 +365,7 @@ fn ports(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result<Vec<u
         }
         if let Some(other) = taken[switch].insert(port, h.name.get_ref()) {
             let name = lab.switch[switch].name.get_ref();
-            return error(format!("port {port} of switch `{name}`: `{other}` hangs on it"));
+            return error(format!("port {port} of switch `{name}`: `{other}` is already below it"));
         }
         ports[n] = port;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Closed-form bandwidth model of a PCI Express link: the rate of a transfer size, without a simulation.
 //!
-//! Two forms of the same question:
+//! The model has two forms:
 //!
 //! - [`published`]: the model of pcie-bench (SIGCOMM'18, §3) exactly as printed, including its mistakes.
 //! - [`exact`]: counts the bytes that each direction of the wire carries. Simulations agree with this form.

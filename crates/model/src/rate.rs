@@ -138,7 +138,7 @@ mod tests {
 
     /// The displayed text is the same as in JSON.
     #[test]
-    fn json_has_the_displayed_basis() {
+    fn json_and_text_have_the_same_basis() {
         for basis in [Basis::ClosedForm, Basis::Published, Basis::Arithmetic] {
             assert_eq!(serde_json::to_value(basis).unwrap(), basis.text());
         }

@@ -10,10 +10,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
 
-/// Deepest nesting of coroutines that poll each other through operations, limited by the stack.
+/// Maximum nesting depth of coroutines that poll each other through operations. The stack limits it.
 const MAX_DEPTH: usize = 100;
 
-/// Deepest nesting of labs that devices in Python run, limited by the stack.
+/// Maximum nesting depth of labs that devices in Python run. The stack limits it.
 const MAX_LABS: usize = 8;
 
 /// A task with its run.

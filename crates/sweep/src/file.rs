@@ -237,7 +237,7 @@ fn metric(
         return Err(wrong(format!("metric `{name}`: expected 1 to 64 letters, digits, _ or -")));
     }
     if RESERVED.contains(&name) || keys.contains(&name) {
-        let why = "is a column of the results already: expected another name";
+        let why = "has the name of a column of the results: expected another name";
         return Err(wrong(format!("metric `{name}` {why}")));
     }
     let given = match of.get_ref() {

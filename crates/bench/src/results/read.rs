@@ -63,7 +63,7 @@ pub struct ResultsError {
     pub path: PathBuf,
     /// The line, from 1; `None` if the fault concerns the whole file or folder.
     pub line: Option<u64>,
-    /// The fault, and what was expected.
+    /// The fault, and the content that was expected.
     pub message: String,
 }
 
@@ -278,7 +278,7 @@ fn check_header(path: &Path, bytes: &[u8]) -> Result<StringRecord, ResultsError>
     let mut reader = csv::Reader::from_reader(bytes);
     let header = reader.headers().map_err(|e| said(path, bytes, &e))?.clone();
     let (form, missing) = match is_sheet(&header) {
-        true => ("riser's form, as `riser bench -o` writes it", sheet::missing_columns(&header)),
+        true => ("the form of `riser bench -o`", sheet::missing_columns(&header)),
         false => ("pcie-bench's form", published_columns(&header)),
     };
     if missing.is_empty() {

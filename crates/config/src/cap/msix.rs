@@ -9,7 +9,7 @@ structure! {
     0x00 CONTROL "Message Control" {
         26:16 hwinit TABLE_SIZE "Table Size";
         30    rw     FUNCTION_MASK "Function Mask", "masks all vectors" => MSIX;
-        31    rw     ENABLE "MSI-X Enable", "interrupts are the writes of the table" => MSIX;
+        31    rw     ENABLE "MSI-X Enable", "interrupts are sent as the writes that the table defines" => MSIX;
     }
     0x04 TABLE_PLACE "Table Offset, Table BIR" {
         2:0  hwinit TABLE_BIR "Table BIR";

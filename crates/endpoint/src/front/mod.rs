@@ -135,7 +135,7 @@ pub(crate) struct Shared {
     pub(crate) own: Own,
     /// Time at which the front has to be polled again even if no TLP arrives.
     pub(crate) wake: Option<Time>,
-    /// Whether `wake` has a reason other than refusals, so that a pause must not postpone it.
+    /// Whether `wake` has a reason other than refusals. If so, a pause must not postpone it.
     pub(crate) wake_is_firm: bool,
     /// Number of transactions accepted so far. It is the stamp of the next one.
     pub(crate) stamps: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fabric skips time in which links only refresh credits. This makes no visible difference to the same run with a
-//! tap that sees each refresh, in which every refresh is an event.
+//! The fabric skips time in which links only refresh credits. The results are the same as in a run with a tap that sees
+//! each refresh, because there every refresh is an event.
 
 use crate::common;
 use crate::common::system::System;

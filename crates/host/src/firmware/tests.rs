@@ -164,7 +164,7 @@ fn functions_and_ports_share_the_vectors_and_each_port_has_its_own_windows() {
     assert_eq!(
         seen,
         rows.map(|(bdf, p, base, n)| (bdf.to_string(), p, base, n)),
-        "03:00.1 is behind no multi-function bit"
+        "03:00.1 is not found, because function 0 has no multi-function bit"
     );
     assert_eq!(found[1].bars[0], bar(0x8000_1000, 0x1000));
     assert!(bus.functions[&parse("03:00.0")].ten_bit_tag_enable());

@@ -905,7 +905,7 @@ fn page_has_a_row_for_each_test_and_a_test_for_each_row() {
 
 /// Checks bit and severity of each row against the page.
 #[test]
-fn page_matches_rows() {
+fn page_has_bit_and_severity_of_each_row() {
     let page = page_rows();
     for (name, make) in ROWS {
         let (row, cells) = (make(), &page[name]);

@@ -161,7 +161,7 @@ fn errors_have_their_place() {
     for (line, why) in [
         ("", "0 [metrics]: expected 1 to 256"),
         ("'a b' = 'x'", "6:1: metric `a b`: expected 1 to 64 letters"),
-        ("error = 'x'", "metric `error` is a column of the results already"),
+        ("error = 'x'", "metric `error` has the name of a column of the results"),
         ("a = 3", "metric `a`: expected a path"),
         ("a = 'x..y'", "path `x..y`: expected names with dots between"),
         ("a = { aim = 'maximize' }", "expected either path or expr"),

@@ -200,7 +200,7 @@ fn machines(args: &Args) -> Result<Vec<Machine>, Failure> {
     }
     let given = args.generation.is_some() || args.lanes.is_some() || args.iommu != Iommu::Off;
     if given || !args.mps.is_empty() || !args.mrrs.is_empty() {
-        let why = "--gen, --lanes, --mps, --mrrs and --iommu: a configuration sets them itself; they require a host profile";
+        let why = "--gen, --lanes, --mps, --mrrs and --iommu: a configuration already has these settings; use them only with a host profile";
         return Err(Failure::usage(why));
     }
     Ok(configurations.into_iter().map(|c| Machine::configuration(c, device)).collect())
