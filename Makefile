@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Commands of this project. `make` alone lists them.
+# Commands of this project. `make` without a target lists them.
 
 FUZZ_SECONDS ?= 60
-# One more than the number of cores, because many tests wait for sockets and clocks.
+# The number of threads is one more than the number of cores, because many tests wait for sockets and clocks.
 TEST_THREADS ?= $(shell expr $$(nproc) + 1)
 PREFIX ?= /usr/local
 # Port of `make docs`.

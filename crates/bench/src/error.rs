@@ -30,7 +30,7 @@ pub enum BenchError {
     At {
         /// The place.
         place: String,
-        /// The error there.
+        /// The error at this place.
         error: Box<BenchError>,
     },
     /// A lab could not be built, its run failed, or it measured too little.

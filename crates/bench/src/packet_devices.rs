@@ -19,8 +19,9 @@ pub fn names() -> String {
 
 /// Returns the devices in `given`, or all shipped ones if it is empty.
 ///
-/// # Errors More than `most` devices, two devices of one name, a file that cannot be read, or an invalid description,
-/// with its place.
+/// # Errors
+/// More than `most` devices, two devices of one name, a file that cannot be read, or an invalid description, with its
+/// place.
 pub fn devices(given: &[String], most: usize) -> Result<Vec<Device>, AskError> {
     let devices = match given {
         [] => SHIPPED.iter().map(shipped).collect::<Result<Vec<_>, _>>()?,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The effects of a call to a root complex or a switch: when to call it again and why, what links must do, and where
-//! transactions have spent their time. The caller takes all of them after each call.
+//! The effects of a call to a root complex or a switch: the time and reason of the next call, actions of links, and the
+//! time that transactions spent in stages. The caller takes all effects after each call.
 
 use crate::bridge::Action;
 use crate::ledger::{Note, Turn, ended_with};
@@ -20,12 +20,12 @@ pub enum Due {
     Host,
 }
 
-/// One effect of a call. Those of a switch are actions and notes only.
+/// One effect of a call. A switch has only actions and notes.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect {
     /// Memory serves a request. If that takes time, call `read_ready` for its job when the answer is at the root port.
     Served(Turn),
-    /// A write of a transaction has had its turn.
+    /// Memory has served a write of a transaction.
     Written {
         /// The account of the transaction.
         account: Account,

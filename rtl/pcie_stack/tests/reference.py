@@ -243,7 +243,7 @@ class Partner:
                 channel.fi1, channel.next_send = True, 0
                 return self.advance()
         elif kind == 0b11 and channel.fi2 and self.state == "active":
-            # The other end has missed all InitFC2: an UpdateFC tells it the same.
+            # The other end has missed all InitFC2: an UpdateFC gives it the same information.
             self.out.append(Frame(flow_control(0b10, kind_type, vc, channel.credits[kind_type]), True))
         if channel.fi1 and kind != 0b01 and not channel.fi2:
             channel.fi2 = True

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rule that ends the measurement of a row. The card takes millions of samples per row. A simulation has no noise except that of its host profile, and
-//! needs fewer. Rows record their number of samples.
+//! The rule that ends the measurement of a row. The card takes millions of samples per row. A simulation has only the
+//! noise of its host profile, and needs fewer samples. Rows record their number of samples.
 
 use crate::experiments::{Key, Test};
 

@@ -99,7 +99,7 @@ fn fit_finds_gaps_in_bandwidths() {
 /// Host-warm reads alone cannot separate the core's latency from the root complex's. The data determine the sum, the core's
 /// latency is kept, and predictions are still right.
 #[test]
-fn fits_the_sum_without_device_written_lines() {
+fn fits_latency_sum_without_device_written_rows() {
     let keep = |key: &Key| {
         key.window_bytes == 65_536
             && key.test.is_latency()
@@ -133,8 +133,8 @@ fn fits_the_sum_without_device_written_lines() {
     assert!(warned.iter().any(|line| line.starts_with("root_complex_latency_ps: fitted on")), "{warned:?}");
 }
 
-/// One set is a thousand times too long, as if picoseconds were read as nanoseconds; the other is shorter than the card alone
-/// takes.
+/// One set is a thousand times too long, as if picoseconds were read as nanoseconds; the other has latencies below the
+/// time of the card alone.
 #[test]
 fn rejects_impossible_latencies() {
     let keep = |key: &Key| key.window_bytes == 65_536 && key.cache == Cache::HostWarm;

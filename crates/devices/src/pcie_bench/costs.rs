@@ -42,13 +42,13 @@ pub struct CardCosts {
     pub write: WriteCosts,
     /// Reads of the DMA interface.
     pub read: ReadCosts,
-    /// The channels between the link and the card's memory, shared by writes and reads. They only matter for BW_RDWR: other
-    /// stages limit writes alone and reads alone.
+    /// The channels between the link and the card's memory, shared by writes and reads. Channels matter only for
+    /// BW_RDWR, because other stages limit tests with only writes or only reads.
     pub channels: ChannelCosts,
 }
 
-/// Channels. Each serves one transfer at a time, in either direction. A write occupies its channel for the time of the pull
-/// engine or of the transmit framer, whichever is longer.
+/// Channels. Each channel serves one transfer at a time, in either direction. A write occupies its channel for the time
+/// of the pull engine or of the transmit framer, whichever is longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChannelCosts {
     /// Number of channels, at most [`ChannelCosts::MOST`]; zero if writes and reads share none.
@@ -250,7 +250,7 @@ impl WriteCosts {
 pub(super) struct FrameTime {
     /// Total time.
     pub(super) all: Duration,
-    /// Time of all chunks except the last. After it, the framer holds the rest of the write.
+    /// Time of all chunks except the last. After this time, the framer holds the rest of the write.
     pub(super) before_last: Duration,
 }
 

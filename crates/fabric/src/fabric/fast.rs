@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fast path of the steps that most hops consist of: a new TLP goes onto the wire, and a write or read that arrives at a root
-//! port has its turn in memory. Each step either does what the general path would do, or changes nothing.
+//! The fast path of the steps of most hops: a new TLP goes onto the wire, and memory serves a write or read that has
+//! arrived at a root port. Each step either has the same effect as the general path, or no effect.
 
 use super::Fabric;
 use super::pump::Put;

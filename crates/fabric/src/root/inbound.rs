@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Arriving TLPs at root ports: the part that takes each, or none if it has no effect.
+//! TLPs that arrive at root ports, and the part that handles each. A TLP without effect has no such part.
 
 use super::completer::Job;
 use super::memory::{ReadTurn, Service, WriteTurn};
@@ -40,7 +40,8 @@ impl RootComplex {
         }
     }
 
-    /// Bare root ports check every ECRC; functions check those of TLPs that end here, if enabled (`PCIe 5.0 §2.7.1`).
+    /// Bare root ports check every ECRC. Functions check the ECRC of TLPs that end here, if enabled (`PCIe 5.0
+    /// §2.7.1`).
     #[cold]
     fn checks_ecrc(&self, port: usize, tlp: &Tlp) -> bool {
         let Some(function) = &self.base.ports[port].function else { return true };
@@ -76,8 +77,8 @@ impl RootComplex {
         if !is_interrupt && !self.base.memory.lets(&access, true) {
             self.base.note_refused(&access, now, tlp);
         } else if tlp.repr.ep {
-            // Memory does not store the poison: its old content is wrong, and this cannot be detected (`PCIe 5.0
-            // §6.2.3.2.4.3`). No interrupt may be made of the TLP either (§2.7.2.2).
+            // Memory does not store the poison. It keeps its old content, which is wrong, and software cannot detect
+            // this (`PCIe 5.0 §6.2.3.2.4.3`). No interrupt may be made of the TLP either (§2.7.2.2).
             self.base.refused(|b| &mut b.counters.poisoned, port, now, poisoned(), tlp);
             self.base.log(port, now, Uncorrectable::PoisonedTlp, false, Side::Secondary, tlp);
         } else if is_interrupt && !m.span.is_zero_length() {
@@ -92,8 +93,8 @@ impl RootComplex {
         self.base.return_credits(port, tlp);
     }
 
-    /// Gives a request that needs an answer a place in the memory system, or lets it wait and keep its credits. So
-    /// answers that cannot be sent hold up their requester, whatever their content.
+    /// Accepts a request that needs an answer into the memory system, or lets it wait with its credits. So unsendable
+    /// answers of any kind block only their requester.
     fn queue_request(&mut self, port: usize, now: Time, tlp: &Tlp) {
         let p = &mut self.base.ports[port];
         let tc = tlp.repr.tc;
@@ -115,7 +116,7 @@ impl RootComplex {
             return self.completer.refuse(&mut self.base, port, now, tlp, why);
         }
         let p = &self.base.profile;
-        // Reads have a separate path, on which the compiler knows that nothing is written.
+        // Reads have a separate path, on which the compiler knows that the request does not write.
         if let Body::Memory(m) = &tlp.repr.body
             && m.op == MemoryOp::Read
         {
@@ -152,7 +153,7 @@ impl RootComplex {
         false
     }
 
-    /// The data of `job` is there; returns its root port, which must be pumped.
+    /// The data of `job` is available. Returns its root port, which must be pumped.
     pub(crate) fn read_ready(&mut self, job: u32, now: Time) -> usize {
         let (port, tc) = self.completer.read_ready(&mut self.base, job, now);
         self.job_left(port, tc, now);
@@ -177,10 +178,10 @@ impl RootComplex {
     }
 }
 
-/// A write whose turn in memory is known before anything has changed: see [`RootComplex::plan_write`].
+/// A write whose time in memory is known before any state has changed: see [`RootComplex::plan_write`].
 pub(crate) struct PlannedWrite {
     pub(crate) data_credits: u32,
-    /// Memory takes it at once.
+    /// Memory accepts the write immediately.
     pub(crate) turn: WriteTurn,
 }
 
@@ -199,8 +200,8 @@ fn usual_request(tlp: &Tlp) -> Option<&MemoryRequest> {
 }
 
 impl RootComplex {
-    /// Plans the turn of a write at root port `port`. `None` unless memory has fixed latencies and takes it at once, the port
-    /// has nothing to send, and the write has no rare feature.
+    /// Plans the time of a write in memory, at root port `port`. `None` unless memory has fixed latencies and accepts
+    /// the write immediately, the port has no TLP to send, and the write has no rare feature.
     #[inline(always)]
     pub(crate) fn plan_write(&self, port: usize, now: Time, tlp: &Tlp) -> Option<PlannedWrite> {
         let base = &self.base;
@@ -266,7 +267,7 @@ impl RootComplex {
 }
 
 impl Base {
-    /// Returns whether a request must be judged: it may be for another root port, or may be refused.
+    /// Returns whether a request needs checks, because it may be for another root port or may be refused.
     #[inline]
     fn must_judge(&self, port: usize, tlp: &Tlp) -> bool {
         match (self.ports[port].watch, &tlp.repr.body) {
@@ -279,7 +280,7 @@ impl Base {
     }
 
     /// Returns the limits of a root port: no local prefixes, and as many End-End prefixes as its function supports, or
-    /// four without a function. A link hands on no TLP of a Traffic Class that it does not map.
+    /// four without a function. A link does not deliver TLPs of a Traffic Class that it does not map.
     fn limits(&self, port: usize, tlp: &Tlp) -> Limits {
         let port = &self.ports[port];
         let end_to_end_prefixes = match &port.function {
@@ -300,7 +301,8 @@ impl Base {
         }
     }
 
-    /// Writes data to memory. The bytes are there at once; freeing the receive buffer, and serving a later read, take time.
+    /// Writes data to memory. The bytes are written immediately. Only the release of the receive buffer and later reads
+    /// are delayed.
     fn drain(&mut self, access: &Access, now: Time, tlp: &Tlp) {
         let Base { memory, profile, effects, .. } = self;
         let taken = memory.take_write(profile, access, now, tlp.account, effects);

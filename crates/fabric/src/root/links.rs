@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events at the links of root ports: errors of the layers below, link down and up, resets. It never touches a link:
-//! its effects include [`Action`](crate::bridge::Action)s.
+//! Events at the links of root ports: errors of the layers below, link down and up, resets. This module never changes a
+//! link: its effects include [`Action`](crate::bridge::Action)s.
 
 use super::{Base, RootComplex};
 use crate::bridge::{BridgeOwner, DeadEnd, Held};
@@ -62,7 +62,8 @@ impl BridgeOwner for RootComplex {
 }
 
 impl RootComplex {
-    /// Handles a link that went down. It starts again with all its credits; no request that was sent below is answered.
+    /// Handles a link that went down. The link starts again with all its credits. Requests that were sent below it get
+    /// no answer.
     fn link_down(&mut self, port: usize, now: Time, surprise: bool) {
         let Some(function) = &mut self.base.ports[port].function else { return };
         let was_up = std::mem::replace(&mut function.up, false);
@@ -73,7 +74,7 @@ impl RootComplex {
         self.base.forget_credits(port);
         self.drop_answers(port);
         self.refuse_waiting(port, now);
-        // Parts of reads that waited for a tag of this port no longer need one.
+        // Parts of reads that wait for a tag of this port no longer need it.
         self.issue_waiting(now);
         let is_error = self.base.ports[port].function.as_ref().is_some_and(|f| f.bridge.surprise_is_error());
         if was_up && surprise && is_error {
@@ -170,7 +171,7 @@ impl Base {
         status
     }
 
-    /// Holds the link of `port` down because of `why`, or releases it.
+    /// Holds the link of `port` down for the reason `why`, or releases it.
     pub(super) fn hold(&mut self, port: usize, why: Held, on: bool) {
         let Some(function) = &mut self.ports[port].function else { return };
         for action in function.held.keep(why, on) {
@@ -178,7 +179,7 @@ impl Base {
         }
     }
 
-    /// Returns the credits of a TLP that has left to the root port that it came in through.
+    /// Returns the credits of a TLP that has left, to the root port through which it came in.
     pub(super) fn give_back(&mut self, now: Time, credit: Option<(u32, CreditReturn)>) {
         if let Some((from, credit)) = credit {
             self.ports[from as usize].credits.push(credit);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events at the links of a switch: link up and down, errors, reset and disable. It never touches a link: it requests
-//! [`Action`]s.
+//! Events at the links of a switch: link up and down, errors, reset and disable. This module never changes a link: it
+//! requests [`Action`]s.
 
 use super::crossbar::Entry;
 use super::route::{Destination, inner_side, link_side};
@@ -123,7 +123,7 @@ impl Switch {
         answers::completion(tlp, self.bridges[port].id(), status)
     }
 
-    /// Handles TLPs that wait for a link that is down like new ones for it (`PCIe 5.0 §2.9.1`).
+    /// TLPs that wait for a link that is down are handled like new TLPs for it (`PCIe 5.0 §2.9.1`).
     fn refuse_waiting(&mut self, port: usize, now: Time) {
         for entry in self.crossbar.flush(now, Some(port)) {
             let leave_at = entry.leave_at.max(now);
@@ -146,7 +146,8 @@ impl Switch {
         }
     }
 
-    /// The upstream port's link is down: everything is reset, and the reset goes on below (`PCIe 5.0 §2.9.1`, §6.6.1).
+    /// The upstream port's link is down. The switch is reset, and passes the reset to all links below (`PCIe 5.0
+    /// §2.9.1`, §6.6.1).
     fn reset_from_above(&mut self, now: Time) {
         for entry in self.crossbar.flush(now, None) {
             self.refused(|c| &mut c.link_down, 0, now, Violation::new(RuleId::LinkUp, 0), &entry.tlp);
@@ -219,7 +220,7 @@ impl Switch {
         }
     }
 
-    /// Holds the link of `port` down because of `why`, or releases it.
+    /// Holds the link of `port` down for the reason `why`, or releases it.
     pub(super) fn hold(&mut self, port: usize, why: Held, on: bool) {
         for action in self.links[port].held.keep(why, on) {
             self.effects.act(port, action);

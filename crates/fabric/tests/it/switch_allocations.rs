@@ -24,7 +24,7 @@ fn round(rig: &mut Rig, tlps: &[(usize, Tlp)]) -> usize {
 }
 
 #[test]
-fn nothing_is_allocated_for_a_tlp() {
+fn forwarding_a_tlp_allocates_nothing() {
     let mut rig = Rig::new();
     let function = |bus| bdf(bus, 0, 0);
     let tlps = [
