@@ -21,13 +21,11 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "scripts/prose-examples.txt"
-# At most this many findings per 1,000 sentences of each kind of text, and this many sentences over LONG_WORDS words.
+# At most this many findings per 1,000 sentences of each kind of text, and this many sentences over LONG_WORDS words. Texts under MIN_WORDS
+# words are no sentences. At least MIN_EXAMPLES examples have a finding.
 LIMITS = {"docs": 10, "code": 10, "strings": 10, "names": 10}
 LONG_LIMIT, LONG_WORDS, LONG = 25, 30, "long sentence"
-# Shorter texts are no sentences.
-MIN_WORDS = 4
-# At least this many of the examples have a finding.
-MIN_EXAMPLES = 37
+MIN_WORDS, MIN_EXAMPLES = 4, 37
 
 NEVER, SELDOM = True, False
 # Name, how often the repository may break it, pattern, what to write instead.
@@ -36,12 +34,12 @@ RULES = [
     ("what as object", SELDOM, r"\b(?:of|for|to|by|with|from|at|than|but|or|gives?|takes?|keeps?) what\b", "name the thing: `the payload`, not `what it carries`"),
     ("who for a thing", SELDOM, r"\b(?:is|are|beside|of|to|for|by|with|from) who(?:ever)?\b", "name the component: `the requester`"),
     ("where for if", SELDOM, r"^where\b(?!.*\?)|, where (?:no|nothing|one|there (?:is|are)|it is not)\b|\b(?:only|but|one|that) where\b", "`if` for a condition, `when` for a time"),
-    ("nobody", NEVER, r"\b(?:no|some|any)body\b", "name the component: `no port`, `a reader`"),
+    ("nobody", NEVER, r"(?-i:\b(?:[Nn]o|[Ss]ome|[Aa]ny)body\b)", "name the component: `no port`, `a reader`"),
     ("nothing as subject", SELDOM, r"(?:^|[;:,] |\bwhere |\bthat )nothing \w+s\b", "say what does happen: `the port ignores it`"),
-    ("none as predicate", SELDOM, r"\b(?:which|that|it|there|this) (?:is|are|was|were) none\b|\blegal (?:is|are)\b", "name the fault: `invalid code range`"),
+    ("none as predicate", SELDOM, r"\b(?:which|that|it|this) (?:is|are|was|were) none\b|\blegal (?:is|are)\b", "name the fault: `invalid code range`"),
     ("passive of speech", SELDOM, r"\b(?:is|are|was|were|be) (?:told|said|asked for|spoken of|looked at)\b|\band said\b|\btold (?:when|who|what|of|by)\b", "name the speaker: `riser reports the lane`"),
     ("behind or beside", SELDOM, r"\bbehind (?:it|that|this|them|these|which|each|those)\b|\bbeside\b", "`after` for order, `downstream of` for topology, `next to`"),
-    ("inverted opening", SELDOM, r"^(?:of|beside|beyond|behind|nor|so (?:does|do|is|are))\b(?! (?:course|these|the \d))|; of (?:one|those|that|a|an|each|the)\b", "subject first: `The last piece ...`"),
+    ("inverted opening", SELDOM, r"^(?-i:Of|Beside|Beyond|Behind|Nor|So (?:does|do|is|are))\b(?! (?:course|these|the \d))|; of (?:one|those|that|a|an|each|the)\b", "subject first: `The last piece ...`"),
     ("short clause at the end", SELDOM, r", (?:if|where|as|when) (?:it|they|that) (?:is|are|was|were|does|do)\W*$", "state the condition in full: `if tracing is on`"),
     ("but for except", SELDOM, r"\bbut (?:for|by)\b(?! (?:example|a|an|each|every|default)\b)", "`except`, or `only by`"),
     ("come of", NEVER, r"\b(?:comes?|came|becomes?|became) of\b", "`result of`, `state of`"),
@@ -50,6 +48,7 @@ RULES = [
 RULES = {name: (never, re.compile(pattern, re.I), hint) for name, never, pattern, hint in RULES}
 HINTS = {name: hint for name, (_, _, hint) in RULES.items()} | {LONG: f"one idea per sentence, at most 25 words (error above {LONG_WORDS})"}
 
+WORD = re.compile(r"\b[A-Za-z'-]+\b")
 STRING = r'"(?P<string>(?:[^"\\]|\\.)*)"'
 C_LIKE = re.compile(r'//(?P<comment>[^\n]*)|/\*(?P<block>.*?)\*/|r(?P<hashes>#+)".*?"(?P=hashes)|\'(?:\\[^\n\']+|[^\'\\\n])\'|' + STRING, re.S)
 HASH = re.compile(r'(?<!\S)#(?P<comment>[^\n]*)|"""(?P<block>.*?)"""|\'(?:[^\'\\\n]|\\.)*\'|' + STRING, re.S)
@@ -94,9 +93,10 @@ def code(path, text):
         if comment is not None:
             lines += [(number + at, re.sub(r"^\s*[/!*]* ?", "", line)) for at, line in enumerate(comment.split("\n"))]
         elif has_messages and token["string"] and token.start() < tests:
-            literal = re.sub(r"\\\n\s*|\\[nt]", " ", token["string"])
-            if len(re.findall(r"\b[a-z]{2,}\b", literal)) >= 5 and not re.search(r"::|=>|[;{}] *\n", literal):
-                yield "strings", number, literal
+            literal = re.sub(r"\\\n\s*", "\v", token["string"]).replace("\\n", "\r")
+            for part in re.finditer(r"[^\r\n]+", literal):
+                if len(re.findall(r"\b[a-z]{2,}\b", part[0])) > MIN_WORDS and not re.search(r"^  |::|=>|[;{}] *$", part[0]):
+                    yield "strings", number + len(re.findall(r"[\v\n]", literal[:part.start()])), re.sub(r"\v|\{[^{}]*\}", lambda gap: "X" * (gap[0] != "\v"), part[0])
         number += token[0].count("\n")
         last = token.end()
     yield from (("code", *paragraph) for paragraph in paragraphs(lines))
@@ -121,13 +121,13 @@ def sentences(path, text):
     for kind, line, block in texts(path, text):
         block = re.sub(r"`[^`]*`", lambda code: "X" + "\n" * code[0].count("\n"), block)
         block = re.sub(r"\[([^\]]*)\]\([^)]*\)|\*\*", r"\1", block)
-        for part in re.finditer(r"\S.*?(?:(?<!e\.g)(?<!i\.e)[.!?:;](?=\s+(?:[A-Z\d(\"]|riser\b))|\Z)", block, re.S):
+        for part in re.finditer(r"\S.*?(?:(?<!e\.g)(?<!i\.e)[.!?:;](?=\s+(?:[-A-Z\d(\"]|riser\b))|\Z)", block, re.S):
             if len(part[0].split()) >= MIN_WORDS or kind == "names":
                 yield kind, line + block.count("\n", 0, part.start()), " ".join(part[0].split())
 
 
 def broken_rules(sentence):
-    return [name for name, (_, pattern, _) in RULES.items() if pattern.search(sentence)] + [LONG] * (len(sentence.split()) > LONG_WORDS)
+    return [name for name, (_, pattern, _) in RULES.items() if pattern.search(sentence)] + [LONG] * (len(WORD.findall(sentence)) > LONG_WORDS)
 
 
 def files(paths):
