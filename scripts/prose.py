@@ -37,7 +37,7 @@ RULES = [
     ("nobody", NEVER, r"(?-i:\b(?:[Nn]o|[Ss]ome|[Aa]ny)body\b)", "name the component: `no port`, `a reader`"),
     ("nothing as subject", SELDOM, r"(?:^|[;:,] |\bwhere |\bthat )nothing \w+s\b", "say what does happen: `the port ignores it`"),
     ("none as predicate", SELDOM, r"\b(?:which|that|it|this) (?:is|are|was|were) none\b|\blegal (?:is|are)\b", "name the fault: `invalid code range`"),
-    ("passive of speech", SELDOM, r"\b(?:is|are|was|were|be) (?:told|said|asked for|spoken of|looked at)\b|\band said\b|\btold (?:when|who|what|of|by)\b", "name the speaker: `riser reports the lane`"),
+    ("passive of speech", SELDOM, r"\b(?:is|are|was|were|be) (?:told(?! apart)|said|asked for|spoken of|looked at)\b|\band said\b|\btold (?:when|who|what|of|by)\b", "name the speaker: `riser reports the lane`"),
     ("behind or beside", SELDOM, r"\bbehind (?:it|that|this|them|these|which|each|those)\b|\bbeside\b", "`after` for order, `downstream of` for topology, `next to`"),
     ("inverted opening", SELDOM, r"^(?-i:Of|Beside|Beyond|Behind|Nor|So (?:does|do|is|are))\b(?! (?:course|these|the \d))|; of (?:one|those|that|a|an|each|the)\b", "subject first: `The last piece ...`"),
     ("short clause at the end", SELDOM, r", (?:if|where|as|when) (?:it|they|that) (?:is|are|was|were|does|do)\W*$", "state the condition in full: `if tracing is on`"),

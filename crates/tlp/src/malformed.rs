@@ -114,7 +114,7 @@ mod tests {
             (&[0x4000_0002, 0x0100_07ff, 0x0000_0ffc, 1, 2], Class::Posted, 1),
             (&[0x2000_0008, 0x0100_07ff, 1, 0x0000_0ff8], Class::NonPosted, 0),
             (&[0x4000_0002, 0x0100_070f, 0x0000_0f00, 1, 2], Class::Posted, 1),
-            // IOWr of 2 DW; CplD with a digest; Msg with a reserved routing; a type that nobody defines.
+            // IOWr of 2 DW; CplD with a digest; Msg with a reserved routing; an undefined type.
             (&[0x4200_0002, 0x0100_07ff, 0x0000_0100, 1, 2], Class::NonPosted, 1),
             (&[0x4a00_8001, 0x0100_0004, 0x0000_0700, 1, 9], Class::Completion, 1),
             (&[0x3700_0000, 0x0100_0014, 0, 0], Class::Posted, 0),

@@ -231,9 +231,9 @@ fn key_closes_unauthenticated_ports() {
         let outcome = read(more);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (1, ""), "{more:?}: {}", outcome.stderr);
     }
-    // Who names none is told that it takes one, not that nobody is there.
+    // Without a key, the error says that one is required, not that no adapter answers.
     assert!(read(&[]).stderr.contains("requires a session with a pre-shared key"));
-    // A key that others can read is taken, and spoken of.
+    // A key that others can read is used, with a warning.
     fs::set_permissions(right, fs::Permissions::from_mode(0o644)).unwrap();
     let open = read(&["--key", right]);
     assert_eq!(open.code, 0);

@@ -197,7 +197,7 @@ fn bounds_records_and_checks_their_lab() {
     assert_eq!((&report["full"], &report["complete"]), (&false.into(), &false.into()));
 }
 
-/// A lab with a host outside is drawn, and run by nobody here.
+/// `riser check` draws a lab with an external host. Commands that cannot provide the host refuse it.
 #[test]
 fn rejects_lab_with_external_host_without_peer() {
     let text = "version = 1\n[[external_host]]\nname = \"guest\"\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\nparent = \"guest\"\n";

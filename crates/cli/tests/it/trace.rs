@@ -422,7 +422,7 @@ fn real_captures() {
     }
 }
 
-/// Names in a capture are somebody else's: what a terminal would take for a command is not passed on.
+/// Names in a capture are foreign input: control sequences of terminals are not printed.
 #[test]
 fn removes_terminal_commands_from_names() {
     let lab = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/ping.toml");

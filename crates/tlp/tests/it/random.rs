@@ -30,7 +30,7 @@ impl Dice {
     }
 }
 
-/// What becomes of frames that `make` puts into a buffer: how many of each type, and how many break each rule.
+/// Parses frames that `make` writes into a buffer, and counts them by type and by broken rule.
 fn count(mut make: impl FnMut(&mut Dice, &mut [u8; 96]) -> usize) -> BTreeMap<String, usize> {
     let (mut dice, pool, mut counts) = (Dice(0x5eed), PayloadPool::new(), BTreeMap::new());
     let mut frame = [0; 96];

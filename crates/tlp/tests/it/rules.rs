@@ -207,7 +207,7 @@ const ROWS: &[Row] = &[
         &[0x36, 0, 0, 0, 1, 0, 0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0],
         &[0x34, 0, 0, 0, 1, 0, 0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0],
     ),
-    // §2.3 of TCfgRd, which Table 2-3 calls deprecated, and of a Type that nobody has.
+    // §2.3 of TCfgRd, which Table 2-3 calls deprecated, and of an undefined Type.
     row(
         RuleId::ReservedType,
         0x1b,
@@ -553,7 +553,7 @@ fn a_receiver_takes_the_prefixes_it_is_set_up_for() {
     }
 }
 
-/// A value that nobody parsed can break what its type cannot exclude; the parser finds the same in its bytes.
+/// A constructed value can break rules that its type cannot exclude. The parser finds the same violation in its bytes.
 #[test]
 fn values_are_checked_as_their_bytes_are() {
     let mut checked = 0;
