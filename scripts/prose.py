@@ -23,8 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "scripts/prose-examples.txt"
 # At most this many findings per 1,000 sentences of each kind of text, and this many sentences over LONG_WORDS words. Texts under MIN_WORDS
 # words are no sentences. At least MIN_EXAMPLES examples have a finding.
-LIMITS = {"docs": 10, "code": 10, "strings": 10, "names": 10}
-LONG_LIMIT, LONG_WORDS, LONG = 25, 30, "long sentence"
+LIMITS = {"docs": 10, "code": 5, "strings": 5, "names": 5}
+LONG_LIMIT, LONG_WORDS, LONG = 15, 30, "long sentence"
 MIN_WORDS, MIN_EXAMPLES = 4, 37
 
 NEVER, SELDOM = True, False
