@@ -14,15 +14,14 @@ Examples:
 import argparse
 import collections
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-EXAMPLES = ROOT / "scripts/prose-examples.txt"
-# At most this many findings per 1,000 sentences of each kind of text, and this many sentences over LONG_WORDS words. Texts under MIN_WORDS
-# words are no sentences. At least MIN_EXAMPLES examples have a finding.
+# Most findings, and most sentences over LONG_WORDS words, per 1,000 sentences (of MIN_WORDS words or more). Fewest examples with a finding.
 LIMITS = {"docs": 10, "code": 5, "strings": 5, "names": 5}
 LONG_LIMIT, LONG_WORDS, LONG = 15, 30, "long sentence"
 MIN_WORDS, MIN_EXAMPLES = 4, 37
@@ -48,7 +47,6 @@ RULES = [
 RULES = {name: (never, re.compile(pattern, re.I), hint) for name, never, pattern, hint in RULES}
 HINTS = {name: hint for name, (_, _, hint) in RULES.items()} | {LONG: f"one idea per sentence, at most 25 words (error above {LONG_WORDS})"}
 
-WORD = re.compile(r"\b[A-Za-z'-]+\b")
 STRING = r'"(?P<string>(?:[^"\\]|\\.)*)"'
 C_LIKE = re.compile(r'//(?P<comment>[^\n]*)|/\*(?P<block>.*?)\*/|r(?P<hashes>#+)".*?"(?P=hashes)|\'(?:\\[^\n\']+|[^\'\\\n])\'|' + STRING, re.S)
 HASH = re.compile(r'(?<!\S)#(?P<comment>[^\n]*)|"""(?P<block>.*?)"""|\'(?:[^\'\\\n]|\\.)*\'|' + STRING, re.S)
@@ -79,9 +77,7 @@ def paragraphs(lines):
 
 def code(path, text):
     """Yields (kind, line, text) of comments, and of string literals outside tests."""
-    tests = len(text) if not TEST_FILE.search(path) else 0
-    tests = min(tests, text.find("#[cfg(test)]\nmod tests {") % (len(text) + 1))
-    has_messages = path.endswith((".rs", ".py"))
+    tests = 0 if TEST_FILE.search(path) else text.find("#[cfg(test)]\nmod tests {") % (len(text) + 1)
     lines, number, last = [], 1, 0
     for token in SCANNERS[pathlib.Path(path).suffix].finditer(text):
         between = text[last:token.start()]
@@ -92,7 +88,7 @@ def code(path, text):
         comment = token["block"] if token["comment"] is None else token["comment"]
         if comment is not None:
             lines += [(number + at, re.sub(r"^\s*[/!*]* ?", "", line)) for at, line in enumerate(comment.split("\n"))]
-        elif has_messages and token["string"] and token.start() < tests:
+        elif path.endswith((".rs", ".py")) and token["string"] and token.start() < tests:
             literal = re.sub(r"\\\n\s*", "\v", token["string"]).replace("\\n", "\r")
             for part in re.finditer(r"[^\r\n]+", literal):
                 if len(re.findall(r"\b[a-z]{2,}\b", part[0])) > MIN_WORDS and not re.search(r"^  |::|=>|[;{}] *$", part[0]):
@@ -127,19 +123,24 @@ def sentences(path, text):
 
 
 def broken_rules(sentence):
-    return [name for name, (_, pattern, _) in RULES.items() if pattern.search(sentence)] + [LONG] * (len(WORD.findall(sentence)) > LONG_WORDS)
+    return [name for name, (_, pattern, _) in RULES.items() if pattern.search(sentence)] + [LONG] * (len(re.findall(r"\b[A-Za-z'-]+\b", sentence)) > LONG_WORDS)
+
+
+def git(*words):
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else sys.exit(f"prose.py: git: {done.stderr.strip()}")
 
 
 def files(paths):
     """Returns the files of these paths that hold prose. Seeds, snapshots and the examples of this check are left out."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *paths]
-    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    return [name for name in names if pathlib.Path(name).suffix in {*SCANNERS, ".md", ".ipynb"} and not re.search(r"^scripts/prose|/seeds/|/snapshots/", name)]
+    names = git("ls-files", "--cached", "--others", "--exclude-standard", "--error-unmatch", "--", *paths).splitlines()
+    names = [name for name in names if not re.search(r"^scripts/prose|/seeds/|/snapshots/", name) and (ROOT / name).exists()]
+    return [name for name in names if pathlib.Path(name).suffix in {*SCANNERS, ".md", ".ipynb"}]
 
 
-def changed_lines(commit):
-    """Returns the lines of each file that differ from the last common commit."""
-    diff = subprocess.run(["git", "diff", "-U0", "--no-prefix", "--merge-base", commit], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+def changed_lines(commit, paths):
+    """Returns the lines of each of these files, or of all, that differ from the last common commit."""
+    diff = git("diff", "-U0", "--no-prefix", "--diff-filter=d", "--merge-base", commit, "--", *paths)
     lines, name = collections.defaultdict(set), None
     for mark in re.finditer(r"^\+\+\+ (\S+)|^@@ -\S+ \+(\d+)(?:,(\d+))? @@", diff, re.M):
         name = mark[1] or name
@@ -168,7 +169,7 @@ def check(paths, has_limits):
 def self_test():
     """Returns whether the examples have findings, each rule has an example, and each kind of text is found in its line."""
     plain = lambda text: re.sub(r"`[^`]*`", "X", text) if " " in text else text.replace("_", " ")
-    pairs = re.findall(r"^- (.*)\n\+ (.*)$", EXAMPLES.read_text(encoding="utf-8"), re.M)
+    pairs = re.findall(r"^- (.*)\n\+ (.*)$", (ROOT / "scripts/prose-examples.txt").read_text(), re.M)
     broken = [(before, broken_rules(plain(before)), broken_rules(plain(after))) for before, after in pairs]
     found, wrong = sum(bool(rules) for _, rules, _ in broken), [rules for _, _, rules in broken if rules]
     unused = RULES.keys() - {rule for _, rules, _ in broken for rule in rules}
@@ -186,10 +187,10 @@ def main():
     args = parser.parse_args()
     if args.self_test:
         return not self_test()
-    errors = check([str(pathlib.Path(file).resolve().relative_to(ROOT)) for file in args.file], not args.file and not args.since)
-    if args.since:
-        changed = changed_lines(args.since)
-        errors = [error for error in errors if error[1] in changed[error[0]]]
+    paths = [os.path.relpath(file, ROOT) for file in args.file]
+    changed = changed_lines(args.since, paths) if args.since else {}
+    errors = [] if args.since and not changed else check([*changed] or paths, not paths and not args.since)
+    errors = [error for error in errors if not args.since or error[1] in changed[error[0]]]
     for path, line, rule, sentence in sorted(errors):
         print(f"{path}:{line}: {rule}: {sentence}\n    hint: {HINTS[rule]}")
     return bool(errors)
