@@ -80,9 +80,8 @@ def code(path, text):
     tests = 0 if TEST_FILE.search(path) else text.find("#[cfg(test)]\nmod tests {") % (len(text) + 1)
     lines, number, last = [], 1, 0
     for token in SCANNERS[pathlib.Path(path).suffix].finditer(text):
-        between = text[last:token.start()]
-        number += between.count("\n")
-        if lines and between.strip():
+        number += text.count("\n", last, token.start())
+        if lines and text[last:token.start()].strip():
             yield from (("code", *paragraph) for paragraph in paragraphs(lines))
             lines = []
         comment = token["block"] if token["comment"] is None else token["comment"]
