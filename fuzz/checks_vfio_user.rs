@@ -275,7 +275,7 @@ impl Run {
                 assert!(self.maps.iter().all(|(at, size)| at + size <= map.address || end <= *at));
                 self.maps.insert(map.address, map.size);
                 assert!(self.maps.len() <= self.shape.max_maps as usize);
-                // Completed immediately, so that the maps are known.
+                // The event is completed immediately, so that the maps are known.
                 self.session.complete(token, Ok(&[]));
             }
             Event::Unmap { token, maps } => {

@@ -426,9 +426,9 @@ impl Session {
         [self.receive.ack_at(), self.timer.or(keep_alive)].into_iter().flatten().min()
     }
 
-    /// Tells the session that no more TLPs will be queued for now. If no TLP waits to be sent, no answer follows
-    /// with which the Ack could be sent, so the Ack is sent at once. So a peer that only sends writes learns soon
-    /// that they have arrived, and requests with answers need few Acks.
+    /// Tells the session that no more TLPs will be queued for now. If no TLP waits to be sent, there is no answer
+    /// for which the Ack could wait, so the Ack is sent at once. So a peer that only sends writes learns soon that
+    /// they have arrived, and requests with answers need few Acks.
     pub fn prompt(&mut self) {
         if !self.transmit.has_due() && self.receive.has_unacked() {
             self.receive.demand_ack();

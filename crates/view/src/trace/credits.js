@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Computes the remaining credits of senders from a capture with DLLPs (PCIe 5.0 §2.6.1, §3.4). They are the credits
-// at the tap, so a sender has the same credits earlier or later by the time on the wire. Does not access the page.
+// at the tap. A sender has the same credits earlier or later: the difference is the time on the wire. Does not
+// access the page.
 
 const FC_KINDS = { 0x40: "InitFC1", 0xc0: "InitFC2", 0x80: "UpdateFC" };
 const FC_CLASSES = ["P", "NP", "Cpl"];
