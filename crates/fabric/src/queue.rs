@@ -198,8 +198,8 @@ impl SortedQueue {
         SortedQueue::sort(near);
     }
 
-    /// Sorts events from the order of their insertion. Thousands may be due at one time, such as frames after a delayed
-    /// one. They keep their order.
+    /// Sorts events from the order of their insertion. Thousands may be due at the same time, for example frames that
+    /// wait for a delayed frame. They keep their order.
     fn sort(near: &mut [Entry]) {
         near.reverse();
         for end in 1..near.len() {

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn names_one_basis_or_basis_of_each_figure() {
+    fn names_basis_once_or_for_each_figure() {
         use Basis::{Assumed, Fitted};
         assert_eq!(Basis::in_words(&[("a", Fitted), ("b", Fitted)]), "fitted");
         assert_eq!(

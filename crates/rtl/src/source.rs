@@ -104,7 +104,7 @@ fn by_name(tokens: &[Token<'_>], range: Range<usize>) -> Result<Vec<Connection>,
     Ok(connections)
 }
 
-/// Returns the range between the parenthesis at the beginning of a range and its partner.
+/// Returns the range between the parenthesis at the beginning of `range` and the parenthesis that closes it.
 fn group(tokens: &[Token<'_>], range: Range<usize>) -> Option<Range<usize>> {
     let mut depth = 0;
     for at in range.clone() {

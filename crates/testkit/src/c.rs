@@ -26,7 +26,11 @@ fn sanitizers(cc: &str) -> &'static [&'static str] {
         std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
         let built = Command::new(cc).args(SANITIZERS).arg(&source).arg("-o").arg(&program).output().unwrap();
         let works = built.status.success() && Command::new(&program).status().is_ok_and(|s| s.success());
-        if works { Ok(()) } else { Err(format!("skipped: {cc} has no sanitizers; the programs run without them")) }
+        if works {
+            Ok(())
+        } else {
+            Err(format!("skipped: {cc} has no sanitizers; the programs run without them"))
+        }
     });
     match works {
         Ok(_) => &SANITIZERS,

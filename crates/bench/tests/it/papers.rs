@@ -256,7 +256,7 @@ fn pci_express_share_falls_with_frame_size() {
 /// §2 and §7: with fewer reads than the least latency divided by the packet time, the NIC does not reach the Ethernet's rate; with 64 it does.
 /// A read is never in flight for less than its latency.
 #[test]
-fn nic_needs_latency_by_packet_time_reads() {
+fn nic_needs_latency_divided_by_packet_time() {
     let report = run("pcie-bench-in-flight");
     let [budget, rates] = &report.tables[..] else { panic!("{}", text(&report)) };
     assert_eq!(column(budget, "needed")[..3], [30.0, 19.0, 23.0]);

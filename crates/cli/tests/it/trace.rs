@@ -350,7 +350,7 @@ fn credits_never_fall_below_zero() {
 }
 
 #[test]
-fn perfetto_is_written_once() {
+fn writes_perfetto_file_only_once() {
     let file = lab_capture("ping.toml", "trace-perfetto.pcapng");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trace-perfetto.json");
     let _ = fs::remove_file(&out);
@@ -391,7 +391,7 @@ fn rejects_wrong_usage() {
 }
 
 #[test]
-fn succeeds_if_reader_of_output_leaves() {
+fn succeeds_if_reader_closes_the_output_early() {
     let file = capture("pipe.pcap", &[MRD; 5000]);
     for args in [&["trace"][..], &["trace", "--json"], &["trace", "--transactions"], &["trace", "--credits"]]
     {

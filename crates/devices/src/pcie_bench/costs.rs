@@ -97,8 +97,8 @@ pub struct WriteCosts {
 pub struct ReadCosts {
     /// Maximum number of outstanding read requests; zero: only workers and tags limit them.
     pub slots: u16,
-    /// Read requests end at multiples of this host address, or of Max_Read_Request_Size if that is less; zero: they are as
-    /// long as Max_Read_Request_Size allows.
+    /// Read requests end at multiples of this host address, or of Max_Read_Request_Size if that is less. Zero means
+    /// that they are as long as Max_Read_Request_Size allows.
     pub request_bytes: u32,
     /// Transmit framer: time per read request. These go between the chunks of writes and delay writes by this time.
     pub frame: Duration,

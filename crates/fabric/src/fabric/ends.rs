@@ -223,7 +223,7 @@ impl Fabric {
     }
 }
 
-/// Names the component, and the place in it, of each refusal.
+/// Adds to each refusal the name of the component and the place in it.
 fn placed(
     who: String,
     refusals: Vec<Refusal>,

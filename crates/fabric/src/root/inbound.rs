@@ -160,7 +160,8 @@ impl RootComplex {
         port
     }
 
-    /// Notes that a job may have ended and freed its place in the memory system. TLPs for another root port take no place.
+    /// Notes that a job may have ended and freed its place in the memory system. TLPs for another root port do not need
+    /// a place.
     #[inline]
     pub(super) fn job_left(&mut self, port: usize, tc: TrafficClass, now: Time) {
         if !self.base.ports[port].waiting.is_empty() {

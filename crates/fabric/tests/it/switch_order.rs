@@ -378,7 +378,7 @@ proptest! {
     }
 }
 
-/// If each returned port is polled, the switch forgets no port: being returned is enough.
+/// If every port that the switch returns is polled, no port that can send is forgotten.
 #[test]
 fn every_port_able_to_send_is_polled() {
     let mut rig = Rig::new();

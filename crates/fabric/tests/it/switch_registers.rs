@@ -129,8 +129,8 @@ fn isa_and_vga_enable_select_claimed_addresses() {
     }
 }
 
-/// `PCIe 5.0 §7.5.1.1.4`, §7.5.1.3.7: the bits of Status (DW 1) and Secondary Status (DW 7) of port 1 that a TLP or message
-/// sets; ones clear them.
+/// `PCIe 5.0 §7.5.1.1.4`, §7.5.1.3.7: the bits of Status (DW 1) and Secondary Status (DW 7) of port 1 that a TLP or
+/// message sets. Writing ones clears them.
 #[test]
 fn events_set_primary_and_secondary_status() {
     let error = |code| message(MessageRouting::ToRootComplex, function(3), code);

@@ -271,7 +271,7 @@ impl AtomicRequest {
         Ok(())
     }
 
-    /// Refuse it: `unsupported-request` or `completer-abort`.
+    /// Refuse the request: `unsupported-request` or `completer-abort`.
     #[pyo3(signature = (why = "unsupported-request"))]
     fn fail(&self, why: &str) -> PyResult<()> {
         let why = refusal(why)?;

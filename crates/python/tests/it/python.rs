@@ -73,7 +73,7 @@ fn package_passes_its_tests() {
 
 #[test]
 #[ignore = "of .ci/long python"]
-fn study_notebooks_run() {
+fn study_notebooks_run_without_error() {
     python(OF_TESTS, &[&PYTEST[..], &[STUDIES]].concat());
 }
 

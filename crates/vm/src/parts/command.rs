@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tethered_command_keeps_words_and_status() {
+    fn tethered_command_gets_its_arguments_and_returns_its_status() {
         let output = tethered("sh").args(["-c", "echo \"$0|$1\"; exit 3", "a b", "$HOME"]).output().unwrap();
         assert_eq!((output.stdout, output.status.code()), (b"a b|$HOME\n".to_vec(), Some(3)));
     }

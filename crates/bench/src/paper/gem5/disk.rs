@@ -345,10 +345,10 @@ pub(in super::super) fn replay_buffer(effort: &Effort) -> Result<Report, PaperEr
 /// Explains the two percentages, and which of them corresponds to the paper's.
 fn counting() -> String {
     "Timeouts % counts how often the disk's REPLAY_TIMER expired, replays % counts the TLPs that it resent. Both are relative to all \
-     TLPs on its link, resent ones included. One timeout resends the whole replay buffer, so there are several times as many \
-     replays. The paper calls its figure the number of timeouts per transmitted packet, but says of the same 27 % at x8 that so \
-     many packets `experience replay` (Figure 9(b)). If it counts the packets affected by a timeout, replays % is the figure to \
-     compare. This mechanism cannot give 27 % timeouts. Each timeout here also makes the disk send an ERR_COR message, which gem5 \
+     TLPs on its link, including resent TLPs. One timeout resends the whole replay buffer, so there are several times as many \
+     replays. The paper calls its figure the number of timeouts per transmitted packet. But for the same 27 % at x8 it says that this \
+     part of the packets `experience replay` (Figure 9(b)). If the paper counts packets affected by a timeout, replays % is the \
+     figure to compare. This mechanism cannot give 27 % timeouts. Each timeout here also makes the disk send an ERR_COR message, which gem5 \
      does not have."
         .into()
 }

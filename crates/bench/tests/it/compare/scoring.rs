@@ -98,7 +98,7 @@ fn edges_are_steps_at_boundaries() {
 }
 
 #[test]
-fn knees_are_where_plateaus_end() {
+fn finds_knees_at_the_ends_of_plateaus() {
     // Two ticks of the card's clock are 26.67 ns, 6 % of 560 ns are 33.6 ns.
     let flat = [560.0, 560.0, 573.0, 573.0, 573.0, 573.0, 573.0];
     let third = [560.0, 560.0, 573.0, 620.0, 640.0, 640.0, 640.0];
