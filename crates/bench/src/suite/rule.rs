@@ -78,7 +78,8 @@ impl Rule {
         }
     }
 
-    /// Returns the transfers before the counted ones: two batches to fill the queues for a bandwidth, a few samples for a latency.
+    /// Returns the number of transfers before the counted transfers: two batches for a bandwidth, to fill the queues; a
+    /// few samples for a latency.
     pub fn warm_up(&self, key: &Key) -> u64 {
         if key.test.is_latency() { 64 } else { 2 * self.batch(key, false) }
     }
