@@ -23,10 +23,10 @@ pub struct Rule {
     pub bandwidth_batches: u64,
     /// Consecutive batches without a change that end a row.
     pub stable_batches: u64,
-    /// Largest change of a bandwidth that counts as none, in parts per million.
+    /// Maximum change of a bandwidth that is treated as no change, in parts per million.
     pub tolerance_ppm: u64,
-    /// Cache lines that a test has written to a large window before its first transfer. After that many, lines leave the share of the cache that device writes
-    /// may use as fast as they enter it.
+    /// Cache lines that a test has written to a large window before its first transfer. Device writes may use only a
+    /// share of the cache. After this number of lines, lines leave that share at the same rate at which they enter it.
     pub seen_lines: u64,
 }
 
