@@ -146,7 +146,7 @@ impl Fidelity<'_> {
 
     /// Returns the scores with each server simulated without its own fitted figures. Only its data sheet and records
     /// are used: the cache size, the IOMMU's pages, the payload sizes and the sockets. Each fitted figure is the median
-    /// of the other servers of its kind. All other figures are those of a similar server.
+    /// of the other servers of its kind. All other figures are those of a sister server.
     ///
     /// # Errors
     /// A row that cannot be simulated, or a file that cannot be written.
