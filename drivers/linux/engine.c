@@ -545,7 +545,7 @@ void riser_engine_freeze(struct riser_engine *engine)
 	mutex_unlock(&engine->lock);
 }
 
-/* Stops the device. Running transfers fail; queued ones wait. */
+/* Stops the device. Running transfers fail; queued transfers wait. */
 void riser_engine_stop(struct riser_engine *engine, int error)
 {
 	struct riser_victims victims = { .all = true, .error = error };

@@ -7,7 +7,7 @@
 //   1. Nak: the other end sends in vain until it arrives.
 //   2. Ack that is due: the other end's replay buffer may be full. Acks are requested only when they are due.
 //   3. InitFC, Data Link Feature, and UpdateFC that the transaction layer marks as urgent: required by §3.4.1, §3.3 and §2.6.1.
-//   4. TLPs, replayed ones before new ones: they share the replay buffer's read side, which is in order.
+//   4. TLPs, replayed TLPs before new TLPs: they share the replay buffer's read side, which is in order.
 //   5. UpdateFC that are not urgent.
 //   6. Other DLLPs: power management and vendor.
 // No level can block the lower levels for long: Naks and Acks need received TLPs, InitFC are paced by a timer, and an

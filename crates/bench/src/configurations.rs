@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// Mode of the IOMMU: off, or its page size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
 pub enum Iommu {
-    /// Addresses are physical ones.
+    /// Addresses are physical addresses.
     #[default]
     #[serde(rename = "off")]
     Off,

@@ -2,7 +2,7 @@
 //! The experiments of the published pcie-bench measurements (SIGCOMM'18; the tables of its NFP-6000 card), as rows with
 //! exact parameters in the order of the files. A file has the same rows for every measured host that has this file.
 //!
-//! This module neither measures nor reads files.
+//! This module does not measure and reads no files.
 
 use serde::{Serialize, Serializer};
 use std::fmt;

@@ -35,7 +35,7 @@ pub fn tests_named(name: &str, offered: &[Test]) -> Result<Vec<Test>, BenchError
 /// Transfer sizes of the tables in bytes: powers of two, and the sizes next to packet boundaries.
 pub const DEFAULT_SIZES: [u32; 9] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
-/// Default number of transfers before the counted ones.
+/// Default number of transfers before the counted transfers.
 pub const DEFAULT_WARM_UP: u64 = 16_384;
 /// Largest warm-up that riser chooses itself.
 pub const MAX_WARM_UP: u64 = DEFAULT_WARM_UP << 6;

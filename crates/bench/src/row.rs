@@ -35,7 +35,7 @@ pub struct Row {
     /// Bandwidth; only for a bandwidth test.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<BandwidthRow>,
-    /// Transfers before the counted ones.
+    /// Number of transfers before the counted transfers.
     pub warm_up: u64,
     /// Time over which the link was observed, while transfers were counted.
     pub link_ns: f64,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A data link layer in Python, written from PCIe 6.0 chapter 3 alone (non-FLIT mode). It is the partner of the RTL in the tests, and shares no
-code or method with it: CRCs go bit by bit, sequence numbers are compared as the text does. Time is a number of cycles."""
+code or method with it: CRCs are calculated bit by bit, and
+sequence numbers are compared like in the text. Time is a number of cycles."""
 
 import collections
 

@@ -144,8 +144,9 @@ impl Fidelity<'_> {
         self.scores(&targets, "left out", progress)
     }
 
-    /// Returns the scores with each server simulated without its own fitted figures. Only its data sheet and records are used: the cache size, the IOMMU's
-    /// pages, the payload sizes and the sockets. Each fitted figure is the median of the other servers of its kind. All else comes from a sister server.
+    /// Returns the scores with each server simulated without its own fitted figures. Only its data sheet and records
+    /// are used: the cache size, the IOMMU's pages, the payload sizes and the sockets. Each fitted figure is the median
+    /// of the other servers of its kind. All other figures are those of a sister server.
     ///
     /// # Errors
     /// A row that cannot be simulated, or a file that cannot be written.

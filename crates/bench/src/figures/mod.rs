@@ -84,7 +84,7 @@ pub enum Quantity {
 pub enum Role {
     /// The first set of results.
     Run,
-    /// The same, as a distribution of many points.
+    /// The first set of results, as a distribution of many points.
     Distribution,
     /// The second set of results, to which the first is compared.
     Reference,

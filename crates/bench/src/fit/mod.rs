@@ -77,9 +77,9 @@ impl Fitted {
     }
 }
 
-/// Largest last step in nanoseconds that is within the scatter of rows.
+/// Maximum size of the last step of a fit, in nanoseconds, that is within the scatter of rows.
 const STEP_NS: f64 = 1.0;
-/// Largest last step as a share of the figure.
+/// Maximum size of the last step of a fit, relative to the figure.
 const STEP_SHARE: f64 = 0.05;
 
 /// A latency above this multiple of the largest of the known servers is an error.

@@ -79,7 +79,8 @@ fn is_own(inputs: &[Input], like: &str) -> bool {
     inputs.iter().all(|input| Configuration::named(&input.machine.name).is_some_and(|c| c.profile == like))
 }
 
-/// Returns the host profile to start from for links of this generation: a measured server's up to Gen3, partly assumed ones for newer links.
+/// Returns the host profile to start from for links of this generation: a profile of a measured server up to Gen3, and
+/// a profile with partly assumed figures for newer links.
 const fn usual_like(generation: u8) -> &'static str {
     match generation {
         0..=3 => "xeon-e5-2637v3",

@@ -16,7 +16,7 @@
 //! For `BW_DMA_RW`, bytes and transfers count one direction. The card's latency clock ticks every 16 cycles.
 //!
 //! [`ResultSet::read`] accepts untrusted files: faults are errors with file and line, never panics, and sizes are
-//! limited. [`mod@write`] writes such files. This module neither simulates nor compares.
+//! limited. [`mod@write`] writes such files. This module does not simulate and does not compare.
 
 mod number;
 mod read;

@@ -395,7 +395,7 @@ impl Line<'_> {
         Ok(self.has(column) && !self.text(column)?.is_empty())
     }
 
-    /// Returns a figure that is within the range of plausible ones.
+    /// Returns the figure in a column. Figures outside of the range `legal` are errors.
     pub(super) fn measured(&self, column: &str, legal: Measurable) -> Result<f64, ResultsError> {
         let text = self.text(column)?;
         let found = parse(text).filter(|figure| (legal.least..=legal.most).contains(figure));

@@ -110,10 +110,10 @@ impl Task<'_> {
             }
         }
         let results = run.results.get();
-        // Counted as the card does: of 8,388,608 transfers, every other one is a read, and the published files have
-        // 4,194,304 transfers with the bytes of these. In the long run both directions move equal amounts. Half of the
-        // sum is closer to this than either count, because the counts differ by the transfers in flight when the first
-        // and the last one ended.
+        // Transfers are counted like on the card: of 8,388,608 transfers, every second transfer is a read, and the
+        // published files have 4,194,304 transfers with the bytes of these. In the long run both directions move equal
+        // amounts. Half of the sum is closer to this than either count, because the counts differ by the transfers in
+        // flight when the first and the last one ended.
         let one_way = if self.key.test == Test::BwDmaRw { results.transfers / 2 } else { results.transfers };
         let figures = figures::bandwidth(one_way, self.key.size_bytes, results.elapsed().as_ps());
         let row = ResultRow { key: self.key, figures: Figures::Bandwidth(figures) };

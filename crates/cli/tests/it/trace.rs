@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser trace` on captures written here byte by byte, and on real ones if available. Never calls the library.
+//! `riser trace` on captures written here byte by byte, and on real captures if available. Never calls the library.
 
 use crate::common::{riser, riser_ok, riser_whose_reader_leaves};
 use serde_json::Value;

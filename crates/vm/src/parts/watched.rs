@@ -21,7 +21,7 @@ const RELEASE: &str = "trixie";
 const LEFT_OUT: [&str; 3] = ["*/Documentation/*/*", "*/drivers/gpu/*.[ch]", "*/tools/testing/*"];
 /// Tools for building a kernel, in addition to those for modules.
 const MORE_TOOLS: [&str; 6] = ["bc", "bison", "flex", "gcc", "libc6-dev", "libelf-dev"];
-/// Its configuration: all enabled options, except implied ones.
+/// The kernel's configuration: all enabled options, except options that others imply.
 const CONFIGURATION: &str = include_str!("watched.config");
 /// File in the tree with the configuration of the complete build.
 const BUILT: &str = "built";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Synthetic kernels and modules: valid ones, and error messages for invalid ones.
+//! Synthetic kernels and modules: valid files, and the error messages for invalid files.
 
 use crate::elf::{module, vmlinux};
 use lzma_rust2::{XzOptions, XzWriter};

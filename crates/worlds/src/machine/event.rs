@@ -23,7 +23,8 @@ pub enum VmEvent {
     Unmappable(MapError),
     /// The machine's memory is not shared: DMA changes a file that the machine does not see.
     Private,
-    /// DMA to unmapped addresses, or a write to read-only ones, was refused: the first one since the last event, and their number.
+    /// DMA to unmapped addresses, or a write to read-only addresses, was refused. Has the first such DMA since the last
+    /// event, and the number of them.
     Unmapped(DmaAccess, u64),
     /// Number of DMA writes lost in memory that is reached by messages. The machine did not accept the DMA writes, or
     /// not in time.

@@ -131,7 +131,7 @@ fn ranks_are_the_order_of_rows() {
         ([5.0, 6.0, 7.0, 8.0], Some(100.0)),
         // Four ranks with two neighbours exchanged: 1 - 6 * 2 / (4 * 15).
         ([5.0, 7.0, 6.0, 8.0], Some(80.0)),
-        // Two equal ones with rank 1.5 each: 4.5 / sqrt(5 * 4.5).
+        // Two equal values with rank 1.5 each: 4.5 / sqrt(5 * 4.5).
         ([5.0, 6.0, 6.0, 8.0], Some(94.87)),
         ([8.0, 7.0, 6.0, 5.0], Some(0.0)),
         ([5.0, 5.0, 5.0, 5.0], Some(0.0)),
