@@ -352,7 +352,7 @@ fn inflight_names_source_of_latency() {
         rows[0]["source"].as_str().unwrap().contains("§2")
             && rows[1]["source"].as_str().unwrap().contains("§7")
     );
-    assert!(rows[1]["note"].as_str().unwrap().contains("the paper says 30"), "{answer}");
+    assert!(rows[1]["note"].as_str().unwrap().contains("the paper gives 30"), "{answer}");
     // 64 + 20 B at 100 Gb/s: 6.72 ns. 330 more ns of an IOMMU: 1230 / 30 and 996 / 29.6.
     let given = ask(&["--size", "64", "--ethernet", "100", "--latency", "500"]);
     assert_eq!(needed(&given["rows"][0]), (75, 75));
