@@ -109,7 +109,7 @@ fn reports_errors_with_place_and_valid_values() {
         (
             memory("[[link.vc]]\nid = 1\ntcs = [1, 2]\n[[link.vc]]\nid = 2\ntcs = [2]\n"),
             (5, 1),
-            &["TC2 on VC1 and VC2", "one channel at most"],
+            &["TC2 on VC1 and VC2", "at most one channel"],
         ),
         (memory("[[slot.link.vc]]\nid = 1\nphases = 129\n"), (5, 1), &["129 phases of VC1", "1 to 128"]),
         (
