@@ -22,8 +22,8 @@ EXPECTED = {
     "labs/refused/aer.toml at the root": {"byte-enables"},
     # The lab flips a bit of the Lower Address of a completion on its way to the device.
     "labs/refused/completion.toml at the device": {"lower-address"},
-    # Captured at a mirroring switch, which reorders packets of the two directions: a read precedes the last completion of an earlier read
-    # with its tag, and a completion precedes its read.
+    # Captured at a mirroring switch, which reorders packets of the two directions. A read precedes the last completion
+    # of an earlier read with the same tag, and a completion precedes its read.
     "p4600/p4600-write-64blk.pcap": {"tag-in-use"},
     "x520/x520-1024B-16pkt.pcap": {"unexpected-completion", "byte-count"},
 }

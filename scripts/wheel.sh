@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Builds the manylinux wheel of riser for Python into target/wheels, for this machine's processor or for TARGET. aarch64 builds on any
-# machine, because zig's linker can link against the glibc of 2014 for it too.
+# Builds the manylinux wheel of riser for Python into target/wheels, for this machine's processor or for TARGET. aarch64
+# builds on any machine, because zig's linker can also link against its glibc of 2014.
 #
 #   scripts/wheel.sh [x86_64|aarch64]
 set -euo pipefail

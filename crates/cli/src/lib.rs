@@ -45,7 +45,8 @@ Exit status: 0 done; 1 the run failed, or an input file has an error; 2 wrong us
 Commands create missing folders of the files they write. Standard output must be open: if it is closed (>&-), the output is lost and \
 the exit status does not show it. Redirect it to /dev/null to discard it.";
 
-/// Runs the command with these models for the slots of its labs. It can be the whole `main` of a program with its own devices.
+/// Runs the command with these models for the slots of its labs. It can be the only call in the `main` of a program
+/// with its own devices.
 ///
 /// ```no_run
 /// # use std::process::ExitCode;
@@ -58,8 +59,8 @@ pub fn main_with(models: Models) -> ExitCode {
     ExitCode::from(run_with(models, itself, std::env::args_os()))
 }
 
-/// Like [`main_with`], with these arguments. The first argument is the name of the command. `itself` is the program, and the arguments that
-/// precede its own, by which other processes such as workers run the same command. Returns the exit status.
+/// Like [`main_with`], with these arguments. The first argument is the name of the command. `itself` is the program
+/// with its leading arguments. Other processes, such as workers, run the same command by it. Returns the exit status.
 pub fn run_with<A: Into<OsString> + Clone>(
     models: Models,
     itself: Vec<OsString>,
@@ -77,7 +78,8 @@ pub fn run_with<A: Into<OsString> + Clone>(
     }
 }
 
-/// Parses the arguments. A negative number after an option is its value, which the option refuses with the legal ones.
+/// Parses the arguments. A negative number after an option counts as its value, so that the error lists the valid
+/// values.
 fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
     let mut command = command();
     let matches = command.try_get_matches_from_mut(args)?;

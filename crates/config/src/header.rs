@@ -112,7 +112,7 @@ const fn same(bits: u32) -> Field {
     fields[i]
 }
 
-const NO_REQUESTS: &str = "a bridge sends no requests of its own upstream, and aborts none from there";
+const NO_REQUESTS: &str = "a bridge itself sends no requests upstream, and aborts no requests from there";
 
 const BRIDGE_COMMAND: &[Field] = &[
     command(command::IO_SPACE, "I/O Space Enable", "forwards I/O downstream"),
@@ -195,7 +195,7 @@ pub mod type1 {
             30       rw1c RECEIVED_SYSTEM_ERROR "Secondary: Received System Error", "event";
             31       rw1c DETECTED_PARITY_ERROR "Secondary: Detected Parity Error", "event";
         }
-        // Granules of 1 MiB, as those of the prefetchable window.
+        // Granules of 1 MiB, like the granules of the prefetchable window.
         0x20 MEMORY in memory "Memory Base, Memory Limit" {
             15:4  rw BASE "Memory Base", "claims memory requests" => BRIDGE;
             31:20 rw LIMIT "Memory Limit", "claims memory requests" => BRIDGE;

@@ -36,13 +36,14 @@ pub struct WritableField {
     pub register: &'static str,
     /// The field's name.
     pub field: &'static str,
-    /// Why the field has no effect in this kind; `None` if it has one.
+    /// Reason why the field has no effect in this kind; `None` if it has an effect.
     pub inert: Option<&'static str>,
 }
 
 use FunctionKind::{Endpoint, RootPort, SwitchPort, VirtualFunction};
 
-/// Fields that are inert in one kind of functions alone: kind, structure, fields (of any of its registers), and why.
+/// Fields that are inert in only one kind of functions: kind, structure, fields (of any of its registers), and the
+/// reason.
 const INERT: &[(FunctionKind, Structure, &[&str], &str)] = &[
     (
         SwitchPort,
@@ -80,7 +81,7 @@ const INERT: &[(FunctionKind, Structure, &[&str], &str)] = &[
         SwitchPort,
         TYPE_1_HEADER,
         &["Secondary: Received Target Abort", "Secondary: Received Master Abort"],
-        "a switch port sends no requests of its own downstream",
+        "a switch port itself sends no requests downstream",
     ),
     (
         RootPort,
@@ -255,7 +256,7 @@ fn endpoint() -> Builder {
         .link_capabilities()
 }
 
-/// A virtual function with the capabilities of the VFs of riser's devices.
+/// A virtual function with the capabilities that VFs of riser have.
 fn virtual_function() -> Builder {
     Builder::virtual_function(identity(0))
         .msix(MsixLayout { vectors: 8, table: (0, 0), pending: (0, 0x800) })

@@ -116,7 +116,8 @@ impl Step {
         self.bytes.unwrap_or(4)
     }
 
-    /// Checks the step's keys against its action, the device and `buffers`. A `Buffer` step adds its buffer there.
+    /// Checks the step's keys against its action, the device and `buffers`. A `Buffer` step adds its buffer to this
+    /// list.
     fn check(
         &self,
         device: Parts<'_>,

@@ -70,9 +70,9 @@ pub enum Pattern {
 pub enum CacheState {
     /// No line of the window: the host has written much other memory.
     Cold,
-    /// The window, as far as it fits: the host has written it.
+    /// The window, up to the size of the cache: the host has written it.
     HostWarm,
-    /// The window, as far as writes of devices may allocate in the cache: the device has written it twice.
+    /// The window, up to the size that writes of devices may allocate in the cache: the device has written it twice.
     DeviceWarm,
     /// Random lines that the device has written in 64 MiB, of which the window is the first part.
     DeviceThrash,
@@ -100,7 +100,7 @@ pub struct Workload {
     pub size_bytes: u32,
     /// Number of measured transfers.
     pub transfers: u64,
-    /// Number of transfers before them that are not measured.
+    /// Number of transfers before the measured transfers. These are not measured.
     pub warm_up: u64,
     /// Maximum number of outstanding transfers, in bandwidth tests.
     pub outstanding: Option<u16>,
@@ -235,7 +235,7 @@ pub struct Transfers {
     pub measure_end: Time,
     /// Latency of each transfer in picoseconds of the device's clock, in the order of their ends; latency tests only.
     pub latencies_ps: Vec<u64>,
-    /// Reason why the measurement was given up, if it was.
+    /// Reason why the measurement has failed; `None` if it has not failed.
     pub failure: Option<DmaError>,
     /// Transfers that have ended, including the warm-up and the end.
     pub ended: u64,

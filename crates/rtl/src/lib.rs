@@ -13,7 +13,7 @@
 //!   `transmit`, `common`, `kept`, `registers`: their shared parts.
 //! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time; `shown`: its TLPs in the waves; `trigger`: waves that start at a TLP.
 //!
-//! Never parses an expression of Verilog, and does not depend on what a design does.
+//! This crate never parses an expression of Verilog, and does not depend on the function of a design.
 
 mod block;
 mod build;

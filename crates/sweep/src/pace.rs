@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-/// Work of a chunk: enough that handing it out takes a negligible share.
+/// Work of a chunk. It is so large that the time to hand out the chunk is negligible.
 const CHUNK: Duration = Duration::from_millis(200);
-/// Most points of a chunk: two such orders fit into a pipe.
+/// Maximum number of points of a chunk: two orders of this size fit into a pipe.
 pub(crate) const MOST: usize = 500;
 
 /// Estimates the cost of a point from records.

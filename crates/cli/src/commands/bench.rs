@@ -37,11 +37,11 @@ test is a run of its own: a warm-up that is not counted, then --transfers transf
 --mps, --mrrs, --root-credits and --outstanding take lists; every row is measured with each combination. BW_RDWR starts counting when reads and \
 writes end at the same rate. Its warm-up is extended if necessary, unless --warm-up is given.
 Bandwidths are payload of one direction in 10^9 bits per second. `model exact` counts wire bytes. It uses the DLLPs that the run counted, \
-and cuts writes like the device profile; `published` is the formula of the paper; `wire` is the raw rate less SKPs, times payload by wire bytes counted. \
-`basis` says how well the profile figures behind a row are known: measured (or looked up), fitted (to measurements) or assumed, whichever \
-is the weakest; `riser profiles show NAME` prints the source of each.
-If a bandwidth is below the model, the link's table shows why: the link was not busy, and TLPs waited for credits or for room in the \
-replay buffer, or there was nothing to send.
+and cuts writes like the device profile; `published` is the formula of the paper. `wire` is the raw rate less SKPs, multiplied by the counted ratio of payload to wire bytes. \
+`basis` tells how well the profile figures of a row are known: measured (or looked up), fitted (to measurements) or \
+assumed. The weakest figure decides. `riser profiles show NAME` prints the source of each.
+If a bandwidth is below the model, the link's table shows why. The link was not always busy: TLPs waited for credits \
+or for room in the replay buffer, or there were no TLPs to send.
 
 -o writes results.csv, which has all settings of a row in columns, so that files can be concatenated; `riser compare` \
 and `riser fit` read it. --json prints one object, which is also written to results.json: interrupted (the reason, if some rows were \
@@ -264,7 +264,7 @@ impl Args {
     }
 }
 
-/// Maximum number of sizes that are read: one more than can be measured, so that too many are still detected.
+/// Maximum number of parsed sizes: one more than can be measured, to detect too many sizes.
 const MAX_SIZES_READ: usize = ask::MAX_SIZES + 1;
 
 /// # Errors

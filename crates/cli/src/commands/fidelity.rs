@@ -26,13 +26,13 @@ Examples:
   riser fidelity measured/ --leave-out server
   riser fidelity measured/ --all --work /tmp/fits --page docs/fidelity.md
 
-DIR holds published results as CONFIGURATION/EXPERIMENT.csv. riser simulates every row of the known configurations, and scores it \
-like `riser compare`. --leave-out repeats this with each configuration, or each whole server, left out of the fit in turn. For a server \
-that is left out, only the cache size and the settings are used; each fitted figure is then the median over the other servers. --all does \
-both, and repeats the scores with each mechanism switched off in turn, on one of every eleven rows. This takes half an hour. --page \
-writes the tables between the marks of that page.
+DIR holds published results: CONFIGURATION/EXPERIMENT.csv. riser simulates every row of the known configurations, and scores it \
+like `riser compare`. With --leave-out, riser repeats this with each configuration, or each whole server, left out of the fit in turn. From \
+a server that is left out, riser uses only the cache size and the settings. Each fitted figure is then the median over \
+the other servers. With --all, riser does both. Then it repeats the scores on one of every eleven rows, each time with \
+another mechanism switched off. This takes half an hour. With --page, riser writes the tables between the marks of that page.
 
---json prints one object: basis (how well the figures of the shipped profiles are known; the weakest of all rows), as_shipped, configuration_left_out, server_left_out, and with --all every_eleventh_row and without: \
+With --json, prints one object: basis (how well the figures of the shipped profiles are known; the weakest of all rows), as_shipped, configuration_left_out, server_left_out, and with --all every_eleventh_row and without: \
 [{name, scores}], in which scores are those of `riser compare --json`.";
 
 /// Score the shipped profiles against measurements
@@ -113,7 +113,7 @@ enum LeftOut {
     /// Each configuration of a server; its figures are fitted to the other configurations of that server
     #[serde(rename = "configuration_left_out")]
     Configuration,
-    /// Each server with all its configurations; only the other servers are known
+    /// Each server with all its configurations; figures come from the other servers
     #[serde(rename = "server_left_out")]
     Server,
 }

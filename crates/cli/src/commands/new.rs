@@ -17,8 +17,9 @@ Examples:
   riser new my-device
   riser new my-device --path ~/devices/mine --riser ~/src/riser
 
-Creates a crate that compiles: a device with registers, a doorbell, DMA and an MSI, its driver, its settings with limits and report, \
-a lab, a test, and a main that is all of `riser` plus this device: `cargo run -- run labs/my-device.toml`. docs/tutorial.md explains it. \
+Creates a crate that compiles. It has a device with registers, a doorbell, DMA and an MSI; its driver; its settings \
+with limits, and its report; a lab and a test. Its program is all of `riser` plus this device: `cargo run -- run \
+labs/my-device.toml`. docs/tutorial.md explains the crate. \
 The crate also has a Linux driver, a test of it in a guest, and a CI workflow; docs/drivers.md explains these.
 riser is not on crates.io yet. The crate depends on riser's repository at the commit of this riser, or with --riser on a checkout.
 --json prints one object: name, path, files: [...].";
@@ -74,7 +75,7 @@ const MANIFEST: (&str, &str) = file!("Cargo.toml");
 /// Start of a dependency on a crate of riser in the template's manifest.
 const CRATES: &str = "path = \"../../crates/";
 
-/// End of the manifest. A member of a workspace does not have it.
+/// End of the manifest. A member of a workspace does not have this table.
 const MANIFEST_END: &str = "
 # This crate is not part of another workspace.
 [workspace]

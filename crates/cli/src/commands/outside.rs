@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// Default limit of a record in MiB.
 const RECORD_LIMIT_MIB: u64 = 4096;
 
-/// Arguments for opening a lab. Commands that can open other things accept them only with a lab.
+/// Arguments for opening a lab. Commands that accept other inputs, too, permit these options only with a lab.
 #[derive(clap::Args)]
 #[group(requires = "lab")]
 pub(super) struct Opening {
@@ -102,7 +102,7 @@ impl Opening {
 }
 
 impl Read<'_> {
-    /// Replaces the lab's simulated host by one outside, unless the lab already has a host outside.
+    /// Replaces the lab's simulated host by an external host, unless the lab already has one.
     pub(super) fn with_outside(mut self) -> Self {
         if self.file.check_runs_alone().is_ok() {
             self.file.lab.host.outside = true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Captures of `riser run --capture`: `riser trace` and stock tshark (if installed) read the same from them. Never calls the library.
+//! Captures of `riser run --capture`: `riser trace` and stock tshark (if installed) read the same records. Never calls
+//! the library.
 
 use crate::common::riser_ok;
 use serde_json::Value;

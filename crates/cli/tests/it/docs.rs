@@ -139,7 +139,7 @@ fn site_check_names_broken_links() {
     }
 }
 
-/// Creates a folder for the commands of a page, with nothing in it but the labs.
+/// Creates a folder for the commands of a page, which contains only the labs.
 fn folder_for(page: &Path) -> PathBuf {
     let name = page.file_name().unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs").join(name);
@@ -199,7 +199,7 @@ fn printed(line: &str, folder: &Path) -> Option<String> {
     None
 }
 
-/// Commands of pages on a device of one's own are run in another test, in the crate that they create.
+/// Commands of pages on user devices run in another test, in the crate that they create.
 #[test]
 fn commands_print_output_shown_in_pages() {
     let mut count = 0;
@@ -226,7 +226,7 @@ fn below(page: &str, command: &str) -> Vec<String> {
     lines.take_while(|line| !line.starts_with("$ ") && !line.starts_with("```")).map(str::to_owned).collect()
 }
 
-/// Each row has a page, a command in it, and the TLPs that the surrounding text says the lines are.
+/// Each row has a page, a command in it, and the TLPs that the surrounding text describes.
 #[test]
 fn shown_packets_match_surrounding_text() {
     let interrupt = "MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfee00000";

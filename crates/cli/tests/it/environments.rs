@@ -151,7 +151,7 @@ fn cache_lists_parts_and_removes_old_ones() {
 /// Does not remove any part, because other tests use the same cache.
 #[test]
 #[ignore = "of .ci/long environments"]
-fn parts_of_running_guest_are_in_use() {
+fn cache_shows_parts_of_running_guest_as_in_use() {
     let mut riser = guest(&lab("tree.toml"), &[], "echo up; cat");
     let mut riser = riser.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -191,8 +191,8 @@ fn reports_file_limit_too_low_for_vectors() {
     }
 }
 
-/// Boots once with everything that must not matter: few open files, an ordinary user's PATH, spaces and other special characters in all
-/// paths, a locale, and variables of other tools.
+/// Boots once in an environment that must have no effect: few open files, an ordinary user's PATH, spaces and other
+/// special characters in all paths, a locale, and variables of other tools.
 #[test]
 #[ignore = "of .ci/long environments"]
 fn boot_with_odd_paths_limits_and_variables() {
@@ -345,7 +345,7 @@ fn kernel_that_finds_no_lab_fails_run() {
 
 #[test]
 #[ignore = "of .ci/long environments"]
-fn kvm_works_or_error_names_it() {
+fn boots_with_kvm_or_error_names_kvm() {
     let Outcome { code, stderr, .. } = finish(&mut guest(&lab("tree.toml"), &["--kvm"], "true"));
     assert!(code == 0 || code == 1 && stderr.to_lowercase().contains("kvm"), "{code} {stderr}");
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser lspci` on whole labs: its output agrees with the real `lspci` on its dump, and with the lab.
+//! `riser lspci` on complete labs. Its output agrees with the output of the real `lspci` for its dump, and with the
+//! lab.
 
 use testkit::lspci as oracle;
 

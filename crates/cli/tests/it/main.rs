@@ -4,6 +4,7 @@
 mod captures;
 mod common;
 mod compare;
+mod compatibility;
 #[cfg(target_os = "linux")]
 mod conformance;
 mod decode;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser run`, `riser check` and `riser profiles`, on shipped labs and on invalid ones. Never calls the
-//! library.
+//! `riser run`, `riser check` and `riser profiles`, on shipped labs and on invalid labs. Never calls the library.
 
 use crate::common::{riser, riser_ok};
 use serde_json::Value;

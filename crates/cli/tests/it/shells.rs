@@ -72,7 +72,7 @@ fn bash_completes_commands_flags_and_values() {
 }
 
 #[test]
-fn man_reads_page_of_every_command() {
+fn man_displays_page_of_every_command() {
     let folder = scratch("man");
     let path = folder.to_str().unwrap();
     assert_eq!(riser_ok(&["man", "-o", path]), "");

@@ -136,7 +136,7 @@ fn riser_alone_prints_a_short_overview() {
 }
 
 #[test]
-fn version() {
+fn prints_version_and_commit() {
     let head = Command::new("git").args(["rev-parse", "HEAD"]).output();
     let version = match head {
         Ok(head) if head.status.success() => {
@@ -148,7 +148,7 @@ fn version() {
 }
 
 #[test]
-fn bench_names_the_legal_values() {
+fn bench_errors_list_valid_values() {
     for (args, said) in [
         (["--warm-up", "16777217"], "'16777217' for '--warm-up <N>': 16777217 is not in 0..=16777216"),
         (["--transfers", "0"], "'0' for '--transfers <N>': 0 is not in 1..=16777216"),
@@ -168,7 +168,7 @@ fn bench_names_the_legal_values() {
 }
 
 #[test]
-fn invalid_seeds_are_reported_with_legal_range() {
+fn invalid_seeds_are_reported_with_valid_range() {
     let adapter = ["nettlp", "adapter", "labs/nettlp/host.toml", "--allow", "127.0.0.2,all,rw"];
     for args in [&["run", "labs/ping.toml"][..], &["bench"], &adapter] {
         for seed in ["-1", "x", "18446744073709551616"] {
@@ -207,7 +207,7 @@ fn negative_values_are_refused_by_their_option() {
         (&["trace", "--check", "--limit", "-1", "x"], "invalid value '-1' for '--limit <COUNT>'"),
         (
             &["trace", "--check", "--timeout", "-5ms", "x"],
-            "invalid value '-5ms' for '--timeout': a negative value is not legal",
+            "invalid value '-5ms' for '--timeout': expected a value that is not negative",
         ),
         (
             &["trace", "--gen", "-1", "--lanes", "4", "x"],

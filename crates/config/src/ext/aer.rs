@@ -230,7 +230,7 @@ pub enum AerRole {
     RootPort,
 }
 
-/// Advanced Error Reporting, as a function declares it.
+/// Declaration of a function's Advanced Error Reporting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AerLayout {
     /// Kind of port.

@@ -18,7 +18,7 @@ structure! {
     }
 }
 
-/// PASID capability, as a function declares it.
+/// Declaration of a function's PASID capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PasidLayout {
     /// Max PASID Width in bits, 0 to 20.

@@ -57,7 +57,7 @@ pub struct VfNumbering {
     pub stride: u16,
 }
 
-/// SR-IOV capability, as a PF declares it.
+/// Declaration of a PF's SR-IOV capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SriovLayout {
     /// TotalVFs and InitialVFs, 1 to 256.
@@ -217,7 +217,7 @@ fn narrow(register: &mut Register, rw: u32, type_bits: u32) {
     register.value = register.value & rw | type_bits;
 }
 
-/// SR-IOV as software has set it.
+/// Settings of SR-IOV by software.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SriovState {
     /// VF Enable: VFs exist.

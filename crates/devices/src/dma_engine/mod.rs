@@ -127,7 +127,8 @@ pub struct Settings {
     /// Driver: size of each transfer in bytes, a multiple of 8.
     #[schemars(range(min = 8, max = 16_777_216), extend("multipleOf" = 8))]
     pub size_bytes: u32,
-    /// Driver: size of contiguous memory in bytes; a transfer has one descriptor for each. 0: all memory is contiguous.
+    /// Driver: size of contiguous pieces of memory in bytes. A transfer has one descriptor for each piece. 0: all
+    /// memory is contiguous.
     #[schemars(range(min = 0, max = 16_777_216), extend("multipleOf" = 8))]
     pub page_bytes: u32,
     /// Driver: place of descriptors.
@@ -141,7 +142,7 @@ pub struct Settings {
     /// Driver: time in nanoseconds that software takes to post a transfer.
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub set_up_ns: u32,
-    /// Driver: how it learns that transfers are done.
+    /// Driver: method by which it detects the end of transfers.
     pub completion: Completion,
     /// Driver: number of interrupts that are combined into one; 0 and 1: no coalescing.
     pub coalesce_count: u16,
@@ -183,7 +184,7 @@ pub enum RingOf {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Completion {
-    /// By interrupts of the last transfer posted at a time, and of one in the middle.
+    /// By interrupts of the last of the transfers posted together, and of one in the middle.
     Interrupt,
     /// By polling the write-back every 100 ns.
     Poll,
@@ -506,7 +507,7 @@ pub fn functions(
     Ok(Functions { physical, virtual_functions })
 }
 
-/// Returns the function that gives each function its window, its own or the shared one.
+/// Returns a closure that gives each function its window, separate or shared.
 fn window(settings: &Settings, pcie: PcieLayout, tags: u16) -> Box<dyn Fn() -> Rc<Window>> {
     let (window_of, settings) = (settings.window_of, settings.clone());
     let make = move || Rc::new(Window::new(&settings, &pcie, tags));

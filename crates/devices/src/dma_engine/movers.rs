@@ -176,7 +176,7 @@ async fn take_all(run: &Run, arrived: &Channel<Arrived>, room: &Room) {
 /// Passes data to the logic; returns false if they are wrong.
 async fn take(run: &Run, data: &Data) -> bool {
     run.moved(data.len() as u64);
-    // Data that the logic does not use have no bytes.
+    // Data that the logic does not use are read without bytes.
     let Some(bytes) = data.bytes() else { return true };
     let fifo = match &mut *run.behind.borrow_mut() {
         Behind::Logic(logic) => return logic.take(bytes),
@@ -245,8 +245,8 @@ pub(super) fn pieces(address: u64, bytes: u64, most: u32) -> impl Iterator<Item 
     })
 }
 
-/// Splits a transfer to the host at multiples of [`WRITE_BYTES`], and before that at the first multiple of Max_Payload_Size, so that all of
-/// its TLPs end at multiples of that.
+/// Splits a transfer to the host at multiples of [`WRITE_BYTES`], and before that at the first multiple of
+/// Max_Payload_Size, so that all of its TLPs end at multiples of Max_Payload_Size.
 pub(super) fn write_pieces(address: u64, bytes: u64, mps: u32) -> impl Iterator<Item = (u64, u32)> {
     let most = u64::from(mps.min(WRITE_BYTES));
     let head = ((most - address % most) % most).min(bytes);

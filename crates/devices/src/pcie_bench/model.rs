@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 pub struct Bench {
     /// The test.
     pub test: Test,
-    /// Costs of the card in addition to the wire: the name of a device profile that ships with riser, or the path of one,
-    /// relative to the lab file.
+    /// Costs of the card in addition to the wire: the name of a shipped device profile, or the path of a device
+    /// profile, relative to the lab file.
     pub profile: String,
-    /// Size of each transfer in bytes. With its offset, it must not cross 4 KiB.
+    /// Size of each transfer in bytes. With its offset, a transfer must not cross 4 KiB.
     #[schemars(range(min = 1, max = 4096))]
     pub size_bytes: u32,
     /// Size of the window in host memory in bytes.
@@ -45,10 +45,10 @@ pub struct Bench {
     pub transfers: u64,
     /// Transfers before the measured ones.
     pub warm_up: u64,
-    /// Transfers that the host's caches and IOTLB have seen at the start, in addition to `cache`: their state is as if these
-    /// had come before, but no time has passed. Sequential transfers go to the units before the first one; random ones differ
-    /// from those of the run. Without this, a large window needs a long time to reach the state in which lines leave as fast
-    /// as they enter.
+    /// Number of transfers that the host's caches and IOTLB have processed at the start, in addition to `cache`. Their
+    /// state is as if these transfers had come before, but no time has passed. Sequential transfers go to the units
+    /// before the first one; random ones differ from those of the run. Without this, a large window needs a long time
+    /// to reach the state in which lines leave as fast as they enter.
     #[schemars(range(max = 1_048_576))]
     pub seen_by_caches: u64,
     /// Whether bytes are carried or only counted.
@@ -147,7 +147,7 @@ impl Model for Bench {
 }
 
 impl Bench {
-    /// Returns the window as far as it is known before the model is plugged in.
+    /// Returns the window, if it is known before the model is plugged in.
     fn window(&self) -> Window {
         let Bench { window_bytes, cache, .. } = *self;
         Window::of(&Settings { window_bytes, cache, ..Settings::default() }, self.memory)

@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use tlp::{Duration, Time};
 
-/// The host of the NIC; its addresses are of the same kind as those of [`PEER`].
+/// The host of the NIC, with addresses of the same kind as [`PEER`].
 const HOST: Station = Station { mac: [0x02, 0, 0, 0, 0, 1], ip: Ipv4Addr::new(192, 0, 2, 1) };
 
-/// How long the driver waits for an answer, in addition to the peer's own latency.
+/// Time for which the driver waits for an answer, in addition to the peer's own latency.
 const PATIENCE: Duration = Duration::from_ms(100);
 
 /// NetTLP's simple NIC, with an Ethernet peer that answers ARP and ping. Its driver sends pings through it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every seed of the requester's fuzz target, and random scripts. Tests only through the public
+//! Checks the properties of the requester's fuzz target on every seed and on random scripts. Uses only the public
 //! interface.
 
 use crate::checks_requester as checks;
@@ -15,7 +15,7 @@ fn properties_hold_for_every_seed() {
     }
 }
 
-/// A meaningful step of a script.
+/// Generates a step of a script that has an effect.
 fn step() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         (any::<u8>(), 0u8..2, any::<u8>()).prop_map(|(a, h, l)| vec![0, a, h, l]),

@@ -24,7 +24,7 @@ fn properties_hold_for_seeds() {
     }
 }
 
-/// Steps, usually ones with an effect.
+/// Generates steps of a script. Most steps have an effect.
 fn script() -> impl Strategy<Value = Vec<u8>> {
     let step = prop_oneof![
         4 => prop_oneof![Just(0x80u8), Just(0x00)].prop_map(|step| vec![step]),

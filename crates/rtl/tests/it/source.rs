@@ -8,7 +8,7 @@ use testkit::seeds;
 fn properties_hold_for_seeds() {
     let seeds = seeds("rtl_source");
     let seed = |name: &str| checks::source(&seeds.iter().find(|seed| seed.0 == name).expect(name).1);
-    // The errors of the others name a line in them.
+    // For the other sources, the error names a line in them.
     assert_eq!(["scratch.v", "strange.v", "positional.v"].map(seed), [1, 0, 0]);
 }
 

@@ -207,10 +207,10 @@ fn damaged_part_error_has_a_remedy() {
     check(parts.programs(&[]).unwrap_err().to_string(), &busybox, &folder);
 }
 
-/// Child process of the tests below, which run it without something that it needs.
+/// Child process of the tests below. They run it without something that it needs.
 #[test]
 #[ignore = "is started by another test"]
-fn child() {
+fn child_process_fetches_or_builds_a_part() {
     let mut tell = |_: Progress<'_>| true;
     let cache = std::env::var_os("VM_CACHE").map_or_else(Cache::of_user, |folder| Ok(Cache::new(folder)));
     match cache {
@@ -228,7 +228,7 @@ fn child() {
 
 /// Returns the output of [`child`] with only these environment variables.
 fn child_says(environment: &[(&str, &str)]) -> String {
-    let mut command = crate::common::again("parts::child");
+    let mut command = crate::common::again("parts::child_process_fetches_or_builds_a_part");
     command.env_clear().env("PATH", "/nowhere").envs(environment.iter().copied());
     String::from_utf8(command.output().unwrap().stdout).unwrap()
 }
@@ -253,7 +253,7 @@ fn rejects_unusable_caches() {
     assert!(said.contains(expected), "{said}");
 }
 
-/// Mounts in a mount namespace, so the user's file system does not change.
+/// Mounts are made in a mount namespace, so the user's file system does not change.
 #[test]
 fn rejects_cache_on_noexec_file_system() {
     let folder = tempfile::tempdir().unwrap();
@@ -262,7 +262,7 @@ fn rejects_cache_on_noexec_file_system() {
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
     command.args(["mount -t tmpfs -o noexec none \"$VM_CACHE\" || exit 7; PATH=/nowhere; \"$@\"", "sh"]);
     command.arg(std::env::current_exe().unwrap()).args([
-        "parts::child",
+        "parts::child_process_fetches_or_builds_a_part",
         "--exact",
         "--ignored",
         "--nocapture",

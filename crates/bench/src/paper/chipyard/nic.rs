@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures 9 and 10: a NIC close to the core and over PCIe, and where its time goes. Also the gain of batching and of more
-//! outstanding reads, which the study names as future work.
+//! Figures 9 and 10: a NIC close to the core and over PCIe, and the parts of its time. Also the gain of batching and of
+//! more outstanding reads, which the study names as future work.
 
 use super::super::figures;
 use super::super::setup::Setup;

@@ -62,7 +62,7 @@ enum Format {
     PcieBench,
 }
 
-/// Returns true if `host` names configurations of the published data: all, or one.
+/// Returns true if `host` names one or all configurations of the published data.
 pub(super) fn is_of_published(host: &str) -> bool {
     host == "all" || Configuration::named(host).is_some()
 }
@@ -200,7 +200,7 @@ fn machines(args: &Args) -> Result<Vec<Machine>, Failure> {
     }
     let given = args.generation.is_some() || args.lanes.is_some() || args.iommu != Iommu::Off;
     if given || !args.mps.is_empty() || !args.mrrs.is_empty() {
-        let why = "--gen, --lanes, --mps, --mrrs and --iommu: a configuration sets them itself; they require a host profile";
+        let why = "--gen, --lanes, --mps, --mrrs and --iommu: a configuration already has these settings; use them only with a host profile";
         return Err(Failure::usage(why));
     }
     Ok(configurations.into_iter().map(|c| Machine::configuration(c, device)).collect())
@@ -255,7 +255,7 @@ fn experiments(args: &Args) -> Result<Vec<&'static Experiment>, Failure> {
     let wanted: Vec<&Experiment> = EXPERIMENTS.iter().filter(|e| suite(e) && only(e)).collect();
     if wanted.is_empty() {
         return Err(Failure::usage(format!(
-            "--experiments {}: not of this suite",
+            "--experiments {}: the suite has no such experiment",
             args.public.only.join(",")
         )));
     }

@@ -137,7 +137,7 @@ impl Sockets {
 struct RunSupervisor<'a> {
     guests: Guests<'a>,
     sockets: Sockets,
-    /// Hosts whose registers are written, with their values when the first machine disconnects.
+    /// Hosts whose registers are printed, with the values at the time when the first machine disconnects.
     hexdump: Option<&'a [String]>,
     registers: Option<String>,
     /// Message about the first device that a running machine has lost. The run then ends.

@@ -46,7 +46,7 @@ pub(super) struct VmArgs {
     #[arg(long)]
     dma_messages: bool,
 
-    /// Connect the cable of a NIC that leads outside (`cable = "outside"`) to the NIC of another slot, or to a tap interface of this
+    /// Connect the cable of a NIC with `cable = "outside"` to the NIC of another slot, or to a tap interface of this
     /// machine; can be given several times
     #[arg(long, value_name = "SLOT=SLOT|SLOT=tap:NAME")]
     cable: Vec<String>,
@@ -58,8 +58,8 @@ pub(super) struct VmArgs {
 /// The NetTLP peers that the adapter of a lab serves.
 #[derive(clap::Args)]
 pub(super) struct UplinkArgs {
-    /// NetTLP peer that may access the machine through the slot with the device `nettlp-adapter`, its address window, and access (r, w, rw);
-    /// can be given several times, like --allow of `riser nettlp adapter` [default: no peers]
+    /// NetTLP peer with its address window and access (r, w, rw). It may access the machine through the slot with the
+    /// device `nettlp-adapter`. Can be given several times, like --allow of `riser nettlp adapter` [default: no peers]
     #[arg(long, value_name = "PEER,WINDOW,r|w|rw")]
     nettlp_allow: Vec<Rule>,
 
@@ -87,7 +87,7 @@ pub(super) struct UplinkArgs {
 
 /// Names of the machines of a lab.
 pub(super) struct Names {
-    /// Hosts that are machines: `root`, or those of the file.
+    /// Hosts that are machines: `root`, or the external hosts of the file.
     pub(super) hosts: Vec<String>,
     /// Machines that have virtual functions, without the paths of their folders.
     pub(super) assigned: Vec<AssignedMachine>,

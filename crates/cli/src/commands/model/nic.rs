@@ -26,7 +26,7 @@ Examples:
   riser model nic --device simple my-nic.toml --size 64..1500:4 --format csv
   riser model nic --device 82599-dpdk --gen 6 --lanes 16 --ethernet 800 --html nic.html
 
-A device is one that ships (simple, 82599-kernel, 82599-dpdk), or a TOML file
+A device is a shipped one (simple, 82599-kernel, 82599-dpdk), or a TOML file
 that lists its transactions per packet:
 
   version = 1
@@ -41,12 +41,12 @@ that lists its transactions per packet:
   per = 8                # once per 8 packets; count = 2: twice
   source = \"design note 3\"
 
-A size is that of the Ethernet frame with its FCS (IEEE 802.3 §3.2.8), as in model
+A size is the size of the Ethernet frame with its FCS (IEEE 802.3 §3.2.8), as in model
 inflight: 64 is the shortest frame. The wire carries 20 B more (8 of preamble and
 start delimiter, 12 of gap). Host memory holds 4 B less, and so does \"packet\";
 --form published moves the whole frame, as pcie-bench does.
 
---json prints one object: the question (form, basis, gen, lanes, mps_bytes,
+With --json, prints one object: the arguments (form, basis, gen, lanes, mps_bytes,
 mrrs_bytes, rcb_bytes, addr_bits, ecrc, traffic, ethernet_gbps), notes, and
 series, each with name, title, kind (effective, ethernet, device) and points:
 size_bytes, throughput_gbps; for devices also packets_per_s, bottleneck, and what

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp device`: runs any device model of labs as device software behind an adapter, from `riser-nettlp`. Knows no model by name.
+//! `riser nettlp device`: runs any device model of labs as device software behind an adapter, from `riser-nettlp`. This
+//! module does not refer to models by name.
 
 use super::bytes::mps;
 use super::counters::Rows;
@@ -34,7 +35,7 @@ its host, and sends interrupts through the host's MSI-X table. The host needs a 
 If the adapter goes away, the device waits for it and starts again from reset. Ctrl-C ends the command. \
 --json prints one object: model, session (false: a port per tag), received_tlps, sent_tlps, malformed, unexpected_completions, not_carried, \
   interrupts, lost_interrupts; over LibTLP's ports also reads_asked_again, reads_timed_out, late_completions; came_back (how often the \
-  adapter came back); counters (of the device, as in riser run); refusals (as in riser run; absent if there are none).";
+  adapter came back); counters (of the device, as in riser run); refusals (as in riser run; omitted if empty).";
 
 /// Run any device model as the device of a remote host
 #[derive(clap::Args)]

@@ -42,7 +42,7 @@ pub(super) struct CheckArgs {
     #[arg(long, value_name = "TIME", requires = "check", value_parser = timeout)]
     timeout: Option<u64>,
 
-    /// Judge by these rules alone; needs --check; riser rules lists them
+    /// Use only these rules; needs --check; riser rules lists them
     #[arg(long = "rule", value_name = "RULE", requires = "check", hide_possible_values = true, value_parser = RuleName::new())]
     only: Vec<RuleId>,
 
@@ -132,7 +132,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if has_failed { Err(Failure::Command(1)) } else { Ok(()) }
 }
 
-/// Describes why a check without violations does not show that the trace is right.
+/// Describes why a check without violations does not prove that the trace is correct.
 fn why_incomplete(summary: &Summary, holes: u64) -> Option<&'static str> {
     match (summary.tlps, holes) {
         (0, _) => Some("no TLP was judged"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labs on a stock kernel: what the kernel finds, assigns, reports and survives. QEMU, kernels and programs that are not in the user's
-//! cache are fetched from Debian's packages.
+//! Labs on a stock kernel: functions that the kernel finds, resources that it assigns, and errors that it reports and
+//! survives. QEMU, kernels and programs that are not in the user's cache are fetched from Debian's packages.
 
 use crate::common;
 mod errors;
@@ -171,7 +171,7 @@ fn boots_write_same_registers() {
     }
 }
 
-/// A record of a guest's run replays without the guest to the same bytes, although a second machine follows the first in it.
+/// A record of a guest's run, with two machines one after the other, replays without the guest to the same bytes.
 #[test]
 fn record_replays_without_guest() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers of the PCI Express capability (`PCIe 5.0 §7.5.3`), for every port type. A layout leaves out those that
-//! its port does not have.
+//! The registers of the PCI Express capability (`PCIe 5.0 §7.5.3`), for every port type. A layout omits the registers
+//! that its port does not have.
 
 use crate::register::structure;
 

@@ -174,7 +174,7 @@ fn commands_reach_the_links_and_run_again() {
 
 /// Faults of commands end after `count` frames, after `for_ms`, and by `clear`; so does their replay.
 #[test]
-fn faults_end() {
+fn outages_end_on_command_or_in_time() {
     let (mut lab, kept) = Kept::begin(u64::MAX);
     let mut machines = run_pair(&mut lab);
     let links: Door<Commands> = lab.door_named("links").unwrap();
@@ -293,7 +293,7 @@ fn rejects_invalid_commands() {
         let refused = links.place.parse(text).err().unwrap();
         assert!(refused.starts_with(why) && (refused == why || why.ends_with(' ')), "{text}: {refused}");
     }
-    // An unknown key gives one list of keys, and the nearest key.
+    // The error for an unknown key has the list of keys, and the nearest key.
     let refused = links.place.parse("fault slot = 'a1', directoin = 'upstream'").err().unwrap();
     assert!(refused.starts_with("fault: unknown field `directoin`, expected one of `slot`, "), "{refused}");
     assert!(refused.ends_with("; did you mean `direction`?") && refused.len() < 600, "{refused}");
@@ -429,7 +429,7 @@ fn replays_full_record_to_its_limit() {
     assert!(end == RecordEnd::Full && inputs > 100 && part.len() < capture.len());
 }
 
-/// The same inputs with other answers of memory are another run; the error has the position.
+/// The same inputs with other answers of memory make another run. The error has the position.
 #[test]
 fn reports_differences_from_record() {
     let (record, _) = live(u64::MAX);

@@ -30,7 +30,8 @@ pub fn schedule(slots: &[TortureSlot], seed: u64, faults: u32) -> Vec<String> {
 struct Draw(Xoshiro256StarStar);
 
 impl Draw {
-    /// Returns a number below `limit`. The bias of the remainder does not matter here.
+    /// Returns a number below `limit`. The remainder makes some numbers slightly more likely, which does not matter
+    /// here.
     fn below(&mut self, limit: u64) -> u64 {
         self.0.next_u64() % limit
     }

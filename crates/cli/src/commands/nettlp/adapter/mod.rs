@@ -38,8 +38,8 @@ Examples:
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --capture out/served.pcapng
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --set link.gen=4
 
-Replaces a NetTLP adapter on an FPGA card, its host, and the driver there: LibTLP's programs (dma_read, dma_write, tlpperf, \
-pcie_cfg_read, pcie_cfg_write, process-list) access this memory as they would access the host's.
+Replaces a NetTLP adapter on an FPGA card, its host, and the driver of that host. LibTLP's programs (dma_read, \
+dma_write, tlpperf, pcie_cfg_read, pcie_cfg_write, process-list) access this memory like the memory of that host.
 UDP does not authenticate the sender: anyone who can send from an allowed address can do what its rules allow. Use loopback, a \
 dedicated link, or --key: with a key only sessions and messaging are served.
 Ctrl-C or SIGTERM ends the command; with --write-back it writes the file first. SIGUSR1 prints the counters to standard error.
@@ -54,7 +54,7 @@ Standard error shows the first refused TLP of each kind at once.
 --json of a lab prints one object: listen, seconds, peers, strangers, sockets, lag: {dropped_us, times} with --timing lagging, record: {bytes, left_out} with \
   --record, and lab: what `riser run --json` prints.";
 
-/// Serve NetTLP peers from memory, as an adapter in a host's slot would
+/// Serve NetTLP peers from memory, like an adapter in a host's slot
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
@@ -168,7 +168,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     match (&args.lab, &args.memory) {
         (Some(lab), _) => LabRun { args: &args, lab, options, allow }.run(models, &signals.end),
         (None, Some(memory)) => serve_memory(&args, memory, options, allow, &signals),
-        (None, None) => Err(Failure::usage("nothing to serve: expected LAB.toml or --memory")),
+        (None, None) => Err(Failure::usage("no lab and no memory: expected LAB.toml or --memory")),
     }
 }
 
@@ -220,7 +220,7 @@ struct Served<'a> {
 }
 
 impl Served<'_> {
-    /// Waits for the end; prints the counters at each request.
+    /// Waits for the end. Prints the counters at each SIGUSR1.
     fn supervise(&self, server: &MemoryServer, signals: &Signals) {
         let every = self.args.report.map(Duration::from_secs);
         let mut next = every.map(|every| self.start + every);
@@ -237,7 +237,7 @@ impl Served<'_> {
         }
     }
 
-    /// Writes back; after a failure, such as a full disk, the data stays for the next attempt.
+    /// Writes the memory back. After a failure, such as a full disk, the data stays for the next attempt.
     fn write_back_and_go_on(&self) -> u64 {
         self.write_back().unwrap_or_else(|failure| {
             if let Failure::Run(why) = failure {
