@@ -5,7 +5,7 @@
 #   scripts/pictures.sh                   makes them
 #   scripts/pictures.sh --check RISER     makes them again elsewhere with this riser, and fails if one differs or is not made here
 #
-# A check needs no browser: beside each screenshot, a file .sha256 has the digests of the page that it shows and of the screenshot.
+# A check needs no browser: a file .sha256 has the digests of the page that a screenshot shows, and of the screenshot.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

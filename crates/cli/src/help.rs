@@ -5,7 +5,7 @@ use clap::Command;
 use clap::builder::{Resettable, StyledStr};
 use std::fmt::Write as _;
 
-/// What `riser` without a command prints: the first command for each task.
+/// Text that `riser` prints if it gets no command: the first command for each task.
 pub(crate) const OVERVIEW: &str = "\
 riser is a PCI Express slot in software. A lab (TOML) has a host, links, and devices in slots.
 
@@ -100,7 +100,7 @@ mod tests {
         ("size", "of transfers, packets or frames"),
     ];
 
-    /// All commands with their paths, without `riser` itself.
+    /// Collects all commands with their paths, without `riser` itself.
     fn all(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
         for below in command.get_subcommands().filter(|c| c.get_name() != "help" && !c.is_hide_set()) {
             let path = format!("{path} {}", below.get_name());
@@ -124,7 +124,7 @@ mod tests {
         arg.get_help().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// What an option means: the first clause of its help.
+    /// Returns the meaning of an option: the first clause of its help.
     fn meaning(arg: &Arg) -> String {
         let text = help(arg);
         let ends = [", ", "; ", ": ", ". ", " [", " ("];
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(grouped, all);
     }
 
-    /// The words of a command line. Arguments in quotation marks are not needed here.
+    /// Parses a command line without quotation marks.
     fn parse(line: &str) -> Result<(), clap::Error> {
         crate::command().try_get_matches_from(line.split_whitespace()).map(drop)
     }
