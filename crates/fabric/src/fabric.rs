@@ -218,7 +218,11 @@ impl Fabric {
 
     /// Counters of the device in slot `n`.
     pub fn slot_counts(&self, n: usize) -> Vec<(&'static str, u64)> {
-        self.slots[n].device.counts()
+        let mut counts = self.slots[n].device.counts();
+        if let Some(end) = self.frame_end(self.slots[n].port) {
+            counts.push(("unreadable_frames", end.unreadable()));
+        }
+        counts
     }
 
     /// Returns the time that finished transactions of `kind` on link `n` have spent in each stage; `None` if there are none.

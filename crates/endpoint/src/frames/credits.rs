@@ -30,12 +30,10 @@ impl Credit {
         self.limit.is_none_or(|limit| left(limit) <= mask / 2)
     }
 
-    /// Takes `need` that have arrived; returns whether there was room.
-    fn receive(&mut self, need: u16, mask: u16) -> bool {
+    /// Returns whether there is room for `need` more that have arrived.
+    fn fits(self, need: u16, mask: u16) -> bool {
         let left = |allocated: u16| allocated.wrapping_sub(self.received).wrapping_sub(need) & mask;
-        let fits = self.allocated.is_none_or(|allocated| left(allocated) <= mask / 2);
-        self.received = self.received.wrapping_add(if fits { need } else { 0 });
-        fits
+        self.allocated.is_none_or(|allocated| left(allocated) <= mask / 2)
     }
 }
 
@@ -223,8 +221,13 @@ impl Credits {
         let vc = self.channel(tlp.repr.tc);
         self.confirm(vc);
         let queue = &mut self.queues[vc.index()][tlp.class().index()];
-        let parts = queue.credits.iter_mut().zip(needs(tlp)).zip(MASKS);
-        parts.map(|((credit, need), mask)| credit.receive(need, mask)).fold(true, |all, fits| all && fits)
+        let needs = needs(tlp);
+        let mut parts = queue.credits.iter().zip(needs).zip(MASKS);
+        let fits = parts.all(|((credit, need), mask)| credit.fits(need, mask));
+        for (credit, need) in queue.credits.iter_mut().zip(needs).filter(|_| fits) {
+            credit.received = credit.received.wrapping_add(need);
+        }
+        fits
     }
 
     /// Takes credits back, to be reported to the other end.

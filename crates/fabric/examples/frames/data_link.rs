@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A small data link layer, written from the specification: an example of a [`DataLink`]. It acknowledges each TLP as
-//! soon as the wire is free. Credits and queues are those of [`Credits`].
+//! An example of a [`DataLink`], written from the specification. It acknowledges TLPs as soon as the wire is free.
 
 use endpoint::{CreditReturn, Credits, DataLink, FramePort, PhyEvent};
-use link::{Ending, Frame, FrameError, Notice, PortConfig, WireFrame, WireKind, header_log, symbol_times};
+use link::{Ending, Frame, Notice, PortConfig, WireFrame, WireKind, header_log, symbol_times};
 use std::collections::VecDeque;
 use tlp::{Class, Dllp, Duration, PayloadPool, Rate, TcSet, Time, Tlp, Vc, Width};
 
@@ -14,7 +13,7 @@ const REPEAT: Duration = Duration::from_us(10);
 #[derive(Default)]
 struct Transmitter {
     next: u16,
-    /// TLPs that are not acknowledged. The first `sent` of them have been sent since the last replay began.
+    /// Unacknowledged TLPs. The first `sent` of them have been sent since the last replay began.
     buffer: VecDeque<(u16, WireFrame)>,
     sent: usize,
     replay_num: u8,
@@ -32,7 +31,6 @@ struct Receiver {
     tlps: VecDeque<Tlp>,
 }
 
-/// A data link layer.
 pub(crate) struct SmallLink {
     config: PortConfig,
     speed: Option<(Rate, Width)>,
@@ -41,7 +39,6 @@ pub(crate) struct SmallLink {
     tx: Transmitter,
     rx: Receiver,
     notices: VecDeque<Notice>,
-    /// The device knows that the link is up.
     told_up: bool,
 }
 
@@ -53,24 +50,21 @@ impl SmallLink {
         SmallLink { config, speed: None, credits, repeat_at: None, tx, rx, notices, told_up: false }
     }
 
-    fn receive_tlp(&mut self, frame: Result<Frame, FrameError>) {
+    fn receive_tlp(&mut self, frame: Option<Frame>) {
         let rx = &mut self.rx;
         match frame {
-            Ok(Frame::Tlp { sequence, tlp }) if sequence == rx.next => {
-                rx.next = (sequence + 1) % 4096;
-                (rx.nak_scheduled, rx.answer) = (false, Some(true));
+            Some(Frame::Tlp { sequence, tlp }) if sequence == rx.next => {
+                (rx.next, rx.nak_scheduled, rx.answer) = ((sequence + 1) % 4096, false, Some(true));
                 match self.credits.receive(&tlp) {
                     true => rx.tlps.push_back(tlp),
                     false => self.notices.push_back(Notice::ReceiverOverflow { header: header_log(&tlp) }),
                 }
             }
-            Ok(Frame::Tlp { sequence, .. }) if (rx.next + 4096 - sequence) % 4096 <= 2048 => {
+            Some(Frame::Tlp { sequence, .. }) if (rx.next + 4096 - sequence) % 4096 <= 2048 => {
                 rx.answer = rx.answer.or(Some(true));
             }
             // One Nak until a good TLP arrives.
-            _ if !rx.nak_scheduled => {
-                (rx.nak_scheduled, rx.answer) = (true, Some(false));
-            }
+            _ if !rx.nak_scheduled => (rx.nak_scheduled, rx.answer) = (true, Some(false)),
             _ => {}
         }
     }
@@ -106,12 +100,11 @@ impl SmallLink {
 
     fn next_dllp(&mut self) -> Option<Dllp> {
         let sequence = (self.rx.next + 4095) % 4096;
-        let answer = self
-            .rx
-            .answer
-            .take()
-            .map(|good| if good { Dllp::Ack { sequence } } else { Dllp::Nak { sequence } });
-        answer.or_else(|| self.credits.poll_dllp().map(Dllp::FlowControl))
+        match self.rx.answer.take() {
+            Some(true) => Some(Dllp::Ack { sequence }),
+            Some(false) => Some(Dllp::Nak { sequence }),
+            None => self.credits.poll_dllp().map(Dllp::FlowControl),
+        }
     }
 
     /// The next TLP of a replay, or a new one.
@@ -122,8 +115,7 @@ impl SmallLink {
             tx.buffer.push_back((tx.next, WireFrame::of(Frame::Tlp { sequence: tx.next, tlp: &tlp })));
             tx.next = (tx.next + 1) % 4096;
         }
-        let (_, frame) = tx.buffer.get(tx.sent)?;
-        let frame = frame.clone();
+        let frame = tx.buffer.get(tx.sent)?.1.clone();
         tx.sent += 1;
         if tx.replay_at.is_none() {
             self.start_timer(now);
@@ -151,19 +143,15 @@ impl FramePort for SmallLink {
     }
 
     fn handle_frame(&mut self, now: Time, frame: &WireFrame) {
-        let read = Frame::read(frame.kind, &frame.bytes, &PayloadPool::new());
-        let is_good = frame.ending == Ending::Good;
-        match (frame.kind, read) {
-            (WireKind::Tlp, read) if self.credits.takes_tlps() => {
-                self.receive_tlp(if is_good { read } else { Err(FrameError::Reserved(0)) });
-            }
-            (WireKind::Dllp, Ok(Frame::Dllp(dllp))) if is_good => self.receive_dllp(now, dllp),
+        let read = Frame::read(frame.kind, &frame.bytes, &PayloadPool::new()).ok();
+        match (frame.kind, read.filter(|_| frame.ending == Ending::Good)) {
+            (WireKind::Tlp, read) if self.credits.takes_tlps() => self.receive_tlp(read),
+            (WireKind::Dllp, Some(Frame::Dllp(dllp))) => self.receive_dllp(now, dllp),
             _ => {}
         }
     }
 
     fn poll_frame(&mut self, now: Time) -> Option<WireFrame> {
-        self.speed?;
         self.next_dllp().map(WireFrame::dllp).or_else(|| self.next_tlp(now))
     }
 

@@ -31,7 +31,7 @@ fn write(address: u64, pool: &PayloadPool) -> Option<Tlp> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mps = Mps::new(256).ok_or("no such Max_Payload_Size")?;
+    let mps = Mps::new(256)?;
     let port = PortConfig::new(Rate::Gt8, Width::new(8).ok_or("no such width")?, mps);
     let payloads = PayloadPool::new();
     let mut device = RawDevice::new(0);

@@ -57,6 +57,11 @@ impl FrameEnd {
         }
     }
 
+    /// Number of frames that could not be read.
+    pub(super) fn unreadable(&self) -> u64 {
+        self.unreadable
+    }
+
     /// The sequence numbers of the TLPs that have reached it.
     pub(super) fn received(&self) -> BTreeSet<u16> {
         (1..=PAST).map(|back| (self.next_receive + SEQUENCES - back) % SEQUENCES).collect()
@@ -180,9 +185,10 @@ impl Fabric {
             return Put::Nothing;
         }
         let frames = self.slots[n as usize].device.frames();
-        match frames.and_then(|frames| frames.poll_frame(self.now)) {
+        let frame = frames.and_then(|frames| frames.poll_frame(self.now));
+        let put = match &frame {
             Some(frame) => {
-                self.put_foreign(index, &frame);
+                self.put_foreign(index, frame);
                 self.offer_frames(index);
                 Put::Other
             }
@@ -190,7 +196,10 @@ impl Fabric {
                 state.port.offer_frames(false);
                 Put::Nothing
             }
-        }
+        };
+        // A frame may start a timer.
+        self.arm_slot(n as usize);
+        put
     }
 
     /// Puts a frame on the wire.

@@ -49,6 +49,8 @@ impl FramePort for ByteLink {
             }
             _ => {
                 self.port.receive_broken_frame(now, frame.kind == WireKind::Tlp);
+                // The fabric sends the link into Recovery.
+                self.retrains |= self.port.poll_retrain().is_some();
                 false
             }
         };
