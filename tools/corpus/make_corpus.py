@@ -3,11 +3,12 @@
 """Writes literal TLPs and DLLPs with their fields, or the rule that they break, as test cases for riser's parser.
 
 Made only from the figures of the PCI Express Base Specification 5.0 (section 2.2: headers, prefixes and messages;
-2.7.1: ECRC; 3.5: DLLPs), with separate bit arithmetic. Shares no code with riser, and never reads riser's output.
+2.7.1: ECRC; 3.5: DLLPs; 3.6.2.1: LCRC), with separate bit arithmetic. Shares no code with riser, and never reads riser's output.
 Deterministic: it uses one seed and its own generator, so every version of Python writes the same bytes.
 
     python3 tools/corpus/make_corpus.py tlps > crates/tlp/tests/corpus/tlps.txt
     python3 tools/corpus/make_corpus.py dllps > crates/tlp/tests/corpus/dllps.txt
+    python3 tools/corpus/make_corpus.py frames > crates/link/tests/corpus/frames.txt
 
 A line has the packet's bytes, then `name=value` for each field that does not have its default value, or `malformed=RULE`.
 Fields:
@@ -16,6 +17,7 @@ Fields:
     status bcm byte_count lower_address routing code message header data ecrc tolerated emits
 
 The fields of DLLPs are `type class vc hdr_scale hdr data_scale data sequence ack supported bits`, or `error`.
+Those of frames are `kind`, and of a TLP `sequence` and `tlp`, or `error`.
 
 Numbers are decimal, except ids, addresses, byte enables, codes, bits and bytes, which are hexadecimal. `emits` is
 the TLP after it is parsed and written again, if that differs: reserved bits become zero, and headers with addresses
@@ -669,9 +671,56 @@ def dllps():
     return lines
 
 
+# ---- frames (section 3.6.2.1) ----
+
+
+def lcrc(covered):
+    """Returns the LCRC of a sequence number and a TLP, computed bit by bit as `crc_16`: polynomial 04C11DB7h."""
+    register = 0xFFFF_FFFF
+    for bit in (byte >> n & 1 for byte in covered for n in range(8)):
+        feedback = register >> 31 ^ bit
+        register = register << 1 & 0xFFFF_FFFF ^ (0x04C1_1DB7 if feedback else 0)
+    mirrored = int(f"{register ^ 0xFFFF_FFFF:032b}"[::-1], 2)
+    return mirrored.to_bytes(4, "little")
+
+
+def tlp_frame(sequence, tlp):
+    """Returns a TLP with its sequence number and LCRC."""
+    covered = pack((4, 0), (12, sequence)) + tlp
+    return covered + lcrc(covered)
+
+
+def frames():
+    """Returns the lines of the corpus of frames."""
+    dice = Dice(0xF4A_3E5)
+    kinds = list(REQUESTS) + list(COMPLETIONS) + [row[0] for row in MESSAGES]
+    made = [legal(dice, kind).line() for _ in range(2) for kind in kinds]
+    # A wrong ECRC may be any; riser writes one that it chooses.
+    tlps_ = [bytes.fromhex(line.split()[0]) for line in made if "emits=" not in line and "ecrc=wrong" not in line]
+    lines = []
+    for n, tlp in enumerate(tlps_):
+        sequence = [0, 1, 2047, 2048, 4095][n] if n < 5 else dice.bits(12)
+        lines.append(f"{tlp_frame(sequence, tlp).hex()} kind=TLP sequence={sequence} tlp={tlp.hex()}")
+    for tlp in tlps_[:12]:
+        whole = tlp_frame(dice.bits(12), tlp)
+        number, bits = int.from_bytes(whole, "big"), 8 * len(whole)
+        # The first four bits are reserved.
+        flipped = number ^ 1 << dice.below(bits - 4)
+        lines.append(f"{flipped.to_bytes(len(whole), 'big').hex()} kind=TLP error=lcrc")
+        reserved = number ^ dice.pick(range(1, 16)) << bits - 4
+        lines.append(f"{reserved.to_bytes(len(whole), 'big').hex()} kind=TLP error=reserved")
+        lines.append(f"{(whole[:-4] + bytes(byte ^ 0xFF for byte in whole[-4:])).hex()} kind=TLP error=lcrc")
+        lines.append(f"{whole[: dice.pick([1, 5, 9, 17, len(whole) - 1])].hex()} kind=TLP error=length")
+    for line in dllps():
+        error = next((word for word in line.split() if word.startswith("error=")), "")
+        if "emits=" not in line:
+            lines.append(f"{line.split()[0]} kind=DLLP {error}".strip())
+    return lines
+
+
 def main():
-    """Writes one of the two files to standard output."""
-    makers = {"tlps": tlps, "dllps": dllps}
+    """Writes one of the files to standard output."""
+    makers = {"tlps": tlps, "dllps": dllps, "frames": frames}
     if len(sys.argv) != 2 or sys.argv[1] not in makers:
         sys.exit(f"usage: make_corpus.py {'|'.join(makers)}")
     print(f"# Written by tools/corpus/make_corpus.py {sys.argv[1]}, which describes the fields. Do not edit.")

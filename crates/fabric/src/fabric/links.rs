@@ -153,6 +153,9 @@ impl Fabric {
         }
         for n in ends {
             self.ports[n].port.retrain(self.now, until, rate, width);
+            if !self.ports[n].port.is_down() {
+                self.tell_recovery(n, until);
+            }
             self.pump(n);
         }
     }
@@ -268,11 +271,14 @@ impl Fabric {
     fn take_down(&mut self, link: LinkId, surprise: bool) {
         let ends = self.ends(link);
         let received = ends.map(|index| self.received(index));
-        for (index, at_other_end) in ends.into_iter().zip(received.into_iter().rev()) {
+        for (index, at_other_end) in ends.into_iter().zip(received.iter().rev()) {
             let lost = self.ports[index].port.take_down(self.now, surprise);
             self.ports[index].inbound.iter_mut().for_each(InFlight::lose);
             let is_lost = |lost: &Lost| lost.sequence.is_none_or(|n| !at_other_end.contains(&n));
             lost.into_iter().filter(is_lost).for_each(|lost| self.end_lost(index, &lost));
+        }
+        if let Some(end) = self.frame_end_mut(ends[1]) {
+            end.take_down(&received[0]).into_iter().for_each(|account| self.ledger.drop(account));
         }
         if let Owner::Slot(n) = self.ports[ends[1]].owner {
             for held in self.slots[n as usize].drop_held() {
@@ -285,6 +291,9 @@ impl Fabric {
     /// Returns the sequence numbers of TLPs that have arrived at the port at `index`, whether or not their Acks have
     /// come back: those TLPs live on there. The same holds for TLPs whose header a switch has already sent on.
     fn received(&self, index: usize) -> BTreeSet<u16> {
+        if let Some(end) = self.frame_end(index) {
+            return end.received();
+        }
         let state = &self.ports[index];
         let passed = state.inbound.iter().filter(|coming| coming.passed && !coming.is_lost());
         let passed = passed.filter_map(|coming| match coming.frame {
@@ -323,7 +332,12 @@ impl Fabric {
         let owner = self.ports[index].owner;
         while let Some(notice) = self.ports[index].port.poll_notice() {
             match owner {
-                Owner::Slot(n) => self.slots[n as usize].device.handle_notice(self.now, notice),
+                Owner::Slot(n) => {
+                    self.slots[n as usize].device.handle_notice(self.now, notice);
+                    if self.slots[n as usize].has_frames {
+                        self.offer_frames(index);
+                    }
+                }
                 _ => self.call_bridge(index, |bridge, port, now| bridge.handle_notice(port, now, notice)),
             }
             self.note_never_sent(index, notice);
