@@ -47,6 +47,8 @@ mod passthrough;
 mod psmem;
 #[cfg(target_os = "linux")]
 mod random_writes;
+#[cfg(target_os = "linux")]
+mod release;
 mod rtl;
 mod run;
 mod shells;
