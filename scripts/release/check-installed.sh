@@ -58,7 +58,8 @@ sources = ["top.v"]
 [block]
 kind = "tlp-stream"
 data_width_bits = 64
+user_clock_hz = 125_000_000
 END
-echo "module top; endmodule" >top.v
+echo "module top; riser_tlp_stream pcie(); endmodule" >top.v
 refuses "apt-get install verilator" "$riser" rtl build design.toml
 rm -r "$work"

@@ -168,6 +168,6 @@ def packages(root, out, version, machine, epoch, texts, copyright, quick):
         write_control(package, to, version, architecture)
         set_modes(to)
         file = out / f"{package.name}_{version}_{architecture}.deb"
-        compression = ["-Zgzip", "-z1"] if quick else ["-Zxz"]
+        compression = ["-Znone"] if quick else ["-Zxz"]
         command = ["dpkg-deb", "--root-owner-group", *compression, "--build", str(to), str(file)]
         subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)

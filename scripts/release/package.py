@@ -103,7 +103,7 @@ def main():
     parser.add_argument("--built", type=Path, required=True, help="folder with riser, libtlp.a and libtlp.so")
     parser.add_argument("--out", type=Path, required=True, help="folder for the packages")
     parser.add_argument("--version", help="version of the packages [default: that of the commit]")
-    parser.add_argument("--quick", action="store_true", help="compress less, for tests")
+    parser.add_argument("--quick", action="store_true", help="do not compress, for tests")
     options = parser.parse_args()
     epoch, version, target = commit_time(), options.version or this_version(), platform.machine()
     out = options.out.resolve()
@@ -120,7 +120,7 @@ def main():
         for name, text in texts.items():
             write(root / "usr/share/doc/riser" / name, text)
         name = f"riser-{version}-{target}-linux"
-        tarball(root / "usr", out / f"{name}.tar.gz", name, epoch, 1 if options.quick else 9)
+        tarball(root / "usr", out / f"{name}.tar.gz", name, epoch, 0 if options.quick else 9)
     write(out / f"{name}.cdx.json", texts["riser.cdx.json"])
     write(out / f"{name}.licences.txt", texts["third-party-licences.txt"])
 

@@ -176,13 +176,19 @@ fn release_test_runs_commands_of_installation_page() {
     }
 }
 
+/// Packages of the workspace that are published, as `cargo metadata` describes them.
+fn published() -> Vec<serde_json::Value> {
+    let text = run("cargo", &["metadata", "--offline", "--locked", "--no-deps", "--format-version", "1"]);
+    let mut metadata: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut packages = std::mem::take(metadata["packages"].as_array_mut().unwrap());
+    packages.retain(|package| package["publish"].is_null());
+    packages
+}
+
 /// A published crate depends only on published crates, by version. Tests are not in the packages.
 #[test]
 fn published_crates_use_only_published_crates() {
-    let text = run("cargo", &["metadata", "--offline", "--locked", "--no-deps", "--format-version", "1"]);
-    let metadata: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
-    let published: Vec<_> = packages.iter().filter(|package| package["publish"].is_null()).collect();
+    let published = published();
     let names: BTreeSet<_> = published.iter().map(|package| package["name"].as_str().unwrap()).collect();
     for needed in ["riser-tlp", "riser-config", "riser-device", "riser-capture", "riser-cli"] {
         assert!(names.contains(needed), "{needed} is not published");
@@ -195,4 +201,44 @@ fn published_crates_use_only_published_crates() {
             assert_ne!(dependency["req"], "*", "{}: {name} has no version", package["name"]);
         }
     }
+}
+
+/// Adds the Rust files below a folder.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Paths in `include_str!` and `include_bytes!` before the tests of a file, each up to the end of its first literal.
+fn included(text: &str) -> Vec<&str> {
+    let code = text.split("#[cfg(test)]").next().unwrap();
+    let calls = ["include_str!(", "include_bytes!("].into_iter().flat_map(|call| code.split(call).skip(1));
+    calls.filter_map(|rest| rest.split('"').nth(1)).collect()
+}
+
+/// The package of a crate has only files below its folder, so its code includes no others. Links lead to those of the repository.
+#[test]
+fn published_crates_include_only_own_files() {
+    assert_eq!(included("a!(include_str!(\n  \"../x\"), include_str!(concat!(\"y/\", $z)))"), ["../x", "y/"]);
+    assert_eq!(included("#[cfg(test)]\ninclude_str!(\"../x\")"), [""; 0]);
+    let mut count = 0;
+    for package in published() {
+        let folder = Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap();
+        let mut files = Vec::new();
+        sources(&folder.join("src"), &mut files);
+        for file in files {
+            let depth = file.strip_prefix(folder).unwrap().components().count() - 1;
+            for path in included(&fs::read_to_string(&file).unwrap()) {
+                count += 1;
+                let up = path.split('/').take_while(|part| *part == "..").count();
+                assert!(up <= depth, "{}: includes {path}, which is not below {}", file.display(), folder.display());
+            }
+        }
+    }
+    assert!(count > 50, "{count}");
 }
