@@ -116,11 +116,15 @@ fn tarball_has_command_documents_and_relocatable_pkg_config() {
     let top = Path::new(&tarball).file_name().unwrap().to_str().unwrap().trim_end_matches(".tar.gz");
     let doc = |name: &str| format!("{top}/share/doc/riser/{name}");
     let listing = run("tar", &["--list", "--file", &tarball]);
-    let documents = ["LICENSE-MIT", "LICENSE-APACHE", "third-party-licences.txt", "rust-library.html", "riser.cdx.json"];
+    let documents =
+        ["LICENSE-MIT", "LICENSE-APACHE", "third-party-licences.txt", "rust-library.html", "riser.cdx.json"];
     let files = ["bin/riser", "share/man/man1/riser.1", "lib/libtlp.a", "include/riser_device.h"];
     let files = files.map(|file| format!("{top}/{file}")).into_iter().chain(documents.map(doc));
     assert_has(&listing, &files.collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>());
-    let pc = run("tar", &["--extract", "--to-stdout", "--file", &tarball, &format!("{top}/lib/pkgconfig/libtlp.pc")]);
+    let pc = run(
+        "tar",
+        &["--extract", "--to-stdout", "--file", &tarball, &format!("{top}/lib/pkgconfig/libtlp.pc")],
+    );
     assert!(pc.starts_with("prefix=${pcfiledir}/../..\n"), "{pc}");
 }
 
@@ -160,7 +164,8 @@ fn same_binaries_give_same_packages() {
     };
     let (first, second) = (read(&first), read(&second));
     assert_eq!(first.keys().collect::<Vec<_>>(), second.keys().collect::<Vec<_>>());
-    let different: Vec<_> = first.iter().filter(|(name, bytes)| second[*name] != **bytes).map(|(name, _)| name).collect();
+    let different: Vec<_> =
+        first.iter().filter(|(name, bytes)| second[*name] != **bytes).map(|(name, _)| name).collect();
     assert!(different.is_empty(), "{different:?}");
 }
 
@@ -169,9 +174,11 @@ fn same_binaries_give_same_packages() {
 fn release_test_runs_commands_of_installation_page() {
     let page = fs::read_to_string(root().join("docs/start/install.md")).unwrap();
     let script = fs::read_to_string(root().join("scripts/release/test.sh")).unwrap();
-    for command in
-        ["pip install riser-*.whl", "apt install ./riser_*.deb", "tar xzf riser-*-linux.tar.gz -C ~/.local --strip-components=1"]
-    {
+    for command in [
+        "pip install riser-*.whl",
+        "apt install ./riser_*.deb",
+        "tar xzf riser-*-linux.tar.gz -C ~/.local --strip-components=1",
+    ] {
         assert!(page.contains(command) && script.contains(command), "{command}");
     }
 }
@@ -193,7 +200,7 @@ fn published_crates_use_only_published_crates() {
     for needed in ["riser-tlp", "riser-config", "riser-device", "riser-capture", "riser-cli"] {
         assert!(names.contains(needed), "{needed} is not published");
     }
-    for package in published {
+    for package in &published {
         let ours = package["dependencies"].as_array().unwrap().iter().filter(|d| d["path"].is_string());
         for dependency in ours.filter(|d| d["kind"] != "dev") {
             let name = dependency["name"].as_str().unwrap();
@@ -236,7 +243,12 @@ fn published_crates_include_only_own_files() {
             for path in included(&fs::read_to_string(&file).unwrap()) {
                 count += 1;
                 let up = path.split('/').take_while(|part| *part == "..").count();
-                assert!(up <= depth, "{}: includes {path}, which is not below {}", file.display(), folder.display());
+                assert!(
+                    up <= depth,
+                    "{}: includes {path}, which is not below {}",
+                    file.display(),
+                    folder.display()
+                );
             }
         }
     }
