@@ -11,7 +11,7 @@ DOCS_PORT ?= 3000
 .DEFAULT_GOAL := help
 # With `make -j`, tests would start before set-up ends.
 .NOTPARALLEL:
-.PHONY: help setup demo guest-demo rtl-demo test wheels ci long check check-format check-prose deny advisories lint unit benches bench hops fuzz fmt doc docs site check-docs pictures reference libtlp registers device-header
+.PHONY: help setup demo guest-demo rtl-demo test wheels ci long check check-format check-prose deny advisories lint unit benches bench hops fuzz fmt doc docs site check-docs pictures reference libtlp registers device-header release
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,3 +118,6 @@ device-header: ## install riser_device.h (devices in C and C++) and riser-device
 
 libtlp: ## install LibTLP for C (library, headers and libtlp.pc) below PREFIX
 	crates/libtlp/install.sh $(PREFIX)
+
+release: ## build wheel, Debian packages and tarball of this commit in target/dist
+	@scripts/release.sh

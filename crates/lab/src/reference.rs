@@ -272,8 +272,7 @@ pub fn lab(models: &Models) -> Vec<(String, String)> {
     let schema = models::schema(models);
     let sections = Page::of(&schema).sections("", "");
     let of = |file: &'static str| sections.iter().filter(move |section| file_of(section) == file);
-    let mut first =
-        NOTE.to_owned() + &LAB.replace("{ping}", include_str!("../../../labs/ping.toml").trim_end());
+    let mut first = NOTE.to_owned() + &LAB.replace("{ping}", include_str!("../labs/ping.toml").trim_end());
     for part in &PARTS {
         let tables: Vec<String> = of(part.file).map(link).collect();
         // Writing to a string never fails.

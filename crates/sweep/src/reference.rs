@@ -104,7 +104,7 @@ times, it has the outcome `crashed`.
 
 /// The page.
 pub fn page() -> String {
-    let example = include_str!("../../../labs/sweeps/link.toml").trim_end();
+    let example = include_str!("../labs/link.toml").trim_end();
     let keys = Page::of(&Schema::of::<Head>()).tables("", "");
     let range = Page::of(&Schema::of::<Range>()).tables("", "Ranges");
     let metric = Page::of(&Schema::of::<Metric>()).tables("", "Metrics");

@@ -50,6 +50,8 @@ mod pictures;
 mod psmem;
 #[cfg(target_os = "linux")]
 mod random_writes;
+#[cfg(target_os = "linux")]
+mod release;
 mod rtl;
 mod run;
 mod shells;
